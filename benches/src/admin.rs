@@ -1,0 +1,65 @@
+//! A blocking session for what is not measured: creating tables, loading rows, counting them.
+
+use anyhow::{Context, Result};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::connection::{Connection, Endpoint};
+use crate::wire;
+use crate::workload::{write_id, write_value};
+
+/// Bytes of one CopyData message.
+const COPY_CHUNK_BYTES: usize = 64 * 1024;
+
+/// One session and the runtime that drives it.
+pub struct Session {
+    connection: Connection,
+    runtime: Runtime,
+}
+
+impl Session {
+    /// Connects.
+    pub fn connect(endpoint: &Endpoint) -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let connection = runtime.block_on(Connection::connect(endpoint))?;
+        Ok(Self { connection, runtime })
+    }
+
+    /// Runs one statement; its rows as text.
+    pub fn execute(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>> {
+        self.runtime.block_on(self.connection.simple(sql))
+    }
+
+    /// Runs one statement and reads the integer that it returns.
+    pub fn count(&mut self, sql: &str) -> Result<u64> {
+        let rows = self.execute(sql)?;
+        let value = rows.first().and_then(|row| row.first()).and_then(Option::as_deref);
+        value.with_context(|| format!("{sql} returned nothing"))?.parse().context("not an integer")
+    }
+
+    /// Copies the rows `ids` into `kv`, by one COPY.
+    pub fn copy_kv(&mut self, ids: std::ops::Range<u32>) -> Result<()> {
+        let Self { connection, runtime } = self;
+        runtime.block_on(async {
+            wire::query(&mut connection.output, |out| out.extend_from_slice(b"copy kv from stdin"));
+            connection.send().await?;
+            connection.copy_in_response().await?;
+            let mut rows = Vec::with_capacity(COPY_CHUNK_BYTES);
+            for id in ids {
+                write_id(&mut rows, id);
+                rows.push(b'\t');
+                write_value(&mut rows, id, 0);
+                rows.push(b'\n');
+                if rows.len() >= COPY_CHUNK_BYTES {
+                    wire::copy_data(&mut connection.output, &rows);
+                    connection.send().await?;
+                    rows.clear();
+                }
+            }
+            wire::copy_data(&mut connection.output, &rows);
+            wire::copy_done(&mut connection.output);
+            connection.send().await?;
+            connection.reply(|_| Ok(())).await.context("copying into kv")?;
+            Ok(())
+        })
+    }
+}

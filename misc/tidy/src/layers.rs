@@ -1,0 +1,222 @@
+//! The rules about crates: who may depend on whom, and who knows what.
+//!
+//! 1. Every crate under `src/` has a rank, and a dependency points to a lower rank only, but for the edges listed.
+//! 2. `adapter` never names `compute`, in its manifest or in its code: only `environmentd` joins the two.
+//! 3. Differential operators appear in `arrangement` and `compute` alone.
+//! 4. The pure crates (`repr`, `pgrepr`, `arrangement`, `sql`) have no tokio; [`crate::sources`] looks for I/O and clocks.
+//! 5. Only the doors know wires: no other crate uses a wire-protocol library or opens a socket.
+//! 6. Versions come from the workspace's table, lints from the workspace, and the map mentions every crate.
+//!
+//! Dependencies of tests are let off rules 1 and 4, for a test may well reach up; never rule 2.
+
+use crate::Finding;
+use crate::manifest::{Kind, dependencies, takes_workspace_lints};
+use crate::tree::Tree;
+
+/// The map that has to mention every crate.
+const MAP_PATH: &str = "doc/architecture.md";
+
+/// Rank by crate, as in the map. A new crate is a line here and a paragraph there.
+const RANKS: [(&str, u8); 13] = [
+    ("ore", 1),
+    ("repr", 2),
+    ("pgrepr", 3),
+    ("arrangement", 3),
+    ("persist", 3),
+    ("sql", 4),
+    ("compute-client", 4),
+    ("timestamp-oracle", 4),
+    ("catalog", 5),
+    ("compute", 5),
+    ("adapter", 6),
+    ("pgwire", 7),
+    ("environmentd", 8),
+];
+
+/// Edges between crates of one rank, which the map argues for. The list may only shrink: an edge that is not used any
+/// more is a finding.
+const EDGES_BESIDE: [(&str, &str); 1] = [("compute-client", "sql")];
+
+/// Crates that compute and nothing else: no runtime, no I/O, no clock.
+pub(crate) const PURE_CRATES: [&str; 4] = ["repr", "pgrepr", "arrangement", "sql"];
+
+/// Libraries that only some crates may use, with the reason.
+const RESERVED: [(&str, &[&str], &str); 3] = [
+    (
+        "differential-dataflow",
+        &["arrangement", "compute"],
+        "differential operators appear in arrangement and compute alone",
+    ),
+    ("postgres-protocol", &["pgwire"], "only pgwire knows wire bytes"),
+    ("socket2", &["pgwire"], "only pgwire tunes sockets"),
+];
+
+/// Runs every rule about crates.
+pub(crate) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
+    let map = tree.text(MAP_PATH);
+    if map.is_none() {
+        findings.push(Finding::new(MAP_PATH, 0, "the map of the crates is missing"));
+    }
+    for (name, path, manifest) in tree.crates() {
+        check_manifest(name, path, manifest, findings);
+        if map.is_some_and(|map| !mentions(map, name)) {
+            findings.push(Finding::new(path, 0, format!("{MAP_PATH} does not mention `{name}`")));
+        }
+    }
+    for (path, manifest) in tree.files().filter(|(path, _)| path.ends_with("/Cargo.toml")) {
+        if !takes_workspace_lints(manifest) {
+            findings.push(Finding::new(
+                path,
+                0,
+                "lints do not come from the workspace: say `[lints] workspace = true`",
+            ));
+        }
+        for dependency in dependencies(manifest).iter().filter(|dependency| !dependency.from_workspace) {
+            let message =
+                format!("{} is not taken from the workspace's table: say `workspace = true`", dependency.name);
+            findings.push(Finding::new(path, dependency.line, message));
+        }
+    }
+}
+
+fn check_manifest(name: &str, path: &str, manifest: &str, findings: &mut Vec<Finding>) {
+    for (user, used) in EDGES_BESIDE {
+        if user == name && !dependencies(manifest).iter().any(|dependency| dependency.name == used) {
+            findings.push(Finding::new(
+                path,
+                0,
+                format!("{user} does not use {used} any more: drop the edge from tidy"),
+            ));
+        }
+    }
+    let Some(rank) = rank(name) else {
+        findings.push(Finding::new(
+            path,
+            0,
+            format!("`{name}` has no rank: give it one in misc/tidy and in {MAP_PATH}"),
+        ));
+        return;
+    };
+    for dependency in dependencies(manifest) {
+        let other = dependency.name.as_str();
+        let mut found = |message: String| findings.push(Finding::new(path, dependency.line, message));
+        if name == "adapter" && other == "compute" {
+            found("adapter never names compute: only environmentd joins the two".to_owned());
+        } else if let Some(other_rank) = self::rank(other)
+            && dependency.kind == Kind::Product
+            && other_rank >= rank
+            && !EDGES_BESIDE.contains(&(name, other))
+        {
+            found(format!("{name} (rank {rank}) may not use {other} (rank {other_rank}): dependencies point down"));
+        }
+        if PURE_CRATES.contains(&name) && dependency.kind == Kind::Product && is_async(other) {
+            found(format!("{name} has no tokio, no I/O and no clock: {other} belongs higher up"));
+        }
+        for (library, users, reason) in RESERVED {
+            if other == library && !users.contains(&name) {
+                found(format!("{name} may not use {other}: {reason}"));
+            }
+        }
+    }
+}
+
+/// Whether the name is that of a crate of the product.
+pub(crate) fn is_ours(name: &str) -> bool {
+    rank(name).is_some()
+}
+
+fn rank(name: &str) -> Option<u8> {
+    RANKS.iter().find(|(known, _)| *known == name).map(|(_, rank)| *rank)
+}
+
+fn is_async(library: &str) -> bool {
+    library == "tokio" || library.starts_with("tokio-") || library == "async-std" || library == "mio"
+}
+
+/// Whether the map names the crate in code font or as a folder.
+fn mentions(map: &str, name: &str) -> bool {
+    map.contains(&format!("`{name}`")) || map.contains(&format!("`src/{name}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAP: (&str, &str) = (MAP_PATH, "`ore` `repr` `pgrepr` `sql` `compute` `adapter` `src/pgwire` `arrangement`");
+
+    /// What the rules say about one crate with these tables.
+    fn messages(name: &str, tables: &str) -> Vec<String> {
+        let manifest = format!("[lints]\nworkspace = true\n{tables}");
+        let path = format!("src/{name}/Cargo.toml");
+        let mut findings = Vec::new();
+        check(&Tree::of(&[MAP, (&path, &manifest)]), &mut findings);
+        findings.into_iter().map(|finding| finding.message).collect()
+    }
+
+    #[test]
+    fn dependencies_point_down() {
+        assert_eq!(messages("adapter", "[dependencies]\nsql.workspace = true\ntokio.workspace = true\n"), [""; 0]);
+        let up = messages("sql", "[dependencies]\nadapter.workspace = true\n");
+        assert_eq!(up, ["sql (rank 4) may not use adapter (rank 6): dependencies point down"]);
+        let beside = messages("pgrepr", "[dependencies]\narrangement.workspace = true\n");
+        assert_eq!(beside, ["pgrepr (rank 3) may not use arrangement (rank 3): dependencies point down"]);
+        let underscored = messages("repr", "[dependencies]\ncompute_client.workspace = true\n");
+        assert_eq!(underscored.len(), 1, "{underscored:?}");
+    }
+
+    #[test]
+    fn tests_may_reach_up_but_adapter_never_names_compute() {
+        assert_eq!(messages("repr", "[dev-dependencies]\npgrepr.workspace = true\n"), [""; 0]);
+        for table in ["dependencies", "dev-dependencies"] {
+            let found = messages("adapter", &format!("[{table}]\ncompute.workspace = true\n"));
+            assert_eq!(found, ["adapter never names compute: only environmentd joins the two"]);
+        }
+    }
+
+    #[test]
+    fn a_listed_edge_is_let_off_while_it_is_used() {
+        let mentioned = |found: Vec<String>| found.into_iter().filter(|m| !m.contains("mention")).collect::<Vec<_>>();
+        let used = messages("compute-client", "[dependencies]\nsql.workspace = true\n");
+        assert_eq!(mentioned(used), [""; 0]);
+        let unused = messages("compute-client", "[dependencies]\nrepr.workspace = true\n");
+        assert_eq!(mentioned(unused), ["compute-client does not use sql any more: drop the edge from tidy"]);
+        let reverse = messages("sql", "[dependencies]\ncompute-client.workspace = true\n");
+        assert_eq!(reverse, ["sql (rank 4) may not use compute-client (rank 4): dependencies point down"]);
+    }
+
+    #[test]
+    fn some_libraries_are_reserved() {
+        assert_eq!(messages("compute", "[dependencies]\ndifferential-dataflow.workspace = true\n"), [""; 0]);
+        let found = messages("adapter", "[dependencies]\ndifferential-dataflow.workspace = true\n");
+        assert!(found[0].starts_with("adapter may not use differential-dataflow"), "{found:?}");
+        let found = messages("adapter", "[dependencies]\npostgres-protocol.workspace = true\n");
+        assert_eq!(found, ["adapter may not use postgres-protocol: only pgwire knows wire bytes"]);
+    }
+
+    #[test]
+    fn pure_crates_have_no_runtime() {
+        for library in ["tokio", "tokio-util"] {
+            let found = messages("sql", &format!("[dependencies]\n{library}.workspace = true\n"));
+            assert_eq!(found, [format!("sql has no tokio, no I/O and no clock: {library} belongs higher up")]);
+            assert_eq!(messages("sql", &format!("[dev-dependencies]\n{library}.workspace = true\n")), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn a_crate_without_rank_or_mention_is_found() {
+        assert_eq!(
+            messages("novel", "")[0],
+            "`novel` has no rank: give it one in misc/tidy and in doc/architecture.md"
+        );
+        assert_eq!(messages("persist", ""), ["doc/architecture.md does not mention `persist`"]);
+    }
+
+    #[test]
+    fn versions_and_lints_come_from_the_workspace() {
+        let found = messages("ore", "[dependencies]\nrand = \"0.9\"\n");
+        assert_eq!(found, ["rand is not taken from the workspace's table: say `workspace = true`"]);
+        let mut findings = Vec::new();
+        check(&Tree::of(&[MAP, ("test/Cargo.toml", "[package]\n")]), &mut findings);
+        assert_eq!(findings.len(), 1, "{findings:?}");
+    }
+}

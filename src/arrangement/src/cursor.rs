@@ -1,0 +1,180 @@
+//! Reads of a snapshot: one key, a key prefix, or everything, as of a time.
+//!
+//! A read produces [`Hit`]s: positions of value rows in the snapshot's batches with the number of copies that are there at
+//! the time asked for. Positions and not slices, so that whoever holds the snapshot can hold the hits beside it.
+//!
+//! How: each batch is sorted by key and value, so a walk keeps one position per batch and takes the least (key, value)
+//! over all of them, adds up the multiplicities of the updates not beyond `as_of`, and reports what does not cancel.
+//! Most keys live in one batch, and most snapshots have few batches, so the least is found by comparing them all.
+//!
+//! # Invariants
+//! - Hits come in order of key and value, each (key, value) at most once, with a multiplicity other than 0.
+
+use crate::snapshot::Snapshot;
+use crate::spine::RowBatch;
+use differential_dataflow::trace::implementations::BatchContainer;
+use repr::{Diff, Timestamp};
+
+/// A value row and how many copies of it there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hit {
+    batch: u32,
+    value: usize,
+    /// The number of copies; negative only if the collection is broken.
+    pub count: Diff,
+}
+
+/// The value row at which a hit points.
+pub fn value<'a>(batches: &'a [RowBatch], hit: &Hit) -> &'a [u8] {
+    batches[hit.batch as usize].storage.vals.vals.index(hit.value)
+}
+
+/// Appends the hits under exactly `key`.
+pub fn seek(batches: &[RowBatch], key: &[u8], as_of: Timestamp, hits: &mut Vec<Hit>) {
+    let mut found: Option<(usize, usize)> = None;
+    for (index, batch) in batches.iter().enumerate() {
+        let keys = &batch.storage.keys;
+        let at = keys.lower_bound(0, key);
+        if at == keys.len() || keys.index(at) != key {
+            continue;
+        }
+        if found.is_some() {
+            // Two batches know the key: their values have to be merged.
+            return Walk::new(batches, Bounds::Key(key.to_vec())).take(batches, as_of, usize::MAX, hits);
+        }
+        found = Some((index, at));
+    }
+    if let Some((index, at)) = found {
+        let storage = &batches[index].storage;
+        let (lower, upper) = storage.vals.bounds(at);
+        for value in lower..upper {
+            let count = multiplicity(&batches[index], value, as_of);
+            if count != 0 {
+                hits.push(Hit { batch: batch_number(index), value, count });
+            }
+        }
+    }
+}
+
+/// Whether the collection's errors are empty as of a time; if not, the first of them.
+pub fn first_error(snapshot: &Snapshot, as_of: Timestamp) -> Option<&[u8]> {
+    if snapshot.errs.iter().all(|batch| batch.storage.keys.is_empty()) {
+        return None;
+    }
+    let mut walk = Walk::new(&snapshot.errs, Bounds::All);
+    let mut hits = Vec::new();
+    walk.take(&snapshot.errs, as_of, 1, &mut hits);
+    hits.first().map(|hit| value(&snapshot.errs, hit))
+}
+
+/// Which keys a walk visits.
+#[derive(Clone, Debug)]
+pub enum Bounds {
+    /// All of them.
+    All,
+    /// One key.
+    Key(Vec<u8>),
+    /// The keys that start with these bytes.
+    Prefix(Vec<u8>),
+}
+
+impl Bounds {
+    fn start(&self) -> &[u8] {
+        match self {
+            Bounds::All => &[],
+            Bounds::Key(key) | Bounds::Prefix(key) => key,
+        }
+    }
+
+    fn contains(&self, key: &[u8]) -> bool {
+        match self {
+            Bounds::All => true,
+            Bounds::Key(bound) => key == bound,
+            Bounds::Prefix(prefix) => key.starts_with(prefix),
+        }
+    }
+}
+
+/// A walk in progress; it can stop after any hit and go on later over the same batches.
+#[derive(Clone, Debug)]
+pub struct Walk {
+    bounds: Bounds,
+    /// Per batch: the current key and the current value, both as absolute positions.
+    positions: Vec<(usize, usize)>,
+}
+
+impl Walk {
+    /// A walk that stands before the first key within `bounds`.
+    pub fn new(batches: &[RowBatch], bounds: Bounds) -> Walk {
+        let positions = batches
+            .iter()
+            .map(|batch| {
+                let keys = &batch.storage.keys;
+                let key = keys.lower_bound(0, bounds.start());
+                let value = if key < keys.len() { batch.storage.vals.bounds(key).0 } else { 0 };
+                (key, value)
+            })
+            .collect();
+        Walk { bounds, positions }
+    }
+
+    /// Appends up to `hits_max` hits. Fewer mean that the walk is over.
+    pub fn take(&mut self, batches: &[RowBatch], as_of: Timestamp, hits_max: usize, hits: &mut Vec<Hit>) {
+        let stop = hits.len().saturating_add(hits_max);
+        while hits.len() < stop {
+            let Some(first) = self.least(batches) else { return };
+            let (key, val) = self.current(batches, first).expect("the least position is valid");
+            let mut hit = Hit { batch: batch_number(first), value: self.positions[first].1, count: 0 };
+            for index in first..batches.len() {
+                if self.current(batches, index) == Some((key, val)) {
+                    hit.count += multiplicity(&batches[index], self.positions[index].1, as_of);
+                    self.step(&batches[index], index);
+                }
+            }
+            if hit.count != 0 {
+                hits.push(hit);
+            }
+        }
+    }
+
+    /// The batch whose current (key, value) is the least, the first of them if several are equal.
+    fn least(&self, batches: &[RowBatch]) -> Option<usize> {
+        let mut least: Option<(usize, (&[u8], &[u8]))> = None;
+        for index in 0..batches.len() {
+            if let Some(current) = self.current(batches, index)
+                && least.is_none_or(|(_, other)| current < other)
+            {
+                least = Some((index, current));
+            }
+        }
+        least.map(|(index, _)| index)
+    }
+
+    fn current<'a>(&self, batches: &'a [RowBatch], index: usize) -> Option<(&'a [u8], &'a [u8])> {
+        let storage = &batches[index].storage;
+        let (key, value) = self.positions[index];
+        if key >= storage.keys.len() {
+            return None;
+        }
+        let bytes = storage.keys.index(key);
+        self.bounds.contains(bytes).then(|| (bytes, storage.vals.get_abs(value)))
+    }
+
+    fn step(&mut self, batch: &RowBatch, index: usize) {
+        let (key, value) = &mut self.positions[index];
+        *value += 1;
+        if *value >= batch.storage.vals.bounds(*key).1 {
+            *key += 1;
+        }
+    }
+}
+
+fn multiplicity(batch: &RowBatch, value: usize, as_of: Timestamp) -> Diff {
+    let upds = &batch.storage.upds;
+    let (lower, upper) = upds.bounds(value);
+    (lower..upper).map(|at| upds.get_abs(at)).filter(|(time, _)| **time <= as_of).map(|(_, diff)| *diff).sum()
+}
+
+fn batch_number(index: usize) -> u32 {
+    u32::try_from(index).expect("a trace has a logarithmic number of batches")
+}

@@ -1,0 +1,107 @@
+//! How differential's batches hold rows: all bytes of a column of rows in one buffer, with offsets beside it.
+
+use differential_dataflow::trace::implementations::{BatchContainer, OffsetList};
+use repr::{Diff, Timestamp};
+use timely::container::PushInto;
+
+/// Keys and values are rows; times and multiplicities are plain numbers.
+pub type RowLayout = (Rows, Rows, Vec<Timestamp>, Vec<Diff>, OffsetList);
+
+/// A list of rows in one buffer.
+pub struct Rows {
+    bytes: Vec<u8>,
+    /// Where each row starts, and after the last one where it ends.
+    offsets: OffsetList,
+}
+
+impl Rows {
+    /// The bytes that the rows and their offsets occupy.
+    pub fn byte_count(&self) -> usize {
+        self.bytes.capacity() + self.offsets.len() * size_of::<u32>()
+    }
+
+    /// The first position in `[from, len)` whose row is not below `key`; rows must be sorted.
+    pub fn lower_bound(&self, from: usize, key: &[u8]) -> usize {
+        let (mut low, mut high) = (from, self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.index(middle) < key {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+}
+
+impl BatchContainer for Rows {
+    type Owned = Vec<u8>;
+    type ReadItem<'a> = &'a [u8];
+
+    fn into_owned(item: &[u8]) -> Vec<u8> {
+        item.to_vec()
+    }
+
+    fn clone_onto(item: &[u8], other: &mut Vec<u8>) {
+        other.clear();
+        other.extend_from_slice(item);
+    }
+
+    fn push_ref(&mut self, item: &[u8]) {
+        self.bytes.extend_from_slice(item);
+        self.offsets.push(self.bytes.len());
+    }
+
+    fn push_own(&mut self, item: &Vec<u8>) {
+        self.push_ref(item);
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        BatchContainer::clear(&mut self.offsets);
+        self.offsets.push(0);
+    }
+
+    fn with_capacity(size: usize) -> Self {
+        let mut offsets = OffsetList::with_capacity(size + 1);
+        offsets.push(0);
+        Rows { bytes: Vec::new(), offsets }
+    }
+
+    fn merge_capacity(first: &Self, second: &Self) -> Self {
+        let mut rows = Rows::with_capacity(first.len() + second.len());
+        rows.bytes.reserve_exact(first.bytes.len() + second.bytes.len());
+        rows
+    }
+
+    fn reborrow<'b, 'a: 'b>(item: &'a [u8]) -> &'b [u8] {
+        item
+    }
+
+    fn index(&self, index: usize) -> &[u8] {
+        &self.bytes[self.offsets.index(index)..self.offsets.index(index + 1)]
+    }
+
+    fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+}
+
+impl Default for Rows {
+    fn default() -> Self {
+        Rows::with_capacity(0)
+    }
+}
+
+impl PushInto<Vec<u8>> for Rows {
+    fn push_into(&mut self, item: Vec<u8>) {
+        self.push_ref(&item);
+    }
+}
+
+impl PushInto<&[u8]> for Rows {
+    fn push_into(&mut self, item: &[u8]) {
+        self.push_ref(item);
+    }
+}

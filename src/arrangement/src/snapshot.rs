@@ -1,0 +1,87 @@
+//! What a reader sees of an arrangement: the batches of one moment, and the slot they are published in.
+//!
+//! 1. The worker that maintains an arrangement collects its batches into a [`Snapshot`] and stores it
+//!    ([`SnapshotSlot::publish`]).
+//! 2. A reader loads the slot ([`SnapshotSlot::load`]); what it got stays readable for as long as it keeps it, whatever
+//!    the worker merges or drops meanwhile: a snapshot is its own read hold.
+//!
+//! # Invariants
+//! - `since` and `upper` of a slot only advance.
+//! - A new slot holds no batch and has `upper` 0: nothing is readable before the worker has published.
+
+use crate::spine::RowBatch;
+use arc_swap::{ArcSwap, Guard};
+use differential_dataflow::trace::BatchReader;
+use differential_dataflow::trace::implementations::BatchContainer;
+use repr::Timestamp;
+use std::sync::Arc;
+
+/// A consistent view of one worker's part of an arrangement, readable at times in `[since, upper)`.
+#[derive(Default)]
+pub struct Snapshot {
+    /// The collection's rows, by key.
+    pub oks: Vec<RowBatch>,
+    /// The errors that its evaluation met, encoded as keys; any of them makes a read fail.
+    pub errs: Vec<RowBatch>,
+    /// Reads below this time would see updates that compaction has moved.
+    pub since: Timestamp,
+    /// Updates at and above this time may be missing.
+    pub upper: Timestamp,
+}
+
+impl Snapshot {
+    /// The number of updates in the collection's batches, an upper bound on its rows.
+    pub fn update_count(&self) -> usize {
+        self.oks.iter().map(|batch| batch.len()).sum()
+    }
+
+    /// The bytes that the collection's batches occupy, without allocator overhead.
+    pub fn byte_count(&self) -> usize {
+        self.oks
+            .iter()
+            .map(|batch| {
+                let storage = &batch.storage;
+                let offsets = storage.vals.offs.len() + storage.upds.offs.len();
+                storage.keys.byte_count()
+                    + storage.vals.vals.byte_count()
+                    + offsets * size_of::<u32>()
+                    + BatchContainer::len(&storage.upds.times) * 2 * size_of::<u64>()
+            })
+            .sum()
+    }
+}
+
+/// The cell through which one worker shows its arrangement to all readers.
+#[derive(Default)]
+pub struct SnapshotSlot {
+    current: ArcSwap<Snapshot>,
+}
+
+impl SnapshotSlot {
+    /// Replaces the snapshot. Only the worker that maintains the arrangement calls this.
+    ///
+    /// # Panics
+    /// When `since` or `upper` would go back.
+    pub fn publish(&self, snapshot: Snapshot) {
+        let previous = self.current.load();
+        assert!(
+            previous.since <= snapshot.since && previous.upper <= snapshot.upper,
+            "frontiers only advance: since {} to {}, upper {} to {}",
+            previous.since,
+            snapshot.since,
+            previous.upper,
+            snapshot.upper,
+        );
+        self.current.store(Arc::new(snapshot));
+    }
+
+    /// The latest snapshot, without touching its reference count.
+    pub fn load(&self) -> Guard<Arc<Snapshot>> {
+        self.current.load()
+    }
+
+    /// The latest snapshot, held.
+    pub fn load_full(&self) -> Arc<Snapshot> {
+        self.current.load_full()
+    }
+}

@@ -1,0 +1,161 @@
+//! A maintained index as its readers see it.
+//!
+//! Time advances by itself only in the oracle: a worker hears of a timestamp only when one of its inputs was written. So
+//! an index is complete up to the read timestamp either because its `upper` is beyond it, or because none of its inputs
+//! was written since:
+//!
+//! 1. the committer stores a write's timestamp into the [`CollectionClock`] of every table it touches,
+//! 2. then feeds the workers, then raises the oracle, then acknowledges;
+//! 3. a reader asks the oracle first and looks at the clocks afterwards: every write at or below its timestamp is in
+//!    them, and if the latest is below the index's `upper` the snapshot has them all.
+//!
+//! Hence no ticks: an idle database does nothing, and a write wakes only the indexes it changes.
+
+use arrangement::snapshot::{Snapshot, SnapshotSlot};
+use parking_lot::{Condvar, Mutex};
+use repr::{GlobalId, Timestamp};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// The time of a table's latest write. Its one writer is the committer.
+#[derive(Debug, Default)]
+pub struct CollectionClock(AtomicU64);
+
+impl CollectionClock {
+    /// Notes a write, before the oracle is raised to it.
+    pub fn advance(&self, ts: Timestamp) {
+        self.0.fetch_max(ts, Ordering::Release);
+    }
+
+    /// The latest write.
+    pub fn last_write(&self) -> Timestamp {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// An index: one slot per worker, and how to wait for them.
+pub struct IndexHandle {
+    /// The index.
+    pub id: GlobalId,
+    slots: Vec<SnapshotSlot>,
+    clock: Arc<CollectionClock>,
+    dropped: AtomicBool,
+    published: Notify,
+    committer: (Mutex<()>, Condvar),
+}
+
+impl IndexHandle {
+    /// An index with one empty slot per worker, over the table whose clock this is.
+    pub fn new(id: GlobalId, worker_count: usize, clock: Arc<CollectionClock>) -> IndexHandle {
+        IndexHandle {
+            id,
+            slots: (0..worker_count).map(|_| SnapshotSlot::default()).collect(),
+            clock,
+            dropped: AtomicBool::new(false),
+            published: Notify::new(),
+            committer: (Mutex::new(()), Condvar::new()),
+        }
+    }
+
+    /// Shows a worker's new snapshot to readers, then wakes who waits for it. Called by that worker only.
+    pub fn publish(&self, worker: usize, snapshot: Snapshot) {
+        self.slots[worker].publish(snapshot);
+        drop(self.committer.0.lock());
+        self.committer.1.notify_all();
+        self.published.notify_waiters();
+    }
+
+    /// The slots, one per worker.
+    pub fn slots(&self) -> &[SnapshotSlot] {
+        &self.slots
+    }
+
+    /// The worker that owns a key.
+    pub fn owner(&self, key: &[u8]) -> usize {
+        match self.slots.len() {
+            1 => 0,
+            count => route(key, count),
+        }
+    }
+
+    /// Whether the snapshot has every update up to and including `as_of`, a time read from the oracle before.
+    pub fn is_complete(&self, snapshot: &Snapshot, as_of: Timestamp) -> bool {
+        snapshot.upper > as_of || (snapshot.upper > 0 && self.clock.last_write() < snapshot.upper)
+    }
+
+    /// Whether every worker has published at least once.
+    pub fn is_hydrated(&self) -> bool {
+        self.slots.iter().all(|slot| slot.load().upper > 0)
+    }
+
+    /// The least `upper` over the workers.
+    pub fn upper(&self) -> Timestamp {
+        self.slots.iter().map(|slot| slot.load().upper).min().unwrap_or(0)
+    }
+
+    /// The greatest `since` over the workers.
+    pub fn since(&self) -> Timestamp {
+        self.slots.iter().map(|slot| slot.load().since).max().unwrap_or(0)
+    }
+
+    /// Marks the index as dropped and wakes its readers.
+    pub fn mark_dropped(&self) {
+        self.dropped.store(true, Ordering::Release);
+        self.publish_nothing();
+    }
+
+    /// Whether the index was dropped.
+    pub fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+
+    /// Waits until something was published after `is_ready` was last false; returns when `is_ready` or the index is dropped.
+    ///
+    /// # Cancellation
+    /// Safe to drop: it registers with nobody but its own notification.
+    pub async fn wait_until(&self, is_ready: impl Fn(&IndexHandle) -> bool) {
+        loop {
+            let notified = self.published.notified();
+            tokio::pin!(notified);
+            notified.as_mut().enable();
+            if is_ready(self) || self.is_dropped() {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// Blocks the committer until the index is complete up to `ts`, at most for `patience`. An index that is still being
+    /// hydrated is not waited for.
+    pub fn wait_published(&self, ts: Timestamp, patience: Duration) {
+        let deadline = std::time::Instant::now() + patience;
+        let mut guard = self.committer.0.lock();
+        while self.is_hydrated() && self.upper() <= ts && !self.is_dropped() {
+            if self.committer.1.wait_until(&mut guard, deadline).timed_out() {
+                return;
+            }
+        }
+    }
+
+    fn publish_nothing(&self) {
+        drop(self.committer.0.lock());
+        self.committer.1.notify_all();
+        self.published.notify_waiters();
+    }
+}
+
+/// The worker that a key belongs to, among `worker_count`. Dataflows exchange by [`key_hash`] and agree with this.
+pub fn route(key: &[u8], worker_count: usize) -> usize {
+    usize::try_from(key_hash(key) % u64::try_from(worker_count).expect("fits")).expect("below the worker count")
+}
+
+/// The hash by which keys are dealt to workers: FNV-1a, folded once so that its low bits depend on every byte.
+pub fn key_hash(key: &[u8]) -> u64 {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for byte in key {
+        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    hash ^ (hash >> 32)
+}

@@ -1,0 +1,12 @@
+//! Handles on maintained collections: how the rest of the system talks to timely workers and reads what they publish.
+//!
+//! Commands go down ([`protocol`], [`controller`]); snapshots come back through [`index::IndexHandle`]s, which any thread
+//! reads ([`peek`]) without a message to anybody. [`plan`] decides which SELECTs a peek can answer. Deliberately absent:
+//! the workers themselves (crate `compute`), so that they may one day live in another process.
+#![warn(missing_docs)]
+
+pub mod controller;
+pub mod error;
+pub mod index;
+pub mod protocol;
+pub mod read_hold;

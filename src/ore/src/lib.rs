@@ -1,0 +1,20 @@
+//! What the standard library lacks: named tasks and threads, an injectable clock, metric handles, `sometimes`.
+//!
+//! The lowest crate of the workspace (rank 1). It knows nothing of SQL, rows or storage; every crate above may
+//! use it, and a small helper that two crates want belongs here.
+//!
+//! Entry points:
+//! * [`task::spawn`] and [`thread::spawn`]: the only ways to start something that runs beside its caller.
+//! * [`clock::Clock`]: the only way to ask what time it is, so that a test can move time by hand.
+//! * [`metrics::Registry`]: makes the counters, gauges and histograms that a crate's `metrics.rs` holds.
+//! * [`sometimes()`]: skips a fast path or a cache in tests, so that both paths meet every test.
+//!
+//! Deliberately absent: I/O, retries, configuration, error types, collections.
+
+pub mod clock;
+pub mod metrics;
+mod sometimes;
+pub mod task;
+pub mod thread;
+
+pub use sometimes::sometimes;

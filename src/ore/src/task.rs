@@ -1,0 +1,204 @@
+//! Named tokio tasks that end when their handle goes away.
+//!
+//! A bare `tokio::spawn` detaches: the task outlives whoever wanted it, and its panic is found in nobody's log.
+//! Tasks started here are aborted when the [`JoinHandle`] is dropped, so that ownership of a handle is ownership
+//! of the work, and a panic is logged with the task's name.
+//!
+//! A task whose death would leave the process giving wrong or no answers (the committer, the DDL task) is started
+//! with [`spawn_critical`]: its panic aborts the process, and the supervisor restarts it from durable state.
+//!
+//! # Invariants
+//! * A task ends no later than its handle, unless the handle was given up through [`JoinHandle::detach`].
+
+use std::any::Any;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use tokio::runtime::Handle;
+use tokio::task::JoinError;
+
+/// The owner's end of a task: awaits its result, and aborts it when dropped.
+#[derive(Debug)]
+#[must_use = "dropping the handle aborts the task; keep it, or say `detach()`"]
+pub struct JoinHandle<T> {
+    name: &'static str,
+    /// `None` only after `detach`, which consumes the handle.
+    inner: Option<tokio::task::JoinHandle<T>>,
+}
+
+/// Starts `future` on the current tokio runtime.
+///
+/// # Panics
+/// Outside of a runtime.
+pub fn spawn<F>(name: &'static str, future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    spawn_on(&Handle::current(), name, future)
+}
+
+/// Starts `future` on the runtime behind `runtime`, from any thread.
+pub fn spawn_on<F>(runtime: &Handle, name: &'static str, future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let inner = runtime.spawn(watched(name, OnPanic::EndTask, future));
+    JoinHandle { name, inner: Some(inner) }
+}
+
+/// Starts `future` on the current tokio runtime; should it panic, the process aborts.
+///
+/// # Panics
+/// Outside of a runtime.
+pub fn spawn_critical<F>(name: &'static str, future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let inner = tokio::spawn(watched(name, OnPanic::EndProcess, future));
+    JoinHandle { name, inner: Some(inner) }
+}
+
+impl<T> JoinHandle<T> {
+    /// The name the task was started under.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Asks the task to end at its next await. The handle may still be awaited.
+    pub fn abort(&self) {
+        if let Some(inner) = &self.inner {
+            inner.abort();
+        }
+    }
+
+    /// Whether the task has ended, in whichever way.
+    pub fn is_finished(&self) -> bool {
+        self.inner.as_ref().is_none_or(tokio::task::JoinHandle::is_finished)
+    }
+
+    /// Gives up ownership: the task runs until it returns, or until the runtime ends.
+    pub fn detach(mut self) {
+        self.inner = None;
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    /// The task's result; an error if it panicked or was aborted.
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let inner = self.inner.as_mut().expect("only `detach` empties the handle, and it consumes it");
+        Pin::new(inner).poll(cx)
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        self.abort();
+    }
+}
+
+/// What a panic takes down with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnPanic {
+    EndTask,
+    EndProcess,
+}
+
+/// Runs `future`, and reports its panic by name before letting it go on (or ending the process).
+///
+/// The panic is caught where the future is polled, not seen by a guard on drop: a guard would also fire when a
+/// task is dropped because somebody else is unwinding.
+async fn watched<F: Future>(name: &'static str, on_panic: OnPanic, future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        Ok(poll) => poll,
+        Err(payload) => report_panic("task", name, on_panic, payload),
+    })
+    .await
+}
+
+/// Logs a caught panic, then aborts the process or resumes the unwinding.
+pub(crate) fn report_panic(kind: &str, name: &str, on_panic: OnPanic, payload: Box<dyn Any + Send>) -> ! {
+    let message = payload
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".to_owned());
+    tracing::error!(kind, name, message, fatal = (on_panic == OnPanic::EndProcess), "panicked");
+    match on_panic {
+        OnPanic::EndTask => resume_unwind(payload),
+        OnPanic::EndProcess => std::process::abort(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_hands_back_its_result() {
+        let handle = spawn("answer", async { 42 });
+        assert_eq!(handle.name(), "answer");
+        assert_eq!(handle.await.expect("the task neither panics nor is aborted"), 42);
+    }
+
+    #[tokio::test]
+    async fn dropping_the_handle_ends_the_task() {
+        let (tx, rx) = oneshot::channel::<()>();
+        let handle = spawn("forever", async move {
+            let _held = tx;
+            pending::<()>().await;
+        });
+        drop(handle);
+        // The sender is dropped with the task, unsent.
+        assert!(rx.await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_detached_task_runs_on() {
+        let (tx, rx) = oneshot::channel();
+        let (go, wait) = oneshot::channel::<()>();
+        spawn("detached", async move {
+            wait.await.expect("the test sends");
+            tx.send(7).expect("the test receives");
+        })
+        .detach();
+        go.send(()).expect("the task waits");
+        assert_eq!(rx.await, Ok(7));
+    }
+
+    #[tokio::test]
+    async fn a_panic_ends_only_its_task() {
+        let error = spawn("faulty", async { panic!("on purpose") }).await.expect_err("it panics");
+        assert!(error.is_panic());
+        assert_eq!(spawn("fine", async { 1 }).await.expect("a task of its own"), 1);
+    }
+
+    #[test]
+    fn a_critical_panic_ends_the_process() {
+        const CHILD: &str = "GLIMPSE_ORE_CRITICAL_CHILD";
+        if std::env::var_os(CHILD).is_some() {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime starts");
+            let _ = runtime.block_on(async { spawn_critical("fatal", async { panic!("on purpose") }).await });
+            std::process::exit(0);
+        }
+        let status = std::process::Command::new(std::env::current_exe().expect("a test has a binary"))
+            .args(["--exact", "task::tests::a_critical_panic_ends_the_process"])
+            .env(CHILD, "1")
+            .output()
+            .expect("the test binary runs")
+            .status;
+        assert!(!status.success());
+        assert_eq!(status.code(), None, "ended by a signal, not by an exit code: {status}");
+    }
+}

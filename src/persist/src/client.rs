@@ -1,0 +1,430 @@
+//! The one handle on a data directory.
+//!
+//! # The commit protocol
+//! 1. Check: the timestamp is not below the upper, every shard exists.
+//! 2. Encode what is appended. What is small stays in memory; what is large is sorted, written to a blob and synced.
+//! 3. One transaction of consensus: the epoch is still ours, then all batches of all shards, all keys and values, all
+//!    shards created and dropped. One sync. When it returns, the commit is durable; if it fails determinately, it
+//!    never happened, and the blobs of step 2 are deleted.
+//! 4. Publish: the lists of batches and the upper in memory, which snapshots read.
+//! 5. Wake the background thread if a shard has become worth compacting.
+//!
+//! If step 3 ends indeterminately, nobody knows what is on disk until the directory is opened again, so the client
+//! refuses every further write; reads go on.
+//!
+//! # Invariants
+//! * The lock `writing` is held from step 1 to step 4, and by compaction for its swap: consensus and memory change
+//!   together, in one order. The lock `shards` is innermost, and never held across I/O.
+//! * `shards` never shows what is not durable.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use repr::Timestamp;
+
+use crate::blob::BlobStore;
+use crate::compact::{Background, BackgroundThread};
+use crate::consensus::sqlite::SqliteConsensus;
+use crate::consensus::{BatchRow, Consensus, Loaded, Payload, Txn};
+use crate::data_dir::DataDir;
+use crate::encoding::{BlobRef, PartBuilder, estimate_encoded_bytes, length_to_u64};
+use crate::error::PersistError;
+use crate::shard::{Batch, Location, Shard, ShardId, ShardStats, Shards};
+use crate::snapshot::ShardSnapshot;
+use crate::updates::Updates;
+
+/// Batches that take more than this when encoded become blobs. Below it, a second file with two syncs of its own
+/// costs more than the bytes do in the log.
+pub(crate) const INLINE_BYTES_MAX: usize = 64 << 10;
+
+/// A part of a blob is closed when it has this many bytes: what a merge holds in memory per blob.
+pub(crate) const PART_BYTES: usize = 1 << 20;
+
+/// Updates of one shard, part of a commit. All get the timestamp of the commit.
+#[derive(Clone, Copy, Debug)]
+pub struct ShardAppend<'a> {
+    /// The shard.
+    pub shard: ShardId,
+    /// What is appended. Need not be sorted or consolidated.
+    pub updates: &'a [Arc<Updates>],
+}
+
+/// A change, part of a commit, of something that is not a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MetaWrite {
+    /// Sets a key.
+    Put {
+        /// The key; its owner is told by a prefix, as in `catalog/`.
+        key: String,
+        /// The value.
+        value: Vec<u8>,
+    },
+    /// Removes a key, if it is there.
+    Delete {
+        /// The key.
+        key: String,
+    },
+    /// Adds an empty shard. The same commit may append to it.
+    CreateShard(ShardId),
+    /// Removes a shard with all that is in it. Snapshots that were taken before stay readable.
+    DropShard(ShardId),
+}
+
+/// A data directory that this process serves. Clones share it; when the last one is dropped, its background thread
+/// ends and its lock is released.
+///
+/// All calls block. [`PersistClient::commit`] has one caller, the committer; everything else may be called from
+/// anywhere.
+#[derive(Clone)]
+pub struct PersistClient {
+    inner: Arc<Inner>,
+    /// Stops the background thread when the last client goes.
+    _background: Arc<BackgroundThread>,
+}
+
+/// What clients, snapshots and the background thread share.
+pub(crate) struct Inner {
+    pub(crate) consensus: Box<dyn Consensus>,
+    pub(crate) blobs: BlobStore,
+    pub(crate) shards: Mutex<Shards>,
+    pub(crate) writing: Mutex<Writing>,
+    pub(crate) background: Background,
+    /// The next key for a batch. Keys order batches and name blobs.
+    pub(crate) next_seq: AtomicU64,
+    pub(crate) epoch: u64,
+    /// Last, so that the lock goes when everything else is closed.
+    _dir: DataDir,
+}
+
+/// Whoever holds this may change consensus and `shards`.
+#[derive(Debug, Default)]
+pub(crate) struct Writing {
+    /// A transaction ended indeterminately.
+    pub(crate) is_poisoned: bool,
+}
+
+impl PersistClient {
+    /// Opens the data directory `dir`, creating it if need be, and fences whoever wrote to it before.
+    ///
+    /// Fails with `InUse` if another process serves it, `NotADataDirectory` if it is something else, and
+    /// `FormatVersion` if a newer version wrote it.
+    pub fn open(dir: &Path) -> Result<PersistClient, PersistError> {
+        let dir = DataDir::open(dir)?;
+        let consensus = SqliteConsensus::open(&dir.consensus())?;
+        let epoch = consensus.fence()?;
+        let loaded = consensus.load()?;
+        let (blobs, shards) = restore(&dir, &loaded)?;
+        let next_seq = loaded.batches.last().map_or(1, |batch| batch.seq + 1);
+        let inner = Arc::new(Inner {
+            consensus: Box::new(consensus),
+            blobs,
+            background: Background::new(&shards),
+            shards: Mutex::new(shards),
+            writing: Mutex::default(),
+            next_seq: AtomicU64::new(next_seq),
+            epoch,
+            _dir: dir,
+        });
+        let background = Arc::new(BackgroundThread::spawn(Arc::clone(&inner)));
+        Ok(PersistClient { inner, _background: background })
+    }
+
+    /// Counts how often the directory was opened. A commit of an older epoch fails.
+    pub fn epoch(&self) -> u64 {
+        self.inner.epoch
+    }
+
+    /// Makes `appends` and `meta` durable together, at `ts`: one transaction and one sync. The protocol is in the
+    /// module's header.
+    ///
+    /// Shards are created first, then appended to, then dropped. `ts` must be at least [`PersistClient::upper`],
+    /// which afterwards is `ts + 1`.
+    ///
+    /// An error of which [`PersistError::is_indeterminate`] is false means that nothing changed.
+    pub fn commit(
+        &self,
+        ts: Timestamp,
+        appends: &[ShardAppend<'_>],
+        meta: &[MetaWrite],
+    ) -> Result<(), PersistError> {
+        let inner = &*self.inner;
+        let mut writing = inner.writing.lock();
+        if writing.is_poisoned {
+            return Err(PersistError::Poisoned);
+        }
+        let mut txn = Txn { epoch: inner.epoch, ..Txn::default() };
+        inner.plan(ts, appends, meta, &mut txn)?;
+        let mut leases = HashMap::new();
+        let committed = appends
+            .iter()
+            .try_for_each(|append| inner.encode(ts, append, &mut txn, &mut leases))
+            .and_then(|()| {
+                if txn.insert.is_empty() || !meta.is_empty() {
+                    txn.upper = Some(ts + 1);
+                }
+                inner.consensus.transact(&txn)
+            });
+        if let Err(error) = committed {
+            writing.is_poisoned = error.is_indeterminate();
+            if !error.is_indeterminate() {
+                leases.values().for_each(|location| location.mark_obsolete());
+            }
+            return Err(error);
+        }
+        inner.publish(ts, &txn, &leases);
+        Ok(())
+    }
+
+    /// The contents of `shard` at `as_of`: consolidated, sorted, streamed. Fails with `AsOfOutOfRange` outside of
+    /// `[since, upper)`.
+    pub fn snapshot(&self, shard: ShardId, as_of: Timestamp) -> Result<ShardSnapshot, PersistError> {
+        ShardSnapshot::open(&self.inner, shard, as_of)
+    }
+
+    /// What `shard` holds; `None` if it does not exist.
+    pub fn shard_stats(&self, shard: ShardId) -> Option<ShardStats> {
+        let shards = self.inner.shards.lock();
+        shards.by_id.get(&shard).map(|state| state.stats(shards.upper))
+    }
+
+    /// All shards, sorted.
+    pub fn shards(&self) -> Vec<ShardId> {
+        let mut ids: Vec<ShardId> = self.inner.shards.lock().by_id.keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Every later commit has at least this timestamp, and every time below it is readable. One for all shards.
+    pub fn upper(&self) -> Timestamp {
+        self.inner.shards.lock().upper
+    }
+
+    /// Promises that no later commit will be below `upper`, so that times below it become readable. In memory only:
+    /// the oracle, which knows that time has come so far, remembers it across a restart.
+    pub fn advance_upper(&self, upper: Timestamp) {
+        let mut shards = self.inner.shards.lock();
+        shards.upper = shards.upper.max(upper);
+    }
+
+    /// Lets compaction forget all history below `since`: nobody will ask for it any more. Never goes back. Without
+    /// such calls nothing is forgotten.
+    pub fn allow_compaction(&self, since: Timestamp) {
+        let mut shards = self.inner.shards.lock();
+        shards.compaction_frontier = shards.compaction_frontier.max(since);
+    }
+
+    /// The durable value of `key`.
+    pub fn meta_get(&self, key: &str) -> Result<Option<Vec<u8>>, PersistError> {
+        self.inner.consensus.meta_get(key)
+    }
+
+    /// All durable keys that begin with `prefix`, in order, with their values.
+    pub fn meta_scan(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, PersistError> {
+        self.inner.consensus.meta_scan(prefix)
+    }
+
+    /// Compacts `shard` now, on the calling thread, into as few batches as possible. The background thread does
+    /// the same by itself where it pays.
+    pub fn compact(&self, shard: ShardId) -> Result<(), PersistError> {
+        self.inner.compact(shard, crate::compact::Extent::All)
+    }
+}
+
+impl std::fmt::Debug for PersistClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PersistClient").field("epoch", &self.inner.epoch).finish_non_exhaustive()
+    }
+}
+
+impl Location {
+    fn mark_obsolete(&self) {
+        if let Location::Blob(lease) = self {
+            lease.mark_obsolete();
+        }
+    }
+}
+
+impl Batch {
+    /// Consensus no longer has this batch.
+    pub(crate) fn mark_obsolete(&self) {
+        self.location.mark_obsolete();
+    }
+}
+
+impl Inner {
+    pub(crate) fn allocate_seq(&self) -> u64 {
+        self.next_seq.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn blob_key(&self, shard: ShardId, seq: u64) -> String {
+        format!("{:08}-{:016x}-{seq:016x}", self.epoch, shard.0)
+    }
+
+    /// Step 1: checks, and everything of the transaction but the batches appended.
+    fn plan<'a>(
+        &self,
+        ts: Timestamp,
+        appends: &[ShardAppend<'_>],
+        meta: &'a [MetaWrite],
+        txn: &mut Txn<'a>,
+    ) -> Result<(), PersistError> {
+        let shards = self.shards.lock();
+        if ts < shards.upper {
+            return Err(PersistError::UpperMismatch { ts, upper: shards.upper });
+        }
+        for write in meta {
+            match write {
+                MetaWrite::Put { key, value } => txn.meta.push((key, Some(value))),
+                MetaWrite::Delete { key } => txn.meta.push((key, None)),
+                MetaWrite::CreateShard(shard) => {
+                    if shards.by_id.contains_key(shard) || txn.create.iter().any(|(created, _)| created == shard) {
+                        return Err(PersistError::DuplicateShard(*shard));
+                    }
+                    // Empty at every earlier time, and so readable there.
+                    txn.create.push((*shard, 0));
+                }
+                MetaWrite::DropShard(shard) => {
+                    let state = shards.by_id.get(shard).ok_or(PersistError::UnknownShard(*shard))?;
+                    txn.delete.extend(state.batches.iter().map(|batch| batch.seq));
+                    txn.drop.push(*shard);
+                }
+            }
+        }
+        for append in appends {
+            let created = txn.create.iter().any(|(shard, _)| *shard == append.shard);
+            let exists = created || shards.by_id.contains_key(&append.shard);
+            if !exists || txn.drop.contains(&append.shard) {
+                return Err(PersistError::UnknownShard(append.shard));
+            }
+        }
+        Ok(())
+    }
+
+    /// Step 2 for one shard: inline, or a blob that is on disk when this returns.
+    fn encode(
+        &self,
+        ts: Timestamp,
+        append: &ShardAppend<'_>,
+        txn: &mut Txn<'_>,
+        leases: &mut HashMap<u64, Location>,
+    ) -> Result<(), PersistError> {
+        let shard = append.shard;
+        let update_count: usize = append.updates.iter().map(|updates| updates.len()).sum();
+        if update_count == 0 {
+            return Ok(());
+        }
+        let bytes: usize = append.updates.iter().map(|updates| updates.bytes()).sum();
+        let seq = self.allocate_seq();
+        let payload = if estimate_encoded_bytes(update_count, bytes) <= INLINE_BYTES_MAX {
+            let mut part = PartBuilder::default();
+            for (row, diff) in append.updates.iter().flat_map(|updates| updates.iter()) {
+                part.push(row, ts, diff);
+            }
+            Payload::Inline(part.encode(shard))
+        } else {
+            let lease = self.write_sorted_blob(shard, seq, ts, append.updates)?;
+            let reference = lease.blob.encode_framed();
+            leases.insert(seq, Location::Blob(lease));
+            Payload::Blob(reference)
+        };
+        txn.insert.push(BatchRow {
+            seq,
+            shard,
+            ts_max: ts,
+            rows: append.updates.iter().flat_map(|updates| updates.diffs()).sum(),
+            update_count: length_to_u64(update_count),
+            bytes: length_to_u64(bytes),
+            payload,
+        });
+        Ok(())
+    }
+
+    fn write_sorted_blob(
+        &self,
+        shard: ShardId,
+        seq: u64,
+        ts: Timestamp,
+        updates: &[Arc<Updates>],
+    ) -> Result<Arc<crate::blob::BlobLease>, PersistError> {
+        let mut order: Vec<_> = updates.iter().flat_map(|updates| updates.iter()).collect();
+        // Bulk loads often come in order; this sort notices.
+        order.sort_by_key(|(row, _)| *row);
+        let mut writer = self.blobs.create(self.blob_key(shard, seq))?;
+        let mut part = PartBuilder::default();
+        for (row, diff) in order {
+            part.push(row, ts, diff);
+            if part.encoded_bytes_estimate() >= PART_BYTES {
+                writer.write_part(&part.encode(shard))?;
+            }
+        }
+        if !part.is_empty() {
+            writer.write_part(&part.encode(shard))?;
+        }
+        self.blobs.finish(writer)
+    }
+
+    /// Steps 4 and 5.
+    fn publish(&self, ts: Timestamp, txn: &Txn<'_>, leases: &HashMap<u64, Location>) {
+        let mut shards = self.shards.lock();
+        let shards = &mut *shards;
+        for (shard, since) in &txn.create {
+            shards.by_id.insert(*shard, Shard { since: *since, ..Shard::default() });
+        }
+        for row in &txn.insert {
+            let location = leases.get(&row.seq).cloned().unwrap_or(Location::Inline);
+            let state = shards.by_id.get_mut(&row.shard).expect("it was checked under the same lock");
+            state.push(batch(row, location));
+            if state.is_worth_compacting() {
+                self.background.request(row.shard);
+            }
+        }
+        for shard in &txn.drop {
+            let state = shards.by_id.remove(shard).expect("it was checked under the same lock");
+            state.batches.iter().for_each(Batch::mark_obsolete);
+        }
+        shards.upper = shards.upper.max(ts + 1);
+    }
+}
+
+/// What a batch of consensus is in memory.
+pub(crate) fn batch<P>(row: &BatchRow<P>, location: Location) -> Batch {
+    Batch {
+        seq: row.seq,
+        ts_max: row.ts_max,
+        rows: row.rows,
+        update_count: row.update_count,
+        bytes: row.bytes,
+        location,
+    }
+}
+
+/// Rebuilds what is in memory from what is on disk.
+fn restore(dir: &DataDir, loaded: &Loaded) -> Result<(BlobStore, Shards), PersistError> {
+    let mut references = HashMap::new();
+    for row in &loaded.batches {
+        if let Payload::Blob(reference) = &row.payload {
+            references.insert(row.seq, BlobRef::decode_framed(reference)?);
+        }
+    }
+    let referenced: HashSet<String> = references.values().map(|blob| blob.key.clone()).collect();
+    let blobs = BlobStore::open(dir.blobs(), &referenced)?;
+    let mut shards = Shards { upper: loaded.upper, ..Shards::default() };
+    for (shard, since) in &loaded.shards {
+        shards.by_id.insert(*shard, Shard { since: *since, ..Shard::default() });
+    }
+    for row in &loaded.batches {
+        let location = match references.remove(&row.seq) {
+            Some(reference) => Location::Blob(blobs.lease(reference)),
+            None => Location::Inline,
+        };
+        let Some(state) = shards.by_id.get_mut(&row.shard) else {
+            let detail = format!("batch {} belongs to shard {}, which does not exist", row.seq, row.shard);
+            return Err(PersistError::corrupt("the consensus store", detail));
+        };
+        state.push(batch(row, location));
+    }
+    Ok((blobs, shards))
+}

@@ -1,0 +1,147 @@
+//! What can go wrong with durable state, and whether the write that failed may have landed all the same.
+
+use repr::Timestamp;
+use repr::sqlstate::SqlState;
+
+use crate::shard::ShardId;
+
+/// A failure of this crate. See [`PersistError::is_indeterminate`] before answering for a failed commit.
+#[derive(Debug, thiserror::Error)]
+pub enum PersistError {
+    /// Another process serves this data directory.
+    #[error("data directory {dir} is in use by process {holder}")]
+    InUse {
+        /// The data directory.
+        dir: String,
+        /// The process id that the holder left in the lock file, or `unknown`.
+        holder: String,
+    },
+    /// The directory exists, is not empty and is not ours.
+    #[error("{dir} is neither empty nor a Glimpse data directory")]
+    NotADataDirectory {
+        /// The directory.
+        dir: String,
+    },
+    /// Something durable was written by a newer version of this software, or is older than any this one knows.
+    #[error("{what} has format version {found}, this version reads {supported}")]
+    FormatVersion {
+        /// Which durable thing.
+        what: &'static str,
+        /// The version found.
+        found: u64,
+        /// The newest version that can be read.
+        supported: u64,
+    },
+    /// A newer process has taken over the data directory; this one must not write any more.
+    #[error("fenced: the data directory was opened by a newer process (epoch {current}, this process has {ours})")]
+    Fenced {
+        /// The epoch that this process holds.
+        ours: u64,
+        /// The epoch found in the store.
+        current: u64,
+    },
+    /// The commit is not after everything that was committed or promised before. Nothing was written.
+    #[error("timestamp {ts} is below the upper {upper}")]
+    UpperMismatch {
+        /// The timestamp of the commit.
+        ts: Timestamp,
+        /// The earliest timestamp that a commit may have.
+        upper: Timestamp,
+    },
+    /// The shard was not created, or was dropped.
+    #[error("shard {0} does not exist")]
+    UnknownShard(ShardId),
+    /// The shard exists already.
+    #[error("shard {0} exists already")]
+    DuplicateShard(ShardId),
+    /// The shard is not readable at this time.
+    #[error("shard {shard} is readable on [{since}, {upper}), not at {as_of}")]
+    AsOfOutOfRange {
+        /// The shard.
+        shard: ShardId,
+        /// The time asked for.
+        as_of: Timestamp,
+        /// The earliest readable time.
+        since: Timestamp,
+        /// The first time that is not readable yet.
+        upper: Timestamp,
+    },
+    /// Bytes that were durable are not what was written.
+    #[error("{what} is corrupt: {detail}")]
+    Corrupt {
+        /// Which durable thing.
+        what: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// No space is left. The write certainly failed.
+    #[error("no space left on device")]
+    DiskFull {
+        /// What the store said.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The write certainly failed, and so may everything after it.
+    #[error("storage failed: {context}")]
+    Determinate {
+        /// What was being done.
+        context: &'static str,
+        /// What the store said.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The write may or may not have landed; only reopening the data directory tells.
+    #[error("storage failed, and the write may or may not have landed: {context}")]
+    Indeterminate {
+        /// What was being done.
+        context: &'static str,
+        /// What the store said.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// An earlier commit ended indeterminately; until the directory is reopened nobody knows what it holds, so
+    /// nothing more is written.
+    #[error("writes are refused since an earlier write ended indeterminately")]
+    Poisoned,
+}
+
+impl PersistError {
+    /// True if the failed write may have landed. It must not be reported as failed before it was read back.
+    pub fn is_indeterminate(&self) -> bool {
+        matches!(self, PersistError::Indeterminate { .. })
+    }
+
+    /// The code a client sees.
+    pub fn sqlstate(&self) -> SqlState {
+        match self {
+            PersistError::DiskFull { .. } => SqlState::DISK_FULL,
+            PersistError::Determinate { .. } | PersistError::Indeterminate { .. } | PersistError::Poisoned => {
+                SqlState::IO_ERROR
+            }
+            PersistError::Corrupt { .. } => SqlState::DATA_CORRUPTED,
+            PersistError::Fenced { .. } | PersistError::InUse { .. } => SqlState::CANNOT_CONNECT_NOW,
+            PersistError::NotADataDirectory { .. } | PersistError::FormatVersion { .. } => {
+                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE
+            }
+            PersistError::UpperMismatch { .. }
+            | PersistError::UnknownShard(_)
+            | PersistError::DuplicateShard(_)
+            | PersistError::AsOfOutOfRange { .. } => SqlState::INTERNAL_ERROR,
+        }
+    }
+
+    /// A failure of the file system that certainly left nothing behind that counts.
+    pub(crate) fn io(context: &'static str, source: std::io::Error) -> PersistError {
+        match source.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                PersistError::DiskFull { source: source.into() }
+            }
+            _ => PersistError::Determinate { context, source: source.into() },
+        }
+    }
+
+    /// Damage found in `what`.
+    pub(crate) fn corrupt(what: impl Into<String>, detail: impl Into<String>) -> PersistError {
+        PersistError::Corrupt { what: what.into(), detail: detail.into() }
+    }
+}

@@ -1,0 +1,36 @@
+//! Durable, time-varying collections: what an acknowledged write is written to before it is acknowledged.
+//!
+//! A *shard* is a collection of rows with multiplicities that changes over time. This crate sees rows as bytes and
+//! knows neither columns nor SQL. Two stores hold a data directory: *consensus* (SQLite today) holds every small
+//! thing that must change atomically, and *blobs* (files) hold batches that are too large for it. A commit is one
+//! transaction of consensus over all touched shards and one fsync; see [`client`] for the protocol.
+//!
+//! Where it sits: the committer (`adapter`) is the only caller of [`PersistClient::commit`] and everything it wrote
+//! is readable through [`PersistClient::snapshot`] by anybody, which is how indexes rehydrate and how ad hoc
+//! queries read tables that have no index. The catalog and the timestamp oracle keep their durable state in the key
+//! and value part of the same transaction ([`MetaWrite`]).
+//!
+//! Entry points: [`PersistClient`], [`Updates`], [`ShardAppend`], [`MetaWrite`], [`PersistError`].
+//!
+//! Deliberately absent: encodings of values, timestamps' meaning (the oracle's business), retries of indeterminate
+//! commits (reopen and read back), several writers of one data directory.
+#![warn(missing_docs)]
+#![warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
+
+mod blob;
+pub mod client;
+mod compact;
+pub mod consensus;
+mod data_dir;
+mod encoding;
+mod error;
+mod merge;
+mod shard;
+mod snapshot;
+pub mod updates;
+
+pub use client::{MetaWrite, PersistClient, ShardAppend};
+pub use error::PersistError;
+pub use shard::{ShardId, ShardStats};
+pub use snapshot::ShardSnapshot;
+pub use updates::Updates;

@@ -1,0 +1,166 @@
+//! Time zones: names from the IANA database and fixed offsets.
+//!
+//! Offsets are seconds east of UTC. A local time that a change of clocks skips is read with the offset before the
+//! change, one that occurs twice with the offset after it, as PostgreSQL does.
+
+use crate::calendar::SECOND_US;
+use crate::error::PgReprError;
+use crate::options::invalid_setting;
+use chrono::{DateTime, NaiveDateTime, Offset, TimeDelta, TimeZone as _, Utc};
+use chrono_tz::{TZ_VARIANTS, Tz};
+
+/// The largest offset PostgreSQL accepts: just under 16 hours.
+pub const OFFSET_SECONDS_MAX: i32 = 16 * 3600 - 1;
+/// Beyond this many seconds from the epoch (a quarter million years) chrono cannot help; the rules of the time zone
+/// are meaningless there anyway, and the offset at the bound is used.
+const CHRONO_SECONDS_MAX: i64 = 8_000_000_000_000;
+
+/// A time zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeZone {
+    /// Seconds east of UTC, always.
+    Fixed(i32),
+    /// A zone of the IANA database.
+    Named(Tz),
+}
+
+impl TimeZone {
+    /// Coordinated universal time.
+    pub const UTC: TimeZone = TimeZone::Named(Tz::UTC);
+
+    /// Reads the value of `TimeZone`: a zone's name in any case, or hours (and minutes) east of UTC.
+    pub fn parse(value: &str) -> Result<TimeZone, PgReprError> {
+        TimeZone::from_name(value)
+            .or_else(|| TimeZone::from_hours(value))
+            .ok_or_else(|| invalid_setting("TimeZone", value))
+    }
+
+    /// The zone with this name.
+    pub fn from_name(name: &str) -> Option<TimeZone> {
+        if let Ok(zone) = name.parse::<Tz>() {
+            return Some(TimeZone::Named(zone));
+        }
+        if ["z", "zulu", "utc", "gmt"].iter().any(|utc| name.eq_ignore_ascii_case(utc)) {
+            return Some(TimeZone::UTC);
+        }
+        TZ_VARIANTS.iter().find(|zone| zone.name().eq_ignore_ascii_case(name)).map(|zone| TimeZone::Named(*zone))
+    }
+
+    /// A zone given as `+2`, `-5.5` or `+05:30`.
+    fn from_hours(value: &str) -> Option<TimeZone> {
+        let (negative, digits) = match value.as_bytes() {
+            [b'-', ..] => (true, &value[1..]),
+            [b'+', ..] => (false, &value[1..]),
+            _ => (false, value),
+        };
+        let seconds = match digits.split_once([':', '.']) {
+            None => digits.parse::<u16>().ok().map(|hours| i32::from(hours) * 3600),
+            Some((hours, minutes)) if digits.contains(':') => {
+                let minutes = minutes.parse::<u8>().ok().filter(|minutes| *minutes < 60)?;
+                Some(i32::from(hours.parse::<u16>().ok()?) * 3600 + i32::from(minutes) * 60)
+            }
+            Some((hours, fraction)) => {
+                let numerator: u32 = fraction.parse().ok()?;
+                let denominator = 10_u32.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+                let part = i32::try_from(u64::from(numerator) * 3600 / u64::from(denominator)).ok()?;
+                Some(i32::from(hours.parse::<u16>().ok()?) * 3600 + part)
+            }
+        }?;
+        let east = if negative { -seconds } else { seconds };
+        (east.abs() <= OFFSET_SECONDS_MAX).then_some(TimeZone::Fixed(east))
+    }
+
+    /// The value of `TimeZone` for this zone. A fixed offset is a POSIX zone, whose sign counts westward.
+    pub fn name(&self) -> String {
+        match self {
+            TimeZone::Named(zone) => zone.name().to_owned(),
+            TimeZone::Fixed(east) => {
+                let text = |sign: char| {
+                    let (hours, minutes) = (east.abs() / 3600, east.abs() / 60 % 60);
+                    if minutes == 0 { format!("{sign}{hours:02}") } else { format!("{sign}{hours:02}:{minutes:02}") }
+                };
+                let (east_sign, west_sign) = if *east < 0 { ('-', '+') } else { ('+', '-') };
+                format!("<{}>{}", text(east_sign), text(west_sign))
+            }
+        }
+    }
+
+    /// Seconds east of UTC at a moment given in microseconds since the epoch.
+    pub fn offset_at(&self, utc_us: i64) -> i32 {
+        match self {
+            TimeZone::Fixed(east) => *east,
+            TimeZone::Named(Tz::UTC) => 0,
+            TimeZone::Named(zone) => {
+                zone.offset_from_utc_datetime(&naive(utc_us)).fix().local_minus_utc()
+            }
+        }
+    }
+
+    /// Seconds east of UTC where clocks show `local_us` (microseconds since the epoch as if they showed UTC).
+    pub fn offset_at_local(&self, local_us: i64) -> i32 {
+        match self {
+            TimeZone::Fixed(east) => *east,
+            TimeZone::Named(Tz::UTC) => 0,
+            TimeZone::Named(zone) => {
+                let local = naive(local_us);
+                let offset = match zone.offset_from_local_datetime(&local) {
+                    chrono::LocalResult::Single(offset) => offset,
+                    chrono::LocalResult::Ambiguous(_, after) => after,
+                    chrono::LocalResult::None => {
+                        let before = local.checked_sub_signed(TimeDelta::days(1)).unwrap_or(local);
+                        zone.offset_from_utc_datetime(&before)
+                    }
+                };
+                offset.fix().local_minus_utc()
+            }
+        }
+    }
+
+    /// The moment at which clocks show `local_us`; `None` where it is out of range.
+    pub fn to_utc(&self, local_us: i64) -> Option<i64> {
+        local_us.checked_sub(i64::from(self.offset_at_local(local_us)) * SECOND_US)
+    }
+
+    /// What clocks show at `utc_us`; `None` where it is out of range.
+    pub fn to_local(&self, utc_us: i64) -> Option<i64> {
+        utc_us.checked_add(i64::from(self.offset_at(utc_us)) * SECOND_US)
+    }
+}
+
+fn naive(us: i64) -> NaiveDateTime {
+    let seconds = us.div_euclid(SECOND_US).clamp(-CHRONO_SECONDS_MAX, CHRONO_SECONDS_MAX);
+    DateTime::<Utc>::from_timestamp(seconds, 0).unwrap_or_default().naive_utc()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TimeZone;
+    use crate::calendar::{SECOND_US, days_from_civil};
+
+    fn local(year: i64, month: i64, day: i64, hour: i64, minute: i64) -> i64 {
+        (days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60) * SECOND_US
+    }
+
+    #[test]
+    fn names_and_offsets() {
+        assert_eq!(TimeZone::parse("utc"), Ok(TimeZone::UTC));
+        assert_eq!(TimeZone::parse("europe/berlin").map(|zone| zone.name()), Ok("Europe/Berlin".to_owned()));
+        assert_eq!(TimeZone::parse("+2"), Ok(TimeZone::Fixed(7200)));
+        assert_eq!(TimeZone::parse("-5.5"), Ok(TimeZone::Fixed(-19_800)));
+        assert_eq!(TimeZone::Fixed(19_800).name(), "<+05:30>-05:30");
+        assert!(TimeZone::parse("Mars/Phobos").is_err());
+        assert!(TimeZone::parse("+17").is_err());
+        assert!(TimeZone::parse("").is_err());
+    }
+
+    #[test]
+    fn changes_of_clocks() {
+        let berlin = TimeZone::parse("Europe/Berlin").expect("a zone");
+        assert_eq!(berlin.offset_at_local(local(2024, 3, 31, 2, 30)), 3600); // skipped: before
+        assert_eq!(berlin.offset_at_local(local(2024, 10, 27, 2, 30)), 3600); // twice: after
+        assert_eq!(berlin.offset_at_local(local(2024, 7, 1, 0, 0)), 7200);
+        // Far outside chrono's years.
+        assert_eq!(TimeZone::UTC.offset_at(i64::MIN), 0);
+        berlin.offset_at(i64::MAX);
+    }
+}

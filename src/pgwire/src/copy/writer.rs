@@ -1,0 +1,82 @@
+//! Puts fields together into lines of COPY output.
+
+use super::Syntax;
+use bytes::{BufMut, BytesMut};
+
+/// Writes what stands before the field at `index`.
+pub(crate) fn separator(out: &mut BytesMut, index: usize, syntax: &Syntax) {
+    if index > 0 {
+        out.put_u8(syntax.delimiter);
+    }
+}
+
+/// Writes one field of a line of `field_count` fields; `None` is NULL.
+pub(crate) fn field(out: &mut BytesMut, value: Option<&[u8]>, field_count: usize, syntax: &Syntax) {
+    match value {
+        None => out.put_slice(syntax.null.as_bytes()),
+        Some(value) if syntax.is_csv => csv_field(out, value, field_count, syntax),
+        Some(value) => text_field(out, value, syntax.delimiter),
+    }
+}
+
+fn text_field(out: &mut BytesMut, value: &[u8], delimiter: u8) {
+    for &byte in value {
+        let escaped = match byte {
+            b'\\' => b'\\',
+            0x08 => b'b',
+            0x0C => b'f',
+            b'\n' => b'n',
+            b'\r' => b'r',
+            b'\t' => b't',
+            0x0B => b'v',
+            byte if byte == delimiter => delimiter,
+            byte => {
+                out.put_u8(byte);
+                continue;
+            }
+        };
+        out.put_slice(&[b'\\', escaped]);
+    }
+}
+
+fn csv_field(out: &mut BytesMut, value: &[u8], field_count: usize, syntax: &Syntax) {
+    let is_special =
+        |byte: &u8| *byte == syntax.delimiter || *byte == syntax.quote || *byte == b'\n' || *byte == b'\r';
+    // A value that would read as NULL, or a lone one that would read as the end of the data, is quoted too.
+    let is_ambiguous = value == syntax.null.as_bytes() || (field_count == 1 && value == b"\\.");
+    if !is_ambiguous && !value.iter().any(is_special) {
+        out.put_slice(value);
+        return;
+    }
+    out.put_u8(syntax.quote);
+    for &byte in value {
+        if byte == syntax.quote || byte == syntax.escape {
+            out.put_u8(syntax.escape);
+        }
+        out.put_u8(byte);
+    }
+    out.put_u8(syntax.quote);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{csv, text};
+    use super::field;
+    use bytes::BytesMut;
+
+    #[test]
+    fn fields_are_escaped_as_their_format_asks() {
+        let show = |syntax, value: Option<&str>, field_count| {
+            let mut out = BytesMut::new();
+            field(&mut out, value.map(str::as_bytes), field_count, &syntax);
+            String::from_utf8(out.to_vec()).expect("text")
+        };
+        assert_eq!(show(text(), Some("a\tb\\c\nd"), 2), "a\\tb\\\\c\\nd");
+        assert_eq!(show(text(), None, 2), "\\N");
+        assert_eq!(show(csv(), Some("a\"b,c"), 2), "\"a\"\"b,c\"");
+        assert_eq!(show(csv(), Some(""), 2), "\"\"");
+        assert_eq!(show(csv(), None, 2), "");
+        assert_eq!(show(csv(), Some("\\."), 1), "\"\\.\"");
+        assert_eq!(show(csv(), Some("\\."), 2), "\\.");
+    }
+}

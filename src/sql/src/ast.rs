@@ -1,0 +1,669 @@
+//! Statements, parsed and not yet resolved.
+//!
+//! Queries, data changes and every expression inside them are sqlparser's own types (`datafusion::sql::sqlparser::ast`),
+//! because DataFusion's planner reads those. Everything else is a type of ours, with names folded and values checked as
+//! far as that needs no catalog: sqlparser's DDL types cover a dozen dialects and would make every consumer refuse
+//! hundreds of fields.
+//!
+//! # Invariants
+//! - A value of these types holds nothing that would be ignored: what is not supported was refused by the parser.
+
+use crate::names::{Name, ObjectKind, Privilege};
+use datafusion::sql::sqlparser::ast as sp;
+use repr::PgType;
+
+/// One statement.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Statement {
+    /// SELECT, VALUES, TABLE, WITH … SELECT.
+    Query(Box<sp::Query>),
+    /// INSERT.
+    Insert(Box<sp::Insert>),
+    /// UPDATE.
+    Update(Box<sp::Update>),
+    /// DELETE.
+    Delete(Box<sp::Delete>),
+    /// TRUNCATE: deletes everything.
+    Truncate(Vec<Name>),
+    /// COPY.
+    Copy(Copy),
+    /// EXPLAIN in all its forms.
+    Explain(Explain),
+    /// CREATE DATABASE.
+    CreateDatabase {
+        /// Its name.
+        name: String,
+        /// IF NOT EXISTS.
+        if_not_exists: bool,
+    },
+    /// CREATE SCHEMA.
+    CreateSchema {
+        /// One or two parts.
+        name: Name,
+        /// IF NOT EXISTS.
+        if_not_exists: bool,
+        /// AUTHORIZATION: its owner.
+        authorization: Option<String>,
+    },
+    /// CREATE TABLE.
+    CreateTable(CreateTable),
+    /// CREATE VIEW.
+    CreateView(CreateView),
+    /// CREATE INDEX.
+    CreateIndex(CreateIndex),
+    /// CREATE CLUSTER.
+    CreateCluster {
+        /// Its name.
+        name: String,
+        /// IF NOT EXISTS.
+        if_not_exists: bool,
+        /// Its options.
+        options: ClusterOptions,
+    },
+    /// ALTER CLUSTER … SET (…).
+    AlterCluster {
+        /// Its name.
+        name: String,
+        /// IF EXISTS.
+        if_exists: bool,
+        /// The options to change.
+        options: ClusterOptions,
+    },
+    /// CREATE ROLE or USER.
+    CreateRole {
+        /// Its name.
+        name: String,
+        /// IF NOT EXISTS.
+        if_not_exists: bool,
+        /// Its attributes.
+        options: RoleOptions,
+    },
+    /// ALTER ROLE … with attributes.
+    AlterRole {
+        /// Its name.
+        name: String,
+        /// The attributes to change.
+        options: RoleOptions,
+    },
+    /// ALTER ROLE … SET / RESET: a session default of that role.
+    AlterRoleSet {
+        /// Its name.
+        name: String,
+        /// The variable, in lower case.
+        variable: String,
+        /// The value; [`SetValue::Default`] for RESET.
+        value: SetValue,
+    },
+    /// ALTER … OWNER TO.
+    AlterOwner {
+        /// What kind of object.
+        kind: ObjectKind,
+        /// Which one.
+        name: Name,
+        /// IF EXISTS.
+        if_exists: bool,
+        /// The new owner.
+        owner: RoleSpec,
+    },
+    /// ALTER … RENAME TO.
+    AlterRename {
+        /// What kind of object.
+        kind: ObjectKind,
+        /// Which one.
+        name: Name,
+        /// IF EXISTS.
+        if_exists: bool,
+        /// The new last part of its name.
+        to: String,
+    },
+    /// DROP.
+    Drop(Drop),
+    /// GRANT or REVOKE of privileges on objects.
+    GrantPrivileges(GrantPrivileges),
+    /// GRANT or REVOKE of membership in roles.
+    GrantRole(GrantRole),
+    /// SHOW of a variable.
+    ShowVariable(String),
+    /// SHOW ALL.
+    ShowAll,
+    /// SHOW of objects.
+    ShowObjects(ShowObjects),
+    /// SHOW CREATE TABLE | VIEW | INDEX.
+    ShowCreate {
+        /// What kind of object.
+        kind: ObjectKind,
+        /// Which one.
+        name: Name,
+    },
+    /// SET [SESSION | LOCAL].
+    Set {
+        /// The variable, in lower case.
+        variable: String,
+        /// Its value.
+        value: SetValue,
+        /// SET LOCAL: until the transaction ends.
+        local: bool,
+    },
+    /// SET TRANSACTION.
+    SetTransaction(TransactionModes),
+    /// SET SESSION CHARACTERISTICS AS TRANSACTION.
+    SetSessionCharacteristics(TransactionModes),
+    /// RESET x; `None` is RESET ALL.
+    Reset(Option<String>),
+    /// ALTER SYSTEM SET.
+    AlterSystemSet {
+        /// The variable, in lower case.
+        variable: String,
+        /// Its value.
+        value: SetValue,
+    },
+    /// ALTER SYSTEM RESET x; `None` is RESET ALL.
+    AlterSystemReset(Option<String>),
+    /// BEGIN or START TRANSACTION.
+    Begin(TransactionModes),
+    /// COMMIT or END.
+    Commit {
+        /// AND CHAIN.
+        chain: bool,
+    },
+    /// ROLLBACK or ABORT.
+    Rollback {
+        /// AND CHAIN.
+        chain: bool,
+    },
+    /// SAVEPOINT.
+    Savepoint(String),
+    /// RELEASE SAVEPOINT.
+    ReleaseSavepoint(String),
+    /// ROLLBACK TO SAVEPOINT.
+    RollbackToSavepoint(String),
+    /// PREPARE.
+    Prepare {
+        /// The statement's name.
+        name: String,
+        /// The declared parameter types; `None` for `unknown`.
+        types: Vec<Option<PgType>>,
+        /// What to prepare.
+        statement: Box<Statement>,
+        /// Its text.
+        sql: String,
+    },
+    /// EXECUTE.
+    Execute {
+        /// The statement's name.
+        name: String,
+        /// Expressions without columns.
+        arguments: Vec<sp::Expr>,
+    },
+    /// DEALLOCATE; `None` is ALL.
+    Deallocate(Option<String>),
+    /// DECLARE … CURSOR FOR.
+    Declare {
+        /// The cursor's name.
+        name: String,
+        /// WITH HOLD.
+        hold: bool,
+        /// Its query.
+        query: Box<sp::Query>,
+        /// Its text.
+        sql: String,
+    },
+    /// FETCH or MOVE.
+    Fetch {
+        /// The cursor's name.
+        name: String,
+        /// How many rows; `None` is ALL.
+        count: Option<u64>,
+        /// MOVE: skip the rows.
+        skip: bool,
+        /// WITH (TIMEOUT = …), which only matters for cursors over SUBSCRIBE.
+        timeout: Option<String>,
+    },
+    /// CLOSE; `None` is ALL.
+    Close(Option<String>),
+    /// DISCARD.
+    Discard(DiscardTarget),
+    /// LISTEN.
+    Listen(String),
+    /// UNLISTEN; `None` is `*`.
+    Unlisten(Option<String>),
+    /// COMMENT ON.
+    Comment {
+        /// What kind of object; `None` for a column, whose name is the last part.
+        kind: Option<ObjectKind>,
+        /// Which one.
+        name: Name,
+        /// The text; NULL removes it.
+        text: Option<String>,
+    },
+}
+
+impl Statement {
+    /// The statement's name in messages such as `CREATE TABLE cannot run inside a transaction block`, which is also the
+    /// command tag of those statements that return no rows.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Statement::Query(_) => "SELECT",
+            Statement::Insert(_) => "INSERT",
+            Statement::Update(_) => "UPDATE",
+            Statement::Delete(_) => "DELETE",
+            Statement::Truncate(_) => "TRUNCATE TABLE",
+            Statement::Copy(_) => "COPY",
+            Statement::Explain(_) => "EXPLAIN",
+            Statement::CreateDatabase { .. } => "CREATE DATABASE",
+            Statement::CreateSchema { .. } => "CREATE SCHEMA",
+            Statement::CreateTable(_) => "CREATE TABLE",
+            Statement::CreateView(_) => "CREATE VIEW",
+            Statement::CreateIndex(_) => "CREATE INDEX",
+            Statement::CreateCluster { .. } => "CREATE CLUSTER",
+            Statement::AlterCluster { .. } => "ALTER CLUSTER",
+            Statement::CreateRole { .. } => "CREATE ROLE",
+            Statement::AlterRole { .. } | Statement::AlterRoleSet { .. } => "ALTER ROLE",
+            Statement::AlterOwner { kind, .. } | Statement::AlterRename { kind, .. } => match kind {
+                ObjectKind::Table => "ALTER TABLE",
+                ObjectKind::View => "ALTER VIEW",
+                ObjectKind::Index => "ALTER INDEX",
+                ObjectKind::Schema => "ALTER SCHEMA",
+                ObjectKind::Database => "ALTER DATABASE",
+                ObjectKind::Cluster => "ALTER CLUSTER",
+                ObjectKind::Role | ObjectKind::System => "ALTER ROLE",
+            },
+            Statement::Drop(drop) => match drop.kind {
+                ObjectKind::Table => "DROP TABLE",
+                ObjectKind::View => "DROP VIEW",
+                ObjectKind::Index => "DROP INDEX",
+                ObjectKind::Schema => "DROP SCHEMA",
+                ObjectKind::Database => "DROP DATABASE",
+                ObjectKind::Cluster => "DROP CLUSTER",
+                ObjectKind::Role | ObjectKind::System => "DROP ROLE",
+            },
+            Statement::GrantPrivileges(grant) if grant.revoke => "REVOKE",
+            Statement::GrantPrivileges(_) => "GRANT",
+            Statement::GrantRole(grant) if grant.revoke => "REVOKE ROLE",
+            Statement::GrantRole(_) => "GRANT ROLE",
+            Statement::ShowVariable(_)
+            | Statement::ShowAll
+            | Statement::ShowObjects(_)
+            | Statement::ShowCreate { .. } => "SHOW",
+            Statement::Set { .. } | Statement::SetTransaction(_) | Statement::SetSessionCharacteristics(_) => "SET",
+            Statement::Reset(_) => "RESET",
+            Statement::AlterSystemSet { .. } | Statement::AlterSystemReset(_) => "ALTER SYSTEM",
+            Statement::Begin(_) => "BEGIN",
+            Statement::Commit { .. } => "COMMIT",
+            Statement::Rollback { .. } | Statement::RollbackToSavepoint(_) => "ROLLBACK",
+            Statement::Savepoint(_) => "SAVEPOINT",
+            Statement::ReleaseSavepoint(_) => "RELEASE",
+            Statement::Prepare { .. } => "PREPARE",
+            Statement::Execute { .. } => "EXECUTE",
+            Statement::Deallocate(None) => "DEALLOCATE ALL",
+            Statement::Deallocate(Some(_)) => "DEALLOCATE",
+            Statement::Declare { .. } => "DECLARE CURSOR",
+            Statement::Fetch { skip: true, .. } => "MOVE",
+            Statement::Fetch { .. } => "FETCH",
+            Statement::Close(None) => "CLOSE CURSOR ALL",
+            Statement::Close(Some(_)) => "CLOSE CURSOR",
+            Statement::Discard(DiscardTarget::All) => "DISCARD ALL",
+            Statement::Discard(DiscardTarget::Plans) => "DISCARD PLANS",
+            Statement::Discard(DiscardTarget::Sequences) => "DISCARD SEQUENCES",
+            Statement::Discard(DiscardTarget::Temporary) => "DISCARD TEMP",
+            Statement::Listen(_) => "LISTEN",
+            Statement::Unlisten(_) => "UNLISTEN",
+            Statement::Comment { .. } => "COMMENT",
+        }
+    }
+}
+
+/// COPY.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Copy {
+    /// The table or query.
+    pub source: CopySource,
+    /// In or out.
+    pub direction: CopyDirection,
+    /// Format and its details.
+    pub options: CopyOptions,
+}
+
+/// What COPY reads or writes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CopySource {
+    /// A table.
+    Table {
+        /// Which one.
+        name: Name,
+        /// The columns; empty means all.
+        columns: Vec<String>,
+    },
+    /// COPY (query) TO.
+    Query(Box<sp::Query>),
+}
+
+/// The direction of a COPY.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyDirection {
+    /// FROM STDIN.
+    FromStdin,
+    /// TO STDOUT.
+    ToStdout,
+}
+
+/// The wire format of a COPY.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyFormat {
+    /// Tab separated with backslash escapes.
+    Text,
+    /// Comma separated with quotes.
+    Csv,
+}
+
+/// How COPY's rows are written, with defaults filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyOptions {
+    /// Text or csv.
+    pub format: CopyFormat,
+    /// Between columns.
+    pub delimiter: u8,
+    /// What stands for NULL.
+    pub null: String,
+    /// Whether the first line holds the column names.
+    pub header: bool,
+    /// csv: around values.
+    pub quote: u8,
+    /// csv: before a quote inside a value.
+    pub escape: u8,
+}
+
+impl CopyOptions {
+    /// Postgres's defaults for a format.
+    pub fn new(format: CopyFormat) -> CopyOptions {
+        let (delimiter, null) = match format {
+            CopyFormat::Text => (b'\t', "\\N".to_owned()),
+            CopyFormat::Csv => (b',', String::new()),
+        };
+        CopyOptions { format, delimiter, null, header: false, quote: b'"', escape: b'"' }
+    }
+}
+
+/// EXPLAIN.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explain {
+    /// What is to be shown.
+    pub stage: ExplainStage,
+    /// VERBOSE or WITH (…): more detail.
+    pub verbose: bool,
+    /// FORMAT.
+    pub format: ExplainFormat,
+    /// Of which statement.
+    pub statement: Box<Statement>,
+}
+
+/// What EXPLAIN shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExplainStage {
+    /// EXPLAIN: the executor, index and key, and the plan.
+    Default,
+    /// EXPLAIN OPTIMIZED PLAN FOR: the logical plan after optimization.
+    Optimized,
+    /// EXPLAIN PHYSICAL PLAN FOR: what the executor runs.
+    Physical,
+    /// EXPLAIN TIMESTAMP FOR: how the timestamp was chosen.
+    Timestamp,
+}
+
+/// How EXPLAIN prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExplainFormat {
+    /// One line per row.
+    Text,
+    /// One JSON document.
+    Json,
+}
+
+/// CREATE TABLE.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateTable {
+    /// Its name.
+    pub name: Name,
+    /// IF NOT EXISTS.
+    pub if_not_exists: bool,
+    /// Its columns.
+    pub columns: Vec<ColumnDef>,
+}
+
+/// A column of CREATE TABLE.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ColumnDef {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub ty: PgType,
+    /// False for NOT NULL.
+    pub nullable: bool,
+    /// DEFAULT.
+    pub default: Option<sp::Expr>,
+}
+
+/// CREATE VIEW.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateView {
+    /// Its name.
+    pub name: Name,
+    /// OR REPLACE.
+    pub or_replace: bool,
+    /// IF NOT EXISTS.
+    pub if_not_exists: bool,
+    /// New names for its first columns.
+    pub columns: Vec<String>,
+    /// Its query.
+    pub query: Box<sp::Query>,
+}
+
+/// CREATE INDEX.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateIndex {
+    /// Its name; one is made up if absent.
+    pub name: Option<String>,
+    /// IF NOT EXISTS.
+    pub if_not_exists: bool,
+    /// IN CLUSTER; the session's if absent.
+    pub cluster: Option<String>,
+    /// The table or view.
+    pub on: Name,
+    /// The key; `None` (CREATE DEFAULT INDEX) is the relation's default key: all columns.
+    pub keys: Option<Vec<sp::Expr>>,
+}
+
+/// Options of CREATE and ALTER CLUSTER.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterOptions {
+    /// SIZE: the number of workers as text.
+    pub size: Option<String>,
+    /// WORKERS.
+    pub workers: Option<u64>,
+    /// REPLICATION FACTOR.
+    pub replication_factor: Option<u64>,
+}
+
+/// Attributes of CREATE and ALTER ROLE; `None` leaves the default, or what was.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoleOptions {
+    /// SUPERUSER.
+    pub superuser: Option<bool>,
+    /// INHERIT.
+    pub inherit: Option<bool>,
+    /// LOGIN.
+    pub login: Option<bool>,
+    /// CREATEDB.
+    pub create_db: Option<bool>,
+    /// CREATEROLE.
+    pub create_role: Option<bool>,
+    /// CREATECLUSTER.
+    pub create_cluster: Option<bool>,
+}
+
+/// A role in a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RoleSpec {
+    /// By name.
+    Name(String),
+    /// CURRENT_USER, CURRENT_ROLE.
+    Current,
+    /// SESSION_USER.
+    Session,
+    /// PUBLIC: everybody.
+    Public,
+}
+
+/// DROP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drop {
+    /// What kind of objects.
+    pub kind: ObjectKind,
+    /// IF EXISTS.
+    pub if_exists: bool,
+    /// Which ones.
+    pub names: Vec<Name>,
+    /// CASCADE; the opposite of RESTRICT.
+    pub cascade: bool,
+}
+
+/// GRANT or REVOKE on objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantPrivileges {
+    /// REVOKE.
+    pub revoke: bool,
+    /// Which privileges; `None` is ALL.
+    pub privileges: Option<Vec<Privilege>>,
+    /// On what.
+    pub target: GrantTarget,
+    /// To or from whom.
+    pub grantees: Vec<RoleSpec>,
+}
+
+/// On what privileges are granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GrantTarget {
+    /// Objects of one kind; [`ObjectKind::Table`] covers views.
+    Objects(ObjectKind, Vec<Name>),
+    /// ALL TABLES IN SCHEMA.
+    AllTablesInSchema(Vec<Name>),
+    /// SYSTEM.
+    System,
+}
+
+/// GRANT or REVOKE of membership.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantRole {
+    /// REVOKE.
+    pub revoke: bool,
+    /// The roles of which others become members.
+    pub roles: Vec<String>,
+    /// The members.
+    pub members: Vec<RoleSpec>,
+}
+
+/// SHOW of objects.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ShowObjects {
+    /// What is listed.
+    pub kind: ShowKind,
+    /// FROM / IN: a schema for items, a database for schemas.
+    pub from: Option<Name>,
+    /// ON: the relation whose indexes, or FROM: whose columns.
+    pub on: Option<Name>,
+    /// IN CLUSTER, for indexes.
+    pub cluster: Option<String>,
+    /// LIKE or WHERE.
+    pub filter: Option<ShowFilter>,
+}
+
+/// What SHOW lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the variants are the words after SHOW")]
+pub enum ShowKind {
+    Tables,
+    Views,
+    Indexes,
+    Columns,
+    Schemas,
+    Databases,
+    Clusters,
+    Roles,
+    Objects,
+}
+
+/// Which of the listed objects are wanted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ShowFilter {
+    /// LIKE on the name.
+    Like(String),
+    /// WHERE over the listed columns.
+    Where(Box<sp::Expr>),
+}
+
+/// The value in SET.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SetValue {
+    /// DEFAULT.
+    Default,
+    /// Values as text; more than one for lists such as search_path.
+    Values(Vec<String>),
+}
+
+/// Modes of BEGIN and SET TRANSACTION.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TransactionModes {
+    /// ISOLATION LEVEL.
+    pub isolation: Option<IsolationLevel>,
+    /// READ ONLY (true) or READ WRITE (false).
+    pub read_only: Option<bool>,
+    /// DEFERRABLE; without effect here as in Postgres below SERIALIZABLE READ ONLY.
+    pub deferrable: Option<bool>,
+}
+
+/// Isolation levels. The three weak ones are accepted and mean serializable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the variants are the levels' own names")]
+pub enum IsolationLevel {
+    ReadUncommitted,
+    ReadCommitted,
+    RepeatableRead,
+    Serializable,
+    StrictSerializable,
+}
+
+impl IsolationLevel {
+    /// As SHOW transaction_isolation prints it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            IsolationLevel::ReadUncommitted => "read uncommitted",
+            IsolationLevel::ReadCommitted => "read committed",
+            IsolationLevel::RepeatableRead => "repeatable read",
+            IsolationLevel::Serializable => "serializable",
+            IsolationLevel::StrictSerializable => "strict serializable",
+        }
+    }
+
+    /// Reads what [`IsolationLevel::as_str`] prints, in any case.
+    pub fn from_name(name: &str) -> Option<IsolationLevel> {
+        [
+            IsolationLevel::ReadUncommitted,
+            IsolationLevel::ReadCommitted,
+            IsolationLevel::RepeatableRead,
+            IsolationLevel::Serializable,
+            IsolationLevel::StrictSerializable,
+        ]
+        .into_iter()
+        .find(|level| level.as_str().eq_ignore_ascii_case(name.trim()))
+    }
+}
+
+/// What DISCARD throws away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the variants are the words after DISCARD")]
+pub enum DiscardTarget {
+    All,
+    Plans,
+    Sequences,
+    Temporary,
+}

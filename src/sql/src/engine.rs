@@ -1,0 +1,212 @@
+//! DataFusion, configured and bound so that it answers as Postgres does.
+//!
+//! Names and types are ours: `bind` resolves a statement's AST to a typed `LogicalPlan` by Postgres's rules (literals,
+//! unknown types, operator and function overloads, output names, scopes, errors). Everything after is DataFusion's:
+//! optimisation, physical planning and execution, with our functions in the expressions. DataFusion's own SQL front
+//! end and its type coercion are not used, because their rules differ from Postgres's in places that no later pass
+//! can mend: by the time a rule sees `1 + '2'` the type of the literal has been decided.
+//!
+//! # Invariants
+//! - A plan holds nothing of a session: what differs per statement is read from [`SessionInfo`] at run time.
+//! - Every expression in a plan is completely typed: no cast is left for DataFusion to insert.
+
+pub mod bind;
+pub mod cast;
+pub mod coerce;
+pub mod collection;
+pub mod runtime;
+pub mod session;
+pub mod types;
+pub mod value;
+
+use crate::error::SqlError;
+use arrow::datatypes::DataType;
+use datafusion::common::DFSchema;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::sql::sqlparser::ast;
+use repr::sqlstate::SqlState;
+use repr::{GlobalId, PgType, RelationDesc};
+use std::sync::Arc;
+
+pub use collection::{CollectionReader, CollectionTable, ReaderExtension};
+pub use session::{CatalogFunctions, SessionInfo, Settings};
+
+/// Plans and runs queries. Immutable; one per process, shared.
+#[derive(Debug)]
+pub struct Engine {
+    runtime: runtime::Runtime,
+}
+
+/// A bound query: what to run, and what the client sees of it.
+#[derive(Clone, Debug)]
+pub struct PlannedQuery {
+    /// The plan. Its columns are those of `desc`, in order, under names that DataFusion needs to be unique.
+    pub plan: LogicalPlan,
+    /// The client's view: Postgres's output names (duplicates are legal) and types. Its schema has the same names and
+    /// the plan's Arrow types.
+    pub desc: RelationDesc,
+}
+
+/// What a table name stands for.
+#[derive(Clone, Debug)]
+pub enum ResolvedTable {
+    /// A stored collection (a table, an index-backed or built-in relation).
+    Collection {
+        /// Its id.
+        id: GlobalId,
+        /// Its columns.
+        desc: Arc<RelationDesc>,
+    },
+    /// A view, inlined: its query bound under its own search path.
+    View(Box<PlannedQuery>),
+}
+
+/// Resolves the names of a statement against the catalog.
+pub trait TableResolver: Send + Sync {
+    /// The relation called `name` (one to three parts, already folded to lower case where unquoted).
+    ///
+    /// Errors with 42P01 when there is none; `depends_on` is the implementor's to record.
+    fn resolve(&self, name: &[String]) -> Result<ResolvedTable, SqlError>;
+
+    /// The oid of the object that `text` names, for a constant cast to `regclass`, `regtype`, `regproc` or
+    /// `regnamespace` (numbers have been handled).
+    fn resolve_reg(&self, ty: &PgType, text: &str) -> Result<u32, SqlError> {
+        Err(SqlError::unsupported(format!("the cast of \"{text}\" to {ty}")))
+    }
+
+    /// Whether a type name that is not built in exists, for the error message only.
+    fn time_zone(&self) -> String {
+        "UTC".to_owned()
+    }
+}
+
+/// The parameters `$1`, `$2`, … of a statement: declared by the client or inferred from their context.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Params {
+    /// The type of each, as far as it is known.
+    pub types: Vec<Option<PgType>>,
+    /// Whether the statement may use parameters at all.
+    pub allowed: bool,
+}
+
+impl Params {
+    /// No parameters: `$1` is 42P02.
+    pub fn none() -> Params {
+        Params { types: Vec::new(), allowed: false }
+    }
+
+    /// Parameters with the declared types; further ones are inferred.
+    pub fn declared(types: Vec<Option<PgType>>) -> Params {
+        Params { types, allowed: true }
+    }
+
+    /// The types of all parameters once a statement is planned; 42P18 when one could not be determined.
+    pub fn finish(&self) -> Result<Vec<PgType>, SqlError> {
+        self.types
+            .iter()
+            .enumerate()
+            .map(|(i, ty)| {
+                ty.clone().ok_or_else(|| {
+                    SqlError::new(
+                        SqlState::INDETERMINATE_DATATYPE,
+                        format!("could not determine data type of parameter ${}", i + 1),
+                    )
+                })
+            })
+            .collect()
+    }
+}
+
+impl Default for Engine {
+    fn default() -> Engine {
+        Engine::new()
+    }
+}
+
+impl Engine {
+    /// An engine with its function library and optimizer.
+    pub fn new() -> Engine {
+        Engine { runtime: runtime::Runtime::new() }
+    }
+
+    /// Binds a query. Not optimised.
+    pub fn plan_query(
+        &self,
+        query: &ast::Query,
+        tables: &dyn TableResolver,
+        params: &mut Params,
+    ) -> Result<PlannedQuery, SqlError> {
+        bind::plan_query(query, tables, params)
+    }
+
+    /// Binds a scalar expression over the columns of one relation (defaults, index keys, WHERE, SET, RETURNING).
+    ///
+    /// Columns resolve by name or as `qualifier.name` as in the schema. Returns the expression and its type.
+    pub fn plan_expr(
+        &self,
+        expr: &ast::Expr,
+        schema: &DFSchema,
+        params: &mut Params,
+        tables: &dyn TableResolver,
+    ) -> Result<TypedExpr, SqlError> {
+        bind::plan_expr(expr, schema, tables, params)
+    }
+
+    /// The name Postgres would give to `expr` as an output column.
+    pub fn output_name(&self, expr: &ast::Expr) -> String {
+        bind::name::output_name(expr)
+    }
+
+    /// The type that an AST type names.
+    pub fn plan_type(&self, data_type: &ast::DataType) -> Result<PgType, SqlError> {
+        types::from_ast(data_type)
+    }
+
+    /// Converts an expression for storage in a column, as INSERT and UPDATE do.
+    pub fn assignment_cast(&self, expr: TypedExpr, to: &PgType, column: &str, params: &mut Params) -> Result<Expr, SqlError> {
+        coerce::assign(expr, to, column, params)
+    }
+
+    /// Optimises a bound plan. Folds nothing that depends on the session.
+    pub fn optimize(&self, plan: LogicalPlan, session: &SessionInfo) -> Result<LogicalPlan, SqlError> {
+        self.runtime.optimize(plan, session)
+    }
+
+    /// Compiles an expression over one relation's columns.
+    pub fn create_physical_expr(
+        &self,
+        expr: &Expr,
+        schema: &DFSchema,
+        session: &SessionInfo,
+    ) -> Result<Arc<dyn PhysicalExpr>, SqlError> {
+        self.runtime.create_physical_expr(expr, schema, session)
+    }
+
+    /// Runs an optimised plan whose parameters have been replaced.
+    ///
+    /// # Cancellation
+    /// Dropping the future or the stream stops the query.
+    pub async fn execute(
+        &self,
+        plan: LogicalPlan,
+        session: &SessionInfo,
+        reader: Arc<dyn CollectionReader>,
+    ) -> Result<SendableRecordBatchStream, SqlError> {
+        self.runtime.execute(plan, session, reader).await
+    }
+}
+
+/// An expression with the type Postgres gives it.
+#[derive(Clone, Debug)]
+pub struct TypedExpr {
+    /// The expression.
+    pub expr: Expr,
+    /// Its Postgres type; `Unknown` for an undecorated string literal, NULL or undecided parameter.
+    pub ty: PgType,
+    /// The Arrow type of its values.
+    pub data_type: DataType,
+    /// Whether it can be NULL.
+    pub nullable: bool,
+}

@@ -1,0 +1,121 @@
+//! What a statement may know about its session: everything that stable and volatile functions read.
+//!
+//! Plans are shared between sessions, so nothing of this is folded into a plan; functions find it at run time in the
+//! configuration that DataFusion hands to them.
+
+use crate::error::SqlError;
+use datafusion::common::Result;
+use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
+use repr::Datum;
+use repr::sqlstate::SqlState;
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+/// Looks up a session or system variable.
+pub type Settings = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// Functions that only the catalog can answer, such as `pg_get_userbyid` or the text of a `regclass`.
+pub trait CatalogFunctions: Send + Sync {
+    /// Calls the function `name`; the names and types are those of [`crate::functions::catalog`].
+    fn call(&self, name: &str, args: &[Datum<'_>], session: &SessionInfo) -> std::result::Result<Datum<'static>, SqlError>;
+}
+
+/// A session's identity, clock and settings as of one statement.
+#[derive(Clone)]
+pub struct SessionInfo {
+    /// `current_user`.
+    pub user: String,
+    /// `session_user`.
+    pub session_user: String,
+    /// `current_database()`.
+    pub database: String,
+    /// The schemas that are searched, in order, without the implicit ones.
+    pub search_path: Vec<String>,
+    /// The session's TimeZone: an IANA name or a fixed offset.
+    pub time_zone: String,
+    /// The transaction's start: `now()`. Microseconds since the epoch.
+    pub now_us: i64,
+    /// The statement's start: `statement_timestamp()`, and `clock_timestamp()`. Microseconds since the epoch.
+    pub statement_now_us: i64,
+    /// `mz_now()`: the timestamp at which this statement reads. Microseconds since the epoch.
+    pub mz_now: u64,
+    /// `version()`.
+    pub version: String,
+    /// `mz_version()`.
+    pub mz_version: String,
+    /// `pg_backend_pid()`.
+    pub backend_pid: u32,
+    /// `current_setting()`.
+    pub settings: Settings,
+    /// The catalog, for functions that need it; `None` refuses them.
+    pub catalog: Option<Arc<dyn CatalogFunctions>>,
+}
+
+impl SessionInfo {
+    /// The session that a function runs in.
+    pub fn from_config(config: &ConfigOptions) -> Option<&SessionInfo> {
+        config.extensions.get::<SessionInfo>()
+    }
+
+    /// Calls a function of the catalog.
+    pub fn call_catalog(&self, name: &str, args: &[Datum<'_>]) -> std::result::Result<Datum<'static>, SqlError> {
+        match &self.catalog {
+            Some(catalog) => catalog.call(name, args, self),
+            None => Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{name} is not supported here"))),
+        }
+    }
+}
+
+impl Default for SessionInfo {
+    /// A session without an identity, for planning and tests.
+    fn default() -> SessionInfo {
+        SessionInfo {
+            user: "materialize".to_owned(),
+            session_user: "materialize".to_owned(),
+            database: "materialize".to_owned(),
+            search_path: vec!["public".to_owned()],
+            time_zone: "UTC".to_owned(),
+            now_us: 0,
+            statement_now_us: 0,
+            mz_now: 0,
+            version: String::new(),
+            mz_version: String::new(),
+            backend_pid: 0,
+            settings: Arc::new(|_| None),
+            catalog: None,
+        }
+    }
+}
+
+impl fmt::Debug for SessionInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionInfo").field("user", &self.user).field("database", &self.database).finish_non_exhaustive()
+    }
+}
+
+impl ConfigExtension for SessionInfo {
+    const PREFIX: &'static str = "glimpse";
+}
+
+impl ExtensionOptions for SessionInfo {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, _value: &str) -> Result<()> {
+        Err(SqlError::internal(format!("glimpse.{key} is not an option")).into())
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        Vec::new()
+    }
+}

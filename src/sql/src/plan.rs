@@ -1,0 +1,784 @@
+//! From a parsed statement to a plan: names resolved, types decided, privileges checked.
+//!
+//! [`plan`] is the one entry point. It reads the catalog through [`CatalogView`], an immutable state at one revision, so
+//! a plan is valid for as long as the revision is the same; nothing else that can change goes into it (`now()`,
+//! `current_user` and the like stay function calls). What a statement needs but only a session knows (its variables,
+//! prepared statements, cursors, transaction) is left to the adapter: those plans just carry the checked request.
+//!
+//! # Invariants
+//! - Every relation that a plan reads or writes is in its `depends_on`, views included, each once.
+//! - Privileges were checked for the role of the context; a plan must not run for another role.
+
+mod copy;
+mod ddl;
+mod dml;
+mod drop;
+mod explain;
+pub mod lift;
+pub mod privileges;
+mod query;
+mod resolver;
+mod roles;
+mod session;
+mod show;
+
+use crate::ast::{
+    ClusterOptions, CopyOptions, DiscardTarget, ExplainFormat, ExplainStage, RoleOptions, SetValue, Statement,
+    TransactionModes,
+};
+use crate::engine::{Engine, Params, SessionInfo};
+use crate::error::SqlError;
+use crate::names::{ClusterId, DatabaseId, FullName, ObjectId, ObjectKind, Privilege, RoleId, SchemaId, Scope};
+use datafusion::common::DFSchemaRef;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::sql::sqlparser::ast as sp;
+use repr::sqlstate::SqlState;
+use repr::{GlobalId, PgType, RelationDesc};
+use std::sync::Arc;
+
+pub use ddl::plan_index_keys;
+pub use query::plan_view;
+
+/// The catalog at one revision, as planning sees it. Implemented by `catalog::State`, which is immutable.
+///
+/// Look-ups are by exact name; search paths are handled in [`crate::names`]. Lists come in no particular order.
+pub trait CatalogView: Send + Sync {
+    /// The database called `name`.
+    fn database_by_name(&self, name: &str) -> Option<Arc<DatabaseRef>>;
+    /// The schema called `name` of a database; `None` asks for the system schemas, which belong to no database.
+    fn schema_by_name(&self, database: Option<DatabaseId>, name: &str) -> Option<Arc<SchemaRef>>;
+    /// The table, view or index called `name` of a schema.
+    fn item_by_name(&self, schema: SchemaId, name: &str) -> Option<Arc<ItemRef>>;
+    /// The cluster called `name`.
+    fn cluster_by_name(&self, name: &str) -> Option<Arc<ClusterRef>>;
+    /// The role called `name`.
+    fn role_by_name(&self, name: &str) -> Option<Arc<RoleRef>>;
+
+    /// The database with this id.
+    fn database(&self, id: DatabaseId) -> Option<Arc<DatabaseRef>>;
+    /// The schema with this id.
+    fn schema(&self, id: SchemaId) -> Option<Arc<SchemaRef>>;
+    /// The item with this id.
+    fn item(&self, id: GlobalId) -> Option<Arc<ItemRef>>;
+    /// The cluster with this id.
+    fn cluster(&self, id: ClusterId) -> Option<Arc<ClusterRef>>;
+    /// The role with this id.
+    fn role(&self, id: RoleId) -> Option<Arc<RoleRef>>;
+
+    /// All databases.
+    fn databases(&self) -> Vec<Arc<DatabaseRef>>;
+    /// All schemas of a database, or the system schemas.
+    fn schemas(&self, database: Option<DatabaseId>) -> Vec<Arc<SchemaRef>>;
+    /// All items of a schema.
+    fn items(&self, schema: SchemaId) -> Vec<Arc<ItemRef>>;
+    /// All clusters.
+    fn clusters(&self) -> Vec<Arc<ClusterRef>>;
+    /// All roles.
+    fn roles(&self) -> Vec<Arc<RoleRef>>;
+    /// The indexes on a table or view.
+    fn indexes_on(&self, id: GlobalId) -> Vec<Arc<ItemRef>>;
+    /// The items that refer directly to an item: views over it and indexes on it.
+    fn dependents(&self, id: GlobalId) -> Vec<GlobalId>;
+    /// The objects that belong to a role: their owner is the role.
+    fn owned_by(&self, role: RoleId) -> Vec<ObjectId>;
+
+    /// Whether the role, PUBLIC, or a role of which it is a member was granted the privilege, or owns the object.
+    /// Superusers are handled by the caller.
+    fn has_privilege(&self, role: RoleId, object: ObjectId, privilege: Privilege) -> bool;
+    /// Whether `role` is `of` or a member of it, directly or not.
+    fn is_member(&self, role: RoleId, of: RoleId) -> bool;
+    /// The owner of an object.
+    fn owner(&self, object: ObjectId) -> Option<RoleId>;
+}
+
+/// A database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatabaseRef {
+    /// Its id.
+    pub id: DatabaseId,
+    /// Its oid, as `pg_database` shows it.
+    pub oid: u32,
+    /// Its name.
+    pub name: String,
+    /// Its owner.
+    pub owner: RoleId,
+}
+
+/// A schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchemaRef {
+    /// Its id.
+    pub id: SchemaId,
+    /// Its oid, as `pg_namespace` shows it.
+    pub oid: u32,
+    /// The database it belongs to; `None` for a system schema.
+    pub database: Option<DatabaseId>,
+    /// Its name.
+    pub name: String,
+    /// Its owner.
+    pub owner: RoleId,
+}
+
+/// A cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterRef {
+    /// Its id.
+    pub id: ClusterId,
+    /// Its name.
+    pub name: String,
+    /// Its owner.
+    pub owner: RoleId,
+    /// SIZE as given; empty if it never was.
+    pub size: String,
+    /// How many timely workers it has.
+    pub workers: u64,
+    /// How many replicas.
+    pub replication_factor: u64,
+}
+
+/// A role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoleRef {
+    /// Its id.
+    pub id: RoleId,
+    /// Its oid, as `pg_roles` shows it.
+    pub oid: u32,
+    /// Its name.
+    pub name: String,
+    /// Bypasses every check.
+    pub superuser: bool,
+    /// May log in.
+    pub login: bool,
+    /// Has the privileges of the roles it is a member of.
+    pub inherit: bool,
+    /// May create databases.
+    pub create_db: bool,
+    /// May create roles.
+    pub create_role: bool,
+    /// May create clusters.
+    pub create_cluster: bool,
+}
+
+/// A table, view or index.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ItemRef {
+    /// Its id, never reused.
+    pub id: GlobalId,
+    /// Its oid, as `pg_class` shows it.
+    pub oid: u32,
+    /// Its full name.
+    pub name: FullName,
+    /// The schema it is in.
+    pub schema: SchemaId,
+    /// Its owner.
+    pub owner: RoleId,
+    /// The columns; for an index, the key's.
+    pub desc: Arc<RelationDesc>,
+    /// What it is.
+    pub kind: ItemKind,
+}
+
+impl ItemRef {
+    /// Table, view or index.
+    pub fn object_kind(&self) -> ObjectKind {
+        match self.kind {
+            ItemKind::Table { .. } | ItemKind::SystemTable => ObjectKind::Table,
+            ItemKind::View(_) => ObjectKind::View,
+            ItemKind::Index(_) => ObjectKind::Index,
+        }
+    }
+}
+
+/// What an item is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ItemKind {
+    /// A stored table.
+    Table {
+        /// For each column, its DEFAULT as SQL text that [`crate::parser::parse_expr`] reads.
+        defaults: Vec<Option<String>>,
+    },
+    /// A relation of the system, whose rows are made from the catalog or the process's state.
+    SystemTable,
+    /// A view.
+    View(ViewDef),
+    /// An index.
+    Index(IndexDef),
+}
+
+/// A view's definition. Its names resolve in the scope in which it was created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewDef {
+    /// The query as SQL text that [`crate::parser::parse_query`] reads.
+    pub query: String,
+    /// The current database when the view was created.
+    pub database: String,
+    /// The search path when the view was created.
+    pub search_path: Vec<String>,
+}
+
+/// An index's definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexDef {
+    /// The table or view.
+    pub on: GlobalId,
+    /// The cluster that maintains it.
+    pub cluster: ClusterId,
+    /// The key.
+    pub keys: Vec<IndexKeyDef>,
+}
+
+/// One expression of an index's key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexKeyDef {
+    /// The column's position, if the expression is just a column.
+    pub column: Option<usize>,
+    /// The expression as SQL text that [`crate::parser::parse_expr`] reads.
+    pub sql: String,
+}
+
+/// What planning reads. Borrowed for one call.
+#[derive(Clone, Copy)]
+pub struct PlanContext<'a> {
+    /// Binds and optimises queries.
+    pub engine: &'a Engine,
+    /// The catalog.
+    pub catalog: &'a dyn CatalogView,
+    /// Database, search path and names of the session.
+    pub session: &'a SessionInfo,
+    /// The current role.
+    pub role: RoleId,
+    /// The session's cluster.
+    pub cluster: &'a str,
+}
+
+impl<'a> PlanContext<'a> {
+    /// Where names are looked up.
+    pub fn scope(&self) -> Scope<'a> {
+        Scope {
+            database: &self.session.database,
+            search_path: &self.session.search_path,
+            user: &self.session.user,
+        }
+    }
+}
+
+/// A statement, ready to run.
+#[derive(Clone, Debug)]
+pub enum Plan {
+    /// A query; also SHOW of objects.
+    Select(SelectPlan),
+    /// INSERT.
+    Insert(InsertPlan),
+    /// UPDATE, DELETE, TRUNCATE.
+    ReadThenWrite(ReadThenWritePlan),
+    /// COPY FROM STDIN.
+    CopyFrom(CopyFromPlan),
+    /// COPY TO STDOUT.
+    CopyTo(CopyToPlan),
+    /// EXPLAIN.
+    Explain(ExplainPlan),
+    /// CREATE DATABASE.
+    CreateDatabase {
+        /// Its name.
+        name: String,
+    },
+    /// CREATE SCHEMA.
+    CreateSchema {
+        /// Of which database.
+        database: DatabaseId,
+        /// Its name.
+        name: String,
+        /// Its owner.
+        owner: RoleId,
+    },
+    /// CREATE TABLE.
+    CreateTable(CreateTablePlan),
+    /// CREATE VIEW.
+    CreateView(CreateViewPlan),
+    /// CREATE INDEX.
+    CreateIndex(CreateIndexPlan),
+    /// CREATE CLUSTER.
+    CreateCluster {
+        /// Its name.
+        name: String,
+        /// SIZE as given, else the number of workers.
+        size: String,
+        /// How many workers.
+        workers: u64,
+        /// How many replicas.
+        replication_factor: u64,
+    },
+    /// ALTER CLUSTER.
+    AlterCluster {
+        /// Which one.
+        id: ClusterId,
+        /// What changes; already validated.
+        options: ClusterOptions,
+        /// The workers that a changed size means.
+        workers: Option<u64>,
+    },
+    /// CREATE ROLE.
+    CreateRole {
+        /// Its name.
+        name: String,
+        /// Its attributes.
+        options: RoleOptions,
+    },
+    /// ALTER ROLE with attributes.
+    AlterRole {
+        /// Which one.
+        id: RoleId,
+        /// What changes.
+        options: RoleOptions,
+    },
+    /// ALTER ROLE … SET: a default for later sessions of the role.
+    AlterRoleSet {
+        /// Which one.
+        id: RoleId,
+        /// The variable's canonical name.
+        variable: String,
+        /// The canonical value; `None` resets it.
+        value: Option<String>,
+    },
+    /// ALTER … OWNER TO.
+    AlterOwner {
+        /// For the command tag.
+        kind: ObjectKind,
+        /// Which object.
+        object: ObjectId,
+        /// Its new owner.
+        owner: RoleId,
+    },
+    /// ALTER … RENAME TO.
+    AlterRename {
+        /// For the command tag.
+        kind: ObjectKind,
+        /// Which object.
+        object: ObjectId,
+        /// The new last part of its name.
+        to: String,
+    },
+    /// DROP.
+    Drop(DropPlan),
+    /// GRANT or REVOKE of privileges.
+    GrantPrivileges(GrantPlan),
+    /// GRANT or REVOKE of membership.
+    GrantRole {
+        /// REVOKE.
+        revoke: bool,
+        /// Of which roles.
+        roles: Vec<RoleId>,
+        /// Who becomes, or ceases to be, a member.
+        members: Vec<RoleId>,
+    },
+    /// COMMENT ON.
+    Comment {
+        /// Which object.
+        object: ObjectId,
+        /// Which column of it, from 0.
+        column: Option<usize>,
+        /// The text; `None` removes it.
+        text: Option<String>,
+    },
+    /// SHOW of a variable: one row, one text column.
+    ShowVariable {
+        /// The canonical name.
+        variable: String,
+        /// The result's shape.
+        desc: Arc<RelationDesc>,
+    },
+    /// SHOW ALL: name, setting, description.
+    ShowAll {
+        /// The result's shape.
+        desc: Arc<RelationDesc>,
+    },
+    /// SET: hand to [`crate::vars::SessionVars::set`], which has not been asked yet.
+    Set {
+        /// The variable, in lower case.
+        variable: String,
+        /// Its value.
+        value: SetValue,
+        /// Until the transaction ends.
+        local: bool,
+    },
+    /// SET TRANSACTION.
+    SetTransaction(TransactionModes),
+    /// SET SESSION CHARACTERISTICS.
+    SetSessionCharacteristics(TransactionModes),
+    /// RESET; `None` is ALL.
+    Reset(Option<String>),
+    /// ALTER SYSTEM SET; superusers only, which was checked. The value was not.
+    AlterSystemSet {
+        /// The variable, in lower case.
+        variable: String,
+        /// Its value.
+        value: SetValue,
+    },
+    /// ALTER SYSTEM RESET; `None` is ALL.
+    AlterSystemReset(Option<String>),
+    /// BEGIN.
+    Begin(TransactionModes),
+    /// COMMIT.
+    Commit {
+        /// AND CHAIN.
+        chain: bool,
+    },
+    /// ROLLBACK.
+    Rollback {
+        /// AND CHAIN.
+        chain: bool,
+    },
+    /// SAVEPOINT.
+    Savepoint(String),
+    /// RELEASE.
+    ReleaseSavepoint(String),
+    /// ROLLBACK TO.
+    RollbackToSavepoint(String),
+    /// PREPARE: the adapter plans the statement as it does for Parse.
+    Prepare {
+        /// Its name.
+        name: String,
+        /// Declared parameter types.
+        types: Vec<Option<PgType>>,
+        /// What to prepare.
+        statement: Box<Statement>,
+        /// Its text.
+        sql: String,
+    },
+    /// EXECUTE: bind each argument with [`plan_argument`] once the statement's parameter types are known.
+    Execute {
+        /// Its name.
+        name: String,
+        /// The arguments.
+        arguments: Vec<sp::Expr>,
+    },
+    /// DEALLOCATE; `None` is ALL.
+    Deallocate(Option<String>),
+    /// DECLARE CURSOR.
+    Declare {
+        /// Its name.
+        name: String,
+        /// WITH HOLD.
+        hold: bool,
+        /// Its query.
+        select: Box<SelectPlan>,
+        /// The query's text, for pg_cursors.
+        sql: String,
+    },
+    /// FETCH or MOVE.
+    Fetch {
+        /// The cursor.
+        name: String,
+        /// How many rows; `None` is ALL.
+        count: Option<u64>,
+        /// MOVE.
+        skip: bool,
+    },
+    /// CLOSE; `None` is ALL.
+    Close(Option<String>),
+    /// DISCARD.
+    Discard(DiscardTarget),
+    /// LISTEN and UNLISTEN, which succeed: nothing here ever notifies.
+    Listen,
+    /// Nothing is left to do: IF [NOT] EXISTS was met.
+    NoOp {
+        /// The command tag.
+        tag: &'static str,
+        /// What the client is told.
+        notices: Vec<PlanNotice>,
+    },
+}
+
+/// A NOTICE that planning raises.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanNotice {
+    /// The SQLSTATE.
+    pub sqlstate: SqlState,
+    /// The message.
+    pub message: String,
+    /// More about it.
+    pub detail: Option<String>,
+}
+
+/// A query.
+#[derive(Clone, Debug)]
+pub struct SelectPlan {
+    /// Optimised; contains a placeholder per parameter.
+    pub logical: LogicalPlan,
+    /// What the client sees.
+    pub desc: Arc<RelationDesc>,
+    /// The types of `$1`, `$2`, ….
+    pub params: Vec<PgType>,
+    /// Every relation it reads, and the views through which it does.
+    pub depends_on: Vec<GlobalId>,
+}
+
+/// INSERT.
+#[derive(Clone, Debug)]
+pub struct InsertPlan {
+    /// Into which table.
+    pub table: GlobalId,
+    /// Its name, for messages.
+    pub name: FullName,
+    /// Its columns.
+    pub desc: Arc<RelationDesc>,
+    /// The rows.
+    pub source: InsertSource,
+    /// RETURNING, over the table's columns.
+    pub returning: Option<Returning>,
+    /// The types of `$1`, `$2`, ….
+    pub params: Vec<PgType>,
+    /// Every relation it reads or writes.
+    pub depends_on: Vec<GlobalId>,
+}
+
+/// Where INSERT's rows come from. NOT NULL is for the executor to check, on the rows.
+#[derive(Clone, Debug)]
+pub enum InsertSource {
+    /// Expressions over constants, parameters and functions only: one expression per column of the table, in order,
+    /// with defaults filled in and cast to the column's type. They refer to no columns: evaluate them over an empty row.
+    Values {
+        /// The rows.
+        rows: Vec<Vec<Expr>>,
+    },
+    /// A query whose output is the table's columns, in order and in their types. Optimised.
+    Query(LogicalPlan),
+}
+
+/// RETURNING: expressions over one row of a table.
+#[derive(Clone, Debug)]
+pub struct Returning {
+    /// One per output column.
+    pub exprs: Vec<Expr>,
+    /// The row that they read: the table's columns.
+    pub schema: DFSchemaRef,
+    /// What the client sees.
+    pub desc: Arc<RelationDesc>,
+}
+
+/// UPDATE, DELETE or TRUNCATE.
+#[derive(Clone, Debug)]
+pub struct ReadThenWritePlan {
+    /// Of which table.
+    pub table: GlobalId,
+    /// Its name, for messages.
+    pub name: FullName,
+    /// Its columns.
+    pub desc: Arc<RelationDesc>,
+    /// Which of the three.
+    pub kind: ReadThenWriteKind,
+    /// Delete: each row to delete, as often as it is there. Update: the old row's columns, then the new row's, which are
+    /// in the table's types. Optimised.
+    pub selection: LogicalPlan,
+    /// RETURNING, over the old row (DELETE) or the new one (UPDATE).
+    pub returning: Option<Returning>,
+    /// The types of `$1`, `$2`, ….
+    pub params: Vec<PgType>,
+    /// Every relation it reads or writes.
+    pub depends_on: Vec<GlobalId>,
+}
+
+/// What a [`ReadThenWritePlan`] does with the rows it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadThenWriteKind {
+    /// Replaces them.
+    Update,
+    /// Removes them.
+    Delete,
+    /// Removes them; the tag says TRUNCATE TABLE.
+    Truncate,
+}
+
+/// COPY FROM STDIN.
+#[derive(Clone, Debug)]
+pub struct CopyFromPlan {
+    /// Into which table.
+    pub table: GlobalId,
+    /// Its name, for messages.
+    pub name: FullName,
+    /// Its columns.
+    pub desc: Arc<RelationDesc>,
+    /// For each field of a line, the column it goes to.
+    pub columns: Vec<usize>,
+    /// For each column of the table that no field goes to, its default, cast to the column's type (NULL without one).
+    pub defaults: Vec<(usize, Expr)>,
+    /// The format.
+    pub options: CopyOptions,
+    /// The table.
+    pub depends_on: Vec<GlobalId>,
+}
+
+/// COPY TO STDOUT.
+#[derive(Clone, Debug)]
+pub struct CopyToPlan {
+    /// What is written.
+    pub select: SelectPlan,
+    /// The format.
+    pub options: CopyOptions,
+}
+
+/// EXPLAIN.
+#[derive(Clone, Debug)]
+pub struct ExplainPlan {
+    /// What is shown.
+    pub stage: ExplainStage,
+    /// In more detail.
+    pub verbose: bool,
+    /// Text or JSON.
+    pub format: ExplainFormat,
+    /// Of what: a query or a data change.
+    pub plan: Box<Plan>,
+    /// The result's shape: one text column.
+    pub desc: Arc<RelationDesc>,
+}
+
+/// CREATE TABLE.
+#[derive(Clone, Debug)]
+pub struct CreateTablePlan {
+    /// In which schema.
+    pub schema: SchemaId,
+    /// Its full name.
+    pub name: FullName,
+    /// Its columns.
+    pub desc: Arc<RelationDesc>,
+    /// For each column, its DEFAULT as SQL text.
+    pub defaults: Vec<Option<String>>,
+    /// Whether IF NOT EXISTS was given, should the name be taken meanwhile.
+    pub if_not_exists: bool,
+}
+
+/// CREATE VIEW.
+#[derive(Clone, Debug)]
+pub struct CreateViewPlan {
+    /// In which schema.
+    pub schema: SchemaId,
+    /// Its full name.
+    pub name: FullName,
+    /// Its definition.
+    pub view: ViewDef,
+    /// Its columns.
+    pub desc: Arc<RelationDesc>,
+    /// What it refers to directly.
+    pub depends_on: Vec<GlobalId>,
+    /// OR REPLACE of this view, which has the same owner and whose dependents stay: the new columns start with the old.
+    pub replace: Option<GlobalId>,
+    /// Whether IF NOT EXISTS was given.
+    pub if_not_exists: bool,
+}
+
+/// CREATE INDEX.
+#[derive(Clone, Debug)]
+pub struct CreateIndexPlan {
+    /// In which schema: the relation's.
+    pub schema: SchemaId,
+    /// Its full name.
+    pub name: FullName,
+    /// The relation.
+    pub on: GlobalId,
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The key.
+    pub keys: Vec<IndexKey>,
+    /// The key's columns, for the catalog.
+    pub desc: Arc<RelationDesc>,
+    /// Whether IF NOT EXISTS was given.
+    pub if_not_exists: bool,
+}
+
+/// One expression of an index's key, bound.
+#[derive(Clone, Debug)]
+pub struct IndexKey {
+    /// As it goes into the catalog.
+    pub def: IndexKeyDef,
+    /// Over the relation's columns.
+    pub expr: Expr,
+    /// Its type.
+    pub ty: PgType,
+}
+
+/// DROP.
+#[derive(Clone, Debug)]
+pub struct DropPlan {
+    /// For the command tag.
+    pub kind: ObjectKind,
+    /// What goes, dependents before what they depend on, each once.
+    pub objects: Vec<ObjectId>,
+    /// What the client is told.
+    pub notices: Vec<PlanNotice>,
+}
+
+/// GRANT or REVOKE of privileges.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantPlan {
+    /// REVOKE.
+    pub revoke: bool,
+    /// On what, and which.
+    pub grants: Vec<(ObjectId, Vec<Privilege>)>,
+    /// To or from whom.
+    pub grantees: Vec<Grantee>,
+}
+
+/// To whom a privilege is granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Grantee {
+    /// Everybody.
+    Public,
+    /// A role.
+    Role(RoleId),
+}
+
+/// Plans a statement for the role, database and search path of `ctx`. Types of parameters that `params` leaves open
+/// are inferred and recorded there.
+pub fn plan(ctx: &PlanContext<'_>, statement: &Statement, params: &mut Params) -> Result<Plan, SqlError> {
+    match statement {
+        Statement::Query(query) => Ok(Plan::Select(query::plan_select(ctx, query, params)?)),
+        Statement::Insert(insert) => dml::plan_insert(ctx, insert, params),
+        Statement::Update(update) => dml::plan_update(ctx, update, params),
+        Statement::Delete(delete) => dml::plan_delete(ctx, delete, params),
+        Statement::Truncate(names) => dml::plan_truncate(ctx, names),
+        Statement::Copy(copy) => copy::plan_copy(ctx, copy),
+        Statement::Explain(explain) => explain::plan_explain(ctx, explain, params),
+        Statement::CreateDatabase { name, if_not_exists } => ddl::plan_create_database(ctx, name, *if_not_exists),
+        Statement::CreateSchema { name, if_not_exists, authorization } => {
+            ddl::plan_create_schema(ctx, name, *if_not_exists, authorization.as_deref())
+        }
+        Statement::CreateTable(create) => ddl::plan_create_table(ctx, create),
+        Statement::CreateView(create) => ddl::plan_create_view(ctx, create),
+        Statement::CreateIndex(create) => ddl::plan_create_index(ctx, create),
+        Statement::CreateCluster { name, if_not_exists, options } => {
+            ddl::plan_create_cluster(ctx, name, *if_not_exists, options)
+        }
+        Statement::AlterCluster { name, if_exists, options } => {
+            ddl::plan_alter_cluster(ctx, name, *if_exists, options)
+        }
+        Statement::CreateRole { name, if_not_exists, options } => {
+            roles::plan_create_role(ctx, name, *if_not_exists, options)
+        }
+        Statement::AlterRole { name, options } => roles::plan_alter_role(ctx, name, options),
+        Statement::AlterRoleSet { name, variable, value } => roles::plan_alter_role_set(ctx, name, variable, value),
+        Statement::AlterOwner { kind, name, if_exists, owner } => {
+            ddl::plan_alter_owner(ctx, *kind, name, *if_exists, owner)
+        }
+        Statement::AlterRename { kind, name, if_exists, to } => {
+            ddl::plan_alter_rename(ctx, *kind, name, *if_exists, to)
+        }
+        Statement::Drop(drop) => drop::plan_drop(ctx, drop),
+        Statement::GrantPrivileges(grant) => roles::plan_grant(ctx, grant),
+        Statement::GrantRole(grant) => roles::plan_grant_role(ctx, grant),
+        Statement::ShowObjects(show) => show::plan_show_objects(ctx, show, params),
+        Statement::ShowCreate { kind, name } => show::plan_show_create(ctx, *kind, name, params),
+        Statement::Comment { kind, name, text } => ddl::plan_comment(ctx, *kind, name, text.as_deref()),
+        Statement::Declare { name, hold, query, sql } => Ok(Plan::Declare {
+            name: name.clone(),
+            hold: *hold,
+            select: Box::new(query::plan_select(ctx, query, params)?),
+            sql: sql.clone(),
+        }),
+        other => session::plan_session(ctx, other),
+    }
+}
+
+/// Binds an argument of EXECUTE for a parameter of type `ty`: a constant expression, cast as for an assignment.
+pub fn plan_argument(ctx: &PlanContext<'_>, argument: &sp::Expr, ty: &PgType) -> Result<Expr, SqlError> {
+    session::plan_argument(ctx, argument, ty)
+}

@@ -1,0 +1,31 @@
+//! The harness of the system tests: servers to test, clients that speak raw wire bytes, and the record formats.
+//!
+//! A test starts a [`target::Target`]: the Glimpse server of this workspace, or, with `GLIMPSE_TEST_TARGET=postgres`,
+//! a throw-away PostgreSQL. Both answer the same suites, which is how the suites themselves are proved: an
+//! expectation that the referee does not meet is a mistake of the test.
+//!
+//! # Where to look
+//! - [`process`]: free ports, spawning, signals, waiting; what both servers share.
+//! - [`server`]: Glimpse as a child process, with `kill9`, `sigterm` and `restart`.
+//! - [`postgres_server`]: PostgreSQL as a child process, found on this machine.
+//! - [`target`]: one of the two.
+//! - [`wire`]: a blocking client that sees every message, and the builders of frontend messages.
+//! - [`blocks`]: text files of inputs with recorded outputs, the form of the next two.
+//! - [`pgtest`]: scripts of wire messages (`pgtest/*.pt`).
+//! - [`slt`]: sqllogictest files: the driver, the runner, the list of differences.
+//! - [`columns`]: names and type OIDs of result columns.
+//! - `bin/record.rs`: writes the expectations of all of them from PostgreSQL.
+//!
+//! # Invariants
+//! - A process that the harness started ends when its handle is dropped, by process id.
+//! - Nothing waits for a fixed time: every wait polls for what it waits for and has a deadline that fails the test.
+
+pub mod blocks;
+pub mod columns;
+pub mod pgtest;
+pub mod postgres_server;
+pub mod process;
+pub mod server;
+pub mod slt;
+pub mod target;
+pub mod wire;

@@ -1,0 +1,148 @@
+//! PostgreSQL, the referee, as a throw-away child process.
+//!
+//! The cluster has the same user (`materialize`, and `mz_system`) and database as Glimpse, the C collation, UTC and
+//! no fsync, so that a suite runs unchanged against either.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tempfile::TempDir;
+
+use crate::process::{Process, find_program, free_port};
+use crate::wire::Wire;
+
+/// Settings that make two PostgreSQL versions and two machines answer alike.
+const SETTINGS: [&str; 10] = [
+    "listen_addresses=127.0.0.1",
+    "max_connections=200",
+    "fsync=off",
+    "timezone=UTC",
+    "datestyle=ISO",
+    "intervalstyle=postgres",
+    "lc_messages=C",
+    "authentication_timeout=2s",
+    "max_stack_depth=6MB",
+    "log_min_messages=fatal",
+];
+
+/// A running PostgreSQL.
+#[derive(Debug)]
+pub struct Postgres {
+    bin: PathBuf,
+    data: TempDir,
+    port: u16,
+    process: Option<Process>,
+}
+
+/// Finds the directory of `initdb` and `postgres`.
+pub fn find_bin() -> anyhow::Result<PathBuf> {
+    let mut versions: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
+        .map(|entries| entries.flatten().map(|entry| entry.path().join("bin")).collect())
+        .unwrap_or_default();
+    versions.sort();
+    let initdb = find_program("initdb", &versions)
+        .context("no PostgreSQL server (initdb) in PATH or /usr/lib/postgresql: apt-get install postgresql")?;
+    Ok(initdb.parent().context("a program has a directory")?.to_owned())
+}
+
+impl Postgres {
+    /// Makes a new cluster and starts it.
+    pub fn start() -> anyhow::Result<Postgres> {
+        let mut server =
+            Postgres { bin: find_bin()?, data: tempfile::tempdir()?, port: free_port()?, process: None };
+        if let Some((uid, gid)) = unprivileged_user()? {
+            chown(server.data.path(), Some(uid), Some(gid))?;
+        }
+        let output = server
+            .command("initdb")?
+            .args(["--username=materialize", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "-D"])
+            .arg(server.cluster_dir())
+            .output()?;
+        if !output.status.success() {
+            bail!("initdb failed: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        server.restart()?;
+        let mut wire = Wire::start(server.addr(), "materialize", "postgres")?;
+        wire.query("CREATE DATABASE materialize")?;
+        wire.query("CREATE ROLE mz_system SUPERUSER LOGIN")?;
+        Ok(server)
+    }
+
+    /// Starts the server again on the same port and data; the earlier process must have ended.
+    pub fn restart(&mut self) -> anyhow::Result<()> {
+        let mut command = self.command("postgres")?;
+        command.arg("-D").arg(self.cluster_dir()).arg("-k").arg(self.data.path());
+        command.arg("-p").arg(self.port.to_string());
+        for setting in SETTINGS {
+            command.arg("-c").arg(setting);
+        }
+        let mut process = Process::spawn(command, &self.data.path().join("test.log"))?;
+        let addr = self.addr();
+        process.wait_ready(|| Wire::start(addr, "materialize", "postgres").map(drop))?;
+        self.process = Some(process);
+        Ok(())
+    }
+
+    /// Ends the server without a checkpoint, as a crash would. (SIGKILL of the postmaster alone would leave children.)
+    pub fn kill9(&mut self) -> anyhow::Result<()> {
+        self.stop("QUIT").map(drop)
+    }
+
+    /// Asks the server to stop and to end its sessions.
+    pub fn sigterm(&mut self) -> anyhow::Result<ExitStatus> {
+        self.stop("INT")
+    }
+
+    /// The address of the SQL port.
+    pub fn addr(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
+    }
+
+    fn stop(&mut self, signal: &str) -> anyhow::Result<ExitStatus> {
+        let mut process = self.process.take().context("the server runs")?;
+        process.signal(signal)?;
+        process.wait(Duration::from_secs(30))
+    }
+
+    fn cluster_dir(&self) -> PathBuf {
+        self.data.path().join("cluster")
+    }
+
+    fn command(&self, program: &str) -> anyhow::Result<Command> {
+        let mut command = Command::new(self.bin.join(program));
+        command.current_dir(self.data.path());
+        if let Some((uid, gid)) = unprivileged_user()? {
+            command.uid(uid).gid(gid);
+        }
+        Ok(command)
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        if self.process.is_some() {
+            // An immediate stop lets the children go too; dropping the handle is the fallback.
+            let _ = self.stop("QUIT");
+        }
+    }
+}
+
+/// The user to run PostgreSQL as when we are root, which it refuses.
+fn unprivileged_user() -> anyhow::Result<Option<(u32, u32)>> {
+    if Path::new("/proc/self").metadata()?.uid() != 0 {
+        return Ok(None);
+    }
+    let passwd = std::fs::read_to_string("/etc/passwd")?;
+    let find = |name: &str| {
+        let line = passwd.lines().find(|line| line.split(':').next() == Some(name))?;
+        let fields: Vec<&str> = line.split(':').collect();
+        Some((fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?))
+    };
+    let user = find("postgres").or_else(|| find("nobody")).context("no user to run PostgreSQL as")?;
+    Ok(Some(user))
+}

@@ -1,0 +1,137 @@
+//! Child processes: free ports, output in a log file, signals, and waits that poll.
+//!
+//! Both servers under test are plain children of the test process. Their output goes to a file, of which the
+//! last lines are printed when the test that owns the server panics.
+
+use std::fs::File;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+/// How long a server may take to answer its first connection. Generous: CI machines build at the same time.
+const READY_SECONDS_MAX: u64 = 120;
+/// How often a wait looks again.
+const POLL: Duration = Duration::from_millis(20);
+
+/// A running child with its log.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+/// Returns a port of the loopback interface that was free a moment ago.
+pub fn free_port() -> anyhow::Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("bind a free port")?;
+    Ok(listener.local_addr()?.port())
+}
+
+impl Process {
+    /// Starts `command` with its output appended to `log`.
+    pub fn spawn(mut command: Command, log: &Path) -> anyhow::Result<Process> {
+        let out = File::options().create(true).append(true).open(log)?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(out.try_clone()?)
+            .stderr(out)
+            .spawn()
+            .with_context(|| format!("start {command:?}"))?;
+        Ok(Process { child, log: log.to_owned() })
+    }
+
+    /// The process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal by name (`TERM`, `KILL`, `STOP`, ..).
+    pub fn signal(&self, name: &str) -> anyhow::Result<()> {
+        let status = Command::new("kill").arg(format!("-{name}")).arg(self.id().to_string()).status()?;
+        if !status.success() {
+            bail!("kill -{name} {} failed: {status}", self.id());
+        }
+        Ok(())
+    }
+
+    /// Waits for the process to end.
+    pub fn wait(&mut self, deadline: Duration) -> anyhow::Result<ExitStatus> {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            if start.elapsed() > deadline {
+                bail!("process {} did not end within {deadline:?}", self.id());
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Ends the process without any chance to tidy up, and reaps it.
+    pub fn kill9(&mut self) -> anyhow::Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Waits until `probe` succeeds; fails early when the process ends.
+    pub fn wait_ready(&mut self, mut probe: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("the server ended while starting ({status}):\n{}", self.log_tail());
+            }
+            let error = match probe() {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            if start.elapsed() > Duration::from_secs(READY_SECONDS_MAX) {
+                bail!("the server was not ready in {READY_SECONDS_MAX} s: {error:#}\n{}", self.log_tail());
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// The last lines of the log.
+    pub fn log_tail(&self) -> String {
+        let text = std::fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(40)..].join("\n")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- last lines of process {} ---\n{}\n---", self.id(), self.log_tail());
+        }
+        // A process that has ended already gives an error here, which is what we want anyway.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Connects, trying again until the deadline: for a listener that is about to exist.
+pub fn connect_retry(addr: SocketAddr, deadline: Duration) -> anyhow::Result<TcpStream> {
+    let start = Instant::now();
+    loop {
+        match TcpStream::connect(addr) {
+            Ok(stream) => return Ok(stream),
+            Err(error) if start.elapsed() > deadline => return Err(error).context("connect"),
+            Err(_) => std::thread::sleep(POLL),
+        }
+    }
+}
+
+/// Looks for a program in `PATH` and then in `extra` directories.
+pub fn find_program(name: &str, extra: &[PathBuf]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(extra.iter().cloned())
+        .map(|dir| dir.join(name))
+        .find(|candidate| candidate.is_file())
+}

@@ -1,0 +1,120 @@
+//! Glimpse's own server as a child process, on free ports and a temporary data directory.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tempfile::TempDir;
+
+use crate::process::{Process, free_port};
+use crate::wire::Wire;
+
+/// How long SIGTERM may take: sessions are told, writes flushed.
+const SHUTDOWN_MAX: Duration = Duration::from_secs(30);
+
+/// A running `environmentd`.
+#[derive(Debug)]
+pub struct Server {
+    binary: PathBuf,
+    data: TempDir,
+    ports: [u16; 4],
+    extra_args: Vec<String>,
+    process: Option<Process>,
+}
+
+/// Finds the server: `GLIMPSE_ENVIRONMENTD`, or `environmentd` beside the test's own target directory.
+pub fn find_binary() -> anyhow::Result<PathBuf> {
+    if let Some(path) = std::env::var_os("GLIMPSE_ENVIRONMENTD") {
+        return Ok(PathBuf::from(path));
+    }
+    let test = std::env::current_exe()?;
+    let beside = test.ancestors().skip(1).take(2).map(|dir| dir.join("environmentd"));
+    beside.into_iter().find(|path| path.is_file()).with_context(|| {
+        "no environmentd beside the tests: run `cargo build -p glimpse-environmentd` or set GLIMPSE_ENVIRONMENTD"
+    })
+}
+
+impl Server {
+    /// Starts a server with an empty data directory and waits until it answers.
+    pub fn start() -> anyhow::Result<Server> {
+        Server::start_with(&[])
+    }
+
+    /// Starts a server with more flags.
+    pub fn start_with(extra_args: &[&str]) -> anyhow::Result<Server> {
+        let mut server = Server {
+            binary: find_binary()?,
+            data: tempfile::tempdir()?,
+            ports: [free_port()?, free_port()?, free_port()?, free_port()?],
+            extra_args: extra_args.iter().map(|&arg| arg.to_owned()).collect(),
+            process: None,
+        };
+        server.restart()?;
+        Ok(server)
+    }
+
+    /// Starts the server again on the same ports and data; the earlier process must have ended.
+    pub fn restart(&mut self) -> anyhow::Result<()> {
+        if self.process.is_some() {
+            bail!("the server still runs");
+        }
+        let mut process = Process::spawn(self.command(self.ports), &self.data.path().join("test.log"))?;
+        let addr = self.sql_addr();
+        process.wait_ready(|| {
+            let mut wire = Wire::start(addr, "materialize", "materialize")?;
+            wire.query("SELECT 1").map(drop)
+        })?;
+        self.process = Some(process);
+        Ok(())
+    }
+
+    /// The command line of a server on our data directory and the given ports.
+    pub fn command(&self, ports: [u16; 4]) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.arg("--data-dir").arg(self.data.path().join("data"));
+        let flags = ["--sql-listen-addr", "--internal-sql-listen-addr", "--http-listen-addr", "--internal-http-listen-addr"];
+        for (flag, port) in flags.into_iter().zip(ports) {
+            command.arg(flag).arg(format!("127.0.0.1:{port}"));
+        }
+        command.args(&self.extra_args);
+        command
+    }
+
+    /// Ends the server as a power cut would, as far as a process can tell.
+    pub fn kill9(&mut self) -> anyhow::Result<()> {
+        self.process.take().context("the server runs")?.kill9()
+    }
+
+    /// Asks the server to stop and returns how it ended.
+    pub fn sigterm(&mut self) -> anyhow::Result<ExitStatus> {
+        let mut process = self.process.take().context("the server runs")?;
+        process.signal("TERM")?;
+        process.wait(SHUTDOWN_MAX)
+    }
+
+    /// The address of the SQL port.
+    pub fn sql_addr(&self) -> SocketAddr {
+        loopback(self.ports[0])
+    }
+
+    /// The address of the system SQL port.
+    pub fn internal_sql_addr(&self) -> SocketAddr {
+        loopback(self.ports[1])
+    }
+
+    /// The address of the internal HTTP port.
+    pub fn internal_http_addr(&self) -> SocketAddr {
+        loopback(self.ports[3])
+    }
+
+    /// The directory that holds the data directory and the log.
+    pub fn directory(&self) -> &Path {
+        self.data.path()
+    }
+}
+
+fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}
