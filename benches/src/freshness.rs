@@ -20,7 +20,7 @@ pub fn check(endpoint: &Endpoint, workload: Workload, fresh_ids: u32, phase: &At
     let mut writer = Session::connect(endpoint)?;
     let mut reader = Session::connect(endpoint)?;
     let mut checks = 0;
-    while phase.load(Ordering::Relaxed) != STOPPED {
+    while phase.load(Ordering::Relaxed) < STOPPED {
         let sequence = u32::try_from(checks).context("too many checks")?;
         match workload {
             Workload::SelectStar => count_up(&mut writer, &mut reader)?,

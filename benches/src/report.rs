@@ -79,7 +79,7 @@ pub fn render(results: &Results) -> String {
         );
     }
     let checks: u64 = results.measurements.iter().map(|measurement| measurement.report.freshness_checks).sum();
-    let _ = writeln!(out, "\nRows written during a read run and seen by the next read: {checks} of {checks}.\n");
+    let _ = writeln!(out, "\nRows written beside the reads, each seen by the next read: {checks}.\n");
     bars_table(&bars(results), &mut out);
     out
 }

@@ -4,11 +4,12 @@
 //! 1. Each thread connects its share of the connections, prepares the statements and reports that it is ready.
 //! 2. When all are ready the phase becomes WARMING, then MEASURING, then STOPPED. Every connection runs a closed loop:
 //!    the next query leaves when the last reply is complete.
-//! 3. A round trip counts if it ends in the MEASURING phase. CPU times are read at both ends of that phase.
-//! 4. The first failure on any connection stops the run and is its result.
+//! 3. A round trip counts if it ends in the MEASURING phase. CPU times are read just outside both ends of that phase.
+//! 4. RELEASED lets the connections close.
+//! 5. The first failure on any connection stops the run and is its result.
 //!
 //! # Invariants
-//! - The phase only advances. Its writer is [`run`], except that a failing thread may set STOPPED.
+//! - The phase only advances (`fetch_max`). Its writer is [`run`], except that a failing thread may set STOPPED.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -33,6 +34,9 @@ const WARMING: u8 = 1;
 const MEASURING: u8 = 2;
 /// The phase in which no connection starts another query.
 pub(crate) const STOPPED: u8 = 3;
+/// The phase in which connections may be closed. Before it they stay open, because a PostgreSQL backend that ends while
+/// the CPU times of its tree are being read would be missed.
+const RELEASED: u8 = 4;
 
 /// How long connecting, and the last replies, may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -163,7 +167,7 @@ pub fn run(config: &LoadConfig) -> Result<LoadReport> {
     let workers: Vec<_> = workers.collect();
     drop(events_tx);
     let measured = conduct(config, threads, &phase, &events);
-    phase.store(STOPPED, Ordering::Relaxed);
+    advance(&phase, RELEASED);
     let mut total = Tally::default();
     for worker in workers {
         let tally = worker.join().map_err(|_| anyhow!("a client thread panicked"))??;
@@ -177,15 +181,15 @@ fn conduct(config: &LoadConfig, threads: u32, phase: &Arc<AtomicU8>, events: &Re
     for _ in 0..threads {
         events.recv_timeout(PATIENCE).context("the connections were not ready in time")??;
     }
-    phase.store(WARMING, Ordering::Relaxed);
+    advance(&phase, WARMING);
     let checker = spawn_checker(config, phase);
     sleep(config.warmup, events)?;
     // Reading the tree's CPU times takes milliseconds when there are a thousand backends: outside of the window.
     let before = usage(config)?;
     let start = Instant::now();
-    phase.store(MEASURING, Ordering::Relaxed);
+    advance(&phase, MEASURING);
     sleep(config.duration, events)?;
-    phase.store(STOPPED, Ordering::Relaxed);
+    advance(&phase, STOPPED);
     let seconds = start.elapsed().as_secs_f64();
     let after = usage(config)?;
     let freshness_checks = match checker {
@@ -198,6 +202,10 @@ fn conduct(config: &LoadConfig, threads: u32, phase: &Arc<AtomicU8>, events: &Re
         server_seconds: after.server_seconds.zip(before.server_seconds).map(|(after, before)| after - before),
         freshness_checks,
     })
+}
+
+fn advance(phase: &AtomicU8, next: u8) {
+    phase.fetch_max(next, Ordering::Relaxed);
 }
 
 /// Sleeps, unless a thread reports a failure first.
@@ -238,7 +246,7 @@ fn spawn_worker(
     spawn(move || {
         let result = work(&config, thread, threads, &phase, &events);
         if let Err(error) = &result {
-            phase.store(STOPPED, Ordering::Relaxed);
+            advance(&phase, STOPPED);
             // The conductor may have left already; then joining this thread tells it.
             let _ = events.send(Err(anyhow!("{error:#}")));
         }
@@ -273,8 +281,12 @@ fn work(
             let (phase, tally) = (Arc::clone(phase), Rc::clone(&tally));
             tasks.push(tokio::task::spawn_local(serve(connection, driver, phase, tally)));
         }
+        let mut open = Vec::new();
         for task in tasks {
-            task.await??;
+            open.push(task.await??);
+        }
+        while phase.load(Ordering::Relaxed) < RELEASED {
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
         anyhow::Ok(())
     };
@@ -288,24 +300,24 @@ fn work(
     Ok(tally.into_inner())
 }
 
-/// The closed loop of one connection.
+/// The closed loop of one connection, which it hands back.
 async fn serve(
     mut connection: Connection,
     mut driver: Driver,
     phase: Arc<AtomicU8>,
     tally: Rc<RefCell<Tally>>,
-) -> Result<()> {
-    while phase.load(Ordering::Relaxed) != STOPPED {
+) -> Result<Connection> {
+    while phase.load(Ordering::Relaxed) < STOPPED {
         let start = Instant::now();
         let step = driver.step(&mut connection).await;
         if step.is_err() {
-            phase.store(STOPPED, Ordering::Relaxed);
+            advance(&phase, STOPPED);
         }
         let (kind, count) = step?;
         let measuring = phase.load(Ordering::Relaxed) == MEASURING;
         tally.borrow_mut().add(kind, u64::from(count), measuring.then(|| start.elapsed()));
     }
-    Ok(())
+    Ok(connection)
 }
 
 impl Tally {

@@ -97,7 +97,8 @@ fn message(name: &str, words: &[Word]) -> anyhow::Result<Vec<u8>> {
     Ok(match name {
         "query" => frontend::query(text(0)?),
         "parse" => {
-            let oids: Result<Vec<u32>, _> = words[2..].iter().map(|word| Ok::<_, anyhow::Error>(word.bare()?.parse()?)).collect();
+            let oids: Result<Vec<u32>, _> =
+                words[2..].iter().map(|word| Ok::<_, anyhow::Error>(word.bare()?.parse()?)).collect();
             frontend::parse(text(0)?, text(1)?, &oids?)
         }
         "bind" => bind(text(0)?, text(1)?, &words[2..])?,

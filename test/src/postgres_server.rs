@@ -1,7 +1,7 @@
 //! PostgreSQL, the referee, as a throw-away child process.
 //!
-//! The cluster has the same user (`materialize`, and `mz_system`) and database as Glimpse, the C collation, UTC and
-//! no fsync, so that a suite runs unchanged against either.
+//! The cluster has the same users (`mz_system`, the superuser, and `materialize`) and database as Glimpse, the C
+//! collation, UTC and no fsync, so that a suite runs unchanged against either.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{MetadataExt, chown};
@@ -53,23 +53,22 @@ pub fn find_bin() -> anyhow::Result<PathBuf> {
 impl Postgres {
     /// Makes a new cluster and starts it.
     pub fn start() -> anyhow::Result<Postgres> {
-        let mut server =
-            Postgres { bin: find_bin()?, data: tempfile::tempdir()?, port: free_port()?, process: None };
+        let mut server = Postgres { bin: find_bin()?, data: tempfile::tempdir()?, port: free_port()?, process: None };
         if let Some((uid, gid)) = unprivileged_user()? {
             chown(server.data.path(), Some(uid), Some(gid))?;
         }
         let output = server
             .command("initdb")?
-            .args(["--username=materialize", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "-D"])
+            .args(["--username=mz_system", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "-D"])
             .arg(server.cluster_dir())
             .output()?;
         if !output.status.success() {
             bail!("initdb failed: {}", String::from_utf8_lossy(&output.stderr));
         }
         server.restart()?;
-        let mut wire = Wire::start(server.addr(), "materialize", "postgres")?;
-        wire.query("CREATE DATABASE materialize")?;
-        wire.query("CREATE ROLE mz_system SUPERUSER LOGIN")?;
+        let mut wire = Wire::start(server.addr(), "mz_system", "postgres")?;
+        wire.execute("CREATE ROLE materialize LOGIN")?;
+        wire.execute("CREATE DATABASE materialize OWNER materialize")?;
         Ok(server)
     }
 
@@ -81,9 +80,9 @@ impl Postgres {
         for setting in SETTINGS {
             command.arg("-c").arg(setting);
         }
-        let mut process = Process::spawn(command, &self.data.path().join("test.log"))?;
+        let mut process = Process::spawn(command, self.data.path(), "QUIT")?;
         let addr = self.addr();
-        process.wait_ready(|| Wire::start(addr, "materialize", "postgres").map(drop))?;
+        process.wait_ready(|| Wire::start(addr, "mz_system", "postgres").map(drop))?;
         self.process = Some(process);
         Ok(())
     }
@@ -103,10 +102,19 @@ impl Postgres {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
 
+    /// Sends a signal.
+    pub fn signal(&self, name: &str) -> anyhow::Result<()> {
+        self.process.as_ref().context("the server runs")?.signal(name)
+    }
+
+    /// Waits for the end of a server that was sent a signal.
+    pub fn reap(&mut self) -> anyhow::Result<ExitStatus> {
+        self.process.take().context("the server runs")?.wait(Duration::from_secs(30))
+    }
+
     fn stop(&mut self, signal: &str) -> anyhow::Result<ExitStatus> {
-        let mut process = self.process.take().context("the server runs")?;
-        process.signal(signal)?;
-        process.wait(Duration::from_secs(30))
+        self.signal(signal)?;
+        self.reap()
     }
 
     fn cluster_dir(&self) -> PathBuf {

@@ -2,6 +2,9 @@
 //!
 //! Both servers under test are plain children of the test process. Their output goes to a file, of which the
 //! last lines are printed when the test that owns the server panics.
+//!
+//! A server that tests share lives in a static, which is never dropped. So each process has a watchdog: a shell that
+//! waits for the end of a pipe whose other end only we hold, and then ends that one process and removes its files.
 
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -20,8 +23,12 @@ const POLL: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Process {
     child: Child,
+    watchdog: Child,
     log: PathBuf,
 }
+
+/// What the watchdog runs: `$1` is the signal, `$2` the process, `$3` its temporary directory.
+const WATCHDOG: &str = r#"read -r _; kill -s "$1" "$2" && sleep 1; rm -rf -- "$3""#;
 
 /// Returns a port of the loopback interface that was free a moment ago.
 pub fn free_port() -> anyhow::Result<u16> {
@@ -30,16 +37,26 @@ pub fn free_port() -> anyhow::Result<u16> {
 }
 
 impl Process {
-    /// Starts `command` with its output appended to `log`.
-    pub fn spawn(mut command: Command, log: &Path) -> anyhow::Result<Process> {
-        let out = File::options().create(true).append(true).open(log)?;
+    /// Starts `command` with its output in `directory`, which is removed should this process end without a drop;
+    /// `last_signal` ends the command then.
+    pub fn spawn(mut command: Command, directory: &Path, last_signal: &str) -> anyhow::Result<Process> {
+        let log = directory.join("test.log");
+        let out = File::options().create(true).append(true).open(&log)?;
         let child = command
             .stdin(Stdio::null())
             .stdout(out.try_clone()?)
             .stderr(out)
             .spawn()
             .with_context(|| format!("start {command:?}"))?;
-        Ok(Process { child, log: log.to_owned() })
+        let watchdog = Command::new("sh")
+            .args(["-c", WATCHDOG, "watchdog", last_signal, &child.id().to_string()])
+            .arg(directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("start the watchdog")?;
+        Ok(Process { child, watchdog, log })
     }
 
     /// The process id.
@@ -109,6 +126,9 @@ impl Drop for Process {
         if std::thread::panicking() {
             eprintln!("--- last lines of process {} ---\n{}\n---", self.id(), self.log_tail());
         }
+        // The watchdog goes first, while the process id is surely still ours.
+        let _ = self.watchdog.kill();
+        let _ = self.watchdog.wait();
         // A process that has ended already gives an error here, which is what we want anyway.
         let _ = self.child.kill();
         let _ = self.child.wait();

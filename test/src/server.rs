@@ -31,9 +31,9 @@ pub fn find_binary() -> anyhow::Result<PathBuf> {
     }
     let test = std::env::current_exe()?;
     let beside = test.ancestors().skip(1).take(2).map(|dir| dir.join("environmentd"));
-    beside.into_iter().find(|path| path.is_file()).with_context(|| {
-        "no environmentd beside the tests: run `cargo build -p glimpse-environmentd` or set GLIMPSE_ENVIRONMENTD"
-    })
+    beside.into_iter().find(|path| path.is_file()).with_context(
+        || "no environmentd beside the tests: run `cargo build -p glimpse-environmentd` or set GLIMPSE_ENVIRONMENTD",
+    )
 }
 
 impl Server {
@@ -60,7 +60,7 @@ impl Server {
         if self.process.is_some() {
             bail!("the server still runs");
         }
-        let mut process = Process::spawn(self.command(self.ports), &self.data.path().join("test.log"))?;
+        let mut process = Process::spawn(self.command(self.ports), self.data.path(), "KILL")?;
         let addr = self.sql_addr();
         process.wait_ready(|| {
             let mut wire = Wire::start(addr, "materialize", "materialize")?;
@@ -74,7 +74,8 @@ impl Server {
     pub fn command(&self, ports: [u16; 4]) -> Command {
         let mut command = Command::new(&self.binary);
         command.arg("--data-dir").arg(self.data.path().join("data"));
-        let flags = ["--sql-listen-addr", "--internal-sql-listen-addr", "--http-listen-addr", "--internal-http-listen-addr"];
+        let flags =
+            ["--sql-listen-addr", "--internal-sql-listen-addr", "--http-listen-addr", "--internal-http-listen-addr"];
         for (flag, port) in flags.into_iter().zip(ports) {
             command.arg(flag).arg(format!("127.0.0.1:{port}"));
         }
@@ -89,9 +90,18 @@ impl Server {
 
     /// Asks the server to stop and returns how it ended.
     pub fn sigterm(&mut self) -> anyhow::Result<ExitStatus> {
-        let mut process = self.process.take().context("the server runs")?;
-        process.signal("TERM")?;
-        process.wait(SHUTDOWN_MAX)
+        self.signal("TERM")?;
+        self.reap()
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, name: &str) -> anyhow::Result<()> {
+        self.process.as_ref().context("the server runs")?.signal(name)
+    }
+
+    /// Waits for the end of a server that was sent a signal.
+    pub fn reap(&mut self) -> anyhow::Result<ExitStatus> {
+        self.process.take().context("the server runs")?.wait(SHUTDOWN_MAX)
     }
 
     /// The address of the SQL port.

@@ -62,10 +62,7 @@ pub fn file_name(path: &Path) -> String {
 }
 
 /// Makes the database of one file, runs `body`, and drops the database.
-pub fn in_own_database<T>(
-    target: &Target,
-    body: impl FnOnce(&str) -> anyhow::Result<T>,
-) -> anyhow::Result<T> {
+pub fn in_own_database<T>(target: &Target, body: impl FnOnce(&str) -> anyhow::Result<T>) -> anyhow::Result<T> {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let database = format!("slt_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let mut admin = target.admin()?;

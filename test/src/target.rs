@@ -89,6 +89,23 @@ impl Target {
         }
     }
 
+    /// Sends the killing signal and leaves the process to [`Target::reap_killed`], for tests whose threads still use
+    /// the server.
+    pub fn signal_kill(&self) -> anyhow::Result<()> {
+        match self {
+            Target::Glimpse(server) => server.signal("KILL"),
+            Target::Postgres(server) => server.signal("QUIT"),
+        }
+    }
+
+    /// Waits for the end of a server that was sent the killing signal.
+    pub fn reap_killed(&mut self) -> anyhow::Result<()> {
+        match self {
+            Target::Glimpse(server) => server.reap().map(drop),
+            Target::Postgres(server) => server.reap().map(drop),
+        }
+    }
+
     /// Asks the server to stop.
     pub fn sigterm(&mut self) -> anyhow::Result<ExitStatus> {
         match self {

@@ -1,1 +1,26 @@
-//! stub
+//! The verbs: what a session can ask for, from its text to its answer.
+//!
+//! A door (crate `pgwire`) holds a [`client::Client`], opens a [`session::Session`] per connection, and pulls
+//! [`response::Response`]s out of it. The read path is [`plan_cache`] → [`select`]; writes go through [`group_commit`], the
+//! one writer of tables, catalog and time. Deliberately absent: wire bytes, and the name of `compute`, which only the
+//! server joins to this crate.
+
+pub mod client;
+pub mod copy;
+pub mod error;
+pub mod explain;
+pub mod metrics;
+pub mod response;
+pub mod session;
+
+mod ddl;
+mod execute;
+mod group_commit;
+mod implications;
+mod insert;
+mod plan_cache;
+mod read_then_write;
+mod reader;
+mod select;
+mod show;
+mod transaction;

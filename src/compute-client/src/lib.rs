@@ -8,5 +8,7 @@
 pub mod controller;
 pub mod error;
 pub mod index;
+pub mod peek;
+pub mod plan;
 pub mod protocol;
 pub mod read_hold;

@@ -46,7 +46,8 @@ pub(crate) struct BlobLease {
     garbage: Arc<Mutex<Vec<String>>>,
 }
 
-/// A blob being written. Dropped unfinished, it leaves a temporary file that the next open removes.
+/// A blob being written. Dropped unfinished, it takes its temporary file with it; should the process die before, the
+/// next open does.
 #[derive(Debug)]
 pub(crate) struct BlobWriter {
     key: String,
@@ -94,12 +95,13 @@ impl BlobStore {
     }
 
     /// Makes a written blob durable under its name.
-    pub(crate) fn finish(&self, writer: BlobWriter) -> Result<Arc<BlobLease>, PersistError> {
+    pub(crate) fn finish(&self, mut writer: BlobWriter) -> Result<Arc<BlobLease>, PersistError> {
         let io = |error| PersistError::io("syncing a blob", error);
         writer.file.sync_all().map_err(io)?;
         fs::rename(&writer.temporary, &writer.path).map_err(io)?;
         sync_dir(&self.dir).map_err(io)?;
-        Ok(self.lease(BlobRef::new(writer.key, writer.part_lengths)))
+        let key = std::mem::take(&mut writer.key);
+        Ok(self.lease(BlobRef::new(key, std::mem::take(&mut writer.part_lengths))))
     }
 
     /// A lease on a blob that consensus refers to.
@@ -169,6 +171,15 @@ impl BlobWriter {
     }
 }
 
+impl Drop for BlobWriter {
+    fn drop(&mut self) {
+        // After the rename there is nothing under this name any more.
+        if fs::remove_file(&self.temporary).is_ok() {
+            tracing::warn!(blob = self.key, "an unfinished blob was removed");
+        }
+    }
+}
+
 impl BlobReader {
     /// The next part, or `None` after the last.
     pub(crate) fn next_part(&mut self, shard: ShardId) -> Result<Option<Part>, PersistError> {
@@ -176,9 +187,7 @@ impl BlobReader {
         let corrupt = |detail: String| PersistError::corrupt(format!("blob {}", self.lease.blob.key), detail);
         let bytes = usize::try_from(length).map_err(|_| corrupt("a part is longer than memory".to_owned()))?;
         let mut part = vec![0; bytes];
-        self.file
-            .read_exact_at(&mut part, self.offset)
-            .map_err(|error| PersistError::io("reading a blob", error))?;
+        self.file.read_exact_at(&mut part, self.offset).map_err(|error| PersistError::io("reading a blob", error))?;
         self.next_part += 1;
         self.offset += length;
         match Part::decode(shard, Bytes::from(part)) {
@@ -264,7 +273,7 @@ mod tests {
         let first = store(dir.path());
         write(&first, "kept");
         write(&first, "orphan");
-        drop(first.create("torn".to_owned()).expect("writable"));
+        std::mem::forget(first.create("torn".to_owned()).expect("writable"));
         BlobStore::open(dir.path().to_owned(), &HashSet::from(["kept".to_owned()])).expect("it opens");
         let left: Vec<_> =
             fs::read_dir(dir.path()).expect("listable").map(|entry| entry.expect("listable").file_name()).collect();

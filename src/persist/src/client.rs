@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use repr::Timestamp;
+use repr::{Timestamp, Updates};
 
 use crate::blob::BlobStore;
 use crate::compact::{Background, BackgroundThread};
@@ -34,7 +34,6 @@ use crate::encoding::{BlobRef, PartBuilder, estimate_encoded_bytes, length_to_u6
 use crate::error::PersistError;
 use crate::shard::{Batch, Location, Shard, ShardId, ShardStats, Shards};
 use crate::snapshot::ShardSnapshot;
-use crate::updates::Updates;
 
 /// Batches that take more than this when encoded become blobs. Below it, a second file with two syncs of its own
 /// costs more than the bytes do in the log.
@@ -115,6 +114,8 @@ impl PersistClient {
         let dir = DataDir::open(dir)?;
         let consensus = SqliteConsensus::open(&dir.consensus())?;
         let epoch = consensus.fence()?;
+        // The store's files are new if the directory is.
+        dir.sync()?;
         let loaded = consensus.load()?;
         let (blobs, shards) = restore(&dir, &loaded)?;
         let next_seq = loaded.batches.last().map_or(1, |batch| batch.seq + 1);
@@ -144,12 +145,7 @@ impl PersistClient {
     /// which afterwards is `ts + 1`.
     ///
     /// An error of which [`PersistError::is_indeterminate`] is false means that nothing changed.
-    pub fn commit(
-        &self,
-        ts: Timestamp,
-        appends: &[ShardAppend<'_>],
-        meta: &[MetaWrite],
-    ) -> Result<(), PersistError> {
+    pub fn commit(&self, ts: Timestamp, appends: &[ShardAppend<'_>], meta: &[MetaWrite]) -> Result<(), PersistError> {
         let inner = &*self.inner;
         let mut writing = inner.writing.lock();
         if writing.is_poisoned {
@@ -158,10 +154,8 @@ impl PersistClient {
         let mut txn = Txn { epoch: inner.epoch, ..Txn::default() };
         inner.plan(ts, appends, meta, &mut txn)?;
         let mut leases = HashMap::new();
-        let committed = appends
-            .iter()
-            .try_for_each(|append| inner.encode(ts, append, &mut txn, &mut leases))
-            .and_then(|()| {
+        let committed =
+            appends.iter().try_for_each(|append| inner.encode(ts, append, &mut txn, &mut leases)).and_then(|()| {
                 if txn.insert.is_empty() || !meta.is_empty() {
                     txn.upper = Some(ts + 1);
                 }
@@ -371,7 +365,7 @@ impl Inner {
         let mut shards = self.shards.lock();
         let shards = &mut *shards;
         for (shard, since) in &txn.create {
-            shards.by_id.insert(*shard, Shard { since: *since, ..Shard::default() });
+            shards.by_id.insert(*shard, Shard::new(*since));
         }
         for row in &txn.insert {
             let location = leases.get(&row.seq).cloned().unwrap_or(Location::Inline);
@@ -391,14 +385,7 @@ impl Inner {
 
 /// What a batch of consensus is in memory.
 pub(crate) fn batch<P>(row: &BatchRow<P>, location: Location) -> Batch {
-    Batch {
-        seq: row.seq,
-        ts_max: row.ts_max,
-        rows: row.rows,
-        update_count: row.update_count,
-        bytes: row.bytes,
-        location,
-    }
+    Batch { seq: row.seq, rows: row.rows, update_count: row.update_count, bytes: row.bytes, location }
 }
 
 /// Rebuilds what is in memory from what is on disk.
@@ -413,7 +400,7 @@ fn restore(dir: &DataDir, loaded: &Loaded) -> Result<(BlobStore, Shards), Persis
     let blobs = BlobStore::open(dir.blobs(), &referenced)?;
     let mut shards = Shards { upper: loaded.upper, ..Shards::default() };
     for (shard, since) in &loaded.shards {
-        shards.by_id.insert(*shard, Shard { since: *since, ..Shard::default() });
+        shards.by_id.insert(*shard, Shard::new(*since));
     }
     for row in &loaded.batches {
         let location = match references.remove(&row.seq) {

@@ -51,8 +51,20 @@ impl DataDir {
         }
         let dir = DataDir { path: path.to_owned(), _lock: lock };
         fs::create_dir_all(dir.blobs()).map_err(io)?;
-        sync_dir(path).map_err(io)?;
+        dir.sync()?;
         Ok(dir)
+    }
+
+    /// Makes the names of the files in it durable, and its own.
+    pub(crate) fn sync(&self) -> Result<(), PersistError> {
+        let io = |error| PersistError::io("syncing the data directory", error);
+        sync_dir(&self.path).map_err(io)?;
+        let absolute = self.path.canonicalize().map_err(io)?;
+        match absolute.parent().map_or(Ok(()), sync_dir) {
+            // A directory that we may not open is one that we did not just create ours in.
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
+            synced => synced.map_err(io),
+        }
     }
 
     pub(crate) fn blobs(&self) -> PathBuf {
@@ -82,13 +94,8 @@ fn refuse_foreign(path: &Path) -> Result<(), PersistError> {
 
 fn lock(path: &Path) -> Result<File, PersistError> {
     let io = |error| PersistError::io("locking the data directory", error);
-    let mut file = File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path.join(LOCK_NAME))
-        .map_err(io)?;
+    let mut file =
+        File::options().read(true).write(true).create(true).truncate(false).open(path.join(LOCK_NAME)).map_err(io)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {

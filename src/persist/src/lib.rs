@@ -10,7 +10,7 @@
 //! queries read tables that have no index. The catalog and the timestamp oracle keep their durable state in the key
 //! and value part of the same transaction ([`MetaWrite`]).
 //!
-//! Entry points: [`PersistClient`], [`Updates`], [`ShardAppend`], [`MetaWrite`], [`PersistError`].
+//! Entry points: [`PersistClient`], [`ShardAppend`], [`MetaWrite`], [`PersistError`].
 //!
 //! Deliberately absent: encodings of values, timestamps' meaning (the oracle's business), retries of indeterminate
 //! commits (reopen and read back), several writers of one data directory.
@@ -26,11 +26,9 @@ mod encoding;
 mod error;
 mod merge;
 mod shard;
-mod snapshot;
-pub mod updates;
+pub mod snapshot;
 
 pub use client::{MetaWrite, PersistClient, ShardAppend};
 pub use error::PersistError;
 pub use shard::{ShardId, ShardStats};
 pub use snapshot::ShardSnapshot;
-pub use updates::Updates;

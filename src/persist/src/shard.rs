@@ -4,17 +4,25 @@
 //! commit lock, after the transaction that made the same change durable.
 //!
 //! # Invariants
-//! * The batches of a shard are in the order in which they were committed; a compacted batch stands where the
-//!   batches that it replaces stood.
+//! * The order of the batches of a shard means nothing: each update carries its own time.
 //! * `since` only advances.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
 use repr::{Diff, GlobalId, Timestamp};
 
 use crate::blob::BlobLease;
+
+/// Inline batches from which on they are merged. Opening a snapshot looks up each of them, some microseconds apiece.
+const INLINE_COUNT_MAX: usize = 1_000;
+
+/// Bytes in inline batches from which on they are merged: what a snapshot has to sort in memory.
+const INLINE_BYTES_MAX: u64 = 8 << 20;
+
+/// Blobs from which on they are merged. Those of similar size merge earlier, so that this bounds a burst only.
+const BLOB_COUNT_MAX: usize = 12;
 
 /// Names a shard: the word of the catalog object whose data it holds. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,8 +62,6 @@ pub struct ShardStats {
 pub(crate) struct Batch {
     /// The key of the batch in consensus.
     pub(crate) seq: u64,
-    /// The latest timestamp of any update in it.
-    pub(crate) ts_max: Timestamp,
     /// The sum of its diffs.
     pub(crate) rows: Diff,
     /// The number of its updates.
@@ -86,12 +92,48 @@ pub(crate) struct Shard {
     /// Times below this have been, or may be, merged into it.
     pub(crate) since: Timestamp,
     pub(crate) batches: Vec<Batch>,
+    /// The number of inline batches in `batches`, and the length of their rows.
+    inline_count: usize,
+    inline_bytes: u64,
     /// How often batches were replaced. A reader that copied `batches` and then finds an inline batch gone compares
     /// this to tell compaction (start over) from corruption.
     pub(crate) replaced_count: u64,
 }
 
 impl Shard {
+    /// A shard without batches.
+    pub(crate) fn new(since: Timestamp) -> Shard {
+        Shard { since, ..Shard::default() }
+    }
+
+    /// Adds a batch at the end.
+    pub(crate) fn push(&mut self, batch: Batch) {
+        if batch.is_inline() {
+            self.inline_count += 1;
+            self.inline_bytes += batch.bytes;
+        }
+        self.batches.push(batch);
+    }
+
+    /// Puts `merged` in the place of the batches whose keys are `replaced`. Returns these.
+    pub(crate) fn replace(&mut self, replaced: &HashSet<u64>, merged: Option<Batch>) -> Vec<Batch> {
+        let (old, kept) = std::mem::take(&mut self.batches).into_iter().partition(|b| replaced.contains(&b.seq));
+        self.replaced_count += 1;
+        self.inline_count = 0;
+        self.inline_bytes = 0;
+        for batch in merged.into_iter().chain::<Vec<Batch>>(kept) {
+            self.push(batch);
+        }
+        old
+    }
+
+    /// Whether there is enough small stuff that merging it pays.
+    pub(crate) fn is_worth_compacting(&self) -> bool {
+        self.inline_count >= INLINE_COUNT_MAX
+            || self.inline_bytes >= INLINE_BYTES_MAX
+            || self.batches.len() - self.inline_count >= BLOB_COUNT_MAX
+    }
+
     pub(crate) fn stats(&self, upper: Timestamp) -> ShardStats {
         ShardStats {
             rows: self.batches.iter().map(|batch| batch.rows).sum(),

@@ -20,7 +20,7 @@ pub const UNIX_EPOCH_JULIAN: i64 = 2_440_588;
 /// The first day PostgreSQL can represent, 4714-11-24 BC (Julian day 0).
 pub const DATE_MIN: i32 = -2_440_588;
 /// The last day PostgreSQL can represent, 5874897-12-31.
-pub const DATE_MAX: i32 = 2_145_031_948;
+pub const DATE_MAX: i32 = 2_145_042_905;
 /// `infinity` as a date.
 pub const DATE_INFINITY: i32 = i32::MAX;
 /// `-infinity` as a date.

@@ -23,8 +23,12 @@ pub(crate) const HEADER_BYTES: usize = 5;
 const LENGTH_BYTES: usize = 4;
 /// Messages whose body is a name or nothing; Postgres uses the same bound.
 const SMALL_MESSAGE_BYTES_MAX: usize = 10_000;
+/// A length beyond this is no request that grew too large but a stream out of step; Postgres's bound.
+const LENGTH_MAX: usize = (1 << 30) - 1;
 /// What an idle connection holds for reading.
-pub(crate) const IDLE_INPUT_BYTES: usize = 4 << 10;
+const IDLE_INPUT_BYTES: usize = 2 << 10;
+/// A read buffer that is worth giving back.
+const LARGE_INPUT_BYTES: usize = 16 << 10;
 /// How much is read at once from a client that sends much.
 const READ_BYTES_MAX: usize = 64 << 10;
 
@@ -61,7 +65,8 @@ pub(crate) fn peek(buffer: &[u8], request_bytes_max: usize) -> Result<Peek, Fram
     };
     let bytes_max = message_bytes_max(tag, request_bytes_max)?;
     let length = i32::from_be_bytes([a, b, c, d]);
-    let length = usize::try_from(length).ok().filter(|&l| l >= LENGTH_BYTES).ok_or(FrameError::Length)?;
+    let valid = LENGTH_BYTES..=LENGTH_MAX;
+    let length = usize::try_from(length).ok().filter(|length| valid.contains(length)).ok_or(FrameError::Length)?;
     let message_bytes = length + 1;
     match length - LENGTH_BYTES {
         body_bytes if body_bytes <= bytes_max => {}
@@ -150,6 +155,11 @@ impl Input {
         self.buffer.get(HEADER_BYTES..self.current_bytes).unwrap_or_default()
     }
 
+    /// Whether the message after the one found last is there already and is a Sync.
+    pub(crate) fn sync_follows(&self) -> bool {
+        self.buffer.get(self.current_bytes..self.current_bytes + HEADER_BYTES) == Some(b"S\0\0\0\x04")
+    }
+
     /// Reads what the socket has, or waits until it has something. `Ok(0)` is the end of the stream.
     ///
     /// # Cancellation
@@ -186,7 +196,7 @@ impl Input {
         if self.buffer.capacity() - self.buffer.len() < self.read_bytes / 2 {
             self.buffer.reserve(self.read_bytes);
         }
-        self.is_large |= self.buffer.capacity() > 4 * IDLE_INPUT_BYTES;
+        self.is_large |= self.buffer.capacity() > LARGE_INPUT_BYTES;
     }
 
     fn skip(&mut self) {
@@ -236,7 +246,7 @@ mod tests {
 
     #[test]
     fn lengths_that_no_message_has_are_refused() {
-        for length in [i32::MIN, -1, 0, 3] {
+        for length in [i32::MIN, -1, 0, 3, i32::MAX] {
             let header = [&b"Q"[..], &length.to_be_bytes()].concat();
             assert_eq!(peek(&header, MAX), Err(FrameError::Length), "{length}");
         }
@@ -260,6 +270,16 @@ mod tests {
             let expected = vec![(b'Q', b"skipped".to_vec()), (b'S', Vec::new())];
             assert_eq!(messages(&pieces), Ok(expected));
         }
+    }
+
+    #[test]
+    fn a_sync_is_seen_coming() {
+        let mut input = Input::new(MAX);
+        input.buffer.extend_from_slice(&[message(b'E', b"\0\0\0\0\0"), message(b'S', b"")].concat());
+        assert_eq!(input.next(), Ok(Next::Message(b'E')));
+        assert!(input.sync_follows());
+        assert_eq!(input.next(), Ok(Next::Message(b'S')));
+        assert!(!input.sync_follows());
     }
 
     #[test]

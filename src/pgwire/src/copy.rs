@@ -41,10 +41,7 @@ pub(crate) mod tests {
     pub(crate) type Rows = Vec<Vec<Option<String>>>;
 
     /// What a reader makes of bytes that arrive in the given pieces.
-    pub(crate) fn read<'a>(
-        syntax: &Syntax,
-        pieces: impl IntoIterator<Item = &'a [u8]>,
-    ) -> Result<Rows, CopyError> {
+    pub(crate) fn read<'a>(syntax: &Syntax, pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Rows, CopyError> {
         let mut reader = CopyReader::new(syntax.clone(), 1 << 20);
         let mut rows = Rows::new();
         let mut take = |_line: u64, fields: &[Option<std::borrow::Cow<'_, str>>]| {

@@ -227,8 +227,8 @@ impl<'a> Reader<'a> {
         match self.i32()? {
             -1 => Ok(None),
             length => {
-                let length = usize::try_from(length)
-                    .map_err(|_| DecodeError::Malformed("a parameter has a negative length"))?;
+                let length =
+                    usize::try_from(length).map_err(|_| DecodeError::Malformed("a parameter has a negative length"))?;
                 self.bytes(length).map(Some)
             }
         }

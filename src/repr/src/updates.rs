@@ -1,15 +1,17 @@
-//! A batch of row updates at one timestamp, flat in memory.
+//! A run of updates that share one timestamp: the unit that is committed and handed to the dataflows.
 //!
-//! What a statement writes, what the log stores and what dataflows are fed is the same value, shared by `Arc`.
+//! Flat on purpose: one allocation for all rows, one for where they end and one for their diffs, whatever their
+//! number. Built by one thread, then shared behind an `Arc` by the committer, which makes it durable, and by the
+//! workers, which feed it to their dataflows.
 
 use crate::Diff;
 
-/// Rows and the number of copies that each adds or removes, in the order in which they were pushed.
+/// Rows as bytes, each with a diff. Neither sorted nor consolidated unless who made it says so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Updates {
-    bytes: Vec<u8>,
-    /// Where each row ends in `bytes`.
+    /// Where each row ends in `bytes`; its start is the end of the row before it.
     ends: Vec<usize>,
+    bytes: Vec<u8>,
     diffs: Vec<Diff>,
 }
 
@@ -19,14 +21,22 @@ impl Updates {
         Updates::default()
     }
 
-    /// Appends an update.
+    /// No updates, with room for `rows` rows of `bytes` bytes in total.
+    pub fn with_capacity(rows: usize, bytes: usize) -> Updates {
+        Updates { ends: Vec::with_capacity(rows), bytes: Vec::with_capacity(bytes), diffs: Vec::with_capacity(rows) }
+    }
+
+    /// Adds one update.
     pub fn push(&mut self, row: &[u8], diff: Diff) {
         self.bytes.extend_from_slice(row);
         self.ends.push(self.bytes.len());
         self.diffs.push(diff);
     }
 
-    /// Appends an update whose row `write` encodes in place; nothing is appended when it fails.
+    /// Adds an update whose row `write` encodes in place; nothing is added when it fails.
+    ///
+    /// # Errors
+    /// Those of `write`.
     pub fn push_with<E>(&mut self, diff: Diff, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
         let start = self.bytes.len();
         if let Err(error) = write(&mut self.bytes) {
@@ -38,39 +48,92 @@ impl Updates {
         Ok(())
     }
 
-    /// Appends all of `other`.
+    /// Adds all updates of `other`.
     pub fn extend(&mut self, other: &Updates) {
-        for (row, diff) in other.iter() {
-            self.push(row, diff);
-        }
-    }
-
-    /// The updates in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], Diff)> {
-        (0..self.diffs.len()).map(|index| self.get(index))
+        let base = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.ends.extend(other.ends.iter().map(|end| base + end));
+        self.diffs.extend_from_slice(&other.diffs);
     }
 
     /// The update at `index`.
     ///
     /// # Panics
-    /// When `index` is not below [`Updates::len`].
+    /// If there is none.
     pub fn get(&self, index: usize) -> (&[u8], Diff) {
-        let start = if index == 0 { 0 } else { self.ends[index - 1] };
-        (&self.bytes[start..self.ends[index]], self.diffs[index])
+        (self.row(index), self.diffs[index])
     }
 
-    /// How many updates there are.
+    /// The row at `index`.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn row(&self, index: usize) -> &[u8] {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        &self.bytes[start..self.ends[index]]
+    }
+
+    /// All updates in the order in which they were added.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], Diff)> + '_ {
+        (0..self.len()).map(|index| self.get(index))
+    }
+
+    /// The diffs alone, in order.
+    pub fn diffs(&self) -> &[Diff] {
+        &self.diffs
+    }
+
+    /// The number of updates.
     pub fn len(&self) -> usize {
-        self.diffs.len()
+        self.ends.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.diffs.is_empty()
+        self.ends.is_empty()
     }
 
-    /// The bytes of all rows together.
-    pub fn byte_count(&self) -> usize {
+    /// The total length of all rows.
+    pub fn bytes(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// Forgets all updates and keeps the memory.
+    pub fn clear(&mut self) {
+        self.ends.clear();
+        self.bytes.clear();
+        self.diffs.clear();
+    }
+}
+
+impl<'a> FromIterator<(&'a [u8], Diff)> for Updates {
+    fn from_iter<I: IntoIterator<Item = (&'a [u8], Diff)>>(updates: I) -> Updates {
+        let mut collected = Updates::new();
+        for (row, diff) in updates {
+            collected.push(row, diff);
+        }
+        collected
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_pushed_comes_back_in_order() {
+        let mut updates = Updates::with_capacity(2, 3);
+        updates.push(b"ab", 1);
+        updates.push(b"", -2);
+        updates.push(b"c", 3);
+        let expected: Vec<(&[u8], Diff)> = vec![(b"ab", 1), (b"", -2), (b"c", 3)];
+        assert_eq!(updates.iter().collect::<Vec<_>>(), expected);
+        assert_eq!((updates.len(), updates.bytes()), (3, 3));
+
+        let mut twice = updates.clone();
+        twice.extend(&updates);
+        assert_eq!(twice.iter().collect::<Vec<_>>(), [expected.clone(), expected].concat());
+        twice.clear();
+        assert!(twice.is_empty());
     }
 }

@@ -456,6 +456,8 @@ pub struct CreateView {
     pub columns: Vec<String>,
     /// Its query.
     pub query: Box<sp::Query>,
+    /// The query's text.
+    pub sql: String,
 }
 
 /// CREATE INDEX.

@@ -76,7 +76,7 @@ pub trait TableResolver: Send + Sync {
         Err(SqlError::unsupported(format!("the cast of \"{text}\" to {ty}")))
     }
 
-    /// Whether a type name that is not built in exists, for the error message only.
+    /// The session's TimeZone, by which literals of type timestamptz are read.
     fn time_zone(&self) -> String {
         "UTC".to_owned()
     }
@@ -165,8 +165,15 @@ impl Engine {
     }
 
     /// Converts an expression for storage in a column, as INSERT and UPDATE do.
-    pub fn assignment_cast(&self, expr: TypedExpr, to: &PgType, column: &str, params: &mut Params) -> Result<Expr, SqlError> {
-        coerce::assign(expr, to, column, params)
+    pub fn assignment_cast(
+        &self,
+        expr: TypedExpr,
+        to: &PgType,
+        column: &str,
+        params: &mut Params,
+        tables: &dyn TableResolver,
+    ) -> Result<Expr, SqlError> {
+        coerce::assign(expr, to, column, params, tables)
     }
 
     /// Optimises a bound plan. Folds nothing that depends on the session.

@@ -478,8 +478,8 @@ pub enum Plan {
     Close(Option<String>),
     /// DISCARD.
     Discard(DiscardTarget),
-    /// LISTEN and UNLISTEN, which succeed: nothing here ever notifies.
-    Listen,
+    /// UNLISTEN, which succeeds: LISTEN is refused, so there is nothing to end.
+    Unlisten,
     /// Nothing is left to do: IF [NOT] EXISTS was met.
     NoOp {
         /// The command tag.

@@ -71,8 +71,7 @@ impl ColumnKind {
 /// Whether an answer has the families that a record expects.
 #[allow(clippy::ptr_arg, reason = "the signature is sqllogictest's")]
 pub fn kinds_agree(actual: &Vec<ColumnKind>, expected: &Vec<ColumnKind>) -> bool {
-    actual.len() == expected.len()
-        && actual.iter().zip(expected).all(|(a, e)| *e == ColumnKind::Any || a == e)
+    actual.len() == expected.len() && actual.iter().zip(expected).all(|(a, e)| *e == ColumnKind::Any || a == e)
 }
 
 /// One connection to one database.

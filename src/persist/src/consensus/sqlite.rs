@@ -63,15 +63,8 @@ const SCHEMA: &str = "
 pub struct SqliteConsensus {
     writer: Mutex<Connection>,
     reader: Mutex<Connection>,
-    checkpointer: Mutex<Checkpointer>,
+    checkpointer: Mutex<Connection>,
     log_path: PathBuf,
-}
-
-#[derive(Debug)]
-struct Checkpointer {
-    connection: Connection,
-    /// Frames that the last checkpoint found in the log.
-    seen_frames: u64,
 }
 
 impl SqliteConsensus {
@@ -84,7 +77,7 @@ impl SqliteConsensus {
         Ok(SqliteConsensus {
             writer: Mutex::new(writer),
             reader: Mutex::new(connect(path)?),
-            checkpointer: Mutex::new(Checkpointer { connection: connect(path)?, seen_frames: 0 }),
+            checkpointer: Mutex::new(connect(path)?),
             log_path: log_path.into(),
         })
     }
@@ -123,7 +116,7 @@ impl Consensus for SqliteConsensus {
 
     fn payloads(&self, seqs: &[u64]) -> Result<Vec<Option<Vec<u8>>>, PersistError> {
         let reader = self.reader.lock();
-        let found = (|| {
+        let found: rusqlite::Result<_> = (|| {
             // One transaction, so that either all or none of a replaced run of batches is seen.
             reader.execute_batch("BEGIN")?;
             let mut select = reader.prepare_cached("SELECT payload FROM batch WHERE seq = ?1 AND is_blob = 0")?;
@@ -137,7 +130,7 @@ impl Consensus for SqliteConsensus {
 
     fn meta_get(&self, key: &str) -> Result<Option<Vec<u8>>, PersistError> {
         let reader = self.reader.lock();
-        let found = (|| {
+        let found: rusqlite::Result<_> = (|| {
             let mut select = reader.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
             select.query_row([key], |row| row.get(0)).optional()
         })();
@@ -146,7 +139,7 @@ impl Consensus for SqliteConsensus {
 
     fn meta_scan(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, PersistError> {
         let reader = self.reader.lock();
-        let found = (|| {
+        let found: rusqlite::Result<_> = (|| {
             let mut select = reader.prepare_cached("SELECT key, value FROM meta WHERE key >= ?1 ORDER BY key")?;
             let mut rows = select.query([prefix])?;
             let mut found = Vec::new();
@@ -164,30 +157,25 @@ impl Consensus for SqliteConsensus {
 
     fn maintain(&self) -> Result<(), PersistError> {
         let log_bytes = std::fs::metadata(&self.log_path).map_or(0, |metadata| metadata.len());
-        let mut checkpointer = self.checkpointer.lock();
         if log_bytes < CHECKPOINT_FRAMES * (FRAME_HEADER_BYTES + PAGE_BYTES) {
             return Ok(());
         }
-        let log_frames = checkpointer.run()?;
-        if log_frames >= RESTART_FRAMES {
+        let checkpointer = self.checkpointer.lock();
+        if checkpoint(&checkpointer)? >= RESTART_FRAMES {
             let _held_up = self.writer.lock();
-            checkpointer.run()?;
+            checkpoint(&checkpointer)?;
         }
         Ok(())
     }
 }
 
-impl Checkpointer {
-    /// Copies what it can without waiting for anybody. Returns how many frames the log has.
-    fn run(&mut self) -> Result<u64, PersistError> {
-        let (log_frames, copied) = self
-            .connection
-            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)))
-            .map_err(|error| failed("copying the log into the database", error))?;
-        tracing::trace!(log_frames, copied, "checkpoint");
-        self.seen_frames = u64::try_from(log_frames).unwrap_or_default();
-        Ok(self.seen_frames)
-    }
+/// Copies what it can without waiting for anybody. Returns how many frames the log has.
+fn checkpoint(checkpointer: &Connection) -> Result<u64, PersistError> {
+    let frames: i64 = checkpointer
+        .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))
+        .map_err(|error| failed("copying the log into the database", error))?;
+    // Negative if there is no log.
+    Ok(u64::try_from(frames).unwrap_or_default())
 }
 
 fn connect(path: &Path) -> Result<Connection, PersistError> {

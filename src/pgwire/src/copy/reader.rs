@@ -149,7 +149,7 @@ impl CopyReader {
             return Ok(());
         }
         if is_unterminated {
-            return Err(self.error("unterminated CSV quoted field", None).into());
+            return Err(CopyError { line: self.line, ..bad_format("unterminated CSV quoted field", None) }.into());
         }
         let mut fields = Vec::with_capacity(16);
         let split = if self.syntax.is_csv { split_csv } else { split_text };
@@ -168,7 +168,7 @@ impl CopyReader {
 
     /// An error in the line that is being looked for.
     fn error(&self, message: &'static str, hint: Option<&'static str>) -> CopyError {
-        CopyError { line: self.line + u64::from(!self.scanner.in_quote), ..bad_format(message, hint) }
+        CopyError { line: self.line + 1 + self.scanner.inner_lines, ..bad_format(message, hint) }
     }
 
     fn too_long(&self) -> CopyError {
@@ -308,11 +308,7 @@ impl From<DecodeError> for SplitError {
 }
 
 /// Splits a line of the text format into fields.
-fn split_text<'l>(
-    line: &'l [u8],
-    syntax: &Syntax,
-    fields: &mut Vec<Option<Cow<'l, str>>>,
-) -> Result<(), SplitError> {
+fn split_text<'l>(line: &'l [u8], syntax: &Syntax, fields: &mut Vec<Option<Cow<'l, str>>>) -> Result<(), SplitError> {
     let mut rest = line;
     loop {
         let (field, tail, has_escape) = cut_text(rest, syntax.delimiter);
@@ -397,11 +393,7 @@ fn digits(start: u8, bytes: &[u8], count_max: usize, radix: u8) -> (u8, &[u8]) {
 }
 
 /// Splits a line of the csv format, whose quotes are balanced, into fields.
-fn split_csv<'l>(
-    line: &'l [u8],
-    syntax: &Syntax,
-    fields: &mut Vec<Option<Cow<'l, str>>>,
-) -> Result<(), SplitError> {
+fn split_csv<'l>(line: &'l [u8], syntax: &Syntax, fields: &mut Vec<Option<Cow<'l, str>>>) -> Result<(), SplitError> {
     let mut rest = line;
     loop {
         let plain = memchr::memchr2(syntax.delimiter, syntax.quote, rest);
@@ -471,9 +463,7 @@ mod tests {
         }
         assert_eq!(read(syntax, data.chunks(1)), whole, "byte by byte");
         let show = |field: Option<String>| field.unwrap_or_else(|| "NULL".to_owned());
-        whole.map(|rows| {
-            rows.into_iter().map(|row| row.into_iter().map(show).collect::<Vec<_>>().join("|")).collect()
-        })
+        whole.map(|rows| rows.into_iter().map(|row| row.into_iter().map(show).collect::<Vec<_>>().join("|")).collect())
     }
 
     #[test]

@@ -40,8 +40,7 @@ fn text_field(out: &mut BytesMut, value: &[u8], delimiter: u8) {
 }
 
 fn csv_field(out: &mut BytesMut, value: &[u8], field_count: usize, syntax: &Syntax) {
-    let is_special =
-        |byte: &u8| *byte == syntax.delimiter || *byte == syntax.quote || *byte == b'\n' || *byte == b'\r';
+    let is_special = |byte: &u8| *byte == syntax.delimiter || *byte == syntax.quote || *byte == b'\n' || *byte == b'\r';
     // A value that would read as NULL, or a lone one that would read as the end of the data, is quoted too.
     let is_ambiguous = value == syntax.null.as_bytes() || (field_count == 1 && value == b"\\.");
     if !is_ambiguous && !value.iter().any(is_special) {

@@ -1,0 +1,313 @@
+//! What all sessions share, and how a session begins.
+//!
+//! Everything a statement reads besides its own session is here as an immutable value: [`Published`] holds the catalog with
+//! the handles on everything that it names, swapped as one by the committer after each DDL.
+
+use crate::error::AdapterError;
+use crate::group_commit::{Committer, Request};
+use crate::metrics::Metrics;
+use crate::plan_cache::PlanCache;
+use crate::session::Session;
+use arc_swap::ArcSwap;
+use catalog::Catalog;
+use catalog::state::State;
+use compute_client::controller::{Controller, SpawnWorkers};
+use compute_client::index::CollectionClock;
+use compute_client::plan::IndexInfo;
+use compute_client::read_hold::ReadHolds;
+use crossbeam_channel::Sender;
+use ore::clock::Clock;
+use ore::metrics::Registry;
+use parking_lot::Mutex;
+use persist::PersistClient;
+use rand::Rng;
+use repr::sqlstate::SqlState;
+use repr::{GlobalId, RelationDesc, Timestamp};
+use sql::engine::Engine;
+use sql::plan::CatalogView;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use timestamp_oracle::TimestampOracle;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+/// The user that the internal port trusts with everything.
+const SYSTEM_USER: &str = "mz_system";
+
+/// The catalog and the handles on what it names, at one revision.
+pub(crate) struct Published {
+    /// The catalog.
+    pub(crate) state: Arc<State>,
+    /// Every table.
+    pub(crate) tables: HashMap<GlobalId, Table>,
+    /// By relation: its indexes.
+    pub(crate) indexes: HashMap<GlobalId, Vec<Arc<IndexInfo>>>,
+}
+
+/// A table as readers and the committer need it.
+#[derive(Clone)]
+pub(crate) struct Table {
+    /// When it was last written.
+    pub(crate) clock: Arc<CollectionClock>,
+    /// Its columns.
+    pub(crate) desc: Arc<RelationDesc>,
+}
+
+impl Published {
+    /// The indexes on a relation.
+    pub(crate) fn indexes_on(&self, id: GlobalId) -> &[Arc<IndexInfo>] {
+        self.indexes.get(&id).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// What all sessions share.
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    pub(crate) published: ArcSwap<Published>,
+    pub(crate) oracle: Arc<dyn TimestampOracle>,
+    pub(crate) persist: PersistClient,
+    pub(crate) holds: Arc<ReadHolds>,
+    pub(crate) commits: Sender<Request>,
+    pub(crate) plans: PlanCache,
+    pub(crate) metrics: Metrics,
+    pub(crate) clock: Clock,
+    /// Runs ad hoc queries, so that they do not hold up the threads of connections.
+    pub(crate) adhoc: Handle,
+    pub(crate) sessions: Mutex<HashMap<u32, SessionHandle>>,
+    next_connection: AtomicU32,
+    shutdown: CancellationToken,
+}
+
+/// What others may do to a session.
+pub(crate) struct SessionHandle {
+    secret: u32,
+    /// Replaced for every statement that can be cancelled.
+    pub(crate) cancel: Arc<Mutex<CancellationToken>>,
+    superuser: bool,
+}
+
+/// How to start an adapter.
+pub struct Config {
+    /// The opened data directory.
+    pub persist: PersistClient,
+    /// The timestamp oracle over it.
+    pub oracle: Arc<dyn TimestampOracle>,
+    /// Starts timely workers.
+    pub spawner: Box<dyn SpawnWorkers>,
+    /// The runtime of ad hoc queries.
+    pub adhoc: Handle,
+    /// The source of wall-clock time.
+    pub clock: Clock,
+    /// Where metrics are registered.
+    pub registry: Registry,
+    /// Defaults of system parameters, from the command line.
+    pub system_defaults: Vec<(String, String)>,
+}
+
+/// A handle on the adapter; cheap to clone.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+/// What a connection asks for when it begins.
+#[derive(Clone, Debug)]
+pub struct StartupParams {
+    /// The role.
+    pub user: String,
+    /// The database; the user's name if absent, as libpq has it, or the default if there is none of that name.
+    pub database: Option<String>,
+    /// Whether it came in on the internal port, which is trusted.
+    pub internal: bool,
+    /// All other parameters, `options=-c …` taken apart.
+    pub options: Vec<(String, String)>,
+    /// Where it came from.
+    pub peer: Option<SocketAddr>,
+}
+
+/// Stops the committer when dropped, after it has finished what it had begun.
+pub struct Running {
+    shared: Arc<Shared>,
+    committer: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Client {
+    /// Loads the catalog, starts the clusters, rehydrates the indexes and starts the committer.
+    pub fn start(config: Config) -> Result<(Client, Running), AdapterError> {
+        let catalog = Catalog::open(&config.persist, &config.system_defaults)?;
+        let (commits, requests) = crossbeam_channel::bounded(16_384);
+        let boot_ts = config.oracle.read_ts();
+        config.persist.advance_upper(boot_ts + 1);
+        let empty = Published { state: Arc::new(State::empty()), tables: HashMap::new(), indexes: HashMap::new() };
+        let shared = Arc::new(Shared {
+            engine: Engine::new(),
+            published: ArcSwap::from_pointee(empty),
+            oracle: config.oracle,
+            persist: config.persist,
+            holds: Arc::new(ReadHolds::default()),
+            commits,
+            plans: PlanCache::default(),
+            metrics: Metrics::register(&config.registry),
+            clock: config.clock,
+            adhoc: config.adhoc,
+            sessions: Mutex::new(HashMap::new()),
+            next_connection: AtomicU32::new(1),
+            shutdown: CancellationToken::new(),
+        });
+        let controller = Controller::new(config.spawner);
+        let committer = Committer::boot(Arc::clone(&shared), catalog, controller, boot_ts)?;
+        let thread = ore::thread::spawn_critical("committer", move || committer.run(&requests));
+        let running = Running { shared: Arc::clone(&shared), committer: Some(thread) };
+        Ok((Client { shared }, running))
+    }
+
+    /// Begins a session. Errors: unknown database 3D000, unknown role or one that may not log in 28000, too many
+    /// connections 53300, stopping 57P03, bad settings 22023.
+    #[allow(clippy::unused_async, reason = "authentication will wait for a password check off the I/O threads")]
+    pub async fn connect(&self, startup: StartupParams) -> Result<Session, AdapterError> {
+        let shared = &self.shared;
+        if shared.shutdown.is_cancelled() {
+            return Err(AdapterError::new(SqlState::CANNOT_CONNECT_NOW, "the server is shutting down"));
+        }
+        let published = shared.published.load_full();
+        let state = &published.state;
+        let refused = |message: String| AdapterError::new(SqlState::INVALID_AUTHORIZATION_SPECIFICATION, message);
+        let role = state
+            .role_by_name(&startup.user)
+            .ok_or_else(|| refused(format!("role \"{}\" does not exist", startup.user)))?;
+        if startup.user == SYSTEM_USER && !startup.internal {
+            return Err(refused(format!("role \"{SYSTEM_USER}\" may log in on the internal port only")));
+        }
+        if !role.login {
+            return Err(refused(format!("role \"{}\" is not permitted to log in", startup.user)));
+        }
+        let database = match startup.database {
+            Some(name) => name,
+            None if state.database_by_name(&startup.user).is_some() => startup.user.clone(),
+            None => state.system().get("database").unwrap_or("materialize").to_owned(),
+        };
+        if state.database_by_name(&database).is_none() {
+            let message = format!("database \"{database}\" does not exist");
+            return Err(AdapterError::new(SqlState::INVALID_CATALOG_NAME, message));
+        }
+        let role_defaults = state.role_settings(role.id);
+        let vars = sql::vars::SessionVars::new(
+            state.system(),
+            &startup.user,
+            &database,
+            role.superuser,
+            &role_defaults,
+            &startup.options,
+        )?;
+        let (id, secret) = (shared.next_connection.fetch_add(1, Ordering::Relaxed), rand::rng().random());
+        let cancel = Arc::new(Mutex::new(CancellationToken::new()));
+        self.register(id, SessionHandle { secret, cancel: Arc::clone(&cancel), superuser: role.superuser })?;
+        let ended = shared.shutdown.child_token();
+        Ok(Session::new(Arc::clone(shared), role, vars, (id, secret), cancel, ended))
+    }
+
+    /// Cancels what the session with this key runs; a wrong key is ignored.
+    pub fn cancel(&self, connection_id: u32, secret: u32) {
+        if let Some(session) = self.shared.sessions.lock().get(&connection_id)
+            && session.secret == secret
+        {
+            session.cancel.lock().cancel();
+        }
+    }
+
+    /// Ends all sessions with 57P01 and accepts no more.
+    pub fn shutdown(&self) {
+        self.shared.shutdown.cancel();
+    }
+
+    /// How many sessions are open.
+    pub fn session_count(&self) -> usize {
+        self.shared.sessions.lock().len()
+    }
+
+    /// The value of a system parameter.
+    pub fn system_parameter(&self, name: &str) -> Option<String> {
+        self.shared.published.load().state.system().get(name).map(str::to_owned)
+    }
+
+    /// For every index: id, name, upper, since, rows, bytes; for `/metrics` and introspection.
+    pub fn index_statistics(&self) -> Vec<IndexStatistics> {
+        let published = self.shared.published.load();
+        let statistics = |index: &Arc<IndexInfo>| {
+            let (mut rows, mut bytes) = (0, 0);
+            for slot in index.handle.slots() {
+                let snapshot = slot.load();
+                rows += snapshot.update_count();
+                bytes += snapshot.byte_count();
+            }
+            let (upper, since) = (index.handle.upper(), index.handle.since());
+            IndexStatistics { id: index.handle.id, name: index.name.clone(), upper, since, rows, bytes }
+        };
+        published.indexes.values().flatten().map(statistics).collect()
+    }
+
+    fn register(&self, id: u32, handle: SessionHandle) -> Result<(), AdapterError> {
+        let limit = |name| self.shared.published.load().state.system().get_int(name).and_then(|n| usize::try_from(n).ok());
+        let max = limit("max_connections").unwrap_or(usize::MAX);
+        let reserved = limit("superuser_reserved_connections").unwrap_or(0);
+        let mut sessions = self.shared.sessions.lock();
+        let free_for_all = max.saturating_sub(reserved);
+        if sessions.len() >= max || (!handle.superuser && sessions.len() >= free_for_all) {
+            let message = if handle.superuser {
+                "sorry, too many clients already"
+            } else {
+                "remaining connection slots are reserved for superusers"
+            };
+            return Err(AdapterError::new(SqlState::TOO_MANY_CONNECTIONS, message));
+        }
+        sessions.insert(id, handle);
+        self.shared.metrics.sessions.set(i64::try_from(sessions.len()).unwrap_or(i64::MAX));
+        Ok(())
+    }
+}
+
+/// What `/metrics` shows of an index.
+#[derive(Clone, Debug)]
+pub struct IndexStatistics {
+    /// The index.
+    pub id: GlobalId,
+    /// Its name.
+    pub name: String,
+    /// Complete below this time.
+    pub upper: Timestamp,
+    /// Readable from this time.
+    pub since: Timestamp,
+    /// Updates held.
+    pub rows: usize,
+    /// Bytes held.
+    pub bytes: usize,
+}
+
+impl Shared {
+    /// The current read timestamp: at or above every acknowledged write.
+    pub(crate) fn read_ts(&self) -> Timestamp {
+        self.metrics.oracle_reads.inc();
+        self.oracle.read_ts()
+    }
+
+    /// Forgets a session.
+    pub(crate) fn unregister(&self, connection_id: u32) {
+        let mut sessions = self.sessions.lock();
+        sessions.remove(&connection_id);
+        self.metrics.sessions.set(i64::try_from(sessions.len()).unwrap_or(i64::MAX));
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.shared.shutdown.cancel();
+        // A committer that has ended already cannot be asked to.
+        let _ended = self.shared.commits.send(Request::Stop);
+        if let Some(thread) = self.committer.take() {
+            // Its panic has ended the process already.
+            let _panicked = thread.join();
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Everything that can end a statement, as a client sees it.
+
+use catalog::error::CatalogError;
+use compute_client::error::ComputeError;
+use persist::PersistError;
+use pgrepr::error::PgReprError;
+use repr::row::RowError;
+use repr::sqlstate::SqlState;
+use sql::error::SqlError;
+
+/// An error with everything that goes into an ErrorResponse.
+#[derive(Debug, thiserror::Error)]
+pub enum AdapterError {
+    /// From the parser, planner or expression engine.
+    #[error(transparent)]
+    Sql(#[from] SqlError),
+    /// From reading or printing a value.
+    #[error(transparent)]
+    Value(#[from] PgReprError),
+    /// From the catalog's own checks.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// From an index.
+    #[error(transparent)]
+    Compute(#[from] ComputeError),
+    /// From durable storage.
+    #[error("{0}")]
+    Persist(std::sync::Arc<PersistError>),
+    /// From a value that does not fit its column: only a bug of ours.
+    #[error(transparent)]
+    Row(#[from] RowError),
+    /// Raised here.
+    #[error("{message}")]
+    Raised {
+        /// The SQLSTATE.
+        sqlstate: SqlState,
+        /// The message.
+        message: String,
+        /// More about it.
+        detail: Option<String>,
+        /// What to do about it.
+        hint: Option<String>,
+        /// Where it happened, as COPY reports it.
+        context: Option<String>,
+    },
+}
+
+impl AdapterError {
+    /// An error of this crate.
+    pub fn new(sqlstate: SqlState, message: impl Into<String>) -> AdapterError {
+        AdapterError::Raised { sqlstate, message: message.into(), detail: None, hint: None, context: None }
+    }
+
+    /// An error of this crate with DETAIL.
+    pub fn with_detail(sqlstate: SqlState, message: impl Into<String>, detail: impl Into<String>) -> AdapterError {
+        let (message, detail) = (message.into(), Some(detail.into()));
+        AdapterError::Raised { sqlstate, message, detail, hint: None, context: None }
+    }
+
+    /// An error of this crate with a HINT.
+    pub fn with_hint(sqlstate: SqlState, message: impl Into<String>, hint: impl Into<String>) -> AdapterError {
+        let (message, hint) = (message.into(), Some(hint.into()));
+        AdapterError::Raised { sqlstate, message, detail: None, hint, context: None }
+    }
+
+    /// A bug of ours.
+    pub fn internal(message: impl Into<String>) -> AdapterError {
+        AdapterError::new(SqlState::INTERNAL_ERROR, message)
+    }
+
+    /// What the client asked for by CancelRequest.
+    pub fn canceled() -> AdapterError {
+        AdapterError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
+    }
+
+    /// Adds where it happened.
+    pub fn in_context(self, context: String) -> AdapterError {
+        AdapterError::Raised {
+            sqlstate: self.sqlstate(),
+            message: self.to_string(),
+            detail: self.detail(),
+            hint: self.hint(),
+            context: Some(context),
+        }
+    }
+
+    /// The SQLSTATE.
+    pub fn sqlstate(&self) -> SqlState {
+        match self {
+            AdapterError::Sql(error) => error.sqlstate,
+            AdapterError::Value(error) => error.sqlstate(),
+            AdapterError::Catalog(error) => error.sqlstate(),
+            AdapterError::Compute(error) => error.sqlstate(),
+            AdapterError::Persist(error) => error.sqlstate(),
+            AdapterError::Row(_) => SqlState::INTERNAL_ERROR,
+            AdapterError::Raised { sqlstate, .. } => *sqlstate,
+        }
+    }
+
+    /// DETAIL.
+    pub fn detail(&self) -> Option<String> {
+        match self {
+            AdapterError::Sql(error) => error.detail.clone(),
+            AdapterError::Value(error) => error.detail().map(str::to_owned),
+            AdapterError::Catalog(error) => error.detail(),
+            AdapterError::Raised { detail, .. } => detail.clone(),
+            _ => None,
+        }
+    }
+
+    /// HINT.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            AdapterError::Sql(error) => error.hint.clone(),
+            AdapterError::Value(error) => error.hint().map(str::to_owned),
+            AdapterError::Raised { hint, .. } => hint.clone(),
+            _ => None,
+        }
+    }
+
+    /// The 1-based character of the statement at which the error is.
+    pub fn position(&self) -> Option<usize> {
+        match self {
+            AdapterError::Sql(error) => error.position,
+            _ => None,
+        }
+    }
+
+    /// CONTEXT.
+    pub fn context(&self) -> Option<String> {
+        match self {
+            AdapterError::Raised { context, .. } => context.clone(),
+            _ => None,
+        }
+    }
+
+    /// Whether the session ends with it.
+    pub fn is_fatal(&self) -> bool {
+        matches!(
+            self.sqlstate(),
+            SqlState::ADMIN_SHUTDOWN
+                | SqlState::CANNOT_CONNECT_NOW
+                | SqlState::TOO_MANY_CONNECTIONS
+                | SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
+                | SqlState::IDLE_SESSION_TIMEOUT
+                | SqlState::INVALID_AUTHORIZATION_SPECIFICATION
+        )
+    }
+}
+
+impl From<PersistError> for AdapterError {
+    fn from(error: PersistError) -> AdapterError {
+        AdapterError::Persist(std::sync::Arc::new(error))
+    }
+}
+
+/// Something a client is told beside its answer.
+#[derive(Clone, Debug)]
+pub struct Notice {
+    /// NOTICE, WARNING, ….
+    pub severity: &'static str,
+    /// The SQLSTATE.
+    pub sqlstate: SqlState,
+    /// The message.
+    pub message: String,
+    /// More about it.
+    pub detail: Option<String>,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Notice {
+    /// A warning.
+    pub fn warning(sqlstate: SqlState, message: impl Into<String>) -> Notice {
+        Notice { severity: "WARNING", sqlstate, message: message.into(), detail: None, hint: None }
+    }
+}
+
+impl From<sql::plan::PlanNotice> for Notice {
+    fn from(notice: sql::plan::PlanNotice) -> Notice {
+        Notice {
+            severity: "NOTICE",
+            sqlstate: notice.sqlstate,
+            message: notice.message,
+            detail: notice.detail,
+            hint: None,
+        }
+    }
+}

@@ -1,0 +1,593 @@
+//! From a statement to the verb that runs it.
+//!
+//! Every way in ends in [`Session::run`]: a plan, its parameters, and whether it commits by itself. What a statement needs
+//! besides (a plan found in the cache, made, or made again after the catalog changed) is decided here.
+
+use crate::client::Published;
+use crate::error::{AdapterError, Notice};
+use crate::plan_cache::{CachedPlan, Exec, Roles, SelectExec};
+use crate::response::{BoundParams, Response, ResultFormats, RowDesc, RowsTag, Tag};
+use crate::session::{Autocommit, Portal, Prepared, Session, unknown_portal};
+use crate::transaction::{Status, Transaction};
+use compute_client::peek::Param;
+use compute_client::plan::peek_plan;
+use repr::sqlstate::SqlState;
+use repr::{Datum, PgType};
+use sql::ast::{DiscardTarget, Statement, TransactionModes};
+use sql::engine::Params;
+use sql::parser::ParsedStatement;
+use sql::plan::lift::{self, LiteralKind};
+use sql::plan::{Plan, PlanContext, SelectPlan};
+use std::sync::Arc;
+
+/// How often a statement is planned again because the catalog changed under it.
+const REPLANS_MAX: usize = 10;
+
+impl Session {
+    /// Runs a plan.
+    pub(crate) async fn run(
+        &mut self,
+        plan: &Arc<CachedPlan>,
+        params: Vec<Datum<'static>>,
+        formats: ResultFormats,
+        autocommit: Autocommit,
+    ) -> Result<Response, AdapterError> {
+        self.check_transaction(plan)?;
+        let bound: Vec<Param<'_>> = params
+            .iter()
+            .zip(&plan.param_types)
+            .map(|(datum, data_type)| Param { datum: datum.clone(), data_type })
+            .collect();
+        match &plan.exec {
+            Exec::Empty => Ok(Response::Empty),
+            Exec::Select(select) => {
+                let rows = self.select(select, &bound).await?;
+                let desc = plan.desc.clone().ok_or_else(|| AdapterError::internal("a SELECT without columns"))?;
+                let tag = if plan.name == "SHOW" { RowsTag::Show } else { RowsTag::Select };
+                Ok(Response::Rows { desc, formats, rows, tag, send_description: false })
+            }
+            Exec::Other(other) => self.run_other(plan, other, &bound, formats, autocommit).await,
+        }
+    }
+
+    async fn run_other(
+        &mut self,
+        cached: &CachedPlan,
+        plan: &Plan,
+        params: &[Param<'_>],
+        formats: ResultFormats,
+        autocommit: Autocommit,
+    ) -> Result<Response, AdapterError> {
+        match plan {
+            Plan::Select(_) => Err(AdapterError::internal("a SELECT is planned as one")),
+            Plan::Insert(insert) => self.insert(insert, cached.desc.as_ref(), params, formats, autocommit).await,
+            Plan::ReadThenWrite(write) => {
+                self.read_then_write(write, cached.desc.as_ref(), params, formats, autocommit).await
+            }
+            Plan::CopyFrom(copy) => self.copy_from(copy).await,
+            Plan::CopyTo(copy) => {
+                let select = self.select_exec(copy.select.clone());
+                let rows = self.select(&select, params).await?;
+                let desc = RowDesc::new(Arc::clone(&copy.select.desc));
+                Ok(Response::CopyOut { desc, rows, options: copy.options.clone() })
+            }
+            Plan::Explain(explain) => self.explain(explain, cached.desc.as_ref(), params, formats).await,
+            Plan::ShowVariable { variable, .. } => self.show_variable(variable, cached.desc.as_ref(), formats),
+            Plan::ShowAll { .. } => self.show_all(cached.desc.as_ref(), formats),
+            Plan::Set { variable, value, local } => {
+                if *local && self.transaction.status == Status::Idle {
+                    self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "SET LOCAL can only be used in transaction blocks");
+                }
+                let notices = self.vars.set(variable, value, *local)?;
+                self.notices.extend(notices.into_iter().map(Notice::from));
+                self.refresh_settings();
+                Ok(Response::Complete(Tag::Plain("SET")))
+            }
+            Plan::SetTransaction(modes) => {
+                if self.transaction.status == Status::Idle {
+                    let message = "SET TRANSACTION can only be used in transaction blocks";
+                    self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, message);
+                } else {
+                    self.vars.set_transaction_modes(modes);
+                    self.refresh_settings();
+                }
+                Ok(Response::Complete(Tag::Plain("SET")))
+            }
+            Plan::SetSessionCharacteristics(modes) => {
+                self.vars.set_session_characteristics(modes);
+                self.refresh_settings();
+                Ok(Response::Complete(Tag::Plain("SET")))
+            }
+            Plan::Reset(variable) => {
+                match variable {
+                    Some(variable) => self.vars.reset(variable)?,
+                    None => self.vars.reset_all(),
+                }
+                self.refresh_settings();
+                Ok(Response::Complete(Tag::Plain("RESET")))
+            }
+            Plan::Begin(modes) => Ok(self.begin(modes)),
+            Plan::Commit { chain } => self.commit(*chain).await,
+            Plan::Rollback { chain } => Ok(self.rollback(*chain)),
+            Plan::Savepoint(_) | Plan::ReleaseSavepoint(_) | Plan::RollbackToSavepoint(_) => {
+                Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{} is not supported", cached.name)))
+            }
+            Plan::Prepare { name, types, statement, sql } => {
+                self.prepare_statement(name, types.clone(), statement, sql)?;
+                Ok(Response::Complete(Tag::Plain("PREPARE")))
+            }
+            Plan::Execute { name, arguments } => {
+                let plan = self.revalidated(name)?;
+                let params = self.evaluate_arguments(&plan, name, arguments)?;
+                Box::pin(self.run(&plan, params, formats, autocommit)).await
+            }
+            Plan::Deallocate(name) => {
+                match name {
+                    Some(name) if self.statements.remove(name).is_none() => return Err(unknown_statement(name)),
+                    Some(_) => Ok(Response::Complete(Tag::Plain("DEALLOCATE"))),
+                    None => {
+                        self.statements.clear();
+                        Ok(Response::Complete(Tag::Plain("DEALLOCATE ALL")))
+                    }
+                }
+            }
+            Plan::Declare { name, hold, select, .. } => self.declare(name, *hold, select, params, autocommit).await,
+            Plan::Fetch { name, count, skip } => self.fetch(name, *count, *skip, formats).await,
+            Plan::Close(name) => {
+                match name {
+                    Some(name) if self.portals.remove(name).is_none() => return Err(unknown_cursor(name)),
+                    Some(_) => {}
+                    None => self.portals.clear(),
+                }
+                Ok(Response::Complete(Tag::Plain(cached.name)))
+            }
+            Plan::Discard(target) => self.discard(*target, cached.name),
+            Plan::Listen => Ok(Response::Complete(Tag::Plain(cached.name))),
+            Plan::NoOp { tag, notices } => {
+                self.notices.extend(notices.iter().cloned().map(Notice::from));
+                Ok(Response::Complete(Tag::Plain(tag)))
+            }
+            ddl => self.ddl(ddl, cached.name, cached.revision).await,
+        }
+    }
+
+    /// Runs one parsed statement of a simple query.
+    pub(crate) async fn run_parsed(
+        &mut self,
+        statement: ParsedStatement,
+        autocommit: Autocommit,
+    ) -> Result<Response, AdapterError> {
+        self.check_failed(&statement.ast)?;
+        if autocommit == Autocommit::No && is_ddl(&statement.ast) && self.transaction.status == Status::Idle {
+            // DDL is a transaction of its own: what came before it commits.
+            self.end_implicit().await?;
+        }
+        for _ in 0..REPLANS_MAX {
+            let plan = self.plan(&statement.ast, &mut Params::none())?;
+            match self.run(&plan, Vec::new(), ResultFormats::text(), autocommit).await {
+                Err(error) if is_stale(&error) => continue,
+                result => return result,
+            }
+        }
+        Err(crate::transaction::conflict())
+    }
+
+    // ---- planning
+
+    /// Plans a statement under the current catalog.
+    pub(crate) fn plan(&mut self, statement: &Statement, params: &mut Params) -> Result<Arc<CachedPlan>, AdapterError> {
+        self.refresh_settings();
+        let published = self.shared.published.load_full();
+        let info = self.info(0);
+        let ctx = PlanContext {
+            engine: &self.shared.engine,
+            catalog: published.state.as_ref(),
+            session: &info,
+            role: self.role.id,
+            cluster: self.vars.cluster(),
+        };
+        let plan = sql::plan::plan(&ctx, statement, params)?;
+        self.shared.metrics.plan_misses.inc();
+        Ok(Arc::new(self.cached_plan(plan, statement.name(), &published, params)?))
+    }
+
+    fn cached_plan(
+        &self,
+        plan: Plan,
+        name: &'static str,
+        published: &Published,
+        params: &Params,
+    ) -> Result<CachedPlan, AdapterError> {
+        let desc = match &plan {
+            Plan::Select(select) => Some(&select.desc),
+            Plan::Insert(insert) => insert.returning.as_ref().map(|returning| &returning.desc),
+            Plan::ReadThenWrite(write) => write.returning.as_ref().map(|returning| &returning.desc),
+            Plan::Explain(explain) => Some(&explain.desc),
+            Plan::ShowVariable { desc, .. } | Plan::ShowAll { desc } => Some(desc),
+            _ => None,
+        };
+        let desc = match &plan {
+            Plan::Fetch { name, skip: false, .. } => self.portals.get(name).and_then(|portal| portal.plan.desc.clone()),
+            Plan::Execute { name, .. } => self.statements.get(name).and_then(|prepared| prepared.plan.desc.clone()),
+            _ => desc.map(|desc| RowDesc::new(Arc::clone(desc))),
+        };
+        let params = params.finish()?;
+        let param_types = params.iter().map(PgType::data_type).collect();
+        let exec = match plan {
+            Plan::Select(select) => Exec::Select(self.select_exec_under(select, published)),
+            other => Exec::Other(other),
+        };
+        Ok(CachedPlan { revision: published.state.revision(), params, param_types, desc, name, exec })
+    }
+
+    /// Looks for an index that answers a query.
+    pub(crate) fn select_exec(&self, select: SelectPlan) -> SelectExec {
+        let published = self.shared.published.load_full();
+        self.select_exec_under(select, &published)
+    }
+
+    fn select_exec_under(&self, select: SelectPlan, published: &Published) -> SelectExec {
+        let indexes = |id| published.indexes_on(id).to_vec();
+        let peek = peek_plan(&select.logical, &indexes, self.vars.cluster()).map(Arc::new);
+        SelectExec { select, peek }
+    }
+
+    /// The cached plan of a simple query and the values of its literals; makes one if the query can have one.
+    ///
+    /// Errors are those of literals (`out of range`). Where planning fails, the answer is `None`: the statement is then
+    /// parsed as it stands, so that errors speak of its own text.
+    pub(crate) fn cached(&mut self, sql: &str) -> Result<Option<(Arc<CachedPlan>, Vec<Datum<'static>>)>, AdapterError> {
+        let mut lifted = std::mem::take(&mut self.lifted);
+        let result = if lift::lift(sql, &mut lifted) { self.look_up(sql, &lifted) } else { Ok(None) };
+        self.lifted = lifted;
+        result
+    }
+
+    fn look_up(
+        &mut self,
+        sql: &str,
+        lifted: &lift::Lifted,
+    ) -> Result<Option<(Arc<CachedPlan>, Vec<Datum<'static>>)>, AdapterError> {
+        let revision = self.shared.published.load().state.revision();
+        if let Some(shape) = self.plans.get(&lifted.shape)
+            && let Some(plan) = shape.find(sql, lifted)
+            && plan.revision == revision
+        {
+            self.shared.metrics.plan_hits.inc();
+            let values = literal_values(sql, lifted, &shape.roles, plan, self.encode_options())?;
+            return Ok(Some((Arc::clone(plan), values)));
+        }
+        let texts: Vec<&str> = lifted.literals.iter().map(|literal| &sql[literal.range.clone()]).collect();
+        let kinds: Vec<LiteralKind> = lifted.literals.iter().map(|literal| literal.kind).collect();
+        let Ok(parsed) = lift::parse_lifted(&lifted.shape, &texts, &kinds) else { return Ok(None) };
+        let mut roles = Roles { parameters: vec![None; lifted.literals.len()] };
+        let mut params = Params::declared(Vec::new());
+        for parameter in &parsed.parameters {
+            roles.parameters[parameter.literal] = Some(parameter.number - 1);
+            params.types.push(parameter.ty.clone());
+        }
+        let settings = Arc::clone(&self.settings_key);
+        let shape = self.plans.entry(&lifted.shape, roles);
+        let key = shape.shared_key(&settings, sql, lifted);
+        let plan = match self.shared.plans.get(&key, revision) {
+            Some(plan) => {
+                self.shared.metrics.plan_hits.inc();
+                plan
+            }
+            None => {
+                let Ok(plan) = self.plan(&parsed.statement, &mut params) else { return Ok(None) };
+                let entries = self.shared.plans.insert(key, Arc::clone(&plan));
+                self.shared.metrics.plan_entries.set(i64::try_from(entries).unwrap_or(i64::MAX));
+                plan
+            }
+        };
+        let roles = Roles { parameters: self.plans.get(&lifted.shape).map_or(Vec::new(), |s| s.roles.parameters.clone()) };
+        let values = literal_values(sql, lifted, &roles, &plan, self.encode_options());
+        self.plans.entry(&lifted.shape, roles).insert(sql, lifted, Arc::clone(&plan));
+        match values {
+            Ok(values) => Ok(Some((plan, values))),
+            Err(_) => Ok(None),
+        }
+    }
+
+    // ---- prepared statements and portals
+
+    pub(crate) fn prepare(&mut self, name: &str, sql: &str, param_oids: &[u32]) -> Result<(), AdapterError> {
+        if !name.is_empty() && self.statements.contains_key(name) {
+            return Err(duplicate_statement(name));
+        }
+        let declared = param_oids.iter().map(|oid| declared_type(*oid)).collect::<Result<Vec<_>, _>>()?;
+        let mut statements = sql::parser::parse(sql)?;
+        if statements.len() > 1 {
+            let message = "cannot insert multiple commands into a prepared statement";
+            return Err(AdapterError::new(SqlState::SYNTAX_ERROR, message));
+        }
+        let prepared = match statements.pop() {
+            Some(statement) => {
+                self.check_failed(&statement.ast)?;
+                self.prepared(Arc::new(statement), declared)?
+            }
+            None => Prepared {
+                sql: Arc::from(sql),
+                statement: None,
+                declared,
+                plan: Arc::new(CachedPlan {
+                    revision: 0,
+                    params: Vec::new(),
+                    param_types: Vec::new(),
+                    desc: None,
+                    name: "",
+                    exec: Exec::Empty,
+                }),
+                settings: Arc::clone(&self.settings_key),
+            },
+        };
+        self.statements.insert(name.to_owned(), prepared);
+        Ok(())
+    }
+
+    fn prepared(
+        &mut self,
+        statement: Arc<ParsedStatement>,
+        declared: Vec<Option<PgType>>,
+    ) -> Result<Prepared, AdapterError> {
+        let mut params = Params::declared(declared.clone());
+        let plan = self.plan(&statement.ast, &mut params)?;
+        let sql = Arc::from(statement.sql.as_str());
+        Ok(Prepared { sql, statement: Some(statement), declared, plan, settings: Arc::clone(&self.settings_key) })
+    }
+
+    fn prepare_statement(
+        &mut self,
+        name: &str,
+        types: Vec<Option<PgType>>,
+        statement: &Statement,
+        sql: &str,
+    ) -> Result<(), AdapterError> {
+        if self.statements.contains_key(name) {
+            return Err(duplicate_statement(name));
+        }
+        let parsed = ParsedStatement { ast: statement.clone(), sql: sql.to_owned() };
+        let prepared = self.prepared(Arc::new(parsed), types)?;
+        self.statements.insert(name.to_owned(), prepared);
+        Ok(())
+    }
+
+    /// A prepared statement's plan, made again if the catalog or the settings have changed. Errors: 26000; 0A000 if its
+    /// result would now have another shape.
+    pub(crate) fn revalidated(&mut self, name: &str) -> Result<Arc<CachedPlan>, AdapterError> {
+        let Some(prepared) = self.statements.get(name) else { return Err(unknown_statement(name)) };
+        let revision = self.shared.published.load().state.revision();
+        let same_settings = Arc::ptr_eq(&prepared.settings, &self.settings_key) || prepared.settings == self.settings_key;
+        let Some(statement) = &prepared.statement else { return Ok(Arc::clone(&prepared.plan)) };
+        if prepared.plan.revision == revision && same_settings {
+            self.shared.metrics.plan_hits.inc();
+            return Ok(Arc::clone(&prepared.plan));
+        }
+        let (statement, declared, before) =
+            (Arc::clone(statement), prepared.plan.params.iter().cloned().map(Some).collect(), Arc::clone(&prepared.plan));
+        let renewed = self.prepared(statement, declared)?;
+        let shape = |plan: &CachedPlan| plan.desc.as_ref().map(|desc| desc.desc.columns.clone());
+        if shape(&before) != shape(&renewed.plan) {
+            return Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
+        }
+        let plan = Arc::clone(&renewed.plan);
+        self.statements.insert(name.to_owned(), renewed);
+        Ok(plan)
+    }
+
+    pub(crate) fn bind_portal(
+        &mut self,
+        portal: &str,
+        statement: &str,
+        params: BoundParams<'_>,
+        formats: ResultFormats,
+    ) -> Result<(), AdapterError> {
+        if !portal.is_empty() && self.portals.contains_key(portal) {
+            return Err(AdapterError::new(SqlState::DUPLICATE_CURSOR, format!("cursor \"{portal}\" already exists")));
+        }
+        let plan = self.revalidated(statement)?;
+        if self.transaction.status == Status::Failed && !ends_transaction(&plan) {
+            return Err(failed_transaction());
+        }
+        let params = self.decode_params(&plan, params, statement)?;
+        formats.check(plan.desc.as_ref().map_or(0, |desc| desc.desc.arity()))?;
+        let bound = Portal { plan, params, formats, rows: None, started: false, hold: false };
+        match self.portals.get_mut(portal) {
+            Some(slot) => *slot = bound,
+            None => {
+                self.portals.insert(portal.to_owned(), bound);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn execute_portal(
+        &mut self,
+        name: &str,
+        rows_max: usize,
+        autocommit: Autocommit,
+    ) -> Result<Response, AdapterError> {
+        let Some(portal) = self.portals.get_mut(name) else { return Err(unknown_portal(name)) };
+        let (plan, formats) = (Arc::clone(&portal.plan), portal.formats.clone());
+        if portal.started {
+            let desc = plan.desc.clone().ok_or_else(|| {
+                let message = format!("portal \"{name}\" cannot be run");
+                AdapterError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+            })?;
+            // A portal that has run to its end gives no more rows.
+            let rows = portal.rows.take().unwrap_or_else(|| crate::response::Rows::ready(Vec::new()));
+            return Ok(Response::Rows { desc, formats, rows, tag: RowsTag::Select, send_description: false });
+        }
+        portal.started = true;
+        let params = std::mem::take(&mut portal.params);
+        // A statement that may be suspended needs its timestamp for longer than this message.
+        let _ = rows_max;
+        self.run(&plan, params, formats, autocommit).await
+    }
+
+    // ---- transactions
+
+    fn begin(&mut self, modes: &TransactionModes) -> Response {
+        if self.transaction.status == Status::Idle {
+            let now = i64::try_from(self.shared.clock.now_us()).unwrap_or(i64::MAX);
+            self.transaction.status = Status::InBlock;
+            self.transaction.started_us = Some(now);
+            self.vars.begin_transaction();
+        } else {
+            self.warn(SqlState::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress");
+        }
+        self.vars.set_transaction_modes(modes);
+        self.refresh_settings();
+        Response::Complete(Tag::Plain("BEGIN"))
+    }
+
+    async fn commit(&mut self, chain: bool) -> Result<Response, AdapterError> {
+        match self.transaction.status {
+            Status::Failed => Ok(self.rollback(chain)),
+            status => {
+                if status == Status::Idle {
+                    self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+                }
+                let result = self.end_implicit().await;
+                self.vars.end_transaction(result.is_ok());
+                self.refresh_settings();
+                result?;
+                if chain {
+                    self.begin(&TransactionModes::default());
+                }
+                Ok(Response::Complete(Tag::Plain("COMMIT")))
+            }
+        }
+    }
+
+    fn rollback(&mut self, chain: bool) -> Response {
+        if self.transaction.status == Status::Idle {
+            self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
+        }
+        self.transaction = Transaction::new();
+        self.portals.retain(|_, portal| portal.hold);
+        self.vars.end_transaction(false);
+        self.refresh_settings();
+        if chain {
+            self.begin(&TransactionModes::default());
+        }
+        Response::Complete(Tag::Plain("ROLLBACK"))
+    }
+
+    fn check_transaction(&self, plan: &CachedPlan) -> Result<(), AdapterError> {
+        if self.transaction.status == Status::Failed && !ends_transaction(plan) {
+            return Err(failed_transaction());
+        }
+        if self.vars.read_only()
+            && let Exec::Other(other) = &plan.exec
+            && writes(other)
+        {
+            return Err(AdapterError::new(
+                SqlState::READ_ONLY_SQL_TRANSACTION,
+                format!("cannot execute {} in a read-only transaction", plan.name),
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_failed(&self, statement: &Statement) -> Result<(), AdapterError> {
+        let ends = matches!(statement, Statement::Commit { .. } | Statement::Rollback { .. });
+        if self.transaction.status == Status::Failed && !ends { Err(failed_transaction()) } else { Ok(()) }
+    }
+
+    fn discard(&mut self, target: DiscardTarget, name: &'static str) -> Result<Response, AdapterError> {
+        match target {
+            DiscardTarget::All => {
+                if self.transaction.status != Status::Idle {
+                    let message = "DISCARD ALL cannot run inside a transaction block";
+                    return Err(AdapterError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+                }
+                self.portals.clear();
+                self.statements.clear();
+                self.vars.reset_all();
+                self.refresh_settings();
+            }
+            DiscardTarget::Plans => self.plans.clear(),
+            DiscardTarget::Sequences | DiscardTarget::Temporary => {}
+        }
+        Ok(Response::Complete(Tag::Plain(name)))
+    }
+
+    pub(crate) fn warn(&mut self, sqlstate: SqlState, message: &str) {
+        self.notices.push(Notice::warning(sqlstate, message));
+    }
+}
+
+/// The values of a text's literals in the types of the plan's parameters.
+fn literal_values(
+    sql: &str,
+    lifted: &lift::Lifted,
+    roles: &Roles,
+    plan: &CachedPlan,
+    options: &pgrepr::options::EncodeOptions,
+) -> Result<Vec<Datum<'static>>, AdapterError> {
+    let mut values = vec![Datum::Null; plan.params.len()];
+    for (literal, role) in lifted.literals.iter().zip(&roles.parameters) {
+        if let Some(parameter) = role {
+            let text = lift::literal_text(&sql[literal.range.clone()], literal.kind);
+            values[*parameter] = pgrepr::text::decode_text(&plan.params[*parameter], &text, options)?;
+        }
+    }
+    Ok(values)
+}
+
+fn declared_type(oid: u32) -> Result<Option<PgType>, AdapterError> {
+    match oid {
+        0 | 705 => Ok(None),
+        oid => match pgrepr::types::from_oid(oid) {
+            Some(ty) => Ok(Some(ty)),
+            None => Err(AdapterError::new(SqlState::UNDEFINED_OBJECT, format!("type with OID {oid} does not exist"))),
+        },
+    }
+}
+
+fn ends_transaction(plan: &CachedPlan) -> bool {
+    matches!(&plan.exec, Exec::Other(Plan::Commit { .. } | Plan::Rollback { .. }))
+}
+
+/// Whether a plan changes tables or the catalog.
+fn writes(plan: &Plan) -> bool {
+    match plan {
+        Plan::Insert(_) | Plan::ReadThenWrite(_) | Plan::CopyFrom(_) => true,
+        plan => crate::ddl::is_ddl(plan),
+    }
+}
+
+fn is_ddl(statement: &Statement) -> bool {
+    let name = statement.name();
+    ["CREATE", "ALTER", "DROP", "GRANT", "REVOKE", "COMMENT"].iter().any(|verb| name.starts_with(verb))
+}
+
+/// Whether a statement failed only because the catalog changed after it was planned.
+fn is_stale(error: &AdapterError) -> bool {
+    matches!(error, AdapterError::Raised { message, .. } if message == crate::ddl::STALE)
+}
+
+fn failed_transaction() -> AdapterError {
+    AdapterError::new(
+        SqlState::IN_FAILED_SQL_TRANSACTION,
+        "current transaction is aborted, commands ignored until end of transaction block",
+    )
+}
+
+fn unknown_statement(name: &str) -> AdapterError {
+    let message = match name {
+        "" => "unnamed prepared statement does not exist".to_owned(),
+        name => format!("prepared statement \"{name}\" does not exist"),
+    };
+    AdapterError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
+}
+
+fn duplicate_statement(name: &str) -> AdapterError {
+    AdapterError::new(SqlState::DUPLICATE_PREPARED_STATEMENT, format!("prepared statement \"{name}\" already exists"))
+}
+
+pub(crate) fn unknown_cursor(name: &str) -> AdapterError {
+    AdapterError::new(SqlState::INVALID_CURSOR_NAME, format!("cursor \"{name}\" does not exist"))
+}

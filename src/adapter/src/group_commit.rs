@@ -1,0 +1,314 @@
+//! The one writer of tables, catalog and time.
+//!
+//! A plain thread takes requests off a channel. All writes that wait there together become one group:
+//!
+//! 1. Each is checked: its tables exist, and what it read has not changed since it read it.
+//! 2. One write timestamp for the group.
+//! 3. One durable commit over all tables: one fsync. Nobody has seen anything yet.
+//! 4. The tables' clocks are set, then the dataflows are fed, and given a moment to publish, so that readers do not have to
+//!    wait for them.
+//! 5. The oracle is raised: from here on every read sees the group.
+//! 6. The writers are answered.
+//!
+//! There is no pacing: a lone write costs one fsync, and while that is under way the next group gathers. DDL goes through
+//! the same thread and is a group of its own, so catalog and data change in one order.
+//!
+//! # Invariants
+//! - Durable before visible, visible before acknowledged.
+//! - If the commit fails, the timestamp is not used and nothing of the group is seen.
+
+use crate::client::{Published, Shared};
+use crate::error::AdapterError;
+use crate::implications;
+use catalog::Catalog;
+use catalog::transact::Op;
+use compute_client::controller::Controller;
+use crossbeam_channel::Receiver;
+use persist::{MetaWrite, PersistError, ShardAppend};
+use repr::sqlstate::SqlState;
+use repr::{GlobalId, Timestamp, Updates};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// Statements that are committed together at most.
+const GROUP_MAX: usize = 4_096;
+/// Reads may go back this far, in microseconds: transactions and slow readers have this long to take a hold.
+const RETAIN_US: Timestamp = 1_000_000;
+
+/// What the committer is asked for.
+pub(crate) enum Request {
+    /// Commit writes to tables.
+    Write(WriteRequest),
+    /// Change the catalog.
+    Ddl(DdlRequest),
+    /// End.
+    Stop,
+}
+
+/// Writes of one statement or transaction.
+pub(crate) struct WriteRequest {
+    /// The updates by table.
+    pub(crate) writes: Vec<(GlobalId, Arc<Updates>)>,
+    /// What was read to make them.
+    pub(crate) expectations: Vec<Expectation>,
+    /// Where the answer goes.
+    pub(crate) reply: oneshot::Sender<Result<Committed, AdapterError>>,
+}
+
+/// A table that was read at a time and must not have changed since.
+#[derive(Clone, Debug)]
+pub(crate) struct Expectation {
+    /// The table.
+    pub(crate) table: GlobalId,
+    /// When it was read.
+    pub(crate) read_ts: Timestamp,
+}
+
+/// What became of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Committed {
+    /// It is durable and visible.
+    At,
+    /// Something that it read has changed: read again.
+    Conflict,
+}
+
+/// A catalog change.
+pub(crate) struct DdlRequest {
+    /// The revision under which it was planned.
+    pub(crate) revision: u64,
+    /// The changes.
+    pub(crate) ops: Vec<Op>,
+    /// Where the answer goes: `false` if the catalog has changed, so that it must be planned again.
+    pub(crate) reply: oneshot::Sender<Result<bool, AdapterError>>,
+}
+
+/// The committer's state.
+pub(crate) struct Committer {
+    shared: Arc<Shared>,
+    catalog: Catalog,
+    controller: Controller,
+}
+
+impl Committer {
+    /// Brings back everything that the catalog names.
+    pub(crate) fn boot(
+        shared: Arc<Shared>,
+        catalog: Catalog,
+        mut controller: Controller,
+        boot_ts: Timestamp,
+    ) -> Result<Committer, AdapterError> {
+        let (state, diff) = catalog.boot();
+        let published = implications::apply(&shared, &shared.published.load(), state, &diff, &mut controller, boot_ts)?;
+        shared.published.store(Arc::new(published));
+        Ok(Committer { shared, catalog, controller })
+    }
+
+    /// Works until it is told to stop.
+    pub(crate) fn run(mut self, requests: &Receiver<Request>) {
+        while let Ok(first) = requests.recv() {
+            let mut writes = Vec::new();
+            let mut next = Some(first);
+            while let Some(request) = next.take() {
+                match request {
+                    Request::Write(write) => writes.push(write),
+                    Request::Ddl(ddl) => {
+                        self.commit_writes(std::mem::take(&mut writes));
+                        let answer = self.commit_ddl(ddl.revision, ddl.ops);
+                        // A session that has gone does not want the answer.
+                        let _gone = ddl.reply.send(answer);
+                    }
+                    Request::Stop => {
+                        self.commit_writes(writes);
+                        return;
+                    }
+                }
+                if writes.len() < GROUP_MAX {
+                    next = requests.try_recv().ok();
+                }
+            }
+            self.commit_writes(writes);
+        }
+    }
+
+    fn commit_writes(&mut self, writes: Vec<WriteRequest>) {
+        if writes.is_empty() {
+            return;
+        }
+        let started = std::time::Instant::now();
+        let published = self.shared.published.load_full();
+        let mut tables: BTreeMap<GlobalId, Vec<Arc<Updates>>> = BTreeMap::new();
+        let mut replies = Vec::with_capacity(writes.len());
+        for write in writes {
+            match check(&published, &tables, &write) {
+                Ok(Committed::At) => {
+                    for (table, updates) in write.writes {
+                        if !updates.is_empty() {
+                            tables.entry(table).or_default().push(updates);
+                        }
+                    }
+                    replies.push(write.reply);
+                }
+                refused => {
+                    self.shared.metrics.conflicts.inc();
+                    // A session that has gone does not want the answer.
+                    let _gone = write.reply.send(refused);
+                }
+            }
+        }
+        self.shared.metrics.group_size.observe(f64::from(u32::try_from(replies.len()).unwrap_or(u32::MAX)));
+        let result = if tables.is_empty() { Ok(()) } else { self.append(&published, tables) };
+        self.shared.metrics.append_seconds.observe_duration(started.elapsed());
+        let failure = result.err().map(Arc::new);
+        for reply in replies {
+            let answer = match &failure {
+                None => Ok(Committed::At),
+                Some(error) => Err(shared_error(error)),
+            };
+            // A session that has gone does not want the answer.
+            let _gone = reply.send(answer);
+        }
+    }
+
+    /// Steps 2 to 5.
+    fn append(
+        &mut self,
+        published: &Published,
+        tables: BTreeMap<GlobalId, Vec<Arc<Updates>>>,
+    ) -> Result<(), AdapterError> {
+        let ts = self.write_ts()?;
+        let appends: Vec<ShardAppend<'_>> =
+            tables.iter().map(|(table, updates)| ShardAppend { shard: (*table).into(), updates }).collect();
+        self.make_durable(ts, &appends, Vec::new())?;
+        for table in tables.keys() {
+            published.tables[table].clock.advance(ts);
+        }
+        let tables: Arc<[_]> = tables.into_iter().collect();
+        self.controller.append(ts, self.since(), &tables)?;
+        self.shared.oracle.apply_write(ts);
+        Ok(())
+    }
+
+    fn commit_ddl(&mut self, revision: u64, ops: Vec<Op>) -> Result<bool, AdapterError> {
+        let current = self.shared.published.load_full();
+        if current.state.revision() != revision {
+            return Ok(false);
+        }
+        let prepared = self.catalog.prepare(&current.state, ops)?;
+        let ts = self.write_ts()?;
+        self.make_durable(ts, &[], prepared.meta)?;
+        let state = Arc::new(prepared.state);
+        let published =
+            implications::apply(&self.shared, &current, state, &prepared.diff, &mut self.controller, ts)?;
+        self.shared.published.store(Arc::new(published));
+        self.shared.oracle.apply_write(ts);
+        Ok(true)
+    }
+
+    fn write_ts(&self) -> Result<Timestamp, AdapterError> {
+        self.shared.metrics.oracle_writes.inc();
+        self.shared.oracle.write_ts().map_err(|error| AdapterError::internal(error.to_string()))
+    }
+
+    fn make_durable(
+        &self,
+        ts: Timestamp,
+        appends: &[ShardAppend<'_>],
+        mut meta: Vec<MetaWrite>,
+    ) -> Result<(), PersistError> {
+        meta.extend(self.shared.oracle.reservation_due(ts));
+        self.shared.persist.commit(ts, appends, &meta).inspect_err(|error| {
+            self.shared.metrics.append_failures.inc();
+            tracing::error!(%error, "commit failed");
+        })?;
+        self.shared.persist.allow_compaction(self.since());
+        Ok(())
+    }
+
+    /// Reads below this time are over.
+    fn since(&self) -> Timestamp {
+        let read_ts = self.shared.oracle.read_ts();
+        self.shared.holds.oldest().map_or(read_ts, |held| held.min(read_ts)).saturating_sub(RETAIN_US)
+    }
+}
+
+/// Step 1: whether a write may join the group whose writes so far are `group`.
+fn check(
+    published: &Published,
+    group: &BTreeMap<GlobalId, Vec<Arc<Updates>>>,
+    write: &WriteRequest,
+) -> Result<Committed, AdapterError> {
+    for (table, _) in &write.writes {
+        if !published.tables.contains_key(table) {
+            return Err(AdapterError::new(SqlState::UNDEFINED_TABLE, "the table was dropped before the write committed"));
+        }
+    }
+    let mut seen = HashSet::new();
+    for expectation in &write.expectations {
+        if !seen.insert(expectation.table) {
+            continue;
+        }
+        let changed = published
+            .tables
+            .get(&expectation.table)
+            .is_none_or(|table| table.clock.last_write() > expectation.read_ts);
+        if changed || group.contains_key(&expectation.table) {
+            return Ok(Committed::Conflict);
+        }
+    }
+    Ok(Committed::At)
+}
+
+/// The same failure for every member of a group.
+fn shared_error(error: &Arc<AdapterError>) -> AdapterError {
+    match error.as_ref() {
+        AdapterError::Persist(error) => AdapterError::Persist(Arc::clone(error)),
+        other => AdapterError::new(other.sqlstate(), other.to_string()),
+    }
+}
+
+impl Shared {
+    /// Commits writes and waits until they are visible.
+    ///
+    /// # Cancellation
+    /// The write goes on when the future is dropped; only its answer is lost.
+    pub(crate) async fn commit(
+        &self,
+        writes: Vec<(GlobalId, Arc<Updates>)>,
+        expectations: Vec<Expectation>,
+    ) -> Result<Committed, AdapterError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Request::Write(WriteRequest { writes, expectations, reply })).await?;
+        answer.await.map_err(|_| stopping())?
+    }
+
+    /// Changes the catalog; false if `revision` is no longer current.
+    ///
+    /// # Cancellation
+    /// The change goes on when the future is dropped; only its answer is lost.
+    pub(crate) async fn change_catalog(&self, revision: u64, ops: Vec<Op>) -> Result<bool, AdapterError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Request::Ddl(DdlRequest { revision, ops, reply })).await?;
+        answer.await.map_err(|_| stopping())?
+    }
+
+    async fn send(&self, request: Request) -> Result<(), AdapterError> {
+        let mut request = request;
+        loop {
+            match self.commits.try_send(request) {
+                Ok(()) => return Ok(()),
+                Err(crossbeam_channel::TrySendError::Disconnected(_)) => return Err(stopping()),
+                Err(crossbeam_channel::TrySendError::Full(back)) => {
+                    request = back;
+                    // The channel holds far more than one group: a moment later there is room.
+                    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                }
+            }
+        }
+    }
+}
+
+fn stopping() -> AdapterError {
+    AdapterError::new(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
+}

@@ -1,0 +1,70 @@
+//! The adapter's metrics: handles made once, cheap enough to leave on.
+
+use ore::metrics::{Counter, Gauge, Histogram, Registry, SampledTimer};
+
+/// One of how many statements is timed: a clock read costs as much as a good part of a point read.
+const TIMED_EVERY: u32 = 64;
+
+/// Handles for everything the adapter counts.
+pub struct Metrics {
+    /// Time to answer a SELECT from an index, up to its first row.
+    pub peek_seconds: SampledTimer,
+    /// Time from a SELECT's start to its first row, however it is answered.
+    pub first_row_seconds: SampledTimer,
+    /// Read timestamps asked for.
+    pub oracle_reads: Counter,
+    /// Write timestamps asked for.
+    pub oracle_writes: Counter,
+    /// Time of a group commit, durable and applied.
+    pub append_seconds: Histogram,
+    /// Statements per group commit.
+    pub group_size: Histogram,
+    /// Group commits that failed.
+    pub append_failures: Counter,
+    /// Writes sent back because what they had read changed.
+    pub conflicts: Counter,
+    /// Plans found in a cache.
+    pub plan_hits: Counter,
+    /// Plans made.
+    pub plan_misses: Counter,
+    /// Plans held.
+    pub plan_entries: Gauge,
+    /// SELECTs by how they were answered.
+    pub peeks_direct: Counter,
+    /// SELECTs that evaluated expressions over an index's rows.
+    pub peeks_evaluated: Counter,
+    /// SELECTs that the ad hoc engine ran.
+    pub peeks_adhoc: Counter,
+    /// SELECTs without any relation.
+    pub peeks_constant: Counter,
+    /// Open sessions.
+    pub sessions: Gauge,
+}
+
+impl Metrics {
+    /// Registers the metrics.
+    pub fn register(registry: &Registry) -> Metrics {
+        let oracle = registry.counter_vec("mz_ts_oracle_started_count", "Calls to the timestamp oracle.", &["op"]);
+        let peeks = registry.counter_vec("mz_peeks_total", "SELECTs by the way they were answered.", &["strategy"]);
+        let cache = registry.counter_vec("mz_plan_cache_lookups_total", "Look-ups in the plan cache.", &["result"]);
+        let timed = |name: &str, help: &str| SampledTimer::new(registry.histogram_seconds(name, help), TIMED_EVERY);
+        Metrics {
+            peek_seconds: timed("mz_frontend_peek_seconds", "Time to open a peek on an index (sampled)."),
+            first_row_seconds: timed("mz_time_to_first_row_seconds", "Time to a SELECT's first row (sampled)."),
+            oracle_reads: oracle.with(&["read_ts"]),
+            oracle_writes: oracle.with(&["write_ts"]),
+            append_seconds: registry.histogram_seconds("mz_append_table_duration_seconds", "Time of a group commit."),
+            group_size: registry.histogram_sizes("mz_group_commit_statements", "Statements per group commit."),
+            append_failures: registry.counter("mz_append_table_failures_total", "Group commits that failed."),
+            conflicts: registry.counter("mz_write_conflicts_total", "Writes whose reads had changed."),
+            plan_hits: cache.with(&["hit"]),
+            plan_misses: cache.with(&["miss"]),
+            plan_entries: registry.gauge("mz_plan_cache_entries", "Plans in the shared cache."),
+            peeks_direct: peeks.with(&["direct"]),
+            peeks_evaluated: peeks.with(&["evaluated"]),
+            peeks_adhoc: peeks.with(&["adhoc"]),
+            peeks_constant: peeks.with(&["constant"]),
+            sessions: registry.gauge("mz_active_sessions", "Open sessions."),
+        }
+    }
+}

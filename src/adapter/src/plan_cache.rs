@@ -1,0 +1,177 @@
+//! Plans, made once per statement shape.
+//!
+//! Planning a point read costs more than ten times what answering it does, so plans are kept. The shape of a statement is its
+//! text with the literals lifted out of it (`sql::plan::lift`); a literal in a position where any value gives the same plan
+//! becomes a parameter, every other is part of the key. What else planning reads (role, database, search path, cluster, …)
+//! is part of the key as well, and a plan is valid for as long as the catalog's revision is the one it was made under.
+//!
+//! Two levels: a map per session, which is looked up without a lock, in front of one that all sessions share, so that a new
+//! connection finds what others have planned.
+//!
+//! # Invariants
+//! - A plan is used only under the revision, the role and the settings it was made for: the caller compares the revision, the
+//!   key holds the rest.
+
+use crate::response::RowDesc;
+use ahash::AHashMap;
+use arrow::datatypes::DataType;
+use compute_client::plan::PeekPlan;
+use parking_lot::Mutex;
+use repr::PgType;
+use sql::plan::lift::{Lifted, LiteralKind};
+use sql::plan::{Plan, SelectPlan};
+use std::sync::Arc;
+
+/// Shapes that a session keeps; a session that sends more distinct texts than this starts over.
+const SESSION_SHAPES_MAX: usize = 512;
+/// Plans that all sessions keep together, unless configured.
+const SHARED_PLANS_MAX: usize = 10_000;
+/// Plans of one shape that a session keeps: they differ in literals that are part of the key.
+const VARIANTS_MAX: usize = 16;
+
+/// A plan, ready to run any number of times.
+pub(crate) struct CachedPlan {
+    /// The catalog revision that it is valid for.
+    pub(crate) revision: u64,
+    /// The types of its parameters.
+    pub(crate) params: Vec<PgType>,
+    /// The same as Arrow types.
+    pub(crate) param_types: Vec<DataType>,
+    /// The shape of its result, if it returns rows.
+    pub(crate) desc: Option<Arc<RowDesc>>,
+    /// The statement's name in messages, also its tag.
+    pub(crate) name: &'static str,
+    /// What is to be done.
+    pub(crate) exec: Exec,
+}
+
+/// What a plan does.
+pub(crate) enum Exec {
+    /// Nothing: an empty statement.
+    Empty,
+    /// A query.
+    Select(SelectExec),
+    /// Anything else.
+    Other(Plan),
+}
+
+/// A query and, if an index answers it, how.
+pub(crate) struct SelectExec {
+    pub(crate) select: SelectPlan,
+    pub(crate) peek: Option<Arc<PeekPlan>>,
+}
+
+/// Which of a shape's literals are parameters.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Roles {
+    /// For each literal of the text, in order: the parameter that it is, or `None` if it is part of the key.
+    pub(crate) parameters: Vec<Option<usize>>,
+}
+
+/// The plans of one shape in one session.
+pub(crate) struct Shape {
+    pub(crate) roles: Roles,
+    variants: Vec<Variant>,
+}
+
+struct Variant {
+    kinds: Vec<LiteralKind>,
+    pinned: Vec<String>,
+    plan: Arc<CachedPlan>,
+}
+
+impl Shape {
+    pub(crate) fn new(roles: Roles) -> Shape {
+        Shape { roles, variants: Vec::new() }
+    }
+
+    /// The plan for these literals, valid or not.
+    pub(crate) fn find(&self, sql: &str, lifted: &Lifted) -> Option<&Arc<CachedPlan>> {
+        let matches = |variant: &&Variant| {
+            let mut pinned = variant.pinned.iter();
+            lifted.literals.iter().zip(&self.roles.parameters).zip(&variant.kinds).all(|((literal, role), kind)| {
+                literal.kind == *kind
+                    && (role.is_some() || pinned.next().is_some_and(|text| text == &sql[literal.range.clone()]))
+            })
+        };
+        self.variants.iter().find(matches).map(|variant| &variant.plan)
+    }
+
+    /// Keeps a plan for these literals, in place of an older one.
+    pub(crate) fn insert(&mut self, sql: &str, lifted: &Lifted, plan: Arc<CachedPlan>) {
+        let kinds: Vec<LiteralKind> = lifted.literals.iter().map(|literal| literal.kind).collect();
+        let pinned = self.pinned(sql, lifted);
+        self.variants.retain(|variant| variant.kinds != kinds || variant.pinned != pinned);
+        if self.variants.len() >= VARIANTS_MAX {
+            self.variants.remove(0);
+        }
+        self.variants.push(Variant { kinds, pinned, plan });
+    }
+
+    fn pinned(&self, sql: &str, lifted: &Lifted) -> Vec<String> {
+        lifted
+            .literals
+            .iter()
+            .zip(&self.roles.parameters)
+            .filter(|(_, role)| role.is_none())
+            .map(|(literal, _)| sql[literal.range.clone()].to_owned())
+            .collect()
+    }
+
+    /// The key under which all sessions share the plan for these literals.
+    pub(crate) fn shared_key(&self, settings: &str, sql: &str, lifted: &Lifted) -> String {
+        let kinds: Vec<LiteralKind> = lifted.literals.iter().map(|literal| literal.kind).collect();
+        format!("{settings}\u{1}{}\u{1}{kinds:?}\u{1}{:?}", lifted.shape, self.pinned(sql, lifted))
+    }
+}
+
+/// The plans of one session.
+#[derive(Default)]
+pub(crate) struct SessionPlans {
+    shapes: AHashMap<String, Shape>,
+}
+
+impl SessionPlans {
+    pub(crate) fn get(&self, shape: &str) -> Option<&Shape> {
+        self.shapes.get(shape)
+    }
+
+    pub(crate) fn entry(&mut self, shape: &str, roles: Roles) -> &mut Shape {
+        if self.shapes.len() >= SESSION_SHAPES_MAX {
+            self.shapes.clear();
+        }
+        self.shapes.entry(shape.to_owned()).or_insert_with(|| Shape::new(roles))
+    }
+
+    /// Forgets everything: the settings that plans depend on have changed.
+    pub(crate) fn clear(&mut self) {
+        self.shapes.clear();
+    }
+}
+
+/// The plans that all sessions share.
+#[derive(Default)]
+pub(crate) struct PlanCache {
+    plans: Mutex<AHashMap<String, Arc<CachedPlan>>>,
+}
+
+impl PlanCache {
+    /// The plan under a key if it is of this revision.
+    pub(crate) fn get(&self, key: &str, revision: u64) -> Option<Arc<CachedPlan>> {
+        self.plans.lock().get(key).filter(|plan| plan.revision == revision).cloned()
+    }
+
+    /// Keeps a plan; returns how many there are.
+    pub(crate) fn insert(&self, key: String, plan: Arc<CachedPlan>) -> usize {
+        let mut plans = self.plans.lock();
+        if plans.len() >= SHARED_PLANS_MAX {
+            let revision = plan.revision;
+            plans.retain(|_, plan| plan.revision == revision);
+            if plans.len() >= SHARED_PLANS_MAX {
+                plans.clear();
+            }
+        }
+        plans.insert(key, plan);
+        plans.len()
+    }
+}

@@ -1,0 +1,264 @@
+//! Collections for the ad hoc engine, all as of one time.
+//!
+//! A table with an index is read from the index's snapshot, which is in memory; without one, from its durable shard. What
+//! the session's own transaction has written and not committed lies over it. System relations are made from the catalog.
+
+use crate::client::{Published, Shared};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use compute_client::peek::{self, PeekRows};
+use compute_client::plan::{Access, IndexInfo, Output, PeekPlan, scan_access};
+use datafusion::catalog::Session;
+use datafusion::common::Result;
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::error::DataFusionError;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::Expr;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use datafusion::physical_plan::ExecutionPlan;
+use parking_lot::Mutex;
+use persist::snapshot::ShardSnapshot;
+use repr::row::RowCodec;
+use repr::{Diff, GlobalId, RelationDesc, Timestamp, Updates};
+use sql::engine::{CollectionReader, SessionInfo};
+use sql::error::SqlError;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Rows per batch.
+const BATCH_ROWS: usize = 8_192;
+
+/// Reads collections for one statement.
+pub(crate) struct StatementReader {
+    shared: Arc<Shared>,
+    published: Arc<Published>,
+    as_of: Timestamp,
+    /// By table: what the session's transaction has written so far.
+    overlay: HashMap<GlobalId, Arc<Updates>>,
+    session: SessionInfo,
+}
+
+impl StatementReader {
+    /// A reader as of a time that the oracle gave.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        published: Arc<Published>,
+        as_of: Timestamp,
+        overlay: HashMap<GlobalId, Arc<Updates>>,
+        session: SessionInfo,
+    ) -> StatementReader {
+        StatementReader { shared, published, as_of, overlay, session }
+    }
+
+    async fn rows(&self, id: GlobalId, filters: &[Expr]) -> Result<(RowSource, Arc<RelationDesc>)> {
+        let index = self.published.indexes_on(id).iter().find(|index| index.handle.is_hydrated());
+        let desc = match (self.published.tables.get(&id), index) {
+            (Some(table), _) => Arc::clone(&table.desc),
+            (None, Some(index)) => Arc::new(RelationDesc::from_schema(Arc::clone(&index.schema))),
+            (None, None) => return Err(external(SqlError::internal(format!("collection {id} cannot be read")))),
+        };
+        let source = match index {
+            Some(index) => RowSource::Index(Box::new(self.open_index(id, index, filters).await?)),
+            None => {
+                let snapshot = self.shared.persist.snapshot(id.into(), self.as_of).map_err(storage)?;
+                RowSource::Shard { snapshot: Box::new(snapshot), pending: Arc::default(), at: 0, copies: 0 }
+            }
+        };
+        Ok((source, desc))
+    }
+
+    async fn open_index(&self, id: GlobalId, first: &Arc<IndexInfo>, filters: &[Expr]) -> Result<PeekRows> {
+        // Rows of the transaction's own must be seen whatever the filters: then the whole collection is read.
+        let filters = if self.overlay.contains_key(&id) { &[] } else { filters };
+        let hydrated = self.published.indexes_on(id).iter().filter(|index| index.handle.is_hydrated());
+        let (index, access) = scan_access(hydrated.cloned(), filters).unwrap_or((Arc::clone(first), Access::Scan));
+        let width = index.schema.fields().len();
+        let plan = PeekPlan::scan(index, access, Output::Columns((0..width).collect()))
+            .ok_or_else(|| external(SqlError::internal("an index's schema is not a schema")))?;
+        peek::open(&Arc::new(plan), &[], self.as_of).await.map_err(|error| {
+            external(SqlError::new(error.sqlstate(), error.to_string()))
+        })
+    }
+}
+
+#[async_trait]
+impl CollectionReader for StatementReader {
+    async fn scan(
+        &self,
+        id: GlobalId,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+        _state: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if let GlobalId::System(_) = id {
+            let batch = self.published.state.builtin_rows(id, &self.session).map_err(external)?;
+            let schema = batch.schema();
+            return Ok(MemorySourceConfig::try_new_exec(&[vec![batch]], schema, projection.cloned())?);
+        }
+        let (source, desc) = self.rows(id, filters).await?;
+        let types: Vec<_> = desc.columns.iter().map(|column| column.data_type.clone()).collect();
+        let codec = RowCodec::new(&types).map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let overlay = self.overlay.get(&id).map(|updates| Overlay::new(updates));
+        let scan = Scan { source, overlay, codec, schema: Arc::clone(&desc.schema) };
+        let partition = CollectionStream { schema: Arc::clone(&desc.schema), scan: Mutex::new(Some(scan)) };
+        let exec = StreamingTableExec::try_new(
+            Arc::clone(&desc.schema),
+            vec![Arc::new(partition)],
+            projection,
+            std::iter::empty(),
+            false,
+            limit.filter(|_| filters.is_empty()),
+        )?;
+        Ok(Arc::new(exec))
+    }
+}
+
+/// Where stored rows come from.
+enum RowSource {
+    Index(Box<PeekRows>),
+    Shard {
+        snapshot: Box<ShardSnapshot>,
+        pending: Arc<Updates>,
+        at: usize,
+        copies: Diff,
+    },
+}
+
+impl RowSource {
+    /// Takes up to `rows_max` rows; none are left when it takes none.
+    fn take(&mut self, rows_max: usize, mut row: impl FnMut(&[u8])) -> std::result::Result<usize, SqlError> {
+        match self {
+            RowSource::Index(rows) => {
+                let chunk =
+                    rows.next_chunk(rows_max).map_err(|error| SqlError::new(error.sqlstate(), error.to_string()))?;
+                Ok(chunk.map_or(0, |chunk| chunk.rows().map(&mut row).count()))
+            }
+            RowSource::Shard { snapshot, pending, at, copies } => {
+                let mut count = 0;
+                while count < rows_max {
+                    if *at == pending.len() {
+                        let next = snapshot
+                            .next_batch()
+                            .map_err(|error| SqlError::new(error.sqlstate(), error.to_string()))?;
+                        let Some(next) = next else { return Ok(count) };
+                        (*pending, *at, *copies) = (Arc::new(next), 0, 0);
+                        continue;
+                    }
+                    let (bytes, diff) = pending.get(*at);
+                    if diff < 0 {
+                        return Err(SqlError::internal("a table holds a row with a negative multiplicity"));
+                    }
+                    if *copies == diff {
+                        (*at, *copies) = (*at + 1, 0);
+                        continue;
+                    }
+                    row(bytes);
+                    *copies += 1;
+                    count += 1;
+                }
+                Ok(count)
+            }
+        }
+    }
+}
+
+/// The uncommitted updates of one table, net.
+struct Overlay {
+    /// Rows that are gone, and how many copies of each.
+    removed: HashMap<Vec<u8>, Diff>,
+    /// Rows that were added, one entry per copy.
+    added: Vec<Vec<u8>>,
+}
+
+impl Overlay {
+    fn new(updates: &Updates) -> Overlay {
+        let mut net: HashMap<Vec<u8>, Diff> = HashMap::new();
+        for (row, diff) in updates.iter() {
+            *net.entry(row.to_vec()).or_default() += diff;
+        }
+        let mut overlay = Overlay { removed: HashMap::new(), added: Vec::new() };
+        for (row, diff) in net {
+            if diff < 0 {
+                overlay.removed.insert(row, -diff);
+            } else {
+                overlay.added.extend((0..diff).map(|_| row.clone()));
+            }
+        }
+        overlay
+    }
+}
+
+/// One scan in progress.
+struct Scan {
+    source: RowSource,
+    overlay: Option<Overlay>,
+    codec: RowCodec,
+    schema: SchemaRef,
+}
+
+impl Scan {
+    fn next_batch(&mut self) -> std::result::Result<Option<RecordBatch>, SqlError> {
+        let mut rows = Updates::new();
+        while rows.is_empty() {
+            let overlay = &mut self.overlay;
+            let taken = self.source.take(BATCH_ROWS, |row| {
+                if let Some(copies) = overlay.as_mut().and_then(|overlay| overlay.removed.get_mut(row))
+                    && *copies > 0
+                {
+                    *copies -= 1;
+                } else {
+                    rows.push(row, 1);
+                }
+            })?;
+            if taken == 0 {
+                for row in self.overlay.take().map(|overlay| overlay.added).unwrap_or_default() {
+                    rows.push(&row, 1);
+                }
+                if rows.is_empty() {
+                    return Ok(None);
+                }
+            }
+        }
+        let internal = |error: &dyn fmt::Display| SqlError::internal(error.to_string());
+        let columns = self.codec.decode(rows.iter().map(|(row, _)| row)).map_err(|error| internal(&error))?;
+        RecordBatch::try_new(Arc::clone(&self.schema), columns).map(Some).map_err(|error| internal(&error))
+    }
+}
+
+/// A scan as DataFusion pulls it: once.
+struct CollectionStream {
+    schema: SchemaRef,
+    scan: Mutex<Option<Scan>>,
+}
+
+impl fmt::Debug for CollectionStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CollectionStream")
+    }
+}
+
+impl PartitionStream for CollectionStream {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let scan = self.scan.lock().take();
+        let batches = futures::stream::iter(scan.into_iter().flat_map(|mut scan| {
+            std::iter::from_fn(move || scan.next_batch().transpose()).map(|batch| batch.map_err(external))
+        }));
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches))
+    }
+}
+
+fn external(error: SqlError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+fn storage(error: persist::PersistError) -> DataFusionError {
+    external(SqlError::new(error.sqlstate(), error.to_string()))
+}

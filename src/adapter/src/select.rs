@@ -1,0 +1,186 @@
+//! The read path: from a plan to rows.
+//!
+//! 1. Ask the oracle for `as_of` (a transaction has asked with its first read).
+//! 2. A plan that reads one index is a peek: open the index's snapshot, on this thread, and let the rows be pulled from it.
+//! 3. A plan without relations is run at once; everything else is run by the ad hoc engine on its own threads, over all
+//!    collections as of `as_of`, and its batches come through a bounded channel.
+//!
+//! The three arms part in [`Session::select`] and end in the same [`Rows`].
+
+use crate::client::{Published, Shared};
+use crate::error::AdapterError;
+use crate::plan_cache::SelectExec;
+use crate::reader::StatementReader;
+use crate::response::Rows;
+use crate::session::Session;
+use crate::transaction::Status;
+use compute_client::error::ComputeError;
+use compute_client::peek::{self, Param};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::{StreamExt, TryStreamExt};
+use repr::{Timestamp, Updates};
+use sql::engine::SessionInfo;
+use sql::error::SqlError;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Batches that the ad hoc engine may be ahead of its reader.
+const BATCHES_AHEAD: usize = 4;
+/// Rows of an index that are evaluated on a connection's own thread at the most; larger scans would hold up the others.
+const EVALUATED_ROWS_MAX: usize = 20_000;
+
+impl Session {
+    /// Answers a SELECT.
+    pub(crate) async fn select(&mut self, plan: &SelectExec, params: &[Param<'_>]) -> Result<Rows, AdapterError> {
+        let started = self.shared.metrics.first_row_seconds.start();
+        let rows = match &plan.peek {
+            Some(peek) if self.may_peek(plan) => {
+                let opening = self.shared.metrics.peek_seconds.start();
+                let rows = self.peek(peek, params).await?;
+                self.shared.metrics.peek_seconds.stop(opening);
+                match rows {
+                    Some(rows) => rows,
+                    None => self.adhoc(plan, params).await?,
+                }
+            }
+            _ => self.adhoc(plan, params).await?,
+        };
+        self.shared.metrics.first_row_seconds.stop(started);
+        Ok(rows)
+    }
+
+    /// Reads one index; `None` if its rows are too many to be evaluated here.
+    async fn peek(
+        &mut self,
+        plan: &Arc<compute_client::plan::PeekPlan>,
+        params: &[Param<'_>],
+    ) -> Result<Option<Rows>, AdapterError> {
+        loop {
+            let as_of = self.read_ts_for(&[plan.index.handle.id]);
+            let rows = match self.interrupt().guard(peek::open(plan, params, as_of)).await? {
+                Ok(rows) => rows,
+                // Compaction overtook a reader that was suspended for long: a later time will do outside a block.
+                Err(ComputeError::SinceAdvanced { .. }) if self.transaction.status == Status::Idle => continue,
+                Err(error) => return Err(error.into()),
+            };
+            if plan.is_direct() {
+                self.shared.metrics.peeks_direct.inc();
+                return Ok(Some(Rows::Peek(Box::new(rows))));
+            }
+            if rows.update_count() > EVALUATED_ROWS_MAX {
+                return Ok(None);
+            }
+            self.shared.metrics.peeks_evaluated.inc();
+            let info = self.info(as_of);
+            let batches = peek::evaluate(rows, params, &self.shared.engine, &info)?;
+            return Ok(Some(Rows::ready(batches)));
+        }
+    }
+
+    /// Runs a plan with the ad hoc engine.
+    async fn adhoc(&mut self, plan: &SelectExec, params: &[Param<'_>]) -> Result<Rows, AdapterError> {
+        let metrics = &self.shared.metrics;
+        if plan.select.depends_on.is_empty() { metrics.peeks_constant.inc() } else { metrics.peeks_adhoc.inc() }
+        let as_of = self.read_ts_for(&plan.select.depends_on);
+        let logical = bind(&plan.select.logical, params)?;
+        let info = self.info(as_of);
+        let stream = self.interrupt().guard(run(self.reader(as_of, &info), logical, info)).await??;
+        Ok(Rows::stream(stream, self.interrupt()))
+    }
+
+    /// A reader of all collections as of a time, with the transaction's own writes over them.
+    pub(crate) fn reader(&self, as_of: Timestamp, info: &SessionInfo) -> Reader {
+        Reader {
+            shared: Arc::clone(&self.shared),
+            published: self.shared.published.load_full(),
+            as_of,
+            overlay: self.transaction.overlay(),
+            info: info.clone(),
+        }
+    }
+
+    /// The time at which to read these collections: the transaction's in a block, else the oracle's.
+    pub(crate) fn read_ts_for(&mut self, collections: &[repr::GlobalId]) -> Timestamp {
+        if self.transaction.status == Status::Idle && self.transaction.is_fresh() {
+            return self.shared.read_ts();
+        }
+        self.transaction.note_reads(collections.iter().copied());
+        self.transaction.read_ts(&self.shared)
+    }
+
+    /// Whether a peek may answer: the fast path is on, and the transaction has written nothing that it would miss.
+    fn may_peek(&self, plan: &SelectExec) -> bool {
+        self.fast_path_enabled()
+            && !self.transaction.has_written(&plan.select.depends_on)
+            && !ore::sometimes::sometimes(10)
+    }
+}
+
+/// What a run of the ad hoc engine reads.
+pub(crate) struct Reader {
+    shared: Arc<Shared>,
+    published: Arc<Published>,
+    as_of: Timestamp,
+    overlay: HashMap<repr::GlobalId, Arc<Updates>>,
+    info: SessionInfo,
+}
+
+/// Runs an optimised plan on the ad hoc runtime. Its batches come through a bounded channel: a slow reader slows it down.
+///
+/// # Cancellation
+/// Dropping the future or the stream ends the query.
+pub(crate) async fn run(
+    reader: Reader,
+    plan: datafusion::logical_expr::LogicalPlan,
+    info: SessionInfo,
+) -> Result<SendableRecordBatchStream, AdapterError> {
+    let (tx, rx) = tokio::sync::mpsc::channel(BATCHES_AHEAD);
+    let (started_tx, started_rx) = tokio::sync::oneshot::channel();
+    let adhoc = reader.shared.adhoc.clone();
+    let task = ore::task::spawn_on(&adhoc, "adhoc", async move {
+        let Reader { shared, published, as_of, overlay, info: reader_info } = reader;
+        let collections = StatementReader::new(Arc::clone(&shared), published, as_of, overlay, reader_info);
+        let stream = match shared.engine.execute(plan, &info, Arc::new(collections)).await {
+            Ok(stream) => stream,
+            Err(error) => {
+                // A session that has gone does not want the error.
+                let _gone = started_tx.send(Err(error));
+                return;
+            }
+        };
+        // A session that has gone drops the receiver, and the first send below finds out.
+        let _gone = started_tx.send(Ok(stream.schema()));
+        let mut stream = stream;
+        while let Some(batch) = stream.next().await {
+            if tx.send(batch).await.is_err() {
+                return;
+            }
+        }
+    });
+    let schema = started_rx.await.map_err(|_| AdapterError::internal("the ad hoc engine stopped"))??;
+    let batches = futures::stream::unfold((rx, task), |(mut rx, task)| async move {
+        let batch = rx.recv().await?;
+        Some((batch, (rx, task)))
+    });
+    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+}
+
+/// Replaces a plan's parameters by their values.
+pub(crate) fn bind(
+    plan: &datafusion::logical_expr::LogicalPlan,
+    params: &[Param<'_>],
+) -> Result<datafusion::logical_expr::LogicalPlan, AdapterError> {
+    if params.is_empty() {
+        return Ok(plan.clone());
+    }
+    let values = peek::param_values(params)?;
+    Ok(plan.clone().replace_params_with_values(&values).map_err(SqlError::from)?)
+}
+
+/// All rows of a run, in memory.
+pub(crate) async fn collect(
+    stream: SendableRecordBatchStream,
+) -> Result<Vec<arrow::array::RecordBatch>, AdapterError> {
+    Ok(stream.try_collect().await.map_err(SqlError::from)?)
+}

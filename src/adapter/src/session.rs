@@ -1,0 +1,484 @@
+//! A session: one connection's state, and the protocol's verbs on it.
+//!
+//! The simple and the extended protocol differ only in how a plan and its parameters are found; both then call
+//! [`Session::run`] (`execute.rs`).
+
+use crate::client::Shared;
+use crate::copy::CopyIn;
+use crate::error::{AdapterError, Notice};
+use crate::plan_cache::{CachedPlan, SessionPlans};
+use crate::response::{BoundParams, Format, Interrupt, Response, ResultFormats, RowDesc, Rows, StatementDesc, Tag};
+use crate::transaction::{Status, Transaction};
+use parking_lot::Mutex;
+use pgrepr::options::EncodeOptions;
+use repr::sqlstate::SqlState;
+use repr::{Datum, PgType, Timestamp};
+use sql::engine::SessionInfo;
+use sql::parser::ParsedStatement;
+use sql::plan::RoleRef;
+use sql::plan::lift::Lifted;
+use sql::vars::SessionVars;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// One connection's session.
+pub struct Session {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) role: Arc<RoleRef>,
+    pub(crate) vars: SessionVars,
+    key: (u32, u32),
+    cancel: Arc<Mutex<CancellationToken>>,
+    /// The token of the statement that runs now.
+    running: CancellationToken,
+    ended: CancellationToken,
+    pub(crate) transaction: Transaction,
+    pub(crate) notices: Vec<Notice>,
+    pub(crate) statements: HashMap<String, Prepared>,
+    pub(crate) portals: HashMap<String, Portal>,
+    pub(crate) plans: SessionPlans,
+    pub(crate) lifted: Lifted,
+    /// What planning reads of the settings, as part of plan-cache keys; recomputed when `vars` say so.
+    pub(crate) settings_key: Arc<str>,
+    settings_epoch: u64,
+    base_info: SessionInfo,
+    options: EncodeOptions,
+}
+
+/// A prepared statement.
+#[derive(Clone)]
+pub(crate) struct Prepared {
+    /// Its text, to plan it again when the catalog changes.
+    pub(crate) sql: Arc<str>,
+    /// Parsed; `None` for the empty statement.
+    pub(crate) statement: Option<Arc<ParsedStatement>>,
+    /// The types that the client declared.
+    pub(crate) declared: Vec<Option<PgType>>,
+    pub(crate) plan: Arc<CachedPlan>,
+    /// The settings that the plan was made under.
+    pub(crate) settings: Arc<str>,
+}
+
+/// A bound statement, or a cursor.
+pub(crate) struct Portal {
+    pub(crate) plan: Arc<CachedPlan>,
+    pub(crate) params: Vec<Datum<'static>>,
+    pub(crate) formats: ResultFormats,
+    /// Rows of an execution that was suspended.
+    pub(crate) rows: Option<Rows>,
+    pub(crate) started: bool,
+    /// Made by DECLARE … WITH HOLD: survives its transaction.
+    pub(crate) hold: bool,
+}
+
+/// The statements of one simple query.
+pub struct Script {
+    pub(crate) steps: Steps,
+    /// Whether the statements share one implicit transaction.
+    pub(crate) implicit: bool,
+    done: bool,
+}
+
+/// What a script runs.
+pub(crate) enum Steps {
+    /// One statement whose plan and literals were found in the cache.
+    Planned(Option<(Arc<CachedPlan>, Vec<Datum<'static>>)>),
+    /// Parsed statements.
+    Parsed(VecDeque<ParsedStatement>),
+    /// No statement at all.
+    Empty,
+}
+
+impl Session {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        role: Arc<RoleRef>,
+        vars: SessionVars,
+        key: (u32, u32),
+        cancel: Arc<Mutex<CancellationToken>>,
+        ended: CancellationToken,
+    ) -> Session {
+        let running = cancel.lock().clone();
+        let mut session = Session {
+            shared,
+            role,
+            vars,
+            key,
+            cancel,
+            running,
+            ended,
+            transaction: Transaction::new(),
+            notices: Vec::new(),
+            statements: HashMap::new(),
+            portals: HashMap::new(),
+            plans: SessionPlans::default(),
+            lifted: Lifted::default(),
+            settings_key: Arc::from(""),
+            settings_epoch: u64::MAX,
+            base_info: SessionInfo::default(),
+            options: EncodeOptions::default(),
+        };
+        session.refresh_settings();
+        session
+    }
+
+    /// Connection id and secret, for BackendKeyData.
+    pub fn backend_key(&self) -> (u32, u32) {
+        self.key
+    }
+
+    /// All reported parameters.
+    pub fn parameter_statuses(&self) -> Vec<(&'static str, String)> {
+        self.vars.statuses()
+    }
+
+    /// Reported parameters that have changed.
+    pub fn take_parameter_changes(&mut self) -> Vec<(&'static str, String)> {
+        self.vars.take_changes()
+    }
+
+    /// Notices to be sent.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Whether there are notices or parameter changes to be sent.
+    pub fn has_pending(&self) -> bool {
+        !self.notices.is_empty() || self.vars.has_changes()
+    }
+
+    /// For ReadyForQuery: `I`, `T` or `E`.
+    pub fn transaction_status(&self) -> u8 {
+        match self.transaction.status {
+            Status::Idle => b'I',
+            Status::InBlock => b'T',
+            Status::Failed => b'E',
+        }
+    }
+
+    /// How values are printed.
+    pub fn encode_options(&self) -> &EncodeOptions {
+        &self.options
+    }
+
+    /// Fires when the server stops or the session is to end.
+    pub fn shutdown(&self) -> CancellationToken {
+        self.ended.clone()
+    }
+
+    /// How long the session may now be idle, and the error with which it ends then.
+    pub fn idle_timeout(&self) -> Option<(std::time::Duration, AdapterError)> {
+        if self.transaction.status == Status::Idle {
+            let timeout = self.vars.idle_session_timeout()?;
+            let message = "terminating connection due to idle-session timeout";
+            return Some((timeout, AdapterError::new(SqlState::IDLE_SESSION_TIMEOUT, message)));
+        }
+        let timeout = self.vars.idle_in_transaction_session_timeout()?;
+        let message = "terminating connection due to idle-in-transaction timeout";
+        Some((timeout, AdapterError::new(SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT, message)))
+    }
+
+    /// Ends the session; an open transaction is rolled back.
+    #[allow(clippy::unused_async, reason = "temporary objects will be dropped here")]
+    pub async fn close(self) {}
+
+    // ---- simple protocol
+
+    /// Takes a simple query apart. Errors: what its syntax errors are.
+    pub fn start_script(&mut self, sql: &str) -> Result<Script, AdapterError> {
+        self.begin_statement();
+        if let Some(planned) = self.cached(sql)? {
+            return Ok(Script { steps: Steps::Planned(Some(planned)), implicit: false, done: false });
+        }
+        let statements = match sql::parser::parse(sql) {
+            Ok(statements) => statements,
+            Err(error) => {
+                self.fail_transaction();
+                return Err(error.into());
+            }
+        };
+        let implicit = statements.len() > 1 && self.transaction.status == Status::Idle;
+        let steps = if statements.is_empty() { Steps::Empty } else { Steps::Parsed(statements.into()) };
+        Ok(Script { steps, implicit, done: false })
+    }
+
+    /// Runs the next statement of a script; `None` after the last.
+    ///
+    /// # Cancellation
+    /// Dropping the future abandons the statement; a write that was handed to the committer still commits.
+    pub async fn next_in_script(&mut self, script: &mut Script) -> Option<Result<Response, AdapterError>> {
+        let result = match &mut script.steps {
+            Steps::Empty => {
+                if std::mem::replace(&mut script.done, true) {
+                    return None;
+                }
+                return Some(Ok(Response::Empty));
+            }
+            Steps::Planned(planned) => {
+                let (plan, params) = planned.take()?;
+                self.run(&plan, params, ResultFormats::text(), Autocommit::Yes).await
+            }
+            Steps::Parsed(statements) => {
+                let statement = statements.pop_front()?;
+                let autocommit = if script.implicit { Autocommit::No } else { Autocommit::Yes };
+                self.run_parsed(statement, autocommit).await
+            }
+        };
+        Some(result.map(with_description).inspect_err(|error| self.failed(error)))
+    }
+
+    /// Ends a script's implicit transaction.
+    pub async fn finish_script(&mut self, script: Script) -> Result<(), AdapterError> {
+        if script.implicit && self.transaction.status == Status::Idle {
+            return self.end_implicit().await;
+        }
+        Ok(())
+    }
+
+    // ---- extended protocol
+
+    /// Parse.
+    pub async fn parse(&mut self, name: &str, sql: &str, param_oids: &[u32]) -> Result<(), AdapterError> {
+        self.begin_statement();
+        let result = self.prepare(name, sql, param_oids);
+        std::future::ready(result).await.inspect_err(|error| self.failed(error))
+    }
+
+    /// Describe of a statement. Error 26000.
+    pub async fn describe_statement(&mut self, name: &str) -> Result<StatementDesc, AdapterError> {
+        let result = self.revalidated(name).map(|plan| StatementDesc {
+            params: plan.params.iter().map(pgrepr::types::oid).collect(),
+            rows: plan.desc.clone(),
+        });
+        std::future::ready(result).await.inspect_err(|error| self.failed(error))
+    }
+
+    /// Bind.
+    pub async fn bind(
+        &mut self,
+        portal: &str,
+        statement: &str,
+        params: BoundParams<'_>,
+        formats: ResultFormats,
+    ) -> Result<(), AdapterError> {
+        let result = self.bind_portal(portal, statement, params, formats);
+        std::future::ready(result).await.inspect_err(|error| self.failed(error))
+    }
+
+    /// Describe of a portal. Error 34000.
+    pub async fn describe_portal(
+        &mut self,
+        name: &str,
+    ) -> Result<Option<(Arc<RowDesc>, ResultFormats)>, AdapterError> {
+        let result = match self.portals.get(name) {
+            Some(portal) => Ok(portal.plan.desc.clone().map(|desc| (desc, portal.formats.clone()))),
+            None => Err(unknown_portal(name)),
+        };
+        std::future::ready(result).await.inspect_err(|error| self.failed(error))
+    }
+
+    /// Execute. `sync_follows` says that nothing else comes before the next Sync, so that the statement may commit by itself.
+    ///
+    /// # Cancellation
+    /// As [`Session::next_in_script`].
+    pub async fn execute(&mut self, portal: &str, rows_max: usize, sync_follows: bool) -> Result<Response, AdapterError> {
+        self.begin_statement();
+        let autocommit = if sync_follows { Autocommit::Yes } else { Autocommit::No };
+        let result = self.execute_portal(portal, rows_max, autocommit).await;
+        result.inspect_err(|error| self.failed(error))
+    }
+
+    /// Gives back rows of which the client has not taken all.
+    pub fn suspend(&mut self, portal: &str, rows: Rows) {
+        if let Some(portal) = self.portals.get_mut(portal) {
+            portal.rows = Some(rows);
+        }
+    }
+
+    /// Close of a statement, whether there is one or not.
+    pub fn close_statement(&mut self, name: &str) {
+        self.statements.remove(name);
+    }
+
+    /// Close of a portal, whether there is one or not.
+    pub fn close_portal(&mut self, name: &str) {
+        self.portals.remove(name);
+    }
+
+    /// Sync: ends the implicit transaction.
+    pub async fn sync(&mut self) -> Result<(), AdapterError> {
+        if self.transaction.status != Status::Idle {
+            return Ok(());
+        }
+        if !self.portals.is_empty() {
+            self.portals.retain(|_, portal| portal.hold);
+        }
+        if self.transaction.is_fresh() { Ok(()) } else { self.end_implicit().await }
+    }
+
+    /// Commits the rows of a COPY.
+    pub async fn copy_in_finish(&mut self, copy: CopyIn) -> Result<Tag, AdapterError> {
+        let result = self.finish_copy(copy).await;
+        result.inspect_err(|error| self.failed(error))
+    }
+
+    /// Notes that something failed outside the session's own verbs.
+    pub fn fail_transaction(&mut self) {
+        match self.transaction.status {
+            Status::Idle => self.transaction = Transaction::new(),
+            Status::InBlock | Status::Failed => self.transaction.status = Status::Failed,
+        }
+    }
+
+    // ---- shared by the verbs
+
+    /// What ends the current statement early.
+    pub(crate) fn interrupt(&self) -> Interrupt {
+        Interrupt::new(self.running.clone(), self.vars.statement_timeout())
+    }
+
+    /// The session as functions see it, reading at `as_of`.
+    pub(crate) fn info(&self, as_of: Timestamp) -> SessionInfo {
+        let now = i64::try_from(self.shared.clock.now_us()).unwrap_or(i64::MAX);
+        let mut info = self.base_info.clone();
+        info.now_us = self.transaction.started_us.unwrap_or(now);
+        info.statement_now_us = now;
+        info.mz_now = as_of;
+        info
+    }
+
+    /// Recomputes what depends on settings, after they have changed.
+    pub(crate) fn refresh_settings(&mut self) {
+        if self.settings_epoch == self.vars.epoch() {
+            return;
+        }
+        self.settings_epoch = self.vars.epoch();
+        let vars = &self.vars;
+        let key = format!(
+            "{}\u{1}{}\u{1}{:?}\u{1}{}\u{1}{}\u{1}{:?}",
+            self.role.id,
+            vars.database(),
+            vars.search_path(),
+            vars.cluster(),
+            vars.time_zone(),
+            vars.isolation(),
+        );
+        self.settings_key = Arc::from(key);
+        self.plans.clear();
+        self.options.time_zone = pgrepr::timezone::TimeZone::from_name(vars.time_zone()).unwrap_or_default();
+        self.options.extra_float_digits = vars.extra_float_digits();
+        let snapshot = vars.clone();
+        let shared = Arc::clone(&self.shared);
+        let user = self.role.name.clone();
+        self.base_info = SessionInfo {
+            user: user.clone(),
+            session_user: user,
+            database: vars.database().to_owned(),
+            search_path: vars.search_path().to_vec(),
+            time_zone: vars.time_zone().to_owned(),
+            version: format!(
+                "PostgreSQL {} on x86_64-unknown-linux-gnu (Glimpse {})",
+                sql::vars::definitions::SERVER_VERSION,
+                env!("CARGO_PKG_VERSION"),
+            ),
+            mz_version: sql::vars::definitions::MZ_VERSION.to_owned(),
+            backend_pid: self.key.0,
+            settings: Arc::new(move |name| {
+                let system = || shared.published.load().state.system().get(name).map(str::to_owned);
+                snapshot.get(name).map(str::to_owned).or_else(system)
+            }),
+            ..SessionInfo::default()
+        };
+    }
+
+    /// Whether reads of an index may be answered on this thread.
+    pub(crate) fn fast_path_enabled(&self) -> bool {
+        self.vars.get("enable_frontend_peek_sequencing").map_or_else(
+            || self.shared.published.load().state.system().get_bool("enable_frontend_peek_sequencing"),
+            |value| value == "on",
+        )
+    }
+
+    /// Ends an implicit transaction by committing it.
+    pub(crate) async fn end_implicit(&mut self) -> Result<(), AdapterError> {
+        let shared = Arc::clone(&self.shared);
+        let result = self.transaction.commit(&shared).await;
+        self.transaction = Transaction::new();
+        self.portals.retain(|_, portal| portal.hold);
+        result
+    }
+
+    /// A fresh cancel token, so that a late CancelRequest cannot hit the next statement.
+    fn begin_statement(&mut self) {
+        if self.running.is_cancelled() {
+            self.running = CancellationToken::new();
+            *self.cancel.lock() = self.running.clone();
+        }
+    }
+
+    fn failed(&mut self, _error: &AdapterError) {
+        self.fail_transaction();
+    }
+
+    /// Decodes Bind's values into the types of the plan's parameters.
+    pub(crate) fn decode_params(
+        &self,
+        plan: &CachedPlan,
+        params: BoundParams<'_>,
+        statement: &str,
+    ) -> Result<Vec<Datum<'static>>, AdapterError> {
+        if params.values.len() != plan.params.len() {
+            return Err(AdapterError::new(
+                SqlState::PROTOCOL_VIOLATION,
+                format!(
+                    "bind message supplies {} parameters, but prepared statement \"{statement}\" requires {}",
+                    params.values.len(),
+                    plan.params.len()
+                ),
+            ));
+        }
+        let format = |index: usize| match params.formats {
+            [] => Ok(Format::Text),
+            [one] => Format::from_code(*one),
+            each => Format::from_code(each[index]),
+        };
+        let decode = |(index, (value, ty)): (usize, (&Option<&[u8]>, &PgType))| {
+            let Some(bytes) = value else { return Ok(Datum::Null) };
+            Ok(match format(index)? {
+                Format::Binary => pgrepr::binary::decode_binary(ty, bytes, &self.options)?,
+                Format::Text => pgrepr::text::decode_text(ty, pgrepr::binary::utf8(bytes)?, &self.options)?,
+            })
+        };
+        params.values.iter().zip(&plan.params).enumerate().map(decode).collect()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.shared.unregister(self.key.0);
+    }
+}
+
+/// Whether a statement outside a block commits by itself, or with what follows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Autocommit {
+    /// By itself.
+    Yes,
+    /// At the end of the implicit transaction.
+    No,
+}
+
+/// The simple protocol sends RowDescription with every result.
+fn with_description(response: Response) -> Response {
+    match response {
+        Response::Rows { desc, formats, rows, tag, .. } => {
+            Response::Rows { desc, formats, rows, tag, send_description: true }
+        }
+        other => other,
+    }
+}
+
+pub(crate) fn unknown_portal(name: &str) -> AdapterError {
+    AdapterError::new(SqlState::INVALID_CURSOR_NAME, format!("portal \"{name}\" does not exist"))
+}
+

@@ -1,0 +1,119 @@
+//! The transaction of a session.
+//!
+//! Reads of a transaction are all at the timestamp of its first one, held for as long as it lasts; its writes are kept back
+//! and laid over what it reads. COMMIT hands them to the committer as one write, on the condition that nothing the
+//! transaction has read was written since: optimistic, so no statement ever waits for another's transaction, and what
+//! cannot be serialized gets 40001. A statement of its own (autocommit) needs none of this.
+//!
+//! Three lifetimes share this state: a block (BEGIN … COMMIT), the implicit transaction over the statements of one simple
+//! query, and that over the messages up to a Sync.
+
+use crate::client::Shared;
+use crate::error::AdapterError;
+use crate::group_commit::{Committed, Expectation};
+use compute_client::read_hold::ReadHold;
+use repr::sqlstate::SqlState;
+use repr::{GlobalId, Timestamp, Updates};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// Where a session stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// Outside any block.
+    Idle,
+    /// In a block.
+    InBlock,
+    /// In a block that has failed: only its end is accepted.
+    Failed,
+}
+
+/// What a transaction has done so far.
+#[derive(Debug)]
+pub(crate) struct Transaction {
+    pub(crate) status: Status,
+    hold: Option<ReadHold>,
+    reads: BTreeSet<GlobalId>,
+    writes: BTreeMap<GlobalId, Updates>,
+    /// The start of the transaction, for `now()`; microseconds since the epoch.
+    pub(crate) started_us: Option<i64>,
+}
+
+impl Transaction {
+    pub(crate) fn new() -> Transaction {
+        Transaction {
+            status: Status::Idle,
+            hold: None,
+            reads: BTreeSet::new(),
+            writes: BTreeMap::new(),
+            started_us: None,
+        }
+    }
+
+    /// Whether it has neither read nor written.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.hold.is_none() && self.writes.is_empty()
+    }
+
+    /// The timestamp of its reads, chosen and held with the first.
+    pub(crate) fn read_ts(&mut self, shared: &Shared) -> Timestamp {
+        if let Some(hold) = &self.hold {
+            return hold.ts();
+        }
+        let hold = shared.holds.acquire(shared.read_ts());
+        let ts = hold.ts();
+        self.hold = Some(hold);
+        ts
+    }
+
+    /// Notes what was read, which must not change until a write of this transaction commits.
+    pub(crate) fn note_reads(&mut self, collections: impl IntoIterator<Item = GlobalId>) {
+        self.reads.extend(collections);
+    }
+
+    /// Keeps writes back until COMMIT.
+    pub(crate) fn write(&mut self, table: GlobalId, updates: &Updates) {
+        self.writes.entry(table).or_default().extend(updates);
+    }
+
+    /// Whether it has written to any of these.
+    pub(crate) fn has_written(&self, collections: &[GlobalId]) -> bool {
+        collections.iter().any(|id| self.writes.contains_key(id))
+    }
+
+    /// Its own writes, for its own reads.
+    pub(crate) fn overlay(&self) -> HashMap<GlobalId, Arc<Updates>> {
+        self.writes.iter().map(|(table, updates)| (*table, Arc::new(updates.clone()))).collect()
+    }
+
+    /// Makes its writes durable and visible. Error 40001 if what it read has changed.
+    pub(crate) async fn commit(&mut self, shared: &Shared) -> Result<(), AdapterError> {
+        let transaction = std::mem::replace(self, Transaction::new());
+        if transaction.writes.is_empty() {
+            return Ok(());
+        }
+        let expectations = match &transaction.hold {
+            Some(hold) => transaction
+                .reads
+                .iter()
+                .filter(|id| matches!(id, GlobalId::User(_)))
+                .map(|table| Expectation { table: *table, read_ts: hold.ts() })
+                .collect(),
+            None => Vec::new(),
+        };
+        let writes = transaction.writes.into_iter().map(|(table, updates)| (table, Arc::new(updates))).collect();
+        match shared.commit(writes, expectations).await? {
+            Committed::At => Ok(()),
+            Committed::Conflict => Err(conflict()),
+        }
+    }
+}
+
+/// 40001.
+pub(crate) fn conflict() -> AdapterError {
+    AdapterError::with_hint(
+        SqlState::SERIALIZATION_FAILURE,
+        "could not serialize access due to concurrent update",
+        "The transaction might succeed if retried.",
+    )
+}

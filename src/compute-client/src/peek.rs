@@ -1,0 +1,432 @@
+//! Answers a SELECT from the snapshots of one index, on the caller's thread.
+//!
+//! 1. The caller chooses `as_of` and asks [`open`] for the snapshots of the workers that own the keys; one that lags is
+//!    waited for.
+//! 2. Errors of the collection are looked at first: any error as of `as_of` is the answer.
+//! 3. [`PeekRows`] then walks the hits. Where only stored columns are asked for, its rows go to the wire as they are;
+//!    [`evaluate`] runs everything else (filters, expressions, ORDER BY) over Arrow batches.
+//!
+//! # Invariants
+//! - Whoever holds a [`PeekRows`] holds its snapshots: compaction and DROP cannot take them away.
+//! - A row's multiplicity is positive, or the read fails: never a wrong answer.
+
+use crate::error::{ComputeError, decode_error};
+use crate::plan::{Access, IndexInfo, KeySource, Output, PeekPlan};
+use arrangement::cursor::{self, Bounds, Hit, Walk};
+use arrangement::snapshot::Snapshot;
+use arrangement::spine::RowBatch;
+use arrow::array::{AsArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::{SortColumn, SortOptions};
+use arrow::datatypes::DataType;
+use datafusion::common::metadata::ScalarAndMetadata;
+use datafusion::common::ParamValues;
+use datafusion::logical_expr::Expr;
+use datafusion::physical_expr::PhysicalExpr;
+use repr::row::{RowCodec, write_key_datum};
+use repr::{Datum, Timestamp};
+use sql::engine::{Engine, SessionInfo, value};
+use std::sync::Arc;
+
+/// Hits taken from a walk at a time.
+const HITS_CHUNK: usize = 1_024;
+
+/// Which keys of which workers a peek reads.
+#[derive(Debug)]
+enum Keys {
+    Scan,
+    /// Whole keys.
+    Exact(Vec<Vec<u8>>),
+    /// First columns of keys.
+    Prefix(Vec<Vec<u8>>),
+}
+
+/// One value of a bound statement parameter with its Arrow type.
+#[derive(Clone, Debug)]
+pub struct Param<'a> {
+    /// The value.
+    pub datum: Datum<'a>,
+    /// The type as which the plan knows it.
+    pub data_type: &'a DataType,
+}
+
+/// The rows of a peek, pulled a chunk at a time.
+pub struct PeekRows {
+    plan: Arc<PeekPlan>,
+    as_of: Timestamp,
+    /// What is still to be read: pairs of a snapshot and the keys in it.
+    sources: Vec<Source>,
+    source: usize,
+    hits: Vec<Hit>,
+    hit: usize,
+    /// Copies of the current hit that were handed out already.
+    copies: i64,
+    skip: usize,
+    remaining: usize,
+    /// The current chunk: one entry per row, all of the current source.
+    ready: Vec<Hit>,
+}
+
+/// Some rows of a peek, all in one snapshot.
+pub struct PeekChunk<'a> {
+    plan: &'a PeekPlan,
+    batches: &'a [RowBatch],
+    hits: &'a [Hit],
+}
+
+impl<'a> PeekChunk<'a> {
+    /// The types of the stored columns.
+    pub fn stored_types(&self) -> &'a [DataType] {
+        &self.plan.row_types
+    }
+
+    /// For each column of the result, the stored column; empty unless the plan [`PeekPlan::is_direct`].
+    pub fn projection(&self) -> &'a [usize] {
+        match &self.plan.output {
+            Output::Columns(columns) => columns,
+            Output::Expressions(..) => &[],
+        }
+    }
+
+    /// The stored rows, duplicates repeated.
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+        let batches = self.batches;
+        self.hits.iter().map(move |hit| cursor::value(batches, hit))
+    }
+}
+
+struct Source {
+    snapshot: Arc<Snapshot>,
+    walk: Option<Walk>,
+}
+
+/// Opens a peek as of a time that the oracle gave: waits until the index is complete up to it.
+///
+/// # Cancellation
+/// Safe to drop at any await.
+pub async fn open(plan: &Arc<PeekPlan>, params: &[Param<'_>], as_of: Timestamp) -> Result<PeekRows, ComputeError> {
+    let keys = keys(plan, params);
+    loop {
+        match try_open(plan, &keys, as_of)? {
+            Some(rows) => return Ok(rows),
+            None => {
+                let lagging = |handle: &crate::index::IndexHandle| {
+                    handle.slots().iter().all(|slot| handle.is_complete(&slot.load(), as_of))
+                };
+                plan.index.handle.wait_until(lagging).await;
+            }
+        }
+    }
+}
+
+/// Opens a peek if the index is complete up to `as_of` already.
+fn try_open(plan: &Arc<PeekPlan>, keys: &Keys, as_of: Timestamp) -> Result<Option<PeekRows>, ComputeError> {
+    let handle = &plan.index.handle;
+    if handle.is_dropped() {
+        return Err(ComputeError::Dropped(handle.id));
+    }
+    let (mut sources, mut hits) = (Vec::new(), Vec::new());
+    match keys {
+        Keys::Exact(keys) => {
+            for key in keys {
+                let Some(snapshot) = snapshot(&plan.index, handle.owner(key), as_of)? else { return Ok(None) };
+                if let [_] = keys.as_slice() {
+                    cursor::seek(&snapshot.oks, key, as_of, &mut hits);
+                    sources.push(Source { snapshot, walk: None });
+                } else {
+                    let walk = Some(Walk::new(&snapshot.oks, Bounds::Key(key.clone())));
+                    sources.push(Source { snapshot, walk });
+                }
+            }
+        }
+        Keys::Prefix(_) | Keys::Scan => {
+            for worker in 0..handle.slots().len() {
+                let Some(snapshot) = snapshot(&plan.index, worker, as_of)? else { return Ok(None) };
+                let all = [Bounds::All];
+                let prefixes: Vec<Bounds>;
+                let bounds: &[Bounds] = match keys {
+                    Keys::Prefix(keys) => {
+                        prefixes = keys.iter().cloned().map(Bounds::Prefix).collect();
+                        &prefixes
+                    }
+                    _ => &all,
+                };
+                for bounds in bounds {
+                    let walk = Some(Walk::new(&snapshot.oks, bounds.clone()));
+                    sources.push(Source { snapshot: Arc::clone(&snapshot), walk });
+                }
+            }
+        }
+    }
+    let (skip, remaining) = match plan.is_direct() {
+        true => (plan.skip, plan.fetch.unwrap_or(usize::MAX)),
+        // Filters, ORDER BY and then LIMIT come after the walk.
+        false => (0, usize::MAX),
+    };
+    let plan = Arc::clone(plan);
+    Ok(Some(PeekRows { plan, as_of, sources, source: 0, hits, hit: 0, copies: 0, skip, remaining, ready: Vec::new() }))
+}
+
+/// One worker's snapshot if it can be read as of `as_of`; errors of the collection come first.
+fn snapshot(index: &IndexInfo, worker: usize, as_of: Timestamp) -> Result<Option<Arc<Snapshot>>, ComputeError> {
+    let handle = &index.handle;
+    let snapshot = handle.slots()[worker].load_full();
+    if !handle.is_complete(&snapshot, as_of) {
+        return Ok(None);
+    }
+    if snapshot.since > as_of {
+        return Err(ComputeError::SinceAdvanced { id: handle.id, since: snapshot.since, as_of });
+    }
+    // An evaluation error may be with any worker, but only the asked one is sure to be current: the others are asked as
+    // far as they have come.
+    for (other, slot) in handle.slots().iter().enumerate() {
+        let error = if other == worker {
+            cursor::first_error(&snapshot, as_of).map(decode_error)
+        } else {
+            cursor::first_error(&slot.load(), as_of).map(decode_error)
+        };
+        if let Some(error) = error {
+            return Err(error);
+        }
+    }
+    Ok(Some(snapshot))
+}
+
+/// The key bytes to look for. A value that the key's type cannot hold, or NULL, matches nothing.
+fn keys(plan: &PeekPlan, params: &[Param<'_>]) -> Keys {
+    let Access::Lookup(columns) = &plan.access else { return Keys::Scan };
+    let mut keys: Vec<Vec<u8>> = vec![Vec::with_capacity(16)];
+    for values in columns {
+        let mut longer = Vec::with_capacity(keys.len() * values.len());
+        for key in keys {
+            for value in values {
+                let datum = match &value.source {
+                    KeySource::Constant(datum) => datum,
+                    KeySource::Parameter(position) => &params[*position].datum,
+                };
+                let Some(datum) = fit(datum, &value.data_type) else { continue };
+                let mut key = key.clone();
+                if write_key_datum(&mut key, &value.data_type, &datum).is_ok() {
+                    longer.push(key);
+                }
+            }
+        }
+        keys = longer;
+    }
+    if keys.len() > 1 {
+        keys.sort_unstable();
+        keys.dedup();
+    }
+    if columns.len() == plan.index.key.len() { Keys::Exact(keys) } else { Keys::Prefix(keys) }
+}
+
+/// The value in the key's type, if it has one.
+fn fit<'a>(datum: &Datum<'a>, data_type: &DataType) -> Option<Datum<'a>> {
+    let integer = match datum {
+        Datum::Null => return None,
+        Datum::Int2(v) => i64::from(*v),
+        Datum::Int4(v) => i64::from(*v),
+        Datum::Int8(v) => *v,
+        other => return Some(other.clone()),
+    };
+    match data_type {
+        DataType::Int16 => i16::try_from(integer).ok().map(Datum::Int2),
+        DataType::Int32 => i32::try_from(integer).ok().map(Datum::Int4),
+        DataType::Int64 => Some(Datum::Int8(integer)),
+        _ => Some(datum.clone()),
+    }
+}
+
+impl PeekRows {
+    /// The plan whose rows these are.
+    pub fn plan(&self) -> &PeekPlan {
+        &self.plan
+    }
+
+    /// An upper bound on the rows that are still to come: those found already, and all updates of the snapshots that are
+    /// to be walked.
+    pub fn update_count(&self) -> usize {
+        let walked: usize = self
+            .sources
+            .iter()
+            .filter(|source| source.walk.is_some() && matches!(self.plan.access, Access::Scan))
+            .map(|source| source.snapshot.update_count())
+            .sum();
+        self.hits.len() + walked
+    }
+
+    /// The next rows, at most `rows_max` and at least one, or `None` at the end. For a plan that
+    /// [`PeekPlan::is_direct`], LIMIT and OFFSET are already applied.
+    pub fn next_chunk(&mut self, rows_max: usize) -> Result<Option<PeekChunk<'_>>, ComputeError> {
+        self.ready.clear();
+        while self.ready.is_empty() {
+            if self.hit == self.hits.len() && !self.refill() {
+                return Ok(None);
+            }
+            let rows_max = rows_max.min(self.remaining);
+            if rows_max == 0 {
+                return Ok(None);
+            }
+            while self.ready.len() < rows_max
+                && let Some(hit) = self.hits.get(self.hit).copied()
+            {
+                if hit.count < 0 {
+                    return Err(ComputeError::NegativeMultiplicity(self.plan.index.handle.id));
+                }
+                if self.copies == hit.count {
+                    (self.hit, self.copies) = (self.hit + 1, 0);
+                    continue;
+                }
+                self.copies += 1;
+                if self.skip > 0 {
+                    self.skip -= 1;
+                } else {
+                    self.ready.push(hit);
+                }
+            }
+        }
+        self.remaining -= self.ready.len();
+        let batches = &self.sources[self.source].snapshot.oks;
+        Ok(Some(PeekChunk { plan: &self.plan, batches, hits: &self.ready }))
+    }
+
+    /// Takes more hits from the current source, or goes on to the next; false at the end.
+    fn refill(&mut self) -> bool {
+        self.hits.clear();
+        (self.hit, self.copies) = (0, 0);
+        while let Some(source) = self.sources.get_mut(self.source) {
+            if let Some(walk) = &mut source.walk {
+                walk.take(&source.snapshot.oks, self.as_of, HITS_CHUNK, &mut self.hits);
+                if !self.hits.is_empty() {
+                    return true;
+                }
+            }
+            if self.source + 1 == self.sources.len() {
+                return false;
+            }
+            self.source += 1;
+        }
+        false
+    }
+
+    /// The next up to `rows_max` stored rows as an Arrow batch.
+    pub fn next_batch(&mut self, codec: &RowCodec, rows_max: usize) -> Result<Option<RecordBatch>, ComputeError> {
+        let Some(chunk) = self.next_chunk(rows_max)? else { return Ok(None) };
+        let (columns, row_count) = (codec.decode(chunk.rows()).map_err(engine_error)?, chunk.hits.len());
+        let options = RecordBatchOptions::new().with_row_count(Some(row_count));
+        let schema = Arc::clone(&self.plan.index.schema);
+        Ok(Some(RecordBatch::try_new_with_options(schema, columns, &options).map_err(engine_error)?))
+    }
+}
+
+/// Runs what is left of a plan after the walk: filters, ORDER BY, LIMIT, output expressions.
+pub fn evaluate(
+    mut rows: PeekRows,
+    params: &[Param<'_>],
+    engine: &Engine,
+    session: &SessionInfo,
+) -> Result<Vec<RecordBatch>, ComputeError> {
+    let plan = Arc::clone(&rows.plan);
+    let compile = |expr: &Expr| compile(expr, &plan, params, engine, session);
+    let predicates = plan.residual.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
+    let codec = RowCodec::new(&plan.row_types).map_err(engine_error)?;
+    let wanted = plan.fetch.map(|fetch| fetch.saturating_add(plan.skip)).filter(|_| plan.sort.is_empty());
+    let (mut kept, mut kept_count) = (Vec::new(), 0);
+    while let Some(mut batch) = rows.next_batch(&codec, HITS_CHUNK)? {
+        for predicate in &predicates {
+            let mask = array(predicate, &batch)?;
+            batch = arrow::compute::filter_record_batch(&batch, mask.as_boolean()).map_err(engine_error)?;
+        }
+        kept_count += batch.num_rows();
+        kept.push(batch);
+        if wanted.is_some_and(|wanted| kept_count >= wanted) {
+            break;
+        }
+    }
+    let mut batch = arrow::compute::concat_batches(&plan.index.schema, &kept).map_err(engine_error)?;
+    if !plan.sort.is_empty() {
+        let columns = plan
+            .sort
+            .iter()
+            .map(|key| {
+                let options = SortOptions { descending: !key.asc, nulls_first: key.nulls_first };
+                Ok(SortColumn { values: array(&compile(&key.expr)?, &batch)?, options: Some(options) })
+            })
+            .collect::<Result<Vec<_>, ComputeError>>()?;
+        let limit = plan.fetch.map(|fetch| fetch.saturating_add(plan.skip));
+        let order = arrow::compute::lexsort_to_indices(&columns, limit).map_err(engine_error)?;
+        batch = arrow::compute::take_record_batch(&batch, &order).map_err(engine_error)?;
+    }
+    let start = plan.skip.min(batch.num_rows());
+    let length = plan.fetch.unwrap_or(usize::MAX).min(batch.num_rows() - start);
+    batch = batch.slice(start, length);
+    let batch = match &plan.output {
+        Output::Columns(columns) => batch.project(columns).map_err(engine_error)?,
+        Output::Expressions(expressions, schema) => {
+            let columns = expressions
+                .iter()
+                .map(|expr| array(&compile(expr)?, &batch))
+                .collect::<Result<Vec<_>, ComputeError>>()?;
+            let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+            RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(engine_error)?
+        }
+    };
+    Ok(vec![batch])
+}
+
+fn array(expr: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Result<arrow::array::ArrayRef, ComputeError> {
+    expr.evaluate(batch).and_then(|value| value.into_array(batch.num_rows())).map_err(evaluation_error)
+}
+
+fn compile(
+    expr: &Expr,
+    plan: &PeekPlan,
+    params: &[Param<'_>],
+    engine: &Engine,
+    session: &SessionInfo,
+) -> Result<Arc<dyn PhysicalExpr>, ComputeError> {
+    let bound;
+    let expr = if params.is_empty() {
+        expr
+    } else {
+        bound = bind(expr.clone(), params)?;
+        &bound
+    };
+    engine.create_physical_expr(expr, &plan.schema, session).map_err(|error| ComputeError::Evaluation {
+        sqlstate: error.sqlstate,
+        message: error.message,
+    })
+}
+
+/// Replaces parameters by their values.
+pub fn bind(expr: Expr, params: &[Param<'_>]) -> Result<Expr, ComputeError> {
+    use datafusion::common::tree_node::{Transformed, TreeNode};
+    let values = param_values(params)?;
+    expr.transform_up(|node| match &node {
+        Expr::Placeholder(placeholder) => {
+            let value: ScalarAndMetadata = values.get_placeholders_with_values(&placeholder.id)?;
+            Ok(Transformed::yes(Expr::Literal(value.value, value.metadata)))
+        }
+        _ => Ok(Transformed::no(node)),
+    })
+    .map(|transformed| transformed.data)
+    .map_err(evaluation_error)
+}
+
+/// Parameters as DataFusion wants them.
+pub fn param_values(params: &[Param<'_>]) -> Result<ParamValues, ComputeError> {
+    let values = params
+        .iter()
+        .map(|param| value::to_scalar(&param.datum, param.data_type))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| ComputeError::Evaluation { sqlstate: error.sqlstate, message: error.message })?;
+    Ok(ParamValues::from(values))
+}
+
+fn evaluation_error(error: datafusion::error::DataFusionError) -> ComputeError {
+    let error = sql::error::SqlError::from(error);
+    ComputeError::Evaluation { sqlstate: error.sqlstate, message: error.message }
+}
+
+fn engine_error(error: impl std::fmt::Display) -> ComputeError {
+    ComputeError::Engine(error.to_string())
+}

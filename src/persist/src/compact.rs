@@ -1,0 +1,342 @@
+//! Compaction, and the thread that does it together with the rest of the housekeeping.
+//!
+//! A shard collects one batch per commit that touches it. Compaction merges batches into one, forgets the
+//! differences between times below `since`, and drops what cancels out:
+//! 1. Choose batches, under the lock on the lists: all inline ones, and blobs as long as they are not much larger
+//!    than what is chosen already. So a byte is rewritten a logarithmic number of times. If more than half of what is
+//!    stored would cancel out, everything is chosen.
+//! 2. Merge them into a new blob (or an inline batch, if it is small), without any lock.
+//! 3. Swap in one transaction of consensus, under the lock `writing`: old batches out, new batch in, `since` up.
+//! 4. Publish the same in memory. The old blobs are deleted when the last snapshot that reads them is gone.
+//!
+//! # Invariants
+//! * `since` of a shard never passes the frontier that [`crate::PersistClient::allow_compaction`] was told, nor
+//!   the latest settled time.
+//! * A commit waits at most for one swap, whose cost is the number of batches and not of rows.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use repr::{Diff, Timestamp};
+
+use crate::blob::{BlobLease, BlobWriter};
+use crate::client::{INLINE_BYTES_MAX, Inner, PART_BYTES, batch};
+use crate::consensus::{BatchRow, Payload, Txn};
+use crate::encoding::PartBuilder;
+use crate::error::PersistError;
+use crate::merge::{History, Merge};
+use crate::shard::{Batch, Location, Shard, ShardId, Shards};
+
+/// How much larger than all smaller ones together a blob may be and still be merged with them.
+const SIZE_RATIO: u64 = 2;
+
+/// How long the background thread sleeps when nobody wakes it. Then it looks after the log and the garbage.
+const IDLE_PERIOD: Duration = Duration::from_secs(1);
+
+/// Which batches of a shard to merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Where it pays.
+    Tiered,
+    /// All of them.
+    All,
+}
+
+/// What the background thread is asked to do.
+#[derive(Debug)]
+pub(crate) struct Background {
+    requests: Mutex<Requests>,
+    wake: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Requests {
+    is_stopping: bool,
+    shards: BTreeSet<ShardId>,
+}
+
+/// Owns the thread: stops and joins it when dropped.
+pub(crate) struct BackgroundThread {
+    inner: Option<Arc<Inner>>,
+    handle: Option<JoinHandle<()>>,
+}
+
+/// A merged batch on its way out: in memory while it is small, in a blob from then on.
+struct Output<'a> {
+    inner: &'a Inner,
+    shard: ShardId,
+    seq: u64,
+    part: PartBuilder,
+    writer: Option<BlobWriter>,
+    ts_max: Timestamp,
+    rows: Diff,
+    update_count: u64,
+    bytes: u64,
+}
+
+impl Background {
+    /// With requests for what a restart found in need of it.
+    pub(crate) fn new(shards: &Shards) -> Background {
+        let worth = shards.by_id.iter().filter(|(_, shard)| shard.is_worth_compacting());
+        let requests = Requests { is_stopping: false, shards: worth.map(|(id, _)| *id).collect() };
+        Background { requests: Mutex::new(requests), wake: Condvar::new() }
+    }
+
+    /// Asks for `shard` to be compacted.
+    pub(crate) fn request(&self, shard: ShardId) {
+        if self.requests.lock().shards.insert(shard) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Waits for work, though not for ever. `None`: stop.
+    fn next(&self) -> Option<BTreeSet<ShardId>> {
+        let mut requests = self.requests.lock();
+        if requests.shards.is_empty() && !requests.is_stopping {
+            self.wake.wait_for(&mut requests, IDLE_PERIOD);
+        }
+        (!requests.is_stopping).then(|| std::mem::take(&mut requests.shards))
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.requests.lock().is_stopping
+    }
+
+    fn stop(&self) {
+        self.requests.lock().is_stopping = true;
+        self.wake.notify_one();
+    }
+}
+
+impl BackgroundThread {
+    pub(crate) fn spawn(inner: Arc<Inner>) -> BackgroundThread {
+        let shared = Arc::clone(&inner);
+        let handle = ore::thread::spawn("persist-compact", move || run(&shared));
+        BackgroundThread { inner: Some(inner), handle: Some(handle) }
+    }
+}
+
+impl Drop for BackgroundThread {
+    fn drop(&mut self) {
+        if let (Some(inner), Some(handle)) = (self.inner.take(), self.handle.take()) {
+            inner.background.stop();
+            // A panic of the thread was logged where it happened, and what it left undone is redone at the next open.
+            let _ = handle.join();
+        }
+    }
+}
+
+fn run(inner: &Inner) {
+    while let Some(requests) = inner.background.next() {
+        for shard in requests {
+            match inner.compact(shard, Extent::Tiered) {
+                Ok(()) | Err(PersistError::UnknownShard(_)) => {}
+                Err(error) => tracing::warn!(%shard, %error, "compaction failed and will be tried again"),
+            }
+        }
+        if let Err(error) = inner.consensus.maintain() {
+            tracing::warn!(%error, "housekeeping failed and will be tried again");
+        }
+        inner.blobs.collect_garbage();
+    }
+}
+
+impl Inner {
+    /// Merges batches of `shard`. Returns at once if there is nothing to gain, or the process is stopping.
+    pub(crate) fn compact(&self, shard: ShardId, extent: Extent) -> Result<(), PersistError> {
+        let Some((chosen, since)) = self.choose(shard, extent)? else { return Ok(()) };
+        let inline: Vec<u64> = chosen.iter().filter(|batch| batch.is_inline()).map(|batch| batch.seq).collect();
+        let payloads = self.consensus.payloads(&inline)?;
+        let Some(payloads) = payloads.into_iter().collect::<Option<Vec<_>>>() else {
+            // Somebody else compacted or dropped the shard in the meantime.
+            return Ok(());
+        };
+        let merge = Merge::new(shard, &chosen, payloads)?;
+        let Some(merged) = self.write_merged(shard, merge, since)? else { return Ok(()) };
+        self.swap(shard, &chosen, since, merged)
+    }
+
+    /// Step 1. Batches and the since to merge them up to; `None` if there is nothing to gain.
+    fn choose(&self, shard: ShardId, extent: Extent) -> Result<Option<(Vec<Batch>, Timestamp)>, PersistError> {
+        let shards = self.shards.lock();
+        let state = shards.by_id.get(&shard).ok_or(PersistError::UnknownShard(shard))?;
+        let since = state.since.max(shards.compaction_frontier.min(shards.upper.saturating_sub(1)));
+        let chosen = match extent {
+            Extent::All => state.batches.clone(),
+            Extent::Tiered => choose_tiered(state, since),
+        };
+        let gains = chosen.len() > 1 || extent == Extent::All && since > state.since && !chosen.is_empty();
+        Ok(gains.then_some((chosen, since)))
+    }
+
+    /// Step 2. `None` if the process is stopping. `Some(None)` if nothing is left of the batches.
+    #[expect(clippy::type_complexity, reason = "the outer option is control flow, the inner one the result")]
+    fn write_merged(
+        &self,
+        shard: ShardId,
+        mut merge: Merge,
+        since: Timestamp,
+    ) -> Result<Option<Option<(BatchRow<Vec<u8>>, Location)>>, PersistError> {
+        let mut output = Output::new(self, shard);
+        let mut history = History::default();
+        let mut row_count = 0_u64;
+        while merge.next_row(&mut history)? {
+            history.changes.iter_mut().for_each(|(ts, _)| *ts = since.max(*ts));
+            history.changes.sort_unstable_by_key(|(ts, _)| *ts);
+            for changes in history.changes.chunk_by(|a, b| a.0 == b.0) {
+                let diff = changes.iter().map(|(_, diff)| diff).sum();
+                if diff != 0 {
+                    output.push(&history.row, changes[0].0, diff)?;
+                }
+            }
+            row_count += 1;
+            if row_count.is_multiple_of(4_096) && self.background.is_stopping() {
+                return Ok(None);
+            }
+        }
+        output.finish().map(Some)
+    }
+
+    /// Steps 3 and 4.
+    fn swap(
+        &self,
+        shard: ShardId,
+        chosen: &[Batch],
+        since: Timestamp,
+        merged: Option<(BatchRow<Vec<u8>>, Location)>,
+    ) -> Result<(), PersistError> {
+        let mut writing = self.writing.lock();
+        let replaced: HashSet<u64> = chosen.iter().map(|batch| batch.seq).collect();
+        let (row, new) = match merged {
+            Some((row, location)) => {
+                let new = batch(&row, location);
+                (Some(row), Some(new))
+            }
+            None => (None, None),
+        };
+        let abandon = |new: Option<Batch>| new.iter().for_each(Batch::mark_obsolete);
+        if writing.is_poisoned || !self.still_holds(shard, &replaced) {
+            abandon(new);
+            return Ok(());
+        }
+        let txn = Txn {
+            epoch: self.epoch,
+            insert: row.into_iter().collect(),
+            delete: chosen.iter().map(|batch| batch.seq).collect(),
+            since: vec![(shard, since)],
+            // The batches that go may be all that told how far time had come.
+            upper: Some(self.shards.lock().upper),
+            ..Txn::default()
+        };
+        if let Err(error) = self.consensus.transact(&txn) {
+            writing.is_poisoned = error.is_indeterminate();
+            if !error.is_indeterminate() {
+                abandon(new);
+            }
+            return Err(error);
+        }
+        let mut shards = self.shards.lock();
+        let state = shards.by_id.get_mut(&shard).expect("it was there, and the lock on writing is held");
+        assert!(state.since <= since, "since of shard {shard} went back from {} to {since}", state.since);
+        state.since = since;
+        state.replace(&replaced, new).iter().for_each(Batch::mark_obsolete);
+        Ok(())
+    }
+
+    /// Whether all of these batches are still there.
+    fn still_holds(&self, shard: ShardId, seqs: &HashSet<u64>) -> bool {
+        let shards = self.shards.lock();
+        let held = shards
+            .by_id
+            .get(&shard)
+            .map_or(0, |state| state.batches.iter().filter(|batch| seqs.contains(&batch.seq)).count());
+        held == seqs.len()
+    }
+}
+
+/// All inline batches, then blobs from small to large while the next one is not much larger than the chosen ones.
+fn choose_tiered(state: &Shard, since: Timestamp) -> Vec<Batch> {
+    let stored: u64 = state.batches.iter().map(|batch| batch.update_count).sum();
+    let live: Diff = state.batches.iter().map(|batch| batch.rows).sum();
+    if since > state.since && stored / 2 > u64::try_from(live).unwrap_or_default() {
+        return state.batches.clone();
+    }
+    let (mut chosen, mut blobs): (Vec<_>, Vec<_>) = state.batches.iter().cloned().partition(Batch::is_inline);
+    let mut bytes: u64 = chosen.iter().map(|batch| batch.bytes).sum();
+    blobs.sort_by_key(|batch| batch.bytes);
+    for blob in blobs {
+        if blob.bytes > bytes.max(1 << 20).saturating_mul(SIZE_RATIO) {
+            break;
+        }
+        bytes += blob.bytes;
+        chosen.push(blob);
+    }
+    chosen
+}
+
+impl<'a> Output<'a> {
+    fn new(inner: &'a Inner, shard: ShardId) -> Output<'a> {
+        Output {
+            inner,
+            shard,
+            seq: inner.allocate_seq(),
+            part: PartBuilder::default(),
+            writer: None,
+            ts_max: 0,
+            rows: 0,
+            update_count: 0,
+            bytes: 0,
+        }
+    }
+
+    fn push(&mut self, row: &[u8], ts: Timestamp, diff: Diff) -> Result<(), PersistError> {
+        self.part.push(row, ts, diff);
+        self.ts_max = self.ts_max.max(ts);
+        self.rows += diff;
+        self.update_count += 1;
+        self.bytes += crate::encoding::length_to_u64(row.len());
+        if self.part.encoded_bytes_estimate() >= PART_BYTES {
+            self.write_part()?;
+        }
+        Ok(())
+    }
+
+    fn write_part(&mut self) -> Result<(), PersistError> {
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            none => none.insert(self.inner.blobs.create(self.inner.blob_key(self.shard, self.seq))?),
+        };
+        writer.write_part(&self.part.encode(self.shard))
+    }
+
+    /// The batch, on disk if it is a blob; `None` if it is empty.
+    fn finish(mut self) -> Result<Option<(BatchRow<Vec<u8>>, Location)>, PersistError> {
+        if self.update_count == 0 {
+            return Ok(None);
+        }
+        let is_small = self.writer.is_none() && self.part.encoded_bytes_estimate() <= INLINE_BYTES_MAX;
+        if !is_small && !self.part.is_empty() {
+            self.write_part()?;
+        }
+        let (payload, location) = match self.writer.take() {
+            None => (Payload::Inline(self.part.encode(self.shard)), Location::Inline),
+            Some(writer) => {
+                let lease: Arc<BlobLease> = self.inner.blobs.finish(writer)?;
+                (Payload::Blob(lease.blob.encode_framed()), Location::Blob(lease))
+            }
+        };
+        let row = BatchRow {
+            seq: self.seq,
+            shard: self.shard,
+            ts_max: self.ts_max,
+            rows: self.rows,
+            update_count: self.update_count,
+            bytes: self.bytes,
+            payload,
+        };
+        Ok(Some((row, location)))
+    }
+}

@@ -1,0 +1,172 @@
+//! date, time, timestamp and timestamptz as text; reading is in [`parse`].
+//!
+//! Output is the ISO date style: `2020-01-02 03:04:05.678+02`, with `BC` behind years before 1, fractions without
+//! trailing zeros, and offsets no longer than they need to be.
+
+pub mod parse;
+
+use crate::calendar::{
+    DATE_INFINITY, DATE_NEGATIVE_INFINITY, DAY_US, SECOND_US, TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY,
+    civil_from_days,
+};
+use crate::timezone::TimeZone;
+use bytes::{BufMut, BytesMut};
+
+/// Prints a date, days since the Unix epoch.
+pub fn encode_date(days: i32, out: &mut BytesMut) {
+    match days {
+        DATE_INFINITY => out.put_slice(b"infinity"),
+        DATE_NEGATIVE_INFINITY => out.put_slice(b"-infinity"),
+        days => {
+            if put_date(days.into(), out) {
+                out.put_slice(b" BC");
+            }
+        }
+    }
+}
+
+/// Prints a time of day, microseconds since midnight.
+pub fn encode_time(us: i64, out: &mut BytesMut) {
+    put_time(us, out);
+}
+
+/// Prints a timestamp without time zone, microseconds since the epoch.
+pub fn encode_timestamp(us: i64, out: &mut BytesMut) {
+    if !put_infinity(us, out) && put_date_time(us, out) {
+        out.put_slice(b" BC");
+    }
+}
+
+/// Prints a timestamp with time zone as clocks in `zone` show it, with their offset.
+pub fn encode_timestamptz(us: i64, zone: &TimeZone, out: &mut BytesMut) {
+    if put_infinity(us, out) {
+        return;
+    }
+    let offset = zone.offset_at(us);
+    // At the very ends of time the local clock is out of range; it is shown in UTC.
+    let (local, offset) = match us.checked_add(i64::from(offset) * SECOND_US) {
+        Some(local) => (local, offset),
+        None => (us, 0),
+    };
+    let before_christ = put_date_time(local, out);
+    put_offset(offset, out);
+    if before_christ {
+        out.put_slice(b" BC");
+    }
+}
+
+fn put_infinity(us: i64, out: &mut BytesMut) -> bool {
+    match us {
+        TIMESTAMP_INFINITY => out.put_slice(b"infinity"),
+        TIMESTAMP_NEGATIVE_INFINITY => out.put_slice(b"-infinity"),
+        _ => return false,
+    }
+    true
+}
+
+fn put_date_time(us: i64, out: &mut BytesMut) -> bool {
+    let before_christ = put_date(us.div_euclid(DAY_US), out);
+    out.put_u8(b' ');
+    put_time(us.rem_euclid(DAY_US), out);
+    before_christ
+}
+
+/// Prints the date and says whether it is before Christ.
+fn put_date(days: i64, out: &mut BytesMut) -> bool {
+    let (year, month, day) = civil_from_days(days);
+    let before_christ = year <= 0;
+    let shown = if before_christ { 1 - year } else { year };
+    let mut buffer = itoa::Buffer::new();
+    let text = buffer.format(shown).as_bytes();
+    for _ in text.len()..4 {
+        out.put_u8(b'0');
+    }
+    out.put_slice(text);
+    out.put_u8(b'-');
+    put_two(month, out);
+    out.put_u8(b'-');
+    put_two(day, out);
+    before_christ
+}
+
+fn put_time(us: i64, out: &mut BytesMut) {
+    let seconds = us.div_euclid(SECOND_US);
+    put_two(seconds.div_euclid(3600), out);
+    out.put_u8(b':');
+    put_two(seconds.rem_euclid(3600) / 60, out);
+    out.put_u8(b':');
+    put_two(seconds.rem_euclid(60), out);
+    put_fraction(us.rem_euclid(SECOND_US), out);
+}
+
+/// Prints `.` and up to six digits of a fraction of a second, nothing for zero.
+pub(crate) fn put_fraction(us: i64, out: &mut BytesMut) {
+    if us == 0 {
+        return;
+    }
+    let mut digits = *b".000000";
+    let mut rest = us;
+    for digit in digits[1..].iter_mut().rev() {
+        *digit = digit_of(rest % 10);
+        rest /= 10;
+    }
+    let end = digits.iter().rposition(|digit| *digit != b'0').map_or(0, |i| i + 1);
+    out.put_slice(&digits[..end]);
+}
+
+/// Prints a number with at least two digits.
+pub(crate) fn put_two(value: i64, out: &mut BytesMut) {
+    if (0..100).contains(&value) {
+        out.put_slice(&[digit_of(value / 10), digit_of(value % 10)]);
+    } else {
+        out.put_slice(itoa::Buffer::new().format(value).as_bytes());
+    }
+}
+
+fn digit_of(value: i64) -> u8 {
+    b'0' + u8::try_from(value).expect("one decimal digit")
+}
+
+fn put_offset(seconds: i32, out: &mut BytesMut) {
+    out.put_u8(if seconds < 0 { b'-' } else { b'+' });
+    let seconds = i64::from(seconds).abs();
+    put_two(seconds / 3600, out);
+    if seconds % 3600 != 0 {
+        out.put_u8(b':');
+        put_two(seconds / 60 % 60, out);
+        if seconds % 60 != 0 {
+            out.put_u8(b':');
+            put_two(seconds % 60, out);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{encode_date, encode_time, encode_timestamp, encode_timestamptz};
+    use crate::timezone::TimeZone;
+    use bytes::BytesMut;
+
+    fn shown(print: impl FnOnce(&mut BytesMut)) -> String {
+        let mut out = BytesMut::new();
+        print(&mut out);
+        String::from_utf8(out.to_vec()).expect("ASCII")
+    }
+
+    #[test]
+    fn forms() {
+        assert_eq!(shown(|out| encode_date(0, out)), "1970-01-01");
+        assert_eq!(shown(|out| encode_date(-719_163, out)), "0001-12-31 BC");
+        assert_eq!(shown(|out| encode_date(i32::MAX, out)), "infinity");
+        assert_eq!(shown(|out| encode_time(86_400_000_000, out)), "24:00:00");
+        assert_eq!(shown(|out| encode_timestamp(-1, out)), "1969-12-31 23:59:59.999999");
+        assert_eq!(shown(|out| encode_timestamp(1_500_000, out)), "1970-01-01 00:00:01.5");
+        let zone = TimeZone::parse("Asia/Kolkata").expect("a zone");
+        assert_eq!(shown(|out| encode_timestamptz(0, &zone, out)), "1970-01-01 05:30:00+05:30");
+        assert_eq!(shown(|out| encode_timestamptz(0, &TimeZone::Fixed(-3600), out)), "1969-12-31 23:00:00-01");
+        // Nothing is out of range for printing.
+        for us in [i64::MIN + 1, i64::MAX - 1] {
+            shown(|out| encode_timestamptz(us, &zone, out));
+        }
+    }
+}

@@ -1,0 +1,498 @@
+//! One client's connection: the loop between its socket and its session.
+//!
+//! 1. Read what the socket has; wait only if there is nothing to do.
+//! 2. Handle every complete message in the buffer, appending answers to the write buffer.
+//! 3. Write the answers at once, when a Sync, Flush or Query among those messages makes the client wait for them, or
+//!    when [`FLUSH_BYTES`] have piled up (which is also where a slow reader makes us wait).
+//!
+//! An error in the extended protocol skips messages up to the next Sync, as the protocol says; an error in a Query ends
+//! that Query. Errors after which the stream cannot be trusted, a stop of the server and the end of the session end the
+//! connection, with a last message if there is somebody to read it.
+//!
+//! # Invariants
+//! - The write buffer holds whole messages, the first of which may be partly written: whenever the loop is abandoned
+//!   (a stop), a last message can be appended.
+//! - Nothing here allocates for a query whose session does not: both buffers are reused.
+
+mod copying;
+mod results;
+
+use crate::codec::{Input, Next};
+use crate::encode::rows::{RowEncoder, Shape, Target as RowTarget};
+use crate::encode::{self, Severity};
+use crate::error::WireError;
+use crate::message::{self, Target};
+use crate::metrics::{MessageKind, Metrics};
+use crate::startup;
+use adapter::client::Client;
+use adapter::error::AdapterError;
+use adapter::response::{BoundParams, Response, ResultFormats, RowDesc};
+use adapter::session::Session;
+use bytes::{Buf, BytesMut};
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+
+/// How much is gathered before it is written.
+pub(crate) const FLUSH_BYTES: usize = 64 << 10;
+/// What an idle connection holds for writing.
+const IDLE_OUTPUT_BYTES: usize = 2 << 10;
+/// A write buffer that is worth giving back.
+const LARGE_OUTPUT_BYTES: usize = 16 << 10;
+/// Large buffers are given back after a pause of this length.
+const SHRINK_AFTER: Duration = Duration::from_secs(2);
+/// How long a client gets to stop sending after it was told that its connection ends, so that it reads why.
+const LINGER: Duration = Duration::from_secs(1);
+/// How often, while a statement runs, it is checked that its client is still there.
+const ATTENDANCE: Duration = Duration::from_secs(5);
+/// How long a client gets to take our last message.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// A socket with its buffers, and what is written to it.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: TcpStream,
+    input: Input,
+    output: Output,
+    metrics: Metrics,
+    request_bytes_max: usize,
+    /// After an error in the extended protocol, everything is skipped until Sync.
+    skips_to_sync: bool,
+}
+
+/// Answers that were not written yet, and what is needed to encode them.
+#[derive(Debug)]
+pub(crate) struct Output {
+    buffer: BytesMut,
+    rows: RowEncoder,
+    /// Whether the client waits for what is in the buffer.
+    is_due: bool,
+}
+
+/// Serves a connection from its first byte to its last. Whether it ended as a client should end it.
+pub(crate) async fn run(
+    connection: &mut Connection,
+    client: &Client,
+    internal: bool,
+    handshake_timeout: Duration,
+    stop: &CancellationToken,
+) -> bool {
+    let handshake = tokio::select! {
+        biased;
+        () = stop.cancelled() => Err(WireError::Shutdown),
+        done = tokio::time::timeout(handshake_timeout, connection.handshake(client, internal)) => {
+            done.unwrap_or(Err(WireError::HandshakeTimeout))
+        }
+    };
+    let mut session = match handshake {
+        Ok(Some(session)) => session,
+        Ok(None) => return true,
+        Err(error) => {
+            connection.end(&error).await;
+            return false;
+        }
+    };
+    let ended = session.shutdown();
+    let result = tokio::select! {
+        biased;
+        result = connection.serve(&mut session) => result,
+        () = stop.cancelled() => Err(WireError::Shutdown),
+        () = ended.cancelled() => Err(WireError::Shutdown),
+    };
+    let Err(error) = result;
+    session.close().await;
+    connection.end(&error).await;
+    matches!(error, WireError::Closed)
+}
+
+impl Connection {
+    pub(crate) fn new(stream: TcpStream, metrics: Metrics, request_bytes_max: usize) -> Connection {
+        let output =
+            Output { buffer: BytesMut::with_capacity(IDLE_OUTPUT_BYTES), rows: RowEncoder::default(), is_due: false };
+        let input = Input::new(request_bytes_max);
+        Connection { stream, input, output, metrics, request_bytes_max, skips_to_sync: false }
+    }
+
+    async fn handshake(&mut self, client: &Client, internal: bool) -> Result<Option<Session>, WireError> {
+        startup::handshake(&mut self.stream, client, internal, &mut self.output.buffer).await
+    }
+
+    /// The loop. Returns only with the reason why the connection ends.
+    async fn serve(&mut self, session: &mut Session) -> Result<Infallible, WireError> {
+        self.output.ready(session);
+        loop {
+            loop {
+                match self.input.next()? {
+                    Next::Message(tag) => self.message(session, tag).await?,
+                    Next::Skipped { tag, message_bytes } => self.too_large(session, tag, message_bytes)?,
+                    Next::None => break,
+                }
+                self.output.flush_if_full(&mut self.stream).await?;
+            }
+            if self.output.is_due {
+                self.output.flush(&mut self.stream).await?;
+            }
+            self.await_message(session.idle_timeout()).await?;
+        }
+    }
+
+    /// Waits for the client's next message, for as long as the session may be idle.
+    async fn await_message(&mut self, idle: Option<(Duration, AdapterError)>) -> Result<(), WireError> {
+        match idle {
+            None => self.fill().await,
+            Some((timeout, error)) => match tokio::time::timeout(timeout, self.fill()).await {
+                Ok(filled) => filled,
+                Err(_) => Err(error.into()),
+            },
+        }
+    }
+
+    /// Reads more from the client; large buffers are not kept while waiting long.
+    async fn fill(&mut self) -> Result<(), WireError> {
+        let is_large = self.input.is_large() || self.output.buffer.capacity() > LARGE_OUTPUT_BYTES;
+        let early = if is_large {
+            let read = pin!(self.input.fill(&mut self.stream));
+            tokio::time::timeout(SHRINK_AFTER, read).await.ok()
+        } else {
+            None
+        };
+        let count = match early {
+            Some(count) => count?,
+            None => {
+                if is_large {
+                    self.input.shrink();
+                    self.output.shrink();
+                }
+                self.input.fill(&mut self.stream).await?
+            }
+        };
+        if count == 0 { Err(WireError::Closed) } else { Ok(()) }
+    }
+
+    /// Handles the message that the input just found.
+    async fn message(&mut self, session: &mut Session, tag: u8) -> Result<(), WireError> {
+        if self.skips_to_sync && !matches!(tag, b'S' | b'X') {
+            return Ok(());
+        }
+        let result = match tag {
+            b'Q' => return self.query(session).await,
+            b'S' => return self.sync(session).await,
+            b'X' => return Err(WireError::Closed),
+            b'P' => self.parse(session).await,
+            b'B' => self.bind(session).await,
+            b'D' => self.describe(session).await,
+            b'E' => self.execute(session).await,
+            b'C' => self.close(session),
+            b'H' => message::empty(self.input.body()).map_err(WireError::from).map(|()| self.output.is_due = true),
+            // What is left of a COPY that failed.
+            b'd' | b'c' | b'f' => Ok(()),
+            b'F' => {
+                self.output.fail(session, WireError::Unsupported("the function call protocol is not supported"))?;
+                self.output.ready(session);
+                return Ok(());
+            }
+            _ => Err(WireError::Protocol("no answer was asked for".to_owned())),
+        };
+        if let Err(error) = result {
+            self.output.fail(session, error)?;
+            self.skips_to_sync = true;
+        }
+        Ok(())
+    }
+
+    /// Answers a request that was too large to be looked at.
+    fn too_large(&mut self, session: &mut Session, tag: u8, message_bytes: usize) -> Result<(), WireError> {
+        if self.skips_to_sync || tag == b'd' {
+            return Ok(());
+        }
+        let bytes_max = self.request_bytes_max;
+        self.output.fail(session, WireError::RequestTooLarge { bytes: message_bytes, bytes_max })?;
+        match tag {
+            b'Q' | b'F' => self.output.ready(session),
+            _ => self.skips_to_sync = true,
+        }
+        Ok(())
+    }
+
+    /// Query: one statement after another, then ReadyForQuery.
+    async fn query(&mut self, session: &mut Session) -> Result<(), WireError> {
+        if let Err(error) = self.script(session).await {
+            self.output.fail(session, error)?;
+        }
+        self.output.ready(session);
+        Ok(())
+    }
+
+    async fn script(&mut self, session: &mut Session) -> Result<(), WireError> {
+        let mut script = session.start_script(message::string(self.input.body())?)?;
+        loop {
+            let response = {
+                let work = pin!(session.next_in_script(&mut script));
+                let work = pin!(self.metrics.watch(MessageKind::Query, work));
+                attended(&self.stream, work).await?
+            };
+            match response {
+                Some(response) => self.respond(session, response?).await?,
+                None => break,
+            }
+        }
+        self.metrics.watch(MessageKind::Query, pin!(session.finish_script(script))).await?;
+        Ok(())
+    }
+
+    /// Sends all of a response of the simple protocol.
+    async fn respond(&mut self, session: &mut Session, response: Response) -> Result<(), WireError> {
+        match response {
+            Response::Rows { desc, formats, mut rows, tag, send_description } => {
+                if send_description {
+                    self.output.buffer.extend_from_slice(&desc.text_row_description);
+                }
+                let Connection { output, stream, .. } = self;
+                let sent = results::send(output, stream, shape(&desc, &formats, session), &mut rows, None).await?;
+                self.output.notices(session);
+                encode::rows_complete(&mut self.output.buffer, tag, sent);
+            }
+            other => self.respond_without_rows(session, other).await?,
+        }
+        Ok(())
+    }
+
+    async fn respond_without_rows(&mut self, session: &mut Session, response: Response) -> Result<(), WireError> {
+        match response {
+            Response::Complete(tag) => {
+                self.output.notices(session);
+                encode::command_complete(&mut self.output.buffer, tag);
+            }
+            Response::Empty => encode::empty_query_response(&mut self.output.buffer),
+            Response::CopyIn(copy) => self.copy_in(session, copy).await?,
+            Response::CopyOut { desc, rows, options } => self.copy_out(session, &desc, rows, &options).await?,
+            Response::Rows { .. } => unreachable!("handled by the callers, which differ in how many they send"),
+        }
+        Ok(())
+    }
+
+    async fn parse(&mut self, session: &mut Session) -> Result<(), WireError> {
+        let parse = message::parse(self.input.body())?;
+        let work = pin!(session.parse(parse.name, parse.sql, parse.param_oids.as_slice()));
+        self.metrics.watch(MessageKind::Parse, work).await?;
+        encode::parse_complete(&mut self.output.buffer);
+        Ok(())
+    }
+
+    async fn bind(&mut self, session: &mut Session) -> Result<(), WireError> {
+        let bind = message::bind(self.input.body())?;
+        let params = BoundParams { formats: bind.param_formats.as_slice(), values: bind.params.as_slice() };
+        if params.formats.len() > 1 && params.formats.len() != params.values.len() {
+            return Err(WireError::Protocol(format!(
+                "bind message has {} parameter formats but {} parameters",
+                params.formats.len(),
+                params.values.len()
+            )));
+        }
+        let formats = ResultFormats::from_codes(bind.result_formats.as_slice())?;
+        let work = pin!(session.bind(bind.portal, bind.statement, params, formats));
+        self.metrics.watch(MessageKind::Bind, work).await?;
+        encode::bind_complete(&mut self.output.buffer);
+        Ok(())
+    }
+
+    async fn describe(&mut self, session: &mut Session) -> Result<(), WireError> {
+        let (target, name) = message::target(self.input.body())?;
+        let out = &mut self.output.buffer;
+        let rows = match target {
+            Target::Statement => {
+                let work = pin!(session.describe_statement(name));
+                let desc = self.metrics.watch(MessageKind::Describe, work).await?;
+                encode::parameter_description(out, &desc.params);
+                desc.rows.map(|rows| rows.text_row_description.clone())
+            }
+            Target::Portal => {
+                let work = pin!(session.describe_portal(name));
+                let desc = self.metrics.watch(MessageKind::Describe, work).await?;
+                desc.map(|(rows, formats)| rows.row_description(&formats))
+            }
+        };
+        match rows {
+            Some(description) => out.extend_from_slice(&description),
+            None => encode::no_data(out),
+        }
+        Ok(())
+    }
+
+    /// Execute: a portal's rows, all of them or as many as were asked for.
+    async fn execute(&mut self, session: &mut Session) -> Result<(), WireError> {
+        let Connection { input, output, stream, metrics, .. } = self;
+        let execute = message::execute(input.body())?;
+        let response = {
+            let work = pin!(session.execute(execute.portal, execute.rows_max.unwrap_or(0), input.sync_follows()));
+            let work = pin!(metrics.watch(MessageKind::Execute, work));
+            attended(stream, work).await??
+        };
+        let Response::Rows { desc, formats, mut rows, tag, .. } = response else {
+            return self.respond_without_rows(session, response).await;
+        };
+        let shape = shape(&desc, &formats, session);
+        let sent = results::send(output, stream, shape, &mut rows, execute.rows_max).await?;
+        output.notices(session);
+        if execute.rows_max == Some(sent) {
+            session.suspend(execute.portal, rows);
+            encode::portal_suspended(&mut output.buffer);
+        } else {
+            encode::rows_complete(&mut output.buffer, tag, sent);
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, session: &mut Session) -> Result<(), WireError> {
+        let (target, name) = message::target(self.input.body())?;
+        match target {
+            Target::Statement => session.close_statement(name),
+            Target::Portal => session.close_portal(name),
+        }
+        encode::close_complete(&mut self.output.buffer);
+        Ok(())
+    }
+
+    /// Sync: the end of an implicit transaction, and of skipping.
+    async fn sync(&mut self, session: &mut Session) -> Result<(), WireError> {
+        message::empty(self.input.body())?;
+        self.skips_to_sync = false;
+        let ended = self.metrics.watch(MessageKind::Sync, pin!(session.sync())).await;
+        if let Err(error) = ended {
+            self.output.fail(session, error.into())?;
+        }
+        self.output.ready(session);
+        Ok(())
+    }
+
+    /// Says why the connection ends, if there is somebody to tell, and hangs up.
+    async fn end(&mut self, error: &WireError) {
+        if error.is_silent() {
+            return;
+        }
+        // Whatever it is called elsewhere, what ends a connection is fatal: so is a wrong database in a handshake.
+        encode::error_response(&mut self.output.buffer, Severity::Fatal, error);
+        // The peer may be gone or not reading; either way there is nothing more to do.
+        let _ = tokio::time::timeout(GOODBYE, self.output.flush(&mut self.stream)).await;
+        let _ = self.stream.shutdown().await;
+        if error.needs_linger() {
+            let _ = tokio::time::timeout(LINGER, drain(&mut self.stream)).await;
+        }
+    }
+}
+
+/// What rows of this description look like as DataRow messages.
+fn shape<'a>(desc: &'a RowDesc, formats: &'a ResultFormats, session: &'a Session) -> Shape<'a> {
+    Shape { columns: &desc.desc.columns, options: session.encode_options(), target: RowTarget::DataRow(formats) }
+}
+
+/// Does work that nobody may be waiting for any more: when the client hangs up while it goes on, it is given up.
+async fn attended<F: Future>(stream: &TcpStream, work: Pin<&mut F>) -> Result<F::Output, WireError> {
+    tokio::select! {
+        biased;
+        done = work => Ok(done),
+        error = hung_up(stream) => Err(error),
+    }
+}
+
+/// Returns when the peer has hung up, which is looked for now and then only: work rarely lasts that long.
+async fn hung_up(stream: &TcpStream) -> WireError {
+    loop {
+        tokio::time::sleep(ATTENDANCE).await;
+        match stream.peek(&mut [0; 1]).await {
+            Ok(0) => return WireError::Closed,
+            // The next request waits; whether there is an end behind it cannot be seen.
+            Ok(_) => {}
+            Err(error) => return error.into(),
+        }
+    }
+}
+
+/// Reads until the peer hangs up: closing a socket with unread data would reset it, and our last words with it.
+async fn drain(stream: &mut TcpStream) {
+    let mut nowhere = [0; 256];
+    while stream.read(&mut nowhere).await.is_ok_and(|count| count > 0) {}
+}
+
+impl Output {
+    /// Writes what is in the buffer.
+    pub(crate) async fn flush(&mut self, stream: &mut TcpStream) -> Result<(), WireError> {
+        // Not `write_all_buf`, whose gathering system call costs more for the one slice there is.
+        while !self.buffer.is_empty() {
+            match stream.write(&self.buffer).await? {
+                0 => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
+                count => self.buffer.advance(count),
+            }
+        }
+        self.is_due = false;
+        Ok(())
+    }
+
+    /// Writes what is in the buffer if it is worth a system call, and then lets other connections have their turn.
+    pub(crate) async fn flush_if_full(&mut self, stream: &mut TcpStream) -> Result<(), WireError> {
+        if self.buffer.len() >= FLUSH_BYTES {
+            self.flush(stream).await?;
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// ReadyForQuery, and before it what the session has to say.
+    fn ready(&mut self, session: &mut Session) {
+        if session.has_pending() {
+            self.notices(session);
+            for (name, value) in session.take_parameter_changes() {
+                encode::parameter_status(&mut self.buffer, name, &value);
+            }
+        }
+        encode::ready_for_query(&mut self.buffer, session.transaction_status());
+        self.is_due = true;
+    }
+
+    /// The session's notices, which belong before the end of the statement that caused them.
+    pub(crate) fn notices(&mut self, session: &mut Session) {
+        if !session.has_pending() {
+            return;
+        }
+        for notice in session.take_notices() {
+            let report = encode::Report {
+                severity: notice.severity,
+                sqlstate: notice.sqlstate,
+                message: &notice.message,
+                detail: notice.detail.as_deref(),
+                hint: notice.hint.as_deref(),
+                position: None,
+                context: None,
+            };
+            encode::notice_response(&mut self.buffer, &report);
+        }
+    }
+
+    /// Reports an error that ends a statement; hands back one that ends the connection.
+    fn fail(&mut self, session: &mut Session, error: WireError) -> Result<(), WireError> {
+        if error.is_fatal() {
+            return Err(error);
+        }
+        if !matches!(error, WireError::Session(_)) {
+            // The session does not know of errors that were found here.
+            session.fail_transaction();
+        }
+        self.notices(session);
+        encode::error_response(&mut self.buffer, Severity::Error, &error);
+        // A client that sent Flush and no Sync must hear of the error too, although its Flush is skipped.
+        self.is_due = true;
+        Ok(())
+    }
+
+    fn shrink(&mut self) {
+        if self.buffer.is_empty() {
+            self.buffer = BytesMut::with_capacity(IDLE_OUTPUT_BYTES);
+            self.rows.shrink();
+        }
+    }
+}

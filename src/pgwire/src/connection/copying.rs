@@ -1,0 +1,79 @@
+//! COPY FROM STDIN: the client's data, taken apart and handed to the session row by row.
+//!
+//! While data comes in, only CopyData, CopyDone and CopyFail mean anything. Flush and Sync are ignored, because a client
+//! of the extended protocol may have sent its Sync ahead; anything else ends the COPY with an error. What is left of the
+//! data after an error is skipped by the connection's loop, which ignores COPY messages that nobody waits for.
+
+use super::{Connection, results};
+use crate::codec::Next;
+use crate::copy::reader::{CopyError, CopyReader};
+use crate::encode;
+use crate::error::WireError;
+use crate::message;
+use crate::metrics::MessageKind;
+use adapter::response::CopyIn;
+use adapter::session::Session;
+use std::borrow::Cow;
+use std::pin::pin;
+
+/// What can be wrong with a row: its line, or the values in it.
+enum RowError {
+    Line(CopyError),
+    Session(adapter::error::AdapterError),
+}
+
+impl From<CopyError> for RowError {
+    fn from(error: CopyError) -> RowError {
+        RowError::Line(error)
+    }
+}
+
+impl Connection {
+    /// Receives COPY data until the client ends it, and commits the rows.
+    pub(super) async fn copy_in(&mut self, session: &mut Session, mut copy: CopyIn) -> Result<(), WireError> {
+        encode::copy_in_response(&mut self.output.buffer, copy.columns.len());
+        self.output.flush(&mut self.stream).await?;
+        let mut reader = CopyReader::new(results::syntax(&copy.options), self.request_bytes_max);
+        loop {
+            let mut row =
+                |line: u64, fields: &[Option<Cow<'_, str>>]| copy.push_row(line, fields).map_err(RowError::Session);
+            let result = match self.input.next()? {
+                Next::Message(b'd') => reader.push(self.input.body(), &mut row),
+                Next::Message(b'c') => {
+                    message::empty(self.input.body())?;
+                    reader.finish(&mut row).map_err(|error| failed(error, &copy))?;
+                    break;
+                }
+                Next::Message(b'f') => {
+                    return Err(WireError::CopyFailed(message::string(self.input.body())?.to_owned()));
+                }
+                Next::Message(b'H' | b'S') => Ok(()),
+                Next::Message(b'X') => return Err(WireError::Closed),
+                Next::Message(tag) => {
+                    let text = format!("unexpected message type 0x{tag:02X} during COPY from stdin");
+                    return Err(WireError::Protocol(text));
+                }
+                Next::Skipped { message_bytes, .. } => {
+                    let bytes_max = self.request_bytes_max;
+                    return Err(WireError::RequestTooLarge { bytes: message_bytes, bytes_max });
+                }
+                Next::None => {
+                    self.fill().await?;
+                    Ok(())
+                }
+            };
+            result.map_err(|error| failed(error, &copy))?;
+        }
+        let tag = self.metrics.watch(MessageKind::CopyIn, pin!(session.copy_in_finish(copy))).await?;
+        self.output.notices(session);
+        encode::command_complete(&mut self.output.buffer, tag);
+        Ok(())
+    }
+}
+
+fn failed(error: RowError, copy: &CopyIn) -> WireError {
+    match error {
+        RowError::Line(error) => WireError::Copy { error, table: copy.table_name().to_owned() },
+        RowError::Session(error) => WireError::Session(error),
+    }
+}

@@ -1,0 +1,202 @@
+//! The binder: from a query's AST to a typed logical plan, by Postgres's rules.
+//!
+//! Steps, in the order in which Postgres's analyser takes them:
+//! 1. `query`: WITH, set operations, ORDER BY and LIMIT around a body;
+//! 2. `from`: relations and joins make a scope of named, typed columns;
+//! 3. `expr`, `operator`, `call`, `subquery`: expressions are resolved bottom up; an undecorated literal stays
+//!    `Unknown` until an operator, function, column or output decides its type;
+//! 4. `select`: grouping, windows, set-returning functions, DISTINCT and ORDER BY become plan nodes.
+//!
+//! # Invariants
+//! - Every relation in a plan has a qualifier of its own, so that decorrelation cannot confuse inner and outer.
+//! - The plan's columns and the client's columns agree in number, order and Arrow type; [`finish`] checks it.
+
+pub mod call;
+pub mod expr;
+pub mod from;
+pub mod literal;
+pub mod name;
+pub mod operator;
+pub mod query;
+pub mod scope;
+pub mod select;
+pub mod subquery;
+pub mod window;
+
+use super::coerce::Coercer;
+use super::{Params, PlannedQuery, TableResolver, TypedExpr};
+use crate::error::SqlError;
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::{Column, DFSchema};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::sql::sqlparser::ast;
+use repr::sqlstate::SqlState;
+use repr::{PgType, RelationDesc};
+use scope::{Clause, Frame, Scope, ScopeColumn};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// The deepest nesting of expressions and queries that is bound; deeper is 54001.
+const DEPTH_MAX: usize = 200;
+
+/// A column of a bound query.
+#[derive(Clone, Debug)]
+pub struct OutputColumn {
+    /// Its name for the client.
+    pub name: String,
+    /// Its Postgres type.
+    pub ty: PgType,
+    /// Its Arrow type.
+    pub data_type: DataType,
+}
+
+/// A bound query: the plan's columns are `columns`, in order, under unique names.
+#[derive(Clone, Debug)]
+pub struct BoundQuery {
+    /// The plan.
+    pub plan: LogicalPlan,
+    /// Its columns.
+    pub columns: Vec<OutputColumn>,
+}
+
+/// The state of binding one statement.
+pub struct Binder<'a> {
+    /// Puts casts into expressions; holds the parameters and the catalog.
+    pub coercer: Coercer<'a>,
+    qualifiers: HashSet<String>,
+    counter: usize,
+    ctes: Vec<HashMap<String, BoundQuery>>,
+    depth: usize,
+}
+
+/// Binds a query: [`super::Engine::plan_query`].
+pub fn plan_query(
+    query: &ast::Query,
+    tables: &dyn TableResolver,
+    params: &mut Params,
+) -> Result<PlannedQuery, SqlError> {
+    let mut binder = Binder::new(tables, params);
+    let bound = binder.query(query, None, Settle::Text)?;
+    finish(bound)
+}
+
+/// Binds the source of an INSERT: its columns are converted to `targets` as assignments.
+pub fn plan_source(
+    query: &ast::Query,
+    targets: &[(String, PgType)],
+    tables: &dyn TableResolver,
+    params: &mut Params,
+) -> Result<PlannedQuery, SqlError> {
+    let mut binder = Binder::new(tables, params);
+    let bound = binder.query(query, None, Settle::Assign(targets))?;
+    finish(bound)
+}
+
+/// Binds an expression over one relation: [`super::Engine::plan_expr`].
+pub fn plan_expr(
+    expr: &ast::Expr,
+    schema: &DFSchema,
+    tables: &dyn TableResolver,
+    params: &mut Params,
+) -> Result<TypedExpr, SqlError> {
+    let columns = schema
+        .iter()
+        .map(|(qualifier, field)| ScopeColumn {
+            table: qualifier.map(|q| q.table().to_owned()),
+            name: field.name().clone(),
+            expr: Expr::Column(Column::new(qualifier.cloned(), field.name())),
+            ty: PgType::from_field(field),
+            data_type: field.data_type().clone(),
+            nullable: field.is_nullable(),
+            unqualified: true,
+            star: true,
+        })
+        .collect();
+    let scope = Scope { columns };
+    let mut binder = Binder::new(tables, params);
+    binder.expr(expr, &expr::Cx::new(&Frame { scope: &scope, outer: None }, Clause::Expression))
+}
+
+/// How columns of undecided type leave a query.
+#[derive(Clone, Copy)]
+pub enum Settle<'t> {
+    /// As text.
+    Text,
+    /// Undecided: a set operation or VALUES around it will decide.
+    Later,
+    /// Assigned to the columns of a table.
+    Assign(&'t [(String, PgType)]),
+}
+
+impl<'a> Binder<'a> {
+    fn new(tables: &'a dyn TableResolver, params: &'a mut Params) -> Binder<'a> {
+        Binder {
+            coercer: Coercer { params, tables },
+            qualifiers: HashSet::new(),
+            counter: 0,
+            ctes: Vec::new(),
+            depth: 0,
+        }
+    }
+
+    /// A qualifier that no other relation of this statement has, after `name`.
+    pub fn qualifier(&mut self, name: &str) -> String {
+        let mut candidate = name.to_owned();
+        while !self.qualifiers.insert(candidate.clone()) {
+            self.counter += 1;
+            candidate = format!("{name}_{}", self.counter);
+        }
+        candidate
+    }
+
+    /// A column name that no column of this statement has.
+    pub fn internal_name(&mut self, kind: &str) -> String {
+        self.counter += 1;
+        format!("__{kind}_{}", self.counter)
+    }
+
+    /// Goes one level down; every `deeper` that succeeds is followed by `shallower`.
+    fn deeper(&mut self) -> Result<(), SqlError> {
+        if self.depth == DEPTH_MAX {
+            return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
+                .with_detail(format!("Expressions and queries nest at most {DEPTH_MAX} deep.")));
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
+    fn shallower(&mut self) {
+        self.depth -= 1;
+    }
+
+    fn cte(&self, name: &str) -> Option<&BoundQuery> {
+        self.ctes.iter().rev().find_map(|level| level.get(name))
+    }
+}
+
+/// The result for the client.
+fn finish(bound: BoundQuery) -> Result<PlannedQuery, SqlError> {
+    let BoundQuery { plan, columns } = bound;
+    let planned = plan.schema();
+    if planned.fields().len() != columns.len() {
+        return Err(SqlError::internal("the plan's columns are not the query's"));
+    }
+    let mut fields = Vec::with_capacity(columns.len());
+    for (column, field) in columns.iter().zip(planned.fields()) {
+        if *field.data_type() != column.data_type {
+            return Err(SqlError::internal(format!(
+                "column \"{}\" was bound as {} and planned as {}",
+                column.name,
+                column.data_type,
+                field.data_type()
+            )));
+        }
+        let tagged: Field = column.ty.field(&column.name, field.is_nullable());
+        fields.push(tagged.with_data_type(column.data_type.clone()));
+    }
+    let mut desc = RelationDesc::from_schema(Arc::new(Schema::new(fields)));
+    for (described, column) in desc.columns.iter_mut().zip(columns) {
+        described.ty = column.ty;
+    }
+    Ok(PlannedQuery { plan, desc })
+}

@@ -1,0 +1,461 @@
+//! Function calls: scalar, set-returning, aggregate and window.
+
+use super::Binder;
+use super::expr::Cx;
+use super::from::{TableCall, object_name};
+use super::scope::Clause;
+use super::window::BoundWindow;
+use crate::engine::coerce::{decimal, precision_and_scale};
+use crate::engine::types::{self, NUMERIC};
+use crate::engine::TypedExpr;
+use crate::error::SqlError;
+use crate::functions::aggregate::{self, AggregateArgs};
+use crate::functions::registry::{self, Choice, NumericRule, Returns, function_missing};
+use crate::functions::row::RowFunction;
+use arrow::datatypes::{DataType, Field};
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::expr::{
+    AggregateFunction, AggregateFunctionParams, ScalarFunction, Sort, Unnest, WindowFunction, WindowFunctionParams,
+};
+use datafusion::logical_expr::{AggregateUDF, Expr, NullTreatment, Operator, WindowFunctionDefinition, when};
+use datafusion::sql::sqlparser::ast::{
+    self, DuplicateTreatment, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
+    Spanned,
+};
+use datafusion::sql::sqlparser::tokenizer::Span;
+use pgrepr::length::LengthRule;
+use repr::PgType;
+use repr::sqlstate::SqlState;
+use repr::types::{NUMERIC_PRECISION, NUMERIC_SCALE, NumericDisplay};
+use std::sync::Arc;
+
+/// The syntax of a call, taken apart.
+struct Parsed<'a> {
+    name: String,
+    args: Vec<&'a ast::Expr>,
+    star: bool,
+    distinct: bool,
+    order_by: &'a [ast::OrderByExpr],
+    null_treatment: Option<ast::NullTreatment>,
+    span: Span,
+}
+
+/// An aggregate call over a group or a window.
+struct AggregateSite {
+    distinct: bool,
+    filter: Option<Box<Expr>>,
+    order_by: Vec<Sort>,
+    window: Option<BoundWindow>,
+}
+
+impl Binder<'_> {
+    /// A call in an expression.
+    pub fn function(&mut self, function: &Function, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
+        let parsed = parse(function)?;
+        if aggregate::is_aggregate(&parsed.name) {
+            return self.aggregate_call(function, parsed, cx);
+        }
+        if let Some(over) = &function.over {
+            if !aggregate::is_window(&parsed.name) {
+                return Err(SqlError::new(
+                    SqlState::WRONG_OBJECT_TYPE,
+                    format!("OVER specified, but {} is not a window function nor an aggregate function", parsed.name),
+                )
+                .at(parsed.span));
+            }
+            let window = self.window(over, cx)?;
+            return self.window_call(parsed, window, cx);
+        }
+        if aggregate::is_window(&parsed.name) {
+            return Err(SqlError::new(
+                SqlState::WINDOWING_ERROR,
+                format!("window function {} requires an OVER clause", parsed.name),
+            )
+            .at(parsed.span));
+        }
+        if parsed.distinct || !parsed.order_by.is_empty() || function.filter.is_some() || parsed.star {
+            return Err(SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("{} is not an aggregate function", parsed.name),
+            )
+            .at(parsed.span));
+        }
+        if parsed.name == "array" && matches!(function.args, FunctionArguments::Subquery(_)) {
+            return self.array_of_query(function, cx);
+        }
+        let mut args = Vec::with_capacity(parsed.args.len());
+        for arg in &parsed.args {
+            args.push(self.expr(arg, cx)?);
+        }
+        let typed = self.call(&parsed.name, args, parsed.span)?;
+        if matches!(typed.expr, Expr::Unnest(_)) && !matches!(cx.clause, Clause::Select) {
+            return Err(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                format!("set-returning functions are not allowed in {}", cx.clause.name()),
+            )
+            .at(parsed.span));
+        }
+        Ok(typed)
+    }
+
+    /// `ARRAY(SELECT …)`
+    fn array_of_query(&mut self, function: &Function, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
+        let FunctionArguments::Subquery(query) = &function.args else {
+            return Err(SqlError::internal("an array of a query"));
+        };
+        let bound = self.query(query, Some(cx.frame), super::Settle::Text)?;
+        let [column] = bound.columns.as_slice() else {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "subquery must return only one column"));
+        };
+        if !bound.plan.all_out_ref_exprs().is_empty() && query.order_by.is_some() {
+            return Err(SqlError::unsupported("ORDER BY in a correlated ARRAY subquery"));
+        }
+        let item = column.ty.clone();
+        let input = super::query::columns_of(&bound).remove(0);
+        let input = self.coercer.store_as(input, &item, &item.data_type())?;
+        let name = self.internal_name("list");
+        let collected = aggregate::collect_list(input.expr)?.alias(&name);
+        let plan = datafusion::logical_expr::LogicalPlan::Aggregate(datafusion::logical_expr::Aggregate::try_new(
+            Arc::new(bound.plan),
+            vec![],
+            vec![collected],
+        )?);
+        let ty = PgType::Array(Box::new(item.clone()));
+        let data_type = DataType::new_list(item.data_type(), true);
+        let subquery = Expr::ScalarSubquery(super::subquery::as_subquery(plan));
+        let array = TypedExpr::new(subquery, ty.clone(), data_type);
+        self.call("array_or_empty", vec![array], Span::empty())
+    }
+
+    /// A call by name with bound arguments; set-returning functions become `Unnest`.
+    pub fn call(&mut self, name: &str, args: Vec<TypedExpr>, span: Span) -> Result<TypedExpr, SqlError> {
+        let called = match name {
+            "coalesce" => self.coalesce(args),
+            "nullif" => self.null_if(args, span),
+            _ => match self.listed(name, args) {
+                Ok((typed, true)) => Ok(unnest(typed)),
+                Ok((typed, false)) => Ok(typed),
+                Err(error) => Err(error),
+            },
+        };
+        called.map_err(|error| error.at(span))
+    }
+
+    /// A function in FROM: its rows as a list.
+    pub fn table_function(&mut self, call: &TableCall<'_>, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
+        let name = function_name(&object_name(call.name)?)?;
+        let span = call.name.0.last().and_then(|part| part.as_ident()).map_or(Span::empty(), |ident| ident.span);
+        let mut args = Vec::with_capacity(call.args.len());
+        for arg in &call.args {
+            args.push(self.expr(arg, cx)?);
+        }
+        let (typed, set) = self.listed(&name, args).map_err(|error| error.at(span))?;
+        if set {
+            return Ok(typed);
+        }
+        let item = types::base(&typed.ty);
+        self.make_array(vec![typed], &item)
+    }
+
+    /// A scalar call, and whether its value is the list of a set's rows.
+    fn listed(&mut self, name: &str, args: Vec<TypedExpr>) -> Result<(TypedExpr, bool), SqlError> {
+        let actual: Vec<PgType> = args.iter().map(|arg| arg.ty.clone()).collect();
+        if !registry::exists(name) {
+            return match (types::by_name(name), args.len()) {
+                (Some(ty), 1) => Ok((self.coercer.explicit(args.into_iter().next().unwrap_or_else(super::literal::null), &ty)?, false)),
+                _ => Err(function_missing(name, &actual)),
+            };
+        }
+        let choice = registry::choose(name, &actual)?;
+        let mut exprs = Vec::with_capacity(args.len());
+        let mut typed_args = Vec::with_capacity(args.len());
+        for (arg, target) in args.into_iter().zip(&choice.args) {
+            let arg = self.coercer.cast(arg, target, LengthRule::Cast)?;
+            let arg = match target {
+                PgType::Array(_) => self.coercer.store_as(arg, target, &target.data_type())?,
+                _ => arg,
+            };
+            exprs.push(arg.expr.clone());
+            typed_args.push(arg);
+        }
+        let (ty, data_type) = result_type(&choice, &typed_args);
+        let (ty, data_type) = if choice.overload.set {
+            let item = Field::new("item", data_type, true);
+            (PgType::Array(Box::new(ty)), DataType::List(Arc::new(item)))
+        } else {
+            (ty, data_type)
+        };
+        let declared: Vec<PgType> = typed_args.iter().map(|arg| arg.ty.clone()).collect();
+        let udf = RowFunction::udf(choice.overload, &declared, &ty, &data_type);
+        let expr = Expr::ScalarFunction(ScalarFunction::new_udf(udf, exprs));
+        Ok((TypedExpr::new(expr, ty, data_type), choice.overload.set))
+    }
+
+    fn coalesce(&mut self, args: Vec<TypedExpr>) -> Result<TypedExpr, SqlError> {
+        if args.is_empty() {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "COALESCE needs an argument"));
+        }
+        let (args, ty, data_type) = self.coercer.unify(args, "COALESCE")?;
+        let exprs = args.into_iter().map(|arg| arg.expr).collect();
+        let udf = datafusion::functions::core::coalesce();
+        Ok(TypedExpr::new(Expr::ScalarFunction(ScalarFunction::new_udf(udf, exprs)), ty, data_type))
+    }
+
+    fn null_if(&mut self, args: Vec<TypedExpr>, span: Span) -> Result<TypedExpr, SqlError> {
+        let [left, right] = <[TypedExpr; 2]>::try_from(args)
+            .map_err(|args| function_missing("nullif", &args.iter().map(|arg| arg.ty.clone()).collect::<Vec<_>>()))?;
+        let left = self.coercer.settle_as_other(left, &right)?;
+        let equal = self.compare(Operator::Eq, left.clone(), right, span)?;
+        let null = Expr::Literal(ScalarValue::try_from(&left.data_type)?, None);
+        let expr = when(equal.expr, null).otherwise(left.expr)?;
+        Ok(TypedExpr::new(expr, left.ty, left.data_type))
+    }
+
+    fn aggregate_call(
+        &mut self,
+        function: &Function,
+        parsed: Parsed<'_>,
+        cx: &Cx<'_>,
+    ) -> Result<TypedExpr, SqlError> {
+        let site_clause = if function.over.is_some() { Clause::Window } else { Clause::Aggregate };
+        check_site(&parsed, function.over.is_some(), cx.clause)?;
+        let inner = cx.within(site_clause);
+        let window = function.over.as_ref().map(|over| self.window(over, cx)).transpose()?;
+        let mut args = Vec::with_capacity(parsed.args.len());
+        for arg in &parsed.args {
+            args.push(self.expr(arg, &inner)?);
+        }
+        let filter = match &function.filter {
+            Some(filter) => Some(Box::new(self.condition(filter, &inner, "FILTER")?)),
+            None => None,
+        };
+        let mut order_by = Vec::new();
+        for item in parsed.order_by.iter().chain(&function.within_group) {
+            let expr = self.expr(&item.expr, &inner)?;
+            order_by.push(self.sort_expr(expr, item)?);
+        }
+        if !function.within_group.is_empty() {
+            return Err(SqlError::unsupported(format!("{} WITHIN GROUP", parsed.name)).at(parsed.span));
+        }
+        if window.is_some() && parsed.distinct {
+            return Err(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "DISTINCT is not implemented for window functions",
+            )
+            .at(parsed.span));
+        }
+        let site = AggregateSite { distinct: parsed.distinct, filter, order_by, window };
+        let call = AggregateArgs {
+            name: &parsed.name,
+            star: parsed.star,
+            distinct: parsed.distinct,
+            ordered: !site.order_by.is_empty(),
+            args,
+        };
+        aggregate::build(self, call, &|func, args| site.expr(func, args)).map_err(|error| error.at(parsed.span))
+    }
+
+    fn window_call(
+        &mut self,
+        parsed: Parsed<'_>,
+        window: BoundWindow,
+        cx: &Cx<'_>,
+    ) -> Result<TypedExpr, SqlError> {
+        if !matches!(cx.clause, Clause::Select | Clause::OrderBy) {
+            return Err(no_window_here(cx.clause).at(parsed.span));
+        }
+        let inner = cx.within(Clause::Window);
+        let mut args = Vec::with_capacity(parsed.args.len());
+        for arg in &parsed.args {
+            args.push(self.expr(arg, &inner)?);
+        }
+        if parsed.null_treatment.is_some() {
+            return Err(SqlError::unsupported("IGNORE/RESPECT NULLS").at(parsed.span));
+        }
+        let (udf, args, ty, data_type, cast_to) =
+            aggregate::window(self, &parsed.name, args).map_err(|error| error.at(parsed.span))?;
+        let params = WindowFunctionParams {
+            args,
+            partition_by: window.partition_by,
+            order_by: window.order_by,
+            window_frame: window.frame,
+            filter: None,
+            null_treatment: None,
+            distinct: false,
+        };
+        let call = WindowFunction { fun: WindowFunctionDefinition::WindowUDF(udf), params };
+        let expr = Expr::WindowFunction(Box::new(call));
+        let expr = match cast_to {
+            Some(to) => Expr::Cast(datafusion::logical_expr::Cast::new(Box::new(expr), to)),
+            None => expr,
+        };
+        Ok(TypedExpr::new(expr, ty, data_type))
+    }
+}
+
+impl AggregateSite {
+    /// The aggregate as a DataFusion call.
+    fn expr(&self, func: Arc<AggregateUDF>, args: Vec<Expr>) -> Expr {
+        let null_treatment: Option<NullTreatment> = None;
+        match &self.window {
+            None => Expr::AggregateFunction(AggregateFunction {
+                func,
+                params: AggregateFunctionParams {
+                    args,
+                    distinct: self.distinct,
+                    filter: self.filter.clone(),
+                    order_by: self.order_by.clone(),
+                    null_treatment,
+                },
+            }),
+            Some(window) => Expr::WindowFunction(Box::new(WindowFunction {
+                fun: WindowFunctionDefinition::AggregateUDF(func),
+                params: WindowFunctionParams {
+                    args,
+                    partition_by: window.partition_by.clone(),
+                    order_by: window.order_by.clone(),
+                    window_frame: window.frame.clone(),
+                    filter: self.filter.clone(),
+                    null_treatment,
+                    distinct: false,
+                },
+            })),
+        }
+    }
+}
+
+/// Where aggregates may stand.
+fn check_site(parsed: &Parsed<'_>, windowed: bool, clause: Clause) -> Result<(), SqlError> {
+    let error = match (clause, windowed) {
+        (Clause::Select | Clause::OrderBy, _) | (Clause::Having, false) | (Clause::Window, false) => return Ok(()),
+        (Clause::Aggregate, false) => {
+            SqlError::new(SqlState::GROUPING_ERROR, "aggregate function calls cannot be nested")
+        }
+        (Clause::Aggregate, true) => {
+            SqlError::new(SqlState::GROUPING_ERROR, "aggregate function calls cannot contain window function calls")
+        }
+        (Clause::Window, true) => {
+            SqlError::new(SqlState::WINDOWING_ERROR, "window function calls cannot be nested")
+        }
+        (clause, true) => no_window_here(clause),
+        (clause, false) => SqlError::new(
+            SqlState::GROUPING_ERROR,
+            format!("aggregate functions are not allowed in {}", clause.name()),
+        ),
+    };
+    Err(error.at(parsed.span))
+}
+
+fn no_window_here(clause: Clause) -> SqlError {
+    match clause {
+        Clause::Aggregate => {
+            SqlError::new(SqlState::GROUPING_ERROR, "aggregate function calls cannot contain window function calls")
+        }
+        Clause::Window => SqlError::new(SqlState::WINDOWING_ERROR, "window function calls cannot be nested"),
+        clause => SqlError::new(
+            SqlState::WINDOWING_ERROR,
+            format!("window functions are not allowed in {}", clause.name()),
+        ),
+    }
+}
+
+fn parse(function: &Function) -> Result<Parsed<'_>, SqlError> {
+    let names = object_name(&function.name)?;
+    let span = function.name.0.last().and_then(|part| part.as_ident()).map_or(Span::empty(), |ident| ident.span);
+    let name = function_name(&names).map_err(|error| error.at(span))?;
+    if function.parameters != FunctionArguments::None || function.uses_odbc_syntax {
+        return Err(SqlError::unsupported(format!("this form of a call of {name}")).at(span));
+    }
+    let mut parsed = Parsed {
+        name,
+        args: Vec::new(),
+        star: false,
+        distinct: false,
+        order_by: &[],
+        null_treatment: function.null_treatment,
+        span,
+    };
+    let FunctionArguments::List(list) = &function.args else { return Ok(parsed) };
+    parsed.distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
+    for arg in &list.args {
+        match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => parsed.args.push(expr),
+            FunctionArg::Unnamed(FunctionArgExpr::Wildcard) => parsed.star = true,
+            _ => return Err(SqlError::unsupported("a named argument").at(span)),
+        }
+    }
+    for clause in &list.clauses {
+        match clause {
+            FunctionArgumentClause::OrderBy(items) => parsed.order_by = items,
+            FunctionArgumentClause::IgnoreOrRespectNulls(treatment) => parsed.null_treatment = Some(*treatment),
+            _ => return Err(SqlError::unsupported("this clause of an argument list").at(span)),
+        }
+    }
+    if parsed.null_treatment.is_some() && aggregate::is_aggregate(&parsed.name) {
+        return Err(SqlError::unsupported("IGNORE/RESPECT NULLS").at(function.span()));
+    }
+    Ok(parsed)
+}
+
+/// Functions live in the catalog schemas.
+fn function_name(names: &[String]) -> Result<String, SqlError> {
+    match names {
+        [name] => Ok(name.clone()),
+        [schema, name] if ["pg_catalog", "mz_catalog", "mz_internal"].contains(&schema.as_str()) => Ok(name.clone()),
+        _ => Err(SqlError::new(
+            SqlState::UNDEFINED_FUNCTION,
+            format!("function {} does not exist", names.join(".")),
+        )),
+    }
+}
+
+fn unnest(list: TypedExpr) -> TypedExpr {
+    let (PgType::Array(item), DataType::List(field)) = (&list.ty, &list.data_type) else { return list };
+    let (ty, data_type) = (item.as_ref().clone(), field.data_type().clone());
+    TypedExpr::new(Expr::Unnest(Unnest::new(list.expr)), ty, data_type)
+}
+
+/// The result's type; numerics get their scale.
+fn result_type(choice: &Choice, args: &[TypedExpr]) -> (PgType, DataType) {
+    let Returns::Numeric(rule) = choice.overload.returns else {
+        return (choice.returns.clone(), choice.returns.data_type());
+    };
+    let free = (NUMERIC, DataType::Decimal256(NUMERIC_PRECISION, NUMERIC_SCALE));
+    let Some(first) = args.first() else { return free };
+    let (precision, scale) = precision_and_scale(&first.data_type);
+    let scaled = PgType::Numeric(NumericDisplay::Scale);
+    match rule {
+        NumericRule::Same => {
+            let ty = match &first.ty {
+                PgType::Numeric(NumericDisplay::Declared(..)) => scaled,
+                other => other.clone(),
+            };
+            (ty, first.data_type.clone())
+        }
+        NumericRule::Integer => (scaled, decimal((precision.saturating_sub(scale as u8)).saturating_add(1), 0)),
+        NumericRule::Digits => match args.get(1).and_then(|arg| arg.as_literal()) {
+            Some(ScalarValue::Int32(Some(digits))) => {
+                let target = (*digits).clamp(0, 38) as i8;
+                let whole = precision.saturating_sub(scale as u8).saturating_add(1);
+                (scaled, decimal(whole.saturating_add(target as u8).min(NUMERIC_PRECISION), target))
+            }
+            _ => free,
+        },
+        NumericRule::Free => free,
+    }
+}
+
+impl crate::engine::coerce::Coercer<'_> {
+    /// An undecided expression takes the type of its partner.
+    pub fn settle_as_other(&mut self, expr: TypedExpr, other: &TypedExpr) -> Result<TypedExpr, SqlError> {
+        match (&expr.ty, &other.ty) {
+            (PgType::Unknown, PgType::Unknown) => self.settle(expr),
+            (PgType::Unknown, ty) => {
+                let ty = types::base(ty);
+                self.cast(expr, &ty, LengthRule::Cast)
+            }
+            _ => Ok(expr),
+        }
+    }
+}
+

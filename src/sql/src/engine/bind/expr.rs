@@ -1,0 +1,602 @@
+//! Scalar expressions, by the form of their syntax.
+
+use super::Binder;
+use super::from::object_name;
+use super::scope::{Clause, Frame, fold};
+use super::window::NamedWindows;
+use crate::engine::{TypedExpr, types};
+use crate::error::SqlError;
+use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::{Case, Expr, InList, Operator};
+use datafusion::sql::sqlparser::ast::{
+    self, AccessExpr, BinaryOperator, CastKind, CeilFloorKind, Ident, Spanned, Subscript, TrimWhereField,
+    UnaryOperator,
+};
+use pgrepr::length::LengthRule;
+use repr::PgType;
+use repr::sqlstate::SqlState;
+
+/// Where an expression is bound.
+#[derive(Clone, Copy)]
+pub struct Cx<'c> {
+    /// The columns it can name.
+    pub frame: &'c Frame<'c>,
+    /// The clause it stands in.
+    pub clause: Clause,
+    /// The windows it can name.
+    pub windows: &'c NamedWindows<'c>,
+}
+
+static NO_WINDOWS: NamedWindows<'static> = NamedWindows::none();
+
+impl<'c> Cx<'c> {
+    /// In a clause, with a scope, without named windows.
+    pub fn new(frame: &'c Frame<'c>, clause: Clause) -> Cx<'c> {
+        Cx { frame, clause, windows: &NO_WINDOWS }
+    }
+
+    /// The same scope in another clause.
+    pub fn within(&self, clause: Clause) -> Cx<'c> {
+        Cx { clause, ..*self }
+    }
+}
+
+impl Binder<'_> {
+    /// Binds an expression. Its type is `Unknown` where the context has to decide.
+    pub fn expr(&mut self, expr: &ast::Expr, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
+        self.deeper()?;
+        let bound = self.dispatch(expr, cx);
+        self.shallower();
+        bound
+    }
+
+    /// Binds a predicate; `what` names its clause in the error.
+    pub fn condition(&mut self, expr: &ast::Expr, cx: &Cx<'_>, what: &str) -> Result<Expr, SqlError> {
+        let bound = self.expr(expr, cx)?;
+        self.boolean(bound, what, expr).map(|typed| typed.expr)
+    }
+
+    fn boolean(&mut self, typed: TypedExpr, what: &str, at: &ast::Expr) -> Result<TypedExpr, SqlError> {
+        let span = at.span();
+        self.coercer.implicit(typed, &PgType::Bool, &format!("argument of {what}")).map_err(|error| error.at(span))
+    }
+
+    fn dispatch(&mut self, expr: &ast::Expr, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
+        match expr {
+            ast::Expr::Nested(inner) => self.expr(inner, cx),
+            ast::Expr::Identifier(ident) => self.identifier(ident, cx),
+            ast::Expr::CompoundIdentifier(parts) => self.compound_identifier(parts, cx),
+            ast::Expr::Value(value) => self.literal(value),
+            ast::Expr::TypedString(typed) => self.typed_string(typed),
+            ast::Expr::Interval(interval) => self.interval(interval),
+            ast::Expr::BinaryOp { left, op, right } => self.binary_op(left, op, right, cx),
+            ast::Expr::UnaryOp { op, expr } => self.unary_op(*op, expr, cx),
+            ast::Expr::Cast { kind, expr, data_type, format, .. } => {
+                if format.is_some() || !matches!(kind, CastKind::Cast | CastKind::DoubleColon) {
+                    return Err(SqlError::unsupported("this form of CAST"));
+                }
+                self.cast(expr, data_type, cx)
+            }
+            ast::Expr::Case { operand, conditions, else_result, .. } => {
+                self.case(operand.as_deref(), conditions, else_result.as_deref(), cx)
+            }
+            ast::Expr::IsNull(inner) => self.null_test(inner, cx, Expr::IsNull),
+            ast::Expr::IsNotNull(inner) => self.null_test(inner, cx, Expr::IsNotNull),
+            ast::Expr::IsTrue(inner) => self.boolean_test(inner, cx, "IS TRUE", Expr::IsTrue),
+            ast::Expr::IsNotTrue(inner) => self.boolean_test(inner, cx, "IS NOT TRUE", Expr::IsNotTrue),
+            ast::Expr::IsFalse(inner) => self.boolean_test(inner, cx, "IS FALSE", Expr::IsFalse),
+            ast::Expr::IsNotFalse(inner) => self.boolean_test(inner, cx, "IS NOT FALSE", Expr::IsNotFalse),
+            ast::Expr::IsUnknown(inner) => self.boolean_test(inner, cx, "IS UNKNOWN", Expr::IsUnknown),
+            ast::Expr::IsNotUnknown(inner) => self.boolean_test(inner, cx, "IS NOT UNKNOWN", Expr::IsNotUnknown),
+            ast::Expr::IsDistinctFrom(left, right) => self.distinct(left, right, Operator::IsDistinctFrom, cx),
+            ast::Expr::IsNotDistinctFrom(left, right) => {
+                self.distinct(left, right, Operator::IsNotDistinctFrom, cx)
+            }
+            ast::Expr::InList { expr, list, negated } => self.in_list(expr, list, *negated, cx),
+            ast::Expr::Between { expr, negated, low, high } => self.between(expr, *negated, low, high, cx),
+            ast::Expr::Like { negated, any: false, expr, pattern, escape_char } => {
+                self.like(expr, pattern, escape_char.as_ref(), "like", *negated, cx)
+            }
+            ast::Expr::ILike { negated, any: false, expr, pattern, escape_char } => {
+                self.like(expr, pattern, escape_char.as_ref(), "ilike", *negated, cx)
+            }
+            ast::Expr::SimilarTo { negated, expr, pattern, escape_char } => {
+                self.like(expr, pattern, escape_char.as_ref(), "similar", *negated, cx)
+            }
+            ast::Expr::Subquery(query) => self.scalar_subquery(query, cx),
+            ast::Expr::Exists { subquery, negated } => self.exists(subquery, *negated, cx),
+            ast::Expr::InSubquery { expr, subquery, negated } => self.in_subquery(expr, subquery, *negated, cx),
+            ast::Expr::AnyOp { left, compare_op, right, .. } => self.quantified(left, compare_op, right, false, cx),
+            ast::Expr::AllOp { left, compare_op, right } => self.quantified(left, compare_op, right, true, cx),
+            ast::Expr::Function(function) => self.function(function, cx),
+            ast::Expr::Array(array) => self.array(&array.elem, cx),
+            ast::Expr::CompoundFieldAccess { root, access_chain } => self.access(root, access_chain, cx),
+            ast::Expr::Collate { expr, collation } => self.collate(expr, collation, cx),
+            ast::Expr::Tuple(_) => Err(SqlError::unsupported("a row constructor here")),
+            other => self.keyword_function(other, cx),
+        }
+    }
+
+    /// Functions with a syntax of their own.
+    fn keyword_function(&mut self, expr: &ast::Expr, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
+        let (name, args): (&str, Vec<&ast::Expr>) = match expr {
+            ast::Expr::AtTimeZone { timestamp, time_zone } => ("timezone", vec![time_zone, timestamp]),
+            ast::Expr::Ceil { expr, field: CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
+                ("ceil", vec![expr])
+            }
+            ast::Expr::Floor { expr, field: CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
+                ("floor", vec![expr])
+            }
+            ast::Expr::Position { expr, r#in } => ("position", vec![r#in, expr]),
+            ast::Expr::Substring { expr, substring_from, substring_for, .. } => {
+                return self.substring(expr, substring_from.as_deref(), substring_for.as_deref(), cx);
+            }
+            ast::Expr::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
+                let mut args = vec![expr.as_ref(), overlay_what.as_ref(), overlay_from.as_ref()];
+                args.extend(overlay_for.as_deref());
+                ("overlay", args)
+            }
+            ast::Expr::Trim { trim_where, trim_what, expr, trim_characters } => {
+                let name = match trim_where {
+                    Some(TrimWhereField::Leading) => "ltrim",
+                    Some(TrimWhereField::Trailing) => "rtrim",
+                    _ => "btrim",
+                };
+                let mut args = vec![expr.as_ref()];
+                args.extend(trim_what.as_deref());
+                args.extend(trim_characters.iter().flatten());
+                (name, args)
+            }
+            ast::Expr::Extract { field, expr, .. } => {
+                let field = field.to_string().to_lowercase();
+                let field = text_literal(field.trim_matches(|c| c == '\'' || c == '"'));
+                let value = self.expr(expr, cx)?;
+                return self.call("extract", vec![field, value], expr.span());
+            }
+            other => return Err(SqlError::unsupported(format!("the expression {other}"))),
+        };
+        let mut bound = Vec::with_capacity(args.len());
+        for arg in args {
+            bound.push(self.expr(arg, cx)?);
+        }
+        self.call(name, bound, expr.span())
+    }
+
+    fn substring(
+        &mut self,
+        expr: &ast::Expr,
+        from: Option<&ast::Expr>,
+        length: Option<&ast::Expr>,
+        cx: &Cx<'_>,
+    ) -> Result<TypedExpr, SqlError> {
+        let mut args = vec![self.expr(expr, cx)?];
+        match from {
+            Some(from) => args.push(self.expr(from, cx)?),
+            None => args.push(TypedExpr::constant(&repr::Datum::Int4(1), PgType::Int4)?),
+        }
+        if let Some(length) = length {
+            args.push(self.expr(length, cx)?);
+        }
+        self.call("substring", args, expr.span())
+    }
+
+    fn identifier(&mut self, ident: &Ident, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
+        let name = fold(ident);
+        match cx.frame.resolve(None, &name, ident) {
+            Err(error) if error.sqlstate == SqlState::UNDEFINED_COLUMN => {
+                // Functions that are called without parentheses.
+                let bare = ["current_user", "session_user", "user", "current_role", "current_catalog",
+                    "current_schema", "current_date", "current_time", "current_timestamp", "localtime",
+                    "localtimestamp"];
+                if ident.quote_style.is_none() && bare.contains(&name.as_str()) {
+                    return self.call(&name, Vec::new(), ident.span);
+                }
+                if cx.frame.has_table(&name) {
+                    return Err(SqlError::unsupported(format!("a reference to the whole row of \"{name}\"")).at(ident.span));
+                }
+                Err(error)
+            }
+            other => other,
+        }
+    }
+
+    fn compound_identifier(&mut self, parts: &[Ident], cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
+        match parts {
+            [table, column] => cx.frame.resolve(Some(&fold(table)), &fold(column), column),
+            [.., _, table, column] => cx.frame.resolve(Some(&fold(table)), &fold(column), column),
+            _ => Err(SqlError::internal("a compound identifier has two parts")),
+        }
+    }
+
+    /// AND and OR are bound along their left spine, which can be long; other operators nest.
+    fn binary_op(
+        &mut self,
+        left: &ast::Expr,
+        op: &BinaryOperator,
+        right: &ast::Expr,
+        cx: &Cx<'_>,
+    ) -> Result<TypedExpr, SqlError> {
+        let logical = match op {
+            BinaryOperator::And => Operator::And,
+            BinaryOperator::Or => Operator::Or,
+            _ => return self.operator_spine(left, op, right, cx),
+        };
+        let mut operands = vec![right];
+        let mut rest = left;
+        while let ast::Expr::BinaryOp { left, op: inner, right } = rest
+            && inner == op
+        {
+            operands.push(right);
+            rest = left;
+        }
+        operands.push(rest);
+        let mut bound = Vec::with_capacity(operands.len());
+        for operand in operands.into_iter().rev() {
+            let typed = self.expr(operand, cx)?;
+            bound.push(self.boolean(typed, &op.to_string(), operand)?.expr);
+        }
+        Ok(TypedExpr::new(balanced(bound, logical), PgType::Bool, DataType::Boolean))
+    }
+
+    fn operator_spine(
+        &mut self,
+        left: &ast::Expr,
+        op: &BinaryOperator,
+        right: &ast::Expr,
+        cx: &Cx<'_>,
+    ) -> Result<TypedExpr, SqlError> {
+        if let (ast::Expr::Tuple(lefts), ast::Expr::Tuple(rights)) = (left, right) {
+            return self.row_comparison(lefts, op, rights, cx);
+        }
+        // The operators of a long chain are applied in a loop, not by recursion.
+        let mut chain = vec![(op, right)];
+        let mut rest = left;
+        while let ast::Expr::BinaryOp { left, op, right } = rest
+            && !matches!(op, BinaryOperator::And | BinaryOperator::Or)
+            && !matches!(left.as_ref(), ast::Expr::Tuple(_))
+        {
+            chain.push((op, right));
+            rest = left;
+        }
+        let mut bound = self.expr(rest, cx)?;
+        if chain.len() > super::DEPTH_MAX {
+            return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded"));
+        }
+        for (op, right) in chain.into_iter().rev() {
+            let span = right.span();
+            let right = self.expr(right, cx)?;
+            bound = self.binary(op, bound, right, span)?;
+        }
+        Ok(bound)
+    }
+
+    /// `(a, b) = (c, d)` and its kin.
+    fn row_comparison(
+        &mut self,
+        lefts: &[ast::Expr],
+        op: &BinaryOperator,
+        rights: &[ast::Expr],
+        cx: &Cx<'_>,
+    ) -> Result<TypedExpr, SqlError> {
+        if lefts.len() != rights.len() {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "unequal number of entries in row expressions"));
+        }
+        let mut pairs = Vec::new();
+        for (left, right) in lefts.iter().zip(rights) {
+            pairs.push((self.expr(left, cx)?, self.expr(right, cx)?));
+        }
+        let span = lefts.first().map(|expr| expr.span()).unwrap_or_else(|| datafusion::sql::sqlparser::tokenizer::Span::empty());
+        let (strict, last) = match op {
+            BinaryOperator::Eq => return self.all_pairs(pairs, Operator::Eq, Operator::And, span),
+            BinaryOperator::NotEq => return self.all_pairs(pairs, Operator::NotEq, Operator::Or, span),
+            BinaryOperator::Lt => (Operator::Lt, Operator::Lt),
+            BinaryOperator::LtEq => (Operator::Lt, Operator::LtEq),
+            BinaryOperator::Gt => (Operator::Gt, Operator::Gt),
+            BinaryOperator::GtEq => (Operator::Gt, Operator::GtEq),
+            other => return Err(SqlError::unsupported(format!("the operator {other} on rows"))),
+        };
+        // a < c OR (a = c AND (b < d OR ...))
+        let mut result: Option<Expr> = None;
+        for (left, right) in pairs.into_iter().rev() {
+            result = Some(match result {
+                None => self.compare(last, left, right, span)?.expr,
+                Some(rest) => {
+                    let first = self.compare(strict, left.clone(), right.clone(), span)?.expr;
+                    let equal = self.compare(Operator::Eq, left, right, span)?.expr;
+                    first.or(equal.and(rest))
+                }
+            });
+        }
+        let expr = result.ok_or_else(|| SqlError::internal("a row has columns"))?;
+        Ok(TypedExpr::new(expr, PgType::Bool, DataType::Boolean))
+    }
+
+    fn all_pairs(
+        &mut self,
+        pairs: Vec<(TypedExpr, TypedExpr)>,
+        op: Operator,
+        join: Operator,
+        span: datafusion::sql::sqlparser::tokenizer::Span,
+    ) -> Result<TypedExpr, SqlError> {
+        let mut all = Vec::new();
+        for (left, right) in pairs {
+            all.push(self.compare(op, left, right, span)?.expr);
+        }
+        Ok(TypedExpr::new(balanced(all, join), PgType::Bool, DataType::Boolean))
+    }
+
+    fn unary_op(&mut self, op: UnaryOperator, expr: &ast::Expr, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
+        if op == UnaryOperator::Minus
+            && let Some(number) = super::literal::negative_number(expr)
+        {
+            return super::literal::number(&number);
+        }
+        let typed = self.expr(expr, cx)?;
+        match op {
+            UnaryOperator::Not => {
+                let typed = self.boolean(typed, "NOT", expr)?;
+                Ok(TypedExpr { expr: Expr::Not(Box::new(typed.expr)), ..typed })
+            }
+            UnaryOperator::Plus => self.call("+", vec![typed], expr.span()),
+            UnaryOperator::Minus => self.call("-", vec![typed], expr.span()),
+            UnaryOperator::BitwiseNot => self.call("~", vec![typed], expr.span()),
+            UnaryOperator::PGAbs => self.call("abs", vec![typed], expr.span()),
+            UnaryOperator::PGSquareRoot => self.call("sqrt", vec![typed], expr.span()),
+            UnaryOperator::PGCubeRoot => self.call("cbrt", vec![typed], expr.span()),
+            other => Err(SqlError::unsupported(format!("the operator {other}"))),
+        }
+    }
+
+    fn cast(&mut self, expr: &ast::Expr, to: &ast::DataType, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
+        let to = types::from_ast(to)?;
+        // An array literal takes its item type from the cast around it.
+        if let (ast::Expr::Array(array), PgType::Array(item)) = (expr, &to) {
+            let mut items = Vec::new();
+            for element in &array.elem {
+                let bound = self.expr(element, cx)?;
+                items.push(self.coercer.explicit(bound, item)?);
+            }
+            return self.make_array(items, item);
+        }
+        let typed = self.expr(expr, cx)?;
+        let span = expr.span();
+        self.coercer.explicit(typed, &to).map_err(|error| error.at(span))
+    }
+
+    fn case(
+        &mut self,
+        operand: Option<&ast::Expr>,
+        conditions: &[ast::CaseWhen],
+        else_result: Option<&ast::Expr>,
+        cx: &Cx<'_>,
+    ) -> Result<TypedExpr, SqlError> {
+        let operand = operand.map(|operand| self.expr(operand, cx)).transpose()?;
+        let mut whens = Vec::new();
+        // Postgres gives the type of ELSE the first say.
+        let mut results = vec![match else_result {
+            Some(result) => self.expr(result, cx)?,
+            None => TypedExpr::constant(&repr::Datum::Null, PgType::Unknown)?,
+        }];
+        for when in conditions {
+            let condition = self.expr(&when.condition, cx)?;
+            whens.push(match &operand {
+                Some(operand) => self.compare(Operator::Eq, operand.clone(), condition, when.condition.span())?,
+                None => self.boolean(condition, "CASE/WHEN", &when.condition)?,
+            });
+            results.push(self.expr(&when.result, cx)?);
+        }
+        let (mut results, ty, data_type) = self.coercer.unify(results, "CASE")?;
+        let otherwise = results.remove(0);
+        let pairs = whens.into_iter().zip(results);
+        let expr = Expr::Case(Case {
+            expr: None,
+            when_then_expr: pairs.map(|(when, then)| (Box::new(when.expr), Box::new(then.expr))).collect(),
+            else_expr: Some(Box::new(otherwise.expr)),
+        });
+        Ok(TypedExpr::new(expr, ty, data_type))
+    }
+
+    fn null_test(
+        &mut self,
+        inner: &ast::Expr,
+        cx: &Cx<'_>,
+        test: impl Fn(Box<Expr>) -> Expr,
+    ) -> Result<TypedExpr, SqlError> {
+        let typed = self.expr(inner, cx)?;
+        let typed = self.coercer.settle(typed)?;
+        let expr = test(Box::new(typed.expr));
+        Ok(TypedExpr { expr, ty: PgType::Bool, data_type: DataType::Boolean, nullable: false })
+    }
+
+    fn boolean_test(
+        &mut self,
+        inner: &ast::Expr,
+        cx: &Cx<'_>,
+        what: &str,
+        test: impl Fn(Box<Expr>) -> Expr,
+    ) -> Result<TypedExpr, SqlError> {
+        let typed = self.expr(inner, cx)?;
+        let typed = self.boolean(typed, what, inner)?;
+        let expr = test(Box::new(typed.expr));
+        Ok(TypedExpr { expr, ty: PgType::Bool, data_type: DataType::Boolean, nullable: false })
+    }
+
+    fn distinct(
+        &mut self,
+        left: &ast::Expr,
+        right: &ast::Expr,
+        op: Operator,
+        cx: &Cx<'_>,
+    ) -> Result<TypedExpr, SqlError> {
+        let l = self.expr(left, cx)?;
+        let r = self.expr(right, cx)?;
+        self.compare(op, l, r, right.span())
+    }
+
+    /// IN: one list when all items take the type of the tested expression, else a chain of comparisons.
+    fn in_list(
+        &mut self,
+        expr: &ast::Expr,
+        list: &[ast::Expr],
+        negated: bool,
+        cx: &Cx<'_>,
+    ) -> Result<TypedExpr, SqlError> {
+        if let ast::Expr::Tuple(lefts) = expr {
+            let mut any = Vec::new();
+            for item in list {
+                let ast::Expr::Tuple(rights) = item else {
+                    return Err(SqlError::unsupported("IN of a row and an expression"));
+                };
+                any.push(self.row_comparison(lefts, &BinaryOperator::Eq, rights, cx)?.expr);
+            }
+            let expr = balanced(any, Operator::Or);
+            let expr = if negated { Expr::Not(Box::new(expr)) } else { expr };
+            return Ok(TypedExpr::new(expr, PgType::Bool, DataType::Boolean));
+        }
+        let mut all = vec![self.expr(expr, cx)?];
+        for item in list {
+            all.push(self.expr(item, cx)?);
+        }
+        let types_of: Vec<PgType> = all.iter().map(|typed| typed.ty.clone()).collect();
+        if types::common(&types_of, "IN").is_err() {
+            // Each comparison finds, or misses, its own operator.
+            let left = all.remove(0);
+            let mut any = Vec::new();
+            for (item, at) in all.into_iter().zip(list) {
+                any.push(self.compare(Operator::Eq, left.clone(), item, at.span())?.expr);
+            }
+            let expr = balanced(any, Operator::Or);
+            let expr = if negated { Expr::Not(Box::new(expr)) } else { expr };
+            return Ok(TypedExpr::new(expr, PgType::Bool, DataType::Boolean));
+        }
+        let (unified, ty, _) = self.coercer.unify(all, "IN")?;
+        self.require_equality(&ty, &ty)?;
+        let mut keys = Vec::with_capacity(unified.len());
+        for item in unified {
+            keys.push(self.comparison_key(item)?.expr);
+        }
+        let expr = Box::new(keys.remove(0));
+        let expr = Expr::InList(InList { expr, list: keys, negated });
+        Ok(TypedExpr::new(expr, PgType::Bool, DataType::Boolean))
+    }
+
+    fn between(
+        &mut self,
+        expr: &ast::Expr,
+        negated: bool,
+        low: &ast::Expr,
+        high: &ast::Expr,
+        cx: &Cx<'_>,
+    ) -> Result<TypedExpr, SqlError> {
+        let value = self.expr(expr, cx)?;
+        let (lower, upper) = (self.expr(low, cx)?, self.expr(high, cx)?);
+        let from = self.compare(Operator::GtEq, value.clone(), lower, low.span())?.expr;
+        let to = self.compare(Operator::LtEq, value, upper, high.span())?.expr;
+        let both = from.and(to);
+        let expr = if negated { Expr::Not(Box::new(both)) } else { both };
+        Ok(TypedExpr::new(expr, PgType::Bool, DataType::Boolean))
+    }
+
+    fn array(&mut self, elements: &[ast::Expr], cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
+        let mut items = Vec::new();
+        for element in elements {
+            items.push(self.expr(element, cx)?);
+        }
+        if items.is_empty() {
+            return Err(SqlError::new(SqlState::INDETERMINATE_DATATYPE, "cannot determine type of empty array")
+                .with_hint("Explicitly cast to the desired type, for example ARRAY[]::integer[]."));
+        }
+        let (items, ty, _) = self.coercer.unify(items, "ARRAY")?;
+        if matches!(ty, PgType::Array(_)) {
+            return Err(SqlError::unsupported("an array of more than one dimension"));
+        }
+        self.make_array(items, &types::base(&ty))
+    }
+
+    /// An array of items that have its item type.
+    pub fn make_array(&mut self, items: Vec<TypedExpr>, item: &PgType) -> Result<TypedExpr, SqlError> {
+        let mut stored = Vec::with_capacity(items.len());
+        for typed in items {
+            stored.push(self.coercer.store_as(typed, item, &item.data_type())?);
+        }
+        crate::functions::array::make_array(stored, item)
+    }
+
+    /// Subscripts count from 1; fields of records are not supported.
+    fn access(&mut self, root: &ast::Expr, chain: &[AccessExpr], cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
+        let mut value = self.expr(root, cx)?;
+        for access in chain {
+            value = match access {
+                AccessExpr::Subscript(Subscript::Index { index }) => {
+                    let position = self.expr(index, cx)?;
+                    let position = self.coercer.implicit(position, &PgType::Int4, "array subscript")?;
+                    if !matches!(value.ty, PgType::Array(_)) {
+                        return Err(SqlError::new(
+                            SqlState::DATATYPE_MISMATCH,
+                            format!("cannot subscript type {} because it does not support subscripting", value.ty.name()),
+                        ));
+                    }
+                    self.call("array_subscript", vec![value, position], index.span())?
+                }
+                AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride: None }) => {
+                    let mut args = vec![value];
+                    for bound in [lower_bound, upper_bound] {
+                        args.push(match bound {
+                            Some(bound) => self.expr(bound, cx)?,
+                            None => TypedExpr::constant(&repr::Datum::Null, PgType::Int4)?,
+                        });
+                    }
+                    self.call("array_slice", args, root.span())?
+                }
+                _ => return Err(SqlError::unsupported("a field of a composite value")),
+            };
+        }
+        Ok(value)
+    }
+
+    fn collate(&mut self, expr: &ast::Expr, collation: &ast::ObjectName, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
+        let names = object_name(collation)?;
+        let typed = self.expr(expr, cx)?;
+        let typed = self.coercer.settle(typed)?;
+        match names.last().map(String::as_str) {
+            Some("C" | "default" | "POSIX" | "ucs_basic") if types::is_stringlike(&typed.ty) => Ok(typed),
+            Some(other) if types::is_stringlike(&typed.ty) => {
+                Err(SqlError::unsupported(format!("collation \"{other}\"")))
+            }
+            _ => Err(SqlError::new(
+                SqlState::DATATYPE_MISMATCH,
+                format!("collations are not supported by type {}", typed.ty.name()),
+            )),
+        }
+    }
+
+    /// Brings an expression to one exact type, as an argument.
+    pub fn argument(&mut self, typed: TypedExpr, to: &PgType) -> Result<TypedExpr, SqlError> {
+        self.coercer.cast(typed, to, LengthRule::Cast)
+    }
+}
+
+/// A string constant whose type is decided.
+pub fn text_literal(text: &str) -> TypedExpr {
+    TypedExpr {
+        expr: Expr::Literal(ScalarValue::Utf8(Some(text.to_owned())), None),
+        ty: PgType::Text,
+        data_type: DataType::Utf8,
+        nullable: false,
+    }
+}
+
+/// A tree of least depth, so that later passes do not recurse along a spine.
+pub fn balanced(mut exprs: Vec<Expr>, op: Operator) -> Expr {
+    if exprs.len() <= 1 {
+        return exprs.pop().unwrap_or_default();
+    }
+    if exprs.len() <= 8 {
+        let mut exprs = exprs.into_iter();
+        let first = exprs.next().unwrap_or_default();
+        return exprs.fold(first, |left, right| super::from::operator(left, op, right));
+    }
+    let right = exprs.split_off(exprs.len() / 2);
+    super::from::operator(balanced(exprs, op), op, balanced(right, op))
+}

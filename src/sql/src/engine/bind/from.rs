@@ -1,0 +1,556 @@
+//! FROM: relations, functions and joins become a plan and the scope of its columns.
+
+use super::expr::Cx;
+use super::query::{alias_plan, columns_of, project, unique_names};
+use super::scope::{Clause, Frame, Scope, ScopeColumn, fold};
+use super::{Binder, BoundQuery, OutputColumn, Settle};
+use crate::engine::{CollectionTable, ResolvedTable, TypedExpr};
+use crate::error::SqlError;
+use datafusion::common::{Column, JoinType};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, binary_expr, lit, when};
+use datafusion::sql::sqlparser::ast::{
+    FunctionArg, FunctionArgExpr, JoinConstraint, JoinOperator, ObjectName, TableAlias, TableFactor, TableWithJoins,
+};
+use datafusion::sql::sqlparser::tokenizer::Span;
+use repr::PgType;
+use repr::sqlstate::SqlState;
+use std::sync::Arc;
+
+/// A relation or join: its plan and what its columns are called.
+#[derive(Clone, Debug)]
+pub struct Relation {
+    /// The plan.
+    pub plan: LogicalPlan,
+    /// Its columns.
+    pub scope: Scope,
+}
+
+impl Binder<'_> {
+    /// The FROM clause; without one, a single row of no columns.
+    pub fn from(&mut self, from: &[TableWithJoins], outer: Option<&Frame<'_>>) -> Result<Relation, SqlError> {
+        let mut joined: Option<Relation> = None;
+        for item in from {
+            joined = Some(self.table_with_joins(item, joined, outer)?);
+        }
+        Ok(joined.unwrap_or_else(|| Relation {
+            plan: LogicalPlanBuilder::empty(true).plan().clone(),
+            scope: Scope::default(),
+        }))
+    }
+
+    fn table_with_joins(
+        &mut self,
+        item: &TableWithJoins,
+        left: Option<Relation>,
+        outer: Option<&Frame<'_>>,
+    ) -> Result<Relation, SqlError> {
+        // A comma binds less tightly than JOIN, but LATERAL sees everything to its left.
+        let mut here = match &left {
+            Some(left) if is_function(&item.relation) && item.joins.is_empty() => {
+                return self.function_over(left.clone(), &item.relation, outer);
+            }
+            Some(left) => self.factor(&item.relation, Some(&left.scope), outer)?,
+            None => self.factor(&item.relation, None, outer)?,
+        };
+        for join in &item.joins {
+            here = self.join(here, &join.relation, &join.join_operator, outer)?;
+        }
+        match left {
+            Some(left) => self.cross(left, here),
+            None => Ok(here),
+        }
+    }
+
+    fn cross(&mut self, left: Relation, right: Relation) -> Result<Relation, SqlError> {
+        check_aliases(&left.scope, &right.scope)?;
+        let plan = LogicalPlanBuilder::from(left.plan).cross_join(right.plan)?.build()?;
+        let mut columns = left.scope.columns;
+        columns.extend(right.scope.columns);
+        Ok(Relation { plan, scope: Scope { columns } })
+    }
+
+    fn join(
+        &mut self,
+        left: Relation,
+        factor: &TableFactor,
+        operator: &JoinOperator,
+        outer: Option<&Frame<'_>>,
+    ) -> Result<Relation, SqlError> {
+        let (join_type, constraint) = match operator {
+            JoinOperator::Join(c) | JoinOperator::Inner(c) => (JoinType::Inner, c),
+            JoinOperator::Left(c) | JoinOperator::LeftOuter(c) => (JoinType::Left, c),
+            JoinOperator::Right(c) | JoinOperator::RightOuter(c) => (JoinType::Right, c),
+            JoinOperator::FullOuter(c) => (JoinType::Full, c),
+            JoinOperator::CrossJoin(c) => (JoinType::Inner, c),
+            _ => return Err(SqlError::unsupported("this kind of join")),
+        };
+        let is_true = |constraint: &JoinConstraint| match constraint {
+            JoinConstraint::None => true,
+            JoinConstraint::On(expr) => expr.to_string().eq_ignore_ascii_case("true"),
+            _ => false,
+        };
+        if is_function(factor) && join_type == JoinType::Inner && is_true(constraint) {
+            return self.function_over(left, factor, outer);
+        }
+        let right = self.factor(factor, Some(&left.scope), outer)?;
+        match constraint {
+            JoinConstraint::None if matches!(operator, JoinOperator::CrossJoin(_)) => self.cross(left, right),
+            JoinConstraint::None => {
+                Err(SqlError::new(SqlState::SYNTAX_ERROR, "a join must have a condition: ON or USING"))
+            }
+            JoinConstraint::On(expr) => {
+                check_aliases(&left.scope, &right.scope)?;
+                let mut columns = left.scope.columns.clone();
+                columns.extend(right.scope.columns.clone());
+                let scope = Scope { columns };
+                let frame = Frame { scope: &scope, outer };
+                let cx = Cx::new(&frame, Clause::JoinOn);
+                let condition = self.condition(expr, &cx, "JOIN/ON")?;
+                let plan =
+                    LogicalPlanBuilder::from(left.plan).join_on(right.plan, join_type, [condition])?.build()?;
+                Ok(Relation { plan, scope: nullable_sides(scope, left.scope.columns.len(), join_type) })
+            }
+            JoinConstraint::Using(names) => {
+                let names: Vec<String> =
+                    names.iter().filter_map(|name| name.0.last()?.as_ident().map(fold)).collect();
+                self.join_using(left, right, join_type, &names)
+            }
+            JoinConstraint::Natural => {
+                let visible = |scope: &Scope, name: &str| {
+                    scope.columns.iter().any(|column| column.unqualified && column.name == name)
+                };
+                let names: Vec<String> = left
+                    .scope
+                    .columns
+                    .iter()
+                    .filter(|column| column.unqualified && visible(&right.scope, &column.name))
+                    .map(|column| column.name.clone())
+                    .collect();
+                self.join_using(left, right, join_type, &names)
+            }
+        }
+    }
+
+    /// JOIN USING: one column for each name, first in the scope.
+    fn join_using(
+        &mut self,
+        left: Relation,
+        right: Relation,
+        join_type: JoinType,
+        names: &[String],
+    ) -> Result<Relation, SqlError> {
+        check_aliases(&left.scope, &right.scope)?;
+        let width = left.scope.columns.len();
+        let mut columns = left.scope.columns.clone();
+        columns.extend(right.scope.columns.clone());
+        let mut conditions = Vec::new();
+        let mut merged = Vec::new();
+        for name in names {
+            let l = using_column(&left.scope, name, "left")?;
+            let r = using_column(&right.scope, name, "right")?;
+            let (pair, ty, data_type) =
+                self.coercer.unify(vec![l.reference(0), r.reference(0)], "JOIN/USING")?;
+            let [lk, rk] = <[TypedExpr; 2]>::try_from(pair).map_err(|_| SqlError::internal("two went in"))?;
+            let equal = self.compare(Operator::Eq, lk.clone(), rk.clone(), Span::empty())?;
+            conditions.push(equal.expr);
+            let expr = match join_type {
+                JoinType::Right => rk.expr,
+                JoinType::Full => when(lk.expr.clone().is_not_null(), lk.expr).otherwise(rk.expr)?,
+                _ => lk.expr,
+            };
+            for column in columns.iter_mut().filter(|column| column.name == *name) {
+                column.unqualified = false;
+                column.star = false;
+            }
+            merged.push(ScopeColumn {
+                table: None,
+                name: name.clone(),
+                expr,
+                ty,
+                data_type,
+                nullable: true,
+                unqualified: true,
+                star: true,
+            });
+        }
+        let left_plan = LogicalPlanBuilder::from(left.plan);
+        let plan = match (conditions.is_empty(), join_type) {
+            (true, JoinType::Inner) => left_plan.cross_join(right.plan)?.build()?,
+            (true, _) => left_plan.join_on(right.plan, join_type, [lit(true)])?.build()?,
+            (false, _) => left_plan.join_on(right.plan, join_type, conditions)?.build()?,
+        };
+        let scope = nullable_sides(Scope { columns }, width, join_type);
+        merged.extend(scope.columns);
+        Ok(Relation { plan, scope: Scope { columns: merged } })
+    }
+
+    fn factor(
+        &mut self,
+        factor: &TableFactor,
+        left: Option<&Scope>,
+        outer: Option<&Frame<'_>>,
+    ) -> Result<Relation, SqlError> {
+        match factor {
+            TableFactor::Table { args: Some(_), .. } | TableFactor::Function { .. } | TableFactor::UNNEST { .. } => {
+                if let Some(left) = left {
+                    let probe = Frame { scope: left, outer };
+                    self.refuse_lateral_function(factor, &probe, outer)?;
+                }
+                let empty = self.from(&[], outer)?;
+                self.function_over(empty, factor, outer)
+            }
+            TableFactor::Table { name, alias, version, sample, partitions, json_path, .. } => {
+                if version.is_some() || sample.is_some() || !partitions.is_empty() || json_path.is_some() {
+                    return Err(SqlError::unsupported("TABLESAMPLE, a version or a partition of a table"));
+                }
+                let names = object_name(name)?;
+                let span = name.0.last().and_then(|part| part.as_ident()).map_or(Span::empty(), |ident| ident.span);
+                self.relation(&names, alias.as_ref(), span)
+            }
+            TableFactor::Derived { lateral, subquery, alias, sample: None } => {
+                let bound = if *lateral {
+                    let empty = Scope::default();
+                    let frame = Frame { scope: left.unwrap_or(&empty), outer };
+                    self.lateral(subquery, &frame)?
+                } else {
+                    self.query(subquery, outer, Settle::Text)?
+                };
+                self.derived(bound, alias.as_ref(), "unnamed_subquery")
+            }
+            TableFactor::NestedJoin { table_with_joins, alias: None } => {
+                self.table_with_joins(table_with_joins, None, outer)
+            }
+            TableFactor::NestedJoin { .. } => Err(SqlError::unsupported("an alias of a join")),
+            _ => Err(SqlError::unsupported("this kind of table expression")),
+        }
+    }
+
+    /// LATERAL (query): correlated with what stands to its left.
+    fn lateral(
+        &mut self,
+        subquery: &datafusion::sql::sqlparser::ast::Query,
+        frame: &Frame<'_>,
+    ) -> Result<BoundQuery, SqlError> {
+        let bound = self.query(subquery, Some(frame), Settle::Text)?;
+        let references = bound.plan.all_out_ref_exprs();
+        if references.is_empty() {
+            return Ok(bound);
+        }
+        if subquery.limit_clause.is_some() || subquery.fetch.is_some() {
+            return Err(SqlError::unsupported("LIMIT in a correlated LATERAL subquery"));
+        }
+        let names = unique_names(bound.columns.iter().map(|column| column.name.as_str()));
+        let exprs = columns_of(&bound).into_iter().map(|column| column.expr).collect();
+        let subquery = Subquery {
+            subquery: Arc::new(project(bound.plan, exprs, &names)?),
+            outer_ref_columns: references,
+            spans: Default::default(),
+        };
+        Ok(BoundQuery { plan: LogicalPlan::Subquery(subquery), columns: bound.columns })
+    }
+
+    /// A named relation: a CTE, or what the catalog knows.
+    pub fn relation(
+        &mut self,
+        names: &[String],
+        alias: Option<&TableAlias>,
+        span: Span,
+    ) -> Result<Relation, SqlError> {
+        if let [name] = names
+            && let Some(cte) = self.cte(name)
+        {
+            let bound = cte.clone();
+            return self.derived(bound, alias, name);
+        }
+        let last = names.last().cloned().unwrap_or_default();
+        match self.coercer.tables.resolve(names).map_err(|error| error.at(span))? {
+            ResolvedTable::View(view) => {
+                let columns = view
+                    .desc
+                    .columns
+                    .iter()
+                    .map(|column| OutputColumn {
+                        name: column.name.clone(),
+                        ty: column.ty.clone(),
+                        data_type: column.data_type.clone(),
+                    })
+                    .collect();
+                self.derived(BoundQuery { plan: view.plan, columns }, alias, &last)
+            }
+            ResolvedTable::Collection { id, desc } => {
+                let visible = alias.map_or(last, |alias| fold(&alias.name));
+                let qualifier = self.qualifier(&visible);
+                let source = CollectionTable::source(id, Arc::clone(&desc));
+                let table = datafusion::common::TableReference::bare(qualifier);
+                let plan = LogicalPlanBuilder::scan(table, source, None)?.build()?;
+                let columns = desc
+                    .columns
+                    .iter()
+                    .map(|column| OutputColumn {
+                        name: column.name.clone(),
+                        ty: column.ty.clone(),
+                        data_type: column.data_type.clone(),
+                    })
+                    .collect();
+                scoped(BoundQuery { plan, columns }, &visible, alias)
+            }
+        }
+    }
+
+    /// A subquery under an alias.
+    fn derived(
+        &mut self,
+        bound: BoundQuery,
+        alias: Option<&TableAlias>,
+        default: &str,
+    ) -> Result<Relation, SqlError> {
+        let visible = alias.map_or_else(|| default.to_owned(), |alias| fold(&alias.name));
+        let qualifier = self.qualifier(&visible);
+        let plan = alias_plan(bound.plan, &qualifier)?;
+        scoped(BoundQuery { plan, columns: bound.columns }, &visible, alias)
+    }
+
+    /// A set-returning or scalar function in FROM, over the rows of what stands to its left.
+    fn function_over(
+        &mut self,
+        left: Relation,
+        factor: &TableFactor,
+        outer: Option<&Frame<'_>>,
+    ) -> Result<Relation, SqlError> {
+        let (calls, alias, ordinality, name) = function_calls(factor)?;
+        let mut listed = Vec::new();
+        {
+            let frame = Frame { scope: &left.scope, outer };
+            let cx = Cx::new(&frame, Clause::From);
+            for call in &calls {
+                listed.push(self.table_function(call, &cx)?);
+            }
+        }
+        let visible = alias.map_or_else(|| name.clone(), |alias| fold(&alias.name));
+        if left.scope.columns.iter().any(|column| column.table.as_deref() == Some(visible.as_str())) {
+            return Err(duplicate_alias(&visible));
+        }
+        let mut names: Vec<String> = match alias {
+            // A function of one column gives its alias to the column.
+            Some(alias) if alias.columns.is_empty() && listed.len() == 1 => vec![fold(&alias.name)],
+            _ if listed.len() == 1 => vec![name.clone()],
+            _ => listed.iter().map(|_| name.clone()).collect(),
+        };
+        if ordinality {
+            names.push("ordinality".to_owned());
+            let first = listed.first().cloned().ok_or_else(|| SqlError::internal("a function gives a column"))?;
+            listed.push(crate::functions::array::ordinality(first)?);
+        }
+        if let Some(alias) = alias {
+            let aliases: Vec<String> = alias.columns.iter().map(|column| fold(&column.name)).collect();
+            aliased_columns(&visible, names.len(), &aliases)?;
+            for (name, alias) in names.iter_mut().zip(aliases) {
+                *name = alias;
+            }
+        }
+        let unnested = self.unnest_over(left.plan, listed)?;
+        let mut columns = left.scope.columns;
+        for (name, (column, ty, data_type)) in names.into_iter().zip(unnested.1) {
+            columns.push(ScopeColumn {
+                table: Some(visible.clone()),
+                name,
+                expr: column,
+                ty,
+                data_type,
+                nullable: true,
+                unqualified: true,
+                star: true,
+            });
+        }
+        Ok(Relation { plan: unnested.0, scope: Scope { columns } })
+    }
+
+    /// Adds one row per element of the given lists; several lists advance together.
+    pub fn unnest_over(
+        &mut self,
+        input: LogicalPlan,
+        lists: Vec<TypedExpr>,
+    ) -> Result<(LogicalPlan, Vec<(Expr, PgType, arrow::datatypes::DataType)>), SqlError> {
+        let mut exprs: Vec<Expr> =
+            input.schema().iter().map(|(q, field)| Expr::Column(Column::new(q.cloned(), field.name()))).collect();
+        let mut columns = Vec::new();
+        let mut out = Vec::new();
+        for list in lists {
+            let name = self.internal_name("set");
+            let (PgType::Array(item), arrow::datatypes::DataType::List(field)) = (&list.ty, &list.data_type) else {
+                return Err(SqlError::internal("a set is made of a list"));
+            };
+            exprs.push(list.expr.alias(&name));
+            out.push((Expr::Column(Column::from_name(&name)), item.as_ref().clone(), field.data_type().clone()));
+            columns.push(Column::from_name(name));
+        }
+        let options = datafusion::common::UnnestOptions::new().with_preserve_nulls(false);
+        let plan = LogicalPlanBuilder::from(input)
+            .project(exprs)?
+            .unnest_columns_with_options(columns, options)?
+            .build()?;
+        Ok((plan, out))
+    }
+
+    /// A function to the right of a join other than a plain one cannot see the left side.
+    fn refuse_lateral_function(
+        &mut self,
+        factor: &TableFactor,
+        probe: &Frame<'_>,
+        outer: Option<&Frame<'_>>,
+    ) -> Result<(), SqlError> {
+        let (calls, ..) = function_calls(factor)?;
+        let empty = Scope::default();
+        for call in &calls {
+            let alone = self.table_function(call, &Cx::new(&Frame { scope: &empty, outer }, Clause::From));
+            if alone.is_err() && self.table_function(call, &Cx::new(probe, Clause::From)).is_ok() {
+                return Err(SqlError::unsupported("a lateral function in this join"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One call of a function in FROM.
+pub struct TableCall<'a> {
+    /// Its name.
+    pub name: &'a ObjectName,
+    /// Its arguments.
+    pub args: Vec<&'a datafusion::sql::sqlparser::ast::Expr>,
+}
+
+type Calls<'a> = (Vec<TableCall<'a>>, Option<&'a TableAlias>, bool, String);
+
+static UNNEST: std::sync::LazyLock<ObjectName> =
+    std::sync::LazyLock::new(|| ObjectName::from(datafusion::sql::sqlparser::ast::Ident::new("unnest")));
+
+fn function_calls(factor: &TableFactor) -> Result<Calls<'_>, SqlError> {
+    match factor {
+        TableFactor::Table { name, args: Some(args), alias, with_ordinality, .. } => {
+            let call = TableCall { name, args: positional(&args.args)? };
+            Ok((vec![call], alias.as_ref(), *with_ordinality, last_name(name)))
+        }
+        TableFactor::Function { name, args, alias, with_ordinality, .. } => {
+            let call = TableCall { name, args: positional(args)? };
+            Ok((vec![call], alias.as_ref(), *with_ordinality, last_name(name)))
+        }
+        TableFactor::UNNEST { alias, array_exprs, with_offset: false, with_ordinality, .. } => {
+            let calls = array_exprs.iter().map(|expr| TableCall { name: &UNNEST, args: vec![expr] }).collect();
+            Ok((calls, alias.as_ref(), *with_ordinality, "unnest".to_owned()))
+        }
+        _ => Err(SqlError::unsupported("this kind of table expression")),
+    }
+}
+
+fn positional(args: &[FunctionArg]) -> Result<Vec<&datafusion::sql::sqlparser::ast::Expr>, SqlError> {
+    args.iter()
+        .map(|arg| match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Ok(expr),
+            _ => Err(SqlError::unsupported("a named argument")),
+        })
+        .collect()
+}
+
+fn is_function(factor: &TableFactor) -> bool {
+    matches!(
+        factor,
+        TableFactor::Table { args: Some(_), .. } | TableFactor::Function { .. } | TableFactor::UNNEST { .. }
+    )
+}
+
+fn last_name(name: &ObjectName) -> String {
+    name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default()
+}
+
+/// The folded parts of a name.
+pub fn object_name(name: &ObjectName) -> Result<Vec<String>, SqlError> {
+    name.0
+        .iter()
+        .map(|part| part.as_ident().map(fold).ok_or_else(|| SqlError::unsupported("a computed name")))
+        .collect()
+}
+
+fn scoped(bound: BoundQuery, visible: &str, alias: Option<&TableAlias>) -> Result<Relation, SqlError> {
+    let mut names: Vec<String> = bound.columns.iter().map(|column| column.name.clone()).collect();
+    if let Some(alias) = alias {
+        let aliases: Vec<String> = alias.columns.iter().map(|column| fold(&column.name)).collect();
+        aliased_columns(visible, names.len(), &aliases)?;
+        for (name, alias) in names.iter_mut().zip(aliases) {
+            *name = alias;
+        }
+    }
+    let columns = columns_of(&bound)
+        .into_iter()
+        .zip(names)
+        .map(|(expr, name)| ScopeColumn {
+            table: Some(visible.to_owned()),
+            name,
+            expr: expr.expr,
+            ty: expr.ty,
+            data_type: expr.data_type,
+            nullable: expr.nullable,
+            unqualified: true,
+            star: true,
+        })
+        .collect();
+    Ok(Relation { plan: bound.plan, scope: Scope { columns } })
+}
+
+/// Checks the number of column aliases.
+pub fn aliased_columns(table: &str, available: usize, aliases: &[String]) -> Result<(), SqlError> {
+    if aliases.len() <= available {
+        return Ok(());
+    }
+    Err(SqlError::new(
+        SqlState::INVALID_COLUMN_REFERENCE,
+        format!("table \"{table}\" has {available} columns available but {} columns specified", aliases.len()),
+    ))
+}
+
+fn check_aliases(left: &Scope, right: &Scope) -> Result<(), SqlError> {
+    for column in &right.columns {
+        if let Some(table) = &column.table
+            && left.columns.iter().any(|other| other.table.as_ref() == Some(table))
+        {
+            return Err(duplicate_alias(table));
+        }
+    }
+    Ok(())
+}
+
+fn duplicate_alias(table: &str) -> SqlError {
+    SqlError::new(SqlState::DUPLICATE_ALIAS, format!("table name \"{table}\" specified more than once"))
+}
+
+fn using_column<'s>(scope: &'s Scope, name: &str, side: &str) -> Result<&'s ScopeColumn, SqlError> {
+    let mut found = scope.columns.iter().filter(|column| column.unqualified && column.name == name);
+    match (found.next(), found.next()) {
+        (Some(column), None) => Ok(column),
+        (None, _) => Err(SqlError::new(
+            SqlState::UNDEFINED_COLUMN,
+            format!("column \"{name}\" specified in USING clause does not exist in {side} table"),
+        )),
+        (Some(_), Some(_)) => Err(SqlError::new(
+            SqlState::AMBIGUOUS_COLUMN,
+            format!("common column name \"{name}\" appears more than once in {side} table"),
+        )),
+    }
+}
+
+fn nullable_sides(mut scope: Scope, left_width: usize, join_type: JoinType) -> Scope {
+    for (i, column) in scope.columns.iter_mut().enumerate() {
+        let is_left = i < left_width;
+        column.nullable |= match join_type {
+            JoinType::Left => !is_left,
+            JoinType::Right => is_left,
+            JoinType::Full => true,
+            _ => false,
+        };
+    }
+    scope
+}
+
+/// `left op right` over plan expressions.
+pub fn operator(left: Expr, op: Operator, right: Expr) -> Expr {
+    binary_expr(left, op, right)
+}

@@ -1,0 +1,627 @@
+//! Queries around their bodies: WITH, set operations, VALUES, ORDER BY and LIMIT.
+
+use super::expr::Cx;
+use super::from::aliased_columns;
+use super::scope::{Clause, Frame, Scope, ScopeColumn, fold};
+use super::{Binder, BoundQuery, OutputColumn, Settle};
+use crate::engine::TypedExpr;
+use crate::engine::coerce::assign;
+use crate::error::SqlError;
+use arrow::datatypes::{DataType, Field};
+use datafusion::common::{Column, DFSchema, ScalarValue};
+use datafusion::datasource::cte_worktable::CteWorkTable;
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::expr::Sort;
+use datafusion::logical_expr::{
+    Distinct, Expr, Limit, LogicalPlan, LogicalPlanBuilder, Projection, RecursiveQuery, SubqueryAlias, Union, Values,
+};
+use datafusion::sql::sqlparser::ast::{
+    self, Fetch, LimitClause, OrderByExpr, OrderByKind, Query, SetExpr, SetOperator, SetQuantifier, With,
+};
+use repr::PgType;
+use repr::sqlstate::SqlState;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+impl Binder<'_> {
+    /// Binds a query with everything around its body.
+    pub fn query(
+        &mut self,
+        query: &Query,
+        outer: Option<&Frame<'_>>,
+        settle: Settle<'_>,
+    ) -> Result<BoundQuery, SqlError> {
+        self.deeper()?;
+        refuse_query_clauses(query)?;
+        let has_ctes = query.with.is_some();
+        if let Some(with) = &query.with {
+            self.ctes.push(HashMap::new());
+            self.with(with, outer)?;
+        }
+        let order_by = order_by_exprs(query)?;
+        let ordered = match (query.body.as_ref(), order_by.is_empty()) {
+            (SetExpr::Select(select), _) => self.select(select, order_by, outer, settle)?,
+            (body, true) => self.set_expr(body, outer, settle)?,
+            (body, false) => {
+                let bound = self.set_expr(body, outer, settle)?;
+                self.order_output(bound, order_by)?
+            }
+        };
+        let bound = self.limit(ordered, query, outer)?;
+        if has_ctes {
+            self.ctes.pop();
+        }
+        self.shallower();
+        Ok(bound)
+    }
+
+    fn set_expr(
+        &mut self,
+        body: &SetExpr,
+        outer: Option<&Frame<'_>>,
+        settle: Settle<'_>,
+    ) -> Result<BoundQuery, SqlError> {
+        match body {
+            SetExpr::Select(select) => self.select(select, &[], outer, settle),
+            SetExpr::Query(query) => self.query(query, outer, settle),
+            SetExpr::SetOperation { op, set_quantifier, left, right } => {
+                self.deeper()?;
+                let bound = self.set_operation(*op, *set_quantifier, left, right, outer)?;
+                self.shallower();
+                self.settle_columns(bound, settle)
+            }
+            SetExpr::Values(values) => {
+                let bound = self.values(values, outer, settle)?;
+                self.settle_columns(bound, settle)
+            }
+            SetExpr::Table(table) => {
+                let names: Vec<String> =
+                    [&table.schema_name, &table.table_name].into_iter().flatten().cloned().collect();
+                self.table_command(&names)
+            }
+            SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
+                Err(SqlError::unsupported("a data-modifying statement in WITH"))
+            }
+        }
+    }
+
+    fn table_command(&mut self, names: &[String]) -> Result<BoundQuery, SqlError> {
+        let relation = self.relation(names, None, ast::Ident::new(names.join(".")).span)?;
+        let columns = relation.scope.columns.iter().map(output_of).collect();
+        Ok(BoundQuery { plan: relation.plan, columns })
+    }
+
+    /// UNION, INTERSECT and EXCEPT.
+    fn set_operation(
+        &mut self,
+        op: SetOperator,
+        quantifier: SetQuantifier,
+        left: &SetExpr,
+        right: &SetExpr,
+        outer: Option<&Frame<'_>>,
+    ) -> Result<BoundQuery, SqlError> {
+        let all = match quantifier {
+            SetQuantifier::All => true,
+            SetQuantifier::None | SetQuantifier::Distinct => false,
+            _ => return Err(SqlError::unsupported(format!("{op} {quantifier}"))),
+        };
+        let left = self.set_expr(left, outer, Settle::Later)?;
+        let right = self.set_expr(right, outer, Settle::Later)?;
+        let (left, right) = self.unify_columns(left, right, &op.to_string())?;
+        let columns = left.columns.clone();
+        let (l, r) = (left.plan, right.plan);
+        let plan = match (op, all) {
+            (SetOperator::Union, true) => {
+                LogicalPlan::Union(Union::try_new_with_loose_types(vec![Arc::new(l), Arc::new(r)])?)
+            }
+            (SetOperator::Union, false) => {
+                let union = LogicalPlan::Union(Union::try_new_with_loose_types(vec![Arc::new(l), Arc::new(r)])?);
+                LogicalPlan::Distinct(Distinct::All(Arc::new(union)))
+            }
+            (SetOperator::Intersect, false) => LogicalPlanBuilder::intersect(l, r, false)?,
+            (SetOperator::Except, false) => LogicalPlanBuilder::except(l, r, false)?,
+            // DataFusion's form of these keeps or drops all copies of a row, not as many as there are.
+            (SetOperator::Intersect, true) => return Err(SqlError::unsupported("INTERSECT ALL")),
+            (SetOperator::Except, true) => return Err(SqlError::unsupported("EXCEPT ALL")),
+            (op, _) => return Err(SqlError::unsupported(op.to_string())),
+        };
+        Ok(BoundQuery { plan, columns })
+    }
+
+    /// Converts the columns of two queries to common types, under the left one's names.
+    fn unify_columns(
+        &mut self,
+        left: BoundQuery,
+        right: BoundQuery,
+        op: &str,
+    ) -> Result<(BoundQuery, BoundQuery), SqlError> {
+        if left.columns.len() != right.columns.len() {
+            return Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                format!("each {op} query must have the same number of columns"),
+            ));
+        }
+        let (mut lefts, mut rights, mut columns) = (Vec::new(), Vec::new(), Vec::new());
+        for (i, (l, r)) in columns_of(&left).into_iter().zip(columns_of(&right)).enumerate() {
+            let (unified, ty, data_type) = self.coercer.unify(vec![l, r], op)?;
+            let [l, r] = <[TypedExpr; 2]>::try_from(unified).map_err(|_| SqlError::internal("two went in"))?;
+            lefts.push(l.expr);
+            rights.push(r.expr);
+            columns.push(OutputColumn { name: left.columns[i].name.clone(), ty, data_type });
+        }
+        let names = unique_names(columns.iter().map(|column| column.name.as_str()));
+        let left = project(left.plan, lefts, &names)?;
+        let right = project(right.plan, rights, &names)?;
+        Ok((BoundQuery { plan: left, columns: columns.clone() }, BoundQuery { plan: right, columns }))
+    }
+
+    /// Gives columns of undecided type their types.
+    pub fn settle_columns(&mut self, bound: BoundQuery, settle: Settle<'_>) -> Result<BoundQuery, SqlError> {
+        match settle {
+            Settle::Later => return Ok(bound),
+            Settle::Text if bound.columns.iter().all(|column| column.ty != PgType::Unknown) => return Ok(bound),
+            _ => {}
+        }
+        let exprs = columns_of(&bound);
+        let names: Vec<String> = bound.columns.iter().map(|column| column.name.clone()).collect();
+        let (exprs, columns) = self.settle_exprs(exprs, &names, settle)?;
+        let unique = unique_names(columns.iter().map(|column| column.name.as_str()));
+        let plan = project(bound.plan, exprs, &unique)?;
+        Ok(BoundQuery { plan, columns })
+    }
+
+    /// Gives expressions of undecided type their types.
+    pub fn settle_exprs(
+        &mut self,
+        exprs: Vec<TypedExpr>,
+        names: &[String],
+        settle: Settle<'_>,
+    ) -> Result<(Vec<Expr>, Vec<OutputColumn>), SqlError> {
+        if let Settle::Assign(targets) = settle
+            && exprs.len() > targets.len()
+        {
+            return Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                "INSERT has more expressions than target columns",
+            ));
+        }
+        let (mut out, mut columns) = (Vec::new(), Vec::new());
+        for (i, expr) in exprs.into_iter().enumerate() {
+            let name = names[i].clone();
+            match settle {
+                Settle::Assign(targets) => {
+                    let (target, ty) = &targets[i];
+                    out.push(assign(expr, ty, target, self.coercer.params, self.coercer.tables)?);
+                    columns.push(OutputColumn { name, ty: ty.clone(), data_type: ty.data_type() });
+                }
+                Settle::Text | Settle::Later => {
+                    let expr = if matches!(settle, Settle::Text) { self.coercer.settle(expr)? } else { expr };
+                    columns.push(OutputColumn { name, ty: expr.ty, data_type: expr.data_type });
+                    out.push(expr.expr);
+                }
+            }
+        }
+        Ok((out, columns))
+    }
+
+    /// VALUES: its rows are brought to common types.
+    fn values(
+        &mut self,
+        values: &ast::Values,
+        outer: Option<&Frame<'_>>,
+        settle: Settle<'_>,
+    ) -> Result<BoundQuery, SqlError> {
+        let width = values.rows.first().map_or(0, |row| row.len());
+        let scope = Scope::default();
+        let frame = Frame { scope: &scope, outer };
+        let cx = Cx::new(&frame, Clause::Values);
+        let mut columns: Vec<Vec<TypedExpr>> = vec![Vec::with_capacity(values.rows.len()); width];
+        for row in &values.rows {
+            if row.len() != width {
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "VALUES lists must all be the same length"));
+            }
+            for (column, expr) in columns.iter_mut().zip(row.iter()) {
+                column.push(self.expr(expr, &cx)?);
+            }
+        }
+        let (mut outputs, mut fields, mut unified) = (Vec::new(), Vec::new(), Vec::new());
+        for (i, column) in columns.into_iter().enumerate() {
+            let name = format!("column{}", i + 1);
+            let undecided = column.iter().all(|expr| expr.ty == PgType::Unknown);
+            let (exprs, ty, data_type) = match settle {
+                Settle::Later if undecided && column.iter().all(|e| e.as_literal().is_some()) => undecided_text(column),
+                Settle::Assign(targets) if i < targets.len() => {
+                    let (target, ty) = &targets[i];
+                    let mut exprs = Vec::with_capacity(column.len());
+                    for expr in column {
+                        let data_type = ty.data_type();
+                        let expr = assign(expr, ty, target, self.coercer.params, self.coercer.tables)?;
+                        exprs.push(TypedExpr::new(expr, ty.clone(), data_type));
+                    }
+                    (exprs, ty.clone(), ty.data_type())
+                }
+                _ => self.coercer.unify(column, "VALUES")?,
+            };
+            fields.push(Field::new(&name, data_type.clone(), true));
+            outputs.push(OutputColumn { name, ty, data_type });
+            unified.push(exprs.into_iter().map(|expr| expr.expr).collect::<Vec<_>>());
+        }
+        let rows = (0..values.rows.len())
+            .map(|row| unified.iter_mut().map(|column| std::mem::take(&mut column[row])).collect())
+            .collect();
+        let schema = Arc::new(DFSchema::from_unqualified_fields(fields.into(), HashMap::new())?);
+        Ok(BoundQuery { plan: LogicalPlan::Values(Values { schema, values: rows }), columns: outputs })
+    }
+
+    fn with(&mut self, with: &With, outer: Option<&Frame<'_>>) -> Result<(), SqlError> {
+        for cte in &with.cte_tables {
+            let name = fold(&cte.alias.name);
+            if self.ctes.last().is_some_and(|level| level.contains_key(&name)) {
+                return Err(SqlError::new(
+                    SqlState::DUPLICATE_ALIAS,
+                    format!("WITH query name \"{name}\" specified more than once"),
+                )
+                .at(cte.alias.name.span));
+            }
+            let aliases: Vec<String> = cte.alias.columns.iter().map(|column| fold(&column.name)).collect();
+            let bound = match (with.recursive, cte.query.body.as_ref()) {
+                (true, SetExpr::SetOperation { op: SetOperator::Union, set_quantifier, left, right })
+                    if mentions(right, &name) =>
+                {
+                    refuse_recursive_clauses(&cte.query)?;
+                    self.recursive_cte(&name, &aliases, *set_quantifier, left, right, outer)?
+                }
+                _ => {
+                    let mut bound = self.query(&cte.query, outer, Settle::Text)?;
+                    rename(&mut bound.columns, &aliases, &name)?;
+                    bound
+                }
+            };
+            if let Some(level) = self.ctes.last_mut() {
+                level.insert(name, bound);
+            }
+        }
+        Ok(())
+    }
+
+    fn recursive_cte(
+        &mut self,
+        name: &str,
+        aliases: &[String],
+        quantifier: SetQuantifier,
+        left: &SetExpr,
+        right: &SetExpr,
+        outer: Option<&Frame<'_>>,
+    ) -> Result<BoundQuery, SqlError> {
+        let mut base = self.set_expr(left, outer, Settle::Text)?;
+        rename(&mut base.columns, aliases, name)?;
+        let names = unique_names(base.columns.iter().map(|column| column.name.as_str()));
+        let exprs = columns_of(&base).into_iter().map(|column| column.expr).collect();
+        let static_term = project(base.plan, exprs, &names)?;
+        let table = self.qualifier(name);
+        let fields: Vec<Field> = base
+            .columns
+            .iter()
+            .zip(&names)
+            .map(|(column, name)| Field::new(name, column.data_type.clone(), true))
+            .collect();
+        let schema = Arc::new(arrow::datatypes::Schema::new(fields));
+        let work_table = provider_as_source(Arc::new(CteWorkTable::new(&table, schema)));
+        let work = LogicalPlanBuilder::scan(table.clone(), work_table, None)?.build()?;
+        if let Some(level) = self.ctes.last_mut() {
+            level.insert(name.to_owned(), BoundQuery { plan: work, columns: base.columns.clone() });
+        }
+        let step = self.set_expr(right, outer, Settle::Later)?;
+        if let Some(level) = self.ctes.last_mut() {
+            level.remove(name);
+        }
+        if step.columns.len() != base.columns.len() {
+            return Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                "each UNION query must have the same number of columns",
+            ));
+        }
+        let mut exprs = Vec::new();
+        for (i, (expr, column)) in columns_of(&step).into_iter().zip(&base.columns).enumerate() {
+            let from = expr.ty.clone();
+            if !crate::engine::types::implicitly(&from, &column.ty) {
+                return Err(SqlError::new(
+                    SqlState::DATATYPE_MISMATCH,
+                    format!(
+                        "recursive query \"{name}\" column {} has type {} in non-recursive term but type {} overall",
+                        i + 1,
+                        column.ty.name(),
+                        from.name()
+                    ),
+                ));
+            }
+            let cast = self.coercer.cast(expr, &column.ty, pgrepr::length::LengthRule::Cast)?;
+            exprs.push(self.coercer.store_as(cast, &column.ty, &column.data_type)?.expr);
+        }
+        let step = project(step.plan, exprs, &names)?;
+        let is_distinct = !matches!(quantifier, SetQuantifier::All);
+        let recursive = RecursiveQuery::try_new(table, Arc::new(static_term), Arc::new(step), is_distinct)?;
+        Ok(BoundQuery { plan: LogicalPlan::RecursiveQuery(recursive), columns: base.columns })
+    }
+
+    /// ORDER BY of a set operation or VALUES: output names and positions only.
+    fn order_output(&mut self, bound: BoundQuery, order_by: &[OrderByExpr]) -> Result<BoundQuery, SqlError> {
+        let exprs = columns_of(&bound);
+        let scope = Scope {
+            columns: bound
+                .columns
+                .iter()
+                .zip(&exprs)
+                .map(|(column, expr)| ScopeColumn {
+                    table: None,
+                    name: column.name.clone(),
+                    expr: expr.expr.clone(),
+                    ty: column.ty.clone(),
+                    data_type: column.data_type.clone(),
+                    nullable: true,
+                    unqualified: true,
+                    star: true,
+                })
+                .collect(),
+        };
+        let mut sorts = Vec::new();
+        for item in order_by {
+            let expr = match position(&item.expr) {
+                Some(n) => nth(&exprs, n, "ORDER BY")?,
+                None => {
+                    if !matches!(item.expr, ast::Expr::Identifier(_)) {
+                        return Err(SqlError::new(
+                            SqlState::FEATURE_NOT_SUPPORTED,
+                            "invalid UNION/INTERSECT/EXCEPT ORDER BY clause",
+                        )
+                        .with_detail("Only result column names can be used, not expressions or functions.")
+                        .with_hint(
+                            "Add the expression/function to every SELECT, or move the UNION into a FROM clause.",
+                        ));
+                    }
+                    let frame = Frame { scope: &scope, outer: None };
+                    self.expr(&item.expr, &Cx::new(&frame, Clause::OrderBy))?
+                }
+            };
+            sorts.push(self.sort_expr(expr, item)?);
+        }
+        let plan = LogicalPlanBuilder::from(bound.plan).sort(sorts)?.build()?;
+        Ok(BoundQuery { plan, columns: bound.columns })
+    }
+
+    /// One ORDER BY item, by Postgres's default: NULLs are larger than everything.
+    pub fn sort_expr(&mut self, expr: TypedExpr, item: &OrderByExpr) -> Result<Sort, SqlError> {
+        if item.with_fill.is_some() {
+            return Err(SqlError::unsupported("WITH FILL"));
+        }
+        let expr = self.coercer.settle(expr)?;
+        let key = self.order_key(expr)?;
+        let asc = item.options.asc.unwrap_or(true);
+        Ok(Sort { expr: key, asc, nulls_first: item.options.nulls_first.unwrap_or(!asc) })
+    }
+
+    fn limit(
+        &mut self,
+        bound: BoundQuery,
+        query: &Query,
+        outer: Option<&Frame<'_>>,
+    ) -> Result<BoundQuery, SqlError> {
+        let (mut limit, mut offset) = match &query.limit_clause {
+            None => (None, None),
+            Some(LimitClause::LimitOffset { limit_by, .. }) if !limit_by.is_empty() => {
+                return Err(SqlError::unsupported("LIMIT BY"));
+            }
+            Some(LimitClause::LimitOffset { limit, offset, .. }) => {
+                (limit.as_ref(), offset.as_ref().map(|offset| &offset.value))
+            }
+            Some(LimitClause::OffsetCommaLimit { .. }) => {
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "LIMIT #,# syntax is not supported")
+                    .with_hint("Use separate LIMIT and OFFSET clauses."));
+            }
+        };
+        let one = ast::Expr::value(ast::Value::Number("1".to_owned(), false));
+        match &query.fetch {
+            None => {}
+            Some(Fetch { with_ties: true, .. }) => return Err(SqlError::unsupported("FETCH … WITH TIES")),
+            Some(Fetch { percent: true, .. }) => return Err(SqlError::unsupported("FETCH … PERCENT")),
+            Some(Fetch { quantity, .. }) => limit = Some(quantity.as_ref().unwrap_or(&one)),
+        }
+        if limit.is_none() && offset.is_none() {
+            return Ok(bound);
+        }
+        let skip = offset.take().map(|expr| self.row_count(expr, "OFFSET", outer)).transpose()?;
+        let fetch = limit.take().map(|expr| self.row_count(expr, "LIMIT", outer)).transpose()?;
+        let plan = LogicalPlan::Limit(Limit {
+            skip: skip.flatten().map(Box::new),
+            fetch: fetch.flatten().map(Box::new),
+            input: Arc::new(bound.plan),
+        });
+        Ok(BoundQuery { plan, columns: bound.columns })
+    }
+
+    /// A count of rows, constant or from parameters; NULL is no limit.
+    fn row_count(
+        &mut self,
+        expr: &ast::Expr,
+        what: &str,
+        outer: Option<&Frame<'_>>,
+    ) -> Result<Option<Expr>, SqlError> {
+        let scope = Scope::default();
+        let frame = Frame { scope: &scope, outer };
+        let typed = match self.expr(expr, &Cx::new(&frame, Clause::Limit)) {
+            Err(error) if error.sqlstate == SqlState::UNDEFINED_COLUMN => {
+                return Err(SqlError::new(
+                    SqlState::INVALID_COLUMN_REFERENCE,
+                    format!("argument of {what} must not contain variables"),
+                ));
+            }
+            other => other?,
+        };
+        let typed = self.coercer.implicit_or_assign(typed, &PgType::Int8, &format!("argument of {what}"))?;
+        match typed.as_literal() {
+            Some(ScalarValue::Int64(None)) => Ok(None),
+            Some(ScalarValue::Int64(Some(n))) if *n < 0 => {
+                let state = if what == "LIMIT" {
+                    SqlState::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE
+                } else {
+                    SqlState::INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE
+                };
+                Err(SqlError::new(state, format!("{what} must not be negative")))
+            }
+            Some(_) => Ok(Some(typed.expr)),
+            None => match &typed.expr {
+                Expr::Placeholder(_) => Ok(Some(typed.expr)),
+                _ => self.constant_count(typed, what),
+            },
+        }
+    }
+
+    /// A count that is an expression of constants.
+    fn constant_count(&mut self, typed: TypedExpr, what: &str) -> Result<Option<Expr>, SqlError> {
+        match crate::engine::runtime::fold(&typed.expr) {
+            Some(ScalarValue::Int64(Some(n))) if n >= 0 => {
+                Ok(Some(Expr::Literal(ScalarValue::Int64(Some(n)), None)))
+            }
+            Some(ScalarValue::Int64(None)) => Ok(None),
+            _ => Err(SqlError::unsupported(format!("{what} with this expression"))),
+        }
+    }
+}
+
+/// Columns of a VALUES list whose type the query around it decides.
+fn undecided_text(column: Vec<TypedExpr>) -> (Vec<TypedExpr>, PgType, DataType) {
+    let exprs = column
+        .into_iter()
+        .map(|expr| match expr.as_literal() {
+            Some(ScalarValue::Utf8(_)) => expr,
+            _ => TypedExpr { expr: Expr::Literal(ScalarValue::Utf8(None), None), data_type: DataType::Utf8, ..expr },
+        })
+        .collect();
+    (exprs, PgType::Unknown, DataType::Utf8)
+}
+
+/// The columns of a bound query as expressions over its plan.
+pub fn columns_of(bound: &BoundQuery) -> Vec<TypedExpr> {
+    let planned = bound.plan.schema();
+    planned
+        .iter()
+        .zip(&bound.columns)
+        .map(|((qualifier, field), column)| TypedExpr {
+            expr: Expr::Column(Column::new(qualifier.cloned(), field.name())),
+            ty: column.ty.clone(),
+            data_type: column.data_type.clone(),
+            nullable: field.is_nullable(),
+        })
+        .collect()
+}
+
+fn output_of(column: &ScopeColumn) -> OutputColumn {
+    OutputColumn { name: column.name.clone(), ty: column.ty.clone(), data_type: column.data_type.clone() }
+}
+
+/// Names for plan columns: the clients' names, numbered where they repeat.
+pub fn unique_names<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut unique = Vec::new();
+    for name in names {
+        let mut candidate = name.to_owned();
+        while let Some(count) = seen.get_mut(&candidate) {
+            *count += 1;
+            candidate = format!("{candidate}_{count}");
+        }
+        seen.insert(candidate.clone(), 0);
+        unique.push(candidate);
+    }
+    unique
+}
+
+/// A projection to unqualified columns; columns that have their name already stay as they are.
+pub fn project(input: LogicalPlan, exprs: Vec<Expr>, names: &[String]) -> Result<LogicalPlan, SqlError> {
+    let aliased: Vec<Expr> = exprs
+        .into_iter()
+        .zip(names)
+        .map(|(expr, name)| match expr {
+            Expr::Column(column) if column.name == *name => Expr::Column(column),
+            expr => expr.alias(name),
+        })
+        .collect();
+    Ok(LogicalPlan::Projection(Projection::try_new(aliased, Arc::new(input))?))
+}
+
+/// A plan under one qualifier.
+pub fn alias_plan(plan: LogicalPlan, qualifier: &str) -> Result<LogicalPlan, SqlError> {
+    let qualifier = datafusion::common::TableReference::bare(qualifier);
+    Ok(LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(Arc::new(plan), qualifier)?))
+}
+
+fn rename(columns: &mut [OutputColumn], aliases: &[String], table: &str) -> Result<(), SqlError> {
+    aliased_columns(table, columns.len(), aliases)?;
+    for (column, alias) in columns.iter_mut().zip(aliases) {
+        column.name.clone_from(alias);
+    }
+    Ok(())
+}
+
+/// The 1-based position that an integer constant in ORDER BY or GROUP BY stands for.
+pub fn position(expr: &ast::Expr) -> Option<i64> {
+    match expr {
+        ast::Expr::Value(value) => match &value.value {
+            ast::Value::Number(text, _) => text.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The select item at a position.
+pub fn nth(exprs: &[TypedExpr], n: i64, clause: &str) -> Result<TypedExpr, SqlError> {
+    usize::try_from(n).ok().and_then(|n| exprs.get(n.wrapping_sub(1))).cloned().ok_or_else(|| {
+        SqlError::new(
+            SqlState::INVALID_COLUMN_REFERENCE,
+            format!("{clause} position {n} is not in select list"),
+        )
+    })
+}
+
+fn order_by_exprs(query: &Query) -> Result<&[OrderByExpr], SqlError> {
+    match &query.order_by {
+        None => Ok(&[]),
+        Some(order_by) if order_by.interpolate.is_some() => Err(SqlError::unsupported("INTERPOLATE")),
+        Some(order_by) => match &order_by.kind {
+            OrderByKind::Expressions(exprs) => Ok(exprs),
+            OrderByKind::All(_) => Err(SqlError::unsupported("ORDER BY ALL")),
+        },
+    }
+}
+
+fn refuse_query_clauses(query: &Query) -> Result<(), SqlError> {
+    let refused = [
+        (!query.locks.is_empty(), "FOR UPDATE/SHARE"),
+        (query.for_clause.is_some(), "FOR XML/JSON"),
+        (query.settings.is_some(), "SETTINGS"),
+        (query.format_clause.is_some(), "FORMAT"),
+        (!query.pipe_operators.is_empty(), "a pipe operator"),
+    ];
+    match refused.iter().find(|(present, _)| *present) {
+        Some((_, what)) => Err(SqlError::unsupported(what)),
+        None => Ok(()),
+    }
+}
+
+fn refuse_recursive_clauses(query: &Query) -> Result<(), SqlError> {
+    if query.with.is_some() || query.order_by.is_some() || query.limit_clause.is_some() || query.fetch.is_some() {
+        return Err(SqlError::unsupported("WITH, ORDER BY or LIMIT in a recursive query"));
+    }
+    Ok(())
+}
+
+/// Whether a query reads a table of that name.
+fn mentions(body: &SetExpr, name: &str) -> bool {
+    let mut found = false;
+    let _ = ast::visit_relations(body, |relation| {
+        let parts: Vec<String> = relation.0.iter().filter_map(|part| part.as_ident()).map(fold).collect();
+        found |= parts.len() == 1 && parts[0] == name;
+        std::ops::ControlFlow::<()>::Continue(())
+    });
+    found
+}

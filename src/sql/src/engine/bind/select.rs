@@ -1,0 +1,636 @@
+//! One SELECT: grouping, windows, sets, DISTINCT and ORDER BY as plan nodes.
+//!
+//! All expressions are bound over the FROM clause's scope first, with aggregate and window calls inside them. Then
+//! each layer of the plan computes its share and the expressions are rewritten to refer to it:
+//! FROM → WHERE → Aggregate → HAVING → Window → Unnest → Projection → DISTINCT → ORDER BY.
+
+use super::expr::Cx;
+use super::query::{nth, position, unique_names};
+use super::scope::{Clause, Frame, Scope, fold};
+use super::window::NamedWindows;
+use super::{Binder, BoundQuery, OutputColumn, Settle, name};
+use crate::engine::TypedExpr;
+use crate::error::SqlError;
+use datafusion::common::Column;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::expr::{GroupingSet, Sort};
+use datafusion::logical_expr::{
+    Aggregate, Distinct, DistinctOn, Expr, Filter, LogicalPlan, LogicalPlanBuilder, Projection, Window,
+};
+use datafusion::sql::sqlparser::ast::{
+    self, GroupByExpr, OrderByExpr, Select, SelectItem, SelectItemQualifiedWildcardKind,
+};
+use repr::PgType;
+use repr::sqlstate::SqlState;
+use std::sync::Arc;
+
+/// A select list: expressions and their output names.
+#[derive(Default)]
+struct Items {
+    exprs: Vec<TypedExpr>,
+    names: Vec<String>,
+}
+
+/// The parts of a SELECT that later layers rewrite together.
+struct Parts {
+    items: Vec<TypedExpr>,
+    having: Option<Expr>,
+    sorts: Vec<Sort>,
+    distinct_on: Vec<TypedExpr>,
+}
+
+impl Parts {
+    fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        let items = self.items.iter().map(|item| &item.expr);
+        items
+            .chain(self.having.as_ref())
+            .chain(self.sorts.iter().map(|sort| &sort.expr))
+            .chain(self.distinct_on.iter().map(|on| &on.expr))
+    }
+
+    fn rewrite(&mut self, map: &[(Expr, Expr)]) -> Result<(), SqlError> {
+        for expr in self.items.iter_mut().chain(self.distinct_on.iter_mut()).map(|typed| &mut typed.expr) {
+            *expr = replace(std::mem::take(expr), map)?;
+        }
+        for sort in &mut self.sorts {
+            sort.expr = replace(std::mem::take(&mut sort.expr), map)?;
+        }
+        if let Some(having) = self.having.take() {
+            self.having = Some(replace(having, map)?);
+        }
+        Ok(())
+    }
+}
+
+impl Binder<'_> {
+    /// Binds one SELECT and the ORDER BY that belongs to it.
+    pub fn select(
+        &mut self,
+        select: &Select,
+        order_by: &[OrderByExpr],
+        outer: Option<&Frame<'_>>,
+        settle: Settle<'_>,
+    ) -> Result<BoundQuery, SqlError> {
+        refuse_select_clauses(select)?;
+        let relation = self.from(&select.from, outer)?;
+        let scope = relation.scope;
+        let frame = Frame { scope: &scope, outer };
+        let mut plan = relation.plan;
+        if let Some(selection) = &select.selection {
+            let predicate = self.condition(selection, &Cx::new(&frame, Clause::Where), "WHERE")?;
+            plan = LogicalPlan::Filter(Filter::try_new(predicate, Arc::new(plan))?);
+        }
+        let windows = NamedWindows::new(&select.named_window)?;
+        let cx = Cx { windows: &windows, ..Cx::new(&frame, Clause::Select) };
+        let items = self.items(select, &cx)?;
+        let groups = self.group_by(&select.group_by, &items, &cx)?;
+        let having = match &select.having {
+            Some(having) => Some(self.condition(having, &cx.within(Clause::Having), "HAVING")?),
+            None => None,
+        };
+        let (exprs, columns) = match settle {
+            Settle::Later => {
+                let columns = items.names.iter().zip(&items.exprs).map(|(name, expr)| column_of(name, expr)).collect();
+                (items.exprs.iter().map(|item| item.expr.clone()).collect(), columns)
+            }
+            settle => self.settle_exprs(items.exprs.clone(), &items.names, settle)?,
+        };
+        let settled: Vec<TypedExpr> = exprs
+            .into_iter()
+            .zip(&columns)
+            .map(|(expr, column)| TypedExpr::new(expr, column.ty.clone(), column.data_type.clone()))
+            .collect();
+        let list = Items { exprs: settled, names: items.names };
+        let mut sorts = Vec::with_capacity(order_by.len());
+        for item in order_by {
+            let expr = self.output_or_input(&item.expr, &list, &cx.within(Clause::OrderBy), "ORDER BY")?;
+            sorts.push(self.sort_expr(expr, item)?);
+        }
+        let mut distinct_on = Vec::new();
+        if let Some(ast::Distinct::On(exprs)) = &select.distinct {
+            for expr in exprs {
+                let bound = self.output_or_input(expr, &list, &cx.within(Clause::OrderBy), "SELECT DISTINCT ON")?;
+                distinct_on.push(self.coercer.settle(bound)?);
+            }
+        }
+        let mut parts = Parts { items: list.exprs, having, sorts, distinct_on };
+        plan = self.aggregate(plan, groups, &mut parts, &scope)?;
+        if let Some(having) = parts.having.take() {
+            plan = LogicalPlan::Filter(Filter::try_new(having, Arc::new(plan))?);
+        }
+        plan = self.windows(plan, &mut parts)?;
+        plan = self.sets(plan, &mut parts)?;
+        let plan = match &select.distinct {
+            None | Some(ast::Distinct::All) => self.project_and_sort(plan, &columns, parts)?,
+            Some(ast::Distinct::Distinct) => self.distinct(plan, &columns, parts)?,
+            Some(ast::Distinct::On(_)) => self.distinct_on(plan, &columns, parts)?,
+        };
+        Ok(BoundQuery { plan, columns })
+    }
+
+    fn items(&mut self, select: &Select, cx: &Cx<'_>) -> Result<Items, SqlError> {
+        let mut items = Items::default();
+        for item in &select.projection {
+            match item {
+                SelectItem::UnnamedExpr(expr) => {
+                    items.exprs.push(self.expr(expr, cx)?);
+                    items.names.push(name::output_name(expr));
+                }
+                SelectItem::ExprWithAlias { expr, alias } => {
+                    items.exprs.push(self.expr(expr, cx)?);
+                    items.names.push(fold(alias));
+                }
+                SelectItem::Wildcard(options) => {
+                    refuse_wildcard_options(options)?;
+                    if cx.frame.scope.columns.is_empty() {
+                        return Err(SqlError::new(
+                            SqlState::SYNTAX_ERROR,
+                            "SELECT * with no tables specified is not valid",
+                        ));
+                    }
+                    items.extend(cx.frame.scope, |column| column.star);
+                }
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(object), options) => {
+                    refuse_wildcard_options(options)?;
+                    let names = super::from::object_name(object)?;
+                    let table = names.last().cloned().unwrap_or_default();
+                    let before = items.exprs.len();
+                    items.extend(cx.frame.scope, |column| column.table.as_ref() == Some(&table));
+                    if items.exprs.len() == before {
+                        return Err(SqlError::new(
+                            SqlState::UNDEFINED_TABLE,
+                            format!("missing FROM-clause entry for table \"{table}\""),
+                        ));
+                    }
+                }
+                _ => return Err(SqlError::unsupported("this kind of select item")),
+            }
+        }
+        Ok(items)
+    }
+
+    /// GROUP BY: positions, then input columns, then output names, then expressions.
+    fn group_by(&mut self, group_by: &GroupByExpr, items: &Items, cx: &Cx<'_>) -> Result<Vec<Expr>, SqlError> {
+        let exprs = match group_by {
+            GroupByExpr::Expressions(exprs, modifiers) if modifiers.is_empty() => exprs,
+            GroupByExpr::Expressions(..) => return Err(SqlError::unsupported("a modifier of GROUP BY")),
+            GroupByExpr::All(_) => return Err(SqlError::unsupported("GROUP BY ALL")),
+        };
+        let cx = cx.within(Clause::GroupBy);
+        let mut groups = Vec::new();
+        let mut sets = 0;
+        for expr in exprs {
+            let mut set = |binder: &mut Self, list: &[Vec<ast::Expr>]| {
+                sets += 1;
+                binder.grouping_lists(list, items, &cx)
+            };
+            match expr {
+                ast::Expr::Tuple(list) => {
+                    for expr in list {
+                        groups.push(self.group_key(expr, items, &cx)?);
+                    }
+                }
+                ast::Expr::GroupingSets(list) => {
+                    let lists = set(self, list)?;
+                    groups.push(Expr::GroupingSet(GroupingSet::GroupingSets(lists)));
+                }
+                ast::Expr::Cube(list) => {
+                    let flat = single(set(self, list)?)?;
+                    groups.push(Expr::GroupingSet(GroupingSet::Cube(flat)));
+                }
+                ast::Expr::Rollup(list) => {
+                    let flat = single(set(self, list)?)?;
+                    groups.push(Expr::GroupingSet(GroupingSet::Rollup(flat)));
+                }
+                expr => groups.push(self.group_key(expr, items, &cx)?),
+            }
+        }
+        if sets > 0 && groups.len() > 1 {
+            return Err(SqlError::unsupported("grouping sets beside other GROUP BY items"));
+        }
+        Ok(groups)
+    }
+
+    fn grouping_lists(
+        &mut self,
+        lists: &[Vec<ast::Expr>],
+        items: &Items,
+        cx: &Cx<'_>,
+    ) -> Result<Vec<Vec<Expr>>, SqlError> {
+        let mut bound = Vec::new();
+        for list in lists {
+            let mut exprs = Vec::new();
+            for expr in list {
+                let key = self.group_key(expr, items, cx)?;
+                if !matches!(key, Expr::Column(_)) {
+                    return Err(SqlError::unsupported("an expression in grouping sets"));
+                }
+                exprs.push(key);
+            }
+            bound.push(exprs);
+        }
+        Ok(bound)
+    }
+
+    fn group_key(&mut self, expr: &ast::Expr, items: &Items, cx: &Cx<'_>) -> Result<Expr, SqlError> {
+        let typed = match (position(expr), expr) {
+            (Some(n), _) => nth(&items.exprs, n, "GROUP BY")?,
+            (None, ast::Expr::Identifier(ident)) => {
+                let wanted = fold(ident);
+                match cx.frame.scope.find(None, &wanted, ident)? {
+                    Some(column) => column.reference(0),
+                    None => match items.named(&wanted, "GROUP BY")? {
+                        Some(item) => item,
+                        None => self.expr(expr, cx)?,
+                    },
+                }
+            }
+            _ => self.expr(expr, cx)?,
+        };
+        let typed = self.coercer.settle(typed)?;
+        if contains_aggregate(&typed.expr) {
+            return Err(SqlError::new(
+                SqlState::GROUPING_ERROR,
+                "aggregate functions are not allowed in GROUP BY",
+            ));
+        }
+        Ok(typed.expr)
+    }
+
+    /// ORDER BY and DISTINCT ON: positions, then output names, then expressions over the input.
+    fn output_or_input(
+        &mut self,
+        expr: &ast::Expr,
+        items: &Items,
+        cx: &Cx<'_>,
+        clause: &str,
+    ) -> Result<TypedExpr, SqlError> {
+        if let Some(n) = position(expr) {
+            return nth(&items.exprs, n, clause);
+        }
+        if let ast::Expr::Identifier(ident) = expr
+            && let Some(item) = items.named(&fold(ident), clause)?
+        {
+            return Ok(item);
+        }
+        if let ast::Expr::Value(value) = expr
+            && !matches!(value.value, ast::Value::Placeholder(_))
+        {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("non-integer constant in {clause}")));
+        }
+        self.expr(expr, cx)
+    }
+
+    /// The Aggregate node, if the query groups.
+    fn aggregate(
+        &mut self,
+        plan: LogicalPlan,
+        groups: Vec<Expr>,
+        parts: &mut Parts,
+        scope: &Scope,
+    ) -> Result<LogicalPlan, SqlError> {
+        let mut aggregates: Vec<Expr> = Vec::new();
+        for expr in parts.exprs() {
+            collect(expr, &mut aggregates, |expr| matches!(expr, Expr::AggregateFunction(_)))?;
+        }
+        if groups.is_empty() && aggregates.is_empty() && parts.having.is_none() {
+            return Ok(plan);
+        }
+        if groups.is_empty() && aggregates.is_empty() {
+            aggregates.push(crate::functions::aggregate::count_star()?);
+        }
+        let mut map = Vec::new();
+        let mut group_exprs: Vec<Expr> = Vec::new();
+        for group in groups {
+            match &group {
+                Expr::GroupingSet(set) => {
+                    map.extend(set.distinct_expr().into_iter().map(|e| (e.clone(), e.clone())));
+                    group_exprs.push(group);
+                }
+                Expr::Column(_) => {
+                    map.push((group.clone(), group.clone()));
+                    if !group_exprs.contains(&group) {
+                        group_exprs.push(group);
+                    }
+                }
+                _ if map.iter().any(|(key, _)| *key == group) => {}
+                _ => {
+                    let name = self.internal_name("group");
+                    map.push((group.clone(), Expr::Column(Column::from_name(&name))));
+                    group_exprs.push(group.alias(name));
+                }
+            }
+        }
+        let mut aggregate_exprs = Vec::new();
+        for aggregate in aggregates {
+            let name = self.internal_name("aggregate");
+            map.push((aggregate.clone(), Expr::Column(Column::from_name(&name))));
+            aggregate_exprs.push(aggregate.alias(name));
+        }
+        // Longer expressions first: a key may contain another.
+        let allowed: Vec<Expr> = map.iter().map(|(_, column)| column.clone()).collect();
+        let plan = LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(plan), group_exprs, aggregate_exprs)?);
+        parts.rewrite(&map)?;
+        for expr in parts.exprs() {
+            check_grouped(expr, &allowed, scope)?;
+        }
+        Ok(plan)
+    }
+
+    /// One Window node for each distinct partitioning and ordering.
+    fn windows(&mut self, mut plan: LogicalPlan, parts: &mut Parts) -> Result<LogicalPlan, SqlError> {
+        let mut calls: Vec<Expr> = Vec::new();
+        for expr in parts.exprs() {
+            collect(expr, &mut calls, |expr| matches!(expr, Expr::WindowFunction(_)))?;
+        }
+        let mut map = Vec::new();
+        while let Some(first) = calls.first() {
+            let spec = window_spec(first);
+            let (same, rest): (Vec<_>, Vec<_>) = calls.iter().cloned().partition(|call| window_spec(call) == spec);
+            calls = rest;
+            let mut exprs = Vec::new();
+            for call in same {
+                let name = self.internal_name("window");
+                map.push((call.clone(), Expr::Column(Column::from_name(&name))));
+                exprs.push(call.alias(name));
+            }
+            plan = LogicalPlan::Window(Window::try_new(exprs, Arc::new(plan))?);
+        }
+        parts.rewrite(&map)?;
+        Ok(plan)
+    }
+
+    /// Set-returning functions of the select list.
+    fn sets(&mut self, plan: LogicalPlan, parts: &mut Parts) -> Result<LogicalPlan, SqlError> {
+        let mut sets: Vec<Expr> = Vec::new();
+        for expr in parts.exprs() {
+            collect(expr, &mut sets, |expr| matches!(expr, Expr::Unnest(_)))?;
+        }
+        if sets.is_empty() {
+            return Ok(plan);
+        }
+        let mut lists = Vec::new();
+        for set in &sets {
+            let Expr::Unnest(unnest) = set else { continue };
+            let data_type = datafusion::logical_expr::ExprSchemable::get_type(unnest.expr.as_ref(), plan.schema().as_ref())?;
+            let ty = PgType::from_data_type(&data_type);
+            lists.push(TypedExpr::new(unnest.expr.as_ref().clone(), ty, data_type));
+        }
+        let (plan, columns) = self.unnest_over(plan, lists)?;
+        let map: Vec<_> = sets.into_iter().zip(columns.into_iter().map(|(column, ..)| column)).collect();
+        parts.rewrite(&map)?;
+        Ok(plan)
+    }
+
+    /// The select list with what ORDER BY needs beside it, sorted, then without it.
+    fn project_and_sort(
+        &mut self,
+        plan: LogicalPlan,
+        columns: &[OutputColumn],
+        parts: Parts,
+    ) -> Result<LogicalPlan, SqlError> {
+        let names = unique_names(columns.iter().map(|column| column.name.as_str()));
+        let items: Vec<Expr> = parts.items.into_iter().map(|item| item.expr).collect();
+        if parts.sorts.is_empty() {
+            return super::query::project(plan, items, &names);
+        }
+        let visible = items.len();
+        let mut exprs = named(items, &names);
+        let mut sorts = Vec::new();
+        for sort in parts.sorts {
+            let at = match exprs.iter().position(|expr| unalias(expr) == &sort.expr) {
+                Some(at) => at,
+                None => {
+                    let name = self.internal_name("sort");
+                    exprs.push(sort.expr.alias(name));
+                    exprs.len() - 1
+                }
+            };
+            sorts.push((at, sort.asc, sort.nulls_first));
+        }
+        let hidden = exprs.len() > visible;
+        let projected = LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(plan))?);
+        let outputs = columns_of_plan(&projected);
+        let sorts: Vec<Sort> = sorts
+            .into_iter()
+            .map(|(at, asc, nulls_first)| Sort { expr: outputs[at].clone(), asc, nulls_first })
+            .collect();
+        let sorted = LogicalPlanBuilder::from(projected).sort(sorts)?.build()?;
+        if !hidden {
+            return Ok(sorted);
+        }
+        let shown = outputs.into_iter().take(visible).collect();
+        super::query::project(sorted, shown, &names)
+    }
+
+    fn distinct(
+        &mut self,
+        plan: LogicalPlan,
+        columns: &[OutputColumn],
+        parts: Parts,
+    ) -> Result<LogicalPlan, SqlError> {
+        let names = unique_names(columns.iter().map(|column| column.name.as_str()));
+        let items: Vec<Expr> = parts.items.into_iter().map(|item| item.expr).collect();
+        let keys: Vec<Option<usize>> =
+            parts.sorts.iter().map(|sort| items.iter().position(|item| *item == sort.expr)).collect();
+        if keys.iter().any(Option::is_none) {
+            return Err(SqlError::new(
+                SqlState::INVALID_COLUMN_REFERENCE,
+                "for SELECT DISTINCT, ORDER BY expressions must appear in select list",
+            ));
+        }
+        let projected = super::query::project(plan, items, &names)?;
+        let distinct = LogicalPlan::Distinct(Distinct::All(Arc::new(projected)));
+        let outputs = columns_of_plan(&distinct);
+        let sorts: Vec<Sort> = parts
+            .sorts
+            .into_iter()
+            .zip(keys.into_iter().flatten())
+            .map(|(sort, at)| Sort { expr: outputs[at].clone(), ..sort })
+            .collect();
+        if sorts.is_empty() {
+            return Ok(distinct);
+        }
+        Ok(LogicalPlanBuilder::from(distinct).sort(sorts)?.build()?)
+    }
+
+    fn distinct_on(
+        &mut self,
+        plan: LogicalPlan,
+        columns: &[OutputColumn],
+        parts: Parts,
+    ) -> Result<LogicalPlan, SqlError> {
+        let on: Vec<Expr> = parts.distinct_on.iter().map(|on| on.expr.clone()).collect();
+        let leading = parts.sorts.iter().take(on.len()).all(|sort| on.contains(&sort.expr));
+        if !leading {
+            return Err(SqlError::new(
+                SqlState::INVALID_COLUMN_REFERENCE,
+                "SELECT DISTINCT ON expressions must match initial ORDER BY expressions",
+            ));
+        }
+        let names = unique_names(columns.iter().map(|column| column.name.as_str()));
+        // DataFusion wants the whole ON list to lead the ordering.
+        let mut sorts = parts.sorts;
+        for expr in on.iter() {
+            if !sorts.iter().any(|sort| sort.expr == *expr) {
+                let at = sorts.len().min(on.len() - 1);
+                sorts.insert(at, Sort { expr: expr.clone(), asc: true, nulls_first: false });
+            }
+        }
+        let items: Vec<Expr> = parts.items.into_iter().map(|item| item.expr).collect();
+        let items = named(items, &names);
+        let on: Vec<Expr> = sorts.iter().take(on.len()).map(|sort| sort.expr.clone()).collect();
+        let distinct = DistinctOn::try_new(on, items, Some(sorts), Arc::new(plan))?;
+        Ok(LogicalPlan::Distinct(Distinct::On(distinct)))
+    }
+}
+
+impl Items {
+    fn extend(&mut self, scope: &Scope, include: impl Fn(&super::scope::ScopeColumn) -> bool) {
+        for column in scope.columns.iter().filter(|column| include(column)) {
+            self.exprs.push(column.reference(0));
+            self.names.push(column.name.clone());
+        }
+    }
+
+    /// The one item with an output name; 42702 when different items share it.
+    fn named(&self, name: &str, clause: &str) -> Result<Option<TypedExpr>, SqlError> {
+        let mut found = self.exprs.iter().zip(&self.names).filter(|(_, n)| *n == name).map(|(expr, _)| expr);
+        let Some(first) = found.next() else { return Ok(None) };
+        if found.any(|other| other.expr != first.expr) {
+            return Err(SqlError::new(
+                SqlState::AMBIGUOUS_COLUMN,
+                format!("{clause} \"{name}\" is ambiguous"),
+            ));
+        }
+        Ok(Some(first.clone()))
+    }
+}
+
+fn column_of(name: &str, expr: &TypedExpr) -> OutputColumn {
+    OutputColumn { name: name.to_owned(), ty: expr.ty.clone(), data_type: expr.data_type.clone() }
+}
+
+fn named(exprs: Vec<Expr>, names: &[String]) -> Vec<Expr> {
+    exprs
+        .into_iter()
+        .zip(names)
+        .map(|(expr, name)| match expr {
+            Expr::Column(column) if column.name == *name => Expr::Column(column),
+            expr => expr.alias(name),
+        })
+        .collect()
+}
+
+fn unalias(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Alias(alias) => alias.expr.as_ref(),
+        other => other,
+    }
+}
+
+/// The output columns of a plan.
+pub fn columns_of_plan(plan: &LogicalPlan) -> Vec<Expr> {
+    plan.schema().iter().map(|(q, field)| Expr::Column(Column::new(q.cloned(), field.name()))).collect()
+}
+
+/// Replaces whole subexpressions, outermost first.
+pub fn replace(expr: Expr, map: &[(Expr, Expr)]) -> Result<Expr, SqlError> {
+    let replaced = expr.transform_down(|expr| {
+        Ok(match map.iter().find(|(key, _)| *key == expr) {
+            Some((_, column)) => Transformed::new(column.clone(), true, TreeNodeRecursion::Jump),
+            None => Transformed::no(expr),
+        })
+    })?;
+    Ok(replaced.data)
+}
+
+/// Collects the outermost subexpressions of a kind, each once.
+pub fn collect(expr: &Expr, found: &mut Vec<Expr>, wanted: impl Fn(&Expr) -> bool) -> Result<(), SqlError> {
+    expr.apply(|expr| {
+        if !wanted(expr) {
+            return Ok(TreeNodeRecursion::Continue);
+        }
+        if !found.contains(expr) {
+            found.push(expr.clone());
+        }
+        Ok(TreeNodeRecursion::Jump)
+    })?;
+    Ok(())
+}
+
+/// Whether an aggregate call is inside, windows aside.
+pub fn contains_aggregate(expr: &Expr) -> bool {
+    expr.exists(|expr| Ok(matches!(expr, Expr::AggregateFunction(_)))).unwrap_or(false)
+}
+
+/// 42803 for a column that is neither grouped nor aggregated.
+fn check_grouped(expr: &Expr, allowed: &[Expr], scope: &Scope) -> Result<(), SqlError> {
+    let mut ungrouped = None;
+    expr.apply(|expr| {
+        if allowed.contains(expr) {
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        if matches!(expr, Expr::Column(_)) {
+            ungrouped = Some(scope.describe(expr));
+            return Ok(TreeNodeRecursion::Stop);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    match ungrouped {
+        None => Ok(()),
+        Some(name) => Err(SqlError::new(
+            SqlState::GROUPING_ERROR,
+            format!("column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function"),
+        )),
+    }
+}
+
+fn window_spec(expr: &Expr) -> Option<(&[Expr], &[Sort])> {
+    match expr {
+        Expr::WindowFunction(window) => Some((&window.params.partition_by, &window.params.order_by)),
+        _ => None,
+    }
+}
+
+fn single(lists: Vec<Vec<Expr>>) -> Result<Vec<Expr>, SqlError> {
+    lists
+        .into_iter()
+        .map(|list| {
+            <[Expr; 1]>::try_from(list)
+                .map(|[expr]| expr)
+                .map_err(|_| SqlError::unsupported("a composite item in CUBE or ROLLUP"))
+        })
+        .collect()
+}
+
+fn refuse_wildcard_options(options: &ast::WildcardAdditionalOptions) -> Result<(), SqlError> {
+    let plain = options.opt_ilike.is_none()
+        && options.opt_exclude.is_none()
+        && options.opt_except.is_none()
+        && options.opt_replace.is_none()
+        && options.opt_rename.is_none()
+        && options.opt_alias.is_none();
+    if plain { Ok(()) } else { Err(SqlError::unsupported("an option of *")) }
+}
+
+fn refuse_select_clauses(select: &Select) -> Result<(), SqlError> {
+    let refused = [
+        (select.top.is_some(), "TOP"),
+        (select.exclude.is_some(), "EXCLUDE"),
+        (select.into.is_some(), "SELECT INTO"),
+        (!select.lateral_views.is_empty(), "LATERAL VIEW"),
+        (select.prewhere.is_some(), "PREWHERE"),
+        (!select.connect_by.is_empty(), "CONNECT BY"),
+        (!select.cluster_by.is_empty(), "CLUSTER BY"),
+        (!select.distribute_by.is_empty(), "DISTRIBUTE BY"),
+        (!select.sort_by.is_empty(), "SORT BY"),
+        (select.qualify.is_some(), "QUALIFY"),
+        (select.value_table_mode.is_some(), "AS STRUCT/VALUE"),
+        (select.select_modifiers.as_ref().is_some_and(|m| m.is_any_set()), "a SELECT modifier"),
+    ];
+    match refused.iter().find(|(present, _)| *present) {
+        Some((_, what)) => Err(SqlError::unsupported(what)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,133 @@
+//! DataFusion's optimizer, physical planner and executor, configured for us.
+//!
+//! One session state is built at start and cloned for each execution with that execution's session and reader. One
+//! partition per query: the server runs many queries at once, and a single one keeps the input's order where Postgres
+//! users expect it (`array_agg` without ORDER BY).
+
+use super::collection::{CollectionReader, ReaderExtension};
+use super::session::SessionInfo;
+use crate::error::SqlError;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::TreeNode;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::execution::context::{SessionConfig, SessionState};
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{ColumnarValue, Expr, LogicalPlan};
+use datafusion::optimizer::{Optimizer, OptimizerContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execute_stream;
+use std::sync::Arc;
+
+/// The shared parts of every execution.
+#[derive(Debug)]
+pub struct Runtime {
+    state: SessionState,
+    optimizer: Optimizer,
+    options: Arc<ConfigOptions>,
+}
+
+impl Runtime {
+    /// Builds the optimizer and the base state.
+    pub fn new() -> Runtime {
+        let mut config = SessionConfig::new()
+            .with_target_partitions(1)
+            .with_batch_size(8192)
+            .with_information_schema(false)
+            .with_create_default_catalog_and_schema(false);
+        let options = config.options_mut();
+        options.execution.enable_ansi_mode = true;
+        options.execution.collect_statistics = false;
+        options.optimizer.max_passes = 3;
+        options.sql_parser.map_string_types_to_utf8view = false;
+        let options = Arc::new(options.clone());
+        let state = SessionStateBuilder::new()
+            .with_config(config)
+            .with_analyzer_rules(vec![])
+            .with_optimizer_rules(vec![])
+            .build();
+        Runtime { state, optimizer: crate::rules::optimizer(), options }
+    }
+
+    /// Optimises a bound plan.
+    pub fn optimize(&self, plan: LogicalPlan, _session: &SessionInfo) -> Result<LogicalPlan, SqlError> {
+        let plan = crate::rules::prepare(plan)?;
+        let context =
+            OptimizerContext::new_with_config_options(Arc::clone(&self.options)).without_query_execution_start_time();
+        let context = context.with_max_passes(3);
+        Ok(self.optimizer.optimize(plan, &context, |_, _| {})?)
+    }
+
+    /// Compiles an expression over one relation's columns.
+    pub fn create_physical_expr(
+        &self,
+        expr: &Expr,
+        schema: &DFSchema,
+        session: &SessionInfo,
+    ) -> Result<Arc<dyn PhysicalExpr>, SqlError> {
+        let state = self.session_state(session);
+        let expr = expr.clone();
+        Ok(datafusion::physical_expr::create_physical_expr(
+            &expr,
+            schema,
+            state.execution_props(),
+            &Default::default(),
+        )?)
+    }
+
+    /// Runs an optimised plan.
+    pub async fn execute(
+        &self,
+        plan: LogicalPlan,
+        session: &SessionInfo,
+        reader: Arc<dyn CollectionReader>,
+    ) -> Result<SendableRecordBatchStream, SqlError> {
+        let mut state = self.session_state(session);
+        state.config_mut().set_extension(Arc::new(ReaderExtension(reader)));
+        let physical = state.query_planner().create_physical_plan(&plan, &state).await?;
+        let physical = self.physical(physical, &state)?;
+        let context = Arc::new(TaskContext::from(&state));
+        Ok(execute_stream(physical, context)?)
+    }
+
+    fn physical(
+        &self,
+        mut plan: Arc<dyn datafusion::physical_plan::ExecutionPlan>,
+        state: &SessionState,
+    ) -> Result<Arc<dyn datafusion::physical_plan::ExecutionPlan>, SqlError> {
+        for rule in state.physical_optimizers() {
+            plan = rule.optimize(plan, state.config_options())?;
+        }
+        Ok(plan)
+    }
+
+    fn session_state(&self, session: &SessionInfo) -> SessionState {
+        let mut state = self.state.clone();
+        state.config_mut().options_mut().extensions.insert(session.clone());
+        state
+    }
+}
+
+impl Default for Runtime {
+    fn default() -> Runtime {
+        Runtime::new()
+    }
+}
+
+/// The value of an expression of constants.
+pub fn fold(expr: &Expr) -> Option<ScalarValue> {
+    let varies = expr.exists(|expr| Ok(expr.is_volatile_node() || matches!(expr, Expr::Column(_) | Expr::Placeholder(_))));
+    if varies.unwrap_or(true) {
+        return None;
+    }
+    let schema = DFSchema::empty();
+    let props = datafusion::execution::context::ExecutionProps::new();
+    let physical = datafusion::physical_expr::create_physical_expr(expr, &schema, &props, &Default::default()).ok()?;
+    let empty = Arc::new(arrow::datatypes::Schema::empty());
+    let one = arrow::array::RecordBatchOptions::new().with_row_count(Some(1));
+    let batch = arrow::array::RecordBatch::try_new_with_options(empty, vec![], &one).ok()?;
+    match physical.evaluate(&batch).ok()? {
+        ColumnarValue::Scalar(scalar) => Some(scalar),
+        ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0).ok(),
+    }
+}

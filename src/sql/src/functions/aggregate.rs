@@ -1,0 +1,434 @@
+//! Aggregates and window functions: Postgres's names and types over DataFusion's accumulators.
+//!
+//! Where DataFusion's accumulator has other types or digits than Postgres's, an aggregate is composed: `avg` of
+//! integers and numerics is `sum / count` by our numeric division; aggregates for which there is no accumulator
+//! (standard deviations of numerics, sums of intervals) collect their values in a list and compute over it.
+
+use super::arith::{Arith, ArithOp};
+use crate::engine::TypedExpr;
+use crate::engine::bind::Binder;
+use crate::engine::coerce::{decimal, precision_and_scale};
+use crate::engine::types::{self, NUMERIC, is_float, is_integer, is_stringlike};
+use crate::error::SqlError;
+use crate::functions::registry::function_missing;
+use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::functions_aggregate as df;
+use datafusion::functions_window as dfw;
+use datafusion::logical_expr::expr::{AggregateFunction, ScalarFunction};
+use datafusion::logical_expr::{AggregateUDF, Expr, WindowUDF, lit};
+use datafusion::sql::sqlparser::tokenizer::Span;
+use pgrepr::length::LengthRule;
+use repr::PgType;
+use repr::sqlstate::SqlState;
+use repr::types::{NUMERIC_PRECISION, NUMERIC_SCALE, NumericDisplay};
+use std::sync::Arc;
+
+/// A call of an aggregate.
+pub struct AggregateArgs<'a> {
+    /// The function's name.
+    pub name: &'a str,
+    /// `count(*)`
+    pub star: bool,
+    /// DISTINCT
+    pub distinct: bool,
+    /// ORDER BY inside the call
+    pub ordered: bool,
+    /// The arguments.
+    pub args: Vec<TypedExpr>,
+}
+
+/// Places an accumulator in a group or a window.
+pub type Site<'s> = &'s dyn Fn(Arc<AggregateUDF>, Vec<Expr>) -> Expr;
+
+/// Whether a name is an aggregate's.
+pub fn is_aggregate(name: &str) -> bool {
+    matches!(
+        name,
+        "count"
+            | "sum"
+            | "avg"
+            | "min"
+            | "max"
+            | "bool_and"
+            | "bool_or"
+            | "every"
+            | "string_agg"
+            | "array_agg"
+            | "stddev"
+            | "stddev_samp"
+            | "stddev_pop"
+            | "variance"
+            | "var_samp"
+            | "var_pop"
+            | "bit_and"
+            | "bit_or"
+            | "bit_xor"
+            | "corr"
+            | "covar_pop"
+            | "covar_samp"
+    )
+}
+
+/// Whether a name is a window function's.
+pub fn is_window(name: &str) -> bool {
+    matches!(
+        name,
+        "row_number"
+            | "rank"
+            | "dense_rank"
+            | "percent_rank"
+            | "cume_dist"
+            | "ntile"
+            | "lag"
+            | "lead"
+            | "first_value"
+            | "last_value"
+            | "nth_value"
+    )
+}
+
+/// `count(*)`, for a query that has HAVING and nothing else.
+pub fn count_star() -> Result<Expr, SqlError> {
+    Ok(plain(df::count::count_udaf(), vec![lit(1_i64)]))
+}
+
+/// `array_agg(expr)` in the order of the input.
+pub fn collect_list(expr: Expr) -> Result<Expr, SqlError> {
+    Ok(plain(df::array_agg::array_agg_udaf(), vec![expr]))
+}
+
+fn plain(func: Arc<AggregateUDF>, args: Vec<Expr>) -> Expr {
+    Expr::AggregateFunction(AggregateFunction::new_udf(func, args, false, None, vec![], None))
+}
+
+/// An aggregate call as an expression.
+pub fn build(binder: &mut Binder<'_>, call: AggregateArgs<'_>, site: Site<'_>) -> Result<TypedExpr, SqlError> {
+    let actual: Vec<PgType> = call.args.iter().map(|arg| arg.ty.clone()).collect();
+    let missing = || function_missing(call.name, &actual);
+    if call.star != (call.name == "count" && call.args.is_empty()) {
+        return Err(missing());
+    }
+    if call.star {
+        let expr = site(df::count::count_udaf(), vec![lit(1_i64)]);
+        return Ok(TypedExpr { expr, ty: PgType::Int8, data_type: DataType::Int64, nullable: false });
+    }
+    let mut args = call.args.clone();
+    let arity = if matches!(call.name, "string_agg" | "corr" | "covar_pop" | "covar_samp") { 2 } else { 1 };
+    if args.len() != arity {
+        return Err(missing());
+    }
+    let second = if arity == 2 { args.pop() } else { None };
+    let first = binder.coercer.settle(args.remove(0))?;
+    match call.name {
+        "count" => {
+            let expr = site(df::count::count_udaf(), vec![first.expr]);
+            Ok(TypedExpr { expr, ty: PgType::Int8, data_type: DataType::Int64, nullable: false })
+        }
+        "sum" => sum(binder, first, site)?.ok_or_else(missing),
+        "avg" => avg(binder, first, site)?.ok_or_else(missing),
+        "min" | "max" => extreme(binder, call.name, first, site)?.ok_or_else(missing),
+        "bool_and" | "every" | "bool_or" if first.ty == PgType::Bool => {
+            let func = if call.name == "bool_or" {
+                df::bool_and_or::bool_or_udaf()
+            } else {
+                df::bool_and_or::bool_and_udaf()
+            };
+            Ok(TypedExpr::new(site(func, vec![first.expr]), PgType::Bool, DataType::Boolean))
+        }
+        "bit_and" | "bit_or" | "bit_xor" if is_integer(&first.ty) => {
+            let func = match call.name {
+                "bit_and" => df::bit_and_or_xor::bit_and_udaf(),
+                "bit_or" => df::bit_and_or_xor::bit_or_udaf(),
+                _ => df::bit_and_or_xor::bit_xor_udaf(),
+            };
+            Ok(TypedExpr::new(site(func, vec![first.expr]), first.ty, first.data_type))
+        }
+        "array_agg" => array_agg(binder, &call, first, site),
+        "string_agg" => string_agg(binder, &call, first, second.ok_or_else(missing)?, site),
+        "corr" | "covar_pop" | "covar_samp" => {
+            let second = second.ok_or_else(missing)?;
+            let left = binder.coercer.implicit(first, &PgType::Float8, call.name).map_err(|_| missing())?;
+            let right = binder.coercer.implicit(second, &PgType::Float8, call.name).map_err(|_| missing())?;
+            let func = match call.name {
+                "corr" => df::correlation::corr_udaf(),
+                "covar_pop" => df::covariance::covar_pop_udaf(),
+                _ => df::covariance::covar_samp_udaf(),
+            };
+            let expr = site(func, vec![left.expr, right.expr]);
+            Ok(TypedExpr::new(expr, PgType::Float8, DataType::Float64))
+        }
+        "stddev" | "stddev_samp" | "stddev_pop" | "variance" | "var_samp" | "var_pop" => {
+            spread(binder, call.name, first, site)?.ok_or_else(missing)
+        }
+        _ => Err(missing()),
+    }
+}
+
+/// Sums are wide enough never to wrap: integers in int8 or numeric, numerics ten digits wider.
+fn sum(binder: &mut Binder<'_>, arg: TypedExpr, site: Site<'_>) -> Result<Option<TypedExpr>, SqlError> {
+    let func = df::sum::sum_udaf();
+    Ok(Some(match &arg.ty {
+        PgType::Int2 | PgType::Int4 => {
+            let arg = binder.coercer.cast(arg, &PgType::Int8, LengthRule::Cast)?;
+            TypedExpr::new(site(func, vec![arg.expr]), PgType::Int8, DataType::Int64)
+        }
+        PgType::Int8 | PgType::Numeric(_) => numeric_sum(binder, arg, site)?,
+        PgType::Float8 => TypedExpr::new(site(func, vec![arg.expr]), PgType::Float8, DataType::Float64),
+        PgType::Float4 => {
+            let wide = binder.coercer.cast(arg, &PgType::Float8, LengthRule::Cast)?;
+            let total = TypedExpr::new(site(func, vec![wide.expr]), PgType::Float8, DataType::Float64);
+            binder.coercer.cast(total, &PgType::Float4, LengthRule::Cast)?
+        }
+        PgType::Interval | PgType::Time => {
+            let arg = binder.coercer.cast(arg, &PgType::Interval, LengthRule::Cast)?;
+            over_list(binder, "interval_sum", arg, site)?
+        }
+        _ => return Ok(None),
+    }))
+}
+
+fn numeric_sum(binder: &mut Binder<'_>, arg: TypedExpr, site: Site<'_>) -> Result<TypedExpr, SqlError> {
+    let arg = binder.coercer.cast(arg, &NUMERIC, LengthRule::Cast)?;
+    let (precision, scale) = precision_and_scale(&arg.data_type);
+    let ty = match &arg.ty {
+        PgType::Numeric(NumericDisplay::Declared(..)) => PgType::Numeric(NumericDisplay::Scale),
+        other => other.clone(),
+    };
+    // DataFusion widens by ten digits up to the maximum of the type it is given.
+    let storage = decimal(precision.saturating_add(10), scale);
+    let storage = match storage {
+        DataType::Decimal128(..) => DataType::Decimal128(38, scale),
+        _ => DataType::Decimal256(NUMERIC_PRECISION, scale),
+    };
+    let arg = binder.coercer.store_as(arg, &ty, &storage)?;
+    Ok(TypedExpr::new(site(df::sum::sum_udaf(), vec![arg.expr]), ty, storage))
+}
+
+/// The average of exact numbers is a numeric quotient.
+fn avg(binder: &mut Binder<'_>, arg: TypedExpr, site: Site<'_>) -> Result<Option<TypedExpr>, SqlError> {
+    if is_float(&arg.ty) {
+        let arg = binder.coercer.cast(arg, &PgType::Float8, LengthRule::Cast)?;
+        let expr = site(df::average::avg_udaf(), vec![arg.expr]);
+        return Ok(Some(TypedExpr::new(expr, PgType::Float8, DataType::Float64)));
+    }
+    if arg.ty == PgType::Interval {
+        return Ok(Some(over_list(binder, "interval_avg", arg, site)?));
+    }
+    if !is_integer(&arg.ty) && !matches!(arg.ty, PgType::Numeric(_)) {
+        return Ok(None);
+    }
+    let count = site(df::count::count_udaf(), vec![arg.expr.clone()]);
+    let count = TypedExpr::new(count, PgType::Int8, DataType::Int64);
+    let total = numeric_sum(binder, arg, site)?;
+    let count = binder.coercer.cast(count, &NUMERIC, LengthRule::Cast)?;
+    // No rows give NULL, not a division by zero.
+    let none = Expr::Literal(ScalarValue::try_from(&count.data_type)?, None);
+    let zero = count.expr.clone().eq(Expr::Literal(ScalarValue::new_zero(&count.data_type)?, None));
+    let count = datafusion::logical_expr::when(zero, none).otherwise(count.expr)?;
+    let quotient = PgType::Numeric(NumericDisplay::Quotient);
+    let data_type = DataType::Decimal256(NUMERIC_PRECISION, NUMERIC_SCALE);
+    let udf = Arith::udf(ArithOp::Div, &quotient, &data_type);
+    let expr = Expr::ScalarFunction(ScalarFunction::new_udf(udf, vec![total.expr, count]));
+    Ok(Some(TypedExpr::new(expr, quotient, data_type)))
+}
+
+fn extreme(
+    binder: &mut Binder<'_>,
+    name: &str,
+    arg: TypedExpr,
+    site: Site<'_>,
+) -> Result<Option<TypedExpr>, SqlError> {
+    let refused = matches!(
+        arg.ty,
+        PgType::Bool | PgType::Uuid | PgType::Bytea | PgType::Json | PgType::Jsonb | PgType::Record | PgType::Void
+    );
+    if refused {
+        return Ok(None);
+    }
+    if matches!(arg.ty, PgType::Interval | PgType::Array(_)) {
+        let over = if name == "min" { "list_min" } else { "list_max" };
+        return Ok(Some(over_list(binder, over, arg, site)?));
+    }
+    let arg = match arg.ty {
+        PgType::Varchar(_) | PgType::Name => binder.coercer.cast(arg, &PgType::Text, LengthRule::Cast)?,
+        PgType::Bpchar(_) => TypedExpr { ty: PgType::Bpchar(None), ..arg },
+        PgType::Numeric(NumericDisplay::Declared(..)) => {
+            TypedExpr { ty: PgType::Numeric(NumericDisplay::Scale), ..arg }
+        }
+        _ => arg,
+    };
+    let func = if name == "min" { df::min_max::min_udaf() } else { df::min_max::max_udaf() };
+    Ok(Some(TypedExpr::new(site(func, vec![arg.expr]), arg.ty, arg.data_type)))
+}
+
+/// Collects the values and computes over the list.
+fn over_list(
+    binder: &mut Binder<'_>,
+    function: &str,
+    arg: TypedExpr,
+    site: Site<'_>,
+) -> Result<TypedExpr, SqlError> {
+    let item = types::base(&arg.ty);
+    let arg = binder.coercer.store_as(arg, &item, &item.data_type())?;
+    let list = site(df::array_agg::array_agg_udaf(), vec![arg.expr]);
+    let data_type = DataType::new_list(item.data_type(), true);
+    let list = TypedExpr::new(list, PgType::Array(Box::new(item)), data_type);
+    binder.call(function, vec![list], Span::empty())
+}
+
+fn array_agg(
+    binder: &mut Binder<'_>,
+    call: &AggregateArgs<'_>,
+    arg: TypedExpr,
+    site: Site<'_>,
+) -> Result<TypedExpr, SqlError> {
+    if matches!(arg.ty, PgType::Array(_)) {
+        return Err(SqlError::unsupported("array_agg of arrays"));
+    }
+    let item = types::base(&arg.ty);
+    let arg = binder.coercer.store_as(arg, &item, &item.data_type())?;
+    let list = site(df::array_agg::array_agg_udaf(), vec![arg.expr]);
+    let data_type = DataType::new_list(item.data_type(), true);
+    let list = TypedExpr::new(list, PgType::Array(Box::new(item)), data_type);
+    // DISTINCT sorts in Postgres, where it hashes in DataFusion.
+    if call.distinct && !call.ordered { binder.call("array_sorted", vec![list], Span::empty()) } else { Ok(list) }
+}
+
+fn string_agg(
+    binder: &mut Binder<'_>,
+    call: &AggregateArgs<'_>,
+    arg: TypedExpr,
+    delimiter: TypedExpr,
+    site: Site<'_>,
+) -> Result<TypedExpr, SqlError> {
+    let stringy = |ty: &PgType| is_stringlike(ty) || *ty == PgType::Unknown;
+    if !stringy(&arg.ty) || !stringy(&delimiter.ty) {
+        return Err(function_missing("string_agg", &[arg.ty, delimiter.ty]));
+    }
+    let arg = binder.coercer.cast(arg, &PgType::Text, LengthRule::Cast)?;
+    let delimiter = binder.coercer.cast(delimiter, &PgType::Text, LengthRule::Cast)?;
+    if delimiter.as_literal().is_none() {
+        return Err(SqlError::unsupported("string_agg with a delimiter that is not a constant"));
+    }
+    let list = site(df::array_agg::array_agg_udaf(), vec![arg.expr]);
+    let data_type = DataType::new_list(DataType::Utf8, true);
+    let list = TypedExpr::new(list, PgType::Array(Box::new(PgType::Text)), data_type);
+    let list =
+        if call.distinct && !call.ordered { binder.call("array_sorted", vec![list], Span::empty())? } else { list };
+    binder.call("string_agg_list", vec![list, delimiter], Span::empty())
+}
+
+/// Variances and standard deviations: float8 for floats, numeric for exact numbers.
+fn spread(
+    binder: &mut Binder<'_>,
+    name: &str,
+    arg: TypedExpr,
+    site: Site<'_>,
+) -> Result<Option<TypedExpr>, SqlError> {
+    if is_integer(&arg.ty) || matches!(arg.ty, PgType::Numeric(_)) {
+        let arg = binder.coercer.cast(arg, &NUMERIC, LengthRule::Cast)?;
+        let function = match name {
+            "stddev" | "stddev_samp" => "numeric_stddev_samp",
+            "stddev_pop" => "numeric_stddev_pop",
+            "variance" | "var_samp" => "numeric_var_samp",
+            _ => "numeric_var_pop",
+        };
+        return Ok(Some(over_list(binder, function, arg, site)?));
+    }
+    if !is_float(&arg.ty) {
+        return Ok(None);
+    }
+    let arg = binder.coercer.cast(arg, &PgType::Float8, LengthRule::Cast)?;
+    let func = match name {
+        "stddev" | "stddev_samp" => df::stddev::stddev_udaf(),
+        "stddev_pop" => df::stddev::stddev_pop_udaf(),
+        "variance" | "var_samp" => df::variance::var_samp_udaf(),
+        _ => df::variance::var_pop_udaf(),
+    };
+    Ok(Some(TypedExpr::new(site(func, vec![arg.expr]), PgType::Float8, DataType::Float64)))
+}
+
+/// The parts of a window call: function, arguments, type, Arrow type, and a cast to put around it.
+pub type WindowParts = (Arc<WindowUDF>, Vec<Expr>, PgType, DataType, Option<DataType>);
+
+/// A window function by name.
+pub fn window(binder: &mut Binder<'_>, name: &str, args: Vec<TypedExpr>) -> Result<WindowParts, SqlError> {
+    let actual: Vec<PgType> = args.iter().map(|arg| arg.ty.clone()).collect();
+    let missing = || function_missing(name, &actual);
+    let bigint = |udf: Arc<WindowUDF>| (udf, vec![], PgType::Int8, DataType::Int64, Some(DataType::Int64));
+    let fraction = |udf: Arc<WindowUDF>| (udf, vec![], PgType::Float8, DataType::Float64, None);
+    let arity = match name {
+        "ntile" | "first_value" | "last_value" => 1..=1,
+        "nth_value" => 2..=2,
+        "lag" | "lead" => 1..=3,
+        _ => 0..=0,
+    };
+    if !arity.contains(&args.len()) {
+        return Err(missing());
+    }
+    Ok(match name {
+        "row_number" => bigint(dfw::row_number::row_number_udwf()),
+        "rank" => bigint(dfw::rank::rank_udwf()),
+        "dense_rank" => bigint(dfw::rank::dense_rank_udwf()),
+        "percent_rank" => fraction(dfw::rank::percent_rank_udwf()),
+        "cume_dist" => fraction(dfw::cume_dist::cume_dist_udwf()),
+        "ntile" => {
+            let buckets = constant(binder, args[0].clone(), "ntile")?;
+            if matches!(&buckets, Expr::Literal(ScalarValue::Int64(Some(n)), _) if *n <= 0) {
+                return Err(SqlError::new(SqlState("22014"), "argument of ntile must be greater than zero"));
+            }
+            let udf = dfw::ntile::ntile_udwf();
+            (udf, vec![buckets], PgType::Int4, DataType::Int32, Some(DataType::Int32))
+        }
+        "first_value" | "last_value" | "nth_value" => {
+            let value = binder.coercer.settle(args[0].clone())?;
+            let udf = match name {
+                "first_value" => dfw::nth_value::first_value_udwf(),
+                "last_value" => dfw::nth_value::last_value_udwf(),
+                _ => dfw::nth_value::nth_value_udwf(),
+            };
+            let mut exprs = vec![value.expr];
+            if let Some(n) = args.get(1) {
+                let n = constant(binder, n.clone(), name)?;
+                if matches!(&n, Expr::Literal(ScalarValue::Int64(Some(n)), _) if *n <= 0) {
+                    return Err(SqlError::new(SqlState("22016"), "argument of nth_value must be greater than zero"));
+                }
+                exprs.push(n);
+            }
+            (udf, exprs, value.ty, value.data_type, None)
+        }
+        "lag" | "lead" => {
+            let udf = if name == "lag" { dfw::lead_lag::lag_udwf() } else { dfw::lead_lag::lead_udwf() };
+            let (value, default) = match args.get(2) {
+                None => (binder.coercer.settle(args[0].clone())?, None),
+                Some(default) => {
+                    let (mut pair, ..) =
+                        binder.coercer.unify(vec![args[0].clone(), default.clone()], "argument").map_err(|_| missing())?;
+                    let default = pair.remove(1);
+                    (pair.remove(0), Some(default))
+                }
+            };
+            let mut exprs = vec![value.expr];
+            if let Some(offset) = args.get(1) {
+                exprs.push(constant(binder, offset.clone(), name)?);
+            }
+            if let Some(default) = default {
+                if default.as_literal().is_none() {
+                    return Err(SqlError::unsupported(format!("{name} with a default that is not a constant")));
+                }
+                exprs.push(default.expr);
+            }
+            (udf, exprs, value.ty, value.data_type, None)
+        }
+        _ => return Err(missing()),
+    })
+}
+
+fn constant(binder: &mut Binder<'_>, arg: TypedExpr, name: &str) -> Result<Expr, SqlError> {
+    let arg = binder.coercer.implicit(arg, &PgType::Int8, &format!("argument of {name}"))?;
+    match arg.as_literal() {
+        Some(_) => Ok(arg.expr),
+        None => Err(SqlError::unsupported(format!("{name} with an argument that is not a constant"))),
+    }
+}

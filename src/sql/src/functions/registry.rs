@@ -1,0 +1,365 @@
+//! Declarations of functions, and the choice among overloads.
+//!
+//! The choice follows "Function Type Resolution" of Postgres's manual: an exact match, else the candidates that
+//! implicit casts can reach, narrowed by exact matches, preferred types and the categories of undecided arguments.
+
+use super::row::Call;
+use crate::engine::types::{self, Category, category, implicitly, is_preferred};
+use crate::error::SqlError;
+use repr::sqlstate::SqlState;
+use repr::{Datum, PgType};
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// The body of a function.
+pub type Body = fn(&Call<'_>, &[Datum<'_>]) -> Result<Datum<'static>, SqlError>;
+
+/// What an argument may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// One type.
+    Exact(PgType),
+    /// Any type; undecided becomes text.
+    Any,
+    /// The item type shared by all such arguments.
+    Element,
+    /// An array of that item type.
+    Array,
+}
+
+/// How the scale of a numeric result follows from the arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumericRule {
+    /// As the first argument.
+    Same,
+    /// No digits after the point.
+    Integer,
+    /// As many as the second argument says, if it is a constant.
+    Digits,
+    /// Whatever the value has.
+    Free,
+}
+
+/// What a function gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Returns {
+    /// One type.
+    Exact(PgType),
+    /// A numeric.
+    Numeric(NumericRule),
+    /// The item type.
+    Element,
+    /// An array of the item type.
+    Array,
+}
+
+/// One declared function.
+#[derive(Debug)]
+pub struct Overload {
+    /// Its number in the library, which is its identity.
+    pub id: usize,
+    /// Its name, or an operator's symbol.
+    pub name: String,
+    /// Its arguments.
+    pub args: Vec<Pattern>,
+    /// Whether the last argument may repeat.
+    pub variadic: bool,
+    /// Its result.
+    pub returns: Returns,
+    /// Whether it gives a set; the body gives its rows as a list.
+    pub set: bool,
+    /// Whether it is NULL whenever an argument is.
+    pub strict: bool,
+    /// Whether it reads the session.
+    pub session: bool,
+    /// Whether it gives a new value for each row.
+    pub each: bool,
+    /// What it computes.
+    pub body: Body,
+}
+
+/// An overload for given arguments.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The function.
+    pub overload: &'static Overload,
+    /// The type of each argument.
+    pub args: Vec<PgType>,
+    /// The type of the result.
+    pub returns: PgType,
+}
+
+/// Collects declarations.
+#[derive(Default)]
+pub struct Library {
+    overloads: Vec<Overload>,
+}
+
+impl Library {
+    /// Declares a function: `name(type, …, variadic type) [setof] type [!null] [!session] [!each]`.
+    ///
+    /// Result types `same`, `integer`, `digits` and `free` after `numeric:` give the scale of a numeric.
+    pub fn add(&mut self, declaration: &str, body: Body) {
+        let parsed = parse(declaration, body, self.overloads.len());
+        self.overloads.push(parsed.unwrap_or_else(|| panic!("a declaration is well formed: {declaration}")));
+    }
+}
+
+fn parse(declaration: &str, body: Body, id: usize) -> Option<Overload> {
+    let open = declaration.find('(')?;
+    let close = declaration.rfind(')')?;
+    let (mut args, mut variadic) = (Vec::new(), false);
+    for arg in declaration[open + 1..close].split(',').map(str::trim).filter(|arg| !arg.is_empty()) {
+        let name = arg.strip_prefix("variadic ");
+        variadic = name.is_some();
+        args.push(match name.unwrap_or(arg) {
+            "any" => Pattern::Any,
+            "anyelement" => Pattern::Element,
+            "anyarray" => Pattern::Array,
+            ty => Pattern::Exact(types::by_name(ty)?),
+        });
+    }
+    let (mut returns, mut set) = (None, false);
+    let (mut strict, mut session, mut each) = (true, false, false);
+    for word in declaration[close + 1..].split_whitespace() {
+        match word {
+            "setof" => set = true,
+            "!null" => strict = false,
+            "!session" => session = true,
+            "!each" => each = true,
+            "anyelement" => returns = Some(Returns::Element),
+            "anyarray" => returns = Some(Returns::Array),
+            "numeric:same" => returns = Some(Returns::Numeric(NumericRule::Same)),
+            "numeric:integer" => returns = Some(Returns::Numeric(NumericRule::Integer)),
+            "numeric:digits" => returns = Some(Returns::Numeric(NumericRule::Digits)),
+            "numeric" | "numeric:free" => returns = Some(Returns::Numeric(NumericRule::Free)),
+            ty => returns = Some(Returns::Exact(types::by_name(ty)?)),
+        }
+    }
+    let name = declaration[..open].trim().to_owned();
+    Some(Overload { id, name, args, variadic, returns: returns?, set, strict, session, each, body })
+}
+
+struct Index {
+    overloads: Vec<Overload>,
+    by_name: HashMap<String, Vec<usize>>,
+}
+
+static INDEX: LazyLock<Index> = LazyLock::new(|| {
+    let mut library = Library::default();
+    super::string::declare(&mut library);
+    super::format::declare(&mut library);
+    super::pattern::declare(&mut library);
+    super::math::declare(&mut library);
+    super::numeric::declare(&mut library);
+    super::datetime::declare(&mut library);
+    super::interval::declare(&mut library);
+    super::array::declare(&mut library);
+    super::json::declare(&mut library);
+    super::session::declare(&mut library);
+    super::catalog::declare(&mut library);
+    let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
+    for overload in &library.overloads {
+        by_name.entry(overload.name.clone()).or_default().push(overload.id);
+    }
+    Index { overloads: library.overloads, by_name }
+});
+
+/// Whether a function of that name exists.
+pub fn exists(name: &str) -> bool {
+    INDEX.by_name.contains_key(name)
+}
+
+/// All declared functions.
+pub fn all() -> &'static [Overload] {
+    &INDEX.overloads
+}
+
+/// The overload for these argument types; 42883 or 42725 when there is not exactly one.
+pub fn choose(name: &str, actual: &[PgType]) -> Result<Choice, SqlError> {
+    let ids = INDEX.by_name.get(name).map(Vec::as_slice).unwrap_or_default();
+    let reachable: Vec<Choice> = ids.iter().filter_map(|id| reach(&INDEX.overloads[*id], actual)).collect();
+    let bases: Vec<PgType> = actual.iter().map(types::base).collect();
+    if let Some(exact) = reachable.iter().find(|choice| choice.args == bases) {
+        return Ok(exact.clone());
+    }
+    match narrow(reachable, &bases) {
+        Narrowed::One(choice) => Ok(*choice),
+        Narrowed::None => Err(missing(name, actual)),
+        Narrowed::Many => Err(ambiguous(name, actual)),
+    }
+}
+
+enum Narrowed {
+    None,
+    One(Box<Choice>),
+    Many,
+}
+
+fn narrow(mut candidates: Vec<Choice>, actual: &[PgType]) -> Narrowed {
+    let known = |i: usize| actual[i] != PgType::Unknown;
+    let positions = 0..actual.len();
+    keep_best(&mut candidates, |choice| {
+        positions.clone().filter(|i| known(*i) && choice.args[*i] == actual[*i]).count()
+    });
+    if candidates.len() > 1 {
+        keep_best(&mut candidates, |choice| {
+            let good = |i: &usize| {
+                let same_category = category(&choice.args[*i]) == category(&actual[*i]);
+                choice.args[*i] == actual[*i] || (is_preferred(&choice.args[*i]) && same_category)
+            };
+            positions.clone().filter(|i| known(*i)).filter(good).count()
+        });
+    }
+    if candidates.len() > 1 {
+        for i in positions.clone().filter(|i| !known(*i)) {
+            let wanted = candidates.iter().map(|choice| category(&choice.args[i]));
+            let chosen = if wanted.clone().any(|c| c == Category::String) {
+                Some(Category::String)
+            } else {
+                let mut wanted = wanted;
+                let first = wanted.next();
+                first.filter(|first| wanted.all(|other| other == *first))
+            };
+            let Some(chosen) = chosen else { break };
+            let preferred = candidates.iter().any(|c| category(&c.args[i]) == chosen && is_preferred(&c.args[i]));
+            candidates
+                .retain(|c| category(&c.args[i]) == chosen && (!preferred || is_preferred(&c.args[i])));
+        }
+    }
+    if candidates.len() > 1 {
+        // Let undecided arguments have the type of the decided ones, if those agree.
+        let mut decided = positions.clone().filter(|i| known(*i)).map(|i| &actual[i]);
+        if let Some(first) = decided.next()
+            && decided.all(|ty| ty == first)
+            && positions.clone().any(|i| !known(i))
+        {
+            let same: Vec<Choice> = candidates
+                .iter()
+                .filter(|choice| positions.clone().all(|i| choice.args[i] == *first || (known(i) && implicitly(first, &choice.args[i]))))
+                .cloned()
+                .collect();
+            if same.len() == 1 {
+                candidates = same;
+            }
+        }
+    }
+    match candidates.len() {
+        0 => Narrowed::None,
+        1 => candidates.pop().map_or(Narrowed::None, |choice| Narrowed::One(Box::new(choice))),
+        _ => Narrowed::Many,
+    }
+}
+
+fn keep_best(candidates: &mut Vec<Choice>, score: impl Fn(&Choice) -> usize) {
+    let best = candidates.iter().map(&score).max().unwrap_or(0);
+    candidates.retain(|choice| score(choice) == best);
+}
+
+/// The overload applied to these types, if implicit casts can reach it.
+fn reach(overload: &'static Overload, actual: &[PgType]) -> Option<Choice> {
+    let fixed = overload.args.len();
+    let fits = if overload.variadic { actual.len() >= fixed } else { actual.len() == fixed };
+    if !fits {
+        return None;
+    }
+    let pattern = |i: usize| &overload.args[i.min(fixed - 1)];
+    let mut elements = Vec::new();
+    for (i, ty) in actual.iter().enumerate() {
+        match (pattern(i), ty) {
+            (Pattern::Element, ty) => elements.push(types::base(ty)),
+            (Pattern::Array, PgType::Array(item)) => elements.push(types::base(item)),
+            (Pattern::Array, PgType::Unknown) => elements.push(PgType::Unknown),
+            (Pattern::Array, _) => return None,
+            _ => {}
+        }
+    }
+    let element = types::common(&elements, "argument").ok()?;
+    if elements.iter().any(|ty| !implicitly(ty, &element)) {
+        return None;
+    }
+    let mut args = Vec::with_capacity(actual.len());
+    for (i, ty) in actual.iter().enumerate() {
+        args.push(match pattern(i) {
+            Pattern::Exact(wanted) if implicitly(ty, wanted) => wanted.clone(),
+            Pattern::Exact(_) => return None,
+            Pattern::Any if *ty == PgType::Unknown => PgType::Text,
+            Pattern::Any => types::base(ty),
+            Pattern::Element => element.clone(),
+            Pattern::Array => PgType::Array(Box::new(element.clone())),
+        });
+    }
+    let returns = match &overload.returns {
+        Returns::Exact(ty) => ty.clone(),
+        Returns::Numeric(_) => types::NUMERIC,
+        Returns::Element => element,
+        Returns::Array => PgType::Array(Box::new(element)),
+    };
+    Some(Choice { overload, args, returns })
+}
+
+/// The argument types as error messages list them.
+pub fn type_list(actual: &[PgType]) -> String {
+    actual.iter().map(PgType::name).collect::<Vec<_>>().join(", ")
+}
+
+fn is_symbol(name: &str) -> bool {
+    !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+}
+
+fn missing(name: &str, actual: &[PgType]) -> SqlError {
+    let (message, hint) = match (is_symbol(name), actual) {
+        (true, [left, right]) => {
+            return crate::engine::bind::operator::operator_missing(name, left, right);
+        }
+        (true, _) => (
+            format!("operator does not exist: {name} {}", type_list(actual)),
+            "No operator matches the given name and argument type. You might need to add an explicit type cast.",
+        ),
+        (false, _) => (
+            format!("function {name}({}) does not exist", type_list(actual)),
+            "No function matches the given name and argument types. You might need to add explicit type casts.",
+        ),
+    };
+    SqlError::new(SqlState::UNDEFINED_FUNCTION, message).with_hint(hint)
+}
+
+/// 42883 for a function call.
+pub fn function_missing(name: &str, actual: &[PgType]) -> SqlError {
+    missing(name, actual)
+}
+
+fn ambiguous(name: &str, actual: &[PgType]) -> SqlError {
+    let (message, hint) = match (is_symbol(name), actual) {
+        (true, [left, right]) => (
+            format!("operator is not unique: {} {name} {}", left.name(), right.name()),
+            "Could not choose a best candidate operator. You might need to add explicit type casts.",
+        ),
+        (true, _) => (
+            format!("operator is not unique: {name} {}", type_list(actual)),
+            "Could not choose a best candidate operator. You might need to add explicit type casts.",
+        ),
+        (false, _) => (
+            format!("function {name}({}) is not unique", type_list(actual)),
+            "Could not choose a best candidate function. You might need to add explicit type casts.",
+        ),
+    };
+    SqlError::new(SqlState::AMBIGUOUS_FUNCTION, message).with_hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::choose;
+    use repr::PgType;
+
+    #[test]
+    fn the_library_is_well_formed() {
+        assert!(!super::all().is_empty());
+    }
+
+    #[test]
+    fn an_undecided_argument_prefers_text() {
+        let choice = choose("length", &[PgType::Unknown]).expect("length of text");
+        assert_eq!(choice.args, [PgType::Text]);
+    }
+}

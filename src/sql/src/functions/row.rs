@@ -1,0 +1,154 @@
+//! Runs a declared function over Arrow columns, one row at a time.
+
+use super::datum;
+use super::registry::{Overload, all};
+use crate::engine::cast::CastContextInfo;
+use crate::engine::session::SessionInfo;
+use crate::engine::value::to_array;
+use crate::error::SqlError;
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::{Result as DfResult, ScalarValue};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use repr::sqlstate::SqlState;
+use repr::{Datum, PgType};
+use std::sync::Arc;
+
+/// What a body may know beside its arguments.
+pub struct Call<'a> {
+    /// The session, unless the function runs at planning time.
+    pub session: Option<&'a SessionInfo>,
+    /// Time zone and formats.
+    pub context: &'a CastContextInfo<'a>,
+    /// The Postgres types of the arguments.
+    pub args: &'a [PgType],
+    /// The type of the result; of an item, for a set.
+    pub returns: &'a PgType,
+    /// The function's name.
+    pub name: &'a str,
+}
+
+impl Call<'_> {
+    /// The session; there is always one where `!session` functions run.
+    pub fn session(&self) -> Result<&SessionInfo, SqlError> {
+        self.session.ok_or_else(|| SqlError::internal(format!("{} runs without a session", self.name)))
+    }
+
+    /// Microseconds since the epoch of the transaction's start.
+    pub fn now_us(&self) -> i64 {
+        self.session.map_or(0, |session| session.now_us)
+    }
+}
+
+/// One declared function for given argument types.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RowFunction {
+    id: usize,
+    args: Vec<PgType>,
+    returns: PgType,
+    data_type: DataType,
+    signature: Signature,
+}
+
+impl RowFunction {
+    /// The function with its argument and result types.
+    pub fn udf(overload: &'static Overload, args: &[PgType], returns: &PgType, data_type: &DataType) -> Arc<ScalarUDF> {
+        let volatility =
+            if overload.session || overload.each { Volatility::Volatile } else { Volatility::Immutable };
+        let signature =
+            if args.is_empty() { Signature::nullary(volatility) } else { Signature::any(args.len(), volatility) };
+        Arc::new(ScalarUDF::new_from_impl(RowFunction {
+            id: overload.id,
+            args: args.to_vec(),
+            returns: returns.clone(),
+            data_type: data_type.clone(),
+            signature,
+        }))
+    }
+
+    fn overload(&self) -> &'static Overload {
+        &all()[self.id]
+    }
+
+    fn evaluate(&self, columns: &[Column], rows: usize, call: &Call<'_>) -> Result<ArrayRef, SqlError> {
+        let overload = self.overload();
+        let mut out = Vec::with_capacity(rows);
+        let mut values = Vec::with_capacity(columns.len());
+        for row in 0..rows {
+            values.clear();
+            for column in columns {
+                values.push(datum(column.array.as_ref(), if column.is_scalar { 0 } else { row })?);
+            }
+            if overload.strict && values.iter().any(Datum::is_null) {
+                out.push(Datum::Null);
+                continue;
+            }
+            out.push((overload.body)(call, &values)?);
+        }
+        to_array(&out, &self.data_type)
+    }
+}
+
+struct Column {
+    array: ArrayRef,
+    is_scalar: bool,
+}
+
+impl ScalarUDFImpl for RowFunction {
+    fn name(&self) -> &str {
+        &self.overload().name
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> DfResult<String> {
+        // The types are part of the name, because casts do not show in the names of arguments.
+        let args: Vec<String> = args.iter().map(|arg| arg.schema_name().to_string()).collect();
+        Ok(format!("{}#{}({})", self.name(), self.id, args.join(",")))
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _args: &[DataType]) -> DfResult<DataType> {
+        Ok(self.data_type.clone())
+    }
+
+    fn return_field_from_args(&self, _args: ReturnFieldArgs<'_>) -> DfResult<FieldRef> {
+        Ok(Arc::new(Field::new(self.name(), self.data_type.clone(), true)))
+    }
+
+    fn is_strict(&self) -> bool {
+        self.overload().strict
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
+        let context = CastContextInfo::running(&args.config_options);
+        let session = context.session;
+        let overload = self.overload();
+        if overload.session && session.is_none() {
+            return Err(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                format!("function {} is not supported here", overload.name),
+            )
+            .into());
+        }
+        let all_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let one = all_scalar && !overload.each;
+        let rows = if one { 1 } else { args.number_rows };
+        let mut columns = Vec::with_capacity(args.args.len());
+        for arg in args.args {
+            columns.push(match arg {
+                ColumnarValue::Array(array) => Column { array, is_scalar: false },
+                ColumnarValue::Scalar(scalar) => Column { array: scalar.to_array()?, is_scalar: true },
+            });
+        }
+        let call = Call { session, context: &context, args: &self.args, returns: &self.returns, name: &overload.name };
+        let array = self.evaluate(&columns, rows, &call)?;
+        if one {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?));
+        }
+        Ok(ColumnarValue::Array(array))
+    }
+}

@@ -1,0 +1,118 @@
+//! INSERT, UPDATE, DELETE, TRUNCATE.
+//!
+//! sqlparser reads the first three in the dialects of a dozen databases; what is not Postgres's, or not supported, is
+//! refused here, so that planning only looks at the fields that remain.
+
+use super::cursor::Cursor;
+use crate::ast::Statement;
+use crate::error::SqlError;
+use datafusion::sql::sqlparser::ast as sp;
+use repr::sqlstate::SqlState;
+
+pub(super) fn parse_insert(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let span = cursor.span();
+    let token = cursor.advance();
+    if !cursor.peek("INTO") {
+        return Err(cursor.unexpected());
+    }
+    match cursor.run(|parser| parser.parse_insert(token))? {
+        sp::Statement::Insert(insert) => {
+            check_insert(&insert).map_err(|error| error.at(span))?;
+            Ok(Statement::Insert(Box::new(insert)))
+        }
+        _ => Err(syntax("INSERT").at(span)),
+    }
+}
+
+/// Refuses what is not supported of an INSERT.
+pub(super) fn check_insert(insert: &sp::Insert) -> Result<(), SqlError> {
+    let foreign = insert.or.is_some()
+        || insert.ignore
+        || insert.overwrite
+        || insert.has_table_keyword
+        || insert.partitioned.is_some()
+        || !insert.after_columns.is_empty()
+        || !insert.assignments.is_empty()
+        || insert.output.is_some()
+        || insert.priority.is_some()
+        || insert.insert_alias.is_some()
+        || insert.settings.is_some()
+        || insert.format_clause.is_some()
+        || insert.multi_table_insert_type.is_some()
+        || !matches!(insert.table, sp::TableObject::TableName(_));
+    if foreign {
+        return Err(syntax("INSERT"));
+    }
+    match &insert.on {
+        Some(sp::OnInsert::OnConflict(_)) => Err(SqlError::unsupported("INSERT … ON CONFLICT")),
+        Some(_) => Err(syntax("INSERT")),
+        None => match &insert.source {
+            Some(query) => super::statement::check_query(query),
+            None => Ok(()),
+        },
+    }
+}
+
+pub(super) fn parse_update(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let span = cursor.span();
+    let token = cursor.advance();
+    cursor.eat(&["ONLY"]);
+    match cursor.run(|parser| parser.parse_update(token))? {
+        sp::Statement::Update(update) => {
+            let foreign = update.or.is_some()
+                || update.output.is_some()
+                || !update.order_by.is_empty()
+                || update.limit.is_some()
+                || matches!(update.from, Some(sp::UpdateTableFromKind::BeforeSet(_)))
+                || !update.table.joins.is_empty();
+            if foreign {
+                return Err(syntax("UPDATE").at(span));
+            }
+            Ok(Statement::Update(Box::new(update)))
+        }
+        _ => Err(syntax("UPDATE").at(span)),
+    }
+}
+
+pub(super) fn parse_delete(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let span = cursor.span();
+    let token = cursor.advance();
+    if !cursor.peek("FROM") {
+        return Err(cursor.unexpected());
+    }
+    match cursor.run(|parser| parser.parse_delete(token))? {
+        sp::Statement::Delete(delete) => {
+            let foreign = !delete.tables.is_empty()
+                || delete.output.is_some()
+                || !delete.order_by.is_empty()
+                || delete.limit.is_some();
+            let single = matches!(&delete.from, sp::FromTable::WithFromKeyword(from)
+                if from.len() == 1 && from[0].joins.is_empty());
+            if foreign || !single {
+                return Err(syntax("DELETE").at(span));
+            }
+            Ok(Statement::Delete(Box::new(delete)))
+        }
+        _ => Err(syntax("DELETE").at(span)),
+    }
+}
+
+/// TRUNCATE [TABLE] [ONLY] t [, …] [RESTART | CONTINUE IDENTITY] [CASCADE | RESTRICT]
+pub(super) fn parse_truncate(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    cursor.expect(&["TRUNCATE"])?;
+    cursor.eat(&["TABLE"]);
+    cursor.eat(&["ONLY"]);
+    let names = cursor.comma_separated(Cursor::name)?;
+    // Without sequences and foreign keys none of these changes anything.
+    if !cursor.eat(&["RESTART", "IDENTITY"]) {
+        cursor.eat(&["CONTINUE", "IDENTITY"]);
+    }
+    if !cursor.eat(&["CASCADE"]) {
+        cursor.eat(&["RESTRICT"]);
+    }
+    Ok(Statement::Truncate(names))
+}
+
+fn syntax(statement: &str) -> SqlError {
+    SqlError::new(SqlState::SYNTAX_ERROR, format!("syntax error in {statement}"))
+}

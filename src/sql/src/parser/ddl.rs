@@ -1,0 +1,483 @@
+//! CREATE, ALTER, DROP, COMMENT ON.
+
+use super::cursor::Cursor;
+use crate::ast::{
+    ClusterOptions, ColumnDef, CreateIndex, CreateTable, CreateView, Drop, RoleOptions, SetValue, Statement,
+};
+use crate::engine::types;
+use crate::error::SqlError;
+use crate::names::ObjectKind;
+use datafusion::sql::sqlparser::ast as sp;
+use datafusion::sql::sqlparser::tokenizer::Token;
+use repr::sqlstate::SqlState;
+
+/// What CREATE, ALTER and DROP refuse by name, by the words that follow.
+const UNSUPPORTED_OBJECTS: [&str; 41] = [
+    "MATERIALIZED VIEW", "SOURCE", "SINK", "SECRET", "CONNECTION", "TYPE", "FUNCTION", "PROCEDURE", "TRIGGER",
+    "SEQUENCE", "EXTENSION", "DOMAIN", "AGGREGATE", "OPERATOR", "RULE", "POLICY", "PUBLICATION", "SUBSCRIPTION",
+    "SERVER", "FOREIGN", "LANGUAGE", "TRUSTED LANGUAGE", "COLLATION", "CONVERSION", "CAST", "STATISTICS",
+    "TABLESPACE", "EVENT TRIGGER", "ACCESS METHOD", "TRANSFORM", "TEXT SEARCH", "GROUP", "NETWORK POLICY",
+    "CONTINUAL TASK", "DEFAULT PRIVILEGES", "LARGE OBJECT", "ROUTINE", "RECURSIVE VIEW", "CONSTRAINT TRIGGER",
+    "OWNED", "CLUSTER REPLICA",
+];
+
+pub(super) fn parse_create(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    cursor.expect(&["CREATE"])?;
+    let or_replace = cursor.eat(&["OR", "REPLACE"]);
+    if let Some(word) = ["TEMP", "TEMPORARY", "UNLOGGED", "LOCAL", "GLOBAL"].iter().find(|word| cursor.peek(word)) {
+        return Err(cursor.unsupported(format!("CREATE {word}")));
+    }
+    if let Some(what) = unsupported_object(cursor) {
+        return Err(cursor.unsupported(format!("CREATE {what}")));
+    }
+    if cursor.eat(&["VIEW"]) {
+        return parse_create_view(cursor, or_replace);
+    }
+    if or_replace {
+        return Err(cursor.unexpected());
+    }
+    if cursor.eat(&["TABLE"]) {
+        return parse_create_table(cursor);
+    }
+    if cursor.peek("UNIQUE") && cursor.peek_nth(1, "INDEX") {
+        return Err(cursor.unsupported("CREATE UNIQUE INDEX"));
+    }
+    if cursor.eat(&["DEFAULT", "INDEX"]) {
+        return parse_create_index(cursor, true);
+    }
+    if cursor.eat(&["INDEX"]) {
+        return parse_create_index(cursor, false);
+    }
+    if cursor.eat(&["DATABASE"]) {
+        let if_not_exists = cursor.if_not_exists();
+        let name = cursor.ident()?;
+        if !cursor.at_end() {
+            return Err(cursor.unsupported("CREATE DATABASE with options"));
+        }
+        return Ok(Statement::CreateDatabase { name, if_not_exists });
+    }
+    if cursor.eat(&["SCHEMA"]) {
+        return parse_create_schema(cursor);
+    }
+    if cursor.eat(&["CLUSTER"]) {
+        let if_not_exists = cursor.if_not_exists();
+        let name = cursor.ident()?;
+        let options = parse_cluster_options(cursor)?;
+        return Ok(Statement::CreateCluster { name, if_not_exists, options });
+    }
+    let user = cursor.peek("USER");
+    if cursor.eat(&["ROLE"]) || cursor.eat(&["USER"]) {
+        let if_not_exists = cursor.if_not_exists();
+        let name = cursor.ident()?;
+        let mut options = parse_role_options(cursor)?;
+        // CREATE USER is CREATE ROLE … LOGIN.
+        if user && options.login.is_none() {
+            options.login = Some(true);
+        }
+        return Ok(Statement::CreateRole { name, if_not_exists, options });
+    }
+    Err(cursor.unexpected())
+}
+
+fn unsupported_object(cursor: &Cursor<'_>) -> Option<&'static str> {
+    UNSUPPORTED_OBJECTS
+        .into_iter()
+        .find(|words| words.split(' ').enumerate().all(|(n, word)| cursor.peek_nth(n, word)))
+}
+
+fn parse_create_view(cursor: &mut Cursor<'_>, or_replace: bool) -> Result<Statement, SqlError> {
+    let if_not_exists = cursor.if_not_exists();
+    let name = cursor.name()?;
+    let columns =
+        if *cursor.token(0) == Token::LParen { cursor.parenthesized(Cursor::ident)? } else { Vec::new() };
+    if cursor.peek("WITH") {
+        return Err(cursor.unsupported("CREATE VIEW … WITH options"));
+    }
+    cursor.expect(&["AS"])?;
+    let sql = cursor.rest().to_owned();
+    let query = cursor.query()?;
+    super::statement::check_query(&query)?;
+    if cursor.peek("WITH") {
+        return Err(cursor.unsupported("WITH CHECK OPTION"));
+    }
+    Ok(Statement::CreateView(CreateView { name, or_replace, if_not_exists, columns, query, sql }))
+}
+
+fn parse_create_table(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let if_not_exists = cursor.if_not_exists();
+    let name = cursor.name()?;
+    match cursor.word().as_deref() {
+        Some("AS") => return Err(cursor.unsupported("CREATE TABLE AS").with_hint("Use CREATE TABLE and INSERT.")),
+        Some(word @ ("OF" | "PARTITION")) => return Err(cursor.unsupported(format!("CREATE TABLE … {word}"))),
+        Some("FROM") => return Err(cursor.unsupported("CREATE TABLE … FROM SOURCE")),
+        _ => {}
+    }
+    if *cursor.token(0) == Token::LParen && *cursor.token(1) == Token::RParen {
+        return Err(cursor.unsupported("a table without columns"));
+    }
+    let columns = cursor.parenthesized(parse_column)?;
+    match cursor.word().as_deref() {
+        Some("AS") => return Err(cursor.unsupported("CREATE TABLE AS").with_hint("Use CREATE TABLE and INSERT.")),
+        Some(word @ ("WITH" | "WITHOUT" | "INHERITS" | "PARTITION" | "TABLESPACE" | "USING" | "ON")) => {
+            return Err(cursor.unsupported(format!("CREATE TABLE … {word}")));
+        }
+        _ => {}
+    }
+    Ok(Statement::CreateTable(CreateTable { name, if_not_exists, columns }))
+}
+
+fn parse_column(cursor: &mut Cursor<'_>) -> Result<ColumnDef, SqlError> {
+    match (cursor.word().as_deref(), cursor.token(1)) {
+        (Some("PRIMARY" | "FOREIGN" | "CONSTRAINT" | "LIKE" | "CHECK" | "UNIQUE" | "EXCLUDE"), _) => {
+            refuse_constraint(cursor)?;
+        }
+        (_, _) => {}
+    }
+    let name = cursor.ident()?;
+    let span = cursor.span();
+    if let Some(word @ ("SERIAL" | "BIGSERIAL" | "SMALLSERIAL" | "SERIAL4" | "SERIAL8" | "SERIAL2")) =
+        cursor.word().as_deref()
+    {
+        return Err(cursor.unsupported(format!("the type {}", word.to_lowercase())));
+    }
+    let data_type = cursor.run(|parser| parser.parse_data_type())?;
+    let ty = types::from_ast(&data_type).map_err(|error| error.at(span))?;
+    let mut column = ColumnDef { name, ty, nullable: true, default: None };
+    let mut nullability = None;
+    loop {
+        let span = cursor.span();
+        if cursor.eat(&["NOT", "NULL"]) {
+            if nullability == Some(true) {
+                return Err(conflicting_null(&column.name).at(span));
+            }
+            nullability = Some(false);
+        } else if cursor.eat(&["NULL"]) {
+            if nullability == Some(false) {
+                return Err(conflicting_null(&column.name).at(span));
+            }
+            nullability = Some(true);
+        } else if cursor.eat(&["DEFAULT"]) {
+            if column.default.is_some() {
+                return Err(SqlError::new(
+                    SqlState::SYNTAX_ERROR,
+                    format!("multiple default values specified for column \"{}\"", column.name),
+                )
+                .at(span));
+            }
+            column.default = Some(parse_default(cursor)?);
+        } else if cursor.peek("COLLATE") {
+            return Err(cursor.unsupported("COLLATE of a column"));
+        } else {
+            refuse_constraint(cursor)?;
+            break;
+        }
+    }
+    column.nullable = nullability.unwrap_or(true);
+    Ok(column)
+}
+
+/// The expression after DEFAULT: up to the next constraint, because `DEFAULT 1 NOT NULL` is no `1 NOT NULL`.
+fn parse_default(cursor: &mut Cursor<'_>) -> Result<sp::Expr, SqlError> {
+    const AFTER: [&str; 9] =
+        ["NOT", "NULL", "DEFAULT", "CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "REFERENCES", "GENERATED"];
+    let mut tokens = Vec::new();
+    let mut depth = 0_usize;
+    loop {
+        let ends = match cursor.token(0) {
+            Token::EOF => true,
+            Token::Comma | Token::RParen | Token::RBracket => depth == 0,
+            _ => depth == 0 && !tokens.is_empty() && AFTER.iter().any(|word| cursor.peek(word)),
+        };
+        if ends {
+            break;
+        }
+        let token = cursor.advance();
+        match token.token {
+            Token::LParen | Token::LBracket => depth += 1,
+            Token::RParen | Token::RBracket => depth -= 1,
+            _ => {}
+        }
+        tokens.push(token);
+    }
+    if tokens.is_empty() {
+        return Err(cursor.unexpected());
+    }
+    let mut inner = cursor.sub_cursor(tokens);
+    let expr = inner.expr()?;
+    inner.expect_end()?;
+    Ok(expr)
+}
+
+fn conflicting_null(column: &str) -> SqlError {
+    SqlError::new(
+        SqlState::SYNTAX_ERROR,
+        format!("conflicting NULL/NOT NULL declarations for column \"{column}\""),
+    )
+}
+
+fn refuse_constraint(cursor: &mut Cursor<'_>) -> Result<(), SqlError> {
+    let span = cursor.span();
+    if cursor.eat(&["CONSTRAINT"]) {
+        cursor.ident()?;
+    }
+    let Some(word) = cursor.word() else { return Ok(()) };
+    let what = match word.as_str() {
+        "PRIMARY" => "a PRIMARY KEY constraint",
+        "UNIQUE" => "a UNIQUE constraint",
+        "CHECK" => "a CHECK constraint",
+        "REFERENCES" | "FOREIGN" => "a FOREIGN KEY constraint",
+        "EXCLUDE" => "an EXCLUDE constraint",
+        "GENERATED" => "a GENERATED column",
+        "LIKE" => "CREATE TABLE … LIKE",
+        "NOT" | "NULL" | "DEFAULT" => "a named NOT NULL or DEFAULT constraint",
+        _ => return Ok(()),
+    };
+    Err(SqlError::unsupported(what).at(span))
+}
+
+fn parse_create_index(cursor: &mut Cursor<'_>, default: bool) -> Result<Statement, SqlError> {
+    if cursor.peek("CONCURRENTLY") {
+        return Err(cursor.unsupported("CREATE INDEX CONCURRENTLY"));
+    }
+    let if_not_exists = cursor.if_not_exists();
+    let name = if cursor.peek("ON") || cursor.peek("IN") { None } else { Some(cursor.ident()?) };
+    let cluster = if cursor.eat(&["IN", "CLUSTER"]) { Some(cursor.ident()?) } else { None };
+    cursor.expect(&["ON"])?;
+    cursor.eat(&["ONLY"]);
+    let on = cursor.name()?;
+    if cursor.eat(&["USING"]) {
+        let span = cursor.span();
+        let method = cursor.ident()?;
+        // An arrangement answers what a btree or a hash index answers.
+        if !matches!(method.as_str(), "arrangement" | "btree" | "hash") {
+            return Err(SqlError::unsupported(format!("the index method \"{method}\"")).at(span));
+        }
+    }
+    let keys = if !default && *cursor.token(0) == Token::LParen {
+        Some(cursor.parenthesized(parse_index_key)?)
+    } else {
+        None
+    };
+    if let Some(word @ ("INCLUDE" | "WITH" | "WHERE" | "TABLESPACE" | "NULLS")) = cursor.word().as_deref() {
+        return Err(cursor.unsupported(format!("CREATE INDEX … {word}")));
+    }
+    Ok(Statement::CreateIndex(CreateIndex { name, if_not_exists, cluster, on, keys }))
+}
+
+fn parse_index_key(cursor: &mut Cursor<'_>) -> Result<sp::Expr, SqlError> {
+    let expr = cursor.expr()?;
+    cursor.eat(&["ASC"]);
+    match cursor.word().as_deref() {
+        Some("DESC") => Err(cursor.unsupported("DESC in an index key")),
+        Some("NULLS") => Err(cursor.unsupported("NULLS FIRST or LAST in an index key")),
+        Some(_) => Err(cursor.unsupported("an operator class in an index key")),
+        None => Ok(expr),
+    }
+}
+
+fn parse_create_schema(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let if_not_exists = cursor.if_not_exists();
+    if cursor.eat(&["AUTHORIZATION"]) {
+        let role = cursor.ident()?;
+        let name = crate::names::Name::bare(role.clone());
+        return Ok(Statement::CreateSchema { name, if_not_exists, authorization: Some(role) });
+    }
+    let name = cursor.name()?;
+    let authorization = if cursor.eat(&["AUTHORIZATION"]) { Some(cursor.ident()?) } else { None };
+    if !cursor.at_end() {
+        return Err(cursor.unsupported("CREATE SCHEMA with elements"));
+    }
+    Ok(Statement::CreateSchema { name, if_not_exists, authorization })
+}
+
+/// `(SIZE '1', WORKERS 2)`, `SIZE = '1'`, `SET (SIZE …)` after the name.
+fn parse_cluster_options(cursor: &mut Cursor<'_>) -> Result<ClusterOptions, SqlError> {
+    let mut options = ClusterOptions::default();
+    if cursor.at_end() {
+        return Ok(options);
+    }
+    if *cursor.token(0) == Token::LParen {
+        cursor.parenthesized(|cursor| parse_cluster_option(cursor, &mut options))?;
+    } else {
+        cursor.comma_separated(|cursor| parse_cluster_option(cursor, &mut options))?;
+    }
+    Ok(options)
+}
+
+fn parse_cluster_option(cursor: &mut Cursor<'_>, options: &mut ClusterOptions) -> Result<(), SqlError> {
+    if cursor.eat(&["SIZE"]) {
+        cursor.eat_token(&Token::Eq);
+        options.size = Some(match cursor.token(0) {
+            Token::Number(..) => cursor.unsigned()?.to_string(),
+            _ => cursor.string_or_ident()?,
+        });
+    } else if cursor.eat(&["WORKERS"]) {
+        cursor.eat_token(&Token::Eq);
+        options.workers = Some(cursor.unsigned()?);
+    } else if cursor.eat(&["REPLICATION", "FACTOR"]) {
+        cursor.eat_token(&Token::Eq);
+        options.replication_factor = Some(cursor.unsigned()?);
+    } else {
+        return match cursor.word() {
+            Some(word) => Err(cursor.unsupported(format!("the CLUSTER option {word}"))),
+            None => Err(cursor.unexpected()),
+        };
+    }
+    Ok(())
+}
+
+fn parse_role_options(cursor: &mut Cursor<'_>) -> Result<RoleOptions, SqlError> {
+    let mut options = RoleOptions::default();
+    cursor.eat(&["WITH"]);
+    while let Some(word) = cursor.word() {
+        let (attribute, on) = match word.strip_prefix("NO") {
+            Some(rest) => (rest, false),
+            None => (word.as_str(), true),
+        };
+        let slot = match attribute {
+            "SUPERUSER" => &mut options.superuser,
+            "INHERIT" => &mut options.inherit,
+            "LOGIN" => &mut options.login,
+            "CREATEDB" => &mut options.create_db,
+            "CREATEROLE" => &mut options.create_role,
+            "CREATECLUSTER" => &mut options.create_cluster,
+            "PASSWORD" if cursor.peek_nth(1, "NULL") => {
+                cursor.advance();
+                cursor.advance();
+                continue;
+            }
+            _ => return Err(cursor.unsupported(format!("the role option {word}"))),
+        };
+        if slot.replace(on).is_some() {
+            return Err(
+                SqlError::new(SqlState::SYNTAX_ERROR, "conflicting or redundant options").at(cursor.span())
+            );
+        }
+        cursor.advance();
+    }
+    Ok(options)
+}
+
+fn parse_kind(cursor: &mut Cursor<'_>) -> Option<ObjectKind> {
+    let kinds = [
+        ("TABLE", ObjectKind::Table),
+        ("VIEW", ObjectKind::View),
+        ("INDEX", ObjectKind::Index),
+        ("SCHEMA", ObjectKind::Schema),
+        ("DATABASE", ObjectKind::Database),
+        ("CLUSTER", ObjectKind::Cluster),
+        ("ROLE", ObjectKind::Role),
+        ("USER", ObjectKind::Role),
+    ];
+    kinds.into_iter().find(|(word, _)| cursor.eat(&[word])).map(|(_, kind)| kind)
+}
+
+pub(super) fn parse_drop(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    cursor.expect(&["DROP"])?;
+    if let Some(what) = unsupported_object(cursor) {
+        return Err(cursor.unsupported(format!("DROP {what}")));
+    }
+    let Some(kind) = parse_kind(cursor) else { return Err(cursor.unexpected()) };
+    if kind == ObjectKind::Index && cursor.peek("CONCURRENTLY") {
+        return Err(cursor.unsupported("DROP INDEX CONCURRENTLY"));
+    }
+    let if_exists = cursor.if_exists();
+    let names = cursor.comma_separated(Cursor::name)?;
+    if kind == ObjectKind::Database && *cursor.token(0) == Token::LParen {
+        return Err(cursor.unsupported("DROP DATABASE … (FORCE)"));
+    }
+    let cascade = cursor.eat(&["CASCADE"]);
+    if !cascade {
+        cursor.eat(&["RESTRICT"]);
+    }
+    Ok(Statement::Drop(Drop { kind, if_exists, names, cascade }))
+}
+
+pub(super) fn parse_alter(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    cursor.expect(&["ALTER"])?;
+    if cursor.eat(&["SYSTEM"]) {
+        return parse_alter_system(cursor);
+    }
+    if let Some(what) = unsupported_object(cursor) {
+        return Err(cursor.unsupported(format!("ALTER {what}")));
+    }
+    let Some(kind) = parse_kind(cursor) else { return Err(cursor.unexpected()) };
+    let if_exists = cursor.if_exists();
+    if kind == ObjectKind::Table {
+        cursor.eat(&["ONLY"]);
+    }
+    let name = cursor.name()?;
+    if cursor.eat(&["OWNER", "TO"]) {
+        let owner = super::grant::parse_role_spec(cursor)?;
+        return Ok(Statement::AlterOwner { kind, name, if_exists, owner });
+    }
+    if cursor.eat(&["RENAME", "TO"]) {
+        return Ok(Statement::AlterRename { kind, name, if_exists, to: cursor.ident()? });
+    }
+    match kind {
+        ObjectKind::Cluster if cursor.eat(&["SET"]) => {
+            let options = parse_cluster_options(cursor)?;
+            Ok(Statement::AlterCluster { name: name.item().to_owned(), if_exists, options })
+        }
+        ObjectKind::Role => parse_alter_role(cursor, name.item().to_owned()),
+        _ => {
+            let action = cursor.word().unwrap_or_default();
+            let object = kind.to_string().to_uppercase();
+            if action.is_empty() { Err(cursor.unexpected()) } else { Err(cursor.unsupported(format!("ALTER {object} … {action}"))) }
+        }
+    }
+}
+
+fn parse_alter_role(cursor: &mut Cursor<'_>, name: String) -> Result<Statement, SqlError> {
+    if cursor.peek("IN") {
+        return Err(cursor.unsupported("ALTER ROLE … IN DATABASE"));
+    }
+    if cursor.eat(&["SET"]) {
+        let (variable, value) = super::session::parse_assignment(cursor)?;
+        return Ok(Statement::AlterRoleSet { name, variable, value });
+    }
+    if cursor.eat(&["RESET"]) {
+        if cursor.peek("ALL") {
+            return Err(cursor.unsupported("ALTER ROLE … RESET ALL"));
+        }
+        let variable = super::session::parse_variable(cursor)?;
+        return Ok(Statement::AlterRoleSet { name, variable, value: SetValue::Default });
+    }
+    let options = parse_role_options(cursor)?;
+    Ok(Statement::AlterRole { name, options })
+}
+
+fn parse_alter_system(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    if cursor.eat(&["SET"]) {
+        let (variable, value) = super::session::parse_assignment(cursor)?;
+        return Ok(match value {
+            SetValue::Default => Statement::AlterSystemReset(Some(variable)),
+            value => Statement::AlterSystemSet { variable, value },
+        });
+    }
+    cursor.expect(&["RESET"])?;
+    if cursor.eat(&["ALL"]) {
+        return Ok(Statement::AlterSystemReset(None));
+    }
+    Ok(Statement::AlterSystemReset(Some(super::session::parse_variable(cursor)?)))
+}
+
+/// COMMENT ON kind name IS 'text' | NULL
+pub(super) fn parse_comment(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    cursor.expect(&["COMMENT", "ON"])?;
+    let kind = if cursor.eat(&["COLUMN"]) {
+        None
+    } else {
+        match parse_kind(cursor) {
+            Some(kind) => Some(kind),
+            None => {
+                let word = cursor.word().unwrap_or_default();
+                return Err(cursor.unsupported(format!("COMMENT ON {word}")));
+            }
+        }
+    };
+    let name = cursor.name()?;
+    cursor.expect(&["IS"])?;
+    let text = if cursor.eat(&["NULL"]) { None } else { Some(cursor.string()?) };
+    Ok(Statement::Comment { kind, name, text })
+}

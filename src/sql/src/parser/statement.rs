@@ -1,0 +1,195 @@
+//! Which statement it is, by its first words.
+
+use super::cursor::Cursor;
+use super::{copy, data, ddl, grant, session, show};
+use crate::ast::{Explain, ExplainFormat, ExplainStage, Statement};
+use crate::error::SqlError;
+use datafusion::sql::sqlparser::ast as sp;
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+/// Parses one statement; whatever follows it is left.
+pub(super) fn parse_statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    if *cursor.token(0) == Token::LParen {
+        return parse_query(cursor);
+    }
+    let Some(word) = cursor.word() else { return Err(cursor.unexpected()) };
+    match word.as_str() {
+        "SELECT" | "WITH" | "VALUES" | "TABLE" => parse_query(cursor),
+        "INSERT" => data::parse_insert(cursor),
+        "UPDATE" => data::parse_update(cursor),
+        "DELETE" => data::parse_delete(cursor),
+        "TRUNCATE" => data::parse_truncate(cursor),
+        "COPY" => copy::parse_copy(cursor),
+        "EXPLAIN" => parse_explain(cursor),
+        "CREATE" => ddl::parse_create(cursor),
+        "DROP" => ddl::parse_drop(cursor),
+        "ALTER" => ddl::parse_alter(cursor),
+        "COMMENT" => ddl::parse_comment(cursor),
+        "GRANT" => grant::parse_grant(cursor),
+        "REVOKE" => grant::parse_revoke(cursor),
+        "SHOW" => show::parse_show(cursor),
+        "SET" => session::parse_set(cursor),
+        "RESET" => session::parse_reset(cursor),
+        "BEGIN" | "START" => session::parse_begin(cursor),
+        "COMMIT" | "END" | "ROLLBACK" | "ABORT" => session::parse_transaction_end(cursor),
+        "SAVEPOINT" | "RELEASE" => session::parse_savepoint(cursor),
+        "PREPARE" | "EXECUTE" | "DEALLOCATE" => session::parse_prepared(cursor),
+        "DECLARE" | "FETCH" | "MOVE" | "CLOSE" => session::parse_cursor(cursor),
+        "DISCARD" | "LISTEN" | "UNLISTEN" => session::parse_miscellaneous(cursor),
+        // Statements of Postgres and Materialize that are refused by name.
+        "SUBSCRIBE" | "TAIL" | "MERGE" | "CALL" | "DO" | "LOCK" | "NOTIFY" | "VACUUM" | "ANALYZE" | "ANALYSE"
+        | "CLUSTER" | "REINDEX" | "CHECKPOINT" | "REFRESH" | "LOAD" | "REASSIGN" | "IMPORT" | "SECURITY"
+        | "VALIDATE" | "INSPECT" | "USE" => Err(cursor.unsupported(&word)),
+        _ => Err(cursor.unexpected()),
+    }
+}
+
+/// SELECT, VALUES, TABLE, or a data change that begins with WITH.
+fn parse_query(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let span = cursor.span();
+    let query = cursor.query()?;
+    if !is_data_change(&query.body) {
+        check_query(&query)?;
+        return Ok(Statement::Query(query));
+    }
+    let sp::Query { with, body, .. } = *query;
+    match *body {
+        sp::SetExpr::Insert(sp::Statement::Insert(mut insert)) => {
+            // WITH x AS (…) INSERT INTO t SELECT … is INSERT INTO t WITH x AS (…) SELECT ….
+            match &mut insert.source {
+                Some(source) if source.with.is_none() => source.with = with,
+                _ => return Err(SqlError::unsupported("WITH before an INSERT that has its own WITH").at(span)),
+            }
+            data::check_insert(&insert).map_err(|error| error.at(span))?;
+            Ok(Statement::Insert(Box::new(insert)))
+        }
+        sp::SetExpr::Update(_) => Err(SqlError::unsupported("WITH … UPDATE").at(span)),
+        sp::SetExpr::Delete(_) => Err(SqlError::unsupported("WITH … DELETE").at(span)),
+        _ => Err(SqlError::unsupported("MERGE").at(span)),
+    }
+}
+
+fn is_data_change(body: &sp::SetExpr) -> bool {
+    matches!(
+        body,
+        sp::SetExpr::Insert(_) | sp::SetExpr::Update(_) | sp::SetExpr::Delete(_) | sp::SetExpr::Merge(_)
+    )
+}
+
+/// Refuses what sqlparser reads as a query but we do not run.
+pub(super) fn check_query(query: &sp::Query) -> Result<(), SqlError> {
+    if let Some(with) = &query.with
+        && with.cte_tables.iter().any(|cte| is_data_change(&cte.query.body))
+    {
+        return Err(SqlError::unsupported("a data-modifying statement in WITH"));
+    }
+    if let sp::SetExpr::Select(select) = query.body.as_ref()
+        && select.into.is_some()
+    {
+        return Err(SqlError::unsupported("SELECT INTO").with_hint("Use CREATE TABLE and INSERT INTO … SELECT."));
+    }
+    Ok(())
+}
+
+/// EXPLAIN [ANALYZE] [VERBOSE] s, EXPLAIN (options) s, EXPLAIN [stage] PLAN … FOR s, EXPLAIN TIMESTAMP FOR s.
+fn parse_explain(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    cursor.expect(&["EXPLAIN"])?;
+    let mut explain = Explain {
+        stage: ExplainStage::Default,
+        verbose: false,
+        format: ExplainFormat::Text,
+        statement: Box::new(Statement::ShowAll),
+    };
+    if *cursor.token(0) == Token::LParen && !cursor.peek_nth(1, "SELECT") && !cursor.peek_nth(1, "WITH") {
+        parse_explain_options(cursor, &mut explain)?;
+    } else if let Some(stage) = parse_explain_stage(cursor)? {
+        explain.stage = stage;
+        if cursor.eat(&["WITH"]) {
+            cursor.parenthesized(Cursor::ident)?;
+            explain.verbose = true;
+        }
+        if cursor.eat(&["AS"]) {
+            explain.format = parse_format(cursor)?;
+        }
+        cursor.expect(&["FOR"])?;
+        if ["VIEW", "MATERIALIZED", "INDEX", "REPLAN", "CREATE", "BROKEN"].iter().any(|word| cursor.peek(word)) {
+            return Err(cursor.unsupported("EXPLAIN of a catalog object"));
+        }
+    } else {
+        if cursor.peek("ANALYZE") || cursor.peek("ANALYSE") {
+            return Err(cursor.unsupported("EXPLAIN ANALYZE"));
+        }
+        explain.verbose = cursor.eat(&["VERBOSE"]);
+    }
+    let span = cursor.span();
+    let statement = parse_statement(cursor)?;
+    match statement {
+        Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {}
+        Statement::ShowObjects(_) => {}
+        other => return Err(SqlError::unsupported(format!("EXPLAIN {}", other.name())).at(span)),
+    }
+    explain.statement = Box::new(statement);
+    Ok(Statement::Explain(explain))
+}
+
+fn parse_explain_stage(cursor: &mut Cursor<'_>) -> Result<Option<ExplainStage>, SqlError> {
+    if cursor.eat(&["TIMESTAMP"]) {
+        return Ok(Some(ExplainStage::Timestamp));
+    }
+    if cursor.eat(&["OPTIMIZED"]) {
+        cursor.eat(&["PLAN"]);
+        return Ok(Some(ExplainStage::Optimized));
+    }
+    if cursor.eat(&["PHYSICAL"]) {
+        cursor.eat(&["PLAN"]);
+        return Ok(Some(ExplainStage::Physical));
+    }
+    if cursor.eat(&["PLAN"]) {
+        return Ok(Some(ExplainStage::Optimized));
+    }
+    match cursor.word().as_deref() {
+        Some(word @ ("RAW" | "DECORRELATED" | "LOCALLY" | "FILTER" | "QUERY" | "KEY" | "VALUE" | "CREATE")) => {
+            Err(cursor.unsupported(format!("EXPLAIN {word}")))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// `(ANALYZE off, VERBOSE, FORMAT json)`
+fn parse_explain_options(cursor: &mut Cursor<'_>, explain: &mut Explain) -> Result<(), SqlError> {
+    cursor.parenthesized(|cursor| {
+        let span = cursor.span();
+        let option = cursor.string_or_ident()?.to_ascii_uppercase();
+        if option == "FORMAT" {
+            explain.format = parse_format(cursor)?;
+            return Ok(());
+        }
+        let on = match cursor.token(0) {
+            Token::Comma | Token::RParen => true,
+            Token::Number(digits, _) => {
+                let on = digits != "0";
+                cursor.advance();
+                on
+            }
+            _ => matches!(cursor.string_or_ident()?.as_str(), "on" | "true"),
+        };
+        match option.as_str() {
+            "VERBOSE" => explain.verbose = on,
+            // On by default in Postgres; there are no costs to show.
+            "COSTS" | "SUMMARY" | "TIMING" if !on => {}
+            "ANALYZE" | "BUFFERS" | "WAL" | "SETTINGS" | "GENERIC_PLAN" if !on => {}
+            other => return Err(SqlError::unsupported(format!("the EXPLAIN option {other}")).at(span)),
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+fn parse_format(cursor: &mut Cursor<'_>) -> Result<ExplainFormat, SqlError> {
+    let span = cursor.span();
+    match cursor.string_or_ident()?.as_str() {
+        "text" => Ok(ExplainFormat::Text),
+        "json" => Ok(ExplainFormat::Json),
+        other => Err(SqlError::unsupported(format!("the EXPLAIN format {}", other.to_ascii_uppercase())).at(span)),
+    }
+}

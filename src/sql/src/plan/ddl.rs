@@ -1,0 +1,356 @@
+//! CREATE, ALTER and COMMENT.
+
+mod index;
+mod relation;
+
+use super::privileges::{check_create_in, check_object, check_owner, check_system, is_superuser};
+use super::{Plan, PlanContext, PlanNotice};
+use crate::ast::{ClusterOptions, RoleSpec};
+use crate::error::SqlError;
+use crate::names::{
+    Name, ObjectId, ObjectKind, Privilege, RoleId, resolve_item, resolve_schema, unknown_cluster, unknown_database,
+    unknown_relation, unknown_role,
+};
+use repr::sqlstate::SqlState;
+
+pub use index::plan_index_keys;
+pub(super) use index::plan_create_index;
+pub(super) use relation::{plan_create_table, plan_create_view};
+
+/// The most workers that a cluster of this process may have.
+const WORKERS_MAX: u64 = 64;
+
+/// `… already exists, skipping`.
+pub(super) fn exists_notice(sqlstate: SqlState, what: &str) -> PlanNotice {
+    PlanNotice { sqlstate, message: format!("{what} already exists, skipping"), detail: None }
+}
+
+pub(super) fn plan_create_database(
+    ctx: &PlanContext<'_>,
+    name: &str,
+    if_not_exists: bool,
+) -> Result<Plan, SqlError> {
+    check_system(ctx, Privilege::CreateDb, "permission denied to create database")?;
+    if ctx.catalog.database_by_name(name).is_some() {
+        let what = format!("database \"{name}\"");
+        if if_not_exists {
+            let notices = vec![exists_notice(SqlState::DUPLICATE_DATABASE, &what)];
+            return Ok(Plan::NoOp { tag: "CREATE DATABASE", notices });
+        }
+        return Err(SqlError::new(SqlState::DUPLICATE_DATABASE, format!("{what} already exists")));
+    }
+    Ok(Plan::CreateDatabase { name: name.to_owned() })
+}
+
+pub(super) fn plan_create_schema(
+    ctx: &PlanContext<'_>,
+    name: &Name,
+    if_not_exists: bool,
+    authorization: Option<&str>,
+) -> Result<Plan, SqlError> {
+    let (database, schema) = match name.parts.as_slice() {
+        [schema] => (ctx.session.database.as_str(), schema),
+        [database, schema] => (database.as_str(), schema),
+        _ => return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("improper qualified name: {name}"))),
+    };
+    let database = ctx.catalog.database_by_name(database).ok_or_else(|| unknown_database(database))?;
+    check_object(
+        ctx,
+        ObjectId::Database(database.id),
+        Privilege::Create,
+        ObjectKind::Database,
+        &database.name,
+    )?;
+    if schema.starts_with("pg_") || schema.starts_with("mz_") {
+        return Err(SqlError::new(SqlState::RESERVED_NAME, format!("unacceptable schema name \"{schema}\""))
+            .with_detail("The prefixes \"pg_\" and \"mz_\" are reserved for system schemas."));
+    }
+    let taken = ctx.catalog.schema_by_name(Some(database.id), schema).is_some()
+        || ctx.catalog.schema_by_name(None, schema).is_some();
+    if taken {
+        let what = format!("schema \"{schema}\"");
+        if if_not_exists {
+            let notices = vec![exists_notice(SqlState::DUPLICATE_SCHEMA, &what)];
+            return Ok(Plan::NoOp { tag: "CREATE SCHEMA", notices });
+        }
+        return Err(SqlError::new(SqlState::DUPLICATE_SCHEMA, format!("{what} already exists")));
+    }
+    let owner = match authorization {
+        Some(role) => {
+            let owner = resolve_role(ctx, &RoleSpec::Name(role.to_owned()))?;
+            check_member(ctx, owner)?;
+            owner
+        }
+        None => ctx.role,
+    };
+    Ok(Plan::CreateSchema { database: database.id, name: schema.clone(), owner })
+}
+
+pub(super) fn plan_create_cluster(
+    ctx: &PlanContext<'_>,
+    name: &str,
+    if_not_exists: bool,
+    options: &ClusterOptions,
+) -> Result<Plan, SqlError> {
+    check_system(ctx, Privilege::CreateCluster, "permission denied to create cluster")?;
+    check_reserved(name, "cluster")?;
+    if ctx.catalog.cluster_by_name(name).is_some() {
+        let what = format!("cluster \"{name}\"");
+        if if_not_exists {
+            let notices = vec![exists_notice(SqlState::DUPLICATE_OBJECT, &what)];
+            return Ok(Plan::NoOp { tag: "CREATE CLUSTER", notices });
+        }
+        return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, format!("{what} already exists")));
+    }
+    let workers = cluster_workers(options)?.unwrap_or(1);
+    check_replication(options)?;
+    Ok(Plan::CreateCluster {
+        name: name.to_owned(),
+        size: options.size.clone().unwrap_or_else(|| workers.to_string()),
+        workers,
+        replication_factor: options.replication_factor.unwrap_or(1),
+    })
+}
+
+pub(super) fn plan_alter_cluster(
+    ctx: &PlanContext<'_>,
+    name: &str,
+    if_exists: bool,
+    options: &ClusterOptions,
+) -> Result<Plan, SqlError> {
+    let Some(cluster) = ctx.catalog.cluster_by_name(name) else {
+        return missing(ObjectKind::Cluster, &Name::bare(name), if_exists, "ALTER CLUSTER", unknown_cluster(name));
+    };
+    check_owner(ctx, ObjectId::Cluster(cluster.id), ObjectKind::Cluster, name)?;
+    let workers = cluster_workers(options)?;
+    check_replication(options)?;
+    Ok(Plan::AlterCluster { id: cluster.id, options: options.clone(), workers })
+}
+
+/// How many workers SIZE or WORKERS asks for.
+fn cluster_workers(options: &ClusterOptions) -> Result<Option<u64>, SqlError> {
+    let sized = match &options.size {
+        Some(size) => Some(size.trim().parse::<u64>().map_err(|_| {
+            SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("unknown cluster size {size}"))
+                .with_hint("A size is the number of workers, such as '1' or '4'.")
+        })?),
+        None => None,
+    };
+    let workers = match (sized, options.workers) {
+        (Some(_), Some(_)) => {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "SIZE and WORKERS exclude each other"));
+        }
+        (sized, workers) => sized.or(workers),
+    };
+    match workers {
+        Some(n) if !(1..=WORKERS_MAX).contains(&n) => Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("a cluster has between 1 and {WORKERS_MAX} workers"),
+        )),
+        workers => Ok(workers),
+    }
+}
+
+fn check_replication(options: &ClusterOptions) -> Result<(), SqlError> {
+    match options.replication_factor {
+        None | Some(1) => Ok(()),
+        Some(n) => Err(SqlError::unsupported(format!("REPLICATION FACTOR {n}"))),
+    }
+}
+
+pub(super) fn plan_alter_owner(
+    ctx: &PlanContext<'_>,
+    kind: ObjectKind,
+    name: &Name,
+    if_exists: bool,
+    owner: &RoleSpec,
+) -> Result<Plan, SqlError> {
+    let object = match resolve_object(ctx, kind, name) {
+        Ok(object) => object,
+        Err(error) => return missing(kind, name, if_exists, alter_tag(kind), error),
+    };
+    if kind == ObjectKind::Role {
+        return Err(SqlError::unsupported("ALTER ROLE … OWNER TO"));
+    }
+    check_owner(ctx, object, kind, name.item())?;
+    let owner = resolve_role(ctx, owner)?;
+    check_member(ctx, owner)?;
+    Ok(Plan::AlterOwner { kind, object, owner })
+}
+
+pub(super) fn plan_alter_rename(
+    ctx: &PlanContext<'_>,
+    kind: ObjectKind,
+    name: &Name,
+    if_exists: bool,
+    to: &str,
+) -> Result<Plan, SqlError> {
+    let object = match resolve_object(ctx, kind, name) {
+        Ok(object) => object,
+        Err(error) => return missing(kind, name, if_exists, alter_tag(kind), error),
+    };
+    // Views keep the text of their query, which names what it reads.
+    let dependents = match object {
+        ObjectId::Item(id) => ctx
+            .catalog
+            .dependents(id)
+            .into_iter()
+            .filter_map(|id| ctx.catalog.item(id))
+            .any(|item| item.object_kind() == ObjectKind::View),
+        _ => true,
+    };
+    check_owner(ctx, object, kind, name.item())?;
+    if dependents {
+        return Err(SqlError::unsupported(format!("renaming a {kind} to which other objects may refer")));
+    }
+    if let ObjectId::Item(id) = object
+        && let Some(item) = ctx.catalog.item(id)
+        && ctx.catalog.item_by_name(item.schema, to).is_some()
+    {
+        return Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{to}\" already exists")));
+    }
+    Ok(Plan::AlterRename { kind, object, to: to.to_owned() })
+}
+
+pub(super) fn plan_comment(
+    ctx: &PlanContext<'_>,
+    kind: Option<ObjectKind>,
+    name: &Name,
+    text: Option<&str>,
+) -> Result<Plan, SqlError> {
+    let text = text.filter(|text| !text.is_empty()).map(str::to_owned);
+    let Some(kind) = kind else {
+        let [relation @ .., column] = name.parts.as_slice() else {
+            return Err(SqlError::internal("COMMENT ON COLUMN without a name was parsed"));
+        };
+        if relation.is_empty() {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "column name must be qualified"));
+        }
+        let relation = Name { parts: relation.to_vec() };
+        let item = resolve_item(ctx.catalog, ctx.scope(), &relation)?.ok_or_else(|| unknown_relation(&relation))?;
+        check_owner(ctx, ObjectId::Item(item.id), item.object_kind(), &item.name.item)?;
+        let position = item.desc.position(column).ok_or_else(|| {
+            SqlError::new(
+                SqlState::UNDEFINED_COLUMN,
+                format!("column \"{column}\" of relation \"{}\" does not exist", item.name.item),
+            )
+        })?;
+        return Ok(Plan::Comment { object: ObjectId::Item(item.id), column: Some(position), text });
+    };
+    let object = resolve_object(ctx, kind, name)?;
+    if kind == ObjectKind::Role {
+        check_system(ctx, Privilege::CreateRole, &format!("must be owner of role {name}"))?;
+    } else {
+        check_owner(ctx, object, kind, name.item())?;
+    }
+    Ok(Plan::Comment { object, column: None, text })
+}
+
+/// Finds an object of a given kind. Errors as Postgres words them for that kind.
+pub(super) fn resolve_object(ctx: &PlanContext<'_>, kind: ObjectKind, name: &Name) -> Result<ObjectId, SqlError> {
+    match kind {
+        ObjectKind::Table | ObjectKind::View | ObjectKind::Index => {
+            let Some(item) = resolve_item(ctx.catalog, ctx.scope(), name)? else {
+                return Err(match kind {
+                    ObjectKind::Index => unknown_relation(name),
+                    kind => SqlError::new(SqlState::UNDEFINED_TABLE, format!("{kind} \"{name}\" does not exist")),
+                });
+            };
+            if item.object_kind() != kind {
+                return Err(wrong_kind(item.object_kind(), kind, &item.name.item));
+            }
+            Ok(ObjectId::Item(item.id))
+        }
+        ObjectKind::Schema => Ok(ObjectId::Schema(resolve_schema(ctx.catalog, ctx.scope(), name)?.id)),
+        ObjectKind::Database => {
+            let database = ctx.catalog.database_by_name(name.item()).ok_or_else(|| unknown_database(name.item()))?;
+            Ok(ObjectId::Database(database.id))
+        }
+        ObjectKind::Cluster => {
+            let cluster = ctx.catalog.cluster_by_name(name.item()).ok_or_else(|| unknown_cluster(name.item()))?;
+            Ok(ObjectId::Cluster(cluster.id))
+        }
+        ObjectKind::Role => {
+            let role = ctx.catalog.role_by_name(name.item()).ok_or_else(|| unknown_role(name.item()))?;
+            Ok(ObjectId::Role(role.id))
+        }
+        ObjectKind::System => Ok(ObjectId::System),
+    }
+}
+
+/// `"v" is not a table`, with the hint to the right statement.
+pub(super) fn wrong_kind(actual: ObjectKind, wanted: ObjectKind, name: &str) -> SqlError {
+    let article = |kind: ObjectKind| if kind == ObjectKind::Index { "an" } else { "a" };
+    SqlError::new(
+        SqlState::WRONG_OBJECT_TYPE,
+        format!("\"{name}\" is not {} {wanted}", article(wanted)),
+    )
+    .with_hint(format!(
+        "Use DROP {} to remove {} {actual}.",
+        actual.to_string().to_uppercase(),
+        article(actual)
+    ))
+}
+
+/// A role that a statement names. Errors: 42704.
+pub(super) fn resolve_role(ctx: &PlanContext<'_>, spec: &RoleSpec) -> Result<RoleId, SqlError> {
+    let by_name = |name: &str| {
+        ctx.catalog.role_by_name(name).map(|role| role.id).ok_or_else(|| unknown_role(name))
+    };
+    match spec {
+        RoleSpec::Name(name) => by_name(name),
+        RoleSpec::Current => Ok(ctx.role),
+        RoleSpec::Session => by_name(&ctx.session.session_user),
+        RoleSpec::Public => Err(unknown_role("public")),
+    }
+}
+
+/// Names of the system's own objects cannot be taken. Errors: 42939.
+pub(super) fn check_reserved(name: &str, kind: &str) -> Result<(), SqlError> {
+    if name.starts_with("mz_") || name.starts_with("pg_") {
+        return Err(SqlError::new(SqlState::RESERVED_NAME, format!("{kind} name \"{name}\" is reserved"))
+            .with_detail("The prefixes \"mz_\" and \"pg_\" are reserved."));
+    }
+    Ok(())
+}
+
+/// An error, or the notice that IF EXISTS makes of it.
+fn missing(
+    kind: ObjectKind,
+    name: &Name,
+    if_exists: bool,
+    tag: &'static str,
+    error: SqlError,
+) -> Result<Plan, SqlError> {
+    if !if_exists || error.sqlstate == SqlState::WRONG_OBJECT_TYPE {
+        return Err(error);
+    }
+    let kind = if matches!(kind, ObjectKind::Table | ObjectKind::View | ObjectKind::Index) {
+        "relation".to_owned()
+    } else {
+        kind.to_string()
+    };
+    let message = format!("{kind} \"{name}\" does not exist, skipping");
+    Ok(Plan::NoOp { tag, notices: vec![PlanNotice { sqlstate: error.sqlstate, message, detail: None }] })
+}
+
+/// Giving an object away takes membership in the role that gets it. Errors: 42501.
+fn check_member(ctx: &PlanContext<'_>, role: RoleId) -> Result<(), SqlError> {
+    if is_superuser(ctx.catalog, ctx.role) || ctx.catalog.is_member(ctx.role, role) {
+        return Ok(());
+    }
+    let name = ctx.catalog.role(role).map(|role| role.name.clone()).unwrap_or_default();
+    Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("must be member of role \"{name}\"")))
+}
+
+fn alter_tag(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Table => "ALTER TABLE",
+        ObjectKind::View => "ALTER VIEW",
+        ObjectKind::Index => "ALTER INDEX",
+        ObjectKind::Schema => "ALTER SCHEMA",
+        ObjectKind::Database => "ALTER DATABASE",
+        ObjectKind::Cluster => "ALTER CLUSTER",
+        ObjectKind::Role | ObjectKind::System => "ALTER ROLE",
+    }
+}

@@ -1,0 +1,181 @@
+//! CREATE INDEX.
+
+use super::relation::{already_exists, full_name};
+use super::{check_create_in, check_object, check_owner};
+use crate::ast::CreateIndex;
+use crate::engine::Params;
+use crate::error::SqlError;
+use crate::names::{
+    ObjectId, ObjectKind, Privilege, quote_ident, resolve_item, truncate_identifier, unknown_cluster, unknown_relation,
+};
+use crate::plan::resolver::Dependencies;
+use crate::plan::{CreateIndexPlan, IndexKey, IndexKeyDef, ItemRef, Plan, PlanContext};
+use datafusion::common::{DFSchema, TableReference};
+use datafusion::logical_expr::Expr;
+use datafusion::sql::sqlparser::ast as sp;
+use repr::sqlstate::SqlState;
+use repr::{PgType, RelationDesc};
+use std::sync::Arc;
+
+/// Postgres's limit on an index's columns applies to keys that are written out, not to default indexes.
+const KEYS_MAX: usize = 32;
+
+pub(in crate::plan) fn plan_create_index(ctx: &PlanContext<'_>, create: &CreateIndex) -> Result<Plan, SqlError> {
+    let on = resolve_item(ctx.catalog, ctx.scope(), &create.on)?.ok_or_else(|| unknown_relation(&create.on))?;
+    if on.object_kind() == ObjectKind::Index {
+        return Err(SqlError::new(
+            SqlState::WRONG_OBJECT_TYPE,
+            format!("cannot create index on relation \"{}\"", on.name.item),
+        )
+        .with_detail("This operation is not supported for indexes."));
+    }
+    check_owner(ctx, ObjectId::Item(on.id), on.object_kind(), &on.name.item)?;
+    let schema = ctx
+        .catalog
+        .schema(on.schema)
+        .ok_or_else(|| SqlError::internal(format!("the schema of {} is missing", on.name)))?;
+    check_create_in(ctx, &schema)?;
+    let cluster_name = create.cluster.as_deref().unwrap_or(ctx.cluster);
+    let cluster = ctx.catalog.cluster_by_name(cluster_name).ok_or_else(|| unknown_cluster(cluster_name))?;
+    check_object(ctx, ObjectId::Cluster(cluster.id), Privilege::Usage, ObjectKind::Cluster, &cluster.name)?;
+    let keys = match &create.keys {
+        Some(exprs) if exprs.len() > KEYS_MAX => {
+            return Err(SqlError::new(
+                SqlState("54011"),
+                format!("cannot use more than {KEYS_MAX} columns in an index"),
+            ));
+        }
+        Some(exprs) => bind_keys(ctx, &on, exprs)?,
+        None => default_keys(&on),
+    };
+    let item = match &create.name {
+        Some(name) => {
+            if ctx.catalog.item_by_name(on.schema, name).is_some() {
+                return already_exists(name, create.if_not_exists, "CREATE INDEX");
+            }
+            name.clone()
+        }
+        None => free_name(ctx, &on, create.keys.as_ref().map(|_| keys.as_slice())),
+    };
+    Ok(Plan::CreateIndex(CreateIndexPlan {
+        schema: on.schema,
+        name: full_name(ctx, &schema, item),
+        on: on.id,
+        cluster: cluster.id,
+        desc: Arc::new(describe(&on, &keys)),
+        keys,
+        if_not_exists: create.if_not_exists,
+    }))
+}
+
+/// Binds an index's stored key again, as whoever maintains the index needs it after a restart.
+pub fn plan_index_keys(
+    ctx: &PlanContext<'_>,
+    on: &ItemRef,
+    keys: &[IndexKeyDef],
+) -> Result<Vec<IndexKey>, SqlError> {
+    let exprs = keys.iter().map(|key| crate::parser::parse_expr(&key.sql)).collect::<Result<Vec<_>, _>>()?;
+    bind_keys(ctx, on, &exprs)
+}
+
+fn bind_keys(ctx: &PlanContext<'_>, on: &ItemRef, exprs: &[sp::Expr]) -> Result<Vec<IndexKey>, SqlError> {
+    let schema = schema_of(on)?;
+    let dependencies = Dependencies::new();
+    let resolver = dependencies.resolver(ctx);
+    let mut keys = Vec::with_capacity(exprs.len());
+    for expr in exprs {
+        let typed = ctx.engine.plan_expr(expr, &schema, &mut Params::none(), &resolver)?;
+        if !dependencies.all().is_empty() {
+            return Err(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "cannot use subquery in index expression",
+            ));
+        }
+        if typed.expr.is_volatile() {
+            return Err(SqlError::new(
+                SqlState("42P17"),
+                "functions in index expression must be marked IMMUTABLE",
+            ));
+        }
+        if matches!(typed.ty, PgType::Unknown | PgType::Json | PgType::Record | PgType::Void) {
+            return Err(SqlError::new(
+                SqlState::UNDEFINED_OBJECT,
+                format!("data type {} has no default operator class for access method \"arrangement\"", typed.ty.name()),
+            ));
+        }
+        keys.push(match column_of(&typed.expr, on) {
+            Some(column) => column_key(on, column),
+            None => IndexKey {
+                def: IndexKeyDef { column: None, sql: expr.to_string() },
+                expr: typed.expr,
+                ty: typed.ty,
+            },
+        });
+    }
+    Ok(keys)
+}
+
+fn default_keys(on: &ItemRef) -> Vec<IndexKey> {
+    (0..on.desc.arity()).map(|column| column_key(on, column)).collect()
+}
+
+fn column_key(on: &ItemRef, column: usize) -> IndexKey {
+    let described = &on.desc.columns[column];
+    let qualifier = Some(TableReference::bare(on.name.item.clone()));
+    IndexKey {
+        def: IndexKeyDef { column: Some(column), sql: quote_ident(&described.name) },
+        expr: Expr::Column(datafusion::common::Column::new(qualifier, &described.name)),
+        ty: described.ty.clone(),
+    }
+}
+
+fn column_of(expr: &Expr, on: &ItemRef) -> Option<usize> {
+    match expr {
+        Expr::Column(column) => on.desc.position(&column.name),
+        _ => None,
+    }
+}
+
+/// The relation's columns, qualified with its own name.
+fn schema_of(on: &ItemRef) -> Result<DFSchema, SqlError> {
+    let qualifier = TableReference::bare(on.name.item.clone());
+    Ok(DFSchema::try_from_qualified_schema(qualifier, &on.desc.schema)?)
+}
+
+fn describe(on: &ItemRef, keys: &[IndexKey]) -> RelationDesc {
+    RelationDesc::new(keys.iter().enumerate().map(|(index, key)| match key.def.column {
+        Some(column) => {
+            let column = &on.desc.columns[column];
+            (column.name.clone(), column.ty.clone(), column.nullable)
+        }
+        None if index == 0 => ("expr".to_owned(), key.ty.clone(), true),
+        None => (format!("expr{index}"), key.ty.clone(), true),
+    }))
+}
+
+/// `t_a_b_idx` as Postgres makes it, `t_primary_idx` for a default index; a number is added when that is taken.
+fn free_name(ctx: &PlanContext<'_>, on: &ItemRef, keys: Option<&[IndexKey]>) -> String {
+    let middle = match keys {
+        None => "primary".to_owned(),
+        Some(keys) => keys
+            .iter()
+            .map(|key| match key.def.column {
+                Some(column) => on.desc.columns[column].name.as_str(),
+                None => "expr",
+            })
+            .collect::<Vec<_>>()
+            .join("_"),
+    };
+    let base = format!("{}_{middle}", on.name.item);
+    (0..)
+        .map(|n: usize| {
+            let suffix = if n == 0 { "_idx".to_owned() } else { format!("_idx{n}") };
+            let mut stem = base.clone();
+            while stem.len() + suffix.len() > crate::names::IDENTIFIER_BYTES_MAX {
+                stem.pop();
+            }
+            truncate_identifier(stem + &suffix)
+        })
+        .find(|name| ctx.catalog.item_by_name(on.schema, name).is_none())
+        .expect("the numbers do not end")
+}

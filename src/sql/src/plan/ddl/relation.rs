@@ -1,0 +1,247 @@
+//! CREATE TABLE and CREATE VIEW.
+
+use super::{check_create_in, check_owner, exists_notice};
+use crate::ast::{CreateTable, CreateView};
+use crate::engine::Params;
+use crate::error::SqlError;
+use crate::names::{FullName, Name, ObjectId, ObjectKind, resolve_new_item};
+use crate::plan::resolver::Dependencies;
+use crate::plan::{CreateTablePlan, CreateViewPlan, ItemRef, Plan, PlanContext, SchemaRef, ViewDef};
+use arrow::datatypes::Schema;
+use datafusion::common::DFSchema;
+use datafusion::sql::sqlparser::ast as sp;
+use repr::sqlstate::SqlState;
+use repr::{PgType, RelationDesc};
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Postgres's limit on columns.
+const COLUMNS_MAX: usize = 1600;
+/// `54011 too_many_columns`.
+const TOO_MANY_COLUMNS: SqlState = SqlState("54011");
+
+pub(in crate::plan) fn plan_create_table(ctx: &PlanContext<'_>, create: &CreateTable) -> Result<Plan, SqlError> {
+    let (schema, name, existing) = new_item(ctx, &create.name)?;
+    if existing.is_some() {
+        return already_exists(&name.item, create.if_not_exists, "CREATE TABLE");
+    }
+    if create.columns.len() > COLUMNS_MAX {
+        return Err(SqlError::new(TOO_MANY_COLUMNS, format!("tables can have at most {COLUMNS_MAX} columns")));
+    }
+    check_distinct(create.columns.iter().map(|column| column.name.as_str()))?;
+    let mut defaults = Vec::with_capacity(create.columns.len());
+    for column in &create.columns {
+        check_storable(&column.name, &column.ty)?;
+        defaults.push(match &column.default {
+            Some(default) => {
+                check_default(ctx, &column.name, &column.ty, default)?;
+                Some(default.to_string())
+            }
+            None => None,
+        });
+    }
+    let columns = create.columns.iter().map(|column| (column.name.clone(), column.ty.clone(), column.nullable));
+    Ok(Plan::CreateTable(CreateTablePlan {
+        schema: schema.id,
+        name,
+        desc: Arc::new(RelationDesc::new(columns)),
+        defaults,
+        if_not_exists: create.if_not_exists,
+    }))
+}
+
+/// Pseudo-types are for expressions only.
+fn check_storable(column: &str, ty: &PgType) -> Result<(), SqlError> {
+    let item = match ty {
+        PgType::Array(item) => item.as_ref(),
+        ty => ty,
+    };
+    match item {
+        PgType::Unknown | PgType::Void | PgType::Record => Err(SqlError::new(
+            SqlState::INVALID_TABLE_DEFINITION,
+            format!("column \"{column}\" has pseudo-type {}", item.name()),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// A default refers to no column and no relation, and can be assigned to its column.
+fn check_default(ctx: &PlanContext<'_>, column: &str, ty: &PgType, default: &sp::Expr) -> Result<(), SqlError> {
+    let refused = sp::visit_expressions(default, |expr| match expr {
+        sp::Expr::Identifier(_) | sp::Expr::CompoundIdentifier(_) => {
+            ControlFlow::Break("cannot use column reference in DEFAULT expression")
+        }
+        sp::Expr::Subquery(_) | sp::Expr::Exists { .. } | sp::Expr::InSubquery { .. } => {
+            ControlFlow::Break("cannot use subquery in DEFAULT expression")
+        }
+        sp::Expr::Value(value) if matches!(value.value, sp::Value::Placeholder(_)) => {
+            ControlFlow::Break("cannot use a parameter in DEFAULT expression")
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    let dependencies = Dependencies::new();
+    let resolver = dependencies.resolver(ctx);
+    let mut params = Params::none();
+    let typed = match ctx.engine.plan_expr(default, &DFSchema::empty(), &mut params, &resolver) {
+        Ok(typed) => typed,
+        // Words such as current_date parse as identifiers but bind as functions; real columns do not bind.
+        Err(error) => {
+            return Err(match refused {
+                ControlFlow::Break(message) => SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message),
+                ControlFlow::Continue(()) => error,
+            });
+        }
+    };
+    if let ControlFlow::Break(message) = refused
+        && message.contains("subquery")
+    {
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    }
+    let from = typed.ty.clone();
+    ctx.engine.assignment_cast(typed, ty, column, &mut params, &resolver).map(drop).map_err(|error| {
+        if error.sqlstate != SqlState::DATATYPE_MISMATCH {
+            return error;
+        }
+        SqlError::new(
+            SqlState::DATATYPE_MISMATCH,
+            format!(
+                "column \"{column}\" is of type {} but default expression is of type {}",
+                ty.name(),
+                from.name()
+            ),
+        )
+        .with_hint("You will need to rewrite or cast the expression.")
+    })
+}
+
+pub(in crate::plan) fn plan_create_view(ctx: &PlanContext<'_>, create: &CreateView) -> Result<Plan, SqlError> {
+    let (schema, name, existing) = new_item(ctx, &create.name)?;
+    let dependencies = Dependencies::new();
+    let planned = ctx.engine.plan_query(&create.query, &dependencies.resolver(ctx), &mut Params::none())?;
+    let desc = name_columns(planned.desc, &create.columns)?;
+    check_distinct(desc.columns.iter().map(|column| column.name.as_str()))?;
+    let replace = match existing {
+        None => None,
+        Some(existing) if create.or_replace => {
+            check_replacement(ctx, &existing, &desc, &dependencies)?;
+            Some(existing.id)
+        }
+        Some(_) => return already_exists(&name.item, create.if_not_exists, "CREATE VIEW"),
+    };
+    Ok(Plan::CreateView(CreateViewPlan {
+        schema: schema.id,
+        name,
+        view: ViewDef {
+            query: create.sql.clone(),
+            database: ctx.session.database.clone(),
+            search_path: ctx.session.search_path.clone(),
+        },
+        desc: Arc::new(desc),
+        depends_on: dependencies.direct(),
+        replace,
+        if_not_exists: create.if_not_exists,
+    }))
+}
+
+/// Renames the first columns.
+fn name_columns(desc: RelationDesc, names: &[String]) -> Result<RelationDesc, SqlError> {
+    if names.len() > desc.arity() {
+        return Err(SqlError::new(
+            SqlState::SYNTAX_ERROR,
+            "CREATE VIEW specifies more column names than columns",
+        ));
+    }
+    let fields: Vec<_> = desc
+        .schema
+        .fields()
+        .iter()
+        .enumerate()
+        .map(|(index, field)| match names.get(index) {
+            Some(name) => field.as_ref().clone().with_name(name),
+            None => field.as_ref().clone(),
+        })
+        .collect();
+    let mut renamed = RelationDesc::from_schema(Arc::new(Schema::new(fields)));
+    for (renamed, given) in renamed.columns.iter_mut().zip(&desc.columns) {
+        renamed.ty = given.ty.clone();
+    }
+    Ok(renamed)
+}
+
+/// CREATE OR REPLACE VIEW may add columns at the end and nothing else.
+fn check_replacement(
+    ctx: &PlanContext<'_>,
+    existing: &ItemRef,
+    desc: &RelationDesc,
+    dependencies: &Dependencies,
+) -> Result<(), SqlError> {
+    if existing.object_kind() != ObjectKind::View {
+        return Err(SqlError::new(
+            SqlState::WRONG_OBJECT_TYPE,
+            format!("\"{}\" is not a view", existing.name.item),
+        ));
+    }
+    check_owner(ctx, ObjectId::Item(existing.id), ObjectKind::View, &existing.name.item)?;
+    if dependencies.all().contains(&existing.id) {
+        return Err(SqlError::new(
+            SqlState("42P19"),
+            format!("view \"{}\" cannot refer to itself", existing.name.item),
+        ));
+    }
+    let refuse = |message: String| Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
+    if desc.arity() < existing.desc.arity() {
+        return refuse("cannot drop columns from view".to_owned());
+    }
+    for (old, new) in existing.desc.columns.iter().zip(&desc.columns) {
+        if old.name != new.name {
+            return refuse(format!("cannot change name of view column \"{}\" to \"{}\"", old.name, new.name));
+        }
+        if old.ty != new.ty {
+            return refuse(format!(
+                "cannot change data type of view column \"{}\" from {} to {}",
+                old.name, old.ty, new.ty
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Where a new relation goes, its full name, and what has that name already.
+fn new_item(
+    ctx: &PlanContext<'_>,
+    name: &Name,
+) -> Result<(Arc<SchemaRef>, FullName, Option<Arc<ItemRef>>), SqlError> {
+    let (schema, item) = resolve_new_item(ctx.catalog, ctx.scope(), name)?;
+    check_create_in(ctx, &schema)?;
+    let existing = ctx.catalog.item_by_name(schema.id, &item);
+    Ok((Arc::clone(&schema), full_name(ctx, &schema, item), existing))
+}
+
+/// The full name of an item of a schema.
+pub(super) fn full_name(ctx: &PlanContext<'_>, schema: &SchemaRef, item: String) -> FullName {
+    let database = schema.database.and_then(|id| ctx.catalog.database(id)).map(|database| database.name.clone());
+    FullName { database, schema: schema.name.clone(), item }
+}
+
+/// 42P07, or the notice that IF NOT EXISTS makes of it.
+pub(super) fn already_exists(name: &str, if_not_exists: bool, tag: &'static str) -> Result<Plan, SqlError> {
+    let what = format!("relation \"{name}\"");
+    if if_not_exists {
+        return Ok(Plan::NoOp { tag, notices: vec![exists_notice(SqlState::DUPLICATE_TABLE, &what)] });
+    }
+    Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("{what} already exists")))
+}
+
+fn check_distinct<'n>(names: impl Iterator<Item = &'n str>) -> Result<(), SqlError> {
+    let mut seen = HashSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_COLUMN,
+                format!("column \"{name}\" specified more than once"),
+            ));
+        }
+    }
+    Ok(())
+}

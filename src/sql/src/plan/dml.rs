@@ -1,0 +1,276 @@
+//! INSERT, UPDATE, DELETE, TRUNCATE.
+//!
+//! INSERT of VALUES becomes expressions, one per column and row. Everything else becomes a query: INSERT … SELECT one whose
+//! columns are assigned to the table's, UPDATE and DELETE one that reads the rows in question and computes what replaces
+//! them. The queries are put together as syntax trees and bound like any other.
+
+mod build;
+mod insert;
+
+use super::privileges::check_item;
+use super::resolver::{Dependencies, Resolver};
+use super::{ItemKind, ItemRef, Plan, PlanContext, ReadThenWriteKind, ReadThenWritePlan, Returning};
+use crate::engine::{Params, bind};
+use crate::error::SqlError;
+use crate::names::{Name, ObjectKind, Privilege, resolve_item, unknown_relation};
+use crate::parser::fold;
+use arrow::datatypes::Schema;
+use build::{Target, column_ref, name_of};
+use datafusion::common::{DFSchema, TableReference};
+use datafusion::sql::sqlparser::ast as sp;
+use repr::sqlstate::SqlState;
+use repr::{PgType, RelationDesc};
+use std::sync::Arc;
+
+pub(super) use insert::{default_exprs, plan_insert, target_columns};
+
+/// Finds the table that a statement changes. Errors: 42P01, 42809, 55000, 42501.
+pub(super) fn resolve_target(
+    ctx: &PlanContext<'_>,
+    name: &Name,
+    verb: &str,
+    privilege: Privilege,
+) -> Result<Arc<ItemRef>, SqlError> {
+    let item = resolve_item(ctx.catalog, ctx.scope(), name)?.ok_or_else(|| unknown_relation(name))?;
+    match item.object_kind() {
+        ObjectKind::Table => {}
+        ObjectKind::View => {
+            return Err(SqlError::new(
+                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("cannot {verb} view \"{}\"", item.name.item),
+            )
+            .with_detail("Views are not automatically updatable."));
+        }
+        _ => {
+            return Err(SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("cannot open relation \"{}\"", item.name.item),
+            )
+            .with_detail("This operation is not supported for indexes."));
+        }
+    }
+    check_item(ctx.catalog, ctx.role, &item, privilege)?;
+    Ok(item)
+}
+
+pub(super) fn plan_update(
+    ctx: &PlanContext<'_>,
+    update: &sp::Update,
+    params: &mut Params,
+) -> Result<Plan, SqlError> {
+    let target = Target::of(&update.table.relation)?;
+    let table = resolve_target(ctx, &target.name, "update", Privilege::Update)?;
+    let alias = target.alias_or(&table);
+    let from = match &update.from {
+        Some(sp::UpdateTableFromKind::AfterSet(from)) => from.clone(),
+        _ => Vec::new(),
+    };
+    let reads = update.selection.is_some() || update.returning.is_some() || !from.is_empty();
+    if reads {
+        check_item(ctx.catalog, ctx.role, &table, Privilege::Select)?;
+    }
+    let assigned = assignments(&table, update)?;
+    let mut projection: Vec<sp::Expr> =
+        table.desc.columns.iter().map(|column| column_ref(&alias, &column.name)).collect();
+    let mut targets: Vec<(String, PgType)> =
+        table.desc.columns.iter().map(|column| (column.name.clone(), column.ty.clone())).collect();
+    targets.extend(targets.clone());
+    let defaults = defaults_of(&table);
+    for (index, column) in table.desc.columns.iter().enumerate() {
+        projection.push(match assigned.iter().find(|(position, _)| *position == index) {
+            Some((_, None)) => match defaults.get(index).and_then(Option::as_ref) {
+                Some(text) => crate::parser::parse_expr(text)?,
+                None => build::null(),
+            },
+            Some((_, Some(expr))) => expr.clone(),
+            None => column_ref(&alias, &column.name),
+        });
+    }
+    let query = build::select(&target, &alias, projection, from, update.selection.clone());
+    let dependencies = Dependencies::new();
+    dependencies.add(table.id);
+    let resolver = dependencies.resolver(ctx).exempting(table.id);
+    let planned = bind::plan_source(&query, &targets, &resolver, params)?;
+    let selection = ctx.engine.optimize(planned.plan, ctx.session)?;
+    let returning = plan_returning(ctx, &table, &alias, update.returning.as_deref(), &resolver, params)?;
+    Ok(Plan::ReadThenWrite(ReadThenWritePlan {
+        table: table.id,
+        name: table.name.clone(),
+        desc: Arc::clone(&table.desc),
+        kind: ReadThenWriteKind::Update,
+        selection,
+        returning,
+        params: params.finish()?,
+        depends_on: dependencies.all(),
+    }))
+}
+
+pub(super) fn plan_delete(
+    ctx: &PlanContext<'_>,
+    delete: &sp::Delete,
+    params: &mut Params,
+) -> Result<Plan, SqlError> {
+    let sp::FromTable::WithFromKeyword(from) = &delete.from else {
+        return Err(SqlError::internal("DELETE without FROM was parsed"));
+    };
+    let [relation] = from.as_slice() else { return Err(SqlError::internal("DELETE from several tables was parsed")) };
+    let target = Target::of(&relation.relation)?;
+    let table = resolve_target(ctx, &target.name, "delete from", Privilege::Delete)?;
+    let alias = target.alias_or(&table);
+    let using = delete.using.clone().unwrap_or_default();
+    if delete.selection.is_some() || delete.returning.is_some() || !using.is_empty() {
+        check_item(ctx.catalog, ctx.role, &table, Privilege::Select)?;
+    }
+    let projection = table.desc.columns.iter().map(|column| column_ref(&alias, &column.name)).collect();
+    let query = build::select(&target, &alias, projection, using, delete.selection.clone());
+    let dependencies = Dependencies::new();
+    dependencies.add(table.id);
+    let resolver = dependencies.resolver(ctx).exempting(table.id);
+    let planned = ctx.engine.plan_query(&query, &resolver, params)?;
+    let selection = ctx.engine.optimize(planned.plan, ctx.session)?;
+    let returning = plan_returning(ctx, &table, &alias, delete.returning.as_deref(), &resolver, params)?;
+    Ok(Plan::ReadThenWrite(ReadThenWritePlan {
+        table: table.id,
+        name: table.name.clone(),
+        desc: Arc::clone(&table.desc),
+        kind: ReadThenWriteKind::Delete,
+        selection,
+        returning,
+        params: params.finish()?,
+        depends_on: dependencies.all(),
+    }))
+}
+
+pub(super) fn plan_truncate(ctx: &PlanContext<'_>, names: &[Name]) -> Result<Plan, SqlError> {
+    let [name] = names else { return Err(SqlError::unsupported("TRUNCATE of several tables at once")) };
+    let table = resolve_target(ctx, name, "truncate", Privilege::Truncate)?;
+    let target = Target::named(name.clone());
+    let alias = target.alias_or(&table);
+    let projection = table.desc.columns.iter().map(|column| column_ref(&alias, &column.name)).collect();
+    let query = build::select(&target, &alias, projection, Vec::new(), None);
+    let dependencies = Dependencies::new();
+    let resolver = dependencies.resolver(ctx).exempting(table.id);
+    let planned = ctx.engine.plan_query(&query, &resolver, &mut Params::none())?;
+    Ok(Plan::ReadThenWrite(ReadThenWritePlan {
+        table: table.id,
+        name: table.name.clone(),
+        desc: Arc::clone(&table.desc),
+        kind: ReadThenWriteKind::Truncate,
+        selection: ctx.engine.optimize(planned.plan, ctx.session)?,
+        returning: None,
+        params: Vec::new(),
+        depends_on: dependencies.all(),
+    }))
+}
+
+/// Which columns UPDATE sets, and to what; `None` is DEFAULT.
+fn assignments(table: &ItemRef, update: &sp::Update) -> Result<Vec<(usize, Option<sp::Expr>)>, SqlError> {
+    let mut assigned: Vec<(usize, Option<sp::Expr>)> = Vec::new();
+    let mut assign = |target: &sp::ObjectName, value: &sp::Expr| {
+        let position = assigned_column(table, target)?;
+        if assigned.iter().any(|(other, _)| *other == position) {
+            return Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                format!("multiple assignments to same column \"{}\"", table.desc.columns[position].name),
+            ));
+        }
+        assigned.push((position, if build::is_default(value) { None } else { Some(value.clone()) }));
+        Ok(())
+    };
+    for assignment in &update.assignments {
+        match (&assignment.target, &assignment.value) {
+            (sp::AssignmentTarget::ColumnName(name), value) => assign(name, value)?,
+            (sp::AssignmentTarget::Tuple(names), value) => {
+                let Some(values) = build::row_items(value) else {
+                    return Err(SqlError::unsupported("UPDATE … SET (…) = (SELECT …)"));
+                };
+                if values.len() != names.len() {
+                    return Err(SqlError::new(
+                        SqlState::SYNTAX_ERROR,
+                        "number of columns does not match number of values",
+                    ));
+                }
+                for (name, value) in names.iter().zip(values) {
+                    assign(name, value)?;
+                }
+            }
+        }
+    }
+    Ok(assigned)
+}
+
+fn assigned_column(table: &ItemRef, target: &sp::ObjectName) -> Result<usize, SqlError> {
+    let name = name_of(target)?;
+    let span = build::span_of(target);
+    if name.parts.len() > 1 {
+        // `SET t.a = 1` means field a of column t to Postgres.
+        return Err(unknown_column(table, &name.parts[0]).at(span));
+    }
+    table.desc.position(name.item()).ok_or_else(|| unknown_column(table, name.item()).at(span))
+}
+
+/// `column "x" of relation "t" does not exist`.
+pub(super) fn unknown_column(table: &ItemRef, column: &str) -> SqlError {
+    SqlError::new(
+        SqlState::UNDEFINED_COLUMN,
+        format!("column \"{column}\" of relation \"{}\" does not exist", table.name.item),
+    )
+}
+
+/// The defaults of a table's columns.
+pub(super) fn defaults_of(table: &ItemRef) -> &[Option<String>] {
+    match &table.kind {
+        ItemKind::Table { defaults } => defaults,
+        _ => &[],
+    }
+}
+
+/// RETURNING over a row of the table.
+pub(super) fn plan_returning(
+    ctx: &PlanContext<'_>,
+    table: &ItemRef,
+    alias: &str,
+    items: Option<&[sp::SelectItem]>,
+    resolver: &Resolver<'_>,
+    params: &mut Params,
+) -> Result<Option<Returning>, SqlError> {
+    let Some(items) = items else { return Ok(None) };
+    check_item(ctx.catalog, ctx.role, table, Privilege::Select)?;
+    let qualifier = TableReference::bare(alias.to_owned());
+    let schema = DFSchema::try_from_qualified_schema(qualifier, &table.desc.schema)?;
+    let mut exprs = Vec::new();
+    let mut fields = Vec::new();
+    let mut types = Vec::new();
+    let mut add = |expr: &sp::Expr, name: String, params: &mut Params| {
+        if build::has_subquery(expr) {
+            return Err(SqlError::unsupported("a subquery in RETURNING"));
+        }
+        let mut typed = ctx.engine.plan_expr(expr, &schema, params, resolver)?;
+        if typed.ty == PgType::Unknown {
+            let data_type = PgType::Text.data_type();
+            let expr = ctx.engine.assignment_cast(typed, &PgType::Text, &name, params, resolver)?;
+            typed = crate::engine::TypedExpr { expr, ty: PgType::Text, data_type, nullable: true };
+        }
+        fields.push(typed.ty.field(&name, true).with_data_type(typed.data_type));
+        types.push(typed.ty);
+        exprs.push(typed.expr);
+        Ok(())
+    };
+    for item in items {
+        match item {
+            sp::SelectItem::UnnamedExpr(expr) => add(expr, ctx.engine.output_name(expr), params)?,
+            sp::SelectItem::ExprWithAlias { expr, alias } => add(expr, fold(alias), params)?,
+            sp::SelectItem::Wildcard(_) | sp::SelectItem::QualifiedWildcard(..) => {
+                for column in &table.desc.columns {
+                    add(&column_ref(alias, &column.name), column.name.clone(), params)?;
+                }
+            }
+            other => return Err(SqlError::unsupported(format!("RETURNING {other}"))),
+        }
+    }
+    let mut desc = RelationDesc::from_schema(Arc::new(Schema::new(fields)));
+    for (column, ty) in desc.columns.iter_mut().zip(types) {
+        column.ty = ty;
+    }
+    Ok(Some(Returning { exprs, schema: Arc::new(schema), desc: Arc::new(desc) }))
+}

@@ -1,0 +1,208 @@
+//! Syntax trees made by hand, for the queries inside UPDATE and DELETE, and small questions about given ones.
+
+use crate::error::SqlError;
+use crate::names::Name;
+use crate::parser::fold;
+use crate::plan::ItemRef;
+use datafusion::sql::sqlparser::ast as sp;
+use datafusion::sql::sqlparser::tokenizer::Span;
+use std::ops::ControlFlow;
+
+/// The name of the column that numbers the target's rows in a join; no user's column can be called so by accident.
+const ROW_NUMBER: &str = "?row?";
+
+/// The target of an UPDATE or DELETE.
+pub(super) struct Target {
+    /// Its name.
+    pub(super) name: Name,
+    /// Its alias, if it has one.
+    alias: Option<String>,
+}
+
+impl Target {
+    /// The target as the statement writes it.
+    pub(super) fn of(relation: &sp::TableFactor) -> Result<Target, SqlError> {
+        let sp::TableFactor::Table { name, alias, args: None, .. } = relation else {
+            return Err(SqlError::unsupported("an UPDATE or DELETE whose target is no table"));
+        };
+        if alias.as_ref().is_some_and(|alias| !alias.columns.is_empty()) {
+            return Err(SqlError::unsupported("a list of column aliases for the target of UPDATE or DELETE"));
+        }
+        Ok(Target { name: name_of(name)?, alias: alias.as_ref().map(|alias| fold(&alias.name)) })
+    }
+
+    /// A target without an alias.
+    pub(super) fn named(name: Name) -> Target {
+        Target { name, alias: None }
+    }
+
+    /// What its columns are qualified with.
+    pub(super) fn alias_or(&self, table: &ItemRef) -> String {
+        self.alias.clone().unwrap_or_else(|| table.name.item.clone())
+    }
+}
+
+/// `SELECT projection FROM target AS alias, others WHERE selection`.
+///
+/// With other relations a row of the target may match several times, but is changed once, as in Postgres: its rows are
+/// numbered before the join, and one match is taken of each.
+pub(super) fn select(
+    target: &Target,
+    alias: &str,
+    projection: Vec<sp::Expr>,
+    others: Vec<sp::TableWithJoins>,
+    selection: Option<sp::Expr>,
+) -> sp::Query {
+    let table = table_factor(&target.name);
+    let (relation, distinct) = if others.is_empty() {
+        (with_alias(table, alias), None)
+    } else {
+        let numbered = plain_select(
+            vec![
+                sp::SelectItem::Wildcard(sp::WildcardAdditionalOptions::default()),
+                sp::SelectItem::ExprWithAlias { expr: row_number(), alias: ident(ROW_NUMBER) },
+            ],
+            vec![sp::TableWithJoins { relation: table, joins: Vec::new() }],
+            None,
+            None,
+        );
+        let derived = sp::TableFactor::Derived {
+            lateral: false,
+            subquery: Box::new(query(numbered)),
+            alias: Some(table_alias(alias)),
+            sample: None,
+        };
+        (derived, Some(sp::Distinct::On(vec![column_ref(alias, ROW_NUMBER)])))
+    };
+    let mut from = vec![sp::TableWithJoins { relation, joins: Vec::new() }];
+    from.extend(others);
+    let items = projection.into_iter().map(sp::SelectItem::UnnamedExpr).collect();
+    query(plain_select(items, from, selection, distinct))
+}
+
+/// `alias.column`, quoted.
+pub(super) fn column_ref(alias: &str, column: &str) -> sp::Expr {
+    sp::Expr::CompoundIdentifier(vec![ident(alias), ident(column)])
+}
+
+/// NULL.
+pub(super) fn null() -> sp::Expr {
+    sp::Expr::Value(sp::Value::Null.with_empty_span())
+}
+
+/// Whether an expression is the word DEFAULT.
+pub(super) fn is_default(expr: &sp::Expr) -> bool {
+    matches!(expr, sp::Expr::Identifier(ident)
+        if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
+}
+
+/// The items of `(a, b)` or `ROW(a, b)`.
+pub(super) fn row_items(expr: &sp::Expr) -> Option<Vec<&sp::Expr>> {
+    match expr {
+        sp::Expr::Tuple(items) => Some(items.iter().collect()),
+        sp::Expr::Nested(inner) if !matches!(**inner, sp::Expr::Subquery(_)) => Some(vec![inner]),
+        _ => None,
+    }
+}
+
+/// Whether an expression contains a query.
+pub(super) fn has_subquery(expr: &sp::Expr) -> bool {
+    sp::visit_expressions(expr, |expr| match expr {
+        sp::Expr::Subquery(_) | sp::Expr::Exists { .. } | sp::Expr::InSubquery { .. } => ControlFlow::Break(()),
+        sp::Expr::Function(function) if matches!(function.args, sp::FunctionArguments::Subquery(_)) => {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
+}
+
+/// The parts of a dotted name, folded.
+pub(super) fn name_of(name: &sp::ObjectName) -> Result<Name, SqlError> {
+    let parts = name
+        .0
+        .iter()
+        .map(|part| match part {
+            sp::ObjectNamePart::Identifier(ident) => Ok(fold(ident)),
+            sp::ObjectNamePart::Function(_) => Err(SqlError::unsupported("a function call in a name")),
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Name { parts })
+}
+
+/// Where a name is in the text.
+pub(super) fn span_of(name: &sp::ObjectName) -> Span {
+    match name.0.first() {
+        Some(sp::ObjectNamePart::Identifier(ident)) => ident.span,
+        _ => Span::empty(),
+    }
+}
+
+fn ident(name: &str) -> sp::Ident {
+    sp::Ident::with_quote('"', name)
+}
+
+fn table_factor(name: &Name) -> sp::TableFactor {
+    sp::TableFactor::Table {
+        name: sp::ObjectName(
+            name.parts.iter().map(|part| sp::ObjectNamePart::Identifier(ident(part))).collect(),
+        ),
+        alias: None,
+        args: None,
+        with_hints: Vec::new(),
+        version: None,
+        with_ordinality: false,
+        partitions: Vec::new(),
+        json_path: None,
+        sample: None,
+        index_hints: Vec::new(),
+    }
+}
+
+fn with_alias(mut table: sp::TableFactor, name: &str) -> sp::TableFactor {
+    if let sp::TableFactor::Table { alias, .. } = &mut table {
+        *alias = Some(table_alias(name));
+    }
+    table
+}
+
+fn table_alias(name: &str) -> sp::TableAlias {
+    sp::TableAlias { explicit: true, name: ident(name), columns: Vec::new(), at: None }
+}
+
+fn row_number() -> sp::Expr {
+    crate::parser::parse_expr("row_number() OVER ()").expect("the text is a valid expression")
+}
+
+fn plain_select(
+    projection: Vec<sp::SelectItem>,
+    from: Vec<sp::TableWithJoins>,
+    selection: Option<sp::Expr>,
+    distinct: Option<sp::Distinct>,
+) -> sp::Select {
+    // sqlparser's struct has two dozen fields of other dialects; a parsed one has them all empty.
+    let empty = crate::parser::parse_query("SELECT").expect("the text is a valid query");
+    let sp::SetExpr::Select(mut select) = *empty.body else {
+        unreachable!("SELECT parses to a select");
+    };
+    select.projection = projection;
+    select.from = from;
+    select.selection = selection;
+    select.distinct = distinct;
+    *select
+}
+
+fn query(select: sp::Select) -> sp::Query {
+    sp::Query {
+        with: None,
+        body: Box::new(sp::SetExpr::Select(Box::new(select))),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: Vec::new(),
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: Vec::new(),
+    }
+}

@@ -1,0 +1,253 @@
+//! INSERT.
+
+use super::build;
+use super::{defaults_of, plan_returning, resolve_target, unknown_column};
+use crate::engine::{Params, TableResolver, bind};
+use crate::error::SqlError;
+use crate::names::Privilege;
+use crate::plan::resolver::Dependencies;
+use crate::plan::{InsertPlan, InsertSource, ItemRef, Plan, PlanContext};
+use datafusion::common::{Column, DFSchema, ScalarValue};
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
+use datafusion::sql::sqlparser::ast as sp;
+use repr::PgType;
+use repr::sqlstate::SqlState;
+use std::sync::Arc;
+
+pub(in crate::plan) fn plan_insert(
+    ctx: &PlanContext<'_>,
+    insert: &sp::Insert,
+    params: &mut Params,
+) -> Result<Plan, SqlError> {
+    let sp::TableObject::TableName(name) = &insert.table else {
+        return Err(SqlError::unsupported("INSERT into something that is no table"));
+    };
+    let table = resolve_target(ctx, &build::name_of(name)?, "insert into", Privilege::Insert)
+        .map_err(|error| error.at(build::span_of(name)))?;
+    let names = insert
+        .columns
+        .iter()
+        .map(|column| {
+            let folded = build::name_of(column)?;
+            match folded.parts.as_slice() {
+                [name] => Ok(name.clone()),
+                [first, ..] => Err(unknown_column(&table, first).at(build::span_of(column))),
+                [] => Err(SqlError::internal("a column without a name was parsed")),
+            }
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let columns = target_columns(&table, &names)?;
+    let dependencies = Dependencies::new();
+    dependencies.add(table.id);
+    let resolver = dependencies.resolver(ctx);
+    let row = RowBuilder { ctx, table: &table, columns: &columns, named: !names.is_empty(), resolver: &resolver };
+    let source = match insert.source.as_deref() {
+        None => InsertSource::Values { rows: vec![row.defaults()?] },
+        Some(query) => match plain_values(query) {
+            Some(values) if !values.rows.iter().any(|row| row.iter().any(build::has_subquery)) => {
+                row.values(values, params)?
+            }
+            _ => row.query(query, params)?,
+        },
+    };
+    let alias = match &insert.table_alias {
+        Some(alias) => crate::parser::fold(&alias.alias),
+        None => table.name.item.clone(),
+    };
+    let returning = plan_returning(ctx, &table, &alias, insert.returning.as_deref(), &resolver, params)?;
+    Ok(Plan::Insert(InsertPlan {
+        table: table.id,
+        name: table.name.clone(),
+        desc: Arc::clone(&table.desc),
+        source,
+        returning,
+        params: params.finish()?,
+        depends_on: dependencies.all(),
+    }))
+}
+
+/// The positions of the named columns; all if none are named. Errors: 42703, 42701.
+pub(in crate::plan) fn target_columns(table: &ItemRef, names: &[String]) -> Result<Vec<usize>, SqlError> {
+    if names.is_empty() {
+        return Ok((0..table.desc.arity()).collect());
+    }
+    let mut columns = Vec::with_capacity(names.len());
+    for name in names {
+        let position = table.desc.position(name).ok_or_else(|| unknown_column(table, name))?;
+        if columns.contains(&position) {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_COLUMN,
+                format!("column \"{name}\" specified more than once"),
+            ));
+        }
+        columns.push(position);
+    }
+    Ok(columns)
+}
+
+/// For each column that is not among `given`, its default, cast to its type.
+pub(in crate::plan) fn default_exprs(
+    ctx: &PlanContext<'_>,
+    table: &ItemRef,
+    given: &[usize],
+) -> Result<Vec<(usize, Expr)>, SqlError> {
+    let dependencies = Dependencies::new();
+    let resolver = dependencies.resolver(ctx);
+    (0..table.desc.arity())
+        .filter(|position| !given.contains(position))
+        .map(|position| Ok((position, default_expr(ctx, table, position, &resolver)?)))
+        .collect()
+}
+
+fn default_expr(
+    ctx: &PlanContext<'_>,
+    table: &ItemRef,
+    position: usize,
+    resolver: &dyn TableResolver,
+) -> Result<Expr, SqlError> {
+    let column = &table.desc.columns[position];
+    let Some(text) = defaults_of(table).get(position).and_then(Option::as_ref) else {
+        return Ok(Expr::Literal(ScalarValue::try_from(&column.data_type)?, None));
+    };
+    let ast = crate::parser::parse_expr(text)?;
+    let mut params = Params::none();
+    let typed = ctx.engine.plan_expr(&ast, &DFSchema::empty(), &mut params, resolver)?;
+    ctx.engine.assignment_cast(typed, &column.ty, &column.name, &mut params, resolver)
+}
+
+/// The VALUES of a query that is nothing else.
+fn plain_values(query: &sp::Query) -> Option<&sp::Values> {
+    let bare = query.with.is_none()
+        && query.order_by.is_none()
+        && query.limit_clause.is_none()
+        && query.fetch.is_none()
+        && query.locks.is_empty();
+    match query.body.as_ref() {
+        sp::SetExpr::Values(values) if bare => Some(values),
+        _ => None,
+    }
+}
+
+/// Makes rows of the whole table from what a statement gives for some of its columns.
+struct RowBuilder<'a> {
+    ctx: &'a PlanContext<'a>,
+    table: &'a ItemRef,
+    /// The columns that are given, in the order of the statement.
+    columns: &'a [usize],
+    /// Whether the statement names them.
+    named: bool,
+    resolver: &'a dyn TableResolver,
+}
+
+impl RowBuilder<'_> {
+    fn default(&self, position: usize) -> Result<Expr, SqlError> {
+        default_expr(self.ctx, self.table, position, self.resolver)
+    }
+
+    /// DEFAULT VALUES.
+    fn defaults(&self) -> Result<Vec<Expr>, SqlError> {
+        (0..self.table.desc.arity()).map(|position| self.default(position)).collect()
+    }
+
+    /// VALUES without subqueries: each value is assigned to its column by itself, as in Postgres.
+    fn values(&self, values: &sp::Values, params: &mut Params) -> Result<InsertSource, SqlError> {
+        let width = values.rows.first().map_or(0, |row| row.len());
+        if values.rows.iter().any(|row| row.len() != width) {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "VALUES lists must all be the same length"));
+        }
+        self.check_width(width, values.rows.first().and_then(|row| row.iter().nth(self.columns.len())))?;
+        // What the rows leave out is the same for all of them.
+        let mut template: Vec<Option<Expr>> = vec![None; self.table.desc.arity()];
+        for (position, slot) in template.iter_mut().enumerate() {
+            if !self.columns[..width].contains(&position) {
+                *slot = Some(self.default(position)?);
+            }
+        }
+        let empty = DFSchema::empty();
+        let mut rows = Vec::with_capacity(values.rows.len());
+        for given in &values.rows {
+            let mut row = template.clone();
+            for (value, position) in given.iter().zip(self.columns) {
+                let column = &self.table.desc.columns[*position];
+                row[*position] = Some(if build::is_default(value) {
+                    self.default(*position)?
+                } else {
+                    let typed = self.ctx.engine.plan_expr(value, &empty, params, self.resolver)?;
+                    self.ctx
+                        .engine
+                        .assignment_cast(typed, &column.ty, &column.name, params, self.resolver)
+                        .map_err(|error| error.at(sp::Spanned::span(value)))?
+                });
+            }
+            rows.push(row.into_iter().flatten().collect());
+        }
+        Ok(InsertSource::Values { rows })
+    }
+
+    /// Any other query.
+    fn query(&self, query: &sp::Query, params: &mut Params) -> Result<InsertSource, SqlError> {
+        let with_defaults;
+        let query = match query.body.as_ref() {
+            sp::SetExpr::Values(values) if values.rows.iter().any(|row| row.iter().any(build::is_default)) => {
+                with_defaults = self.inline_defaults(query)?;
+                &with_defaults
+            }
+            _ => query,
+        };
+        let targets: Vec<(String, PgType)> = self
+            .columns
+            .iter()
+            .map(|position| {
+                let column = &self.table.desc.columns[*position];
+                (column.name.clone(), column.ty.clone())
+            })
+            .collect();
+        let planned = bind::plan_source(query, &targets, self.resolver, params)?;
+        let width = planned.desc.arity();
+        self.check_width(width, None)?;
+        let schema = Arc::clone(planned.plan.schema());
+        let exprs = (0..self.table.desc.arity())
+            .map(|position| {
+                let name = &self.table.desc.columns[position].name;
+                match self.columns[..width].iter().position(|column| *column == position) {
+                    Some(index) => Ok(Expr::Column(Column::from(schema.qualified_field(index))).alias(name)),
+                    None => Ok(self.default(position)?.alias(name)),
+                }
+            })
+            .collect::<Result<Vec<_>, SqlError>>()?;
+        let plan = LogicalPlanBuilder::from(planned.plan).project(exprs)?.build()?;
+        Ok(InsertSource::Query(self.ctx.engine.optimize(plan, self.ctx.session)?))
+    }
+
+    fn check_width(&self, width: usize, first_excess: Option<&sp::Expr>) -> Result<(), SqlError> {
+        if width > self.columns.len() {
+            let error = SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more expressions than target columns");
+            return Err(match first_excess {
+                Some(expr) => error.at(sp::Spanned::span(expr)),
+                None => error,
+            });
+        }
+        if width < self.columns.len() && self.named {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more target columns than expressions"));
+        }
+        Ok(())
+    }
+
+    /// Replaces DEFAULT in VALUES by the column's default.
+    fn inline_defaults(&self, query: &sp::Query) -> Result<sp::Query, SqlError> {
+        let mut query = query.clone();
+        if let sp::SetExpr::Values(values) = query.body.as_mut() {
+            for row in &mut values.rows {
+                for (expr, position) in row.iter_mut().zip(self.columns) {
+                    if build::is_default(expr) {
+                        *expr = match defaults_of(self.table).get(*position).and_then(Option::as_ref) {
+                            Some(text) => crate::parser::parse_expr(text)?,
+                            None => build::null(),
+                        };
+                    }
+                }
+            }
+        }
+        Ok(query)
+    }
+}

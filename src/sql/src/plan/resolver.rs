@@ -1,0 +1,176 @@
+//! Table names in queries, bound to the catalog.
+//!
+//! Checks the privileges of whoever reads (the session's role, or inside a view the view's owner), inlines views by
+//! planning their text in the scope in which they were created, and records what was used.
+
+use super::privileges::check_item;
+use super::{ItemKind, ItemRef, PlanContext, ViewDef};
+use crate::engine::{Params, PlannedQuery, ResolvedTable, TableResolver, types};
+use crate::error::SqlError;
+use crate::names::{Name, Privilege, RoleId, Scope, quote_ident, resolve_item, resolve_schema, unknown_relation};
+use repr::sqlstate::SqlState;
+use repr::{GlobalId, PgType, RelationDesc};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+/// How deep views may be nested in views.
+const VIEW_DEPTH_MAX: usize = 64;
+
+/// What a statement used.
+#[derive(Debug, Default)]
+struct Used {
+    /// Everything, also below views.
+    all: BTreeSet<GlobalId>,
+    /// What the statement's own text names.
+    direct: BTreeSet<GlobalId>,
+}
+
+/// Resolves the names of one statement, or of one view below it.
+pub(super) struct Resolver<'a> {
+    ctx: &'a PlanContext<'a>,
+    scope: Scope<'a>,
+    role: RoleId,
+    /// A relation that may be scanned without SELECT: the target of an UPDATE or DELETE that reads no column.
+    exempt: Option<GlobalId>,
+    used: &'a Mutex<Used>,
+    depth: usize,
+}
+
+/// Owns what the resolvers of one statement record.
+#[derive(Debug, Default)]
+pub(super) struct Dependencies(Mutex<Used>);
+
+impl Dependencies {
+    pub(super) fn new() -> Dependencies {
+        Dependencies::default()
+    }
+
+    /// A resolver for the statement's own names.
+    pub(super) fn resolver<'a>(&'a self, ctx: &'a PlanContext<'a>) -> Resolver<'a> {
+        Resolver { ctx, scope: ctx.scope(), role: ctx.role, exempt: None, used: &self.0, depth: 0 }
+    }
+
+    /// Records a relation that is used but not through a name in a query.
+    pub(super) fn add(&self, id: GlobalId) {
+        let mut used = self.0.lock().expect("nobody panics while holding it");
+        used.all.insert(id);
+        used.direct.insert(id);
+    }
+
+    /// Everything that was used.
+    pub(super) fn all(&self) -> Vec<GlobalId> {
+        self.0.lock().expect("nobody panics while holding it").all.iter().copied().collect()
+    }
+
+    /// What was used by name, not through a view.
+    pub(super) fn direct(&self) -> Vec<GlobalId> {
+        self.0.lock().expect("nobody panics while holding it").direct.iter().copied().collect()
+    }
+}
+
+impl<'a> Resolver<'a> {
+    /// Lets one relation be scanned without the SELECT privilege.
+    pub(super) fn exempting(mut self, id: GlobalId) -> Resolver<'a> {
+        self.exempt = Some(id);
+        self
+    }
+
+    fn view(&self, item: &ItemRef, view: &ViewDef) -> Result<PlannedQuery, SqlError> {
+        if self.depth == VIEW_DEPTH_MAX {
+            return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "views are nested too deeply"));
+        }
+        let inner = Resolver {
+            ctx: self.ctx,
+            scope: Scope { database: &view.database, search_path: &view.search_path, user: self.scope.user },
+            role: item.owner,
+            exempt: None,
+            used: self.used,
+            depth: self.depth + 1,
+        };
+        let query = crate::parser::parse_query(&view.query)?;
+        let mut planned = self.ctx.engine.plan_query(&query, &inner, &mut Params::none()).map_err(inside_view)?;
+        rename(&mut planned.desc, &item.desc)
+            .ok_or_else(|| SqlError::internal(format!("the definition of view {} has changed", item.name)))?;
+        Ok(planned)
+    }
+}
+
+impl TableResolver for Resolver<'_> {
+    fn resolve(&self, name: &[String]) -> Result<ResolvedTable, SqlError> {
+        let name = Name { parts: name.to_vec() };
+        let item = resolve_item(self.ctx.catalog, self.scope, &name)?.ok_or_else(|| unknown_relation(&name))?;
+        if self.exempt != Some(item.id) {
+            check_item(self.ctx.catalog, self.role, &item, Privilege::Select)?;
+        }
+        {
+            let mut used = self.used.lock().expect("nobody panics while holding it");
+            used.all.insert(item.id);
+            if self.depth == 0 {
+                used.direct.insert(item.id);
+            }
+        }
+        match &item.kind {
+            ItemKind::Table { .. } | ItemKind::SystemTable => {
+                Ok(ResolvedTable::Collection { id: item.id, desc: Arc::clone(&item.desc) })
+            }
+            ItemKind::View(view) => Ok(ResolvedTable::View(Box::new(self.view(&item, view)?))),
+            ItemKind::Index(_) => Err(SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("cannot open relation \"{}\"", item.name.item),
+            )
+            .with_detail("This operation is not supported for indexes.")),
+        }
+    }
+
+    fn resolve_reg(&self, ty: &PgType, text: &str) -> Result<u32, SqlError> {
+        let parts = crate::vars::split_qualified(text)
+            .ok_or_else(|| SqlError::new(SqlState("42602"), "invalid name syntax"))?;
+        let name = Name { parts };
+        match ty {
+            PgType::Regclass => resolve_item(self.ctx.catalog, self.scope, &name)?
+                .map(|item| item.oid)
+                .ok_or_else(|| unknown_relation(&name)),
+            PgType::Regnamespace => {
+                resolve_schema(self.ctx.catalog, self.scope, &name).map(|schema| schema.oid)
+            }
+            PgType::Regtype => {
+                let data_type = crate::parser::parse_data_type(text)?;
+                types::from_ast(&data_type).map(|ty| pgrepr::types::oid(&ty))
+            }
+            _ => Err(SqlError::unsupported(format!("the cast of {} to {ty}", quote_ident(text)))),
+        }
+    }
+
+    fn time_zone(&self) -> String {
+        self.ctx.session.time_zone.clone()
+    }
+}
+
+/// Gives a planned view the names under which it was created.
+fn rename(planned: &mut RelationDesc, created: &RelationDesc) -> Option<()> {
+    let same = planned.arity() == created.arity()
+        && planned.columns.iter().zip(&created.columns).all(|(a, b)| a.data_type == b.data_type);
+    if !same {
+        return None;
+    }
+    let fields: Vec<_> = planned
+        .schema
+        .fields()
+        .iter()
+        .zip(&created.columns)
+        .map(|(field, column)| field.as_ref().clone().with_name(&column.name))
+        .collect();
+    let mut renamed = RelationDesc::from_schema(Arc::new(arrow::datatypes::Schema::new(fields)));
+    for (renamed, planned) in renamed.columns.iter_mut().zip(&planned.columns) {
+        renamed.ty = planned.ty.clone();
+    }
+    *planned = renamed;
+    Some(())
+}
+
+/// A place inside a view's text is no place in the statement.
+fn inside_view(mut error: SqlError) -> SqlError {
+    error.location = None;
+    error.position = None;
+    error
+}

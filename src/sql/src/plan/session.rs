@@ -1,0 +1,106 @@
+//! Statements about the session: checked as far as that needs no session, and handed on.
+
+use super::privileges::check_superuser;
+use super::resolver::Dependencies;
+use super::{Plan, PlanContext};
+use crate::ast::Statement;
+use crate::engine::Params;
+use crate::error::SqlError;
+use crate::vars::{canonical_name, unrecognized};
+use datafusion::common::DFSchema;
+use datafusion::logical_expr::Expr;
+use datafusion::sql::sqlparser::ast as sp;
+use repr::sqlstate::SqlState;
+use repr::{PgType, RelationDesc};
+use std::sync::Arc;
+
+pub(super) fn plan_session(ctx: &PlanContext<'_>, statement: &Statement) -> Result<Plan, SqlError> {
+    const SYSTEM: &str = "permission denied to set a system parameter";
+    Ok(match statement {
+        Statement::ShowVariable(name) => plan_show_variable(name)?,
+        Statement::ShowAll => Plan::ShowAll {
+            desc: Arc::new(RelationDesc::new(
+                ["name", "setting", "description"].map(|name| (name.to_owned(), PgType::Text, false)),
+            )),
+        },
+        Statement::Set { variable, value, local } => {
+            Plan::Set { variable: variable.clone(), value: value.clone(), local: *local }
+        }
+        Statement::SetTransaction(modes) => Plan::SetTransaction(*modes),
+        Statement::SetSessionCharacteristics(modes) => Plan::SetSessionCharacteristics(*modes),
+        Statement::Reset(name) => Plan::Reset(name.clone()),
+        Statement::AlterSystemSet { variable, value } => {
+            check_superuser(ctx, SYSTEM)?;
+            Plan::AlterSystemSet { variable: variable.clone(), value: value.clone() }
+        }
+        Statement::AlterSystemReset(name) => {
+            check_superuser(ctx, SYSTEM)?;
+            if let Some(name) = name
+                && canonical_name(name).is_none()
+            {
+                return Err(unrecognized(name));
+            }
+            Plan::AlterSystemReset(name.clone())
+        }
+        Statement::Begin(modes) => Plan::Begin(*modes),
+        Statement::Commit { chain } => Plan::Commit { chain: *chain },
+        Statement::Rollback { chain } => Plan::Rollback { chain: *chain },
+        Statement::Savepoint(name) => Plan::Savepoint(name.clone()),
+        Statement::ReleaseSavepoint(name) => Plan::ReleaseSavepoint(name.clone()),
+        Statement::RollbackToSavepoint(name) => Plan::RollbackToSavepoint(name.clone()),
+        Statement::Prepare { name, types, statement, sql } => Plan::Prepare {
+            name: name.clone(),
+            types: types.clone(),
+            statement: statement.clone(),
+            sql: sql.clone(),
+        },
+        Statement::Execute { name, arguments } => {
+            Plan::Execute { name: name.clone(), arguments: arguments.clone() }
+        }
+        Statement::Deallocate(name) => Plan::Deallocate(name.clone()),
+        Statement::Fetch { timeout: Some(_), .. } => return Err(SqlError::unsupported("FETCH … WITH (TIMEOUT)")),
+        Statement::Fetch { name, count, skip, timeout: None } => {
+            Plan::Fetch { name: name.clone(), count: *count, skip: *skip }
+        }
+        Statement::Close(name) => Plan::Close(name.clone()),
+        Statement::Discard(target) => Plan::Discard(*target),
+        Statement::Unlisten(_) => Plan::Unlisten,
+        Statement::Listen(_) => {
+            // Registering would promise notifications that never come.
+            return Err(SqlError::unsupported("LISTEN"));
+        }
+        other => return Err(SqlError::internal(format!("{} was not planned", other.name()))),
+    })
+}
+
+/// SHOW x. Parameters with a dot may be a session's own, which the adapter knows.
+fn plan_show_variable(name: &str) -> Result<Plan, SqlError> {
+    let variable = match canonical_name(name) {
+        Some(name) => name.to_owned(),
+        None if name.contains('.') => name.to_owned(),
+        None => return Err(unrecognized(name)),
+    };
+    let desc = Arc::new(RelationDesc::new([(variable.clone(), PgType::Text, false)]));
+    Ok(Plan::ShowVariable { variable, desc })
+}
+
+pub(super) fn plan_argument(ctx: &PlanContext<'_>, argument: &sp::Expr, ty: &PgType) -> Result<Expr, SqlError> {
+    let dependencies = Dependencies::new();
+    let resolver = dependencies.resolver(ctx);
+    let mut params = Params::none();
+    let typed = ctx.engine.plan_expr(argument, &DFSchema::empty(), &mut params, &resolver)?;
+    if !dependencies.all().is_empty() {
+        return Err(SqlError::unsupported("a subquery in an EXECUTE argument"));
+    }
+    let from = typed.ty.clone();
+    ctx.engine.assignment_cast(typed, ty, "", &mut params, &resolver).map_err(|error| {
+        if error.sqlstate != SqlState::DATATYPE_MISMATCH {
+            return error;
+        }
+        SqlError::new(
+            SqlState::DATATYPE_MISMATCH,
+            format!("parameter of type {} cannot be coerced to the expected type {}", from.name(), ty.name()),
+        )
+        .with_hint("You will need to rewrite or cast the expression.")
+    })
+}

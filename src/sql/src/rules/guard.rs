@@ -1,0 +1,79 @@
+//! Guards conditions that can fail by the conditions written before them.
+
+use crate::error::SqlError;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Operator, lit, when};
+
+/// `A AND B`, where `B` can fail, becomes `A AND CASE WHEN A THEN B ELSE false END` in every filter.
+pub fn guard_filters(plan: LogicalPlan) -> Result<LogicalPlan, SqlError> {
+    let guarded = plan.transform_up_with_subqueries(|plan| {
+        let LogicalPlan::Filter(filter) = plan else { return Ok(Transformed::no(plan)) };
+        let conjuncts = split(&filter.predicate);
+        if conjuncts.len() < 2 || !conjuncts.iter().skip(1).any(|expr| is_guarded(expr)) {
+            return Ok(Transformed::no(LogicalPlan::Filter(filter)));
+        }
+        let mut before: Option<Expr> = None;
+        let mut all: Option<Expr> = None;
+        for conjunct in conjuncts {
+            let expr = match &before {
+                Some(before) if is_guarded(conjunct) => {
+                    when(before.clone(), conjunct.clone()).otherwise(lit(false))?
+                }
+                _ => conjunct.clone(),
+            };
+            if !can_fail(conjunct) && !has_subquery(conjunct) {
+                before = Some(match before {
+                    Some(before) => before.and(conjunct.clone()),
+                    None => conjunct.clone(),
+                });
+            }
+            all = Some(match all {
+                Some(all) => all.and(expr),
+                None => expr,
+            });
+        }
+        let predicate = all.unwrap_or_else(|| lit(true));
+        Ok(Transformed::yes(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)))
+    })?;
+    Ok(guarded.data)
+}
+
+fn is_guarded(expr: &Expr) -> bool {
+    can_fail(expr) && !has_subquery(expr)
+}
+
+fn split(expr: &Expr) -> Vec<&Expr> {
+    let (mut out, mut stack) = (Vec::new(), vec![expr]);
+    while let Some(expr) = stack.pop() {
+        match expr {
+            Expr::BinaryExpr(binary) if binary.op == Operator::And => {
+                stack.push(&binary.right);
+                stack.push(&binary.left);
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// Whether evaluating it may raise an error: arithmetic and our functions may, comparisons may not.
+fn can_fail(expr: &Expr) -> bool {
+    expr.exists(|expr| {
+        Ok(match expr {
+            Expr::ScalarFunction(call) => !matches!(call.name(), "coalesce" | "like" | "ilike" | "bpchar_key"),
+            _ => false,
+        })
+    })
+    .unwrap_or(true)
+}
+
+/// A guarded subquery could no longer become a join.
+fn has_subquery(expr: &Expr) -> bool {
+    expr.exists(|expr| {
+        Ok(matches!(
+            expr,
+            Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_)
+        ) || matches!(expr, Expr::OuterReferenceColumn(..)))
+    })
+    .unwrap_or(true)
+}

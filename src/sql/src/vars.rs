@@ -1,0 +1,573 @@
+//! Configuration parameters: what SET, SHOW, RESET and ALTER SYSTEM know.
+//!
+//! One table of definitions ([`definitions`]) says for each parameter its kind, default, range and whether clients are told
+//! when it changes. [`SystemVars`] holds what ALTER SYSTEM and the command line set: parameters of the server, and defaults
+//! for those of sessions. [`SessionVars`] holds one session's values, with the layers Postgres has: the default, the
+//! session's value, and the transaction's (SET LOCAL). Values are kept as the canonical text that SHOW prints; the few that
+//! are read on hot paths are also kept decoded.
+//!
+//! A parameter that could only be accepted by ignoring it is unknown here (42704), and a value that we do not implement is
+//! refused: nothing is silently ignored.
+//!
+//! # Invariants
+//! - A stored value has been validated and is in canonical form.
+//! - `epoch` changes whenever a parameter that planning reads changes, and only then.
+
+pub mod definitions;
+mod values;
+
+use crate::ast::{IsolationLevel, SetValue, TransactionModes};
+use crate::error::SqlError;
+use crate::plan::PlanNotice;
+use definitions::{Definition, Level, SESSION_VARS, SYSTEM_VARS};
+use repr::sqlstate::SqlState;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What ALTER SYSTEM and `--system-parameter-default` set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SystemVars {
+    /// From the command line; below what ALTER SYSTEM sets.
+    defaults: BTreeMap<&'static str, String>,
+    /// From ALTER SYSTEM; durable.
+    values: BTreeMap<&'static str, String>,
+}
+
+impl SystemVars {
+    /// Nothing set.
+    pub fn new() -> SystemVars {
+        SystemVars::default()
+    }
+
+    /// Sets a default from the command line. Errors: 42704, 22023.
+    pub fn set_default(&mut self, name: &str, value: &str) -> Result<(), SqlError> {
+        let definition = definitions::find(name).ok_or_else(|| unrecognized(name))?;
+        let value = values::canonical_raw(definition, value)?;
+        self.defaults.insert(definition.name, value);
+        Ok(())
+    }
+
+    /// Validates an ALTER SYSTEM SET without doing it: the canonical name, and the canonical value (`None` resets).
+    /// Errors: 42704, 22023, 55P02 for what cannot be changed.
+    pub fn check(name: &str, value: &SetValue) -> Result<(&'static str, Option<String>), SqlError> {
+        let definition = definitions::find(name).ok_or_else(|| unrecognized(name))?;
+        if definition.read_only() {
+            return Err(cannot_change(definition.name));
+        }
+        match value {
+            SetValue::Default => Ok((definition.name, None)),
+            SetValue::Values(values) => Ok((definition.name, Some(values::canonical(definition, values)?))),
+        }
+    }
+
+    /// Sets (or with `None` resets) a value that was checked; names that are no longer known are ignored, so that an
+    /// older catalog can be read.
+    pub fn apply(&mut self, name: &str, value: Option<String>) {
+        let Some(definition) = definitions::find(name) else { return };
+        match value {
+            Some(value) => self.values.insert(definition.name, value),
+            None => self.values.remove(definition.name),
+        };
+    }
+
+    /// Forgets everything that ALTER SYSTEM set.
+    pub fn reset_all(&mut self) {
+        self.values.clear();
+    }
+
+    /// What ALTER SYSTEM set, for the durable catalog.
+    pub fn stored(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.values.iter().map(|(name, value)| (*name, value.as_str()))
+    }
+
+    /// The value in force: of a system parameter, or of a session parameter's default.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let definition = definitions::find(name)?;
+        Some(self.value(definition))
+    }
+
+    /// `get` for a boolean parameter; false for an unknown one.
+    pub fn get_bool(&self, name: &str) -> bool {
+        self.get(name) == Some("on")
+    }
+
+    /// `get` for an integer parameter, in its base unit (milliseconds, bytes, or none).
+    pub fn get_int(&self, name: &str) -> Option<i64> {
+        let definition = definitions::find(name)?;
+        values::decode_int(definition, self.value(definition))
+    }
+
+    /// `get` for a real parameter.
+    pub fn get_real(&self, name: &str) -> Option<f64> {
+        self.get(name)?.parse().ok()
+    }
+
+    fn value(&self, definition: &Definition) -> &str {
+        self.values
+            .get(definition.name)
+            .or_else(|| self.defaults.get(definition.name))
+            .map_or(definition.default, String::as_str)
+    }
+}
+
+/// One session parameter's layers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Slot {
+    /// What RESET goes back to.
+    default: String,
+    /// SET.
+    session: Option<String>,
+    /// SET LOCAL, SET TRANSACTION.
+    local: Option<String>,
+}
+
+impl Slot {
+    fn value(&self) -> &str {
+        self.local.as_deref().or(self.session.as_deref()).unwrap_or(&self.default)
+    }
+}
+
+/// One session's parameters.
+#[derive(Clone, Debug)]
+pub struct SessionVars {
+    slots: Vec<Slot>,
+    /// `SET app.name = …`: parameters with a dot in their name that nobody defined.
+    custom: BTreeMap<String, Slot>,
+    /// Session values as they were when the transaction began, for those changed since.
+    undo: Option<Undo>,
+    /// Reported parameters that changed since they were last reported.
+    changed: Vec<usize>,
+    epoch: u64,
+    decoded: Decoded,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Undo {
+    slots: Vec<(usize, Option<String>)>,
+    custom: Vec<(String, Option<Slot>)>,
+}
+
+/// Values that hot paths read.
+#[derive(Clone, Debug, PartialEq)]
+struct Decoded {
+    search_path: Vec<String>,
+    isolation: IsolationLevel,
+    statement_timeout: Option<Duration>,
+    extra_float_digits: i32,
+}
+
+impl SessionVars {
+    /// The parameters of a new session: defaults from the system, then from the role (ALTER ROLE … SET), then what the
+    /// client's startup message asked for. Errors: 42704, 22023 for what the client sent.
+    pub fn new(
+        system: &SystemVars,
+        user: &str,
+        database: &str,
+        superuser: bool,
+        role_defaults: &[(String, String)],
+        startup: &[(String, String)],
+    ) -> Result<SessionVars, SqlError> {
+        let slots = SESSION_VARS
+            .iter()
+            .map(|definition| Slot { default: system.value(definition).to_owned(), ..Slot::default() })
+            .collect();
+        let mut vars = SessionVars {
+            slots,
+            custom: BTreeMap::new(),
+            undo: None,
+            changed: Vec::new(),
+            epoch: 0,
+            decoded: Decoded {
+                search_path: Vec::new(),
+                isolation: IsolationLevel::StrictSerializable,
+                statement_timeout: None,
+                extra_float_digits: 1,
+            },
+        };
+        vars.set_builtin_default("session_authorization", user);
+        vars.set_builtin_default("is_superuser", if superuser { "on" } else { "off" });
+        vars.set_builtin_default("database", database);
+        for (name, value) in role_defaults {
+            // A default that was valid when it was stored but is not any more must not lock the role out.
+            if let Some((index, definition)) = definitions::find_session(name)
+                && let Ok(value) = values::canonical_raw(definition, value)
+            {
+                vars.slots[index].default = value;
+            }
+        }
+        for (name, value) in startup {
+            match definitions::find_session(name) {
+                Some((_, definition)) if definition.read_only() => return Err(cannot_change(definition.name)),
+                Some((index, definition)) => vars.slots[index].default = values::canonical_raw(definition, value)?,
+                None => vars.set_raw(name, value, false).map(drop)?,
+            }
+        }
+        vars.decode_all();
+        vars.changed.clear();
+        Ok(vars)
+    }
+
+    /// The value that SHOW prints. Names are case-insensitive. System parameters are in [`SystemVars`].
+    pub fn get(&self, name: &str) -> Option<&str> {
+        match definitions::find_session(name) {
+            // The default is what the session has outside transactions.
+            Some((_, definition)) if definition.name == "default_transaction_isolation" => {
+                let slot = &self.slots[definitions::index_of("transaction_isolation")];
+                Some(slot.session.as_deref().unwrap_or(&slot.default))
+            }
+            Some((index, _)) => Some(self.slots[index].value()),
+            None => self.custom.get(&name.to_ascii_lowercase()).map(Slot::value),
+        }
+    }
+
+    /// SET. Returns what the client is to be told. Errors: 42704, 22023, 55P02, 0A000.
+    pub fn set(&mut self, name: &str, value: &SetValue, local: bool) -> Result<Vec<PlanNotice>, SqlError> {
+        let SetValue::Values(given) = value else {
+            self.reset(name)?;
+            return Ok(Vec::new());
+        };
+        match definitions::find_session(name) {
+            Some((index, definition)) => {
+                if definition.read_only() {
+                    return Err(cannot_change(definition.name));
+                }
+                let value = values::canonical(definition, given)?;
+                Ok(self.store(index, Some(value), local))
+            }
+            None => {
+                self.store_custom(name, given.join(", "), local)?;
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// `set_config()` and startup options: the value is one text, which for a list is split.
+    pub fn set_raw(&mut self, name: &str, value: &str, local: bool) -> Result<Vec<PlanNotice>, SqlError> {
+        match definitions::find_session(name) {
+            Some((index, definition)) => {
+                if definition.read_only() {
+                    return Err(cannot_change(definition.name));
+                }
+                let value = values::canonical_raw(definition, value)?;
+                Ok(self.store(index, Some(value), local))
+            }
+            None => {
+                self.store_custom(name, value.to_owned(), local)?;
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// RESET. Errors: 42704, 55P02.
+    pub fn reset(&mut self, name: &str) -> Result<(), SqlError> {
+        match definitions::find_session(name) {
+            Some((_, definition)) if definition.read_only() => Err(cannot_change(definition.name)),
+            Some((index, _)) => {
+                self.slots[index].local = None;
+                self.store(index, None, false);
+                Ok(())
+            }
+            None if name.contains('.') => {
+                let name = name.to_ascii_lowercase();
+                self.save_custom(&name);
+                self.custom.remove(&name);
+                Ok(())
+            }
+            None => Err(unrecognized(name)),
+        }
+    }
+
+    /// RESET ALL.
+    pub fn reset_all(&mut self) {
+        for index in 0..SESSION_VARS.len() {
+            // As in Postgres, the transaction's own modes stay.
+            if !SESSION_VARS[index].read_only() && SESSION_VARS[index].name != "transaction_isolation" {
+                self.slots[index].local = None;
+                self.store(index, None, false);
+            }
+        }
+        let custom: Vec<String> = self.custom.keys().cloned().collect();
+        for name in custom {
+            self.save_custom(&name);
+            self.custom.remove(&name);
+        }
+    }
+
+    /// SET TRANSACTION and the modes of BEGIN: for the current transaction.
+    pub fn set_transaction_modes(&mut self, modes: &TransactionModes) {
+        self.set_modes(modes, ["transaction_isolation", "transaction_read_only", "transaction_deferrable"], true);
+    }
+
+    /// SET SESSION CHARACTERISTICS: for the transactions to come.
+    pub fn set_session_characteristics(&mut self, modes: &TransactionModes) {
+        self.set_modes(
+            modes,
+            ["transaction_isolation", "default_transaction_read_only", "default_transaction_deferrable"],
+            false,
+        );
+    }
+
+    /// An explicit transaction begins: from here on SET is undone by a rollback, and SET LOCAL has an effect.
+    pub fn begin_transaction(&mut self) {
+        self.undo.get_or_insert_default();
+        for (of, from) in [
+            ("transaction_read_only", "default_transaction_read_only"),
+            ("transaction_deferrable", "default_transaction_deferrable"),
+        ] {
+            let value = self.slots[definitions::index_of(from)].value().to_owned();
+            self.slots[definitions::index_of(of)].local = Some(value);
+        }
+    }
+
+    /// The transaction ended: its local values go; if it was rolled back, so do the session values it set.
+    pub fn end_transaction(&mut self, committed: bool) {
+        let Some(undo) = self.undo.take() else { return };
+        for index in 0..self.slots.len() {
+            if self.slots[index].local.take().is_some() {
+                self.note_change(index);
+            }
+        }
+        for slot in self.custom.values_mut() {
+            slot.local = None;
+        }
+        if committed {
+            return;
+        }
+        for (index, value) in undo.slots.into_iter().rev() {
+            self.slots[index].session = value;
+            self.note_change(index);
+        }
+        for (name, slot) in undo.custom.into_iter().rev() {
+            match slot {
+                Some(slot) => self.custom.insert(name, slot),
+                None => self.custom.remove(&name),
+            };
+        }
+    }
+
+    /// Whether a transaction block is open, as far as the parameters know.
+    pub fn in_transaction(&self) -> bool {
+        self.undo.is_some()
+    }
+
+    /// The parameters that clients are told on connection, with their values.
+    pub fn statuses(&self) -> Vec<(&'static str, String)> {
+        SESSION_VARS
+            .iter()
+            .enumerate()
+            .filter(|(_, definition)| definition.report)
+            .map(|(index, definition)| (definition.name, self.slots[index].value().to_owned()))
+            .collect()
+    }
+
+    /// Whether [`SessionVars::take_changes`] would return anything.
+    pub fn has_changes(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// The reported parameters that changed since the last call.
+    pub fn take_changes(&mut self) -> Vec<(&'static str, String)> {
+        std::mem::take(&mut self.changed)
+            .into_iter()
+            .map(|index| (SESSION_VARS[index].name, self.slots[index].value().to_owned()))
+            .collect()
+    }
+
+    /// SHOW ALL: name, value, description, in order of name. System parameters included.
+    pub fn all(&self, system: &SystemVars) -> Vec<(String, String, &'static str)> {
+        let session = SESSION_VARS.iter().filter(|definition| !definition.hidden).map(|definition| {
+            let value = self.get(definition.name).unwrap_or_default().to_owned();
+            (definition.name.to_owned(), value, definition.description)
+        });
+        let system = SYSTEM_VARS.iter().map(|definition| {
+            (definition.name.to_owned(), system.value(definition).to_owned(), definition.description)
+        });
+        let mut all: Vec<_> = session.chain(system).collect();
+        all.sort_by_key(|(name, _, _)| name.to_ascii_lowercase());
+        all
+    }
+
+    /// Changes whenever a parameter that planning reads changes (database, search path, cluster, isolation, time zone):
+    /// part of a session's plan cache key. Starts at 0 with every session.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The search path.
+    pub fn search_path(&self) -> &[String] {
+        &self.decoded.search_path
+    }
+
+    /// The current database.
+    pub fn database(&self) -> &str {
+        self.slots[definitions::index_of("database")].value()
+    }
+
+    /// The cluster that runs what this session asks for.
+    pub fn cluster(&self) -> &str {
+        self.slots[definitions::index_of("cluster")].value()
+    }
+
+    /// The time zone: an IANA name or an offset such as `-07:00`.
+    pub fn time_zone(&self) -> &str {
+        self.slots[definitions::index_of("TimeZone")].value()
+    }
+
+    /// The isolation level of the current transaction, or of the next.
+    pub fn isolation(&self) -> IsolationLevel {
+        self.decoded.isolation
+    }
+
+    /// Whether the current transaction, or the next, is READ ONLY.
+    pub fn read_only(&self) -> bool {
+        let name = if self.in_transaction() { "transaction_read_only" } else { "default_transaction_read_only" };
+        self.slots[definitions::index_of(name)].value() == "on"
+    }
+
+    /// How long a statement may run.
+    pub fn statement_timeout(&self) -> Option<Duration> {
+        self.decoded.statement_timeout
+    }
+
+    /// How long a session may sit in an open transaction.
+    pub fn idle_in_transaction_session_timeout(&self) -> Option<Duration> {
+        self.duration("idle_in_transaction_session_timeout")
+    }
+
+    /// How long a session may sit outside a transaction.
+    pub fn idle_session_timeout(&self) -> Option<Duration> {
+        self.duration("idle_session_timeout")
+    }
+
+    /// Above zero, floats print with as many digits as it takes to read them back; otherwise with 15 (6) plus this many.
+    pub fn extra_float_digits(&self) -> i32 {
+        self.decoded.extra_float_digits
+    }
+
+    fn duration(&self, name: &str) -> Option<Duration> {
+        let index = definitions::index_of(name);
+        match values::decode_int(&SESSION_VARS[index], self.slots[index].value()) {
+            Some(ms) if ms > 0 => Some(Duration::from_millis(ms.unsigned_abs())),
+            _ => None,
+        }
+    }
+
+    fn set_builtin_default(&mut self, name: &str, value: &str) {
+        self.slots[definitions::index_of(name)].default = value.to_owned();
+    }
+
+    fn set_modes(&mut self, modes: &TransactionModes, [isolation, read_only, deferrable]: [&str; 3], local: bool) {
+        let on_off = |on: bool| if on { "on" } else { "off" }.to_owned();
+        let given = [
+            (isolation, modes.isolation.map(|level| level.as_str().to_owned())),
+            (read_only, modes.read_only.map(on_off)),
+            (deferrable, modes.deferrable.map(on_off)),
+        ];
+        for (name, value) in given {
+            if let Some(value) = value {
+                self.store(definitions::index_of(name), Some(value), local);
+            }
+        }
+    }
+
+    /// Stores a canonical value in one layer. SET LOCAL outside a transaction only warns, as in Postgres.
+    fn store(&mut self, index: usize, value: Option<String>, local: bool) -> Vec<PlanNotice> {
+        // Setting the default of an isolation level is setting the session's level.
+        let index = match SESSION_VARS[index].name {
+            "default_transaction_isolation" => definitions::index_of("transaction_isolation"),
+            _ => index,
+        };
+        if local {
+            if self.undo.is_none() {
+                return vec![PlanNotice {
+                    sqlstate: SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                    message: "SET LOCAL can only be used in transaction blocks".to_owned(),
+                    detail: None,
+                }];
+            }
+            self.slots[index].local = value;
+        } else {
+            if let Some(undo) = &mut self.undo {
+                undo.slots.push((index, self.slots[index].session.clone()));
+            }
+            self.slots[index].session = value;
+            self.slots[index].local = None;
+        }
+        self.note_change(index);
+        Vec::new()
+    }
+
+    fn store_custom(&mut self, name: &str, value: String, local: bool) -> Result<(), SqlError> {
+        if !name.contains('.') {
+            return Err(match definitions::find(name) {
+                Some(definition) => SqlError::new(
+                    SqlState::CANT_CHANGE_RUNTIME_PARAM,
+                    format!("parameter \"{}\" cannot be changed now", definition.name),
+                )
+                .with_hint("Use ALTER SYSTEM SET."),
+                None => unrecognized(name),
+            });
+        }
+        let name = name.to_ascii_lowercase();
+        self.save_custom(&name);
+        let slot = self.custom.entry(name).or_default();
+        if local {
+            slot.local = Some(value);
+        } else {
+            slot.session = Some(value);
+        }
+        Ok(())
+    }
+
+    fn save_custom(&mut self, name: &str) {
+        if let Some(undo) = &mut self.undo {
+            undo.custom.push((name.to_owned(), self.custom.get(name).cloned()));
+        }
+    }
+
+    fn note_change(&mut self, index: usize) {
+        let definition = &SESSION_VARS[index];
+        if definition.report && !self.changed.contains(&index) {
+            self.changed.push(index);
+        }
+        if definition.level == Level::Planning {
+            self.epoch += 1;
+        }
+        if matches!(
+            definition.name,
+            "search_path" | "transaction_isolation" | "statement_timeout" | "extra_float_digits"
+        ) {
+            self.decode_all();
+        }
+    }
+
+    fn decode_all(&mut self) {
+        let value = |name: &str| self.slots[definitions::index_of(name)].value();
+        self.decoded = Decoded {
+            search_path: values::split_identifiers(value("search_path")).unwrap_or_default(),
+            isolation: IsolationLevel::from_name(value("transaction_isolation"))
+                .unwrap_or(IsolationLevel::StrictSerializable),
+            statement_timeout: self.duration("statement_timeout"),
+            extra_float_digits: value("extra_float_digits").parse().unwrap_or(1),
+        };
+    }
+}
+
+/// The canonical name of a parameter of either kind, for column names of SHOW.
+pub fn canonical_name(name: &str) -> Option<&'static str> {
+    definitions::find(name).map(|definition| definition.name)
+}
+
+/// `unrecognized configuration parameter "x"`.
+pub fn unrecognized(name: &str) -> SqlError {
+    SqlError::new(SqlState::UNDEFINED_OBJECT, format!("unrecognized configuration parameter \"{name}\""))
+}
+
+fn cannot_change(name: &str) -> SqlError {
+    SqlError::new(SqlState::CANT_CHANGE_RUNTIME_PARAM, format!("parameter \"{name}\" cannot be changed"))
+}
+
+/// Splits `a."B".c` into folded identifiers; `None` when it is not a dotted name.
+pub(crate) fn split_qualified(name: &str) -> Option<Vec<String>> {
+    values::split_qualified(name)
+}

@@ -1,0 +1,55 @@
+//! The internal HTTP port: health, metrics and profiles.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use glimpse_test::target::Target;
+
+/// The metrics that the contract names.
+const METRICS: [&str; 6] = [
+    "mz_frontend_peek_seconds",
+    "mz_time_to_first_row_seconds",
+    "mz_ts_oracle_started_count",
+    "mz_append_table_duration_seconds",
+    "mz_connection_status",
+    "mz_slow_message_handling_count",
+];
+
+/// GETs a path; returns the status line and the body.
+fn get(addr: SocketAddr, path: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(addr).expect("connect");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("send");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    (head.lines().next().unwrap_or_default().to_owned(), body.to_owned())
+}
+
+#[test]
+fn health_metrics_and_profiles_are_served() {
+    let target = Target::start().expect("the server starts");
+    let Target::Glimpse(server) = &target else { return };
+    let addr = server.internal_http_addr();
+    for path in ["/api/livez", "/api/readyz"] {
+        assert!(get(addr, path).0.contains("200"), "{path}");
+    }
+    let mut wire = target.admin().expect("a session starts");
+    wire.execute("CREATE TABLE t (a int4)").expect("the table is made");
+    wire.execute("CREATE INDEX t_a ON t (a)").expect("the index is made");
+    wire.execute("INSERT INTO t VALUES (1)").expect("the row is stored");
+    for _ in 0..200 {
+        wire.rows("SELECT * FROM t WHERE a = 1").expect("a row");
+    }
+    let (status, body) = get(addr, "/metrics");
+    assert!(status.contains("200"), "{status}");
+    for name in METRICS {
+        assert!(body.contains(name), "no metric {name}");
+    }
+    let hits = body.lines().any(|line| line.contains("plan_cache") && line.contains("hit") && !line.ends_with(" 0"));
+    assert!(hits, "repeated queries hit the plan cache");
+    let (status, body) = get(addr, "/prof/cpu?seconds=1");
+    assert!(status.contains("200") && body.contains("<svg"), "a flamegraph: {status}");
+    assert!(get(addr, "/nosuch").0.contains("404"));
+}

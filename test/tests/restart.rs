@@ -1,0 +1,303 @@
+//! Restarts: nothing acknowledged is lost or doubled, by SIGTERM or `kill -9`, and one data directory has one server.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::process::Stdio;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use glimpse_test::target::Target;
+use glimpse_test::wire::Wire;
+use glimpse_test::wire::frontend;
+use glimpse_test::wire::message::Message;
+
+const WRITERS: usize = 16;
+const ROUNDS: usize = 3;
+/// Statements of each writer that must be acknowledged in a round before the server is killed.
+const ACKED_MIN: usize = 25;
+
+fn start() -> Target {
+    Target::start().expect("the server starts")
+}
+
+fn admin(target: &Target) -> Wire {
+    target.admin().expect("a session starts")
+}
+
+fn one(wire: &mut Wire, sql: &str) -> String {
+    let rows = wire.rows(sql).expect("the query succeeds");
+    rows[0][0].clone().unwrap_or_else(|| "NULL".to_owned())
+}
+
+#[test]
+fn sigterm_tells_sessions_exits_0_and_loses_nothing() {
+    let mut target = start();
+    let mut wire = admin(&target);
+    wire.execute("CREATE TABLE kept (id int4, v text)").expect("the table is made");
+    wire.execute("INSERT INTO kept VALUES (1, 'a'), (2, 'b')").expect("the rows are stored");
+    let mut idle = target.wire().expect("a session starts");
+    let mut busy = admin(&target);
+    busy.send(&frontend::query(
+        "SELECT sum(a.x * b.x % 7) FROM generate_series(1, 100000) a(x) CROSS JOIN generate_series(1, 1000000) b(x)",
+    ))
+    .expect("send");
+    let status = target.sigterm().expect("the server ends");
+    assert_eq!(status.code(), Some(0), "SIGTERM is a clean exit");
+    for (name, session) in [("idle", &mut idle), ("busy", &mut busy)] {
+        let messages = session.until_closed().expect("the session ends");
+        let codes: Vec<String> = messages.iter().filter_map(Message::error).map(|error| error.code).collect();
+        assert!(codes.contains(&"57P01".to_owned()), "the {name} session was told {codes:?}");
+    }
+    target.restart().expect("the server starts again");
+    let mut wire = admin(&target);
+    assert_eq!(one(&mut wire, "SELECT count(*) FROM kept"), "2");
+    wire.execute("INSERT INTO kept VALUES (3, 'c')").expect("the row is stored");
+    assert_eq!(one(&mut wire, "SELECT sum(id) FROM kept"), "6");
+}
+
+/// What one writer knows: statements that were acknowledged, and the one that was under way at the end.
+#[derive(Debug, Default)]
+struct Journal {
+    acked: Vec<usize>,
+    in_flight: Option<usize>,
+}
+
+/// Writes until the connection breaks. Statement `n` of writer `w` inserts the three rows `(w, n, 0..3)`, in one of
+/// the ways that a client can.
+fn write_until_killed(mut wire: Wire, writer: usize, first: usize, acked: &AtomicUsize) -> Journal {
+    let mut journal = Journal::default();
+    for n in first.. {
+        let rows = |part: std::ops::Range<usize>| {
+            let values: Vec<String> = part.map(|i| format!("({writer}, {n}, {i})")).collect();
+            format!("INSERT INTO log VALUES {}", values.join(", "))
+        };
+        let bytes = match n % 3 {
+            0 => frontend::query(&rows(0..3)),
+            1 => frontend::query(&format!("BEGIN; {}; {}; COMMIT", rows(0..1), rows(1..3))),
+            _ => [
+                frontend::parse("", &rows(0..3), &[]),
+                frontend::bind("", "", &[], &[], &[]),
+                frontend::execute("", 0),
+                frontend::sync(),
+            ]
+            .concat(),
+        };
+        journal.in_flight = Some(n);
+        let answer = wire.send(&bytes).and_then(|()| wire.until_ready());
+        let Ok(messages) = answer else { return journal };
+        match messages.iter().find_map(Message::error) {
+            None => {
+                journal.acked.push(n);
+                journal.in_flight = None;
+                acked.fetch_add(1, Ordering::Relaxed);
+            }
+            // A server that dies may still say so; anything else is a bug.
+            Some(error) => {
+                assert!(error.code.starts_with("57P"), "writer {writer}: {error}");
+                return journal;
+            }
+        }
+    }
+    journal
+}
+
+#[test]
+fn kill_9_under_writers_keeps_every_acknowledged_row_once() {
+    let mut target = start();
+    let mut wire = admin(&target);
+    wire.execute("CREATE TABLE log (w int4, n int4, i int4)").expect("the table is made");
+    wire.execute("CREATE INDEX log_w ON log (w, n)").expect("the index is made");
+    drop(wire);
+    let mut journals: Vec<Journal> = (0..WRITERS).map(|_| Journal::default()).collect();
+    let mut in_doubt: Vec<Vec<usize>> = vec![Vec::new(); WRITERS];
+    for round in 0..ROUNDS {
+        let acked: [AtomicUsize; WRITERS] = std::array::from_fn(|_| AtomicUsize::new(0));
+        let slowest = || acked.iter().map(|count| count.load(Ordering::Relaxed)).min().unwrap_or(0);
+        let first = round * 1_000_000;
+        let found = Mutex::new(Vec::new());
+        let sessions: Vec<Wire> = (0..WRITERS).map(|_| admin(&target)).collect();
+        std::thread::scope(|scope| {
+            for (writer, session) in sessions.into_iter().enumerate() {
+                let (acked, found) = (&acked[writer], &found);
+                scope.spawn(move || {
+                    let journal = write_until_killed(session, writer, first, acked);
+                    found.lock().expect("no writer panics with the lock").push((writer, journal));
+                });
+            }
+            let start = Instant::now();
+            while slowest() < ACKED_MIN && start.elapsed() < Duration::from_secs(60) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            target.signal_kill().expect("the server is killed");
+        });
+        assert!(slowest() >= ACKED_MIN, "too few writes in a minute: {acked:?}");
+        for (writer, journal) in found.into_inner().expect("no writer panicked") {
+            journals[writer].acked.extend(journal.acked);
+            in_doubt[writer].extend(journal.in_flight);
+        }
+        target.reap_killed().expect("the server is gone");
+        target.restart().expect("the server starts again");
+        check_log(&mut admin(&target), &journals, &in_doubt);
+    }
+    // The index came back with the same rows, and writes go on.
+    let mut wire = admin(&target);
+    for (writer, journal) in journals.iter().enumerate() {
+        let n = journal.acked.last().expect("every writer got through");
+        let count = one(&mut wire, &format!("SELECT count(*) FROM log WHERE w = {writer} AND n = {n}"));
+        assert_eq!(count, "3", "writer {writer}, statement {n}, through the index");
+    }
+    wire.execute("INSERT INTO log VALUES (99, 1, 0)").expect("writes go on");
+    assert_eq!(one(&mut wire, "SELECT count(*) FROM log WHERE w = 99"), "1");
+}
+
+/// Every acknowledged statement has its three rows once; one in doubt has all or none; there is nothing else.
+fn check_log(wire: &mut Wire, journals: &[Journal], in_doubt: &[Vec<usize>]) {
+    let rows =
+        wire.rows("SELECT w, n, count(*), count(DISTINCT i) FROM log GROUP BY w, n").expect("the log is readable");
+    let number = |value: &Option<String>| value.as_ref().and_then(|text| text.parse().ok()).expect("a number");
+    let mut found: BTreeMap<(usize, usize), (usize, usize)> = BTreeMap::new();
+    for row in &rows {
+        found.insert((number(&row[0]), number(&row[1])), (number(&row[2]), number(&row[3])));
+    }
+    for (writer, journal) in journals.iter().enumerate() {
+        for &n in &journal.acked {
+            let rows = found.remove(&(writer, n));
+            assert_eq!(rows, Some((3, 3)), "writer {writer}, acknowledged statement {n}");
+        }
+        for &n in &in_doubt[writer] {
+            let rows = found.remove(&(writer, n));
+            assert!(
+                rows.is_none_or(|rows| rows == (3, 3)),
+                "writer {writer}, statement {n} in doubt is torn: {rows:?}"
+            );
+        }
+    }
+    assert!(found.is_empty(), "rows that nobody wrote: {found:?}");
+}
+
+#[test]
+fn ddl_updates_and_deletes_survive_kill_9() {
+    let mut target = start();
+    let mut wire = admin(&target);
+    for sql in [
+        "CREATE DATABASE other",
+        "CREATE SCHEMA s",
+        "CREATE TABLE s.t (id int4 NOT NULL, v text DEFAULT 'dflt', n numeric(6,2), d date, a int4[], u uuid, ts timestamptz)",
+        "INSERT INTO s.t VALUES (1, 'one', 1.5, '2024-01-02', '{1,2}', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '2024-01-02 03:04:05+00')",
+        "INSERT INTO s.t (id) VALUES (2), (3), (4)",
+        "CREATE INDEX t_id ON s.t (id)",
+        "CREATE VIEW s.v AS SELECT id, upper(v) AS up FROM s.t WHERE id < 4",
+        "UPDATE s.t SET v = 'two' WHERE id = 2",
+        "DELETE FROM s.t WHERE id = 4",
+        "CREATE TABLE gone (id int4)",
+        "INSERT INTO gone VALUES (1)",
+        "DROP TABLE gone",
+        "CREATE TABLE again (id int4)",
+        "INSERT INTO again VALUES (1)",
+        "DROP TABLE again",
+        "CREATE TABLE again (other text)",
+        "CREATE ROLE reader",
+        "GRANT SELECT ON s.t TO materialize",
+        "GRANT USAGE ON SCHEMA s TO materialize",
+    ] {
+        wire.execute(sql).expect("the statement succeeds");
+    }
+    let before = wire.rows("SELECT * FROM s.t ORDER BY id").expect("the rows are there");
+    for _ in 0..2 {
+        target.kill9().expect("the server is killed");
+        target.restart().expect("the server starts again");
+        let mut wire = admin(&target);
+        assert_eq!(wire.rows("SELECT * FROM s.t ORDER BY id").expect("the rows are there"), before);
+        assert_eq!(one(&mut wire, "SELECT v FROM s.t WHERE id = 2"), "two");
+        assert_eq!(one(&mut wire, "SELECT v FROM s.t WHERE id = 3"), "dflt");
+        assert_eq!(one(&mut wire, "SELECT up FROM s.v WHERE id = 1"), "ONE");
+        assert_eq!(one(&mut wire, "SELECT count(*) FROM again"), "0");
+        for (sql, code) in [
+            ("SELECT * FROM gone", "42P01"),
+            ("INSERT INTO s.t (v) VALUES ('x')", "23502"),
+            ("CREATE DATABASE other", "42P04"),
+            ("CREATE ROLE reader", "42710"),
+            ("CREATE INDEX t_id ON s.t (v)", "42P07"),
+        ] {
+            assert_eq!(wire.sqlstate(sql).expect("the server answers").as_deref(), Some(code), "{sql}");
+        }
+        let mut user = target.wire().expect("a session starts");
+        assert_eq!(one(&mut user, "SELECT count(*) FROM s.t"), "3");
+        let code = user.sqlstate("INSERT INTO s.t (id) VALUES (9)").expect("the server answers");
+        assert_eq!(code.as_deref(), Some("42501"), "privileges survive");
+        Wire::start(target.addr(), "materialize", "other").expect("the database survives");
+    }
+}
+
+#[test]
+fn the_quickstart_survives_kill_9() {
+    let mut target = start();
+    if !target.is_glimpse() {
+        return;
+    }
+    let mut system = admin(&target);
+    for sql in [
+        "CREATE TABLE t (id text, value int4);",
+        "CREATE DEFAULT INDEX IN CLUSTER quickstart ON t;",
+        "INSERT INTO t VALUES ('hello', 42);",
+        "GRANT SELECT ON TABLE t TO materialize;",
+        "ALTER SYSTEM SET enable_frontend_peek_sequencing=true;",
+        "ALTER SYSTEM SET statement_logging_max_sample_rate=0;",
+    ] {
+        system.execute(sql).expect("the statement succeeds");
+    }
+    for round in 0..2 {
+        let mut user = target.wire().expect("a session starts");
+        let row = [Some("hello".to_owned()), Some("42".to_owned())];
+        assert_eq!(user.rows("SELECT * FROM t").expect("the row is there"), [row], "round {round}");
+        let code = user.sqlstate("INSERT INTO t VALUES ('x', 1)").expect("the server answers");
+        assert_eq!(code.as_deref(), Some("42501"), "round {round}");
+        target.kill9().expect("the server is killed");
+        target.restart().expect("the server starts again");
+    }
+}
+
+#[test]
+fn settings_of_the_system_survive() {
+    let mut target = start();
+    if !target.is_glimpse() {
+        return;
+    }
+    let mut wire = admin(&target);
+    wire.execute("ALTER SYSTEM SET enable_frontend_peek_sequencing = false").expect("the setting exists");
+    target.kill9().expect("the server is killed");
+    target.restart().expect("the server starts again");
+    assert_eq!(one(&mut admin(&target), "SHOW enable_frontend_peek_sequencing"), "off");
+    admin(&target).execute("ALTER SYSTEM RESET enable_frontend_peek_sequencing").expect("the setting exists");
+}
+
+#[test]
+fn a_second_server_on_the_same_data_refuses() {
+    let target = start();
+    let Target::Glimpse(server) = &target else { return };
+    admin(&target).execute("CREATE TABLE t (id int4)").expect("the table is made");
+    let ports = std::array::from_fn(|_| glimpse_test::process::free_port().expect("a port is free"));
+    let mut second = server.command(ports);
+    let mut child =
+        second.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("it can be waited for") {
+            break status;
+        }
+        if start.elapsed() > Duration::from_secs(30) {
+            child.kill().expect("it can be killed");
+            panic!("the second server runs on");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(!status.success(), "the second server must fail: {status}");
+    let mut said = String::new();
+    child.stderr.take().expect("stderr is piped").read_to_string(&mut said).expect("text");
+    child.stdout.take().expect("stdout is piped").read_to_string(&mut said).expect("text");
+    let clear = said.contains("data directory") || said.contains("in use") || said.contains("lock");
+    assert!(clear && !said.contains("panicked"), "the refusal says why: {said}");
+    // The first one is not disturbed.
+    admin(&target).execute("INSERT INTO t VALUES (1)").expect("the first server goes on");
+}
