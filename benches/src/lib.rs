@@ -1,6 +1,6 @@
 //! The benchmark: a load generator, a canned-reply server, and the suite that compares servers.
 //!
-//! What it is for: PERFORMANCE claims are ratios, measured side by side in one run. Three binaries share this library:
+//! What it is for: PERFORMANCE claims are ratios, measured side by side in one run. Four programs share this library:
 //! - `floor` answers every query with canned bytes and parses nothing but framing: what a tokio server costs at least.
 //! - `load` drives one server with one workload and prints what it measured as JSON.
 //! - `bench` starts floor, Glimpse and a PostgreSQL, alternates `load` between them and prints the table of ratios.

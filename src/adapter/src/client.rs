@@ -10,6 +10,7 @@ use crate::plan_cache::PlanCache;
 use crate::session::Session;
 use arc_swap::ArcSwap;
 use catalog::Catalog;
+use catalog::builtin::functions::BuiltinFunctions;
 use catalog::state::State;
 use compute_client::controller::{Controller, SpawnWorkers};
 use compute_client::index::CollectionClock;
@@ -23,7 +24,7 @@ use persist::PersistClient;
 use rand::Rng;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, RelationDesc, Timestamp};
-use sql::engine::Engine;
+use sql::engine::{CatalogFunctions, Engine};
 use sql::plan::CatalogView;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -44,6 +45,8 @@ pub(crate) struct Published {
     pub(crate) tables: HashMap<GlobalId, Table>,
     /// By relation: its indexes.
     pub(crate) indexes: HashMap<GlobalId, Vec<Arc<IndexInfo>>>,
+    /// The functions that only the catalog can answer.
+    pub(crate) functions: Arc<dyn CatalogFunctions>,
 }
 
 /// A table as readers and the committer need it.
@@ -56,6 +59,21 @@ pub(crate) struct Table {
 }
 
 impl Published {
+    /// A catalog with nothing in it.
+    pub(crate) fn empty() -> Published {
+        Published::new(Arc::new(State::empty()), HashMap::new(), HashMap::new())
+    }
+
+    /// A catalog with these handles.
+    pub(crate) fn new(
+        state: Arc<State>,
+        tables: HashMap<GlobalId, Table>,
+        indexes: HashMap<GlobalId, Vec<Arc<IndexInfo>>>,
+    ) -> Published {
+        let functions = Arc::new(BuiltinFunctions::new(Arc::clone(&state)));
+        Published { state, tables, indexes, functions }
+    }
+
     /// The indexes on a relation.
     pub(crate) fn indexes_on(&self, id: GlobalId) -> &[Arc<IndexInfo>] {
         self.indexes.get(&id).map_or(&[], Vec::as_slice)
@@ -139,11 +157,9 @@ impl Client {
         let catalog = Catalog::open(&config.persist, &config.system_defaults)?;
         let (commits, requests) = crossbeam_channel::bounded(16_384);
         let boot_ts = config.oracle.read_ts();
-        config.persist.advance_upper(boot_ts + 1);
-        let empty = Published { state: Arc::new(State::empty()), tables: HashMap::new(), indexes: HashMap::new() };
         let shared = Arc::new(Shared {
             engine: Engine::new(),
-            published: ArcSwap::from_pointee(empty),
+            published: ArcSwap::from_pointee(Published::empty()),
             oracle: config.oracle,
             persist: config.persist,
             holds: Arc::new(ReadHolds::default()),

@@ -142,7 +142,6 @@ impl Session {
                 Ok(Response::Complete(Tag::Plain(cached.name)))
             }
             Plan::Discard(target) => self.discard(*target, cached.name),
-            Plan::Listen => Ok(Response::Complete(Tag::Plain(cached.name))),
             Plan::NoOp { tag, notices } => {
                 self.notices.extend(notices.iter().cloned().map(Notice::from));
                 Ok(Response::Complete(Tag::Plain(tag)))

@@ -27,6 +27,7 @@ use crossbeam_channel::Receiver;
 use persist::{MetaWrite, PersistError, ShardAppend};
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
+use sql::plan::CatalogView;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -99,6 +100,13 @@ impl Committer {
         mut controller: Controller,
         boot_ts: Timestamp,
     ) -> Result<Committer, AdapterError> {
+        let mut boot_ts = boot_ts;
+        if let Some(mut meta) = catalog.bootstrap_meta() {
+            boot_ts = shared.oracle.write_ts().map_err(|error| AdapterError::internal(error.to_string()))?;
+            meta.extend(shared.oracle.reservation_due(boot_ts));
+            shared.persist.commit(boot_ts, &[], &meta)?;
+            shared.oracle.apply_write(boot_ts);
+        }
         let (state, diff) = catalog.boot();
         let published = implications::apply(&shared, &shared.published.load(), state, &diff, &mut controller, boot_ts)?;
         shared.published.store(Arc::new(published));
@@ -221,6 +229,11 @@ impl Committer {
         self.shared.persist.commit(ts, appends, &meta).inspect_err(|error| {
             self.shared.metrics.append_failures.inc();
             tracing::error!(%error, "commit failed");
+            if error.is_indeterminate() {
+                // Whether it is durable is known only after the directory has been opened again, and nobody may be told
+                // either way before.
+                std::process::abort();
+            }
         })?;
         self.shared.persist.allow_compaction(self.since());
         Ok(())
@@ -249,10 +262,11 @@ fn check(
         if !seen.insert(expectation.table) {
             continue;
         }
-        let changed = published
-            .tables
-            .get(&expectation.table)
-            .is_none_or(|table| table.clock.last_write() > expectation.read_ts);
+        let changed = match published.tables.get(&expectation.table) {
+            Some(table) => table.clock.last_write() > expectation.read_ts,
+            // A view changes with the tables it depends on, which are expected of as well.
+            None => published.state.item(expectation.table).is_none(),
+        };
         if changed || group.contains_key(&expectation.table) {
             return Ok(Committed::Conflict);
         }

@@ -113,7 +113,7 @@ impl Session {
     fn may_peek(&self, plan: &SelectExec) -> bool {
         self.fast_path_enabled()
             && !self.transaction.has_written(&plan.select.depends_on)
-            && !ore::sometimes::sometimes(10)
+            && !ore::sometimes(10)
     }
 }
 

@@ -344,6 +344,7 @@ impl Session {
         info.now_us = self.transaction.started_us.unwrap_or(now);
         info.statement_now_us = now;
         info.mz_now = as_of;
+        info.catalog = Some(Arc::clone(&self.shared.published.load().functions));
         info
     }
 
@@ -365,7 +366,7 @@ impl Session {
         );
         self.settings_key = Arc::from(key);
         self.plans.clear();
-        self.options.time_zone = pgrepr::timezone::TimeZone::from_name(vars.time_zone()).unwrap_or_default();
+        self.options.time_zone = pgrepr::timezone::TimeZone::from_name(vars.time_zone()).unwrap_or(pgrepr::timezone::TimeZone::UTC);
         self.options.extra_float_digits = vars.extra_float_digits();
         let snapshot = vars.clone();
         let shared = Arc::clone(&self.shared);

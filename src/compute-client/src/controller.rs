@@ -68,12 +68,13 @@ impl Controller {
         self.clusters.get(&cluster).map(|cluster| cluster.workers.len())
     }
 
-    /// Starts an index; `rows` are its input as of `spec.as_of`, in pieces.
+    /// Starts an index; `rows` are its input as of `spec.as_of`, in pieces. They are sent by a thread of their own, so that a
+    /// large table does not hold up commits: updates of later times may overtake them.
     pub fn create_index(
         &mut self,
         cluster: u64,
         spec: IndexSpec,
-        rows: impl IntoIterator<Item = Arc<Updates>>,
+        rows: impl Iterator<Item = Arc<Updates>> + Send + 'static,
     ) -> Result<(), ComputeError> {
         let Some(cluster) = self.clusters.get_mut(&cluster) else {
             return Err(ComputeError::WorkersGone(cluster.to_string()));
@@ -81,11 +82,17 @@ impl Controller {
         let (id, table, handle) = (spec.id, spec.table, Arc::clone(&spec.handle));
         let spec = Arc::new(spec);
         cluster.broadcast(|| ComputeCommand::CreateIndex(Arc::clone(&spec)))?;
-        for rows in rows {
-            cluster.broadcast(|| ComputeCommand::Hydrate { id, rows: Arc::clone(&rows), done: false })?;
-        }
-        let nothing = Arc::new(Updates::new());
-        cluster.broadcast(|| ComputeCommand::Hydrate { id, rows: Arc::clone(&nothing), done: true })?;
+        let ports = cluster.ports();
+        let hydrate = move || {
+            let nothing = Arc::new(Updates::new());
+            for (rows, done) in rows.map(|rows| (rows, false)).chain(std::iter::once((nothing, true))) {
+                // Workers that are gone do not need the rest.
+                if send_all(&ports, || ComputeCommand::Hydrate { id, rows: Arc::clone(&rows), done }).is_err() {
+                    return;
+                }
+            }
+        };
+        drop(ore::thread::spawn(format!("hydrate-{id}"), hydrate));
         cluster.indexes.insert(id, (table, handle));
         Ok(())
     }
@@ -145,11 +152,11 @@ impl Drop for Controller {
 
 impl Cluster {
     fn broadcast(&self, command: impl Fn() -> ComputeCommand) -> Result<(), ComputeError> {
-        for worker in &self.workers {
-            worker.commands.send(command()).map_err(|_| ComputeError::WorkersGone(self.name.clone()))?;
-            worker.thread.unpark();
-        }
-        Ok(())
+        send_all(&self.ports(), command).map_err(|Gone| ComputeError::WorkersGone(self.name.clone()))
+    }
+
+    fn ports(&self) -> Vec<(Sender<ComputeCommand>, Thread)> {
+        self.workers.iter().map(|worker| (worker.commands.clone(), worker.thread.clone())).collect()
     }
 
     fn shutdown(&mut self) {
@@ -165,4 +172,18 @@ impl Cluster {
             }
         }
     }
+}
+
+/// A worker has ended.
+struct Gone;
+
+fn send_all(
+    ports: &[(Sender<ComputeCommand>, Thread)],
+    command: impl Fn() -> ComputeCommand,
+) -> Result<(), Gone> {
+    for (commands, thread) in ports {
+        commands.send(command()).map_err(|_| Gone)?;
+        thread.unpark();
+    }
+    Ok(())
 }

@@ -1,1 +1,107 @@
-//! stub
+//! The server: everything below joined, from storage at the bottom to sockets at the top.
+//!
+//! [`start`] reads like the layer diagram of `doc/architecture.md` from bottom to top; [`Server::stop`] takes it down from
+//! the top. This is the only crate that names both `adapter` and `compute`.
+
+pub mod config;
+pub mod http;
+pub mod logging;
+
+use adapter::client::{Client, Running};
+use anyhow::Context;
+use config::Config;
+use logging::LogFilter;
+use ore::clock::Clock;
+use ore::metrics::Registry;
+use persist::PersistClient;
+use pgwire::server::{ServerConfig, ServerHandle};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use timestamp_oracle::local::LocalOracle;
+
+/// How long sessions get to end when the server stops.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A running server.
+pub struct Server {
+    wire: ServerHandle,
+    http: http::Handle,
+    client: Client,
+    /// Before the runtime, so that the committer ends while queries still can.
+    running: Running,
+    adhoc: tokio::runtime::Runtime,
+}
+
+/// Starts a server.
+pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let or_cores = |threads: usize| if threads == 0 { cores } else { threads };
+    let (clock, registry) = (Clock::system(), Registry::new());
+
+    let persist = PersistClient::open(&config.data_dir)
+        .with_context(|| format!("cannot open the data directory {}", config.data_dir.display()))?;
+    let oracle = Arc::new(LocalOracle::open(&persist, clock.clone()).context("cannot restore the time")?);
+    let adhoc = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(or_cores(config.adhoc_threads))
+        .thread_name("adhoc")
+        .enable_time()
+        .build()?;
+    let (client, running) = Client::start(adapter::client::Config {
+        persist,
+        oracle,
+        spawner: Box::new(compute::LocalWorkers),
+        adhoc: adhoc.handle().clone(),
+        clock,
+        registry: registry.clone(),
+        system_defaults: config.system_parameter_defaults.clone(),
+    })
+    .context("cannot start from what the data directory holds")?;
+    log_filter.follow(&client);
+    let wire = pgwire::server::serve(
+        &ServerConfig {
+            sql_addr: config.sql_listen_addr,
+            internal_addr: config.internal_sql_listen_addr,
+            handshake_timeout: config.handshake_timeout,
+            request_bytes_max: config.request_bytes_max,
+            io_threads: or_cores(config.io_threads),
+        },
+        client.clone(),
+        pgwire::metrics::Metrics::register(&registry),
+    )
+    .context("cannot listen for SQL")?;
+    let http = http::serve(config.http_listen_addr, config.internal_http_listen_addr, client.clone(), registry)
+        .context("cannot listen for HTTP")?;
+    Ok(Server { wire, http, client, running, adhoc })
+}
+
+impl Server {
+    /// Where users connect.
+    pub fn sql_addr(&self) -> SocketAddr {
+        self.wire.sql_addr()
+    }
+
+    /// Where the system user connects.
+    pub fn internal_sql_addr(&self) -> SocketAddr {
+        self.wire.internal_addr()
+    }
+
+    /// Where metrics and profiles are.
+    pub fn internal_http_addr(&self) -> SocketAddr {
+        self.http.internal_addr()
+    }
+
+    /// Accepts no more, ends sessions with 57P01, finishes the commits that were begun, and frees everything.
+    pub fn stop(self) {
+        let Server { wire, http, client, running, adhoc } = self;
+        client.shutdown();
+        wire.shutdown();
+        let deadline = std::time::Instant::now() + STOP_PATIENCE;
+        while client.session_count() > 0 && std::time::Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        drop(running);
+        http.stop();
+        adhoc.shutdown_timeout(STOP_PATIENCE);
+    }
+}

@@ -1,2 +1,39 @@
-//! stub
-fn main() {}
+//! The `environmentd` binary: flags, allocator, signals.
+
+use anyhow::Context;
+use clap::Parser;
+use environmentd::config::Config;
+use environmentd::logging::LogFilter;
+use std::io::Write;
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+fn main() -> anyhow::Result<()> {
+    let config = Config::parse();
+    let log_filter = LogFilter::install();
+    let signals = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let server = environmentd::start(&config, log_filter)?;
+    let (sql, internal) = (server.sql_addr(), server.internal_sql_addr());
+    let mut out = std::io::stderr().lock();
+    writeln!(out, "glimpse is ready, serving {}", config.data_dir.display())?;
+    writeln!(out, "  psql -h {} -p {} -U materialize materialize     as a user", sql.ip(), sql.port())?;
+    writeln!(out, "  psql -h {} -p {} -U mz_system materialize     as the system user", internal.ip(), internal.port())?;
+    writeln!(out, "  metrics, health, profiles: http://{}/", server.internal_http_addr())?;
+    drop(out);
+    signals.block_on(stop_signal()).context("cannot wait for signals")?;
+    tracing::info!("stopping");
+    server.stop();
+    tracing::info!("stopped");
+    Ok(())
+}
+
+async fn stop_signal() -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}

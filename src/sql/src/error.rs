@@ -7,6 +7,7 @@
 use arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
+use pgrepr::error::PgReprError;
 use repr::sqlstate::SqlState;
 
 /// An error with everything that goes into an ErrorResponse.
@@ -94,6 +95,13 @@ impl From<SqlError> for ArrowError {
 impl From<ArrowError> for SqlError {
     fn from(error: ArrowError) -> SqlError {
         from_arrow(&error)
+    }
+}
+
+impl From<PgReprError> for SqlError {
+    fn from(error: PgReprError) -> SqlError {
+        let PgReprError { sqlstate, message, detail, hint } = error;
+        SqlError { detail, hint, ..SqlError::new(sqlstate, message) }
     }
 }
 

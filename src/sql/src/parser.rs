@@ -59,7 +59,7 @@ pub fn parse_query(sql: &str) -> Result<Box<sp::Query>, SqlError> {
 
 /// Parses exactly one expression: a default, an index key.
 pub fn parse_expr(sql: &str) -> Result<sp::Expr, SqlError> {
-    single(sql, Cursor::expr)
+    single(sql, |cursor| cursor.expr())
 }
 
 /// Parses exactly one type name.

@@ -11,7 +11,7 @@ use crate::encode;
 use crate::error::WireError;
 use crate::message;
 use crate::metrics::MessageKind;
-use adapter::response::CopyIn;
+use adapter::copy::CopyIn;
 use adapter::session::Session;
 use std::borrow::Cow;
 use std::pin::pin;

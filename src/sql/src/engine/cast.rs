@@ -220,7 +220,7 @@ pub fn to_text<'v>(
         }
         _ => {
             let mut out = BytesMut::new();
-            pgrepr::text::encode_text(from, value, &context.options, &mut out)?;
+            pgrepr::text::encode_text(from, value, &context.options, &mut out);
             String::from_utf8(out.to_vec())
                 .map(Cow::Owned)
                 .map_err(|_| SqlError::internal("a value's text is not UTF-8"))

@@ -6,7 +6,7 @@ use crate::engine::cast::CastContextInfo;
 use crate::engine::session::SessionInfo;
 use crate::engine::value::to_array;
 use crate::error::SqlError;
-use arrow::array::{Array, ArrayRef};
+use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result as DfResult, ScalarValue};
 use datafusion::logical_expr::{

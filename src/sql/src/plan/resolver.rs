@@ -113,7 +113,15 @@ impl TableResolver for Resolver<'_> {
             ItemKind::Table { .. } | ItemKind::SystemTable => {
                 Ok(ResolvedTable::Collection { id: item.id, desc: Arc::clone(&item.desc) })
             }
-            ItemKind::View(view) => Ok(ResolvedTable::View(Box::new(self.view(&item, view)?))),
+            ItemKind::View(view) => {
+                let planned = self.view(&item, view)?;
+                // An indexed view is read from its index. It was planned all the same, for what it depends on.
+                if self.ctx.catalog.indexes_on(item.id).is_empty() {
+                    Ok(ResolvedTable::View(Box::new(planned)))
+                } else {
+                    Ok(ResolvedTable::Collection { id: item.id, desc: Arc::clone(&item.desc) })
+                }
+            }
             ItemKind::Index(_) => Err(SqlError::new(
                 SqlState::WRONG_OBJECT_TYPE,
                 format!("cannot open relation \"{}\"", item.name.item),

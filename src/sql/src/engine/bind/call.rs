@@ -15,9 +15,10 @@ use crate::functions::row::RowFunction;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::{
-    AggregateFunction, AggregateFunctionParams, ScalarFunction, Sort, Unnest, WindowFunction, WindowFunctionParams,
+    AggregateFunction, AggregateFunctionParams, NullTreatment, ScalarFunction, Sort, Unnest, WindowFunction,
+    WindowFunctionParams,
 };
-use datafusion::logical_expr::{AggregateUDF, Expr, NullTreatment, Operator, WindowFunctionDefinition, when};
+use datafusion::logical_expr::{AggregateUDF, Expr, Operator, WindowFunctionDefinition, when};
 use datafusion::sql::sqlparser::ast::{
     self, DuplicateTreatment, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
     Spanned,

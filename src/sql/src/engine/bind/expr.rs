@@ -8,7 +8,8 @@ use crate::engine::{TypedExpr, types};
 use crate::error::SqlError;
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
-use datafusion::logical_expr::{Case, Expr, InList, Operator};
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::{Case, Expr, Operator};
 use datafusion::sql::sqlparser::ast::{
     self, AccessExpr, BinaryOperator, CastKind, CeilFloorKind, Ident, Spanned, Subscript, TrimWhereField,
     UnaryOperator,
@@ -89,9 +90,9 @@ impl Binder<'_> {
             ast::Expr::IsNotFalse(inner) => self.boolean_test(inner, cx, "IS NOT FALSE", Expr::IsNotFalse),
             ast::Expr::IsUnknown(inner) => self.boolean_test(inner, cx, "IS UNKNOWN", Expr::IsUnknown),
             ast::Expr::IsNotUnknown(inner) => self.boolean_test(inner, cx, "IS NOT UNKNOWN", Expr::IsNotUnknown),
-            ast::Expr::IsDistinctFrom(left, right) => self.distinct(left, right, Operator::IsDistinctFrom, cx),
+            ast::Expr::IsDistinctFrom(left, right) => self.distinct_from(left, right, Operator::IsDistinctFrom, cx),
             ast::Expr::IsNotDistinctFrom(left, right) => {
-                self.distinct(left, right, Operator::IsNotDistinctFrom, cx)
+                self.distinct_from(left, right, Operator::IsNotDistinctFrom, cx)
             }
             ast::Expr::InList { expr, list, negated } => self.in_list(expr, list, *negated, cx),
             ast::Expr::Between { expr, negated, low, high } => self.between(expr, *negated, low, high, cx),
@@ -422,7 +423,7 @@ impl Binder<'_> {
         Ok(TypedExpr { expr, ty: PgType::Bool, data_type: DataType::Boolean, nullable: false })
     }
 
-    fn distinct(
+    fn distinct_from(
         &mut self,
         left: &ast::Expr,
         right: &ast::Expr,

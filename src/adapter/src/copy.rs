@@ -1,0 +1,133 @@
+//! COPY FROM STDIN: rows collected from the client's fields, then committed as one.
+
+use crate::error::AdapterError;
+use crate::group_commit::Committed;
+use crate::insert::not_null;
+use crate::response::{Response, Tag};
+use crate::session::{Autocommit, Session};
+use crate::transaction::conflict;
+use compute_client::peek::Param;
+use pgrepr::options::EncodeOptions;
+use repr::row::write_datum;
+use repr::sqlstate::SqlState;
+use repr::{ColumnDesc, Datum, GlobalId, RelationDesc, Updates};
+use sql::ast::CopyOptions;
+use sql::names::FullName;
+use sql::plan::CopyFromPlan;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// A COPY that is receiving rows.
+pub struct CopyIn {
+    /// How lines are written.
+    pub options: CopyOptions,
+    /// The columns that a line has, in order.
+    pub columns: Vec<ColumnDesc>,
+    table: GlobalId,
+    name: FullName,
+    desc: Arc<RelationDesc>,
+    /// For each column of the table: the field it comes from, or its default.
+    sources: Vec<Source>,
+    encode: EncodeOptions,
+    updates: Updates,
+}
+
+enum Source {
+    Field(usize),
+    Default(Datum<'static>),
+}
+
+impl CopyIn {
+    /// The table's name, for messages.
+    pub fn table_name(&self) -> &str {
+        &self.name.item
+    }
+
+    /// Adds the row of line `line`. Errors carry the line and the column as their context.
+    pub fn push_row(&mut self, line: u64, fields: &[Option<Cow<'_, str>>]) -> Result<(), AdapterError> {
+        let table = &self.name.item;
+        let context = |column: Option<&str>| match column {
+            Some(column) => format!("COPY {table}, line {line}, column {column}"),
+            None => format!("COPY {table}, line {line}"),
+        };
+        if fields.len() > self.columns.len() {
+            let error = AdapterError::new(SqlState::BAD_COPY_FILE_FORMAT, "extra data after last expected column");
+            return Err(error.in_context(context(None)));
+        }
+        if let Some(missing) = self.columns.get(fields.len()) {
+            let message = format!("missing data for column \"{}\"", missing.name);
+            return Err(AdapterError::new(SqlState::BAD_COPY_FILE_FORMAT, message).in_context(context(None)));
+        }
+        let (desc, sources, encode, name) = (&self.desc, &self.sources, &self.encode, &self.name);
+        self.updates.push_with(1, |out| {
+            for (column, source) in desc.columns.iter().zip(sources) {
+                let parsed;
+                let datum = match source {
+                    Source::Default(datum) => datum,
+                    Source::Field(field) => {
+                        parsed = match &fields[*field] {
+                            None => Datum::Null,
+                            Some(text) => {
+                                let fitted = pgrepr::length::fit_text(
+                                    &column.ty,
+                                    text,
+                                    pgrepr::length::LengthRule::Assign,
+                                );
+                                fitted
+                                    .and_then(|text| pgrepr::text::decode_text(&column.ty, &text, encode))
+                                    .map_err(|error| {
+                                        let place = format!("{}: \"{text}\"", context(Some(&column.name)));
+                                        AdapterError::from(error).in_context(place)
+                                    })?
+                            }
+                        };
+                        &parsed
+                    }
+                };
+                if datum.is_null() && !column.nullable {
+                    return Err(not_null(name, &column.name).in_context(context(None)));
+                }
+                write_datum(out, &column.data_type, datum)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Session {
+    /// Begins a COPY FROM STDIN.
+    pub(crate) async fn copy_from(&mut self, plan: &CopyFromPlan) -> Result<Response, AdapterError> {
+        let no_params: [Param<'_>; 0] = [];
+        let info = self.info(self.shared.oracle.read_ts());
+        let sources = (0..plan.desc.arity())
+            .map(|column| match plan.columns.iter().position(|to| *to == column) {
+                Some(field) => Ok(Source::Field(field)),
+                None => {
+                    let default = plan.defaults.iter().find(|(of, _)| *of == column).map(|(_, expr)| expr);
+                    let value = default.map(|expr| self.evaluate_constant(expr, &no_params, &info)).transpose()?;
+                    Ok(Source::Default(value.unwrap_or(Datum::Null)))
+                }
+            })
+            .collect::<Result<Vec<_>, AdapterError>>()?;
+        std::future::ready(Ok(Response::CopyIn(CopyIn {
+            options: plan.options.clone(),
+            columns: plan.columns.iter().map(|column| plan.desc.columns[*column].clone()).collect(),
+            table: plan.table,
+            name: plan.name.clone(),
+            desc: Arc::clone(&plan.desc),
+            sources,
+            encode: self.encode_options().clone(),
+            updates: Updates::new(),
+        })))
+        .await
+    }
+
+    /// Commits the rows of a COPY.
+    pub(crate) async fn finish_copy(&mut self, copy: CopyIn) -> Result<Tag, AdapterError> {
+        let count = u64::try_from(copy.updates.len()).unwrap_or(u64::MAX);
+        match self.write(copy.table, copy.updates, Vec::new(), Autocommit::Yes).await? {
+            Committed::At => Ok(Tag::Counted("COPY", count)),
+            Committed::Conflict => Err(conflict()),
+        }
+    }
+}

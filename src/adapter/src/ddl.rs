@@ -1,0 +1,83 @@
+//! Statements that change the catalog: from a plan to the committer's operations.
+
+use crate::error::AdapterError;
+use crate::implications::source_of;
+use crate::response::{Response, Tag};
+use crate::session::Session;
+use crate::transaction::Status;
+use catalog::transact::Op;
+use repr::sqlstate::SqlState;
+use sql::plan::{CatalogView, Plan, PlanContext};
+
+/// The message of the error that asks for the statement to be planned again; no client sees it.
+pub(crate) const STALE: &str = "the catalog changed";
+
+impl Session {
+    /// Runs a DDL statement that was planned under `revision`.
+    pub(crate) async fn ddl(&mut self, plan: &Plan, name: &'static str, revision: u64) -> Result<Response, AdapterError> {
+        if self.transaction.status != Status::Idle {
+            return Err(AdapterError::with_hint(
+                SqlState::ACTIVE_SQL_TRANSACTION,
+                format!("{name} cannot run inside a transaction block"),
+                "Run it outside of BEGIN and COMMIT.",
+            ));
+        }
+        if !self.transaction.is_fresh() {
+            self.end_implicit().await?;
+        }
+        self.check_index_source(plan)?;
+        let owner = self.role.id;
+        let op = Op::from_plan(plan, owner).ok_or_else(|| {
+            AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{name} is not supported"))
+        })?;
+        if let Plan::Drop(drop) = plan {
+            self.notices.extend(drop.notices.iter().cloned().map(Into::into));
+        }
+        if self.shared.change_catalog(revision, vec![op]).await? {
+            Ok(Response::Complete(Tag::Plain(name)))
+        } else {
+            Err(AdapterError::new(SqlState::SERIALIZATION_FAILURE, STALE))
+        }
+    }
+
+    /// Refuses an index that could not be maintained, before it exists.
+    fn check_index_source(&self, plan: &Plan) -> Result<(), AdapterError> {
+        let Plan::CreateIndex(index) = plan else { return Ok(()) };
+        let published = self.shared.published.load_full();
+        let Some(on) = published.state.item(index.on) else { return Ok(()) };
+        let info = self.info(0);
+        let ctx = PlanContext {
+            engine: &self.shared.engine,
+            catalog: published.state.as_ref(),
+            session: &info,
+            role: on.owner,
+            cluster: self.vars.cluster(),
+        };
+        source_of(&ctx, &on).map(|_| ())
+    }
+}
+
+/// Whether a plan changes the catalog.
+pub(crate) fn is_ddl(plan: &Plan) -> bool {
+    matches!(
+        plan,
+        Plan::CreateDatabase { .. }
+            | Plan::CreateSchema { .. }
+            | Plan::CreateTable(_)
+            | Plan::CreateView(_)
+            | Plan::CreateIndex(_)
+            | Plan::CreateCluster { .. }
+            | Plan::AlterCluster { .. }
+            | Plan::CreateRole { .. }
+            | Plan::AlterRole { .. }
+            | Plan::AlterRoleSet { .. }
+            | Plan::AlterOwner { .. }
+            | Plan::AlterRename { .. }
+            | Plan::Drop(_)
+            | Plan::GrantPrivileges(_)
+            | Plan::GrantRole { .. }
+            | Plan::Comment { .. }
+            | Plan::AlterSystemSet { .. }
+            | Plan::AlterSystemReset(_)
+    )
+}

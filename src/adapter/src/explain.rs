@@ -1,0 +1,126 @@
+//! EXPLAIN: which executor answers, by which index and key, at which time, and the plan.
+
+use crate::error::AdapterError;
+use crate::plan_cache::SelectExec;
+use crate::response::{Response, ResultFormats, RowDesc, RowsTag};
+use crate::session::Session;
+use crate::show::text_rows;
+use compute_client::peek::Param;
+use datafusion::logical_expr::LogicalPlan;
+use repr::sqlstate::SqlState;
+use repr::{GlobalId, Timestamp};
+use sql::ast::{ExplainFormat, ExplainStage};
+use sql::plan::{CatalogView, ExplainPlan, InsertSource, Plan, SelectPlan};
+use std::sync::Arc;
+
+impl Session {
+    /// Runs an EXPLAIN.
+    pub(crate) async fn explain(
+        &mut self,
+        plan: &ExplainPlan,
+        desc: Option<&Arc<RowDesc>>,
+        params: &[Param<'_>],
+        formats: ResultFormats,
+    ) -> Result<Response, AdapterError> {
+        let text = match (&plan.stage, plan.plan.as_ref()) {
+            (ExplainStage::Timestamp, Plan::Select(select)) => self.explain_timestamp(select),
+            (_, Plan::Select(select)) => {
+                let exec = self.select_exec(select.clone());
+                self.explain_select(plan.stage, &exec, params)?
+            }
+            (ExplainStage::Timestamp, _) => {
+                let message = "EXPLAIN TIMESTAMP is for SELECT only";
+                return Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
+            (_, Plan::Insert(insert)) => match &insert.source {
+                InsertSource::Values { rows } => format!("Insert into {}\n  {} row(s) of values", insert.name, rows.len()),
+                InsertSource::Query(query) => format!("Insert into {}\n{}", insert.name, indent(query)),
+            },
+            (stage, Plan::ReadThenWrite(write)) => {
+                let exec = self.select_exec(SelectPlan {
+                    logical: write.selection.clone(),
+                    desc: Arc::clone(&write.desc),
+                    params: write.params.clone(),
+                    depends_on: write.depends_on.clone(),
+                });
+                let read = self.explain_select(*stage, &exec, params)?;
+                format!("{:?} on {}\n{}", write.kind, write.name, read)
+            }
+            (_, other) => {
+                let message = format!("EXPLAIN of this statement is not supported: {}", kind(other));
+                return Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
+        };
+        let lines = match plan.format {
+            ExplainFormat::Text => text.lines().map(str::to_owned).collect(),
+            ExplainFormat::Json => {
+                return Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, "EXPLAIN (FORMAT JSON) is not supported"));
+            }
+        };
+        std::future::ready(text_rows(desc, formats, RowsTag::Explain, vec![lines])).await
+    }
+
+    fn explain_select(
+        &self,
+        stage: ExplainStage,
+        exec: &SelectExec,
+        params: &[Param<'_>],
+    ) -> Result<String, AdapterError> {
+        let logical = crate::select::bind(&exec.select.logical, params)?;
+        Ok(match stage {
+            ExplainStage::Optimized => logical.display_indent().to_string(),
+            _ => {
+                let executor = match &exec.peek {
+                    Some(peek) if self.fast_path_enabled() => {
+                        let how = if peek.is_direct() { "peek" } else { "peek, evaluated" };
+                        format!("Executor: {how}\nIndex: {}", peek.describe())
+                    }
+                    _ if exec.select.depends_on.is_empty() => "Executor: constant".to_owned(),
+                    _ => "Executor: ad hoc".to_owned(),
+                };
+                format!("{executor}\n{}", indent(&logical))
+            }
+        })
+    }
+
+    fn explain_timestamp(&mut self, select: &SelectPlan) -> String {
+        let as_of = self.read_ts_for(&select.depends_on);
+        let oracle = self.shared.oracle.read_ts();
+        let published = self.shared.published.load_full();
+        let mut lines = vec![
+            format!("                query timestamp: {}", show(as_of)),
+            format!("          oracle read timestamp: {}", show(oracle)),
+            format!("            isolation level: {:?}", self.vars.isolation()),
+        ];
+        for id in &select.depends_on {
+            let Some(item) = published.state.item(*id) else { continue };
+            lines.push(format!("\nsource {} ({id}):", item.name));
+            for index in published.indexes_on(*id) {
+                let (since, upper) = (index.handle.since(), index.handle.upper());
+                lines.push(format!("  index {}: read frontier [{}], write frontier [{}]", index.name, show(since), show(upper)));
+            }
+            if let (GlobalId::User(_), Some(stats)) = (id, self.shared.persist.shard_stats((*id).into())) {
+                lines.push(format!(
+                    "  storage: read frontier [{}], write frontier [{}]",
+                    show(stats.since),
+                    show(stats.upper)
+                ));
+            }
+        }
+        lines.join("\n")
+    }
+}
+
+/// A timestamp as it is shown: milliseconds, with the microseconds as a fraction.
+fn show(ts: Timestamp) -> String {
+    format!("{}.{:03}", ts / 1_000, ts % 1_000)
+}
+
+fn indent(plan: &LogicalPlan) -> String {
+    plan.display_indent().to_string().lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}
+
+fn kind(plan: &Plan) -> String {
+    let debug = format!("{plan:?}");
+    debug.split(['(', ' ', '{']).next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,226 @@
+//! What follows from a catalog change, and nothing else: clusters to start, indexes to build, handles to hand out.
+//!
+//! Boot is the same code, from the empty catalog to the stored one.
+//!
+//! # Invariants
+//! - Runs on the committer's thread, after the change is durable and before it is published: no write can come between an
+//!   index's starting point and the updates that follow it.
+
+use crate::client::{Published, Shared, Table};
+use crate::error::AdapterError;
+use catalog::state::State;
+use catalog::transact::StateDiff;
+use compute_client::controller::Controller;
+use compute_client::index::{CollectionClock, IndexHandle};
+use compute_client::plan::{IndexInfo, MfpPlan, mfp_plan};
+use compute_client::protocol::{IndexSpec, KeyExpr, Mfp};
+use datafusion::common::DFSchema;
+use repr::sqlstate::SqlState;
+use repr::{GlobalId, RelationDesc, Timestamp};
+use sql::engine::{Engine, SessionInfo};
+use sql::names::ClusterId;
+use sql::plan::{CatalogView, IndexKey, ItemKind, ItemRef, PlanContext, plan_index_keys, plan_view};
+use std::sync::Arc;
+
+/// Carries out a change and returns what readers shall see next.
+pub(crate) fn apply(
+    shared: &Shared,
+    before: &Published,
+    state: Arc<State>,
+    diff: &[StateDiff],
+    controller: &mut Controller,
+    ts: Timestamp,
+) -> Result<Published, AdapterError> {
+    let mut after = Published::new(state, before.tables.clone(), before.indexes.clone());
+    for change in diff {
+        match change {
+            StateDiff::ClusterCreated(id) => start_cluster(&after.state, *id, controller),
+            StateDiff::ClusterDropped(id) => controller.drop_cluster(id.0),
+            StateDiff::TableCreated(id) => {
+                if let Some(item) = after.state.item(*id) {
+                    let table = Table { clock: Arc::new(CollectionClock::default()), desc: Arc::clone(&item.desc) };
+                    table.clock.advance(ts);
+                    after.tables.insert(*id, table);
+                }
+            }
+            StateDiff::TableDropped(id) => {
+                after.tables.remove(id);
+            }
+            StateDiff::IndexCreated(id) => create_index(shared, &mut after, *id, controller, ts)?,
+            StateDiff::IndexDropped(id) => drop_index(&mut after, *id, controller),
+            StateDiff::ClusterAltered(id) => {
+                // The workers of a cluster are fixed when it starts: a new size means new workers and its indexes anew.
+                restart_cluster(shared, &mut after, *id, controller, ts)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(after)
+}
+
+fn start_cluster(state: &State, id: ClusterId, controller: &mut Controller) {
+    if let Some(cluster) = state.cluster(id) {
+        let worker_count = usize::try_from(cluster.workers).unwrap_or(1).max(1);
+        controller.create_cluster(id.0, &cluster.name, worker_count);
+    }
+}
+
+fn restart_cluster(
+    shared: &Shared,
+    after: &mut Published,
+    id: ClusterId,
+    controller: &mut Controller,
+    ts: Timestamp,
+) -> Result<(), AdapterError> {
+    let state = Arc::clone(&after.state);
+    let Some(cluster) = state.cluster(id) else { return Ok(()) };
+    if controller.worker_count(id.0) == usize::try_from(cluster.workers).ok() {
+        return Ok(());
+    }
+    let on_cluster = |item: &ItemRef| matches!(&item.kind, ItemKind::Index(index) if index.cluster == id);
+    let all: Vec<GlobalId> = after.indexes.values().flatten().map(|index| index.handle.id).collect();
+    let indexes: Vec<GlobalId> =
+        all.into_iter().filter(|index| state.item(*index).is_some_and(|item| on_cluster(&item))).collect();
+    for index in &indexes {
+        drop_index(after, *index, controller);
+    }
+    controller.drop_cluster(id.0);
+    start_cluster(&state, id, controller);
+    for index in indexes {
+        create_index(shared, after, index, controller, ts)?;
+    }
+    Ok(())
+}
+
+fn drop_index(after: &mut Published, id: GlobalId, controller: &mut Controller) {
+    controller.drop_index(id);
+    for indexes in after.indexes.values_mut() {
+        indexes.retain(|index| index.handle.id != id);
+    }
+    after.indexes.retain(|_, indexes| !indexes.is_empty());
+}
+
+fn create_index(
+    shared: &Shared,
+    after: &mut Published,
+    id: GlobalId,
+    controller: &mut Controller,
+    ts: Timestamp,
+) -> Result<(), AdapterError> {
+    let state = Arc::clone(&after.state);
+    let missing = |what: &str| AdapterError::internal(format!("index {id} has no {what}"));
+    let item = state.item(id).ok_or_else(|| missing("definition"))?;
+    let ItemKind::Index(index) = &item.kind else { return Err(missing("definition")) };
+    let on = state.item(index.on).ok_or_else(|| missing("relation"))?;
+    let cluster = state.cluster(index.cluster).ok_or_else(|| missing("cluster"))?;
+    let info = SessionInfo::default();
+    let ctx = context(&shared.engine, &state, &info, &item);
+    let source = source_of(&ctx, &on)?;
+    let table = after.tables.get(&source.table).cloned().ok_or_else(|| missing("table"))?;
+    let keys = plan_index_keys(&ctx, &on, &index.keys)?;
+    let worker_count = controller.worker_count(index.cluster.0).ok_or_else(|| missing("workers"))?;
+    let handle = Arc::new(IndexHandle::new(id, worker_count, Arc::clone(&table.clock)));
+    let spec = IndexSpec {
+        id,
+        name: item.name.item.clone(),
+        table: source.table,
+        table_schema: Arc::clone(&table.desc.schema),
+        mfp: source.mfp.as_ref().map(|mfp| compile(&shared.engine, mfp, &table.desc, &on.desc, &info)).transpose()?,
+        row_types: on.desc.columns.iter().map(|column| column.data_type.clone()).collect(),
+        key: key_exprs(&shared.engine, &keys, &on, &info)?,
+        as_of: ts,
+        handle: Arc::clone(&handle),
+    };
+    let snapshot = shared.persist.snapshot(source.table.into(), ts)?;
+    let id_in_log = id;
+    let rows = snapshot.map_while(move |rows| match rows {
+        Ok(rows) => Some(Arc::new(rows)),
+        Err(error) => {
+            // An index without all of its rows would give wrong answers; one without any gives none.
+            tracing::error!(index = %id_in_log, %error, "hydration failed; ending the process");
+            std::process::abort()
+        }
+    });
+    controller.create_index(index.cluster.0, spec, rows)?;
+    after.indexes.entry(index.on).or_default().push(Arc::new(IndexInfo {
+        handle,
+        name: item.name.to_string(),
+        cluster: cluster.name.clone(),
+        key: index.keys.iter().map(|key| key.column).collect(),
+        schema: Arc::clone(&on.desc.schema),
+    }));
+    Ok(())
+}
+
+/// Where an index's rows come from.
+pub(crate) struct IndexSource {
+    table: GlobalId,
+    mfp: Option<MfpPlan>,
+}
+
+/// The table that feeds an index on `on`, and what happens to its rows. Error 0A000 for a view that is more than a filter
+/// and projection of one table.
+pub(crate) fn source_of(ctx: &PlanContext<'_>, on: &ItemRef) -> Result<IndexSource, AdapterError> {
+    match &on.kind {
+        ItemKind::Table { .. } => Ok(IndexSource { table: on.id, mfp: None }),
+        ItemKind::View(_) => {
+            let select = plan_view(ctx, on)?;
+            match mfp_plan(&select.logical) {
+                Some(mfp) if matches!(mfp.collection, GlobalId::User(_)) => {
+                    Ok(IndexSource { table: mfp.collection, mfp: Some(mfp) })
+                }
+                _ => Err(AdapterError::with_hint(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    format!("an index on view \"{}\" is not supported", on.name.item),
+                    "Only views that filter and project one table can be indexed yet.",
+                )),
+            }
+        }
+        _ => Err(AdapterError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            format!("an index on \"{}\" is not supported", on.name.item),
+        )),
+    }
+}
+
+/// Plans as the owner of `item`, whose rights were checked when it was created.
+fn context<'a>(engine: &'a Engine, state: &'a State, info: &'a SessionInfo, item: &ItemRef) -> PlanContext<'a> {
+    PlanContext { engine, catalog: state, session: info, role: item.owner, cluster: "" }
+}
+
+fn compile(
+    engine: &Engine,
+    plan: &MfpPlan,
+    table: &RelationDesc,
+    view: &RelationDesc,
+    info: &SessionInfo,
+) -> Result<Mfp, AdapterError> {
+    let schema = DFSchema::try_from(Arc::clone(&table.schema)).map_err(sql::error::SqlError::from)?;
+    let compile = |exprs: &[datafusion::logical_expr::Expr]| {
+        exprs.iter().map(|expr| engine.create_physical_expr(expr, &schema, info)).collect::<Result<Vec<_>, _>>()
+    };
+    Ok(Mfp {
+        predicates: compile(&plan.predicates)?,
+        projection: compile(&plan.output)?,
+        schema: Arc::clone(&view.schema),
+    })
+}
+
+fn key_exprs(
+    engine: &Engine,
+    keys: &[IndexKey],
+    on: &ItemRef,
+    info: &SessionInfo,
+) -> Result<Vec<KeyExpr>, AdapterError> {
+    let schema = DFSchema::try_from(Arc::clone(&on.desc.schema)).map_err(sql::error::SqlError::from)?;
+    keys.iter()
+        .map(|key| match key.def.column {
+            Some(column) => Ok(KeyExpr::Column(column)),
+            None => {
+                let expr = engine.create_physical_expr(&key.expr, &schema, info)?;
+                Ok(KeyExpr::Expr(expr, key.ty.data_type()))
+            }
+        })
+        .collect()
+}
+

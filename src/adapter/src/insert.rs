@@ -1,0 +1,259 @@
+//! INSERT: rows from expressions or from a query, checked, encoded, committed.
+//!
+//! The common INSERT has a constant or a parameter in every place: its row is encoded straight from the bound values. Any
+//! other expression is evaluated by the engine over one empty row.
+
+use crate::error::AdapterError;
+use crate::group_commit::{Committed, Expectation};
+use crate::response::{Response, ResultFormats, RowDesc, Rows, RowsTag, Tag};
+use crate::select::{bind, collect, run};
+use crate::session::{Autocommit, Session};
+use crate::transaction::{Status, conflict};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, Schema};
+use compute_client::peek::{Param, bind as bind_expr};
+use datafusion::common::DFSchema;
+use datafusion::logical_expr::Expr;
+use repr::row::{RowCodec, write_datum};
+use repr::sqlstate::SqlState;
+use repr::{Datum, GlobalId, RelationDesc, Updates};
+use sql::engine::{SessionInfo, value};
+use sql::names::FullName;
+use sql::plan::{InsertPlan, InsertSource, Returning};
+use std::sync::Arc;
+
+/// How often a statement that reads and writes is tried again because another has written between the two.
+pub(crate) const RETRIES_MAX: usize = 1_000;
+
+impl Session {
+    /// Runs an INSERT.
+    pub(crate) async fn insert(
+        &mut self,
+        plan: &InsertPlan,
+        desc: Option<&Arc<RowDesc>>,
+        params: &[Param<'_>],
+        formats: ResultFormats,
+        autocommit: Autocommit,
+    ) -> Result<Response, AdapterError> {
+        for _ in 0..RETRIES_MAX {
+            let (updates, expectations) = match &plan.source {
+                InsertSource::Values { rows } => (self.value_rows(plan, rows, params)?, Vec::new()),
+                InsertSource::Query(query) => {
+                    let read_ts = self.read_ts_for(&plan.depends_on);
+                    let info = self.info(read_ts);
+                    let reading = run(self.reader(read_ts, &info), bind(query, params)?, info);
+                    let batches = self.interrupt().guard(async { collect(reading.await?).await }).await??;
+                    let mut updates = Updates::new();
+                    for batch in &batches {
+                        push_batch(&mut updates, batch.columns(), 1, &plan.desc, &plan.name)?;
+                    }
+                    (updates, expectations(&plan.depends_on, read_ts))
+                }
+            };
+            let count = u64::try_from(updates.len()).unwrap_or(u64::MAX);
+            let returned = self.returning(plan.returning.as_ref(), &plan.desc, &updates, params)?;
+            if self.write(plan.table, updates, expectations, autocommit).await? == Committed::Conflict {
+                continue;
+            }
+            return Ok(answer(returned, desc, formats, RowsTag::Insert, Tag::Counted("INSERT 0", count)));
+        }
+        Err(conflict())
+    }
+
+    fn value_rows(
+        &self,
+        plan: &InsertPlan,
+        rows: &[Vec<Expr>],
+        params: &[Param<'_>],
+    ) -> Result<Updates, AdapterError> {
+        let mut updates = Updates::new();
+        let mut info = None;
+        for row in rows {
+            updates.push_with(1, |out| {
+                for (column, expr) in plan.desc.columns.iter().zip(row) {
+                    let computed;
+                    let datum = match direct(expr, &column.data_type, params) {
+                        Some(datum) => datum,
+                        None => {
+                            let info = info.get_or_insert_with(|| self.info(self.shared.oracle.read_ts()));
+                            computed = self.evaluate_constant(expr, params, info)?;
+                            &computed
+                        }
+                    };
+                    if datum.is_null() && !column.nullable {
+                        return Err(not_null(&plan.name, &column.name));
+                    }
+                    write_datum(out, &column.data_type, datum)?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(updates)
+    }
+
+    /// The value of an expression without columns.
+    pub(crate) fn evaluate_constant(
+        &self,
+        expr: &Expr,
+        params: &[Param<'_>],
+        info: &SessionInfo,
+    ) -> Result<Datum<'static>, AdapterError> {
+        if let Expr::Literal(scalar, _) = expr {
+            return Ok(value::from_scalar(scalar)?);
+        }
+        let bound = bind_expr(expr.clone(), params)?;
+        let physical = self.shared.engine.create_physical_expr(&bound, &DFSchema::empty(), info)?;
+        let options = RecordBatchOptions::new().with_row_count(Some(1));
+        let one_row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)
+            .map_err(|error| AdapterError::internal(error.to_string()))?;
+        let array = physical
+            .evaluate(&one_row)
+            .and_then(|value| value.into_array(1))
+            .map_err(sql::error::SqlError::from)?;
+        repr::datum::from_array(array.as_ref(), 0)
+            .map(Datum::into_owned)
+            .ok_or_else(|| AdapterError::internal(format!("a constant has type {}", array.data_type())))
+    }
+
+    /// RETURNING over the rows that `updates` add, or remove if it adds none.
+    pub(crate) fn returning(
+        &self,
+        returning: Option<&Returning>,
+        desc: &RelationDesc,
+        updates: &Updates,
+        params: &[Param<'_>],
+    ) -> Result<Option<Vec<RecordBatch>>, AdapterError> {
+        let Some(returning) = returning else { return Ok(None) };
+        let adds = updates.iter().any(|(_, diff)| diff > 0);
+        let rows: Vec<&[u8]> = updates.iter().filter(|(_, diff)| (*diff > 0) == adds).map(|(row, _)| row).collect();
+        let types: Vec<DataType> = desc.columns.iter().map(|column| column.data_type.clone()).collect();
+        let internal = |error: &dyn std::fmt::Display| AdapterError::internal(error.to_string());
+        let count = rows.len();
+        let columns = RowCodec::new(&types)?.decode(rows)?;
+        let options = RecordBatchOptions::new().with_row_count(Some(count));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&desc.schema), columns, &options)
+            .map_err(|error| internal(&error))?;
+        let info = self.info(self.shared.oracle.read_ts());
+        let outputs = returning
+            .exprs
+            .iter()
+            .map(|expr| {
+                let bound = bind_expr(expr.clone(), params)?;
+                let physical = self.shared.engine.create_physical_expr(&bound, &returning.schema, &info)?;
+                let evaluated = physical.evaluate(&batch).and_then(|value| value.into_array(count));
+                Ok(evaluated.map_err(sql::error::SqlError::from)?)
+            })
+            .collect::<Result<Vec<ArrayRef>, AdapterError>>()?;
+        let fields: Vec<_> = returning
+            .desc
+            .schema
+            .fields()
+            .iter()
+            .zip(&outputs)
+            .map(|(field, array)| field.as_ref().clone().with_data_type(array.data_type().clone()).with_nullable(true))
+            .collect();
+        let batch = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), outputs, &options)
+            .map_err(|error| internal(&error))?;
+        Ok(Some(vec![batch]))
+    }
+
+    /// Commits updates of one table, or keeps them back until the transaction commits.
+    pub(crate) async fn write(
+        &mut self,
+        table: GlobalId,
+        updates: Updates,
+        expectations: Vec<Expectation>,
+        autocommit: Autocommit,
+    ) -> Result<Committed, AdapterError> {
+        let alone = self.transaction.status == Status::Idle && self.transaction.is_fresh();
+        if alone && autocommit == Autocommit::Yes {
+            if updates.is_empty() {
+                return Ok(Committed::At);
+            }
+            return self.shared.commit(vec![(table, Arc::new(updates))], expectations).await;
+        }
+        if !expectations.is_empty() {
+            // Read at the transaction's own timestamp, which COMMIT will hold it to.
+            self.transaction.note_reads(expectations.iter().map(|expectation| expectation.table));
+            let held = self.transaction.read_ts(&self.shared);
+            if expectations.iter().any(|expectation| expectation.read_ts != held) {
+                return Ok(Committed::Conflict);
+            }
+        }
+        self.transaction.write(table, &updates);
+        Ok(Committed::At)
+    }
+}
+
+/// What was read at `read_ts` and must not have changed.
+pub(crate) fn expectations(collections: &[GlobalId], read_ts: repr::Timestamp) -> Vec<Expectation> {
+    let tables = collections.iter().filter(|id| matches!(id, GlobalId::User(_)));
+    tables.map(|table| Expectation { table: *table, read_ts }).collect()
+}
+
+/// Rows that were asked for with RETURNING, or the tag.
+pub(crate) fn answer(
+    returned: Option<Vec<RecordBatch>>,
+    desc: Option<&Arc<RowDesc>>,
+    formats: ResultFormats,
+    rows_tag: RowsTag,
+    tag: Tag,
+) -> Response {
+    match (returned, desc) {
+        (Some(batches), Some(desc)) => Response::Rows {
+            desc: Arc::clone(desc),
+            formats,
+            rows: Rows::ready(batches),
+            tag: rows_tag,
+            send_description: false,
+        },
+        _ => Response::Complete(tag),
+    }
+}
+
+/// Encodes the rows of a batch, each with multiplicity `diff`.
+pub(crate) fn push_batch(
+    updates: &mut Updates,
+    columns: &[ArrayRef],
+    diff: repr::Diff,
+    desc: &RelationDesc,
+    name: &FullName,
+) -> Result<(), AdapterError> {
+    for (column, array) in desc.columns.iter().zip(columns) {
+        if !column.nullable && array.null_count() > 0 {
+            return Err(not_null(name, &column.name));
+        }
+    }
+    let types: Vec<DataType> = desc.columns.iter().map(|column| column.data_type.clone()).collect();
+    let columns = columns
+        .iter()
+        .zip(&types)
+        .map(|(array, data_type)| match array.data_type() == data_type {
+            true => Ok(Arc::clone(array)),
+            // Only the spelling of a type may differ here (a view of strings, a time zone's name).
+            false => arrow::compute::cast(array, data_type),
+        })
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| AdapterError::internal(error.to_string()))?;
+    let rows = RowCodec::new(&types)?.encode(&columns)?;
+    for row in &rows {
+        updates.push(row.as_ref(), diff);
+    }
+    Ok(())
+}
+
+/// A constant or parameter that is a value of the column as it stands.
+fn direct<'a>(expr: &Expr, data_type: &DataType, params: &'a [Param<'a>]) -> Option<&'a Datum<'a>> {
+    let Expr::Placeholder(placeholder) = expr else { return None };
+    let position: usize = placeholder.id.strip_prefix('$')?.parse().ok()?;
+    let param = params.get(position.checked_sub(1)?)?;
+    (param.data_type == data_type).then_some(&param.datum)
+}
+
+/// 23502.
+pub(crate) fn not_null(table: &FullName, column: &str) -> AdapterError {
+    AdapterError::new(
+        SqlState::NOT_NULL_VIOLATION,
+        format!("null value in column \"{column}\" of relation \"{}\" violates not-null constraint", table.item),
+    )
+}

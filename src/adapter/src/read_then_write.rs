@@ -1,0 +1,101 @@
+//! UPDATE, DELETE and TRUNCATE: read at the latest time, then write on the condition that nothing has changed.
+//!
+//! 1. Read the rows, by an index if one serves, at a timestamp of the oracle.
+//! 2. Old rows become removals, new ones additions.
+//! 3. Commit, unless a table that was read has been written since: then begin again.
+//!
+//! A statement that finds no row commits nothing; it has been linearized by its read.
+
+use crate::error::AdapterError;
+use crate::group_commit::Committed;
+use crate::insert::{RETRIES_MAX, answer, expectations, push_batch};
+use crate::plan_cache::SelectExec;
+use crate::response::{Chunk, Response, ResultFormats, RowDesc, RowsTag, Tag};
+use crate::session::{Autocommit, Session};
+use crate::transaction::{Status, conflict};
+use compute_client::peek::Param;
+use repr::Updates;
+use sql::plan::{ReadThenWriteKind, ReadThenWritePlan, SelectPlan};
+use std::sync::Arc;
+
+impl Session {
+    /// Runs an UPDATE, DELETE or TRUNCATE.
+    pub(crate) async fn read_then_write(
+        &mut self,
+        plan: &ReadThenWritePlan,
+        desc: Option<&Arc<RowDesc>>,
+        params: &[Param<'_>],
+        formats: ResultFormats,
+        autocommit: Autocommit,
+    ) -> Result<Response, AdapterError> {
+        let select = self.select_exec(SelectPlan {
+            logical: plan.selection.clone(),
+            desc: Arc::clone(&plan.desc),
+            params: plan.params.clone(),
+            depends_on: plan.depends_on.clone(),
+        });
+        for _ in 0..RETRIES_MAX {
+            // Chosen before the read, which is then at this time or later: a write in between is seen as a conflict.
+            let read_ts = self.read_ts_for(&plan.depends_on);
+            let (updates, count) = self.changed_rows(plan, &select, params).await?;
+            let returned = self.returning(plan.returning.as_ref(), &plan.desc, &updates, params)?;
+            let expectations = expectations(&plan.depends_on, read_ts);
+            if self.write(plan.table, updates, expectations, autocommit).await? == Committed::Conflict {
+                if self.transaction.status != Status::Idle {
+                    return Err(conflict());
+                }
+                continue;
+            }
+            let (rows_tag, tag) = match plan.kind {
+                ReadThenWriteKind::Update => (RowsTag::Update, Tag::Counted("UPDATE", count)),
+                ReadThenWriteKind::Delete => (RowsTag::Delete, Tag::Counted("DELETE", count)),
+                ReadThenWriteKind::Truncate => (RowsTag::Delete, Tag::Plain("TRUNCATE TABLE")),
+            };
+            return Ok(answer(returned, desc, formats, rows_tag, tag));
+        }
+        Err(conflict())
+    }
+
+    /// Steps 1 and 2: the updates, and the number of rows that the statement changes.
+    async fn changed_rows(
+        &mut self,
+        plan: &ReadThenWritePlan,
+        select: &SelectExec,
+        params: &[Param<'_>],
+    ) -> Result<(Updates, u64), AdapterError> {
+        let mut rows = self.select(select, params).await?;
+        let width = plan.desc.arity();
+        let (mut updates, mut count) = (Updates::new(), 0_u64);
+        let is_update = plan.kind == ReadThenWriteKind::Update;
+        // New rows are checked against constraints; old ones passed when they were written.
+        let unchecked = unchecked(&plan.desc);
+        while let Some(chunk) = rows.next(usize::MAX).await? {
+            match chunk {
+                Chunk::Stored(stored) => {
+                    // Only whole, unchanged rows come as they are stored: the rows of a DELETE.
+                    for row in stored.rows() {
+                        updates.push(row, -1);
+                        count += 1;
+                    }
+                }
+                Chunk::Batch(batch, range) => {
+                    let batch = batch.slice(range.start, range.len());
+                    push_batch(&mut updates, &batch.columns()[..width], -1, &unchecked, &plan.name)?;
+                    if is_update {
+                        push_batch(&mut updates, &batch.columns()[width..], 1, &plan.desc, &plan.name)?;
+                    }
+                    count += u64::try_from(range.len()).unwrap_or(u64::MAX);
+                }
+            }
+        }
+        Ok((updates, count))
+    }
+}
+
+fn unchecked(desc: &repr::RelationDesc) -> repr::RelationDesc {
+    let mut desc = desc.clone();
+    for column in &mut desc.columns {
+        column.nullable = true;
+    }
+    desc
+}

@@ -1,0 +1,170 @@
+//! SHOW, the cursors of SQL, and the arguments of EXECUTE: what a session answers from its own state.
+
+use crate::error::AdapterError;
+use crate::execute::unknown_cursor;
+use crate::plan_cache::{CachedPlan, Exec};
+use crate::response::{Chunk, Response, ResultFormats, RowDesc, Rows, RowsTag, Tag};
+use crate::session::{Autocommit, Portal, Session};
+use crate::transaction::Status;
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use compute_client::peek::Param;
+use repr::Datum;
+use repr::sqlstate::SqlState;
+use sql::plan::{PlanContext, SelectPlan, plan_argument};
+use std::sync::Arc;
+
+impl Session {
+    /// SHOW of a variable.
+    pub(crate) fn show_variable(
+        &self,
+        variable: &str,
+        desc: Option<&Arc<RowDesc>>,
+        formats: ResultFormats,
+    ) -> Result<Response, AdapterError> {
+        let published = self.shared.published.load();
+        let value = self
+            .vars
+            .get(variable)
+            .or_else(|| published.state.system().get(variable))
+            .ok_or_else(|| sql::vars::unrecognized(variable))?;
+        text_rows(desc, formats, RowsTag::Show, vec![vec![value.to_owned()]])
+    }
+
+    /// SHOW ALL.
+    pub(crate) fn show_all(&self, desc: Option<&Arc<RowDesc>>, formats: ResultFormats) -> Result<Response, AdapterError> {
+        let published = self.shared.published.load();
+        let all = self.vars.all(published.state.system());
+        let column = |value: &dyn Fn(&(String, String, &'static str)) -> String| all.iter().map(value).collect();
+        let columns = vec![column(&|row| row.0.clone()), column(&|row| row.1.clone()), column(&|row| row.2.to_owned())];
+        text_rows(desc, formats, RowsTag::Show, columns)
+    }
+
+    /// DECLARE: a portal that FETCH reads.
+    pub(crate) async fn declare(
+        &mut self,
+        name: &str,
+        hold: bool,
+        select: &SelectPlan,
+        params: &[Param<'_>],
+        autocommit: Autocommit,
+    ) -> Result<Response, AdapterError> {
+        if self.transaction.status == Status::Idle && autocommit == Autocommit::Yes && !hold {
+            return Err(AdapterError::new(
+                SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                "DECLARE CURSOR can only be used in transaction blocks",
+            ));
+        }
+        if self.portals.contains_key(name) {
+            return Err(AdapterError::new(SqlState::DUPLICATE_CURSOR, format!("cursor \"{name}\" already exists")));
+        }
+        let exec = self.select_exec(select.clone());
+        let rows = self.select(&exec, params).await?;
+        let plan = CachedPlan {
+            revision: self.shared.published.load().state.revision(),
+            params: Vec::new(),
+            param_types: Vec::new(),
+            desc: Some(RowDesc::new(Arc::clone(&select.desc))),
+            name: "SELECT",
+            exec: Exec::Select(exec),
+        };
+        let portal = Portal {
+            plan: Arc::new(plan),
+            params: Vec::new(),
+            formats: ResultFormats::text(),
+            rows: Some(rows),
+            started: true,
+            hold,
+        };
+        self.portals.insert(name.to_owned(), portal);
+        Ok(Response::Complete(Tag::Plain("DECLARE CURSOR")))
+    }
+
+    /// FETCH and MOVE.
+    pub(crate) async fn fetch(
+        &mut self,
+        name: &str,
+        count: Option<u64>,
+        skip: bool,
+        formats: ResultFormats,
+    ) -> Result<Response, AdapterError> {
+        let portal = self.portals.get_mut(name).ok_or_else(|| unknown_cursor(name))?;
+        let desc = portal.plan.desc.clone().ok_or_else(|| unknown_cursor(name))?;
+        let wanted = count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX));
+        let mut batches = Vec::new();
+        let mut taken = 0;
+        if let Some(rows) = &mut portal.rows {
+            while taken < wanted {
+                let Some(chunk) = rows.next(wanted - taken).await? else { break };
+                match chunk {
+                    Chunk::Batch(batch, range) => {
+                        taken += range.len();
+                        batches.push(batch.slice(range.start, range.len()));
+                    }
+                    Chunk::Stored(stored) => {
+                        let codec = repr::row::RowCodec::new(stored.stored_types())?;
+                        let columns = codec.decode(stored.rows())?;
+                        taken += stored.rows().len();
+                        let projected: Vec<ArrayRef> =
+                            stored.projection().iter().map(|column| Arc::clone(&columns[*column])).collect();
+                        let batch = RecordBatch::try_new(Arc::clone(&desc.desc.schema), projected)
+                            .map_err(|error| AdapterError::internal(error.to_string()))?;
+                        batches.push(batch);
+                    }
+                }
+            }
+        }
+        if skip {
+            return Ok(Response::Complete(Tag::Counted("MOVE", u64::try_from(taken).unwrap_or(u64::MAX))));
+        }
+        let rows = Rows::ready(batches);
+        Ok(Response::Rows { desc, formats, rows, tag: RowsTag::Fetch, send_description: false })
+    }
+
+    /// The arguments of EXECUTE as values of the statement's parameters.
+    pub(crate) fn evaluate_arguments(
+        &self,
+        plan: &CachedPlan,
+        name: &str,
+        arguments: &[datafusion::sql::sqlparser::ast::Expr],
+    ) -> Result<Vec<Datum<'static>>, AdapterError> {
+        if arguments.len() != plan.params.len() {
+            return Err(AdapterError::with_detail(
+                SqlState::SYNTAX_ERROR,
+                format!("wrong number of parameters for prepared statement \"{name}\""),
+                format!("Expected {} parameters but got {}.", plan.params.len(), arguments.len()),
+            ));
+        }
+        let published = self.shared.published.load_full();
+        let info = self.info(self.shared.oracle.read_ts());
+        let ctx = PlanContext {
+            engine: &self.shared.engine,
+            catalog: published.state.as_ref(),
+            session: &info,
+            role: self.role.id,
+            cluster: self.vars.cluster(),
+        };
+        arguments
+            .iter()
+            .zip(&plan.params)
+            .map(|(argument, ty)| {
+                let expr = plan_argument(&ctx, argument, ty)?;
+                self.evaluate_constant(&expr, &[], &info)
+            })
+            .collect()
+    }
+}
+
+/// Columns of text as a result.
+pub(crate) fn text_rows(
+    desc: Option<&Arc<RowDesc>>,
+    formats: ResultFormats,
+    tag: RowsTag,
+    columns: Vec<Vec<String>>,
+) -> Result<Response, AdapterError> {
+    let desc = desc.ok_or_else(|| AdapterError::internal("a result without a shape"))?;
+    let columns = columns.into_iter().map(|column| Arc::new(StringArray::from(column)) as ArrayRef).collect();
+    let batch = RecordBatch::try_new(Arc::clone(&desc.desc.schema), columns)
+        .map_err(|error| AdapterError::internal(error.to_string()))?;
+    let rows = Rows::ready(vec![batch]);
+    Ok(Response::Rows { desc: Arc::clone(desc), formats, rows, tag, send_description: false })
+}

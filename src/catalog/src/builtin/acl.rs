@@ -1,0 +1,42 @@
+//! Access privileges as Postgres prints them: `grantee=arwd/grantor`.
+
+use super::{Context, text};
+use repr::datum::Datum;
+use sql::names::{ObjectId, Privilege, RoleId, quote_ident};
+use sql::plan::Grantee;
+use std::collections::BTreeMap;
+
+/// The order of the letters in an aclitem.
+const LETTERS: &str = "arwdDxtXUCTcRBN";
+
+/// The grants on an object as aclitems; empty where nothing was granted.
+pub fn items(context: &Context<'_>, object: ObjectId) -> Vec<String> {
+    let mut letters: BTreeMap<(Grantee, RoleId), Vec<Privilege>> = BTreeMap::new();
+    for grant in context.catalog.acl(object) {
+        letters.entry((grant.grantee, grant.grantor)).or_default().push(grant.privilege);
+    }
+    let name = |role: RoleId| quote_ident(&context.role_name(role));
+    letters
+        .into_iter()
+        .map(|((grantee, grantor), privileges)| {
+            let letters: String =
+                LETTERS.chars().filter(|c| privileges.iter().any(|p| p.acl_char() == *c)).collect();
+            let grantee = match grantee {
+                Grantee::Public => String::new(),
+                Grantee::Role(role) => name(role),
+            };
+            format!("{grantee}={letters}/{}", name(grantor))
+        })
+        .collect()
+}
+
+/// The same as a value: NULL where nothing was granted, which means the defaults.
+pub(super) fn acl(context: &Context<'_>, object: ObjectId) -> Datum<'static> {
+    let items = items(context, object);
+    if items.is_empty() { Datum::Null } else { Datum::List(items.into_iter().map(text).collect()) }
+}
+
+/// The same as a value that is never NULL.
+pub(super) fn privileges(context: &Context<'_>, object: ObjectId) -> Datum<'static> {
+    super::texts(items(context, object))
+}

@@ -1,0 +1,366 @@
+//! The functions that only the catalog can answer: names of oids, definitions, comments, visibility, privileges.
+//!
+//! [`BuiltinFunctions`] answers for the catalog at one revision; the session of the call decides the current database
+//! and the search path. A NULL argument gives NULL, except a type modifier. An oid that names nothing gives NULL, or for
+//! the casts to text the number itself, as in Postgres; a *name* that names nothing is an error.
+
+mod privileges;
+mod types;
+
+use sql::plan::CatalogView;
+use super::pg_catalog::{ENCODING_UTF8, comment, is_system};
+use super::{Context, definition, is_relation, is_view, maybe, text};
+use crate::state::State;
+use repr::datum::Datum;
+use repr::sqlstate::SqlState;
+use sql::engine::{CatalogFunctions, SessionInfo};
+use sql::error::SqlError;
+use sql::names::{
+    Name, ObjectId, Scope, effective_search_path, quote_ident, resolve_item, resolve_schema, unknown_relation,
+};
+use sql::plan::{ItemKind, ItemRef, SchemaRef};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// Answers for one catalog state. Make one for each revision: it remembers what it has looked up.
+pub struct BuiltinFunctions {
+    catalog: Arc<State>,
+    /// Every item of every database, by oid; made when first needed.
+    by_oid: OnceLock<HashMap<u32, Arc<ItemRef>>>,
+}
+
+impl fmt::Debug for BuiltinFunctions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BuiltinFunctions")
+    }
+}
+
+impl BuiltinFunctions {
+    /// Functions over a catalog state.
+    pub fn new(catalog: Arc<State>) -> BuiltinFunctions {
+        BuiltinFunctions { catalog, by_oid: OnceLock::new() }
+    }
+}
+
+impl CatalogFunctions for BuiltinFunctions {
+    fn call(&self, name: &str, args: &[Datum<'_>], session: &SessionInfo) -> Result<Datum<'static>, SqlError> {
+        let nullable = usize::from(name == "format_type");
+        if args[..args.len() - nullable.min(args.len())].iter().any(Datum::is_null) {
+            return Ok(Datum::Null);
+        }
+        let call = Call { functions: self, context: Context { catalog: &self.catalog, session }, args };
+        call.run(name)
+    }
+}
+
+/// One call, while it is answered.
+struct Call<'a> {
+    functions: &'a BuiltinFunctions,
+    context: Context<'a>,
+    args: &'a [Datum<'a>],
+}
+
+/// PostgreSQL's code for text that is no name.
+const INVALID_NAME: SqlState = SqlState("42602");
+
+type Answer = Result<Datum<'static>, SqlError>;
+
+impl Call<'_> {
+    fn run(&self, name: &str) -> Answer {
+        match name {
+            "regclassin" | "regtypein" | "regprocin" | "regnamespacein" => self.reg_in(name).map(Datum::Oid),
+            "to_regclass" | "to_regtype" | "to_regproc" | "to_regnamespace" => self.to_reg(name),
+            "regclassout" | "regtypeout" | "regprocout" | "regnamespaceout" => self.reg_out(name),
+            "format_type" => types::format_type(self.oid(0)?, self.args.get(1)),
+            "pg_get_userbyid" => self.user_by_id(),
+            "pg_table_is_visible" => self.table_is_visible(),
+            name if name.ends_with("_is_visible") => self.shipped_is_visible(name),
+            "pg_get_expr" => Ok(text(self.text(0)?)),
+            "pg_get_indexdef" => self.index_definition(),
+            "pg_get_viewdef" => self.view_definition(),
+            // There are no such objects, so no oid names one.
+            "pg_get_constraintdef" | "pg_get_ruledef" | "pg_get_triggerdef" | "pg_get_partkeydef"
+            | "pg_get_statisticsobjdef" | "pg_get_statisticsobjdef_columns" | "pg_get_functiondef"
+            | "pg_get_serial_sequence" => Ok(Datum::Null),
+            "pg_get_function_result" => types::function_result(self.oid(0)?),
+            "pg_get_function_arguments" | "pg_get_function_identity_arguments" => {
+                types::function_arguments(self.oid(0)?)
+            }
+            "pg_encoding_to_char" => Ok(text(if self.integer(0)? == i64::from(ENCODING_UTF8) { "UTF8" } else { "" })),
+            "pg_char_to_encoding" => {
+                let known = ["utf8", "utf-8", "unicode"].contains(&self.text(0)?.to_ascii_lowercase().as_str());
+                Ok(Datum::Int4(if known { ENCODING_UTF8 } else { -1 }))
+            }
+            "obj_description" | "shobj_description" => self.description(),
+            "col_description" => self.column_description(),
+            "pg_relation_is_publishable" => self.is_publishable(),
+            // Sizes are not kept per object.
+            "pg_table_size" | "pg_relation_size" | "pg_total_relation_size" | "pg_indexes_size" | "pg_database_size"
+            | "pg_tablespace_size" => Ok(Datum::Null),
+            "pg_tablespace_location" => Ok(text("")),
+            "current_schema" => Ok(maybe(self.search_path(false).first(), |schema| text(&schema.name))),
+            "current_schemas" => {
+                let implicit = matches!(self.args.first(), Some(Datum::Bool(true)));
+                Ok(Datum::List(self.search_path(implicit).iter().map(|schema| text(&schema.name)).collect()))
+            }
+            "pg_my_temp_schema" => Ok(Datum::Oid(0)),
+            "pg_is_other_temp_schema" => Ok(Datum::Bool(false)),
+            name if name.starts_with("has_") && name.ends_with("_privilege") => self.has_privilege(name),
+            "pg_has_role" => self.has_role(),
+            name => Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {name} does not exist"))),
+        }
+    }
+
+    fn arg(&self, i: usize) -> Result<&Datum<'_>, SqlError> {
+        self.args.get(i).ok_or_else(|| SqlError::internal("a catalog function lacks an argument"))
+    }
+
+    fn text(&self, i: usize) -> Result<&str, SqlError> {
+        match self.arg(i)? {
+            Datum::Text(text) => Ok(text),
+            _ => Err(SqlError::internal("a catalog function expects text")),
+        }
+    }
+
+    fn integer(&self, i: usize) -> Result<i64, SqlError> {
+        match self.arg(i)? {
+            Datum::Oid(v) => Ok((*v).into()),
+            Datum::Int2(v) => Ok((*v).into()),
+            Datum::Int4(v) => Ok((*v).into()),
+            Datum::Int8(v) => Ok(*v),
+            _ => Err(SqlError::internal("a catalog function expects an oid")),
+        }
+    }
+
+    fn oid(&self, i: usize) -> Result<u32, SqlError> {
+        let value = self.integer(i)?;
+        u32::try_from(value).map_err(|_| {
+            SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "OID out of range")
+        })
+    }
+
+    fn scope(&self) -> Scope<'_> {
+        let session = self.context.session;
+        Scope { database: &session.database, search_path: &session.search_path, user: &session.user }
+    }
+
+    fn item_by_oid(&self, oid: u32) -> Option<&Arc<ItemRef>> {
+        let by_oid = self.functions.by_oid.get_or_init(|| {
+            self.context.catalog.all_items().map(|item| (item.oid, Arc::clone(item))).collect()
+        });
+        by_oid.get(&oid)
+    }
+
+    fn item_by_name(&self, name: &str) -> Result<Option<Arc<ItemRef>>, SqlError> {
+        resolve_item(self.context.catalog, self.scope(), &parse_name(name)?)
+    }
+
+    /// The item that an argument names, or whose oid it is. A name must name one.
+    fn item(&self, i: usize) -> Result<Option<Arc<ItemRef>>, SqlError> {
+        match self.arg(i)? {
+            Datum::Text(name) => match self.item_by_name(name)? {
+                Some(item) => Ok(Some(item)),
+                None => Err(unknown_relation(&parse_name(name)?)),
+            },
+            _ => Ok(self.item_by_oid(self.oid(i)?).cloned()),
+        }
+    }
+
+    fn schema_by_oid(&self, oid: u32) -> Option<Arc<SchemaRef>> {
+        self.context.catalog.all_schemas().find(|schema| schema.oid == oid).cloned()
+    }
+
+    /// The search path without or with what is searched though it is not named.
+    fn search_path(&self, implicit: bool) -> Vec<Arc<SchemaRef>> {
+        let mut path = effective_search_path(self.context.catalog, self.scope());
+        let named = self.context.session.search_path.iter().any(|name| name == "pg_catalog");
+        if !implicit && !named {
+            path.retain(|schema| schema.name != "pg_catalog");
+        }
+        path
+    }
+
+    fn reg_in(&self, name: &str) -> Result<u32, SqlError> {
+        let value = self.text(0)?.trim();
+        if value == "-" {
+            return Ok(0);
+        }
+        if let Ok(oid) = value.parse() {
+            return Ok(oid);
+        }
+        match name {
+            "regclassin" => match self.item_by_name(value)? {
+                Some(item) => Ok(item.oid),
+                None => Err(unknown_relation(&parse_name(value)?)),
+            },
+            "regtypein" => pgrepr::type_name::parse_type_name(value)
+                .map(|ty| pgrepr::types::oid(&ty))
+                .map_err(|error| SqlError::new(error.sqlstate, error.message)),
+            "regprocin" => types::function_named(&parse_name(value)?).ok_or_else(|| {
+                SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function \"{value}\" does not exist"))
+            }),
+            _ => resolve_schema(self.context.catalog, self.scope(), &parse_name(value)?).map(|schema| schema.oid),
+        }
+    }
+
+    /// Like a cast, but what does not exist is NULL; and a number is no name.
+    fn to_reg(&self, name: &str) -> Answer {
+        if self.text(0)?.trim().bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') {
+            return Ok(Datum::Null);
+        }
+        match self.reg_in(&format!("{}in", name.trim_start_matches("to_"))) {
+            Ok(oid) => Ok(Datum::Oid(oid)),
+            Err(error) => match error.sqlstate {
+                SqlState::UNDEFINED_TABLE
+                | SqlState::UNDEFINED_OBJECT
+                | SqlState::UNDEFINED_FUNCTION
+                | SqlState::INVALID_SCHEMA_NAME
+                | SqlState::INVALID_CATALOG_NAME => Ok(Datum::Null),
+                _ => Err(error),
+            },
+        }
+    }
+
+    fn reg_out(&self, name: &str) -> Answer {
+        let oid = self.oid(0)?;
+        let named = match name {
+            _ if oid == 0 => Some("-".to_owned()),
+            "regclassout" => self.item_by_oid(oid).map(|item| {
+                if self.is_visible(item) { quote_ident(&item.name.item) } else { definition::within_database(&item.name) }
+            }),
+            "regtypeout" => pgrepr::types::from_oid(oid).map(|ty| ty.name()),
+            "regprocout" => types::function_name(oid).map(quote_ident),
+            _ => self.schema_by_oid(oid).map(|schema| quote_ident(&schema.name)),
+        };
+        Ok(text(named.unwrap_or_else(|| oid.to_string())))
+    }
+
+    fn user_by_id(&self) -> Answer {
+        let oid = self.oid(0)?;
+        let role = self.context.catalog.roles().into_iter().find(|role| role.oid == oid);
+        Ok(text(role.map_or_else(|| format!("unknown (OID={oid})"), |role| role.name.clone())))
+    }
+
+    /// Whether the bare name finds the item along the search path. What is only found because `mz_catalog` is searched
+    /// last does not count, so that psql's `\d` lists what users made.
+    fn is_visible(&self, item: &ItemRef) -> bool {
+        effective_search_path(self.context.catalog, self.scope())
+            .iter()
+            .find_map(|schema| self.context.catalog.item_by_name(schema.id, &item.name.item))
+            .is_some_and(|found| found.id == item.id)
+    }
+
+    fn table_is_visible(&self) -> Answer {
+        Ok(maybe(self.item_by_oid(self.oid(0)?), |item| Datum::Bool(self.is_visible(item))))
+    }
+
+    /// Types, functions, operators and so on are all in pg_catalog, which is always searched.
+    fn shipped_is_visible(&self, name: &str) -> Answer {
+        let oid = self.oid(0)?;
+        let exists = match name {
+            "pg_type_is_visible" => pgrepr::types::from_oid(oid).is_some(),
+            "pg_function_is_visible" => types::function_name(oid).is_some(),
+            "pg_collation_is_visible" => [100, 950, 951].contains(&oid),
+            "pg_opclass_is_visible" => types::listed("pg_opclass", oid),
+            "pg_opfamily_is_visible" => types::listed("pg_opfamily", oid),
+            _ => false,
+        };
+        Ok(if exists { Datum::Bool(true) } else { Datum::Null })
+    }
+
+    /// The whole definition, or with a second argument above 0 that column of the key.
+    fn index_definition(&self) -> Answer {
+        let Some(item) = self.item_by_oid(self.oid(0)?) else { return Ok(Datum::Null) };
+        let ItemKind::Index(index) = &item.kind else { return Ok(Datum::Null) };
+        let column = if self.args.len() > 1 { self.integer(1)? } else { 0 };
+        Ok(match usize::try_from(column) {
+            Ok(0) => text(definition::index(self.context.catalog, item, index)),
+            Ok(column) => text(definition::keys(self.context.catalog, index).get(column - 1).cloned().unwrap_or_default()),
+            Err(_) => text(""),
+        })
+    }
+
+    fn view_definition(&self) -> Answer {
+        Ok(match self.item(0)?.as_deref() {
+            Some(ItemRef { kind: ItemKind::View(view), .. }) => text(definition::view(view)),
+            _ => Datum::Null,
+        })
+    }
+
+    /// The comment on an object of the catalog that the second argument names, or of any.
+    fn description(&self) -> Answer {
+        let oid = self.oid(0)?;
+        let class = match self.args.get(1) {
+            Some(Datum::Text(name)) => Some(name.trim_start_matches("pg_catalog.")),
+            _ => None,
+        };
+        let is = |catalog: &str| class.is_none_or(|class| class == catalog);
+        let context = &self.context;
+        Ok(comment(
+            context,
+            |object| match object {
+                ObjectId::Item(id) if is("pg_class") => context.catalog.item(id).is_some_and(|o| o.oid == oid),
+                ObjectId::Schema(id) if is("pg_namespace") => context.catalog.schema(id).is_some_and(|o| o.oid == oid),
+                ObjectId::Database(id) if is("pg_database") => {
+                    context.catalog.database(id).is_some_and(|o| o.oid == oid)
+                }
+                ObjectId::Role(id) if is("pg_authid") => context.catalog.role(id).is_some_and(|o| o.oid == oid),
+                _ => false,
+            },
+            0,
+        ))
+    }
+
+    fn column_description(&self) -> Answer {
+        let (oid, column) = (self.oid(0)?, self.integer(1)?);
+        let Ok(column @ 1..) = i32::try_from(column) else { return Ok(Datum::Null) };
+        let catalog = self.context.catalog;
+        let on = |object| matches!(object, ObjectId::Item(id) if catalog.item(id).is_some_and(|item| item.oid == oid));
+        Ok(comment(&self.context, on, column))
+    }
+
+    fn is_publishable(&self) -> Answer {
+        let item = self.item(0)?;
+        Ok(maybe(item, |item| Datum::Bool(is_relation(&item) && !is_view(&item) && !is_system(&item))))
+    }
+}
+
+/// The parts of a name as a string holds it: `a."B".c`, folded.
+fn parse_name(text: &str) -> Result<Name, SqlError> {
+    let invalid = || SqlError::new(INVALID_NAME, "invalid name syntax");
+    let mut parts = Vec::new();
+    let mut rest = text.trim();
+    loop {
+        let (part, after) = match rest.strip_prefix('"') {
+            None => {
+                let end = rest.find(['.', '"', ' ']).unwrap_or(rest.len());
+                (rest[..end].to_lowercase(), &rest[end..])
+            }
+            Some(quoted) => {
+                let mut part = String::new();
+                let mut chars = quoted.char_indices();
+                let end = loop {
+                    match chars.next().ok_or_else(invalid)? {
+                        (at, '"') if quoted[at + 1..].starts_with('"') => {
+                            part.push('"');
+                            chars.next();
+                        }
+                        (at, '"') => break at,
+                        (_, c) => part.push(c),
+                    }
+                };
+                (part, &quoted[end + 1..])
+            }
+        };
+        if part.is_empty() {
+            return Err(invalid());
+        }
+        parts.push(part);
+        match after.trim_start().strip_prefix('.') {
+            Some(after) => rest = after.trim_start(),
+            None if after.trim().is_empty() => return Ok(Name { parts }),
+            None => return Err(invalid()),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! `has_…_privilege` and `pg_has_role`.
+//!
+//! Each comes with and without a role in front; roles and objects are named or numbered. Several privileges separated
+//! by commas ask whether the role has any of them. `WITH GRANT OPTION` is what owners have.
+
+use sql::plan::CatalogView;
+use super::{Answer, Call, types};
+use crate::builtin::pg_catalog::is_system;
+use repr::datum::Datum;
+use repr::sqlstate::SqlState;
+use sql::error::SqlError;
+use sql::names::{Name, ObjectId, ObjectKind, Privilege, RoleId, resolve_schema, unknown_database, unknown_role};
+use sql::plan::privileges::{has_privilege, is_superuser};
+
+impl Call<'_> {
+    pub(super) fn has_privilege(&self, function: &str) -> Answer {
+        let kind = function.trim_start_matches("has_").trim_end_matches("_privilege");
+        let plain = if kind == "column" { 3 } else { 2 };
+        let first = usize::from(self.args.len() > plain);
+        let role = if first == 1 { self.role(0)? } else { self.own_role()? };
+        let wanted = self.text(first + plain - 1)?;
+        let Some(role) = role else { return Ok(Datum::Bool(false)) };
+        let object = match kind {
+            "table" | "any_column" | "column" | "sequence" => match self.item(first)? {
+                Some(item) if is_system(&item) => return self.has_system_privilege(role, wanted),
+                Some(item) => Some((ObjectId::Item(item.id), ObjectKind::Table)),
+                None => None,
+            },
+            "schema" => match self.schema(first)? {
+                Some((_, true)) => return self.has_system_privilege(role, wanted),
+                schema => schema.map(|(object, _)| (object, ObjectKind::Schema)),
+            },
+            "database" => self.database(first)?.map(|object| (object, ObjectKind::Database)),
+            // Types, functions, languages and tablespaces belong to the system, and everybody may use them.
+            "type" | "function" | "language" | "tablespace" => return self.may_use_shipped(kind, first),
+            _ => return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {function} does not exist"))),
+        };
+        let Some((object, kind)) = object else { return Ok(Datum::Null) };
+        for word in wanted.split(',') {
+            let (privilege, grantable) = parse_privilege(word, Some(kind))?;
+            let has = if grantable {
+                is_superuser(self.context.catalog, role)
+                    || self.context.catalog.owner(object).is_some_and(|owner| self.context.catalog.is_member(role, owner))
+            } else {
+                has_privilege(self.context.catalog, role, object, privilege)
+            };
+            if has {
+                return Ok(Datum::Bool(true));
+            }
+        }
+        Ok(Datum::Bool(false))
+    }
+
+    /// Everybody reads what the system ships with, and nobody else changes it.
+    fn has_system_privilege(&self, role: RoleId, wanted: &str) -> Answer {
+        for word in wanted.split(',') {
+            let (privilege, grantable) = parse_privilege(word, None)?;
+            let readable = matches!(privilege, Privilege::Select | Privilege::Usage) && !grantable;
+            if readable || is_superuser(self.context.catalog, role) {
+                return Ok(Datum::Bool(true));
+            }
+        }
+        Ok(Datum::Bool(false))
+    }
+
+    fn may_use_shipped(&self, kind: &str, i: usize) -> Answer {
+        let known = match (kind, self.arg(i)?) {
+            ("type", Datum::Text(name)) => pgrepr::type_name::parse_type_name(name).is_ok(),
+            ("type", _) => pgrepr::types::from_oid(self.oid(i)?).is_some(),
+            ("function", Datum::Text(_)) => true,
+            ("function", _) => types::function_name(self.oid(i)?).is_some(),
+            _ => true,
+        };
+        Ok(if known { Datum::Bool(true) } else { Datum::Null })
+    }
+
+    fn own_role(&self) -> Result<Option<RoleId>, SqlError> {
+        Ok(self.context.catalog.role_by_name(&self.context.session.user).map(|role| role.id))
+    }
+
+    /// The role that an argument names; `None` for an oid that is no role's.
+    fn role(&self, i: usize) -> Result<Option<RoleId>, SqlError> {
+        match self.arg(i)? {
+            Datum::Text(name) => match self.context.catalog.role_by_name(name) {
+                Some(role) => Ok(Some(role.id)),
+                None => Err(unknown_role(name)),
+            },
+            _ => {
+                let oid = self.oid(i)?;
+                Ok(self.context.catalog.roles().into_iter().find(|role| role.oid == oid).map(|role| role.id))
+            }
+        }
+    }
+
+    /// The schema that an argument names, and whether it is a system schema.
+    fn schema(&self, i: usize) -> Result<Option<(ObjectId, bool)>, SqlError> {
+        let schema = match self.arg(i)? {
+            Datum::Text(name) => {
+                let name = Name::bare(name.as_ref());
+                Some(resolve_schema(self.context.catalog, self.scope(), &name)?)
+            }
+            _ => self.schema_by_oid(self.oid(i)?),
+        };
+        Ok(schema.map(|schema| (ObjectId::Schema(schema.id), schema.database.is_none())))
+    }
+
+    fn database(&self, i: usize) -> Result<Option<ObjectId>, SqlError> {
+        let found = match self.arg(i)? {
+            Datum::Text(name) => match self.context.catalog.database_by_name(name) {
+                Some(database) => Some(database),
+                None => return Err(unknown_database(name)),
+            },
+            _ => {
+                let oid = self.oid(i)?;
+                self.context.catalog.databases().into_iter().find(|database| database.oid == oid)
+            }
+        };
+        Ok(found.map(|database| ObjectId::Database(database.id)))
+    }
+
+    pub(super) fn has_role(&self) -> Answer {
+        let first = usize::from(self.args.len() > 2);
+        let role = if first == 1 { self.role(0)? } else { self.own_role()? };
+        let of = self.role(first)?;
+        for word in self.text(first + 1)?.split(',') {
+            let word = word.trim().to_ascii_uppercase();
+            if !["MEMBER", "USAGE", "MEMBER WITH GRANT OPTION", "USAGE WITH GRANT OPTION", "MEMBER WITH ADMIN OPTION"]
+                .contains(&word.as_str())
+            {
+                return Err(unrecognized(&word));
+            }
+        }
+        let (Some(role), Some(of)) = (role, of) else { return Ok(Datum::Bool(false)) };
+        Ok(Datum::Bool(is_superuser(self.context.catalog, role) || self.context.catalog.is_member(role, of)))
+    }
+}
+
+/// A privilege's name, perhaps `WITH GRANT OPTION`. With a kind of object it must be one that such objects have.
+fn parse_privilege(word: &str, kind: Option<ObjectKind>) -> Result<(Privilege, bool), SqlError> {
+    const OPTION: &str = " WITH GRANT OPTION";
+    let upper = word.trim().to_ascii_uppercase();
+    let (name, grantable) = match upper.strip_suffix(OPTION) {
+        Some(name) => (name, true),
+        None => (upper.as_str(), false),
+    };
+    Privilege::from_name(name)
+        .filter(|privilege| kind.is_none_or(|kind| Privilege::all_of(kind).contains(privilege)))
+        .map(|privilege| (privilege, grantable))
+        .ok_or_else(|| unrecognized(word.trim()))
+}
+
+fn unrecognized(word: &str) -> SqlError {
+    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("unrecognized privilege type: \"{word}\""))
+}

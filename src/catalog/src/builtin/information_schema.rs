@@ -1,0 +1,261 @@
+//! The relations of `information_schema`: the current database, as far as the session's role may see it.
+//!
+//! Arrays are called `ARRAY`, types by their names without a modifier; what a modifier says is in columns of its own.
+
+use sql::plan::CatalogView;
+use super::pg_catalog::is_system;
+use super::{Context, Producer, SystemRelation, definition, is_relation, is_view, maybe, position, text};
+use arrow::array::RecordBatch;
+use pgrepr::types;
+use repr::ColumnDesc;
+use repr::datum::Datum;
+use repr::types::{NumericDisplay, PgType};
+use sql::error::SqlError;
+use sql::names::{ObjectId, ObjectKind, Privilege};
+use sql::plan::privileges::has_privilege;
+use sql::plan::{Grantee, ItemKind, ItemRef, RoleRef};
+use std::sync::Arc;
+
+pub(super) fn producer(name: &str) -> Option<Producer> {
+    Some(match name {
+        "tables" => tables,
+        "columns" => columns,
+        "schemata" => schemata,
+        "views" => views,
+        "table_privileges" | "role_table_grants" => table_privileges,
+        "enabled_roles" => enabled_roles,
+        "applicable_roles" => applicable_roles,
+        "character_sets" => character_sets,
+        "information_schema_catalog_name" => catalog_name,
+        _ => return None,
+    })
+}
+
+fn yes_or_no(value: bool) -> Datum<'static> {
+    text(if value { "YES" } else { "NO" })
+}
+
+fn database(context: &Context<'_>) -> Datum<'static> {
+    text(&context.session.database)
+}
+
+fn role(context: &Context<'_>) -> Option<Arc<RoleRef>> {
+    context.catalog.role_by_name(&context.session.user)
+}
+
+/// Tables and views that the role may do anything with.
+fn visible(context: &Context<'_>) -> Vec<Arc<ItemRef>> {
+    let role = role(context);
+    let any = Privilege::all_of(ObjectKind::Table);
+    let may = |item: &ItemRef| {
+        is_system(item)
+            || role.as_ref().is_some_and(|role| {
+                any.iter().any(|privilege| has_privilege(context.catalog, role.id, ObjectId::Item(item.id), *privilege))
+            })
+    };
+    context.items().into_iter().filter(|item| is_relation(item) && may(item)).collect()
+}
+
+fn tables(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let rows = visible(context)
+        .iter()
+        .map(|item| {
+            let view = is_view(item);
+            [
+                database(context),
+                text(&item.name.schema),
+                text(&item.name.item),
+                text(if view { "VIEW" } else { "BASE TABLE" }),
+                yes_or_no(!view && !is_system(item)),
+                yes_or_no(false),
+            ]
+        })
+        .collect();
+    relation.batch(
+        ["table_catalog", "table_schema", "table_name", "table_type", "is_insertable_into", "is_typed"],
+        rows,
+    )
+}
+
+fn columns(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let mut rows = Vec::new();
+    for item in visible(context) {
+        for (i, column) in item.desc.columns.iter().enumerate() {
+            rows.push(column_row(context, &item, i, column));
+        }
+    }
+    relation.batch(
+        [
+            "table_catalog", "table_schema", "table_name", "column_name", "ordinal_position", "column_default",
+            "is_nullable", "data_type", "character_maximum_length", "character_octet_length", "numeric_precision",
+            "numeric_precision_radix", "numeric_scale", "datetime_precision", "udt_catalog", "udt_schema", "udt_name",
+            "dtd_identifier", "is_self_referencing", "is_identity", "is_generated", "is_updatable",
+        ],
+        rows,
+    )
+}
+
+fn column_row(context: &Context<'_>, item: &ItemRef, i: usize, column: &ColumnDesc) -> [Datum<'static>; 22] {
+    let default = match &item.kind {
+        ItemKind::Table { defaults } => defaults.get(i).cloned().flatten(),
+        _ => None,
+    };
+    let length = match &column.ty {
+        PgType::Varchar(Some(n)) | PgType::Bpchar(Some(n)) => i32::try_from(*n).ok(),
+        _ => None,
+    };
+    // A character takes up to four bytes; text without a limit takes up to a gibibyte.
+    let octets = match &column.ty {
+        PgType::Text | PgType::Varchar(None) | PgType::Bpchar(None) => Some(1 << 30),
+        _ => length.map(|length| length.saturating_mul(4)),
+    };
+    let (precision, radix, scale) = numeric(&column.ty);
+    let int = |value: Option<i32>| maybe(value, Datum::Int4);
+    [
+        database(context),
+        text(&item.name.schema),
+        text(&item.name.item),
+        text(&column.name),
+        Datum::Int4(position(i).into()),
+        maybe(default, text),
+        yes_or_no(column.nullable),
+        text(match &column.ty {
+            PgType::Array(_) => "ARRAY".to_owned(),
+            ty => ty.name(),
+        }),
+        int(length),
+        int(octets),
+        int(precision),
+        int(radix),
+        int(scale),
+        int(match &column.ty {
+            PgType::Date => Some(0),
+            PgType::Time | PgType::Timestamp | PgType::Timestamptz | PgType::Interval => Some(6),
+            _ => None,
+        }),
+        database(context),
+        text("pg_catalog"),
+        text(types::typname(&column.ty)),
+        text((i + 1).to_string()),
+        yes_or_no(false),
+        yes_or_no(false),
+        text("NEVER"),
+        yes_or_no(matches!(item.kind, ItemKind::Table { .. })),
+    ]
+}
+
+/// Precision, its radix, and scale.
+fn numeric(ty: &PgType) -> (Option<i32>, Option<i32>, Option<i32>) {
+    match ty {
+        PgType::Int2 => (Some(16), Some(2), Some(0)),
+        PgType::Int4 => (Some(32), Some(2), Some(0)),
+        PgType::Int8 => (Some(64), Some(2), Some(0)),
+        PgType::Float4 => (Some(24), Some(2), None),
+        PgType::Float8 => (Some(53), Some(2), None),
+        PgType::Numeric(NumericDisplay::Declared(p, s)) => (Some((*p).into()), Some(10), Some((*s).into())),
+        PgType::Numeric(_) => (None, Some(10), None),
+        _ => (None, None, None),
+    }
+}
+
+fn schemata(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let rows = context
+        .schemas()
+        .iter()
+        .map(|schema| [database(context), text(&schema.name), text(context.role_name(schema.owner))])
+        .collect();
+    relation.batch(["catalog_name", "schema_name", "schema_owner"], rows)
+}
+
+fn views(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let role = role(context);
+    let rows = visible(context)
+        .iter()
+        .filter(|item| is_view(item))
+        .map(|item| {
+            // Only an owner sees the text.
+            let owned = role.as_ref().is_some_and(|role| context.catalog.is_member(role.id, item.owner));
+            let query = match &item.kind {
+                ItemKind::View(view) if owned => text(definition::view(view)),
+                _ => Datum::Null,
+            };
+            let no = || yes_or_no(false);
+            let (schema, name) = (text(&item.name.schema), text(&item.name.item));
+            [database(context), schema, name, query, text("NONE"), no(), no(), no(), no(), no()]
+        })
+        .collect();
+    relation.batch(
+        [
+            "table_catalog", "table_schema", "table_name", "view_definition", "check_option", "is_updatable",
+            "is_insertable_into", "is_trigger_updatable", "is_trigger_deletable", "is_trigger_insertable_into",
+        ],
+        rows,
+    )
+}
+
+fn table_privileges(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let mut rows = Vec::new();
+    for item in context.items().iter().filter(|item| is_relation(item) && !is_system(item)) {
+        let owner = context.role_name(item.owner);
+        let by_owner = Privilege::all_of(ObjectKind::Table).iter().map(|p| (owner.clone(), owner.clone(), *p, true));
+        let granted = context.catalog.acl(ObjectId::Item(item.id)).map(|grant| {
+            let grantee = match grant.grantee {
+                Grantee::Public => "PUBLIC".to_owned(),
+                Grantee::Role(role) => context.role_name(role),
+            };
+            (context.role_name(grant.grantor), grantee, grant.privilege, false)
+        });
+        let mut seen: Vec<(String, Privilege)> = Vec::new();
+        for (grantor, grantee, privilege, grantable) in by_owner.chain(granted) {
+            let key = (grantee.clone(), privilege);
+            if seen.contains(&key) {
+                continue;
+            }
+            seen.push(key);
+            rows.push([
+                text(grantor),
+                text(grantee),
+                database(context),
+                text(&item.name.schema),
+                text(&item.name.item),
+                text(privilege.name()),
+                yes_or_no(grantable),
+                yes_or_no(privilege == Privilege::Select),
+            ]);
+        }
+    }
+    relation.batch(
+        [
+            "grantor", "grantee", "table_catalog", "table_schema", "table_name", "privilege_type", "is_grantable",
+            "with_hierarchy",
+        ],
+        rows,
+    )
+}
+
+fn enabled_roles(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let Some(own) = role(context) else { return relation.batch([], Vec::new()) };
+    let roles = context.catalog.roles();
+    let enabled = roles.iter().filter(|role| context.catalog.is_member(own.id, role.id));
+    relation.batch(["role_name"], enabled.map(|role| [text(&role.name)]).collect())
+}
+
+fn applicable_roles(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let rows = context
+        .catalog
+        .memberships()
+        .map(|m| [text(context.role_name(m.member)), text(context.role_name(m.role)), yes_or_no(false)])
+        .collect();
+    relation.batch(["grantee", "role_name", "is_grantable"], rows)
+}
+
+fn character_sets(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    relation.batch(
+        ["character_set_name", "character_repertoire", "form_of_use", "default_collate_catalog"],
+        vec![[text("UTF8"), text("UCS"), text("UTF8"), database(context)]],
+    )
+}
+
+fn catalog_name(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    relation.batch(["catalog_name"], vec![[database(context)]])
+}

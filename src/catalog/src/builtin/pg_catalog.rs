@@ -1,0 +1,395 @@
+//! The tables of `pg_catalog`.
+
+use sql::plan::CatalogView;
+use super::acl::acl;
+use super::{
+    Context, FIRST_USER_OID, Producer, SystemRelation, is_relation, is_view, maybe, position, relation, text,
+};
+use arrow::array::RecordBatch;
+use pgrepr::types;
+use repr::datum::Datum;
+use repr::types::PgType;
+use repr::{ColumnDesc, GlobalId};
+use sql::error::SqlError;
+use sql::names::{ObjectId, RoleId};
+use sql::plan::{IndexDef, ItemKind, ItemRef, RoleRef};
+use std::sync::Arc;
+
+/// The oid of `pg_class` itself, which comments on relations name.
+pub(super) const PG_CLASS_OID: u32 = 1259;
+pub(super) const PG_NAMESPACE_OID: u32 = 2615;
+pub(super) const PG_DATABASE_OID: u32 = 1262;
+pub(super) const PG_AUTHID_OID: u32 = 1260;
+/// The access methods of `data/pg_am.tsv`.
+const HEAP_OID: u32 = 2;
+const BTREE_OID: u32 = 403;
+/// The tablespace `pg_default`.
+const DEFAULT_TABLESPACE_OID: u32 = 1663;
+/// PostgreSQL's number for UTF8.
+pub(super) const ENCODING_UTF8: i32 = 6;
+
+pub(super) fn producer(name: &str) -> Option<Producer> {
+    Some(match name {
+        "pg_class" => pg_class,
+        "pg_attribute" => pg_attribute,
+        "pg_attrdef" => pg_attrdef,
+        "pg_index" => pg_index,
+        "pg_namespace" => pg_namespace,
+        "pg_database" => pg_database,
+        "pg_authid" => pg_authid,
+        "pg_auth_members" => pg_auth_members,
+        "pg_description" => pg_description,
+        "pg_shdescription" => pg_shdescription,
+        "pg_depend" => pg_depend,
+        "pg_type" | "pg_proc" | "pg_am" | "pg_collation" | "pg_tablespace" | "pg_language" | "pg_opclass"
+        | "pg_opfamily" => shipped,
+        _ => return None,
+    })
+}
+
+/// The rows that are the same in every installation, as COPY wrote them.
+pub(super) fn data(name: &str) -> &'static str {
+    match name {
+        "pg_type" => include_str!("data/pg_type.tsv"),
+        "pg_proc" => include_str!("data/pg_proc.tsv"),
+        "pg_am" => include_str!("data/pg_am.tsv"),
+        "pg_collation" => include_str!("data/pg_collation.tsv"),
+        "pg_tablespace" => include_str!("data/pg_tablespace.tsv"),
+        "pg_language" => include_str!("data/pg_language.tsv"),
+        "pg_opclass" => include_str!("data/pg_opclass.tsv"),
+        "pg_opfamily" => include_str!("data/pg_opfamily.tsv"),
+        _ => "",
+    }
+}
+
+/// A relation from its data, owned by the role that owns the system schemas.
+fn shipped(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let owner = context.system_owner();
+    let options = pgrepr::options::EncodeOptions::default();
+    let mut columns: Vec<Vec<Datum<'static>>> = vec![Vec::new(); relation.desc.arity()];
+    for line in data(relation.name).lines() {
+        for ((column, values), field) in relation.desc.columns.iter().zip(&mut columns).zip(line.split('\t')) {
+            values.push(match field {
+                "\\N" => Datum::Null,
+                _ if column.ty == PgType::Oid && column.name.ends_with("owner") => Datum::Oid(owner),
+                field => pgrepr::text::decode_text(&column.ty, field, &options)
+                    .map_err(|error| SqlError::internal(format!("{}: {error}", relation.name)))?,
+            });
+        }
+    }
+    let arrays = columns
+        .iter()
+        .zip(&relation.desc.columns)
+        .map(|(values, column)| sql::engine::value::to_array(values, &column.data_type))
+        .collect::<Result<_, _>>()?;
+    RecordBatch::try_new(Arc::clone(&relation.desc.schema), arrays)
+        .map_err(|error| SqlError::internal(format!("{}: {error}", relation.name)))
+}
+
+/// The names and oids of the functions that `pg_proc` lists.
+pub(super) fn functions() -> impl Iterator<Item = (u32, &'static str)> {
+    data("pg_proc").lines().filter_map(|line| {
+        let mut fields = line.split('\t');
+        Some((fields.next()?.parse().ok()?, fields.next()?))
+    })
+}
+
+fn pg_class(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let rows = context.items().iter().map(|item| class_row(context, item)).collect();
+    relation.batch(
+        [
+            "oid", "relname", "relnamespace", "relowner", "relam", "relkind", "relnatts", "relhasindex",
+            "relpersistence", "relreplident", "relispopulated", "reltuples", "relacl", "relhasrules",
+        ],
+        rows,
+    )
+}
+
+fn class_row(context: &Context<'_>, item: &ItemRef) -> [Datum<'static>; 14] {
+    let view = is_view(item);
+    let (kind, access_method) = match &item.kind {
+        ItemKind::Index(_) => ("i", BTREE_OID),
+        _ if view => ("v", 0),
+        _ => ("r", HEAP_OID),
+    };
+    [
+        Datum::Oid(item.oid),
+        text(&item.name.item),
+        Datum::Oid(context.schema_oid(item.schema)),
+        Datum::Oid(context.role_oid(item.owner)),
+        Datum::Oid(access_method),
+        text(kind),
+        Datum::Int2(i16::try_from(item.desc.arity()).unwrap_or(i16::MAX)),
+        Datum::Bool(!context.catalog.indexes_on(item.id).is_empty()),
+        text("p"),
+        text(if matches!(item.id, GlobalId::System(_)) || kind != "r" { "n" } else { "d" }),
+        Datum::Bool(true),
+        // PostgreSQL's mark for a relation that was never analysed.
+        Datum::Float4(-1.0),
+        match item.id {
+            GlobalId::System(_) => Datum::Null,
+            id => acl(context, ObjectId::Item(id)),
+        },
+        Datum::Bool(view),
+    ]
+}
+
+fn pg_attribute(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let mut rows = Vec::new();
+    for item in context.items() {
+        for (i, column) in item.desc.columns.iter().enumerate() {
+            rows.push(attribute_row(&item, i, column));
+        }
+    }
+    relation.batch(
+        [
+            "attrelid", "attname", "atttypid", "attlen", "attnum", "attndims", "attcacheoff", "atttypmod", "attbyval",
+            "attalign", "attstorage", "attnotnull", "atthasdef", "attislocal", "attcollation", "attstattarget",
+        ],
+        rows,
+    )
+}
+
+fn attribute_row(item: &ItemRef, i: usize, column: &ColumnDesc) -> [Datum<'static>; 16] {
+    let info = types::info(&column.ty);
+    let array = matches!(column.ty, PgType::Array(_));
+    let has_default = matches!(&item.kind, ItemKind::Table { defaults } if matches!(defaults.get(i), Some(Some(_))));
+    let not_null = !column.nullable && matches!(item.kind, ItemKind::Table { .. } | ItemKind::SystemTable);
+    [
+        Datum::Oid(item.oid),
+        text(&column.name),
+        Datum::Oid(types::oid(&column.ty)),
+        Datum::Int2(types::typlen(&column.ty)),
+        Datum::Int2(position(i)),
+        Datum::Int4(array.into()),
+        Datum::Int4(-1),
+        Datum::Int4(types::typmod(&column.ty)),
+        Datum::Bool(info.by_value && !array),
+        text(if array && info.align != 'd' { 'i' } else { info.align }),
+        text(if array { 'x' } else { info.storage }),
+        Datum::Bool(not_null),
+        Datum::Bool(has_default),
+        Datum::Bool(true),
+        Datum::Oid(info.collation()),
+        Datum::Int4(-1),
+    ]
+}
+
+/// The oid of a column's default: stable, and out of the way of all others.
+pub(super) fn default_oid(table: u32, column: usize) -> u32 {
+    0x8000_0000 | table.wrapping_mul(1_600).wrapping_add(u32::try_from(column).unwrap_or(0)) & 0x7fff_ffff
+}
+
+fn pg_attrdef(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let mut rows = Vec::new();
+    for item in context.items() {
+        let ItemKind::Table { defaults } = &item.kind else { continue };
+        for (i, default) in defaults.iter().enumerate() {
+            if let Some(default) = default {
+                let oid = Datum::Oid(default_oid(item.oid, i));
+                rows.push([oid, Datum::Oid(item.oid), Datum::Int2(position(i)), text(default)]);
+            }
+        }
+    }
+    relation.batch(["oid", "adrelid", "adnum", "adbin"], rows)
+}
+
+fn pg_index(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let items = context.items();
+    let rows = items
+        .iter()
+        .filter_map(|item| match &item.kind {
+            ItemKind::Index(index) => Some(index_row(context, item, index)),
+            _ => None,
+        })
+        .collect();
+    relation.batch(
+        [
+            "indexrelid", "indrelid", "indnatts", "indnkeyatts", "indimmediate", "indisvalid", "indisready",
+            "indislive", "indkey", "indcollation", "indclass", "indoption", "indexprs",
+        ],
+        rows,
+    )
+}
+
+fn index_row(context: &Context<'_>, item: &ItemRef, index: &IndexDef) -> [Datum<'static>; 13] {
+    let count = Datum::Int2(i16::try_from(index.keys.len()).unwrap_or(i16::MAX));
+    let expressions: Vec<&str> =
+        index.keys.iter().filter(|key| key.column.is_none()).map(|key| key.sql.as_str()).collect();
+    let per_column = |value: &dyn Fn(&ColumnDesc) -> u32| {
+        Datum::List(item.desc.columns.iter().map(|column| Datum::Oid(value(column))).collect())
+    };
+    [
+        Datum::Oid(item.oid),
+        Datum::Oid(context.catalog.item(index.on).map_or(0, |on| on.oid)),
+        count.clone(),
+        count,
+        Datum::Bool(true),
+        Datum::Bool(true),
+        Datum::Bool(true),
+        Datum::Bool(true),
+        // Zero stands for an expression.
+        Datum::List(index.keys.iter().map(|key| Datum::Int2(key.column.map_or(0, position))).collect()),
+        per_column(&|column| types::info(&column.ty).collation()),
+        per_column(&|column| operator_class(&column.ty)),
+        Datum::List(index.keys.iter().map(|_| Datum::Int2(0)).collect()),
+        if expressions.is_empty() { Datum::Null } else { text(expressions.join(", ")) },
+    ]
+}
+
+/// The default operator class of a type, 0 where there is none.
+fn operator_class(ty: &PgType) -> u32 {
+    // varchar uses text's operators, as in PostgreSQL.
+    let wanted = match ty {
+        PgType::Varchar(_) => types::oid(&PgType::Text),
+        other => types::oid(other),
+    };
+    data("pg_opclass")
+        .lines()
+        .find_map(|line| {
+            let fields: Vec<&str> = line.split('\t').collect();
+            (fields.get(6)?.parse() == Ok(wanted)).then(|| fields[0].parse().ok())?
+        })
+        .unwrap_or(0)
+}
+
+fn pg_namespace(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let rows = context
+        .schemas()
+        .iter()
+        .map(|schema| {
+            [
+                Datum::Oid(schema.oid),
+                text(&schema.name),
+                Datum::Oid(context.role_oid(schema.owner)),
+                acl(context, ObjectId::Schema(schema.id)),
+            ]
+        })
+        .collect();
+    relation.batch(["oid", "nspname", "nspowner", "nspacl"], rows)
+}
+
+fn pg_database(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let rows = context
+        .catalog
+        .databases()
+        .iter()
+        .map(|database| {
+            [
+                Datum::Oid(database.oid),
+                text(&database.name),
+                Datum::Oid(context.role_oid(database.owner)),
+                Datum::Int4(ENCODING_UTF8),
+                text("c"),
+                Datum::Bool(true),
+                Datum::Int4(-1),
+                Datum::Oid(DEFAULT_TABLESPACE_OID),
+                text("C"),
+                text("C"),
+                acl(context, ObjectId::Database(database.id)),
+            ]
+        })
+        .collect();
+    relation.batch(
+        [
+            "oid", "datname", "datdba", "encoding", "datlocprovider", "datallowconn", "datconnlimit", "dattablespace",
+            "datcollate", "datctype", "datacl",
+        ],
+        rows,
+    )
+}
+
+/// The columns that `pg_authid` and `pg_roles` share, in the order of [`role_row`].
+pub(super) const ROLE_COLUMNS: [&str; 10] = [
+    "oid", "rolname", "rolsuper", "rolinherit", "rolcreaterole", "rolcreatedb", "rolcanlogin", "rolreplication",
+    "rolconnlimit", "rolbypassrls",
+];
+
+pub(super) fn role_row(role: &RoleRef) -> [Datum<'static>; 10] {
+    [
+        Datum::Oid(role.oid),
+        text(&role.name),
+        Datum::Bool(role.superuser),
+        Datum::Bool(role.inherit),
+        Datum::Bool(role.create_role || role.superuser),
+        Datum::Bool(role.create_db || role.superuser),
+        Datum::Bool(role.login),
+        Datum::Bool(false),
+        Datum::Int4(-1),
+        Datum::Bool(role.superuser),
+    ]
+}
+
+fn pg_authid(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    relation.batch(ROLE_COLUMNS, context.catalog.roles().iter().map(|role| role_row(role)).collect())
+}
+
+fn pg_auth_members(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let oid = |role: RoleId| Datum::Oid(context.role_oid(role));
+    let rows =
+        context.catalog.memberships().map(|m| [oid(m.role), oid(m.member), oid(m.grantor)]).collect();
+    relation.batch(["roleid", "member", "grantor"], rows)
+}
+
+fn pg_description(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let mut rows = Vec::new();
+    for (object, column, comment) in context.catalog.comments() {
+        let (oid, class) = match object {
+            ObjectId::Item(id) => (context.catalog.item(id).map(|item| item.oid), PG_CLASS_OID),
+            ObjectId::Schema(id) => (context.catalog.schema(id).map(|schema| schema.oid), PG_NAMESPACE_OID),
+            _ => continue,
+        };
+        let Some(oid) = oid else { continue };
+        let column = column.map_or(0, |column| i32::from(position(column)));
+        rows.push([Datum::Oid(oid), Datum::Oid(class), Datum::Int4(column), text(comment)]);
+    }
+    relation.batch(["objoid", "classoid", "objsubid", "description"], rows)
+}
+
+fn pg_shdescription(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let mut rows = Vec::new();
+    for (object, _, comment) in context.catalog.comments() {
+        let (oid, class) = match object {
+            ObjectId::Database(id) => (context.catalog.database(id).map(|database| database.oid), PG_DATABASE_OID),
+            ObjectId::Role(id) => (context.catalog.role(id).map(|role| role.oid), PG_AUTHID_OID),
+            _ => continue,
+        };
+        if let Some(oid) = oid {
+            rows.push([Datum::Oid(oid), Datum::Oid(class), text(comment)]);
+        }
+    }
+    relation.batch(["objoid", "classoid", "description"], rows)
+}
+
+/// What depends on what: views and indexes on the relations they read.
+fn pg_depend(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let mut rows = Vec::new();
+    for on in context.items().iter().filter(|item| is_relation(item) && item.oid >= FIRST_USER_OID) {
+        for id in context.catalog.dependents(on.id) {
+            if let Some(item) = context.catalog.item(id) {
+                let index = matches!(item.kind, ItemKind::Index(_));
+                rows.push([
+                    Datum::Oid(PG_CLASS_OID),
+                    Datum::Oid(item.oid),
+                    Datum::Oid(PG_CLASS_OID),
+                    Datum::Oid(on.oid),
+                    text(if index { "a" } else { "n" }),
+                ]);
+            }
+        }
+    }
+    relation.batch(["classid", "objid", "refclassid", "refobjid", "deptype"], rows)
+}
+
+/// The comment on a column or, with 0, on the object.
+pub(super) fn comment(context: &Context<'_>, matches: impl Fn(ObjectId) -> bool, column: i32) -> Datum<'static> {
+    let number = |column: Option<usize>| column.map_or(0, |column| i32::from(position(column)));
+    let mut comments = context.catalog.comments();
+    let found = comments.find(|(object, on, _)| number(*on) == column && matches(*object));
+    maybe(found, |(_, _, comment)| text(comment))
+}
+
+/// Whether the id belongs to a relation that the system ships with.
+pub(super) fn is_system(item: &ItemRef) -> bool {
+    relation(item.id).is_some()
+}

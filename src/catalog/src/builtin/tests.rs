@@ -1,0 +1,313 @@
+//! A small catalog, and what the system relations and functions say about it.
+
+use sql::plan::CatalogView;
+use super::functions::BuiltinFunctions;
+use super::{Context, RELATIONS, relation};
+use crate::objects::AclItem;
+use crate::state::State;
+use crate::system::MZ_SYSTEM;
+use arrow::array::RecordBatch;
+use pgrepr::types::TYPES;
+use repr::datum::{Datum, from_array};
+use repr::types::PgType;
+use repr::{GlobalId, RelationDesc};
+use sql::engine::{CatalogFunctions, SessionInfo};
+use sql::names::{ClusterId, DatabaseId, FullName, ObjectId, Privilege, RoleId, SchemaId};
+use sql::plan::{
+    ClusterRef, DatabaseRef, Grantee, IndexDef, IndexKeyDef, ItemKind, ItemRef, RoleRef, SchemaRef, ViewDef,
+};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+const USER: RoleId = RoleId(100);
+const DATABASE: DatabaseId = DatabaseId(1);
+const SCHEMA: SchemaId = SchemaId(100);
+const TABLE: GlobalId = GlobalId::User(1);
+const TABLE_OID: u32 = 20_003;
+
+fn role(id: RoleId, oid: u32, name: &str, superuser: bool) -> RoleRef {
+    RoleRef {
+        id,
+        oid,
+        name: name.to_owned(),
+        superuser,
+        login: true,
+        inherit: true,
+        create_db: false,
+        create_role: false,
+        create_cluster: false,
+    }
+}
+
+fn item(id: u64, oid: u32, name: &str, columns: Vec<(String, PgType, bool)>, kind: ItemKind) -> ItemRef {
+    ItemRef {
+        id: GlobalId::User(id),
+        oid,
+        name: FullName { database: Some("materialize".into()), schema: "public".into(), item: name.into() },
+        schema: SCHEMA,
+        owner: MZ_SYSTEM,
+        desc: Arc::new(RelationDesc::new(columns)),
+        kind,
+    }
+}
+
+/// Database `materialize` with `public.t (id int4 not null, name varchar(10) default 'x')`, the view `v` over it and the
+/// index `t_name` on it; SELECT on `t` is granted to `materialize`.
+fn state() -> Arc<State> {
+    let mut state = State::empty();
+    state.put_role(role(MZ_SYSTEM, 10, "mz_system", true));
+    state.put_role(role(USER, 20_000, "materialize", false));
+    state.put_database(DatabaseRef { id: DATABASE, oid: 20_001, name: "materialize".into(), owner: MZ_SYSTEM });
+    state.put_schema(SchemaRef {
+        id: SCHEMA,
+        oid: 2200,
+        database: Some(DATABASE),
+        name: "public".into(),
+        owner: MZ_SYSTEM,
+    });
+    state.put_cluster(ClusterRef {
+        id: ClusterId(1),
+        name: "quickstart".into(),
+        owner: MZ_SYSTEM,
+        size: "2".into(),
+        workers: 2,
+        replication_factor: 1,
+    });
+    let id = ("id".to_owned(), PgType::Int4, false);
+    let name = ("name".to_owned(), PgType::Varchar(Some(10)), true);
+    let defaults = vec![None, Some("'x'".to_owned())];
+    state.put_item(item(1, TABLE_OID, "t", vec![id.clone(), name.clone()], ItemKind::Table { defaults }), Vec::new());
+    let view = ViewDef {
+        query: "SELECT id FROM t".into(),
+        database: "materialize".into(),
+        search_path: vec!["public".into()],
+    };
+    state.put_item(item(2, 20_004, "v", vec![id], ItemKind::View(view)), vec![TABLE]);
+    let keys = vec![
+        IndexKeyDef { column: Some(1), sql: "name".into() },
+        IndexKeyDef { column: None, sql: "id + 1".into() },
+    ];
+    let sum = ("?column?".to_owned(), PgType::Int4, true);
+    let index = IndexDef { on: TABLE, cluster: ClusterId(1), keys };
+    state.put_item(item(3, 20_005, "t_name", vec![name, sum], ItemKind::Index(index)), vec![TABLE]);
+    let grant = AclItem { grantee: Grantee::Role(USER), privilege: Privilege::Select, grantor: MZ_SYSTEM };
+    state.acls.insert(ObjectId::Item(TABLE), BTreeSet::from([grant]));
+    let comments = BTreeMap::from([(None, "a table".to_owned()), (Some(1), "a name".to_owned())]);
+    state.comments.insert(ObjectId::Item(TABLE), comments);
+    state.put_membership(USER, MZ_SYSTEM, MZ_SYSTEM);
+    Arc::new(state)
+}
+
+fn rows(state: &State, schema: &str, name: &str) -> RecordBatch {
+    let relation = RELATIONS.iter().find(|relation| relation.schema == schema && relation.name == name).expect(name);
+    relation.rows(&Context { catalog: state, session: &SessionInfo::default() }).expect(name)
+}
+
+/// The named columns of the rows that have `value` in the column `key`.
+fn pick(batch: &RecordBatch, key: &str, value: &Datum<'_>, columns: &[&str]) -> Vec<Vec<Datum<'static>>> {
+    let get = |name: &str, row: usize| {
+        from_array(batch.column_by_name(name).expect(name), row).expect("a value").into_owned()
+    };
+    (0..batch.num_rows())
+        .filter(|row| get(key, *row) == *value)
+        .map(|row| columns.iter().map(|column| get(column, row)).collect())
+        .collect()
+}
+
+fn text(value: &str) -> Datum<'static> {
+    Datum::Text(Cow::Owned(value.to_owned()))
+}
+
+fn call(name: &str, args: &[Datum<'_>]) -> Result<Datum<'static>, String> {
+    let functions = BuiltinFunctions::new(state());
+    functions.call(name, args, &SessionInfo::default()).map_err(|error| error.sqlstate.code().to_owned())
+}
+
+#[test]
+fn every_relation_has_rows_of_its_shape() {
+    let state = state();
+    let mut names = HashSet::new();
+    let mut oids = HashSet::new();
+    for relation in RELATIONS.iter() {
+        assert!(names.insert((relation.schema, relation.name)), "{} is listed twice", relation.name);
+        assert!(oids.insert(relation.oid), "the oid of {} is taken", relation.name);
+        let batch = rows(&state, relation.schema, relation.name);
+        assert_eq!(batch.schema(), relation.desc.schema, "{}", relation.name);
+    }
+    assert_eq!(relation(GlobalId::System(1259)).map(|relation| relation.name), Some("pg_class"));
+}
+
+#[test]
+fn pg_type_says_what_the_wire_says() {
+    let batch = rows(&State::empty(), "pg_catalog", "pg_type");
+    let columns =
+        ["typname", "typlen", "typbyval", "typcategory", "typispreferred", "typtype", "typalign", "typstorage", "typarray"];
+    for info in TYPES {
+        let expected = vec![
+            text(info.name),
+            Datum::Int2(info.len),
+            Datum::Bool(info.by_value),
+            text(&info.category.to_string()),
+            Datum::Bool(info.preferred),
+            text(&info.kind.to_string()),
+            text(&info.align.to_string()),
+            text(&info.storage.to_string()),
+            Datum::Oid(info.array_oid),
+        ];
+        assert_eq!(pick(&batch, "oid", &Datum::Oid(info.oid), &columns), vec![expected]);
+        if info.array_oid != 0 && info.kind == 'b' {
+            let array = pick(&batch, "oid", &Datum::Oid(info.array_oid), &["typelem", "typcategory"]);
+            assert_eq!(array, vec![vec![Datum::Oid(info.oid), text("A")]], "{}[]", info.name);
+        }
+    }
+    let collations = pick(&batch, "typname", &text("text"), &["typcollation", "typinput"]);
+    assert_eq!(collations, vec![vec![Datum::Oid(100), Datum::Oid(46)]]);
+}
+
+#[test]
+fn tables_views_and_indexes() {
+    let state = state();
+    let class = rows(&state, "pg_catalog", "pg_class");
+    let columns = ["oid", "relkind", "relhasindex", "relnatts", "relnamespace"];
+    let table = vec![Datum::Oid(TABLE_OID), text("r"), Datum::Bool(true), Datum::Int2(2), Datum::Oid(2200)];
+    assert_eq!(pick(&class, "relname", &text("t"), &columns), vec![table]);
+    assert_eq!(pick(&class, "relname", &text("v"), &["relkind"]), vec![vec![text("v")]]);
+    assert_eq!(pick(&class, "relname", &text("t_name"), &["relkind"]), vec![vec![text("i")]]);
+    assert_eq!(pick(&class, "relname", &text("pg_tables"), &["relkind"]), vec![vec![text("v")]]);
+    let acl = Datum::List(vec![text("materialize=r/mz_system")]);
+    assert_eq!(pick(&class, "relname", &text("t"), &["relacl"]), vec![vec![acl]]);
+
+    let attribute = rows(&state, "pg_catalog", "pg_attribute");
+    let columns = ["attname", "attnum", "atttypid", "atttypmod", "attnotnull", "atthasdef"];
+    let id = vec![
+        text("id"),
+        Datum::Int2(1),
+        Datum::Oid(23),
+        Datum::Int4(-1),
+        Datum::Bool(true),
+        Datum::Bool(false),
+    ];
+    let name = vec![
+        text("name"),
+        Datum::Int2(2),
+        Datum::Oid(1043),
+        Datum::Int4(14),
+        Datum::Bool(false),
+        Datum::Bool(true),
+    ];
+    assert_eq!(pick(&attribute, "attrelid", &Datum::Oid(TABLE_OID), &columns), vec![id, name]);
+
+    let index = rows(&state, "pg_catalog", "pg_index");
+    let key = Datum::List(vec![Datum::Int2(2), Datum::Int2(0)]);
+    let expected = vec![Datum::Oid(20_005), key, text("id + 1")];
+    assert_eq!(
+        pick(&index, "indrelid", &Datum::Oid(TABLE_OID), &["indexrelid", "indkey", "indexprs"]),
+        vec![expected]
+    );
+    let depend = rows(&state, "pg_catalog", "pg_depend");
+    assert_eq!(depend.num_rows(), 2);
+}
+
+#[test]
+fn another_database_does_not_show() {
+    let state = state();
+    let session = SessionInfo { database: "other".into(), ..SessionInfo::default() };
+    let relation = relation(GlobalId::System(1259)).expect("pg_class");
+    let batch = relation.rows(&Context { catalog: &state, session: &session }).expect("pg_class");
+    assert!(pick(&batch, "relname", &text("t"), &["oid"]).is_empty());
+    assert_eq!(pick(&rows(&state, "mz_catalog", "mz_tables"), "name", &text("t"), &["id"]), vec![vec![text("u1")]]);
+}
+
+#[test]
+fn information_schema_shows_what_the_role_may_use() {
+    let state = state();
+    let columns = rows(&state, "information_schema", "columns");
+    let wanted = ["column_name", "data_type", "character_maximum_length", "is_nullable", "column_default"];
+    let id = vec![text("id"), text("integer"), Datum::Null, text("NO"), Datum::Null];
+    let name = vec![text("name"), text("character varying"), Datum::Int4(10), text("YES"), text("'x'")];
+    assert_eq!(pick(&columns, "table_name", &text("t"), &wanted), vec![id, name]);
+    let privileges = rows(&state, "information_schema", "table_privileges");
+    let granted = pick(&privileges, "grantee", &text("materialize"), &["privilege_type", "table_name"]);
+    assert_eq!(granted, vec![vec![text("SELECT"), text("t")]]);
+}
+
+#[test]
+fn definitions() {
+    let index = text("CREATE INDEX t_name ON public.t USING btree (name, (id + 1))");
+    assert_eq!(call("pg_get_indexdef", &[Datum::Oid(20_005)]), Ok(index));
+    let second = [Datum::Oid(20_005), Datum::Int4(2), Datum::Bool(true)];
+    assert_eq!(call("pg_get_indexdef", &second), Ok(text("(id + 1)")));
+    assert_eq!(call("pg_get_indexdef", &[Datum::Oid(1)]), Ok(Datum::Null));
+    assert_eq!(call("pg_get_viewdef", &[Datum::Oid(20_004)]), Ok(text(" SELECT id FROM t;")));
+    assert_eq!(call("pg_get_viewdef", &[text("v")]), Ok(text(" SELECT id FROM t;")));
+    let tables = rows(&state(), "mz_catalog", "mz_tables");
+    let sql = "CREATE TABLE materialize.public.t (id integer NOT NULL, name character varying(10) DEFAULT 'x')";
+    assert_eq!(pick(&tables, "name", &text("t"), &["create_sql"]), vec![vec![text(sql)]]);
+}
+
+#[test]
+fn names_of_types_and_oids() {
+    let format = |oid, typmod| call("format_type", &[Datum::Oid(oid), typmod]);
+    assert_eq!(format(1043, Datum::Int4(14)), Ok(text("character varying(10)")));
+    assert_eq!(format(1043, Datum::Null), Ok(text("character varying")));
+    assert_eq!(format(1042, Datum::Int4(-1)), Ok(text("bpchar")));
+    assert_eq!(format(1007, Datum::Int4(-1)), Ok(text("integer[]")));
+    assert_eq!(format(1700, Datum::Int4(655_366)), Ok(text("numeric(10,2)")));
+    assert_eq!(format(0, Datum::Null), Ok(text("-")));
+    assert_eq!(format(99, Datum::Null), Ok(text("???")));
+    assert_eq!(call("format_type", &[Datum::Null, Datum::Null]), Ok(Datum::Null));
+    assert_eq!(call("regclassin", &[text("t")]), Ok(Datum::Oid(TABLE_OID)));
+    assert_eq!(call("regclassin", &[text("public.\"t\"")]), Ok(Datum::Oid(TABLE_OID)));
+    assert_eq!(call("regclassin", &[text("nothing")]), Err("42P01".into()));
+    assert_eq!(call("regclassin", &[text("a b")]), Err("42602".into()));
+    assert_eq!(call("to_regclass", &[text("nothing")]), Ok(Datum::Null));
+    assert_eq!(call("regclassout", &[Datum::Oid(1259)]), Ok(text("pg_class")));
+    assert_eq!(call("regclassout", &[Datum::Oid(5)]), Ok(text("5")));
+    assert_eq!(call("regtypein", &[text("int8")]), Ok(Datum::Oid(20)));
+    assert_eq!(call("to_regtype", &[text("nothing")]), Ok(Datum::Null));
+    assert_eq!(call("regprocin", &[text("pg_catalog.array_in")]), Ok(Datum::Oid(750)));
+    assert_eq!(call("regprocout", &[Datum::Oid(2400)]), Ok(text("array_recv")));
+    assert_eq!(call("regnamespaceout", &[Datum::Oid(2200)]), Ok(text("public")));
+    assert_eq!(call("pg_get_userbyid", &[Datum::Oid(10)]), Ok(text("mz_system")));
+    assert_eq!(call("pg_get_userbyid", &[Datum::Oid(7)]), Ok(text("unknown (OID=7)")));
+    assert_eq!(call("pg_get_function_arguments", &[Datum::Oid(750)]), Ok(text("cstring, oid, integer")));
+}
+
+#[test]
+fn visibility() {
+    let visible = |oid| call("pg_table_is_visible", &[Datum::Oid(oid)]);
+    assert_eq!(visible(TABLE_OID), Ok(Datum::Bool(true)));
+    assert_eq!(visible(1259), Ok(Datum::Bool(true)));
+    assert_eq!(visible(7), Ok(Datum::Null));
+    // Found through the implicit end of the search path, and not listed by \d all the same.
+    let mz_tables = RELATIONS.iter().find(|relation| relation.name == "mz_tables").expect("listed");
+    assert_eq!(visible(mz_tables.oid), Ok(Datum::Bool(false)));
+    let path = |implicit| call("current_schemas", &[Datum::Bool(implicit)]);
+    assert_eq!(path(true), Ok(Datum::List(vec![text("pg_catalog"), text("public")])));
+    assert_eq!(path(false), Ok(Datum::List(vec![text("public")])));
+    assert_eq!(call("current_schema", &[]), Ok(text("public")));
+}
+
+#[test]
+fn comments() {
+    assert_eq!(call("obj_description", &[Datum::Oid(TABLE_OID), text("pg_class")]), Ok(text("a table")));
+    assert_eq!(call("obj_description", &[Datum::Oid(TABLE_OID), text("pg_namespace")]), Ok(Datum::Null));
+    assert_eq!(call("col_description", &[Datum::Oid(TABLE_OID), Datum::Int4(2)]), Ok(text("a name")));
+    assert_eq!(call("col_description", &[Datum::Oid(TABLE_OID), Datum::Int4(0)]), Ok(Datum::Null));
+}
+
+#[test]
+fn privileges() {
+    let has = |table: &str, privilege: &str| call("has_table_privilege", &[text(table), text(privilege)]);
+    let system = |privilege: &str| call("has_table_privilege", &[text("mz_system"), text("v"), text(privilege)]);
+    assert_eq!(has("t", "select"), Ok(Datum::Bool(true)));
+    assert_eq!(has("pg_class", "SELECT"), Ok(Datum::Bool(true)));
+    assert_eq!(has("t", "nonsense"), Err("22023".into()));
+    assert_eq!(has("t", "USAGE"), Err("22023".into()));
+    assert_eq!(has("nothing", "SELECT"), Err("42P01".into()));
+    assert_eq!(system("INSERT, UPDATE"), Ok(Datum::Bool(true)));
+    assert_eq!(call("has_table_privilege", &[text("nobody"), text("t"), text("SELECT")]), Err("42704".into()));
+    assert_eq!(call("has_table_privilege", &[Datum::Oid(7), text("SELECT")]), Ok(Datum::Null));
+    assert_eq!(call("pg_has_role", &[text("mz_system"), text("MEMBER")]), Ok(Datum::Bool(true)));
+}

@@ -1,0 +1,70 @@
+//! Opening the stored catalog, or making the first one.
+
+use crate::durable;
+use crate::error::CatalogError;
+use crate::state::State;
+use crate::transact::{Op, Prepared, StateDiff, Transaction};
+use persist::{MetaWrite, PersistClient};
+use sql::plan::ItemKind;
+use std::sync::Arc;
+
+/// The catalog as it was when the process began, and the way from one state to the next. Keeps no current state: the
+/// committer, the one writer, publishes that.
+#[derive(Debug)]
+pub struct Catalog {
+    opened: Arc<State>,
+    bootstrap: Option<Vec<MetaWrite>>,
+}
+
+impl Catalog {
+    /// Reads the catalog of a data directory; a new one gets the catalog that every server begins with, which has to be
+    /// committed ([`Catalog::bootstrap_meta`]). `system_defaults` are defaults of parameters, by name, from the command line.
+    pub fn open(persist: &PersistClient, system_defaults: &[(String, String)]) -> Result<Catalog, CatalogError> {
+        let stored = persist.meta_scan(durable::PREFIX)?;
+        let (mut state, bootstrap) = if stored.is_empty() {
+            let prepared = Transaction::bootstrap()?;
+            (prepared.state, Some(prepared.meta))
+        } else {
+            (durable::decode(stored)?, None)
+        };
+        for (name, value) in system_defaults {
+            state.system.set_default(name, value)?;
+        }
+        state.revision = 1;
+        Ok(Catalog { opened: Arc::new(state), bootstrap })
+    }
+
+    /// In a new data directory, what the committer has to commit before anything else.
+    pub fn bootstrap_meta(&self) -> Option<Vec<MetaWrite>> {
+        self.bootstrap.clone()
+    }
+
+    /// The state that was opened, and the difference from a catalog without users' objects.
+    pub fn boot(&self) -> (Arc<State>, Vec<StateDiff>) {
+        let state = &self.opened;
+        let created = |of_kind: fn(&ItemKind) -> bool, diff: fn(repr::GlobalId) -> StateDiff| {
+            let items = state.items.values().filter(move |item| of_kind(&item.kind));
+            items.map(move |item| diff(item.id))
+        };
+        let diff = state
+            .clusters
+            .keys()
+            .map(|id| StateDiff::ClusterCreated(*id))
+            .chain(created(|kind| matches!(kind, ItemKind::Table { .. }), StateDiff::TableCreated))
+            .chain(created(|kind| matches!(kind, ItemKind::View(_)), StateDiff::ViewCreated))
+            .chain(created(|kind| matches!(kind, ItemKind::Index(_)), StateDiff::IndexCreated))
+            .chain([StateDiff::SystemVarsChanged])
+            .collect();
+        (Arc::clone(state), diff)
+    }
+
+    /// What `base` becomes by `ops`, all of them or none. Changes nothing: the caller commits `meta` and then publishes
+    /// `state`. Errors: whatever makes an op impossible, worded for the user.
+    pub fn prepare(&self, base: &State, ops: Vec<Op>) -> Result<Prepared, CatalogError> {
+        let mut transaction = Transaction::new(base);
+        for op in ops {
+            transaction.run(op)?;
+        }
+        Ok(transaction.finish())
+    }
+}

@@ -1,0 +1,246 @@
+//! The messages. A number once given to a field is never given to another.
+
+use repr::GlobalId;
+use sql::names::ClusterId;
+use sql::plan::{IndexDef, IndexKeyDef, ItemKind, ViewDef};
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct NumberProto {
+    #[prost(uint64, tag = "1")]
+    pub(super) number: u64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct TextProto {
+    #[prost(string, tag = "1")]
+    pub(super) text: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct DatabaseProto {
+    #[prost(uint32, tag = "1")]
+    pub(super) oid: u32,
+    #[prost(string, tag = "2")]
+    pub(super) name: String,
+    #[prost(uint64, tag = "3")]
+    pub(super) owner: u64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct SchemaProto {
+    #[prost(uint32, tag = "1")]
+    pub(super) oid: u32,
+    #[prost(uint64, tag = "2")]
+    pub(super) database: u64,
+    #[prost(string, tag = "3")]
+    pub(super) name: String,
+    #[prost(uint64, tag = "4")]
+    pub(super) owner: u64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct ClusterProto {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+    #[prost(uint64, tag = "2")]
+    pub(super) owner: u64,
+    #[prost(string, tag = "3")]
+    pub(super) size: String,
+    #[prost(uint64, tag = "4")]
+    pub(super) workers: u64,
+    #[prost(uint64, tag = "5")]
+    pub(super) replication_factor: u64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct RoleProto {
+    #[prost(uint32, tag = "1")]
+    pub(super) oid: u32,
+    #[prost(string, tag = "2")]
+    pub(super) name: String,
+    #[prost(bool, tag = "3")]
+    pub(super) superuser: bool,
+    #[prost(bool, tag = "4")]
+    pub(super) login: bool,
+    #[prost(bool, tag = "5")]
+    pub(super) inherit: bool,
+    #[prost(bool, tag = "6")]
+    pub(super) create_db: bool,
+    #[prost(bool, tag = "7")]
+    pub(super) create_role: bool,
+    #[prost(bool, tag = "8")]
+    pub(super) create_cluster: bool,
+    #[prost(message, repeated, tag = "9")]
+    pub(super) settings: Vec<SettingProto>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct SettingProto {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+    #[prost(string, tag = "2")]
+    pub(super) value: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct MembershipProto {
+    #[prost(uint64, tag = "1")]
+    pub(super) grantor: u64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct AclProto {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) grants: Vec<GrantProto>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct GrantProto {
+    /// A role; absent for everybody.
+    #[prost(uint64, optional, tag = "1")]
+    pub(super) grantee: Option<u64>,
+    /// As in GRANT.
+    #[prost(string, tag = "2")]
+    pub(super) privilege: String,
+    #[prost(uint64, tag = "3")]
+    pub(super) grantor: u64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct CommentsProto {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) comments: Vec<CommentProto>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct CommentProto {
+    /// From 0; absent for the object itself.
+    #[prost(uint64, optional, tag = "1")]
+    pub(super) column: Option<u64>,
+    #[prost(string, tag = "2")]
+    pub(super) text: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct ItemProto {
+    #[prost(uint32, tag = "1")]
+    pub(super) oid: u32,
+    #[prost(uint64, tag = "2")]
+    pub(super) schema: u64,
+    #[prost(string, tag = "3")]
+    pub(super) name: String,
+    #[prost(uint64, tag = "4")]
+    pub(super) owner: u64,
+    #[prost(message, repeated, tag = "5")]
+    pub(super) columns: Vec<ColumnProto>,
+    /// Words of global ids.
+    #[prost(uint64, repeated, tag = "6")]
+    pub(super) depends_on: Vec<u64>,
+    #[prost(oneof = "KindProto", tags = "7, 8, 9")]
+    pub(super) kind: Option<KindProto>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct ColumnProto {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+    #[prost(string, tag = "2")]
+    pub(super) ty: String,
+    #[prost(bool, tag = "3")]
+    pub(super) nullable: bool,
+    /// The Arrow type, where it is not the one that stores `ty`.
+    #[prost(string, optional, tag = "4")]
+    pub(super) data_type: Option<String>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(super) enum KindProto {
+    #[prost(message, tag = "7")]
+    Table(TableProto),
+    #[prost(message, tag = "8")]
+    View(ViewProto),
+    #[prost(message, tag = "9")]
+    Index(IndexProto),
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct TableProto {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) defaults: Vec<DefaultProto>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct DefaultProto {
+    #[prost(string, optional, tag = "1")]
+    pub(super) sql: Option<String>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct ViewProto {
+    #[prost(string, tag = "1")]
+    pub(super) query: String,
+    #[prost(string, tag = "2")]
+    pub(super) database: String,
+    #[prost(string, repeated, tag = "3")]
+    pub(super) search_path: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct IndexProto {
+    /// The word of a global id.
+    #[prost(uint64, tag = "1")]
+    pub(super) on: u64,
+    #[prost(uint64, tag = "2")]
+    pub(super) cluster: u64,
+    #[prost(message, repeated, tag = "3")]
+    pub(super) keys: Vec<IndexKeyProto>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct IndexKeyProto {
+    #[prost(uint64, optional, tag = "1")]
+    pub(super) column: Option<u64>,
+    #[prost(string, tag = "2")]
+    pub(super) sql: String,
+}
+
+/// What a kind is when stored; a relation of the system never is.
+pub(super) fn encode_kind(kind: &ItemKind) -> Option<KindProto> {
+    Some(match kind {
+        ItemKind::SystemTable => return None,
+        ItemKind::Table { defaults } => KindProto::Table(TableProto {
+            defaults: defaults.iter().map(|sql| DefaultProto { sql: sql.clone() }).collect(),
+        }),
+        ItemKind::View(view) => KindProto::View(ViewProto {
+            query: view.query.clone(),
+            database: view.database.clone(),
+            search_path: view.search_path.clone(),
+        }),
+        ItemKind::Index(index) => KindProto::Index(IndexProto {
+            on: index.on.to_u64(),
+            cluster: index.cluster.0,
+            keys: index
+                .keys
+                .iter()
+                .map(|key| IndexKeyProto { column: key.column.map(super::number), sql: key.sql.clone() })
+                .collect(),
+        }),
+    })
+}
+
+/// The inverse of [`encode_kind`].
+pub(super) fn decode_kind(proto: KindProto) -> ItemKind {
+    match proto {
+        KindProto::Table(table) => {
+            ItemKind::Table { defaults: table.defaults.into_iter().map(|default| default.sql).collect() }
+        }
+        KindProto::View(ViewProto { query, database, search_path }) => {
+            ItemKind::View(ViewDef { query, database, search_path })
+        }
+        KindProto::Index(index) => {
+            let key = |key: IndexKeyProto| IndexKeyDef { column: key.column.map(super::position), sql: key.sql };
+            let keys = index.keys.into_iter().map(key).collect();
+            ItemKind::Index(IndexDef { on: GlobalId::from_u64(index.on), cluster: ClusterId(index.cluster), keys })
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The catalog at one revision: an immutable value.
+//!
+//! A state holds the same `Arc`s that planning gets, in maps by id, with look-ups by name beside them. The next state is
+//! made by cloning this one, which shares all objects, and changing the clone through the methods of [`change`]; that
+//! happens in [`crate::transact`] and while loading only.
+//!
+//! What the system ships with is in every state and never stored; see [`crate::system`].
+//!
+//! # Invariants
+//! - The look-ups by name and by dependency say what the objects say: only `change` writes either.
+//! - An object's full name agrees with the names of its schema and database.
+//! - Everything that an object refers to by id exists: its schema, database, owner, cluster, relation.
+
+pub(crate) mod change;
+mod view;
+
+use crate::objects::{AclItem, Counter, Membership};
+use crate::system::{self, MZ_SYSTEM, SYSTEM_SCHEMAS, SystemTableDef};
+use arrow::record_batch::RecordBatch;
+use repr::GlobalId;
+use sql::engine::SessionInfo;
+use sql::error::SqlError;
+use sql::names::{ClusterId, DatabaseId, FullName, ObjectId, RoleId, SchemaId};
+use sql::plan::{ClusterRef, DatabaseRef, ItemKind, ItemRef, RoleRef, SchemaRef};
+use sql::vars::SystemVars;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// The catalog at one revision.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    pub(crate) revision: u64,
+    pub(crate) system: SystemVars,
+    pub(crate) databases: BTreeMap<DatabaseId, Arc<DatabaseRef>>,
+    pub(crate) schemas: BTreeMap<SchemaId, Arc<SchemaRef>>,
+    pub(crate) items: BTreeMap<GlobalId, Arc<ItemRef>>,
+    pub(crate) clusters: BTreeMap<ClusterId, Arc<ClusterRef>>,
+    pub(crate) roles: BTreeMap<RoleId, Arc<RoleRef>>,
+    /// ALTER ROLE … SET.
+    pub(crate) role_settings: BTreeMap<RoleId, BTreeMap<String, String>>,
+    pub(crate) acls: BTreeMap<ObjectId, BTreeSet<AclItem>>,
+    /// By member: the roles it is a member of, with who granted that.
+    pub(crate) memberships: BTreeMap<RoleId, BTreeMap<RoleId, RoleId>>,
+    /// By object, then by column, `None` being the object itself.
+    pub(crate) comments: BTreeMap<ObjectId, BTreeMap<Option<usize>, String>>,
+    /// What an item refers to directly.
+    uses: BTreeMap<GlobalId, Vec<GlobalId>>,
+    /// The next number of each kind; numbers are never used twice.
+    pub(crate) counters: BTreeMap<Counter, u64>,
+    /// The reverse of `uses`.
+    used_by: HashMap<GlobalId, BTreeSet<GlobalId>>,
+    database_names: HashMap<String, DatabaseId>,
+    schema_names: HashMap<Option<DatabaseId>, HashMap<String, SchemaId>>,
+    item_names: HashMap<SchemaId, HashMap<String, GlobalId>>,
+    cluster_names: HashMap<String, ClusterId>,
+    role_names: HashMap<String, RoleId>,
+}
+
+impl State {
+    /// Only what the system ships with, at revision 0.
+    pub fn empty() -> State {
+        let mut state = State {
+            revision: 0,
+            system: SystemVars::new(),
+            databases: BTreeMap::new(),
+            schemas: BTreeMap::new(),
+            items: BTreeMap::new(),
+            clusters: BTreeMap::new(),
+            roles: BTreeMap::new(),
+            role_settings: BTreeMap::new(),
+            acls: BTreeMap::new(),
+            memberships: BTreeMap::new(),
+            comments: BTreeMap::new(),
+            uses: BTreeMap::new(),
+            counters: Counter::ALL.into_iter().map(|counter| (counter, counter.first())).collect(),
+            used_by: HashMap::new(),
+            database_names: HashMap::new(),
+            schema_names: HashMap::new(),
+            item_names: HashMap::new(),
+            cluster_names: HashMap::new(),
+            role_names: HashMap::new(),
+        };
+        for (id, oid, name) in SYSTEM_SCHEMAS {
+            state.put_schema(SchemaRef { id, oid, database: None, name: name.to_owned(), owner: MZ_SYSTEM });
+        }
+        for table in system::system_tables() {
+            state.put_system_table(table);
+        }
+        state
+    }
+
+    fn put_system_table(&mut self, table: &SystemTableDef) {
+        let schema = self.schemas.get(&table.schema).expect("system relations are in system schemas");
+        let name = FullName { database: None, schema: schema.name.clone(), item: table.name.to_owned() };
+        let item = ItemRef {
+            id: table.id,
+            oid: table.oid,
+            name,
+            schema: table.schema,
+            owner: MZ_SYSTEM,
+            desc: Arc::clone(&table.desc),
+            kind: ItemKind::SystemTable,
+        };
+        self.put_item(item, Vec::new());
+    }
+
+    /// Counts changes since the process began. Equal revisions are equal catalogs.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The system's parameters.
+    pub fn system(&self) -> &SystemVars {
+        &self.system
+    }
+
+    /// The role's defaults of session parameters: canonical names and values.
+    pub fn role_settings(&self, role: RoleId) -> Vec<(String, String)> {
+        let settings = self.role_settings.get(&role).into_iter().flatten();
+        settings.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    /// The comment on an object, or on a column of it (from 0).
+    pub fn comment(&self, object: ObjectId, column: Option<usize>) -> Option<&str> {
+        self.comments.get(&object)?.get(&column).map(String::as_str)
+    }
+
+    /// All comments, in order of object and column.
+    pub fn comments(&self) -> impl Iterator<Item = (ObjectId, Option<usize>, &str)> {
+        let of_object = |(object, comments): (&ObjectId, _)| (*object, comments);
+        self.comments.iter().map(of_object).flat_map(|(object, comments): (_, &BTreeMap<_, String>)| {
+            comments.iter().map(move |(column, text)| (object, *column, text.as_str()))
+        })
+    }
+
+    /// The privileges granted on an object, in order. An owner's are implied and not in here.
+    pub fn acl(&self, object: ObjectId) -> impl Iterator<Item = &AclItem> {
+        self.acls.get(&object).into_iter().flatten()
+    }
+
+    /// All granted privileges, in order of object.
+    pub fn acls(&self) -> impl Iterator<Item = (ObjectId, &AclItem)> {
+        self.acls.iter().flat_map(|(object, acl)| acl.iter().map(move |item| (*object, item)))
+    }
+
+    /// All memberships, in order of member.
+    pub fn memberships(&self) -> impl Iterator<Item = Membership> {
+        self.memberships.iter().flat_map(|(member, roles)| {
+            roles.iter().map(move |(role, grantor)| Membership { role: *role, member: *member, grantor: *grantor })
+        })
+    }
+
+    /// All items, those of the system first, in order of id.
+    pub fn all_items(&self) -> impl Iterator<Item = &Arc<ItemRef>> {
+        self.items.values()
+    }
+
+    /// All schemas, those of the system first, in order of id.
+    pub fn all_schemas(&self) -> impl Iterator<Item = &Arc<SchemaRef>> {
+        self.schemas.values()
+    }
+
+    /// What an item refers to directly: a view's relations, an index's relation.
+    pub fn depends_on(&self, id: GlobalId) -> &[GlobalId] {
+        self.uses.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    /// The rows of a relation of the system. Errors: one without rows, which is a bug; whatever making them raises.
+    pub fn builtin_rows(&self, id: GlobalId, session: &SessionInfo) -> Result<RecordBatch, SqlError> {
+        match crate::builtin::relation(id) {
+            Some(relation) => relation.rows(&crate::builtin::Context { catalog: self, session }),
+            None => Err(SqlError::internal(format!("{id} is not a relation of the system"))),
+        }
+    }
+
+    /// Whether anything can be called by this object's name: the kind and name as messages print them.
+    pub(crate) fn describe(&self, object: ObjectId) -> String {
+        let name = match object {
+            ObjectId::System => return "system".to_owned(),
+            ObjectId::Database(id) => self.databases.get(&id).map(|object| object.name.clone()),
+            ObjectId::Schema(id) => self.schemas.get(&id).map(|object| object.name.clone()),
+            ObjectId::Cluster(id) => self.clusters.get(&id).map(|object| object.name.clone()),
+            ObjectId::Role(id) => self.roles.get(&id).map(|object| object.name.clone()),
+            ObjectId::Item(id) => self.items.get(&id).map(|object| object.name.item.clone()),
+        };
+        let kind = match object {
+            ObjectId::Item(id) => self.items.get(&id).map_or(crate::objects::kind_of(object), |item| item.object_kind()),
+            _ => crate::objects::kind_of(object),
+        };
+        format!("{kind} {}", name.unwrap_or_else(|| crate::objects::id_text(object)))
+    }
+}

@@ -1,0 +1,273 @@
+//! Changes to the catalog: from one state to the next.
+//!
+//! 1. Planning turned a statement into an [`Op`], against the state from which the change starts.
+//! 2. A [`Transaction`] clones that state and runs each op on the clone. An op checks again whatever its change needs to
+//!    leave a sound catalog: names are free, what is referred to exists, nothing is left that refers to what goes.
+//! 3. Each change notes the durable keys that it touched; at the end they are encoded from the new state, so what is
+//!    stored cannot differ from what is published.
+//!
+//! # Invariants
+//! - A failed op leaves nothing behind: the clone is dropped.
+//! - The diff is in dependency order: what is created comes after what it refers to, what is dropped before.
+
+mod alter;
+mod create;
+mod drop;
+mod grant;
+
+use crate::durable::keys::Key;
+use crate::durable::{self};
+use crate::error::CatalogError;
+use crate::objects::{Counter, id_text, kind_of};
+use crate::state::State;
+use persist::{MetaWrite, ShardId};
+use repr::GlobalId;
+use repr::sqlstate::SqlState;
+use sql::ast::{ClusterOptions, RoleOptions, SetValue};
+use sql::error::SqlError;
+use sql::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
+use sql::plan::{CreateIndexPlan, CreateTablePlan, CreateViewPlan, GrantPlan, Plan};
+use std::collections::BTreeSet;
+
+/// One change of the catalog.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the variants and fields are those of the plans they come from")]
+pub enum Op {
+    /// With a schema called `public`.
+    CreateDatabase { name: String, owner: RoleId },
+    CreateSchema { database: DatabaseId, name: String, owner: RoleId },
+    CreateTable { plan: CreateTablePlan, owner: RoleId },
+    /// Or replace one.
+    CreateView { plan: CreateViewPlan, owner: RoleId },
+    CreateIndex { plan: CreateIndexPlan, owner: RoleId },
+    CreateCluster { name: String, size: String, workers: u64, replication_factor: u64, owner: RoleId },
+    AlterCluster { id: ClusterId, options: ClusterOptions, workers: Option<u64> },
+    CreateRole { name: String, options: RoleOptions },
+    AlterRole { id: RoleId, options: RoleOptions },
+    /// Without a value, resets.
+    AlterRoleSet { id: RoleId, variable: String, value: Option<String> },
+    /// The indexes of a relation go along.
+    AlterOwner { object: ObjectId, owner: RoleId },
+    AlterRename { object: ObjectId, to: String },
+    /// All of them, in an order in which nothing goes before what depends on it.
+    Drop { objects: Vec<ObjectId> },
+    /// GRANT or REVOKE, as the plan says.
+    Grant { plan: GrantPlan, grantor: RoleId },
+    GrantRole { revoke: bool, roles: Vec<RoleId>, members: Vec<RoleId>, grantor: RoleId },
+    /// Without a text, removes.
+    Comment { object: ObjectId, column: Option<usize>, text: Option<String> },
+    SetSystem { name: String, value: SetValue },
+    /// Without a name, all.
+    ResetSystem { name: Option<String> },
+}
+
+impl Op {
+    /// The change that a plan asks for on behalf of `role`; `None` if the plan changes no catalog.
+    pub fn from_plan(plan: &Plan, role: RoleId) -> Option<Op> {
+        Some(match plan {
+            Plan::CreateDatabase { name } => Op::CreateDatabase { name: name.clone(), owner: role },
+            Plan::CreateSchema { database, name, owner } => {
+                Op::CreateSchema { database: *database, name: name.clone(), owner: *owner }
+            }
+            Plan::CreateTable(plan) => Op::CreateTable { plan: plan.clone(), owner: role },
+            Plan::CreateView(plan) => Op::CreateView { plan: plan.clone(), owner: role },
+            Plan::CreateIndex(plan) => Op::CreateIndex { plan: plan.clone(), owner: role },
+            Plan::CreateCluster { name, size, workers, replication_factor } => Op::CreateCluster {
+                name: name.clone(),
+                size: size.clone(),
+                workers: *workers,
+                replication_factor: *replication_factor,
+                owner: role,
+            },
+            Plan::AlterCluster { id, options, workers } => {
+                Op::AlterCluster { id: *id, options: options.clone(), workers: *workers }
+            }
+            Plan::CreateRole { name, options } => Op::CreateRole { name: name.clone(), options: options.clone() },
+            Plan::AlterRole { id, options } => Op::AlterRole { id: *id, options: options.clone() },
+            Plan::AlterRoleSet { id, variable, value } => {
+                Op::AlterRoleSet { id: *id, variable: variable.clone(), value: value.clone() }
+            }
+            Plan::AlterOwner { object, owner, .. } => Op::AlterOwner { object: *object, owner: *owner },
+            Plan::AlterRename { object, to, .. } => Op::AlterRename { object: *object, to: to.clone() },
+            Plan::Drop(plan) => Op::Drop { objects: plan.objects.clone() },
+            Plan::GrantPrivileges(plan) => Op::Grant { plan: plan.clone(), grantor: role },
+            Plan::GrantRole { revoke, roles, members } => {
+                Op::GrantRole { revoke: *revoke, roles: roles.clone(), members: members.clone(), grantor: role }
+            }
+            Plan::Comment { object, column, text } => {
+                Op::Comment { object: *object, column: *column, text: text.clone() }
+            }
+            Plan::AlterSystemSet { variable, value } => {
+                Op::SetSystem { name: variable.clone(), value: value.clone() }
+            }
+            Plan::AlterSystemReset(name) => Op::ResetSystem { name: name.clone() },
+            _ => return None,
+        })
+    }
+}
+
+/// What a change means for storage and compute. What was dropped is found in the state before, the rest in the one after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateDiff {
+    /// A cluster is new.
+    ClusterCreated(ClusterId),
+    /// A cluster has other options, or another name.
+    ClusterAltered(ClusterId),
+    /// A cluster is gone; its indexes went before.
+    ClusterDropped(ClusterId),
+    /// A table is new and empty.
+    TableCreated(GlobalId),
+    /// A table is gone.
+    TableDropped(GlobalId),
+    /// A view is new.
+    ViewCreated(GlobalId),
+    /// A view has another query. Every index over it, directly or not, is dropped, and created with a new id.
+    ViewReplaced(GlobalId),
+    /// A view is gone.
+    ViewDropped(GlobalId),
+    /// An index is new.
+    IndexCreated(GlobalId),
+    /// An index is gone.
+    IndexDropped(GlobalId),
+    /// An object has another name.
+    Renamed(ObjectId),
+    /// A parameter of the system has another value.
+    SystemVarsChanged,
+    /// Something that only planning reads: roles, privileges, comments, databases, schemas.
+    Other,
+}
+
+/// A change that was checked and is not durable yet.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The next state.
+    pub state: State,
+    /// How it differs, in dependency order.
+    pub diff: Vec<StateDiff>,
+    /// What makes it durable: all of this in one commit.
+    pub meta: Vec<MetaWrite>,
+    /// The items that were created.
+    pub created: Vec<GlobalId>,
+}
+
+/// Runs ops on a state of its own.
+pub(crate) struct Transaction {
+    state: State,
+    /// What has to be written.
+    dirty: BTreeSet<Key>,
+    created_shards: BTreeSet<GlobalId>,
+    dropped_shards: BTreeSet<GlobalId>,
+    diff: Vec<StateDiff>,
+    created: Vec<GlobalId>,
+}
+
+impl Transaction {
+    pub(crate) fn new(base: &State) -> Transaction {
+        Transaction {
+            state: base.clone(),
+            dirty: BTreeSet::new(),
+            created_shards: BTreeSet::new(),
+            dropped_shards: BTreeSet::new(),
+            diff: Vec::new(),
+            created: Vec::new(),
+        }
+    }
+
+    /// Step 2.
+    pub(crate) fn run(&mut self, op: Op) -> Result<(), CatalogError> {
+        match op {
+            Op::CreateDatabase { name, owner } => self.create_database(name, owner).map(drop),
+            Op::CreateSchema { database, name, owner } => self.create_schema(database, name, owner).map(drop),
+            Op::CreateTable { plan, owner } => self.create_table(plan, owner),
+            Op::CreateView { plan, owner } => self.create_view(plan, owner),
+            Op::CreateIndex { plan, owner } => self.create_index(plan, owner),
+            Op::CreateCluster { name, size, workers, replication_factor, owner } => {
+                self.create_cluster(name, size, workers, replication_factor, owner).map(drop)
+            }
+            Op::AlterCluster { id, options, workers } => self.alter_cluster(id, options, workers),
+            Op::CreateRole { name, options } => self.create_role(name, &options).map(drop),
+            Op::AlterRole { id, options } => self.alter_role(id, &options),
+            Op::AlterRoleSet { id, variable, value } => self.alter_role_set(id, variable, value),
+            Op::AlterOwner { object, owner } => self.alter_owner(object, owner),
+            Op::AlterRename { object, to } => self.alter_rename(object, to),
+            Op::Drop { objects } => self.drop_objects(&objects),
+            Op::Grant { plan, grantor } => self.grant(&plan, grantor),
+            Op::GrantRole { revoke, roles, members, grantor } => self.grant_role(revoke, &roles, &members, grantor),
+            Op::Comment { object, column, text } => self.comment(object, column, text),
+            Op::SetSystem { name, value } => self.set_system(&name, &value),
+            Op::ResetSystem { name } => self.reset_system(name.as_deref()),
+        }
+    }
+
+    /// Step 3.
+    pub(crate) fn finish(self) -> Prepared {
+        let mut state = self.state;
+        state.revision += 1;
+        let mut meta: Vec<MetaWrite> =
+            self.created_shards.into_iter().map(|id| MetaWrite::CreateShard(ShardId::from(id))).collect();
+        meta.extend(self.dropped_shards.into_iter().map(|id| MetaWrite::DropShard(ShardId::from(id))));
+        meta.extend(self.dirty.into_iter().map(|key| match durable::encode(&state, &key) {
+            Some(value) => MetaWrite::Put { key: key.to_string(), value },
+            None => MetaWrite::Delete { key: key.to_string() },
+        }));
+        Prepared { state, diff: self.diff, meta, created: self.created }
+    }
+
+    /// Notes that what is stored of an object has changed.
+    fn touch(&mut self, object: ObjectId) {
+        self.dirty.extend(durable::key_of(object));
+    }
+
+    fn allocate(&mut self, counter: Counter) -> u64 {
+        self.dirty.insert(Key::Next(counter));
+        self.state.allocate(counter)
+    }
+
+    fn allocate_oid(&mut self) -> Result<u32, CatalogError> {
+        u32::try_from(self.allocate(Counter::Oid)).map_err(|_| {
+            CatalogError::from(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "no object identifiers are left"))
+        })
+    }
+
+    fn allocate_item(&mut self) -> GlobalId {
+        GlobalId::User(self.allocate(Counter::Item))
+    }
+
+    fn check_exists(&self, object: ObjectId) -> Result<(), CatalogError> {
+        let state = &self.state;
+        let exists = match object {
+            ObjectId::System => true,
+            ObjectId::Database(id) => state.databases.contains_key(&id),
+            ObjectId::Schema(id) => state.schemas.contains_key(&id),
+            ObjectId::Cluster(id) => state.clusters.contains_key(&id),
+            ObjectId::Role(id) => state.roles.contains_key(&id),
+            ObjectId::Item(id) => state.items.contains_key(&id),
+        };
+        if exists { Ok(()) } else { Err(missing(object)) }
+    }
+
+    /// What the system ships with stays as it is.
+    fn check_not_required(&self, object: ObjectId, action: &'static str) -> Result<(), CatalogError> {
+        let required = match object {
+            ObjectId::System => true,
+            ObjectId::Schema(id) => self.state.schemas.get(&id).is_some_and(|schema| schema.database.is_none()),
+            ObjectId::Role(id) => id == crate::system::MZ_SYSTEM,
+            ObjectId::Item(id) => crate::objects::is_system_item(id),
+            ObjectId::Database(_) | ObjectId::Cluster(_) => false,
+        };
+        if required {
+            return Err(CatalogError::Required { action, object: self.state.describe(object) });
+        }
+        Ok(())
+    }
+
+    fn check_user_schema(&self, id: SchemaId) -> Result<(), CatalogError> {
+        self.check_exists(ObjectId::Schema(id))?;
+        self.check_not_required(ObjectId::Schema(id), "change")
+    }
+}
+
+/// The object went away, or never was.
+fn missing(object: ObjectId) -> CatalogError {
+    CatalogError::Missing { kind: kind_of(object), name: id_text(object) }
+}

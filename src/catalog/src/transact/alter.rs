@@ -1,0 +1,256 @@
+//! ALTER, COMMENT and ALTER SYSTEM.
+
+use super::create::{check_role_name, check_schema_name};
+use super::{StateDiff, Transaction, missing};
+use crate::durable::keys::Key;
+use crate::error::CatalogError;
+use crate::objects::AclItem;
+use repr::sqlstate::SqlState;
+use sql::ast::{ClusterOptions, RoleOptions, SetValue};
+use sql::error::SqlError;
+use sql::names::{ClusterId, DatabaseId, FullName, ObjectId, ObjectKind, RoleId, SchemaId};
+use sql::plan::{CatalogView, ClusterRef, DatabaseRef, Grantee, ItemKind, ItemRef, RoleRef, SchemaRef, ViewDef};
+use sql::vars::SystemVars;
+use std::sync::Arc;
+
+impl Transaction {
+    pub(super) fn alter_cluster(
+        &mut self,
+        id: ClusterId,
+        options: ClusterOptions,
+        workers: Option<u64>,
+    ) -> Result<(), CatalogError> {
+        let mut cluster = self.cluster(id)?;
+        if let Some(workers) = workers {
+            cluster.workers = workers;
+            cluster.size = options.size.unwrap_or_else(|| workers.to_string());
+        }
+        if let Some(replication_factor) = options.replication_factor {
+            cluster.replication_factor = replication_factor;
+        }
+        self.put_cluster(cluster);
+        Ok(())
+    }
+
+    pub(super) fn alter_role(&mut self, id: RoleId, options: &RoleOptions) -> Result<(), CatalogError> {
+        self.check_not_required(ObjectId::Role(id), "alter")?;
+        let mut role = self.role(id)?;
+        for (attribute, value) in [
+            (&mut role.superuser, options.superuser),
+            (&mut role.login, options.login),
+            (&mut role.inherit, options.inherit),
+            (&mut role.create_db, options.create_db),
+            (&mut role.create_role, options.create_role),
+            (&mut role.create_cluster, options.create_cluster),
+        ] {
+            *attribute = value.unwrap_or(*attribute);
+        }
+        self.put_role(role);
+        Ok(())
+    }
+
+    pub(super) fn alter_role_set(
+        &mut self,
+        id: RoleId,
+        variable: String,
+        value: Option<String>,
+    ) -> Result<(), CatalogError> {
+        self.check_exists(ObjectId::Role(id))?;
+        self.state.set_role_setting(id, variable, value);
+        self.touch(ObjectId::Role(id));
+        self.diff.push(StateDiff::Other);
+        Ok(())
+    }
+
+    /// The new owner takes the place of the old one in the privileges, too, as in Postgres.
+    pub(super) fn alter_owner(&mut self, object: ObjectId, owner: RoleId) -> Result<(), CatalogError> {
+        self.check_exists(object)?;
+        self.check_exists(ObjectId::Role(owner))?;
+        self.check_not_required(object, "change the owner of")?;
+        let Some(old) = self.state.owner(object) else {
+            // Roles have no owner, and planning does not ask for one.
+            return Err(missing(object));
+        };
+        match object {
+            ObjectId::System | ObjectId::Role(_) => return Err(missing(object)),
+            ObjectId::Database(id) => self.state.put_database(DatabaseRef { owner, ..self.database(id)? }),
+            ObjectId::Schema(id) => self.state.put_schema(SchemaRef { owner, ..self.schema(id)? }),
+            ObjectId::Cluster(id) => self.state.put_cluster(ClusterRef { owner, ..self.cluster(id)? }),
+            ObjectId::Item(id) => {
+                let indexes = self.state.indexes_on(id);
+                for item in self.state.item(id).into_iter().chain(indexes) {
+                    let uses = self.state.depends_on(item.id).to_vec();
+                    self.state.put_item(ItemRef { owner, ..ItemRef::clone(&item) }, uses);
+                    self.touch(ObjectId::Item(item.id));
+                }
+            }
+        }
+        self.touch(object);
+        self.change_acl_owner(object, old, owner);
+        self.diff.push(StateDiff::Other);
+        Ok(())
+    }
+
+    fn change_acl_owner(&mut self, object: ObjectId, old: RoleId, new: RoleId) {
+        let Some(acl) = self.state.acls.remove(&object) else { return };
+        let change = |role| if role == old { new } else { role };
+        let changed = acl.into_iter().map(|item| AclItem {
+            grantee: match item.grantee {
+                Grantee::Public => Grantee::Public,
+                Grantee::Role(role) => Grantee::Role(change(role)),
+            },
+            privilege: item.privilege,
+            grantor: change(item.grantor),
+        });
+        self.state.acls.insert(object, changed.collect());
+        self.dirty.insert(Key::Acl(object));
+    }
+
+    pub(super) fn alter_rename(&mut self, object: ObjectId, to: String) -> Result<(), CatalogError> {
+        self.check_exists(object)?;
+        self.check_not_required(object, "rename")?;
+        self.check_not_named_by_views(object)?;
+        let taken = |kind| Err(CatalogError::AlreadyExists { kind, name: to.clone() });
+        match object {
+            ObjectId::System => return Err(missing(object)),
+            ObjectId::Database(id) => {
+                if self.state.database_by_name(&to).is_some() {
+                    return taken(ObjectKind::Database);
+                }
+                self.state.put_database(DatabaseRef { name: to, ..self.database(id)? });
+            }
+            ObjectId::Schema(id) => {
+                check_schema_name(&to)?;
+                let schema = self.schema(id)?;
+                if [None, schema.database].into_iter().any(|of| self.state.schema_by_name(of, &to).is_some()) {
+                    return taken(ObjectKind::Schema);
+                }
+                self.state.put_schema(SchemaRef { name: to, ..schema });
+            }
+            ObjectId::Cluster(id) => {
+                if self.state.cluster_by_name(&to).is_some() {
+                    return taken(ObjectKind::Cluster);
+                }
+                self.put_cluster(ClusterRef { name: to, ..self.cluster(id)? });
+            }
+            ObjectId::Role(id) => {
+                check_role_name(&to)?;
+                if self.state.role_by_name(&to).is_some() {
+                    return taken(ObjectKind::Role);
+                }
+                self.put_role(RoleRef { name: to, ..self.role(id)? });
+            }
+            ObjectId::Item(id) => {
+                let item = self.state.item(id).ok_or_else(|| missing(object))?;
+                if let Some(other) = self.state.item_by_name(item.schema, &to) {
+                    return taken(other.object_kind());
+                }
+                let name = FullName { item: to, ..item.name.clone() };
+                let uses = self.state.depends_on(id).to_vec();
+                self.state.put_item(ItemRef { name, ..ItemRef::clone(&item) }, uses);
+            }
+        }
+        self.touch(object);
+        self.diff.push(StateDiff::Renamed(object));
+        Ok(())
+    }
+
+    /// A view's query is text, which would no longer find the object.
+    fn check_not_named_by_views(&self, object: ObjectId) -> Result<(), CatalogError> {
+        let names: Box<dyn Fn(&ItemRef, &ViewDef) -> bool> = match object {
+            ObjectId::System | ObjectId::Cluster(_) | ObjectId::Role(_) => return Ok(()),
+            ObjectId::Item(id) => Box::new(move |view, _| self.state.depends_on(view.id).contains(&id)),
+            ObjectId::Schema(id) => {
+                let name = self.schema(id)?.name;
+                Box::new(move |view, def| {
+                    def.search_path.contains(&name) || self.uses_any(view, |item| item.schema == id)
+                })
+            }
+            ObjectId::Database(id) => {
+                let name = self.database(id)?.name;
+                Box::new(move |view, def| {
+                    def.database == name || self.uses_any(view, |item| item.name.database.as_ref() == Some(&name))
+                })
+            }
+        };
+        let described = self.state.describe(object);
+        let dependents: Vec<String> = self
+            .state
+            .all_items()
+            .filter(|item| matches!(&item.kind, ItemKind::View(def) if names(item, def)))
+            .map(|item| format!("view {} depends on {described}", item.name.item))
+            .collect();
+        if dependents.is_empty() {
+            return Ok(());
+        }
+        Err(CatalogError::NamedByViews { object: described, dependents })
+    }
+
+    fn uses_any(&self, view: &ItemRef, which: impl Fn(&ItemRef) -> bool) -> bool {
+        let used = self.state.depends_on(view.id).iter();
+        used.filter_map(|id| self.state.item(*id)).any(|item| which(&item))
+    }
+
+    pub(super) fn comment(
+        &mut self,
+        object: ObjectId,
+        column: Option<usize>,
+        text: Option<String>,
+    ) -> Result<(), CatalogError> {
+        self.check_exists(object)?;
+        if let (Some(column), ObjectId::Item(id)) = (column, object)
+            && self.state.item(id).is_none_or(|item| column >= item.desc.arity())
+        {
+            let message = format!("column {} of {} does not exist", column + 1, self.state.describe(object));
+            return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message).into());
+        }
+        self.state.set_comment(object, column, text);
+        self.dirty.insert(Key::Comment(object));
+        self.diff.push(StateDiff::Other);
+        Ok(())
+    }
+
+    pub(super) fn set_system(&mut self, name: &str, value: &SetValue) -> Result<(), CatalogError> {
+        let (name, value) = SystemVars::check(name, value)?;
+        self.state.system.apply(name, value);
+        self.dirty.insert(Key::System(name.to_owned()));
+        self.diff.push(StateDiff::SystemVarsChanged);
+        Ok(())
+    }
+
+    pub(super) fn reset_system(&mut self, name: Option<&str>) -> Result<(), CatalogError> {
+        match name {
+            Some(name) => self.set_system(name, &SetValue::Default),
+            None => {
+                let stored = self.state.system.stored().map(|(name, _)| Key::System(name.to_owned()));
+                self.dirty.extend(stored);
+                self.state.system.reset_all();
+                self.diff.push(StateDiff::SystemVarsChanged);
+                Ok(())
+            }
+        }
+    }
+
+    fn put_cluster(&mut self, cluster: ClusterRef) {
+        let id = cluster.id;
+        self.state.put_cluster(cluster);
+        self.touch(ObjectId::Cluster(id));
+        self.diff.push(StateDiff::ClusterAltered(id));
+    }
+
+    fn database(&self, id: DatabaseId) -> Result<DatabaseRef, CatalogError> {
+        self.state.database(id).map(Arc::unwrap_or_clone).ok_or_else(|| missing(ObjectId::Database(id)))
+    }
+
+    fn schema(&self, id: SchemaId) -> Result<SchemaRef, CatalogError> {
+        self.state.schema(id).map(Arc::unwrap_or_clone).ok_or_else(|| missing(ObjectId::Schema(id)))
+    }
+
+    fn cluster(&self, id: ClusterId) -> Result<ClusterRef, CatalogError> {
+        self.state.cluster(id).map(Arc::unwrap_or_clone).ok_or_else(|| missing(ObjectId::Cluster(id)))
+    }
+
+    fn role(&self, id: RoleId) -> Result<RoleRef, CatalogError> {
+        self.state.role(id).map(Arc::unwrap_or_clone).ok_or_else(|| missing(ObjectId::Role(id)))
+    }
+}

@@ -1,0 +1,300 @@
+//! CREATE, and the catalog that every server begins with.
+
+use super::{Prepared, StateDiff, Transaction, missing};
+use crate::durable::keys::Key;
+use crate::durable::types::normalize;
+use crate::error::CatalogError;
+use crate::objects::{AclItem, Counter};
+use crate::state::State;
+use crate::system::{MZ_SYSTEM, MZ_SYSTEM_NAME, MZ_SYSTEM_OID, PUBLIC_OID};
+use repr::{GlobalId, RelationDesc};
+use sql::ast::RoleOptions;
+use sql::names::{ClusterId, DatabaseId, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
+use sql::plan::{
+    CatalogView, ClusterRef, CreateIndexPlan, CreateTablePlan, CreateViewPlan, DatabaseRef, Grantee, IndexDef, ItemKind,
+    ItemRef, RoleRef, SchemaRef,
+};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl Transaction {
+    /// Database, role and schema that a user gets who connects without asking for any, and a cluster of one worker.
+    pub(crate) fn bootstrap() -> Result<Prepared, CatalogError> {
+        let mut new = Transaction::new(&State::empty());
+        new.dirty.insert(Key::Version);
+        new.dirty.extend(Counter::ALL.map(Key::Next));
+        new.put_role(RoleRef {
+            id: MZ_SYSTEM,
+            oid: MZ_SYSTEM_OID,
+            name: MZ_SYSTEM_NAME.to_owned(),
+            superuser: true,
+            login: true,
+            inherit: true,
+            create_db: true,
+            create_role: true,
+            create_cluster: true,
+        });
+        let login = RoleOptions { login: Some(true), ..RoleOptions::default() };
+        let role = new.create_role("materialize".to_owned(), &login)?;
+        let (database, public) = new.create_database("materialize".to_owned(), MZ_SYSTEM)?;
+        let schema = SchemaRef { oid: PUBLIC_OID, ..SchemaRef::clone(&new.state.schemas[&public]) };
+        new.state.put_schema(schema);
+        let cluster = new.create_cluster("quickstart".to_owned(), "1".to_owned(), 1, 1, MZ_SYSTEM)?;
+        new.add_grant(ObjectId::Cluster(cluster), Grantee::Public, Privilege::Usage, MZ_SYSTEM);
+        // The default user may do what does not take a superuser.
+        let role = Grantee::Role(role);
+        for object in [ObjectId::System, ObjectId::Database(database), ObjectId::Cluster(cluster)] {
+            for privilege in Privilege::all_of(crate::objects::kind_of(object)) {
+                new.add_grant(object, role, *privilege, MZ_SYSTEM);
+            }
+        }
+        Ok(new.finish())
+    }
+
+    /// A database and its schema `public`, in which everybody may create.
+    pub(super) fn create_database(
+        &mut self,
+        name: String,
+        owner: RoleId,
+    ) -> Result<(DatabaseId, SchemaId), CatalogError> {
+        self.check_exists(ObjectId::Role(owner))?;
+        if self.state.database_by_name(&name).is_some() {
+            return Err(CatalogError::AlreadyExists { kind: ObjectKind::Database, name });
+        }
+        let id = DatabaseId(self.allocate(Counter::Database));
+        let oid = self.allocate_oid()?;
+        self.state.put_database(DatabaseRef { id, oid, name, owner });
+        self.touch(ObjectId::Database(id));
+        for privilege in [Privilege::Connect, Privilege::Temporary] {
+            self.add_grant(ObjectId::Database(id), Grantee::Public, privilege, owner);
+        }
+        let public = self.create_schema(id, "public".to_owned(), owner)?;
+        for privilege in [Privilege::Usage, Privilege::Create] {
+            self.add_grant(ObjectId::Schema(public), Grantee::Public, privilege, owner);
+        }
+        Ok((id, public))
+    }
+
+    pub(super) fn create_schema(
+        &mut self,
+        database: DatabaseId,
+        name: String,
+        owner: RoleId,
+    ) -> Result<SchemaId, CatalogError> {
+        self.check_exists(ObjectId::Role(owner))?;
+        self.check_exists(ObjectId::Database(database))?;
+        check_schema_name(&name)?;
+        let taken = [None, Some(database)].into_iter().any(|of| self.state.schema_by_name(of, &name).is_some());
+        if taken {
+            return Err(CatalogError::AlreadyExists { kind: ObjectKind::Schema, name });
+        }
+        let id = SchemaId(self.allocate(Counter::Schema));
+        let oid = self.allocate_oid()?;
+        self.state.put_schema(SchemaRef { id, oid, database: Some(database), name, owner });
+        self.touch(ObjectId::Schema(id));
+        self.diff.push(StateDiff::Other);
+        Ok(id)
+    }
+
+    pub(super) fn create_table(&mut self, plan: CreateTablePlan, owner: RoleId) -> Result<(), CatalogError> {
+        self.check_exists(ObjectId::Role(owner))?;
+        if self.is_taken(plan.schema, &plan.name.item, plan.if_not_exists)? {
+            return Ok(());
+        }
+        let kind = ItemKind::Table { defaults: plan.defaults };
+        let id = self.create_item(plan.schema, plan.name.item, owner, &plan.desc, kind, Vec::new())?;
+        self.created_shards.insert(id);
+        self.diff.push(StateDiff::TableCreated(id));
+        Ok(())
+    }
+
+    pub(super) fn create_view(&mut self, plan: CreateViewPlan, owner: RoleId) -> Result<(), CatalogError> {
+        self.check_exists(ObjectId::Role(owner))?;
+        for id in &plan.depends_on {
+            self.check_exists(ObjectId::Item(*id))?;
+        }
+        if let Some(id) = plan.replace {
+            return self.replace_view(id, plan);
+        }
+        if self.is_taken(plan.schema, &plan.name.item, plan.if_not_exists)? {
+            return Ok(());
+        }
+        let kind = ItemKind::View(plan.view);
+        let id = self.create_item(plan.schema, plan.name.item, owner, &plan.desc, kind, plan.depends_on)?;
+        self.diff.push(StateDiff::ViewCreated(id));
+        Ok(())
+    }
+
+    /// The view keeps its id, owner and privileges. Indexes over it have to be built anew: they get new ids, so that
+    /// nobody takes the old for the new.
+    fn replace_view(&mut self, id: GlobalId, plan: CreateViewPlan) -> Result<(), CatalogError> {
+        let old = self.state.item(id).ok_or_else(|| missing(ObjectId::Item(id)))?;
+        if !matches!(old.kind, ItemKind::View(_)) {
+            return Err(missing(ObjectId::Item(id)));
+        }
+        let above = self.dependents_of_all(id);
+        if plan.depends_on.iter().any(|used| *used == id || above.contains(used)) {
+            return Err(CatalogError::DependencyCycle { name: plan.name.item });
+        }
+        let new = ItemRef {
+            desc: Arc::new(normalize(&plan.desc)),
+            kind: ItemKind::View(plan.view),
+            ..ItemRef::clone(&old)
+        };
+        self.state.put_item(new, plan.depends_on);
+        self.touch(ObjectId::Item(id));
+        self.diff.push(StateDiff::ViewReplaced(id));
+        let indexes: Vec<Arc<ItemRef>> = above
+            .into_iter()
+            .filter_map(|id| self.state.item(id))
+            .filter(|item| matches!(item.kind, ItemKind::Index(_)))
+            .collect();
+        self.diff.extend(indexes.iter().map(|index| StateDiff::IndexDropped(index.id)));
+        for index in indexes {
+            self.renumber_index(&index);
+        }
+        Ok(())
+    }
+
+    fn renumber_index(&mut self, index: &ItemRef) {
+        let (old, new) = (index.id, self.allocate_item());
+        let uses = self.state.depends_on(old).to_vec();
+        self.state.remove_item(old);
+        self.state.put_item(ItemRef { id: new, ..ItemRef::clone(index) }, uses);
+        self.touch(ObjectId::Item(old));
+        self.touch(ObjectId::Item(new));
+        if let Some(comments) = self.state.comments.remove(&ObjectId::Item(old)) {
+            self.state.comments.insert(ObjectId::Item(new), comments);
+            self.dirty.extend([old, new].map(|id| Key::Comment(ObjectId::Item(id))));
+        }
+        self.diff.push(StateDiff::IndexCreated(new));
+    }
+
+    /// Everything that depends on an item, directly or not.
+    fn dependents_of_all(&self, id: GlobalId) -> BTreeSet<GlobalId> {
+        let mut found = BTreeSet::new();
+        let mut open = vec![id];
+        while let Some(id) = open.pop() {
+            for dependent in self.state.dependents(id) {
+                if found.insert(dependent) {
+                    open.push(dependent);
+                }
+            }
+        }
+        found
+    }
+
+    pub(super) fn create_index(&mut self, plan: CreateIndexPlan, owner: RoleId) -> Result<(), CatalogError> {
+        self.check_exists(ObjectId::Role(owner))?;
+        self.check_exists(ObjectId::Item(plan.on))?;
+        self.check_exists(ObjectId::Cluster(plan.cluster))?;
+        if self.is_taken(plan.schema, &plan.name.item, plan.if_not_exists)? {
+            return Ok(());
+        }
+        let keys = plan.keys.into_iter().map(|key| key.def).collect();
+        let kind = ItemKind::Index(IndexDef { on: plan.on, cluster: plan.cluster, keys });
+        let id = self.create_item(plan.schema, plan.name.item, owner, &plan.desc, kind, vec![plan.on])?;
+        self.diff.push(StateDiff::IndexCreated(id));
+        Ok(())
+    }
+
+    /// Whether there is nothing to do because the name is taken and that was allowed for. Errors: 42P07.
+    fn is_taken(&self, schema: SchemaId, name: &str, if_not_exists: bool) -> Result<bool, CatalogError> {
+        self.check_user_schema(schema)?;
+        match self.state.item_by_name(schema, name) {
+            None => Ok(false),
+            Some(_) if if_not_exists => Ok(true),
+            Some(item) => Err(CatalogError::AlreadyExists { kind: item.object_kind(), name: name.to_owned() }),
+        }
+    }
+
+    fn create_item(
+        &mut self,
+        schema: SchemaId,
+        item: String,
+        owner: RoleId,
+        desc: &RelationDesc,
+        kind: ItemKind,
+        uses: Vec<GlobalId>,
+    ) -> Result<GlobalId, CatalogError> {
+        let id = self.allocate_item();
+        let oid = self.allocate_oid()?;
+        let name = self.state.full_name(schema, item).ok_or_else(|| missing(ObjectId::Schema(schema)))?;
+        let desc = Arc::new(normalize(desc));
+        self.state.put_item(ItemRef { id, oid, name, schema, owner, desc, kind }, uses);
+        self.touch(ObjectId::Item(id));
+        self.created.push(id);
+        Ok(id)
+    }
+
+    pub(super) fn create_cluster(
+        &mut self,
+        name: String,
+        size: String,
+        workers: u64,
+        replication_factor: u64,
+        owner: RoleId,
+    ) -> Result<ClusterId, CatalogError> {
+        self.check_exists(ObjectId::Role(owner))?;
+        if self.state.cluster_by_name(&name).is_some() {
+            return Err(CatalogError::AlreadyExists { kind: ObjectKind::Cluster, name });
+        }
+        let id = ClusterId(self.allocate(Counter::Cluster));
+        self.state.put_cluster(ClusterRef { id, name, owner, size, workers, replication_factor });
+        self.touch(ObjectId::Cluster(id));
+        self.diff.push(StateDiff::ClusterCreated(id));
+        Ok(id)
+    }
+
+    pub(super) fn create_role(&mut self, name: String, options: &RoleOptions) -> Result<RoleId, CatalogError> {
+        check_role_name(&name)?;
+        if self.state.role_by_name(&name).is_some() {
+            return Err(CatalogError::AlreadyExists { kind: ObjectKind::Role, name });
+        }
+        let id = RoleId(self.allocate(Counter::Role));
+        let oid = self.allocate_oid()?;
+        self.put_role(RoleRef {
+            id,
+            oid,
+            name,
+            superuser: options.superuser.unwrap_or(false),
+            login: options.login.unwrap_or(false),
+            inherit: options.inherit.unwrap_or(true),
+            create_db: options.create_db.unwrap_or(false),
+            create_role: options.create_role.unwrap_or(false),
+            create_cluster: options.create_cluster.unwrap_or(false),
+        });
+        Ok(id)
+    }
+
+    pub(super) fn put_role(&mut self, role: RoleRef) {
+        self.touch(ObjectId::Role(role.id));
+        self.state.put_role(role);
+        self.diff.push(StateDiff::Other);
+    }
+
+    pub(super) fn add_grant(&mut self, object: ObjectId, grantee: Grantee, privilege: Privilege, grantor: RoleId) {
+        self.state.acls.entry(object).or_default().insert(AclItem { grantee, privilege, grantor });
+        self.dirty.insert(Key::Acl(object));
+    }
+}
+
+/// Errors: 42939 for names that are kept for the system.
+pub(super) fn check_role_name(name: &str) -> Result<(), CatalogError> {
+    if is_prefix_reserved(name) || name == "public" || name == "none" {
+        return Err(CatalogError::ReservedName { kind: ObjectKind::Role, name: name.to_owned() });
+    }
+    Ok(())
+}
+
+/// Errors: 42939 for names that are kept for the system.
+pub(super) fn check_schema_name(name: &str) -> Result<(), CatalogError> {
+    if is_prefix_reserved(name) {
+        return Err(CatalogError::ReservedName { kind: ObjectKind::Schema, name: name.to_owned() });
+    }
+    Ok(())
+}
+
+fn is_prefix_reserved(name: &str) -> bool {
+    name.starts_with("pg_") || name.starts_with("mz_")
+}

@@ -1,0 +1,146 @@
+//! HTTP for operators: `/metrics`, `/api/livez`, `/api/readyz`, `/prof/cpu`.
+
+use adapter::client::Client;
+use anyhow::Context;
+use axum::Router;
+use std::future::IntoFuture;
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use ore::metrics::{Gauge, GaugeVec, Registry};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Samples per second of a CPU profile: a prime, so as not to beat with anything periodic.
+const PROFILE_HZ: i32 = 997;
+/// The longest profile.
+const PROFILE_SECONDS_MAX: u64 = 600;
+
+/// A running HTTP server.
+pub struct Handle {
+    internal_addr: SocketAddr,
+    stop: CancellationToken,
+    thread: std::thread::JoinHandle<()>,
+}
+
+struct Shared {
+    client: Client,
+    registry: Registry,
+    index_upper: GaugeVec,
+    index_since: GaugeVec,
+    index_rows: GaugeVec,
+    index_bytes: GaugeVec,
+    allocated_bytes: Gauge,
+    resident_bytes: Gauge,
+}
+
+/// Serves both ports on a thread of their own.
+pub fn serve(public: SocketAddr, internal: SocketAddr, client: Client, registry: Registry) -> anyhow::Result<Handle> {
+    let shared = Arc::new(Shared {
+        index_upper: registry.gauge_vec("mz_index_upper", "Microseconds below which an index is complete.", &["id", "name"]),
+        index_since: registry.gauge_vec("mz_index_since", "Microseconds from which an index is readable.", &["id", "name"]),
+        index_rows: registry.gauge_vec("mz_index_rows", "Updates that an index holds.", &["id", "name"]),
+        index_bytes: registry.gauge_vec("mz_index_bytes", "Bytes that an index holds.", &["id", "name"]),
+        allocated_bytes: registry.gauge("mz_memory_allocated_bytes", "Bytes that are allocated."),
+        resident_bytes: registry.gauge("mz_memory_resident_bytes", "Bytes that the allocator has from the system."),
+        client,
+        registry,
+    });
+    let operators = health()
+        .route("/metrics", get(metrics))
+        .route("/prof/cpu", get(profile))
+        .with_state(Arc::clone(&shared));
+    let health = health::<()>();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (public, internal) = runtime.block_on(async {
+        let public = tokio::net::TcpListener::bind(public).await.with_context(|| public.to_string())?;
+        let internal = tokio::net::TcpListener::bind(internal).await.with_context(|| internal.to_string())?;
+        anyhow::Ok((public, internal))
+    })?;
+    let internal_addr = internal.local_addr()?;
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    let thread = ore::thread::spawn("http", move || {
+        runtime.block_on(async move {
+            let public = axum::serve(public, health);
+            let internal = axum::serve(internal, operators);
+            tokio::select! {
+                () = stopped.cancelled() => {}
+                result = async { tokio::try_join!(public.into_future(), internal.into_future()) } => {
+                    if let Err(error) = result {
+                        tracing::error!(%error, "the HTTP server ended");
+                    }
+                }
+            }
+        });
+    });
+    Ok(Handle { internal_addr, stop, thread })
+}
+
+impl Handle {
+    /// Where metrics and profiles are.
+    pub fn internal_addr(&self) -> SocketAddr {
+        self.internal_addr
+    }
+
+    /// Stops serving.
+    pub fn stop(self) {
+        self.stop.cancel();
+        // Its panic, if any, was reported when it happened.
+        let _panicked = self.thread.join();
+    }
+}
+
+fn health<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    Router::new().route("/api/livez", get(alive)).route("/api/readyz", get(alive))
+}
+
+/// Everything was started before the port was opened, so who can ask is answered yes.
+async fn alive() -> &'static str {
+    std::future::ready("ok\n").await
+}
+
+async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
+    let as_gauge = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    for index in shared.client.index_statistics() {
+        let id = index.id.to_string();
+        let labels = [id.as_str(), index.name.as_str()];
+        shared.index_upper.with(&labels).set(as_gauge(index.upper));
+        shared.index_since.with(&labels).set(as_gauge(index.since));
+        shared.index_rows.with(&labels).set(as_gauge(index.rows as u64));
+        shared.index_bytes.with(&labels).set(as_gauge(index.bytes as u64));
+    }
+    // Statistics of the allocator are as of its last epoch.
+    if tikv_jemalloc_ctl::epoch::advance().is_ok() {
+        let bytes = |result: Result<usize, tikv_jemalloc_ctl::Error>| as_gauge(result.unwrap_or(0) as u64);
+        shared.allocated_bytes.set(bytes(tikv_jemalloc_ctl::stats::allocated::read()));
+        shared.resident_bytes.set(bytes(tikv_jemalloc_ctl::stats::resident::read()));
+    }
+    let text = shared.registry.gather_text();
+    std::future::ready(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()).await
+}
+
+/// A flamegraph of the next `seconds` (10 by default).
+async fn profile(Query(parameters): Query<HashMap<String, String>>) -> Response {
+    let seconds = parameters.get("seconds").map_or(Ok(10), |text| text.parse::<u64>());
+    let Ok(seconds @ 1..=PROFILE_SECONDS_MAX) = seconds else {
+        return (StatusCode::BAD_REQUEST, format!("seconds must be from 1 to {PROFILE_SECONDS_MAX}\n")).into_response();
+    };
+    match flamegraph(seconds).await {
+        Ok(svg) => ([(header::CONTENT_TYPE, "image/svg+xml")], svg).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+async fn flamegraph(seconds: u64) -> anyhow::Result<Vec<u8>> {
+    let guard = pprof::ProfilerGuardBuilder::default().frequency(PROFILE_HZ).build()?;
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    let report = guard.report().build()?;
+    let mut svg = Vec::new();
+    report.flamegraph(&mut svg)?;
+    Ok(svg)
+}

@@ -1,0 +1,392 @@
+//! One-dimensional arrays: their making, subscripts from 1, comparisons with ANY and ALL, and functions on them.
+
+use super::registry::Library;
+use super::{int, list, new_text, text};
+use crate::engine::TypedExpr;
+use crate::engine::types::{self, is_stringlike};
+use crate::error::SqlError;
+use crate::functions::row::{Call, RowFunction};
+use arrow::datatypes::DataType;
+use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::expr::ScalarFunction;
+use repr::sqlstate::SqlState;
+use repr::{Datum, PgType};
+use std::cmp::Ordering;
+
+/// The most elements that a function may make at once.
+const ELEMENTS_MAX: i64 = 50_000_000;
+
+/// Declares the functions of this file.
+pub fn declare(library: &mut Library) {
+    library.add("make_array(variadic anyelement) anyarray !null", |_, a| Ok(Datum::List(a.iter().cloned().map(Datum::into_owned).collect())));
+    library.add("single_value(anyarray) anyelement", |_, a| match list(a, 0) {
+        [] => Ok(Datum::Null),
+        [one] => Ok(one.clone().into_owned()),
+        _ => Err(SqlError::new(
+            SqlState::CARDINALITY_VIOLATION,
+            "more than one row returned by a subquery used as an expression",
+        )),
+    });
+    library.add("array_or_empty(anyarray) anyarray !null", |_, a| {
+        Ok(if a[0].is_null() { Datum::List(Vec::new()) } else { a[0].clone().into_owned() })
+    });
+    library.add("array_subscript(anyarray, int4) anyelement", |_, a| {
+        let index = usize::try_from(int(a, 1) - 1).ok();
+        Ok(index.and_then(|i| list(a, 0).get(i)).cloned().map_or(Datum::Null, Datum::into_owned))
+    });
+    library.add("array_slice(anyarray, int4, int4) anyarray !null", slice);
+    library.add("array_length(anyarray, int4) int4", |_, a| {
+        let length = list(a, 0).len();
+        Ok(if int(a, 1) == 1 && length > 0 { Datum::Int4(length as i32) } else { Datum::Null })
+    });
+    library.add("array_upper(anyarray, int4) int4", |_, a| {
+        let length = list(a, 0).len();
+        Ok(if int(a, 1) == 1 && length > 0 { Datum::Int4(length as i32) } else { Datum::Null })
+    });
+    library.add("array_lower(anyarray, int4) int4", |_, a| {
+        Ok(if int(a, 1) == 1 && !list(a, 0).is_empty() { Datum::Int4(1) } else { Datum::Null })
+    });
+    library.add("array_ndims(anyarray) int4", |_, a| {
+        Ok(if list(a, 0).is_empty() { Datum::Null } else { Datum::Int4(1) })
+    });
+    library.add("cardinality(anyarray) int4", |_, a| Ok(Datum::Int4(list(a, 0).len() as i32)));
+    library.add("array_append(anyarray, anyelement) anyarray !null", |_, a| {
+        let mut items = owned(list(a, 0));
+        items.push(a[1].clone().into_owned());
+        Ok(Datum::List(items))
+    });
+    library.add("array_prepend(anyelement, anyarray) anyarray !null", |_, a| {
+        let mut items = vec![a[0].clone().into_owned()];
+        items.extend(owned(list(a, 1)));
+        Ok(Datum::List(items))
+    });
+    library.add("array_cat(anyarray, anyarray) anyarray !null", |_, a| {
+        if a[0].is_null() && a[1].is_null() {
+            return Ok(Datum::Null);
+        }
+        let mut items = owned(list(a, 0));
+        items.extend(owned(list(a, 1)));
+        Ok(Datum::List(items))
+    });
+    library.add("array_position(anyarray, anyelement) int4 !null", |_, a| {
+        let at = list(a, 0).iter().position(|item| not_distinct(item, &a[1]));
+        Ok(at.map_or(Datum::Null, |at| Datum::Int4(at as i32 + 1)))
+    });
+    library.add("array_positions(anyarray, anyelement) int4[] !null", |_, a| {
+        if a[0].is_null() {
+            return Ok(Datum::Null);
+        }
+        let found = list(a, 0).iter().enumerate().filter(|(_, item)| not_distinct(item, &a[1]));
+        Ok(Datum::List(found.map(|(i, _)| Datum::Int4(i as i32 + 1)).collect()))
+    });
+    library.add("array_remove(anyarray, anyelement) anyarray !null", |_, a| {
+        if a[0].is_null() {
+            return Ok(Datum::Null);
+        }
+        let kept = list(a, 0).iter().filter(|item| !not_distinct(item, &a[1]));
+        Ok(Datum::List(kept.cloned().map(Datum::into_owned).collect()))
+    });
+    library.add("array_replace(anyarray, anyelement, anyelement) anyarray !null", |_, a| {
+        if a[0].is_null() {
+            return Ok(Datum::Null);
+        }
+        let replace = |item: &Datum<'_>| if not_distinct(item, &a[1]) { a[2].clone() } else { item.clone() }.into_owned();
+        Ok(Datum::List(list(a, 0).iter().map(replace).collect()))
+    });
+    library.add("array_to_string(anyarray, text) text", |call, a| join(call, list(a, 0), text(a, 1), None));
+    library.add("array_to_string(anyarray, text, text) text !null", |call, a| {
+        if a[0].is_null() || a[1].is_null() {
+            return Ok(Datum::Null);
+        }
+        let null = if a[2].is_null() { None } else { Some(text(a, 2)) };
+        join(call, list(a, 0), text(a, 1), null)
+    });
+    library.add("string_to_array(text, text) text[] !null", |_, a| string_to_array(a, None));
+    library.add("string_to_array(text, text, text) text[] !null", |_, a| {
+        string_to_array(a, if a[2].is_null() { None } else { Some(text(a, 2)) })
+    });
+    library.add("string_agg_list(text[], text) text !null", |_, a| {
+        let parts: Vec<&str> = list(a, 0)
+            .iter()
+            .filter_map(|item| match item {
+                Datum::Text(text) => Some(text.as_ref()),
+                _ => None,
+            })
+            .collect();
+        Ok(if parts.is_empty() { Datum::Null } else { new_text(parts.join(text(a, 1))) })
+    });
+    library.add("array_sorted(anyarray) anyarray", |_, a| {
+        let mut items = owned(list(a, 0));
+        items.sort_by(compare_nulls_last);
+        Ok(Datum::List(items))
+    });
+    library.add("list_min(anyarray) anyelement", |_, a| Ok(extreme(list(a, 0), Ordering::Less)));
+    library.add("list_max(anyarray) anyelement", |_, a| Ok(extreme(list(a, 0), Ordering::Greater)));
+    library.add("@>(anyarray, anyarray) bool", |_, a| Ok(Datum::Bool(contains(list(a, 0), list(a, 1)))));
+    library.add("<@(anyarray, anyarray) bool", |_, a| Ok(Datum::Bool(contains(list(a, 1), list(a, 0)))));
+    library.add("&&(anyarray, anyarray) bool", |_, a| {
+        let overlap = list(a, 0).iter().any(|x| list(a, 1).iter().any(|y| equal(x, y)));
+        Ok(Datum::Bool(overlap))
+    });
+    for op in ["=", "<>", "<", "<=", ">", ">="] {
+        library.add(&format!("any{op}(anyelement, anyarray) bool !null"), |call, a| any_all(call, a, false));
+        library.add(&format!("all{op}(anyelement, anyarray) bool !null"), |call, a| any_all(call, a, true));
+    }
+    library.add("greatest(variadic anyelement) anyelement !null", |_, a| Ok(extreme(a, Ordering::Greater)));
+    library.add("least(variadic anyelement) anyelement !null", |_, a| Ok(extreme(a, Ordering::Less)));
+    library.add("unnest(anyarray) setof anyelement", |_, a| Ok(a[0].clone().into_owned()));
+    library.add("generate_subscripts(anyarray, int4) setof int4", |_, a| {
+        let length = if int(a, 1) == 1 { list(a, 0).len() } else { 0 };
+        Ok(Datum::List((1..=length as i32).map(Datum::Int4).collect()))
+    });
+    library.add("ordinality(any) setof int8", |_, a| {
+        Ok(Datum::List((1..=list(a, 0).len() as i64).map(Datum::Int8).collect()))
+    });
+    library.add("generate_series(int4, int4) setof int4", series4);
+    library.add("generate_series(int4, int4, int4) setof int4", series4);
+    library.add("generate_series(int8, int8) setof int8", series8);
+    library.add("generate_series(int8, int8, int8) setof int8", series8);
+    library.add("string_to_table(text, text) setof text !null", |_, a| string_to_array(a, None));
+}
+
+/// `ARRAY[…]` of items that have the item type.
+pub fn make_array(items: Vec<TypedExpr>, item: &PgType) -> Result<TypedExpr, SqlError> {
+    let ty = PgType::Array(Box::new(item.clone()));
+    internal("make_array", items, ty.clone(), ty.data_type())
+}
+
+/// The one element of a list, NULL of an empty one, and an error of a longer one.
+pub fn single_value(list: TypedExpr, ty: &PgType, data_type: &DataType) -> TypedExpr {
+    internal("single_value", vec![list.clone()], ty.clone(), data_type.clone()).unwrap_or(list)
+}
+
+/// The ordinal numbers of a list's elements.
+pub fn ordinality(list: TypedExpr) -> Result<TypedExpr, SqlError> {
+    let ty = PgType::Array(Box::new(PgType::Int8));
+    internal("ordinality", vec![list], ty.clone(), ty.data_type())
+}
+
+/// `left op ANY (array)` and `left op ALL (array)`, both sides of one type.
+pub fn quantified(symbol: &str, all: bool, left: TypedExpr, array: TypedExpr) -> Result<TypedExpr, SqlError> {
+    let name = format!("{}{symbol}", if all { "all" } else { "any" });
+    if !super::registry::exists(&name) {
+        return Err(SqlError::unsupported(format!("{symbol} ANY/ALL over an array")));
+    }
+    internal(&name, vec![left, array], PgType::Bool, DataType::Boolean)
+}
+
+/// A function of the library whose types the caller has decided.
+fn internal(name: &str, args: Vec<TypedExpr>, ty: PgType, data_type: DataType) -> Result<TypedExpr, SqlError> {
+    let overload = super::registry::all()
+        .iter()
+        .find(|overload| overload.name == name)
+        .ok_or_else(|| SqlError::internal(format!("there is no {name}")))?;
+    let declared: Vec<PgType> = args.iter().map(|arg| arg.ty.clone()).collect();
+    let udf = RowFunction::udf(overload, &declared, &ty, &data_type);
+    let exprs = args.into_iter().map(|arg| arg.expr).collect();
+    Ok(TypedExpr::new(Expr::ScalarFunction(ScalarFunction::new_udf(udf, exprs)), ty, data_type))
+}
+
+fn owned(items: &[Datum<'_>]) -> Vec<Datum<'static>> {
+    items.iter().cloned().map(Datum::into_owned).collect()
+}
+
+/// The order of two values of one type; NULL is not comparable.
+pub fn compare(left: &Datum<'_>, right: &Datum<'_>) -> Option<Ordering> {
+    Some(match (left, right) {
+        (Datum::Null, _) | (_, Datum::Null) => return None,
+        (Datum::Bool(a), Datum::Bool(b)) => a.cmp(b),
+        (Datum::Int2(a), Datum::Int2(b)) => a.cmp(b),
+        (Datum::Int4(a), Datum::Int4(b)) => a.cmp(b),
+        (Datum::Int8(a), Datum::Int8(b)) => a.cmp(b),
+        (Datum::Oid(a), Datum::Oid(b)) => a.cmp(b),
+        (Datum::Float4(a), Datum::Float4(b)) => compare_floats((*a).into(), (*b).into()),
+        (Datum::Float8(a), Datum::Float8(b)) => compare_floats(*a, *b),
+        (Datum::Numeric(a, s), Datum::Numeric(b, t)) => compare_numerics((*a, *s), (*b, *t)),
+        (Datum::Text(a), Datum::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
+        (Datum::Bytes(a), Datum::Bytes(b)) => a.cmp(b),
+        (Datum::Date(a), Datum::Date(b)) => a.cmp(b),
+        (Datum::Time(a), Datum::Time(b)) | (Datum::Timestamp(a), Datum::Timestamp(b)) => a.cmp(b),
+        (Datum::Interval(m, d, u), Datum::Interval(n, e, v)) => {
+            super::interval::total_us(*m, *d, *u).cmp(&super::interval::total_us(*n, *e, *v))
+        }
+        (Datum::List(a), Datum::List(b)) => {
+            let differing = a.iter().zip(b).map(|(x, y)| compare_nulls_last(x, y)).find(|o| *o != Ordering::Equal);
+            differing.unwrap_or_else(|| a.len().cmp(&b.len()))
+        }
+        _ => return None,
+    })
+}
+
+fn compare_floats(a: f64, b: f64) -> Ordering {
+    // NaN equals itself and is larger than everything; the zeros are equal.
+    a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+}
+
+fn compare_numerics(
+    (a, s): (arrow::datatypes::i256, i8),
+    (b, t): (arrow::datatypes::i256, i8),
+) -> Ordering {
+    let scale = s.max(t);
+    match (pgrepr::numeric::rescale(a, s, scale), pgrepr::numeric::rescale(b, t, scale)) {
+        (Some(a), Some(b)) => a.cmp(&b),
+        // Only a number too large for the other's scale fails.
+        (None, _) => a.cmp(&arrow::datatypes::i256::ZERO),
+        (_, None) => arrow::datatypes::i256::ZERO.cmp(&b),
+    }
+}
+
+fn compare_nulls_last(left: &Datum<'_>, right: &Datum<'_>) -> Ordering {
+    compare(left, right).unwrap_or_else(|| left.is_null().cmp(&right.is_null()))
+}
+
+fn equal(left: &Datum<'_>, right: &Datum<'_>) -> bool {
+    compare(left, right) == Some(Ordering::Equal)
+}
+
+fn not_distinct(left: &Datum<'_>, right: &Datum<'_>) -> bool {
+    (left.is_null() && right.is_null()) || equal(left, right)
+}
+
+fn extreme(items: &[Datum<'_>], wanted: Ordering) -> Datum<'static> {
+    let mut best: Option<&Datum<'_>> = None;
+    for item in items.iter().filter(|item| !item.is_null()) {
+        if best.is_none_or(|best| compare(item, best) == Some(wanted)) {
+            best = Some(item);
+        }
+    }
+    best.cloned().map_or(Datum::Null, Datum::into_owned)
+}
+
+fn contains(outer: &[Datum<'_>], inner: &[Datum<'_>]) -> bool {
+    inner.iter().all(|x| outer.iter().any(|y| equal(x, y)))
+}
+
+/// Three-valued: a NULL among the items leaves an undecided answer NULL.
+fn any_all(call: &Call<'_>, args: &[Datum<'_>], all: bool) -> Result<Datum<'static>, SqlError> {
+    let op = &call.name[3..];
+    if args[1].is_null() {
+        return Ok(Datum::Null);
+    }
+    let mut unknown = false;
+    for item in list(args, 1) {
+        let Some(order) = compare(&args[0], item) else {
+            unknown = true;
+            continue;
+        };
+        let holds = match op {
+            "=" => order == Ordering::Equal,
+            "<>" => order != Ordering::Equal,
+            "<" => order == Ordering::Less,
+            "<=" => order != Ordering::Greater,
+            ">" => order == Ordering::Greater,
+            _ => order != Ordering::Less,
+        };
+        if holds != all {
+            return Ok(Datum::Bool(!all));
+        }
+    }
+    Ok(if unknown { Datum::Null } else { Datum::Bool(all) })
+}
+
+fn slice(_: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError> {
+    if a[0].is_null() {
+        return Ok(Datum::Null);
+    }
+    let items = list(a, 0);
+    let from = if a[1].is_null() { 1 } else { int(a, 1).max(1) };
+    let to = if a[2].is_null() { items.len() as i64 } else { int(a, 2).min(items.len() as i64) };
+    if from > to {
+        return Ok(Datum::List(Vec::new()));
+    }
+    Ok(Datum::List(owned(&items[from as usize - 1..to as usize])))
+}
+
+fn join(call: &Call<'_>, items: &[Datum<'_>], delimiter: &str, null: Option<&str>) -> Result<Datum<'static>, SqlError> {
+    let item_type = match call.args.first() {
+        Some(PgType::Array(item)) => item.as_ref().clone(),
+        _ => PgType::Text,
+    };
+    let mut parts = Vec::new();
+    for item in items {
+        if item.is_null() {
+            parts.extend(null.map(str::to_owned));
+        } else {
+            parts.push(output(call, item, &item_type)?);
+        }
+    }
+    Ok(new_text(parts.join(delimiter)))
+}
+
+/// A value as its output function prints it.
+pub fn output(call: &Call<'_>, value: &Datum<'_>, ty: &PgType) -> Result<String, SqlError> {
+    if let Datum::Text(text) = value
+        && is_stringlike(ty)
+    {
+        return Ok(text.clone().into_owned());
+    }
+    if types::is_oidlike(ty) && *ty != PgType::Oid {
+        return Ok(crate::engine::cast::to_text(value, ty, &PgType::Text, call.context)?.into_owned());
+    }
+    let mut out = bytes::BytesMut::new();
+    pgrepr::text::encode_text(ty, value, &call.context.options, &mut out);
+    String::from_utf8(out.to_vec()).map_err(|_| SqlError::internal("a value's text is not UTF-8"))
+}
+
+fn string_to_array(a: &[Datum<'_>], null: Option<&str>) -> Result<Datum<'static>, SqlError> {
+    if a[0].is_null() {
+        return Ok(Datum::Null);
+    }
+    let whole = text(a, 0);
+    let item = |part: &str| if null == Some(part) { Datum::Null } else { new_text(part) };
+    if whole.is_empty() {
+        return Ok(Datum::List(Vec::new()));
+    }
+    if a[1].is_null() {
+        return Ok(Datum::List(whole.chars().map(|c| item(c.encode_utf8(&mut [0; 4]))).collect()));
+    }
+    let delimiter = text(a, 1);
+    if delimiter.is_empty() {
+        return Ok(Datum::List(vec![item(whole)]));
+    }
+    Ok(Datum::List(whole.split(delimiter).map(item).collect()))
+}
+
+fn series4(call: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError> {
+    series(call, a, |v| Datum::Int4(v as i32))
+}
+
+fn series8(call: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError> {
+    series(call, a, Datum::Int8)
+}
+
+fn series(
+    _: &Call<'_>,
+    a: &[Datum<'_>],
+    item: impl Fn(i64) -> Datum<'static>,
+) -> Result<Datum<'static>, SqlError> {
+    let (from, to) = (int(a, 0), int(a, 1));
+    let step = if a.len() > 2 { int(a, 2) } else { 1 };
+    if step == 0 {
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "step size cannot equal zero"));
+    }
+    let span = if step > 0 { to.checked_sub(from) } else { from.checked_sub(to) };
+    let count = match span {
+        Some(span) if span < 0 => 0,
+        Some(span) => span / step.saturating_abs() + 1,
+        None => i64::MAX,
+    };
+    if count > ELEMENTS_MAX {
+        return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "a series of this length is not supported")
+            .with_detail(format!("A series has at most {ELEMENTS_MAX} elements.")));
+    }
+    let mut out = Vec::with_capacity(count as usize);
+    let mut value = from;
+    for i in 0..count {
+        out.push(item(value));
+        if i + 1 < count {
+            value += step;
+        }
+    }
+    Ok(Datum::List(out))
+}

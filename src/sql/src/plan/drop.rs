@@ -1,0 +1,259 @@
+//! DROP: what goes, and in which order.
+//!
+//! Indexes go with their relation. Anything else that depends on a dropped object keeps it from being dropped unless
+//! CASCADE says that it goes, too; then the client is told.
+
+use super::ddl::{resolve_object, wrong_kind};
+use super::privileges::{check_owner, check_system};
+use super::{DropPlan, ItemKind, Plan, PlanContext, PlanNotice};
+use crate::ast::Drop;
+use crate::error::SqlError;
+use crate::names::{ClusterId, DatabaseId, Name, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
+use repr::GlobalId;
+use repr::sqlstate::SqlState;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many dependent objects a message lists, as in Postgres.
+const LISTED_MAX: usize = 100;
+
+/// What is collected for one statement.
+#[derive(Default)]
+struct Collected {
+    /// In the order in which they go.
+    order: Vec<ObjectId>,
+    seen: BTreeSet<ObjectId>,
+    /// What only CASCADE takes, with what it depends on: `view v depends on table t`.
+    cascaded: BTreeMap<ObjectId, String>,
+    /// What goes without being asked.
+    automatic: BTreeSet<ObjectId>,
+}
+
+pub(super) fn plan_drop(ctx: &PlanContext<'_>, drop: &Drop) -> Result<Plan, SqlError> {
+    let mut notices = Vec::new();
+    let mut named = Vec::new();
+    for name in &drop.names {
+        match resolve(ctx, drop.kind, name) {
+            Ok(object) => {
+                check_droppable(ctx, object, drop.kind, name)?;
+                named.push((object, name.clone()));
+            }
+            Err(error) if drop.if_exists && error.sqlstate != SqlState::WRONG_OBJECT_TYPE => {
+                notices.push(PlanNotice {
+                    sqlstate: SqlState::SUCCESSFUL_COMPLETION,
+                    message: format!("{} \"{}\" does not exist, skipping", drop.kind, name),
+                    detail: None,
+                });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if named.is_empty() {
+        return Ok(Plan::NoOp { tag: crate::ast::Statement::Drop(drop.clone()).name(), notices });
+    }
+    let mut collected = Collected::default();
+    for (object, _) in &named {
+        collect(ctx, *object, &mut collected);
+    }
+    // What the statement names itself, or takes along, is not a consequence.
+    for object in named.iter().map(|(object, _)| object).chain(&collected.automatic) {
+        collected.cascaded.remove(object);
+    }
+    if !collected.cascaded.is_empty() {
+        if !drop.cascade {
+            return Err(dependents_exist(drop.kind, &named, &collected));
+        }
+        notices.push(cascade_notice(ctx, &collected));
+    }
+    Ok(Plan::Drop(DropPlan { kind: drop.kind, objects: collected.order, notices }))
+}
+
+fn resolve(ctx: &PlanContext<'_>, kind: ObjectKind, name: &Name) -> Result<ObjectId, SqlError> {
+    let single = matches!(kind, ObjectKind::Database | ObjectKind::Cluster | ObjectKind::Role);
+    if single && name.parts.len() > 1 {
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("improper qualified name: {name}")));
+    }
+    resolve_object(ctx, kind, name).map_err(|error| {
+        // For an index Postgres says 42704, not that there is no relation.
+        if kind == ObjectKind::Index && error.sqlstate == SqlState::UNDEFINED_TABLE {
+            return SqlError::new(SqlState::UNDEFINED_OBJECT, format!("index \"{name}\" does not exist"));
+        }
+        error
+    })
+}
+
+fn check_droppable(
+    ctx: &PlanContext<'_>,
+    object: ObjectId,
+    kind: ObjectKind,
+    name: &Name,
+) -> Result<(), SqlError> {
+    let in_use = |message: String| Err(SqlError::new(SqlState::OBJECT_IN_USE, message));
+    match object {
+        ObjectId::Item(id) => {
+            if let Some(item) = ctx.catalog.item(id)
+                && item.object_kind() != kind
+            {
+                return Err(wrong_kind(item.object_kind(), kind, &item.name.item));
+            }
+            check_owner(ctx, object, kind, name.item())
+        }
+        ObjectId::Role(id) if id == ctx.role => in_use("current user cannot be dropped".to_owned()),
+        ObjectId::Role(id) => {
+            check_system(ctx, Privilege::CreateRole, "permission denied to drop role")?;
+            check_role_unused(ctx, id, name)
+        }
+        ObjectId::Database(_) if name.item() == ctx.session.database => {
+            in_use("cannot drop the currently open database".to_owned())
+        }
+        _ => check_owner(ctx, object, kind, name.item()),
+    }
+}
+
+fn check_role_unused(ctx: &PlanContext<'_>, role: RoleId, name: &Name) -> Result<(), SqlError> {
+    if name.item().starts_with("mz_") {
+        return Err(SqlError::new(
+            SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+            format!("cannot drop role {name} because it is required by the database system"),
+        ));
+    }
+    let owned = ctx.catalog.owned_by(role);
+    if owned.is_empty() {
+        return Ok(());
+    }
+    let detail: Vec<String> =
+        owned.iter().take(LISTED_MAX).map(|object| format!("owner of {}", describe(ctx, *object))).collect();
+    Err(SqlError::new(
+        SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+        format!("role \"{name}\" cannot be dropped because some objects depend on it"),
+    )
+    .with_detail(detail.join("\n")))
+}
+
+/// Adds an object after everything that depends on it.
+fn collect(ctx: &PlanContext<'_>, object: ObjectId, out: &mut Collected) {
+    // An explicit stack: views can be chained without bound.
+    enum Step {
+        Enter(ObjectId),
+        Leave(ObjectId),
+    }
+    let mut steps = vec![Step::Enter(object)];
+    while let Some(step) = steps.pop() {
+        match step {
+            Step::Leave(object) => out.order.push(object),
+            Step::Enter(object) => {
+                if !out.seen.insert(object) {
+                    continue;
+                }
+                steps.push(Step::Leave(object));
+                for (dependent, automatic) in dependents(ctx, object) {
+                    if automatic {
+                        out.automatic.insert(dependent);
+                    } else {
+                        let text = format!("{} depends on {}", describe(ctx, dependent), describe(ctx, object));
+                        out.cascaded.entry(dependent).or_insert(text);
+                    }
+                    steps.push(Step::Enter(dependent));
+                }
+            }
+        }
+    }
+}
+
+/// What depends on an object, and whether it goes without being asked.
+fn dependents(ctx: &PlanContext<'_>, object: ObjectId) -> Vec<(ObjectId, bool)> {
+    match object {
+        ObjectId::Item(id) => item_dependents(ctx, id),
+        ObjectId::Schema(id) => items_of(ctx, id).into_iter().map(|item| (item, false)).collect(),
+        // As in Postgres, a database goes with all that is in it. Its items are named here, too, so that they count as
+        // taken by the database and not by their schemas.
+        ObjectId::Database(id) => contents_of(ctx, id).into_iter().map(|object| (object, true)).collect(),
+        ObjectId::Cluster(id) => indexes_in(ctx, id).into_iter().map(|index| (index, false)).collect(),
+        ObjectId::Role(_) | ObjectId::System => Vec::new(),
+    }
+}
+
+fn item_dependents(ctx: &PlanContext<'_>, id: GlobalId) -> Vec<(ObjectId, bool)> {
+    ctx.catalog
+        .dependents(id)
+        .into_iter()
+        .map(|dependent| {
+            let index = ctx.catalog.item(dependent).is_some_and(|item| matches!(item.kind, ItemKind::Index(_)));
+            (ObjectId::Item(dependent), index)
+        })
+        .collect()
+}
+
+fn items_of(ctx: &PlanContext<'_>, schema: SchemaId) -> Vec<ObjectId> {
+    ctx.catalog.items(schema).iter().map(|item| ObjectId::Item(item.id)).collect()
+}
+
+fn contents_of(ctx: &PlanContext<'_>, database: DatabaseId) -> Vec<ObjectId> {
+    let schemas = ctx.catalog.schemas(Some(database));
+    let mut all: Vec<ObjectId> = schemas.iter().map(|schema| ObjectId::Schema(schema.id)).collect();
+    for schema in &schemas {
+        all.extend(items_of(ctx, schema.id));
+    }
+    all
+}
+
+fn indexes_in(ctx: &PlanContext<'_>, cluster: ClusterId) -> Vec<ObjectId> {
+    let system = ctx.catalog.schemas(None);
+    let user = ctx.catalog.databases().into_iter().flat_map(|database| ctx.catalog.schemas(Some(database.id)));
+    user.chain(system)
+        .flat_map(|schema| ctx.catalog.items(schema.id))
+        .filter(|item| matches!(&item.kind, ItemKind::Index(index) if index.cluster == cluster))
+        .map(|item| ObjectId::Item(item.id))
+        .collect()
+}
+
+fn dependents_exist(kind: ObjectKind, named: &[(ObjectId, Name)], collected: &Collected) -> SqlError {
+    let what = match named {
+        [(_, name)] => format!("{kind} {name}"),
+        _ => "desired object(s)".to_owned(),
+    };
+    let lines: Vec<&str> = collected.cascaded.values().take(LISTED_MAX).map(String::as_str).collect();
+    SqlError::new(
+        SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+        format!("cannot drop {what} because other objects depend on it"),
+    )
+    .with_detail(lines.join("\n"))
+    .with_hint("Use DROP ... CASCADE to drop the dependent objects too.")
+}
+
+fn cascade_notice(ctx: &PlanContext<'_>, collected: &Collected) -> PlanNotice {
+    let objects: Vec<String> =
+        collected.cascaded.keys().take(LISTED_MAX).map(|object| describe(ctx, *object)).collect();
+    let (message, detail) = match objects.as_slice() {
+        [one] => (format!("drop cascades to {one}"), None),
+        many => {
+            let lines: Vec<String> = many.iter().map(|object| format!("drop cascades to {object}")).collect();
+            let message = format!("drop cascades to {} other objects", collected.cascaded.len());
+            (message, Some(lines.join("\n")))
+        }
+    };
+    PlanNotice { sqlstate: SqlState::SUCCESSFUL_COMPLETION, message, detail }
+}
+
+/// `view v`, as messages name an object.
+fn describe(ctx: &PlanContext<'_>, object: ObjectId) -> String {
+    match object {
+        ObjectId::Item(id) => match ctx.catalog.item(id) {
+            Some(item) => format!("{} {}", item.object_kind(), item.name.item),
+            None => format!("object {id}"),
+        },
+        ObjectId::Schema(id) => {
+            format!("schema {}", ctx.catalog.schema(id).map(|schema| schema.name.clone()).unwrap_or_default())
+        }
+        ObjectId::Database(id) => {
+            let name = ctx.catalog.database(id).map(|database| database.name.clone()).unwrap_or_default();
+            format!("database {name}")
+        }
+        ObjectId::Cluster(id) => {
+            format!("cluster {}", ctx.catalog.cluster(id).map(|cluster| cluster.name.clone()).unwrap_or_default())
+        }
+        ObjectId::Role(id) => {
+            format!("role {}", ctx.catalog.role(id).map(|role| role.name.clone()).unwrap_or_default())
+        }
+        ObjectId::System => "the system".to_owned(),
+    }
+}

@@ -1,0 +1,188 @@
+//! Roles and privileges: CREATE and ALTER ROLE, GRANT, REVOKE.
+
+use super::ddl::{check_reserved, exists_notice, resolve_object, resolve_role};
+use super::privileges::{check_superuser, check_system, denied, is_superuser};
+use super::{GrantPlan, Grantee, Plan, PlanContext};
+use crate::ast::{GrantPrivileges, GrantRole, GrantTarget, RoleOptions, RoleSpec, SetValue};
+use crate::error::SqlError;
+use crate::names::{
+    Name, ObjectId, ObjectKind, Privilege, resolve_item, resolve_schema, unknown_relation, unknown_role,
+};
+use crate::vars::SystemVars;
+use repr::GlobalId;
+use repr::sqlstate::SqlState;
+
+/// `0LP01 invalid_grant_operation`.
+const INVALID_GRANT_OPERATION: SqlState = SqlState("0LP01");
+
+pub(super) fn plan_create_role(
+    ctx: &PlanContext<'_>,
+    name: &str,
+    if_not_exists: bool,
+    options: &RoleOptions,
+) -> Result<Plan, SqlError> {
+    check_system(ctx, Privilege::CreateRole, "permission denied to create role")?;
+    check_superuser_option(ctx, options)?;
+    check_reserved(name, "role")?;
+    if name == "public" || name == "none" {
+        return Err(SqlError::new(SqlState::RESERVED_NAME, format!("role name \"{name}\" is reserved")));
+    }
+    if ctx.catalog.role_by_name(name).is_some() {
+        let what = format!("role \"{name}\"");
+        if if_not_exists {
+            let notices = vec![exists_notice(SqlState::DUPLICATE_OBJECT, &what)];
+            return Ok(Plan::NoOp { tag: "CREATE ROLE", notices });
+        }
+        return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, format!("{what} already exists")));
+    }
+    Ok(Plan::CreateRole { name: name.to_owned(), options: options.clone() })
+}
+
+pub(super) fn plan_alter_role(ctx: &PlanContext<'_>, name: &str, options: &RoleOptions) -> Result<Plan, SqlError> {
+    let role = ctx.catalog.role_by_name(name).ok_or_else(|| unknown_role(name))?;
+    check_system(ctx, Privilege::CreateRole, "permission denied to alter role")?;
+    check_superuser_option(ctx, options)?;
+    if role.superuser {
+        check_superuser(ctx, "must be superuser to alter superuser roles or change superuser attribute")?;
+    }
+    Ok(Plan::AlterRole { id: role.id, options: options.clone() })
+}
+
+pub(super) fn plan_alter_role_set(
+    ctx: &PlanContext<'_>,
+    name: &str,
+    variable: &str,
+    value: &SetValue,
+) -> Result<Plan, SqlError> {
+    let role = ctx.catalog.role_by_name(name).ok_or_else(|| unknown_role(name))?;
+    // Everybody may set defaults for themselves.
+    if role.id != ctx.role {
+        check_system(ctx, Privilege::CreateRole, "permission denied to alter role")?;
+    }
+    let (variable, value) = SystemVars::check(variable, value)?;
+    if crate::vars::definitions::find_session(variable).is_none() {
+        return Err(SqlError::new(
+            SqlState::CANT_CHANGE_RUNTIME_PARAM,
+            format!("parameter \"{variable}\" cannot be changed now"),
+        ));
+    }
+    Ok(Plan::AlterRoleSet { id: role.id, variable: variable.to_owned(), value })
+}
+
+fn check_superuser_option(ctx: &PlanContext<'_>, options: &RoleOptions) -> Result<(), SqlError> {
+    match options.superuser {
+        Some(true) => check_superuser(ctx, "must be superuser to create superusers"),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn plan_grant(ctx: &PlanContext<'_>, grant: &GrantPrivileges) -> Result<Plan, SqlError> {
+    let mut grants = Vec::new();
+    for (object, kind, name) in targets(ctx, &grant.target)? {
+        check_grantor(ctx, object, kind, &name)?;
+        grants.push((object, privileges_for(kind, grant.privileges.as_deref())?));
+    }
+    let grantees = grant
+        .grantees
+        .iter()
+        .map(|spec| match spec {
+            RoleSpec::Public => Ok(Grantee::Public),
+            spec => resolve_role(ctx, spec).map(Grantee::Role),
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Plan::GrantPrivileges(GrantPlan { revoke: grant.revoke, grants, grantees }))
+}
+
+/// The objects that a GRANT names.
+fn targets(ctx: &PlanContext<'_>, target: &GrantTarget) -> Result<Vec<(ObjectId, ObjectKind, String)>, SqlError> {
+    match target {
+        GrantTarget::System => Ok(vec![(ObjectId::System, ObjectKind::System, "system".to_owned())]),
+        GrantTarget::Objects(ObjectKind::Table, names) => names.iter().map(|name| relation(ctx, name)).collect(),
+        GrantTarget::Objects(kind, names) => names
+            .iter()
+            .map(|name| Ok((resolve_object(ctx, *kind, name)?, *kind, name.item().to_owned())))
+            .collect(),
+        GrantTarget::AllTablesInSchema(schemas) => {
+            let mut all = Vec::new();
+            for name in schemas {
+                let schema = resolve_schema(ctx.catalog, ctx.scope(), name)?;
+                let mut items = ctx.catalog.items(schema.id);
+                items.retain(|item| item.object_kind() != ObjectKind::Index);
+                items.sort_by_key(|item| item.id);
+                all.extend(
+                    items.iter().map(|item| (ObjectId::Item(item.id), item.object_kind(), item.name.item.clone())),
+                );
+            }
+            Ok(all)
+        }
+    }
+}
+
+/// GRANT ON TABLE covers views.
+fn relation(ctx: &PlanContext<'_>, name: &Name) -> Result<(ObjectId, ObjectKind, String), SqlError> {
+    let item = resolve_item(ctx.catalog, ctx.scope(), name)?.ok_or_else(|| unknown_relation(name))?;
+    if item.object_kind() == ObjectKind::Index {
+        return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is an index", item.name.item)));
+    }
+    Ok((ObjectId::Item(item.id), item.object_kind(), item.name.item.clone()))
+}
+
+/// Who owns an object may grant privileges on it. Errors: 42501.
+fn check_grantor(ctx: &PlanContext<'_>, object: ObjectId, kind: ObjectKind, name: &str) -> Result<(), SqlError> {
+    if is_superuser(ctx.catalog, ctx.role) && !matches!(object, ObjectId::Item(GlobalId::System(_))) {
+        return Ok(());
+    }
+    let owned = ctx.catalog.owner(object).is_some_and(|owner| ctx.catalog.is_member(ctx.role, owner));
+    if owned && !matches!(object, ObjectId::Item(GlobalId::System(_))) { Ok(()) } else { Err(denied(kind, name)) }
+}
+
+fn privileges_for(kind: ObjectKind, given: Option<&[Privilege]>) -> Result<Vec<Privilege>, SqlError> {
+    let all = Privilege::all_of(kind);
+    let Some(given) = given else { return Ok(all.to_vec()) };
+    let mut privileges = Vec::with_capacity(given.len());
+    for privilege in given {
+        if !all.contains(privilege) {
+            let kind = match kind {
+                ObjectKind::Table | ObjectKind::View => "relation".to_owned(),
+                kind => kind.to_string(),
+            };
+            return Err(SqlError::new(
+                INVALID_GRANT_OPERATION,
+                format!("invalid privilege type {} for {kind}", privilege.name()),
+            ));
+        }
+        if !privileges.contains(privilege) {
+            privileges.push(*privilege);
+        }
+    }
+    Ok(privileges)
+}
+
+pub(super) fn plan_grant_role(ctx: &PlanContext<'_>, grant: &GrantRole) -> Result<Plan, SqlError> {
+    check_system(ctx, Privilege::CreateRole, "permission denied to grant roles")?;
+    let mut roles = Vec::new();
+    for name in &grant.roles {
+        let role = ctx.catalog.role_by_name(name).ok_or_else(|| unknown_role(name))?;
+        if role.superuser {
+            check_superuser(ctx, &format!("must be superuser to grant role \"{name}\""))?;
+        }
+        roles.push(role.id);
+    }
+    let members =
+        grant.members.iter().map(|spec| resolve_role(ctx, spec)).collect::<Result<Vec<_>, _>>()?;
+    if !grant.revoke {
+        for role in &roles {
+            for member in &members {
+                // Membership in each other, or in oneself, would be a cycle.
+                if ctx.catalog.is_member(*role, *member) {
+                    let name = |id| ctx.catalog.role(id).map(|role| role.name.clone()).unwrap_or_default();
+                    return Err(SqlError::new(
+                        INVALID_GRANT_OPERATION,
+                        format!("role \"{}\" is a member of role \"{}\"", name(*role), name(*member)),
+                    ));
+                }
+            }
+        }
+    }
+    Ok(Plan::GrantRole { revoke: grant.revoke, roles, members })
+}

@@ -1,0 +1,257 @@
+//! SHOW of objects: a query over rows that are written out from the catalog.
+//!
+//! The plan is as constant as the catalog at one revision, and is valid as long as any plan is. Going through a query
+//! gives LIKE and WHERE, and the result's types, for nothing.
+
+use super::{ItemKind, ItemRef, Plan, PlanContext, query};
+use crate::ast::{ShowFilter, ShowKind, ShowObjects};
+use crate::engine::Params;
+use crate::error::SqlError;
+use crate::names::{
+    Name, ObjectKind, quote_ident, quote_literal, resolve_item, resolve_schema, unknown_cluster,
+    unknown_database, unknown_relation,
+};
+use repr::sqlstate::SqlState;
+use std::sync::Arc;
+
+/// The rows of a SHOW: text columns, some nullable, and how to order them.
+struct Listing {
+    columns: &'static [&'static str],
+    rows: Vec<Vec<Option<String>>>,
+    order_by: &'static str,
+}
+
+pub(super) fn plan_show_objects(
+    ctx: &PlanContext<'_>,
+    show: &ShowObjects,
+    params: &mut Params,
+) -> Result<Plan, SqlError> {
+    let listing = match show.kind {
+        ShowKind::Tables => items(ctx, show, &[ObjectKind::Table])?,
+        ShowKind::Views => items(ctx, show, &[ObjectKind::View])?,
+        ShowKind::Objects => items(ctx, show, &[ObjectKind::Table, ObjectKind::View, ObjectKind::Index])?,
+        ShowKind::Indexes => indexes(ctx, show)?,
+        ShowKind::Columns => columns(ctx, show)?,
+        ShowKind::Schemas => schemas(ctx, show)?,
+        ShowKind::Databases => Listing {
+            columns: &["name", "comment"],
+            rows: ctx.catalog.databases().iter().map(|database| named(&database.name)).collect(),
+            order_by: "name",
+        },
+        ShowKind::Roles => Listing {
+            columns: &["name", "comment"],
+            rows: ctx.catalog.roles().iter().map(|role| named(&role.name)).collect(),
+            order_by: "name",
+        },
+        ShowKind::Clusters => Listing {
+            columns: &["name", "size", "workers", "comment"],
+            rows: ctx
+                .catalog
+                .clusters()
+                .iter()
+                .map(|cluster| {
+                    let workers = Some(cluster.workers.to_string());
+                    vec![Some(cluster.name.clone()), Some(cluster.size.clone()), workers, Some(String::new())]
+                })
+                .collect(),
+            order_by: "name",
+        },
+    };
+    let filter = show.filter.as_ref().map(|filter| match filter {
+        ShowFilter::Like(pattern) => format!("name LIKE {}", quote_literal(pattern)),
+        ShowFilter::Where(expr) => expr.to_string(),
+    });
+    let query = crate::parser::parse_query(&listing.sql(filter.as_deref()))?;
+    Ok(Plan::Select(query::plan_select(ctx, &query, params)?))
+}
+
+pub(super) fn plan_show_create(
+    ctx: &PlanContext<'_>,
+    kind: ObjectKind,
+    name: &Name,
+    params: &mut Params,
+) -> Result<Plan, SqlError> {
+    let item = resolve_item(ctx.catalog, ctx.scope(), name)?.ok_or_else(|| unknown_relation(name))?;
+    if item.object_kind() != kind {
+        return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("{} is not a {kind}", item.name)));
+    }
+    let listing = Listing {
+        columns: &["name", "create_sql"],
+        rows: vec![vec![Some(item.name.to_string()), Some(create_sql(ctx, &item)?)]],
+        order_by: "name",
+    };
+    let query = crate::parser::parse_query(&listing.sql(None))?;
+    Ok(Plan::Select(query::plan_select(ctx, &query, params)?))
+}
+
+/// The statement that would create an item again.
+fn create_sql(ctx: &PlanContext<'_>, item: &ItemRef) -> Result<String, SqlError> {
+    match &item.kind {
+        ItemKind::SystemTable => {
+            Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("{} is a system relation", item.name)))
+        }
+        ItemKind::Table { defaults } => {
+            let columns: Vec<String> = item
+                .desc
+                .columns
+                .iter()
+                .enumerate()
+                .map(|(index, column)| {
+                    let mut text = format!("{} {}", quote_ident(&column.name), column.ty);
+                    if !column.nullable {
+                        text.push_str(" NOT NULL");
+                    }
+                    if let Some(Some(default)) = defaults.get(index) {
+                        text.push_str(" DEFAULT ");
+                        text.push_str(default);
+                    }
+                    text
+                })
+                .collect();
+            Ok(format!("CREATE TABLE {} ({})", item.name, columns.join(", ")))
+        }
+        ItemKind::View(view) => {
+            let columns: Vec<String> = item.desc.columns.iter().map(|column| quote_ident(&column.name)).collect();
+            Ok(format!("CREATE VIEW {} ({}) AS {}", item.name, columns.join(", "), view.query))
+        }
+        ItemKind::Index(index) => {
+            let on = ctx.catalog.item(index.on).map(|on| on.name.to_string()).unwrap_or_default();
+            let cluster = ctx.catalog.cluster(index.cluster).map(|c| quote_ident(&c.name)).unwrap_or_default();
+            let keys: Vec<&str> = index.keys.iter().map(|key| key.sql.as_str()).collect();
+            let name = quote_ident(&item.name.item);
+            Ok(format!("CREATE INDEX {name} IN CLUSTER {cluster} ON {on} ({})", keys.join(", ")))
+        }
+    }
+}
+
+fn named(name: &str) -> Vec<Option<String>> {
+    vec![Some(name.to_owned()), Some(String::new())]
+}
+
+/// The items of a schema, or of the first schema of the search path that belongs to a database.
+fn items(ctx: &PlanContext<'_>, show: &ShowObjects, kinds: &[ObjectKind]) -> Result<Listing, SqlError> {
+    let mut rows = Vec::new();
+    for item in scope_items(ctx, show.from.as_ref())? {
+        let kind = item.object_kind();
+        if !kinds.contains(&kind) {
+            continue;
+        }
+        let name = Some(item.name.item.clone());
+        rows.push(match kinds {
+            [_] => vec![name, Some(String::new())],
+            _ => vec![name, Some(kind.to_string()), Some(String::new())],
+        });
+    }
+    let columns: &[&str] = if kinds.len() == 1 { &["name", "comment"] } else { &["name", "type", "comment"] };
+    Ok(Listing { columns, rows, order_by: "name" })
+}
+
+fn scope_items(ctx: &PlanContext<'_>, from: Option<&Name>) -> Result<Vec<Arc<ItemRef>>, SqlError> {
+    let schema = match from {
+        Some(name) => resolve_schema(ctx.catalog, ctx.scope(), name)?,
+        None => crate::names::effective_search_path(ctx.catalog, ctx.scope())
+            .into_iter()
+            .find(|schema| schema.database.is_some())
+            .ok_or_else(|| SqlError::new(SqlState::INVALID_SCHEMA_NAME, "no schema has been selected"))?,
+    };
+    Ok(ctx.catalog.items(schema.id))
+}
+
+fn indexes(ctx: &PlanContext<'_>, show: &ShowObjects) -> Result<Listing, SqlError> {
+    let wanted = match &show.cluster {
+        Some(name) => Some(ctx.catalog.cluster_by_name(name).ok_or_else(|| unknown_cluster(name))?.id),
+        None => None,
+    };
+    let candidates = match &show.on {
+        Some(name) => {
+            let on = resolve_item(ctx.catalog, ctx.scope(), name)?.ok_or_else(|| unknown_relation(name))?;
+            ctx.catalog.indexes_on(on.id)
+        }
+        None => scope_items(ctx, show.from.as_ref())?,
+    };
+    let mut rows = Vec::new();
+    for item in candidates {
+        let ItemKind::Index(index) = &item.kind else { continue };
+        if wanted.is_some_and(|wanted| wanted != index.cluster) {
+            continue;
+        }
+        let keys: Vec<&str> = index.keys.iter().map(|key| key.sql.as_str()).collect();
+        rows.push(vec![
+            Some(item.name.item.clone()),
+            ctx.catalog.item(index.on).map(|on| on.name.item.clone()),
+            ctx.catalog.cluster(index.cluster).map(|cluster| cluster.name.clone()),
+            Some(format!("{{{}}}", keys.join(","))),
+            Some(String::new()),
+        ]);
+    }
+    Ok(Listing { columns: &["name", "on", "cluster", "key", "comment"], rows, order_by: "name" })
+}
+
+fn columns(ctx: &PlanContext<'_>, show: &ShowObjects) -> Result<Listing, SqlError> {
+    let Some(name) = &show.on else { return Err(SqlError::internal("SHOW COLUMNS without a relation was parsed")) };
+    let item = resolve_item(ctx.catalog, ctx.scope(), name)?.ok_or_else(|| unknown_relation(name))?;
+    let rows = item
+        .desc
+        .columns
+        .iter()
+        .enumerate()
+        .map(|(index, column)| {
+            vec![
+                Some(column.name.clone()),
+                Some(if column.nullable { "t" } else { "f" }.to_owned()),
+                Some(column.ty.to_string()),
+                Some(String::new()),
+                // Keeps the table's order; cut off by the outer query.
+                Some(format!("{index:05}")),
+            ]
+        })
+        .collect();
+    Ok(Listing { columns: &["name", "nullable", "type", "comment", "?position"], rows, order_by: "?position" })
+}
+
+fn schemas(ctx: &PlanContext<'_>, show: &ShowObjects) -> Result<Listing, SqlError> {
+    let database = match &show.from {
+        Some(name) => name.item(),
+        None => &ctx.session.database,
+    };
+    let found = ctx.catalog.database_by_name(database).ok_or_else(|| unknown_database(database))?;
+    let mut schemas = ctx.catalog.schemas(Some(found.id));
+    schemas.extend(ctx.catalog.schemas(None));
+    Ok(Listing {
+        columns: &["name", "comment"],
+        rows: schemas.iter().map(|schema| named(&schema.name)).collect(),
+        order_by: "name",
+    })
+}
+
+impl Listing {
+    /// `SELECT … FROM (VALUES …) AS o(…) WHERE … ORDER BY …`; columns whose name starts with `?` are only for ordering.
+    fn sql(&self, filter: Option<&str>) -> String {
+        let literal = |value: &Option<String>| match value {
+            Some(text) => format!("{}::text", quote_literal(text)),
+            None => "NULL::text".to_owned(),
+        };
+        // VALUES needs a row; one of NULLs that the filter drops keeps the types.
+        let empty = vec![None; self.columns.len()];
+        let rows = if self.rows.is_empty() { std::slice::from_ref(&empty) } else { self.rows.as_slice() };
+        let rows: Vec<String> = rows
+            .iter()
+            .map(|row| format!("({})", row.iter().map(literal).collect::<Vec<_>>().join(", ")))
+            .collect();
+        let quoted = |name: &&str| format!("\"{name}\"");
+        let all: Vec<String> = self.columns.iter().map(quoted).collect();
+        let shown: Vec<String> = self.columns.iter().filter(|name| !name.starts_with('?')).map(quoted).collect();
+        let mut sql = format!(
+            "SELECT {} FROM (VALUES {}) AS objects({}) WHERE \"{}\" IS NOT NULL",
+            shown.join(", "),
+            rows.join(", "),
+            all.join(", "),
+            self.columns[0],
+        );
+        if let Some(filter) = filter {
+            sql.push_str(&format!(" AND ({filter})"));
+        }
+        sql.push_str(&format!(" ORDER BY \"{}\"", self.order_by));
+        sql
+    }
+}
