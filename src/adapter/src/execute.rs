@@ -295,6 +295,10 @@ impl Session {
         if !name.is_empty() && self.statements.contains_key(name) {
             return Err(duplicate_statement(name));
         }
+        if let Some(prepared) = self.parsed(sql, param_oids) {
+            self.statements.insert(name.to_owned(), prepared);
+            return Ok(());
+        }
         let declared = param_oids.iter().map(|oid| declared_type(*oid)).collect::<Result<Vec<_>, _>>()?;
         let mut statements = sql::parser::parse(sql)?;
         if statements.len() > 1 {
@@ -307,9 +311,7 @@ impl Session {
                 self.prepared(Arc::new(statement), declared)?
             }
             None => Prepared {
-                sql: Arc::from(sql),
                 statement: None,
-                declared,
                 plan: Arc::new(CachedPlan {
                     revision: 0,
                     params: Vec::new(),
@@ -321,8 +323,20 @@ impl Session {
                 settings: Arc::clone(&self.settings_key),
             },
         };
+        self.plans.remember(sql, param_oids, prepared.clone());
         self.statements.insert(name.to_owned(), prepared);
         Ok(())
+    }
+
+    /// What an earlier Parse of the same text and types in this session gave, if it still holds.
+    fn parsed(&self, sql: &str, param_oids: &[u32]) -> Option<Prepared> {
+        let prepared = self.plans.recall(sql, param_oids)?;
+        let revision = self.shared.published.load().state.revision();
+        let holds = prepared.plan.revision == revision && self.transaction.status != Status::Failed;
+        (holds && prepared.settings == self.settings_key).then(|| {
+            self.shared.metrics.plan_hits.inc();
+            prepared.clone()
+        })
     }
 
     fn prepared(
@@ -330,10 +344,9 @@ impl Session {
         statement: Arc<ParsedStatement>,
         declared: Vec<Option<PgType>>,
     ) -> Result<Prepared, AdapterError> {
-        let mut params = Params::declared(declared.clone());
+        let mut params = Params::declared(declared);
         let plan = self.plan(&statement.ast, &mut params)?;
-        let sql = Arc::from(statement.sql.as_str());
-        Ok(Prepared { sql, statement: Some(statement), declared, plan, settings: Arc::clone(&self.settings_key) })
+        Ok(Prepared { statement: Some(statement), plan, settings: Arc::clone(&self.settings_key) })
     }
 
     fn prepare_statement(

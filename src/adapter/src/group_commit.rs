@@ -25,10 +25,12 @@ use catalog::transact::Op;
 use compute_client::controller::Controller;
 use crossbeam_channel::Receiver;
 use persist::{MetaWrite, PersistError, ShardAppend};
+use arrow::datatypes::DataType;
+use repr::row::skip_datum;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
 use sql::plan::CatalogView;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -36,6 +38,10 @@ use tokio::sync::oneshot;
 const GROUP_MAX: usize = 4_096;
 /// Reads may go back this far, in microseconds: transactions and slow readers have this long to take a hold.
 const RETAIN_US: Timestamp = 1_000_000;
+/// Commits, and updates in them, that are remembered to compare rows with. A statement that read before the oldest of them
+/// counts as contradicted by any write to its table.
+const RECENT_COMMITS_MAX: usize = 1_024;
+const RECENT_UPDATES_MAX: usize = 16_384;
 
 /// What the committer is asked for.
 pub(crate) enum Request {
@@ -57,13 +63,39 @@ pub(crate) struct WriteRequest {
     pub(crate) reply: oneshot::Sender<Result<Committed, AdapterError>>,
 }
 
-/// A table that was read at a time and must not have changed since.
+/// A table, or some of its rows, that was read at a time and must not have changed since.
 #[derive(Clone, Debug)]
 pub(crate) struct Expectation {
     /// The table.
     pub(crate) table: GlobalId,
     /// When it was read.
     pub(crate) read_ts: Timestamp,
+    /// The rows that were read, if they can be told from others; `None` is all of them.
+    pub(crate) rows: Option<Arc<KeyRange>>,
+}
+
+/// The rows of a table whose first key columns have one of some values.
+#[derive(Debug)]
+pub(crate) struct KeyRange {
+    /// The types of the table's columns.
+    pub(crate) types: Arc<[DataType]>,
+    /// The columns that were looked up, in the key's order.
+    pub(crate) columns: Vec<usize>,
+    /// The values, encoded one after the other.
+    pub(crate) keys: Vec<Vec<u8>>,
+}
+
+impl KeyRange {
+    fn contains(&self, row: &[u8]) -> bool {
+        let (mut rest, mut slices) = (row, Vec::with_capacity(self.types.len()));
+        for data_type in self.types.iter() {
+            slices.push(skip_datum(&mut rest, data_type));
+        }
+        self.keys.iter().any(|key| {
+            let mut key = key.as_slice();
+            self.columns.iter().all(|column| key.strip_prefix(slices[*column]).map(|tail| key = tail).is_some())
+        })
+    }
 }
 
 /// What became of a write.
@@ -90,6 +122,48 @@ pub(crate) struct Committer {
     shared: Arc<Shared>,
     catalog: Catalog,
     controller: Controller,
+    recent: Recent,
+}
+
+/// The latest commits, to tell whether a write hit rows that another had read.
+#[derive(Default)]
+struct Recent {
+    /// Time and updates by table, oldest first.
+    commits: VecDeque<(Timestamp, Tables)>,
+    update_count: usize,
+    /// Commits at or below this time are forgotten.
+    forgotten: Timestamp,
+}
+
+type Tables = Arc<[(GlobalId, Vec<Arc<Updates>>)]>;
+
+impl Recent {
+    fn remember(&mut self, ts: Timestamp, tables: &Tables) {
+        self.update_count += Recent::count(tables);
+        self.commits.push_back((ts, Arc::clone(tables)));
+        while self.update_count > RECENT_UPDATES_MAX || self.commits.len() > RECENT_COMMITS_MAX {
+            let Some((ts, tables)) = self.commits.pop_front() else { return };
+            self.update_count -= Recent::count(&tables);
+            self.forgotten = ts;
+        }
+    }
+
+    fn count(tables: &Tables) -> usize {
+        tables.iter().flat_map(|(_, updates)| updates).map(|updates| updates.len()).sum()
+    }
+
+    /// Whether any of these rows of a table was written after `ts`, as far as is known.
+    fn changed(&self, table: GlobalId, rows: &KeyRange, ts: Timestamp) -> bool {
+        self.forgotten > ts
+            || self.commits.iter().rev().take_while(|(at, _)| *at > ts).any(|(_, tables)| {
+                let of_table = tables.iter().filter(|(written, _)| *written == table);
+                of_table.flat_map(|(_, updates)| updates).any(|updates| touches(updates, rows))
+            })
+    }
+}
+
+fn touches(updates: &Updates, rows: &KeyRange) -> bool {
+    updates.iter().any(|(row, _)| rows.contains(row))
 }
 
 impl Committer {
@@ -110,7 +184,7 @@ impl Committer {
         let (state, diff) = catalog.boot();
         let published = implications::apply(&shared, &shared.published.load(), state, &diff, &mut controller, boot_ts)?;
         shared.published.store(Arc::new(published));
-        Ok(Committer { shared, catalog, controller })
+        Ok(Committer { shared, catalog, controller, recent: Recent::default() })
     }
 
     /// Works until it is told to stop.
@@ -149,7 +223,7 @@ impl Committer {
         let mut tables: BTreeMap<GlobalId, Vec<Arc<Updates>>> = BTreeMap::new();
         let mut replies = Vec::with_capacity(writes.len());
         for write in writes {
-            match check(&published, &tables, &write) {
+            match check(&published, &self.recent, &tables, &write) {
                 Ok(Committed::At) => {
                     for (table, updates) in write.writes {
                         if !updates.is_empty() {
@@ -192,7 +266,8 @@ impl Committer {
         for table in tables.keys() {
             published.tables[table].clock.advance(ts);
         }
-        let tables: Arc<[_]> = tables.into_iter().collect();
+        let tables: Tables = tables.into_iter().collect();
+        self.recent.remember(ts, &tables);
         self.controller.append(ts, self.since(), &tables)?;
         self.shared.oracle.apply_write(ts);
         Ok(())
@@ -249,6 +324,7 @@ impl Committer {
 /// Step 1: whether a write may join the group whose writes so far are `group`.
 fn check(
     published: &Published,
+    recent: &Recent,
     group: &BTreeMap<GlobalId, Vec<Arc<Updates>>>,
     write: &WriteRequest,
 ) -> Result<Committed, AdapterError> {
@@ -257,17 +333,21 @@ fn check(
             return Err(AdapterError::new(SqlState::UNDEFINED_TABLE, "the table was dropped before the write committed"));
         }
     }
-    let mut seen = HashSet::new();
     for expectation in &write.expectations {
-        if !seen.insert(expectation.table) {
-            continue;
-        }
-        let changed = match published.tables.get(&expectation.table) {
-            Some(table) => table.clock.last_write() > expectation.read_ts,
+        let Expectation { table, read_ts, rows } = expectation;
+        let changed = match (published.tables.get(table), rows) {
+            (Some(of), _) if of.clock.last_write() <= *read_ts => false,
+            (Some(_), Some(rows)) => recent.changed(*table, rows, *read_ts),
+            (Some(_), None) => true,
             // A view changes with the tables it depends on, which are expected of as well.
-            None => published.state.item(expectation.table).is_none(),
+            (None, _) => published.state.item(*table).is_none(),
         };
-        if changed || group.contains_key(&expectation.table) {
+        let changes = match (group.get(table), rows) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(updates), Some(rows)) => updates.iter().any(|updates| touches(updates, rows)),
+        };
+        if changed || changes {
             return Ok(Committed::Conflict);
         }
     }

@@ -188,7 +188,7 @@ impl Session {
 /// What was read at `read_ts` and must not have changed.
 pub(crate) fn expectations(collections: &[GlobalId], read_ts: repr::Timestamp) -> Vec<Expectation> {
     let tables = collections.iter().filter(|id| matches!(id, GlobalId::User(_)));
-    tables.map(|table| Expectation { table: *table, read_ts }).collect()
+    tables.map(|table| Expectation { table: *table, read_ts, rows: None }).collect()
 }
 
 /// Rows that were asked for with RETURNING, or the tag.

@@ -13,6 +13,7 @@
 //!   key holds the rest.
 
 use crate::response::RowDesc;
+use crate::session::Prepared;
 use ahash::AHashMap;
 use arrow::datatypes::DataType;
 use compute_client::plan::PeekPlan;
@@ -129,6 +130,8 @@ impl Shape {
 #[derive(Default)]
 pub(crate) struct SessionPlans {
     shapes: AHashMap<String, Shape>,
+    /// By text: what Parse gave for it, with the types that were declared then.
+    parsed: AHashMap<String, (Vec<u32>, Prepared)>,
 }
 
 impl SessionPlans {
@@ -143,9 +146,23 @@ impl SessionPlans {
         self.shapes.entry(shape.to_owned()).or_insert_with(|| Shape::new(roles))
     }
 
+    /// What Parse gave for this text and these types, valid or not.
+    pub(crate) fn recall(&self, sql: &str, param_oids: &[u32]) -> Option<&Prepared> {
+        self.parsed.get(sql).filter(|(oids, _)| oids == param_oids).map(|(_, prepared)| prepared)
+    }
+
+    /// Keeps what Parse gave, for clients that parse the same text again and again.
+    pub(crate) fn remember(&mut self, sql: &str, param_oids: &[u32], prepared: Prepared) {
+        if self.parsed.len() >= SESSION_SHAPES_MAX {
+            self.parsed.clear();
+        }
+        self.parsed.insert(sql.to_owned(), (param_oids.to_vec(), prepared));
+    }
+
     /// Forgets everything: the settings that plans depend on have changed.
     pub(crate) fn clear(&mut self) {
         self.shapes.clear();
+        self.parsed.clear();
     }
 }
 

@@ -7,13 +7,15 @@
 //! A statement that finds no row commits nothing; it has been linearized by its read.
 
 use crate::error::AdapterError;
-use crate::group_commit::Committed;
+use crate::group_commit::{Committed, KeyRange};
 use crate::insert::{RETRIES_MAX, answer, expectations, push_batch};
 use crate::plan_cache::SelectExec;
 use crate::response::{Chunk, Response, ResultFormats, RowDesc, RowsTag, Tag};
 use crate::session::{Autocommit, Session};
 use crate::transaction::{Status, conflict};
-use compute_client::peek::Param;
+use compute_client::peek::{self, Param};
+use compute_client::plan::PeekPlan;
+use repr::row::is_key_exact;
 use repr::Updates;
 use sql::plan::{ReadThenWriteKind, ReadThenWritePlan, SelectPlan};
 use std::sync::Arc;
@@ -39,7 +41,12 @@ impl Session {
             let read_ts = self.read_ts_for(&plan.depends_on);
             let (updates, count) = self.changed_rows(plan, &select, params).await?;
             let returned = self.returning(plan.returning.as_ref(), &plan.desc, &updates, params)?;
-            let expectations = expectations(&plan.depends_on, read_ts);
+            let mut expectations = expectations(&plan.depends_on, read_ts);
+            if let ([expectation], Some(peek)) = (expectations.as_mut_slice(), &select.peek)
+                && expectation.table == plan.table
+            {
+                expectation.rows = key_range(peek, params);
+            }
             if self.write(plan.table, updates, expectations, autocommit).await? == Committed::Conflict {
                 if self.transaction.status != Status::Idle {
                     return Err(conflict());
@@ -98,4 +105,13 @@ fn unchecked(desc: &repr::RelationDesc) -> repr::RelationDesc {
         column.nullable = true;
     }
     desc
+}
+
+/// The rows that a look-up reads, if their key can be cut out of a row as it is stored.
+fn key_range(plan: &PeekPlan, params: &[Param<'_>]) -> Option<Arc<KeyRange>> {
+    let keys = peek::lookup_keys(plan, params)?;
+    let columns: Option<Vec<usize>> = plan.index.key.iter().take(plan.lookup_width()).copied().collect();
+    let columns = columns?;
+    let exact = columns.iter().all(|column| is_key_exact(&plan.row_types[*column]));
+    exact.then(|| Arc::new(KeyRange { types: Arc::clone(&plan.row_types), columns, keys }))
 }

@@ -48,12 +48,8 @@ pub struct Session {
 /// A prepared statement.
 #[derive(Clone)]
 pub(crate) struct Prepared {
-    /// Its text, to plan it again when the catalog changes.
-    pub(crate) sql: Arc<str>,
-    /// Parsed; `None` for the empty statement.
+    /// Parsed, to be planned again when the catalog changes; `None` for the empty statement.
     pub(crate) statement: Option<Arc<ParsedStatement>>,
-    /// The types that the client declared.
-    pub(crate) declared: Vec<Option<PgType>>,
     pub(crate) plan: Arc<CachedPlan>,
     /// The settings that the plan was made under.
     pub(crate) settings: Arc<str>,

@@ -97,7 +97,7 @@ impl Transaction {
                 .reads
                 .iter()
                 .filter(|id| matches!(id, GlobalId::User(_)))
-                .map(|table| Expectation { table: *table, read_ts: hold.ts() })
+                .map(|table| Expectation { table: *table, read_ts: hold.ts(), rows: None })
                 .collect(),
             None => Vec::new(),
         };

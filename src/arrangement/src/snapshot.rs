@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub struct Snapshot {
     /// The collection's rows, by key.
     pub oks: Vec<RowBatch>,
-    /// The errors that its evaluation met, encoded as keys; any of them makes a read fail.
+    /// The errors that its evaluation met, as values under the empty key; any of them makes a read fail.
     pub errs: Vec<RowBatch>,
     /// Reads below this time would see updates that compaction has moved.
     pub since: Timestamp,

@@ -176,17 +176,19 @@ fn snapshot(index: &IndexInfo, worker: usize, as_of: Timestamp) -> Result<Option
     if snapshot.since > as_of {
         return Err(ComputeError::SinceAdvanced { id: handle.id, since: snapshot.since, as_of });
     }
-    // An evaluation error may be with any worker, but only the asked one is sure to be current: the others are asked as
-    // far as they have come.
-    for (other, slot) in handle.slots().iter().enumerate() {
-        let error = if other == worker {
-            cursor::first_error(&snapshot, as_of).map(decode_error)
-        } else {
-            cursor::first_error(&slot.load(), as_of).map(decode_error)
-        };
-        if let Some(error) = error {
-            return Err(error);
+    // All errors of the collection are with the worker that owns the empty key.
+    let keeper = handle.owner(&[]);
+    let error = if keeper == worker {
+        cursor::first_error(&snapshot, as_of).map(decode_error)
+    } else {
+        let errors = handle.slots()[keeper].load();
+        if !handle.is_complete(&errors, as_of) {
+            return Ok(None);
         }
+        cursor::first_error(&errors, as_of).map(decode_error)
+    };
+    if let Some(error) = error {
+        return Err(error);
     }
     Ok(Some(snapshot))
 }
@@ -217,6 +219,14 @@ fn keys(plan: &PeekPlan, params: &[Param<'_>]) -> Keys {
         keys.dedup();
     }
     if columns.len() == plan.index.key.len() { Keys::Exact(keys) } else { Keys::Prefix(keys) }
+}
+
+/// The encoded keys, or first columns of keys, that a plan looks up; `None` if it reads everything.
+pub fn lookup_keys(plan: &PeekPlan, params: &[Param<'_>]) -> Option<Vec<Vec<u8>>> {
+    match keys(plan, params) {
+        Keys::Scan => None,
+        Keys::Exact(keys) | Keys::Prefix(keys) => Some(keys),
+    }
 }
 
 /// The value in the key's type, if it has one.

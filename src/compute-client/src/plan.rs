@@ -131,6 +131,14 @@ impl PeekPlan {
         self.residual.is_empty() && self.sort.is_empty() && matches!(self.output, Output::Columns(_))
     }
 
+    /// How many columns of the key are looked up.
+    pub fn lookup_width(&self) -> usize {
+        match &self.access {
+            Access::Scan => 0,
+            Access::Lookup(columns) => columns.len(),
+        }
+    }
+
     /// One line that says what is read and how.
     pub fn describe(&self) -> String {
         let access = match &self.access {

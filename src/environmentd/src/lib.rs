@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use timestamp_oracle::local::LocalOracle;
 
-/// How long sessions get to end when the server stops.
+/// How long ad hoc queries get to end when the server stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A running server.
@@ -95,11 +95,7 @@ impl Server {
     pub fn stop(self) {
         let Server { wire, http, client, running, adhoc } = self;
         client.shutdown();
-        wire.shutdown();
-        let deadline = std::time::Instant::now() + STOP_PATIENCE;
-        while client.session_count() > 0 && std::time::Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        adhoc.block_on(wire.shutdown());
         drop(running);
         http.stop();
         adhoc.shutdown_timeout(STOP_PATIENCE);

@@ -1,6 +1,5 @@
 //! A small catalog, and what the system relations and functions say about it.
 
-use sql::plan::CatalogView;
 use super::functions::BuiltinFunctions;
 use super::{Context, RELATIONS, relation};
 use crate::objects::AclItem;

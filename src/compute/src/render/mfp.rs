@@ -93,7 +93,8 @@ impl RowPlan {
                         let one = [update];
                         if let Err(error) = evaluation.evaluate(&one, &mut give) {
                             let [(_, time, diff)] = one;
-                            give(Err(((encode_error(error), Vec::new()), time, diff)));
+                            // Under one key, so that one worker has them all.
+                            give(Err(((Vec::new(), encode_error(error)), time, diff)));
                         }
                     }
                 }
@@ -115,7 +116,11 @@ impl Evaluation {
         let mut kept: Vec<usize> = (0..updates.len()).collect();
         for predicate in &self.predicates {
             let mask = predicate.evaluate(&batch)?.into_array(batch.num_rows())?;
-            let mask = arrow::compute::prep_null_mask_filter(mask.as_boolean());
+            // NULL is not true.
+            let mask = match mask.as_boolean() {
+                mask if mask.null_count() == 0 => mask.clone(),
+                mask => arrow::compute::prep_null_mask_filter(mask),
+            };
             kept = kept.into_iter().enumerate().filter(|(at, _)| mask.value(*at)).map(|(_, index)| index).collect();
             batch = arrow::compute::filter_record_batch(&batch, &mask)?;
         }

@@ -181,7 +181,7 @@ fn plain_select(
     distinct: Option<sp::Distinct>,
 ) -> sp::Select {
     // sqlparser's struct has two dozen fields of other dialects; a parsed one has them all empty.
-    let empty = crate::parser::parse_query("SELECT").expect("the text is a valid query");
+    let empty = crate::parser::parse_query("SELECT 1").expect("the text is a valid query");
     let sp::SetExpr::Select(mut select) = *empty.body else {
         unreachable!("SELECT parses to a select");
     };
