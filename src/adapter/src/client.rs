@@ -47,6 +47,8 @@ pub(crate) struct Published {
     pub(crate) indexes: HashMap<GlobalId, Vec<Arc<IndexInfo>>>,
     /// The functions that only the catalog can answer.
     pub(crate) functions: Arc<dyn CatalogFunctions>,
+    /// Whether reads of indexes are answered on their connection's thread.
+    pub(crate) fast_path: bool,
 }
 
 /// A table as readers and the committer need it.
@@ -71,7 +73,8 @@ impl Published {
         indexes: HashMap<GlobalId, Vec<Arc<IndexInfo>>>,
     ) -> Published {
         let functions = Arc::new(BuiltinFunctions::new(Arc::clone(&state)));
-        Published { state, tables, indexes, functions }
+        let fast_path = state.system().get_bool("enable_frontend_peek_sequencing");
+        Published { state, tables, indexes, functions, fast_path }
     }
 
     /// The indexes on a relation.

@@ -20,6 +20,8 @@ use sql::plan::lift::{self, LiteralKind};
 use sql::plan::{Plan, PlanContext, SelectPlan};
 use std::sync::Arc;
 
+/// The parameter that says whether an index is read on the connection's own thread.
+const FAST_PATH: &str = "enable_frontend_peek_sequencing";
 /// How often a statement is planned again because the catalog changed under it.
 const REPLANS_MAX: usize = 10;
 
@@ -74,6 +76,12 @@ impl Session {
             Plan::Explain(explain) => self.explain(explain, cached.desc.as_ref(), params, formats).await,
             Plan::ShowVariable { variable, .. } => self.show_variable(variable, cached.desc.as_ref(), formats),
             Plan::ShowAll { .. } => self.show_all(cached.desc.as_ref(), formats),
+            Plan::Set { variable, value, .. } if variable.as_str() == FAST_PATH => {
+                // A system parameter, which a session may override for itself to compare the two ways of reading.
+                let (_, value) = sql::vars::SystemVars::check(FAST_PATH, value)?;
+                self.fast_path = value.map(|value| value == "on");
+                Ok(Response::Complete(Tag::Plain("SET")))
+            }
             Plan::Set { variable, value, local } => {
                 if *local && self.transaction.status == Status::Idle {
                     self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "SET LOCAL can only be used in transaction blocks");

@@ -10,7 +10,7 @@ use crate::plan_cache::{CachedPlan, SessionPlans};
 use crate::response::{BoundParams, Format, Interrupt, Response, ResultFormats, RowDesc, Rows, StatementDesc, Tag};
 use crate::transaction::{Status, Transaction};
 use parking_lot::Mutex;
-use pgrepr::options::EncodeOptions;
+use pgrepr::options::{DateOrder, EncodeOptions};
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType, Timestamp};
 use sql::engine::SessionInfo;
@@ -40,8 +40,10 @@ pub struct Session {
     pub(crate) lifted: Lifted,
     /// What planning reads of the settings, as part of plan-cache keys; recomputed when `vars` say so.
     pub(crate) settings_key: Arc<str>,
-    settings_epoch: u64,
+    settings_version: u64,
     base_info: SessionInfo,
+    /// This session's own `enable_frontend_peek_sequencing`.
+    pub(crate) fast_path: Option<bool>,
     options: EncodeOptions,
 }
 
@@ -110,8 +112,9 @@ impl Session {
             plans: SessionPlans::default(),
             lifted: Lifted::default(),
             settings_key: Arc::from(""),
-            settings_epoch: u64::MAX,
+            settings_version: u64::MAX,
             base_info: SessionInfo::default(),
+            fast_path: None,
             options: EncodeOptions::default(),
         };
         session.refresh_settings();
@@ -346,10 +349,10 @@ impl Session {
 
     /// Recomputes what depends on settings, after they have changed.
     pub(crate) fn refresh_settings(&mut self) {
-        if self.settings_epoch == self.vars.epoch() {
+        if self.settings_version == self.vars.version() {
             return;
         }
-        self.settings_epoch = self.vars.epoch();
+        self.settings_version = self.vars.version();
         let vars = &self.vars;
         let key = format!(
             "{}\u{1}{}\u{1}{:?}\u{1}{}\u{1}{}\u{1}{:?}",
@@ -360,10 +363,15 @@ impl Session {
             vars.time_zone(),
             vars.isolation(),
         );
-        self.settings_key = Arc::from(key);
-        self.plans.clear();
+        if *key != *self.settings_key {
+            self.settings_key = Arc::from(key);
+            self.plans.clear();
+        }
         self.options.time_zone = pgrepr::timezone::TimeZone::from_name(vars.time_zone()).unwrap_or(pgrepr::timezone::TimeZone::UTC);
         self.options.extra_float_digits = vars.extra_float_digits();
+        if let Ok(order) = DateOrder::from_date_style(vars.get("DateStyle").unwrap_or("ISO, MDY"), self.options.date_order) {
+            self.options.date_order = order;
+        }
         let snapshot = vars.clone();
         let shared = Arc::clone(&self.shared);
         let user = self.role.name.clone();
@@ -390,10 +398,7 @@ impl Session {
 
     /// Whether reads of an index may be answered on this thread.
     pub(crate) fn fast_path_enabled(&self) -> bool {
-        self.vars.get("enable_frontend_peek_sequencing").map_or_else(
-            || self.shared.published.load().state.system().get_bool("enable_frontend_peek_sequencing"),
-            |value| value == "on",
-        )
+        self.fast_path.unwrap_or_else(|| self.shared.published.load().fast_path)
     }
 
     /// Ends an implicit transaction by committing it.

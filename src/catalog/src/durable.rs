@@ -12,7 +12,7 @@ mod proto;
 pub(crate) mod types;
 
 use crate::error::CatalogError;
-use crate::objects::{AclItem, Counter};
+use crate::objects::AclItem;
 use crate::state::State;
 use keys::Key;
 use prost::Message;
@@ -21,7 +21,7 @@ use proto::{
     SchemaProto, TextProto,
 };
 use repr::{GlobalId, RelationDesc};
-use sql::names::{ClusterId, ObjectId, Privilege, RoleId, SchemaId};
+use sql::names::{ObjectId, Privilege, RoleId, SchemaId};
 use sql::plan::{ClusterRef, DatabaseRef, Grantee, ItemKind, ItemRef, RoleRef, SchemaRef};
 use std::sync::Arc;
 
@@ -265,7 +265,7 @@ pub(crate) fn key_of(object: ObjectId) -> Option<Key> {
 #[cfg(test)]
 pub(crate) fn all_keys(state: &State) -> Vec<Key> {
     let mut keys = vec![Key::Version];
-    keys.extend(Counter::ALL.map(Key::Next));
+    keys.extend(crate::objects::Counter::ALL.map(Key::Next));
     keys.extend(state.databases.keys().copied().map(Key::Database));
     keys.extend(state.schemas.values().filter(|schema| schema.database.is_some()).map(|schema| Key::Schema(schema.id)));
     keys.extend(state.roles.keys().copied().map(Key::Role));

@@ -14,9 +14,11 @@ mod alter;
 mod create;
 mod drop;
 mod grant;
+#[cfg(test)]
+mod tests;
 
 use crate::durable::keys::Key;
-use crate::durable::{self};
+use crate::durable;
 use crate::error::CatalogError;
 use crate::objects::{Counter, id_text, kind_of};
 use crate::state::State;

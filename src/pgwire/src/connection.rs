@@ -478,10 +478,8 @@ impl Output {
         if error.is_fatal() {
             return Err(error);
         }
-        if !matches!(error, WireError::Session(_)) {
-            // The session does not know of errors that were found here.
-            session.fail_transaction();
-        }
+        // The session does not know of errors that were met here: in a message, in COPY data, in rows being pulled.
+        session.fail_transaction();
         self.notices(session);
         encode::error_response(&mut self.buffer, Severity::Error, &error);
         // A client that sent Flush and no Sync must hear of the error too, although its Flush is skipped.

@@ -13,6 +13,7 @@ pub mod arith;
 pub mod array;
 pub mod catalog;
 pub mod datetime;
+pub mod digest;
 pub mod format;
 pub mod interval;
 pub mod json;

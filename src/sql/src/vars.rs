@@ -138,6 +138,7 @@ pub struct SessionVars {
     /// Reported parameters that changed since they were last reported.
     changed: Vec<usize>,
     epoch: u64,
+    version: u64,
     decoded: Decoded,
 }
 
@@ -153,7 +154,11 @@ struct Decoded {
     search_path: Vec<String>,
     isolation: IsolationLevel,
     statement_timeout: Option<Duration>,
+    idle_in_transaction_session_timeout: Option<Duration>,
+    idle_session_timeout: Option<Duration>,
     extra_float_digits: i32,
+    /// Of the current transaction, and of the next.
+    read_only: [bool; 2],
 }
 
 impl SessionVars {
@@ -177,11 +182,15 @@ impl SessionVars {
             undo: None,
             changed: Vec::new(),
             epoch: 0,
+            version: 0,
             decoded: Decoded {
                 search_path: Vec::new(),
                 isolation: IsolationLevel::StrictSerializable,
                 statement_timeout: None,
+                idle_in_transaction_session_timeout: None,
+                idle_session_timeout: None,
                 extra_float_digits: 1,
+                read_only: [false; 2],
             },
         };
         vars.set_builtin_default("session_authorization", user);
@@ -317,6 +326,7 @@ impl SessionVars {
             let value = self.slots[definitions::index_of(from)].value().to_owned();
             self.slots[definitions::index_of(of)].local = Some(value);
         }
+        self.decode_all();
     }
 
     /// The transaction ended: its local values go; if it was rolled back, so do the session values it set.
@@ -393,6 +403,11 @@ impl SessionVars {
         self.epoch
     }
 
+    /// Changes whenever any parameter changes but those of a transaction's access mode.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
     /// The search path.
     pub fn search_path(&self) -> &[String] {
         &self.decoded.search_path
@@ -420,8 +435,7 @@ impl SessionVars {
 
     /// Whether the current transaction, or the next, is READ ONLY.
     pub fn read_only(&self) -> bool {
-        let name = if self.in_transaction() { "transaction_read_only" } else { "default_transaction_read_only" };
-        self.slots[definitions::index_of(name)].value() == "on"
+        self.decoded.read_only[usize::from(!self.in_transaction())]
     }
 
     /// How long a statement may run.
@@ -431,12 +445,12 @@ impl SessionVars {
 
     /// How long a session may sit in an open transaction.
     pub fn idle_in_transaction_session_timeout(&self) -> Option<Duration> {
-        self.duration("idle_in_transaction_session_timeout")
+        self.decoded.idle_in_transaction_session_timeout
     }
 
     /// How long a session may sit outside a transaction.
     pub fn idle_session_timeout(&self) -> Option<Duration> {
-        self.duration("idle_session_timeout")
+        self.decoded.idle_session_timeout
     }
 
     /// Above zero, floats print with as many digits as it takes to read them back; otherwise with 15 (6) plus this many.
@@ -533,12 +547,10 @@ impl SessionVars {
         if definition.level == Level::Planning {
             self.epoch += 1;
         }
-        if matches!(
-            definition.name,
-            "search_path" | "transaction_isolation" | "statement_timeout" | "extra_float_digits"
-        ) {
-            self.decode_all();
+        if !matches!(definition.name, "transaction_read_only" | "transaction_deferrable") {
+            self.version += 1;
         }
+        self.decode_all();
     }
 
     fn decode_all(&mut self) {
@@ -548,6 +560,9 @@ impl SessionVars {
             isolation: IsolationLevel::from_name(value("transaction_isolation"))
                 .unwrap_or(IsolationLevel::StrictSerializable),
             statement_timeout: self.duration("statement_timeout"),
+            idle_in_transaction_session_timeout: self.duration("idle_in_transaction_session_timeout"),
+            idle_session_timeout: self.duration("idle_session_timeout"),
+            read_only: ["transaction_read_only", "default_transaction_read_only"].map(|name| value(name) == "on"),
             extra_float_digits: value("extra_float_digits").parse().unwrap_or(1),
         };
     }

@@ -1,4 +1,85 @@
-//! Declared later in this file's life.
+//! What a statement can ask about its session and its server.
+
 use super::registry::Library;
+use super::{boolean, new_text, text};
+
+use crate::error::SqlError;
+use repr::sqlstate::SqlState;
+use repr::{Datum, PgType};
+use std::borrow::Cow;
+
 /// Declares the functions of this file.
-pub fn declare(_library: &mut Library) {}
+pub fn declare(library: &mut Library) {
+    library.add("version() text !session", |call, _| Ok(new_text(call.session()?.version.clone())));
+    library.add("mz_version() text !session", |call, _| Ok(new_text(call.session()?.mz_version.clone())));
+    for name in ["current_user", "current_role", "user"] {
+        library.add(&format!("{name}() name !session"), |call, _| Ok(new_text(call.session()?.user.clone())));
+    }
+    library.add("session_user() name !session", |call, _| Ok(new_text(call.session()?.session_user.clone())));
+    for name in ["current_database", "current_catalog"] {
+        library.add(&format!("{name}() name !session"), |call, _| Ok(new_text(call.session()?.database.clone())));
+    }
+    library.add("pg_backend_pid() int4 !session", |call, _| Ok(Datum::Int4(call.session()?.backend_pid as i32)));
+    library.add("pg_is_in_recovery() bool", |_, _| Ok(Datum::Bool(false)));
+    library.add("pg_jit_available() bool", |_, _| Ok(Datum::Bool(false)));
+    library.add("inet_server_addr() text", |_, _| Ok(Datum::Null));
+    library.add("inet_client_addr() text", |_, _| Ok(Datum::Null));
+    library.add("mz_now() numeric:integer !session", |call, _| {
+        Ok(Datum::Numeric(arrow::datatypes::i256::from_i128(call.session()?.mz_now.into()), 0))
+    });
+    library.add("current_setting(text) text !session", |call, a| setting(&call.session()?.settings, text(a, 0)));
+    library.add("current_setting(text, bool) text !session", |call, a| {
+        match setting(&call.session()?.settings, text(a, 0)) {
+            Err(_) if boolean(a, 1) => Ok(Datum::Null),
+            other => other,
+        }
+    });
+    library.add("set_config(text, text, bool) text !session", |_, _| {
+        Err(SqlError::unsupported("function set_config").with_hint("Use SET."))
+    });
+    library.add("pg_typeof(any) regtype !null", |call, _| {
+        let ty = call.args.first().cloned().unwrap_or(PgType::Unknown);
+        Ok(Datum::Oid(pgrepr::types::oid(&ty)))
+    });
+    library.add("gen_random_uuid() uuid !each", |_, _| {
+        Ok(Datum::Bytes(Cow::Owned(uuid::Uuid::new_v4().as_bytes().to_vec())))
+    });
+    library.add("random() float8 !each", |_, _| {
+        // 53 random bits below the point.
+        let bits = uuid::Uuid::new_v4().as_u64_pair().1 & ((1 << 53) - 1);
+        Ok(Datum::Float8(bits as f64 / (1_u64 << 53) as f64))
+    });
+    library.add("pg_sleep(float8) void", |_, _| Err(SqlError::unsupported("function pg_sleep")));
+    library.add("txid_current() int8", |_, _| Err(SqlError::unsupported("function txid_current")));
+}
+
+fn setting(settings: &crate::engine::Settings, name: &str) -> Result<Datum<'static>, SqlError> {
+    match settings(&name.to_lowercase()) {
+        Some(value) => Ok(new_text(value)),
+        None => Err(SqlError::new(
+            SqlState::UNDEFINED_OBJECT,
+            format!("unrecognized configuration parameter \"{name}\""),
+        )),
+    }
+}
+
+/// The time zone that a name or an offset stands for, as AT TIME ZONE reads it.
+pub fn time_zone(name: &str) -> Result<pgrepr::timezone::TimeZone, SqlError> {
+    pgrepr::timezone::TimeZone::from_name(name)
+        .or_else(|| posix_offset(name))
+        .ok_or_else(|| {
+            SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("time zone \"{name}\" not recognized"))
+        })
+}
+
+/// `+02` and `UTC-3` count west of Greenwich, as POSIX has it.
+fn posix_offset(name: &str) -> Option<pgrepr::timezone::TimeZone> {
+    let digits = name.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    if !digits.starts_with(['+', '-']) {
+        return None;
+    }
+    match pgrepr::timezone::TimeZone::parse(digits).ok()? {
+        pgrepr::timezone::TimeZone::Fixed(east) => Some(pgrepr::timezone::TimeZone::Fixed(-east)),
+        _ => None,
+    }
+}

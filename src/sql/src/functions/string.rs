@@ -1,4 +1,418 @@
-//! Declared later in this file's life.
+//! Text and bytea.
+
 use super::registry::Library;
+use super::row::Call;
+use super::{boolean, bytes, int, new_text, text};
+use crate::error::SqlError;
+use repr::sqlstate::SqlState;
+use repr::{Datum, PgType};
+use std::borrow::Cow;
+
+/// The longest text a function makes, as in Postgres.
+const TEXT_BYTES_MAX: i64 = 1 << 30;
+
 /// Declares the functions of this file.
-pub fn declare(_library: &mut Library) {}
+pub fn declare(library: &mut Library) {
+    declare_lengths(library);
+    declare_cutting(library);
+    declare_changing(library);
+    declare_quoting(library);
+    declare_bytes(library);
+}
+
+fn declare_lengths(library: &mut Library) {
+    for name in ["length", "char_length", "character_length"] {
+        library.add(&format!("{name}(text) int4"), |_, a| Ok(Datum::Int4(text(a, 0).chars().count() as i32)));
+        library.add(&format!("{name}(bpchar) int4"), |_, a| {
+            Ok(Datum::Int4(text(a, 0).trim_end_matches(' ').chars().count() as i32))
+        });
+    }
+    library.add("length(bytea) int4", |_, a| Ok(Datum::Int4(bytes(a, 0).len() as i32)));
+    library.add("octet_length(text) int4", |_, a| Ok(Datum::Int4(text(a, 0).len() as i32)));
+    library.add("octet_length(bytea) int4", |_, a| Ok(Datum::Int4(bytes(a, 0).len() as i32)));
+    library.add("bit_length(text) int4", |_, a| Ok(Datum::Int4(text(a, 0).len() as i32 * 8)));
+    library.add("bit_length(bytea) int4", |_, a| Ok(Datum::Int4(bytes(a, 0).len() as i32 * 8)));
+    library.add("position(text, text) int4", |_, a| Ok(position(text(a, 0), text(a, 1))));
+    library.add("strpos(text, text) int4", |_, a| Ok(position(text(a, 0), text(a, 1))));
+    library.add("ascii(text) int4", |_, a| Ok(Datum::Int4(text(a, 0).chars().next().map_or(0, |c| c as i32))));
+    library.add("starts_with(text, text) bool", |_, a| Ok(Datum::Bool(text(a, 0).starts_with(text(a, 1)))));
+    // What char(n) is compared by: its text without the padding.
+    library.add("bpchar_key(bpchar) text", |_, a| Ok(new_text(text(a, 0).trim_end_matches(' '))));
+}
+
+fn position(whole: &str, part: &str) -> Datum<'static> {
+    Datum::Int4(whole.find(part).map_or(0, |at| whole[..at].chars().count() as i32 + 1))
+}
+
+fn declare_cutting(library: &mut Library) {
+    for name in ["substring", "substr"] {
+        library.add(&format!("{name}(text, int4) text"), |_, a| substring(text(a, 0), int(a, 1), None));
+        library.add(&format!("{name}(text, int4, int4) text"), |_, a| {
+            substring(text(a, 0), int(a, 1), Some(int(a, 2)))
+        });
+        library.add(&format!("{name}(bytea, int4) bytea"), |_, a| byte_substring(bytes(a, 0), int(a, 1), None));
+        library.add(&format!("{name}(bytea, int4, int4) bytea"), |_, a| {
+            byte_substring(bytes(a, 0), int(a, 1), Some(int(a, 2)))
+        });
+    }
+    library.add("left(text, int4) text", |_, a| {
+        let (whole, n) = (text(a, 0), int(a, 1));
+        let length = whole.chars().count() as i64;
+        Ok(new_text(prefix(whole, if n < 0 { length + n } else { n })))
+    });
+    library.add("right(text, int4) text", |_, a| {
+        let (whole, n) = (text(a, 0), int(a, 1));
+        let length = whole.chars().count() as i64;
+        let skip = if n < 0 { -n } else { length - n };
+        Ok(new_text(&whole[prefix(whole, skip).len()..]))
+    });
+    library.add("split_part(text, text, int4) text", split_part);
+    library.add("btrim(text) text", |_, a| Ok(new_text(text(a, 0).trim_matches(' '))));
+    library.add("ltrim(text) text", |_, a| Ok(new_text(text(a, 0).trim_start_matches(' '))));
+    library.add("rtrim(text) text", |_, a| Ok(new_text(text(a, 0).trim_end_matches(' '))));
+    library.add("btrim(text, text) text", |_, a| Ok(new_text(text(a, 0).trim_matches(|c| text(a, 1).contains(c)))));
+    library.add("ltrim(text, text) text", |_, a| {
+        Ok(new_text(text(a, 0).trim_start_matches(|c| text(a, 1).contains(c))))
+    });
+    library.add("rtrim(text, text) text", |_, a| {
+        Ok(new_text(text(a, 0).trim_end_matches(|c| text(a, 1).contains(c))))
+    });
+}
+
+/// The first `n` characters; none for `n` below one.
+fn prefix(whole: &str, n: i64) -> &str {
+    match usize::try_from(n) {
+        Err(_) => "",
+        Ok(n) => whole.char_indices().nth(n).map_or(whole, |(at, _)| &whole[..at]),
+    }
+}
+
+fn substring(whole: &str, from: i64, length: Option<i64>) -> Result<Datum<'static>, SqlError> {
+    let (skip, take) = window(from, length)?;
+    let tail = &whole[prefix(whole, skip).len()..];
+    Ok(new_text(take.map_or(tail, |take| prefix(tail, take))))
+}
+
+/// How many characters to skip and to take; positions before the first count against the length.
+fn window(from: i64, length: Option<i64>) -> Result<(i64, Option<i64>), SqlError> {
+    match length {
+        Some(length) if length < 0 => {
+            Err(SqlError::new(SqlState::SUBSTRING_ERROR, "negative substring length not allowed"))
+        }
+        Some(length) => {
+            let end = from + length;
+            let start = from.max(1);
+            Ok((start - 1, Some((end - start).max(0))))
+        }
+        None => Ok((from.max(1) - 1, None)),
+    }
+}
+
+fn byte_substring(whole: &[u8], from: i64, length: Option<i64>) -> Result<Datum<'static>, SqlError> {
+    let (skip, take) = window(from, length)?;
+    let skip = (skip as usize).min(whole.len());
+    let end = take.map_or(whole.len(), |take| (skip + take as usize).min(whole.len()));
+    Ok(Datum::Bytes(Cow::Owned(whole[skip..end].to_vec())))
+}
+
+fn split_part(_: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError> {
+    let (whole, delimiter, n) = (text(a, 0), text(a, 1), int(a, 2));
+    if n == 0 {
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "field position must not be zero"));
+    }
+    if delimiter.is_empty() {
+        return Ok(new_text(if n == 1 || n == -1 { whole } else { "" }));
+    }
+    let index = (n.unsigned_abs() - 1) as usize;
+    let part = if n > 0 {
+        whole.split(delimiter).nth(index)
+    } else {
+        let parts: Vec<&str> = whole.split(delimiter).collect();
+        parts.len().checked_sub(index + 1).map(|at| parts[at])
+    };
+    Ok(new_text(part.unwrap_or_default()))
+}
+
+fn declare_changing(library: &mut Library) {
+    library.add("lower(text) text", |_, a| Ok(new_text(text(a, 0).to_lowercase())));
+    library.add("upper(text) text", |_, a| Ok(new_text(text(a, 0).to_uppercase())));
+    library.add("initcap(text) text", |_, a| Ok(new_text(initcap(text(a, 0)))));
+    library.add("reverse(text) text", |_, a| Ok(new_text(text(a, 0).chars().rev().collect::<String>())));
+    library.add("repeat(text, int4) text", |_, a| {
+        let n = int(a, 1).max(0);
+        check_length(text(a, 0).len() as i64 * n)?;
+        Ok(new_text(text(a, 0).repeat(n as usize)))
+    });
+    library.add("replace(text, text, text) text", |_, a| {
+        if text(a, 1).is_empty() {
+            return Ok(new_text(text(a, 0)));
+        }
+        Ok(new_text(text(a, 0).replace(text(a, 1), text(a, 2))))
+    });
+    library.add("translate(text, text, text) text", |_, a| {
+        let (from, to): (Vec<char>, Vec<char>) = (text(a, 1).chars().collect(), text(a, 2).chars().collect());
+        let translated = text(a, 0).chars().filter_map(|c| match from.iter().position(|f| *f == c) {
+            Some(at) => to.get(at).copied(),
+            None => Some(c),
+        });
+        Ok(new_text(translated.collect::<String>()))
+    });
+    library.add("lpad(text, int4) text", |_, a| pad(text(a, 0), int(a, 1), " ", true));
+    library.add("lpad(text, int4, text) text", |_, a| pad(text(a, 0), int(a, 1), text(a, 2), true));
+    library.add("rpad(text, int4) text", |_, a| pad(text(a, 0), int(a, 1), " ", false));
+    library.add("rpad(text, int4, text) text", |_, a| pad(text(a, 0), int(a, 1), text(a, 2), false));
+    library.add("overlay(text, text, int4) text", |_, a| {
+        overlay(text(a, 0), text(a, 1), int(a, 2), text(a, 1).chars().count() as i64)
+    });
+    library.add("overlay(text, text, int4, int4) text", |_, a| overlay(text(a, 0), text(a, 1), int(a, 2), int(a, 3)));
+    library.add("chr(int4) text", |_, a| {
+        let code = int(a, 0);
+        if code == 0 {
+            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "null character not permitted"));
+        }
+        if code < 0 {
+            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "character number must be positive"));
+        }
+        match u32::try_from(code).ok().and_then(char::from_u32) {
+            Some(c) => Ok(new_text(c.to_string())),
+            None => Err(SqlError::new(
+                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                format!("requested character too large for encoding: {code}"),
+            )),
+        }
+    });
+    library.add("concat(variadic any) text !null", |call, a| concat(call, a, ""));
+    library.add("concat_ws(text, variadic any) text !null", |call, a| {
+        if a[0].is_null() {
+            return Ok(Datum::Null);
+        }
+        let rest = Call { args: &call.args[1..], ..*call };
+        concat(&rest, &a[1..], text(a, 0))
+    });
+    library.add("text_concat(text, text) text", |_, a| Ok(new_text(format!("{}{}", text(a, 0), text(a, 1)))));
+    library.add("bool_out(bool) text", |_, a| Ok(new_text(if boolean(a, 0) { "t" } else { "f" })));
+    library.add("to_hex(int4) text", |_, a| Ok(new_text(format!("{:x}", int(a, 0) as i32))));
+    library.add("to_hex(int8) text", |_, a| Ok(new_text(format!("{:x}", int(a, 0)))));
+    library.add("normalize(text) text", |_, a| {
+        // Everything in ASCII is normal already; other text would need Unicode's tables.
+        if text(a, 0).is_ascii() { Ok(new_text(text(a, 0))) } else { Err(SqlError::unsupported("normalize of non-ASCII text")) }
+    });
+}
+
+fn check_length(length: i64) -> Result<(), SqlError> {
+    if length < TEXT_BYTES_MAX {
+        return Ok(());
+    }
+    Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large"))
+}
+
+fn initcap(whole: &str) -> String {
+    let mut out = String::with_capacity(whole.len());
+    let mut inside = false;
+    for c in whole.chars() {
+        if inside {
+            out.extend(c.to_lowercase());
+        } else {
+            out.extend(c.to_uppercase());
+        }
+        inside = c.is_alphanumeric();
+    }
+    out
+}
+
+fn pad(whole: &str, length: i64, fill: &str, left: bool) -> Result<Datum<'static>, SqlError> {
+    let have = whole.chars().count() as i64;
+    let length = length.max(0);
+    check_length(length * 4)?;
+    if have >= length || fill.is_empty() {
+        return Ok(new_text(prefix(whole, length)));
+    }
+    let padding: String = fill.chars().cycle().take((length - have) as usize).collect();
+    Ok(new_text(if left { format!("{padding}{whole}") } else { format!("{whole}{padding}") }))
+}
+
+fn overlay(whole: &str, part: &str, from: i64, length: i64) -> Result<Datum<'static>, SqlError> {
+    if from < 1 {
+        return Err(SqlError::new(SqlState::SUBSTRING_ERROR, "negative substring length not allowed"));
+    }
+    let head = prefix(whole, from - 1);
+    let tail = &whole[prefix(whole, from - 1 + length).len()..];
+    Ok(new_text(format!("{head}{part}{tail}")))
+}
+
+fn concat(call: &Call<'_>, a: &[Datum<'_>], separator: &str) -> Result<Datum<'static>, SqlError> {
+    let mut parts = Vec::with_capacity(a.len());
+    for (value, ty) in a.iter().zip(call.args) {
+        if !value.is_null() {
+            parts.push(super::array::output(call, value, ty)?);
+        }
+    }
+    Ok(new_text(parts.join(separator)))
+}
+
+fn declare_quoting(library: &mut Library) {
+    library.add("quote_ident(text) text", |_, a| Ok(new_text(crate::names::quote_ident(text(a, 0)))));
+    library.add("quote_literal(text) text", |_, a| Ok(new_text(quote_literal(text(a, 0)))));
+    library.add("quote_literal(any) text", |call, a| {
+        let ty = call.args.first().cloned().unwrap_or(PgType::Text);
+        Ok(new_text(quote_literal(&super::array::output(call, &a[0], &ty)?)))
+    });
+    library.add("quote_nullable(text) text !null", |_, a| {
+        Ok(new_text(if a[0].is_null() { "NULL".to_owned() } else { quote_literal(text(a, 0)) }))
+    });
+    library.add("parse_ident(text) text[]", |_, a| parse_ident(text(a, 0)));
+}
+
+/// A string literal; backslashes need the escape form.
+pub fn quote_literal(value: &str) -> String {
+    let doubled = value.replace('\'', "''");
+    if value.contains('\\') { format!(" E'{}'", doubled.replace('\\', "\\\\")) } else { format!("'{doubled}'") }
+}
+
+fn parse_ident(whole: &str) -> Result<Datum<'static>, SqlError> {
+    let invalid = || {
+        SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("string is not a valid identifier: \"{whole}\""),
+        )
+    };
+    let mut parts = Vec::new();
+    let mut rest = whole.trim();
+    loop {
+        if let Some(quoted) = rest.strip_prefix('"') {
+            let end = quoted.find('"').ok_or_else(invalid)?;
+            parts.push(new_text(&quoted[..end]));
+            rest = quoted[end + 1..].trim_start();
+        } else {
+            let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
+            let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+            if end == 0 || rest.starts_with(|c: char| c.is_ascii_digit()) {
+                return Err(invalid());
+            }
+            parts.push(new_text(rest[..end].to_lowercase()));
+            rest = rest[end..].trim_start();
+        }
+        match rest.strip_prefix('.') {
+            Some(next) => rest = next.trim_start(),
+            None if rest.is_empty() => return Ok(Datum::List(parts)),
+            None => return Err(invalid()),
+        }
+    }
+}
+
+fn declare_bytes(library: &mut Library) {
+    library.add("bytea_concat(bytea, bytea) bytea", |_, a| {
+        Ok(Datum::Bytes(Cow::Owned([bytes(a, 0), bytes(a, 1)].concat())))
+    });
+    library.add("md5(text) text", |_, a| Ok(new_text(hex(&super::digest::md5(text(a, 0).as_bytes())))));
+    library.add("md5(bytea) text", |_, a| Ok(new_text(hex(&super::digest::md5(bytes(a, 0))))));
+    library.add("sha256(bytea) bytea", |_, a| {
+        Ok(Datum::Bytes(Cow::Owned(super::digest::sha256(bytes(a, 0)).to_vec())))
+    });
+    library.add("encode(bytea, text) text", |_, a| match text(a, 1).to_ascii_lowercase().as_str() {
+        "hex" => Ok(new_text(hex(bytes(a, 0)))),
+        "base64" => Ok(new_text(base64(bytes(a, 0)))),
+        "escape" => Ok(new_text(escape(bytes(a, 0)))),
+        _ => Err(unknown_encoding(text(a, 1))),
+    });
+    library.add("decode(text, text) bytea", |_, a| {
+        let decoded = match text(a, 1).to_ascii_lowercase().as_str() {
+            "hex" => pgrepr::bytea::decode_bytea(&format!("\\x{}", text(a, 0)))?,
+            "escape" if !text(a, 0).starts_with("\\x") => pgrepr::bytea::decode_bytea(text(a, 0))?,
+            "base64" => unbase64(text(a, 0))?,
+            _ => return Err(unknown_encoding(text(a, 1))),
+        };
+        Ok(Datum::Bytes(Cow::Owned(decoded)))
+    });
+    library.add("convert_from(bytea, name) text", |_, a| {
+        if !["utf8", "utf-8"].contains(&text(a, 1).to_ascii_lowercase().as_str()) {
+            return Err(SqlError::unsupported(format!("encoding \"{}\"", text(a, 1))));
+        }
+        String::from_utf8(bytes(a, 0).to_vec()).map(new_text).map_err(|_| {
+            SqlError::new(SqlState::CHARACTER_NOT_IN_REPERTOIRE, "invalid byte sequence for encoding \"UTF8\"")
+        })
+    });
+    library.add("convert_to(text, name) bytea", |_, a| {
+        if !["utf8", "utf-8"].contains(&text(a, 1).to_ascii_lowercase().as_str()) {
+            return Err(SqlError::unsupported(format!("encoding \"{}\"", text(a, 1))));
+        }
+        Ok(Datum::Bytes(Cow::Owned(text(a, 0).as_bytes().to_vec())))
+    });
+    library.add("get_byte(bytea, int4) int4", |_, a| {
+        let (all, n) = (bytes(a, 0), int(a, 1));
+        match usize::try_from(n).ok().and_then(|n| all.get(n)) {
+            Some(byte) => Ok(Datum::Int4((*byte).into())),
+            None => Err(SqlError::new(
+                SqlState::ARRAY_SUBSCRIPT_ERROR,
+                format!("index {n} out of valid range, 0..{}", all.len() as i64 - 1),
+            )),
+        }
+    });
+}
+
+fn unknown_encoding(name: &str) -> SqlError {
+    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("unrecognized encoding: \"{name}\""))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn escape(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    for byte in bytes {
+        match byte {
+            b'\\' => out.push_str("\\\\"),
+            0 | 0x80.. => out.push_str(&format!("\\{byte:03o}")),
+            byte => out.push(char::from(*byte)),
+        }
+    }
+    out
+}
+
+const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// Lines of 76 characters, as Postgres breaks them.
+fn base64(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    for (i, chunk) in bytes.chunks(3).enumerate() {
+        if i > 0 && i % 19 == 0 {
+            out.push('\n');
+        }
+        let word = chunk.iter().fold(0_u32, |word, byte| (word << 8) | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for k in 0..4 {
+            let digit = BASE64[(word >> (18 - 6 * k)) as usize & 63];
+            out.push(if k <= chunk.len() { char::from(digit) } else { '=' });
+        }
+    }
+    out
+}
+
+fn unbase64(whole: &str) -> Result<Vec<u8>, SqlError> {
+    let invalid =
+        |message: String| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
+    let (mut out, mut word, mut bits) = (Vec::new(), 0_u32, 0);
+    let mut digits = 0;
+    for c in whole.chars().filter(|c| !c.is_ascii_whitespace()) {
+        digits += 1;
+        if c == '=' {
+            continue;
+        }
+        let digit = u8::try_from(c).ok().and_then(|c| BASE64.iter().position(|d| *d == c));
+        let digit = digit.ok_or_else(|| {
+            invalid(format!("invalid symbol \"{c}\" found while decoding base64 sequence"))
+        })?;
+        word = (word << 6) | digit as u32;
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            out.push((word >> bits) as u8);
+            word &= (1 << bits) - 1;
+        }
+    }
+    if digits % 4 != 0 {
+        return Err(invalid("invalid base64 end sequence".to_owned())
+            .with_hint("Input data is missing padding, is truncated, or is otherwise corrupted."));
+    }
+    Ok(out)
+}

@@ -16,7 +16,7 @@ use crate::ast::Statement;
 use crate::error::SqlError;
 use datafusion::sql::sqlparser::ast as sp;
 use repr::PgType;
-use repr::types::NumericDisplay;
+use repr::types::{NUMERIC_SCALE, NumericDisplay};
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::ops::{ControlFlow, Range};
@@ -113,12 +113,18 @@ pub fn lift(sql: &str, lifted: &mut Lifted) -> bool {
                 // A sign belongs to the number if nothing could stand before it that it would be subtracted from.
                 if may_lift && scanner.bytes.get(scanner.at).is_some_and(u8::is_ascii_digit) {
                     let Some(Token::Number) = scanner.next() else { return false };
+                    // -1::t is -(1::t), which no literal is.
+                    let scale = fraction_digits(&sql[start..scanner.at]);
+                    if scanner.rest_starts_with(b':') || scale > NUMERIC_SCALE as usize {
+                        return false;
+                    }
                     push(lifted, sql, &mut copied, start..scanner.at);
                 }
                 may_lift = false;
             }
             Token::Number | Token::String => {
-                if may_lift {
+                // A literal with more digits after the point than a parameter holds stays part of the shape.
+                if may_lift && fraction_digits(&sql[start..scanner.at]) <= NUMERIC_SCALE as usize {
                     push(lifted, sql, &mut copied, start..scanner.at);
                 }
                 if lifted.literals.len() > LITERALS_MAX {
@@ -286,6 +292,14 @@ fn push(lifted: &mut Lifted, sql: &str, copied: &mut usize, range: Range<usize>)
     let _written = write!(lifted.shape, "{MARK}{}", lifted.literals.len());
 }
 
+/// How many digits a number has after its point; a string has none.
+fn fraction_digits(text: &str) -> usize {
+    match text.split_once('.') {
+        Some((whole, fraction)) if !whole.starts_with('\'') => fraction.len(),
+        _ => 0,
+    }
+}
+
 /// A word after which a literal is an operand.
 fn is_introducer(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"between") || word.eq_ignore_ascii_case(b"and")
@@ -392,14 +406,18 @@ impl Scanner<'_> {
         (!self.bytes.get(self.at).is_some_and(|byte| is_word_byte(*byte) || *byte == b'.')).then_some(Token::Number)
     }
 
+    /// Whether the next byte that is no space is this one.
+    fn rest_starts_with(&self, byte: u8) -> bool {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        rest.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&byte)
+    }
+
     /// A plain string, if no other follows that would continue it.
     fn string(&mut self) -> Option<Token> {
         if !self.quoted(b'\'') {
             return None;
         }
-        let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let continues = rest.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'\'');
-        (!continues).then_some(Token::String)
+        (!self.rest_starts_with(b'\'')).then_some(Token::String)
     }
 
     /// Moves past what is between two quotes, where a doubled quote is one; false if it does not end.
@@ -447,6 +465,7 @@ mod tests {
         for sql in [
             "begin", "select 1; select 2", "select $1", "select $$x$$", "select E'\\n'", "select 'a", "selected",
             "select 'a'\n'b'", "select 1e5", "select /* x */ 1", "select (0x1F)", "",
+            "select a = -1::int2 from t",
         ] {
             assert!(lifted(sql).is_none(), "{sql}");
         }
