@@ -173,7 +173,7 @@ impl State {
         }
     }
 
-    /// Whether anything can be called by this object's name: the kind and name as messages print them.
+    /// Kind and name, as messages print them; the id where there is no name any more.
     pub(crate) fn describe(&self, object: ObjectId) -> String {
         let name = match object {
             ObjectId::System => return "system".to_owned(),

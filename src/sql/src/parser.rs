@@ -16,6 +16,7 @@ mod copy;
 mod cursor;
 mod data;
 mod ddl;
+mod dialect;
 mod grant;
 mod reserved;
 mod session;
@@ -27,6 +28,7 @@ use crate::error::SqlError;
 use cursor::{Cursor, DIALECT};
 use datafusion::sql::sqlparser::ast as sp;
 use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError};
+use dialect::BoundedDialect;
 use repr::sqlstate::SqlState;
 
 pub(crate) use cursor::fold;
@@ -74,7 +76,8 @@ fn parse_all(sql: &str) -> Result<Vec<ParsedStatement>, SqlError> {
         let start = places.offset(piece.start);
         let end = places.offset(piece.end);
         complexity::check(&piece.tokens)?;
-        let mut cursor = Cursor::new(sql, piece.tokens, piece.terminator);
+        let dialect = BoundedDialect::new(piece.tokens.len());
+        let mut cursor = Cursor::new(sql, &dialect, piece.tokens, piece.terminator);
         let ast = statement::parse_statement(&mut cursor)?;
         cursor.expect_end()?;
         statements.push(ParsedStatement { ast, sql: sql[start..end].to_owned() });
@@ -86,7 +89,8 @@ fn single<T>(sql: &str, production: impl FnOnce(&mut Cursor<'_>) -> Result<T, Sq
     let parse = || {
         let tokens = tokenize(sql)?;
         complexity::check(&tokens)?;
-        let mut cursor = Cursor::new(sql, tokens, None);
+        let dialect = BoundedDialect::new(tokens.len());
+        let mut cursor = Cursor::new(sql, &dialect, tokens, None);
         let value = production(&mut cursor)?;
         cursor.expect_end()?;
         Ok(value)

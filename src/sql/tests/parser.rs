@@ -6,7 +6,6 @@
 use glimpse_sql::ast::{CopyFormat, Statement};
 use glimpse_sql::parser::{parse, parse_query};
 use std::fmt::Write;
-use std::time::{Duration, Instant};
 
 /// What a text parses to, on one line per statement.
 fn check(text: &str) -> String {
@@ -16,11 +15,11 @@ fn check(text: &str) -> String {
             .iter()
             .map(|statement| match &statement.ast {
                 Statement::Query(query) => format!("SELECT {query}"),
-                // Debug output of these types is ours and stable.
-                Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {
-                    format!("{} {}", statement.ast.name(), statement.sql)
-                }
-                other => format!("{} {other:?}", other.name()),
+                // Debug output of our own types is ours and stable; sqlparser's is long, and full of places.
+                other => match format!("{other:?}") {
+                    foreign if foreign.contains("Span(") => format!("{} {}", other.name(), statement.sql),
+                    ours => format!("{} {ours}", other.name()),
+                },
             })
             .collect::<Vec<_>>()
             .join("\n"),
@@ -38,7 +37,7 @@ fn statements() {
     let mut rewritten = String::new();
     let mut wrong = String::new();
     for block in file.split("\n\n").filter(|block| !block.trim().is_empty()) {
-        let (text, expected) = block.trim_matches('\n').split_once("\n----").unwrap_or((block, ""));
+        let (text, expected) = block.trim_matches('\n').split_once("\n----\n").unwrap_or((block.trim_matches('\n'), ""));
         let actual = check(text);
         write!(rewritten, "{text}\n----\n{actual}\n\n").expect("writing to a string");
         if actual != expected.trim_matches('\n') {
@@ -98,16 +97,13 @@ fn moderate_nesting_is_accepted() {
         on_small_stack(move || parse(&sql).map(|_| ()).expect("it is not too deep"));
     }
     let sum = format!("SELECT 1{}", " + 1".repeat(900));
-    on_small_stack(move || drop(parse(&sql_of(&sum)).expect("a sum of 900")));
+    on_small_stack(move || drop(parse(&sum).expect("a sum of 900")));
     let list = format!("SELECT * FROM t WHERE a IN ({}1)", "1, ".repeat(60_000));
     on_small_stack(move || drop(parse(&list).expect("a long list")));
 }
 
-fn sql_of(text: &str) -> String {
-    text.to_owned()
-}
-
-/// Backtracking must not make errors exponentially expensive. The bound is far above what linear work takes.
+/// Backtracking must not make errors exponentially expensive: without a bound on its work the parser would not come back
+/// from these at all.
 #[test]
 fn errors_do_not_explode() {
     let texts = [
@@ -126,10 +122,8 @@ fn errors_do_not_explode() {
         format!("SELECT {}", "a.b(".repeat(60)),
     ];
     for text in texts {
-        let shown = text[..40].to_owned();
-        let started = Instant::now();
-        on_small_stack(move || parse(&text).map(|_| ()).expect_err("it is no statement"));
-        assert!(started.elapsed() < Duration::from_secs(20), "{shown} took {:?}", started.elapsed());
+        let error = on_small_stack(move || parse(&text).map(|_| ()).expect_err(&text));
+        assert!(["54001", "42601"].contains(&error.sqlstate.code()), "{error}");
     }
 }
 

@@ -121,7 +121,7 @@ fn statements() {
     let (engine, catalog) = (Engine::new(), Catalog::new());
     let (mut rewritten, mut wrong) = (String::new(), String::new());
     for block in file.split("\n\n").filter(|block| !block.trim().is_empty()) {
-        let (statement, expected) = block.trim_matches('\n').split_once("\n----\n").unwrap_or((block, ""));
+        let (statement, expected) = block.trim_matches('\n').split_once("\n----\n").unwrap_or((block.trim_matches('\n'), ""));
         let (role, text) = statement.trim().split_once("> ").expect("role> statement");
         let actual = describe(plan_as(&engine, &catalog, role, text));
         write!(rewritten, "{}\n----\n{actual}\n\n", statement.trim()).expect("writing to a string");

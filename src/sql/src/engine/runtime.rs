@@ -17,6 +17,7 @@ use datafusion::logical_expr::{ColumnarValue, Expr, LogicalPlan};
 use datafusion::optimizer::{Optimizer, OptimizerContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execute_stream;
+use repr::sqlstate::SqlState;
 use std::sync::Arc;
 
 /// The shared parts of every execution.
@@ -55,7 +56,7 @@ impl Runtime {
         let context =
             OptimizerContext::new_with_config_options(Arc::clone(&self.options)).without_query_execution_start_time();
         let context = context.with_max_passes(3);
-        Ok(self.optimizer.optimize(plan, &context, |_, _| {})?)
+        self.optimizer.optimize(plan, &context, |_, _| {}).map_err(|error| unplannable(error.into()))
     }
 
     /// Compiles an expression over one relation's columns.
@@ -65,14 +66,11 @@ impl Runtime {
         schema: &DFSchema,
         session: &SessionInfo,
     ) -> Result<Arc<dyn PhysicalExpr>, SqlError> {
-        let state = self.session_state(session);
-        let expr = expr.clone();
-        Ok(datafusion::physical_expr::create_physical_expr(
-            &expr,
-            schema,
-            state.execution_props(),
-            &Default::default(),
-        )?)
+        let mut options = self.options.as_ref().clone();
+        options.extensions.insert(session.clone());
+        let mut props = datafusion::execution::context::ExecutionProps::new();
+        props.mark_start_execution(Arc::new(options));
+        Ok(datafusion::physical_expr::create_physical_expr(expr, schema, &props, &Default::default())?)
     }
 
     /// Runs an optimised plan.
@@ -104,6 +102,9 @@ impl Runtime {
     fn session_state(&self, session: &SessionInfo) -> SessionState {
         let mut state = self.state.clone();
         state.config_mut().options_mut().extensions.insert(session.clone());
+        // Functions find the session in the options that their physical expression was made with.
+        let options = Arc::clone(state.config().options());
+        state.execution_props_mut().mark_start_execution(options);
         state
     }
 }
@@ -111,6 +112,16 @@ impl Runtime {
 impl Default for Runtime {
     fn default() -> Runtime {
         Runtime::new()
+    }
+}
+
+/// What the optimizer cannot handle is refused: the query was bound, so the user's names and types are right.
+fn unplannable(error: SqlError) -> SqlError {
+    match error.sqlstate {
+        SqlState::UNDEFINED_COLUMN | SqlState::AMBIGUOUS_COLUMN | SqlState::DUPLICATE_COLUMN => {
+            SqlError::unsupported("this correlated subquery").with_detail(error.message)
+        }
+        _ => error,
     }
 }
 

@@ -15,7 +15,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::functions_aggregate as df;
 use datafusion::functions_window as dfw;
-use datafusion::logical_expr::expr::{AggregateFunction, ScalarFunction};
+use datafusion::logical_expr::expr::{AggregateFunction, ScalarFunction, Sort};
 use datafusion::logical_expr::{AggregateUDF, Expr, WindowUDF, lit};
 use datafusion::sql::sqlparser::tokenizer::Span;
 use pgrepr::length::LengthRule;
@@ -98,6 +98,12 @@ pub fn collect_list(expr: Expr) -> Result<Expr, SqlError> {
     Ok(plain(df::array_agg::array_agg_udaf(), vec![expr]))
 }
 
+/// `array_agg(expr ORDER BY …)`.
+pub fn collect_ordered(expr: Expr, order_by: Vec<Sort>) -> Expr {
+    let func = df::array_agg::array_agg_udaf();
+    Expr::AggregateFunction(AggregateFunction::new_udf(func, vec![expr], false, None, order_by, None))
+}
+
 fn plain(func: Arc<AggregateUDF>, args: Vec<Expr>) -> Expr {
     Expr::AggregateFunction(AggregateFunction::new_udf(func, args, false, None, vec![], None))
 }
@@ -108,6 +114,9 @@ pub fn build(binder: &mut Binder<'_>, call: AggregateArgs<'_>, site: Site<'_>) -
     let missing = || function_missing(call.name, &actual);
     if call.star != (call.name == "count" && call.args.is_empty()) {
         return Err(missing());
+    }
+    if call.star && call.distinct {
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, "DISTINCT cannot be applied to *"));
     }
     if call.star {
         let expr = site(df::count::count_udaf(), vec![lit(1_i64)]);

@@ -231,10 +231,10 @@ fn declare_times(library: &mut Library) {
 
 fn declare_fields(library: &mut Library) {
     for ty in ["date", "timestamp", "time", "interval"] {
-        library.add(&format!("extract(text, {ty}) numeric"), |call, a| extract(call, a).map(numeric));
+        library.add(&format!("extract(text, {ty}) numeric:field"), |call, a| extract(call, a).map(numeric));
         library.add(&format!("date_part(text, {ty}) float8"), |call, a| extract(call, a).map(to_float));
     }
-    library.add("extract(text, timestamptz) numeric !session", |call, a| extract(call, a).map(numeric));
+    library.add("extract(text, timestamptz) numeric:field !session", |call, a| extract(call, a).map(numeric));
     library.add("date_part(text, timestamptz) float8 !session", |call, a| extract(call, a).map(to_float));
     library.add("date_trunc(text, timestamp) timestamp", |_, a| timestamp(Some(truncate(text(a, 0), us(&a[1]))?)));
     library.add("date_trunc(text, timestamptz) timestamptz !session", |call, a| {

@@ -31,12 +31,20 @@ fn int8(v: Option<i64>) -> Result<Datum<'static>, SqlError> {
     v.map(Datum::Int8).ok_or_else(|| out_of_range("bigint"))
 }
 
+fn out_of_range_as(how: &str) -> SqlError {
+    SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("value out of range: {how}"))
+}
+
 /// A float result; infinity from finite arguments is overflow.
 fn checked(result: f64, args: &[f64]) -> Result<Datum<'static>, SqlError> {
     if result.is_infinite() && args.iter().all(|v| v.is_finite()) {
-        return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value out of range: overflow"));
+        return Err(out_of_range_as("overflow"));
     }
     Ok(Datum::Float8(result))
+}
+
+fn underflow() -> SqlError {
+    out_of_range_as("underflow")
 }
 
 fn declare_signs(library: &mut Library) {
@@ -55,7 +63,7 @@ fn declare_signs(library: &mut Library) {
     library.add("abs(float8) float8", |_, a| Ok(Datum::Float8(float(a, 0).abs())));
     library.add("sign(float8) float8", |_, a| {
         let v = float(a, 0);
-        Ok(Datum::Float8(if v == 0.0 || v.is_nan() { v } else { v.signum() }))
+        Ok(Datum::Float8(if v == 0.0 || v.is_nan() { 0.0 } else { v.signum() }))
     });
     library.add("mod(int2, int2) int2", |_, a| int2(remainder(int(a, 0), int(a, 1))?));
     library.add("mod(int4, int4) int4", |_, a| int4(remainder(int(a, 0), int(a, 1))?));
@@ -98,6 +106,14 @@ fn declare_bits(library: &mut Library) {
     library.add("~(int2) int2", |_, a| int2(!int(a, 0)));
     library.add("~(int4) int4", |_, a| int4(!int(a, 0)));
     library.add("~(int8) int8", |_, a| int8(Some(!int(a, 0))));
+    for op in ["<<", ">>"] {
+        // int2 is shifted as an integer and cut to its sixteen bits.
+        let shift: super::registry::Body = match op {
+            "<<" => |_, a| Ok(Datum::Int2((int(a, 0) as i32).wrapping_shl(int(a, 1) as u32) as i16)),
+            _ => |_, a| Ok(Datum::Int2((int(a, 0) as i32).wrapping_shr(int(a, 1) as u32) as i16)),
+        };
+        library.add(&format!("{op}(int2, int4) int2"), shift);
+    }
     // Shifts drop bits and take their distance modulo the width, as the processor does.
     library.add("<<(int4, int4) int4", |_, a| Ok(Datum::Int4((int(a, 0) as i32).wrapping_shl(int(a, 1) as u32))));
     library.add("<<(int8, int4) int8", |_, a| Ok(Datum::Int8(int(a, 0).wrapping_shl(int(a, 1) as u32))));
@@ -135,7 +151,10 @@ fn declare_powers(library: &mut Library) {
         Ok(Datum::Float8(float(a, 0).sqrt()))
     });
     library.add("cbrt(float8) float8", |_, a| Ok(Datum::Float8(float(a, 0).cbrt())));
-    library.add("exp(float8) float8", |_, a| checked(float(a, 0).exp(), &[float(a, 0)]));
+    library.add("exp(float8) float8", |_, a| {
+        let (v, result) = (float(a, 0), float(a, 0).exp());
+        if result == 0.0 && v.is_finite() { Err(underflow()) } else { checked(result, &[v]) }
+    });
     library.add("ln(float8) float8", |_, a| logarithm(float(a, 0), f64::ln));
     for name in ["log", "log10"] {
         library.add(&format!("{name}(float8) float8"), |_, a| logarithm(float(a, 0), f64::log10));
@@ -156,7 +175,11 @@ fn power(base: f64, exponent: f64) -> Result<Datum<'static>, SqlError> {
     if base < 0.0 && exponent.is_finite() && exponent.fract() != 0.0 {
         return Err(power_error("a negative number raised to a non-integer power yields a complex result"));
     }
-    checked(base.powf(exponent), &[base, exponent])
+    let result = base.powf(exponent);
+    if result == 0.0 && base != 0.0 && base.is_finite() && exponent.is_finite() {
+        return Err(underflow());
+    }
+    checked(result, &[base, exponent])
 }
 
 fn logarithm(value: f64, f: fn(f64) -> f64) -> Result<Datum<'static>, SqlError> {
@@ -185,6 +208,64 @@ fn declare_circles(library: &mut Library) {
     library.add("sinh(float8) float8", |_, a| Ok(Datum::Float8(float(a, 0).sinh())));
     library.add("cosh(float8) float8", |_, a| Ok(Datum::Float8(float(a, 0).cosh())));
     library.add("tanh(float8) float8", |_, a| Ok(Datum::Float8(float(a, 0).tanh())));
+    library.add("asinh(float8) float8", |_, a| Ok(Datum::Float8(float(a, 0).asinh())));
+    library.add("acosh(float8) float8", |_, a| {
+        if float(a, 0) < 1.0 { Err(input_out_of_range()) } else { Ok(Datum::Float8(float(a, 0).acosh())) }
+    });
+    library.add("atanh(float8) float8", |_, a| inverse(float(a, 0), f64::atanh));
+    library.add("sind(float8) float8", |_, a| trig(float(a, 0), sine_of_degrees));
+    library.add("cosd(float8) float8", |_, a| trig(float(a, 0), cosine_of_degrees));
+    library.add("tand(float8) float8", |_, a| trig(float(a, 0), tangent_of_degrees));
+    library.add("cotd(float8) float8", |_, a| trig(float(a, 0), |v| tangent_of_degrees(90.0 - v % 180.0)));
+    library.add("asind(float8) float8", |_, a| inverse(float(a, 0), |v| 90.0 - arc_cosine_in_degrees(v)));
+    library.add("acosd(float8) float8", |_, a| inverse(float(a, 0), arc_cosine_in_degrees));
+    library.add("atand(float8) float8", |_, a| Ok(Datum::Float8(arc_tangent_in_degrees(float(a, 0), 1.0))));
+    library.add("atan2d(float8, float8) float8", |_, a| {
+        Ok(Datum::Float8(arc_tangent_in_degrees(float(a, 0), float(a, 1))))
+    });
+}
+
+/// The sine of an angle between 0 and 90 degrees, exact where it is a simple fraction.
+fn first_quadrant(degrees: f64) -> f64 {
+    match degrees {
+        30.0 => 0.5,
+        90.0 => 1.0,
+        _ => degrees.to_radians().sin(),
+    }
+}
+
+fn sine_of_degrees(degrees: f64) -> f64 {
+    let (angle, sign) = if degrees < 0.0 { (-degrees % 360.0, -1.0) } else { (degrees % 360.0, 1.0) };
+    let (angle, sign) = if angle > 180.0 { (360.0 - angle, -sign) } else { (angle, sign) };
+    sign * first_quadrant(if angle > 90.0 { 180.0 - angle } else { angle })
+}
+
+fn cosine_of_degrees(degrees: f64) -> f64 {
+    let angle = degrees.abs() % 360.0;
+    let angle = if angle > 180.0 { 360.0 - angle } else { angle };
+    if angle > 90.0 { -first_quadrant(angle - 90.0) } else { first_quadrant(90.0 - angle) }
+}
+
+fn tangent_of_degrees(degrees: f64) -> f64 {
+    let angle = degrees % 180.0;
+    match angle.abs() {
+        45.0 => 1.0_f64.copysign(angle),
+        135.0 => -(1.0_f64.copysign(angle)),
+        _ => sine_of_degrees(angle) / cosine_of_degrees(angle),
+    }
+}
+
+fn arc_cosine_in_degrees(value: f64) -> f64 {
+    match value {
+        0.0 => 90.0,
+        0.5 => 60.0,
+        -0.5 => 120.0,
+        _ => value.acos().to_degrees(),
+    }
+}
+
+fn arc_tangent_in_degrees(y: f64, x: f64) -> f64 {
+    y.atan2(x).to_degrees()
 }
 
 fn input_out_of_range() -> SqlError {
@@ -195,6 +276,40 @@ fn trig(value: f64, f: fn(f64) -> f64) -> Result<Datum<'static>, SqlError> {
     if value.is_infinite() { Err(input_out_of_range()) } else { Ok(Datum::Float8(f(value))) }
 }
 
+/// Of values between -1 and 1.
 fn inverse(value: f64, f: fn(f64) -> f64) -> Result<Datum<'static>, SqlError> {
     if value.abs() > 1.0 { Err(input_out_of_range()) } else { Ok(Datum::Float8(f(value))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{cosine_of_degrees, gcd, lcm, logarithm, power, sine_of_degrees, tangent_of_degrees};
+    use repr::Datum;
+    use repr::sqlstate::SqlState;
+
+    #[test]
+    fn powers_out_of_range_are_errors() {
+        let code = |base: f64, exponent: f64| power(base, exponent).err().map(|error| error.sqlstate);
+        assert_eq!(power(2.0, 10.0), Ok(Datum::Float8(1024.0)));
+        assert_eq!(code(10.0, 400.0), Some(SqlState::NUMERIC_VALUE_OUT_OF_RANGE));
+        assert_eq!(code(10.0, -400.0), Some(SqlState::NUMERIC_VALUE_OUT_OF_RANGE));
+        assert_eq!(code(0.0, -1.0), Some(SqlState::INVALID_ARGUMENT_FOR_POWER_FUNCTION));
+        assert_eq!(code(-8.0, 0.5), Some(SqlState::INVALID_ARGUMENT_FOR_POWER_FUNCTION));
+        let logarithm_code = logarithm(0.0, f64::ln).err().map(|error| error.sqlstate);
+        assert_eq!(logarithm_code, Some(SqlState::INVALID_ARGUMENT_FOR_LOGARITHM));
+    }
+
+    #[test]
+    fn common_angles_are_exact() {
+        assert_eq!((sine_of_degrees(30.0), sine_of_degrees(390.0), sine_of_degrees(-30.0)), (0.5, 0.5, -0.5));
+        assert_eq!((cosine_of_degrees(60.0), cosine_of_degrees(-120.0)), (0.5, -0.5));
+        assert_eq!((tangent_of_degrees(45.0), tangent_of_degrees(135.0)), (1.0, -1.0));
+    }
+
+    #[test]
+    fn divisors_and_multiples() {
+        assert_eq!(gcd(i64::MIN, 0), 1 << 63);
+        assert_eq!((gcd(12, 18), lcm(4, 6), lcm(0, 0)), (6, Some(12), Some(0)));
+        assert_eq!(lcm(i64::MAX, 2), None);
+    }
 }

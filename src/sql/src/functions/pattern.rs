@@ -1,7 +1,8 @@
 //! LIKE, SIMILAR TO and regular expressions.
 //!
 //! Postgres's expressions are run by a linear-time engine, which has no back-references and no look-around: those are
-//! refused by name. Compiled patterns are kept per thread, because most calls repeat one pattern over a column.
+//! refused by name. It prefers the first alternative that matches where Postgres prefers the longest match: that shows in
+//! what `regexp_replace` and the like cut out, not in whether a value matches. Compiled patterns are kept per thread, because most calls repeat one pattern over a column.
 
 use super::registry::Library;
 use super::row::Call;
@@ -34,12 +35,24 @@ pub fn declare(library: &mut Library) {
     });
     library.add("regexp_match(text, text) text[]", |_, a| captures(text(a, 0), text(a, 1), ""));
     library.add("regexp_match(text, text, text) text[]", |_, a| captures(text(a, 0), text(a, 1), text(a, 2)));
+    library.add("regexp_matches(text, text) setof text[]", |_, a| all_captures(text(a, 0), text(a, 1), ""));
+    library.add("regexp_matches(text, text, text) setof text[]", |_, a| {
+        all_captures(text(a, 0), text(a, 1), text(a, 2))
+    });
     library.add("regexp_count(text, text) int4", |_, a| {
-        with_regex(text(a, 1), "", |regex| Ok(Datum::Int4(regex.find_iter(text(a, 0)).count() as i32)))
+        with_regex(text(a, 1), "", |regex| {
+            let mut count = 0;
+            each_match(regex, text(a, 0), |_| {
+                count += 1;
+                true
+            });
+            Ok(Datum::Int4(count))
+        })
     });
     library.add("regexp_split_to_array(text, text) text[]", |_, a| split(text(a, 0), text(a, 1), ""));
     library.add("regexp_split_to_array(text, text, text) text[]", |_, a| split(text(a, 0), text(a, 1), text(a, 2)));
     library.add("regexp_split_to_table(text, text) setof text", |_, a| split(text(a, 0), text(a, 1), ""));
+    library.add("regexp_split_to_table(text, text, text) setof text", |_, a| split(text(a, 0), text(a, 1), text(a, 2)));
     library.add("substring(text, text) text", |_, a| substring(text(a, 0), text(a, 1)));
     library.add("regexp_instr(text, text) int4", |_, a| {
         with_regex(text(a, 1), "", |regex| {
@@ -151,10 +164,10 @@ fn similar(value: &str, pattern: &str, escape: Option<char>) -> Result<Datum<'st
     let mut in_class = false;
     while let Some(c) = chars.next() {
         if Some(c) == escape {
-            let next = chars.next().ok_or_else(|| {
-                SqlError::new(SqlState::INVALID_ESCAPE_SEQUENCE, "pattern must not end with escape character")
-            })?;
-            out.push_str(&regex::escape(&next.to_string()));
+            // At the end it stands for nothing, as in Postgres.
+            if let Some(next) = chars.next() {
+                out.push_str(&regex::escape(&next.to_string()));
+            }
         } else if in_class {
             in_class = c != ']';
             out.push(c);
@@ -201,112 +214,236 @@ fn with_regex<T>(
     })
 }
 
-fn compile(pattern: &str, flags: &str) -> Result<Regex, SqlError> {
-    let mut builder_flags = (false, true, false, false);
-    for flag in flags.chars() {
-        match flag {
-            'i' => builder_flags.0 = true,
-            'c' => builder_flags.0 = false,
-            's' | 'g' => {}
-            'n' | 'm' => {
-                builder_flags.1 = false;
-                builder_flags.2 = true;
-            }
-            'x' => builder_flags.3 = true,
-            other => {
-                return Err(SqlError::new(
-                    SqlState::INVALID_PARAMETER_VALUE,
-                    format!("invalid regular expression option: \"{other}\""),
-                ));
+/// Postgres's letters for the ways in which a pattern is read.
+#[derive(Clone, Copy, Default)]
+struct Flags {
+    insensitive: bool,
+    /// `.` and negated classes stop at line ends.
+    partial: bool,
+    /// `^` and `$` match at line ends.
+    multi_line: bool,
+    expanded: bool,
+    literal: bool,
+}
+
+impl Flags {
+    fn apply(&mut self, letters: &str) -> Result<(), char> {
+        for letter in letters.chars() {
+            match letter {
+                'i' => self.insensitive = true,
+                'c' => self.insensitive = false,
+                'g' | 'e' => {}
+                's' => (self.partial, self.multi_line) = (false, false),
+                'n' | 'm' => (self.partial, self.multi_line) = (true, true),
+                'p' => (self.partial, self.multi_line) = (true, false),
+                'w' => (self.partial, self.multi_line) = (false, true),
+                't' => self.expanded = false,
+                'x' => self.expanded = true,
+                'q' => self.literal = true,
+                other => return Err(other),
             }
         }
+        Ok(())
     }
-    let translated = translate(pattern)?;
-    let (insensitive, dot_newline, multi_line, expanded) = builder_flags;
+}
+
+fn invalid(reason: &str) -> SqlError {
+    SqlError::new(SqlState::INVALID_REGULAR_EXPRESSION, format!("invalid regular expression: {reason}"))
+}
+
+fn compile(pattern: &str, letters: &str) -> Result<Regex, SqlError> {
+    let mut flags = Flags::default();
+    flags.apply(letters).map_err(|letter| {
+        SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("invalid regular expression option: \"{letter}\""),
+        )
+    })?;
+    let mut body = pattern.strip_prefix("***:").unwrap_or(pattern);
+    if let Some(literal) = pattern.strip_prefix("***=") {
+        (body, flags.literal) = (literal, true);
+    }
+    if !flags.literal
+        && let Some(rest) = body.strip_prefix("(?")
+        && rest.starts_with(|c: char| c.is_ascii_alphabetic())
+    {
+        let (embedded, after) = rest.split_once(')').ok_or_else(|| invalid("invalid embedded option"))?;
+        flags.apply(embedded).map_err(|_| invalid("invalid embedded option"))?;
+        body = after;
+    }
+    let translated = if flags.literal { regex::escape(body) } else { translate(body, flags.partial)? };
     RegexBuilder::new(&translated)
-        .case_insensitive(insensitive)
-        .dot_matches_new_line(dot_newline)
-        .multi_line(multi_line)
-        .ignore_whitespace(expanded)
+        .case_insensitive(flags.insensitive)
+        .dot_matches_new_line(!flags.partial)
+        .multi_line(flags.multi_line)
+        .ignore_whitespace(flags.expanded && !flags.literal)
         .build()
-        .map_err(|error| {
-            let reason = error.to_string();
-            let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            SqlError::new(SqlState::INVALID_REGULAR_EXPRESSION, format!("invalid regular expression: {reason}"))
-        })
+        .map_err(|error| invalid(&reason(&error.to_string())))
+}
+
+/// The engine's complaint in Postgres's words.
+fn reason(complaint: &str) -> String {
+    let last = complaint.lines().last().unwrap_or_default().trim_start_matches("error: ");
+    let known = [
+        ("unclosed group", "parentheses () not balanced"),
+        ("unopened group", "parentheses () not balanced"),
+        ("unclosed character class", "brackets [] not balanced"),
+        ("repetition operator missing expression", "quantifier operand invalid"),
+        ("invalid repetition count range", "invalid repetition count(s)"),
+        ("unclosed counted repetition", "invalid repetition count(s)"),
+        ("repetition quantifier expects a valid decimal", "invalid repetition count(s)"),
+        ("invalid character class range", "invalid character range"),
+        ("ASCII class not found", "invalid character class"),
+        ("unrecognized escape sequence", "invalid escape \\ sequence"),
+        ("incomplete escape sequence", "invalid escape \\ sequence"),
+        ("exceeds size limit", "regular expression is too complex"),
+    ];
+    known.iter().find(|(ours, _)| last.contains(ours)).map_or(last, |(_, theirs)| theirs).to_owned()
 }
 
 /// From Postgres's advanced expressions to the engine's syntax.
-fn translate(pattern: &str) -> Result<String, SqlError> {
-    let (prefix, body) = match pattern.strip_prefix("(?") {
-        Some(rest) if rest.starts_with(|c: char| c.is_ascii_alphabetic()) => match rest.split_once(')') {
-            Some((options, body)) if options.chars().all(|c| c == 'i') => ("(?i)", body),
-            _ => return Err(SqlError::unsupported("embedded options in a regular expression")),
-        },
-        _ => ("", pattern.strip_prefix("***:").unwrap_or(pattern)),
-    };
-    if let Some(literal) = pattern.strip_prefix("***=") {
-        return Ok(regex::escape(literal));
-    }
-    let mut out = String::from(prefix);
-    let mut chars = body.chars().peekable();
-    let mut class_depth = 0;
-    while let Some(c) = chars.next() {
+fn translate(body: &str, partial: bool) -> Result<String, SqlError> {
+    let mut out = String::new();
+    let mut rest = body;
+    // Whether a quantifier would stand after another, which the engine takes and Postgres does not.
+    let mut quantified = false;
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        let was_quantified = std::mem::take(&mut quantified);
         match c {
-            '\\' => match chars.next() {
-                Some('y') => out.push_str("\\b"),
-                Some('Y') => out.push_str("\\B"),
-                Some('m') => out.push_str("\\b{start}"),
-                Some('M') => out.push_str("\\b{end}"),
-                Some('Z') => out.push_str("\\z"),
-                Some(d @ '1'..='9') if class_depth == 0 => {
-                    return Err(SqlError::unsupported(format!("the back-reference \\{d} in a regular expression")));
+            '\\' => rest = translate_escape(rest, &mut out)?,
+            '[' => rest = translate_class(rest, partial, &mut out)?,
+            '(' if rest.starts_with("?=") || rest.starts_with("?!") || rest.starts_with("?<") => {
+                return Err(SqlError::unsupported("look-around in a regular expression"));
+            }
+            '(' if rest.starts_with('?') && !rest.starts_with("?:") => return Err(invalid("quantifier operand invalid")),
+            '(' if rest.starts_with("?:") => {
+                out.push_str("(?:");
+                rest = &rest[2..];
+            }
+            '{' if !rest.starts_with(|c: char| c.is_ascii_digit()) => out.push_str("\\{"),
+            '*' | '+' | '?' | '{' => {
+                if was_quantified {
+                    return Err(invalid("quantifier operand invalid"));
                 }
-                Some(c) => {
+                out.push(c);
+                if c == '{' {
+                    let end = rest.find('}').ok_or_else(|| invalid("braces {} not balanced"))?;
+                    let (bounds, after) = rest.split_at(end + 1);
+                    if bounds.split(['}', ',']).any(|n| n.parse::<u32>().is_ok_and(|n| n > 255)) {
+                        return Err(invalid("invalid repetition count(s)"));
+                    }
+                    out.push_str(bounds);
+                    rest = after;
+                }
+                if let Some(after) = rest.strip_prefix('?') {
+                    out.push('?');
+                    rest = after;
+                }
+                quantified = true;
+            }
+            c => out.push(c),
+        }
+    }
+    Ok(out)
+}
+
+/// What follows a backslash outside brackets; gives what is left.
+fn translate_escape<'p>(rest: &'p str, out: &mut String) -> Result<&'p str, SqlError> {
+    let c = rest.chars().next().ok_or_else(|| invalid("invalid escape \\ sequence"))?;
+    match c {
+        'y' => out.push_str("\\b"),
+        'Y' => out.push_str("\\B"),
+        'm' => out.push_str("\\b{start}"),
+        'M' => out.push_str("\\b{end}"),
+        'Z' => out.push_str("\\z"),
+        'b' => out.push_str("\\x08"),
+        'B' => out.push_str("\\\\"),
+        'e' => out.push_str("\\x1B"),
+        'A' | 'a' | 'd' | 'D' | 'f' | 'n' | 'r' | 's' | 'S' | 't' | 'u' | 'U' | 'v' | 'w' | 'W' | 'x' => {
+            out.push('\\');
+            out.push(c);
+        }
+        '0' => out.push_str("\\x00"),
+        '1'..='9' => {
+            return Err(SqlError::unsupported(format!("the back-reference \\{c} in a regular expression")));
+        }
+        c if c.is_ascii_alphanumeric() => return Err(invalid("invalid escape \\ sequence")),
+        c => out.push_str(&regex::escape(&c.to_string())),
+    }
+    Ok(&rest[c.len_utf8()..])
+}
+
+/// A bracket expression after its opening bracket; gives what is left.
+fn translate_class<'p>(mut rest: &'p str, partial: bool, out: &mut String) -> Result<&'p str, SqlError> {
+    out.push('[');
+    if let Some(after) = rest.strip_prefix('^') {
+        out.push('^');
+        if partial {
+            out.push_str("\\n");
+        }
+        rest = after;
+    }
+    // A closing bracket right after the opening one stands for itself.
+    if let Some(after) = rest.strip_prefix(']') {
+        out.push_str("\\]");
+        rest = after;
+    }
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        match c {
+            ']' => {
+                out.push(']');
+                return Ok(rest);
+            }
+            '\\' => match rest.chars().next() {
+                Some(c) if "dDsSwW".contains(c) => {
                     out.push('\\');
                     out.push(c);
+                    rest = &rest[1..];
                 }
-                None => {
-                    return Err(SqlError::new(
-                        SqlState::INVALID_REGULAR_EXPRESSION,
-                        "invalid regular expression: invalid escape \\ sequence",
-                    ));
-                }
+                _ => rest = translate_escape(rest, out)?,
             },
-            '(' if class_depth == 0 && chars.peek() == Some(&'?') => {
-                let ahead: String = chars.clone().take(3).collect();
-                if ahead.starts_with("?=") || ahead.starts_with("?!") || ahead.starts_with("?<") {
-                    return Err(SqlError::unsupported("look-around in a regular expression"));
-                }
-                out.push('(');
-            }
-            '[' => {
-                class_depth += 1;
+            '[' if rest.starts_with(':') => {
+                let end = rest.find(":]").ok_or_else(|| invalid("brackets [] not balanced"))?;
                 out.push('[');
-                if class_depth == 1 {
-                    // A bracket right after the opening one stands for itself.
-                    if chars.peek() == Some(&'^') {
-                        out.extend(chars.next());
-                    }
-                    if chars.peek() == Some(&']') {
-                        chars.next();
-                        out.push_str("\\]");
-                    }
-                }
+                out.push_str(&rest[..end + 2]);
+                rest = &rest[end + 2..];
             }
-            ']' if class_depth > 0 => {
-                class_depth -= 1;
-                out.push(']');
+            '[' if rest.starts_with('.') || rest.starts_with('=') => {
+                return Err(SqlError::unsupported("a collating element in a regular expression"));
             }
-            '&' | '~' | '-' if class_depth > 0 && chars.peek() == Some(&c) => {
-                // Doubled, these are set operators of the engine.
+            // A bracket, and the engine's operators on sets, which are doubled.
+            '[' | '&' | '~' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '-' if rest.starts_with('-') => out.push_str("\\-"),
+            // In the engine's expanded syntax blanks count only when escaped, also in brackets.
+            ' ' | '#' => {
                 out.push('\\');
                 out.push(c);
             }
             c => out.push(c),
         }
     }
-    Ok(out)
+    Err(invalid("brackets [] not balanced"))
+}
+
+/// Every match as Postgres finds them: an empty one also right after a longer one, which the engine would skip.
+fn each_match<'v>(regex: &Regex, value: &'v str, mut run: impl FnMut(&regex::Captures<'v>) -> bool) {
+    let mut from = 0;
+    while from <= value.len() {
+        let Some(found) = regex.captures_at(value, from) else { return };
+        let Some(whole) = found.get(0) else { return };
+        from = whole.end();
+        if whole.is_empty() {
+            from += value[from..].chars().next().map_or(1, char::len_utf8);
+        }
+        if !run(&found) {
+            return;
+        }
+    }
 }
 
 fn matches(value: &str, pattern: &str, flags: &str) -> Result<Datum<'static>, SqlError> {
@@ -337,12 +474,42 @@ fn substring(value: &str, pattern: &str) -> Result<Datum<'static>, SqlError> {
     })
 }
 
-fn split(value: &str, pattern: &str, flags: &str) -> Result<Datum<'static>, SqlError> {
+/// The groups of each match; only the first without the flag `g`.
+fn all_captures(value: &str, pattern: &str, flags: &str) -> Result<Datum<'static>, SqlError> {
     with_regex(pattern, flags, |regex| {
-        if regex.is_match("") {
-            return Err(SqlError::unsupported("splitting by a regular expression that matches nothing"));
-        }
-        Ok(Datum::List(regex.split(value).map(new_text).collect()))
+        let mut rows = Vec::new();
+        each_match(regex, value, |found| {
+            let from = if found.len() > 1 { 1 } else { 0 };
+            let groups = (from..found.len()).map(|i| found.get(i).map_or(Datum::Null, |group| new_text(group.as_str())));
+            rows.push(Datum::List(groups.collect()));
+            flags.contains('g')
+        });
+        Ok(Datum::List(rows))
+    })
+}
+
+/// The text between matches. An empty match at either end, or right after another match, does not split.
+fn split(value: &str, pattern: &str, flags: &str) -> Result<Datum<'static>, SqlError> {
+    if flags.contains('g') {
+        return Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            "regexp_split_to_array() does not support the \"global\" option",
+        ));
+    }
+    with_regex(pattern, flags, |regex| {
+        let (mut parts, mut end) = (Vec::new(), 0);
+        each_match(regex, value, |found| {
+            if let Some(whole) = found.get(0)
+                && whole.start() < value.len()
+                && whole.end() > end
+            {
+                parts.push(new_text(&value[end..whole.start()]));
+                end = whole.end();
+            }
+            true
+        });
+        parts.push(new_text(&value[end..]));
+        Ok(Datum::List(parts))
     })
 }
 
@@ -351,8 +518,8 @@ fn replace(value: &str, pattern: &str, replacement: &str, flags: &str) -> Result
     with_regex(pattern, flags, |regex| {
         let mut out = String::new();
         let mut end = 0;
-        for found in regex.captures_iter(value) {
-            let Some(whole) = found.get(0) else { continue };
+        each_match(regex, value, |found| {
+            let Some(whole) = found.get(0) else { return false };
             out.push_str(&value[end..whole.start()]);
             let mut chars = replacement.chars();
             while let Some(c) = chars.next() {
@@ -375,10 +542,8 @@ fn replace(value: &str, pattern: &str, replacement: &str, flags: &str) -> Result
                 }
             }
             end = whole.end();
-            if !flags.contains('g') {
-                break;
-            }
-        }
+            flags.contains('g')
+        });
         out.push_str(&value[end..]);
         Ok(new_text(out))
     })
@@ -386,7 +551,42 @@ fn replace(value: &str, pattern: &str, replacement: &str, flags: &str) -> Result
 
 #[cfg(test)]
 mod tests {
-    use super::like_chars;
+    use super::{like_chars, matches, replace, split};
+    use repr::Datum;
+    use repr::sqlstate::SqlState;
+
+    fn texts(items: &[&str]) -> Datum<'static> {
+        Datum::List(items.iter().map(|item| super::new_text(*item)).collect())
+    }
+
+    #[test]
+    fn expressions_as_postgresql_15_reads_them() {
+        let is_match = |value: &str, pattern: &str| matches(value, pattern, "") == Ok(Datum::Bool(true));
+        assert!(is_match("pg_class", "^(pg_class)$"));
+        assert!(is_match("a b", r"\mb\M") && !is_match("ab", r"\yb"));
+        assert!(is_match("[", "[[]") && is_match("]", "[]]") && is_match("a", "[[:alpha:]]"));
+        assert!(is_match("ABC", "(?i)abc") && is_match("a{", "a{") && is_match("<", r"\<"));
+        assert!(is_match("a\nb", "a.b") && matches("a\nb", "a.b", "n") == Ok(Datum::Bool(false)));
+        let cases = [
+            ("(", "parentheses () not balanced"), ("a)", "parentheses () not balanced"), ("[", "brackets [] not balanced"),
+            ("*", "quantifier operand invalid"), ("a**", "quantifier operand invalid"),
+            ("a{2,1}", "invalid repetition count(s)"), ("\\", r"invalid escape \ sequence"),
+            (r"\q", r"invalid escape \ sequence"), ("[b-a]", "invalid character range"),
+            ("[[:foo:]]", "invalid character class"),
+        ];
+        for (pattern, reason) in cases {
+            let error = matches("a", pattern, "").expect_err(pattern);
+            assert_eq!(error.message, format!("invalid regular expression: {reason}"), "{pattern}");
+            assert_eq!(error.sqlstate, SqlState::INVALID_REGULAR_EXPRESSION);
+        }
+    }
+
+    #[test]
+    fn empty_matches_as_postgresql_15_finds_them() {
+        assert_eq!(replace("abc", "b*", "X", "g"), Ok(super::new_text("XaXXcX")));
+        assert_eq!(split("abc", "b*", ""), Ok(texts(&["a", "c"])));
+        assert_eq!(split("abc", "", ""), Ok(texts(&["a", "b", "c"])));
+    }
 
     #[test]
     fn like_backtracks() {

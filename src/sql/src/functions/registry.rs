@@ -36,6 +36,10 @@ pub enum NumericRule {
     Integer,
     /// As many as the second argument says, if it is a constant.
     Digits,
+    /// A quotient.
+    Quotient,
+    /// As the date or time field that the first argument names.
+    Field,
     /// Whatever the value has.
     Free,
 }
@@ -132,6 +136,8 @@ fn parse(declaration: &str, body: Body, id: usize) -> Option<Overload> {
             "numeric:same" => returns = Some(Returns::Numeric(NumericRule::Same)),
             "numeric:integer" => returns = Some(Returns::Numeric(NumericRule::Integer)),
             "numeric:digits" => returns = Some(Returns::Numeric(NumericRule::Digits)),
+            "numeric:quotient" => returns = Some(Returns::Numeric(NumericRule::Quotient)),
+            "numeric:field" => returns = Some(Returns::Numeric(NumericRule::Field)),
             "numeric" | "numeric:free" => returns = Some(Returns::Numeric(NumericRule::Free)),
             ty => returns = Some(Returns::Exact(types::by_name(ty)?)),
         }
@@ -242,6 +248,13 @@ fn narrow(mut candidates: Vec<Choice>, actual: &[PgType]) -> Narrowed {
             if same.len() == 1 {
                 candidates = same;
             }
+        }
+    }
+    if candidates.len() > 1 {
+        // A function of one type is meant before one of any type.
+        let plain = |choice: &Choice| choice.overload.args.iter().all(|arg| matches!(arg, Pattern::Exact(_)));
+        if candidates.iter().any(plain) {
+            candidates.retain(plain);
         }
     }
     match candidates.len() {

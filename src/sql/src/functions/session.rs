@@ -1,8 +1,10 @@
 //! What a statement can ask about its session and its server.
+//!
+//! All of it comes from [`SessionInfo`](crate::engine::session::SessionInfo) when the statement runs. The clock is with
+//! the other dates and times, in `datetime`; schemas and names of objects are with the catalog.
 
 use super::registry::Library;
 use super::{boolean, new_text, text};
-
 use crate::error::SqlError;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
@@ -49,6 +51,16 @@ pub fn declare(library: &mut Library) {
         let bits = uuid::Uuid::new_v4().as_u64_pair().1 & ((1 << 53) - 1);
         Ok(Datum::Float8(bits as f64 / (1_u64 << 53) as f64))
     });
+    // There are no advisory locks, so there is nothing to give up.
+    library.add("pg_advisory_unlock_all() void", |_, _| Ok(Datum::Null));
+    for name in ["inet_server_port", "inet_client_port"] {
+        library.add(&format!("{name}() int4"), |_, _| Ok(Datum::Null));
+    }
+    library.add("pg_trigger_depth() int4", |_, _| Ok(Datum::Int4(0)));
+    library.add("setseed(float8) void", |_, _| Err(SqlError::unsupported("function setseed")));
+    for declaration in ["pg_advisory_lock(int8) void", "pg_try_advisory_lock(int8) bool", "pg_advisory_unlock(int8) bool"] {
+        library.add(declaration, |call, _| Err(SqlError::unsupported(format!("function {}", call.name))));
+    }
     library.add("pg_sleep(float8) void", |_, _| Err(SqlError::unsupported("function pg_sleep")));
     library.add("txid_current() int8", |_, _| Err(SqlError::unsupported("function txid_current")));
 }

@@ -2,7 +2,7 @@
 
 use super::registry::Library;
 use super::row::Call;
-use super::{boolean, bytes, int, new_text, text};
+use super::{bytes, int, new_text, text};
 use crate::error::SqlError;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
@@ -29,6 +29,8 @@ fn declare_lengths(library: &mut Library) {
     }
     library.add("length(bytea) int4", |_, a| Ok(Datum::Int4(bytes(a, 0).len() as i32)));
     library.add("octet_length(text) int4", |_, a| Ok(Datum::Int4(text(a, 0).len() as i32)));
+    // char(n) counts its padding here, which it would lose on the way to text.
+    library.add("octet_length(bpchar) int4", |_, a| Ok(Datum::Int4(text(a, 0).len() as i32)));
     library.add("octet_length(bytea) int4", |_, a| Ok(Datum::Int4(bytes(a, 0).len() as i32)));
     library.add("bit_length(text) int4", |_, a| Ok(Datum::Int4(text(a, 0).len() as i32 * 8)));
     library.add("bit_length(bytea) int4", |_, a| Ok(Datum::Int4(bytes(a, 0).len() as i32 * 8)));
@@ -190,7 +192,6 @@ fn declare_changing(library: &mut Library) {
         concat(&rest, &a[1..], text(a, 0))
     });
     library.add("text_concat(text, text) text", |_, a| Ok(new_text(format!("{}{}", text(a, 0), text(a, 1)))));
-    library.add("bool_out(bool) text", |_, a| Ok(new_text(if boolean(a, 0) { "t" } else { "f" })));
     library.add("to_hex(int4) text", |_, a| Ok(new_text(format!("{:x}", int(a, 0) as i32))));
     library.add("to_hex(int8) text", |_, a| Ok(new_text(format!("{:x}", int(a, 0)))));
     library.add("normalize(text) text", |_, a| {
@@ -260,13 +261,20 @@ fn declare_quoting(library: &mut Library) {
     library.add("quote_nullable(text) text !null", |_, a| {
         Ok(new_text(if a[0].is_null() { "NULL".to_owned() } else { quote_literal(text(a, 0)) }))
     });
+    library.add("quote_nullable(any) text !null", |call, a| {
+        if a[0].is_null() {
+            return Ok(new_text("NULL"));
+        }
+        let ty = call.args.first().cloned().unwrap_or(PgType::Text);
+        Ok(new_text(quote_literal(&super::array::output(call, &a[0], &ty)?)))
+    });
     library.add("parse_ident(text) text[]", |_, a| parse_ident(text(a, 0)));
 }
 
 /// A string literal; backslashes need the escape form.
 pub fn quote_literal(value: &str) -> String {
     let doubled = value.replace('\'', "''");
-    if value.contains('\\') { format!(" E'{}'", doubled.replace('\\', "\\\\")) } else { format!("'{doubled}'") }
+    if value.contains('\\') { format!("E'{}'", doubled.replace('\\', "\\\\")) } else { format!("'{doubled}'") }
 }
 
 fn parse_ident(whole: &str) -> Result<Datum<'static>, SqlError> {
@@ -317,8 +325,12 @@ fn declare_bytes(library: &mut Library) {
     });
     library.add("decode(text, text) bytea", |_, a| {
         let decoded = match text(a, 1).to_ascii_lowercase().as_str() {
-            "hex" => pgrepr::bytea::decode_bytea(&format!("\\x{}", text(a, 0)))?,
-            "escape" if !text(a, 0).starts_with("\\x") => pgrepr::bytea::decode_bytea(text(a, 0))?,
+            "hex" => pgrepr::bytea::decode_bytea(&format!("\\x{}", text(a, 0)))
+                .map_err(|error| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, error.to_string()))?,
+            "escape" if text(a, 0).starts_with("\\x") => {
+                return Err(SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, "invalid input syntax for type bytea"));
+            }
+            "escape" => pgrepr::bytea::decode_bytea(text(a, 0))?,
             "base64" => unbase64(text(a, 0))?,
             _ => return Err(unknown_encoding(text(a, 1))),
         };
@@ -376,13 +388,13 @@ const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 fn base64(bytes: &[u8]) -> String {
     let mut out = String::new();
     for (i, chunk) in bytes.chunks(3).enumerate() {
-        if i > 0 && i % 19 == 0 {
-            out.push('\n');
-        }
         let word = chunk.iter().fold(0_u32, |word, byte| (word << 8) | u32::from(*byte)) << (8 * (3 - chunk.len()));
         for k in 0..4 {
             let digit = BASE64[(word >> (18 - 6 * k)) as usize & 63];
             out.push(if k <= chunk.len() { char::from(digit) } else { '=' });
+        }
+        if i % 19 == 18 && chunk.len() == 3 {
+            out.push('\n');
         }
     }
     out

@@ -3,6 +3,7 @@
 //! Wraps sqlparser's parser, which reads queries, expressions and types, and adds what our own statements need: words
 //! compared by text (many of ours are no keywords of sqlparser's), folded names, and Postgres's wording of errors.
 
+use super::dialect::BoundedDialect;
 use super::reserved::is_reserved;
 use crate::error::SqlError;
 use crate::names::{Name, truncate_identifier};
@@ -24,23 +25,30 @@ pub(super) struct Cursor<'a> {
     parser: Parser<'a>,
     /// The text from which the tokens come, for error messages.
     text: &'a str,
+    /// Bounds the work.
+    dialect: &'a BoundedDialect,
     /// The `;` that ended the statement, if one did.
     terminator: Option<Span>,
 }
 
 impl<'a> Cursor<'a> {
-    pub(super) fn new(text: &'a str, tokens: Vec<TokenWithSpan>, terminator: Option<Span>) -> Cursor<'a> {
+    pub(super) fn new(
+        text: &'a str,
+        dialect: &'a BoundedDialect,
+        tokens: Vec<TokenWithSpan>,
+        terminator: Option<Span>,
+    ) -> Cursor<'a> {
         let options = ParserOptions::new().with_trailing_commas(false).with_unescape(true);
-        let parser = Parser::new(&DIALECT)
+        let parser = Parser::new(dialect)
             .with_recursion_limit(DEPTH_MAX)
             .with_options(options)
             .with_tokens_with_locations(tokens);
-        Cursor { parser, text, terminator }
+        Cursor { parser, text, dialect, terminator }
     }
 
     /// A cursor over some of this one's tokens.
     pub(super) fn sub_cursor(&self, tokens: Vec<TokenWithSpan>) -> Cursor<'a> {
-        Cursor::new(self.text, tokens, self.terminator)
+        Cursor::new(self.text, self.dialect, tokens, self.terminator)
     }
 
     /// Runs one of sqlparser's own productions.

@@ -1,7 +1,7 @@
 //! Statements about the session: variables, transactions, prepared statements, cursors.
 
 use super::cursor::Cursor;
-use super::statement::parse_statement;
+use super::statement::parse_inner;
 use crate::ast::{DiscardTarget, IsolationLevel, SetValue, Statement, TransactionModes};
 use crate::engine::types;
 use crate::error::SqlError;
@@ -254,7 +254,7 @@ pub(super) fn parse_prepared(cursor: &mut Cursor<'_>) -> Result<Statement, SqlEr
     cursor.expect(&["AS"])?;
     let sql = cursor.rest().to_owned();
     let span = cursor.span();
-    let statement = parse_statement(cursor)?;
+    let statement = parse_inner(cursor, "PREPARE")?;
     match statement {
         Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {}
         other => return Err(SqlError::unsupported(format!("PREPARE of {}", other.name())).at(span)),
@@ -349,7 +349,7 @@ fn parse_declare(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         return Err(cursor.unsupported("SUBSCRIBE"));
     }
     let sql = cursor.rest().to_owned();
-    match parse_statement(cursor)? {
+    match parse_inner(cursor, "DECLARE … CURSOR FOR")? {
         Statement::Query(query) => Ok(Statement::Declare { name, hold, query, sql }),
         other => Err(SqlError::unsupported(format!("DECLARE … CURSOR FOR {}", other.name()))),
     }

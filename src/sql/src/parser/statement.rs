@@ -44,6 +44,23 @@ pub(super) fn parse_statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlE
     }
 }
 
+/// Parses the statement inside EXPLAIN, PREPARE or DECLARE: a query or a data change. Any other is refused before it is
+/// parsed, so that `EXPLAIN EXPLAIN …` does not recurse.
+pub(super) fn parse_inner(cursor: &mut Cursor<'_>, outer: &str) -> Result<Statement, SqlError> {
+    let refused = match cursor.word() {
+        None => None,
+        Some(word) => match word.as_str() {
+            "SELECT" | "WITH" | "VALUES" | "TABLE" | "INSERT" | "UPDATE" | "DELETE" => None,
+            "SHOW" if outer == "EXPLAIN" => None,
+            _ => Some(word),
+        },
+    };
+    match refused {
+        Some(word) => Err(cursor.unsupported(format!("{outer} {word}"))),
+        None => parse_statement(cursor),
+    }
+}
+
 /// SELECT, VALUES, TABLE, or a data change that begins with WITH.
 fn parse_query(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let span = cursor.span();
@@ -122,7 +139,7 @@ fn parse_explain(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         explain.verbose = cursor.eat(&["VERBOSE"]);
     }
     let span = cursor.span();
-    let statement = parse_statement(cursor)?;
+    let statement = parse_inner(cursor, "EXPLAIN")?;
     match statement {
         Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {}
         Statement::ShowObjects(_) => {}

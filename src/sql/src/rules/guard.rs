@@ -1,10 +1,11 @@
 //! Guards conditions that can fail by the conditions written before them.
 
 use crate::error::SqlError;
+use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Operator, lit, when};
+use datafusion::logical_expr::{Cast, Expr, Filter, LogicalPlan, Operator, lit, when};
 
-/// `A AND B`, where `B` can fail, becomes `A AND CASE WHEN A THEN B ELSE false END` in every filter.
+/// `A AND B`, where `B` can fail, becomes `A AND (CASE WHEN A THEN B::int ELSE 0 END) = 1` in every filter.
 pub fn guard_filters(plan: LogicalPlan) -> Result<LogicalPlan, SqlError> {
     let guarded = plan.transform_up_with_subqueries(|plan| {
         let LogicalPlan::Filter(filter) = plan else { return Ok(Transformed::no(plan)) };
@@ -17,7 +18,8 @@ pub fn guard_filters(plan: LogicalPlan) -> Result<LogicalPlan, SqlError> {
         for conjunct in conjuncts {
             let expr = match &before {
                 Some(before) if is_guarded(conjunct) => {
-                    when(before.clone(), conjunct.clone()).otherwise(lit(false))?
+                    let then = as_number(conjunct.clone());
+                    when(before.clone(), then).otherwise(lit(0_i32))?.eq(lit(1_i32))
                 }
                 _ => conjunct.clone(),
             };
@@ -36,6 +38,11 @@ pub fn guard_filters(plan: LogicalPlan) -> Result<LogicalPlan, SqlError> {
         Ok(Transformed::yes(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)))
     })?;
     Ok(guarded.data)
+}
+
+/// A boolean as a number: the optimizer takes a CASE of booleans apart into ANDs and ORs, which guard nothing.
+pub fn as_number(expr: Expr) -> Expr {
+    Expr::Cast(Cast::new(Box::new(expr), DataType::Int32))
 }
 
 fn is_guarded(expr: &Expr) -> bool {
@@ -57,7 +64,7 @@ fn split(expr: &Expr) -> Vec<&Expr> {
 }
 
 /// Whether evaluating it may raise an error: arithmetic and our functions may, comparisons may not.
-fn can_fail(expr: &Expr) -> bool {
+pub fn can_fail(expr: &Expr) -> bool {
     expr.exists(|expr| {
         Ok(match expr {
             Expr::ScalarFunction(call) => !matches!(call.name(), "coalesce" | "like" | "ilike" | "bpchar_key"),

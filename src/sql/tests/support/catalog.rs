@@ -97,11 +97,11 @@ fn items() -> Vec<Arc<ItemRef>> {
         keys: vec![IndexKeyDef { column: Some(0), sql: "a".to_owned() }],
     });
     let int = |name: &str| vec![(name.to_owned(), PgType::Int4, true)];
-    let item = |id, schema, name: &str, owner, columns, kind| {
+    let item = |id, schema, name: &str, owner, columns: Vec<(String, PgType, bool)>, kind| {
         let schema_name = ["", "pg_catalog", "public", "private"][schema_number(schema)].to_owned();
         let database = (schema != PG_CATALOG).then(|| "materialize".to_owned());
         let name = FullName { database, schema: schema_name, item: name.to_owned() };
-        let desc = Arc::new(RelationDesc::new::<Vec<(String, PgType, bool)>>(columns));
+        let desc = Arc::new(RelationDesc::new(columns));
         Arc::new(ItemRef { id, oid: 20_000, name, schema, owner, desc, kind })
     };
     vec![

@@ -18,7 +18,9 @@ use datafusion::logical_expr::expr::{
     AggregateFunction, AggregateFunctionParams, NullTreatment, ScalarFunction, Sort, Unnest, WindowFunction,
     WindowFunctionParams,
 };
-use datafusion::logical_expr::{AggregateUDF, Expr, Operator, WindowFunctionDefinition, when};
+use datafusion::logical_expr::{
+    Aggregate, AggregateUDF, Expr, LogicalPlan, Operator, WindowFunctionDefinition, when,
+};
 use datafusion::sql::sqlparser::ast::{
     self, DuplicateTreatment, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
     Spanned,
@@ -69,15 +71,21 @@ impl Binder<'_> {
         }
         if aggregate::is_window(&parsed.name) {
             return Err(SqlError::new(
-                SqlState::WINDOWING_ERROR,
+                SqlState::WRONG_OBJECT_TYPE,
                 format!("window function {} requires an OVER clause", parsed.name),
             )
             .at(parsed.span));
         }
-        if parsed.distinct || !parsed.order_by.is_empty() || function.filter.is_some() || parsed.star {
+        let only_aggregates = [
+            (parsed.star, format!("{}(*)", parsed.name)),
+            (parsed.distinct, "DISTINCT".to_owned()),
+            (!parsed.order_by.is_empty(), "ORDER BY".to_owned()),
+            (function.filter.is_some(), "FILTER".to_owned()),
+        ];
+        if let Some((_, what)) = only_aggregates.iter().find(|(present, _)| *present) {
             return Err(SqlError::new(
                 SqlState::WRONG_OBJECT_TYPE,
-                format!("{} is not an aggregate function", parsed.name),
+                format!("{what} specified, but {} is not an aggregate function", parsed.name),
             )
             .at(parsed.span));
         }
@@ -112,15 +120,11 @@ impl Binder<'_> {
             return Err(SqlError::unsupported("ORDER BY in a correlated ARRAY subquery"));
         }
         let item = column.ty.clone();
-        let input = super::query::columns_of(&bound).remove(0);
+        let (plan, input, order_by) = super::subquery::ordered_input(bound)?;
         let input = self.coercer.store_as(input, &item, &item.data_type())?;
         let name = self.internal_name("list");
-        let collected = aggregate::collect_list(input.expr)?.alias(&name);
-        let plan = datafusion::logical_expr::LogicalPlan::Aggregate(datafusion::logical_expr::Aggregate::try_new(
-            Arc::new(bound.plan),
-            vec![],
-            vec![collected],
-        )?);
+        let collected = aggregate::collect_ordered(input.expr, order_by).alias(&name);
+        let plan = LogicalPlan::Aggregate(Aggregate::try_new(plan, vec![], vec![collected])?);
         let ty = PgType::Array(Box::new(item.clone()));
         let data_type = DataType::new_list(item.data_type(), true);
         let subquery = Expr::ScalarSubquery(super::subquery::as_subquery(plan));
@@ -133,6 +137,12 @@ impl Binder<'_> {
         let called = match name {
             "coalesce" => self.coalesce(args),
             "nullif" => self.null_if(args, span),
+            "pg_typeof" if args.len() == 1 => {
+                // An undecided literal shows that it is one.
+                let oid = args.first().map_or(0, |arg| pgrepr::types::oid(&arg.ty));
+                TypedExpr::constant(&repr::Datum::Oid(oid), PgType::Regtype)
+            }
+            "grouping" => Err(SqlError::unsupported("GROUPING")),
             _ => match self.listed(name, args) {
                 Ok((typed, true)) => Ok(unnest(typed)),
                 Ok((typed, false)) => Ok(typed),
@@ -442,7 +452,25 @@ fn result_type(choice: &Choice, args: &[TypedExpr]) -> (PgType, DataType) {
             }
             _ => free,
         },
+        NumericRule::Quotient => (PgType::Numeric(NumericDisplay::Quotient), free.1),
+        NumericRule::Field => {
+            let scale = match (first.as_literal(), args.get(1).map(|arg| &arg.ty)) {
+                (Some(ScalarValue::Utf8(Some(field))), Some(ty)) => field_scale(field, ty),
+                _ => return free,
+            };
+            (scaled, decimal(38, scale))
+        }
         NumericRule::Free => free,
+    }
+}
+
+/// The digits after the point of a date or time field.
+fn field_scale(field: &str, ty: &PgType) -> i8 {
+    match field.to_lowercase().as_str() {
+        "epoch" if *ty == PgType::Date => 0,
+        "epoch" | "second" | "seconds" => 6,
+        "millisecond" | "milliseconds" => 3,
+        _ => 0,
     }
 }
 

@@ -6,10 +6,12 @@ use super::scope::{Clause, Frame, fold};
 use super::window::NamedWindows;
 use crate::engine::{TypedExpr, types};
 use crate::error::SqlError;
+use crate::rules::guard::{as_number, can_fail};
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::{Case, Expr, Operator};
+use datafusion::logical_expr::{Case, Expr, Operator, lit, when};
 use datafusion::sql::sqlparser::ast::{
     self, AccessExpr, BinaryOperator, CastKind, CeilFloorKind, Ident, Spanned, Subscript, TrimWhereField,
     UnaryOperator,
@@ -205,7 +207,14 @@ impl Binder<'_> {
     fn compound_identifier(&mut self, parts: &[Ident], cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
         match parts {
             [table, column] => cx.frame.resolve(Some(&fold(table)), &fold(column), column),
-            [.., _, table, column] => cx.frame.resolve(Some(&fold(table)), &fold(column), column),
+            [_, _, _, _, ..] => Err(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                format!(
+                    "cross-database references are not implemented: {}",
+                    parts.iter().map(fold).collect::<Vec<_>>().join(".")
+                ),
+            )),
+            [_, table, column] => cx.frame.resolve(Some(&fold(table)), &fold(column), column),
             _ => Err(SqlError::internal("a compound identifier has two parts")),
         }
     }
@@ -237,7 +246,10 @@ impl Binder<'_> {
             let typed = self.expr(operand, cx)?;
             bound.push(self.boolean(typed, &op.to_string(), operand)?.expr);
         }
-        Ok(TypedExpr::new(balanced(bound, logical), PgType::Bool, DataType::Boolean))
+        // At the top of a filter the optimizer's guard does this, which leaves the conjuncts apart.
+        let filter = logical == Operator::And && matches!(cx.clause, Clause::Where | Clause::JoinOn | Clause::Having);
+        let expr = if filter { balanced(bound, logical) } else { in_turn(bound, logical)? };
+        Ok(TypedExpr::new(expr, PgType::Bool, DataType::Boolean))
     }
 
     fn operator_spine(
@@ -360,7 +372,11 @@ impl Binder<'_> {
             }
             return self.make_array(items, item);
         }
-        let typed = self.expr(expr, cx)?;
+        let typed = match (super::literal::number_text(expr), types::is_float(&to)) {
+            // A float reads its own digits, of which a numeric may not have enough.
+            (Some(text), true) => super::literal::unknown(&text),
+            _ => self.expr(expr, cx)?,
+        };
         let span = expr.span();
         self.coercer.explicit(typed, &to).map_err(|error| error.at(span))
     }
@@ -388,13 +404,22 @@ impl Binder<'_> {
             results.push(self.expr(&when.result, cx)?);
         }
         let (mut results, ty, data_type) = self.coercer.unify(results, "CASE")?;
-        let otherwise = results.remove(0);
+        let mut otherwise = results.remove(0);
+        // See `as_number` for why a boolean CASE is calculated in numbers.
+        let guarded = ty == PgType::Bool
+            && results.iter().chain([&otherwise]).chain(&whens).any(|branch| can_fail(&branch.expr));
+        if guarded {
+            for branch in results.iter_mut().chain([&mut otherwise]) {
+                branch.expr = as_number(std::mem::take(&mut branch.expr));
+            }
+        }
         let pairs = whens.into_iter().zip(results);
         let expr = Expr::Case(Case {
             expr: None,
             when_then_expr: pairs.map(|(when, then)| (Box::new(when.expr), Box::new(then.expr))).collect(),
             else_expr: Some(Box::new(otherwise.expr)),
         });
+        let expr = if guarded { expr.eq(lit(1_i32)) } else { expr };
         Ok(TypedExpr::new(expr, ty, data_type))
     }
 
@@ -586,6 +611,39 @@ pub fn text_literal(text: &str) -> TypedExpr {
         data_type: DataType::Utf8,
         nullable: false,
     }
+}
+
+/// AND or OR whose later operands can fail: they are calculated only where the earlier ones leave the answer open.
+fn in_turn(operands: Vec<Expr>, op: Operator) -> Result<Expr, SqlError> {
+    let is_guarded = |expr: &Expr| can_fail(expr) && !contains_subquery(expr);
+    if !operands.iter().skip(1).any(is_guarded) || operands.iter().any(contains_subquery) {
+        return Ok(balanced(operands, op));
+    }
+    let mut operands = operands.into_iter();
+    let mut result = operands.next().unwrap_or_default();
+    for operand in operands {
+        if !is_guarded(&operand) {
+            result = super::from::operator(result, op, operand);
+            continue;
+        }
+        let (open, decided) = match op {
+            Operator::And => (result.clone().is_not_false(), 0_i32),
+            _ => (result.clone().is_not_true(), 1_i32),
+        };
+        let both = as_number(super::from::operator(result, op, operand));
+        result = when(open, both).otherwise(lit(decided))?.eq(lit(1_i32));
+    }
+    Ok(result)
+}
+
+fn contains_subquery(expr: &Expr) -> bool {
+    expr.exists(|expr| {
+        Ok(matches!(
+            expr,
+            Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_)
+        ))
+    })
+    .unwrap_or(true)
 }
 
 /// A tree of least depth, so that later passes do not recurse along a spine.

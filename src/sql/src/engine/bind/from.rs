@@ -6,6 +6,7 @@ use super::scope::{Clause, Frame, Scope, ScopeColumn, fold};
 use super::{Binder, BoundQuery, OutputColumn, Settle};
 use crate::engine::{CollectionTable, ResolvedTable, TypedExpr};
 use crate::error::SqlError;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, JoinType};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, binary_expr, lit, when};
 use datafusion::sql::sqlparser::ast::{
@@ -49,7 +50,10 @@ impl Binder<'_> {
             Some(left) if is_function(&item.relation) && item.joins.is_empty() => {
                 return self.function_over(left.clone(), &item.relation, outer);
             }
-            Some(left) => self.factor(&item.relation, Some(&left.scope), outer)?,
+            Some(left) => match self.computed(left, &item.relation, outer)? {
+                Some(joined) if item.joins.is_empty() => return Ok(joined),
+                _ => self.factor(&item.relation, Some(&left.scope), outer)?,
+            },
             None => self.factor(&item.relation, None, outer)?,
         };
         for join in &item.joins {
@@ -91,6 +95,11 @@ impl Binder<'_> {
         };
         if is_function(factor) && join_type == JoinType::Inner && is_true(constraint) {
             return self.function_over(left, factor, outer);
+        }
+        if matches!(join_type, JoinType::Inner | JoinType::Left) && is_true(constraint)
+            && let Some(joined) = self.computed(&left, factor, outer)?
+        {
+            return Ok(joined);
         }
         let right = self.factor(factor, Some(&left.scope), outer)?;
         match constraint {
@@ -223,6 +232,44 @@ impl Binder<'_> {
             TableFactor::NestedJoin { .. } => Err(SqlError::unsupported("an alias of a join")),
             _ => Err(SqlError::unsupported("this kind of table expression")),
         }
+    }
+
+    /// LATERAL (SELECT …) without FROM: columns computed from those to its left, which needs no join.
+    fn computed(
+        &mut self,
+        left: &Relation,
+        factor: &TableFactor,
+        outer: Option<&Frame<'_>>,
+    ) -> Result<Option<Relation>, SqlError> {
+        let TableFactor::Derived { lateral: true, subquery, alias: Some(alias), .. } = factor else { return Ok(None) };
+        let frame = Frame { scope: &left.scope, outer };
+        let bound = self.query(subquery, Some(&frame), Settle::Text)?;
+        let LogicalPlan::Projection(projection) = &bound.plan else { return Ok(None) };
+        if !matches!(projection.input.as_ref(), LogicalPlan::EmptyRelation(empty) if empty.produce_one_row) {
+            return Ok(None);
+        }
+        let visible = fold(&alias.name);
+        let mut exprs: Vec<Expr> = super::select::columns_of_plan(&left.plan);
+        let mut inner = Vec::new();
+        for (expr, column) in projection.expr.iter().zip(&bound.columns) {
+            let name = self.internal_name("lateral");
+            exprs.push(inward(expr.clone().unalias(), &left.plan)?.alias(&name));
+            inner.push((Expr::Column(Column::from_name(name)), column.clone()));
+        }
+        let plan = LogicalPlanBuilder::from(left.plan.clone()).project(exprs)?.build()?;
+        let mut columns = left.scope.columns.clone();
+        let mut names: Vec<String> = inner.iter().map(|(_, column)| column.name.clone()).collect();
+        let aliases: Vec<String> = alias.columns.iter().map(|column| fold(&column.name)).collect();
+        aliased_columns(&visible, names.len(), &aliases)?;
+        for (name, alias) in names.iter_mut().zip(aliases) {
+            *name = alias;
+        }
+        for ((expr, column), name) in inner.into_iter().zip(names) {
+            let (ty, data_type) = (column.ty, column.data_type);
+            let table = Some(visible.clone());
+            columns.push(ScopeColumn { table, name, expr, ty, data_type, nullable: true, unqualified: true, star: true });
+        }
+        Ok(Some(Relation { plan, scope: Scope { columns } }))
     }
 
     /// LATERAL (query): correlated with what stands to its left.
@@ -409,6 +456,19 @@ impl Binder<'_> {
         }
         Ok(())
     }
+}
+
+/// Turns references to the outer query into plain columns where the plan has them.
+fn inward(expr: Expr, plan: &LogicalPlan) -> Result<Expr, SqlError> {
+    let turned = expr.transform_up(|expr| {
+        Ok(match expr {
+            Expr::OuterReferenceColumn(_, column) if plan.schema().has_column(&column) => {
+                Transformed::yes(Expr::Column(column))
+            }
+            other => Transformed::no(other),
+        })
+    })?;
+    Ok(turned.data)
 }
 
 /// One call of a function in FROM.

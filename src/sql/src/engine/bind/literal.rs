@@ -110,6 +110,16 @@ pub fn number(text: &str) -> Result<TypedExpr, SqlError> {
     TypedExpr::numeric(value, scale)
 }
 
+/// The text of a number, possibly in parentheses and with a sign.
+pub fn number_text(expr: &ast::Expr) -> Option<String> {
+    match expr {
+        ast::Expr::Nested(inner) => number_text(inner),
+        ast::Expr::Value(ValueWithSpan { value: Value::Number(text, _), .. }) => Some(text.clone()),
+        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => negative_number(expr),
+        _ => None,
+    }
+}
+
 /// A minus sign belongs to the number after it, so that the least integer can be written.
 pub fn negative_number(expr: &ast::Expr) -> Option<String> {
     match expr {

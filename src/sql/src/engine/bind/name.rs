@@ -49,10 +49,6 @@ fn strength(expr: &Expr) -> Strength {
             Err(_) => Strength::None,
         },
         Expr::Interval(_) => Strength::Weak("interval".to_owned()),
-        Expr::Value(value) => match &value.value {
-            datafusion::sql::sqlparser::ast::Value::Boolean(_) => Strength::Weak("bool".to_owned()),
-            _ => Strength::None,
-        },
         Expr::Case { else_result, .. } => match else_result.as_deref().map(strength) {
             Some(Strength::Strong(name)) => Strength::Strong(name),
             _ => Strength::Weak("case".to_owned()),
@@ -67,6 +63,7 @@ fn strength(expr: &Expr) -> Strength {
             _ => Strength::None,
         },
         Expr::Extract { .. } => strong("extract"),
+        Expr::Substring { shorthand: true, .. } => strong("substr"),
         Expr::Substring { .. } => strong("substring"),
         Expr::Position { .. } => strong("position"),
         Expr::Overlay { .. } => strong("overlay"),

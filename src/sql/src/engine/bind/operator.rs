@@ -105,7 +105,11 @@ impl Binder<'_> {
             }
         }
         if let Some((name, negated)) = pattern_operator(symbol) {
-            let matched = self.call(name, vec![left, right], span)?;
+            let (l, r) = (left.ty.clone(), right.ty.clone());
+            let matched = self.call(name, vec![left, right], span).map_err(|error| match error.sqlstate {
+                SqlState::UNDEFINED_FUNCTION => operator_missing(symbol, &l, &r).at(span),
+                _ => error,
+            })?;
             let expr = if negated { Expr::Not(Box::new(matched.expr)) } else { matched.expr };
             return Ok(TypedExpr { expr, ..matched });
         }
@@ -258,10 +262,6 @@ impl Binder<'_> {
             // char(n) loses its blanks on the way to text.
             return self.coercer.cast(typed, &PgType::Text, LengthRule::Cast);
         }
-        if typed.ty == PgType::Bool {
-            // || uses the output function, where a cast writes the word out.
-            return self.call("bool_out", vec![typed], Span::empty());
-        }
         self.coercer.cast(typed, &PgType::Text, LengthRule::Cast)
     }
 
@@ -293,12 +293,19 @@ impl Binder<'_> {
                 _ => return Err(SqlError::unsupported("ESCAPE of an expression").at(escape.span)),
             }
         }
-        let name = match name {
-            "like" => "like",
-            "ilike" => "ilike",
-            _ => "similar_to",
+        let (name, symbol) = match (name, negated) {
+            ("like", false) => ("like", "~~"),
+            ("like", true) => ("like", "!~~"),
+            ("ilike", false) => ("ilike", "~~*"),
+            ("ilike", true) => ("ilike", "!~~*"),
+            (_, false) => ("similar_to", "~"),
+            (_, true) => ("similar_to", "!~"),
         };
-        let matched = self.call(name, args, pattern.span())?;
+        let (left, right) = (args[0].ty.clone(), args[1].ty.clone());
+        let matched = self.call(name, args, pattern.span()).map_err(|error| match error.sqlstate {
+            SqlState::UNDEFINED_FUNCTION => operator_missing(symbol, &left, &right).at(expr.span()),
+            _ => error,
+        })?;
         let expr = if negated { Expr::Not(Box::new(matched.expr)) } else { matched.expr };
         Ok(TypedExpr { expr, ..matched })
     }

@@ -11,9 +11,10 @@ use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::provider_as_source;
-use datafusion::logical_expr::expr::Sort;
+use datafusion::logical_expr::expr::{Sort, WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::{
     Distinct, Expr, Limit, LogicalPlan, LogicalPlanBuilder, Projection, RecursiveQuery, SubqueryAlias, Union, Values,
+    Window, WindowFrame, WindowFunctionDefinition,
 };
 use datafusion::sql::sqlparser::ast::{
     self, Fetch, LimitClause, OrderByExpr, OrderByKind, Query, SetExpr, SetOperator, SetQuantifier, With,
@@ -120,12 +121,25 @@ impl Binder<'_> {
             }
             (SetOperator::Intersect, false) => LogicalPlanBuilder::intersect(l, r, false)?,
             (SetOperator::Except, false) => LogicalPlanBuilder::except(l, r, false)?,
-            // DataFusion's form of these keeps or drops all copies of a row, not as many as there are.
-            (SetOperator::Intersect, true) => return Err(SqlError::unsupported("INTERSECT ALL")),
-            (SetOperator::Except, true) => return Err(SqlError::unsupported("EXCEPT ALL")),
+            (SetOperator::Intersect | SetOperator::Except, true) => self.counted(op, l, r)?,
             (op, _) => return Err(SqlError::unsupported(op.to_string())),
         };
         Ok(BoundQuery { plan, columns })
+    }
+
+    /// INTERSECT ALL and EXCEPT ALL: DataFusion's forms keep or drop all copies of a row together, so the copies are
+    /// numbered and the numbers compared with them.
+    fn counted(&mut self, op: SetOperator, left: LogicalPlan, right: LogicalPlan) -> Result<LogicalPlan, SqlError> {
+        let shown = super::select::columns_of_plan(&left);
+        let name = self.internal_name("copy");
+        let (left, right) = (numbered(left, &name)?, numbered(right, &name)?);
+        let plan = match op {
+            SetOperator::Except => LogicalPlanBuilder::except(left, right, false)?,
+            _ => LogicalPlanBuilder::intersect(left, right, false)?,
+        };
+        let columns: Vec<Expr> = super::select::columns_of_plan(&plan).into_iter().take(shown.len()).collect();
+        let names: Vec<String> = plan.schema().fields().iter().map(|field| field.name().clone()).collect();
+        project(plan, columns, &names)
     }
 
     /// Converts the columns of two queries to common types, under the left one's names.
@@ -513,6 +527,24 @@ pub fn columns_of(bound: &BoundQuery) -> Vec<TypedExpr> {
             nullable: field.is_nullable(),
         })
         .collect()
+}
+
+/// Numbers the copies of each row.
+fn numbered(plan: LogicalPlan, name: &str) -> Result<LogicalPlan, SqlError> {
+    let call = WindowFunction {
+        fun: WindowFunctionDefinition::WindowUDF(datafusion::functions_window::row_number::row_number_udwf()),
+        params: WindowFunctionParams {
+            args: Vec::new(),
+            partition_by: super::select::columns_of_plan(&plan),
+            order_by: Vec::new(),
+            window_frame: WindowFrame::new(None),
+            filter: None,
+            null_treatment: None,
+            distinct: false,
+        },
+    };
+    let number = Expr::WindowFunction(Box::new(call)).alias(name);
+    Ok(LogicalPlan::Window(Window::try_new(vec![number], Arc::new(plan))?))
 }
 
 fn output_of(column: &ScopeColumn) -> OutputColumn {

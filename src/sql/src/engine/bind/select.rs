@@ -13,9 +13,10 @@ use crate::engine::TypedExpr;
 use crate::error::SqlError;
 use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::expr::{GroupingSet, Sort};
+use datafusion::logical_expr::expr::{GroupingSet, Sort, WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::{
-    Aggregate, Distinct, DistinctOn, Expr, Filter, LogicalPlan, LogicalPlanBuilder, Projection, Window,
+    Aggregate, Distinct, Expr, Filter, LogicalPlan, LogicalPlanBuilder, Projection, Window, WindowFrame,
+    WindowFunctionDefinition, lit,
 };
 use datafusion::sql::sqlparser::ast::{
     self, GroupByExpr, OrderByExpr, Select, SelectItem, SelectItemQualifiedWildcardKind,
@@ -114,7 +115,9 @@ impl Binder<'_> {
             }
         }
         let mut parts = Parts { items: list.exprs, having, sorts, distinct_on };
-        plan = self.aggregate(plan, groups, &mut parts, &scope)?;
+        // GROUP BY () makes one group of everything.
+        let grouped = matches!(&select.group_by, GroupByExpr::Expressions(exprs, _) if !exprs.is_empty());
+        plan = self.aggregate(plan, groups, &mut parts, &scope, grouped)?;
         if let Some(having) = parts.having.take() {
             plan = LogicalPlan::Filter(Filter::try_new(having, Arc::new(plan))?);
         }
@@ -135,6 +138,10 @@ impl Binder<'_> {
                 SelectItem::UnnamedExpr(expr) => {
                     items.exprs.push(self.expr(expr, cx)?);
                     items.names.push(name::output_name(expr));
+                }
+                SelectItem::ExprWithAlias { alias, .. } if alias.quote_style == Some('\'') => {
+                    let message = format!("syntax error at or near \"'{}'\"", alias.value);
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(alias.span));
                 }
                 SelectItem::ExprWithAlias { expr, alias } => {
                     items.exprs.push(self.expr(expr, cx)?);
@@ -288,12 +295,13 @@ impl Binder<'_> {
         groups: Vec<Expr>,
         parts: &mut Parts,
         scope: &Scope,
+        grouped: bool,
     ) -> Result<LogicalPlan, SqlError> {
         let mut aggregates: Vec<Expr> = Vec::new();
         for expr in parts.exprs() {
             collect(expr, &mut aggregates, |expr| matches!(expr, Expr::AggregateFunction(_)))?;
         }
-        if groups.is_empty() && aggregates.is_empty() && parts.having.is_none() {
+        if groups.is_empty() && aggregates.is_empty() && parts.having.is_none() && !grouped {
             return Ok(plan);
         }
         if groups.is_empty() && aggregates.is_empty() {
@@ -468,20 +476,25 @@ impl Binder<'_> {
                 "SELECT DISTINCT ON expressions must match initial ORDER BY expressions",
             ));
         }
-        let names = unique_names(columns.iter().map(|column| column.name.as_str()));
-        // DataFusion wants the whole ON list to lead the ordering.
-        let mut sorts = parts.sorts;
-        for expr in on.iter() {
-            if !sorts.iter().any(|sort| sort.expr == *expr) {
-                let at = sorts.len().min(on.len() - 1);
-                sorts.insert(at, Sort { expr: expr.clone(), asc: true, nulls_first: false });
-            }
-        }
-        let items: Vec<Expr> = parts.items.into_iter().map(|item| item.expr).collect();
-        let items = named(items, &names);
-        let on: Vec<Expr> = sorts.iter().take(on.len()).map(|sort| sort.expr.clone()).collect();
-        let distinct = DistinctOn::try_new(on, items, Some(sorts), Arc::new(plan))?;
-        Ok(LogicalPlan::Distinct(Distinct::On(distinct)))
+        // The first row of each group, in the order asked for.
+        let name = self.internal_name("distinct");
+        let call = WindowFunction {
+            fun: WindowFunctionDefinition::WindowUDF(datafusion::functions_window::row_number::row_number_udwf()),
+            params: WindowFunctionParams {
+                args: Vec::new(),
+                partition_by: on,
+                order_by: parts.sorts.clone(),
+                window_frame: WindowFrame::new((!parts.sorts.is_empty()).then_some(false)),
+                filter: None,
+                null_treatment: None,
+                distinct: false,
+            },
+        };
+        let numbered = Expr::WindowFunction(Box::new(call)).alias(&name);
+        let plan = LogicalPlan::Window(Window::try_new(vec![numbered], Arc::new(plan))?);
+        let first = Expr::Column(Column::from_name(name)).eq(lit(1_u64));
+        let plan = LogicalPlan::Filter(Filter::try_new(first, Arc::new(plan))?);
+        self.project_and_sort(plan, columns, parts)
     }
 }
 

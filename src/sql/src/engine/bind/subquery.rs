@@ -4,14 +4,14 @@
 //! a join, for which it wants proof of a single row: an aggregate of ours that fails on a second row gives it.
 
 use super::expr::{Cx, balanced};
+use super::scope::Clause;
 use super::query::{columns_of, project, unique_names};
 use super::{Binder, BoundQuery, Settle};
 use crate::engine::{TypedExpr, types};
 use crate::error::SqlError;
 use arrow::datatypes::DataType;
-use datafusion::common::Column;
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
-use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Operator, Subquery};
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Operator, Subquery, lit};
 use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Query, Spanned};
 use pgrepr::length::LengthRule;
 use repr::PgType;
@@ -28,36 +28,80 @@ impl Binder<'_> {
         let (ty, data_type) = (column.ty.clone(), column.data_type.clone());
         let correlated = !bound.plan.all_out_ref_exprs().is_empty();
         if correlated && (query.limit_clause.is_some() || query.fetch.is_some()) {
-            return Err(SqlError::unsupported("LIMIT in a correlated subquery").at(query.span()));
+            return self.first_row(query, cx, ty, data_type);
         }
-        let bound = if correlated && !is_aggregated(&bound.plan) { self.at_most_one(bound)? } else { bound };
+        if correlated && !is_aggregated(&bound.plan) {
+            return self.at_most_one(bound, ty, data_type);
+        }
         Ok(TypedExpr::new(Expr::ScalarSubquery(as_subquery(bound.plan)), ty, data_type))
     }
 
-    /// Reduces a query to one row, or NULL; more than one row is 21000.
-    fn at_most_one(&mut self, bound: BoundQuery) -> Result<BoundQuery, SqlError> {
-        let columns = columns_of(&bound);
-        let column = columns.into_iter().next().ok_or_else(|| SqlError::internal("one column"))?;
-        let (ty, data_type) = (column.ty.clone(), column.data_type.clone());
+    /// A correlated subquery with LIMIT 1: the first of the ordered list of its rows.
+    fn first_row(
+        &mut self,
+        query: &Query,
+        cx: &Cx<'_>,
+        ty: PgType,
+        data_type: DataType,
+    ) -> Result<TypedExpr, SqlError> {
+        let one = |expr: &Option<ast::Expr>| expr.as_ref().and_then(super::query::position) == Some(1);
+        let is_first = match (&query.limit_clause, &query.fetch) {
+            (Some(ast::LimitClause::LimitOffset { limit, offset: None, .. }), None) => one(limit),
+            _ => false,
+        };
+        if !is_first {
+            return Err(SqlError::unsupported("LIMIT in a correlated subquery").at(query.span()));
+        }
+        let unlimited = Query { limit_clause: None, ..query.clone() };
+        let bound = self.query(&unlimited, Some(cx.frame), Settle::Text)?;
+        let (plan, input, order_by) = ordered_input(bound)?;
         let list = self.internal_name("list");
-        let aggregate = crate::functions::aggregate::collect_list(column.expr)?.alias(&list);
-        let aggregated = LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(bound.plan), vec![], vec![aggregate])?);
-        let collected = TypedExpr::new(
-            Expr::Column(Column::from_name(list)),
-            PgType::Array(Box::new(ty.clone())),
-            DataType::new_list(data_type.clone(), true),
-        );
-        let single = crate::functions::array::single_value(collected, &ty, &data_type);
-        let names = unique_names(bound.columns.iter().map(|column| column.name.as_str()));
-        let plan = project(aggregated, vec![single.expr], &names)?;
-        Ok(BoundQuery { plan, columns: bound.columns })
+        let aggregate = crate::functions::aggregate::collect_ordered(input.expr, order_by).alias(list);
+        let plan = LogicalPlan::Aggregate(Aggregate::try_new(plan, vec![], vec![aggregate])?);
+        let array = PgType::Array(Box::new(ty.clone()));
+        let list = DataType::new_list(data_type.clone(), true);
+        let collected = TypedExpr::new(Expr::ScalarSubquery(as_subquery(plan)), array, list);
+        Ok(crate::functions::array::first_value(collected, &ty, &data_type))
+    }
+
+    /// The one row of a query, or NULL; more than one row is 21000.
+    ///
+    /// The rows are collected in the subquery and counted outside it: the join that it becomes collects for every
+    /// value of the outer columns, also for those that no outer row has.
+    fn at_most_one(&mut self, bound: BoundQuery, ty: PgType, data_type: DataType) -> Result<TypedExpr, SqlError> {
+        let collected = self.collected(bound, &ty, &data_type)?;
+        Ok(crate::functions::array::single_value(collected, &ty, &data_type))
+    }
+
+    /// All rows of a query of one column, as a list; NULL when there are none.
+    fn collected(&mut self, bound: BoundQuery, ty: &PgType, data_type: &DataType) -> Result<TypedExpr, SqlError> {
+        let column = columns_of(&bound).into_iter().next().ok_or_else(|| SqlError::internal("one column"))?;
+        let list = self.internal_name("list");
+        let aggregate = crate::functions::aggregate::collect_list(column.expr)?.alias(list);
+        let plan = LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(bound.plan), vec![], vec![aggregate])?);
+        let array = PgType::Array(Box::new(ty.clone()));
+        let data_type = DataType::new_list(data_type.clone(), true);
+        Ok(TypedExpr::new(Expr::ScalarSubquery(as_subquery(plan)), array, data_type))
     }
 
     /// EXISTS
     pub fn exists(&mut self, query: &Query, negated: bool, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
         let bound = self.query(query, Some(cx.frame), Settle::Text)?;
+        if !is_filter(cx.clause) {
+            return self.exists_as_count(bound, negated);
+        }
         let expr = Expr::Exists(Exists { subquery: as_subquery(bound.plan), negated });
         Ok(TypedExpr { expr, ty: PgType::Bool, data_type: DataType::Boolean, nullable: false })
+    }
+
+    /// Outside filters, where DataFusion has no join for it, EXISTS is a count.
+    fn exists_as_count(&mut self, bound: BoundQuery, negated: bool) -> Result<TypedExpr, SqlError> {
+        let name = self.internal_name("count");
+        let count = crate::functions::aggregate::count_star()?.alias(&name);
+        let plan = LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(bound.plan), vec![], vec![count])?);
+        let subquery = Expr::ScalarSubquery(as_subquery(plan));
+        let expr = if negated { subquery.eq(lit(0_i64)) } else { subquery.gt(lit(0_i64)) };
+        Ok(TypedExpr::new(expr, PgType::Bool, DataType::Boolean))
     }
 
     /// `x IN (SELECT …)`
@@ -72,12 +116,31 @@ impl Binder<'_> {
             return Err(SqlError::unsupported("IN of a row and a subquery"));
         }
         let (left, bound) = self.comparable(left, query, cx, "=")?;
+        if !is_filter(cx.clause) {
+            let found = self.quantified_rows(if negated { "<>" } else { "=" }, negated, left, bound)?;
+            return Ok(found);
+        }
         let expr = Expr::InSubquery(InSubquery {
             expr: Box::new(left.expr),
             subquery: as_subquery(bound.plan),
             negated,
         });
         Ok(TypedExpr::new(expr, PgType::Bool, DataType::Boolean))
+    }
+
+    /// Outside filters, a comparison with a subquery's rows is one with the array of them.
+    fn quantified_rows(
+        &mut self,
+        symbol: &str,
+        all: bool,
+        left: TypedExpr,
+        bound: BoundQuery,
+    ) -> Result<TypedExpr, SqlError> {
+        let ty = left.ty.clone();
+        let planned = bound.plan.schema().field(0).data_type().clone();
+        let collected = self.collected(bound, &ty, &planned)?;
+        let collected = self.call("array_or_empty", vec![collected], datafusion::sql::sqlparser::tokenizer::Span::empty())?;
+        crate::functions::array::quantified(symbol, all, left, collected)
     }
 
     /// Brings the left side and the subquery's column to one type.
@@ -144,6 +207,10 @@ impl Binder<'_> {
             other => return Err(SqlError::unsupported(format!("{other} ANY/ALL over a subquery"))),
         };
         let (left, bound) = self.comparable(left, query, cx, &op.to_string())?;
+        if !is_filter(cx.clause) {
+            let symbol = op.to_string();
+            return self.quantified_rows(if symbol == "!=" { "<>" } else { &symbol }, all, left, bound);
+        }
         let expr = Expr::SetComparison(SetComparison {
             expr: Box::new(left.expr),
             subquery: as_subquery(bound.plan),
@@ -204,6 +271,31 @@ impl Binder<'_> {
         let array = self.coercer.cast(array, &PgType::Array(Box::new(target.clone())), LengthRule::Cast)?;
         crate::functions::array::quantified(&symbol, all, left, array).map_err(|error| error.at(span))
     }
+}
+
+/// Clauses whose subqueries become joins.
+fn is_filter(clause: Clause) -> bool {
+    matches!(clause, Clause::Where | Clause::Having | Clause::JoinOn)
+}
+
+/// What an aggregate over an ordered query of one column reads: the order moves into the aggregate, because the
+/// optimizer drops a sort below one.
+pub fn ordered_input(
+    bound: BoundQuery,
+) -> Result<(Arc<LogicalPlan>, TypedExpr, Vec<datafusion::logical_expr::expr::Sort>), SqlError> {
+    let mut input =
+        columns_of(&bound).into_iter().next().ok_or_else(|| SqlError::internal("a query has a column"))?;
+    Ok(match bound.plan {
+        LogicalPlan::Sort(sort) if sort.fetch.is_none() => (sort.input, input, sort.expr),
+        LogicalPlan::Projection(projection) => match projection.input.as_ref() {
+            LogicalPlan::Sort(sort) if sort.fetch.is_none() => {
+                input.expr = projection.expr[0].clone().unalias();
+                (Arc::clone(&sort.input), input, sort.expr.clone())
+            }
+            _ => (Arc::new(LogicalPlan::Projection(projection)), input, Vec::new()),
+        },
+        plan => (Arc::new(plan), input, Vec::new()),
+    })
 }
 
 /// A plan as a subquery, with the outer columns it reads.

@@ -1,0 +1,124 @@
+//! sqlparser's PostgreSQL dialect with a bound on work.
+//!
+//! sqlparser tries some productions twice: a word such as CAST first as itself and, if that fails, as a function's name. On a
+//! syntax error inside n nested ones this takes 2ⁿ steps, so a line of text could keep a thread busy for ever. Every such
+//! step parses a prefix of an expression, for which the dialect is asked first; so the dialect counts, and when the count
+//! is far beyond what the statement's length explains, it refuses. Everything else is sqlparser's own dialect.
+
+use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use std::any::TypeId;
+use std::cell::Cell;
+
+/// Steps that any statement may take.
+const STEPS_BASE: usize = 10_000;
+/// Further steps for each of its tokens; well-formed statements take about one.
+const STEPS_PER_TOKEN: usize = 32;
+
+/// The dialect for one statement.
+#[derive(Debug)]
+pub(super) struct BoundedDialect {
+    inner: PostgreSqlDialect,
+    steps_left: Cell<usize>,
+}
+
+impl BoundedDialect {
+    /// A dialect for a statement of this many tokens.
+    pub(super) fn new(tokens_count: usize) -> BoundedDialect {
+        let steps = tokens_count.saturating_mul(STEPS_PER_TOKEN).saturating_add(STEPS_BASE);
+        BoundedDialect { inner: PostgreSqlDialect {}, steps_left: Cell::new(steps) }
+    }
+}
+
+/// Passes flags on to the dialect inside.
+macro_rules! same {
+    ($($flag:ident),* $(,)?) => {
+        $(fn $flag(&self) -> bool {
+            self.inner.$flag()
+        })*
+    };
+}
+
+impl Dialect for BoundedDialect {
+    // sqlparser asks for the dialect's type in places where it has no flag.
+    fn dialect(&self) -> TypeId {
+        TypeId::of::<PostgreSqlDialect>()
+    }
+
+    fn parse_prefix(&self, _parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
+        match self.steps_left.get().checked_sub(1) {
+            Some(left) => {
+                self.steps_left.set(left);
+                None
+            }
+            None => Some(Err(ParserError::RecursionLimitExceeded)),
+        }
+    }
+
+    fn identifier_quote_style(&self, identifier: &str) -> Option<char> {
+        self.inner.identifier_quote_style(identifier)
+    }
+
+    fn is_delimited_identifier_start(&self, ch: char) -> bool {
+        self.inner.is_delimited_identifier_start(ch)
+    }
+
+    fn is_identifier_start(&self, ch: char) -> bool {
+        self.inner.is_identifier_start(ch)
+    }
+
+    fn is_identifier_part(&self, ch: char) -> bool {
+        self.inner.is_identifier_part(ch)
+    }
+
+    fn is_reserved_for_identifier(&self, kw: Keyword) -> bool {
+        self.inner.is_reserved_for_identifier(kw)
+    }
+
+    fn is_custom_operator_part(&self, ch: char) -> bool {
+        self.inner.is_custom_operator_part(ch)
+    }
+
+    fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
+        self.inner.get_next_precedence(parser)
+    }
+
+    fn prec_value(&self, prec: Precedence) -> u8 {
+        self.inner.prec_value(prec)
+    }
+
+    same!(
+        supports_unicode_string_literal,
+        supports_filter_during_aggregation,
+        supports_group_by_expr,
+        allow_extract_custom,
+        allow_extract_single_quotes,
+        supports_create_index_with_clause,
+        supports_explain_with_utility_options,
+        supports_listen_notify,
+        supports_factorial_operator,
+        supports_bitwise_shift_operators,
+        supports_comment_on,
+        supports_load_extension,
+        supports_named_fn_args_with_colon_operator,
+        supports_named_fn_args_with_expr_name,
+        supports_empty_projections,
+        supports_nested_comments,
+        supports_string_escape_constant,
+        supports_numeric_literal_underscores,
+        supports_array_typedef_with_brackets,
+        supports_geometric_types,
+        supports_set_names,
+        supports_alter_column_type_using,
+        supports_notnull_operator,
+        supports_interval_options,
+        supports_insert_table_alias,
+        supports_create_table_like_parenthesized,
+        supports_select_wildcard_with_alias,
+        supports_comma_separated_trim,
+        supports_xml_expressions,
+        supports_comment_optimizer_hint,
+    );
+}
