@@ -15,14 +15,15 @@ pub(crate) const STALE: &str = "the catalog changed";
 impl Session {
     /// Runs a DDL statement that was planned under `revision`.
     pub(crate) async fn ddl(&mut self, plan: &Plan, name: &'static str, revision: u64) -> Result<Response, AdapterError> {
-        if self.transaction.status != Status::Idle {
+        let in_block = self.transaction.status != Status::Idle;
+        if in_block && !self.transaction.is_fresh() && !self.transaction.has_ddl() {
             return Err(AdapterError::with_hint(
                 SqlState::ACTIVE_SQL_TRANSACTION,
-                format!("{name} cannot run inside a transaction block"),
-                "Run it outside of BEGIN and COMMIT.",
+                format!("{name} cannot run in a transaction that has read or written"),
+                "Run it in a transaction of its own.",
             ));
         }
-        if !self.transaction.is_fresh() {
+        if !in_block && !self.transaction.is_fresh() {
             self.end_implicit().await?;
         }
         self.check_index_source(plan)?;
@@ -32,6 +33,10 @@ impl Session {
         })?;
         if let Plan::Drop(drop) = plan {
             self.notices.extend(drop.notices.iter().cloned().map(Into::into));
+        }
+        if in_block {
+            self.transaction.change_catalog(revision, op);
+            return Ok(Response::Complete(Tag::Plain(name)));
         }
         if self.shared.change_catalog(revision, vec![op]).await? {
             Ok(Response::Complete(Tag::Plain(name)))

@@ -113,6 +113,7 @@ impl AdapterError {
         match self {
             AdapterError::Sql(error) => error.hint.clone(),
             AdapterError::Value(error) => error.hint().map(str::to_owned),
+            AdapterError::Catalog(error) => error.hint(),
             AdapterError::Raised { hint, .. } => hint.clone(),
             _ => None,
         }

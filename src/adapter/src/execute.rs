@@ -499,6 +499,13 @@ impl Session {
         if self.transaction.status == Status::Failed && !ends_transaction(plan) {
             return Err(failed_transaction());
         }
+        if self.transaction.has_ddl() && reads_or_writes(plan) {
+            return Err(AdapterError::with_hint(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                format!("{} after a change of the catalog in the same transaction is not supported", plan.name),
+                "Commit the change first.",
+            ));
+        }
         if self.vars.read_only()
             && let Exec::Other(other) = &plan.exec
             && writes(other)
@@ -569,6 +576,15 @@ fn declared_type(oid: u32) -> Result<Option<PgType>, AdapterError> {
 
 fn ends_transaction(plan: &CachedPlan) -> bool {
     matches!(&plan.exec, Exec::Other(Plan::Commit { .. } | Plan::Rollback { .. }))
+}
+
+/// Whether a plan reads or writes relations.
+fn reads_or_writes(plan: &CachedPlan) -> bool {
+    match &plan.exec {
+        Exec::Select(select) => !select.select.depends_on.is_empty(),
+        Exec::Other(Plan::Insert(_) | Plan::ReadThenWrite(_) | Plan::CopyFrom(_) | Plan::CopyTo(_)) => true,
+        _ => false,
+    }
 }
 
 /// Whether a plan changes tables or the catalog.

@@ -5,12 +5,16 @@
 //! transaction has read was written since: optimistic, so no statement ever waits for another's transaction, and what
 //! cannot be serialized gets 40001. A statement of its own (autocommit) needs none of this.
 //!
+//! DDL in a block is carried out by COMMIT as well. It must be all that the block does, because the statements after it could
+//! not see what it changes.
+//!
 //! Three lifetimes share this state: a block (BEGIN … COMMIT), the implicit transaction over the statements of one simple
 //! query, and that over the messages up to a Sync.
 
 use crate::client::Shared;
 use crate::error::AdapterError;
 use crate::group_commit::{Committed, Expectation};
+use catalog::transact::Op;
 use compute_client::read_hold::ReadHold;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
@@ -35,6 +39,8 @@ pub(crate) struct Transaction {
     hold: Option<ReadHold>,
     reads: BTreeSet<GlobalId>,
     writes: BTreeMap<GlobalId, Updates>,
+    /// Changes of the catalog that COMMIT carries out, and the revision they were planned under.
+    ddl: Option<(u64, Vec<Op>)>,
     /// The start of the transaction, for `now()`; microseconds since the epoch.
     pub(crate) started_us: Option<i64>,
 }
@@ -46,13 +52,24 @@ impl Transaction {
             hold: None,
             reads: BTreeSet::new(),
             writes: BTreeMap::new(),
+            ddl: None,
             started_us: None,
         }
     }
 
     /// Whether it has neither read nor written.
     pub(crate) fn is_fresh(&self) -> bool {
-        self.hold.is_none() && self.writes.is_empty()
+        self.hold.is_none() && self.writes.is_empty() && self.ddl.is_none()
+    }
+
+    /// Whether it will change the catalog.
+    pub(crate) fn has_ddl(&self) -> bool {
+        self.ddl.is_some()
+    }
+
+    /// Keeps a change of the catalog back until COMMIT.
+    pub(crate) fn change_catalog(&mut self, revision: u64, op: Op) {
+        self.ddl.get_or_insert_with(|| (revision, Vec::new())).1.push(op);
     }
 
     /// The timestamp of its reads, chosen and held with the first.
@@ -89,6 +106,9 @@ impl Transaction {
     /// Makes its writes durable and visible. Error 40001 if what it read has changed.
     pub(crate) async fn commit(&mut self, shared: &Shared) -> Result<(), AdapterError> {
         let transaction = std::mem::replace(self, Transaction::new());
+        if let Some((revision, ops)) = transaction.ddl {
+            return if shared.change_catalog(revision, ops).await? { Ok(()) } else { Err(conflict()) };
+        }
         if transaction.writes.is_empty() {
             return Ok(());
         }

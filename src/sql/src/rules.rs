@@ -4,6 +4,7 @@
 //! them, because Postgres tests a row's conditions from left to right and users rely on it
 //! (`WHERE b <> 0 AND a / b > 1`), while DataFusion evaluates them over whole batches.
 
+pub mod correlation;
 pub mod guard;
 
 use crate::error::SqlError;
@@ -17,5 +18,5 @@ pub fn optimizer() -> Optimizer {
 
 /// Rewrites a bound plan before the optimizer sees it.
 pub fn prepare(plan: LogicalPlan) -> Result<LogicalPlan, SqlError> {
-    guard::guard_filters(plan)
+    guard::guard_filters(correlation::simplify(plan)?)
 }

@@ -189,7 +189,8 @@ fn pieces(template: &str) -> Result<Vec<Piece>, SqlError> {
         }
         let spelt = body[..pattern.len()].to_owned();
         rest = &body[pattern.len()..];
-        let suffix = starts(rest, "TH").then(|| rest[..2].to_owned());
+        // `Th` is no suffix: `DDThh24` is a day, a letter and an hour.
+        let suffix = (rest.starts_with("TH") || rest.starts_with("th")).then(|| rest[..2].to_owned());
         if suffix.is_some() {
             rest = &rest[2..];
         }

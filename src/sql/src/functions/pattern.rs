@@ -374,6 +374,12 @@ fn translate_escape<'p>(rest: &'p str, out: &mut String) -> Result<&'p str, SqlE
     Ok(&rest[c.len_utf8()..])
 }
 
+/// The named classes of characters that both Postgres and the engine know.
+const CLASSES: [&str; 14] = [
+    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "word",
+    "xdigit",
+];
+
 /// A bracket expression after its opening bracket; gives what is left.
 fn translate_class<'p>(mut rest: &'p str, partial: bool, out: &mut String) -> Result<&'p str, SqlError> {
     out.push('[');
@@ -405,7 +411,10 @@ fn translate_class<'p>(mut rest: &'p str, partial: bool, out: &mut String) -> Re
                 _ => rest = translate_escape(rest, out)?,
             },
             '[' if rest.starts_with(':') => {
-                let end = rest.find(":]").ok_or_else(|| invalid("brackets [] not balanced"))?;
+                let end = rest[1..].find(":]").map(|at| at + 1).ok_or_else(|| invalid("brackets [] not balanced"))?;
+                if !CLASSES.contains(&&rest[1..end]) {
+                    return Err(invalid("invalid character class"));
+                }
                 out.push('[');
                 out.push_str(&rest[..end + 2]);
                 rest = &rest[end + 2..];

@@ -99,6 +99,13 @@ impl TableResolver for Resolver<'_> {
     fn resolve(&self, name: &[String]) -> Result<ResolvedTable, SqlError> {
         let name = Name { parts: name.to_vec() };
         let item = resolve_item(self.ctx.catalog, self.scope, &name)?.ok_or_else(|| unknown_relation(&name))?;
+        if matches!(item.kind, ItemKind::Index(_)) {
+            return Err(SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("cannot open relation \"{}\"", item.name.item),
+            )
+            .with_detail("This operation is not supported for indexes."));
+        }
         if self.exempt != Some(item.id) {
             check_item(self.ctx.catalog, self.role, &item, Privilege::Select)?;
         }
@@ -122,11 +129,7 @@ impl TableResolver for Resolver<'_> {
                     Ok(ResolvedTable::Collection { id: item.id, desc: Arc::clone(&item.desc) })
                 }
             }
-            ItemKind::Index(_) => Err(SqlError::new(
-                SqlState::WRONG_OBJECT_TYPE,
-                format!("cannot open relation \"{}\"", item.name.item),
-            )
-            .with_detail("This operation is not supported for indexes.")),
+            ItemKind::Index(_) => Err(SqlError::internal("an index was resolved as a relation")),
         }
     }
 

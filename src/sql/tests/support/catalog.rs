@@ -15,7 +15,7 @@ const PUBLIC: SchemaId = SchemaId(2);
 const PRIVATE: SchemaId = SchemaId(3);
 
 /// `t`, `v` over it, `secret` and `sv` over that belong to mz_system; `mine` to materialize, `joes` to joe.
-pub struct Catalog {
+pub(crate) struct Catalog {
     database: Arc<DatabaseRef>,
     schemas: Vec<Arc<SchemaRef>>,
     cluster: Arc<ClusterRef>,
@@ -25,7 +25,7 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    pub fn new() -> Catalog {
+    pub(crate) fn new() -> Catalog {
         let schema = |id, database, name: &str, owner| {
             Arc::new(SchemaRef { id, oid: 100 + id.0 as u32, database, name: name.to_owned(), owner })
         };
