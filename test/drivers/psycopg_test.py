@@ -135,6 +135,7 @@ def psycopg2_test():
     connection.commit()
     cursor.execute("SELECT count(*) FROM py2 WHERE name = 'many'")
     check("execute_values", cursor.fetchone(), (1000,))
+    connection.commit()  # a change of the catalog is a transaction of its own
     cursor.execute("DROP TABLE py2")
     connection.commit()
     connection.close()

@@ -268,7 +268,8 @@ impl Client {
     }
 
     fn register(&self, id: u32, handle: SessionHandle) -> Result<(), AdapterError> {
-        let limit = |name| self.shared.published.load().state.system().get_int(name).and_then(|n| usize::try_from(n).ok());
+        let limit =
+            |name| self.shared.published.load().state.system().get_int(name).and_then(|n| usize::try_from(n).ok());
         let max = limit("max_connections").unwrap_or(usize::MAX);
         let reserved = limit("superuser_reserved_connections").unwrap_or(0);
         let mut sessions = self.shared.sessions.lock();

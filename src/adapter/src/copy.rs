@@ -68,17 +68,14 @@ impl CopyIn {
                         parsed = match &fields[*field] {
                             None => Datum::Null,
                             Some(text) => {
-                                let fitted = pgrepr::length::fit_text(
-                                    &column.ty,
-                                    text,
-                                    pgrepr::length::LengthRule::Assign,
-                                );
-                                fitted
-                                    .and_then(|text| pgrepr::text::decode_text(&column.ty, &text, encode))
-                                    .map_err(|error| {
+                                let fitted =
+                                    pgrepr::length::fit_text(&column.ty, text, pgrepr::length::LengthRule::Assign);
+                                fitted.and_then(|text| pgrepr::text::decode_text(&column.ty, &text, encode)).map_err(
+                                    |error| {
                                         let place = format!("{}: \"{text}\"", context(Some(&column.name)));
                                         AdapterError::from(error).in_context(place)
-                                    })?
+                                    },
+                                )?
                             }
                         };
                         &parsed

@@ -1,11 +1,12 @@
 //! Statements that change the catalog: from a plan to the committer's operations.
 
 use crate::error::AdapterError;
-use crate::implications::source_of;
+use crate::implications::{key_exprs, source_of};
 use crate::response::{Response, Tag};
 use crate::session::Session;
 use crate::transaction::Status;
 use catalog::transact::Op;
+use repr::GlobalId;
 use repr::sqlstate::SqlState;
 use sql::plan::{CatalogView, Plan, PlanContext};
 
@@ -14,7 +15,12 @@ pub(crate) const STALE: &str = "the catalog changed";
 
 impl Session {
     /// Runs a DDL statement that was planned under `revision`.
-    pub(crate) async fn ddl(&mut self, plan: &Plan, name: &'static str, revision: u64) -> Result<Response, AdapterError> {
+    pub(crate) async fn ddl(
+        &mut self,
+        plan: &Plan,
+        name: &'static str,
+        revision: u64,
+    ) -> Result<Response, AdapterError> {
         let in_block = self.transaction.status != Status::Idle;
         if in_block && !self.transaction.is_fresh() && !self.transaction.has_ddl() {
             return Err(AdapterError::with_hint(
@@ -28,9 +34,8 @@ impl Session {
         }
         self.check_index_source(plan)?;
         let owner = self.role.id;
-        let op = Op::from_plan(plan, owner).ok_or_else(|| {
-            AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{name} is not supported"))
-        })?;
+        let op = Op::from_plan(plan, owner)
+            .ok_or_else(|| AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{name} is not supported")))?;
         if let Plan::Drop(drop) = plan {
             self.notices.extend(drop.notices.iter().cloned().map(Into::into));
         }
@@ -45,20 +50,33 @@ impl Session {
         }
     }
 
-    /// Refuses an index that could not be maintained, before it exists.
+    /// Refuses what would leave an index that cannot be maintained, before it is durable.
     fn check_index_source(&self, plan: &Plan) -> Result<(), AdapterError> {
-        let Plan::CreateIndex(index) = plan else { return Ok(()) };
         let published = self.shared.published.load_full();
-        let Some(on) = published.state.item(index.on) else { return Ok(()) };
-        let info = self.info(0);
-        let ctx = PlanContext {
-            engine: &self.shared.engine,
-            catalog: published.state.as_ref(),
-            session: &info,
-            role: on.owner,
-            cluster: self.vars.cluster(),
-        };
-        source_of(&ctx, &on).map(|_| ())
+        match plan {
+            Plan::CreateIndex(index) => {
+                let Some(on) = published.state.item(index.on) else { return Ok(()) };
+                let info = self.info(0);
+                let ctx = PlanContext {
+                    engine: &self.shared.engine,
+                    catalog: published.state.as_ref(),
+                    session: &info,
+                    role: on.owner,
+                    cluster: self.vars.cluster(),
+                };
+                source_of(&ctx, &on)?;
+                key_exprs(&self.shared.engine, &index.keys, &on, &info).map(drop)
+            }
+            Plan::CreateView(view) => match view.replace {
+                Some(id) if is_under_index(published.state.as_ref(), id) => Err(AdapterError::with_hint(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    format!("cannot replace view \"{}\" because an index depends on it", view.name.item),
+                    "Drop the index first.",
+                )),
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        }
     }
 }
 
@@ -85,4 +103,10 @@ pub(crate) fn is_ddl(plan: &Plan) -> bool {
             | Plan::AlterSystemSet { .. }
             | Plan::AlterSystemReset(_)
     )
+}
+
+/// Whether there is an index on a relation, or on a view over it.
+fn is_under_index(catalog: &dyn CatalogView, id: GlobalId) -> bool {
+    !catalog.indexes_on(id).is_empty()
+        || catalog.dependents(id).into_iter().any(|dependent| is_under_index(catalog, dependent))
 }

@@ -106,6 +106,10 @@ impl Session {
                 self.refresh_settings();
                 Ok(Response::Complete(Tag::Plain("SET")))
             }
+            Plan::Reset(Some(variable)) if variable.as_str() == FAST_PATH => {
+                self.fast_path = None;
+                Ok(Response::Complete(Tag::Plain("RESET")))
+            }
             Plan::Reset(variable) => {
                 match variable {
                     Some(variable) => self.vars.reset(variable)?,
@@ -129,16 +133,14 @@ impl Session {
                 let params = self.evaluate_arguments(&plan, name, arguments)?;
                 Box::pin(self.run(&plan, params, formats, autocommit)).await
             }
-            Plan::Deallocate(name) => {
-                match name {
-                    Some(name) if self.statements.remove(name).is_none() => return Err(unknown_statement(name)),
-                    Some(_) => Ok(Response::Complete(Tag::Plain("DEALLOCATE"))),
-                    None => {
-                        self.statements.clear();
-                        Ok(Response::Complete(Tag::Plain("DEALLOCATE ALL")))
-                    }
+            Plan::Deallocate(name) => match name {
+                Some(name) if self.statements.remove(name).is_none() => return Err(unknown_statement(name)),
+                Some(_) => Ok(Response::Complete(Tag::Plain("DEALLOCATE"))),
+                None => {
+                    self.statements.clear();
+                    Ok(Response::Complete(Tag::Plain("DEALLOCATE ALL")))
                 }
-            }
+            },
             Plan::Declare { name, hold, select, .. } => self.declare(name, *hold, select, params, autocommit).await,
             Plan::Fetch { name, count, skip } => self.fetch(name, *count, *skip, formats).await,
             Plan::Close(name) => {
@@ -288,7 +290,8 @@ impl Session {
                 plan
             }
         };
-        let roles = Roles { parameters: self.plans.get(&lifted.shape).map_or(Vec::new(), |s| s.roles.parameters.clone()) };
+        let roles =
+            Roles { parameters: self.plans.get(&lifted.shape).map_or(Vec::new(), |s| s.roles.parameters.clone()) };
         let values = literal_values(sql, lifted, &roles, &plan, self.encode_options());
         self.plans.entry(&lifted.shape, roles).insert(sql, lifted, Arc::clone(&plan));
         match values {
@@ -378,14 +381,18 @@ impl Session {
     pub(crate) fn revalidated(&mut self, name: &str) -> Result<Arc<CachedPlan>, AdapterError> {
         let Some(prepared) = self.statements.get(name) else { return Err(unknown_statement(name)) };
         let revision = self.shared.published.load().state.revision();
-        let same_settings = Arc::ptr_eq(&prepared.settings, &self.settings_key) || prepared.settings == self.settings_key;
+        let same_settings =
+            Arc::ptr_eq(&prepared.settings, &self.settings_key) || prepared.settings == self.settings_key;
         let Some(statement) = &prepared.statement else { return Ok(Arc::clone(&prepared.plan)) };
         if prepared.plan.revision == revision && same_settings {
             self.shared.metrics.plan_hits.inc();
             return Ok(Arc::clone(&prepared.plan));
         }
-        let (statement, declared, before) =
-            (Arc::clone(statement), prepared.plan.params.iter().cloned().map(Some).collect(), Arc::clone(&prepared.plan));
+        let (statement, declared, before) = (
+            Arc::clone(statement),
+            prepared.plan.params.iter().cloned().map(Some).collect(),
+            Arc::clone(&prepared.plan),
+        );
         let renewed = self.prepared(statement, declared)?;
         let shape = |plan: &CachedPlan| plan.desc.as_ref().map(|desc| desc.desc.columns.clone());
         if shape(&before) != shape(&renewed.plan) {

@@ -33,7 +33,9 @@ impl Session {
                 return Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
             }
             (_, Plan::Insert(insert)) => match &insert.source {
-                InsertSource::Values { rows } => format!("Insert into {}\n  {} row(s) of values", insert.name, rows.len()),
+                InsertSource::Values { rows } => {
+                    format!("Insert into {}\n  {} row(s) of values", insert.name, rows.len())
+                }
                 InsertSource::Query(query) => format!("Insert into {}\n{}", insert.name, indent(query)),
             },
             (stage, Plan::ReadThenWrite(write)) => {
@@ -54,7 +56,10 @@ impl Session {
         let lines = match plan.format {
             ExplainFormat::Text => text.lines().map(str::to_owned).collect(),
             ExplainFormat::Json => {
-                return Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, "EXPLAIN (FORMAT JSON) is not supported"));
+                return Err(AdapterError::new(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    "EXPLAIN (FORMAT JSON) is not supported",
+                ));
             }
         };
         std::future::ready(text_rows(desc, formats, RowsTag::Explain, vec![lines])).await
@@ -97,7 +102,12 @@ impl Session {
             lines.push(format!("\nsource {} ({id}):", item.name));
             for index in published.indexes_on(*id) {
                 let (since, upper) = (index.handle.since(), index.handle.upper());
-                lines.push(format!("  index {}: read frontier [{}], write frontier [{}]", index.name, show(since), show(upper)));
+                lines.push(format!(
+                    "  index {}: read frontier [{}], write frontier [{}]",
+                    index.name,
+                    show(since),
+                    show(upper)
+                ));
             }
             if let (GlobalId::User(_), Some(stats)) = (id, self.shared.persist.shard_stats((*id).into())) {
                 lines.push(format!(

@@ -20,12 +20,12 @@
 use crate::client::{Published, Shared};
 use crate::error::AdapterError;
 use crate::implications;
+use arrow::datatypes::DataType;
 use catalog::Catalog;
 use catalog::transact::Op;
 use compute_client::controller::Controller;
 use crossbeam_channel::Receiver;
 use persist::{MetaWrite, PersistError, ShardAppend};
-use arrow::datatypes::DataType;
 use repr::row::skip_datum;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
@@ -282,8 +282,7 @@ impl Committer {
         let ts = self.write_ts()?;
         self.make_durable(ts, &[], prepared.meta)?;
         let state = Arc::new(prepared.state);
-        let published =
-            implications::apply(&self.shared, &current, state, &prepared.diff, &mut self.controller, ts)?;
+        let published = implications::apply(&self.shared, &current, state, &prepared.diff, &mut self.controller, ts)?;
         self.shared.published.store(Arc::new(published));
         self.shared.oracle.apply_write(ts);
         Ok(true)
@@ -330,7 +329,10 @@ fn check(
 ) -> Result<Committed, AdapterError> {
     for (table, _) in &write.writes {
         if !published.tables.contains_key(table) {
-            return Err(AdapterError::new(SqlState::UNDEFINED_TABLE, "the table was dropped before the write committed"));
+            return Err(AdapterError::new(
+                SqlState::UNDEFINED_TABLE,
+                "the table was dropped before the write committed",
+            ));
         }
     }
     for expectation in &write.expectations {

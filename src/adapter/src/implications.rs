@@ -12,7 +12,7 @@ use catalog::state::State;
 use catalog::transact::StateDiff;
 use compute_client::controller::Controller;
 use compute_client::index::{CollectionClock, IndexHandle};
-use compute_client::plan::{IndexInfo, MfpPlan, mfp_plan};
+use compute_client::plan::{IndexInfo, MfpPlan, mfp_plan, unqualified};
 use compute_client::protocol::{IndexSpec, KeyExpr, Mfp};
 use datafusion::common::DFSchema;
 use repr::sqlstate::SqlState;
@@ -206,7 +206,8 @@ fn compile(
     })
 }
 
-fn key_exprs(
+/// Compiles an index's key.
+pub(crate) fn key_exprs(
     engine: &Engine,
     keys: &[IndexKey],
     on: &ItemRef,
@@ -217,10 +218,11 @@ fn key_exprs(
         .map(|key| match key.def.column {
             Some(column) => Ok(KeyExpr::Column(column)),
             None => {
-                let expr = engine.create_physical_expr(&key.expr, &schema, info)?;
+                let expr = unqualified(key.expr.clone())
+                    .ok_or_else(|| AdapterError::internal("an index key is an expression over its relation"))?;
+                let expr = engine.create_physical_expr(&expr, &schema, info)?;
                 Ok(KeyExpr::Expr(expr, key.ty.data_type()))
             }
         })
         .collect()
 }
-

@@ -60,12 +60,7 @@ impl Session {
         Err(conflict())
     }
 
-    fn value_rows(
-        &self,
-        plan: &InsertPlan,
-        rows: &[Vec<Expr>],
-        params: &[Param<'_>],
-    ) -> Result<Updates, AdapterError> {
+    fn value_rows(&self, plan: &InsertPlan, rows: &[Vec<Expr>], params: &[Param<'_>]) -> Result<Updates, AdapterError> {
         let mut updates = Updates::new();
         let mut info = None;
         for row in rows {
@@ -106,10 +101,8 @@ impl Session {
         let options = RecordBatchOptions::new().with_row_count(Some(1));
         let one_row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)
             .map_err(|error| AdapterError::internal(error.to_string()))?;
-        let array = physical
-            .evaluate(&one_row)
-            .and_then(|value| value.into_array(1))
-            .map_err(sql::error::SqlError::from)?;
+        let array =
+            physical.evaluate(&one_row).and_then(|value| value.into_array(1)).map_err(sql::error::SqlError::from)?;
         repr::datum::from_array(array.as_ref(), 0)
             .map(Datum::into_owned)
             .ok_or_else(|| AdapterError::internal(format!("a constant has type {}", array.data_type())))

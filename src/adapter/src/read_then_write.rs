@@ -15,8 +15,8 @@ use crate::session::{Autocommit, Session};
 use crate::transaction::{Status, conflict};
 use compute_client::peek::{self, Param};
 use compute_client::plan::PeekPlan;
-use repr::row::is_key_exact;
 use repr::Updates;
+use repr::row::is_key_exact;
 use sql::plan::{ReadThenWriteKind, ReadThenWritePlan, SelectPlan};
 use std::sync::Arc;
 

@@ -15,11 +15,10 @@ use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Expr;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
-use datafusion::physical_plan::ExecutionPlan;
-use parking_lot::Mutex;
-use persist::snapshot::ShardSnapshot;
+use persist::{PersistClient, ShardSnapshot};
 use repr::row::RowCodec;
 use repr::{Diff, GlobalId, RelationDesc, Timestamp, Updates};
 use sql::engine::{CollectionReader, SessionInfo};
@@ -53,21 +52,18 @@ impl StatementReader {
         StatementReader { shared, published, as_of, overlay, session }
     }
 
-    async fn rows(&self, id: GlobalId, filters: &[Expr]) -> Result<(RowSource, Arc<RelationDesc>)> {
+    async fn origin(&self, id: GlobalId, filters: &[Expr]) -> Result<(Origin, Arc<RelationDesc>)> {
         let index = self.published.indexes_on(id).iter().find(|index| index.handle.is_hydrated());
         let desc = match (self.published.tables.get(&id), index) {
             (Some(table), _) => Arc::clone(&table.desc),
             (None, Some(index)) => Arc::new(RelationDesc::from_schema(Arc::clone(&index.schema))),
             (None, None) => return Err(external(SqlError::internal(format!("collection {id} cannot be read")))),
         };
-        let source = match index {
-            Some(index) => RowSource::Index(Box::new(self.open_index(id, index, filters).await?)),
-            None => {
-                let snapshot = self.shared.persist.snapshot(id.into(), self.as_of).map_err(storage)?;
-                RowSource::Shard { snapshot: Box::new(snapshot), pending: Arc::default(), at: 0, copies: 0 }
-            }
+        let origin = match index {
+            Some(index) => Origin::Index(Box::new(self.open_index(id, index, filters).await?)),
+            None => Origin::Shard(self.shared.persist.clone(), id, self.as_of),
         };
-        Ok((source, desc))
+        Ok((origin, desc))
     }
 
     async fn open_index(&self, id: GlobalId, first: &Arc<IndexInfo>, filters: &[Expr]) -> Result<PeekRows> {
@@ -78,9 +74,9 @@ impl StatementReader {
         let width = index.schema.fields().len();
         let plan = PeekPlan::scan(index, access, Output::Columns((0..width).collect()))
             .ok_or_else(|| external(SqlError::internal("an index's schema is not a schema")))?;
-        peek::open(&Arc::new(plan), &[], self.as_of).await.map_err(|error| {
-            external(SqlError::new(error.sqlstate(), error.to_string()))
-        })
+        peek::open(&Arc::new(plan), &[], self.as_of)
+            .await
+            .map_err(|error| external(SqlError::new(error.sqlstate(), error.to_string())))
     }
 }
 
@@ -99,12 +95,9 @@ impl CollectionReader for StatementReader {
             let schema = batch.schema();
             return Ok(MemorySourceConfig::try_new_exec(&[vec![batch]], schema, projection.cloned())?);
         }
-        let (source, desc) = self.rows(id, filters).await?;
-        let types: Vec<_> = desc.columns.iter().map(|column| column.data_type.clone()).collect();
-        let codec = RowCodec::new(&types).map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let overlay = self.overlay.get(&id).map(|updates| Overlay::new(updates));
-        let scan = Scan { source, overlay, codec, schema: Arc::clone(&desc.schema) };
-        let partition = CollectionStream { schema: Arc::clone(&desc.schema), scan: Mutex::new(Some(scan)) };
+        let (origin, desc) = self.origin(id, filters).await?;
+        let overlay = self.overlay.get(&id).cloned();
+        let partition = CollectionStream { desc: Arc::clone(&desc), origin, overlay };
         let exec = StreamingTableExec::try_new(
             Arc::clone(&desc.schema),
             vec![Arc::new(partition)],
@@ -117,15 +110,28 @@ impl CollectionReader for StatementReader {
     }
 }
 
-/// Where stored rows come from.
+/// Where stored rows come from; each execution of a scan begins there anew (a recursive query runs its scans many times).
+enum Origin {
+    Index(Box<PeekRows>),
+    Shard(PersistClient, GlobalId, Timestamp),
+}
+
+impl Origin {
+    fn open(&self) -> Result<RowSource> {
+        Ok(match self {
+            Origin::Index(rows) => RowSource::Index(rows.clone()),
+            Origin::Shard(persist, id, as_of) => {
+                let snapshot = persist.snapshot((*id).into(), *as_of).map_err(storage)?;
+                RowSource::Shard { snapshot: Box::new(snapshot), pending: Arc::default(), at: 0, copies: 0 }
+            }
+        })
+    }
+}
+
+/// One reading of stored rows.
 enum RowSource {
     Index(Box<PeekRows>),
-    Shard {
-        snapshot: Box<ShardSnapshot>,
-        pending: Arc<Updates>,
-        at: usize,
-        copies: Diff,
-    },
+    Shard { snapshot: Box<ShardSnapshot>, pending: Arc<Updates>, at: usize, copies: Diff },
 }
 
 impl RowSource {
@@ -229,10 +235,20 @@ impl Scan {
     }
 }
 
-/// A scan as DataFusion pulls it: once.
+/// A scan as DataFusion runs it.
 struct CollectionStream {
-    schema: SchemaRef,
-    scan: Mutex<Option<Scan>>,
+    desc: Arc<RelationDesc>,
+    origin: Origin,
+    overlay: Option<Arc<Updates>>,
+}
+
+impl CollectionStream {
+    fn open(&self) -> Result<Scan> {
+        let types: Vec<_> = self.desc.columns.iter().map(|column| column.data_type.clone()).collect();
+        let codec = RowCodec::new(&types).map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let overlay = self.overlay.as_ref().map(|updates| Overlay::new(updates));
+        Ok(Scan { source: self.origin.open()?, overlay, codec, schema: Arc::clone(&self.desc.schema) })
+    }
 }
 
 impl fmt::Debug for CollectionStream {
@@ -243,15 +259,22 @@ impl fmt::Debug for CollectionStream {
 
 impl PartitionStream for CollectionStream {
     fn schema(&self) -> &SchemaRef {
-        &self.schema
+        &self.desc.schema
     }
 
     fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let scan = self.scan.lock().take();
-        let batches = futures::stream::iter(scan.into_iter().flat_map(|mut scan| {
-            std::iter::from_fn(move || scan.next_batch().transpose()).map(|batch| batch.map_err(external))
-        }));
-        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches))
+        let schema = Arc::clone(&self.desc.schema);
+        match self.open() {
+            Ok(mut scan) => {
+                let batches = std::iter::from_fn(move || scan.next_batch().transpose());
+                let stream = futures::stream::iter(batches.map(|batch| batch.map_err(external)));
+                Box::pin(RecordBatchStreamAdapter::new(schema, stream))
+            }
+            Err(error) => {
+                let failed = futures::stream::once(std::future::ready(Err(error)));
+                Box::pin(RecordBatchStreamAdapter::new(schema, failed))
+            }
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use bytes::{Bytes, BytesMut};
 use compute_client::peek::{PeekChunk, PeekRows};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
-use repr::sqlstate::SqlState;
 use repr::RelationDesc;
+use repr::sqlstate::SqlState;
 use sql::ast::CopyOptions;
 use sql::error::SqlError;
 use std::collections::VecDeque;
@@ -53,7 +53,9 @@ impl ResultFormats {
         match codes {
             [] => Ok(ResultFormats::All(Format::Text)),
             [code] => Ok(ResultFormats::All(Format::from_code(*code)?)),
-            codes => Ok(ResultFormats::Each(codes.iter().map(|code| Format::from_code(*code)).collect::<Result<_, _>>()?)),
+            codes => {
+                Ok(ResultFormats::Each(codes.iter().map(|code| Format::from_code(*code)).collect::<Result<_, _>>()?))
+            }
         }
     }
 

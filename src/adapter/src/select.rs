@@ -16,9 +16,13 @@ use crate::session::Session;
 use crate::transaction::Status;
 use compute_client::error::ComputeError;
 use compute_client::peek::{self, Param};
+use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt};
+use repr::sqlstate::SqlState;
 use repr::{Timestamp, Updates};
 use sql::engine::SessionInfo;
 use sql::error::SqlError;
@@ -81,7 +85,11 @@ impl Session {
     /// Runs a plan with the ad hoc engine.
     async fn adhoc(&mut self, plan: &SelectExec, params: &[Param<'_>]) -> Result<Rows, AdapterError> {
         let metrics = &self.shared.metrics;
-        if plan.select.depends_on.is_empty() { metrics.peeks_constant.inc() } else { metrics.peeks_adhoc.inc() }
+        if plan.select.depends_on.is_empty() {
+            metrics.peeks_constant.inc()
+        } else {
+            metrics.peeks_adhoc.inc()
+        }
         let as_of = self.read_ts_for(&plan.select.depends_on);
         let logical = bind(&plan.select.logical, params)?;
         let info = self.info(as_of);
@@ -111,9 +119,7 @@ impl Session {
 
     /// Whether a peek may answer: the fast path is on, and the transaction has written nothing that it would miss.
     fn may_peek(&self, plan: &SelectExec) -> bool {
-        self.fast_path_enabled()
-            && !self.transaction.has_written(&plan.select.depends_on)
-            && !ore::sometimes(10)
+        self.fast_path_enabled() && !self.transaction.has_written(&plan.select.depends_on) && !ore::sometimes(10)
     }
 }
 
@@ -132,7 +138,7 @@ pub(crate) struct Reader {
 /// Dropping the future or the stream ends the query.
 pub(crate) async fn run(
     reader: Reader,
-    plan: datafusion::logical_expr::LogicalPlan,
+    plan: LogicalPlan,
     info: SessionInfo,
 ) -> Result<SendableRecordBatchStream, AdapterError> {
     let (tx, rx) = tokio::sync::mpsc::channel(BATCHES_AHEAD);
@@ -167,20 +173,41 @@ pub(crate) async fn run(
 }
 
 /// Replaces a plan's parameters by their values.
-pub(crate) fn bind(
-    plan: &datafusion::logical_expr::LogicalPlan,
-    params: &[Param<'_>],
-) -> Result<datafusion::logical_expr::LogicalPlan, AdapterError> {
+pub(crate) fn bind(plan: &LogicalPlan, params: &[Param<'_>]) -> Result<LogicalPlan, AdapterError> {
     if params.is_empty() {
         return Ok(plan.clone());
     }
     let values = peek::param_values(params)?;
-    Ok(plan.clone().replace_params_with_values(&values).map_err(SqlError::from)?)
+    let bound = plan.clone().replace_params_with_values(&values).map_err(SqlError::from)?;
+    let counted = bound.transform_up(|plan| match plan {
+        LogicalPlan::Limit(mut limit) => {
+            limit.skip = count(limit.skip, "OFFSET", SqlState::INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE)?;
+            limit.fetch = count(limit.fetch, "LIMIT", SqlState::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE)?;
+            Ok(Transformed::yes(LogicalPlan::Limit(limit)))
+        }
+        other => Ok(Transformed::no(other)),
+    });
+    Ok(counted.map_err(SqlError::from)?.data)
+}
+
+/// A number of rows that a parameter gave; NULL is none. Errors: negative ones.
+fn count(
+    expr: Option<Box<Expr>>,
+    what: &str,
+    sqlstate: SqlState,
+) -> Result<Option<Box<Expr>>, datafusion::error::DataFusionError> {
+    let Some(expr) = expr else { return Ok(None) };
+    match sql::engine::runtime::fold(&expr) {
+        Some(ScalarValue::Int64(Some(n))) if n < 0 => {
+            Err(SqlError::new(sqlstate, format!("{what} must not be negative")).into())
+        }
+        Some(ScalarValue::Int64(None)) => Ok(None),
+        Some(value) => Ok(Some(Box::new(Expr::Literal(value, None)))),
+        None => Ok(Some(expr)),
+    }
 }
 
 /// All rows of a run, in memory.
-pub(crate) async fn collect(
-    stream: SendableRecordBatchStream,
-) -> Result<Vec<arrow::array::RecordBatch>, AdapterError> {
+pub(crate) async fn collect(stream: SendableRecordBatchStream) -> Result<Vec<arrow::array::RecordBatch>, AdapterError> {
     Ok(stream.try_collect().await.map_err(SqlError::from)?)
 }

@@ -265,10 +265,7 @@ impl Session {
     }
 
     /// Describe of a portal. Error 34000.
-    pub async fn describe_portal(
-        &mut self,
-        name: &str,
-    ) -> Result<Option<(Arc<RowDesc>, ResultFormats)>, AdapterError> {
+    pub async fn describe_portal(&mut self, name: &str) -> Result<Option<(Arc<RowDesc>, ResultFormats)>, AdapterError> {
         let result = match self.portals.get(name) {
             Some(portal) => Ok(portal.plan.desc.clone().map(|desc| (desc, portal.formats.clone()))),
             None => Err(unknown_portal(name)),
@@ -280,7 +277,12 @@ impl Session {
     ///
     /// # Cancellation
     /// As [`Session::next_in_script`].
-    pub async fn execute(&mut self, portal: &str, rows_max: usize, sync_follows: bool) -> Result<Response, AdapterError> {
+    pub async fn execute(
+        &mut self,
+        portal: &str,
+        rows_max: usize,
+        sync_follows: bool,
+    ) -> Result<Response, AdapterError> {
         self.begin_statement();
         let autocommit = if sync_follows { Autocommit::Yes } else { Autocommit::No };
         let result = self.execute_portal(portal, rows_max, autocommit).await;
@@ -367,9 +369,12 @@ impl Session {
             self.settings_key = Arc::from(key);
             self.plans.clear();
         }
-        self.options.time_zone = pgrepr::timezone::TimeZone::from_name(vars.time_zone()).unwrap_or(pgrepr::timezone::TimeZone::UTC);
+        self.options.time_zone =
+            pgrepr::timezone::TimeZone::from_name(vars.time_zone()).unwrap_or(pgrepr::timezone::TimeZone::UTC);
         self.options.extra_float_digits = vars.extra_float_digits();
-        if let Ok(order) = DateOrder::from_date_style(vars.get("DateStyle").unwrap_or("ISO, MDY"), self.options.date_order) {
+        if let Ok(order) =
+            DateOrder::from_date_style(vars.get("DateStyle").unwrap_or("ISO, MDY"), self.options.date_order)
+        {
             self.options.date_order = order;
         }
         let snapshot = vars.clone();
@@ -483,4 +488,3 @@ fn with_description(response: Response) -> Response {
 pub(crate) fn unknown_portal(name: &str) -> AdapterError {
     AdapterError::new(SqlState::INVALID_CURSOR_NAME, format!("portal \"{name}\" does not exist"))
 }
-

@@ -31,7 +31,11 @@ impl Session {
     }
 
     /// SHOW ALL.
-    pub(crate) fn show_all(&self, desc: Option<&Arc<RowDesc>>, formats: ResultFormats) -> Result<Response, AdapterError> {
+    pub(crate) fn show_all(
+        &self,
+        desc: Option<&Arc<RowDesc>>,
+        formats: ResultFormats,
+    ) -> Result<Response, AdapterError> {
         let published = self.shared.published.load();
         let all = self.vars.all(published.state.system());
         let column = |value: &dyn Fn(&(String, String, &'static str)) -> String| all.iter().map(value).collect();

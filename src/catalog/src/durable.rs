@@ -70,10 +70,8 @@ pub(crate) fn encode(state: &State, key: &Key) -> Option<Vec<u8>> {
         }
         Key::Comment(object) => {
             let comments = state.comments.get(object)?.iter();
-            let comments = comments.map(|(column, text)| proto::CommentProto {
-                column: column.map(number),
-                text: text.clone(),
-            });
+            let comments =
+                comments.map(|(column, text)| proto::CommentProto { column: column.map(number), text: text.clone() });
             CommentsProto { comments: comments.collect() }.encode_to_vec()
         }
         Key::System(name) => {

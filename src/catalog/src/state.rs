@@ -184,7 +184,9 @@ impl State {
             ObjectId::Item(id) => self.items.get(&id).map(|object| object.name.item.clone()),
         };
         let kind = match object {
-            ObjectId::Item(id) => self.items.get(&id).map_or(crate::objects::kind_of(object), |item| item.object_kind()),
+            ObjectId::Item(id) => {
+                self.items.get(&id).map_or(crate::objects::kind_of(object), |item| item.object_kind())
+            }
             _ => crate::objects::kind_of(object),
         };
         format!("{kind} {}", name.unwrap_or_else(|| crate::objects::id_text(object)))

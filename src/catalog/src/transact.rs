@@ -17,8 +17,8 @@ mod grant;
 #[cfg(test)]
 mod tests;
 
-use crate::durable::keys::Key;
 use crate::durable;
+use crate::durable::keys::Key;
 use crate::error::CatalogError;
 use crate::objects::{Counter, id_text, kind_of};
 use crate::state::State;
@@ -36,31 +36,92 @@ use std::collections::BTreeSet;
 #[allow(missing_docs, reason = "the variants and fields are those of the plans they come from")]
 pub enum Op {
     /// With a schema called `public`.
-    CreateDatabase { name: String, owner: RoleId },
-    CreateSchema { database: DatabaseId, name: String, owner: RoleId },
-    CreateTable { plan: CreateTablePlan, owner: RoleId },
+    CreateDatabase {
+        name: String,
+        owner: RoleId,
+    },
+    CreateSchema {
+        database: DatabaseId,
+        name: String,
+        owner: RoleId,
+    },
+    CreateTable {
+        plan: CreateTablePlan,
+        owner: RoleId,
+    },
     /// Or replace one.
-    CreateView { plan: CreateViewPlan, owner: RoleId },
-    CreateIndex { plan: CreateIndexPlan, owner: RoleId },
-    CreateCluster { name: String, size: String, workers: u64, replication_factor: u64, owner: RoleId },
-    AlterCluster { id: ClusterId, options: ClusterOptions, workers: Option<u64> },
-    CreateRole { name: String, options: RoleOptions },
-    AlterRole { id: RoleId, options: RoleOptions },
+    CreateView {
+        plan: CreateViewPlan,
+        owner: RoleId,
+    },
+    CreateIndex {
+        plan: CreateIndexPlan,
+        owner: RoleId,
+    },
+    CreateCluster {
+        name: String,
+        size: String,
+        workers: u64,
+        replication_factor: u64,
+        owner: RoleId,
+    },
+    AlterCluster {
+        id: ClusterId,
+        options: ClusterOptions,
+        workers: Option<u64>,
+    },
+    CreateRole {
+        name: String,
+        options: RoleOptions,
+    },
+    AlterRole {
+        id: RoleId,
+        options: RoleOptions,
+    },
     /// Without a value, resets.
-    AlterRoleSet { id: RoleId, variable: String, value: Option<String> },
+    AlterRoleSet {
+        id: RoleId,
+        variable: String,
+        value: Option<String>,
+    },
     /// The indexes of a relation go along.
-    AlterOwner { object: ObjectId, owner: RoleId },
-    AlterRename { object: ObjectId, to: String },
+    AlterOwner {
+        object: ObjectId,
+        owner: RoleId,
+    },
+    AlterRename {
+        object: ObjectId,
+        to: String,
+    },
     /// All of them, in an order in which nothing goes before what depends on it.
-    Drop { objects: Vec<ObjectId> },
+    Drop {
+        objects: Vec<ObjectId>,
+    },
     /// GRANT or REVOKE, as the plan says.
-    Grant { plan: GrantPlan, grantor: RoleId },
-    GrantRole { revoke: bool, roles: Vec<RoleId>, members: Vec<RoleId>, grantor: RoleId },
+    Grant {
+        plan: GrantPlan,
+        grantor: RoleId,
+    },
+    GrantRole {
+        revoke: bool,
+        roles: Vec<RoleId>,
+        members: Vec<RoleId>,
+        grantor: RoleId,
+    },
     /// Without a text, removes.
-    Comment { object: ObjectId, column: Option<usize>, text: Option<String> },
-    SetSystem { name: String, value: SetValue },
+    Comment {
+        object: ObjectId,
+        column: Option<usize>,
+        text: Option<String>,
+    },
+    SetSystem {
+        name: String,
+        value: SetValue,
+    },
     /// Without a name, all.
-    ResetSystem { name: Option<String> },
+    ResetSystem {
+        name: Option<String>,
+    },
 }
 
 impl Op {
@@ -99,9 +160,7 @@ impl Op {
             Plan::Comment { object, column, text } => {
                 Op::Comment { object: *object, column: *column, text: text.clone() }
             }
-            Plan::AlterSystemSet { variable, value } => {
-                Op::SetSystem { name: variable.clone(), value: value.clone() }
-            }
+            Plan::AlterSystemSet { variable, value } => Op::SetSystem { name: variable.clone(), value: value.clone() },
             Plan::AlterSystemReset(name) => Op::ResetSystem { name: name.clone() },
             _ => return None,
         })

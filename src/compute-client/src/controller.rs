@@ -177,10 +177,7 @@ impl Cluster {
 /// A worker has ended.
 struct Gone;
 
-fn send_all(
-    ports: &[(Sender<ComputeCommand>, Thread)],
-    command: impl Fn() -> ComputeCommand,
-) -> Result<(), Gone> {
+fn send_all(ports: &[(Sender<ComputeCommand>, Thread)], command: impl Fn() -> ComputeCommand) -> Result<(), Gone> {
     for (commands, thread) in ports {
         commands.send(command()).map_err(|_| Gone)?;
         thread.unpark();

@@ -18,8 +18,8 @@ use arrangement::spine::RowBatch;
 use arrow::array::{AsArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::{SortColumn, SortOptions};
 use arrow::datatypes::DataType;
-use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::ParamValues;
+use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::PhysicalExpr;
 use repr::row::{RowCodec, write_key_datum};
@@ -49,7 +49,8 @@ pub struct Param<'a> {
     pub data_type: &'a DataType,
 }
 
-/// The rows of a peek, pulled a chunk at a time.
+/// The rows of a peek, pulled a chunk at a time. A clone goes on from where the original stands, over the same snapshots.
+#[derive(Clone)]
 pub struct PeekRows {
     plan: Arc<PeekPlan>,
     as_of: Timestamp,
@@ -94,6 +95,7 @@ impl<'a> PeekChunk<'a> {
     }
 }
 
+#[derive(Clone)]
 struct Source {
     snapshot: Arc<Snapshot>,
     walk: Option<Walk>,
@@ -401,10 +403,9 @@ fn compile(
         bound = bind(expr.clone(), params)?;
         &bound
     };
-    engine.create_physical_expr(expr, &plan.schema, session).map_err(|error| ComputeError::Evaluation {
-        sqlstate: error.sqlstate,
-        message: error.message,
-    })
+    engine
+        .create_physical_expr(expr, &plan.schema, session)
+        .map_err(|error| ComputeError::Evaluation { sqlstate: error.sqlstate, message: error.message })
 }
 
 /// Replaces parameters by their values.

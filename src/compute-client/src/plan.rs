@@ -114,7 +114,17 @@ pub fn peek_plan(plan: &LogicalPlan, indexes: IndexesOf<'_>, cluster: &str) -> O
         Some(columns) => Output::Columns(columns),
         None => Output::Expressions(chain.output, Arc::new(plan.schema().as_arrow().clone())),
     };
-    Some(PeekPlan { index, row_types, schema, access, residual, output, sort: chain.sort, skip: chain.skip, fetch: chain.fetch })
+    Some(PeekPlan {
+        index,
+        row_types,
+        schema,
+        access,
+        residual,
+        output,
+        sort: chain.sort,
+        skip: chain.skip,
+        fetch: chain.fetch,
+    })
 }
 
 impl PeekPlan {
@@ -174,7 +184,10 @@ fn describe_value(value: &KeyValue) -> String {
 }
 
 /// The best index and access for a scan under filters that will be applied again above it.
-pub fn scan_access(indexes: impl Iterator<Item = Arc<IndexInfo>>, filters: &[Expr]) -> Option<(Arc<IndexInfo>, Access)> {
+pub fn scan_access(
+    indexes: impl Iterator<Item = Arc<IndexInfo>>,
+    filters: &[Expr],
+) -> Option<(Arc<IndexInfo>, Access)> {
     let filters: Vec<Expr> = filters.iter().cloned().filter_map(fold::unqualified).collect();
     indexes
         .map(|index| (keys::access(&index, &filters).0, index))
@@ -213,4 +226,9 @@ pub fn mfp_plan(plan: &LogicalPlan) -> Option<MfpPlan> {
         return None;
     }
     Some(MfpPlan { collection: chain.collection, predicates: chain.predicates, output: chain.output })
+}
+
+/// An expression over one relation with its columns unqualified, as the schemas of stored rows have them.
+pub fn unqualified(expr: Expr) -> Option<Expr> {
+    fold::unqualified(expr)
 }

@@ -74,4 +74,3 @@ pub enum KeyExpr {
     /// An expression over the row, and its type.
     Expr(Arc<dyn PhysicalExpr>, DataType),
 }
-

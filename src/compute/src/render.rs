@@ -14,10 +14,10 @@ use repr::row::RowError;
 use repr::{Diff, Timestamp};
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::Scope;
+use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::{Exchange, Pipeline};
 use timely::dataflow::operators::Operator;
 use timely::dataflow::operators::vec::ResultStream;
-use timely::dataflow::Stream;
 use timely::worker::Worker;
 
 /// A trace that its worker can read and compact.

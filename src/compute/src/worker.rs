@@ -56,9 +56,8 @@ pub fn spawn(cluster: &str, worker_count: usize) -> Vec<WorkerHandle> {
         });
         drop(guards.expect("timely starts its worker threads"));
     });
-    let mut threads: Vec<_> = (0..worker_count)
-        .map(|_| threads_rx.recv().expect("every worker reports its thread before it runs"))
-        .collect();
+    let mut threads: Vec<_> =
+        (0..worker_count).map(|_| threads_rx.recv().expect("every worker reports its thread before it runs")).collect();
     threads.sort_by_key(|(index, _)| *index);
     let mut join = Some(supervisor);
     senders

@@ -3,13 +3,13 @@
 use adapter::client::Client;
 use anyhow::Context;
 use axum::Router;
-use std::future::IntoFuture;
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use ore::metrics::{Gauge, GaugeVec, Registry};
 use std::collections::HashMap;
+use std::future::IntoFuture;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,8 +41,16 @@ struct Shared {
 /// Serves both ports on a thread of their own.
 pub fn serve(public: SocketAddr, internal: SocketAddr, client: Client, registry: Registry) -> anyhow::Result<Handle> {
     let shared = Arc::new(Shared {
-        index_upper: registry.gauge_vec("mz_index_upper", "Microseconds below which an index is complete.", &["id", "name"]),
-        index_since: registry.gauge_vec("mz_index_since", "Microseconds from which an index is readable.", &["id", "name"]),
+        index_upper: registry.gauge_vec(
+            "mz_index_upper",
+            "Microseconds below which an index is complete.",
+            &["id", "name"],
+        ),
+        index_since: registry.gauge_vec(
+            "mz_index_since",
+            "Microseconds from which an index is readable.",
+            &["id", "name"],
+        ),
         index_rows: registry.gauge_vec("mz_index_rows", "Updates that an index holds.", &["id", "name"]),
         index_bytes: registry.gauge_vec("mz_index_bytes", "Bytes that an index holds.", &["id", "name"]),
         allocated_bytes: registry.gauge("mz_memory_allocated_bytes", "Bytes that are allocated."),
@@ -50,10 +58,8 @@ pub fn serve(public: SocketAddr, internal: SocketAddr, client: Client, registry:
         client,
         registry,
     });
-    let operators = health()
-        .route("/metrics", get(metrics))
-        .route("/prof/cpu", get(profile))
-        .with_state(Arc::clone(&shared));
+    let operators =
+        health().route("/metrics", get(metrics)).route("/prof/cpu", get(profile)).with_state(Arc::clone(&shared));
     let health = health::<()>();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (public, internal) = runtime.block_on(async {

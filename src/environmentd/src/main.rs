@@ -18,7 +18,12 @@ fn main() -> anyhow::Result<()> {
     let mut out = std::io::stderr().lock();
     writeln!(out, "glimpse is ready, serving {}", config.data_dir.display())?;
     writeln!(out, "  psql -h {} -p {} -U materialize materialize     as a user", sql.ip(), sql.port())?;
-    writeln!(out, "  psql -h {} -p {} -U mz_system materialize     as the system user", internal.ip(), internal.port())?;
+    writeln!(
+        out,
+        "  psql -h {} -p {} -U mz_system materialize     as the system user",
+        internal.ip(),
+        internal.port()
+    )?;
     writeln!(out, "  metrics, health, profiles: http://{}/", server.internal_http_addr())?;
     drop(out);
     signals.block_on(stop_signal()).context("cannot wait for signals")?;

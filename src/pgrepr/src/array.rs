@@ -37,9 +37,9 @@ pub(crate) enum Item {
 fn needs_quotes(text: &[u8]) -> bool {
     text.is_empty()
         || text.eq_ignore_ascii_case(b"null")
-        || text.iter().any(|byte| {
-            matches!(byte, b'"' | b'\\' | b'{' | b'}' | b',' | b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
-        })
+        || text
+            .iter()
+            .any(|byte| matches!(byte, b'"' | b'\\' | b'{' | b'}' | b',' | b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c))
 }
 
 fn quote(start: usize, out: &mut BytesMut) {
@@ -107,7 +107,11 @@ pub(crate) fn decode_text(text: &str) -> Result<Vec<Option<String>>, PgReprError
         };
         let bare = kept == 0 && !quoted;
         if bare && !(end.1 == '}' && items.is_empty()) {
-            return Err(malformed(if end.1 == ',' { "Unexpected \",\" character." } else { "Unexpected \"}\" character." }));
+            return Err(malformed(if end.1 == ',' {
+                "Unexpected \",\" character."
+            } else {
+                "Unexpected \"}\" character."
+            }));
         }
         item.truncate(kept);
         if !bare {
@@ -142,7 +146,10 @@ mod tests {
     fn items() {
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(decode_text("{}"), Ok(vec![]));
-        assert_eq!(decode_text(" { 1 , null,\"a \\\"b\" , c d } "), Ok(vec![some("1"), None, some("a \"b"), some("c d")]));
+        assert_eq!(
+            decode_text(" { 1 , null,\"a \\\"b\" , c d } "),
+            Ok(vec![some("1"), None, some("a \"b"), some("c d")])
+        );
         assert_eq!(decode_text("{\"\",\"NULL\"}"), Ok(vec![some(""), some("NULL")]));
         for text in ["", "1", "{", "{1", "{1,}", "{,1}", "{1}x", "{\"a}", "{\"a\"b}", "{a\"b\"}"] {
             assert_eq!(decode_text(text).expect_err(text).sqlstate.code(), "22P02", "{text}");

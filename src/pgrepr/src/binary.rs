@@ -112,10 +112,7 @@ pub fn encode_binary(
 }
 
 fn is_text(ty: &PgType) -> bool {
-    matches!(
-        ty,
-        PgType::Text | PgType::Varchar(_) | PgType::Bpchar(_) | PgType::Name | PgType::Json | PgType::Unknown
-    )
+    matches!(ty, PgType::Text | PgType::Varchar(_) | PgType::Bpchar(_) | PgType::Name | PgType::Json | PgType::Unknown)
 }
 
 fn mismatch(ty: &PgType, datum: &Datum<'_>) -> PgReprError {
@@ -132,8 +129,7 @@ fn integer<T: TryFrom<i128>>(ty: &PgType, datum: &Datum<'_>) -> Result<T, PgRepr
         Datum::Oid(value) => (*value).into(),
         other => return Err(mismatch(ty, other)),
     };
-    T::try_from(value)
-        .map_err(|_| PgReprError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("{ty} out of range")))
+    T::try_from(value).map_err(|_| PgReprError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("{ty} out of range")))
 }
 
 /// Writes a value with its length in front, or -1 for NULL.
@@ -340,10 +336,7 @@ fn check_item_type(item: &PgType, oid: u32) -> Result<(), PgReprError> {
     let sent = types::from_oid(oid).map_or_else(|| "???".to_owned(), |ty| ty.name());
     Err(PgReprError::new(
         SqlState::DATATYPE_MISMATCH,
-        format!(
-            "binary data has array element type {oid} ({sent}) instead of expected {expected} ({})",
-            item.name()
-        ),
+        format!("binary data has array element type {oid} ({sent}) instead of expected {expected} ({})", item.name()),
     ))
 }
 

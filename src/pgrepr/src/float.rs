@@ -153,10 +153,7 @@ fn has_nonzero_mantissa(text: &str) -> bool {
 }
 
 fn out_of_range(type_name: &str, text: &str) -> PgReprError {
-    PgReprError::new(
-        SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
-        format!("\"{text}\" is out of range for type {type_name}"),
-    )
+    PgReprError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("\"{text}\" is out of range for type {type_name}"))
 }
 
 #[cfg(test)]

@@ -74,10 +74,9 @@ pub fn decode_interval(text: &str) -> Result<(i32, i32, i64), PgReprError> {
             SqlState::INVALID_DATETIME_FORMAT,
             format!("invalid input syntax for type interval: \"{text}\""),
         ),
-        Refusal::Field => PgReprError::new(
-            INTERVAL_FIELD_OVERFLOW,
-            format!("interval field value out of range: \"{text}\""),
-        ),
+        Refusal::Field => {
+            PgReprError::new(INTERVAL_FIELD_OVERFLOW, format!("interval field value out of range: \"{text}\""))
+        }
     })?;
     check_range(sum.months, sum.days, sum.us)
 }
@@ -262,7 +261,15 @@ fn pieces(text: &str) -> Result<Vec<&str>, Refusal> {
             return Err(Refusal::Syntax);
         }
         let mut start = 0;
-        let kind = |byte: u8| if byte.is_ascii_alphabetic() { 0 } else if byte == b'@' { 1 } else { 2 };
+        let kind = |byte: u8| {
+            if byte.is_ascii_alphabetic() {
+                0
+            } else if byte == b'@' {
+                1
+            } else {
+                2
+            }
+        };
         for at in 1..word.len() {
             if kind(word.as_bytes()[at]) != kind(word.as_bytes()[at - 1]) {
                 pieces.push(&word[start..at]);

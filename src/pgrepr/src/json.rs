@@ -278,25 +278,22 @@ impl<'a> Parser<'a> {
                 match self.four_digits()? {
                     second @ 0xdc00..=0xdfff => 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00),
                     0xd800..=0xdbff => {
-                        return Err(
-                            syntax().with_detail("Unicode high surrogate must not follow a high surrogate.")
-                        );
+                        return Err(syntax().with_detail("Unicode high surrogate must not follow a high surrogate."));
                     }
                     _ => return Err(syntax().with_detail("Unicode low surrogate must follow a high surrogate.")),
                 }
             }
             code => code,
         };
-        char::from_u32(code)
-            .ok_or_else(|| syntax().with_detail("Unicode low surrogate must follow a high surrogate."))
+        char::from_u32(code).ok_or_else(|| syntax().with_detail("Unicode low surrogate must follow a high surrogate."))
     }
 
     fn four_digits(&mut self) -> Result<u32, PgReprError> {
         let mut code = 0;
         for _ in 0..4 {
             let digit = self.peek().and_then(|byte| char::from(byte).to_digit(16));
-            let digit = digit
-                .ok_or_else(|| syntax().with_detail("\"\\u\" must be followed by four hexadecimal digits."))?;
+            let digit =
+                digit.ok_or_else(|| syntax().with_detail("\"\\u\" must be followed by four hexadecimal digits."))?;
             code = code * 16 + digit;
             self.at += 1;
         }

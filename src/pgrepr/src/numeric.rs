@@ -289,7 +289,11 @@ pub fn decode_text(text: &str, display: NumericDisplay) -> Result<i256, PgReprEr
         rest => (false, rest),
     };
     if [&b"nan"[..], b"inf", b"infinity"].iter().any(|word| rest.eq_ignore_ascii_case(word)) {
-        return if rest.eq_ignore_ascii_case(b"nan") && trimmed.len() != 3 { Err(invalid()) } else { Err(not_finite()) };
+        return if rest.eq_ignore_ascii_case(b"nan") && trimmed.len() != 3 {
+            Err(invalid())
+        } else {
+            Err(not_finite())
+        };
     }
     let mut decimal = Decimal::new(negative);
     let mut exponent: i64 = 0;
@@ -375,16 +379,15 @@ impl Decimal {
             Some(i256::ZERO)
         } else if shift >= 0 {
             // A full value has 76 digits; rounding its last one by a 77th is only right if none of them is shifted.
-            let rounded = if self.round_up && shift == 0 { self.value.checked_add(i256::ONE) } else { Some(self.value) };
+            let rounded =
+                if self.round_up && shift == 0 { self.value.checked_add(i256::ONE) } else { Some(self.value) };
             let factor = u32::try_from(shift).ok().and_then(power_of_ten);
             rounded.and_then(|value| value.checked_mul(factor?))
         } else {
             let from = i8::try_from(-shift).unwrap_or(i8::MAX);
             rescale(self.value, from, 0)
         };
-        let value = magnitude
-            .filter(|value| fits(*value, precision(display)))
-            .ok_or_else(|| overflow(display))?;
+        let value = magnitude.filter(|value| fits(*value, precision(display))).ok_or_else(|| overflow(display))?;
         Ok(if self.negative { value.wrapping_neg() } else { value })
     }
 }

@@ -115,8 +115,5 @@ pub fn check_interval_style(value: &str) -> Result<(), PgReprError> {
 }
 
 pub(crate) fn invalid_setting(name: &str, value: &str) -> PgReprError {
-    PgReprError::new(
-        SqlState::INVALID_PARAMETER_VALUE,
-        format!("invalid value for parameter \"{name}\": \"{value}\""),
-    )
+    PgReprError::new(SqlState::INVALID_PARAMETER_VALUE, format!("invalid value for parameter \"{name}\": \"{value}\""))
 }

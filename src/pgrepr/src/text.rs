@@ -103,9 +103,8 @@ fn encode_record(fields: &[Datum<'_>], options: &EncodeOptions, out: &mut BytesM
         let start = out.len();
         encode_text(&natural_type(field), field, options, out);
         let text = &out[start..];
-        let special = |byte: &u8| {
-            matches!(byte, b'"' | b'\\' | b'(' | b')' | b',' | b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
-        };
+        let special =
+            |byte: &u8| matches!(byte, b'"' | b'\\' | b'(' | b')' | b',' | b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c);
         if text.is_empty() || text.iter().any(special) {
             let text = text.to_vec();
             out.truncate(start);
@@ -249,7 +248,10 @@ mod tests {
         let message = |ty: PgType, text: &str| round(&ty, text).expect_err(text);
         assert_eq!(message(PgType::Int4, "x"), "invalid input syntax for type integer: \"x\"");
         assert_eq!(message(PgType::Int4, "99999999999"), "value \"99999999999\" is out of range for type integer");
-        assert_eq!(message(PgType::Int8, &"9".repeat(30)), format!("value \"{}\" is out of range for type bigint", "9".repeat(30)));
+        assert_eq!(
+            message(PgType::Int8, &"9".repeat(30)),
+            format!("value \"{}\" is out of range for type bigint", "9".repeat(30))
+        );
         assert_eq!(message(PgType::Bool, ""), "invalid input syntax for type boolean: \"\"");
         assert_eq!(message(PgType::Text, "a\0"), "invalid byte sequence for encoding \"UTF8\": 0x00");
         assert_eq!(message(PgType::Date, "2020-13-01"), "date/time field value out of range: \"2020-13-01\"");

@@ -90,9 +90,7 @@ impl TimeZone {
         match self {
             TimeZone::Fixed(east) => *east,
             TimeZone::Named(Tz::UTC) => 0,
-            TimeZone::Named(zone) => {
-                zone.offset_from_utc_datetime(&naive(utc_us)).fix().local_minus_utc()
-            }
+            TimeZone::Named(zone) => zone.offset_from_utc_datetime(&naive(utc_us)).fix().local_minus_utc(),
         }
     }
 

@@ -10,8 +10,7 @@ pub const LENGTH_MAX: u32 = 10_485_760;
 
 /// Reads a type name, with its modifier and array brackets.
 pub fn parse_type_name(text: &str) -> Result<PgType, PgReprError> {
-    let unknown =
-        || PgReprError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{}\" does not exist", text.trim()));
+    let unknown = || PgReprError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{}\" does not exist", text.trim()));
     let mut rest = text.trim();
     let mut array = false;
     while let Some(before) = rest.strip_suffix(']') {

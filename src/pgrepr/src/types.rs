@@ -182,9 +182,7 @@ pub fn typlen(ty: &PgType) -> i16 {
 /// The type's modifier as the wire and `pg_attribute` give it, -1 for none.
 pub fn typmod(ty: &PgType) -> i32 {
     match ty {
-        PgType::Numeric(NumericDisplay::Declared(p, s)) => {
-            ((i32::from(*p) << 16) | (i32::from(*s) & 0x7ff)) + 4
-        }
+        PgType::Numeric(NumericDisplay::Declared(p, s)) => ((i32::from(*p) << 16) | (i32::from(*s) & 0x7ff)) + 4,
         PgType::Varchar(Some(n)) | PgType::Bpchar(Some(n)) => i32::try_from(*n).map_or(-1, |n| n.saturating_add(4)),
         PgType::Array(item) => typmod(item),
         _ => -1,

@@ -64,10 +64,8 @@ fn answer(ty: &PgType, input: &str, options: &EncodeOptions) -> [String; 3] {
 
 #[test]
 fn postgres_agrees() {
-    let options = EncodeOptions {
-        time_zone: TimeZone::parse("Europe/Berlin").expect("a zone"),
-        ..EncodeOptions::default()
-    };
+    let options =
+        EncodeOptions { time_zone: TimeZone::parse("Europe/Berlin").expect("a zone"), ..EncodeOptions::default() };
     let differences: HashMap<(String, String), String> = read("differences.tsv")
         .into_iter()
         .map(|mut row| {

@@ -29,12 +29,10 @@ fn numeric(precision: u32, scale: i8) -> impl Strategy<Value = Datum<'static>> {
 
 /// A type and a value of it.
 fn scalar() -> impl Strategy<Value = (PgType, Datum<'static>)> {
-    let wide = (any::<i128>(), 0..10_i128.pow(37))
-        .prop_map(|(high, low)| (high / 100, low))
-        .prop_map(|(high, low)| {
-            let value = i256::from_i128(high).wrapping_mul(i256::from_i128(10_i128.pow(37)));
-            Datum::Numeric(value.wrapping_add(i256::from_i128(low)), 20)
-        });
+    let wide = (any::<i128>(), 0..10_i128.pow(37)).prop_map(|(high, low)| (high / 100, low)).prop_map(|(high, low)| {
+        let value = i256::from_i128(high).wrapping_mul(i256::from_i128(10_i128.pow(37)));
+        Datum::Numeric(value.wrapping_add(i256::from_i128(low)), 20)
+    });
     let timestamp = prop_oneof![TIMESTAMP_MIN..=i64::MAX, 0..4_000_000_000_000_000_i64, Just(i64::MIN)];
     prop_oneof![
         any::<bool>().prop_map(|v| (PgType::Bool, Datum::Bool(v))),
@@ -49,8 +47,7 @@ fn scalar() -> impl Strategy<Value = (PgType, Datum<'static>)> {
         numeric(10, 2).prop_map(|v| (PgType::Numeric(NumericDisplay::Declared(10, 2)), v)),
         numeric(30, 0).prop_map(|v| (PgType::Numeric(NumericDisplay::Declared(30, 0)), v)),
         text_value().prop_map(|v| (PgType::Text, v)),
-        proptest::collection::vec(any::<u8>(), 0..40)
-            .prop_map(|v| (PgType::Bytea, Datum::Bytes(Cow::Owned(v)))),
+        proptest::collection::vec(any::<u8>(), 0..40).prop_map(|v| (PgType::Bytea, Datum::Bytes(Cow::Owned(v)))),
         any::<[u8; 16]>().prop_map(|v| (PgType::Uuid, Datum::Bytes(Cow::Owned(v.to_vec())))),
         prop_oneof![DATE_MIN..=DATE_MAX, Just(i32::MAX), Just(i32::MIN)].prop_map(|v| (PgType::Date, Datum::Date(v))),
         (0..=DAY_US).prop_map(|v| (PgType::Time, Datum::Time(v))),

@@ -28,10 +28,17 @@ pub struct RelationDesc {
 
 impl RelationDesc {
     /// Describes stored columns: name, type, nullability.
+    ///
+    /// In the schema every column may be NULL: NOT NULL is checked when a row is written, and a planner that derived from it
+    /// that an outer join or an empty subquery has no NULLs would be wrong.
     pub fn new(columns: impl IntoIterator<Item = (String, PgType, bool)>) -> RelationDesc {
-        let fields: Vec<Field> =
-            columns.into_iter().map(|(name, ty, nullable)| ty.field(&name, nullable)).collect();
-        RelationDesc::from_schema(Arc::new(Schema::new(fields)))
+        let columns: Vec<_> = columns.into_iter().collect();
+        let fields: Vec<Field> = columns.iter().map(|(name, ty, _)| ty.field(name, true)).collect();
+        let mut desc = RelationDesc::from_schema(Arc::new(Schema::new(fields)));
+        for (column, (_, _, nullable)) in desc.columns.iter_mut().zip(columns) {
+            column.nullable = nullable;
+        }
+        desc
     }
 
     /// Describes what an Arrow schema holds.

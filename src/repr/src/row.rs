@@ -218,9 +218,7 @@ fn read_fixed<'a>(row: &mut &'a [u8], ty: &DataType) -> Datum<'a> {
             let bits = i64::from_be_bytes(unflip(value));
             Datum::Float8(f64::from_bits((bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()).cast_unsigned()))
         }
-        DataType::Decimal128(_, scale) => {
-            Datum::Numeric(i256::from_i128(i128::from_be_bytes(unflip(value))), *scale)
-        }
+        DataType::Decimal128(_, scale) => Datum::Numeric(i256::from_i128(i128::from_be_bytes(unflip(value))), *scale),
         DataType::Decimal256(_, scale) => Datum::Numeric(i256::from_be_bytes(unflip(value)), *scale),
         DataType::Date32 => Datum::Date(i32::from_be_bytes(unflip(value))),
         DataType::Time64(_) => Datum::Time(i64::from_be_bytes(unflip(value))),
@@ -354,8 +352,8 @@ mod tests {
     use super::{RowCodec, from_array, is_key_exact, read_datum, skip_datum, write_array_value};
     use crate::types::{NumericDisplay, PgType};
     use arrow::array::{
-        ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray, Float64Array, Int16Array,
-        Int32Array, Int64Array, IntervalMonthDayNanoArray, ListArray, StringArray, UInt32Array,
+        ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray, Float64Array,
+        Int16Array, Int32Array, Int64Array, IntervalMonthDayNanoArray, ListArray, StringArray, UInt32Array,
     };
     use arrow::datatypes::{Int32Type, IntervalMonthDayNano};
     use proptest::prelude::{Strategy, any, proptest};

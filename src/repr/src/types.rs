@@ -263,16 +263,15 @@ impl fmt::Display for PgType {
 fn fits(tagged: &DataType, actual: &DataType) -> bool {
     match (tagged, actual) {
         (DataType::Utf8, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => true,
-        (
-            DataType::Decimal128(..) | DataType::Decimal256(..),
-            DataType::Decimal128(..) | DataType::Decimal256(..),
-        ) => match (tagged, actual) {
-            (
-                DataType::Decimal128(_, a) | DataType::Decimal256(_, a),
-                DataType::Decimal128(_, b) | DataType::Decimal256(_, b),
-            ) => a == b || *a == NUMERIC_SCALE,
-            _ => false,
-        },
+        (DataType::Decimal128(..) | DataType::Decimal256(..), DataType::Decimal128(..) | DataType::Decimal256(..)) => {
+            match (tagged, actual) {
+                (
+                    DataType::Decimal128(_, a) | DataType::Decimal256(_, a),
+                    DataType::Decimal128(_, b) | DataType::Decimal256(_, b),
+                ) => a == b || *a == NUMERIC_SCALE,
+                _ => false,
+            }
+        }
         (tagged, actual) => tagged == actual,
     }
 }

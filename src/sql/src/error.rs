@@ -168,10 +168,9 @@ fn from_arrow(error: &ArrowError) -> SqlError {
 
 fn from_schema(error: &SchemaError) -> SqlError {
     match error {
-        SchemaError::AmbiguousReference { field } => SqlError::new(
-            SqlState::AMBIGUOUS_COLUMN,
-            format!("column reference \"{}\" is ambiguous", field.name),
-        ),
+        SchemaError::AmbiguousReference { field } => {
+            SqlError::new(SqlState::AMBIGUOUS_COLUMN, format!("column reference \"{}\" is ambiguous", field.name))
+        }
         SchemaError::FieldNotFound { field, .. } => {
             SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{}\" does not exist", field.name))
         }
@@ -185,10 +184,7 @@ fn from_schema(error: &SchemaError) -> SqlError {
 fn from_message(message: &str) -> SqlError {
     let has = |part: &str| message.contains(part);
     if has("returned more than one row") || has("more than one row returned") || has("produced more than one row") {
-        SqlError::new(
-            SqlState::CARDINALITY_VIOLATION,
-            "more than one row returned by a subquery used as an expression",
-        )
+        SqlError::new(SqlState::CARDINALITY_VIOLATION, "more than one row returned by a subquery used as an expression")
     } else if has("OuterReferenceColumn") || has("orrelated") || has("outer_ref") {
         SqlError::unsupported("this correlated subquery").with_detail(clause(message))
     } else if has("Divide by zero") {

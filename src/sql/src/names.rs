@@ -327,8 +327,9 @@ pub fn resolve_item(
                 .filter_map(|schema| catalog.schema_by_name(None, schema))
                 .find_map(|schema| catalog.item_by_name(schema.id, item)))
         }
-        [schema, item] => Ok(find_schema(catalog, scope.database, schema)
-            .and_then(|schema| catalog.item_by_name(schema.id, item))),
+        [schema, item] => {
+            Ok(find_schema(catalog, scope.database, schema).and_then(|schema| catalog.item_by_name(schema.id, item)))
+        }
         [database, schema, item] => {
             if catalog.database_by_name(database).is_none() {
                 return Err(unknown_database(database));
@@ -407,8 +408,5 @@ pub fn unknown_cluster(name: &str) -> SqlError {
 }
 
 fn too_many_parts(name: &Name) -> SqlError {
-    SqlError::new(
-        SqlState::SYNTAX_ERROR,
-        format!("improper qualified name (too many dotted names): {name}"),
-    )
+    SqlError::new(SqlState::SYNTAX_ERROR, format!("improper qualified name (too many dotted names): {name}"))
 }

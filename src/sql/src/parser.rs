@@ -11,6 +11,7 @@
 //! - Work is linear in the length of the text.
 //! - Places in the AST (spans) count lines and columns of the whole text that was given to [`parse`].
 
+mod balance;
 mod complexity;
 mod copy;
 mod cursor;
@@ -53,8 +54,9 @@ pub fn parse(sql: &str) -> Result<Vec<ParsedStatement>, SqlError> {
 /// Parses exactly one query: a view's definition.
 pub fn parse_query(sql: &str) -> Result<Box<sp::Query>, SqlError> {
     single(sql, |cursor| {
-        let query = cursor.query()?;
+        let mut query = cursor.query()?;
         statement::check_query(&query)?;
+        balance::balance_query(&mut query);
         Ok(query)
     })
 }
@@ -75,11 +77,14 @@ fn parse_all(sql: &str) -> Result<Vec<ParsedStatement>, SqlError> {
     for piece in split(tokenize(sql)?) {
         let start = places.offset(piece.start);
         let end = places.offset(piece.end);
-        complexity::check(&piece.tokens)?;
+        let chain = complexity::check(&piece.tokens)?;
         let dialect = BoundedDialect::new(piece.tokens.len());
         let mut cursor = Cursor::new(sql, &dialect, piece.tokens, piece.terminator);
-        let ast = statement::parse_statement(&mut cursor)?;
+        let mut ast = statement::parse_statement(&mut cursor)?;
         cursor.expect_end()?;
+        if chain >= balance::CHAIN_MIN {
+            balance::balance(&mut ast);
+        }
         statements.push(ParsedStatement { ast, sql: sql[start..end].to_owned() });
     }
     Ok(statements)
@@ -154,7 +159,8 @@ fn lexical_error(sql: &str, error: &TokenizerError) -> SqlError {
     } else {
         "syntax error"
     };
-    let message = if rest.is_empty() { format!("{kind} at end of input") } else { format!("{kind} at or near \"{rest}\"") };
+    let message =
+        if rest.is_empty() { format!("{kind} at end of input") } else { format!("{kind} at or near \"{rest}\"") };
     SqlError::new(SqlState::SYNTAX_ERROR, message).at(Span::new(error.location, error.location))
 }
 

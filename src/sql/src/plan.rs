@@ -254,11 +254,7 @@ pub struct PlanContext<'a> {
 impl<'a> PlanContext<'a> {
     /// Where names are looked up.
     pub fn scope(&self) -> Scope<'a> {
-        Scope {
-            database: &self.session.database,
-            search_path: &self.session.search_path,
-            user: &self.session.user,
-        }
+        Scope { database: &self.session.database, search_path: &self.session.search_path, user: &self.session.user }
     }
 }
 
@@ -748,9 +744,7 @@ pub fn plan(ctx: &PlanContext<'_>, statement: &Statement, params: &mut Params) -
         Statement::CreateCluster { name, if_not_exists, options } => {
             ddl::plan_create_cluster(ctx, name, *if_not_exists, options)
         }
-        Statement::AlterCluster { name, if_exists, options } => {
-            ddl::plan_alter_cluster(ctx, name, *if_exists, options)
-        }
+        Statement::AlterCluster { name, if_exists, options } => ddl::plan_alter_cluster(ctx, name, *if_exists, options),
         Statement::CreateRole { name, if_not_exists, options } => {
             roles::plan_create_role(ctx, name, *if_not_exists, options)
         }

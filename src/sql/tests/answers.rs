@@ -18,9 +18,7 @@ use futures::StreamExt;
 use pgrepr::options::EncodeOptions;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, RelationDesc};
-use sql::engine::{
-    CollectionReader, Engine, Params, PlannedQuery, ResolvedTable, SessionInfo, TableResolver,
-};
+use sql::engine::{CollectionReader, Engine, Params, PlannedQuery, ResolvedTable, SessionInfo, TableResolver};
 use sql::error::SqlError;
 use std::fmt::Write;
 use std::path::Path;
@@ -52,10 +50,9 @@ impl TableResolver for Tables<'_> {
                 let view = self.engine.plan_query(&parse(text)?, self, &mut Params::none())?;
                 Ok(ResolvedTable::View(Box::new(view)))
             }
-            None => Err(SqlError::new(
-                SqlState::UNDEFINED_TABLE,
-                format!("relation \"{}\" does not exist", name.join(".")),
-            )),
+            None => {
+                Err(SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{}\" does not exist", name.join("."))))
+            }
         }
     }
 }
@@ -166,8 +163,13 @@ fn answers_are_those_of_postgres() {
             count += 1;
             if actual.trim_end() != expected.trim_end() {
                 let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-                writeln!(failures, "{name}: {query}\n  expected: {}\n  actual:   {}", expected.trim_end(), actual.trim_end())
-                    .expect("a string takes text");
+                writeln!(
+                    failures,
+                    "{name}: {query}\n  expected: {}\n  actual:   {}",
+                    expected.trim_end(),
+                    actual.trim_end()
+                )
+                .expect("a string takes text");
             }
             write!(rewritten, "{head}\n----\n{}\n\n", actual.trim_end()).expect("a string takes text");
         }
@@ -176,5 +178,9 @@ fn answers_are_those_of_postgres() {
         }
     }
     assert!(count > 0, "there are cases in {}", directory.display());
-    assert!(rewrite || failures.is_empty(), "{} of {count} cases\n{failures}", failures.matches("\n  expected").count());
+    assert!(
+        rewrite || failures.is_empty(),
+        "{} of {count} cases\n{failures}",
+        failures.matches("\n  expected").count()
+    );
 }

@@ -109,12 +109,21 @@ fn on_a_small_stack(run: impl FnOnce() + Send + 'static) {
 #[test]
 fn nesting_ends_in_an_error_and_not_in_the_stack() {
     on_a_small_stack(|| {
-        for (open, close) in [("(", ")"), ("abs(", ")"), ("case when true then ", " end"), ("1 + (", ")"), ("(select ", ")")] {
+        for (open, close) in
+            [("(", ")"), ("abs(", ")"), ("case when true then ", " end"), ("1 + (", ")"), ("(select ", ")")]
+        {
             for depth in [20, 45] {
                 let text = format!("select {}1{}", open.repeat(depth), close.repeat(depth));
-                let Ok(statements) = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(400).try_with_sql(&text).and_then(|mut p| p.parse_statements()) else { continue };
+                let Ok(statements) = Parser::new(&PostgreSqlDialect {})
+                    .with_recursion_limit(400)
+                    .try_with_sql(&text)
+                    .and_then(|mut p| p.parse_statements())
+                else {
+                    continue;
+                };
                 let Some(Statement::Query(query)) = statements.into_iter().next() else { panic!("a query") };
                 let planned = Engine::new().plan_query(&query, &OneTable, &mut Params::none());
+                eprintln!("{open} {depth} {:?}", std::time::SystemTime::now());
                 let planned = planned.and_then(|planned| Engine::new().optimize(planned.plan, &SessionInfo::default()));
                 if let Err(error) = planned {
                     assert_eq!(error.sqlstate, SqlState::STATEMENT_TOO_COMPLEX, "{open} {depth}: {error}");
@@ -129,7 +138,10 @@ fn a_long_chain_of_conditions_is_bound() {
     on_a_small_stack(|| {
         let any: Vec<String> = (0..2_000).map(|n| format!("value = {n}")).collect();
         let text = format!("select id from t where {}", any.join(" or "));
-        let statements = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(100).try_with_sql(&text).and_then(|mut p| p.parse_statements());
+        let statements = Parser::new(&PostgreSqlDialect {})
+            .with_recursion_limit(100)
+            .try_with_sql(&text)
+            .and_then(|mut p| p.parse_statements());
         let Ok(statements) = statements else { return };
         let Some(Statement::Query(query)) = statements.into_iter().next() else { panic!("a query") };
         let planned = Engine::new().plan_query(&query, &OneTable, &mut Params::none()).expect("it binds");

@@ -37,7 +37,8 @@ fn statements() {
     let mut rewritten = String::new();
     let mut wrong = String::new();
     for block in file.split("\n\n").filter(|block| !block.trim().is_empty()) {
-        let (text, expected) = block.trim_matches('\n').split_once("\n----\n").unwrap_or((block.trim_matches('\n'), ""));
+        let (text, expected) =
+            block.trim_matches('\n').split_once("\n----\n").unwrap_or((block.trim_matches('\n'), ""));
         let actual = check(text);
         write!(rewritten, "{text}\n----\n{actual}\n\n").expect("writing to a string");
         if actual != expected.trim_matches('\n') {
@@ -71,6 +72,8 @@ fn hostile_nesting_is_refused() {
         format!("SELECT {}1", repeat("NOT ", n)),
         format!("SELECT {}1", repeat("- ", n)),
         format!("SELECT 1{}", repeat(" + 1", n)),
+        format!("SELECT a{}", repeat(" OR a = 1", n)),
+        format!("SELECT a{} )", repeat(" AND a = 1", 2_400)),
         format!("SELECT 1{}", repeat("::int", n)),
         format!("SELECT a{}", repeat(" IS NULL", n)),
         format!("SELECT {}1{}", repeat("CASE WHEN a THEN ", n), repeat(" END", n)),
@@ -98,6 +101,8 @@ fn moderate_nesting_is_accepted() {
     }
     let sum = format!("SELECT 1{}", " + 1".repeat(900));
     on_small_stack(move || drop(parse(&sum).expect("a sum of 900")));
+    let chain = format!("SELECT a{}", " OR a + 1 = 2".repeat(2_400));
+    on_small_stack(move || drop(parse(&chain).expect("a chain of 2,400")));
     let list = format!("SELECT * FROM t WHERE a IN ({}1)", "1, ".repeat(60_000));
     on_small_stack(move || drop(parse(&list).expect("a long list")));
 }
@@ -142,11 +147,12 @@ fn a_long_string_is_one_value() {
 
 #[test]
 fn statements_know_their_own_text() {
-    let texts: Vec<String> = parse("  select 'ä;' ; -- nothing; here\n\n/* a; /* b */ c */ select 2 /* end */ ;;\ntable t  ")
-        .expect("valid")
-        .into_iter()
-        .map(|statement| statement.sql)
-        .collect();
+    let texts: Vec<String> =
+        parse("  select 'ä;' ; -- nothing; here\n\n/* a; /* b */ c */ select 2 /* end */ ;;\ntable t  ")
+            .expect("valid")
+            .into_iter()
+            .map(|statement| statement.sql)
+            .collect();
     assert_eq!(texts, ["select 'ä;'", "select 2", "table t"]);
 }
 

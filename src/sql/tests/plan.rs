@@ -121,7 +121,8 @@ fn statements() {
     let (engine, catalog) = (Engine::new(), Catalog::new());
     let (mut rewritten, mut wrong) = (String::new(), String::new());
     for block in file.split("\n\n").filter(|block| !block.trim().is_empty()) {
-        let (statement, expected) = block.trim_matches('\n').split_once("\n----\n").unwrap_or((block.trim_matches('\n'), ""));
+        let (statement, expected) =
+            block.trim_matches('\n').split_once("\n----\n").unwrap_or((block.trim_matches('\n'), ""));
         let (role, text) = statement.trim().split_once("> ").expect("role> statement");
         let actual = describe(plan_as(&engine, &catalog, role, text));
         write!(rewritten, "{}\n----\n{actual}\n\n", statement.trim()).expect("writing to a string");
@@ -143,7 +144,6 @@ fn deep_statements_fit_the_stack() {
         format!("select {}1{}", "(".repeat(60), ")".repeat(60)),
         format!("select 1{}", " + 1".repeat(150)),
         format!("select 1 where a{}", " = a or a".repeat(2)),
-        format!("select * from t where {}", vec!["a = 1"; 400].join(" or ")),
         format!("select 1{}", " union all select 1".repeat(100)),
     ];
     for text in texts {
@@ -155,4 +155,7 @@ fn deep_statements_fit_the_stack() {
         // Refusing is fine; overflowing the stack would have ended the process.
         assert!(planned.is_ok(), "planning does not panic");
     }
+    let text = format!("select * from t where {}", vec!["a = 1 and b = 'x'"; 1000].join(" or "));
+    let planned = plan_as(&Engine::new(), &Catalog::new(), "mz_system", &text);
+    assert!(planned.is_ok(), "{:?}", planned.err());
 }

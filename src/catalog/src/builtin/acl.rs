@@ -19,8 +19,7 @@ pub fn items(context: &Context<'_>, object: ObjectId) -> Vec<String> {
     letters
         .into_iter()
         .map(|((grantee, grantor), privileges)| {
-            let letters: String =
-                LETTERS.chars().filter(|c| privileges.iter().any(|p| p.acl_char() == *c)).collect();
+            let letters: String = LETTERS.chars().filter(|c| privileges.iter().any(|p| p.acl_char() == *c)).collect();
             let grantee = match grantee {
                 Grantee::Public => String::new(),
                 Grantee::Role(role) => name(role),

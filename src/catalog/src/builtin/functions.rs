@@ -7,7 +7,6 @@
 mod privileges;
 mod types;
 
-use sql::plan::CatalogView;
 use super::pg_catalog::{ENCODING_UTF8, comment, is_system};
 use super::{Context, definition, is_relation, is_view, maybe, text};
 use crate::state::State;
@@ -18,6 +17,7 @@ use sql::error::SqlError;
 use sql::names::{
     Name, ObjectId, Scope, effective_search_path, quote_ident, resolve_item, resolve_schema, unknown_relation,
 };
+use sql::plan::CatalogView;
 use sql::plan::{ItemKind, ItemRef, SchemaRef};
 use std::collections::HashMap;
 use std::fmt;
@@ -80,8 +80,13 @@ impl Call<'_> {
             "pg_get_indexdef" => self.index_definition(),
             "pg_get_viewdef" => self.view_definition(),
             // There are no such objects, so no oid names one.
-            "pg_get_constraintdef" | "pg_get_ruledef" | "pg_get_triggerdef" | "pg_get_partkeydef"
-            | "pg_get_statisticsobjdef" | "pg_get_statisticsobjdef_columns" | "pg_get_functiondef"
+            "pg_get_constraintdef"
+            | "pg_get_ruledef"
+            | "pg_get_triggerdef"
+            | "pg_get_partkeydef"
+            | "pg_get_statisticsobjdef"
+            | "pg_get_statisticsobjdef_columns"
+            | "pg_get_functiondef"
             | "pg_get_serial_sequence" => Ok(Datum::Null),
             "pg_get_function_result" => types::function_result(self.oid(0)?),
             "pg_get_function_arguments" | "pg_get_function_identity_arguments" => {
@@ -96,7 +101,11 @@ impl Call<'_> {
             "col_description" => self.column_description(),
             "pg_relation_is_publishable" => self.is_publishable(),
             // Sizes are not kept per object.
-            "pg_table_size" | "pg_relation_size" | "pg_total_relation_size" | "pg_indexes_size" | "pg_database_size"
+            "pg_table_size"
+            | "pg_relation_size"
+            | "pg_total_relation_size"
+            | "pg_indexes_size"
+            | "pg_database_size"
             | "pg_tablespace_size" => Ok(Datum::Null),
             "pg_tablespace_location" => Ok(text("")),
             "current_schema" => Ok(maybe(self.search_path(false).first(), |schema| text(&schema.name))),
@@ -135,9 +144,7 @@ impl Call<'_> {
 
     fn oid(&self, i: usize) -> Result<u32, SqlError> {
         let value = self.integer(i)?;
-        u32::try_from(value).map_err(|_| {
-            SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "OID out of range")
-        })
+        u32::try_from(value).map_err(|_| SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "OID out of range"))
     }
 
     fn scope(&self) -> Scope<'_> {
@@ -146,9 +153,10 @@ impl Call<'_> {
     }
 
     fn item_by_oid(&self, oid: u32) -> Option<&Arc<ItemRef>> {
-        let by_oid = self.functions.by_oid.get_or_init(|| {
-            self.context.catalog.all_items().map(|item| (item.oid, Arc::clone(item))).collect()
-        });
+        let by_oid = self
+            .functions
+            .by_oid
+            .get_or_init(|| self.context.catalog.all_items().map(|item| (item.oid, Arc::clone(item))).collect());
         by_oid.get(&oid)
     }
 
@@ -227,7 +235,11 @@ impl Call<'_> {
         let named = match name {
             _ if oid == 0 => Some("-".to_owned()),
             "regclassout" => self.item_by_oid(oid).map(|item| {
-                if self.is_visible(item) { quote_ident(&item.name.item) } else { definition::within_database(&item.name) }
+                if self.is_visible(item) {
+                    quote_ident(&item.name.item)
+                } else {
+                    definition::within_database(&item.name)
+                }
             }),
             "regtypeout" => pgrepr::types::from_oid(oid).map(|ty| ty.name()),
             "regprocout" => types::function_name(oid).map(quote_ident),
@@ -276,7 +288,9 @@ impl Call<'_> {
         let column = if self.args.len() > 1 { self.integer(1)? } else { 0 };
         Ok(match usize::try_from(column) {
             Ok(0) => text(definition::index(self.context.catalog, item, index)),
-            Ok(column) => text(definition::keys(self.context.catalog, index).get(column - 1).cloned().unwrap_or_default()),
+            Ok(column) => {
+                text(definition::keys(self.context.catalog, index).get(column - 1).cloned().unwrap_or_default())
+            }
             Err(_) => text(""),
         })
     }

@@ -2,7 +2,6 @@
 //!
 //! Arrays are called `ARRAY`, types by their names without a modifier; what a modifier says is in columns of its own.
 
-use sql::plan::CatalogView;
 use super::pg_catalog::is_system;
 use super::{Context, Producer, SystemRelation, definition, is_relation, is_view, maybe, position, text};
 use arrow::array::RecordBatch;
@@ -12,6 +11,7 @@ use repr::datum::Datum;
 use repr::types::{NumericDisplay, PgType};
 use sql::error::SqlError;
 use sql::names::{ObjectId, ObjectKind, Privilege};
+use sql::plan::CatalogView;
 use sql::plan::privileges::has_privilege;
 use sql::plan::{Grantee, ItemKind, ItemRef, RoleRef};
 use std::sync::Arc;
@@ -71,10 +71,8 @@ fn tables(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatc
             ]
         })
         .collect();
-    relation.batch(
-        ["table_catalog", "table_schema", "table_name", "table_type", "is_insertable_into", "is_typed"],
-        rows,
-    )
+    relation
+        .batch(["table_catalog", "table_schema", "table_name", "table_type", "is_insertable_into", "is_typed"], rows)
 }
 
 fn columns(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
@@ -86,10 +84,28 @@ fn columns(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBat
     }
     relation.batch(
         [
-            "table_catalog", "table_schema", "table_name", "column_name", "ordinal_position", "column_default",
-            "is_nullable", "data_type", "character_maximum_length", "character_octet_length", "numeric_precision",
-            "numeric_precision_radix", "numeric_scale", "datetime_precision", "udt_catalog", "udt_schema", "udt_name",
-            "dtd_identifier", "is_self_referencing", "is_identity", "is_generated", "is_updatable",
+            "table_catalog",
+            "table_schema",
+            "table_name",
+            "column_name",
+            "ordinal_position",
+            "column_default",
+            "is_nullable",
+            "data_type",
+            "character_maximum_length",
+            "character_octet_length",
+            "numeric_precision",
+            "numeric_precision_radix",
+            "numeric_scale",
+            "datetime_precision",
+            "udt_catalog",
+            "udt_schema",
+            "udt_name",
+            "dtd_identifier",
+            "is_self_referencing",
+            "is_identity",
+            "is_generated",
+            "is_updatable",
         ],
         rows,
     )
@@ -186,8 +202,16 @@ fn views(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch
         .collect();
     relation.batch(
         [
-            "table_catalog", "table_schema", "table_name", "view_definition", "check_option", "is_updatable",
-            "is_insertable_into", "is_trigger_updatable", "is_trigger_deletable", "is_trigger_insertable_into",
+            "table_catalog",
+            "table_schema",
+            "table_name",
+            "view_definition",
+            "check_option",
+            "is_updatable",
+            "is_insertable_into",
+            "is_trigger_updatable",
+            "is_trigger_deletable",
+            "is_trigger_insertable_into",
         ],
         rows,
     )
@@ -226,7 +250,13 @@ fn table_privileges(context: &Context<'_>, relation: &SystemRelation) -> Result<
     }
     relation.batch(
         [
-            "grantor", "grantee", "table_catalog", "table_schema", "table_name", "privilege_type", "is_grantable",
+            "grantor",
+            "grantee",
+            "table_catalog",
+            "table_schema",
+            "table_name",
+            "privilege_type",
+            "is_grantable",
             "with_hierarchy",
         ],
         rows,

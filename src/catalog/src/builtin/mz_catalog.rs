@@ -2,7 +2,6 @@
 //!
 //! Ids are text: `s` and `u` before a number tell what the system ships with from what users made.
 
-use sql::plan::CatalogView;
 use super::acl::privileges;
 use super::{Context, Producer, SystemRelation, definition, is_relation, is_view, maybe, position, text};
 use crate::system::{MZ_INTERNAL, MZ_SYSTEM};
@@ -12,6 +11,7 @@ use repr::GlobalId;
 use repr::datum::Datum;
 use sql::error::SqlError;
 use sql::names::{DatabaseId, ObjectId, RoleId, SchemaId};
+use sql::plan::CatalogView;
 use sql::plan::{IndexDef, ItemKind, ItemRef};
 
 pub(super) fn producer(name: &str) -> Option<Producer> {
@@ -130,10 +130,8 @@ fn tables(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatc
             ]
         })
         .collect();
-    relation.batch(
-        ["id", "oid", "schema_id", "name", "owner_id", "privileges", "create_sql", "redacted_create_sql"],
-        rows,
-    )
+    relation
+        .batch(["id", "oid", "schema_id", "name", "owner_id", "privileges", "create_sql", "redacted_create_sql"], rows)
 }
 
 /// Users' views. Those that the system ships with have no query.
@@ -155,10 +153,7 @@ fn views(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch
     };
     let rows = context.catalog.all_items().filter_map(|item| row(item)).collect();
     relation.batch(
-        [
-            "id", "oid", "schema_id", "name", "definition", "owner_id", "privileges", "create_sql",
-            "redacted_create_sql",
-        ],
+        ["id", "oid", "schema_id", "name", "definition", "owner_id", "privileges", "create_sql", "redacted_create_sql"],
         rows,
     )
 }
@@ -186,10 +181,7 @@ fn indexes(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBat
             ]
         })
         .collect();
-    relation.batch(
-        ["id", "oid", "name", "on_id", "cluster_id", "owner_id", "create_sql", "redacted_create_sql"],
-        rows,
-    )
+    relation.batch(["id", "oid", "name", "on_id", "cluster_id", "owner_id", "create_sql", "redacted_create_sql"], rows)
 }
 
 fn index_columns(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
@@ -264,7 +256,8 @@ fn roles(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch
 }
 
 fn role_members(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
-    let rows = context.catalog.memberships().map(|m| [role_id(m.role), role_id(m.member), role_id(m.grantor)]).collect();
+    let rows =
+        context.catalog.memberships().map(|m| [role_id(m.role), role_id(m.member), role_id(m.grantor)]).collect();
     relation.batch(["role_id", "member", "grantor"], rows)
 }
 
@@ -293,7 +286,8 @@ fn objects(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBat
 }
 
 fn relations(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
-    let rows = context.catalog.all_items().filter(|item| is_relation(item)).map(|item| object_row(context, item)).collect();
+    let rows =
+        context.catalog.all_items().filter(|item| is_relation(item)).map(|item| object_row(context, item)).collect();
     relation.batch(OBJECT_COLUMNS, rows)
 }
 

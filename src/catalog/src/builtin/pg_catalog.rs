@@ -1,10 +1,7 @@
 //! The tables of `pg_catalog`.
 
-use sql::plan::CatalogView;
 use super::acl::acl;
-use super::{
-    Context, FIRST_USER_OID, Producer, SystemRelation, is_relation, is_view, maybe, position, relation, text,
-};
+use super::{Context, FIRST_USER_OID, Producer, SystemRelation, is_relation, is_view, maybe, position, relation, text};
 use arrow::array::RecordBatch;
 use pgrepr::types;
 use repr::datum::Datum;
@@ -12,6 +9,7 @@ use repr::types::PgType;
 use repr::{ColumnDesc, GlobalId};
 use sql::error::SqlError;
 use sql::names::{ObjectId, RoleId};
+use sql::plan::CatalogView;
 use sql::plan::{IndexDef, ItemKind, ItemRef, RoleRef};
 use std::sync::Arc;
 
@@ -98,8 +96,20 @@ fn pg_class(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBa
     let rows = context.items().iter().map(|item| class_row(context, item)).collect();
     relation.batch(
         [
-            "oid", "relname", "relnamespace", "relowner", "relam", "relkind", "relnatts", "relhasindex",
-            "relpersistence", "relreplident", "relispopulated", "reltuples", "relacl", "relhasrules",
+            "oid",
+            "relname",
+            "relnamespace",
+            "relowner",
+            "relam",
+            "relkind",
+            "relnatts",
+            "relhasindex",
+            "relpersistence",
+            "relreplident",
+            "relispopulated",
+            "reltuples",
+            "relacl",
+            "relhasrules",
         ],
         rows,
     )
@@ -143,8 +153,22 @@ fn pg_attribute(context: &Context<'_>, relation: &SystemRelation) -> Result<Reco
     }
     relation.batch(
         [
-            "attrelid", "attname", "atttypid", "attlen", "attnum", "attndims", "attcacheoff", "atttypmod", "attbyval",
-            "attalign", "attstorage", "attnotnull", "atthasdef", "attislocal", "attcollation", "attstattarget",
+            "attrelid",
+            "attname",
+            "atttypid",
+            "attlen",
+            "attnum",
+            "attndims",
+            "attcacheoff",
+            "atttypmod",
+            "attbyval",
+            "attalign",
+            "attstorage",
+            "attnotnull",
+            "atthasdef",
+            "attislocal",
+            "attcollation",
+            "attstattarget",
         ],
         rows,
     )
@@ -205,8 +229,19 @@ fn pg_index(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBa
         .collect();
     relation.batch(
         [
-            "indexrelid", "indrelid", "indnatts", "indnkeyatts", "indimmediate", "indisvalid", "indisready",
-            "indislive", "indkey", "indcollation", "indclass", "indoption", "indexprs",
+            "indexrelid",
+            "indrelid",
+            "indnatts",
+            "indnkeyatts",
+            "indimmediate",
+            "indisvalid",
+            "indisready",
+            "indislive",
+            "indkey",
+            "indcollation",
+            "indclass",
+            "indoption",
+            "indexprs",
         ],
         rows,
     )
@@ -292,8 +327,17 @@ fn pg_database(context: &Context<'_>, relation: &SystemRelation) -> Result<Recor
         .collect();
     relation.batch(
         [
-            "oid", "datname", "datdba", "encoding", "datlocprovider", "datallowconn", "datconnlimit", "dattablespace",
-            "datcollate", "datctype", "datacl",
+            "oid",
+            "datname",
+            "datdba",
+            "encoding",
+            "datlocprovider",
+            "datallowconn",
+            "datconnlimit",
+            "dattablespace",
+            "datcollate",
+            "datctype",
+            "datacl",
         ],
         rows,
     )
@@ -301,8 +345,16 @@ fn pg_database(context: &Context<'_>, relation: &SystemRelation) -> Result<Recor
 
 /// The columns that `pg_authid` and `pg_roles` share, in the order of [`role_row`].
 pub(super) const ROLE_COLUMNS: [&str; 10] = [
-    "oid", "rolname", "rolsuper", "rolinherit", "rolcreaterole", "rolcreatedb", "rolcanlogin", "rolreplication",
-    "rolconnlimit", "rolbypassrls",
+    "oid",
+    "rolname",
+    "rolsuper",
+    "rolinherit",
+    "rolcreaterole",
+    "rolcreatedb",
+    "rolcanlogin",
+    "rolreplication",
+    "rolconnlimit",
+    "rolbypassrls",
 ];
 
 pub(super) fn role_row(role: &RoleRef) -> [Datum<'static>; 10] {
@@ -326,8 +378,7 @@ fn pg_authid(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordB
 
 fn pg_auth_members(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let oid = |role: RoleId| Datum::Oid(context.role_oid(role));
-    let rows =
-        context.catalog.memberships().map(|m| [oid(m.role), oid(m.member), oid(m.grantor)]).collect();
+    let rows = context.catalog.memberships().map(|m| [oid(m.role), oid(m.member), oid(m.grantor)]).collect();
     relation.batch(["roleid", "member", "grantor"], rows)
 }
 

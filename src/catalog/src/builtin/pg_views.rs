@@ -1,12 +1,12 @@
 //! The relations of `pg_catalog` that Postgres has as views: the same facts, easier to read.
 
-use sql::plan::CatalogView;
 use super::definition;
 use super::pg_catalog::{ROLE_COLUMNS, is_system, role_row};
 use super::{Context, Producer, SystemRelation, is_relation, is_view, maybe, text};
 use arrow::array::RecordBatch;
 use repr::datum::Datum;
 use sql::error::SqlError;
+use sql::plan::CatalogView;
 use sql::plan::{ItemKind, ItemRef};
 use sql::vars::definitions::{Definition, Kind, Level, SESSION_VARS, SYSTEM_VARS};
 
@@ -47,10 +47,7 @@ fn pg_user(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBat
             ]
         })
         .collect();
-    relation.batch(
-        ["usename", "usesysid", "usecreatedb", "usesuper", "userepl", "usebypassrls", "passwd"],
-        rows,
-    )
+    relation.batch(["usename", "usesysid", "usecreatedb", "usesuper", "userepl", "usebypassrls", "passwd"], rows)
 }
 
 /// Roles that may not log in, with their members.
@@ -86,10 +83,8 @@ fn pg_tables(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordB
             ]
         })
         .collect();
-    relation.batch(
-        ["schemaname", "tablename", "tableowner", "hasindexes", "hasrules", "hastriggers", "rowsecurity"],
-        rows,
-    )
+    relation
+        .batch(["schemaname", "tablename", "tableowner", "hasindexes", "hasrules", "hastriggers", "rowsecurity"], rows)
 }
 
 fn pg_views(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
@@ -132,8 +127,20 @@ fn pg_settings(context: &Context<'_>, relation: &SystemRelation) -> Result<Recor
         .collect();
     relation.batch(
         [
-            "name", "setting", "unit", "category", "short_desc", "context", "vartype", "source", "min_val", "max_val",
-            "enumvals", "boot_val", "reset_val", "pending_restart",
+            "name",
+            "setting",
+            "unit",
+            "category",
+            "short_desc",
+            "context",
+            "vartype",
+            "source",
+            "min_val",
+            "max_val",
+            "enumvals",
+            "boot_val",
+            "reset_val",
+            "pending_restart",
         ],
         rows,
     )

@@ -83,10 +83,8 @@ fn state() -> Arc<State> {
         search_path: vec!["public".into()],
     };
     state.put_item(item(2, 20_004, "v", vec![id], ItemKind::View(view)), vec![TABLE]);
-    let keys = vec![
-        IndexKeyDef { column: Some(1), sql: "name".into() },
-        IndexKeyDef { column: None, sql: "id + 1".into() },
-    ];
+    let keys =
+        vec![IndexKeyDef { column: Some(1), sql: "name".into() }, IndexKeyDef { column: None, sql: "id + 1".into() }];
     let sum = ("?column?".to_owned(), PgType::Int4, true);
     let index = IndexDef { on: TABLE, cluster: ClusterId(1), keys };
     state.put_item(item(3, 20_005, "t_name", vec![name, sum], ItemKind::Index(index)), vec![TABLE]);
@@ -140,8 +138,17 @@ fn every_relation_has_rows_of_its_shape() {
 #[test]
 fn pg_type_says_what_the_wire_says() {
     let batch = rows(&State::empty(), "pg_catalog", "pg_type");
-    let columns =
-        ["typname", "typlen", "typbyval", "typcategory", "typispreferred", "typtype", "typalign", "typstorage", "typarray"];
+    let columns = [
+        "typname",
+        "typlen",
+        "typbyval",
+        "typcategory",
+        "typispreferred",
+        "typtype",
+        "typalign",
+        "typstorage",
+        "typarray",
+    ];
     for info in TYPES {
         let expected = vec![
             text(info.name),
@@ -179,31 +186,15 @@ fn tables_views_and_indexes() {
 
     let attribute = rows(&state, "pg_catalog", "pg_attribute");
     let columns = ["attname", "attnum", "atttypid", "atttypmod", "attnotnull", "atthasdef"];
-    let id = vec![
-        text("id"),
-        Datum::Int2(1),
-        Datum::Oid(23),
-        Datum::Int4(-1),
-        Datum::Bool(true),
-        Datum::Bool(false),
-    ];
-    let name = vec![
-        text("name"),
-        Datum::Int2(2),
-        Datum::Oid(1043),
-        Datum::Int4(14),
-        Datum::Bool(false),
-        Datum::Bool(true),
-    ];
+    let id = vec![text("id"), Datum::Int2(1), Datum::Oid(23), Datum::Int4(-1), Datum::Bool(true), Datum::Bool(false)];
+    let name =
+        vec![text("name"), Datum::Int2(2), Datum::Oid(1043), Datum::Int4(14), Datum::Bool(false), Datum::Bool(true)];
     assert_eq!(pick(&attribute, "attrelid", &Datum::Oid(TABLE_OID), &columns), vec![id, name]);
 
     let index = rows(&state, "pg_catalog", "pg_index");
     let key = Datum::List(vec![Datum::Int2(2), Datum::Int2(0)]);
     let expected = vec![Datum::Oid(20_005), key, text("id + 1")];
-    assert_eq!(
-        pick(&index, "indrelid", &Datum::Oid(TABLE_OID), &["indexrelid", "indkey", "indexprs"]),
-        vec![expected]
-    );
+    assert_eq!(pick(&index, "indrelid", &Datum::Oid(TABLE_OID), &["indexrelid", "indkey", "indexprs"]), vec![expected]);
     let depend = rows(&state, "pg_catalog", "pg_depend");
     assert_eq!(depend.num_rows(), 2);
 }

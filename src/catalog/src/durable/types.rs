@@ -188,7 +188,11 @@ mod tests {
             Field::new("quotient", DataType::Decimal256(60, 16), true),
             Field::new("text", DataType::LargeUtf8, false),
             Field::new("time", DataType::Timestamp(arrow::datatypes::TimeUnit::Nanosecond, None), true),
-            Field::new("zone", DataType::Timestamp(arrow::datatypes::TimeUnit::Microsecond, Some("+00:00".into())), true),
+            Field::new(
+                "zone",
+                DataType::Timestamp(arrow::datatypes::TimeUnit::Microsecond, Some("+00:00".into())),
+                true,
+            ),
         ];
         let desc = RelationDesc::from_schema(Arc::new(Schema::new(fields.to_vec())));
         assert_eq!(normalize(&desc).columns, desc.columns);

@@ -11,8 +11,8 @@ use repr::{GlobalId, RelationDesc};
 use sql::ast::RoleOptions;
 use sql::names::{ClusterId, DatabaseId, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
 use sql::plan::{
-    CatalogView, ClusterRef, CreateIndexPlan, CreateTablePlan, CreateViewPlan, DatabaseRef, Grantee, IndexDef, ItemKind,
-    ItemRef, RoleRef, SchemaRef,
+    CatalogView, ClusterRef, CreateIndexPlan, CreateTablePlan, CreateViewPlan, DatabaseRef, Grantee, IndexDef,
+    ItemKind, ItemRef, RoleRef, SchemaRef,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -136,11 +136,8 @@ impl Transaction {
         if plan.depends_on.iter().any(|used| *used == id || above.contains(used)) {
             return Err(CatalogError::DependencyCycle { name: plan.name.item });
         }
-        let new = ItemRef {
-            desc: Arc::new(normalize(&plan.desc)),
-            kind: ItemKind::View(plan.view),
-            ..ItemRef::clone(&old)
-        };
+        let new =
+            ItemRef { desc: Arc::new(normalize(&plan.desc)), kind: ItemKind::View(plan.view), ..ItemRef::clone(&old) };
         self.state.put_item(new, plan.depends_on);
         self.touch(ObjectId::Item(id));
         self.diff.push(StateDiff::ViewReplaced(id));

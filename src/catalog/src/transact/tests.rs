@@ -30,12 +30,8 @@ struct Server {
 impl Server {
     fn new() -> Server {
         let bootstrap = Transaction::bootstrap().expect("the first catalog is sound");
-        let mut server = Server {
-            engine: Engine::new(),
-            state: bootstrap.state,
-            stored: BTreeMap::new(),
-            shards: BTreeSet::new(),
-        };
+        let mut server =
+            Server { engine: Engine::new(), state: bootstrap.state, stored: BTreeMap::new(), shards: BTreeSet::new() };
         server.store(&bootstrap.meta);
         server
     }
@@ -146,7 +142,10 @@ fn the_first_catalog_lets_its_user_work() {
     assert_eq!(server.state.comment(table, None), Some("about t"));
     assert_eq!(server.state.comment(table, Some(1)), Some("about b"));
     assert_eq!(server.state.role_settings(server.role("materialize")).len(), 1);
-    assert_eq!(server.run_as("materialize", "ALTER SYSTEM SET max_connections = 5"), Err(SqlState::INSUFFICIENT_PRIVILEGE));
+    assert_eq!(
+        server.run_as("materialize", "ALTER SYSTEM SET max_connections = 5"),
+        Err(SqlState::INSUFFICIENT_PRIVILEGE)
+    );
 }
 
 #[test]
@@ -369,7 +368,8 @@ fn renaming_reaches_full_names_but_not_views() {
         server.check();
     }
     assert_eq!(server.item("t2").name.to_string(), "d2.s2.t2");
-    server.apply(vec![Op::AlterRename { object: ObjectId::Database(database), to: "materialize".to_owned() }])
+    server
+        .apply(vec![Op::AlterRename { object: ObjectId::Database(database), to: "materialize".to_owned() }])
         .expect("nothing refers to it by name");
     server.run("CREATE VIEW v AS SELECT a FROM s2.t2");
     for object in [ObjectId::Item(table), ObjectId::Schema(schema), ObjectId::Database(database)] {
@@ -381,7 +381,8 @@ fn renaming_reaches_full_names_but_not_views() {
 #[test]
 fn privileges_come_by_grant_membership_and_ownership() {
     let mut server = Server::new();
-    for sql in ["CREATE ROLE a", "CREATE ROLE b", "CREATE ROLE c", "CREATE ROLE d NOINHERIT", "CREATE TABLE t (a int)"] {
+    for sql in ["CREATE ROLE a", "CREATE ROLE b", "CREATE ROLE c", "CREATE ROLE d NOINHERIT", "CREATE TABLE t (a int)"]
+    {
         server.run(sql);
     }
     let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| server.role(name));

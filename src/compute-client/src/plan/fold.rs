@@ -127,7 +127,11 @@ fn substitute(expr: Expr, schema: &DFSchema, columns: &[Expr]) -> Option<Expr> {
     let replaced = expr
         .transform_down(|node| match &node {
             Expr::Column(column) => match schema.maybe_index_of_column(column) {
-                Some(at) => Ok(Transformed::new(columns[at].clone(), true, datafusion::common::tree_node::TreeNodeRecursion::Jump)),
+                Some(at) => Ok(Transformed::new(
+                    columns[at].clone(),
+                    true,
+                    datafusion::common::tree_node::TreeNodeRecursion::Jump,
+                )),
                 None => {
                     known = false;
                     Ok(Transformed::no(node))

@@ -101,10 +101,7 @@ pub fn decode_date(text: &str, options: &EncodeOptions) -> Result<i32, PgReprErr
         Some(Special::Now) => today(options)?,
         Some(Special::Today(offset)) => today(options)? + offset,
     };
-    i32::try_from(days)
-        .ok()
-        .filter(|days| (DATE_MIN..=DATE_MAX).contains(days))
-        .ok_or_else(|| out_of_range(NAME, text))
+    i32::try_from(days).ok().filter(|days| (DATE_MIN..=DATE_MAX).contains(days)).ok_or_else(|| out_of_range(NAME, text))
 }
 
 /// Reads a time of day: microseconds since midnight. A date before it and a zone behind it are ignored.
@@ -125,9 +122,7 @@ pub fn decode_timestamp(text: &str, options: &EncodeOptions) -> Result<i64, PgRe
 
 /// Reads a timestamp with time zone: microseconds since the epoch, in UTC.
 pub fn decode_timestamptz(text: &str, options: &EncodeOptions) -> Result<i64, PgReprError> {
-    timestamp("timestamp with time zone", text, options, |local, zone| {
-        zone.unwrap_or(options.time_zone).to_utc(local)
-    })
+    timestamp("timestamp with time zone", text, options, |local, zone| zone.unwrap_or(options.time_zone).to_utc(local))
 }
 
 fn timestamp(
@@ -157,9 +152,8 @@ fn timestamp(
 }
 
 fn local_now(options: &EncodeOptions) -> Result<i64, PgReprError> {
-    let now = options
-        .now_us
-        .ok_or_else(|| PgReprError::unsupported("date/time value \"now\" is not supported here"))?;
+    let now =
+        options.now_us.ok_or_else(|| PgReprError::unsupported("date/time value \"now\" is not supported here"))?;
     Ok(options.time_zone.to_local(now).unwrap_or(now))
 }
 
@@ -324,10 +318,21 @@ fn word_field(word: &str, fields: &mut Fields, loose: &mut DateParts<'_>) -> Res
 /// A month by its name or the first three letters of it.
 pub(crate) fn month_named(word: &str) -> Option<i64> {
     let names = [
-        "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+        "january",
+        "february",
+        "march",
+        "april",
+        "may",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
         "december",
     ];
-    let index = names.iter().position(|name| word == *name || word == &name[..3] || word == "sept" && *name == "september")?;
+    let index =
+        names.iter().position(|name| word == *name || word == &name[..3] || word == "sept" && *name == "september")?;
     i64::try_from(index + 1).ok()
 }
 

@@ -191,10 +191,7 @@ fn json_cast(text: &str, to: &PgType) -> SqlError {
         Some(b'n') => "null",
         _ => "numeric",
     };
-    SqlError::new(
-        SqlState::INVALID_PARAMETER_VALUE,
-        format!("cannot cast jsonb {kind} to type {}", to.name()),
-    )
+    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("cannot cast jsonb {kind} to type {}", to.name()))
 }
 
 /// The text of a value, as `::text` gives it.
@@ -214,9 +211,8 @@ pub fn to_text<'v>(
         (Datum::Oid(oid), from) if is_oidlike(from) && *from != PgType::Oid => reg_text(*oid, from, context),
         (Datum::Int4(v), _) if *to == PgType::Char => {
             let byte = u8::try_from(*v).ok().filter(u8::is_ascii);
-            byte.map(|b| Cow::Owned(char::from(b).to_string())).ok_or_else(|| {
-                SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "\"char\" out of range")
-            })
+            byte.map(|b| Cow::Owned(char::from(b).to_string()))
+                .ok_or_else(|| SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "\"char\" out of range"))
         }
         _ => {
             let mut out = BytesMut::new();
@@ -310,10 +306,10 @@ pub fn parse_numeric(text: &str) -> Result<(i256, i8), SqlError> {
     let scale = scale.max(0);
     let significant = text.trim_start_matches('0');
     if significant.len() > 76 || scale > 76 {
-        return Err(SqlError::unsupported(format!("numeric {trimmed}"))
-            .with_detail("A numeric has at most 76 digits."));
+        return Err(SqlError::unsupported(format!("numeric {trimmed}")).with_detail("A numeric has at most 76 digits."));
     }
-    let value = if significant.is_empty() { i256::ZERO } else { i256::from_string(significant).ok_or_else(overflow)? };
+    let value =
+        if significant.is_empty() { i256::ZERO } else { i256::from_string(significant).ok_or_else(overflow)? };
     Ok((if negative { value.wrapping_neg() } else { value }, scale as i8))
 }
 

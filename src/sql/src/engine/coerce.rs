@@ -99,9 +99,9 @@ pub fn common_decimal(data_types: &[(DataType, PgType)]) -> (DataType, PgType) {
     let same_scale = data_types.iter().all(|(data_type, _)| precision_and_scale(data_type).1 == scale);
     let first = data_types.first().map(|(_, ty)| ty.clone());
     let all_quotients = data_types.iter().all(|(_, ty)| *ty == PgType::Numeric(NumericDisplay::Quotient));
-    let any_free = data_types.iter().any(|(_, ty)| {
-        matches!(ty, PgType::Numeric(NumericDisplay::Trimmed | NumericDisplay::Quotient))
-    });
+    let any_free = data_types
+        .iter()
+        .any(|(_, ty)| matches!(ty, PgType::Numeric(NumericDisplay::Trimmed | NumericDisplay::Quotient)));
     let all_same = first.as_ref().is_some_and(|first| data_types.iter().all(|(_, ty)| ty == first));
     let ty = if all_quotients || (all_same && same_scale) {
         first.unwrap_or(NUMERIC)
@@ -178,7 +178,11 @@ impl Coercer<'_> {
     }
 
     /// Brings several expressions to one type.
-    pub fn unify(&mut self, exprs: Vec<TypedExpr>, context: &str) -> Result<(Vec<TypedExpr>, PgType, DataType), SqlError> {
+    pub fn unify(
+        &mut self,
+        exprs: Vec<TypedExpr>,
+        context: &str,
+    ) -> Result<(Vec<TypedExpr>, PgType, DataType), SqlError> {
         let all: Vec<PgType> = exprs.iter().map(|expr| expr.ty.clone()).collect();
         let target = types::common(&all, context)?;
         let mut cast = Vec::with_capacity(exprs.len());
@@ -384,11 +388,7 @@ fn widens(from: &DataType, to: &DataType) -> bool {
     let is_number = |ty: &DataType| {
         matches!(
             ty,
-            DataType::Int16
-                | DataType::Int32
-                | DataType::Int64
-                | DataType::Decimal128(..)
-                | DataType::Decimal256(..)
+            DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Decimal128(..) | DataType::Decimal256(..)
         )
     };
     is_number(from) && is_number(to) && t >= s && i16::from(q) - i16::from(t) >= i16::from(p) - i16::from(s)

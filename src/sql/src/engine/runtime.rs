@@ -127,7 +127,8 @@ fn unplannable(error: SqlError) -> SqlError {
 
 /// The value of an expression of constants.
 pub fn fold(expr: &Expr) -> Option<ScalarValue> {
-    let varies = expr.exists(|expr| Ok(expr.is_volatile_node() || matches!(expr, Expr::Column(_) | Expr::Placeholder(_))));
+    let varies =
+        expr.exists(|expr| Ok(expr.is_volatile_node() || matches!(expr, Expr::Column(_) | Expr::Placeholder(_))));
     if varies.unwrap_or(true) {
         return None;
     }

@@ -18,7 +18,12 @@ pub type Settings = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 /// Functions that only the catalog can answer, such as `pg_get_userbyid` or the text of a `regclass`.
 pub trait CatalogFunctions: Send + Sync {
     /// Calls the function `name`; the names and types are those of [`crate::functions::catalog`].
-    fn call(&self, name: &str, args: &[Datum<'_>], session: &SessionInfo) -> std::result::Result<Datum<'static>, SqlError>;
+    fn call(
+        &self,
+        name: &str,
+        args: &[Datum<'_>],
+        session: &SessionInfo,
+    ) -> std::result::Result<Datum<'static>, SqlError>;
 }
 
 /// A session's identity, clock and settings as of one statement.
@@ -90,7 +95,10 @@ impl Default for SessionInfo {
 
 impl fmt::Debug for SessionInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SessionInfo").field("user", &self.user).field("database", &self.database).finish_non_exhaustive()
+        f.debug_struct("SessionInfo")
+            .field("user", &self.user)
+            .field("database", &self.database)
+            .finish_non_exhaustive()
     }
 }
 

@@ -27,9 +27,7 @@ pub fn from_ast(data_type: &Ast) -> Result<PgType, SqlError> {
         Ast::Varchar(length) | Ast::CharacterVarying(length) | Ast::CharVarying(length) => {
             PgType::Varchar(char_length("varchar", length)?)
         }
-        Ast::Char(length) | Ast::Character(length) => {
-            PgType::Bpchar(Some(char_length("char", length)?.unwrap_or(1)))
-        }
+        Ast::Char(length) | Ast::Character(length) => PgType::Bpchar(Some(char_length("char", length)?.unwrap_or(1))),
         Ast::Bytea => PgType::Bytea,
         Ast::Uuid => PgType::Uuid,
         Ast::Date => PgType::Date,
@@ -66,16 +64,12 @@ pub fn from_ast(data_type: &Ast) -> Result<PgType, SqlError> {
 
 fn float_of_bits(bits: u64) -> Result<PgType, SqlError> {
     match bits {
-        0 => Err(SqlError::new(
-            SqlState::INVALID_PARAMETER_VALUE,
-            "precision for type float must be at least 1 bit",
-        )),
+        0 => Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "precision for type float must be at least 1 bit")),
         1..=24 => Ok(PgType::Float4),
         25..=53 => Ok(PgType::Float8),
-        _ => Err(SqlError::new(
-            SqlState::INVALID_PARAMETER_VALUE,
-            "precision for type float must be less than 54 bits",
-        )),
+        _ => {
+            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "precision for type float must be less than 54 bits"))
+        }
     }
 }
 
@@ -105,10 +99,9 @@ fn numeric(info: &ExactNumberInfo) -> Result<PgType, SqlError> {
 fn char_length(name: &str, length: &Option<CharacterLength>) -> Result<Option<u32>, SqlError> {
     match length {
         None => Ok(None),
-        Some(CharacterLength::IntegerLength { length: 0, .. }) => Err(SqlError::new(
-            SqlState::INVALID_PARAMETER_VALUE,
-            format!("length for type {name} must be at least 1"),
-        )),
+        Some(CharacterLength::IntegerLength { length: 0, .. }) => {
+            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("length for type {name} must be at least 1")))
+        }
         Some(CharacterLength::IntegerLength { length, .. }) if *length > 10_485_760 => Err(SqlError::new(
             SqlState::INVALID_PARAMETER_VALUE,
             format!("length for type {name} cannot exceed 10485760"),
@@ -146,10 +139,9 @@ fn custom(name: &ObjectName, modifiers: &[String]) -> Result<PgType, SqlError> {
         (PgType::Varchar(_), [n]) => Ok(PgType::Varchar(number(n).map(|n| n as u32))),
         (PgType::Bpchar(_), [n]) => Ok(PgType::Bpchar(number(n).map(|n| n as u32))),
         (PgType::Numeric(_), [p]) => numeric(&ExactNumberInfo::Precision(number(p).unwrap_or(0))),
-        (PgType::Numeric(_), [p, s]) => numeric(&ExactNumberInfo::PrecisionAndScale(
-            number(p).unwrap_or(0),
-            s.parse().unwrap_or(-1),
-        )),
+        (PgType::Numeric(_), [p, s]) => {
+            numeric(&ExactNumberInfo::PrecisionAndScale(number(p).unwrap_or(0), s.parse().unwrap_or(-1)))
+        }
         (ty, [p]) if p == "6" && matches!(ty, PgType::Timestamp | PgType::Timestamptz | PgType::Time) => Ok(ty),
         (ty, _) => Err(SqlError::unsupported(format!("a modifier of type {}", ty.name()))),
     }
@@ -280,10 +272,7 @@ pub fn category(ty: &PgType) -> Category {
 
 /// Whether the type is preferred within its category.
 pub fn is_preferred(ty: &PgType) -> bool {
-    matches!(
-        ty,
-        PgType::Bool | PgType::Text | PgType::Float8 | PgType::Oid | PgType::Timestamptz | PgType::Interval
-    )
+    matches!(ty, PgType::Bool | PgType::Text | PgType::Float8 | PgType::Oid | PgType::Timestamptz | PgType::Interval)
 }
 
 /// Stored as text.

@@ -138,11 +138,8 @@ pub fn build(binder: &mut Binder<'_>, call: AggregateArgs<'_>, site: Site<'_>) -
         "avg" => avg(binder, first, site)?.ok_or_else(missing),
         "min" | "max" => extreme(binder, call.name, first, site)?.ok_or_else(missing),
         "bool_and" | "every" | "bool_or" if first.ty == PgType::Bool => {
-            let func = if call.name == "bool_or" {
-                df::bool_and_or::bool_or_udaf()
-            } else {
-                df::bool_and_or::bool_and_udaf()
-            };
+            let func =
+                if call.name == "bool_or" { df::bool_and_or::bool_or_udaf() } else { df::bool_and_or::bool_and_udaf() };
             Ok(TypedExpr::new(site(func, vec![first.expr]), PgType::Bool, DataType::Boolean))
         }
         "bit_and" | "bit_or" | "bit_xor" if is_integer(&first.ty) => {
@@ -242,12 +239,7 @@ fn avg(binder: &mut Binder<'_>, arg: TypedExpr, site: Site<'_>) -> Result<Option
     Ok(Some(TypedExpr::new(expr, quotient, data_type)))
 }
 
-fn extreme(
-    binder: &mut Binder<'_>,
-    name: &str,
-    arg: TypedExpr,
-    site: Site<'_>,
-) -> Result<Option<TypedExpr>, SqlError> {
+fn extreme(binder: &mut Binder<'_>, name: &str, arg: TypedExpr, site: Site<'_>) -> Result<Option<TypedExpr>, SqlError> {
     let refused = matches!(
         arg.ty,
         PgType::Bool | PgType::Uuid | PgType::Bytea | PgType::Json | PgType::Jsonb | PgType::Record | PgType::Void
@@ -272,12 +264,7 @@ fn extreme(
 }
 
 /// Collects the values and computes over the list.
-fn over_list(
-    binder: &mut Binder<'_>,
-    function: &str,
-    arg: TypedExpr,
-    site: Site<'_>,
-) -> Result<TypedExpr, SqlError> {
+fn over_list(binder: &mut Binder<'_>, function: &str, arg: TypedExpr, site: Site<'_>) -> Result<TypedExpr, SqlError> {
     let item = types::base(&arg.ty);
     let arg = binder.coercer.store_as(arg, &item, &item.data_type())?;
     let list = site(df::array_agg::array_agg_udaf(), vec![arg.expr]);
@@ -329,12 +316,7 @@ fn string_agg(
 }
 
 /// Variances and standard deviations: float8 for floats, numeric for exact numbers.
-fn spread(
-    binder: &mut Binder<'_>,
-    name: &str,
-    arg: TypedExpr,
-    site: Site<'_>,
-) -> Result<Option<TypedExpr>, SqlError> {
+fn spread(binder: &mut Binder<'_>, name: &str, arg: TypedExpr, site: Site<'_>) -> Result<Option<TypedExpr>, SqlError> {
     if is_integer(&arg.ty) || matches!(arg.ty, PgType::Numeric(_)) {
         let arg = binder.coercer.cast(arg, &NUMERIC, LengthRule::Cast)?;
         let function = match name {
@@ -412,8 +394,10 @@ pub fn window(binder: &mut Binder<'_>, name: &str, args: Vec<TypedExpr>) -> Resu
             let (value, default) = match args.get(2) {
                 None => (binder.coercer.settle(args[0].clone())?, None),
                 Some(default) => {
-                    let (mut pair, ..) =
-                        binder.coercer.unify(vec![args[0].clone(), default.clone()], "argument").map_err(|_| missing())?;
+                    let (mut pair, ..) = binder
+                        .coercer
+                        .unify(vec![args[0].clone(), default.clone()], "argument")
+                        .map_err(|_| missing())?;
                     let default = pair.remove(1);
                     (pair.remove(0), Some(default))
                 }

@@ -144,8 +144,7 @@ fn calculate(
         }
         DataType::Float64 => {
             let (l, r) = (left.as_primitive::<Float64Type>(), right.as_primitive::<Float64Type>());
-            let out: PrimitiveArray<Float64Type> =
-                try_binary(l, r, |a, b| float(op, a, b, |v| v).map_err(Into::into))?;
+            let out: PrimitiveArray<Float64Type> = try_binary(l, r, |a, b| float(op, a, b, |v| v).map_err(Into::into))?;
             Ok(Arc::new(out))
         }
         DataType::Decimal128(_, scale) if is_narrow(left) && is_narrow(right) && op != ArithOp::Div => {
@@ -182,9 +181,9 @@ fn integers<T: ArrowPrimitiveType>(
         ArithOp::Div => try_binary(left, right, |a, b| {
             if b == zero { Err(division_by_zero().into()) } else { div(a, b).ok_or_else(|| out_of_range().into()) }
         })?,
-        ArithOp::Rem => try_binary(left, right, |a, b| {
-            if b == zero { Err(division_by_zero().into()) } else { Ok(rem(a, b)) }
-        })?,
+        ArithOp::Rem => {
+            try_binary(left, right, |a, b| if b == zero { Err(division_by_zero().into()) } else { Ok(rem(a, b)) })?
+        }
     };
     Ok(Arc::new(out))
 }
@@ -255,12 +254,12 @@ fn narrow(
                 _ => Err(overflow().into()),
             }
         })?,
-        ArithOp::Add => {
-            try_binary(l, r, |a: i128, b: i128| checked(a.checked_mul(fl).and_then(|a| a.checked_add(b.checked_mul(fr)?))))?
-        }
-        ArithOp::Sub => {
-            try_binary(l, r, |a: i128, b: i128| checked(a.checked_mul(fl).and_then(|a| a.checked_sub(b.checked_mul(fr)?))))?
-        }
+        ArithOp::Add => try_binary(l, r, |a: i128, b: i128| {
+            checked(a.checked_mul(fl).and_then(|a| a.checked_add(b.checked_mul(fr)?)))
+        })?,
+        ArithOp::Sub => try_binary(l, r, |a: i128, b: i128| {
+            checked(a.checked_mul(fl).and_then(|a| a.checked_sub(b.checked_mul(fr)?)))
+        })?,
         _ => return wide(op, data_type, left, right),
     };
     Ok(Arc::new(out.with_data_type(data_type.clone())))
@@ -293,8 +292,7 @@ fn widened(array: &ArrayRef) -> Result<PrimitiveArray<Decimal256Type>, SqlError>
     match array.data_type() {
         DataType::Decimal256(..) => Ok(array.as_primitive::<Decimal256Type>().clone()),
         DataType::Decimal128(_, scale) => {
-            let wide: PrimitiveArray<Decimal256Type> =
-                array.as_primitive::<Decimal128Type>().unary(i256::from_i128);
+            let wide: PrimitiveArray<Decimal256Type> = array.as_primitive::<Decimal128Type>().unary(i256::from_i128);
             Ok(wide.with_data_type(DataType::Decimal256(Decimal256Type::MAX_PRECISION, *scale)))
         }
         other => Err(SqlError::internal(format!("no decimal {other}"))),

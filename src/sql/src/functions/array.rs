@@ -18,7 +18,9 @@ const ELEMENTS_MAX: i64 = 50_000_000;
 
 /// Declares the functions of this file.
 pub fn declare(library: &mut Library) {
-    library.add("make_array(variadic anyelement) anyarray !null", |_, a| Ok(Datum::List(a.iter().cloned().map(Datum::into_owned).collect())));
+    library.add("make_array(variadic anyelement) anyarray !null", |_, a| {
+        Ok(Datum::List(a.iter().cloned().map(Datum::into_owned).collect()))
+    });
     library.add("single_value(anyarray) anyelement", |_, a| match list(a, 0) {
         [] => Ok(Datum::Null),
         [one] => Ok(one.clone().into_owned()),
@@ -49,9 +51,8 @@ pub fn declare(library: &mut Library) {
     library.add("array_lower(anyarray, int4) int4", |_, a| {
         Ok(if int(a, 1) == 1 && !list(a, 0).is_empty() { Datum::Int4(1) } else { Datum::Null })
     });
-    library.add("array_ndims(anyarray) int4", |_, a| {
-        Ok(if list(a, 0).is_empty() { Datum::Null } else { Datum::Int4(1) })
-    });
+    library
+        .add("array_ndims(anyarray) int4", |_, a| Ok(if list(a, 0).is_empty() { Datum::Null } else { Datum::Int4(1) }));
     library.add("cardinality(anyarray) int4", |_, a| Ok(Datum::Int4(list(a, 0).len() as i32)));
     library.add("array_append(anyarray, anyelement) anyarray !null", |_, a| {
         let mut items = owned(list(a, 0));
@@ -93,7 +94,8 @@ pub fn declare(library: &mut Library) {
         if a[0].is_null() {
             return Ok(Datum::Null);
         }
-        let replace = |item: &Datum<'_>| if not_distinct(item, &a[1]) { a[2].clone() } else { item.clone() }.into_owned();
+        let replace =
+            |item: &Datum<'_>| if not_distinct(item, &a[1]) { a[2].clone() } else { item.clone() }.into_owned();
         Ok(Datum::List(list(a, 0).iter().map(replace).collect()))
     });
     library.add("array_to_string(anyarray, text) text", |call, a| join(call, list(a, 0), text(a, 1), None));
@@ -231,10 +233,7 @@ fn compare_floats(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
-fn compare_numerics(
-    (a, s): (arrow::datatypes::i256, i8),
-    (b, t): (arrow::datatypes::i256, i8),
-) -> Ordering {
+fn compare_numerics((a, s): (arrow::datatypes::i256, i8), (b, t): (arrow::datatypes::i256, i8)) -> Ordering {
     let scale = s.max(t);
     match (pgrepr::numeric::rescale(a, s, scale), pgrepr::numeric::rescale(b, t, scale)) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -368,11 +367,7 @@ fn series8(call: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError>
     series(call, a, Datum::Int8)
 }
 
-fn series(
-    _: &Call<'_>,
-    a: &[Datum<'_>],
-    item: impl Fn(i64) -> Datum<'static>,
-) -> Result<Datum<'static>, SqlError> {
+fn series(_: &Call<'_>, a: &[Datum<'_>], item: impl Fn(i64) -> Datum<'static>) -> Result<Datum<'static>, SqlError> {
     let (from, to) = (int(a, 0), int(a, 1));
     let step = if a.len() > 2 { int(a, 2) } else { 1 };
     if step == 0 {

@@ -10,22 +10,39 @@ use repr::Datum;
 
 /// What takes an oid and gives text, or NULL where the oid names nothing.
 const DEFINITIONS: [&str; 10] = [
-    "pg_get_constraintdef", "pg_get_ruledef", "pg_get_triggerdef", "pg_get_partkeydef", "pg_get_statisticsobjdef",
-    "pg_get_statisticsobjdef_columns", "pg_get_functiondef", "pg_get_function_result", "pg_get_function_arguments",
+    "pg_get_constraintdef",
+    "pg_get_ruledef",
+    "pg_get_triggerdef",
+    "pg_get_partkeydef",
+    "pg_get_statisticsobjdef",
+    "pg_get_statisticsobjdef_columns",
+    "pg_get_functiondef",
+    "pg_get_function_result",
+    "pg_get_function_arguments",
     "pg_get_function_identity_arguments",
 ];
 
 /// What can be visible along the search path.
 const VISIBLE: [&str; 13] = [
-    "table", "type", "function", "operator", "opclass", "opfamily", "collation", "conversion", "statistics_obj",
-    "ts_parser", "ts_dict", "ts_template", "ts_config",
+    "table",
+    "type",
+    "function",
+    "operator",
+    "opclass",
+    "opfamily",
+    "collation",
+    "conversion",
+    "statistics_obj",
+    "ts_parser",
+    "ts_dict",
+    "ts_template",
+    "ts_config",
 ];
 
 /// On what privileges are asked for by name or oid. Schemas, databases and tables also go by their own rules; see the
 /// catalog.
-const PRIVILEGES: [&str; 9] = [
-    "table", "any_column", "schema", "database", "sequence", "tablespace", "type", "function", "language",
-];
+const PRIVILEGES: [&str; 9] =
+    ["table", "any_column", "schema", "database", "sequence", "tablespace", "type", "function", "language"];
 
 const SINGLE: [&str; 24] = [
     "to_regclass(text) regclass",

@@ -104,9 +104,7 @@ fn declare_timestamps(library: &mut Library) {
     library.add("-(timestamp, timestamp) interval", |_, a| difference(us(&a[0]), us(&a[1])));
     library.add("-(timestamptz, timestamptz) interval", |_, a| difference(us(&a[0]), us(&a[1])));
     library.add("+(timestamptz, interval) timestamptz !session", |call, a| shift_zoned(call, us(&a[0]), parts(&a[1])));
-    library.add("+(interval, timestamptz) timestamptz !session", |call, a| {
-        shift_zoned(call, us(&a[1]), parts(&a[0]))
-    });
+    library.add("+(interval, timestamptz) timestamptz !session", |call, a| shift_zoned(call, us(&a[1]), parts(&a[0])));
     library.add("-(timestamptz, interval) timestamptz !session", |call, a| {
         shift_zoned(call, us(&a[0]), negate(parts(&a[1]))?)
     });
@@ -268,10 +266,7 @@ fn extract(call: &Call<'_>, a: &[Datum<'_>]) -> Result<Option<Field>, SqlError> 
     let name = text(a, 0).to_lowercase();
     let ty = call.args.get(1).cloned().unwrap_or(PgType::Timestamp);
     let unsupported = || {
-        SqlError::new(
-            SqlState::FEATURE_NOT_SUPPORTED,
-            format!("unit \"{name}\" not supported for type {}", ty.name()),
-        )
+        SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("unit \"{name}\" not supported for type {}", ty.name()))
     };
     let field = match &a[1] {
         Datum::Interval(m, d, u) => interval_field(&name, (*m, *d, *u)),
@@ -446,7 +441,8 @@ fn bin((months, days, us): Parts, at: i64, origin: i64) -> Result<Datum<'static>
             "timestamps cannot be binned into intervals containing months or years",
         ));
     }
-    let stride = i64::from(days).checked_mul(DAY_US).and_then(|d| d.checked_add(us)).ok_or_else(interval_out_of_range)?;
+    let stride =
+        i64::from(days).checked_mul(DAY_US).and_then(|d| d.checked_add(us)).ok_or_else(interval_out_of_range)?;
     if stride <= 0 {
         return Err(SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "stride must be greater than zero"));
     }
@@ -457,25 +453,19 @@ fn bin((months, days, us): Parts, at: i64, origin: i64) -> Result<Datum<'static>
 fn declare_zones(library: &mut Library) {
     library.add("timezone(text, timestamp) timestamptz", |_, a| zoned(text(a, 0), us(&a[1]), TimeZone::to_utc));
     library.add("timezone(text, timestamptz) timestamp", |_, a| zoned(text(a, 0), us(&a[1]), TimeZone::to_local));
-    library.add("timezone(interval, timestamp) timestamptz", |_, a| {
-        timestamp(us(&a[1]).checked_sub(parts(&a[0]).2))
-    });
-    library.add("timezone(interval, timestamptz) timestamp", |_, a| {
-        timestamp(us(&a[1]).checked_add(parts(&a[0]).2))
-    });
+    library.add("timezone(interval, timestamp) timestamptz", |_, a| timestamp(us(&a[1]).checked_sub(parts(&a[0]).2)));
+    library.add("timezone(interval, timestamptz) timestamp", |_, a| timestamp(us(&a[1]).checked_add(parts(&a[0]).2)));
 }
 
-fn zoned(
-    name: &str,
-    at: i64,
-    convert: fn(&TimeZone, i64) -> Option<i64>,
-) -> Result<Datum<'static>, SqlError> {
+fn zoned(name: &str, at: i64, convert: fn(&TimeZone, i64) -> Option<i64>) -> Result<Datum<'static>, SqlError> {
     let zone = super::session::time_zone(name)?;
     if is_infinite(at) { Ok(Datum::Timestamp(at)) } else { timestamp(convert(&zone, at)) }
 }
 
 fn declare_making(library: &mut Library) {
-    library.add("make_date(int4, int4, int4) date", |_, a| Ok(Datum::Date(checked_days(int(a, 0), int(a, 1), int(a, 2))?)));
+    library.add("make_date(int4, int4, int4) date", |_, a| {
+        Ok(Datum::Date(checked_days(int(a, 0), int(a, 1), int(a, 2))?))
+    });
     library.add("make_time(int4, int4, float8) time", |_, a| {
         Ok(Datum::Time(checked_time(int(a, 0), int(a, 1), float(a, 2))?))
     });

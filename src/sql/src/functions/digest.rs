@@ -7,8 +7,7 @@ const SHIFTS: [[u32; 4]; 4] = [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23],
 pub fn md5(message: &[u8]) -> [u8; 16] {
     let mut state: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
     for block in padded(message, u64::to_le_bytes).chunks_exact(64) {
-        let words: Vec<u32> =
-            block.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]])).collect();
+        let words: Vec<u32> = block.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]])).collect();
         let [mut a, mut b, mut c, mut d] = state;
         for i in 0..64 {
             let (f, k) = match i / 16 {
@@ -40,8 +39,7 @@ pub fn sha256(message: &[u8]) -> [u8; 32] {
     let constants: Vec<u32> = primes.iter().take(64).map(|p| root_fraction(*p, 3)).collect();
     let mut state: Vec<u32> = primes.iter().take(8).map(|p| root_fraction(*p, 2)).collect();
     for block in padded(message, u64::to_be_bytes).chunks_exact(64) {
-        let mut words: Vec<u32> =
-            block.chunks_exact(4).map(|w| u32::from_be_bytes([w[0], w[1], w[2], w[3]])).collect();
+        let mut words: Vec<u32> = block.chunks_exact(4).map(|w| u32::from_be_bytes([w[0], w[1], w[2], w[3]])).collect();
         for i in 16..64 {
             let s0 = words[i - 15].rotate_right(7) ^ words[i - 15].rotate_right(18) ^ (words[i - 15] >> 3);
             let s1 = words[i - 2].rotate_right(17) ^ words[i - 2].rotate_right(19) ^ (words[i - 2] >> 10);

@@ -22,9 +22,12 @@ pub fn declare(library: &mut Library) {
     });
     library.add("to_char(timestamptz, text) text !session", |call, a| match &a[0] {
         Datum::Timestamp(us) => {
-            let local = call.context.options.time_zone.to_local(*us).ok_or_else(|| {
-                SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range")
-            })?;
+            let local = call
+                .context
+                .options
+                .time_zone
+                .to_local(*us)
+                .ok_or_else(|| SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range"))?;
             to_char(local, text(a, 1))
         }
         _ => Ok(Datum::Null),
@@ -50,9 +53,12 @@ pub fn declare(library: &mut Library) {
     });
     library.add("to_timestamp(text, text) timestamptz !session", |call, a| {
         let local = read_time(text(a, 0), text(a, 1))?;
-        call.context.options.time_zone.to_utc(local).map(Datum::Timestamp).ok_or_else(|| {
-            SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range")
-        })
+        call.context
+            .options
+            .time_zone
+            .to_utc(local)
+            .map(Datum::Timestamp)
+            .ok_or_else(|| SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range"))
     });
     library.add("pg_size_pretty(int8) text", |_, a| Ok(new_text(size_pretty(int(a, 0)))));
 }
@@ -81,8 +87,7 @@ fn format(call: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError> 
             spec.extend(chars.next());
         }
         let kind = chars.next().ok_or_else(|| {
-            invalid("unterminated format() type specifier".to_owned())
-                .with_hint("For a single \"%\" use \"%%\".")
+            invalid("unterminated format() type specifier".to_owned()).with_hint("For a single \"%\" use \"%%\".")
         })?;
         if spec.contains('*') {
             return Err(SqlError::unsupported("a format() width taken from an argument"));
@@ -127,7 +132,17 @@ fn format(call: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError> 
 }
 
 const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
     "December",
 ];
 const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
@@ -372,12 +387,8 @@ fn read_time(value: &str, template: &str) -> Result<i64, SqlError> {
             other => return Err(SqlError::unsupported(format!("reading the template pattern \"{other}\""))),
         }
     }
-    let out_of_range = || {
-        SqlError::new(
-            SqlState::DATETIME_FIELD_OVERFLOW,
-            format!("date/time field value out of range: \"{value}\""),
-        )
-    };
+    let out_of_range =
+        || SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, format!("date/time field value out of range: \"{value}\""));
     if twelve && !(1..=12).contains(&hour) {
         return Err(SqlError::new(
             SqlState::INVALID_DATETIME_FORMAT,
@@ -621,7 +632,13 @@ fn number_to_char(template: &str, digits: impl Fn(usize) -> String) -> Result<Da
         }
     }
     if template.sign == Some(NumberSign::Brackets) {
-        out.push_str(if negative { ">" } else if template.fill { "" } else { " " });
+        out.push_str(if negative {
+            ">"
+        } else if template.fill {
+            ""
+        } else {
+            " "
+        });
     }
     Ok(new_text(out))
 }
@@ -657,7 +674,10 @@ fn to_number(value: &str, template: &str) -> Result<Datum<'static>, SqlError> {
         }
     }
     let invalid = || {
-        SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, format!("invalid input syntax for type numeric: \"{value}\""))
+        SqlError::new(
+            SqlState::INVALID_TEXT_REPRESENTATION,
+            format!("invalid input syntax for type numeric: \"{value}\""),
+        )
     };
     let unscaled = i256::from_string(&digits).filter(|_| !digits.is_empty()).ok_or_else(invalid)?;
     Ok(Datum::Numeric(if negative { unscaled.wrapping_neg() } else { unscaled }, fraction as i8))
@@ -696,11 +716,23 @@ mod tests {
     #[test]
     fn numbers_as_postgresql_15_writes_them() {
         let cases = [
-            (0.0, "9.99", "  .00"), (0.5, "99", "  1"), (12.0, "S9999", "  +12"), (-12.0, "9999PR", "  <12>"),
-            (12.0, "9999PR", "   12 "), (-12.0, "MI9999", "-  12"), (1234.5, "FM9,999.00", "1,234.50"),
-            (5.0, "9,999", "     5"), (5.0, "FM9,999", "5"), (-0.1, "99.99", "  -.10"), (-0.1, "FM9.99", "-.1"),
-            (12.0, "9990999.9", "    0012.0"), (12.0, "FM9990999.9", "0012."), (485.0, "9 9 9", " 4 8 5"),
-            (148.5, "FM999.990", "148.500"), (-485.0, "999S", "485-"), (1234.0, "99.99", " ##.##"),
+            (0.0, "9.99", "  .00"),
+            (0.5, "99", "  1"),
+            (12.0, "S9999", "  +12"),
+            (-12.0, "9999PR", "  <12>"),
+            (12.0, "9999PR", "   12 "),
+            (-12.0, "MI9999", "-  12"),
+            (1234.5, "FM9,999.00", "1,234.50"),
+            (5.0, "9,999", "     5"),
+            (5.0, "FM9,999", "5"),
+            (-0.1, "99.99", "  -.10"),
+            (-0.1, "FM9.99", "-.1"),
+            (12.0, "9990999.9", "    0012.0"),
+            (12.0, "FM9990999.9", "0012."),
+            (485.0, "9 9 9", " 4 8 5"),
+            (148.5, "FM999.990", "148.500"),
+            (-485.0, "999S", "485-"),
+            (1234.0, "99.99", " ##.##"),
         ];
         for (value, template, expected) in cases {
             // Half a unit rounds away from zero in Postgres's numerics; floats that are exact halves go to even.
@@ -712,7 +744,8 @@ mod tests {
     #[test]
     fn times_as_postgresql_15_writes_them() {
         let us = read_time("2020-01-02 03:04:05.006", "YYYY-MM-DD HH24:MI:SS.MS").expect("a time");
-        let template = "yyyy-mm-ddThh24:mi:ss.ms FMDDth FMMonth FMHH12:FMMI AM Y,YYY J RM rm BC Dy DAY ID IYYY-IW SSSSS ff3 foo|";
+        let template =
+            "yyyy-mm-ddThh24:mi:ss.ms FMDDth FMMonth FMHH12:FMMI AM Y,YYY J RM rm BC Dy DAY ID IYYY-IW SSSSS ff3 foo|";
         let expected = "2020-01-02T03:04:05.006 2nd January 3:4 AM 2,020 2458851 I    i    AD Thu THURSDAY  4 2020-01 11045 006 foo|";
         assert_eq!(to_char(us, template), Ok(Datum::Text(expected.into())));
         assert!(pieces("TZ").is_err());

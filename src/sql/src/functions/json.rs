@@ -67,9 +67,7 @@ fn declare_access(library: &mut Library, ty: &str) {
         Ok(Datum::List(items.collect::<Result<_, _>>()?))
     });
     library.add(&format!("{ty}_object_keys({ty}) setof text"), |call, a| match kind(text(a, 0)) {
-        Kind::Object => {
-            Ok(Datum::List(members(text(a, 0))?.into_iter().map(|(key, _)| new_text(key)).collect()))
-        }
+        Kind::Object => Ok(Datum::List(members(text(a, 0))?.into_iter().map(|(key, _)| new_text(key)).collect())),
         Kind::Array => Err(wrong(format!("cannot call {} on an array", call.name))),
         _ => Err(wrong(format!("cannot call {} on a scalar", call.name))),
     });
@@ -222,7 +220,9 @@ fn value_end(bytes: &[u8], at: usize) -> usize {
             end
         }
         _ => {
-            let plain = bytes[at..].iter().take_while(|b| !matches!(b, b',' | b'}' | b']' | b':' | b' ' | b'\t' | b'\n' | b'\r'));
+            let plain = bytes[at..]
+                .iter()
+                .take_while(|b| !matches!(b, b',' | b'}' | b']' | b':' | b' ' | b'\t' | b'\n' | b'\r'));
             at + plain.count()
         }
     }
@@ -360,7 +360,9 @@ fn has_key(document: &str, key: &str) -> Result<bool, SqlError> {
     let is_key = |value: &str| Ok(kind(value) == Kind::String && unquoted(value)? == key);
     match kind(document) {
         Kind::Object => Ok(field(document, key)?.is_some()),
-        Kind::Array => Ok(items(document).into_iter().map(is_key).collect::<Result<Vec<_>, SqlError>>()?.contains(&true)),
+        Kind::Array => {
+            Ok(items(document).into_iter().map(is_key).collect::<Result<Vec<_>, SqlError>>()?.contains(&true))
+        }
         _ => is_key(document),
     }
 }
@@ -442,7 +444,10 @@ fn write(call: &Call<'_>, ty: &PgType, value: &Datum<'_>, out: &mut String) -> R
         }
         (Datum::Text(document), PgType::Json | PgType::Jsonb) => out.push_str(document),
         (Datum::Timestamp(_), _) => quote_json(&iso(&encoded(call, ty, value)), out),
-        (Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) | Datum::Float4(_) | Datum::Float8(_) | Datum::Numeric(..), _) => {
+        (
+            Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) | Datum::Float4(_) | Datum::Float8(_) | Datum::Numeric(..),
+            _,
+        ) => {
             let number = encoded(call, ty, value);
             match number.ends_with(|c: char| c.is_ascii_digit()) {
                 true => out.push_str(&number),
@@ -488,7 +493,11 @@ fn build_object(call: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlE
         out.push_str(if i > 0 { ", " } else { "" });
         let mut key = String::new();
         write(call, key_type, &pair[0], &mut key)?;
-        if key.starts_with('"') { out.push_str(&key) } else { quote_json(&key, &mut out) }
+        if key.starts_with('"') {
+            out.push_str(&key)
+        } else {
+            quote_json(&key, &mut out)
+        }
         out.push_str(" : ");
         write(call, &call.args[2 * i + 1], &pair[1], &mut out)?;
     }
@@ -584,7 +593,8 @@ fn edit_root(document: &str, path: &[Datum<'_>], edit: Edit, value: &str) -> Res
     }
     let mut steps = Vec::with_capacity(path.len());
     for (i, step) in texts(path).enumerate() {
-        let null = || SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, format!("path element at position {} is null", i + 1));
+        let null =
+            || SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, format!("path element at position {} is null", i + 1));
         steps.push(step.ok_or_else(null)?);
     }
     if steps.is_empty() {

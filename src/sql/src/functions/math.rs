@@ -138,7 +138,13 @@ fn declare_rounding(library: &mut Library) {
             return Err(invalid("lower bound cannot equal upper bound"));
         }
         let share = (value - low) / (high - low);
-        let bucket = if share < 0.0 { 0.0 } else if share >= 1.0 { count as f64 + 1.0 } else { (share * count as f64).floor() + 1.0 };
+        let bucket = if share < 0.0 {
+            0.0
+        } else if share >= 1.0 {
+            count as f64 + 1.0
+        } else {
+            (share * count as f64).floor() + 1.0
+        };
         int4(bucket as i64)
     });
 }

@@ -9,8 +9,8 @@
 
 use super::arith::{divide, division_by_zero};
 use super::registry::Library;
-use super::{decimal, int, list};
 use super::row::Call;
+use super::{decimal, int, list};
 use crate::engine::value::overflow;
 use crate::error::SqlError;
 use arrow::datatypes::i256;
@@ -83,7 +83,8 @@ pub fn declare(library: &mut Library) {
     });
     library.add("sqrt(numeric) numeric", |call, a| sqrt(shown(call, a, 0)));
     for name in ["power", "pow", "^"] {
-        library.add(&format!("{name}(numeric, numeric) numeric"), |call, a| power(shown(call, a, 0), shown(call, a, 1)));
+        library
+            .add(&format!("{name}(numeric, numeric) numeric"), |call, a| power(shown(call, a, 0), shown(call, a, 1)));
     }
     library.add("exp(numeric) numeric", |call, a| {
         let (v, s) = shown(call, a, 0);
@@ -96,7 +97,9 @@ pub fn declare(library: &mut Library) {
         fixed(logarithm(value)?, scale)
     });
     for name in ["log", "log10"] {
-        library.add(&format!("{name}(numeric) numeric"), |call, a| log_to_base((i256::from_i128(10), 0), shown(call, a, 0)));
+        library.add(&format!("{name}(numeric) numeric"), |call, a| {
+            log_to_base((i256::from_i128(10), 0), shown(call, a, 0))
+        });
     }
     library.add("log(numeric, numeric) numeric", |call, a| log_to_base(shown(call, a, 0), shown(call, a, 1)));
     library.add("factorial(int8) numeric:integer", |_, a| factorial(int(a, 0)));
@@ -360,8 +363,10 @@ fn exponential(x: i256, scale: i64) -> Result<Datum<'static>, SqlError> {
         return Ok(Datum::Numeric(i256::ZERO, 0));
     }
     if magnitude as i64 + scale > SIGNIFICANT {
-        return Err(SqlError::unsupported(format!("a power of numeric with more than {SIGNIFICANT} significant digits"))
-            .with_hint("Cast the arguments to double precision."));
+        return Err(SqlError::unsupported(format!(
+            "a power of numeric with more than {SIGNIFICANT} significant digits"
+        ))
+        .with_hint("Cast the arguments to double precision."));
     }
     let ln_2 = i256::from_i128(LN_2);
     let twos = x.wrapping_div(ln_2).to_i128().ok_or_else(overflow)?;
@@ -385,10 +390,7 @@ fn exponential(x: i256, scale: i64) -> Result<Datum<'static>, SqlError> {
 
 fn factorial(n: i64) -> Result<Datum<'static>, SqlError> {
     if n < 0 {
-        return Err(SqlError::new(
-            SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
-            "factorial of a negative number is undefined",
-        ));
+        return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "factorial of a negative number is undefined"));
     }
     let mut product = i256::ONE;
     for factor in 2..=n {
@@ -495,7 +497,9 @@ mod tests {
     // The expected values are PostgreSQL 15's.
     #[test]
     fn roots_and_powers_have_postgres_digits() {
-        for (value, root) in [("2.0", "1.414213562373095"), ("0.5", "0.70710678118654752"), ("16.0", "4.000000000000000")] {
+        for (value, root) in
+            [("2.0", "1.414213562373095"), ("0.5", "0.70710678118654752"), ("16.0", "4.000000000000000")]
+        {
             assert_eq!(sqrt(number(value)), Ok(result(root)), "sqrt({value})");
         }
         for (base, exponent, expected) in [

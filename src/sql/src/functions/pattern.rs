@@ -36,9 +36,8 @@ pub fn declare(library: &mut Library) {
     library.add("regexp_match(text, text) text[]", |_, a| captures(text(a, 0), text(a, 1), ""));
     library.add("regexp_match(text, text, text) text[]", |_, a| captures(text(a, 0), text(a, 1), text(a, 2)));
     library.add("regexp_matches(text, text) setof text[]", |_, a| all_captures(text(a, 0), text(a, 1), ""));
-    library.add("regexp_matches(text, text, text) setof text[]", |_, a| {
-        all_captures(text(a, 0), text(a, 1), text(a, 2))
-    });
+    library
+        .add("regexp_matches(text, text, text) setof text[]", |_, a| all_captures(text(a, 0), text(a, 1), text(a, 2)));
     library.add("regexp_count(text, text) int4", |_, a| {
         with_regex(text(a, 1), "", |regex| {
             let mut count = 0;
@@ -194,11 +193,7 @@ thread_local! {
 }
 
 /// Runs with the compiled pattern. Flags are Postgres's: `i`, `c`, `s`, `n`, `m`, `x`, and `g` where it applies.
-fn with_regex<T>(
-    pattern: &str,
-    flags: &str,
-    run: impl FnOnce(&Regex) -> Result<T, SqlError>,
-) -> Result<T, SqlError> {
+fn with_regex<T>(pattern: &str, flags: &str, run: impl FnOnce(&Regex) -> Result<T, SqlError>) -> Result<T, SqlError> {
     COMPILED.with_borrow_mut(|compiled| {
         let key = (pattern.to_owned(), flags.to_owned());
         if !compiled.contains_key(&key) {
@@ -254,10 +249,7 @@ fn invalid(reason: &str) -> SqlError {
 fn compile(pattern: &str, letters: &str) -> Result<Regex, SqlError> {
     let mut flags = Flags::default();
     flags.apply(letters).map_err(|letter| {
-        SqlError::new(
-            SqlState::INVALID_PARAMETER_VALUE,
-            format!("invalid regular expression option: \"{letter}\""),
-        )
+        SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("invalid regular expression option: \"{letter}\""))
     })?;
     let mut body = pattern.strip_prefix("***:").unwrap_or(pattern);
     if let Some(literal) = pattern.strip_prefix("***=") {
@@ -316,7 +308,9 @@ fn translate(body: &str, partial: bool) -> Result<String, SqlError> {
             '(' if rest.starts_with("?=") || rest.starts_with("?!") || rest.starts_with("?<") => {
                 return Err(SqlError::unsupported("look-around in a regular expression"));
             }
-            '(' if rest.starts_with('?') && !rest.starts_with("?:") => return Err(invalid("quantifier operand invalid")),
+            '(' if rest.starts_with('?') && !rest.starts_with("?:") => {
+                return Err(invalid("quantifier operand invalid"));
+            }
             '(' if rest.starts_with("?:") => {
                 out.push_str("(?:");
                 rest = &rest[2..];
@@ -489,7 +483,8 @@ fn all_captures(value: &str, pattern: &str, flags: &str) -> Result<Datum<'static
         let mut rows = Vec::new();
         each_match(regex, value, |found| {
             let from = if found.len() > 1 { 1 } else { 0 };
-            let groups = (from..found.len()).map(|i| found.get(i).map_or(Datum::Null, |group| new_text(group.as_str())));
+            let groups =
+                (from..found.len()).map(|i| found.get(i).map_or(Datum::Null, |group| new_text(group.as_str())));
             rows.push(Datum::List(groups.collect()));
             flags.contains('g')
         });
@@ -577,10 +572,15 @@ mod tests {
         assert!(is_match("ABC", "(?i)abc") && is_match("a{", "a{") && is_match("<", r"\<"));
         assert!(is_match("a\nb", "a.b") && matches("a\nb", "a.b", "n") == Ok(Datum::Bool(false)));
         let cases = [
-            ("(", "parentheses () not balanced"), ("a)", "parentheses () not balanced"), ("[", "brackets [] not balanced"),
-            ("*", "quantifier operand invalid"), ("a**", "quantifier operand invalid"),
-            ("a{2,1}", "invalid repetition count(s)"), ("\\", r"invalid escape \ sequence"),
-            (r"\q", r"invalid escape \ sequence"), ("[b-a]", "invalid character range"),
+            ("(", "parentheses () not balanced"),
+            ("a)", "parentheses () not balanced"),
+            ("[", "brackets [] not balanced"),
+            ("*", "quantifier operand invalid"),
+            ("a**", "quantifier operand invalid"),
+            ("a{2,1}", "invalid repetition count(s)"),
+            ("\\", r"invalid escape \ sequence"),
+            (r"\q", r"invalid escape \ sequence"),
+            ("[b-a]", "invalid character range"),
             ("[[:foo:]]", "invalid character class"),
         ];
         for (pattern, reason) in cases {

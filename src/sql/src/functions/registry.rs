@@ -229,8 +229,7 @@ fn narrow(mut candidates: Vec<Choice>, actual: &[PgType]) -> Narrowed {
             };
             let Some(chosen) = chosen else { break };
             let preferred = candidates.iter().any(|c| category(&c.args[i]) == chosen && is_preferred(&c.args[i]));
-            candidates
-                .retain(|c| category(&c.args[i]) == chosen && (!preferred || is_preferred(&c.args[i])));
+            candidates.retain(|c| category(&c.args[i]) == chosen && (!preferred || is_preferred(&c.args[i])));
         }
     }
     if candidates.len() > 1 {
@@ -242,7 +241,11 @@ fn narrow(mut candidates: Vec<Choice>, actual: &[PgType]) -> Narrowed {
         {
             let same: Vec<Choice> = candidates
                 .iter()
-                .filter(|choice| positions.clone().all(|i| choice.args[i] == *first || (known(i) && implicitly(first, &choice.args[i]))))
+                .filter(|choice| {
+                    positions
+                        .clone()
+                        .all(|i| choice.args[i] == *first || (known(i) && implicitly(first, &choice.args[i])))
+                })
                 .cloned()
                 .collect();
             if same.len() == 1 {

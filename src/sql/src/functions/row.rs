@@ -55,8 +55,7 @@ pub struct RowFunction {
 impl RowFunction {
     /// The function with its argument and result types.
     pub fn udf(overload: &'static Overload, args: &[PgType], returns: &PgType, data_type: &DataType) -> Arc<ScalarUDF> {
-        let volatility =
-            if overload.session || overload.each { Volatility::Volatile } else { Volatility::Immutable };
+        let volatility = if overload.session || overload.each { Volatility::Volatile } else { Volatility::Immutable };
         let signature =
             if args.is_empty() { Signature::nullary(volatility) } else { Signature::any(args.len(), volatility) };
         Arc::new(ScalarUDF::new_from_impl(RowFunction {

@@ -58,7 +58,9 @@ pub fn declare(library: &mut Library) {
     }
     library.add("pg_trigger_depth() int4", |_, _| Ok(Datum::Int4(0)));
     library.add("setseed(float8) void", |_, _| Err(SqlError::unsupported("function setseed")));
-    for declaration in ["pg_advisory_lock(int8) void", "pg_try_advisory_lock(int8) bool", "pg_advisory_unlock(int8) bool"] {
+    for declaration in
+        ["pg_advisory_lock(int8) void", "pg_try_advisory_lock(int8) bool", "pg_advisory_unlock(int8) bool"]
+    {
         library.add(declaration, |call, _| Err(SqlError::unsupported(format!("function {}", call.name))));
     }
     library.add("pg_sleep(float8) void", |_, _| Err(SqlError::unsupported("function pg_sleep")));
@@ -68,10 +70,9 @@ pub fn declare(library: &mut Library) {
 fn setting(settings: &crate::engine::Settings, name: &str) -> Result<Datum<'static>, SqlError> {
     match settings(&name.to_lowercase()) {
         Some(value) => Ok(new_text(value)),
-        None => Err(SqlError::new(
-            SqlState::UNDEFINED_OBJECT,
-            format!("unrecognized configuration parameter \"{name}\""),
-        )),
+        None => {
+            Err(SqlError::new(SqlState::UNDEFINED_OBJECT, format!("unrecognized configuration parameter \"{name}\"")))
+        }
     }
 }
 
@@ -79,9 +80,7 @@ fn setting(settings: &crate::engine::Settings, name: &str) -> Result<Datum<'stat
 pub fn time_zone(name: &str) -> Result<pgrepr::timezone::TimeZone, SqlError> {
     pgrepr::timezone::TimeZone::from_name(name)
         .or_else(|| posix_offset(name))
-        .ok_or_else(|| {
-            SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("time zone \"{name}\" not recognized"))
-        })
+        .ok_or_else(|| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("time zone \"{name}\" not recognized")))
 }
 
 /// `+02` and `UTC-3` count west of Greenwich, as POSIX has it.

@@ -49,9 +49,8 @@ fn position(whole: &str, part: &str) -> Datum<'static> {
 fn declare_cutting(library: &mut Library) {
     for name in ["substring", "substr"] {
         library.add(&format!("{name}(text, int4) text"), |_, a| substring(text(a, 0), int(a, 1), None));
-        library.add(&format!("{name}(text, int4, int4) text"), |_, a| {
-            substring(text(a, 0), int(a, 1), Some(int(a, 2)))
-        });
+        library
+            .add(&format!("{name}(text, int4, int4) text"), |_, a| substring(text(a, 0), int(a, 1), Some(int(a, 2))));
         library.add(&format!("{name}(bytea, int4) bytea"), |_, a| byte_substring(bytes(a, 0), int(a, 1), None));
         library.add(&format!("{name}(bytea, int4, int4) bytea"), |_, a| {
             byte_substring(bytes(a, 0), int(a, 1), Some(int(a, 2)))
@@ -73,12 +72,9 @@ fn declare_cutting(library: &mut Library) {
     library.add("ltrim(text) text", |_, a| Ok(new_text(text(a, 0).trim_start_matches(' '))));
     library.add("rtrim(text) text", |_, a| Ok(new_text(text(a, 0).trim_end_matches(' '))));
     library.add("btrim(text, text) text", |_, a| Ok(new_text(text(a, 0).trim_matches(|c| text(a, 1).contains(c)))));
-    library.add("ltrim(text, text) text", |_, a| {
-        Ok(new_text(text(a, 0).trim_start_matches(|c| text(a, 1).contains(c))))
-    });
-    library.add("rtrim(text, text) text", |_, a| {
-        Ok(new_text(text(a, 0).trim_end_matches(|c| text(a, 1).contains(c))))
-    });
+    library
+        .add("ltrim(text, text) text", |_, a| Ok(new_text(text(a, 0).trim_start_matches(|c| text(a, 1).contains(c)))));
+    library.add("rtrim(text, text) text", |_, a| Ok(new_text(text(a, 0).trim_end_matches(|c| text(a, 1).contains(c)))));
 }
 
 /// The first `n` characters; none for `n` below one.
@@ -196,7 +192,11 @@ fn declare_changing(library: &mut Library) {
     library.add("to_hex(int8) text", |_, a| Ok(new_text(format!("{:x}", int(a, 0)))));
     library.add("normalize(text) text", |_, a| {
         // Everything in ASCII is normal already; other text would need Unicode's tables.
-        if text(a, 0).is_ascii() { Ok(new_text(text(a, 0))) } else { Err(SqlError::unsupported("normalize of non-ASCII text")) }
+        if text(a, 0).is_ascii() {
+            Ok(new_text(text(a, 0)))
+        } else {
+            Err(SqlError::unsupported("normalize of non-ASCII text"))
+        }
     });
 }
 
@@ -278,12 +278,8 @@ pub fn quote_literal(value: &str) -> String {
 }
 
 fn parse_ident(whole: &str) -> Result<Datum<'static>, SqlError> {
-    let invalid = || {
-        SqlError::new(
-            SqlState::INVALID_PARAMETER_VALUE,
-            format!("string is not a valid identifier: \"{whole}\""),
-        )
-    };
+    let invalid =
+        || SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("string is not a valid identifier: \"{whole}\""));
     let mut parts = Vec::new();
     let mut rest = whole.trim();
     loop {
@@ -314,9 +310,8 @@ fn declare_bytes(library: &mut Library) {
     });
     library.add("md5(text) text", |_, a| Ok(new_text(hex(&super::digest::md5(text(a, 0).as_bytes())))));
     library.add("md5(bytea) text", |_, a| Ok(new_text(hex(&super::digest::md5(bytes(a, 0))))));
-    library.add("sha256(bytea) bytea", |_, a| {
-        Ok(Datum::Bytes(Cow::Owned(super::digest::sha256(bytes(a, 0)).to_vec())))
-    });
+    library
+        .add("sha256(bytea) bytea", |_, a| Ok(Datum::Bytes(Cow::Owned(super::digest::sha256(bytes(a, 0)).to_vec()))));
     library.add("encode(bytea, text) text", |_, a| match text(a, 1).to_ascii_lowercase().as_str() {
         "hex" => Ok(new_text(hex(bytes(a, 0)))),
         "base64" => Ok(new_text(base64(bytes(a, 0)))),
@@ -328,7 +323,10 @@ fn declare_bytes(library: &mut Library) {
             "hex" => pgrepr::bytea::decode_bytea(&format!("\\x{}", text(a, 0)))
                 .map_err(|error| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, error.to_string()))?,
             "escape" if text(a, 0).starts_with("\\x") => {
-                return Err(SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, "invalid input syntax for type bytea"));
+                return Err(SqlError::new(
+                    SqlState::INVALID_TEXT_REPRESENTATION,
+                    "invalid input syntax for type bytea",
+                ));
             }
             "escape" => pgrepr::bytea::decode_bytea(text(a, 0))?,
             "base64" => unbase64(text(a, 0))?,
@@ -401,8 +399,7 @@ fn base64(bytes: &[u8]) -> String {
 }
 
 fn unbase64(whole: &str) -> Result<Vec<u8>, SqlError> {
-    let invalid =
-        |message: String| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
+    let invalid = |message: String| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
     let (mut out, mut word, mut bits) = (Vec::new(), 0_u32, 0);
     let mut digits = 0;
     for c in whole.chars().filter(|c| !c.is_ascii_whitespace()) {
@@ -411,9 +408,8 @@ fn unbase64(whole: &str) -> Result<Vec<u8>, SqlError> {
             continue;
         }
         let digit = u8::try_from(c).ok().and_then(|c| BASE64.iter().position(|d| *d == c));
-        let digit = digit.ok_or_else(|| {
-            invalid(format!("invalid symbol \"{c}\" found while decoding base64 sequence"))
-        })?;
+        let digit =
+            digit.ok_or_else(|| invalid(format!("invalid symbol \"{c}\" found while decoding base64 sequence")))?;
         word = (word << 6) | digit as u32;
         bits += 6;
         if bits >= 8 {

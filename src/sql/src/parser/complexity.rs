@@ -8,8 +8,10 @@ use super::cursor::{DEPTH_MAX, too_deep};
 use crate::error::SqlError;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// The longest chain of operators.
+/// The longest chain of operators other than AND and OR.
 const CHAIN_MAX: usize = 1000;
+/// The longest chain of AND and OR, which is balanced afterwards.
+const LOGICAL_MAX: usize = 2500;
 /// The longest chain of UNION, INTERSECT, EXCEPT and JOIN.
 const SET_OPERATIONS_MAX: usize = 250;
 /// How deep `FROM ((SELECT` may nest: on a syntax error inside, sqlparser tries each such level twice.
@@ -19,13 +21,16 @@ const AMBIGUOUS_MAX: usize = 8;
 #[derive(Default)]
 struct Level {
     operators: usize,
+    /// AND and OR; the operators between two of them nest below these, not below each other.
+    logical: usize,
     set_operations: usize,
     /// Opened directly inside another parenthesis that follows FROM, JOIN or a comma.
     ambiguous: bool,
 }
 
-/// Errors with 54001 when the statement is too complex.
-pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
+/// Errors with 54001 when the statement is too complex. Returns the length of its longest chain of AND and OR.
+pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<usize, SqlError> {
+    let mut logical_max = 0;
     let mut levels = vec![Level::default()];
     let mut ambiguous = 0;
     let mut previous_opens = false;
@@ -40,12 +45,13 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
                 ambiguous += usize::from(nested);
             }
             Token::RParen | Token::RBracket | Token::RBrace => close(&mut levels, &mut ambiguous),
-            Token::Comma => level.operators = 0,
+            Token::Comma => (level.operators, level.logical) = (0, 0),
             Token::Word(word) if word.quote_style.is_none() => match Meaning::of(&word.value) {
                 Meaning::Open => levels.push(Level::default()),
                 Meaning::Close => close(&mut levels, &mut ambiguous),
-                Meaning::Clause => level.operators = 0,
+                Meaning::Clause => (level.operators, level.logical) = (0, 0),
                 Meaning::Operator => level.operators += 1,
+                Meaning::Logical => (level.operators, level.logical) = (0, level.logical + 1),
                 Meaning::SetOperation => level.set_operations += 1,
                 Meaning::Other => {}
             },
@@ -54,7 +60,9 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
         }
         previous_opens = opens;
         let level = levels.last().expect("the outermost level is never closed");
+        logical_max = logical_max.max(level.logical);
         if level.operators > CHAIN_MAX
+            || level.logical > LOGICAL_MAX
             || level.set_operations > SET_OPERATIONS_MAX
             || levels.len() > DEPTH_MAX
             || (ambiguous > AMBIGUOUS_MAX && looks_like_query(token))
@@ -62,7 +70,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
             return Err(too_deep());
         }
     }
-    Ok(())
+    Ok(logical_max)
 }
 
 fn close(levels: &mut Vec<Level>, ambiguous: &mut usize) {
@@ -79,6 +87,7 @@ enum Meaning {
     Close,
     Clause,
     Operator,
+    Logical,
     SetOperation,
     Other,
 }
@@ -88,8 +97,10 @@ impl Meaning {
         // Words are compared without allocating: a statement may have millions.
         let is = |words: &[&str]| words.iter().any(|candidate| candidate.eq_ignore_ascii_case(word));
         match word.len() {
-            2 if is(&["OR", "IS", "IN", "AT"]) => Meaning::Operator,
-            3 if is(&["AND", "NOT"]) => Meaning::Operator,
+            2 if is(&["OR"]) => Meaning::Logical,
+            2 if is(&["IS", "IN", "AT"]) => Meaning::Operator,
+            3 if is(&["AND"]) => Meaning::Logical,
+            3 if is(&["NOT"]) => Meaning::Operator,
             3 if is(&["END"]) => Meaning::Close,
             4 if is(&["CASE"]) => Meaning::Open,
             4 if is(&["LIKE"]) => Meaning::Operator,

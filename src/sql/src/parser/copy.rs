@@ -48,8 +48,7 @@ fn parse_source(cursor: &mut Cursor<'_>) -> Result<CopySource, SqlError> {
         return Ok(CopySource::Query(query));
     }
     let name = cursor.name()?;
-    let columns =
-        if *cursor.token(0) == Token::LParen { cursor.parenthesized(Cursor::ident)? } else { Vec::new() };
+    let columns = if *cursor.token(0) == Token::LParen { cursor.parenthesized(Cursor::ident)? } else { Vec::new() };
     Ok(CopySource::Table { name, columns })
 }
 
@@ -163,11 +162,9 @@ fn parse_boolean(cursor: &mut Cursor<'_>) -> Result<bool, SqlError> {
 fn set<T>(slot: &mut Option<T>, value: T, option: &str, span: Span) -> Result<(), SqlError> {
     match slot.replace(value) {
         None => Ok(()),
-        Some(_) => {
-            Err(SqlError::new(SqlState::SYNTAX_ERROR, "conflicting or redundant options")
-                .with_detail(format!("The option {option} is given more than once."))
-                .at(span))
-        }
+        Some(_) => Err(SqlError::new(SqlState::SYNTAX_ERROR, "conflicting or redundant options")
+            .with_detail(format!("The option {option} is given more than once."))
+            .at(span)),
     }
 }
 

@@ -13,12 +13,47 @@ use repr::sqlstate::SqlState;
 
 /// What CREATE, ALTER and DROP refuse by name, by the words that follow.
 const UNSUPPORTED_OBJECTS: [&str; 41] = [
-    "MATERIALIZED VIEW", "SOURCE", "SINK", "SECRET", "CONNECTION", "TYPE", "FUNCTION", "PROCEDURE", "TRIGGER",
-    "SEQUENCE", "EXTENSION", "DOMAIN", "AGGREGATE", "OPERATOR", "RULE", "POLICY", "PUBLICATION", "SUBSCRIPTION",
-    "SERVER", "FOREIGN", "LANGUAGE", "TRUSTED LANGUAGE", "COLLATION", "CONVERSION", "CAST", "STATISTICS",
-    "TABLESPACE", "EVENT TRIGGER", "ACCESS METHOD", "TRANSFORM", "TEXT SEARCH", "GROUP", "NETWORK POLICY",
-    "CONTINUAL TASK", "DEFAULT PRIVILEGES", "LARGE OBJECT", "ROUTINE", "RECURSIVE VIEW", "CONSTRAINT TRIGGER",
-    "OWNED", "CLUSTER REPLICA",
+    "MATERIALIZED VIEW",
+    "SOURCE",
+    "SINK",
+    "SECRET",
+    "CONNECTION",
+    "TYPE",
+    "FUNCTION",
+    "PROCEDURE",
+    "TRIGGER",
+    "SEQUENCE",
+    "EXTENSION",
+    "DOMAIN",
+    "AGGREGATE",
+    "OPERATOR",
+    "RULE",
+    "POLICY",
+    "PUBLICATION",
+    "SUBSCRIPTION",
+    "SERVER",
+    "FOREIGN",
+    "LANGUAGE",
+    "TRUSTED LANGUAGE",
+    "COLLATION",
+    "CONVERSION",
+    "CAST",
+    "STATISTICS",
+    "TABLESPACE",
+    "EVENT TRIGGER",
+    "ACCESS METHOD",
+    "TRANSFORM",
+    "TEXT SEARCH",
+    "GROUP",
+    "NETWORK POLICY",
+    "CONTINUAL TASK",
+    "DEFAULT PRIVILEGES",
+    "LARGE OBJECT",
+    "ROUTINE",
+    "RECURSIVE VIEW",
+    "CONSTRAINT TRIGGER",
+    "OWNED",
+    "CLUSTER REPLICA",
 ];
 
 pub(super) fn parse_create(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -80,16 +115,13 @@ pub(super) fn parse_create(cursor: &mut Cursor<'_>) -> Result<Statement, SqlErro
 }
 
 fn unsupported_object(cursor: &Cursor<'_>) -> Option<&'static str> {
-    UNSUPPORTED_OBJECTS
-        .into_iter()
-        .find(|words| words.split(' ').enumerate().all(|(n, word)| cursor.peek_nth(n, word)))
+    UNSUPPORTED_OBJECTS.into_iter().find(|words| words.split(' ').enumerate().all(|(n, word)| cursor.peek_nth(n, word)))
 }
 
 fn parse_create_view(cursor: &mut Cursor<'_>, or_replace: bool) -> Result<Statement, SqlError> {
     let if_not_exists = cursor.if_not_exists();
     let name = cursor.name()?;
-    let columns =
-        if *cursor.token(0) == Token::LParen { cursor.parenthesized(Cursor::ident)? } else { Vec::new() };
+    let columns = if *cursor.token(0) == Token::LParen { cursor.parenthesized(Cursor::ident)? } else { Vec::new() };
     if cursor.peek("WITH") {
         return Err(cursor.unsupported("CREATE VIEW … WITH options"));
     }
@@ -209,10 +241,7 @@ fn parse_default(cursor: &mut Cursor<'_>) -> Result<sp::Expr, SqlError> {
 }
 
 fn conflicting_null(column: &str) -> SqlError {
-    SqlError::new(
-        SqlState::SYNTAX_ERROR,
-        format!("conflicting NULL/NOT NULL declarations for column \"{column}\""),
-    )
+    SqlError::new(SqlState::SYNTAX_ERROR, format!("conflicting NULL/NOT NULL declarations for column \"{column}\""))
 }
 
 fn refuse_constraint(cursor: &mut Cursor<'_>) -> Result<(), SqlError> {
@@ -253,11 +282,8 @@ fn parse_create_index(cursor: &mut Cursor<'_>, default: bool) -> Result<Statemen
             return Err(SqlError::unsupported(format!("the index method \"{method}\"")).at(span));
         }
     }
-    let keys = if !default && *cursor.token(0) == Token::LParen {
-        Some(cursor.parenthesized(parse_index_key)?)
-    } else {
-        None
-    };
+    let keys =
+        if !default && *cursor.token(0) == Token::LParen { Some(cursor.parenthesized(parse_index_key)?) } else { None };
     if let Some(word @ ("INCLUDE" | "WITH" | "WHERE" | "TABLESPACE" | "NULLS")) = cursor.word().as_deref() {
         return Err(cursor.unsupported(format!("CREATE INDEX … {word}")));
     }
@@ -349,9 +375,7 @@ fn parse_role_options(cursor: &mut Cursor<'_>) -> Result<RoleOptions, SqlError> 
             _ => return Err(cursor.unsupported(format!("the role option {word}"))),
         };
         if slot.replace(on).is_some() {
-            return Err(
-                SqlError::new(SqlState::SYNTAX_ERROR, "conflicting or redundant options").at(cursor.span())
-            );
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "conflicting or redundant options").at(cursor.span()));
         }
         cursor.advance();
     }
@@ -423,7 +447,11 @@ pub(super) fn parse_alter(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError
         _ => {
             let action = cursor.word().unwrap_or_default();
             let object = kind.to_string().to_uppercase();
-            if action.is_empty() { Err(cursor.unexpected()) } else { Err(cursor.unsupported(format!("ALTER {object} … {action}"))) }
+            if action.is_empty() {
+                Err(cursor.unexpected())
+            } else {
+                Err(cursor.unsupported(format!("ALTER {object} … {action}")))
+            }
         }
     }
 }

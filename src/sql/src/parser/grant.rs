@@ -109,8 +109,20 @@ fn parse_target(cursor: &mut Cursor<'_>) -> Result<GrantTarget, SqlError> {
         }
     }
     let refused = [
-        "SEQUENCE", "FUNCTION", "PROCEDURE", "ROUTINE", "DOMAIN", "FOREIGN", "LANGUAGE", "LARGE", "TABLESPACE", "TYPE",
-        "SECRET", "CONNECTION", "NETWORK", "PARAMETER",
+        "SEQUENCE",
+        "FUNCTION",
+        "PROCEDURE",
+        "ROUTINE",
+        "DOMAIN",
+        "FOREIGN",
+        "LANGUAGE",
+        "LARGE",
+        "TABLESPACE",
+        "TYPE",
+        "SECRET",
+        "CONNECTION",
+        "NETWORK",
+        "PARAMETER",
     ];
     if let Some(word) = refused.iter().find(|word| cursor.peek(word) && name_follows(cursor)) {
         return Err(cursor.unsupported(format!("GRANT ON {word}")));

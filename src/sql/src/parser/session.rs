@@ -250,7 +250,8 @@ pub(super) fn parse_prepared(cursor: &mut Cursor<'_>) -> Result<Statement, SqlEr
         return Err(cursor.unsupported("two-phase commit"));
     }
     let name = cursor.ident()?;
-    let types = if *cursor.token(0) == Token::LParen { cursor.parenthesized(parse_parameter_type)? } else { Vec::new() };
+    let types =
+        if *cursor.token(0) == Token::LParen { cursor.parenthesized(parse_parameter_type)? } else { Vec::new() };
     cursor.expect(&["AS"])?;
     let sql = cursor.rest().to_owned();
     let span = cursor.span();

@@ -18,7 +18,15 @@ pub(super) fn parse_show(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError>
         return parse_objects(cursor, kind);
     }
     const REFUSED: [&str; 10] = [
-        "MATERIALIZED", "SOURCES", "SINKS", "SUBSOURCES", "SECRETS", "CONNECTIONS", "FUNCTIONS", "PRIVILEGES", "TYPES",
+        "MATERIALIZED",
+        "SOURCES",
+        "SINKS",
+        "SUBSOURCES",
+        "SECRETS",
+        "CONNECTIONS",
+        "FUNCTIONS",
+        "PRIVILEGES",
+        "TYPES",
         "DEFAULT",
     ];
     if let Some(word) = REFUSED.iter().find(|word| cursor.peek(word)) {

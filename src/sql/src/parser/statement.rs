@@ -6,6 +6,37 @@ use crate::ast::{Explain, ExplainFormat, ExplainStage, Statement};
 use crate::error::SqlError;
 use datafusion::sql::sqlparser::ast as sp;
 use datafusion::sql::sqlparser::tokenizer::Token;
+use repr::sqlstate::SqlState;
+use std::ops::ControlFlow;
+
+/// Words that no relation can be called without quotes, although sqlparser takes them; the ones that follow FROM in
+/// mistaken statements.
+const NO_RELATION: [&str; 24] = [
+    "and",
+    "as",
+    "case",
+    "create",
+    "except",
+    "fetch",
+    "for",
+    "from",
+    "grant",
+    "group",
+    "having",
+    "in",
+    "intersect",
+    "into",
+    "limit",
+    "not",
+    "offset",
+    "on",
+    "or",
+    "order",
+    "select",
+    "union",
+    "where",
+    "window",
+];
 
 /// Parses one statement; whatever follows it is left.
 pub(super) fn parse_statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -87,14 +118,23 @@ fn parse_query(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
 }
 
 fn is_data_change(body: &sp::SetExpr) -> bool {
-    matches!(
-        body,
-        sp::SetExpr::Insert(_) | sp::SetExpr::Update(_) | sp::SetExpr::Delete(_) | sp::SetExpr::Merge(_)
-    )
+    matches!(body, sp::SetExpr::Insert(_) | sp::SetExpr::Update(_) | sp::SetExpr::Delete(_) | sp::SetExpr::Merge(_))
 }
 
-/// Refuses what sqlparser reads as a query but we do not run.
+/// Refuses what sqlparser reads as a query but Postgres does not, or we do not run.
 pub(super) fn check_query(query: &sp::Query) -> Result<(), SqlError> {
+    let reserved = sp::visit_relations(query, |name| match name.0.first() {
+        Some(sp::ObjectNamePart::Identifier(ident))
+            if ident.quote_style.is_none() && NO_RELATION.contains(&ident.value.to_ascii_lowercase().as_str()) =>
+        {
+            ControlFlow::Break(ident.clone())
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    if let ControlFlow::Break(ident) = reserved {
+        let message = format!("syntax error at or near \"{}\"", ident.value);
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(ident.span));
+    }
     if let Some(with) = &query.with
         && with.cte_tables.iter().any(|cte| is_data_change(&cte.query.body))
     {

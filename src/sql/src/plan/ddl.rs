@@ -13,8 +13,8 @@ use crate::names::{
 };
 use repr::sqlstate::SqlState;
 
-pub use index::plan_index_keys;
 pub(super) use index::plan_create_index;
+pub use index::plan_index_keys;
 pub(super) use relation::{plan_create_table, plan_create_view};
 
 /// The most workers that a cluster of this process may have.
@@ -25,11 +25,7 @@ pub(super) fn exists_notice(sqlstate: SqlState, what: &str) -> PlanNotice {
     PlanNotice { sqlstate, message: format!("{what} already exists, skipping"), detail: None }
 }
 
-pub(super) fn plan_create_database(
-    ctx: &PlanContext<'_>,
-    name: &str,
-    if_not_exists: bool,
-) -> Result<Plan, SqlError> {
+pub(super) fn plan_create_database(ctx: &PlanContext<'_>, name: &str, if_not_exists: bool) -> Result<Plan, SqlError> {
     check_system(ctx, Privilege::CreateDb, "permission denied to create database")?;
     if ctx.catalog.database_by_name(name).is_some() {
         let what = format!("database \"{name}\"");
@@ -54,13 +50,7 @@ pub(super) fn plan_create_schema(
         _ => return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("improper qualified name: {name}"))),
     };
     let database = ctx.catalog.database_by_name(database).ok_or_else(|| unknown_database(database))?;
-    check_object(
-        ctx,
-        ObjectId::Database(database.id),
-        Privilege::Create,
-        ObjectKind::Database,
-        &database.name,
-    )?;
+    check_object(ctx, ObjectId::Database(database.id), Privilege::Create, ObjectKind::Database, &database.name)?;
     if schema.starts_with("pg_") || schema.starts_with("mz_") {
         return Err(SqlError::new(SqlState::RESERVED_NAME, format!("unacceptable schema name \"{schema}\""))
             .with_detail("The prefixes \"pg_\" and \"mz_\" are reserved for system schemas."));
@@ -281,22 +271,13 @@ pub(super) fn resolve_object(ctx: &PlanContext<'_>, kind: ObjectKind, name: &Nam
 /// `"v" is not a table`, with the hint to the right statement.
 pub(super) fn wrong_kind(actual: ObjectKind, wanted: ObjectKind, name: &str) -> SqlError {
     let article = |kind: ObjectKind| if kind == ObjectKind::Index { "an" } else { "a" };
-    SqlError::new(
-        SqlState::WRONG_OBJECT_TYPE,
-        format!("\"{name}\" is not {} {wanted}", article(wanted)),
-    )
-    .with_hint(format!(
-        "Use DROP {} to remove {} {actual}.",
-        actual.to_string().to_uppercase(),
-        article(actual)
-    ))
+    SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not {} {wanted}", article(wanted)))
+        .with_hint(format!("Use DROP {} to remove {} {actual}.", actual.to_string().to_uppercase(), article(actual)))
 }
 
 /// A role that a statement names. Errors: 42704.
 pub(super) fn resolve_role(ctx: &PlanContext<'_>, spec: &RoleSpec) -> Result<RoleId, SqlError> {
-    let by_name = |name: &str| {
-        ctx.catalog.role_by_name(name).map(|role| role.id).ok_or_else(|| unknown_role(name))
-    };
+    let by_name = |name: &str| ctx.catalog.role_by_name(name).map(|role| role.id).ok_or_else(|| unknown_role(name));
     match spec {
         RoleSpec::Name(name) => by_name(name),
         RoleSpec::Current => Ok(ctx.role),

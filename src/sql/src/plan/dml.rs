@@ -53,11 +53,7 @@ pub(super) fn resolve_target(
     Ok(item)
 }
 
-pub(super) fn plan_update(
-    ctx: &PlanContext<'_>,
-    update: &sp::Update,
-    params: &mut Params,
-) -> Result<Plan, SqlError> {
+pub(super) fn plan_update(ctx: &PlanContext<'_>, update: &sp::Update, params: &mut Params) -> Result<Plan, SqlError> {
     let target = Target::of(&update.table.relation)?;
     let table = resolve_target(ctx, &target.name, "update", Privilege::Update)?;
     let alias = target.alias_or(&table);
@@ -105,11 +101,7 @@ pub(super) fn plan_update(
     }))
 }
 
-pub(super) fn plan_delete(
-    ctx: &PlanContext<'_>,
-    delete: &sp::Delete,
-    params: &mut Params,
-) -> Result<Plan, SqlError> {
+pub(super) fn plan_delete(ctx: &PlanContext<'_>, delete: &sp::Delete, params: &mut Params) -> Result<Plan, SqlError> {
     let sp::FromTable::WithFromKeyword(from) = &delete.from else {
         return Err(SqlError::internal("DELETE without FROM was parsed"));
     };

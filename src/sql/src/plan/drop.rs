@@ -81,12 +81,7 @@ fn resolve(ctx: &PlanContext<'_>, kind: ObjectKind, name: &Name) -> Result<Objec
     })
 }
 
-fn check_droppable(
-    ctx: &PlanContext<'_>,
-    object: ObjectId,
-    kind: ObjectKind,
-    name: &Name,
-) -> Result<(), SqlError> {
+fn check_droppable(ctx: &PlanContext<'_>, object: ObjectId, kind: ObjectKind, name: &Name) -> Result<(), SqlError> {
     let in_use = |message: String| Err(SqlError::new(SqlState::OBJECT_IN_USE, message));
     match object {
         ObjectId::Item(id) => {

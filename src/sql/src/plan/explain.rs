@@ -7,11 +7,7 @@ use crate::error::SqlError;
 use repr::{PgType, RelationDesc};
 use std::sync::Arc;
 
-pub(super) fn plan_explain(
-    ctx: &PlanContext<'_>,
-    explain: &Explain,
-    params: &mut Params,
-) -> Result<Plan, SqlError> {
+pub(super) fn plan_explain(ctx: &PlanContext<'_>, explain: &Explain, params: &mut Params) -> Result<Plan, SqlError> {
     let inner = plan(ctx, &explain.statement, params)?;
     let column = match explain.stage {
         ExplainStage::Default => "QUERY PLAN",

@@ -453,8 +453,14 @@ mod tests {
             ("select * from t where id = 42", "select * from t where id = $l1"),
             ("SELECT a FROM t WHERE id=-7 AND b > 'x''y' LIMIT 5;", "SELECT a FROM t WHERE id=$l1 AND b > $l2 LIMIT 5"),
             ("insert into t values (1, 'a'), (2,'b')", "insert into t values ($l1, $l2), ($l3,$l4)"),
-            ("select a - 5 from t -- why 5?\nwhere b in (1, 2)", "select a - 5 from t -- why 5?\nwhere b in ($l1, $l2)"),
-            ("select \"a = 1\" from t where d = date '2020-01-01'", "select \"a = 1\" from t where d = date '2020-01-01'"),
+            (
+                "select a - 5 from t -- why 5?\nwhere b in (1, 2)",
+                "select a - 5 from t -- why 5?\nwhere b in ($l1, $l2)",
+            ),
+            (
+                "select \"a = 1\" from t where d = date '2020-01-01'",
+                "select \"a = 1\" from t where d = date '2020-01-01'",
+            ),
         ] {
             assert_eq!(lifted(sql).map(|lifted| lifted.shape).as_deref(), Some(shape), "{sql}");
         }
@@ -463,8 +469,18 @@ mod tests {
     #[test]
     fn gives_up() {
         for sql in [
-            "begin", "select 1; select 2", "select $1", "select $$x$$", "select E'\\n'", "select 'a", "selected",
-            "select 'a'\n'b'", "select 1e5", "select /* x */ 1", "select (0x1F)", "",
+            "begin",
+            "select 1; select 2",
+            "select $1",
+            "select $$x$$",
+            "select E'\\n'",
+            "select 'a",
+            "selected",
+            "select 'a'\n'b'",
+            "select 1e5",
+            "select /* x */ 1",
+            "select (0x1F)",
+            "",
             "select a = -1::int2 from t",
         ] {
             assert!(lifted(sql).is_none(), "{sql}");

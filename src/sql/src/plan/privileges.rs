@@ -87,11 +87,8 @@ pub(super) fn check_owner(
     if let ObjectId::Schema(id) = object
         && ctx.catalog.schema(id).is_some_and(|schema| schema.database.is_none())
     {
-        return Err(SqlError::new(
-            SqlState::INSUFFICIENT_PRIVILEGE,
-            format!("permission denied for schema {name}"),
-        )
-        .with_detail("System schemas cannot be modified."));
+        return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("permission denied for schema {name}"))
+            .with_detail("System schemas cannot be modified."));
     }
     let owner = ctx.catalog.owner(object);
     if is_superuser(ctx.catalog, ctx.role) || owner.is_some_and(|owner| ctx.catalog.is_member(ctx.role, owner)) {

@@ -16,12 +16,7 @@ pub(super) fn plan_select(
     let dependencies = Dependencies::new();
     let planned = ctx.engine.plan_query(query, &dependencies.resolver(ctx), params)?;
     let logical = ctx.engine.optimize(planned.plan, ctx.session)?;
-    Ok(SelectPlan {
-        logical,
-        desc: Arc::new(planned.desc),
-        params: params.finish()?,
-        depends_on: dependencies.all(),
-    })
+    Ok(SelectPlan { logical, desc: Arc::new(planned.desc), params: params.finish()?, depends_on: dependencies.all() })
 }
 
 /// Plans a view's own query, with the rights of its owner, as whoever maintains an index on it needs it.

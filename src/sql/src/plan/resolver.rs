@@ -141,9 +141,7 @@ impl TableResolver for Resolver<'_> {
             PgType::Regclass => resolve_item(self.ctx.catalog, self.scope, &name)?
                 .map(|item| item.oid)
                 .ok_or_else(|| unknown_relation(&name)),
-            PgType::Regnamespace => {
-                resolve_schema(self.ctx.catalog, self.scope, &name).map(|schema| schema.oid)
-            }
+            PgType::Regnamespace => resolve_schema(self.ctx.catalog, self.scope, &name).map(|schema| schema.oid),
             PgType::Regtype => {
                 let data_type = crate::parser::parse_data_type(text)?;
                 types::from_ast(&data_type).map(|ty| pgrepr::types::oid(&ty))

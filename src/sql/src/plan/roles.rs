@@ -98,10 +98,9 @@ fn targets(ctx: &PlanContext<'_>, target: &GrantTarget) -> Result<Vec<(ObjectId,
     match target {
         GrantTarget::System => Ok(vec![(ObjectId::System, ObjectKind::System, "system".to_owned())]),
         GrantTarget::Objects(ObjectKind::Table, names) => names.iter().map(|name| relation(ctx, name)).collect(),
-        GrantTarget::Objects(kind, names) => names
-            .iter()
-            .map(|name| Ok((resolve_object(ctx, *kind, name)?, *kind, name.item().to_owned())))
-            .collect(),
+        GrantTarget::Objects(kind, names) => {
+            names.iter().map(|name| Ok((resolve_object(ctx, *kind, name)?, *kind, name.item().to_owned()))).collect()
+        }
         GrantTarget::AllTablesInSchema(schemas) => {
             let mut all = Vec::new();
             for name in schemas {
@@ -168,8 +167,7 @@ pub(super) fn plan_grant_role(ctx: &PlanContext<'_>, grant: &GrantRole) -> Resul
         }
         roles.push(role.id);
     }
-    let members =
-        grant.members.iter().map(|spec| resolve_role(ctx, spec)).collect::<Result<Vec<_>, _>>()?;
+    let members = grant.members.iter().map(|spec| resolve_role(ctx, spec)).collect::<Result<Vec<_>, _>>()?;
     if !grant.revoke {
         for role in &roles {
             for member in &members {

@@ -48,15 +48,10 @@ pub(super) fn plan_session(ctx: &PlanContext<'_>, statement: &Statement) -> Resu
         Statement::Savepoint(name) => Plan::Savepoint(name.clone()),
         Statement::ReleaseSavepoint(name) => Plan::ReleaseSavepoint(name.clone()),
         Statement::RollbackToSavepoint(name) => Plan::RollbackToSavepoint(name.clone()),
-        Statement::Prepare { name, types, statement, sql } => Plan::Prepare {
-            name: name.clone(),
-            types: types.clone(),
-            statement: statement.clone(),
-            sql: sql.clone(),
-        },
-        Statement::Execute { name, arguments } => {
-            Plan::Execute { name: name.clone(), arguments: arguments.clone() }
+        Statement::Prepare { name, types, statement, sql } => {
+            Plan::Prepare { name: name.clone(), types: types.clone(), statement: statement.clone(), sql: sql.clone() }
         }
+        Statement::Execute { name, arguments } => Plan::Execute { name: name.clone(), arguments: arguments.clone() },
         Statement::Deallocate(name) => Plan::Deallocate(name.clone()),
         Statement::Fetch { timeout: Some(_), .. } => return Err(SqlError::unsupported("FETCH … WITH (TIMEOUT)")),
         Statement::Fetch { name, count, skip, timeout: None } => {

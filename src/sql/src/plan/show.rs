@@ -8,8 +8,8 @@ use crate::ast::{ShowFilter, ShowKind, ShowObjects};
 use crate::engine::Params;
 use crate::error::SqlError;
 use crate::names::{
-    Name, ObjectKind, quote_ident, quote_literal, resolve_item, resolve_schema, unknown_cluster,
-    unknown_database, unknown_relation,
+    Name, ObjectKind, quote_ident, quote_literal, resolve_item, resolve_schema, unknown_cluster, unknown_database,
+    unknown_relation,
 };
 use repr::sqlstate::SqlState;
 use std::sync::Arc;
@@ -234,10 +234,8 @@ impl Listing {
         // VALUES needs a row; one of NULLs that the filter drops keeps the types.
         let empty = vec![None; self.columns.len()];
         let rows = if self.rows.is_empty() { std::slice::from_ref(&empty) } else { self.rows.as_slice() };
-        let rows: Vec<String> = rows
-            .iter()
-            .map(|row| format!("({})", row.iter().map(literal).collect::<Vec<_>>().join(", ")))
-            .collect();
+        let rows: Vec<String> =
+            rows.iter().map(|row| format!("({})", row.iter().map(literal).collect::<Vec<_>>().join(", "))).collect();
         let quoted = |name: &&str| format!("\"{name}\"");
         let all: Vec<String> = self.columns.iter().map(quoted).collect();
         let shown: Vec<String> = self.columns.iter().filter(|name| !name.starts_with('?')).map(quoted).collect();

@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 /// Rewrites the scalar subqueries of a plan.
 pub fn simplify(plan: LogicalPlan) -> std::result::Result<LogicalPlan, SqlError> {
-    let rewritten = plan.transform_up_with_subqueries(|plan| plan.map_expressions(|expr| expr.transform_up(subquery)))?;
+    let rewritten =
+        plan.transform_up_with_subqueries(|plan| plan.map_expressions(|expr| expr.transform_up(subquery)))?;
     Ok(rewritten.data)
 }
 
@@ -92,5 +93,7 @@ fn equality(expr: &Expr) -> Option<(Expr, Expr)> {
 fn is_outer_alone(expr: &Expr) -> bool {
     let exists = |test: fn(&Expr) -> bool| expr.exists(|expr| Ok(test(expr))).unwrap_or(true);
     exists(|expr| matches!(expr, Expr::OuterReferenceColumn(..)))
-        && !exists(|expr| matches!(expr, Expr::Column(_) | Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_)))
+        && !exists(|expr| {
+            matches!(expr, Expr::Column(_) | Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_))
+        })
 }

@@ -77,10 +77,8 @@ pub fn can_fail(expr: &Expr) -> bool {
 /// A guarded subquery could no longer become a join.
 fn has_subquery(expr: &Expr) -> bool {
     expr.exists(|expr| {
-        Ok(matches!(
-            expr,
-            Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_)
-        ) || matches!(expr, Expr::OuterReferenceColumn(..)))
+        Ok(matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_))
+            || matches!(expr, Expr::OuterReferenceColumn(..)))
     })
     .unwrap_or(true)
 }

@@ -6,7 +6,8 @@ use crate::error::SqlError;
 use crate::names::quote_ident;
 use repr::sqlstate::SqlState;
 
-const MILLISECOND_UNITS: [(&str, i64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
+const MILLISECOND_UNITS: [(&str, i64); 5] =
+    [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
 const BYTE_UNITS: [(&str, i64); 5] = [("TB", 1 << 40), ("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10), ("B", 1)];
 
 /// The canonical form of the values in SET. A list parameter takes several; any other takes one.
@@ -40,7 +41,8 @@ pub(super) fn canonical_raw(definition: &Definition, value: &str) -> Result<Stri
         }
         Kind::Milliseconds => {
             let ms = parse_with_unit(value, &MILLISECOND_UNITS, 1).ok_or_else(|| {
-                invalid().with_hint("Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\".")
+                invalid()
+                    .with_hint("Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\".")
             })?;
             in_range(definition.name, ms, 0, i64::from(i32::MAX))?;
             Ok(format_with_unit(ms, &MILLISECOND_UNITS))
@@ -57,7 +59,10 @@ pub(super) fn canonical_raw(definition: &Definition, value: &str) -> Result<Stri
             if !(min..=max).contains(&number) {
                 return Err(SqlError::new(
                     SqlState::INVALID_PARAMETER_VALUE,
-                    format!("{number} is outside the valid range for parameter \"{}\" ({min} .. {max})", definition.name),
+                    format!(
+                        "{number} is outside the valid range for parameter \"{}\" ({min} .. {max})",
+                        definition.name
+                    ),
                 ));
             }
             Ok(number.to_string())
@@ -66,18 +71,16 @@ pub(super) fn canonical_raw(definition: &Definition, value: &str) -> Result<Stri
         Kind::Identifier if value.is_empty() => Err(invalid()),
         Kind::Identifier => Ok(value.to_owned()),
         Kind::Identifiers => Ok(join_identifiers(&split_identifiers(value).ok_or_else(invalid)?)),
-        Kind::Enum(words) => {
-            words.iter().find(|word| word.eq_ignore_ascii_case(value.trim())).map(|word| (*word).to_owned()).ok_or_else(
-                || invalid().with_hint(format!("Available values: {}.", words.join(", "))),
-            )
-        }
+        Kind::Enum(words) => words
+            .iter()
+            .find(|word| word.eq_ignore_ascii_case(value.trim()))
+            .map(|word| (*word).to_owned())
+            .ok_or_else(|| invalid().with_hint(format!("Available values: {}.", words.join(", ")))),
         Kind::Only(words) => only(definition.name, words, value),
         Kind::TimeZone => time_zone(value).ok_or_else(invalid),
         Kind::DateStyle => date_style(value),
         Kind::Encoding => encoding(value),
-        Kind::Isolation => {
-            IsolationLevel::from_name(value).map(|level| level.as_str().to_owned()).ok_or_else(invalid)
-        }
+        Kind::Isolation => IsolationLevel::from_name(value).map(|level| level.as_str().to_owned()).ok_or_else(invalid),
         Kind::Fixed => Err(super::cannot_change(definition.name)),
     }
 }
@@ -294,10 +297,7 @@ fn unsupported_encoding(value: &str) -> SqlError {
 }
 
 fn invalid_value(name: &str, value: &str) -> SqlError {
-    SqlError::new(
-        SqlState::INVALID_PARAMETER_VALUE,
-        format!("invalid value for parameter \"{name}\": \"{value}\""),
-    )
+    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("invalid value for parameter \"{name}\": \"{value}\""))
 }
 
 #[cfg(test)]

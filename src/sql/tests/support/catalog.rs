@@ -42,8 +42,7 @@ impl Catalog {
                 create_cluster: false,
             })
         };
-        let database =
-            DatabaseRef { id: DatabaseId(1), oid: 90, name: "materialize".to_owned(), owner: SYSTEM };
+        let database = DatabaseRef { id: DatabaseId(1), oid: 90, name: "materialize".to_owned(), owner: SYSTEM };
         let cluster = ClusterRef {
             id: ClusterId(1),
             name: "quickstart".to_owned(),
@@ -61,7 +60,11 @@ impl Catalog {
                 schema(PRIVATE, Some(DatabaseId(1)), "private", SYSTEM),
             ],
             cluster: Arc::new(cluster),
-            roles: vec![role(SYSTEM, "mz_system", true), role(MATERIALIZE, "materialize", false), role(JOE, "joe", false)],
+            roles: vec![
+                role(SYSTEM, "mz_system", true),
+                role(MATERIALIZE, "materialize", false),
+                role(JOE, "joe", false),
+            ],
             items: items(),
             grants: vec![
                 (MATERIALIZE, item(1), Privilege::Select),

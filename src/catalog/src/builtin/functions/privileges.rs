@@ -3,13 +3,13 @@
 //! Each comes with and without a role in front; roles and objects are named or numbered. Several privileges separated
 //! by commas ask whether the role has any of them. `WITH GRANT OPTION` is what owners have.
 
-use sql::plan::CatalogView;
 use super::{Answer, Call, types};
 use crate::builtin::pg_catalog::is_system;
 use repr::datum::Datum;
 use repr::sqlstate::SqlState;
 use sql::error::SqlError;
 use sql::names::{Name, ObjectId, ObjectKind, Privilege, RoleId, resolve_schema, unknown_database, unknown_role};
+use sql::plan::CatalogView;
 use sql::plan::privileges::{has_privilege, is_superuser};
 
 impl Call<'_> {
@@ -33,14 +33,20 @@ impl Call<'_> {
             "database" => self.database(first)?.map(|object| (object, ObjectKind::Database)),
             // Types, functions, languages and tablespaces belong to the system, and everybody may use them.
             "type" | "function" | "language" | "tablespace" => return self.may_use_shipped(kind, first),
-            _ => return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {function} does not exist"))),
+            _ => {
+                return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {function} does not exist")));
+            }
         };
         let Some((object, kind)) = object else { return Ok(Datum::Null) };
         for word in wanted.split(',') {
             let (privilege, grantable) = parse_privilege(word, Some(kind))?;
             let has = if grantable {
                 is_superuser(self.context.catalog, role)
-                    || self.context.catalog.owner(object).is_some_and(|owner| self.context.catalog.is_member(role, owner))
+                    || self
+                        .context
+                        .catalog
+                        .owner(object)
+                        .is_some_and(|owner| self.context.catalog.is_member(role, owner))
             } else {
                 has_privilege(self.context.catalog, role, object, privilege)
             };

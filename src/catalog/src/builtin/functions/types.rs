@@ -61,9 +61,9 @@ const RESULT_FIELD: usize = 18;
 const ARGUMENTS_FIELD: usize = 19;
 
 fn function_field(oid: u32, field: usize) -> Option<&'static str> {
-    let row = data("pg_proc").lines().find(|line| {
-        line.split('\t').next().and_then(|field| field.parse().ok()) == Some(oid)
-    })?;
+    let row = data("pg_proc")
+        .lines()
+        .find(|line| line.split('\t').next().and_then(|field| field.parse().ok()) == Some(oid))?;
     row.split('\t').nth(field)
 }
 

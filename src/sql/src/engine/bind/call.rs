@@ -5,9 +5,9 @@ use super::expr::Cx;
 use super::from::{TableCall, object_name};
 use super::scope::Clause;
 use super::window::BoundWindow;
+use crate::engine::TypedExpr;
 use crate::engine::coerce::{decimal, precision_and_scale};
 use crate::engine::types::{self, NUMERIC};
-use crate::engine::TypedExpr;
 use crate::error::SqlError;
 use crate::functions::aggregate::{self, AggregateArgs};
 use crate::functions::registry::{self, Choice, NumericRule, Returns, function_missing};
@@ -18,9 +18,7 @@ use datafusion::logical_expr::expr::{
     AggregateFunction, AggregateFunctionParams, NullTreatment, ScalarFunction, Sort, Unnest, WindowFunction,
     WindowFunctionParams,
 };
-use datafusion::logical_expr::{
-    Aggregate, AggregateUDF, Expr, LogicalPlan, Operator, WindowFunctionDefinition, when,
-};
+use datafusion::logical_expr::{Aggregate, AggregateUDF, Expr, LogicalPlan, Operator, WindowFunctionDefinition, when};
 use datafusion::sql::sqlparser::ast::{
     self, DuplicateTreatment, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
     Spanned,
@@ -116,9 +114,6 @@ impl Binder<'_> {
         let [column] = bound.columns.as_slice() else {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "subquery must return only one column"));
         };
-        if !bound.plan.all_out_ref_exprs().is_empty() && query.order_by.is_some() {
-            return Err(SqlError::unsupported("ORDER BY in a correlated ARRAY subquery"));
-        }
         let item = column.ty.clone();
         let (plan, input, order_by) = super::subquery::ordered_input(bound)?;
         let input = self.coercer.store_as(input, &item, &item.data_type())?;
@@ -173,7 +168,10 @@ impl Binder<'_> {
         let actual: Vec<PgType> = args.iter().map(|arg| arg.ty.clone()).collect();
         if !registry::exists(name) {
             return match (types::by_name(name), args.len()) {
-                (Some(ty), 1) => Ok((self.coercer.explicit(args.into_iter().next().unwrap_or_else(super::literal::null), &ty)?, false)),
+                (Some(ty), 1) => Ok((
+                    self.coercer.explicit(args.into_iter().next().unwrap_or_else(super::literal::null), &ty)?,
+                    false,
+                )),
                 _ => Err(function_missing(name, &actual)),
             };
         }
@@ -222,12 +220,7 @@ impl Binder<'_> {
         Ok(TypedExpr::new(expr, left.ty, left.data_type))
     }
 
-    fn aggregate_call(
-        &mut self,
-        function: &Function,
-        parsed: Parsed<'_>,
-        cx: &Cx<'_>,
-    ) -> Result<TypedExpr, SqlError> {
+    fn aggregate_call(&mut self, function: &Function, parsed: Parsed<'_>, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
         let site_clause = if function.over.is_some() { Clause::Window } else { Clause::Aggregate };
         check_site(&parsed, function.over.is_some(), cx.clause)?;
         let inner = cx.within(site_clause);
@@ -266,12 +259,7 @@ impl Binder<'_> {
         aggregate::build(self, call, &|func, args| site.expr(func, args)).map_err(|error| error.at(parsed.span))
     }
 
-    fn window_call(
-        &mut self,
-        parsed: Parsed<'_>,
-        window: BoundWindow,
-        cx: &Cx<'_>,
-    ) -> Result<TypedExpr, SqlError> {
+    fn window_call(&mut self, parsed: Parsed<'_>, window: BoundWindow, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
         if !matches!(cx.clause, Clause::Select | Clause::OrderBy) {
             return Err(no_window_here(cx.clause).at(parsed.span));
         }
@@ -345,14 +333,11 @@ fn check_site(parsed: &Parsed<'_>, windowed: bool, clause: Clause) -> Result<(),
         (Clause::Aggregate, true) => {
             SqlError::new(SqlState::GROUPING_ERROR, "aggregate function calls cannot contain window function calls")
         }
-        (Clause::Window, true) => {
-            SqlError::new(SqlState::WINDOWING_ERROR, "window function calls cannot be nested")
-        }
+        (Clause::Window, true) => SqlError::new(SqlState::WINDOWING_ERROR, "window function calls cannot be nested"),
         (clause, true) => no_window_here(clause),
-        (clause, false) => SqlError::new(
-            SqlState::GROUPING_ERROR,
-            format!("aggregate functions are not allowed in {}", clause.name()),
-        ),
+        (clause, false) => {
+            SqlError::new(SqlState::GROUPING_ERROR, format!("aggregate functions are not allowed in {}", clause.name()))
+        }
     };
     Err(error.at(parsed.span))
 }
@@ -363,10 +348,9 @@ fn no_window_here(clause: Clause) -> SqlError {
             SqlError::new(SqlState::GROUPING_ERROR, "aggregate function calls cannot contain window function calls")
         }
         Clause::Window => SqlError::new(SqlState::WINDOWING_ERROR, "window function calls cannot be nested"),
-        clause => SqlError::new(
-            SqlState::WINDOWING_ERROR,
-            format!("window functions are not allowed in {}", clause.name()),
-        ),
+        clause => {
+            SqlError::new(SqlState::WINDOWING_ERROR, format!("window functions are not allowed in {}", clause.name()))
+        }
     }
 }
 
@@ -413,10 +397,7 @@ fn function_name(names: &[String]) -> Result<String, SqlError> {
     match names {
         [name] => Ok(name.clone()),
         [schema, name] if ["pg_catalog", "mz_catalog", "mz_internal"].contains(&schema.as_str()) => Ok(name.clone()),
-        _ => Err(SqlError::new(
-            SqlState::UNDEFINED_FUNCTION,
-            format!("function {} does not exist", names.join(".")),
-        )),
+        _ => Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {} does not exist", names.join(".")))),
     }
 }
 
@@ -487,4 +468,3 @@ impl crate::engine::coerce::Coercer<'_> {
         }
     }
 }
-

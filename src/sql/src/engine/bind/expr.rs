@@ -13,8 +13,7 @@ use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{Case, Expr, Operator, lit, when};
 use datafusion::sql::sqlparser::ast::{
-    self, AccessExpr, BinaryOperator, CastKind, CeilFloorKind, Ident, Spanned, Subscript, TrimWhereField,
-    UnaryOperator,
+    self, AccessExpr, BinaryOperator, CastKind, CeilFloorKind, Ident, Spanned, Subscript, TrimWhereField, UnaryOperator,
 };
 use pgrepr::length::LengthRule;
 use repr::PgType;
@@ -189,14 +188,26 @@ impl Binder<'_> {
         match cx.frame.resolve(None, &name, ident) {
             Err(error) if error.sqlstate == SqlState::UNDEFINED_COLUMN => {
                 // Functions that are called without parentheses.
-                let bare = ["current_user", "session_user", "user", "current_role", "current_catalog",
-                    "current_schema", "current_date", "current_time", "current_timestamp", "localtime",
-                    "localtimestamp"];
+                let bare = [
+                    "current_user",
+                    "session_user",
+                    "user",
+                    "current_role",
+                    "current_catalog",
+                    "current_schema",
+                    "current_date",
+                    "current_time",
+                    "current_timestamp",
+                    "localtime",
+                    "localtimestamp",
+                ];
                 if ident.quote_style.is_none() && bare.contains(&name.as_str()) {
                     return self.call(&name, Vec::new(), ident.span);
                 }
                 if cx.frame.has_table(&name) {
-                    return Err(SqlError::unsupported(format!("a reference to the whole row of \"{name}\"")).at(ident.span));
+                    return Err(
+                        SqlError::unsupported(format!("a reference to the whole row of \"{name}\"")).at(ident.span)
+                    );
                 }
                 Err(error)
             }
@@ -299,7 +310,10 @@ impl Binder<'_> {
         for (left, right) in lefts.iter().zip(rights) {
             pairs.push((self.expr(left, cx)?, self.expr(right, cx)?));
         }
-        let span = lefts.first().map(|expr| expr.span()).unwrap_or_else(|| datafusion::sql::sqlparser::tokenizer::Span::empty());
+        let span = lefts
+            .first()
+            .map(|expr| expr.span())
+            .unwrap_or_else(|| datafusion::sql::sqlparser::tokenizer::Span::empty());
         let (strict, last) = match op {
             BinaryOperator::Eq => return self.all_pairs(pairs, Operator::Eq, Operator::And, span),
             BinaryOperator::NotEq => return self.all_pairs(pairs, Operator::NotEq, Operator::Or, span),
@@ -406,8 +420,8 @@ impl Binder<'_> {
         let (mut results, ty, data_type) = self.coercer.unify(results, "CASE")?;
         let mut otherwise = results.remove(0);
         // See `as_number` for why a boolean CASE is calculated in numbers.
-        let guarded = ty == PgType::Bool
-            && results.iter().chain([&otherwise]).chain(&whens).any(|branch| can_fail(&branch.expr));
+        let guarded =
+            ty == PgType::Bool && results.iter().chain([&otherwise]).chain(&whens).any(|branch| can_fail(&branch.expr));
         if guarded {
             for branch in results.iter_mut().chain([&mut otherwise]) {
                 branch.expr = as_number(std::mem::take(&mut branch.expr));
@@ -560,7 +574,10 @@ impl Binder<'_> {
                     if !matches!(value.ty, PgType::Array(_)) {
                         return Err(SqlError::new(
                             SqlState::DATATYPE_MISMATCH,
-                            format!("cannot subscript type {} because it does not support subscripting", value.ty.name()),
+                            format!(
+                                "cannot subscript type {} because it does not support subscripting",
+                                value.ty.name()
+                            ),
                         ));
                     }
                     self.call("array_subscript", vec![value, position], index.span())?
@@ -638,10 +655,7 @@ fn in_turn(operands: Vec<Expr>, op: Operator) -> Result<Expr, SqlError> {
 
 fn contains_subquery(expr: &Expr) -> bool {
     expr.exists(|expr| {
-        Ok(matches!(
-            expr,
-            Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_)
-        ))
+        Ok(matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_)))
     })
     .unwrap_or(true)
 }

@@ -96,7 +96,8 @@ impl Binder<'_> {
         if is_function(factor) && join_type == JoinType::Inner && is_true(constraint) {
             return self.function_over(left, factor, outer);
         }
-        if matches!(join_type, JoinType::Inner | JoinType::Left) && is_true(constraint)
+        if matches!(join_type, JoinType::Inner | JoinType::Left)
+            && is_true(constraint)
             && let Some(joined) = self.computed(&left, factor, outer)?
         {
             return Ok(joined);
@@ -115,13 +116,11 @@ impl Binder<'_> {
                 let frame = Frame { scope: &scope, outer };
                 let cx = Cx::new(&frame, Clause::JoinOn);
                 let condition = self.condition(expr, &cx, "JOIN/ON")?;
-                let plan =
-                    LogicalPlanBuilder::from(left.plan).join_on(right.plan, join_type, [condition])?.build()?;
+                let plan = LogicalPlanBuilder::from(left.plan).join_on(right.plan, join_type, [condition])?.build()?;
                 Ok(Relation { plan, scope: nullable_sides(scope, left.scope.columns.len(), join_type) })
             }
             JoinConstraint::Using(names) => {
-                let names: Vec<String> =
-                    names.iter().filter_map(|name| name.0.last()?.as_ident().map(fold)).collect();
+                let names: Vec<String> = names.iter().filter_map(|name| name.0.last()?.as_ident().map(fold)).collect();
                 self.join_using(left, right, join_type, &names)
             }
             JoinConstraint::Natural => {
@@ -157,8 +156,7 @@ impl Binder<'_> {
         for name in names {
             let l = using_column(&left.scope, name, "left")?;
             let r = using_column(&right.scope, name, "right")?;
-            let (pair, ty, data_type) =
-                self.coercer.unify(vec![l.reference(0), r.reference(0)], "JOIN/USING")?;
+            let (pair, ty, data_type) = self.coercer.unify(vec![l.reference(0), r.reference(0)], "JOIN/USING")?;
             let [lk, rk] = <[TypedExpr; 2]>::try_from(pair).map_err(|_| SqlError::internal("two went in"))?;
             let equal = self.compare(Operator::Eq, lk.clone(), rk.clone(), Span::empty())?;
             conditions.push(equal.expr);
@@ -267,7 +265,16 @@ impl Binder<'_> {
         for ((expr, column), name) in inner.into_iter().zip(names) {
             let (ty, data_type) = (column.ty, column.data_type);
             let table = Some(visible.clone());
-            columns.push(ScopeColumn { table, name, expr, ty, data_type, nullable: true, unqualified: true, star: true });
+            columns.push(ScopeColumn {
+                table,
+                name,
+                expr,
+                ty,
+                data_type,
+                nullable: true,
+                unqualified: true,
+                star: true,
+            });
         }
         Ok(Some(Relation { plan, scope: Scope { columns } }))
     }
@@ -297,12 +304,7 @@ impl Binder<'_> {
     }
 
     /// A named relation: a CTE, or what the catalog knows.
-    pub fn relation(
-        &mut self,
-        names: &[String],
-        alias: Option<&TableAlias>,
-        span: Span,
-    ) -> Result<Relation, SqlError> {
+    pub fn relation(&mut self, names: &[String], alias: Option<&TableAlias>, span: Span) -> Result<Relation, SqlError> {
         if let [name] = names
             && let Some(cte) = self.cte(name)
         {
@@ -345,12 +347,7 @@ impl Binder<'_> {
     }
 
     /// A subquery under an alias.
-    fn derived(
-        &mut self,
-        bound: BoundQuery,
-        alias: Option<&TableAlias>,
-        default: &str,
-    ) -> Result<Relation, SqlError> {
+    fn derived(&mut self, bound: BoundQuery, alias: Option<&TableAlias>, default: &str) -> Result<Relation, SqlError> {
         let visible = alias.map_or_else(|| default.to_owned(), |alias| fold(&alias.name));
         let qualifier = self.qualifier(&visible);
         let plan = alias_plan(bound.plan, &qualifier)?;
@@ -432,10 +429,8 @@ impl Binder<'_> {
             columns.push(Column::from_name(name));
         }
         let options = datafusion::common::UnnestOptions::new().with_preserve_nulls(false);
-        let plan = LogicalPlanBuilder::from(input)
-            .project(exprs)?
-            .unnest_columns_with_options(columns, options)?
-            .build()?;
+        let plan =
+            LogicalPlanBuilder::from(input).project(exprs)?.unnest_columns_with_options(columns, options)?.build()?;
         Ok((plan, out))
     }
 

@@ -2,7 +2,7 @@
 
 use super::scope::fold;
 use crate::engine::types;
-use datafusion::sql::sqlparser::ast::{Expr, Function, Query, SelectItem, SetExpr, Subscript, AccessExpr};
+use datafusion::sql::sqlparser::ast::{AccessExpr, Expr, Function, Query, SelectItem, SetExpr, Subscript};
 
 /// The name of a column that cannot be named.
 pub const NAMELESS: &str = "?column?";

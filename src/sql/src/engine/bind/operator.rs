@@ -169,10 +169,8 @@ impl Binder<'_> {
         let symbol = if symbol == "!=" { "<>".to_owned() } else { symbol };
         let target = comparison_type(&left.ty, &right.ty)
             .ok_or_else(|| operator_missing(&symbol, &left.ty, &right.ty).at(span))?;
-        let ordered = !matches!(
-            op,
-            Operator::Eq | Operator::NotEq | Operator::IsDistinctFrom | Operator::IsNotDistinctFrom
-        );
+        let ordered =
+            !matches!(op, Operator::Eq | Operator::NotEq | Operator::IsDistinctFrom | Operator::IsNotDistinctFrom);
         if !has_equality(&target) || (ordered && !has_order(&target)) {
             return Err(operator_missing(&symbol, &left.ty, &right.ty).at(span));
         }
@@ -188,11 +186,7 @@ impl Binder<'_> {
         Ok(TypedExpr::new(expr, PgType::Bool, DataType::Boolean))
     }
 
-    fn same_decimal(
-        &mut self,
-        left: TypedExpr,
-        right: TypedExpr,
-    ) -> Result<(TypedExpr, TypedExpr), SqlError> {
+    fn same_decimal(&mut self, left: TypedExpr, right: TypedExpr) -> Result<(TypedExpr, TypedExpr), SqlError> {
         if left.data_type == right.data_type {
             return Ok((left, right));
         }
@@ -381,10 +375,9 @@ fn numeric_result(op: ArithOp, left: &TypedExpr, right: &TypedExpr) -> (PgType, 
             let scale = s1.max(s2);
             (ty, decimal(clamp(whole1.max(whole2) + i16::from(scale)), scale))
         }
-        ArithOp::Div => (
-            PgType::Numeric(NumericDisplay::Quotient),
-            DataType::Decimal256(NUMERIC_PRECISION, NUMERIC_SCALE),
-        ),
+        ArithOp::Div => {
+            (PgType::Numeric(NumericDisplay::Quotient), DataType::Decimal256(NUMERIC_PRECISION, NUMERIC_SCALE))
+        }
     }
 }
 
@@ -450,7 +443,5 @@ pub fn operator_missing(symbol: &str, left: &PgType, right: &PgType) -> SqlError
         SqlState::UNDEFINED_FUNCTION,
         format!("operator does not exist: {} {symbol} {}", left.name(), right.name()),
     )
-    .with_hint(
-        "No operator matches the given name and argument types. You might need to add explicit type casts.",
-    )
+    .with_hint("No operator matches the given name and argument types. You might need to add explicit type casts.")
 }

@@ -8,6 +8,7 @@ use crate::engine::TypedExpr;
 use crate::engine::coerce::assign;
 use crate::error::SqlError;
 use arrow::datatypes::{DataType, Field};
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::provider_as_source;
@@ -194,10 +195,7 @@ impl Binder<'_> {
         if let Settle::Assign(targets) = settle
             && exprs.len() > targets.len()
         {
-            return Err(SqlError::new(
-                SqlState::SYNTAX_ERROR,
-                "INSERT has more expressions than target columns",
-            ));
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more expressions than target columns"));
         }
         let (mut out, mut columns) = (Vec::new(), Vec::new());
         for (i, expr) in exprs.into_iter().enumerate() {
@@ -330,10 +328,7 @@ impl Binder<'_> {
             level.remove(name);
         }
         if step.columns.len() != base.columns.len() {
-            return Err(SqlError::new(
-                SqlState::SYNTAX_ERROR,
-                "each UNION query must have the same number of columns",
-            ));
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "each UNION query must have the same number of columns"));
         }
         let mut exprs = Vec::new();
         for (i, (expr, column)) in columns_of(&step).into_iter().zip(&base.columns).enumerate() {
@@ -414,12 +409,7 @@ impl Binder<'_> {
         Ok(Sort { expr: key, asc, nulls_first: item.options.nulls_first.unwrap_or(!asc) })
     }
 
-    fn limit(
-        &mut self,
-        bound: BoundQuery,
-        query: &Query,
-        outer: Option<&Frame<'_>>,
-    ) -> Result<BoundQuery, SqlError> {
+    fn limit(&mut self, bound: BoundQuery, query: &Query, outer: Option<&Frame<'_>>) -> Result<BoundQuery, SqlError> {
         let (mut limit, mut offset) = match &query.limit_clause {
             None => (None, None),
             Some(LimitClause::LimitOffset { limit_by, .. }) if !limit_by.is_empty() => {
@@ -454,12 +444,7 @@ impl Binder<'_> {
     }
 
     /// A count of rows, constant or from parameters; NULL is no limit.
-    fn row_count(
-        &mut self,
-        expr: &ast::Expr,
-        what: &str,
-        outer: Option<&Frame<'_>>,
-    ) -> Result<Option<Expr>, SqlError> {
+    fn row_count(&mut self, expr: &ast::Expr, what: &str, outer: Option<&Frame<'_>>) -> Result<Option<Expr>, SqlError> {
         let scope = Scope::default();
         let frame = Frame { scope: &scope, outer };
         let typed = match self.expr(expr, &Cx::new(&frame, Clause::Limit)) {
@@ -484,7 +469,10 @@ impl Binder<'_> {
             }
             Some(_) => Ok(Some(typed.expr)),
             None => match &typed.expr {
-                Expr::Placeholder(_) => Ok(Some(typed.expr)),
+                // Checked when it has a value: whoever runs the plan folds it.
+                expr if expr.exists(|expr| Ok(matches!(expr, Expr::Placeholder(_)))).unwrap_or(false) => {
+                    Ok(Some(typed.expr))
+                }
                 _ => self.constant_count(typed, what),
             },
         }
@@ -493,9 +481,7 @@ impl Binder<'_> {
     /// A count that is an expression of constants.
     fn constant_count(&mut self, typed: TypedExpr, what: &str) -> Result<Option<Expr>, SqlError> {
         match crate::engine::runtime::fold(&typed.expr) {
-            Some(ScalarValue::Int64(Some(n))) if n >= 0 => {
-                Ok(Some(Expr::Literal(ScalarValue::Int64(Some(n)), None)))
-            }
+            Some(ScalarValue::Int64(Some(n))) if n >= 0 => Ok(Some(Expr::Literal(ScalarValue::Int64(Some(n)), None))),
             Some(ScalarValue::Int64(None)) => Ok(None),
             _ => Err(SqlError::unsupported(format!("{what} with this expression"))),
         }
@@ -608,10 +594,7 @@ pub fn position(expr: &ast::Expr) -> Option<i64> {
 /// The select item at a position.
 pub fn nth(exprs: &[TypedExpr], n: i64, clause: &str) -> Result<TypedExpr, SqlError> {
     usize::try_from(n).ok().and_then(|n| exprs.get(n.wrapping_sub(1))).cloned().ok_or_else(|| {
-        SqlError::new(
-            SqlState::INVALID_COLUMN_REFERENCE,
-            format!("{clause} position {n} is not in select list"),
-        )
+        SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, format!("{clause} position {n} is not in select list"))
     })
 }
 

@@ -128,10 +128,9 @@ impl Frame<'_> {
             Some(table) if self.has_table(table) => {
                 SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column {table}.{name} does not exist"))
             }
-            Some(table) => SqlError::new(
-                SqlState::UNDEFINED_TABLE,
-                format!("missing FROM-clause entry for table \"{table}\""),
-            ),
+            Some(table) => {
+                SqlError::new(SqlState::UNDEFINED_TABLE, format!("missing FROM-clause entry for table \"{table}\""))
+            }
             None => SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist")),
         }
     }
@@ -149,11 +148,8 @@ impl Scope {
         });
         let first = found.next();
         if found.next().is_some() {
-            return Err(SqlError::new(
-                SqlState::AMBIGUOUS_COLUMN,
-                format!("column reference \"{name}\" is ambiguous"),
-            )
-            .at(ident.span));
+            return Err(SqlError::new(SqlState::AMBIGUOUS_COLUMN, format!("column reference \"{name}\" is ambiguous"))
+                .at(ident.span));
         }
         Ok(first)
     }

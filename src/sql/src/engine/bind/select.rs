@@ -256,10 +256,7 @@ impl Binder<'_> {
         };
         let typed = self.coercer.settle(typed)?;
         if contains_aggregate(&typed.expr) {
-            return Err(SqlError::new(
-                SqlState::GROUPING_ERROR,
-                "aggregate functions are not allowed in GROUP BY",
-            ));
+            return Err(SqlError::new(SqlState::GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY"));
         }
         Ok(typed.expr)
     }
@@ -380,7 +377,8 @@ impl Binder<'_> {
         let mut lists = Vec::new();
         for set in &sets {
             let Expr::Unnest(unnest) = set else { continue };
-            let data_type = datafusion::logical_expr::ExprSchemable::get_type(unnest.expr.as_ref(), plan.schema().as_ref())?;
+            let data_type =
+                datafusion::logical_expr::ExprSchemable::get_type(unnest.expr.as_ref(), plan.schema().as_ref())?;
             let ty = PgType::from_data_type(&data_type);
             lists.push(TypedExpr::new(unnest.expr.as_ref().clone(), ty, data_type));
         }
@@ -431,12 +429,7 @@ impl Binder<'_> {
         super::query::project(sorted, shown, &names)
     }
 
-    fn distinct(
-        &mut self,
-        plan: LogicalPlan,
-        columns: &[OutputColumn],
-        parts: Parts,
-    ) -> Result<LogicalPlan, SqlError> {
+    fn distinct(&mut self, plan: LogicalPlan, columns: &[OutputColumn], parts: Parts) -> Result<LogicalPlan, SqlError> {
         let names = unique_names(columns.iter().map(|column| column.name.as_str()));
         let items: Vec<Expr> = parts.items.into_iter().map(|item| item.expr).collect();
         let keys: Vec<Option<usize>> =
@@ -511,10 +504,7 @@ impl Items {
         let mut found = self.exprs.iter().zip(&self.names).filter(|(_, n)| *n == name).map(|(expr, _)| expr);
         let Some(first) = found.next() else { return Ok(None) };
         if found.any(|other| other.expr != first.expr) {
-            return Err(SqlError::new(
-                SqlState::AMBIGUOUS_COLUMN,
-                format!("{clause} \"{name}\" is ambiguous"),
-            ));
+            return Err(SqlError::new(SqlState::AMBIGUOUS_COLUMN, format!("{clause} \"{name}\" is ambiguous")));
         }
         Ok(Some(first.clone()))
     }

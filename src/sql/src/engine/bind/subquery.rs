@@ -4,8 +4,8 @@
 //! a join, for which it wants proof of a single row: an aggregate of ours that fails on a second row gives it.
 
 use super::expr::{Cx, balanced};
-use super::scope::Clause;
 use super::query::{columns_of, project, unique_names};
+use super::scope::Clause;
 use super::{Binder, BoundQuery, Settle};
 use crate::engine::{TypedExpr, types};
 use crate::error::SqlError;
@@ -120,11 +120,8 @@ impl Binder<'_> {
             let found = self.quantified_rows(if negated { "<>" } else { "=" }, negated, left, bound)?;
             return Ok(found);
         }
-        let expr = Expr::InSubquery(InSubquery {
-            expr: Box::new(left.expr),
-            subquery: as_subquery(bound.plan),
-            negated,
-        });
+        let expr =
+            Expr::InSubquery(InSubquery { expr: Box::new(left.expr), subquery: as_subquery(bound.plan), negated });
         Ok(TypedExpr::new(expr, PgType::Bool, DataType::Boolean))
     }
 
@@ -139,7 +136,8 @@ impl Binder<'_> {
         let ty = left.ty.clone();
         let planned = bound.plan.schema().field(0).data_type().clone();
         let collected = self.collected(bound, &ty, &planned)?;
-        let collected = self.call("array_or_empty", vec![collected], datafusion::sql::sqlparser::tokenizer::Span::empty())?;
+        let collected =
+            self.call("array_or_empty", vec![collected], datafusion::sql::sqlparser::tokenizer::Span::empty())?;
         crate::functions::array::quantified(symbol, all, left, collected)
     }
 
@@ -252,11 +250,9 @@ impl Binder<'_> {
             _ => array,
         };
         let PgType::Array(item) = &array.ty else {
-            return Err(SqlError::new(
-                SqlState::WRONG_OBJECT_TYPE,
-                "op ANY/ALL (array) requires array on right side",
-            )
-            .at(span));
+            return Err(
+                SqlError::new(SqlState::WRONG_OBJECT_TYPE, "op ANY/ALL (array) requires array on right side").at(span)
+            );
         };
         let symbol = match op {
             BinaryOperator::PGCustomBinaryOperator(parts) => parts.last().cloned().unwrap_or_default(),
@@ -283,8 +279,7 @@ fn is_filter(clause: Clause) -> bool {
 pub fn ordered_input(
     bound: BoundQuery,
 ) -> Result<(Arc<LogicalPlan>, TypedExpr, Vec<datafusion::logical_expr::expr::Sort>), SqlError> {
-    let mut input =
-        columns_of(&bound).into_iter().next().ok_or_else(|| SqlError::internal("a query has a column"))?;
+    let mut input = columns_of(&bound).into_iter().next().ok_or_else(|| SqlError::internal("a query has a column"))?;
     Ok(match bound.plan {
         LogicalPlan::Sort(sort) if sort.fetch.is_none() => (sort.input, input, sort.expr),
         LogicalPlan::Projection(projection) => match projection.input.as_ref() {

@@ -8,9 +8,7 @@ use crate::error::SqlError;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::Sort;
 use datafusion::logical_expr::{Expr, WindowFrame, WindowFrameBound, WindowFrameUnits};
-use datafusion::sql::sqlparser::ast::{
-    self, NamedWindowDefinition, NamedWindowExpr, WindowSpec, WindowType,
-};
+use datafusion::sql::sqlparser::ast::{self, NamedWindowDefinition, NamedWindowExpr, WindowSpec, WindowType};
 use repr::PgType;
 use repr::sqlstate::SqlState;
 
@@ -43,8 +41,11 @@ impl<'a> NamedWindows<'a> {
         for NamedWindowDefinition(name, definition) in definitions {
             let folded = fold(name);
             if windows.iter().any(|(other, _)| *other == folded) {
-                return Err(SqlError::new(SqlState::WINDOWING_ERROR, format!("window \"{folded}\" is already defined"))
-                    .at(name.span));
+                return Err(SqlError::new(
+                    SqlState::WINDOWING_ERROR,
+                    format!("window \"{folded}\" is already defined"),
+                )
+                .at(name.span));
             }
             windows.push((folded, definition));
         }
@@ -56,8 +57,10 @@ impl<'a> NamedWindows<'a> {
         match self.windows.iter().find(|(name, _)| *name == wanted) {
             Some((_, NamedWindowExpr::WindowSpec(spec))) => Ok(spec),
             Some((_, NamedWindowExpr::NamedWindow(other))) => self.find(other),
-            None => Err(SqlError::new(SqlState::UNDEFINED_OBJECT, format!("window \"{wanted}\" does not exist"))
-                .at(name.span)),
+            None => {
+                Err(SqlError::new(SqlState::UNDEFINED_OBJECT, format!("window \"{wanted}\" does not exist"))
+                    .at(name.span))
+            }
         }
     }
 }

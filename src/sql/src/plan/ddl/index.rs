@@ -69,11 +69,7 @@ pub(in crate::plan) fn plan_create_index(ctx: &PlanContext<'_>, create: &CreateI
 }
 
 /// Binds an index's stored key again, as whoever maintains the index needs it after a restart.
-pub fn plan_index_keys(
-    ctx: &PlanContext<'_>,
-    on: &ItemRef,
-    keys: &[IndexKeyDef],
-) -> Result<Vec<IndexKey>, SqlError> {
+pub fn plan_index_keys(ctx: &PlanContext<'_>, on: &ItemRef, keys: &[IndexKeyDef]) -> Result<Vec<IndexKey>, SqlError> {
     let exprs = keys.iter().map(|key| crate::parser::parse_expr(&key.sql)).collect::<Result<Vec<_>, _>>()?;
     bind_keys(ctx, on, &exprs)
 }
@@ -86,30 +82,25 @@ fn bind_keys(ctx: &PlanContext<'_>, on: &ItemRef, exprs: &[sp::Expr]) -> Result<
     for expr in exprs {
         let typed = ctx.engine.plan_expr(expr, &schema, &mut Params::none(), &resolver)?;
         if !dependencies.all().is_empty() {
-            return Err(SqlError::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                "cannot use subquery in index expression",
-            ));
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "cannot use subquery in index expression"));
         }
         if typed.expr.is_volatile() {
-            return Err(SqlError::new(
-                SqlState("42P17"),
-                "functions in index expression must be marked IMMUTABLE",
-            ));
+            return Err(SqlError::new(SqlState("42P17"), "functions in index expression must be marked IMMUTABLE"));
         }
         if matches!(typed.ty, PgType::Unknown | PgType::Json | PgType::Record | PgType::Void) {
             return Err(SqlError::new(
                 SqlState::UNDEFINED_OBJECT,
-                format!("data type {} has no default operator class for access method \"arrangement\"", typed.ty.name()),
+                format!(
+                    "data type {} has no default operator class for access method \"arrangement\"",
+                    typed.ty.name()
+                ),
             ));
         }
         keys.push(match column_of(&typed.expr, on) {
             Some(column) => column_key(on, column),
-            None => IndexKey {
-                def: IndexKeyDef { column: None, sql: expr.to_string() },
-                expr: typed.expr,
-                ty: typed.ty,
-            },
+            None => {
+                IndexKey { def: IndexKeyDef { column: None, sql: expr.to_string() }, expr: typed.expr, ty: typed.ty }
+            }
         });
     }
     Ok(keys)

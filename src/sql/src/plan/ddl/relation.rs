@@ -105,11 +105,7 @@ fn check_default(ctx: &PlanContext<'_>, column: &str, ty: &PgType, default: &sp:
         }
         SqlError::new(
             SqlState::DATATYPE_MISMATCH,
-            format!(
-                "column \"{column}\" is of type {} but default expression is of type {}",
-                ty.name(),
-                from.name()
-            ),
+            format!("column \"{column}\" is of type {} but default expression is of type {}", ty.name(), from.name()),
         )
         .with_hint("You will need to rewrite or cast the expression.")
     })
@@ -147,10 +143,7 @@ pub(in crate::plan) fn plan_create_view(ctx: &PlanContext<'_>, create: &CreateVi
 /// Renames the first columns.
 fn name_columns(desc: RelationDesc, names: &[String]) -> Result<RelationDesc, SqlError> {
     if names.len() > desc.arity() {
-        return Err(SqlError::new(
-            SqlState::SYNTAX_ERROR,
-            "CREATE VIEW specifies more column names than columns",
-        ));
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, "CREATE VIEW specifies more column names than columns"));
     }
     let fields: Vec<_> = desc
         .schema
@@ -177,10 +170,7 @@ fn check_replacement(
     dependencies: &Dependencies,
 ) -> Result<(), SqlError> {
     if existing.object_kind() != ObjectKind::View {
-        return Err(SqlError::new(
-            SqlState::WRONG_OBJECT_TYPE,
-            format!("\"{}\" is not a view", existing.name.item),
-        ));
+        return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a view", existing.name.item)));
     }
     check_owner(ctx, ObjectId::Item(existing.id), ObjectKind::View, &existing.name.item)?;
     if dependencies.all().contains(&existing.id) {
@@ -208,10 +198,7 @@ fn check_replacement(
 }
 
 /// Where a new relation goes, its full name, and what has that name already.
-fn new_item(
-    ctx: &PlanContext<'_>,
-    name: &Name,
-) -> Result<(Arc<SchemaRef>, FullName, Option<Arc<ItemRef>>), SqlError> {
+fn new_item(ctx: &PlanContext<'_>, name: &Name) -> Result<(Arc<SchemaRef>, FullName, Option<Arc<ItemRef>>), SqlError> {
     let (schema, item) = resolve_new_item(ctx.catalog, ctx.scope(), name)?;
     check_create_in(ctx, &schema)?;
     let existing = ctx.catalog.item_by_name(schema.id, &item);

@@ -144,9 +144,7 @@ fn ident(name: &str) -> sp::Ident {
 
 fn table_factor(name: &Name) -> sp::TableFactor {
     sp::TableFactor::Table {
-        name: sp::ObjectName(
-            name.parts.iter().map(|part| sp::ObjectNamePart::Identifier(ident(part))).collect(),
-        ),
+        name: sp::ObjectName(name.parts.iter().map(|part| sp::ObjectNamePart::Identifier(ident(part))).collect()),
         alias: None,
         args: None,
         with_hints: Vec::new(),

@@ -7,8 +7,9 @@ use crate::error::SqlError;
 use crate::names::Privilege;
 use crate::plan::resolver::Dependencies;
 use crate::plan::{InsertPlan, InsertSource, ItemRef, Plan, PlanContext};
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Column, DFSchema, ScalarValue};
-use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast as sp;
 use repr::PgType;
 use repr::sqlstate::SqlState;
@@ -181,6 +182,10 @@ impl RowBuilder<'_> {
             }
             rows.push(row.into_iter().flatten().collect());
         }
+        if rows.iter().flatten().any(reads_relations) {
+            let plan = self.ctx.engine.optimize(union_of(rows)?, self.ctx.session)?;
+            return Ok(InsertSource::Query(plan));
+        }
         Ok(InsertSource::Values { rows })
     }
 
@@ -250,4 +255,24 @@ impl RowBuilder<'_> {
         }
         Ok(query)
     }
+}
+
+/// Whether an expression without columns has a subquery, so that it is no constant.
+fn reads_relations(expr: &Expr) -> bool {
+    expr.exists(|expr| Ok(matches!(expr, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_))))
+        .unwrap_or(true)
+}
+
+/// Rows of expressions as a query.
+fn union_of(rows: Vec<Vec<Expr>>) -> Result<LogicalPlan, SqlError> {
+    let mut plan: Option<LogicalPlanBuilder> = None;
+    for row in rows {
+        let columns = row.into_iter().enumerate().map(|(position, expr)| expr.alias(format!("column{}", position + 1)));
+        let one = LogicalPlanBuilder::empty(true).project(columns)?;
+        plan = Some(match plan {
+            Some(plan) => plan.union(one.build()?)?,
+            None => one,
+        });
+    }
+    Ok(plan.ok_or_else(|| SqlError::internal("VALUES has a row"))?.build()?)
 }
