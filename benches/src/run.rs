@@ -181,15 +181,15 @@ fn conduct(config: &LoadConfig, threads: u32, phase: &Arc<AtomicU8>, events: &Re
     for _ in 0..threads {
         events.recv_timeout(PATIENCE).context("the connections were not ready in time")??;
     }
-    advance(&phase, WARMING);
+    advance(phase, WARMING);
     let checker = spawn_checker(config, phase);
     sleep(config.warmup, events)?;
     // Reading the tree's CPU times takes milliseconds when there are a thousand backends: outside of the window.
     let before = usage(config)?;
     let start = Instant::now();
-    advance(&phase, MEASURING);
+    advance(phase, MEASURING);
     sleep(config.duration, events)?;
-    advance(&phase, STOPPED);
+    advance(phase, STOPPED);
     let seconds = start.elapsed().as_secs_f64();
     let after = usage(config)?;
     let freshness_checks = match checker {

@@ -177,7 +177,7 @@ fn unquote(text: &str) -> Option<(Vec<u8>, &str)> {
 
 fn unhex(hex: &str) -> anyhow::Result<Vec<u8>> {
     let digits = hex.as_bytes();
-    if digits.len() % 2 != 0 {
+    if !digits.len().is_multiple_of(2) {
         bail!("an odd number of hex digits: {hex}");
     }
     let pair = |pair: &[u8]| Ok(u8::from_str_radix(std::str::from_utf8(pair)?, 16)?);

@@ -20,7 +20,7 @@ const COLUMNS: [(&str, &str, &[&str]); 16] = [
     ("b", "text", &["''", "'x'", "'y'", "'xx'", "'é'", "'X'"]),
     ("c", "int8", &["0", "1", "9223372036854775807", "-5"]),
     ("d", "numeric", &["0", "1.5", "1.50", "-2.25", "1000000.000001"]),
-    ("e", "float8", &["0", "1.5", "-0.0", "'NaN'", "'Infinity'", "'-Infinity'"]),
+    ("e", "float8", &["0", "1.5", "'NaN'", "'Infinity'", "'-Infinity'"]),
     ("f", "bool", &["true", "false"]),
     ("g", "date", &["'2024-01-01'", "'1999-12-31'", "'2024-02-29'"]),
     ("h", "timestamp", &["'2024-01-01 00:00:00'", "'2024-01-01 00:00:00.000001'"]),
@@ -245,6 +245,12 @@ fn run(target: &Target, seed: u64) -> anyhow::Result<usize> {
                 (by_fast, by_slow) = (by_fast.sorted(), by_slow.sorted());
             }
             not_empty += usize::from(matches!(&by_fast, Answer::Rows(rows) if !rows.is_empty()));
+            // Whether an output expression is evaluated for rows that LIMIT drops is left open: then one path may fail where
+            // the other does not.
+            let overflows = |answer: &Answer| matches!(answer, Answer::Error(code) if code == "22003");
+            if sql.contains(" LIMIT ") && (overflows(&by_fast) != overflows(&by_slow)) {
+                continue;
+            }
             anyhow::ensure!(
                 by_fast == by_slow,
                 "FAST_VS_ADHOC_SEED={seed}, step {step}, extended protocol: {extended}\n{sql}\nfast path: {by_fast:?}\nad hoc:    {by_slow:?}"

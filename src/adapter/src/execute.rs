@@ -134,7 +134,7 @@ impl Session {
                 Box::pin(self.run(&plan, params, formats, autocommit)).await
             }
             Plan::Deallocate(name) => match name {
-                Some(name) if self.statements.remove(name).is_none() => return Err(unknown_statement(name)),
+                Some(name) if self.statements.remove(name).is_none() => Err(unknown_statement(name)),
                 Some(_) => Ok(Response::Complete(Tag::Plain("DEALLOCATE"))),
                 None => {
                     self.statements.clear();

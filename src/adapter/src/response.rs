@@ -138,6 +138,7 @@ fn describe(desc: &RelationDesc, formats: &ResultFormats) -> Bytes {
 }
 
 /// The answer to one statement.
+#[allow(clippy::large_enum_variant, reason = "one exists per statement, on the way from its verb to its door")]
 pub enum Response {
     /// Rows, then a tag with their number.
     Rows {

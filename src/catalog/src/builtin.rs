@@ -79,6 +79,11 @@ pub fn relation(id: GlobalId) -> Option<&'static SystemRelation> {
 }
 
 impl SystemRelation {
+    /// Whether it describes something that does not exist here.
+    pub fn is_always_empty(&self) -> bool {
+        self.produce.is_none()
+    }
+
     /// The id of its schema.
     pub fn schema_id(&self) -> SchemaId {
         let named = SYSTEM_SCHEMAS.iter().find(|(_, _, name)| *name == self.schema);

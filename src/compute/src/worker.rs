@@ -95,7 +95,10 @@ impl WorkerLoop<'_> {
             }
             self.worker.step();
             let index = self.worker.index();
-            let busy = self.indexes.values_mut().fold(false, |busy, state| !state.publish(index) || busy);
+            let mut busy = false;
+            for state in self.indexes.values_mut() {
+                busy |= !state.publish(index);
+            }
             if self.commands.is_empty() {
                 self.worker.step_or_park(busy.then_some(PEER_PATIENCE));
             }

@@ -288,9 +288,9 @@ impl SessionVars {
 
     /// RESET ALL.
     pub fn reset_all(&mut self) {
-        for index in 0..SESSION_VARS.len() {
+        for (index, definition) in SESSION_VARS.iter().enumerate() {
             // As in Postgres, the transaction's own modes stay.
-            if !SESSION_VARS[index].read_only() && SESSION_VARS[index].name != "transaction_isolation" {
+            if !definition.read_only() && definition.name != "transaction_isolation" {
                 self.slots[index].local = None;
                 self.store(index, None, false);
             }

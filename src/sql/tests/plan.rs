@@ -109,6 +109,7 @@ fn describe_plan(plan: &Plan) -> String {
             let keys: Vec<String> = plan.keys.iter().map(|key| format!("{} {}", key.def.sql, key.ty)).collect();
             format!("create index {} on {} ({})", plan.name, plan.on, keys.join(", "))
         }
+        Plan::ShowVariable { variable, desc } => format!("show {variable} ({})", columns(desc)),
         Plan::Explain(plan) => format!("explain {:?} {}", plan.stage, describe_plan(&plan.plan)),
         other => format!("{other:?}"),
     }

@@ -107,6 +107,10 @@ impl CatalogView for State {
             })
     }
 
+    fn is_always_empty(&self, id: GlobalId) -> bool {
+        crate::builtin::relation(id).is_some_and(|relation| relation.is_always_empty())
+    }
+
     fn is_member(&self, role: RoleId, of: RoleId) -> bool {
         self.reachable_roles(role, |_| true).contains(&of)
     }

@@ -88,7 +88,8 @@ fn value_of(expr: &Expr, data_type: &DataType) -> Option<KeyValue> {
     match expr {
         Expr::Literal(scalar, _) => {
             let same = scalar.data_type() == *data_type;
-            if !same && !(is_integer(&scalar.data_type()) && is_integer(data_type)) && !scalar.is_null() {
+            let both_integers = is_integer(&scalar.data_type()) && is_integer(data_type);
+            if !(same || both_integers || scalar.is_null()) {
                 return None;
             }
             value(KeySource::Constant(datum(scalar)?))

@@ -39,6 +39,10 @@ use std::sync::Arc;
 /// The deepest nesting of expressions and queries that is bound; deeper is 54001.
 const DEPTH_MAX: usize = 200;
 
+/// The deepest nesting of subqueries in expressions: DataFusion checks a plan's subqueries in time that doubles with
+/// each level.
+const SUBQUERY_DEPTH_MAX: usize = 10;
+
 /// A column of a bound query.
 #[derive(Clone, Debug)]
 pub struct OutputColumn {

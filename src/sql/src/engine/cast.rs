@@ -6,7 +6,7 @@
 
 use super::session::SessionInfo;
 use super::types::{self, is_float, is_integer, is_oidlike, is_stringlike};
-use super::value::{overflow, to_array};
+use super::value::{first_scalar, overflow, to_array};
 use crate::error::SqlError;
 use arrow::datatypes::{DataType, Field, FieldRef, i256};
 use bytes::BytesMut;
@@ -130,7 +130,7 @@ impl ScalarUDFImpl for CastFunction {
         }
         let array = to_array(&out, &self.data_type)?;
         if scalar {
-            return Ok(ColumnarValue::Scalar(datafusion::common::ScalarValue::try_from_array(&array, 0)?));
+            return Ok(ColumnarValue::Scalar(first_scalar(&array)?));
         }
         Ok(ColumnarValue::Array(array))
     }
@@ -244,7 +244,9 @@ fn from_text<'a>(
     let Datum::Text(text) = value else { return Err(impossible(value, to)) };
     if is_oidlike(to) && *to != PgType::Oid && text.parse::<u32>().is_err() {
         return match context.session {
-            Some(session) => session.call_catalog(&format!("{}in", types::internal_name(to)), &[value.clone()]),
+            Some(session) => {
+                session.call_catalog(&format!("{}in", types::internal_name(to)), std::slice::from_ref(value))
+            }
             None => Err(SqlError::unsupported(format!("the cast of \"{text}\" to {}", to.name()))),
         };
     }
@@ -347,7 +349,7 @@ fn to_integer<'a>(value: &Datum<'_>, from: &PgType, to: &PgType) -> Result<Datum
 fn float_to_integer(value: f64) -> Option<i64> {
     let rounded = value.round_ties_even();
     // 2^63 itself is out of range and is exactly representable.
-    (rounded >= -9_223_372_036_854_775_808.0 && rounded < 9_223_372_036_854_775_808.0).then_some(rounded as i64)
+    (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&rounded).then_some(rounded as i64)
 }
 
 fn to_numeric<'a>(value: &Datum<'_>, display: repr::types::NumericDisplay) -> Result<Datum<'a>, SqlError> {

@@ -2,8 +2,8 @@
 
 use crate::error::SqlError;
 use arrow::array::{
-    ArrayRef, BinaryBuilder, BooleanBuilder, Decimal128Builder, Decimal256Builder, FixedSizeBinaryBuilder, ListArray,
-    NullArray, PrimitiveArray, StringBuilder,
+    Array, ArrayRef, BinaryBuilder, BooleanBuilder, Decimal128Builder, Decimal256Builder, FixedSizeBinaryBuilder,
+    ListArray, NullArray, PrimitiveArray, StringBuilder,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{
@@ -196,10 +196,19 @@ pub fn overflow() -> SqlError {
     SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value overflows numeric format")
 }
 
+/// The first value of a column as a scalar, with the exact type of the column.
+pub fn first_scalar(array: &ArrayRef) -> Result<ScalarValue, SqlError> {
+    match array.as_any().downcast_ref::<ListArray>() {
+        // DataFusion's own conversion drops the metadata of the item.
+        Some(list) => Ok(ScalarValue::List(Arc::new(list.slice(0, 1)))),
+        None => Ok(ScalarValue::try_from_array(array, 0)?),
+    }
+}
+
 /// One value as a scalar of `data_type`.
 pub fn to_scalar(value: &Datum<'_>, data_type: &DataType) -> Result<ScalarValue, SqlError> {
     let array = to_array(std::slice::from_ref(value), data_type)?;
-    Ok(ScalarValue::try_from_array(&array, 0)?)
+    first_scalar(&array)
 }
 
 /// The value of a scalar.

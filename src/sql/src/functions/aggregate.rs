@@ -129,6 +129,13 @@ pub fn build(binder: &mut Binder<'_>, call: AggregateArgs<'_>, site: Site<'_>) -
     }
     let second = if arity == 2 { args.pop() } else { None };
     let first = binder.coercer.settle(args.remove(0))?;
+    let first = match (call.distinct, call.name, &first.ty) {
+        (true, "count", _) => binder.comparison_key(first)?,
+        (true, name, PgType::Interval) => {
+            return Err(SqlError::unsupported(format!("{name} of distinct intervals")));
+        }
+        _ => first,
+    };
     match call.name {
         "count" => {
             let expr = site(df::count::count_udaf(), vec![first.expr]);

@@ -29,6 +29,7 @@ pub fn declare(library: &mut Library) {
             "more than one row returned by a subquery used as an expression",
         )),
     });
+    library.add("as_is(anyelement) anyelement", |_, a| Ok(a[0].clone().into_owned()));
     library.add("first_of(anyarray) anyelement", |_, a| {
         Ok(list(a, 0).first().cloned().map_or(Datum::Null, Datum::into_owned))
     });
@@ -168,6 +169,12 @@ pub fn single_value(list: TypedExpr, ty: &PgType, data_type: &DataType) -> Typed
 /// The first element of a list, NULL of an empty one.
 pub fn first_value(list: TypedExpr, ty: &PgType, data_type: &DataType) -> TypedExpr {
     internal("first_of", vec![list.clone()], ty.clone(), data_type.clone()).unwrap_or(list)
+}
+
+/// The value itself, which may be NULL whatever it was before.
+pub fn nullable(value: TypedExpr) -> Result<TypedExpr, SqlError> {
+    let (ty, data_type) = (value.ty.clone(), value.data_type.clone());
+    internal("as_is", vec![value], ty, data_type)
 }
 
 /// The ordinal numbers of a list's elements.

@@ -353,7 +353,7 @@ fn read_time(value: &str, template: &str) -> Result<i64, SqlError> {
             break;
         }
         let before_field = matches!(pieces.get(i + 1), Some(Piece::Field(..)));
-        let mut number = |rest: &mut &str, width: usize| read_number(rest, if before_field { width } else { 9 }, spelt);
+        let number = |rest: &mut &str, width: usize| read_number(rest, if before_field { width } else { 9 }, spelt);
         match *pattern {
             "YYYY" => year = number(&mut rest, 4)?,
             "YYY" | "YY" | "Y" => {

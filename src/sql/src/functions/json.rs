@@ -37,7 +37,7 @@ pub fn declare(library: &mut Library) {
     });
     library.add("@>(jsonb, jsonb) bool", |_, a| Ok(Datum::Bool(contains(text(a, 0), text(a, 1), true)?)));
     library.add("<@(jsonb, jsonb) bool", |_, a| Ok(Datum::Bool(contains(text(a, 1), text(a, 0), true)?)));
-    library.add("array_to_json(anyarray) json", |call, a| to_json(call, a));
+    library.add("array_to_json(anyarray) json", to_json);
 }
 
 fn declare_access(library: &mut Library, ty: &str) {

@@ -4,11 +4,11 @@ use super::datum;
 use super::registry::{Overload, all};
 use crate::engine::cast::CastContextInfo;
 use crate::engine::session::SessionInfo;
-use crate::engine::value::to_array;
+use crate::engine::value::{first_scalar, to_array};
 use crate::error::SqlError;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::{Result as DfResult, ScalarValue};
+use datafusion::common::Result as DfResult;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
@@ -146,7 +146,7 @@ impl ScalarUDFImpl for RowFunction {
         let call = Call { session, context: &context, args: &self.args, returns: &self.returns, name: &overload.name };
         let array = self.evaluate(&columns, rows, &call)?;
         if one {
-            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?));
+            return Ok(ColumnarValue::Scalar(first_scalar(&array)?));
         }
         Ok(ColumnarValue::Array(array))
     }

@@ -159,11 +159,10 @@ fn parse_create_table(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
 }
 
 fn parse_column(cursor: &mut Cursor<'_>) -> Result<ColumnDef, SqlError> {
-    match (cursor.word().as_deref(), cursor.token(1)) {
-        (Some("PRIMARY" | "FOREIGN" | "CONSTRAINT" | "LIKE" | "CHECK" | "UNIQUE" | "EXCLUDE"), _) => {
-            refuse_constraint(cursor)?;
-        }
-        (_, _) => {}
+    if let Some("PRIMARY" | "FOREIGN" | "CONSTRAINT" | "LIKE" | "CHECK" | "UNIQUE" | "EXCLUDE") =
+        cursor.word().as_deref()
+    {
+        refuse_constraint(cursor)?;
     }
     let name = cursor.ident()?;
     let span = cursor.span();

@@ -8,6 +8,8 @@ use super::{ItemKind, ItemRef, PlanContext, ViewDef};
 use crate::engine::{Params, PlannedQuery, ResolvedTable, TableResolver, types};
 use crate::error::SqlError;
 use crate::names::{Name, Privilege, RoleId, Scope, quote_ident, resolve_item, resolve_schema, unknown_relation};
+use datafusion::common::DFSchema;
+use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
 use std::collections::BTreeSet;
@@ -117,6 +119,13 @@ impl TableResolver for Resolver<'_> {
             }
         }
         match &item.kind {
+            ItemKind::SystemTable if self.ctx.catalog.is_always_empty(item.id) => {
+                // Known to be empty, so that the optimizer drops what would be computed from it.
+                let schema = DFSchema::try_from(Arc::clone(&item.desc.schema))?;
+                let empty = EmptyRelation { produce_one_row: false, schema: Arc::new(schema) };
+                let (plan, desc) = (LogicalPlan::EmptyRelation(empty), item.desc.as_ref().clone());
+                Ok(ResolvedTable::View(Box::new(PlannedQuery { plan, desc })))
+            }
             ItemKind::Table { .. } | ItemKind::SystemTable => {
                 Ok(ResolvedTable::Collection { id: item.id, desc: Arc::clone(&item.desc) })
             }

@@ -63,11 +63,20 @@ fn split(expr: &Expr) -> Vec<&Expr> {
     out
 }
 
-/// Whether evaluating it may raise an error: arithmetic and our functions may, comparisons may not.
+/// Functions that have an answer for every argument: guarding them would only hide them from the index paths.
+const TOTAL: [&str; 43] = [
+    "coalesce", "like", "ilike", "bpchar_key", "interval_key", "lower", "upper", "initcap", "length", "char_length",
+    "octet_length", "btrim", "ltrim", "rtrim", "left", "right", "reverse", "starts_with", "strpos", "position",
+    "replace", "translate", "md5", "ascii", "concat", "text_concat", "quote_ident", "any=", "any<>", "all=", "all<>",
+    "array_length", "cardinality", "array_position", "as_is", "now", "current_date", "current_user", "session_user",
+    "current_database", "->", "->>", "pg_table_is_visible",
+];
+
+/// Whether evaluating it may raise an error: arithmetic, casts and most functions may, comparisons may not.
 pub fn can_fail(expr: &Expr) -> bool {
     expr.exists(|expr| {
         Ok(match expr {
-            Expr::ScalarFunction(call) => !matches!(call.name(), "coalesce" | "like" | "ilike" | "bpchar_key"),
+            Expr::ScalarFunction(call) => !TOTAL.contains(&call.name()),
             _ => false,
         })
     })

@@ -270,8 +270,8 @@ impl Binder<'_> {
         right: &ast::Expr,
         cx: &Cx<'_>,
     ) -> Result<TypedExpr, SqlError> {
-        if let (ast::Expr::Tuple(lefts), ast::Expr::Tuple(rights)) = (left, right) {
-            return self.row_comparison(lefts, op, rights, cx);
+        if let (Some(lefts), Some(rights)) = (row_items(left), row_items(right)) {
+            return self.row_comparison(&lefts, op, &rights, cx);
         }
         // The operators of a long chain are applied in a loop, not by recursion.
         let mut chain = vec![(op, right)];
@@ -310,10 +310,8 @@ impl Binder<'_> {
         for (left, right) in lefts.iter().zip(rights) {
             pairs.push((self.expr(left, cx)?, self.expr(right, cx)?));
         }
-        let span = lefts
-            .first()
-            .map(|expr| expr.span())
-            .unwrap_or_else(|| datafusion::sql::sqlparser::tokenizer::Span::empty());
+        let span =
+            lefts.first().map(|expr| expr.span()).unwrap_or_else(datafusion::sql::sqlparser::tokenizer::Span::empty);
         let (strict, last) = match op {
             BinaryOperator::Eq => return self.all_pairs(pairs, Operator::Eq, Operator::And, span),
             BinaryOperator::NotEq => return self.all_pairs(pairs, Operator::NotEq, Operator::Or, span),
@@ -354,6 +352,11 @@ impl Binder<'_> {
     }
 
     fn unary_op(&mut self, op: UnaryOperator, expr: &ast::Expr, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
+        if op == UnaryOperator::Minus
+            && let Some(rotated) = minus_before_power(expr)
+        {
+            return self.expr(&rotated, cx);
+        }
         if op == UnaryOperator::Minus
             && let Some(number) = super::literal::negative_number(expr)
         {
@@ -604,9 +607,10 @@ impl Binder<'_> {
         let typed = self.coercer.settle(typed)?;
         match names.last().map(String::as_str) {
             Some("C" | "default" | "POSIX" | "ucs_basic") if types::is_stringlike(&typed.ty) => Ok(typed),
-            Some(other) if types::is_stringlike(&typed.ty) => {
-                Err(SqlError::unsupported(format!("collation \"{other}\"")))
-            }
+            Some(other) if types::is_stringlike(&typed.ty) => Err(SqlError::new(
+                SqlState::UNDEFINED_OBJECT,
+                format!("collation \"{other}\" for encoding \"UTF8\" does not exist"),
+            )),
             _ => Err(SqlError::new(
                 SqlState::DATATYPE_MISMATCH,
                 format!("collations are not supported by type {}", typed.ty.name()),
@@ -627,6 +631,36 @@ pub fn text_literal(text: &str) -> TypedExpr {
         ty: PgType::Text,
         data_type: DataType::Utf8,
         nullable: false,
+    }
+}
+
+/// `-a ^ b` is `(-a) ^ b` in Postgres, where the parser reads `-(a ^ b)`.
+fn minus_before_power(expr: &ast::Expr) -> Option<ast::Expr> {
+    let ast::Expr::BinaryOp { left, op: BinaryOperator::PGExp, right } = expr else { return None };
+    let negated =
+        minus_before_power(left).unwrap_or_else(|| ast::Expr::UnaryOp { op: UnaryOperator::Minus, expr: left.clone() });
+    Some(ast::Expr::BinaryOp { left: Box::new(negated), op: BinaryOperator::PGExp, right: right.clone() })
+}
+
+/// The items of `(a, b)` or `ROW(a, b)`.
+fn row_items(expr: &ast::Expr) -> Option<Vec<ast::Expr>> {
+    match expr {
+        ast::Expr::Tuple(items) => Some(items.clone()),
+        ast::Expr::Function(function) if function.over.is_none() => {
+            let name = object_name(&function.name).ok()?;
+            let ast::FunctionArguments::List(list) = &function.args else { return None };
+            if name != ["row"] || list.args.len() < 2 {
+                return None;
+            }
+            list.args
+                .iter()
+                .map(|arg| match arg {
+                    ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+                    _ => None,
+                })
+                .collect()
+        }
+        _ => None,
     }
 }
 

@@ -34,6 +34,10 @@ impl Binder<'_> {
         settle: Settle<'_>,
     ) -> Result<BoundQuery, SqlError> {
         self.deeper()?;
+        if outer.map_or(0, Frame::depth) > super::SUBQUERY_DEPTH_MAX {
+            return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
+                .with_detail(format!("Subqueries in expressions nest at most {} deep.", super::SUBQUERY_DEPTH_MAX)));
+        }
         refuse_query_clauses(query)?;
         let has_ctes = query.with.is_some();
         if let Some(with) = &query.with {
@@ -111,6 +115,13 @@ impl Binder<'_> {
         let right = self.set_expr(right, outer, Settle::Later)?;
         let (left, right) = self.unify_columns(left, right, &op.to_string())?;
         let columns = left.columns.clone();
+        // Rows are matched as they are stored, and equal values of these types can be stored differently.
+        let keyed = |column: &&OutputColumn| matches!(column.ty, PgType::Interval | PgType::Bpchar(None));
+        if let Some(column) = columns.iter().find(keyed)
+            && !(op == SetOperator::Union && all)
+        {
+            return Err(SqlError::unsupported(format!("{op} of type {}", column.ty.name())));
+        }
         let (l, r) = (left.plan, right.plan);
         let plan = match (op, all) {
             (SetOperator::Union, true) => {
@@ -573,7 +584,10 @@ pub fn alias_plan(plan: LogicalPlan, qualifier: &str) -> Result<LogicalPlan, Sql
 }
 
 fn rename(columns: &mut [OutputColumn], aliases: &[String], table: &str) -> Result<(), SqlError> {
-    aliased_columns(table, columns.len(), aliases)?;
+    aliased_columns(table, columns.len(), aliases).map_err(|mut error| {
+        error.message = error.message.replacen("table", "WITH query", 1);
+        error
+    })?;
     for (column, alias) in columns.iter_mut().zip(aliases) {
         column.name.clone_from(alias);
     }

@@ -117,6 +117,11 @@ impl Frame<'_> {
         Err(self.missing(table, name).at(ident.span))
     }
 
+    /// The number of scopes.
+    pub fn depth(&self) -> usize {
+        1 + self.outer.map_or(0, Frame::depth)
+    }
+
     /// Whether any scope has a relation of that name.
     pub fn has_table(&self, table: &str) -> bool {
         let here = self.scope.columns.iter().any(|column| column.table.as_deref() == Some(table));

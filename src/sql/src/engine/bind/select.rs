@@ -258,6 +258,9 @@ impl Binder<'_> {
         if contains_aggregate(&typed.expr) {
             return Err(SqlError::new(SqlState::GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY"));
         }
+        if typed.ty == PgType::Interval {
+            return Err(SqlError::unsupported("GROUP BY of an interval"));
+        }
         Ok(typed.expr)
     }
 
@@ -429,16 +432,30 @@ impl Binder<'_> {
         super::query::project(sorted, shown, &names)
     }
 
-    fn distinct(&mut self, plan: LogicalPlan, columns: &[OutputColumn], parts: Parts) -> Result<LogicalPlan, SqlError> {
+    fn distinct(
+        &mut self,
+        plan: LogicalPlan,
+        columns: &[OutputColumn],
+        mut parts: Parts,
+    ) -> Result<LogicalPlan, SqlError> {
+        let keyed = |column: &OutputColumn| matches!(column.ty, PgType::Interval | PgType::Bpchar(_));
+        if columns.iter().any(keyed) {
+            // Equal values of these types can be stored differently: the first row of each set of keys is taken.
+            for item in parts.items.clone() {
+                let key = self.comparison_key(item)?;
+                parts.distinct_on.push(key);
+            }
+            if parts.sorts.iter().any(|sort| !parts.distinct_on.iter().any(|key| key.expr == sort.expr)) {
+                return Err(not_in_select_list());
+            }
+            return self.first_of_each(plan, columns, parts);
+        }
         let names = unique_names(columns.iter().map(|column| column.name.as_str()));
         let items: Vec<Expr> = parts.items.into_iter().map(|item| item.expr).collect();
         let keys: Vec<Option<usize>> =
             parts.sorts.iter().map(|sort| items.iter().position(|item| *item == sort.expr)).collect();
         if keys.iter().any(Option::is_none) {
-            return Err(SqlError::new(
-                SqlState::INVALID_COLUMN_REFERENCE,
-                "for SELECT DISTINCT, ORDER BY expressions must appear in select list",
-            ));
+            return Err(not_in_select_list());
         }
         let projected = super::query::project(plan, items, &names)?;
         let distinct = LogicalPlan::Distinct(Distinct::All(Arc::new(projected)));
@@ -469,7 +486,17 @@ impl Binder<'_> {
                 "SELECT DISTINCT ON expressions must match initial ORDER BY expressions",
             ));
         }
-        // The first row of each group, in the order asked for.
+        self.first_of_each(plan, columns, parts)
+    }
+
+    /// The first row of each group, in the order asked for.
+    fn first_of_each(
+        &mut self,
+        plan: LogicalPlan,
+        columns: &[OutputColumn],
+        parts: Parts,
+    ) -> Result<LogicalPlan, SqlError> {
+        let on: Vec<Expr> = parts.distinct_on.iter().map(|on| on.expr.clone()).collect();
         let name = self.internal_name("distinct");
         let call = WindowFunction {
             fun: WindowFunctionDefinition::WindowUDF(datafusion::functions_window::row_number::row_number_udwf()),
@@ -489,6 +516,13 @@ impl Binder<'_> {
         let plan = LogicalPlan::Filter(Filter::try_new(first, Arc::new(plan))?);
         self.project_and_sort(plan, columns, parts)
     }
+}
+
+fn not_in_select_list() -> SqlError {
+    SqlError::new(
+        SqlState::INVALID_COLUMN_REFERENCE,
+        "for SELECT DISTINCT, ORDER BY expressions must appear in select list",
+    )
 }
 
 impl Items {

@@ -33,7 +33,22 @@ impl Binder<'_> {
         if correlated && !is_aggregated(&bound.plan) {
             return self.at_most_one(bound, ty, data_type);
         }
-        Ok(TypedExpr::new(Expr::ScalarSubquery(as_subquery(bound.plan)), ty, data_type))
+        let plan = self.or_null(bound)?;
+        Ok(TypedExpr::new(Expr::ScalarSubquery(as_subquery(plan)), ty, data_type))
+    }
+
+    /// A subquery without rows is NULL, although its column may not be nullable.
+    fn or_null(&mut self, bound: BoundQuery) -> Result<LogicalPlan, SqlError> {
+        let required = bound.plan.schema().fields().iter().any(|field| !field.is_nullable());
+        if !required || is_aggregated(&bound.plan) {
+            return Ok(bound.plan);
+        }
+        let mut exprs = Vec::new();
+        for column in columns_of(&bound) {
+            exprs.push(crate::functions::array::nullable(column)?.expr);
+        }
+        let names = unique_names(bound.columns.iter().map(|column| column.name.as_str()));
+        project(bound.plan, exprs, &names)
     }
 
     /// A correlated subquery with LIMIT 1: the first of the ordered list of its rows.

@@ -94,7 +94,7 @@ impl Binder<'_> {
         for expr in &spec.partition_by {
             let typed = self.expr(expr, cx)?;
             let typed = self.coercer.settle(typed)?;
-            partition_by.push(typed.expr);
+            partition_by.push(self.comparison_key(typed)?.expr);
         }
         let mut order_type = None;
         for item in &spec.order_by {

@@ -156,7 +156,7 @@ impl RowBuilder<'_> {
         if values.rows.iter().any(|row| row.len() != width) {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "VALUES lists must all be the same length"));
         }
-        self.check_width(width, values.rows.first().and_then(|row| row.iter().nth(self.columns.len())))?;
+        self.check_width(width, values.rows.first().and_then(|row| row.get(self.columns.len())))?;
         // What the rows leave out is the same for all of them.
         let mut template: Vec<Option<Expr>> = vec![None; self.table.desc.arity()];
         for (position, slot) in template.iter_mut().enumerate() {
