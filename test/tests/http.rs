@@ -49,7 +49,17 @@ fn health_metrics_and_profiles_are_served() {
     }
     let hits = body.lines().any(|line| line.contains("plan_cache") && line.contains("hit") && !line.ends_with(" 0"));
     assert!(hits, "repeated queries hit the plan cache");
+    // An idle server has nothing to sample.
+    let done = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let stop = std::sync::Arc::clone(&done);
+    let load = std::thread::spawn(move || {
+        while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+            wire.rows("SELECT * FROM t WHERE a = 1").expect("a row");
+        }
+    });
     let (status, body) = get(addr, "/prof/cpu?seconds=1");
+    done.store(true, std::sync::atomic::Ordering::Relaxed);
+    load.join().expect("the load ends");
     assert!(status.contains("200") && body.contains("<svg"), "a flamegraph: {status}");
     assert!(get(addr, "/nosuch").0.contains("404"));
 }

@@ -137,6 +137,9 @@ async fn profile(Query(parameters): Query<HashMap<String, String>>) -> Response 
         return (StatusCode::BAD_REQUEST, format!("seconds must be from 1 to {PROFILE_SECONDS_MAX}\n")).into_response();
     };
     match flamegraph(seconds).await {
+        Ok(svg) if svg.is_empty() => {
+            (StatusCode::SERVICE_UNAVAILABLE, "the server was idle: no samples\n").into_response()
+        }
         Ok(svg) => ([(header::CONTENT_TYPE, "image/svg+xml")], svg).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }

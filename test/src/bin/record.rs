@@ -152,7 +152,7 @@ fn record_one<'a>(
             Ok(statement(StatementExpect::Error(ExpectedError::SqlState(code))))
         }
         Ok(DBOutput::StatementComplete(count)) => {
-            let verb = sql.trim_start().split_whitespace().next().unwrap_or_default().to_ascii_uppercase();
+            let verb = sql.split_whitespace().next().unwrap_or_default().to_ascii_uppercase();
             let counts = ["INSERT", "UPDATE", "DELETE"].contains(&verb.as_str());
             Ok(statement(if counts { StatementExpect::Count(count) } else { StatementExpect::Ok }))
         }

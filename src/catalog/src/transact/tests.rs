@@ -486,15 +486,14 @@ fn random_changes_survive_a_restart() {
         for step in 0..150 {
             let sql = random_statement(&mut rng);
             let before = server.state.clone();
-            match server.plan("mz_system", &sql) {
-                Ok(Some(op)) => match server.apply(vec![op]) {
+            if let Ok(Some(op)) = server.plan("mz_system", &sql) {
+                match server.apply(vec![op]) {
                     Ok(_) => applied += 1,
                     Err(error) => {
                         assert_eq!(server.state, before, "seed {seed}, step {step}: {sql}");
                         failed_late.push((sql, error.sqlstate()));
                     }
-                },
-                Ok(None) | Err(_) => {}
+                }
             }
             if step % 10 == 0 {
                 server.check();

@@ -83,20 +83,8 @@ impl Runtime {
         let mut state = self.session_state(session);
         state.config_mut().set_extension(Arc::new(ReaderExtension(reader)));
         let physical = state.query_planner().create_physical_plan(&plan, &state).await?;
-        let physical = self.physical(physical, &state)?;
         let context = Arc::new(TaskContext::from(&state));
         Ok(execute_stream(physical, context)?)
-    }
-
-    fn physical(
-        &self,
-        mut plan: Arc<dyn datafusion::physical_plan::ExecutionPlan>,
-        state: &SessionState,
-    ) -> Result<Arc<dyn datafusion::physical_plan::ExecutionPlan>, SqlError> {
-        for rule in state.physical_optimizers() {
-            plan = rule.optimize(plan, state.config_options())?;
-        }
-        Ok(plan)
     }
 
     fn session_state(&self, session: &SessionInfo) -> SessionState {
