@@ -34,7 +34,7 @@ pub(super) fn decode_columns(columns: &[ColumnProto]) -> Result<RelationDesc, St
             Some(text) => text.parse().map_err(|error| format!("unknown Arrow type {text}: {error}"))?,
             None => ty.data_type(),
         };
-        let field: Field = ty.field(&column.name, column.nullable).with_data_type(data_type.clone());
+        let field: Field = ty.field(&column.name, true).with_data_type(data_type.clone());
         fields.push(field);
         descs.push(ColumnDesc { name: column.name.clone(), ty, data_type, nullable: column.nullable });
     }
