@@ -36,9 +36,9 @@ impl Session {
     ) -> Result<Response, AdapterError> {
         self.check_transaction(plan)?;
         let bound: Vec<Param<'_>> = params
-            .iter()
+            .into_iter()
             .zip(&plan.param_types)
-            .map(|(datum, data_type)| Param { datum: datum.clone(), data_type })
+            .map(|(datum, data_type)| Param { datum, data_type })
             .collect();
         match &plan.exec {
             Exec::Empty => Ok(Response::Empty),
