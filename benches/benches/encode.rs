@@ -1,94 +1,59 @@
-//! A stored row to the fields of a DataRow: what a point read does with the row it found, in both formats.
+//! A stored row to a DataRow: what a point read does with the row it found, in both formats.
 
+use adapter::response::{Format, ResultFormats};
+use arrow::datatypes::DataType;
+use bytes::BytesMut;
+use criterion::{Criterion, criterion_group, criterion_main};
+use pgrepr::options::EncodeOptions;
+use pgwire::encode::rows::{RowEncoder, Shape, Stored, Target};
+use repr::row::write_datum;
+use repr::{Datum, PgType, RelationDesc};
 use std::hint::black_box;
 
-use arrow::datatypes::{DataType, TimeUnit};
-use bytes::{BufMut, BytesMut};
-use criterion::{Criterion, criterion_group, criterion_main};
-use pgrepr::binary::encode_binary;
-use pgrepr::options::EncodeOptions;
-use pgrepr::text::encode_text;
-use repr::Datum;
-use repr::row::{read_datum, write_datum};
-use repr::types::PgType;
-
-/// The column types of a stored row, as storage and as Postgres know them.
-type Columns = Vec<(DataType, PgType)>;
-
-fn int_and_text() -> (Columns, Vec<u8>) {
-    let columns = vec![(DataType::Int32, PgType::Int4), (DataType::Utf8, PgType::Text)];
-    let row = stored(&columns, &[Datum::Int4(500_000), Datum::Text("v0500000-000".into())]);
-    (columns, row)
+fn int_and_text() -> (RelationDesc, Vec<u8>) {
+    stored(&[(PgType::Int4, Datum::Int4(500_000)), (PgType::Text, Datum::Text("v0500000-000".into()))])
 }
 
-fn five_columns() -> (Columns, Vec<u8>) {
-    let columns = vec![
-        (DataType::Int32, PgType::Int4),
-        (DataType::Utf8, PgType::Text),
-        (DataType::Int64, PgType::Int8),
-        (DataType::Float64, PgType::Float8),
-        (DataType::Timestamp(TimeUnit::Microsecond, None), PgType::Timestamp),
-    ];
-    let values = [
-        Datum::Int4(500_000),
-        Datum::Text("v0500000-000".into()),
-        Datum::Int8(500_001_500_000),
-        Datum::Float8(500_000.0 / 7.0),
-        Datum::Timestamp(1_700_000_000_123_456),
-    ];
-    let row = stored(&columns, &values);
-    (columns, row)
+fn five_columns() -> (RelationDesc, Vec<u8>) {
+    stored(&[
+        (PgType::Int4, Datum::Int4(500_000)),
+        (PgType::Text, Datum::Text("v0500000-000".into())),
+        (PgType::Int8, Datum::Int8(500_001_500_000)),
+        (PgType::Float8, Datum::Float8(500_000.0 / 7.0)),
+        (PgType::Timestamp, Datum::Timestamp(1_700_000_000_123_456)),
+    ])
 }
 
-fn stored(columns: &Columns, values: &[Datum<'_>]) -> Vec<u8> {
+/// A relation with columns of these types, and a row of it with these values.
+fn stored(columns: &[(PgType, Datum<'_>)]) -> (RelationDesc, Vec<u8>) {
+    let name = |at: usize| format!("c{at}");
+    let desc = RelationDesc::new(columns.iter().enumerate().map(|(at, (ty, _))| (name(at), ty.clone(), true)));
     let mut row = Vec::new();
-    for ((ty, _), value) in columns.iter().zip(values) {
-        write_datum(&mut row, ty, value).expect("the value is of the column's type");
+    for (field, (_, value)) in desc.schema.fields().iter().zip(columns) {
+        write_datum(&mut row, field.data_type(), value).expect("the value is of the column's type");
     }
-    row
-}
-
-/// Writes each field with its length in front, as a DataRow has it.
-fn fields(
-    columns: &Columns,
-    mut row: &[u8],
-    out: &mut BytesMut,
-    mut encode: impl FnMut(&PgType, &Datum<'_>, &mut BytesMut),
-) {
-    let mut scratch = Vec::new();
-    for (ty, pg_type) in columns {
-        let mut rest = row;
-        let datum = read_datum(&mut rest, ty, &mut scratch);
-        row = &row[row.len() - rest.len()..];
-        let at = out.len();
-        out.put_i32(0);
-        encode(pg_type, &datum, out);
-        let length = u32::try_from(out.len() - at - 4).expect("the fields are short");
-        out[at..at + 4].copy_from_slice(&length.to_be_bytes());
-    }
+    (desc, row)
 }
 
 fn data_rows(criterion: &mut Criterion) {
     let options = EncodeOptions::default();
     let mut group = criterion.benchmark_group("encode");
-    for (name, (columns, row)) in [("int4, text", int_and_text()), ("five columns", five_columns())] {
-        let mut out = BytesMut::with_capacity(4096);
-        group.bench_function(format!("text {name}"), |bencher| {
-            bencher.iter(|| {
-                out.clear();
-                fields(&columns, black_box(&row), &mut out, |ty, datum, out| encode_text(ty, datum, &options, out));
-                black_box(out.len())
-            });
-        });
-        group.bench_function(format!("binary {name}"), |bencher| {
-            bencher.iter(|| {
-                out.clear();
-                fields(&columns, black_box(&row), &mut out, |ty, datum, out| {
-                    encode_binary(ty, datum, &options, out).expect("the value is of the column's type");
+    for (name, (desc, row)) in [("int4, text", int_and_text()), ("five columns", five_columns())] {
+        let types: Vec<DataType> = desc.schema.fields().iter().map(|field| field.data_type().clone()).collect();
+        let projection: Vec<usize> = (0..types.len()).collect();
+        let stored = Stored { types: &types, projection: &projection };
+        for (format_name, format) in [("text", Format::Text), ("binary", Format::Binary)] {
+            let formats = ResultFormats::All(format);
+            let shape = Shape { columns: &desc.columns, options: &options, target: Target::DataRow(&formats) };
+            let (mut encoder, mut out) = (RowEncoder::default(), BytesMut::with_capacity(4096));
+            group.bench_function(format!("{format_name} {name}"), |bencher| {
+                bencher.iter(|| {
+                    out.clear();
+                    encoder.stored(&mut out, black_box(&row), stored, shape).expect("the row is short");
+                    black_box(out.len())
                 });
-                black_box(out.len())
             });
-        });
+        }
     }
     group.finish();
 }

@@ -35,11 +35,8 @@ impl Session {
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
         self.check_transaction(plan)?;
-        let bound: Vec<Param<'_>> = params
-            .into_iter()
-            .zip(&plan.param_types)
-            .map(|(datum, data_type)| Param { datum, data_type })
-            .collect();
+        let bound: Vec<Param<'_>> =
+            params.into_iter().zip(&plan.param_types).map(|(datum, data_type)| Param { datum, data_type }).collect();
         match &plan.exec {
             Exec::Empty => Ok(Response::Empty),
             Exec::Select(select) => {

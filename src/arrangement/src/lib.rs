@@ -7,6 +7,7 @@
 
 pub mod arc_batch;
 pub mod cursor;
+pub mod offsets;
 pub mod row_layout;
 pub mod snapshot;
 pub mod spine;

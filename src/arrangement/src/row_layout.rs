@@ -1,38 +1,47 @@
 //! How differential's batches hold rows: all bytes of a column of rows in one buffer, with offsets beside it.
 
-use differential_dataflow::trace::implementations::{BatchContainer, OffsetList};
+use crate::offsets::Offsets;
+use differential_dataflow::trace::implementations::BatchContainer;
 use repr::{Diff, Timestamp};
 use timely::container::PushInto;
 
 /// Keys and values are rows; times and multiplicities are plain numbers.
-pub type RowLayout = (Rows, Rows, Vec<Timestamp>, Vec<Diff>, OffsetList);
+pub type RowLayout = (Rows, Rows, Vec<Timestamp>, Vec<Diff>, Offsets);
 
 /// A list of rows in one buffer.
 pub struct Rows {
     bytes: Vec<u8>,
     /// Where each row starts, and after the last one where it ends.
-    offsets: OffsetList,
+    offsets: Offsets,
 }
 
 impl Rows {
     /// The bytes that the rows and their offsets occupy.
     pub fn byte_count(&self) -> usize {
-        self.bytes.capacity() + self.offsets.len() * size_of::<u32>()
+        self.bytes.capacity() + self.offsets.byte_count()
     }
 
     /// The first position in `[from, len)` whose row is not below `key`; rows must be sorted.
     pub fn lower_bound(&self, from: usize, key: &[u8]) -> usize {
-        let (mut low, mut high) = (from, self.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.index(middle) < key {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
+        match self.offsets.stride() {
+            // The width is known beforehand: a probe touches the row and nothing else.
+            Some(width) => partition_point(from, self.len(), |at| &self.bytes[at * width..(at + 1) * width] < key),
+            None => partition_point(from, self.len(), |at| self.index(at) < key),
         }
-        low
     }
+}
+
+/// The first position in `[low, high)` for which `is_below` is false; it must be false for all that follow.
+fn partition_point(mut low: usize, mut high: usize, is_below: impl Fn(usize) -> bool) -> usize {
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_below(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
 }
 
 impl BatchContainer for Rows {
@@ -64,7 +73,7 @@ impl BatchContainer for Rows {
     }
 
     fn with_capacity(size: usize) -> Self {
-        let mut offsets = OffsetList::with_capacity(size + 1);
+        let mut offsets = Offsets::with_capacity(size + 1);
         offsets.push(0);
         Rows { bytes: Vec::new(), offsets }
     }
@@ -80,7 +89,7 @@ impl BatchContainer for Rows {
     }
 
     fn index(&self, index: usize) -> &[u8] {
-        &self.bytes[self.offsets.index(index)..self.offsets.index(index + 1)]
+        &self.bytes[self.offsets.get(index)..self.offsets.get(index + 1)]
     }
 
     fn len(&self) -> usize {

@@ -41,10 +41,10 @@ impl Snapshot {
             .iter()
             .map(|batch| {
                 let storage = &batch.storage;
-                let offsets = storage.vals.offs.len() + storage.upds.offs.len();
                 storage.keys.byte_count()
                     + storage.vals.vals.byte_count()
-                    + offsets * size_of::<u32>()
+                    + storage.vals.offs.byte_count()
+                    + storage.upds.offs.byte_count()
                     + BatchContainer::len(&storage.upds.times) * 2 * size_of::<u64>()
             })
             .sum()

@@ -11,14 +11,19 @@ pub(crate) mod writer;
 /// The syntax of one COPY stream. The special bytes are ASCII and differ from each other where they must; whoever
 /// accepted the statement's options has checked that.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Syntax {
-    pub(crate) is_csv: bool,
-    pub(crate) delimiter: u8,
-    pub(crate) null: String,
+pub struct Syntax {
+    /// csv, or else text.
+    pub is_csv: bool,
+    /// Between fields.
+    pub delimiter: u8,
+    /// What stands for NULL.
+    pub null: String,
     /// Whether the first line names the columns.
-    pub(crate) header: bool,
-    pub(crate) quote: u8,
-    pub(crate) escape: u8,
+    pub header: bool,
+    /// Around fields that need it; csv only.
+    pub quote: u8,
+    /// Before a quote inside quotes; csv only.
+    pub escape: u8,
 }
 
 #[cfg(test)]

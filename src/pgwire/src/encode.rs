@@ -4,7 +4,7 @@
 //! own, [`rows`]. Strings that end with NUL on the wire lose what NULs they contain, and are cut at
 //! [`STRING_BYTES_MAX`], so that no message of this file can outgrow its length field.
 
-pub(crate) mod rows;
+pub mod rows;
 
 use crate::error::WireError;
 use adapter::response::RowsTag;

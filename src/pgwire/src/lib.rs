@@ -18,8 +18,8 @@
 
 mod codec;
 mod connection;
-mod copy;
-mod encode;
+pub mod copy;
+pub mod encode;
 pub mod error;
 mod message;
 pub mod metrics;

@@ -23,15 +23,18 @@ use repr::{ColumnDesc, Datum};
 
 /// What a row of a result looks like on the wire.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape<'a> {
-    pub(crate) columns: &'a [ColumnDesc],
-    pub(crate) options: &'a EncodeOptions,
-    pub(crate) target: Target<'a>,
+pub struct Shape<'a> {
+    /// The columns of the result.
+    pub columns: &'a [ColumnDesc],
+    /// How values are printed.
+    pub options: &'a EncodeOptions,
+    /// What each row becomes.
+    pub target: Target<'a>,
 }
 
 /// What rows are turned into.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Target<'a> {
+pub enum Target<'a> {
     /// DataRow messages with values in these formats.
     DataRow(&'a ResultFormats),
     /// CopyData messages with one line each.
@@ -40,16 +43,16 @@ pub(crate) enum Target<'a> {
 
 /// Where the columns of a result are in a stored row.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stored<'a> {
+pub struct Stored<'a> {
     /// The types of the stored columns.
-    pub(crate) types: &'a [DataType],
+    pub types: &'a [DataType],
     /// For each column of the result, the stored column.
-    pub(crate) projection: &'a [usize],
+    pub projection: &'a [usize],
 }
 
 /// Memory that encoding rows reuses.
 #[derive(Debug, Default)]
-pub(crate) struct RowEncoder {
+pub struct RowEncoder {
     /// The bytes of a long string, put together from its blocks.
     scratch: Vec<u8>,
     /// The text of a value that has to be escaped.
@@ -57,8 +60,8 @@ pub(crate) struct RowEncoder {
 }
 
 impl RowEncoder {
-    /// Appends a stored row.
-    pub(crate) fn stored(
+    /// Appends a stored row. Errors: a row that no message can hold, a value that has no binary form.
+    pub fn stored(
         &mut self,
         out: &mut BytesMut,
         row: &[u8],
@@ -85,8 +88,8 @@ impl RowEncoder {
         })
     }
 
-    /// Appends row `row` of a batch.
-    pub(crate) fn batch_row(
+    /// Appends row `row` of a batch. Errors: as [`RowEncoder::stored`].
+    pub fn batch_row(
         &mut self,
         out: &mut BytesMut,
         batch: &RecordBatch,
@@ -104,7 +107,7 @@ impl RowEncoder {
     }
 
     /// Appends a COPY line with the columns' names.
-    pub(crate) fn header(&mut self, out: &mut BytesMut, syntax: &Syntax, shape: Shape<'_>) -> Result<(), WireError> {
+    pub fn header(&mut self, out: &mut BytesMut, syntax: &Syntax, shape: Shape<'_>) -> Result<(), WireError> {
         framed(out, shape, |out| {
             for (index, column) in shape.columns.iter().enumerate() {
                 writer::separator(out, index, syntax);
@@ -115,7 +118,7 @@ impl RowEncoder {
     }
 
     /// Gives memory back that large values took.
-    pub(crate) fn shrink(&mut self) {
+    pub fn shrink(&mut self) {
         *self = RowEncoder::default();
     }
 }
