@@ -3,6 +3,7 @@
 //! Everything a statement reads besides its own session is here as an immutable value: [`Published`] holds the catalog with
 //! the handles on everything that it names, swapped as one by the committer after each DDL.
 
+use crate::cancel::Cancel;
 use crate::error::AdapterError;
 use crate::group_commit::{Committer, Request};
 use crate::metrics::Metrics;
@@ -104,8 +105,7 @@ pub(crate) struct Shared {
 /// What others may do to a session.
 pub(crate) struct SessionHandle {
     secret: u32,
-    /// Replaced for every statement that can be cancelled.
-    pub(crate) cancel: Arc<Mutex<CancellationToken>>,
+    cancel: Arc<Cancel>,
     superuser: bool,
 }
 
@@ -221,7 +221,7 @@ impl Client {
             &startup.options,
         )?;
         let (id, secret) = (shared.next_connection.fetch_add(1, Ordering::Relaxed), rand::rng().random());
-        let cancel = Arc::new(Mutex::new(CancellationToken::new()));
+        let cancel = Arc::new(Cancel::default());
         self.register(id, SessionHandle { secret, cancel: Arc::clone(&cancel), superuser: role.superuser })?;
         let ended = shared.shutdown.child_token();
         Ok(Session::new(Arc::clone(shared), role, vars, (id, secret), cancel, ended))
@@ -232,7 +232,7 @@ impl Client {
         if let Some(session) = self.shared.sessions.lock().get(&connection_id)
             && session.secret == secret
         {
-            session.cancel.lock().cancel();
+            session.cancel.request();
         }
     }
 

@@ -106,7 +106,7 @@ impl Session {
                 }
             })
             .collect::<Result<Vec<_>, AdapterError>>()?;
-        std::future::ready(Ok(Response::CopyIn(CopyIn {
+        std::future::ready(Ok(Response::CopyIn(Box::new(CopyIn {
             options: plan.options.clone(),
             columns: plan.columns.iter().map(|column| plan.desc.columns[*column].clone()).collect(),
             table: plan.table,
@@ -115,12 +115,12 @@ impl Session {
             sources,
             encode: self.encode_options().clone(),
             updates: Updates::new(),
-        })))
+        }))))
         .await
     }
 
     /// Commits the rows of a COPY.
-    pub(crate) async fn finish_copy(&mut self, copy: CopyIn) -> Result<Tag, AdapterError> {
+    pub(crate) async fn finish_copy(&mut self, copy: Box<CopyIn>) -> Result<Tag, AdapterError> {
         let count = u64::try_from(copy.updates.len()).unwrap_or(u64::MAX);
         match self.write(copy.table, copy.updates, Vec::new(), Autocommit::Yes).await? {
             Committed::At => Ok(Tag::Counted("COPY", count)),

@@ -6,7 +6,7 @@
 use crate::client::Published;
 use crate::error::{AdapterError, Notice};
 use crate::plan_cache::{CachedPlan, Exec, Roles, SelectExec};
-use crate::response::{BoundParams, Response, ResultFormats, RowDesc, RowsTag, Tag};
+use crate::response::{BoundParams, Response, ResultFormats, RowDesc, Rows, RowsTag, Tag, Work};
 use crate::session::{Autocommit, Portal, Prepared, Session, unknown_portal};
 use crate::transaction::{Status, Transaction};
 use compute_client::peek::Param;
@@ -26,7 +26,27 @@ const FAST_PATH: &str = "enable_frontend_peek_sequencing";
 const REPLANS_MAX: usize = 10;
 
 impl Session {
-    /// Runs a plan.
+    /// Runs a plan: reads at once, everything else as work to be waited for. What fails, fails the transaction.
+    pub(crate) fn start(
+        &mut self,
+        plan: Arc<CachedPlan>,
+        params: Vec<Datum<'static>>,
+        formats: ResultFormats,
+        autocommit: Autocommit,
+    ) -> Work<'_> {
+        match &plan.exec {
+            Exec::Empty | Exec::Select(_) => {
+                let result = self.answer(&plan, params, formats);
+                Work::Done(self.concluded(result))
+            }
+            Exec::Other(_) => Work::Pending(Box::pin(async move {
+                let result = self.run(&plan, params, formats, autocommit).await;
+                self.concluded(result)
+            })),
+        }
+    }
+
+    /// Runs a plan as part of a statement.
     pub(crate) async fn run(
         &mut self,
         plan: &Arc<CachedPlan>,
@@ -34,19 +54,29 @@ impl Session {
         formats: ResultFormats,
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
-        self.check_transaction(plan)?;
-        let bound: Vec<Param<'_>> =
-            params.into_iter().zip(&plan.param_types).map(|(datum, data_type)| Param { datum, data_type }).collect();
         match &plan.exec {
-            Exec::Empty => Ok(Response::Empty),
-            Exec::Select(select) => {
-                let rows = self.select(select, &bound).await?;
-                let desc = plan.desc.clone().ok_or_else(|| AdapterError::internal("a SELECT without columns"))?;
-                let tag = if plan.name == "SHOW" { RowsTag::Show } else { RowsTag::Select };
-                Ok(Response::Rows { desc, formats, rows, tag, send_description: false })
+            Exec::Empty | Exec::Select(_) => self.answer(plan, params, formats),
+            Exec::Other(other) => {
+                self.check_transaction(plan)?;
+                let bound = bound(params, plan);
+                self.run_other(plan, other, &bound, formats, autocommit).await
             }
-            Exec::Other(other) => self.run_other(plan, other, &bound, formats, autocommit).await,
         }
+    }
+
+    /// Answers a query.
+    fn answer(
+        &mut self,
+        plan: &CachedPlan,
+        params: Vec<Datum<'static>>,
+        formats: ResultFormats,
+    ) -> Result<Response, AdapterError> {
+        self.check_transaction(plan)?;
+        let Exec::Select(select) = &plan.exec else { return Ok(Response::Empty) };
+        let rows = self.select(select, &bound(params, plan))?;
+        let desc = plan.desc.clone().ok_or_else(|| AdapterError::internal("a SELECT without columns"))?;
+        let tag = if plan.name == "SHOW" { RowsTag::Show } else { RowsTag::Select };
+        Ok(Response::Rows { desc, formats, rows, tag })
     }
 
     async fn run_other(
@@ -66,9 +96,9 @@ impl Session {
             Plan::CopyFrom(copy) => self.copy_from(copy).await,
             Plan::CopyTo(copy) => {
                 let select = self.select_exec(copy.select.clone());
-                let rows = self.select(&select, params).await?;
+                let rows = self.select(&select, params)?;
                 let desc = RowDesc::new(Arc::clone(&copy.select.desc));
-                Ok(Response::CopyOut { desc, rows, options: copy.options.clone() })
+                Ok(Response::CopyOut { desc, rows, options: Box::new(copy.options.clone()) })
             }
             Plan::Explain(explain) => self.explain(explain, cached.desc.as_ref(), params, formats).await,
             Plan::ShowVariable { variable, .. } => self.show_variable(variable, cached.desc.as_ref(), formats),
@@ -426,28 +456,29 @@ impl Session {
         Ok(())
     }
 
-    pub(crate) async fn execute_portal(
-        &mut self,
-        name: &str,
-        rows_max: usize,
-        autocommit: Autocommit,
-    ) -> Result<Response, AdapterError> {
-        let Some(portal) = self.portals.get_mut(name) else { return Err(unknown_portal(name)) };
+    /// Runs a portal from its start, or goes on where it was suspended.
+    pub(crate) fn execute_portal(&mut self, name: &str, autocommit: Autocommit) -> Work<'_> {
+        let Some(portal) = self.portals.get_mut(name) else {
+            return Work::Done(self.concluded(Err(unknown_portal(name))));
+        };
         let (plan, formats) = (Arc::clone(&portal.plan), portal.formats.clone());
-        if portal.started {
-            let desc = plan.desc.clone().ok_or_else(|| {
-                let message = format!("portal \"{name}\" cannot be run");
-                AdapterError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
-            })?;
-            // A portal that has run to its end gives no more rows.
-            let rows = portal.rows.take().unwrap_or_else(|| crate::response::Rows::ready(Vec::new()));
-            return Ok(Response::Rows { desc, formats, rows, tag: RowsTag::Select, send_description: false });
+        if !portal.started {
+            portal.started = true;
+            let params = std::mem::take(&mut portal.params);
+            return self.start(plan, params, formats, autocommit);
         }
-        portal.started = true;
-        let params = std::mem::take(&mut portal.params);
-        // A statement that may be suspended needs its timestamp for longer than this message.
-        let _ = rows_max;
-        self.run(&plan, params, formats, autocommit).await
+        let result = match plan.desc.clone() {
+            // A portal that has run to its end gives no more rows.
+            Some(desc) => {
+                let rows = portal.rows.take().unwrap_or_else(|| Rows::ready(Vec::new()));
+                Ok(Response::Rows { desc, formats, rows, tag: RowsTag::Select })
+            }
+            None => {
+                let message = format!("portal \"{name}\" cannot be run");
+                Err(AdapterError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message))
+            }
+        };
+        Work::Done(self.concluded(result))
     }
 
     // ---- transactions
@@ -548,6 +579,11 @@ impl Session {
     pub(crate) fn warn(&mut self, sqlstate: SqlState, message: &str) {
         self.notices.push(Notice::warning(sqlstate, message));
     }
+}
+
+/// Values with their types.
+fn bound<'a>(params: Vec<Datum<'static>>, plan: &'a CachedPlan) -> Vec<Param<'a>> {
+    params.into_iter().zip(&plan.param_types).map(|(datum, data_type)| Param { datum, data_type }).collect()
 }
 
 /// The values of a text's literals in the types of the plan's parameters.

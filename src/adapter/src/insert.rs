@@ -193,13 +193,9 @@ pub(crate) fn answer(
     tag: Tag,
 ) -> Response {
     match (returned, desc) {
-        (Some(batches), Some(desc)) => Response::Rows {
-            desc: Arc::clone(desc),
-            formats,
-            rows: Rows::ready(batches),
-            tag: rows_tag,
-            send_description: false,
-        },
+        (Some(batches), Some(desc)) => {
+            Response::Rows { desc: Arc::clone(desc), formats, rows: Rows::ready(batches), tag: rows_tag }
+        }
         _ => Response::Complete(tag),
     }
 }

@@ -70,7 +70,7 @@ impl Session {
         select: &SelectExec,
         params: &[Param<'_>],
     ) -> Result<(Updates, u64), AdapterError> {
-        let mut rows = self.select(select, params).await?;
+        let mut rows = self.select(select, params)?;
         let width = plan.desc.arity();
         let (mut updates, mut count) = (Updates::new(), 0_u64);
         let is_update = plan.kind == ReadThenWriteKind::Update;

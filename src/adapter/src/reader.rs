@@ -7,6 +7,7 @@ use crate::client::{Published, Shared};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
+use compute_client::error::ComputeError;
 use compute_client::peek::{self, PeekRows};
 use compute_client::plan::{Access, IndexInfo, Output, PeekPlan, scan_access};
 use datafusion::catalog::Session;
@@ -74,9 +75,8 @@ impl StatementReader {
         let width = index.schema.fields().len();
         let plan = PeekPlan::scan(index, access, Output::Columns((0..width).collect()))
             .ok_or_else(|| external(SqlError::internal("an index's schema is not a schema")))?;
-        peek::open(&Arc::new(plan), &[], self.as_of)
-            .await
-            .map_err(|error| external(SqlError::new(error.sqlstate(), error.to_string())))
+        let failed = |error: ComputeError| external(SqlError::new(error.sqlstate(), error.to_string()));
+        peek::open(&Arc::new(plan), &[], self.as_of).map_err(failed)?.rows().await.map_err(failed)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a statement answers with: a tag, or rows to be pulled.
 
+use crate::cancel::Interrupt;
 use crate::copy::CopyIn;
 use crate::error::AdapterError;
 use arrow::array::RecordBatch;
@@ -7,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use compute_client::peek::{PeekChunk, PeekRows};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use repr::RelationDesc;
 use repr::sqlstate::SqlState;
 use sql::ast::CopyOptions;
@@ -15,8 +17,6 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio_util::sync::CancellationToken;
 
 /// A value's form on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,8 +137,27 @@ fn describe(desc: &RelationDesc, formats: &ResultFormats) -> Bytes {
     out.freeze()
 }
 
+/// Something a session does: done already, or to be waited for.
+///
+/// A read of an index is done at once; were it a future, its caller would move the room of all that a statement might do.
+pub enum Work<'a, T = Response> {
+    /// Done.
+    Done(Result<T, AdapterError>),
+    /// To be waited for. As safe to drop as the session's verb says.
+    Pending(BoxFuture<'a, Result<T, AdapterError>>),
+}
+
+impl<T> Work<'_, T> {
+    /// What comes of it.
+    pub async fn finish(self) -> Result<T, AdapterError> {
+        match self {
+            Work::Done(result) => result,
+            Work::Pending(work) => work.await,
+        }
+    }
+}
+
 /// The answer to one statement.
-#[allow(clippy::large_enum_variant, reason = "one exists per statement, on the way from its verb to its door")]
 pub enum Response {
     /// Rows, then a tag with their number.
     Rows {
@@ -150,15 +169,13 @@ pub enum Response {
         rows: Rows,
         /// What the tag begins with.
         tag: RowsTag,
-        /// Whether RowDescription comes first (simple protocol).
-        send_description: bool,
     },
     /// A tag.
     Complete(Tag),
     /// An empty statement.
     Empty,
     /// The client is to send rows.
-    CopyIn(CopyIn),
+    CopyIn(Box<CopyIn>),
     /// Rows as COPY data.
     CopyOut {
         /// Their shape.
@@ -166,7 +183,7 @@ pub enum Response {
         /// The rows.
         rows: Rows,
         /// The format.
-        options: CopyOptions,
+        options: Box<CopyOptions>,
     },
 }
 
@@ -227,6 +244,8 @@ pub enum Rows {
     Peek(Box<PeekRows>),
     /// As Arrow batches.
     Batches(Box<BatchRows>),
+    /// Rows that have to be waited for first.
+    Pending(BoxFuture<'static, Result<Rows, AdapterError>>),
 }
 
 /// Some rows.
@@ -240,28 +259,62 @@ pub enum Chunk<'a> {
 impl Rows {
     /// Rows that are there already.
     pub fn ready(batches: Vec<RecordBatch>) -> Rows {
-        Rows::Batches(Box::new(BatchRows {
-            ready: batches.into(),
-            offset: 0,
-            stream: None,
-            interrupt: Interrupt::never(),
-        }))
+        Rows::Batches(Box::new(BatchRows { ready: batches.into(), offset: 0, stream: None }))
     }
 
     /// Rows of a running query, until it is interrupted.
     pub fn stream(stream: SendableRecordBatchStream, interrupt: Interrupt) -> Rows {
-        Rows::Batches(Box::new(BatchRows { ready: VecDeque::new(), offset: 0, stream: Some(stream), interrupt }))
+        let stream = Some((stream, interrupt));
+        Rows::Batches(Box::new(BatchRows { ready: VecDeque::new(), offset: 0, stream }))
     }
 
-    /// The next rows, at most `rows_max`, or `None` at the end.
+    /// Rows that `work` gives, unless it is interrupted.
+    pub fn pending(
+        interrupt: Interrupt,
+        work: impl Future<Output = Result<Rows, AdapterError>> + Send + 'static,
+    ) -> Rows {
+        Rows::Pending(Box::pin(async move { interrupt.guard(work).await? }))
+    }
+
+    /// Whether [`Rows::take`] has something to say without [`Rows::wait`].
+    pub fn is_ready(&self) -> bool {
+        match self {
+            Rows::Peek(_) => true,
+            Rows::Batches(rows) => rows.is_ready(),
+            Rows::Pending(_) => false,
+        }
+    }
+
+    /// Waits until there are rows, or an end.
+    ///
+    /// # Cancellation
+    /// Safe to drop: nothing is lost.
+    pub async fn wait(&mut self) -> Result<(), AdapterError> {
+        loop {
+            match self {
+                Rows::Peek(_) => return Ok(()),
+                Rows::Batches(rows) => return rows.wait().await,
+                Rows::Pending(work) => *self = work.await?,
+            }
+        }
+    }
+
+    /// The next of the rows that are there, at most `rows_max`; `None` at the end, or if they have to be waited for.
+    pub fn take(&mut self, rows_max: usize) -> Result<Option<Chunk<'_>>, AdapterError> {
+        match self {
+            Rows::Peek(rows) => Ok(rows.next_chunk(rows_max)?.map(Chunk::Stored)),
+            Rows::Batches(rows) => Ok(rows.take(rows_max)),
+            Rows::Pending(_) => Ok(None),
+        }
+    }
+
+    /// The next rows, at most `rows_max`, waited for if need be; `None` at the end.
     ///
     /// # Cancellation
     /// Safe to drop: no row is taken before it is returned.
     pub async fn next(&mut self, rows_max: usize) -> Result<Option<Chunk<'_>>, AdapterError> {
-        match self {
-            Rows::Peek(rows) => Ok(rows.next_chunk(rows_max)?.map(Chunk::Stored)),
-            Rows::Batches(rows) => rows.next(rows_max).await,
-        }
+        self.wait().await?;
+        self.take(rows_max)
     }
 }
 
@@ -270,70 +323,43 @@ pub struct BatchRows {
     ready: VecDeque<RecordBatch>,
     /// Rows of the first ready batch that were handed out.
     offset: usize,
-    stream: Option<SendableRecordBatchStream>,
-    interrupt: Interrupt,
+    stream: Option<(SendableRecordBatchStream, Interrupt)>,
 }
 
 impl BatchRows {
-    async fn next(&mut self, rows_max: usize) -> Result<Option<Chunk<'_>>, AdapterError> {
-        loop {
-            if let Some(batch) = self.ready.front() {
-                if self.offset < batch.num_rows() {
-                    let end = batch.num_rows().min(self.offset.saturating_add(rows_max));
-                    let range = self.offset..end;
-                    self.offset = end;
-                    return Ok(Some(Chunk::Batch(batch.clone(), range)));
+    fn is_ready(&self) -> bool {
+        self.stream.is_none() || self.ready.front().is_some_and(|batch| self.offset < batch.num_rows())
+    }
+
+    async fn wait(&mut self) -> Result<(), AdapterError> {
+        while !self.is_ready()
+            && let Some((stream, interrupt)) = &mut self.stream
+        {
+            match interrupt.guard(stream.next()).await? {
+                Some(Ok(batch)) if batch.num_rows() > 0 => {
+                    self.ready.clear();
+                    self.offset = 0;
+                    self.ready.push_back(batch);
                 }
-                self.ready.pop_front();
-                self.offset = 0;
-                continue;
-            }
-            let Some(stream) = &mut self.stream else { return Ok(None) };
-            match self.interrupt.guard(stream.next()).await? {
-                Some(Ok(batch)) => self.ready.push_back(batch),
+                Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(SqlError::from(error).into()),
                 None => self.stream = None,
             }
         }
-    }
-}
-
-/// What ends a running statement early: CancelRequest, a timeout.
-#[derive(Clone, Debug)]
-pub struct Interrupt {
-    token: CancellationToken,
-    deadline: Option<(tokio::time::Instant, Duration)>,
-}
-
-impl Interrupt {
-    /// Interrupted by the token, or after `timeout`.
-    pub fn new(token: CancellationToken, timeout: Option<Duration>) -> Interrupt {
-        Interrupt { token, deadline: timeout.map(|timeout| (tokio::time::Instant::now() + timeout, timeout)) }
+        Ok(())
     }
 
-    /// Never interrupted.
-    pub fn never() -> Interrupt {
-        Interrupt { token: CancellationToken::new(), deadline: None }
-    }
-
-    /// Runs `work` unless interrupted before it is done. Error: 57014.
-    ///
-    /// # Cancellation
-    /// As safe to drop as `work`.
-    pub async fn guard<T>(&self, work: impl Future<Output = T>) -> Result<T, AdapterError> {
-        let timeout = async {
-            match self.deadline {
-                Some((deadline, _)) => tokio::time::sleep_until(deadline).await,
-                None => std::future::pending().await,
+    fn take<'a>(&mut self, rows_max: usize) -> Option<Chunk<'a>> {
+        loop {
+            let batch = self.ready.front()?;
+            if self.offset < batch.num_rows() {
+                let end = batch.num_rows().min(self.offset.saturating_add(rows_max));
+                let range = self.offset..end;
+                self.offset = end;
+                return Some(Chunk::Batch(batch.clone(), range));
             }
-        };
-        tokio::select! {
-            biased;
-            () = self.token.cancelled() => Err(AdapterError::canceled()),
-            result = work => Ok(result),
-            () = timeout => {
-                Err(AdapterError::new(SqlState::QUERY_CANCELED, "canceling statement due to statement timeout"))
-            }
+            self.ready.pop_front();
+            self.offset = 0;
         }
     }
 }

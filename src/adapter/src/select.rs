@@ -5,7 +5,7 @@
 //! 3. A plan without relations is run at once; everything else is run by the ad hoc engine on its own threads, over all
 //!    collections as of `as_of`, and its batches come through a bounded channel.
 //!
-//! The three arms part in [`Session::select`] and end in the same [`Rows`].
+//! The arms part in [`Session::select`] and end in the same [`Rows`].
 
 use crate::client::{Published, Shared};
 use crate::error::AdapterError;
@@ -15,7 +15,8 @@ use crate::response::Rows;
 use crate::session::Session;
 use crate::transaction::Status;
 use compute_client::error::ComputeError;
-use compute_client::peek::{self, Param};
+use compute_client::peek::{self, Lagging, Opened, Param};
+use compute_client::plan::PeekPlan;
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::execution::SendableRecordBatchStream;
@@ -35,66 +36,69 @@ const BATCHES_AHEAD: usize = 4;
 const EVALUATED_ROWS_MAX: usize = 20_000;
 
 impl Session {
-    /// Answers a SELECT.
-    pub(crate) async fn select(&mut self, plan: &SelectExec, params: &[Param<'_>]) -> Result<Rows, AdapterError> {
-        let started = self.shared.metrics.first_row_seconds.start();
-        let rows = match &plan.peek {
-            Some(peek) if self.may_peek(plan) => {
-                let opening = self.shared.metrics.peek_seconds.start();
-                let rows = self.peek(peek, params).await?;
-                self.shared.metrics.peek_seconds.stop(opening);
-                match rows {
-                    Some(rows) => rows,
-                    None => self.adhoc(plan, params).await?,
-                }
-            }
-            _ => self.adhoc(plan, params).await?,
-        };
-        self.shared.metrics.first_row_seconds.stop(started);
-        Ok(rows)
+    /// Answers a SELECT. Nothing is waited for here: an index that lags and the ad hoc engine are waited for when the rows
+    /// are pulled.
+    pub(crate) fn select(&mut self, plan: &SelectExec, params: &[Param<'_>]) -> Result<Rows, AdapterError> {
+        if let Some(peek) = &plan.peek
+            && self.may_peek(plan)
+            && let Some(rows) = self.peek(peek, params)?
+        {
+            return Ok(rows);
+        }
+        self.adhoc(plan, params)
     }
 
-    /// Reads one index; `None` if its rows are too many to be evaluated here.
-    async fn peek(
-        &mut self,
-        plan: &Arc<compute_client::plan::PeekPlan>,
-        params: &[Param<'_>],
-    ) -> Result<Option<Rows>, AdapterError> {
-        loop {
+    /// Reads one index; `None` if its rows are too many to be evaluated here, or are not there yet.
+    fn peek(&mut self, plan: &Arc<PeekPlan>, params: &[Param<'_>]) -> Result<Option<Rows>, AdapterError> {
+        let started = self.shared.metrics.peek_seconds.start();
+        let (as_of, opened) = loop {
             let as_of = self.read_ts_for(&[plan.index.handle.id]);
-            let rows = match self.interrupt().guard(peek::open(plan, params, as_of)).await? {
-                Ok(rows) => rows,
+            match peek::open(plan, params, as_of) {
                 // Compaction overtook a reader that was suspended for long: a later time will do outside a block.
-                Err(ComputeError::SinceAdvanced { .. }) if self.transaction.status == Status::Idle => continue,
-                Err(error) => return Err(error.into()),
-            };
-            if plan.is_direct() {
+                Err(ComputeError::SinceAdvanced { .. }) if self.transaction.status == Status::Idle => {}
+                opened => break (as_of, opened?),
+            }
+        };
+        let rows = match opened {
+            Opened::Rows(rows) if plan.is_direct() => {
                 self.shared.metrics.peeks_direct.inc();
-                return Ok(Some(Rows::Peek(Box::new(rows))));
+                Rows::Peek(Box::new(rows))
             }
-            if rows.update_count() > EVALUATED_ROWS_MAX {
-                return Ok(None);
+            Opened::Lagging(lagging) if plan.is_direct() => {
+                self.shared.metrics.peeks_direct.inc();
+                let in_block = self.transaction.status != Status::Idle;
+                Rows::pending(self.interrupt(), caught_up(Arc::clone(&self.shared), lagging, in_block))
             }
-            self.shared.metrics.peeks_evaluated.inc();
-            let info = self.info(as_of);
-            let batches = peek::evaluate(rows, params, &self.shared.engine, &info)?;
-            return Ok(Some(Rows::ready(batches)));
-        }
+            Opened::Rows(rows) if rows.update_count() <= EVALUATED_ROWS_MAX => {
+                self.shared.metrics.peeks_evaluated.inc();
+                let info = self.info(as_of);
+                Rows::ready(peek::evaluate(rows, params, &self.shared.engine, &info)?)
+            }
+            Opened::Rows(_) | Opened::Lagging(_) => return Ok(None),
+        };
+        self.shared.metrics.peek_seconds.stop(started);
+        self.shared.metrics.first_row_seconds.stop(started);
+        Ok(Some(rows))
     }
 
     /// Runs a plan with the ad hoc engine.
-    async fn adhoc(&mut self, plan: &SelectExec, params: &[Param<'_>]) -> Result<Rows, AdapterError> {
+    fn adhoc(&mut self, plan: &SelectExec, params: &[Param<'_>]) -> Result<Rows, AdapterError> {
         let metrics = &self.shared.metrics;
         if plan.select.depends_on.is_empty() {
-            metrics.peeks_constant.inc()
+            metrics.peeks_constant.inc();
         } else {
-            metrics.peeks_adhoc.inc()
+            metrics.peeks_adhoc.inc();
         }
+        let started = metrics.first_row_seconds.start();
         let as_of = self.read_ts_for(&plan.select.depends_on);
         let logical = bind(&plan.select.logical, params)?;
         let info = self.info(as_of);
-        let stream = self.interrupt().guard(run(self.reader(as_of, &info), logical, info)).await??;
-        Ok(Rows::stream(stream, self.interrupt()))
+        let (reader, shared, interrupt) = (self.reader(as_of, &info), Arc::clone(&self.shared), self.interrupt());
+        Ok(Rows::pending(self.interrupt(), async move {
+            let stream = run(reader, logical, info).await?;
+            shared.metrics.first_row_seconds.stop(started);
+            Ok(Rows::stream(stream, interrupt))
+        }))
     }
 
     /// A reader of all collections as of a time, with the transaction's own writes over them.
@@ -120,6 +124,18 @@ impl Session {
     /// Whether a peek may answer: the fast path is on, and the transaction has written nothing that it would miss.
     fn may_peek(&self, plan: &SelectExec) -> bool {
         self.fast_path_enabled() && !self.transaction.has_written(&plan.select.depends_on) && !ore::sometimes(10)
+    }
+}
+
+/// The rows of a peek once its index has caught up.
+async fn caught_up(shared: Arc<Shared>, lagging: Lagging, in_block: bool) -> Result<Rows, AdapterError> {
+    let mut as_of = lagging.as_of();
+    loop {
+        match lagging.wait(as_of).await {
+            Ok(rows) => return Ok(Rows::Peek(Box::new(rows))),
+            Err(ComputeError::SinceAdvanced { .. }) if !in_block => as_of = shared.read_ts(),
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 

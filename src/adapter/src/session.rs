@@ -3,13 +3,13 @@
 //! The simple and the extended protocol differ only in how a plan and its parameters are found; both then call
 //! [`Session::run`] (`execute.rs`).
 
+use crate::cancel::{Cancel, Interrupt};
 use crate::client::Shared;
 use crate::copy::CopyIn;
 use crate::error::{AdapterError, Notice};
 use crate::plan_cache::{CachedPlan, SessionPlans};
-use crate::response::{BoundParams, Format, Interrupt, Response, ResultFormats, RowDesc, Rows, StatementDesc, Tag};
+use crate::response::{BoundParams, Format, Response, ResultFormats, RowDesc, Rows, StatementDesc, Tag, Work};
 use crate::transaction::{Status, Transaction};
-use parking_lot::Mutex;
 use pgrepr::options::{DateOrder, EncodeOptions};
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType, Timestamp};
@@ -28,9 +28,7 @@ pub struct Session {
     pub(crate) role: Arc<RoleRef>,
     pub(crate) vars: SessionVars,
     key: (u32, u32),
-    cancel: Arc<Mutex<CancellationToken>>,
-    /// The token of the statement that runs now.
-    running: CancellationToken,
+    cancel: Arc<Cancel>,
     ended: CancellationToken,
     pub(crate) transaction: Transaction,
     pub(crate) notices: Vec<Notice>,
@@ -93,17 +91,15 @@ impl Session {
         role: Arc<RoleRef>,
         vars: SessionVars,
         key: (u32, u32),
-        cancel: Arc<Mutex<CancellationToken>>,
+        cancel: Arc<Cancel>,
         ended: CancellationToken,
     ) -> Session {
-        let running = cancel.lock().clone();
         let mut session = Session {
             shared,
             role,
             vars,
             key,
             cancel,
-            running,
             ended,
             transaction: Transaction::new(),
             notices: Vec::new(),
@@ -185,7 +181,7 @@ impl Session {
 
     /// Takes a simple query apart. Errors: what its syntax errors are.
     pub fn start_script(&mut self, sql: &str) -> Result<Script, AdapterError> {
-        self.begin_statement();
+        self.cancel.reset();
         if let Some(planned) = self.cached(sql)? {
             return Ok(Script { steps: Steps::Planned(Some(planned)), implicit: false, done: false });
         }
@@ -204,56 +200,56 @@ impl Session {
     /// Runs the next statement of a script; `None` after the last.
     ///
     /// # Cancellation
-    /// Dropping the future abandons the statement; a write that was handed to the committer still commits.
-    pub async fn next_in_script(&mut self, script: &mut Script) -> Option<Result<Response, AdapterError>> {
-        let result = match &mut script.steps {
-            Steps::Empty => {
-                if std::mem::replace(&mut script.done, true) {
-                    return None;
-                }
-                return Some(Ok(Response::Empty));
-            }
+    /// Dropping the work abandons the statement; a write that was handed to the committer still commits.
+    pub fn next_in_script(&mut self, script: &mut Script) -> Option<Work<'_>> {
+        match &mut script.steps {
+            Steps::Empty => match std::mem::replace(&mut script.done, true) {
+                true => None,
+                false => Some(Work::Done(Ok(Response::Empty))),
+            },
             Steps::Planned(planned) => {
                 let (plan, params) = planned.take()?;
-                self.run(&plan, params, ResultFormats::text(), Autocommit::Yes).await
+                Some(self.start(plan, params, ResultFormats::text(), Autocommit::Yes))
             }
             Steps::Parsed(statements) => {
                 let statement = statements.pop_front()?;
                 let autocommit = if script.implicit { Autocommit::No } else { Autocommit::Yes };
-                self.run_parsed(statement, autocommit).await
+                Some(Work::Pending(Box::pin(async move {
+                    let result = self.run_parsed(statement, autocommit).await;
+                    self.concluded(result)
+                })))
             }
-        };
-        Some(result.map(with_description).inspect_err(|error| self.failed(error)))
+        }
     }
 
     /// Ends a script's implicit transaction.
-    pub async fn finish_script(&mut self, script: Script) -> Result<(), AdapterError> {
+    pub fn finish_script(&mut self, script: &Script) -> Work<'_, ()> {
         if script.implicit && self.transaction.status == Status::Idle {
-            return self.end_implicit().await;
+            return Work::Pending(Box::pin(self.end_implicit()));
         }
-        Ok(())
+        Work::Done(Ok(()))
     }
 
     // ---- extended protocol
 
     /// Parse.
-    pub async fn parse(&mut self, name: &str, sql: &str, param_oids: &[u32]) -> Result<(), AdapterError> {
-        self.begin_statement();
+    pub fn parse(&mut self, name: &str, sql: &str, param_oids: &[u32]) -> Result<(), AdapterError> {
+        self.cancel.reset();
         let result = self.prepare(name, sql, param_oids);
-        std::future::ready(result).await.inspect_err(|error| self.failed(error))
+        self.concluded(result)
     }
 
     /// Describe of a statement. Error 26000.
-    pub async fn describe_statement(&mut self, name: &str) -> Result<StatementDesc, AdapterError> {
+    pub fn describe_statement(&mut self, name: &str) -> Result<StatementDesc, AdapterError> {
         let result = self.revalidated(name).map(|plan| StatementDesc {
             params: plan.params.iter().map(pgrepr::types::oid).collect(),
             rows: plan.desc.clone(),
         });
-        std::future::ready(result).await.inspect_err(|error| self.failed(error))
+        self.concluded(result)
     }
 
     /// Bind.
-    pub async fn bind(
+    pub fn bind(
         &mut self,
         portal: &str,
         statement: &str,
@@ -261,32 +257,26 @@ impl Session {
         formats: ResultFormats,
     ) -> Result<(), AdapterError> {
         let result = self.bind_portal(portal, statement, params, formats);
-        std::future::ready(result).await.inspect_err(|error| self.failed(error))
+        self.concluded(result)
     }
 
     /// Describe of a portal. Error 34000.
-    pub async fn describe_portal(&mut self, name: &str) -> Result<Option<(Arc<RowDesc>, ResultFormats)>, AdapterError> {
+    pub fn describe_portal(&mut self, name: &str) -> Result<Option<(Arc<RowDesc>, ResultFormats)>, AdapterError> {
         let result = match self.portals.get(name) {
             Some(portal) => Ok(portal.plan.desc.clone().map(|desc| (desc, portal.formats.clone()))),
             None => Err(unknown_portal(name)),
         };
-        std::future::ready(result).await.inspect_err(|error| self.failed(error))
+        self.concluded(result)
     }
 
     /// Execute. `sync_follows` says that nothing else comes before the next Sync, so that the statement may commit by itself.
     ///
     /// # Cancellation
     /// As [`Session::next_in_script`].
-    pub async fn execute(
-        &mut self,
-        portal: &str,
-        rows_max: usize,
-        sync_follows: bool,
-    ) -> Result<Response, AdapterError> {
-        self.begin_statement();
+    pub fn execute(&mut self, portal: &str, sync_follows: bool) -> Work<'_> {
+        self.cancel.reset();
         let autocommit = if sync_follows { Autocommit::Yes } else { Autocommit::No };
-        let result = self.execute_portal(portal, rows_max, autocommit).await;
-        result.inspect_err(|error| self.failed(error))
+        self.execute_portal(portal, autocommit)
     }
 
     /// Gives back rows of which the client has not taken all.
@@ -307,20 +297,20 @@ impl Session {
     }
 
     /// Sync: ends the implicit transaction.
-    pub async fn sync(&mut self) -> Result<(), AdapterError> {
+    pub fn sync(&mut self) -> Work<'_, ()> {
         if self.transaction.status != Status::Idle {
-            return Ok(());
+            return Work::Done(Ok(()));
         }
         if !self.portals.is_empty() {
             self.portals.retain(|_, portal| portal.hold);
         }
-        if self.transaction.is_fresh() { Ok(()) } else { self.end_implicit().await }
+        if self.transaction.is_fresh() { Work::Done(Ok(())) } else { Work::Pending(Box::pin(self.end_implicit())) }
     }
 
     /// Commits the rows of a COPY.
-    pub async fn copy_in_finish(&mut self, copy: CopyIn) -> Result<Tag, AdapterError> {
+    pub async fn copy_in_finish(&mut self, copy: Box<CopyIn>) -> Result<Tag, AdapterError> {
         let result = self.finish_copy(copy).await;
-        result.inspect_err(|error| self.failed(error))
+        self.concluded(result)
     }
 
     /// Notes that something failed outside the session's own verbs.
@@ -335,7 +325,7 @@ impl Session {
 
     /// What ends the current statement early.
     pub(crate) fn interrupt(&self) -> Interrupt {
-        Interrupt::new(self.running.clone(), self.vars.statement_timeout())
+        Interrupt::new(Arc::clone(&self.cancel), self.vars.statement_timeout())
     }
 
     /// The session as functions see it, reading at `as_of`.
@@ -415,16 +405,9 @@ impl Session {
         result
     }
 
-    /// A fresh cancel token, so that a late CancelRequest cannot hit the next statement.
-    fn begin_statement(&mut self) {
-        if self.running.is_cancelled() {
-            self.running = CancellationToken::new();
-            *self.cancel.lock() = self.running.clone();
-        }
-    }
-
-    fn failed(&mut self, _error: &AdapterError) {
-        self.fail_transaction();
+    /// A statement's result, which fails the transaction if it is an error.
+    pub(crate) fn concluded<T>(&mut self, result: Result<T, AdapterError>) -> Result<T, AdapterError> {
+        result.inspect_err(|_| self.fail_transaction())
     }
 
     /// Decodes Bind's values into the types of the plan's parameters.
@@ -473,16 +456,6 @@ pub(crate) enum Autocommit {
     Yes,
     /// At the end of the implicit transaction.
     No,
-}
-
-/// The simple protocol sends RowDescription with every result.
-fn with_description(response: Response) -> Response {
-    match response {
-        Response::Rows { desc, formats, rows, tag, .. } => {
-            Response::Rows { desc, formats, rows, tag, send_description: true }
-        }
-        other => other,
-    }
 }
 
 pub(crate) fn unknown_portal(name: &str) -> AdapterError {

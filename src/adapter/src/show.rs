@@ -62,7 +62,9 @@ impl Session {
             return Err(AdapterError::new(SqlState::DUPLICATE_CURSOR, format!("cursor \"{name}\" already exists")));
         }
         let exec = self.select_exec(select.clone());
-        let rows = self.select(&exec, params).await?;
+        let mut rows = self.select(&exec, params)?;
+        // Begun now, while its time is readable.
+        rows.wait().await?;
         let plan = CachedPlan {
             revision: self.shared.published.load().state.revision(),
             params: Vec::new(),
@@ -121,7 +123,7 @@ impl Session {
             return Ok(Response::Complete(Tag::Counted("MOVE", u64::try_from(taken).unwrap_or(u64::MAX))));
         }
         let rows = Rows::ready(batches);
-        Ok(Response::Rows { desc, formats, rows, tag: RowsTag::Fetch, send_description: false })
+        Ok(Response::Rows { desc, formats, rows, tag: RowsTag::Fetch })
     }
 
     /// The arguments of EXECUTE as values of the statement's parameters.
@@ -170,5 +172,5 @@ pub(crate) fn text_rows(
     let batch = RecordBatch::try_new(Arc::clone(&desc.desc.schema), columns)
         .map_err(|error| AdapterError::internal(error.to_string()))?;
     let rows = Rows::ready(vec![batch]);
-    Ok(Response::Rows { desc: Arc::clone(desc), formats, rows, tag, send_description: false })
+    Ok(Response::Rows { desc: Arc::clone(desc), formats, rows, tag })
 }

@@ -101,23 +101,64 @@ struct Source {
     walk: Option<Walk>,
 }
 
-/// Opens a peek as of a time that the oracle gave: waits until the index is complete up to it.
-///
-/// # Cancellation
-/// Safe to drop at any await.
-pub async fn open(plan: &Arc<PeekPlan>, params: &[Param<'_>], as_of: Timestamp) -> Result<PeekRows, ComputeError> {
-    let keys = keys(plan, params);
-    loop {
-        match try_open(plan, &keys, as_of)? {
-            Some(rows) => return Ok(rows),
-            None => {
-                let lagging = |handle: &crate::index::IndexHandle| {
-                    handle.slots().iter().all(|slot| handle.is_complete(&slot.load(), as_of))
-                };
-                plan.index.handle.wait_until(lagging).await;
+/// What [`open`] found.
+pub enum Opened {
+    /// The rows.
+    Rows(PeekRows),
+    /// An index that is not complete up to the time yet.
+    Lagging(Lagging),
+}
+
+impl Opened {
+    /// The rows, waited for if need be.
+    ///
+    /// # Cancellation
+    /// Safe to drop at any await.
+    pub async fn rows(self) -> Result<PeekRows, ComputeError> {
+        match self {
+            Opened::Rows(rows) => Ok(rows),
+            Opened::Lagging(lagging) => lagging.wait(lagging.as_of).await,
+        }
+    }
+}
+
+/// A peek that has to wait.
+pub struct Lagging {
+    plan: Arc<PeekPlan>,
+    keys: Keys,
+    as_of: Timestamp,
+}
+
+impl Lagging {
+    /// The time that the peek was asked for.
+    pub fn as_of(&self) -> Timestamp {
+        self.as_of
+    }
+
+    /// Waits until the index is complete up to a time, that of the peek or a later one, and opens the peek there.
+    ///
+    /// # Cancellation
+    /// Safe to drop at any await.
+    pub async fn wait(&self, as_of: Timestamp) -> Result<PeekRows, ComputeError> {
+        loop {
+            let complete = |handle: &crate::index::IndexHandle| {
+                handle.slots().iter().all(|slot| handle.is_complete(&slot.load(), as_of))
+            };
+            self.plan.index.handle.wait_until(complete).await;
+            if let Some(rows) = try_open(&self.plan, &self.keys, as_of)? {
+                return Ok(rows);
             }
         }
     }
+}
+
+/// Opens a peek as of a time that the oracle gave, if the index is complete up to it.
+pub fn open(plan: &Arc<PeekPlan>, params: &[Param<'_>], as_of: Timestamp) -> Result<Opened, ComputeError> {
+    let keys = keys(plan, params);
+    Ok(match try_open(plan, &keys, as_of)? {
+        Some(rows) => Opened::Rows(rows),
+        None => Opened::Lagging(Lagging { plan: Arc::clone(plan), keys, as_of }),
+    })
 }
 
 /// Opens a peek if the index is complete up to `as_of` already.

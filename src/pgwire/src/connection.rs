@@ -26,13 +26,12 @@ use crate::metrics::{MessageKind, Metrics};
 use crate::startup;
 use adapter::client::Client;
 use adapter::error::AdapterError;
-use adapter::response::{BoundParams, Response, ResultFormats, RowDesc};
+use adapter::response::{BoundParams, Response, ResultFormats, RowDesc, Work};
 use adapter::session::Session;
 use bytes::{Buf, BytesMut};
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::pin::{Pin, pin};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -97,11 +96,11 @@ pub(crate) async fn run(
             return false;
         }
     };
+    // One more thing to look at after every message, and not two: a stop of the server ends all sessions.
     let ended = session.shutdown();
     let result = tokio::select! {
         biased;
         result = connection.serve(&mut session) => result,
-        () = stop.cancelled() => Err(WireError::Shutdown),
         () = ended.cancelled() => Err(WireError::Shutdown),
     };
     let Err(error) = result;
@@ -145,10 +144,10 @@ impl Connection {
     async fn await_message(&mut self, idle: Option<(Duration, AdapterError)>) -> Result<(), WireError> {
         match idle {
             None => self.fill().await,
-            Some((timeout, error)) => match tokio::time::timeout(timeout, self.fill()).await {
-                Ok(filled) => filled,
-                Err(_) => Err(error.into()),
-            },
+            Some((timeout, error)) => {
+                let filled = Box::pin(tokio::time::timeout(timeout, self.fill())).await;
+                filled.unwrap_or_else(|_| Err(error.into()))
+            }
         }
     }
 
@@ -156,8 +155,7 @@ impl Connection {
     async fn fill(&mut self) -> Result<(), WireError> {
         let is_large = self.input.is_large() || self.output.buffer.capacity() > LARGE_OUTPUT_BYTES;
         let early = if is_large {
-            let read = pin!(self.input.fill(&mut self.stream));
-            tokio::time::timeout(SHRINK_AFTER, read).await.ok()
+            Box::pin(tokio::time::timeout(SHRINK_AFTER, self.input.fill(&mut self.stream))).await.ok()
         } else {
             None
         };
@@ -183,9 +181,9 @@ impl Connection {
             b'Q' => return self.query(session).await,
             b'S' => return self.sync(session).await,
             b'X' => return Err(WireError::Closed),
-            b'P' => self.parse(session).await,
-            b'B' => self.bind(session).await,
-            b'D' => self.describe(session).await,
+            b'P' => self.parse(session),
+            b'B' => self.bind(session),
+            b'D' => self.describe(session),
             b'E' => self.execute(session).await,
             b'C' => self.close(session),
             b'H' => message::empty(self.input.body()).map_err(WireError::from).map(|()| self.output.is_due = true),
@@ -231,34 +229,34 @@ impl Connection {
     async fn script(&mut self, session: &mut Session) -> Result<(), WireError> {
         let mut script = session.start_script(message::string(self.input.body())?)?;
         loop {
-            let response = {
-                let work = pin!(session.next_in_script(&mut script));
-                let work = pin!(self.metrics.watch(MessageKind::Query, work));
-                attended(&self.stream, work).await?
-            };
-            match response {
-                Some(response) => self.respond(session, response?).await?,
-                None => break,
+            let Some(work) = session.next_in_script(&mut script) else { break };
+            let response = self.attend(MessageKind::Query, work).await?;
+            self.respond(session, response).await?;
+        }
+        self.attend(MessageKind::Query, session.finish_script(&script)).await
+    }
+
+    /// Waits for a session's work, if there is anything to wait for.
+    async fn attend<T>(&self, kind: MessageKind, work: Work<'_, T>) -> Result<T, WireError> {
+        match work {
+            Work::Done(result) => Ok(result?),
+            Work::Pending(mut work) => {
+                let watched = self.metrics.watch(kind, work.as_mut());
+                Ok(Box::pin(attended(&self.stream, watched)).await??)
             }
         }
-        self.metrics.watch(MessageKind::Query, pin!(session.finish_script(script))).await?;
-        Ok(())
     }
 
     /// Sends all of a response of the simple protocol.
     async fn respond(&mut self, session: &mut Session, response: Response) -> Result<(), WireError> {
-        match response {
-            Response::Rows { desc, formats, mut rows, tag, send_description } => {
-                if send_description {
-                    self.output.buffer.extend_from_slice(&desc.text_row_description);
-                }
-                let Connection { output, stream, .. } = self;
-                let sent = results::send(output, stream, shape(&desc, &formats, session), &mut rows, None).await?;
-                self.output.notices(session);
-                encode::rows_complete(&mut self.output.buffer, tag, sent);
-            }
-            other => self.respond_without_rows(session, other).await?,
-        }
+        let Response::Rows { desc, formats, mut rows, tag } = response else {
+            return Box::pin(self.respond_without_rows(session, response)).await;
+        };
+        self.output.buffer.extend_from_slice(&desc.text_row_description);
+        let Connection { output, stream, .. } = self;
+        let sent = results::send(output, stream, shape(&desc, &formats, session), &mut rows, None).await?;
+        output.notices(session);
+        encode::rows_complete(&mut output.buffer, tag, sent);
         Ok(())
     }
 
@@ -276,15 +274,14 @@ impl Connection {
         Ok(())
     }
 
-    async fn parse(&mut self, session: &mut Session) -> Result<(), WireError> {
+    fn parse(&mut self, session: &mut Session) -> Result<(), WireError> {
         let parse = message::parse(self.input.body())?;
-        let work = pin!(session.parse(parse.name, parse.sql, parse.param_oids.as_slice()));
-        self.metrics.watch(MessageKind::Parse, work).await?;
+        self.metrics.time(MessageKind::Parse, || session.parse(parse.name, parse.sql, parse.param_oids.as_slice()))?;
         encode::parse_complete(&mut self.output.buffer);
         Ok(())
     }
 
-    async fn bind(&mut self, session: &mut Session) -> Result<(), WireError> {
+    fn bind(&mut self, session: &mut Session) -> Result<(), WireError> {
         let bind = message::bind(self.input.body())?;
         let params = BoundParams { formats: bind.param_formats.as_slice(), values: bind.params.as_slice() };
         if params.formats.len() > 1 && params.formats.len() != params.values.len() {
@@ -295,27 +292,21 @@ impl Connection {
             )));
         }
         let formats = ResultFormats::from_codes(bind.result_formats.as_slice())?;
-        let work = pin!(session.bind(bind.portal, bind.statement, params, formats));
-        self.metrics.watch(MessageKind::Bind, work).await?;
+        session.bind(bind.portal, bind.statement, params, formats)?;
         encode::bind_complete(&mut self.output.buffer);
         Ok(())
     }
 
-    async fn describe(&mut self, session: &mut Session) -> Result<(), WireError> {
+    fn describe(&mut self, session: &mut Session) -> Result<(), WireError> {
         let (target, name) = message::target(self.input.body())?;
         let out = &mut self.output.buffer;
         let rows = match target {
             Target::Statement => {
-                let work = pin!(session.describe_statement(name));
-                let desc = self.metrics.watch(MessageKind::Describe, work).await?;
+                let desc = session.describe_statement(name)?;
                 encode::parameter_description(out, &desc.params);
                 desc.rows.map(|rows| rows.text_row_description.clone())
             }
-            Target::Portal => {
-                let work = pin!(session.describe_portal(name));
-                let desc = self.metrics.watch(MessageKind::Describe, work).await?;
-                desc.map(|(rows, formats)| rows.row_description(&formats))
-            }
+            Target::Portal => session.describe_portal(name)?.map(|(rows, formats)| rows.row_description(&formats)),
         };
         match rows {
             Some(description) => out.extend_from_slice(&description),
@@ -326,16 +317,13 @@ impl Connection {
 
     /// Execute: a portal's rows, all of them or as many as were asked for.
     async fn execute(&mut self, session: &mut Session) -> Result<(), WireError> {
-        let Connection { input, output, stream, metrics, .. } = self;
-        let execute = message::execute(input.body())?;
-        let response = {
-            let work = pin!(session.execute(execute.portal, execute.rows_max.unwrap_or(0), input.sync_follows()));
-            let work = pin!(metrics.watch(MessageKind::Execute, work));
-            attended(stream, work).await??
+        let execute = message::execute(self.input.body())?;
+        let work = session.execute(execute.portal, self.input.sync_follows());
+        let response = self.attend(MessageKind::Execute, work).await?;
+        let Response::Rows { desc, formats, mut rows, tag } = response else {
+            return Box::pin(self.respond_without_rows(session, response)).await;
         };
-        let Response::Rows { desc, formats, mut rows, tag, .. } = response else {
-            return self.respond_without_rows(session, response).await;
-        };
+        let Connection { output, stream, .. } = self;
         let shape = shape(&desc, &formats, session);
         let sent = results::send(output, stream, shape, &mut rows, execute.rows_max).await?;
         output.notices(session);
@@ -362,9 +350,8 @@ impl Connection {
     async fn sync(&mut self, session: &mut Session) -> Result<(), WireError> {
         message::empty(self.input.body())?;
         self.skips_to_sync = false;
-        let ended = self.metrics.watch(MessageKind::Sync, pin!(session.sync())).await;
-        if let Err(error) = ended {
-            self.output.fail(session, error.into())?;
+        if let Err(error) = self.attend(MessageKind::Sync, session.sync()).await {
+            self.output.fail(session, error)?;
         }
         self.output.ready(session);
         Ok(())
@@ -392,7 +379,7 @@ fn shape<'a>(desc: &'a RowDesc, formats: &'a ResultFormats, session: &'a Session
 }
 
 /// Does work that nobody may be waiting for any more: when the client hangs up while it goes on, it is given up.
-async fn attended<F: Future>(stream: &TcpStream, work: Pin<&mut F>) -> Result<F::Output, WireError> {
+async fn attended<T>(stream: &TcpStream, work: impl Future<Output = T>) -> Result<T, WireError> {
     tokio::select! {
         biased;
         done = work => Ok(done),
@@ -436,8 +423,12 @@ impl Output {
     /// Writes what is in the buffer if it is worth a system call, and then lets other connections have their turn.
     pub(crate) async fn flush_if_full(&mut self, stream: &mut TcpStream) -> Result<(), WireError> {
         if self.buffer.len() >= FLUSH_BYTES {
-            self.flush(stream).await?;
-            tokio::task::yield_now().await;
+            Box::pin(async {
+                self.flush(stream).await?;
+                tokio::task::yield_now().await;
+                Ok::<(), WireError>(())
+            })
+            .await?;
         }
         Ok(())
     }

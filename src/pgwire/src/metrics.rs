@@ -21,15 +21,13 @@ pub(crate) enum Source {
 pub(crate) enum MessageKind {
     Query,
     Parse,
-    Bind,
-    Describe,
     Execute,
     Sync,
     CopyIn,
 }
 
 /// The names of [`MessageKind`]'s variants, in their order.
-const MESSAGE_KINDS: [&str; 7] = ["query", "parse", "bind", "describe", "execute", "sync", "copy_in"];
+const MESSAGE_KINDS: [&str; 5] = ["query", "parse", "execute", "sync", "copy_in"];
 
 /// The metrics of the wire server. Clones share them.
 #[derive(Clone, Debug)]
@@ -60,7 +58,7 @@ impl Metrics {
         let open = registry.gauge_vec("mz_connections_open", "Connections that are open, by listener.", &["source"]);
         let slow = registry.histogram_seconds_vec(
             "mz_slow_message_handling",
-            "Time to handle those client messages that had to wait for something and took longer than 10 ms.",
+            "Time of those client messages that took longer than 10 ms, from when they began to wait.",
             &["message_kind"],
         );
         let source = |name: &str| SourceMetrics {
@@ -82,16 +80,30 @@ impl Metrics {
         }
     }
 
+    /// Does work that may take long but waits for nothing, and counts it if it was slow.
+    pub(crate) fn time<T>(&self, kind: MessageKind, work: impl FnOnce() -> T) -> T {
+        let started = Instant::now();
+        let result = work();
+        self.count_if_slow(kind, started.elapsed());
+        result
+    }
+
+    fn count_if_slow(&self, kind: MessageKind, elapsed: Duration) {
+        if elapsed >= SLOW {
+            self.slow_messages[kind as usize].observe_duration(elapsed);
+        }
+    }
+
     /// Runs `work`, and counts it if it was slow.
     ///
     /// The clock is not read for work that is done without waiting, which is all that a point read does. The work is
     /// pinned by the caller: a future that takes another by value has room for it twice.
-    pub(crate) async fn watch<F: Future>(&self, kind: MessageKind, mut work: Pin<&mut F>) -> F::Output {
+    pub(crate) async fn watch<F: Future + ?Sized>(&self, kind: MessageKind, mut work: Pin<&mut F>) -> F::Output {
         let mut started = None;
         poll_fn(|cx| match work.as_mut().poll(cx) {
             Poll::Ready(result) => {
-                if let Some(elapsed) = started.map(|started: Instant| started.elapsed()).filter(|e| *e >= SLOW) {
-                    self.slow_messages[kind as usize].observe_duration(elapsed);
+                if let Some(started) = started {
+                    self.count_if_slow(kind, Instant::elapsed(&started));
                 }
                 Poll::Ready(result)
             }

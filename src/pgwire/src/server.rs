@@ -59,10 +59,10 @@ impl Default for ServerConfig {
 }
 
 /// A running server. Dropping it stops it without waiting.
-#[derive(Debug)]
 pub struct ServerHandle {
     sql_addr: SocketAddr,
     internal_addr: SocketAddr,
+    client: Client,
     connections: TaskTracker,
     stop: CancellationToken,
     /// Ends the threads; cancelled by the drop guard at the latest.
@@ -83,6 +83,7 @@ impl ServerHandle {
     /// Stops accepting, tells every session goodbye, and returns when all connections are closed or their time is up.
     pub async fn shutdown(self) {
         self.stop.cancel();
+        self.client.shutdown();
         self.connections.close();
         if tokio::time::timeout(STOP_GRACE, self.connections.wait()).await.is_err() {
             tracing::warn!(connection_count = self.connections.len(), "connections did not close in time");
@@ -135,7 +136,8 @@ pub fn serve(config: &ServerConfig, client: Client, metrics: Metrics) -> io::Res
     spawn_on(first, "accept_sql", accept(sql, Source::External, Arc::clone(&shared))).detach();
     spawn_on(first, "accept_internal", accept(internal, Source::Internal, Arc::clone(&shared))).detach();
     let (stop, connections) = (shared.stop.clone(), shared.connections.clone());
-    Ok(ServerHandle { sql_addr, internal_addr, connections, stop, threads: threads.drop_guard() })
+    let client = shared.client.clone();
+    Ok(ServerHandle { sql_addr, internal_addr, client, connections, stop, threads: threads.drop_guard() })
 }
 
 fn listen(addr: SocketAddr) -> io::Result<std::net::TcpListener> {

@@ -30,7 +30,7 @@ impl From<CopyError> for RowError {
 
 impl Connection {
     /// Receives COPY data until the client ends it, and commits the rows.
-    pub(super) async fn copy_in(&mut self, session: &mut Session, mut copy: CopyIn) -> Result<(), WireError> {
+    pub(super) async fn copy_in(&mut self, session: &mut Session, mut copy: Box<CopyIn>) -> Result<(), WireError> {
         encode::copy_in_response(&mut self.output.buffer, copy.columns.len());
         self.output.flush(&mut self.stream).await?;
         let mut reader = CopyReader::new(results::syntax(&copy.options), self.request_bytes_max);

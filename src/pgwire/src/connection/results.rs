@@ -9,7 +9,6 @@ use crate::error::WireError;
 use adapter::response::{Chunk, RowDesc, Rows};
 use adapter::session::Session;
 use sql::ast::{CopyFormat, CopyOptions};
-use std::pin::pin;
 use tokio::net::TcpStream;
 
 /// Rows asked for at a time.
@@ -29,7 +28,10 @@ pub(super) async fn send(
         if wanted == 0 {
             return Ok(sent);
         }
-        let Some(chunk) = attended(stream, pin!(rows.next(wanted))).await?? else { return Ok(sent) };
+        if !rows.is_ready() {
+            Box::pin(attended(stream, rows.wait())).await??;
+        }
+        let Some(chunk) = rows.take(wanted)? else { return Ok(sent) };
         match chunk {
             Chunk::Stored(chunk) => {
                 let stored = Stored { types: chunk.stored_types(), projection: chunk.projection() };

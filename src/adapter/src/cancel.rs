@@ -1,0 +1,117 @@
+//! What ends a running statement early: CancelRequest, a timeout.
+
+use crate::error::AdapterError;
+use repr::sqlstate::SqlState;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// Asks a session to give up what it is running. One per session, shared with whoever may cancel.
+#[derive(Debug, Default)]
+pub(crate) struct Cancel {
+    is_requested: AtomicBool,
+    requested: Notify,
+}
+
+impl Cancel {
+    /// Asks.
+    pub(crate) fn request(&self) {
+        self.is_requested.store(true, Ordering::Release);
+        self.requested.notify_waiters();
+    }
+
+    /// Forgets a request that came too late for the statement it was meant for.
+    pub(crate) fn reset(&self) {
+        // Loaded first: every statement asks, and hardly ever is there anything to write.
+        if self.is_requested.load(Ordering::Relaxed) {
+            self.is_requested.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn is_requested(&self) -> bool {
+        self.is_requested.load(Ordering::Acquire)
+    }
+
+    async fn requested(&self) {
+        let requested = self.requested.notified();
+        tokio::pin!(requested);
+        // Registered before the flag is looked at: a request between the two is not missed.
+        requested.as_mut().enable();
+        if !self.is_requested() {
+            requested.await;
+        }
+    }
+}
+
+/// What a statement that waits is guarded by.
+#[derive(Clone, Debug)]
+pub struct Interrupt {
+    cancel: Arc<Cancel>,
+    deadline: Option<Instant>,
+}
+
+impl Interrupt {
+    /// Interrupted by a request, or after `timeout`.
+    pub(crate) fn new(cancel: Arc<Cancel>, timeout: Option<Duration>) -> Interrupt {
+        Interrupt { cancel, deadline: timeout.map(|timeout| Instant::now() + timeout) }
+    }
+
+    /// Runs `work` unless interrupted before it is done. Error: 57014.
+    ///
+    /// # Cancellation
+    /// As safe to drop as `work`.
+    pub(crate) async fn guard<T>(&self, work: impl Future<Output = T>) -> Result<T, AdapterError> {
+        // Looked at first, because work that is always ready would never let the others be polled.
+        if self.cancel.is_requested() {
+            return Err(AdapterError::canceled());
+        }
+        if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            return Err(timed_out());
+        }
+        let timeout = async {
+            match self.deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            result = work => Ok(result),
+            () = self.cancel.requested() => Err(AdapterError::canceled()),
+            () = timeout => Err(timed_out()),
+        }
+    }
+}
+
+fn timed_out() -> AdapterError {
+    AdapterError::new(SqlState::QUERY_CANCELED, "canceling statement due to statement timeout")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cancel, Interrupt};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn a_request_ends_what_waits_and_not_what_comes_after() {
+        let cancel = Arc::new(Cancel::default());
+        let interrupt = Interrupt::new(Arc::clone(&cancel), None);
+        let waiting = interrupt.guard(std::future::pending::<()>());
+        let (result, ()) = tokio::join!(waiting, async { cancel.request() });
+        assert!(result.is_err());
+        // Even what would not have to wait.
+        assert!(interrupt.guard(async {}).await.is_err());
+        cancel.reset();
+        assert!(interrupt.guard(async {}).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn time_runs_out() {
+        let interrupt = Interrupt::new(Arc::default(), Some(Duration::from_millis(5)));
+        assert!(interrupt.guard(std::future::pending::<()>()).await.is_err());
+        assert!(interrupt.guard(async {}).await.is_err());
+    }
+}
