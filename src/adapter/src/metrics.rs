@@ -1,6 +1,7 @@
 //! The adapter's metrics: handles made once, cheap enough to leave on.
 
-use ore::metrics::{Counter, Gauge, Histogram, Registry, SampledTimer};
+use ore::counter::Counter;
+use ore::metrics::{Gauge, Histogram, Registry, SampledTimer};
 
 /// One of how many statements is timed: a clock read costs as much as a good part of a point read.
 const TIMED_EVERY: u32 = 64;

@@ -161,16 +161,24 @@ impl Session {
         self.ended.clone()
     }
 
-    /// How long the session may now be idle, and the error with which it ends then.
-    pub fn idle_timeout(&self) -> Option<(std::time::Duration, AdapterError)> {
-        if self.transaction.status == Status::Idle {
-            let timeout = self.vars.idle_session_timeout()?;
-            let message = "terminating connection due to idle-session timeout";
-            return Some((timeout, AdapterError::new(SqlState::IDLE_SESSION_TIMEOUT, message)));
+    /// How long the session may now be idle.
+    pub fn idle_timeout(&self) -> Option<std::time::Duration> {
+        match self.transaction.status {
+            Status::Idle => self.vars.idle_session_timeout(),
+            Status::InBlock | Status::Failed => self.vars.idle_in_transaction_session_timeout(),
         }
-        let timeout = self.vars.idle_in_transaction_session_timeout()?;
-        let message = "terminating connection due to idle-in-transaction timeout";
-        Some((timeout, AdapterError::new(SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT, message)))
+    }
+
+    /// The error with which a session ends that was idle for too long.
+    pub fn idle_for_too_long(&self) -> AdapterError {
+        let (sqlstate, message) = match self.transaction.status {
+            Status::Idle => (SqlState::IDLE_SESSION_TIMEOUT, "terminating connection due to idle-session timeout"),
+            Status::InBlock | Status::Failed => (
+                SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+                "terminating connection due to idle-in-transaction timeout",
+            ),
+        };
+        AdapterError::new(sqlstate, message)
     }
 
     /// Ends the session; an open transaction is rolled back.

@@ -8,6 +8,9 @@ use timely::container::PushInto;
 /// Keys and values are rows; times and multiplicities are plain numbers.
 pub type RowLayout = (Rows, Rows, Vec<Timestamp>, Vec<Diff>, Offsets);
 
+/// Rows of up to this many bytes are compared as numbers.
+const WORD_BYTES: usize = 16;
+
 /// A list of rows in one buffer.
 pub struct Rows {
     bytes: Vec<u8>,
@@ -21,10 +24,24 @@ impl Rows {
         self.bytes.capacity() + self.offsets.byte_count()
     }
 
+    /// The `width` bytes at `start` as a number that compares as they do.
+    fn word_at(&self, start: usize, width: usize) -> u128 {
+        match self.bytes[start..].first_chunk::<WORD_BYTES>() {
+            // What belongs to the rows behind is shifted out.
+            Some(chunk) => (u128::from_be_bytes(*chunk) >> ((WORD_BYTES - width) * 8)) << ((WORD_BYTES - width) * 8),
+            None => word(&self.bytes[start..start + width]),
+        }
+    }
+
     /// The first position in `[from, len)` whose row is not below `key`; rows must be sorted.
     pub fn lower_bound(&self, from: usize, key: &[u8]) -> usize {
         match self.offsets.stride() {
-            // The width is known beforehand: a probe touches the row and nothing else.
+            // Rows and key fit a word: a probe is a load and a comparison.
+            Some(width) if width == key.len() && (1..=WORD_BYTES).contains(&width) => {
+                let key = word(key);
+                partition_point(from, self.len(), |at| self.word_at(at * width, width) < key)
+            }
+            // The width is known: a probe touches the row and no offset.
             Some(width) => partition_point(from, self.len(), |at| &self.bytes[at * width..(at + 1) * width] < key),
             None => partition_point(from, self.len(), |at| self.index(at) < key),
         }
@@ -32,16 +49,26 @@ impl Rows {
 }
 
 /// The first position in `[low, high)` for which `is_below` is false; it must be false for all that follow.
-fn partition_point(mut low: usize, mut high: usize, is_below: impl Fn(usize) -> bool) -> usize {
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if is_below(middle) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
+///
+/// The loop's only branch is its end, which is predictable: which half a key is in is not.
+fn partition_point(low: usize, high: usize, is_below: impl Fn(usize) -> bool) -> usize {
+    let (mut base, mut size) = (low, high.saturating_sub(low));
+    if size == 0 {
+        return low;
     }
-    low
+    while size > 1 {
+        let half = size / 2;
+        base = if is_below(base + half) { base + half } else { base };
+        size -= half;
+    }
+    base + usize::from(is_below(base))
+}
+
+/// Up to [`WORD_BYTES`] bytes as a number that compares as they do, among those of one width.
+fn word(bytes: &[u8]) -> u128 {
+    let mut word = [0; WORD_BYTES];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u128::from_be_bytes(word)
 }
 
 impl BatchContainer for Rows {
@@ -112,5 +139,38 @@ impl PushInto<Vec<u8>> for Rows {
 impl PushInto<&[u8]> for Rows {
     fn push_into(&mut self, item: &[u8]) {
         self.push_ref(item);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Rows;
+    use differential_dataflow::trace::implementations::BatchContainer;
+    use proptest::prelude::{any, prop, proptest};
+
+    fn rows(sorted: &[Vec<u8>]) -> Rows {
+        let mut rows = Rows::with_capacity(sorted.len());
+        sorted.iter().for_each(|row| rows.push_own(row));
+        rows
+    }
+
+    proptest! {
+        #[test]
+        fn a_lower_bound_is_what_a_scan_finds(
+            width in 0_usize..20,
+            varied in any::<bool>(),
+            bytes in prop::collection::vec(prop::collection::vec(0_u8..4, 20..24), 0..40),
+            key in prop::collection::vec(0_u8..4, 0..20),
+            from in 0_usize..50) {
+            let cut = |row: &Vec<u8>| row[..if varied { row.len() } else { width }].to_vec();
+            let mut sorted: Vec<Vec<u8>> = bytes.iter().map(cut).collect();
+            sorted.sort();
+            let list = rows(&sorted);
+            let from = from.min(sorted.len());
+            for key in sorted.iter().chain([&key]) {
+                let expected = (from..sorted.len()).find(|at| &sorted[*at] >= key).unwrap_or(sorted.len());
+                assert_eq!(list.lower_bound(from, key), expected);
+            }
+        }
     }
 }

@@ -12,6 +12,7 @@
 //! Deliberately absent: I/O, retries, configuration, error types, collections.
 
 pub mod clock;
+pub mod counter;
 pub mod metrics;
 mod sometimes;
 pub mod task;

@@ -6,7 +6,7 @@
 //! [`SampledTimer`], which reads the clock for one call in N.
 //!
 //! The types wrap the `prometheus` crate, so that the rest of the workspace depends on what we promise here and
-//! not on that crate, and so that a contended counter could be sharded without touching its users.
+//! not on that crate. Counters are our own ([`crate::counter`]), because its are one contended word each.
 //!
 //! # Invariants
 //! * A name is registered once per registry; a second time is a bug and panics at start.
@@ -14,11 +14,9 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use crate::counter::{Counter, CounterVec};
 use prometheus::core::Collector;
-use prometheus::{
-    HistogramOpts, HistogramVec as PromHistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    TextEncoder,
-};
+use prometheus::{HistogramOpts, HistogramVec as PromHistogramVec, IntGauge, IntGaugeVec, Opts, TextEncoder};
 
 /// Upper bounds for durations in seconds: powers of two from 1 µs to 33 s. Reads take microseconds here and commits
 /// milliseconds, so that the usual default of 5 ms and up would put every peek into its first bucket.
@@ -39,12 +37,12 @@ impl Registry {
 
     /// A count that only grows.
     pub fn counter(&self, name: &str, help: &str) -> Counter {
-        Counter(self.register(name, IntCounter::new(name, help)))
+        self.counter_vec(name, help, &[]).with(&[])
     }
 
     /// Counts that only grow, told apart by `labels`.
     pub fn counter_vec(&self, name: &str, help: &str, labels: &[&str]) -> CounterVec {
-        CounterVec(self.register(name, IntCounterVec::new(Opts::new(name, help), labels)))
+        self.register(name, CounterVec::new(name, help, labels))
     }
 
     /// A value that goes up and down.
@@ -95,38 +93,6 @@ impl Registry {
 
 fn powers_of_two(first: f64, count: usize) -> Vec<f64> {
     prometheus::exponential_buckets(first, 2.0, count).expect("the first bound and the count are positive")
-}
-
-/// A count that only grows. Clones share it.
-#[derive(Clone, Debug)]
-pub struct Counter(IntCounter);
-
-impl Counter {
-    /// Adds one.
-    pub fn inc(&self) {
-        self.0.inc();
-    }
-
-    /// Adds `by`.
-    pub fn inc_by(&self, by: u64) {
-        self.0.inc_by(by);
-    }
-
-    /// The count so far.
-    pub fn get(&self) -> u64 {
-        self.0.get()
-    }
-}
-
-/// Counters told apart by labels.
-#[derive(Clone, Debug)]
-pub struct CounterVec(IntCounterVec);
-
-impl CounterVec {
-    /// The counter for these label values, in the order in which the labels were declared. Takes a lock: keep it.
-    pub fn with(&self, label_values: &[&str]) -> Counter {
-        Counter(self.0.with_label_values(label_values))
-    }
 }
 
 /// A value that goes up and down. Clones share it.

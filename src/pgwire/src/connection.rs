@@ -29,6 +29,7 @@ use adapter::error::AdapterError;
 use adapter::response::{BoundParams, Response, ResultFormats, RowDesc, Work};
 use adapter::session::Session;
 use bytes::{Buf, BytesMut};
+use futures::future::BoxFuture;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
@@ -136,17 +137,12 @@ impl Connection {
             if self.output.is_due {
                 self.output.flush(&mut self.stream).await?;
             }
-            self.await_message(session.idle_timeout()).await?;
-        }
-    }
-
-    /// Waits for the client's next message, for as long as the session may be idle.
-    async fn await_message(&mut self, idle: Option<(Duration, AdapterError)>) -> Result<(), WireError> {
-        match idle {
-            None => self.fill().await,
-            Some((timeout, error)) => {
-                let filled = Box::pin(tokio::time::timeout(timeout, self.fill())).await;
-                filled.unwrap_or_else(|_| Err(error.into()))
+            match session.idle_timeout() {
+                None => self.fill().await?,
+                Some(timeout) => match Box::pin(tokio::time::timeout(timeout, self.fill())).await {
+                    Ok(filled) => filled?,
+                    Err(_) => return Err(session.idle_for_too_long().into()),
+                },
             }
         }
     }
@@ -229,22 +225,26 @@ impl Connection {
     async fn script(&mut self, session: &mut Session) -> Result<(), WireError> {
         let mut script = session.start_script(message::string(self.input.body())?)?;
         loop {
-            let Some(work) = session.next_in_script(&mut script) else { break };
-            let response = self.attend(MessageKind::Query, work).await?;
+            let response = match session.next_in_script(&mut script) {
+                None => break,
+                Some(Work::Done(result)) => result?,
+                Some(Work::Pending(work)) => self.attend(MessageKind::Query, work).await?,
+            };
             self.respond(session, response).await?;
         }
-        self.attend(MessageKind::Query, session.finish_script(&script)).await
+        match session.finish_script(&script) {
+            Work::Done(result) => Ok(result?),
+            Work::Pending(work) => self.attend(MessageKind::Query, work).await,
+        }
     }
 
-    /// Waits for a session's work, if there is anything to wait for.
-    async fn attend<T>(&self, kind: MessageKind, work: Work<'_, T>) -> Result<T, WireError> {
-        match work {
-            Work::Done(result) => Ok(result?),
-            Work::Pending(mut work) => {
-                let watched = self.metrics.watch(kind, work.as_mut());
-                Ok(Box::pin(attended(&self.stream, watched)).await??)
-            }
-        }
+    /// Waits for a session's work, for as long as its client does.
+    fn attend<'a, T: 'a>(
+        &'a self,
+        kind: MessageKind,
+        mut work: BoxFuture<'a, Result<T, AdapterError>>,
+    ) -> BoxFuture<'a, Result<T, WireError>> {
+        Box::pin(async move { Ok(attended(&self.stream, self.metrics.watch(kind, work.as_mut())).await??) })
     }
 
     /// Sends all of a response of the simple protocol.
@@ -318,8 +318,10 @@ impl Connection {
     /// Execute: a portal's rows, all of them or as many as were asked for.
     async fn execute(&mut self, session: &mut Session) -> Result<(), WireError> {
         let execute = message::execute(self.input.body())?;
-        let work = session.execute(execute.portal, self.input.sync_follows());
-        let response = self.attend(MessageKind::Execute, work).await?;
+        let response = match session.execute(execute.portal, self.input.sync_follows()) {
+            Work::Done(result) => result?,
+            Work::Pending(work) => self.attend(MessageKind::Execute, work).await?,
+        };
         let Response::Rows { desc, formats, mut rows, tag } = response else {
             return Box::pin(self.respond_without_rows(session, response)).await;
         };
@@ -350,7 +352,11 @@ impl Connection {
     async fn sync(&mut self, session: &mut Session) -> Result<(), WireError> {
         message::empty(self.input.body())?;
         self.skips_to_sync = false;
-        if let Err(error) = self.attend(MessageKind::Sync, session.sync()).await {
+        let ended = match session.sync() {
+            Work::Done(result) => result.map_err(WireError::from),
+            Work::Pending(work) => self.attend(MessageKind::Sync, work).await,
+        };
+        if let Err(error) = ended {
             self.output.fail(session, error)?;
         }
         self.output.ready(session);

@@ -1,6 +1,7 @@
 //! What connections count. All handles are made once, so that no query looks up a label.
 
-use ore::metrics::{Counter, Gauge, Histogram, Registry};
+use ore::counter::Counter;
+use ore::metrics::{Gauge, Histogram, Registry};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
