@@ -39,7 +39,7 @@ fn batch(ids: Range<i32>, time: Timestamp) -> RowBatch {
 
 fn slot(batches: Vec<RowBatch>, upper: Timestamp) -> SnapshotSlot {
     let slot = SnapshotSlot::default();
-    slot.publish(Snapshot { oks: batches, errs: Vec::new(), since: 0, upper });
+    slot.publish(Snapshot::new(batches, Vec::new(), 0, upper));
     slot
 }
 

@@ -8,13 +8,20 @@
 //! # Invariants
 //! - `since` and `upper` of a slot only advance.
 //! - A new slot holds no batch and has `upper` 0: nothing is readable before the worker has published.
+//!
+//! A small collection that changes often has more history than rows. Its rows are found once, when it is published, and
+//! not by each of the many reads until the next change.
 
+use crate::cursor::{Bounds, Hit, Walk};
 use crate::spine::RowBatch;
 use arc_swap::{ArcSwap, Guard};
 use differential_dataflow::trace::BatchReader;
 use differential_dataflow::trace::implementations::BatchContainer;
 use repr::Timestamp;
 use std::sync::Arc;
+
+/// Collections with no more updates than this are walked when they are published.
+const SMALL_UPDATES_MAX: usize = 64;
 
 /// A consistent view of one worker's part of an arrangement, readable at times in `[since, upper)`.
 #[derive(Default)]
@@ -27,9 +34,39 @@ pub struct Snapshot {
     pub since: Timestamp,
     /// Updates at and above this time may be missing.
     pub upper: Timestamp,
+    /// The rows of a small collection, as of all times from its latest update on.
+    settled: Option<Settled>,
+}
+
+#[derive(Default)]
+struct Settled {
+    latest: Timestamp,
+    hits: Vec<Hit>,
 }
 
 impl Snapshot {
+    /// A view of these batches.
+    pub fn new(oks: Vec<RowBatch>, errs: Vec<RowBatch>, since: Timestamp, upper: Timestamp) -> Snapshot {
+        let mut snapshot = Snapshot { oks, errs, since, upper, settled: None };
+        if snapshot.update_count() <= SMALL_UPDATES_MAX {
+            let times = snapshot.oks.iter().flat_map(|batch| batch.storage.upds.times.iter());
+            let mut settled = Settled { latest: times.max().copied().unwrap_or(0), hits: Vec::new() };
+            Walk::new(&snapshot.oks, Bounds::All).take(
+                &snapshot.oks,
+                Timestamp::MAX,
+                SMALL_UPDATES_MAX,
+                &mut settled.hits,
+            );
+            snapshot.settled = Some(settled);
+        }
+        snapshot
+    }
+
+    /// All rows as of a time, if they were found beforehand.
+    pub fn settled(&self, as_of: Timestamp) -> Option<&[Hit]> {
+        self.settled.as_ref().filter(|settled| settled.latest <= as_of).map(|settled| settled.hits.as_slice())
+    }
+
     /// The number of updates in the collection's batches, an upper bound on its rows.
     pub fn update_count(&self) -> usize {
         self.oks.iter().map(|batch| batch.len()).sum()

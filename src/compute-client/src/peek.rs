@@ -184,6 +184,11 @@ fn try_open(plan: &Arc<PeekPlan>, keys: &Keys, as_of: Timestamp) -> Result<Optio
         Keys::Prefix(_) | Keys::Scan => {
             for worker in 0..handle.slots().len() {
                 let Some(snapshot) = snapshot(&plan.index, worker, as_of)? else { return Ok(None) };
+                if let (Keys::Scan, [_], Some(settled)) = (keys, handle.slots(), snapshot.settled(as_of)) {
+                    hits.extend_from_slice(settled);
+                    sources.push(Source { snapshot, walk: None });
+                    break;
+                }
                 let all = [Bounds::All];
                 let prefixes: Vec<Bounds>;
                 let bounds: &[Bounds] = match keys {

@@ -30,7 +30,7 @@ pub fn batch_count(trace: &Trace) -> usize {
 
 /// What readers shall see.
 pub fn snapshot(oks: &Trace, errs: Option<&Trace>, since: Timestamp, upper: Timestamp) -> Snapshot {
-    Snapshot { oks: batches(oks), errs: errs.map(batches).unwrap_or_default(), since, upper }
+    Snapshot::new(batches(oks), errs.map(batches).unwrap_or_default(), since, upper)
 }
 
 fn batches(trace: &Trace) -> Vec<RowBatch> {

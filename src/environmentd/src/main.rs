@@ -9,6 +9,13 @@ use std::io::Write;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+/// What the allocator reads when it starts. Building an index takes several times the memory that it keeps; a thread of
+/// the allocator's own gives the rest back after a second, also when nothing else runs.
+#[allow(unsafe_code, reason = "the allocator takes its defaults from a symbol of this name")]
+// SAFETY: jemalloc reads a pointer to a C string here, and a thin reference to bytes that end with NUL is one.
+#[unsafe(export_name = "_rjem_malloc_conf")]
+pub static ALLOCATOR_DEFAULTS: &[u8; 60] = b"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0\0";
+
 fn main() -> anyhow::Result<()> {
     let config = Config::parse();
     let log_filter = LogFilter::install();
