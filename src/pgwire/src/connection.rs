@@ -23,6 +23,7 @@ use crate::encode::{self, Severity};
 use crate::error::WireError;
 use crate::message::{self, Target};
 use crate::metrics::{MessageKind, Metrics};
+use crate::server;
 use crate::startup;
 use adapter::client::Client;
 use adapter::error::AdapterError;
@@ -135,6 +136,9 @@ impl Connection {
                 self.output.flush_if_full(&mut self.stream).await?;
             }
             if self.output.is_due {
+                if server::is_crowded() {
+                    tokio::task::yield_now().await;
+                }
                 self.output.flush(&mut self.stream).await?;
             }
             match session.idle_timeout() {
