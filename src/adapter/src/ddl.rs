@@ -1,7 +1,7 @@
 //! Statements that change the catalog: from a plan to the committer's operations.
 
 use crate::error::AdapterError;
-use crate::implications::{key_exprs, source_of};
+use crate::implications::{key_exprs, maintained};
 use crate::response::{Response, Tag};
 use crate::session::Session;
 use crate::transaction::Status;
@@ -63,8 +63,9 @@ impl Session {
                     session: &info,
                     role: on.owner,
                     cluster: self.vars.cluster(),
+                    from_tables: false,
                 };
-                source_of(&ctx, &on)?;
+                maintained(&ctx, &on)?;
                 key_exprs(&self.shared.engine, &index.keys, &on, &info).map(drop)
             }
             Plan::CreateView(view) => match view.replace {

@@ -221,6 +221,7 @@ impl Session {
             session: &info,
             role: self.role.id,
             cluster: self.vars.cluster(),
+            from_tables: false,
         };
         let plan = sql::plan::plan(&ctx, statement, params)?;
         self.shared.metrics.plan_misses.inc();

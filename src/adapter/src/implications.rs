@@ -12,11 +12,13 @@ use catalog::state::State;
 use catalog::transact::StateDiff;
 use compute_client::controller::Controller;
 use compute_client::index::{CollectionClock, IndexHandle};
-use compute_client::plan::{IndexInfo, MfpPlan, mfp_plan, unqualified};
-use compute_client::protocol::{IndexSpec, KeyExpr, Mfp};
+use compute_client::plan::lir::{Lir, Node};
+use compute_client::plan::lower::lower;
+use compute_client::plan::{IndexInfo, unqualified};
+use compute_client::protocol::{IndexSpec, KeyExpr};
 use datafusion::common::DFSchema;
 use repr::sqlstate::SqlState;
-use repr::{GlobalId, RelationDesc, Timestamp};
+use repr::{GlobalId, Timestamp};
 use sql::engine::{Engine, SessionInfo};
 use sql::names::ClusterId;
 use sql::plan::{CatalogView, IndexKey, ItemKind, ItemRef, PlanContext, plan_index_keys, plan_view};
@@ -115,33 +117,36 @@ fn create_index(
     let cluster = state.cluster(index.cluster).ok_or_else(|| missing("cluster"))?;
     let info = SessionInfo::default();
     let ctx = context(&shared.engine, &state, &info, &item);
-    let source = source_of(&ctx, &on)?;
-    let table = after.tables.get(&source.table).cloned().ok_or_else(|| missing("table"))?;
+    let plan = maintained(&ctx, &on)?;
+    let tables = plan.tables();
+    let clocks = tables
+        .iter()
+        .map(|table| after.tables.get(table).map(|table| Arc::clone(&table.clock)).ok_or_else(|| missing("table")))
+        .collect::<Result<_, _>>()?;
     let keys = plan_index_keys(&ctx, &on, &index.keys)?;
     let worker_count = controller.worker_count(index.cluster.0).ok_or_else(|| missing("workers"))?;
-    let handle = Arc::new(IndexHandle::new(id, worker_count, Arc::clone(&table.clock)));
+    let handle = Arc::new(IndexHandle::new(id, worker_count, clocks));
     let spec = IndexSpec {
         id,
         name: item.name.item.clone(),
-        table: source.table,
-        table_schema: Arc::clone(&table.desc.schema),
-        mfp: source.mfp.as_ref().map(|mfp| compile(&shared.engine, mfp, &table.desc, &on.desc, &info)).transpose()?,
-        row_types: on.desc.columns.iter().map(|column| column.data_type.clone()).collect(),
+        plan,
         key: key_exprs(&shared.engine, &keys, &on, &info)?,
         as_of: ts,
         handle: Arc::clone(&handle),
     };
-    let snapshot = shared.persist.snapshot(source.table.into(), ts)?;
-    let id_in_log = id;
-    let rows = snapshot.map_while(move |rows| match rows {
-        Ok(rows) => Some(Arc::new(rows)),
-        Err(error) => {
-            // An index without all of its rows would give wrong answers; one without any gives none.
-            tracing::error!(index = %id_in_log, %error, "hydration failed; ending the process");
-            std::process::abort()
-        }
-    });
-    controller.create_index(index.cluster.0, spec, rows)?;
+    let mut snapshots = Vec::new();
+    for table in tables {
+        let id_in_log = id;
+        snapshots.push(shared.persist.snapshot(table.into(), ts)?.map(move |rows| match rows {
+            Ok(rows) => (table, Arc::new(rows)),
+            Err(error) => {
+                // An index without all of its rows would give wrong answers; one without any gives none.
+                tracing::error!(index = %id_in_log, %error, "hydration failed; ending the process");
+                std::process::abort()
+            }
+        }));
+    }
+    controller.create_index(index.cluster.0, spec, snapshots.into_iter().flatten())?;
     after.indexes.entry(index.on).or_default().push(Arc::new(IndexInfo {
         handle,
         name: item.name.to_string(),
@@ -152,29 +157,15 @@ fn create_index(
     Ok(())
 }
 
-/// Where an index's rows come from.
-pub(crate) struct IndexSource {
-    table: GlobalId,
-    mfp: Option<MfpPlan>,
-}
-
-/// The table that feeds an index on `on`, and what happens to its rows. Error 0A000 for a view that is more than a filter
-/// and projection of one table.
-pub(crate) fn source_of(ctx: &PlanContext<'_>, on: &ItemRef) -> Result<IndexSource, AdapterError> {
+/// The plan by which a relation's rows are maintained. Error 0A000 names what cannot be.
+pub(crate) fn maintained(ctx: &PlanContext<'_>, on: &ItemRef) -> Result<Lir, AdapterError> {
     match &on.kind {
-        ItemKind::Table { .. } => Ok(IndexSource { table: on.id, mfp: None }),
+        ItemKind::Table { .. } => Ok(Lir { node: Node::Get(on.id), schema: Arc::clone(&on.desc.schema) }),
         ItemKind::View(_) => {
-            let select = plan_view(ctx, on)?;
-            match mfp_plan(&select.logical) {
-                Some(mfp) if matches!(mfp.collection, GlobalId::User(_)) => {
-                    Ok(IndexSource { table: mfp.collection, mfp: Some(mfp) })
-                }
-                _ => Err(AdapterError::with_hint(
-                    SqlState::FEATURE_NOT_SUPPORTED,
-                    format!("an index on view \"{}\" is not supported", on.name.item),
-                    "Only views that filter and project one table can be indexed yet.",
-                )),
-            }
+            let mut plan = lower(&plan_view(ctx, on)?.logical, ctx.engine)?;
+            // Under the names by which readers know its columns.
+            plan.schema = Arc::clone(&on.desc.schema);
+            Ok(plan)
         }
         _ => Err(AdapterError::new(
             SqlState::FEATURE_NOT_SUPPORTED,
@@ -185,25 +176,7 @@ pub(crate) fn source_of(ctx: &PlanContext<'_>, on: &ItemRef) -> Result<IndexSour
 
 /// Plans as the owner of `item`, whose rights were checked when it was created.
 fn context<'a>(engine: &'a Engine, state: &'a State, info: &'a SessionInfo, item: &ItemRef) -> PlanContext<'a> {
-    PlanContext { engine, catalog: state, session: info, role: item.owner, cluster: "" }
-}
-
-fn compile(
-    engine: &Engine,
-    plan: &MfpPlan,
-    table: &RelationDesc,
-    view: &RelationDesc,
-    info: &SessionInfo,
-) -> Result<Mfp, AdapterError> {
-    let schema = DFSchema::try_from(Arc::clone(&table.schema)).map_err(sql::error::SqlError::from)?;
-    let compile = |exprs: &[datafusion::logical_expr::Expr]| {
-        exprs.iter().map(|expr| engine.create_physical_expr(expr, &schema, info)).collect::<Result<Vec<_>, _>>()
-    };
-    Ok(Mfp {
-        predicates: compile(&plan.predicates)?,
-        projection: compile(&plan.output)?,
-        schema: Arc::clone(&view.schema),
-    })
+    PlanContext { engine, catalog: state, session: info, role: item.owner, cluster: "", from_tables: true }
 }
 
 /// Compiles an index's key.

@@ -54,7 +54,10 @@ impl StatementReader {
     }
 
     async fn origin(&self, id: GlobalId, filters: &[Expr]) -> Result<(Origin, Arc<RelationDesc>)> {
-        let index = self.published.indexes_on(id).iter().find(|index| index.handle.is_hydrated());
+        // An index that is being built is waited for only if nothing else has the rows.
+        let indexes = self.published.indexes_on(id);
+        let hydrated = indexes.iter().find(|index| index.handle.is_hydrated());
+        let index = hydrated.or_else(|| indexes.first().filter(|_| !self.published.tables.contains_key(&id)));
         let desc = match (self.published.tables.get(&id), index) {
             (Some(table), _) => Arc::clone(&table.desc),
             (None, Some(index)) => Arc::new(RelationDesc::from_schema(Arc::clone(&index.schema))),

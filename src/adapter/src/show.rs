@@ -148,6 +148,7 @@ impl Session {
             session: &info,
             role: self.role.id,
             cluster: self.vars.cluster(),
+            from_tables: false,
         };
         arguments
             .iter()

@@ -5,7 +5,7 @@ use crate::index::IndexHandle;
 use crate::protocol::{ComputeCommand, IndexSpec};
 use crossbeam_channel::Sender;
 use repr::{GlobalId, Timestamp, Updates};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
@@ -34,8 +34,8 @@ pub trait SpawnWorkers: Send + Sync {
 struct Cluster {
     name: String,
     workers: Vec<Worker>,
-    /// By index: the table that feeds it, and its handle.
-    indexes: BTreeMap<GlobalId, (GlobalId, Arc<IndexHandle>)>,
+    /// By index: the tables that feed it, and its handle.
+    indexes: BTreeMap<GlobalId, (BTreeSet<GlobalId>, Arc<IndexHandle>)>,
 }
 
 /// All clusters of this process.
@@ -68,32 +68,32 @@ impl Controller {
         self.clusters.get(&cluster).map(|cluster| cluster.workers.len())
     }
 
-    /// Starts an index; `rows` are its input as of `spec.as_of`, in pieces. They are sent by a thread of their own, so that a
-    /// large table does not hold up commits: updates of later times may overtake them.
+    /// Starts an index; `rows` are those of its tables as of `spec.as_of`, in pieces. They are sent by a thread of their own,
+    /// so that a large table does not hold up commits: updates of later times may overtake them.
     pub fn create_index(
         &mut self,
         cluster: u64,
         spec: IndexSpec,
-        rows: impl Iterator<Item = Arc<Updates>> + Send + 'static,
+        rows: impl Iterator<Item = (GlobalId, Arc<Updates>)> + Send + 'static,
     ) -> Result<(), ComputeError> {
         let Some(cluster) = self.clusters.get_mut(&cluster) else {
             return Err(ComputeError::WorkersGone(cluster.to_string()));
         };
-        let (id, table, handle) = (spec.id, spec.table, Arc::clone(&spec.handle));
+        let (id, tables, handle) = (spec.id, spec.plan.tables(), Arc::clone(&spec.handle));
         let spec = Arc::new(spec);
         cluster.broadcast(|| ComputeCommand::CreateIndex(Arc::clone(&spec)))?;
         let ports = cluster.ports();
         let hydrate = move || {
-            let nothing = Arc::new(Updates::new());
-            for (rows, done) in rows.map(|rows| (rows, false)).chain(std::iter::once((nothing, true))) {
+            for (table, rows) in rows {
                 // Workers that are gone do not need the rest.
-                if send_all(&ports, || ComputeCommand::Hydrate { id, rows: Arc::clone(&rows), done }).is_err() {
+                if send_all(&ports, || ComputeCommand::Hydrate { id, table, rows: Arc::clone(&rows) }).is_err() {
                     return;
                 }
             }
+            let _gone = send_all(&ports, || ComputeCommand::Hydrated(id));
         };
         drop(ore::thread::spawn(format!("hydrate-{id}"), hydrate));
-        cluster.indexes.insert(id, (table, handle));
+        cluster.indexes.insert(id, (tables, handle));
         Ok(())
     }
 
@@ -123,7 +123,7 @@ impl Controller {
                 cluster
                     .indexes
                     .values()
-                    .filter(|(table, _)| tables.iter().any(|(written, _)| written == table))
+                    .filter(|(read, _)| tables.iter().any(|(written, _)| read.contains(written)))
                     .map(|(_, handle)| handle),
             );
             if touched.len() > first {

@@ -40,19 +40,19 @@ pub struct IndexHandle {
     /// The index.
     pub id: GlobalId,
     slots: Vec<SnapshotSlot>,
-    clock: Arc<CollectionClock>,
+    clocks: Vec<Arc<CollectionClock>>,
     dropped: AtomicBool,
     published: Notify,
     committer: (Mutex<()>, Condvar),
 }
 
 impl IndexHandle {
-    /// An index with one empty slot per worker, over the table whose clock this is.
-    pub fn new(id: GlobalId, worker_count: usize, clock: Arc<CollectionClock>) -> IndexHandle {
+    /// An index with one empty slot per worker, over the tables whose clocks these are.
+    pub fn new(id: GlobalId, worker_count: usize, clocks: Vec<Arc<CollectionClock>>) -> IndexHandle {
         IndexHandle {
             id,
             slots: (0..worker_count).map(|_| SnapshotSlot::default()).collect(),
-            clock,
+            clocks,
             dropped: AtomicBool::new(false),
             published: Notify::new(),
             committer: (Mutex::new(()), Condvar::new()),
@@ -82,7 +82,8 @@ impl IndexHandle {
 
     /// Whether the snapshot has every update up to and including `as_of`, a time read from the oracle before.
     pub fn is_complete(&self, snapshot: &Snapshot, as_of: Timestamp) -> bool {
-        snapshot.upper > as_of || (snapshot.upper > 0 && self.clock.last_write() < snapshot.upper)
+        snapshot.upper > as_of
+            || (snapshot.upper > 0 && self.clocks.iter().all(|clock| clock.last_write() < snapshot.upper))
     }
 
     /// Whether every worker has published at least once.

@@ -7,6 +7,8 @@
 
 mod fold;
 mod keys;
+pub mod lir;
+pub mod lower;
 
 use crate::index::IndexHandle;
 use arrow::datatypes::{DataType, SchemaRef};
@@ -206,26 +208,6 @@ impl Access {
             }
         }
     }
-}
-
-/// A view that filters and projects one collection.
-pub struct MfpPlan {
-    /// The collection.
-    pub collection: GlobalId,
-    /// What its rows must satisfy.
-    pub predicates: Vec<Expr>,
-    /// The view's columns, over the collection's.
-    pub output: Vec<Expr>,
-}
-
-/// The map, filter and projection that a plan is, if it is nothing else and gives the same result at all times.
-pub fn mfp_plan(plan: &LogicalPlan) -> Option<MfpPlan> {
-    let chain = fold::fold(plan)?;
-    let varies = chain.predicates.iter().chain(&chain.output).any(fold::varies);
-    if !chain.sort.is_empty() || chain.skip > 0 || chain.fetch.is_some() || varies {
-        return None;
-    }
-    Some(MfpPlan { collection: chain.collection, predicates: chain.predicates, output: chain.output })
 }
 
 /// An expression over one relation with its columns unqualified, as the schemas of stored rows have them.

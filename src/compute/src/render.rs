@@ -1,32 +1,48 @@
-//! From an index's specification to its dataflow: input rows, map/filter/project and keys, one arrangement of rows and,
-//! where evaluation can fail, one of errors.
+//! From an index's plan to its dataflow: tables in, operators, one arrangement of rows and, where evaluation can fail, one
+//! of errors.
+//!
+//! Every operator reads and gives rows as bytes. What fails to evaluate leaves the rows and joins the errors, which all
+//! operators share: a view with an error anywhere below it has that error and no answer.
 
+pub mod join;
 pub mod mfp;
+pub mod reduce;
+pub mod top_k;
 
-use crate::render::mfp::RowPlan;
+use crate::render::mfp::{NullKeys, RowPlan};
 use arrangement::spine::{RowBatcher, RowBuilder, RowChunker, RowSpine, RowUpdate};
 use compute_client::index::key_hash;
-use compute_client::protocol::IndexSpec;
+use compute_client::plan::lir::{Lir, Node, Stage};
+use compute_client::protocol::{IndexSpec, KeyExpr};
+use differential_dataflow::collection::concatenate;
 use differential_dataflow::input::{Input, InputSession};
 use differential_dataflow::operators::arrange::TraceAgent;
-use differential_dataflow::operators::arrange::arrangement::arrange_core;
+use differential_dataflow::operators::arrange::arrangement::{Arranged, arrange_core};
+use differential_dataflow::{AsCollection, VecCollection};
 use repr::row::RowError;
-use repr::{Diff, Timestamp};
+use repr::{Diff, GlobalId, Timestamp};
+use std::collections::BTreeMap;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::Scope;
 use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::{Exchange, Pipeline};
 use timely::dataflow::operators::Operator;
-use timely::dataflow::operators::vec::ResultStream;
+use timely::dataflow::operators::vec::{ResultStream, ToStream};
 use timely::worker::Worker;
 
 /// A trace that its worker can read and compact.
 pub type Trace = TraceAgent<RowSpine>;
+/// Rows on their way between operators.
+pub type Rows<'scope> = VecCollection<'scope, Timestamp, Vec<u8>, Diff>;
+/// Rows under keys.
+pub type Keyed<'scope> = VecCollection<'scope, Timestamp, (Vec<u8>, Vec<u8>), Diff>;
+/// An arrangement inside a dataflow.
+pub type ArrangedRows<'scope> = Arranged<'scope, Trace>;
 
-/// The two ends of an index's dataflow.
+/// The ends of an index's dataflow.
 pub struct Rendered {
-    /// Where the input's rows go in.
-    pub input: InputSession<Timestamp, Vec<u8>, Diff>,
+    /// Where the rows of each table go in.
+    pub inputs: BTreeMap<GlobalId, InputSession<Timestamp, Vec<u8>, Diff>>,
     /// The arranged rows.
     pub oks: Trace,
     /// The arranged errors, absent where evaluation cannot fail.
@@ -37,21 +53,119 @@ pub struct Rendered {
 
 /// Builds the dataflow of an index.
 pub fn render(worker: &mut Worker, spec: &IndexSpec) -> Result<Rendered, RowError> {
-    let plan = RowPlan::new(spec)?;
     let dataflow = worker.next_dataflow_index();
+    let is_first = worker.index() == 0;
     let name = format!("index {} ({})", spec.id, spec.name);
-    let (input, oks, errs) = worker.dataflow_named::<Timestamp, _, _>(&name, |scope: Scope<'_, Timestamp>| {
-        let (input, rows) = scope.new_collection::<Vec<u8>, Diff>();
+    worker.dataflow_named::<Timestamp, _, _>(&name, |scope: Scope<'_, Timestamp>| {
+        let (mut inputs, mut tables) = (BTreeMap::new(), BTreeMap::new());
+        for table in spec.plan.tables() {
+            let (input, rows) = scope.new_collection::<Vec<u8>, Diff>();
+            inputs.insert(table, input);
+            tables.insert(table, rows);
+        }
+        let mut builder = Builder { scope, is_first, tables, errs: Vec::new() };
+        // The last map/filter/project makes the keys as well.
+        let (source, stages) = match &spec.plan.node {
+            Node::Mfp { input, stages } => (input.as_ref(), stages.as_slice()),
+            _ => (&spec.plan, &[][..]),
+        };
+        let rows = builder.rows(source)?;
+        let keyed = builder.keyed(rows, RowPlan::new(&source.schema, stages, &spec.key, NullKeys::Keep)?);
+        let oks = arrange(keyed, "Arrange oks").trace;
+        let errs = match builder.errs.is_empty() {
+            true => None,
+            // Under one key, so that one worker has them all.
+            false => {
+                Some(arrange(concatenate(scope, builder.errs).map(|error| (Vec::new(), error)), "Arrange errs").trace)
+            }
+        };
+        Ok(Rendered { inputs, oks, errs, dataflow })
+    })
+}
+
+/// A dataflow under construction.
+pub struct Builder<'scope> {
+    scope: Scope<'scope, Timestamp>,
+    /// Whether this is the worker that constants begin at.
+    is_first: bool,
+    tables: BTreeMap<GlobalId, Rows<'scope>>,
+    /// What has failed anywhere.
+    errs: Vec<Rows<'scope>>,
+}
+
+impl<'scope> Builder<'scope> {
+    /// The rows of an operator.
+    pub fn rows(&mut self, lir: &Lir) -> Result<Rows<'scope>, RowError> {
+        match &lir.node {
+            Node::Constant(rows) => Ok(self.constant(rows.iter().map(|(row, diff)| (row.to_vec(), diff)).collect())),
+            Node::Get(id) => Ok(self.tables[id].clone()),
+            Node::Mfp { input, stages } => {
+                let rows = self.rows(input)?;
+                let plan = RowPlan::new(&input.schema, stages, &[], NullKeys::Keep)?;
+                Ok(self.keyed(rows, plan).map(|(_, row)| row))
+            }
+            Node::Join(join) => self.join(join),
+            Node::Reduce(reduce) => self.reduce(reduce),
+            Node::Single(input) => self.single(input),
+            Node::TopK { input, order, skip, fetch } => self.top_k(input, order, *skip, *fetch),
+            Node::Union(inputs) => {
+                let inputs = inputs.iter().map(|input| self.rows(input)).collect::<Result<Vec<_>, _>>()?;
+                Ok(concatenate(self.scope, inputs))
+            }
+        }
+    }
+
+    /// Rows that are there from the beginning of time.
+    pub fn constant(&mut self, mut rows: Vec<(Vec<u8>, Diff)>) -> Rows<'scope> {
+        if !self.is_first {
+            rows.clear();
+        }
+        let updates = rows.into_iter().map(|(row, diff)| (row, Timestamp::MIN, diff));
+        updates.to_stream(self.scope).as_collection()
+    }
+
+    /// Rows mapped, filtered and put under keys; what fails joins the errors.
+    pub fn keyed(&mut self, rows: Rows<'scope>, plan: RowPlan) -> Keyed<'scope> {
         let can_fail = plan.can_fail();
         let evaluated = evaluate(rows.inner, plan);
         if can_fail {
-            let (oks, errs) = (evaluated.clone().ok(), evaluated.err());
-            (input, arrange(oks, "Arrange oks"), Some(arrange(errs, "Arrange errs")))
-        } else {
-            (input, arrange(evaluated.ok(), "Arrange"), None)
+            self.errs.push(evaluated.clone().err().as_collection().map(|(_, error): (Vec<u8>, Vec<u8>)| error));
         }
-    });
-    Ok(Rendered { input, oks, errs, dataflow })
+        evaluated.ok().as_collection()
+    }
+
+    /// An operator's rows under a key, arranged.
+    pub fn arranged(
+        &mut self,
+        rows: Rows<'scope>,
+        input: &Lir,
+        stages: &[Stage],
+        key: &[KeyExpr],
+        null_keys: NullKeys,
+        name: &str,
+    ) -> Result<ArrangedRows<'scope>, RowError> {
+        let plan = RowPlan::new(&input.schema, stages, key, null_keys)?;
+        Ok(arrange(self.keyed(rows, plan), name))
+    }
+
+    /// Takes apart what an operator gave as [`outcome`]s.
+    pub fn outcomes(&mut self, outcomes: Rows<'scope>) -> Rows<'scope> {
+        let failed = |row: Vec<u8>| (row.first() == Some(&FAILED)).then(|| row[1..].to_vec());
+        self.errs.push(outcomes.clone().flat_map(failed));
+        outcomes.flat_map(|row| (row.first() == Some(&SUCCEEDED)).then(|| row[1..].to_vec()))
+    }
+}
+
+const SUCCEEDED: u8 = 0;
+const FAILED: u8 = 1;
+
+/// A row or an error, as one kind of value.
+pub fn outcome(result: Result<Vec<u8>, datafusion::error::DataFusionError>) -> Vec<u8> {
+    let (tag, bytes) = match result {
+        Ok(row) => (SUCCEEDED, row),
+        Err(error) => (FAILED, compute_client::error::encode_error(error)),
+    };
+    [&[tag][..], &bytes].concat()
 }
 
 type Updates<T> = Vec<(T, Timestamp, Diff)>;
@@ -72,7 +186,23 @@ fn evaluate<'scope>(
     })
 }
 
-fn arrange<'scope>(stream: Stream<'scope, Timestamp, Vec<RowUpdate>>, name: &str) -> Trace {
+/// Arranges keyed rows, each key on the worker that owns it.
+pub fn arrange<'scope>(keyed: Keyed<'scope>, name: &str) -> ArrangedRows<'scope> {
     let by_key = Exchange::new(|((key, _), _, _): &RowUpdate| key_hash(key));
-    arrange_core::<_, _, RowChunker, RowBatcher, RowBuilder, RowSpine>(stream, by_key, name).trace
+    arrange_core::<_, _, RowChunker, RowBatcher, RowBuilder, RowSpine>(keyed.inner, by_key, name)
+}
+
+/// Applies `logic` to each key whose values change: its values with their counts in, and what it gives out.
+pub fn reduced<'scope>(
+    arranged: ArrangedRows<'scope>,
+    name: &str,
+    mut logic: impl FnMut(&[u8], &[(&[u8], Diff)], &mut Vec<(Vec<u8>, Diff)>) + 'static,
+) -> ArrangedRows<'scope> {
+    arranged.reduce_abelian::<_, RowBuilder, RowSpine, _, _>(
+        name,
+        move |key, values, output| logic(key, values, output),
+        |buffer, key, updates| {
+            buffer.extend(updates.drain(..).map(|(value, time, diff)| ((key.to_vec(), value), time, diff)));
+        },
+    )
 }

@@ -6,7 +6,7 @@
 //! 4. With nothing left to do, park until a command or another worker wakes the thread.
 //!
 //! # Invariants
-//! - An index's input stays at its `as_of` until it is hydrated; updates of later times wait inside it. So its first
+//! - An index's inputs stay at its `as_of` until it is hydrated; updates of later times wait inside them. So its first
 //!   published snapshot has everything up to its upper.
 //! - A panic here ends the process: a worker that has lost its state must not go on answering.
 
@@ -109,31 +109,37 @@ impl WorkerLoop<'_> {
     fn apply(&mut self, command: ComputeCommand) -> bool {
         match command {
             ComputeCommand::CreateIndex(spec) => self.create_index(spec),
-            ComputeCommand::Hydrate { id, rows, done } => {
+            ComputeCommand::Hydrate { id, table, rows } => {
                 let (me, peers) = (self.worker.index(), self.worker.peers());
-                if let Some(index) = self.indexes.get_mut(&id) {
+                if let Some(index) = self.indexes.get_mut(&id)
+                    && let Some(input) = index.rendered.inputs.get_mut(&table)
+                {
                     for (row, diff) in rows.iter().skip(me).step_by(peers) {
-                        index.rendered.input.update_at(row.to_vec(), index.spec.as_of, diff);
+                        input.update_at(row.to_vec(), index.spec.as_of, diff);
                     }
-                    if done {
-                        index.hydrated = true;
-                        index.advance(index.target, index.since);
-                    }
-                    index.rendered.input.flush();
+                    input.flush();
+                }
+            }
+            ComputeCommand::Hydrated(id) => {
+                if let Some(index) = self.indexes.get_mut(&id) {
+                    index.hydrated = true;
+                    index.advance(index.target, index.since);
                 }
             }
             ComputeCommand::Append { ts, since, tables } => {
                 let (me, peers) = (self.worker.index(), self.worker.peers());
                 for index in self.indexes.values_mut() {
-                    let Some((_, updates)) = tables.iter().find(|(table, _)| *table == index.spec.table) else {
-                        continue;
-                    };
-                    for updates in updates {
-                        for (row, diff) in updates.iter().skip(me).step_by(peers) {
-                            index.rendered.input.update_at(row.to_vec(), ts, diff);
+                    let mut is_touched = false;
+                    for (table, updates) in tables.iter() {
+                        let Some(input) = index.rendered.inputs.get_mut(table) else { continue };
+                        is_touched = true;
+                        for (row, diff) in updates.iter().flat_map(|updates| updates.iter().skip(me).step_by(peers)) {
+                            input.update_at(row.to_vec(), ts, diff);
                         }
                     }
-                    index.advance(ts, since);
+                    if is_touched {
+                        index.advance(ts, since);
+                    }
                 }
             }
             ComputeCommand::DropIndex(id) => {
@@ -150,8 +156,10 @@ impl WorkerLoop<'_> {
 
     fn create_index(&mut self, spec: Arc<IndexSpec>) {
         let mut rendered = render(self.worker, &spec).expect("the planner admits only storable types");
-        rendered.input.advance_to(spec.as_of);
-        rendered.input.flush();
+        for input in rendered.inputs.values_mut() {
+            input.advance_to(spec.as_of);
+            input.flush();
+        }
         let index = Index {
             target: spec.as_of,
             since: spec.as_of,
@@ -171,8 +179,10 @@ impl Index {
         self.target = self.target.max(ts);
         self.since = self.since.max(since).max(self.spec.as_of);
         if self.hydrated {
-            self.rendered.input.advance_to(self.target + 1);
-            self.rendered.input.flush();
+            for input in self.rendered.inputs.values_mut() {
+                input.advance_to(self.target + 1);
+                input.flush();
+            }
         }
     }
 

@@ -25,6 +25,7 @@ use datafusion::common::DFSchema;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::LoweredAggregate;
 use datafusion::sql::sqlparser::ast;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
@@ -189,6 +190,16 @@ impl Engine {
         session: &SessionInfo,
     ) -> Result<Arc<dyn PhysicalExpr>, SqlError> {
         self.runtime.create_physical_expr(expr, schema, session)
+    }
+
+    /// Compiles a call of an aggregate over one relation's columns.
+    pub fn create_aggregate(
+        &self,
+        expr: &Expr,
+        schema: &DFSchema,
+        session: &SessionInfo,
+    ) -> Result<LoweredAggregate, SqlError> {
+        self.runtime.create_aggregate(expr, schema, session)
     }
 
     /// Runs an optimised plan whose parameters have been replaced.

@@ -253,6 +253,8 @@ pub struct PlanContext<'a> {
     pub role: RoleId,
     /// The session's cluster.
     pub cluster: &'a str,
+    /// Whether views are planned from tables even where an index holds their rows: a maintained view is.
+    pub from_tables: bool,
 }
 
 impl<'a> PlanContext<'a> {

@@ -18,7 +18,7 @@ fn plan_as(engine: &Engine, catalog: &Catalog, role: &str, text: &str) -> Result
     let statement = parse(text)?.remove(0);
     let session = SessionInfo { user: role.to_owned(), session_user: role.to_owned(), ..SessionInfo::default() };
     let role = catalog.role_by_name(role).expect("a role of the test catalog").id;
-    let ctx = PlanContext { engine, catalog, session: &session, role, cluster: "quickstart" };
+    let ctx = PlanContext { engine, catalog, session: &session, role, cluster: "quickstart", from_tables: false };
     plan(&ctx, &statement.ast, &mut Params::declared(Vec::new())).map_err(|error| error.locate(text))
 }
 

@@ -53,7 +53,14 @@ impl Server {
         let role = self.state.role_by_name(user).expect("tests use roles that exist").id;
         let session = SessionInfo { user: user.to_owned(), ..SessionInfo::default() };
         let catalog = &self.state;
-        let ctx = PlanContext { engine: &self.engine, catalog, session: &session, role, cluster: "quickstart" };
+        let ctx = PlanContext {
+            engine: &self.engine,
+            catalog,
+            session: &session,
+            role,
+            cluster: "quickstart",
+            from_tables: false,
+        };
         let plan = sql::plan::plan(&ctx, &statements[0].ast, &mut Params::none()).map_err(|error| error.sqlstate)?;
         assert!(!matches!(plan, Plan::Select(_)), "{sql} is not a change");
         Ok(Op::from_plan(&plan, role))

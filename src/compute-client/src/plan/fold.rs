@@ -4,7 +4,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, DFSchemaRef};
 use datafusion::logical_expr::utils::split_conjunction_owned;
-use datafusion::logical_expr::{Expr, FetchType, LogicalPlan, SkipType, SortExpr, Volatility};
+use datafusion::logical_expr::{Expr, FetchType, LogicalPlan, SkipType, SortExpr};
 use repr::GlobalId;
 use sql::engine::CollectionTable;
 use std::sync::Arc;
@@ -161,13 +161,4 @@ pub(super) fn unqualified(expr: Expr) -> Option<Expr> {
     })
     .ok()
     .map(|transformed| transformed.data)
-}
-
-/// Whether an expression may give another value for the same row: it reads the clock, the session or chance.
-pub(super) fn varies(expr: &Expr) -> bool {
-    expr.exists(|node| match node {
-        Expr::ScalarFunction(call) => Ok(call.func.signature().volatility != Volatility::Immutable),
-        _ => Ok(false),
-    })
-    .unwrap_or(true)
 }

@@ -6,10 +6,11 @@
 //! that only those that fail become errors.
 
 use arrangement::spine::RowUpdate;
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 use compute_client::error::encode_error;
-use compute_client::protocol::{IndexSpec, KeyExpr};
+use compute_client::plan::lir::Stage;
+use compute_client::protocol::KeyExpr;
 use datafusion::error::DataFusionError;
 use datafusion::physical_expr::PhysicalExpr;
 use repr::row::{RowCodec, RowError, is_key_exact, skip_datum, write_array_value, write_key_datum};
@@ -19,7 +20,7 @@ use std::sync::Arc;
 /// One update of an index's input.
 pub type InputUpdate = (Vec<u8>, Timestamp, Diff);
 
-/// What happens to the rows of one index.
+/// What happens to rows on their way into an arrangement.
 pub enum RowPlan {
     /// The row stays as it is; the key is made of these of its columns.
     Slice {
@@ -36,40 +37,49 @@ pub enum RowPlan {
 pub struct Evaluation {
     input: RowCodec,
     input_schema: SchemaRef,
-    predicates: Vec<Arc<dyn PhysicalExpr>>,
-    /// `None` leaves the input's columns as they are.
-    projection: Option<(Vec<Arc<dyn PhysicalExpr>>, SchemaRef)>,
+    stages: Vec<Stage>,
     output: RowCodec,
     key: Vec<KeyExpr>,
+    null_keys: NullKeys,
+}
+
+/// What becomes of rows whose key has a NULL in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NullKeys {
+    /// They are rows like others.
+    Keep,
+    /// They are left out: NULL equals nothing.
+    Drop,
 }
 
 impl RowPlan {
-    /// Chooses how an index's rows are made.
-    pub fn new(spec: &IndexSpec) -> Result<RowPlan, RowError> {
-        let input_types: Vec<DataType> =
-            spec.table_schema.fields().iter().map(|field| field.data_type().clone()).collect();
-        let columns: Option<Vec<usize>> = spec
-            .key
+    /// Chooses how rows of `input` become rows under keys.
+    pub fn new(input: &SchemaRef, stages: &[Stage], key: &[KeyExpr], null_keys: NullKeys) -> Result<RowPlan, RowError> {
+        let output = stages.iter().rev().find_map(|stage| match stage {
+            Stage::Project(_, schema) => Some(schema),
+            Stage::Filter(_) => None,
+        });
+        let (input_types, output_types) = (types(input), types(output.unwrap_or(input)));
+        let columns: Option<Vec<usize>> = key
             .iter()
             .map(|key| match key {
-                KeyExpr::Column(column) if is_key_exact(&spec.row_types[*column]) => Some(*column),
+                KeyExpr::Column(column) if is_key_exact(&output_types[*column]) => Some(*column),
                 _ => None,
             })
             .collect();
-        if let (None, Some(key)) = (&spec.mfp, columns) {
+        if let Some(key) = columns
+            && stages.is_empty()
+            && (null_keys == NullKeys::Keep || key.is_empty())
+        {
             return Ok(RowPlan::Slice { types: input_types, key });
         }
-        let (predicates, projection) = match &spec.mfp {
-            Some(mfp) => (mfp.predicates.clone(), Some((mfp.projection.clone(), Arc::clone(&mfp.schema)))),
-            None => (Vec::new(), None),
-        };
         Ok(RowPlan::Evaluate(Box::new(Evaluation {
             input: RowCodec::new(&input_types)?,
-            input_schema: Arc::clone(&spec.table_schema),
-            predicates,
-            projection,
-            output: RowCodec::new(&spec.row_types)?,
-            key: spec.key.clone(),
+            input_schema: Arc::clone(input),
+            stages: stages.to_vec(),
+            output: RowCodec::new(&output_types)?,
+            key: key.to_vec(),
+            null_keys,
         })))
     }
 
@@ -110,33 +120,40 @@ impl Evaluation {
         updates: &[InputUpdate],
         give: &mut impl FnMut(Result<RowUpdate, RowUpdate>),
     ) -> Result<(), DataFusionError> {
-        let external = |error: RowError| DataFusionError::External(Box::new(error));
-        let columns = self.input.decode(updates.iter().map(|(row, _, _)| row.as_slice())).map_err(external)?;
-        let mut batch = RecordBatch::try_new(Arc::clone(&self.input_schema), columns)?;
+        let rows = updates.iter().map(|(row, _, _)| row.as_slice());
+        let mut batch = decode(&self.input, &self.input_schema, rows)?;
         let mut kept: Vec<usize> = (0..updates.len()).collect();
-        for predicate in &self.predicates {
-            let mask = predicate.evaluate(&batch)?.into_array(batch.num_rows())?;
-            // NULL is not true.
-            let mask = match mask.as_boolean() {
-                mask if mask.null_count() == 0 => mask.clone(),
-                mask => arrow::compute::prep_null_mask_filter(mask),
-            };
-            kept = kept.into_iter().enumerate().filter(|(at, _)| mask.value(*at)).map(|(_, index)| index).collect();
-            batch = arrow::compute::filter_record_batch(&batch, &mask)?;
-        }
-        if let Some((expressions, schema)) = &self.projection {
-            let columns = evaluate_all(expressions, &batch)?;
-            batch = RecordBatch::try_new(Arc::clone(schema), columns)?;
+        for stage in &self.stages {
+            match stage {
+                Stage::Filter(predicate) => {
+                    let mask = is_true(predicate.as_ref(), &batch)?;
+                    kept = kept
+                        .into_iter()
+                        .zip(mask.iter())
+                        .filter(|(_, is)| *is == Some(true))
+                        .map(|(at, _)| at)
+                        .collect();
+                    batch = arrow::compute::filter_record_batch(&batch, &mask)?;
+                }
+                Stage::Project(expressions, schema) => {
+                    let columns = evaluate_all(expressions, &batch)?;
+                    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+                    batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?;
+                }
+            }
         }
         let keys = self.keys(&batch)?;
-        let rows = self.output.encode(batch.columns()).map_err(external)?;
+        let rows = encode(&self.output, &batch)?;
         for (at, index) in kept.into_iter().enumerate() {
+            if self.null_keys == NullKeys::Drop && keys.iter().any(|column| column.is_null(at)) {
+                continue;
+            }
             let mut key = Vec::new();
             for column in &keys {
                 write_key(&mut key, column.as_ref(), at).map_err(external)?;
             }
             let (_, time, diff) = &updates[index];
-            give(Ok(((key, rows.row(at).as_ref().to_vec()), *time, *diff)));
+            give(Ok(((key, rows.get(at).to_vec()), *time, *diff)));
         }
         Ok(())
     }
@@ -155,12 +172,80 @@ impl Evaluation {
     }
 }
 
-/// Evaluates several expressions over one batch.
-fn evaluate_all(expressions: &[Arc<dyn PhysicalExpr>], batch: &RecordBatch) -> Result<Vec<ArrayRef>, DataFusionError> {
+/// The types of a schema's columns.
+pub fn types(schema: &SchemaRef) -> Vec<DataType> {
+    schema.fields().iter().map(|field| field.data_type().clone()).collect()
+}
+
+/// Rows as a batch.
+pub fn decode<'a>(
+    codec: &RowCodec,
+    schema: &SchemaRef,
+    rows: impl ExactSizeIterator<Item = &'a [u8]>,
+) -> Result<RecordBatch, DataFusionError> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+    let columns = if schema.fields().is_empty() { Vec::new() } else { codec.decode(rows).map_err(external)? };
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
+}
+
+/// The rows of a batch as bytes.
+pub enum Encoded {
+    /// Rows without columns.
+    Empty,
+    /// Any other.
+    Rows(arrow::row::Rows),
+}
+
+impl Encoded {
+    /// One of them.
+    pub fn get(&self, at: usize) -> &[u8] {
+        match self {
+            Encoded::Empty => &[],
+            Encoded::Rows(rows) => rows.row(at).data(),
+        }
+    }
+}
+
+/// A batch as rows.
+pub fn encode(codec: &RowCodec, batch: &RecordBatch) -> Result<Encoded, DataFusionError> {
+    if batch.num_columns() == 0 {
+        return Ok(Encoded::Empty);
+    }
+    // Only the spelling of a type may differ here (a view of strings, a time zone's name).
+    let columns = batch
+        .columns()
+        .iter()
+        .zip(codec.types())
+        .map(
+            |(array, ty)| if array.data_type() == ty { Ok(Arc::clone(array)) } else { arrow::compute::cast(array, ty) },
+        )
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Encoded::Rows(codec.encode(&columns).map_err(external)?))
+}
+
+/// For which rows a predicate is true: neither false nor NULL.
+pub fn is_true(predicate: &dyn PhysicalExpr, batch: &RecordBatch) -> Result<BooleanArray, DataFusionError> {
+    let mask = predicate.evaluate(batch)?.into_array(batch.num_rows())?;
+    Ok(match mask.as_boolean() {
+        mask if mask.null_count() == 0 => mask.clone(),
+        mask => arrow::compute::prep_null_mask_filter(mask),
+    })
+}
+
+fn external(error: RowError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// Evaluates several expressions over one batch, each as an array of the type that it declares.
+pub fn evaluate_all(
+    expressions: &[Arc<dyn PhysicalExpr>],
+    batch: &RecordBatch,
+) -> Result<Vec<ArrayRef>, DataFusionError> {
     expressions.iter().map(|expression| expression.evaluate(batch)?.into_array(batch.num_rows())).collect()
 }
 
-fn write_key(key: &mut Vec<u8>, column: &dyn Array, at: usize) -> Result<(), RowError> {
+/// Appends a column's value to a key.
+pub fn write_key(key: &mut Vec<u8>, column: &dyn Array, at: usize) -> Result<(), RowError> {
     match column.data_type() {
         DataType::Float32 | DataType::Float64 => {
             let datum = repr::datum::from_array(column, at)

@@ -10,12 +10,14 @@ use crate::error::SqlError;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::execution::context::{SessionConfig, SessionState};
+use datafusion::execution::context::{ExecutionProps, SessionConfig, SessionState};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{ColumnarValue, Expr, LogicalPlan};
 use datafusion::optimizer::{Optimizer, OptimizerContext};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::{LoweredAggregate, LoweredAggregateBuilder};
 use datafusion::physical_plan::execute_stream;
 use repr::sqlstate::SqlState;
 use std::sync::Arc;
@@ -66,11 +68,30 @@ impl Runtime {
         schema: &DFSchema,
         session: &SessionInfo,
     ) -> Result<Arc<dyn PhysicalExpr>, SqlError> {
+        let props = self.props(session);
+        Ok(datafusion::physical_expr::create_physical_expr(expr, schema, &props, &Default::default())?)
+    }
+
+    /// What functions find their session in.
+    fn props(&self, session: &SessionInfo) -> ExecutionProps {
         let mut options = self.options.as_ref().clone();
         options.extensions.insert(session.clone());
-        let mut props = datafusion::execution::context::ExecutionProps::new();
+        let mut props = ExecutionProps::new();
         props.mark_start_execution(Arc::new(options));
-        Ok(datafusion::physical_expr::create_physical_expr(expr, schema, &props, &Default::default())?)
+        props
+    }
+
+    /// Compiles a call of an aggregate over one relation's columns.
+    pub fn create_aggregate(
+        &self,
+        expr: &Expr,
+        schema: &DFSchema,
+        session: &SessionInfo,
+    ) -> Result<LoweredAggregate, SqlError> {
+        let props = self.props(session);
+        let context = PhysicalPlanningContext::default();
+        let schema_of_rows = schema.as_arrow();
+        Ok(LoweredAggregateBuilder::new(expr, schema, schema_of_rows, &props, &context).build()?)
     }
 
     /// Runs an optimised plan.
@@ -121,7 +142,7 @@ pub fn fold(expr: &Expr) -> Option<ScalarValue> {
         return None;
     }
     let schema = DFSchema::empty();
-    let props = datafusion::execution::context::ExecutionProps::new();
+    let props = ExecutionProps::new();
     let physical = datafusion::physical_expr::create_physical_expr(expr, &schema, &props, &Default::default()).ok()?;
     let empty = Arc::new(arrow::datatypes::Schema::empty());
     let one = arrow::array::RecordBatchOptions::new().with_row_count(Some(1));

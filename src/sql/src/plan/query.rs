@@ -29,7 +29,7 @@ pub fn plan_view(ctx: &PlanContext<'_>, item: &ItemRef) -> Result<SelectPlan, Sq
     let mut session = ctx.session.clone();
     session.database.clone_from(&view.database);
     session.search_path.clone_from(&view.search_path);
-    let ctx = PlanContext { session: &session, role: item.owner, ..*ctx };
+    let ctx = PlanContext { session: &session, role: item.owner, from_tables: true, ..*ctx };
     let query = crate::parser::parse_query(&view.query)?;
     let mut select = plan_select(&ctx, &query, &mut Params::none())?;
     select.desc = Arc::clone(&item.desc);

@@ -132,7 +132,7 @@ impl TableResolver for Resolver<'_> {
             ItemKind::View(view) => {
                 let planned = self.view(&item, view)?;
                 // An indexed view is read from its index. It was planned all the same, for what it depends on.
-                if self.ctx.catalog.indexes_on(item.id).is_empty() {
+                if self.ctx.from_tables || self.ctx.catalog.indexes_on(item.id).is_empty() {
                     Ok(ResolvedTable::View(Box::new(planned)))
                 } else {
                     Ok(ResolvedTable::Collection { id: item.id, desc: Arc::clone(&item.desc) })

@@ -1,0 +1,224 @@
+//! The plan of a maintained collection: what a dataflow is rendered from, and what EXPLAIN prints.
+//!
+//! A tree of few operators over rows. Scalar expressions are compiled: they are evaluated on Arrow batches of the rows that
+//! an operator reads. Everything here is owned and immutable, so that one plan serves all workers of a cluster.
+//!
+//! # Invariants
+//! - Every column of every schema may be NULL: what a table forbids, an outer join above it brings back.
+//! - A row is the concatenation of its columns' encodings, so the row of a join is its left row followed by its right one,
+//!   and the row of a group is its key followed by its aggregates.
+
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::LoweredAggregate;
+use repr::{GlobalId, Updates};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+/// An operator with its inputs, and the rows that it gives.
+pub struct Lir {
+    /// What it does.
+    pub node: Node,
+    /// The columns of its rows.
+    pub schema: SchemaRef,
+}
+
+/// The operators.
+pub enum Node {
+    /// Rows that never change.
+    Constant(Arc<Updates>),
+    /// A table.
+    Get(GlobalId),
+    /// Filters and maps rows one by one.
+    Mfp {
+        /// The rows.
+        input: Box<Lir>,
+        /// What happens to each, in order.
+        stages: Vec<Stage>,
+    },
+    /// Pairs of rows.
+    Join(Box<Join>),
+    /// One row per group.
+    Reduce(Box<Reduce>),
+    /// The only row of the input, NULLs if there is none, an error if there are several.
+    Single(Box<Lir>),
+    /// The first rows in some order.
+    TopK {
+        /// The rows.
+        input: Box<Lir>,
+        /// The order; ties are broken by the rows' bytes.
+        order: Vec<SortKey>,
+        /// Rows left out at the front.
+        skip: usize,
+        /// Rows given, after those.
+        fetch: Option<usize>,
+    },
+    /// All rows of all inputs.
+    Union(Vec<Lir>),
+}
+
+/// A step of a map/filter/project.
+#[derive(Clone)]
+pub enum Stage {
+    /// Keeps the rows for which this is true.
+    Filter(Arc<dyn PhysicalExpr>),
+    /// Replaces the row.
+    Project(Vec<Arc<dyn PhysicalExpr>>, SchemaRef),
+}
+
+/// A join.
+pub struct Join {
+    /// Which rows it gives.
+    pub kind: JoinKind,
+    /// The left rows.
+    pub left: Lir,
+    /// The right rows.
+    pub right: Lir,
+    /// What must be equal: over the left row, over the right row. Empty joins every pair.
+    pub on: Vec<(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)>,
+    /// Whether NULL equals NULL.
+    pub nulls_match: bool,
+    /// What must be true of a pair besides, over the left row followed by the right one.
+    pub filter: Option<Arc<dyn PhysicalExpr>>,
+    /// The columns of a pair.
+    pub pair: SchemaRef,
+}
+
+/// Which rows a join gives. RIGHT joins are LEFT joins with the columns put back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JoinKind {
+    /// The pairs.
+    Inner,
+    /// The pairs, and left rows without partner.
+    Left,
+    /// The pairs, and rows of both sides without partner.
+    Full,
+    /// Left rows with a partner.
+    Semi,
+    /// Left rows without partner.
+    Anti,
+    /// Left rows of which NOT IN is true: as `Anti`, but no row if a right key is NULL, and a left row whose key is NULL
+    /// only if there is no right row.
+    NotIn,
+    /// Left rows, with whether they have a partner.
+    Mark,
+}
+
+/// A grouping.
+pub struct Reduce {
+    /// The rows.
+    pub input: Lir,
+    /// What they are grouped by; empty makes one group, which exists even without rows.
+    pub key: Vec<Arc<dyn PhysicalExpr>>,
+    /// What is computed of each group.
+    pub aggregates: Vec<LoweredAggregate>,
+}
+
+/// A key of an order.
+#[derive(Clone)]
+pub struct SortKey {
+    /// What is compared.
+    pub expr: Arc<dyn PhysicalExpr>,
+    /// Largest first.
+    pub descending: bool,
+    /// NULLs before everything else.
+    pub nulls_first: bool,
+}
+
+impl Lir {
+    /// The types of its columns.
+    pub fn types(&self) -> Vec<DataType> {
+        self.schema.fields().iter().map(|field| field.data_type().clone()).collect()
+    }
+
+    /// The tables that it reads.
+    pub fn tables(&self) -> BTreeSet<GlobalId> {
+        let mut tables = BTreeSet::new();
+        self.visit(&mut |lir| {
+            if let Node::Get(id) = lir.node {
+                tables.insert(id);
+            }
+        });
+        tables
+    }
+
+    fn visit(&self, visit: &mut impl FnMut(&Lir)) {
+        visit(self);
+        for input in self.inputs() {
+            input.visit(visit);
+        }
+    }
+
+    fn inputs(&self) -> Vec<&Lir> {
+        match &self.node {
+            Node::Constant(_) | Node::Get(_) => Vec::new(),
+            Node::Mfp { input, .. } | Node::TopK { input, .. } => vec![input],
+            Node::Single(input) => vec![input],
+            Node::Join(join) => vec![&join.left, &join.right],
+            Node::Reduce(reduce) => vec![&reduce.input],
+            Node::Union(inputs) => inputs.iter().collect(),
+        }
+    }
+
+    fn fmt_at(&self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
+        write!(f, "{:indent$}", "", indent = depth * 2)?;
+        match &self.node {
+            Node::Constant(rows) => write!(f, "Constant ({} rows)", rows.len())?,
+            Node::Get(id) => write!(f, "Get {id}")?,
+            Node::Mfp { stages, .. } => {
+                f.write_str("Map/Filter/Project")?;
+                for stage in stages {
+                    match stage {
+                        Stage::Filter(predicate) => write!(f, " filter=({predicate})")?,
+                        Stage::Project(exprs, _) => write!(f, " project=({})", list(exprs))?,
+                    }
+                }
+            }
+            Node::Join(join) => {
+                write!(f, "Join {:?}", join.kind)?;
+                let on: Vec<String> = join.on.iter().map(|(left, right)| format!("{left} = {right}")).collect();
+                if !on.is_empty() {
+                    write!(f, " on=({})", on.join(" AND "))?;
+                }
+                if let Some(filter) = &join.filter {
+                    write!(f, " filter=({filter})")?;
+                }
+            }
+            Node::Reduce(reduce) => {
+                write!(f, "Reduce key=({})", list(&reduce.key))?;
+                let aggregates: Vec<&str> = reduce.aggregates.iter().map(|lowered| lowered.aggregate.name()).collect();
+                if !aggregates.is_empty() {
+                    write!(f, " aggregates=({})", aggregates.join(", "))?;
+                }
+            }
+            Node::Single(_) => f.write_str("Single")?,
+            Node::TopK { order, skip, fetch, .. } => {
+                let order: Vec<String> = order
+                    .iter()
+                    .map(|key| format!("{}{}", key.expr, if key.descending { " desc" } else { "" }))
+                    .collect();
+                write!(f, "TopK order=({}) offset={skip}", order.join(", "))?;
+                if let Some(fetch) = fetch {
+                    write!(f, " limit={fetch}")?;
+                }
+            }
+            Node::Union(_) => f.write_str("Union")?,
+        }
+        for input in self.inputs() {
+            f.write_str("\n")?;
+            input.fmt_at(f, depth + 1)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Lir {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_at(f, 0)
+    }
+}
+
+fn list(exprs: &[Arc<dyn PhysicalExpr>]) -> String {
+    exprs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,412 @@
+//! From DataFusion's optimised plan to a maintained one, or a refusal that names what cannot be maintained.
+//!
+//! A maintained collection has no session: functions that read the clock, the session or chance are refused. Sorting means
+//! nothing where rows have no order, so it only matters under LIMIT.
+
+use crate::plan::fold;
+use crate::plan::lir::{Join, JoinKind, Lir, Node, Reduce, SortKey, Stage};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema, DFSchemaRef, JoinType, NullEquality};
+use datafusion::logical_expr::{
+    Aggregate, Distinct, Expr, FetchType, Join as LogicalJoin, LogicalPlan, SkipType, SortExpr, Subquery, Volatility,
+};
+use datafusion::physical_expr::PhysicalExpr;
+use repr::row::RowCodec;
+use repr::sqlstate::SqlState;
+use repr::{GlobalId, Updates};
+use sql::engine::{CollectionTable, Engine, SessionInfo};
+use sql::error::SqlError;
+use std::sync::Arc;
+
+/// Lowers a plan. Error 0A000 names the part of it that cannot be maintained.
+pub fn lower(plan: &LogicalPlan, engine: &Engine) -> Result<Lir, SqlError> {
+    Lowering { engine, session: SessionInfo::default() }.plan(plan)
+}
+
+struct Lowering<'a> {
+    engine: &'a Engine,
+    session: SessionInfo,
+}
+
+/// An input whose expressions are compiled over this schema.
+struct Input {
+    lir: Lir,
+    schema: DFSchemaRef,
+}
+
+impl Lowering<'_> {
+    fn plan(&self, plan: &LogicalPlan) -> Result<Lir, SqlError> {
+        match plan {
+            LogicalPlan::TableScan(scan) => {
+                let table = CollectionTable::from_source(&scan.source)
+                    .ok_or_else(|| refused("a table function in a maintained view"))?;
+                if !matches!(table.id, GlobalId::User(_)) {
+                    return Err(refused("a system relation in a maintained view"));
+                }
+                let get = Lir { node: Node::Get(table.id), schema: nullable(&table.desc.schema) };
+                let stored = fold::stored_schema(&table.desc.schema)
+                    .ok_or_else(|| SqlError::internal("a table's schema is not a schema"))?;
+                let mut stages = Vec::new();
+                for filter in &scan.filters {
+                    let filter = fold::unqualified(filter.clone())
+                        .ok_or_else(|| SqlError::internal("a filter of a scan is not over its table"))?;
+                    stages.push(Stage::Filter(self.compile(&filter, &stored)?));
+                }
+                if let Some(projection) = &scan.projection {
+                    let columns = projection
+                        .iter()
+                        .map(|at| Expr::Column(Column::new_unqualified(table.desc.schema.field(*at).name())));
+                    let columns = columns.map(|column| self.compile(&column, &stored)).collect::<Result<_, _>>()?;
+                    stages.push(Stage::Project(columns, nullable(plan.schema().inner())));
+                }
+                Ok(mfp(get, stages))
+            }
+            LogicalPlan::SubqueryAlias(alias) => self.plan(&alias.input),
+            LogicalPlan::Projection(projection) => {
+                let (input, exprs) = self.input(&projection.input, projection.expr.clone())?;
+                self.project(input, &exprs, plan.schema())
+            }
+            LogicalPlan::Filter(filter) => {
+                let (input, exprs) = self.input(&filter.input, vec![filter.predicate.clone()])?;
+                let width = filter.input.schema().fields().len();
+                let mut stages = vec![Stage::Filter(self.compile(&exprs[0], &input.schema)?)];
+                if input.schema.fields().len() > width {
+                    // Without the columns of its subqueries.
+                    stages.push(self.columns(&input.schema, 0..width)?);
+                }
+                Ok(mfp(input.lir, stages))
+            }
+            LogicalPlan::Join(join) => self.join(join),
+            LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate),
+            LogicalPlan::Distinct(Distinct::All(input)) => {
+                let input = self.plan(input)?;
+                let schema = Arc::clone(&input.schema);
+                let stored = fold::stored_schema(&positional(&schema))
+                    .ok_or_else(|| SqlError::internal("a schema is not a schema"))?;
+                let columns = stored.columns().into_iter().map(Expr::Column);
+                let key = columns.map(|column| self.compile(&column, &stored)).collect::<Result<_, _>>()?;
+                Ok(Lir { node: Node::Reduce(Box::new(Reduce { input, key, aggregates: Vec::new() })), schema })
+            }
+            LogicalPlan::Union(union) => {
+                let inputs = union.inputs.iter().map(|input| self.plan(input)).collect::<Result<Vec<_>, _>>()?;
+                let schema = nullable(union.schema.inner());
+                let types = |lir: &Lir| lir.types();
+                let expected: Vec<DataType> = schema.fields().iter().map(|field| field.data_type().clone()).collect();
+                if inputs.iter().any(|input| types(input) != expected) {
+                    return Err(SqlError::internal("the branches of a UNION have different types"));
+                }
+                Ok(Lir { node: Node::Union(inputs), schema })
+            }
+            LogicalPlan::Sort(sort) => match sort.fetch {
+                None => self.plan(&sort.input),
+                Some(fetch) => self.top_k(&sort.input, &sort.expr, 0, Some(fetch)),
+            },
+            LogicalPlan::Limit(limit) => {
+                let (Ok(SkipType::Literal(skip)), Ok(FetchType::Literal(fetch))) =
+                    (limit.get_skip_type(), limit.get_fetch_type())
+                else {
+                    return Err(refused("a LIMIT or OFFSET that is not a constant in a maintained view"));
+                };
+                self.limit(&limit.input, skip, fetch)
+            }
+            LogicalPlan::EmptyRelation(empty) => {
+                let mut rows = Updates::new();
+                if empty.produce_one_row {
+                    rows.push(&[], 1);
+                }
+                Ok(Lir { node: Node::Constant(Arc::new(rows)), schema: nullable(empty.schema.inner()) })
+            }
+            LogicalPlan::Values(values) => {
+                let schema = nullable(values.schema.inner());
+                let mut rows = Updates::new();
+                for row in &values.values {
+                    self.constant_row(row, &schema, &mut rows)?;
+                }
+                Ok(Lir { node: Node::Constant(Arc::new(rows)), schema })
+            }
+            LogicalPlan::Window(_) => Err(refused("a window function in a maintained view")),
+            LogicalPlan::Unnest(_) => Err(refused("unnest in a maintained view")),
+            LogicalPlan::RecursiveQuery(_) => Err(refused("WITH RECURSIVE in a maintained view")),
+            other => Err(refused(&format!("{} in a maintained view", other.display()))),
+        }
+    }
+
+    /// Lowers a node's input together with the scalar subqueries of the node's expressions, each of which becomes a
+    /// column behind the input's own.
+    fn input(&self, plan: &LogicalPlan, exprs: Vec<Expr>) -> Result<(Input, Vec<Expr>), SqlError> {
+        let mut lir = self.plan(plan)?;
+        let mut schema = Arc::clone(plan.schema());
+        let mut rewritten = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            let mut subqueries: Vec<(Subquery, Column)> = Vec::new();
+            let first = schema.fields().len();
+            let expr = expr.transform_down(|node| match node {
+                Expr::ScalarSubquery(subquery) => {
+                    let column = Column::new_unqualified(format!("scalar subquery {}", first + subqueries.len()));
+                    subqueries.push((subquery, column.clone()));
+                    Ok(Transformed::yes(Expr::Column(column)))
+                }
+                other => Ok(Transformed::no(other)),
+            });
+            rewritten.push(expr?.data);
+            for (subquery, column) in subqueries {
+                if !subquery.outer_ref_columns.is_empty() {
+                    return Err(refused("this correlated subquery in a maintained view"));
+                }
+                let value = self.plan(&subquery.subquery)?;
+                let field = value.schema.field(0).clone().with_name(&column.name);
+                let single =
+                    Lir { schema: Arc::new(Schema::new(vec![field.clone()])), node: Node::Single(Box::new(value)) };
+                let pair = concatenated(&lir.schema, &single.schema);
+                let on = DFSchema::try_from(Schema::new(vec![field]))?;
+                schema = Arc::new(schema.join(&on)?);
+                lir = Lir {
+                    schema: Arc::clone(&pair),
+                    node: Node::Join(Box::new(Join {
+                        kind: JoinKind::Inner,
+                        left: lir,
+                        right: single,
+                        on: Vec::new(),
+                        nulls_match: false,
+                        filter: None,
+                        pair,
+                    })),
+                };
+            }
+        }
+        Ok((Input { lir, schema }, rewritten))
+    }
+
+    fn project(&self, input: Input, exprs: &[Expr], schema: &DFSchemaRef) -> Result<Lir, SqlError> {
+        let exprs = exprs
+            .iter()
+            .map(|expr| self.compile(&expr.clone().unalias_nested().data, &input.schema))
+            .collect::<Result<_, _>>()?;
+        Ok(mfp(input.lir, vec![Stage::Project(exprs, nullable(schema.inner()))]))
+    }
+
+    /// Some columns of a row and no others.
+    fn columns(&self, schema: &DFSchemaRef, columns: std::ops::Range<usize>) -> Result<Stage, SqlError> {
+        let fields: Vec<_> = columns.clone().map(|at| Arc::clone(schema.field(at))).collect();
+        let exprs = columns
+            .map(|at| self.compile(&Expr::Column(Column::from(schema.qualified_field(at))), schema))
+            .collect::<Result<_, _>>()?;
+        Ok(Stage::Project(exprs, nullable(&Arc::new(Schema::new(fields)))))
+    }
+
+    fn join(&self, join: &LogicalJoin) -> Result<Lir, SqlError> {
+        let flipped =
+            matches!(join.join_type, JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark);
+        let kind = match join.join_type {
+            JoinType::Inner => JoinKind::Inner,
+            JoinType::Left | JoinType::Right => JoinKind::Left,
+            JoinType::Full => JoinKind::Full,
+            JoinType::LeftSemi | JoinType::RightSemi => JoinKind::Semi,
+            JoinType::LeftAnti if join.null_aware => JoinKind::NotIn,
+            JoinType::LeftAnti | JoinType::RightAnti => JoinKind::Anti,
+            JoinType::LeftMark | JoinType::RightMark => JoinKind::Mark,
+        };
+        if kind == JoinKind::NotIn && join.filter.is_some() {
+            return Err(refused("this correlated NOT IN in a maintained view"));
+        }
+        let (left, right) = if flipped { (&join.right, &join.left) } else { (&join.left, &join.right) };
+        let on = join
+            .on
+            .iter()
+            .map(|(l, r)| {
+                let (l, r) = if flipped { (r, l) } else { (l, r) };
+                Ok((self.compile(l, left.schema())?, self.compile(r, right.schema())?))
+            })
+            .collect::<Result<Vec<_>, SqlError>>()?;
+        let pair = left.schema().join(right.schema())?;
+        let filter = join.filter.as_ref().map(|filter| self.compile(filter, &Arc::new(pair.clone()))).transpose()?;
+        let pair = nullable(pair.inner());
+        let (left, right) = (self.plan(left)?, self.plan(right)?);
+        let (left_width, right_width) = (left.schema.fields().len(), right.schema.fields().len());
+        let schema = match kind {
+            JoinKind::Inner | JoinKind::Left | JoinKind::Full => Arc::clone(&pair),
+            JoinKind::Semi | JoinKind::Anti | JoinKind::NotIn => Arc::clone(&left.schema),
+            JoinKind::Mark => {
+                let mark = Schema::new(vec![Field::new("mark", DataType::Boolean, true)]);
+                concatenated(&left.schema, &Arc::new(mark))
+            }
+        };
+        let nulls_match = join.null_equality == NullEquality::NullEqualsNull;
+        let joined = Lir {
+            schema,
+            node: Node::Join(Box::new(Join { kind, left, right, on, nulls_match, filter, pair: Arc::clone(&pair) })),
+        };
+        if join.join_type != JoinType::Right {
+            return Ok(joined);
+        }
+        // The right columns came first; put them behind.
+        let stored =
+            fold::stored_schema(&positional(&pair)).ok_or_else(|| SqlError::internal("a schema is not a schema"))?;
+        let order = (left_width..left_width + right_width).chain(0..left_width);
+        let exprs = order
+            .map(|at| self.compile(&Expr::Column(Column::from(stored.qualified_field(at))), &stored))
+            .collect::<Result<_, _>>()?;
+        Ok(mfp(joined, vec![Stage::Project(exprs, nullable(join.schema.inner()))]))
+    }
+
+    fn aggregate(&self, aggregate: &Aggregate) -> Result<Lir, SqlError> {
+        let groups = aggregate.group_expr.len();
+        let all = aggregate.group_expr.iter().chain(&aggregate.aggr_expr).cloned().collect();
+        let (input, exprs) = self.input(&aggregate.input, all)?;
+        let (group_exprs, aggr_exprs) = exprs.split_at(groups);
+        if group_exprs.iter().any(|expr| matches!(expr, Expr::GroupingSet(_))) {
+            return Err(refused("GROUPING SETS, ROLLUP and CUBE in a maintained view"));
+        }
+        let key = group_exprs
+            .iter()
+            .map(|expr| self.compile(&expr.clone().unalias_nested().data, &input.schema))
+            .collect::<Result<_, _>>()?;
+        let aggregates = aggr_exprs
+            .iter()
+            .map(|expr| {
+                self.check(expr)?;
+                self.engine.create_aggregate(expr, &input.schema, &self.session)
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Lir {
+            schema: nullable(aggregate.schema.inner()),
+            node: Node::Reduce(Box::new(Reduce { input: input.lir, key, aggregates })),
+        })
+    }
+
+    /// LIMIT takes its order from the Sort below, if nothing but projections is between.
+    fn limit(&self, plan: &LogicalPlan, skip: usize, fetch: Option<usize>) -> Result<Lir, SqlError> {
+        match plan {
+            LogicalPlan::Sort(sort) => self.top_k(&sort.input, &sort.expr, skip, fetch),
+            LogicalPlan::SubqueryAlias(alias) => self.limit(&alias.input, skip, fetch),
+            LogicalPlan::Projection(projection) if !projection.expr.iter().any(has_subquery) => {
+                let lir = self.limit(&projection.input, skip, fetch)?;
+                let input = Input { lir, schema: Arc::clone(projection.input.schema()) };
+                self.project(input, &projection.expr, plan.schema())
+            }
+            other => self.top_k(other, &[], skip, fetch),
+        }
+    }
+
+    fn top_k(
+        &self,
+        plan: &LogicalPlan,
+        order: &[SortExpr],
+        skip: usize,
+        fetch: Option<usize>,
+    ) -> Result<Lir, SqlError> {
+        let width = plan.schema().fields().len();
+        let (input, exprs) = self.input(plan, order.iter().map(|key| key.expr.clone()).collect())?;
+        let keys = exprs
+            .iter()
+            .zip(order)
+            .map(|(expr, key)| {
+                let expr = self.compile(expr, &input.schema)?;
+                Ok(SortKey { expr, descending: !key.asc, nulls_first: key.nulls_first })
+            })
+            .collect::<Result<Vec<_>, SqlError>>()?;
+        let schema = Arc::clone(&input.lir.schema);
+        let stages = match schema.fields().len() > width {
+            true => vec![self.columns(&input.schema, 0..width)?],
+            false => Vec::new(),
+        };
+        let top = Lir { schema, node: Node::TopK { input: Box::new(input.lir), order: keys, skip, fetch } };
+        Ok(mfp(top, stages))
+    }
+
+    /// Appends a row of constants.
+    fn constant_row(&self, row: &[Expr], schema: &SchemaRef, rows: &mut Updates) -> Result<(), SqlError> {
+        let empty = Arc::new(DFSchema::empty());
+        let options = RecordBatchOptions::new().with_row_count(Some(1));
+        let nothing = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)
+            .map_err(|error| SqlError::internal(error.to_string()))?;
+        let columns = row
+            .iter()
+            .map(|expr| Ok(self.compile(expr, &empty)?.evaluate(&nothing)?.into_array(1)?))
+            .collect::<Result<Vec<ArrayRef>, SqlError>>()?;
+        let types: Vec<DataType> = schema.fields().iter().map(|field| field.data_type().clone()).collect();
+        let internal = |error: &dyn std::fmt::Display| SqlError::internal(error.to_string());
+        let codec = RowCodec::new(&types).map_err(|error| internal(&error))?;
+        let encoded = codec.encode(&columns).map_err(|error| internal(&error))?;
+        rows.push(encoded.row(0).as_ref(), 1);
+        Ok(())
+    }
+
+    fn compile(&self, expr: &Expr, schema: &DFSchemaRef) -> Result<Arc<dyn PhysicalExpr>, SqlError> {
+        self.check(expr)?;
+        self.engine.create_physical_expr(expr, schema, &self.session)
+    }
+
+    /// Refuses what gives another value for the same row at another time, and subqueries that did not become joins.
+    fn check(&self, expr: &Expr) -> Result<(), SqlError> {
+        let mut found = None;
+        expr.apply(|node| {
+            match node {
+                Expr::ScalarFunction(call) if call.func.signature().volatility != Volatility::Immutable => {
+                    found = Some(
+                        refused(&format!("{}() in a maintained view", call.name()))
+                            .with_hint("A maintained view must give the same rows whenever it is computed; for the time, use mz_now()."),
+                    );
+                }
+                Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) | Expr::OuterReferenceColumn(..) => {
+                    found = Some(refused("this correlated subquery in a maintained view"));
+                }
+                Expr::Placeholder(_) => {
+                    found = Some(SqlError::new(SqlState::UNDEFINED_PARAMETER, "a maintained view has no parameters"));
+                }
+                _ => {}
+            }
+            Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
+        })?;
+        found.map_or(Ok(()), Err)
+    }
+}
+
+fn has_subquery(expr: &Expr) -> bool {
+    expr.exists(|node| Ok(matches!(node, Expr::ScalarSubquery(_)))).unwrap_or(true)
+}
+
+/// Puts stages behind an operator, in the same step if it is one of that kind already.
+fn mfp(input: Lir, stages: Vec<Stage>) -> Lir {
+    let schema = stages.iter().rev().find_map(|stage| match stage {
+        Stage::Project(_, schema) => Some(Arc::clone(schema)),
+        Stage::Filter(_) => None,
+    });
+    let schema = schema.unwrap_or_else(|| Arc::clone(&input.schema));
+    match input.node {
+        _ if stages.is_empty() => input,
+        Node::Mfp { input, stages: mut all } => {
+            all.extend(stages);
+            Lir { schema, node: Node::Mfp { input, stages: all } }
+        }
+        node => {
+            let input = Box::new(Lir { node, schema: input.schema });
+            Lir { schema, node: Node::Mfp { input, stages } }
+        }
+    }
+}
+
+/// The same columns, every one of which may be NULL.
+fn nullable(schema: &SchemaRef) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// The same columns under names that are surely different.
+fn positional(schema: &SchemaRef) -> SchemaRef {
+    let fields = schema.fields().iter().enumerate();
+    Arc::new(Schema::new(
+        fields.map(|(at, field)| field.as_ref().clone().with_name(at.to_string())).collect::<Vec<_>>(),
+    ))
+}
+
+fn concatenated(left: &SchemaRef, right: &SchemaRef) -> SchemaRef {
+    let fields = left.fields().iter().chain(right.fields().iter());
+    nullable(&Arc::new(Schema::new(fields.map(|field| field.as_ref().clone()).collect::<Vec<_>>())))
+}
+
+fn refused(what: &str) -> SqlError {
+    SqlError::unsupported(what)
+}

@@ -1,0 +1,165 @@
+//! The first rows in an order.
+//!
+//! A value is the row behind its sort key, so that values stand in the order asked for and the first ones are found by
+//! counting. One group of all rows would be read again for every change; so rows are dealt to buckets by a hash, of each
+//! bucket only as many rows are kept as could be among the first, and what is kept goes to fewer buckets, down to one.
+
+use crate::render::mfp::{decode, types};
+use crate::render::{Builder, Rows, arrange, reduced};
+use arrow::compute::SortOptions;
+use arrow::row::{RowConverter, SortField};
+use compute_client::error::encode_error;
+use compute_client::index::key_hash;
+use compute_client::plan::lir::{Lir, SortKey};
+use datafusion::error::DataFusionError;
+use differential_dataflow::AsCollection;
+use repr::row::{RowCodec, RowError};
+use repr::{Diff, Timestamp};
+use std::sync::Arc;
+use timely::container::CapacityContainerBuilder;
+use timely::dataflow::channels::pact::Pipeline;
+use timely::dataflow::operators::Operator;
+use timely::dataflow::operators::vec::ResultStream;
+
+/// Buckets, from the first level to the last.
+const LEVELS: [u64; 4] = [1 << 15, 1 << 10, 1 << 5, 1];
+/// Above this many rows wanted, buckets keep so much that dealing them out gains nothing.
+const BUCKETED_MAX: usize = 1_000;
+/// The bytes behind the sort key and the row that say where the row begins.
+const TRAILER_BYTES: usize = 4;
+
+impl<'scope> Builder<'scope> {
+    /// Renders LIMIT and OFFSET.
+    pub(super) fn top_k(
+        &mut self,
+        input: &Lir,
+        order: &[SortKey],
+        skip: usize,
+        fetch: Option<usize>,
+    ) -> Result<Rows<'scope>, RowError> {
+        let rows = self.rows(input)?;
+        let mut values = self.sortable(rows, input, order)?;
+        let wanted = fetch.map(|fetch| fetch.saturating_add(skip));
+        let levels = match wanted {
+            Some(wanted) if wanted <= BUCKETED_MAX => &LEVELS[..],
+            _ => &LEVELS[LEVELS.len() - 1..],
+        };
+        for buckets in levels {
+            let keyed = values.map(move |value| {
+                let bucket = key_hash(&value) % buckets;
+                (bucket.to_be_bytes().to_vec(), value)
+            });
+            let (skip, fetch) = if *buckets == 1 { (skip, fetch) } else { (0, wanted) };
+            let first = reduced(arrange(keyed, "TopK input"), "TopK", move |_, values, output| {
+                first(values, skip, fetch, output);
+            });
+            values = first.as_collection(|_, value| value.to_vec());
+        }
+        Ok(values.map(|value| row(&value).to_vec()))
+    }
+
+    /// Rows behind their sort keys.
+    fn sortable(&mut self, rows: Rows<'scope>, input: &Lir, order: &[SortKey]) -> Result<Rows<'scope>, RowError> {
+        let exprs: Vec<_> = order.iter().map(|key| Arc::clone(&key.expr)).collect();
+        let fields = order
+            .iter()
+            .map(|key| {
+                let data_type = key
+                    .expr
+                    .data_type(&input.schema)
+                    .map_err(|_| RowError::UnsupportedType(arrow::datatypes::DataType::Null))?;
+                let options = SortOptions { descending: key.descending, nulls_first: key.nulls_first };
+                Ok(SortField::new_with_options(data_type, options))
+            })
+            .collect::<Result<Vec<_>, RowError>>()?;
+        let converter = RowConverter::new(fields)?;
+        let (codec, schema) = (RowCodec::new(&types(&input.schema))?, Arc::clone(&input.schema));
+        type Update = (Vec<u8>, Timestamp, Diff);
+        let sort_keys = move |updates: &[Update]| -> Result<Option<arrow::row::Rows>, DataFusionError> {
+            if exprs.is_empty() {
+                return Ok(None);
+            }
+            let batch = decode(&codec, &schema, updates.iter().map(|(row, _, _)| row.as_slice()))?;
+            let columns = crate::render::mfp::evaluate_all(&exprs, &batch)?;
+            Ok(Some(converter.convert_columns(&columns)?))
+        };
+        let value = |key: &[u8], row: &[u8]| {
+            let length = u32::try_from(key.len()).expect("sort keys are shorter than messages");
+            [key, row, &length.to_be_bytes()].concat()
+        };
+        let sorted = rows.inner.unary::<CapacityContainerBuilder<Vec<Result<Update, Update>>>, _, _, _>(
+            Pipeline,
+            "Sort keys",
+            move |_, _| {
+                move |stream, output| {
+                    stream.for_each(|capability, batch: &mut Vec<Update>| {
+                        let mut session = output.session(&capability);
+                        if let Ok(keys) = sort_keys(batch) {
+                            for (at, (row, time, diff)) in batch.drain(..).enumerate() {
+                                let key = keys.as_ref().map_or(&[][..], |keys| keys.row(at).data());
+                                session.give(Ok((value(key, &row), time, diff)));
+                            }
+                            return;
+                        }
+                        for update in batch.drain(..) {
+                            let keys = sort_keys(std::slice::from_ref(&update));
+                            let (row, time, diff) = update;
+                            match keys {
+                                Ok(keys) => {
+                                    let key = keys.as_ref().map_or(&[][..], |keys| keys.row(0).data());
+                                    session.give(Ok((value(key, &row), time, diff)));
+                                }
+                                Err(error) => session.give(Err((encode_error(error), time, diff))),
+                            }
+                        }
+                    });
+                }
+            },
+        );
+        self.errs.push(sorted.clone().err().as_collection());
+        Ok(sorted.ok().as_collection())
+    }
+}
+
+/// Gives the values from position `skip` on, `fetch` of them, copies counted.
+fn first(values: &[(&[u8], Diff)], skip: usize, fetch: Option<usize>, output: &mut Vec<(Vec<u8>, Diff)>) {
+    let mut skip = Diff::try_from(skip).unwrap_or(Diff::MAX);
+    let mut left = fetch.map_or(Diff::MAX, |fetch| Diff::try_from(fetch).unwrap_or(Diff::MAX));
+    for (value, count) in values {
+        let skipped = skip.min(*count).max(0);
+        skip -= skipped;
+        let taken = (count - skipped).min(left);
+        if taken > 0 {
+            output.push((value.to_vec(), taken));
+            left -= taken;
+        }
+        if left == 0 {
+            return;
+        }
+    }
+}
+
+fn row(value: &[u8]) -> &[u8] {
+    let (rest, trailer) = value.split_last_chunk::<TRAILER_BYTES>().expect("every value ends with its trailer");
+    &rest[u32::from_be_bytes(*trailer) as usize..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first;
+
+    #[test]
+    fn copies_count() {
+        let values: [(&[u8], i64); 3] = [(b"a", 2), (b"b", 3), (b"c", 1)];
+        let take = |skip, fetch| {
+            let mut output = Vec::new();
+            first(&values, skip, fetch, &mut output);
+            output.into_iter().map(|(value, count)| (value[0], count)).collect::<Vec<_>>()
+        };
+        assert_eq!(take(0, Some(3)), [(b'a', 2), (b'b', 1)]);
+        assert_eq!(take(1, Some(2)), [(b'a', 1), (b'b', 1)]);
+        assert_eq!(take(4, None), [(b'b', 1), (b'c', 1)]);
+        assert_eq!(take(9, Some(1)), []);
+        assert_eq!(take(0, Some(0)), []);
+    }
+}
