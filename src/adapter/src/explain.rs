@@ -1,6 +1,7 @@
 //! EXPLAIN: which executor answers, by which index and key, at which time, and the plan.
 
 use crate::error::AdapterError;
+use crate::implications::maintained;
 use crate::plan_cache::SelectExec;
 use crate::response::{Response, ResultFormats, RowDesc, RowsTag};
 use crate::session::Session;
@@ -10,7 +11,7 @@ use datafusion::logical_expr::LogicalPlan;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp};
 use sql::ast::{ExplainFormat, ExplainStage};
-use sql::plan::{CatalogView, ExplainPlan, InsertSource, Plan, SelectPlan};
+use sql::plan::{CatalogView, ExplainPlan, Explained, InsertSource, ItemKind, Plan, PlanContext, SelectPlan};
 use std::sync::Arc;
 
 impl Session {
@@ -22,7 +23,15 @@ impl Session {
         params: &[Param<'_>],
         formats: ResultFormats,
     ) -> Result<Response, AdapterError> {
-        let text = match (&plan.stage, plan.plan.as_ref()) {
+        let inner = match &plan.of {
+            Explained::Plan(inner) => inner.as_ref(),
+            Explained::Object(id) => {
+                let text = self.explain_object(plan.stage, *id)?;
+                let lines = text.lines().map(str::to_owned).collect();
+                return text_rows(desc, formats, RowsTag::Explain, vec![lines]);
+            }
+        };
+        let text = match (&plan.stage, inner) {
             (ExplainStage::Timestamp, Plan::Select(select)) => self.explain_timestamp(select),
             (_, Plan::Select(select)) => {
                 let exec = self.select_exec(select.clone());
@@ -86,6 +95,46 @@ impl Session {
                 format!("{executor}\n{}", indent(&logical))
             }
         })
+    }
+
+    /// How a view, or the relation of an index, is maintained, or would be if it were indexed.
+    fn explain_object(&self, stage: ExplainStage, id: GlobalId) -> Result<String, AdapterError> {
+        let published = self.shared.published.load_full();
+        let missing = || AdapterError::internal(format!("{id} was dropped"));
+        let item = published.state.item(id).ok_or_else(missing)?;
+        let (on, heading) = match &item.kind {
+            ItemKind::Index(index) => {
+                let on = published.state.item(index.on).ok_or_else(missing)?;
+                let key: Vec<String> = index
+                    .keys
+                    .iter()
+                    .map(|key| match key.column {
+                        Some(column) => on.desc.columns[column].name.clone(),
+                        None => key.sql.clone(),
+                    })
+                    .collect();
+                let heading = format!("{} on {}, arranged by ({}):\n", item.name, on.name, key.join(", "));
+                (on, heading)
+            }
+            _ => (Arc::clone(&item), format!("{}:\n", item.name)),
+        };
+        let info = self.info(0);
+        let ctx = PlanContext {
+            engine: &self.shared.engine,
+            catalog: published.state.as_ref(),
+            session: &info,
+            role: on.owner,
+            cluster: self.vars.cluster(),
+            from_tables: true,
+        };
+        let text = match (stage, &on.kind) {
+            (ExplainStage::Optimized, ItemKind::View(_)) => {
+                sql::plan::plan_view(&ctx, &on)?.logical.display_indent().to_string()
+            }
+            _ => maintained(&ctx, &on)?.to_string(),
+        };
+        let indented: Vec<String> = text.lines().map(|line| format!("  {line}")).collect();
+        Ok(heading + &indented.join("\n"))
     }
 
     fn explain_timestamp(&mut self, select: &SelectPlan) -> String {

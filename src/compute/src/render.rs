@@ -4,6 +4,7 @@
 //! Every operator reads and gives rows as bytes. What fails to evaluate leaves the rows and joins the errors, which all
 //! operators share: a view with an error anywhere below it has that error and no answer.
 
+pub mod accumulate;
 pub mod join;
 pub mod mfp;
 pub mod reduce;

@@ -393,8 +393,17 @@ pub struct Explain {
     pub verbose: bool,
     /// FORMAT.
     pub format: ExplainFormat,
-    /// Of which statement.
-    pub statement: Box<Statement>,
+    /// Of what.
+    pub of: ExplainOf,
+}
+
+/// What EXPLAIN is about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ExplainOf {
+    /// A statement.
+    Statement(Box<Statement>),
+    /// A view or an index that exists: how it is maintained.
+    Object(Name),
 }
 
 /// What EXPLAIN shows.

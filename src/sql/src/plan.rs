@@ -628,10 +628,19 @@ pub struct ExplainPlan {
     pub verbose: bool,
     /// Text or JSON.
     pub format: ExplainFormat,
-    /// Of what: a query or a data change.
-    pub plan: Box<Plan>,
+    /// Of what.
+    pub of: Explained,
     /// The result's shape: one text column.
     pub desc: Arc<RelationDesc>,
+}
+
+/// What is explained.
+#[derive(Clone, Debug)]
+pub enum Explained {
+    /// A query or a data change.
+    Plan(Box<Plan>),
+    /// A view or an index.
+    Object(GlobalId),
 }
 
 /// CREATE TABLE.

@@ -187,7 +187,11 @@ impl Lir {
             }
             Node::Reduce(reduce) => {
                 write!(f, "Reduce key=({})", list(&reduce.key))?;
-                let aggregates: Vec<&str> = reduce.aggregates.iter().map(|lowered| lowered.aggregate.name()).collect();
+                let name = |lowered: &LoweredAggregate| {
+                    let aggregate = &lowered.aggregate;
+                    aggregate.human_display().unwrap_or(aggregate.name()).to_owned()
+                };
+                let aggregates: Vec<String> = reduce.aggregates.iter().map(name).collect();
                 if !aggregates.is_empty() {
                     write!(f, " aggregates=({})", aggregates.join(", "))?;
                 }

@@ -345,10 +345,9 @@ impl Lowering<'_> {
         expr.apply(|node| {
             match node {
                 Expr::ScalarFunction(call) if call.func.signature().volatility != Volatility::Immutable => {
-                    found = Some(
-                        refused(&format!("{}() in a maintained view", call.name()))
-                            .with_hint("A maintained view must give the same rows whenever it is computed; for the time, use mz_now()."),
-                    );
+                    found = Some(refused(&format!("{}() in a maintained view", call.name())).with_hint(
+                        "A maintained view must give the same rows whenever it is computed, and in every session.",
+                    ));
                 }
                 Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) | Expr::OuterReferenceColumn(..) => {
                     found = Some(refused("this correlated subquery in a maintained view"));

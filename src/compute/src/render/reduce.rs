@@ -1,9 +1,11 @@
-//! Grouping: for each group whose rows change, its aggregates are computed again.
+//! Grouping: for each group whose rows change, its aggregates are computed again, unless totals are enough
+//! ([`super::accumulate`]).
 //!
 //! A row is reduced to what the aggregates read of it before it is arranged, so that a group is its key and as many
 //! different values as there are, each with a count. Aggregates for which copies do not matter (`min`), or for which the
 //! count says all (`count`), see each value once; others see it as often as it is there.
 
+use crate::render::accumulate::are_accumulable;
 use crate::render::mfp::{NullKeys, RowPlan, decode, types};
 use crate::render::{Builder, Rows, arrange, outcome, reduced};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
@@ -23,14 +25,15 @@ use std::sync::Arc;
 const ROW: u8 = 1;
 
 /// How an aggregate is computed from the columns that it reads.
-struct Step {
+#[derive(Clone)]
+pub(super) struct Step {
     /// Its arguments, then what it is ordered by, among the value's columns.
-    columns: Range<usize>,
+    pub(super) columns: Range<usize>,
     /// The column of its FILTER.
-    filter: Option<usize>,
-    function: Arc<AggregateFunctionExpr>,
+    pub(super) filter: Option<usize>,
+    pub(super) function: Arc<AggregateFunctionExpr>,
     kind: Kind,
-    output: DataType,
+    pub(super) output: DataType,
 }
 
 /// What the count of a value means to an aggregate.
@@ -83,6 +86,9 @@ impl<'scope> Builder<'scope> {
         });
         if reduce.key.is_empty() {
             keyed = keyed.concat(self.constant(vec![(Vec::new(), 1)]).map(|row| (Vec::new(), row)));
+        }
+        if are_accumulable(&steps, schema) {
+            return self.accumulate(keyed, schema, steps);
         }
         let group = Group { codec: RowCodec::new(&types(schema))?, schema: Arc::clone(schema), steps };
         let groups = reduced(arrange(keyed, "Reduce input"), "Reduce", move |_, values, output| {
@@ -206,7 +212,7 @@ impl Step {
     }
 }
 
-fn negative() -> DataFusionError {
+pub(super) fn negative() -> DataFusionError {
     let message = "a group has rows that were taken away more often than they were added";
     DataFusionError::External(Box::new(sql::error::SqlError::internal(message)))
 }

@@ -4,7 +4,7 @@
 //! operands; binding them recurses once per operand. The operators are associative, so the chain may as well be a balanced
 //! tree, whose depth is the logarithm.
 
-use crate::ast::{CopySource, Statement};
+use crate::ast::{CopySource, ExplainOf, Statement};
 use datafusion::sql::sqlparser::ast::{self as sp, VisitMut, VisitorMut};
 use std::ops::ControlFlow;
 
@@ -26,7 +26,9 @@ pub(super) fn balance(statement: &mut Statement) {
             CopySource::Table { .. } => ControlFlow::Continue(()),
         },
         Statement::Explain(explain) => {
-            balance(&mut explain.statement);
+            if let ExplainOf::Statement(statement) = &mut explain.of {
+                balance(statement);
+            }
             ControlFlow::Continue(())
         }
         Statement::Prepare { statement, .. } => {

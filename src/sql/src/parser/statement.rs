@@ -2,7 +2,7 @@
 
 use super::cursor::Cursor;
 use super::{copy, data, ddl, grant, session, show};
-use crate::ast::{Explain, ExplainFormat, ExplainStage, Statement};
+use crate::ast::{Explain, ExplainFormat, ExplainOf, ExplainStage, Statement};
 use crate::error::SqlError;
 use datafusion::sql::sqlparser::ast as sp;
 use datafusion::sql::sqlparser::tokenizer::Token;
@@ -155,7 +155,7 @@ fn parse_explain(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         stage: ExplainStage::Default,
         verbose: false,
         format: ExplainFormat::Text,
-        statement: Box::new(Statement::ShowAll),
+        of: ExplainOf::Statement(Box::new(Statement::ShowAll)),
     };
     if *cursor.token(0) == Token::LParen && !cursor.peek_nth(1, "SELECT") && !cursor.peek_nth(1, "WITH") {
         parse_explain_options(cursor, &mut explain)?;
@@ -169,8 +169,15 @@ fn parse_explain(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             explain.format = parse_format(cursor)?;
         }
         cursor.expect(&["FOR"])?;
-        if ["VIEW", "MATERIALIZED", "INDEX", "REPLAN", "CREATE", "BROKEN"].iter().any(|word| cursor.peek(word)) {
-            return Err(cursor.unsupported("EXPLAIN of a catalog object"));
+        if cursor.eat(&["VIEW"]) || cursor.eat(&["INDEX"]) {
+            if explain.stage == ExplainStage::Timestamp {
+                return Err(cursor.unsupported("EXPLAIN TIMESTAMP of a catalog object"));
+            }
+            explain.of = ExplainOf::Object(cursor.name()?);
+            return Ok(Statement::Explain(explain));
+        }
+        if ["MATERIALIZED", "REPLAN", "CREATE", "BROKEN"].iter().any(|word| cursor.peek(word)) {
+            return Err(cursor.unsupported("EXPLAIN of this kind of object"));
         }
     } else {
         if cursor.peek("ANALYZE") || cursor.peek("ANALYSE") {
@@ -185,7 +192,7 @@ fn parse_explain(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         Statement::ShowObjects(_) => {}
         other => return Err(SqlError::unsupported(format!("EXPLAIN {}", other.name())).at(span)),
     }
-    explain.statement = Box::new(statement);
+    explain.of = ExplainOf::Statement(Box::new(statement));
     Ok(Statement::Explain(explain))
 }
 

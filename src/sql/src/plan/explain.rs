@@ -1,14 +1,21 @@
 //! EXPLAIN: plans the statement and asks the adapter to print it.
 
-use super::{ExplainPlan, Plan, PlanContext, plan};
-use crate::ast::{Explain, ExplainStage};
+use super::{ExplainPlan, Explained, Plan, PlanContext, plan};
+use crate::ast::{Explain, ExplainOf, ExplainStage};
 use crate::engine::Params;
 use crate::error::SqlError;
+use crate::names::{resolve_item, unknown_relation};
 use repr::{PgType, RelationDesc};
 use std::sync::Arc;
 
 pub(super) fn plan_explain(ctx: &PlanContext<'_>, explain: &Explain, params: &mut Params) -> Result<Plan, SqlError> {
-    let inner = plan(ctx, &explain.statement, params)?;
+    let of = match &explain.of {
+        ExplainOf::Statement(statement) => Explained::Plan(Box::new(plan(ctx, statement, params)?)),
+        ExplainOf::Object(name) => {
+            let item = resolve_item(ctx.catalog, ctx.scope(), name)?.ok_or_else(|| unknown_relation(name))?;
+            Explained::Object(item.id)
+        }
+    };
     let column = match explain.stage {
         ExplainStage::Default => "QUERY PLAN",
         ExplainStage::Optimized => "Optimized Plan",
@@ -19,7 +26,7 @@ pub(super) fn plan_explain(ctx: &PlanContext<'_>, explain: &Explain, params: &mu
         stage: explain.stage,
         verbose: explain.verbose,
         format: explain.format,
-        plan: Box::new(inner),
+        of,
         desc: Arc::new(RelationDesc::new([(column.to_owned(), PgType::Text, false)])),
     }))
 }
