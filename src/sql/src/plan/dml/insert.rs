@@ -45,10 +45,8 @@ pub(in crate::plan) fn plan_insert(
     let source = match insert.source.as_deref() {
         None => InsertSource::Values { rows: vec![row.defaults()?] },
         Some(query) => match plain_values(query) {
-            Some(values) if !values.rows.iter().any(|row| row.iter().any(build::has_subquery)) => {
-                row.values(values, params)?
-            }
-            _ => row.query(query, params)?,
+            Some(values) => row.values(values, params)?,
+            None => row.query(query, params)?,
         },
     };
     let alias = match &insert.table_alias {
