@@ -41,7 +41,8 @@ impl Session {
                 InsertSource::Query(query) => {
                     let read_ts = self.read_ts_for(&plan.depends_on);
                     let info = self.info(read_ts);
-                    let reading = run(self.reader(read_ts, &info), bind(query, params)?, info);
+                    let query = self.with_own_writes(bind(query, params)?, &plan.depends_on)?;
+                    let reading = run(self.reader(read_ts, &info), query, info);
                     let batches = self.interrupt().guard(async { collect(reading.await?).await }).await??;
                     let mut updates = Updates::new();
                     for batch in &batches {

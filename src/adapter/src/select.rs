@@ -17,16 +17,17 @@ use crate::transaction::Status;
 use compute_client::error::ComputeError;
 use compute_client::peek::{self, Lagging, Opened, Param};
 use compute_client::plan::PeekPlan;
-use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, ScalarValue};
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt};
 use repr::sqlstate::SqlState;
-use repr::{Timestamp, Updates};
-use sql::engine::SessionInfo;
+use repr::{GlobalId, Timestamp, Updates};
+use sql::engine::{CollectionTable, SessionInfo};
 use sql::error::SqlError;
+use sql::plan::{ItemKind, PlanContext, plan_view};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -91,7 +92,7 @@ impl Session {
         }
         let started = metrics.first_row_seconds.start();
         let as_of = self.read_ts_for(&plan.select.depends_on);
-        let logical = bind(&plan.select.logical, params)?;
+        let logical = self.with_own_writes(bind(&plan.select.logical, params)?, &plan.select.depends_on)?;
         let info = self.info(as_of);
         let (reader, shared, interrupt) = (self.reader(as_of, &info), Arc::clone(&self.shared), self.interrupt());
         Ok(Rows::pending(self.interrupt(), async move {
@@ -113,12 +114,49 @@ impl Session {
     }
 
     /// The time at which to read these collections: the transaction's in a block, else the oracle's.
-    pub(crate) fn read_ts_for(&mut self, collections: &[repr::GlobalId]) -> Timestamp {
+    pub(crate) fn read_ts_for(&mut self, collections: &[GlobalId]) -> Timestamp {
         if self.transaction.status == Status::Idle && self.transaction.is_fresh() {
             return self.shared.read_ts();
         }
         self.transaction.note_reads(collections.iter().copied());
         self.transaction.read_ts(&self.shared)
+    }
+
+    /// The plan over tables alone if the transaction has written to any of them: the index of a view has what is committed.
+    pub(crate) fn with_own_writes(
+        &self,
+        plan: LogicalPlan,
+        depends_on: &[GlobalId],
+    ) -> Result<LogicalPlan, AdapterError> {
+        if !self.transaction.has_written(depends_on) {
+            return Ok(plan);
+        }
+        let (published, info) = (self.shared.published.load_full(), self.info(0));
+        let ctx = PlanContext {
+            engine: &self.shared.engine,
+            catalog: published.state.as_ref(),
+            session: &info,
+            role: self.role.id,
+            cluster: self.vars.cluster(),
+            from_tables: true,
+        };
+        let expanded = plan.transform_up_with_subqueries(|node| {
+            let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
+            let Some(collection) = CollectionTable::from_source(&scan.source) else { return Ok(Transformed::no(node)) };
+            let view = ctx.catalog.item(collection.id).filter(|item| matches!(item.kind, ItemKind::View(_)));
+            let Some(view) = view else { return Ok(Transformed::no(node)) };
+            let inner = plan_view(&ctx, &view)?.logical;
+            let schema = Arc::clone(inner.schema());
+            let all: Vec<usize> = (0..schema.fields().len()).collect();
+            // Its filters are hints; what they are for stands above it.
+            let columns = scan.projection.as_ref().unwrap_or(&all).iter().map(|at| {
+                let name = collection.desc.schema.field(*at).name();
+                let column = Expr::Column(Column::from(schema.qualified_field(*at)));
+                column.alias_qualified(Some(scan.table_name.clone()), name)
+            });
+            Ok(Transformed::yes(LogicalPlanBuilder::from(inner).project(columns.collect::<Vec<_>>())?.build()?))
+        });
+        Ok(expanded.map_err(SqlError::from)?.data)
     }
 
     /// Whether a peek may answer: the fast path is on, and the transaction has written nothing that it would miss.
@@ -144,7 +182,7 @@ pub(crate) struct Reader {
     shared: Arc<Shared>,
     published: Arc<Published>,
     as_of: Timestamp,
-    overlay: HashMap<repr::GlobalId, Arc<Updates>>,
+    overlay: HashMap<GlobalId, Arc<Updates>>,
     info: SessionInfo,
 }
 

@@ -9,6 +9,7 @@ pub mod join;
 pub mod mfp;
 pub mod reduce;
 pub mod top_k;
+pub mod window;
 
 use crate::render::mfp::{NullKeys, RowPlan};
 use arrangement::spine::{RowBatcher, RowBuilder, RowChunker, RowSpine, RowUpdate};
@@ -109,6 +110,7 @@ impl<'scope> Builder<'scope> {
             Node::Reduce(reduce) => self.reduce(reduce),
             Node::Single(input) => self.single(input),
             Node::TopK { input, order, skip, fetch } => self.top_k(input, order, *skip, *fetch),
+            Node::Window { input, functions } => self.window(input, functions, &lir.schema),
             Node::Union(inputs) => {
                 let inputs = inputs.iter().map(|input| self.rows(input)).collect::<Result<Vec<_>, _>>()?;
                 Ok(concatenate(self.scope, inputs))

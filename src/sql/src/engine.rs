@@ -26,6 +26,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::LoweredAggregate;
+use datafusion::physical_expr::window::WindowExpr;
 use datafusion::sql::sqlparser::ast;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
@@ -200,6 +201,16 @@ impl Engine {
         session: &SessionInfo,
     ) -> Result<LoweredAggregate, SqlError> {
         self.runtime.create_aggregate(expr, schema, session)
+    }
+
+    /// Compiles a call of a window function over one relation's columns.
+    pub fn create_window(
+        &self,
+        expr: &Expr,
+        schema: &DFSchema,
+        session: &SessionInfo,
+    ) -> Result<Arc<dyn WindowExpr>, SqlError> {
+        self.runtime.create_window(expr, schema, session)
     }
 
     /// Runs an optimised plan whose parameters have been replaced.

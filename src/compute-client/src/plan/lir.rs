@@ -11,6 +11,7 @@
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::LoweredAggregate;
+use datafusion::physical_expr::window::WindowExpr;
 use repr::{GlobalId, Updates};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -53,6 +54,13 @@ pub enum Node {
         skip: usize,
         /// Rows given, after those.
         fetch: Option<usize>,
+    },
+    /// Every row with the results of window functions behind it.
+    Window {
+        /// The rows.
+        input: Box<Lir>,
+        /// The functions, which have partition and order in common.
+        functions: Vec<Arc<dyn WindowExpr>>,
     },
     /// All rows of all inputs.
     Union(Vec<Lir>),
@@ -153,7 +161,7 @@ impl Lir {
     fn inputs(&self) -> Vec<&Lir> {
         match &self.node {
             Node::Constant(_) | Node::Get(_) => Vec::new(),
-            Node::Mfp { input, .. } | Node::TopK { input, .. } => vec![input],
+            Node::Mfp { input, .. } | Node::TopK { input, .. } | Node::Window { input, .. } => vec![input],
             Node::Single(input) => vec![input],
             Node::Join(join) => vec![&join.left, &join.right],
             Node::Reduce(reduce) => vec![&reduce.input],
@@ -206,6 +214,15 @@ impl Lir {
                 if let Some(fetch) = fetch {
                     write!(f, " limit={fetch}")?;
                 }
+            }
+            Node::Window { functions, .. } => {
+                f.write_str("Window")?;
+                if let Some(first) = functions.first() {
+                    let order: Vec<String> = first.order_by().iter().map(ToString::to_string).collect();
+                    write!(f, " partition=({}) order=({})", list(first.partition_by()), order.join(", "))?;
+                }
+                let names: Vec<&str> = functions.iter().map(|function| function.name()).collect();
+                write!(f, " functions=({})", names.join(", "))?;
             }
             Node::Union(_) => f.write_str("Union")?,
         }

@@ -11,8 +11,10 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, JoinType, NullEquality};
 use datafusion::logical_expr::{
     Aggregate, Distinct, Expr, FetchType, Join as LogicalJoin, LogicalPlan, SkipType, SortExpr, Subquery, Volatility,
+    Window,
 };
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::window::WindowExpr;
 use repr::row::RowCodec;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Updates};
@@ -126,7 +128,7 @@ impl Lowering<'_> {
                 }
                 Ok(Lir { node: Node::Constant(Arc::new(rows)), schema })
             }
-            LogicalPlan::Window(_) => Err(refused("a window function in a maintained view")),
+            LogicalPlan::Window(window) => self.window(window),
             LogicalPlan::Unnest(_) => Err(refused("unnest in a maintained view")),
             LogicalPlan::RecursiveQuery(_) => Err(refused("WITH RECURSIVE in a maintained view")),
             other => Err(refused(&format!("{} in a maintained view", other.display()))),
@@ -208,7 +210,8 @@ impl Lowering<'_> {
             JoinType::LeftAnti | JoinType::RightAnti => JoinKind::Anti,
             JoinType::LeftMark | JoinType::RightMark => JoinKind::Mark,
         };
-        if kind == JoinKind::NotIn && join.filter.is_some() {
+        // Whether a NULL is among the right keys, and whether there are any, is asked of all right rows together.
+        if kind == JoinKind::NotIn && (join.filter.is_some() || join.on.len() > 1) {
             return Err(refused("this correlated NOT IN in a maintained view"));
         }
         let (left, right) = if flipped { (&join.right, &join.left) } else { (&join.left, &join.right) };
@@ -274,6 +277,43 @@ impl Lowering<'_> {
             schema: nullable(aggregate.schema.inner()),
             node: Node::Reduce(Box::new(Reduce { input: input.lir, key, aggregates })),
         })
+    }
+
+    fn window(&self, window: &Window) -> Result<Lir, SqlError> {
+        let (input, exprs) = self.input(&window.input, window.window_expr.clone())?;
+        let (width, widened) = (window.input.schema().fields().len(), input.schema.fields().len());
+        let functions = exprs
+            .iter()
+            .map(|expr| {
+                self.check(expr)?;
+                self.engine.create_window(expr, &input.schema, &self.session)
+            })
+            .collect::<Result<Vec<_>, SqlError>>()?;
+        let mut lir = input.lir;
+        let alike = |a: &Arc<dyn WindowExpr>, b: &Arc<dyn WindowExpr>| {
+            a.partition_by() == b.partition_by() && a.order_by() == b.order_by()
+        };
+        for functions in functions.chunk_by(alike) {
+            let fields = functions.iter().map(|function| function.field()).collect::<Result<Vec<_>, _>>()?;
+            let results = Arc::new(Schema::new(fields));
+            lir = Lir {
+                schema: concatenated(&lir.schema, &results),
+                node: Node::Window { input: Box::new(lir), functions: functions.to_vec() },
+            };
+        }
+        let schema = nullable(window.schema.inner());
+        if widened == width {
+            lir.schema = schema;
+            return Ok(lir);
+        }
+        // Without the columns of its subqueries.
+        let stored = fold::stored_schema(&positional(&lir.schema))
+            .ok_or_else(|| SqlError::internal("a schema is not a schema"))?;
+        let exprs = (0..width)
+            .chain(widened..lir.schema.fields().len())
+            .map(|at| self.compile(&Expr::Column(Column::from(stored.qualified_field(at))), &stored))
+            .collect::<Result<_, _>>()?;
+        Ok(mfp(lir, vec![Stage::Project(exprs, schema)]))
     }
 
     /// LIMIT takes its order from the Sort below, if nothing but projections is between.

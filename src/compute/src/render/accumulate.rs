@@ -16,6 +16,7 @@ use repr::row::{RowCodec, RowError, write_array_value};
 use repr::sqlstate::SqlState;
 use repr::{Diff, Timestamp};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::channels::pact::Pipeline;
 use timely::dataflow::operators::Operator;
@@ -86,7 +87,7 @@ impl<'scope> Builder<'scope> {
         schema: &SchemaRef,
         steps: Vec<Step>,
     ) -> Result<Rows<'scope>, RowError> {
-        let (codec, schema) = (RowCodec::new(&types(schema))?, schema.clone());
+        let (codec, schema) = (RowCodec::new(&types(schema))?, Arc::clone(schema));
         let width = FIRST + 2 * steps.len();
         let counted = steps.clone();
         type Update = ((Vec<u8>, Vec<u8>), Timestamp, Diff);

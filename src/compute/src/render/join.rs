@@ -4,7 +4,7 @@
 //! Rows that are equal have the same partners, so "in a pair" is a set of rows: the distinct left parts of the pairs, or,
 //! where equal keys are all that counts, the left rows whose key the other side has.
 
-use crate::render::mfp::{NullKeys, decode, is_true, types};
+use crate::render::mfp::{NullKeys, contained, decode, is_true, types};
 use crate::render::{ArrangedRows, Builder, Rows, arrange, reduced};
 use arrow::datatypes::{DataType, SchemaRef};
 use compute_client::error::encode_error;
@@ -127,8 +127,10 @@ impl<'scope> Builder<'scope> {
         type Update = ((Vec<u8>, usize), Timestamp, Diff);
         type Failure = (Vec<u8>, Timestamp, Diff);
         let mask = move |updates: &[Update]| {
-            let batch = decode(&codec, &schema, updates.iter().map(|((row, _), _, _)| row.as_slice()))?;
-            is_true(filter.as_ref(), &batch)
+            contained(|| {
+                let batch = decode(&codec, &schema, updates.iter().map(|((row, _), _, _)| row.as_slice()))?;
+                is_true(filter.as_ref(), &batch)
+            })
         };
         let filtered = pairs.inner.unary::<CapacityContainerBuilder<Vec<Result<Update, Failure>>>, _, _, _>(
             Pipeline,

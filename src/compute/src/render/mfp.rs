@@ -7,7 +7,7 @@
 
 use arrangement::spine::RowUpdate;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, SchemaRef, UInt64Type};
 use compute_client::error::encode_error;
 use compute_client::plan::lir::Stage;
 use compute_client::protocol::KeyExpr;
@@ -15,6 +15,7 @@ use datafusion::error::DataFusionError;
 use datafusion::physical_expr::PhysicalExpr;
 use repr::row::{RowCodec, RowError, is_key_exact, skip_datum, write_array_value, write_key_datum};
 use repr::{Diff, Timestamp};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// One update of an index's input.
@@ -120,6 +121,24 @@ impl Evaluation {
         updates: &[InputUpdate],
         give: &mut impl FnMut(Result<RowUpdate, RowUpdate>),
     ) -> Result<(), DataFusionError> {
+        // Nothing is given before all of it is evaluated.
+        let (kept, keys, rows) = contained(|| self.batch(updates))?;
+        for (at, index) in kept.into_iter().enumerate() {
+            if self.null_keys == NullKeys::Drop && keys.iter().any(|column| column.is_null(at)) {
+                continue;
+            }
+            let mut key = Vec::new();
+            for column in &keys {
+                write_key(&mut key, column.as_ref(), at).map_err(external)?;
+            }
+            let (_, time, diff) = &updates[index];
+            give(Ok(((key, rows.get(at).to_vec()), *time, *diff)));
+        }
+        Ok(())
+    }
+
+    /// The positions of the rows that stay, their key columns, and what they become.
+    fn batch(&self, updates: &[InputUpdate]) -> Result<(Vec<usize>, Vec<ArrayRef>, Encoded), DataFusionError> {
         let rows = updates.iter().map(|(row, _, _)| row.as_slice());
         let mut batch = decode(&self.input, &self.input_schema, rows)?;
         let mut kept: Vec<usize> = (0..updates.len()).collect();
@@ -144,18 +163,7 @@ impl Evaluation {
         }
         let keys = self.keys(&batch)?;
         let rows = encode(&self.output, &batch)?;
-        for (at, index) in kept.into_iter().enumerate() {
-            if self.null_keys == NullKeys::Drop && keys.iter().any(|column| column.is_null(at)) {
-                continue;
-            }
-            let mut key = Vec::new();
-            for column in &keys {
-                write_key(&mut key, column.as_ref(), at).map_err(external)?;
-            }
-            let (_, time, diff) = &updates[index];
-            give(Ok(((key, rows.get(at).to_vec()), *time, *diff)));
-        }
-        Ok(())
+        Ok((kept, keys, rows))
     }
 
     fn keys(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>, DataFusionError> {
@@ -225,10 +233,19 @@ pub fn encode(codec: &RowCodec, batch: &RecordBatch) -> Result<Encoded, DataFusi
 
 /// For which rows a predicate is true: neither false nor NULL.
 pub fn is_true(predicate: &dyn PhysicalExpr, batch: &RecordBatch) -> Result<BooleanArray, DataFusionError> {
-    let mask = predicate.evaluate(batch)?.into_array(batch.num_rows())?;
-    Ok(match mask.as_boolean() {
-        mask if mask.null_count() == 0 => mask.clone(),
-        mask => arrow::compute::prep_null_mask_filter(mask),
+    Ok(without_nulls(predicate.evaluate(batch)?.into_array(batch.num_rows())?.as_boolean()))
+}
+
+/// A mask in which NULL is false.
+pub fn without_nulls(mask: &BooleanArray) -> BooleanArray {
+    if mask.null_count() == 0 { mask.clone() } else { arrow::compute::prep_null_mask_filter(mask) }
+}
+
+/// Evaluates; a panic in the expression engine is an error of what was evaluated and not the end of the worker.
+pub fn contained<T>(evaluate: impl FnOnce() -> Result<T, DataFusionError>) -> Result<T, DataFusionError> {
+    catch_unwind(AssertUnwindSafe(evaluate)).unwrap_or_else(|_| {
+        let error = sql::error::SqlError::internal("evaluating an expression of a maintained view panicked");
+        Err(DataFusionError::External(Box::new(error)))
     })
 }
 
@@ -251,6 +268,16 @@ pub fn write_key(key: &mut Vec<u8>, column: &dyn Array, at: usize) -> Result<(),
             let datum = repr::datum::from_array(column, at)
                 .ok_or_else(|| RowError::UnsupportedType(column.data_type().clone()))?;
             write_key_datum(key, column.data_type(), &datum)
+        }
+        // No column has this type, but the number of a row has it until it is cast.
+        DataType::UInt64 if column.is_null(at) => {
+            key.extend_from_slice(&[0; 1 + size_of::<u64>()]);
+            Ok(())
+        }
+        DataType::UInt64 => {
+            key.push(1);
+            key.extend_from_slice(&column.as_primitive::<UInt64Type>().value(at).to_be_bytes());
+            Ok(())
         }
         _ => write_array_value(key, column, at),
     }

@@ -6,9 +6,9 @@
 //! count says all (`count`), see each value once; others see it as often as it is there.
 
 use crate::render::accumulate::are_accumulable;
-use crate::render::mfp::{NullKeys, RowPlan, decode, types};
+use crate::render::mfp::{NullKeys, RowPlan, contained, decode, types, without_nulls};
 use crate::render::{Builder, Rows, arrange, outcome, reduced};
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use compute_client::plan::lir::{Lir, Reduce, Stage};
 use compute_client::protocol::KeyExpr;
@@ -92,7 +92,7 @@ impl<'scope> Builder<'scope> {
         }
         let group = Group { codec: RowCodec::new(&types(schema))?, schema: Arc::clone(schema), steps };
         let groups = reduced(arrange(keyed, "Reduce input"), "Reduce", move |_, values, output| {
-            output.push((outcome(group.aggregate(values)), 1));
+            output.push((outcome(contained(|| group.aggregate(values))), 1));
         });
         let rows = groups.as_collection(|key, value| match value.split_first() {
             // Its key comes before its aggregates.
@@ -183,7 +183,7 @@ impl Step {
     fn accumulate(&self, batch: &RecordBatch) -> Result<ScalarValue, DataFusionError> {
         let mut columns: Vec<ArrayRef> = batch.columns()[self.columns.clone()].to_vec();
         if let Some(filter) = self.filter {
-            let mask: BooleanArray = arrow::compute::prep_null_mask_filter(batch.column(filter).as_boolean());
+            let mask = without_nulls(batch.column(filter).as_boolean());
             columns = columns
                 .iter()
                 .map(|column| arrow::compute::filter(column.as_ref(), &mask))

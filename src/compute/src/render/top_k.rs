@@ -4,7 +4,7 @@
 //! counting. One group of all rows would be read again for every change; so rows are dealt to buckets by a hash, of each
 //! bucket only as many rows are kept as could be among the first, and what is kept goes to fewer buckets, down to one.
 
-use crate::render::mfp::{decode, types};
+use crate::render::mfp::{contained, decode, evaluate_all, types};
 use crate::render::{Builder, Rows, arrange, reduced};
 use arrow::compute::SortOptions;
 use arrow::row::{RowConverter, SortField};
@@ -79,9 +79,11 @@ impl<'scope> Builder<'scope> {
             if exprs.is_empty() {
                 return Ok(None);
             }
-            let batch = decode(&codec, &schema, updates.iter().map(|(row, _, _)| row.as_slice()))?;
-            let columns = crate::render::mfp::evaluate_all(&exprs, &batch)?;
-            Ok(Some(converter.convert_columns(&columns)?))
+            contained(|| {
+                let batch = decode(&codec, &schema, updates.iter().map(|(row, _, _)| row.as_slice()))?;
+                let columns = evaluate_all(&exprs, &batch)?;
+                Ok(Some(converter.convert_columns(&columns)?))
+            })
         };
         let value = |key: &[u8], row: &[u8]| {
             let length = u32::try_from(key.len()).expect("sort keys are shorter than messages");

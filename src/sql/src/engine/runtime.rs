@@ -18,7 +18,9 @@ use datafusion::logical_expr::{ColumnarValue, Expr, LogicalPlan};
 use datafusion::optimizer::{Optimizer, OptimizerContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::{LoweredAggregate, LoweredAggregateBuilder};
+use datafusion::physical_expr::window::WindowExpr;
 use datafusion::physical_plan::execute_stream;
+use datafusion::physical_planner::create_window_expr;
 use repr::sqlstate::SqlState;
 use std::sync::Arc;
 
@@ -92,6 +94,17 @@ impl Runtime {
         let context = PhysicalPlanningContext::default();
         let schema_of_rows = schema.as_arrow();
         Ok(LoweredAggregateBuilder::new(expr, schema, schema_of_rows, &props, &context).build()?)
+    }
+
+    /// Compiles a call of a window function over one relation's columns.
+    pub fn create_window(
+        &self,
+        expr: &Expr,
+        schema: &DFSchema,
+        session: &SessionInfo,
+    ) -> Result<Arc<dyn WindowExpr>, SqlError> {
+        let context = PhysicalPlanningContext::default();
+        Ok(create_window_expr(expr, schema, &self.props(session), &context)?)
     }
 
     /// Runs an optimised plan.
