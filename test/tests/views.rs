@@ -4,6 +4,8 @@
 //! `VIEWS_SEED` replays a run, `VIEWS_ONLY=name` restricts it to one view, `VIEWS_STEPS=n` makes it longer. Needs PostgreSQL;
 //! without one, the index is compared with the ad hoc answer only.
 
+#![allow(clippy::print_stdout, reason = "what was compared, and what could not be, is part of a test's output")]
+
 use glimpse_test::postgres_server::Postgres;
 use glimpse_test::server::Server;
 use glimpse_test::wire::Wire;

@@ -9,7 +9,7 @@ mod support;
 use glimpse_sql::engine::{Engine, Params, SessionInfo};
 use glimpse_sql::error::SqlError;
 use glimpse_sql::parser::parse;
-use glimpse_sql::plan::{CatalogView, InsertSource, Plan, PlanContext, SelectPlan, plan};
+use glimpse_sql::plan::{CatalogView, Explained, InsertSource, Plan, PlanContext, SelectPlan, plan};
 use repr::RelationDesc;
 use std::fmt::Write;
 use support::Catalog;
@@ -110,7 +110,10 @@ fn describe_plan(plan: &Plan) -> String {
             format!("create index {} on {} ({})", plan.name, plan.on, keys.join(", "))
         }
         Plan::ShowVariable { variable, desc } => format!("show {variable} ({})", columns(desc)),
-        Plan::Explain(plan) => format!("explain {:?} {}", plan.stage, describe_plan(&plan.plan)),
+        Plan::Explain(plan) => match &plan.of {
+            Explained::Plan(of) => format!("explain {:?} {}", plan.stage, describe_plan(of)),
+            Explained::Object(id) => format!("explain {:?} {id}", plan.stage),
+        },
         other => format!("{other:?}"),
     }
 }
