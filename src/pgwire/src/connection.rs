@@ -31,6 +31,7 @@ use adapter::response::{BoundParams, Response, ResultFormats, RowDesc, Work};
 use adapter::session::Session;
 use bytes::{Buf, BytesMut};
 use futures::future::BoxFuture;
+use results::Sending;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
@@ -257,8 +258,13 @@ impl Connection {
             return Box::pin(self.respond_without_rows(session, response)).await;
         };
         self.output.buffer.extend_from_slice(&desc.text_row_description);
+        let shape = shape(&desc, &formats, session);
+        let mut sending = Sending { shape, rows: &mut rows, rows_max: None, sent: 0 };
         let Connection { output, stream, .. } = self;
-        let sent = results::send(output, stream, shape(&desc, &formats, session), &mut rows, None).await?;
+        let sent = match sending.encode(output)? {
+            true => sending.sent,
+            false => Box::pin(sending.finish(output, stream)).await?,
+        };
         output.notices(session);
         encode::rows_complete(&mut output.buffer, tag, sent);
         Ok(())
@@ -329,9 +335,13 @@ impl Connection {
         let Response::Rows { desc, formats, mut rows, tag } = response else {
             return Box::pin(self.respond_without_rows(session, response)).await;
         };
-        let Connection { output, stream, .. } = self;
         let shape = shape(&desc, &formats, session);
-        let sent = results::send(output, stream, shape, &mut rows, execute.rows_max).await?;
+        let mut sending = Sending { shape, rows: &mut rows, rows_max: execute.rows_max, sent: 0 };
+        let Connection { output, stream, .. } = self;
+        let sent = match sending.encode(output)? {
+            true => sending.sent,
+            false => Box::pin(sending.finish(output, stream)).await?,
+        };
         output.notices(session);
         if execute.rows_max == Some(sent) {
             session.suspend(execute.portal, rows);
