@@ -3,14 +3,14 @@
 //! A block's input is one statement; its output is one line per column, `name oid typmod`, or `error SQLSTATE`, or
 //! `no columns`. Glimpse must answer alike because drivers choose decoders by OID and programs choose fields by name.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::wire::Wire;
 use crate::wire::message::Message;
 
 /// The directory of the files.
 pub fn dir() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("columns")
+    crate::manifest_dir().join("columns")
 }
 
 /// Runs one statement in each protocol; the columns of both must agree.

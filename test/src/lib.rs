@@ -29,3 +29,8 @@ pub mod server;
 pub mod slt;
 pub mod target;
 pub mod wire;
+
+/// Where this crate's data is: what cargo says when it runs a test, because a build cache may be older than the checkout.
+pub fn manifest_dir() -> std::path::PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), Into::into)
+}

@@ -11,7 +11,7 @@
 //! raw Q x:00                          until D
 //! ```
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 
@@ -19,7 +19,7 @@ use crate::wire::{Wire, frontend};
 
 /// The directory of the files.
 pub fn dir() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("pgtest")
+    crate::manifest_dir().join("pgtest")
 }
 
 /// Sends the messages of a block and renders the answer.

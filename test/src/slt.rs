@@ -35,7 +35,7 @@ pub struct Outcome {
 
 /// The corpus directory.
 pub fn corpus_dir() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("sqllogictest")
+    crate::manifest_dir().join("sqllogictest")
 }
 
 /// All files of `dir` with this ending, sorted, one level of directories deep or more.

@@ -146,7 +146,7 @@ fn python(module: &str) {
         return;
     }
     let target = start();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("drivers/psycopg_test.py");
+    let script = glimpse_test::manifest_dir().join("drivers/psycopg_test.py");
     let said = run(client(&python, &target).arg(script).arg(module));
     assert!(said.trim_end().ends_with("ok"), "{said}");
 }
@@ -154,7 +154,7 @@ fn python(module: &str) {
 #[test]
 fn lib_pq() {
     let Some(go) = program("go", "GLIMPSE_GO") else { return };
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("drivers/libpq");
+    let directory = glimpse_test::manifest_dir().join("drivers/libpq");
     let fetched = Command::new(&go).current_dir(&directory).args(["mod", "download"]).output();
     if !fetched.is_ok_and(|output| output.status.success()) {
         eprintln!("SKIPPED: lib/pq could not be downloaded");
