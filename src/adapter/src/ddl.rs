@@ -57,14 +57,7 @@ impl Session {
             Plan::CreateIndex(index) => {
                 let Some(on) = published.state.item(index.on) else { return Ok(()) };
                 let info = self.info(0);
-                let ctx = PlanContext {
-                    engine: &self.shared.engine,
-                    catalog: published.state.as_ref(),
-                    session: &info,
-                    role: on.owner,
-                    cluster: self.vars.cluster(),
-                    from_tables: false,
-                };
+                let ctx = PlanContext { role: on.owner, ..self.plan_context(&published, &info) };
                 maintained(&ctx, &on)?;
                 key_exprs(&self.shared.engine, &index.keys, &on, &info).map(drop)
             }

@@ -14,7 +14,7 @@ use compute_client::plan::peek_plan;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
 use sql::ast::{DiscardTarget, Statement, TransactionModes};
-use sql::engine::Params;
+use sql::engine::{Params, SessionInfo};
 use sql::parser::ParsedStatement;
 use sql::plan::lift::{self, LiteralKind};
 use sql::plan::{Plan, PlanContext, SelectPlan};
@@ -210,19 +210,24 @@ impl Session {
 
     // ---- planning
 
+    /// What planning reads: this catalog, and the session as it is.
+    pub(crate) fn plan_context<'a>(&'a self, published: &'a Published, session: &'a SessionInfo) -> PlanContext<'a> {
+        PlanContext {
+            engine: &self.shared.engine,
+            catalog: published.state.as_ref(),
+            session,
+            role: self.role.id,
+            cluster: self.vars.cluster(),
+            from_tables: false,
+        }
+    }
+
     /// Plans a statement under the current catalog.
     pub(crate) fn plan(&mut self, statement: &Statement, params: &mut Params) -> Result<Arc<CachedPlan>, AdapterError> {
         self.refresh_settings();
         let published = self.shared.published.load_full();
         let info = self.info(0);
-        let ctx = PlanContext {
-            engine: &self.shared.engine,
-            catalog: published.state.as_ref(),
-            session: &info,
-            role: self.role.id,
-            cluster: self.vars.cluster(),
-            from_tables: false,
-        };
+        let ctx = self.plan_context(&published, &info);
         let plan = sql::plan::plan(&ctx, statement, params)?;
         self.shared.metrics.plan_misses.inc();
         Ok(Arc::new(self.cached_plan(plan, statement.name(), &published, params)?))

@@ -119,14 +119,7 @@ impl Session {
             _ => (Arc::clone(&item), format!("{}:\n", item.name)),
         };
         let info = self.info(0);
-        let ctx = PlanContext {
-            engine: &self.shared.engine,
-            catalog: published.state.as_ref(),
-            session: &info,
-            role: on.owner,
-            cluster: self.vars.cluster(),
-            from_tables: true,
-        };
+        let ctx = PlanContext { role: on.owner, from_tables: true, ..self.plan_context(&published, &info) };
         let text = match (stage, &on.kind) {
             (ExplainStage::Optimized, ItemKind::View(_)) => {
                 sql::plan::plan_view(&ctx, &on)?.logical.display_indent().to_string()

@@ -132,14 +132,7 @@ impl Session {
             return Ok(plan);
         }
         let (published, info) = (self.shared.published.load_full(), self.info(0));
-        let ctx = PlanContext {
-            engine: &self.shared.engine,
-            catalog: published.state.as_ref(),
-            session: &info,
-            role: self.role.id,
-            cluster: self.vars.cluster(),
-            from_tables: true,
-        };
+        let ctx = PlanContext { from_tables: true, ..self.plan_context(&published, &info) };
         let expanded = plan.transform_up_with_subqueries(|node| {
             let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
             let Some(collection) = CollectionTable::from_source(&scan.source) else { return Ok(Transformed::no(node)) };

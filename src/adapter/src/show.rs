@@ -10,7 +10,7 @@ use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use compute_client::peek::Param;
 use repr::Datum;
 use repr::sqlstate::SqlState;
-use sql::plan::{PlanContext, SelectPlan, plan_argument};
+use sql::plan::{SelectPlan, plan_argument};
 use std::sync::Arc;
 
 impl Session {
@@ -142,14 +142,7 @@ impl Session {
         }
         let published = self.shared.published.load_full();
         let info = self.info(self.shared.oracle.read_ts());
-        let ctx = PlanContext {
-            engine: &self.shared.engine,
-            catalog: published.state.as_ref(),
-            session: &info,
-            role: self.role.id,
-            cluster: self.vars.cluster(),
-            from_tables: false,
-        };
+        let ctx = self.plan_context(&published, &info);
         arguments
             .iter()
             .zip(&plan.params)
