@@ -6,7 +6,7 @@ use crate::insert::not_null;
 use crate::response::{Response, Tag};
 use crate::session::{Autocommit, Session};
 use crate::transaction::conflict;
-use compute_client::peek::Param;
+use compute_client::peek::Bound;
 use pgrepr::options::EncodeOptions;
 use repr::row::write_datum;
 use repr::sqlstate::SqlState;
@@ -94,14 +94,13 @@ impl CopyIn {
 impl Session {
     /// Begins a COPY FROM STDIN.
     pub(crate) async fn copy_from(&mut self, plan: &CopyFromPlan) -> Result<Response, AdapterError> {
-        let no_params: [Param<'_>; 0] = [];
         let info = self.info(self.shared.oracle.read_ts());
         let sources = (0..plan.desc.arity())
             .map(|column| match plan.columns.iter().position(|to| *to == column) {
                 Some(field) => Ok(Source::Field(field)),
                 None => {
                     let default = plan.defaults.iter().find(|(of, _)| *of == column).map(|(_, expr)| expr);
-                    let value = default.map(|expr| self.evaluate_constant(expr, &no_params, &info)).transpose()?;
+                    let value = default.map(|expr| self.evaluate_constant(expr, Bound::none(), &info)).transpose()?;
                     Ok(Source::Default(value.unwrap_or(Datum::Null)))
                 }
             })

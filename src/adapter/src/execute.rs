@@ -9,7 +9,7 @@ use crate::plan_cache::{CachedPlan, Exec, Roles, SelectExec};
 use crate::response::{BoundParams, Response, ResultFormats, RowDesc, Rows, RowsTag, Tag, Work};
 use crate::session::{Autocommit, Portal, Prepared, Session, unknown_portal};
 use crate::transaction::{Status, Transaction};
-use compute_client::peek::Param;
+use compute_client::peek::Bound;
 use compute_client::plan::peek_plan;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
@@ -36,7 +36,7 @@ impl Session {
     ) -> Work<'_> {
         match &plan.exec {
             Exec::Empty | Exec::Select(_) => {
-                let result = self.answer(&plan, params, formats);
+                let result = self.answer(&plan, &params, formats);
                 Work::Done(self.concluded(result))
             }
             Exec::Other(_) => Work::Pending(Box::pin(async move {
@@ -55,11 +55,11 @@ impl Session {
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
         match &plan.exec {
-            Exec::Empty | Exec::Select(_) => self.answer(plan, params, formats),
+            Exec::Empty | Exec::Select(_) => self.answer(plan, &params, formats),
             Exec::Other(other) => {
                 self.check_transaction(plan)?;
-                let bound = bound(params, plan);
-                self.run_other(plan, other, &bound, formats, autocommit).await
+                let bound = Bound { values: &params, types: &plan.param_types };
+                self.run_other(plan, other, bound, formats, autocommit).await
             }
         }
     }
@@ -68,12 +68,12 @@ impl Session {
     fn answer(
         &mut self,
         plan: &CachedPlan,
-        params: Vec<Datum<'static>>,
+        params: &[Datum<'static>],
         formats: ResultFormats,
     ) -> Result<Response, AdapterError> {
         self.check_transaction(plan)?;
         let Exec::Select(select) = &plan.exec else { return Ok(Response::Empty) };
-        let rows = self.select(select, &bound(params, plan))?;
+        let rows = self.select(select, Bound { values: params, types: &plan.param_types })?;
         let desc = plan.desc.clone().ok_or_else(|| AdapterError::internal("a SELECT without columns"))?;
         let tag = if plan.name == "SHOW" { RowsTag::Show } else { RowsTag::Select };
         Ok(Response::Rows { desc, formats, rows, tag })
@@ -83,7 +83,7 @@ impl Session {
         &mut self,
         cached: &CachedPlan,
         plan: &Plan,
-        params: &[Param<'_>],
+        params: Bound<'_>,
         formats: ResultFormats,
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
@@ -585,11 +585,6 @@ impl Session {
     pub(crate) fn warn(&mut self, sqlstate: SqlState, message: &str) {
         self.notices.push(Notice::warning(sqlstate, message));
     }
-}
-
-/// Values with their types.
-fn bound<'a>(params: Vec<Datum<'static>>, plan: &'a CachedPlan) -> Vec<Param<'a>> {
-    params.into_iter().zip(&plan.param_types).map(|(datum, data_type)| Param { datum, data_type }).collect()
 }
 
 /// The values of a text's literals in the types of the plan's parameters.

@@ -6,7 +6,7 @@ use crate::plan_cache::SelectExec;
 use crate::response::{Response, ResultFormats, RowDesc, RowsTag};
 use crate::session::Session;
 use crate::show::text_rows;
-use compute_client::peek::Param;
+use compute_client::peek::Bound;
 use datafusion::logical_expr::LogicalPlan;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp};
@@ -20,7 +20,7 @@ impl Session {
         &mut self,
         plan: &ExplainPlan,
         desc: Option<&Arc<RowDesc>>,
-        params: &[Param<'_>],
+        params: Bound<'_>,
         formats: ResultFormats,
     ) -> Result<Response, AdapterError> {
         let inner = match &plan.of {
@@ -78,7 +78,7 @@ impl Session {
         &self,
         stage: ExplainStage,
         exec: &SelectExec,
-        params: &[Param<'_>],
+        params: Bound<'_>,
     ) -> Result<String, AdapterError> {
         let logical = crate::select::bind(&exec.select.logical, params)?;
         Ok(match stage {

@@ -11,7 +11,7 @@ use crate::session::{Autocommit, Session};
 use crate::transaction::{Status, conflict};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Schema};
-use compute_client::peek::{Param, bind as bind_expr};
+use compute_client::peek::{Bound, bind as bind_expr};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
 use repr::row::{RowCodec, write_datum};
@@ -31,7 +31,7 @@ impl Session {
         &mut self,
         plan: &InsertPlan,
         desc: Option<&Arc<RowDesc>>,
-        params: &[Param<'_>],
+        params: Bound<'_>,
         formats: ResultFormats,
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
@@ -61,7 +61,7 @@ impl Session {
         Err(conflict())
     }
 
-    fn value_rows(&self, plan: &InsertPlan, rows: &[Vec<Expr>], params: &[Param<'_>]) -> Result<Updates, AdapterError> {
+    fn value_rows(&self, plan: &InsertPlan, rows: &[Vec<Expr>], params: Bound<'_>) -> Result<Updates, AdapterError> {
         let mut updates = Updates::new();
         let mut info = None;
         for row in rows {
@@ -91,7 +91,7 @@ impl Session {
     pub(crate) fn evaluate_constant(
         &self,
         expr: &Expr,
-        params: &[Param<'_>],
+        params: Bound<'_>,
         info: &SessionInfo,
     ) -> Result<Datum<'static>, AdapterError> {
         if let Expr::Literal(scalar, _) = expr {
@@ -115,7 +115,7 @@ impl Session {
         returning: Option<&Returning>,
         desc: &RelationDesc,
         updates: &Updates,
-        params: &[Param<'_>],
+        params: Bound<'_>,
     ) -> Result<Option<Vec<RecordBatch>>, AdapterError> {
         let Some(returning) = returning else { return Ok(None) };
         let adds = updates.iter().any(|(_, diff)| diff > 0);
@@ -233,11 +233,11 @@ pub(crate) fn push_batch(
 }
 
 /// A constant or parameter that is a value of the column as it stands.
-fn direct<'a>(expr: &Expr, data_type: &DataType, params: &'a [Param<'a>]) -> Option<&'a Datum<'a>> {
+fn direct<'a>(expr: &Expr, data_type: &DataType, params: Bound<'a>) -> Option<&'a Datum<'a>> {
     let Expr::Placeholder(placeholder) = expr else { return None };
     let position: usize = placeholder.id.strip_prefix('$')?.parse().ok()?;
-    let param = params.get(position.checked_sub(1)?)?;
-    (param.data_type == data_type).then_some(&param.datum)
+    let position = position.checked_sub(1)?;
+    (params.types.get(position)? == data_type).then(|| &params.values[position])
 }
 
 /// 23502.

@@ -13,7 +13,7 @@ use crate::plan_cache::SelectExec;
 use crate::response::{Chunk, Response, ResultFormats, RowDesc, RowsTag, Tag};
 use crate::session::{Autocommit, Session};
 use crate::transaction::{Status, conflict};
-use compute_client::peek::{self, Param};
+use compute_client::peek::{self, Bound};
 use compute_client::plan::PeekPlan;
 use repr::Updates;
 use repr::row::is_key_exact;
@@ -26,7 +26,7 @@ impl Session {
         &mut self,
         plan: &ReadThenWritePlan,
         desc: Option<&Arc<RowDesc>>,
-        params: &[Param<'_>],
+        params: Bound<'_>,
         formats: ResultFormats,
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
@@ -68,7 +68,7 @@ impl Session {
         &mut self,
         plan: &ReadThenWritePlan,
         select: &SelectExec,
-        params: &[Param<'_>],
+        params: Bound<'_>,
     ) -> Result<(Updates, u64), AdapterError> {
         let mut rows = self.select(select, params)?;
         let width = plan.desc.arity();
@@ -108,7 +108,7 @@ fn unchecked(desc: &repr::RelationDesc) -> repr::RelationDesc {
 }
 
 /// The rows that a look-up reads, if their key can be cut out of a row as it is stored.
-fn key_range(plan: &PeekPlan, params: &[Param<'_>]) -> Option<Arc<KeyRange>> {
+fn key_range(plan: &PeekPlan, params: Bound<'_>) -> Option<Arc<KeyRange>> {
     let keys = peek::lookup_keys(plan, params)?;
     let columns: Option<Vec<usize>> = plan.index.key.iter().take(plan.lookup_width()).copied().collect();
     let columns = columns?;

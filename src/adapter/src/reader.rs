@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use compute_client::error::ComputeError;
-use compute_client::peek::{self, PeekRows};
+use compute_client::peek::{self, Bound, PeekRows};
 use compute_client::plan::{Access, IndexInfo, Output, PeekPlan, scan_access};
 use datafusion::catalog::Session;
 use datafusion::common::Result;
@@ -79,7 +79,7 @@ impl StatementReader {
         let plan = PeekPlan::scan(index, access, Output::Columns((0..width).collect()))
             .ok_or_else(|| external(SqlError::internal("an index's schema is not a schema")))?;
         let failed = |error: ComputeError| external(SqlError::new(error.sqlstate(), error.to_string()));
-        peek::open(&Arc::new(plan), &[], self.as_of).map_err(failed)?.rows().await.map_err(failed)
+        peek::open(&Arc::new(plan), Bound::none(), self.as_of).map_err(failed)?.rows().await.map_err(failed)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::response::Rows;
 use crate::session::Session;
 use crate::transaction::Status;
 use compute_client::error::ComputeError;
-use compute_client::peek::{self, Lagging, Opened, Param};
+use compute_client::peek::{self, Bound, Lagging, Opened};
 use compute_client::plan::PeekPlan;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, ScalarValue};
@@ -39,7 +39,7 @@ const EVALUATED_ROWS_MAX: usize = 20_000;
 impl Session {
     /// Answers a SELECT. Nothing is waited for here: an index that lags and the ad hoc engine are waited for when the rows
     /// are pulled.
-    pub(crate) fn select(&mut self, plan: &SelectExec, params: &[Param<'_>]) -> Result<Rows, AdapterError> {
+    pub(crate) fn select(&mut self, plan: &SelectExec, params: Bound<'_>) -> Result<Rows, AdapterError> {
         if let Some(peek) = &plan.peek
             && self.may_peek(plan)
             && let Some(rows) = self.peek(peek, params)?
@@ -50,7 +50,7 @@ impl Session {
     }
 
     /// Reads one index; `None` if its rows are too many to be evaluated here, or are not there yet.
-    fn peek(&mut self, plan: &Arc<PeekPlan>, params: &[Param<'_>]) -> Result<Option<Rows>, AdapterError> {
+    fn peek(&mut self, plan: &Arc<PeekPlan>, params: Bound<'_>) -> Result<Option<Rows>, AdapterError> {
         let started = self.shared.metrics.peek_seconds.start();
         let (as_of, opened) = loop {
             let as_of = self.read_ts_for(&[plan.index.handle.id]);
@@ -83,7 +83,7 @@ impl Session {
     }
 
     /// Runs a plan with the ad hoc engine.
-    fn adhoc(&mut self, plan: &SelectExec, params: &[Param<'_>]) -> Result<Rows, AdapterError> {
+    fn adhoc(&mut self, plan: &SelectExec, params: Bound<'_>) -> Result<Rows, AdapterError> {
         let metrics = &self.shared.metrics;
         if plan.select.depends_on.is_empty() {
             metrics.peeks_constant.inc();
@@ -220,8 +220,8 @@ pub(crate) async fn run(
 }
 
 /// Replaces a plan's parameters by their values.
-pub(crate) fn bind(plan: &LogicalPlan, params: &[Param<'_>]) -> Result<LogicalPlan, AdapterError> {
-    if params.is_empty() {
+pub(crate) fn bind(plan: &LogicalPlan, params: Bound<'_>) -> Result<LogicalPlan, AdapterError> {
+    if params.values.is_empty() {
         return Ok(plan.clone());
     }
     let values = peek::param_values(params)?;

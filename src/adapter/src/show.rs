@@ -7,7 +7,7 @@ use crate::response::{Chunk, Response, ResultFormats, RowDesc, Rows, RowsTag, Ta
 use crate::session::{Autocommit, Portal, Session};
 use crate::transaction::Status;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
-use compute_client::peek::Param;
+use compute_client::peek::Bound;
 use repr::Datum;
 use repr::sqlstate::SqlState;
 use sql::plan::{SelectPlan, plan_argument};
@@ -49,7 +49,7 @@ impl Session {
         name: &str,
         hold: bool,
         select: &SelectPlan,
-        params: &[Param<'_>],
+        params: Bound<'_>,
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
         if self.transaction.status == Status::Idle && autocommit == Autocommit::Yes && !hold {
@@ -148,7 +148,7 @@ impl Session {
             .zip(&plan.params)
             .map(|(argument, ty)| {
                 let expr = plan_argument(&ctx, argument, ty)?;
-                self.evaluate_constant(&expr, &[], &info)
+                self.evaluate_constant(&expr, Bound::none(), &info)
             })
             .collect()
     }

@@ -11,7 +11,7 @@
 //! - A row's multiplicity is positive, or the read fails: never a wrong answer.
 
 use crate::error::{ComputeError, decode_error};
-use crate::plan::{Access, IndexInfo, KeySource, Output, PeekPlan};
+use crate::plan::{Access, IndexInfo, KeySource, KeyValue, Output, PeekPlan};
 use arrangement::cursor::{self, Bounds, Hit, Walk};
 use arrangement::snapshot::Snapshot;
 use arrangement::spine::RowBatch;
@@ -40,13 +40,20 @@ enum Keys {
     Prefix(Vec<Vec<u8>>),
 }
 
-/// One value of a bound statement parameter with its Arrow type.
-#[derive(Clone, Debug)]
-pub struct Param<'a> {
-    /// The value.
-    pub datum: Datum<'a>,
-    /// The type as which the plan knows it.
-    pub data_type: &'a DataType,
+/// The values of a statement's parameters.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound<'a> {
+    /// The values.
+    pub values: &'a [Datum<'static>],
+    /// As which types the plan knows them.
+    pub types: &'a [DataType],
+}
+
+impl Bound<'_> {
+    /// No parameters.
+    pub fn none() -> Bound<'static> {
+        Bound { values: &[], types: &[] }
+    }
 }
 
 /// The rows of a peek, pulled a chunk at a time. A clone goes on from where the original stands, over the same snapshots.
@@ -153,7 +160,7 @@ impl Lagging {
 }
 
 /// Opens a peek as of a time that the oracle gave, if the index is complete up to it.
-pub fn open(plan: &Arc<PeekPlan>, params: &[Param<'_>], as_of: Timestamp) -> Result<Opened, ComputeError> {
+pub fn open(plan: &Arc<PeekPlan>, params: Bound<'_>, as_of: Timestamp) -> Result<Opened, ComputeError> {
     let keys = keys(plan, params);
     Ok(match try_open(plan, &keys, as_of)? {
         Some(rows) => Opened::Rows(rows),
@@ -242,25 +249,29 @@ fn snapshot(index: &IndexInfo, worker: usize, as_of: Timestamp) -> Result<Option
 }
 
 /// The key bytes to look for. A value that the key's type cannot hold, or NULL, matches nothing.
-fn keys(plan: &PeekPlan, params: &[Param<'_>]) -> Keys {
+fn keys(plan: &PeekPlan, params: Bound<'_>) -> Keys {
     let Access::Lookup(columns) = &plan.access else { return Keys::Scan };
+    let extend = |key: &mut Vec<u8>, value: &KeyValue| {
+        let datum = match &value.source {
+            KeySource::Constant(datum) => datum,
+            KeySource::Parameter(position) => &params.values[*position],
+        };
+        fit(datum, &value.data_type).is_some_and(|datum| write_key_datum(key, &value.data_type, &datum).is_ok())
+    };
     let mut keys: Vec<Vec<u8>> = vec![Vec::with_capacity(16)];
     for values in columns {
-        let mut longer = Vec::with_capacity(keys.len() * values.len());
-        for key in keys {
-            for value in values {
-                let datum = match &value.source {
-                    KeySource::Constant(datum) => datum,
-                    KeySource::Parameter(position) => &params[*position].datum,
-                };
-                let Some(datum) = fit(datum, &value.data_type) else { continue };
-                let mut key = key.clone();
-                if write_key_datum(&mut key, &value.data_type, &datum).is_ok() {
-                    longer.push(key);
-                }
+        match values.as_slice() {
+            [value] => keys.retain_mut(|key| extend(key, value)),
+            values => {
+                let longer = keys.iter().flat_map(|key| {
+                    values.iter().filter_map(|value| {
+                        let mut key = key.clone();
+                        extend(&mut key, value).then_some(key)
+                    })
+                });
+                keys = longer.collect();
             }
         }
-        keys = longer;
     }
     if keys.len() > 1 {
         keys.sort_unstable();
@@ -270,7 +281,7 @@ fn keys(plan: &PeekPlan, params: &[Param<'_>]) -> Keys {
 }
 
 /// The encoded keys, or first columns of keys, that a plan looks up; `None` if it reads everything.
-pub fn lookup_keys(plan: &PeekPlan, params: &[Param<'_>]) -> Option<Vec<Vec<u8>>> {
+pub fn lookup_keys(plan: &PeekPlan, params: Bound<'_>) -> Option<Vec<Vec<u8>>> {
     match keys(plan, params) {
         Keys::Scan => None,
         Keys::Exact(keys) | Keys::Prefix(keys) => Some(keys),
@@ -379,7 +390,7 @@ impl PeekRows {
 /// Runs what is left of a plan after the walk: filters, ORDER BY, LIMIT, output expressions.
 pub fn evaluate(
     mut rows: PeekRows,
-    params: &[Param<'_>],
+    params: Bound<'_>,
     engine: &Engine,
     session: &SessionInfo,
 ) -> Result<Vec<RecordBatch>, ComputeError> {
@@ -438,12 +449,12 @@ fn array(expr: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Result<arrow::arr
 fn compile(
     expr: &Expr,
     plan: &PeekPlan,
-    params: &[Param<'_>],
+    params: Bound<'_>,
     engine: &Engine,
     session: &SessionInfo,
 ) -> Result<Arc<dyn PhysicalExpr>, ComputeError> {
     let bound;
-    let expr = if params.is_empty() {
+    let expr = if params.values.is_empty() {
         expr
     } else {
         bound = bind(expr.clone(), params)?;
@@ -455,7 +466,7 @@ fn compile(
 }
 
 /// Replaces parameters by their values.
-pub fn bind(expr: Expr, params: &[Param<'_>]) -> Result<Expr, ComputeError> {
+pub fn bind(expr: Expr, params: Bound<'_>) -> Result<Expr, ComputeError> {
     use datafusion::common::tree_node::{Transformed, TreeNode};
     let values = param_values(params)?;
     expr.transform_up(|node| match &node {
@@ -470,10 +481,12 @@ pub fn bind(expr: Expr, params: &[Param<'_>]) -> Result<Expr, ComputeError> {
 }
 
 /// Parameters as DataFusion wants them.
-pub fn param_values(params: &[Param<'_>]) -> Result<ParamValues, ComputeError> {
+pub fn param_values(params: Bound<'_>) -> Result<ParamValues, ComputeError> {
     let values = params
+        .values
         .iter()
-        .map(|param| value::to_scalar(&param.datum, param.data_type))
+        .zip(params.types)
+        .map(|(datum, data_type)| value::to_scalar(datum, data_type))
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| ComputeError::Evaluation { sqlstate: error.sqlstate, message: error.message })?;
     Ok(ParamValues::from(values))
