@@ -22,24 +22,15 @@ pub mod value;
 use crate::error::SqlError;
 use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
-use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::aggregate::LoweredAggregate;
-use datafusion::physical_expr::window::WindowExpr;
 use datafusion::sql::sqlparser::ast;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
 use std::sync::Arc;
 
 pub use collection::{CollectionReader, CollectionTable, ReaderExtension};
+pub use runtime::Engine;
 pub use session::{CatalogFunctions, SessionInfo, Settings};
-
-/// Plans and runs queries. Immutable; one per process, shared.
-#[derive(Debug)]
-pub struct Engine {
-    runtime: runtime::Runtime,
-}
 
 /// A bound query: what to run, and what the client sees of it.
 #[derive(Clone, Debug)]
@@ -121,18 +112,7 @@ impl Params {
     }
 }
 
-impl Default for Engine {
-    fn default() -> Engine {
-        Engine::new()
-    }
-}
-
 impl Engine {
-    /// An engine with its function library and optimizer.
-    pub fn new() -> Engine {
-        Engine { runtime: runtime::Runtime::new() }
-    }
-
     /// Binds a query. Not optimised.
     pub fn plan_query(
         &self,
@@ -176,54 +156,6 @@ impl Engine {
         tables: &dyn TableResolver,
     ) -> Result<Expr, SqlError> {
         coerce::assign(expr, to, column, params, tables)
-    }
-
-    /// Optimises a bound plan. Folds nothing that depends on the session.
-    pub fn optimize(&self, plan: LogicalPlan, session: &SessionInfo) -> Result<LogicalPlan, SqlError> {
-        self.runtime.optimize(plan, session)
-    }
-
-    /// Compiles an expression over one relation's columns.
-    pub fn create_physical_expr(
-        &self,
-        expr: &Expr,
-        schema: &DFSchema,
-        session: &SessionInfo,
-    ) -> Result<Arc<dyn PhysicalExpr>, SqlError> {
-        self.runtime.create_physical_expr(expr, schema, session)
-    }
-
-    /// Compiles a call of an aggregate over one relation's columns.
-    pub fn create_aggregate(
-        &self,
-        expr: &Expr,
-        schema: &DFSchema,
-        session: &SessionInfo,
-    ) -> Result<LoweredAggregate, SqlError> {
-        self.runtime.create_aggregate(expr, schema, session)
-    }
-
-    /// Compiles a call of a window function over one relation's columns.
-    pub fn create_window(
-        &self,
-        expr: &Expr,
-        schema: &DFSchema,
-        session: &SessionInfo,
-    ) -> Result<Arc<dyn WindowExpr>, SqlError> {
-        self.runtime.create_window(expr, schema, session)
-    }
-
-    /// Runs an optimised plan whose parameters have been replaced.
-    ///
-    /// # Cancellation
-    /// Dropping the future or the stream stops the query.
-    pub async fn execute(
-        &self,
-        plan: LogicalPlan,
-        session: &SessionInfo,
-        reader: Arc<dyn CollectionReader>,
-    ) -> Result<SendableRecordBatchStream, SqlError> {
-        self.runtime.execute(plan, session, reader).await
     }
 }
 

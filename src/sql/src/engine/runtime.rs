@@ -1,4 +1,4 @@
-//! DataFusion's optimizer, physical planner and executor, configured for us.
+//! The engine: DataFusion's optimizer, physical planner and executor, configured for us.
 //!
 //! One session state is built at start and cloned for each execution with that execution's session and reader. One
 //! partition per query: the server runs many queries at once, and a single one keeps the input's order where Postgres
@@ -24,17 +24,17 @@ use datafusion::physical_planner::create_window_expr;
 use repr::sqlstate::SqlState;
 use std::sync::Arc;
 
-/// The shared parts of every execution.
+/// Plans and runs queries. Immutable; one per process, shared.
 #[derive(Debug)]
-pub struct Runtime {
+pub struct Engine {
     state: SessionState,
     optimizer: Optimizer,
     options: Arc<ConfigOptions>,
 }
 
-impl Runtime {
-    /// Builds the optimizer and the base state.
-    pub fn new() -> Runtime {
+impl Engine {
+    /// An engine with its function library and optimizer.
+    pub fn new() -> Engine {
         let mut config = SessionConfig::new()
             .with_target_partitions(1)
             .with_batch_size(8192)
@@ -51,10 +51,10 @@ impl Runtime {
             .with_analyzer_rules(vec![])
             .with_optimizer_rules(vec![])
             .build();
-        Runtime { state, optimizer: crate::rules::optimizer(), options }
+        Engine { state, optimizer: crate::rules::optimizer(), options }
     }
 
-    /// Optimises a bound plan.
+    /// Optimises a bound plan. Folds nothing that depends on the session.
     pub fn optimize(&self, plan: LogicalPlan, _session: &SessionInfo) -> Result<LogicalPlan, SqlError> {
         let plan = crate::rules::prepare(plan)?;
         let context =
@@ -107,7 +107,10 @@ impl Runtime {
         Ok(create_window_expr(expr, schema, &self.props(session), &context)?)
     }
 
-    /// Runs an optimised plan.
+    /// Runs an optimised plan whose parameters have been replaced.
+    ///
+    /// # Cancellation
+    /// Dropping the future or the stream stops the query.
     pub async fn execute(
         &self,
         plan: LogicalPlan,
@@ -131,9 +134,9 @@ impl Runtime {
     }
 }
 
-impl Default for Runtime {
-    fn default() -> Runtime {
-        Runtime::new()
+impl Default for Engine {
+    fn default() -> Engine {
+        Engine::new()
     }
 }
 
