@@ -1,0 +1,206 @@
+//! The catalog as planning sees it: objects by id and by name, at one revision.
+
+use crate::names::{ClusterId, DatabaseId, FullName, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
+use repr::{GlobalId, RelationDesc};
+use std::sync::Arc;
+
+/// The catalog at one revision, as planning sees it. Implemented by `catalog::State`, which is immutable.
+///
+/// Look-ups are by exact name; search paths are handled in [`crate::names`]. Lists come in no particular order.
+pub trait CatalogView: Send + Sync {
+    /// The database called `name`.
+    fn database_by_name(&self, name: &str) -> Option<Arc<DatabaseRef>>;
+    /// The schema called `name` of a database; `None` asks for the system schemas, which belong to no database.
+    fn schema_by_name(&self, database: Option<DatabaseId>, name: &str) -> Option<Arc<SchemaRef>>;
+    /// The table, view or index called `name` of a schema.
+    fn item_by_name(&self, schema: SchemaId, name: &str) -> Option<Arc<ItemRef>>;
+    /// The cluster called `name`.
+    fn cluster_by_name(&self, name: &str) -> Option<Arc<ClusterRef>>;
+    /// The role called `name`.
+    fn role_by_name(&self, name: &str) -> Option<Arc<RoleRef>>;
+
+    /// The database with this id.
+    fn database(&self, id: DatabaseId) -> Option<Arc<DatabaseRef>>;
+    /// The schema with this id.
+    fn schema(&self, id: SchemaId) -> Option<Arc<SchemaRef>>;
+    /// The item with this id.
+    fn item(&self, id: GlobalId) -> Option<Arc<ItemRef>>;
+    /// The cluster with this id.
+    fn cluster(&self, id: ClusterId) -> Option<Arc<ClusterRef>>;
+    /// The role with this id.
+    fn role(&self, id: RoleId) -> Option<Arc<RoleRef>>;
+
+    /// All databases.
+    fn databases(&self) -> Vec<Arc<DatabaseRef>>;
+    /// All schemas of a database, or the system schemas.
+    fn schemas(&self, database: Option<DatabaseId>) -> Vec<Arc<SchemaRef>>;
+    /// All items of a schema.
+    fn items(&self, schema: SchemaId) -> Vec<Arc<ItemRef>>;
+    /// All clusters.
+    fn clusters(&self) -> Vec<Arc<ClusterRef>>;
+    /// All roles.
+    fn roles(&self) -> Vec<Arc<RoleRef>>;
+    /// The indexes on a table or view.
+    fn indexes_on(&self, id: GlobalId) -> Vec<Arc<ItemRef>>;
+    /// The items that refer directly to an item: views over it and indexes on it.
+    fn dependents(&self, id: GlobalId) -> Vec<GlobalId>;
+    /// The objects that belong to a role: their owner is the role.
+    fn owned_by(&self, role: RoleId) -> Vec<ObjectId>;
+
+    /// Whether the role, PUBLIC, or a role of which it is a member was granted the privilege, or owns the object.
+    /// Superusers are handled by the caller.
+    fn has_privilege(&self, role: RoleId, object: ObjectId, privilege: Privilege) -> bool;
+    /// Whether a relation of the system describes something that cannot exist here, and so never has rows.
+    fn is_always_empty(&self, _id: GlobalId) -> bool {
+        false
+    }
+    /// Whether `role` is `of` or a member of it, directly or not.
+    fn is_member(&self, role: RoleId, of: RoleId) -> bool;
+    /// The owner of an object.
+    fn owner(&self, object: ObjectId) -> Option<RoleId>;
+}
+
+/// A database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatabaseRef {
+    /// Its id.
+    pub id: DatabaseId,
+    /// Its oid, as `pg_database` shows it.
+    pub oid: u32,
+    /// Its name.
+    pub name: String,
+    /// Its owner.
+    pub owner: RoleId,
+}
+
+/// A schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchemaRef {
+    /// Its id.
+    pub id: SchemaId,
+    /// Its oid, as `pg_namespace` shows it.
+    pub oid: u32,
+    /// The database it belongs to; `None` for a system schema.
+    pub database: Option<DatabaseId>,
+    /// Its name.
+    pub name: String,
+    /// Its owner.
+    pub owner: RoleId,
+}
+
+/// A cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterRef {
+    /// Its id.
+    pub id: ClusterId,
+    /// Its name.
+    pub name: String,
+    /// Its owner.
+    pub owner: RoleId,
+    /// SIZE as given; empty if it never was.
+    pub size: String,
+    /// How many timely workers it has.
+    pub workers: u64,
+    /// How many replicas.
+    pub replication_factor: u64,
+}
+
+/// A role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoleRef {
+    /// Its id.
+    pub id: RoleId,
+    /// Its oid, as `pg_roles` shows it.
+    pub oid: u32,
+    /// Its name.
+    pub name: String,
+    /// Bypasses every check.
+    pub superuser: bool,
+    /// May log in.
+    pub login: bool,
+    /// Has the privileges of the roles it is a member of.
+    pub inherit: bool,
+    /// May create databases.
+    pub create_db: bool,
+    /// May create roles.
+    pub create_role: bool,
+    /// May create clusters.
+    pub create_cluster: bool,
+}
+
+/// A table, view or index.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ItemRef {
+    /// Its id, never reused.
+    pub id: GlobalId,
+    /// Its oid, as `pg_class` shows it.
+    pub oid: u32,
+    /// Its full name.
+    pub name: FullName,
+    /// The schema it is in.
+    pub schema: SchemaId,
+    /// Its owner.
+    pub owner: RoleId,
+    /// The columns; for an index, the key's.
+    pub desc: Arc<RelationDesc>,
+    /// What it is.
+    pub kind: ItemKind,
+}
+
+impl ItemRef {
+    /// Table, view or index.
+    pub fn object_kind(&self) -> ObjectKind {
+        match self.kind {
+            ItemKind::Table { .. } | ItemKind::SystemTable => ObjectKind::Table,
+            ItemKind::View(_) => ObjectKind::View,
+            ItemKind::Index(_) => ObjectKind::Index,
+        }
+    }
+}
+
+/// What an item is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ItemKind {
+    /// A stored table.
+    Table {
+        /// For each column, its DEFAULT as SQL text that [`crate::parser::parse_expr`] reads.
+        defaults: Vec<Option<String>>,
+    },
+    /// A relation of the system, whose rows are made from the catalog or the process's state.
+    SystemTable,
+    /// A view.
+    View(ViewDef),
+    /// An index.
+    Index(IndexDef),
+}
+
+/// A view's definition. Its names resolve in the scope in which it was created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewDef {
+    /// The query as SQL text that [`crate::parser::parse_query`] reads.
+    pub query: String,
+    /// The current database when the view was created.
+    pub database: String,
+    /// The search path when the view was created.
+    pub search_path: Vec<String>,
+}
+
+/// An index's definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexDef {
+    /// The table or view.
+    pub on: GlobalId,
+    /// The cluster that maintains it.
+    pub cluster: ClusterId,
+    /// The key.
+    pub keys: Vec<IndexKeyDef>,
+}
+
+/// One expression of an index's key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexKeyDef {
+    /// The column's position, if the expression is just a column.
+    pub column: Option<usize>,
+    /// The expression as SQL text that [`crate::parser::parse_expr`] reads.
+    pub sql: String,
+}
