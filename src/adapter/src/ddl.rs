@@ -6,9 +6,10 @@ use crate::response::{Response, Tag};
 use crate::session::Session;
 use crate::transaction::Status;
 use catalog::transact::Op;
+use compute_client::plan::lower::lower;
 use repr::GlobalId;
 use repr::sqlstate::SqlState;
-use sql::plan::{CatalogView, Plan, PlanContext};
+use sql::plan::{CatalogView, Plan, PlanContext, plan_view_def};
 
 /// The message of the error that asks for the statement to be planned again; no client sees it.
 pub(crate) const STALE: &str = "the catalog changed";
@@ -61,14 +62,21 @@ impl Session {
                 maintained(&ctx, &on)?;
                 key_exprs(&self.shared.engine, &index.keys, &on, &info).map(drop)
             }
-            Plan::CreateView(view) => match view.replace {
-                Some(id) if is_under_index(published.state.as_ref(), id) => Err(AdapterError::with_hint(
-                    SqlState::FEATURE_NOT_SUPPORTED,
-                    format!("cannot replace view \"{}\" because an index depends on it", view.name.item),
-                    "Drop the index first.",
-                )),
-                _ => Ok(()),
-            },
+            Plan::CreateView(view) => {
+                if view.cluster.is_some() {
+                    let info = self.info(0);
+                    let select = plan_view_def(&self.plan_context(&published, &info), &view.view)?;
+                    lower(&select.logical, &self.shared.engine)?;
+                }
+                match view.replace {
+                    Some(id) if is_under_maintained(published.state.as_ref(), id) => Err(AdapterError::with_hint(
+                        SqlState::FEATURE_NOT_SUPPORTED,
+                        format!("cannot replace view \"{}\" because what is maintained depends on it", view.name.item),
+                        "Drop the indexes and materialized views over it first.",
+                    )),
+                    _ => Ok(()),
+                }
+            }
             _ => Ok(()),
         }
     }
@@ -90,6 +98,7 @@ pub(crate) fn is_ddl(plan: &Plan) -> bool {
             | Plan::AlterRoleSet { .. }
             | Plan::AlterOwner { .. }
             | Plan::AlterRename { .. }
+            | Plan::AlterSetCluster { .. }
             | Plan::Drop(_)
             | Plan::GrantPrivileges(_)
             | Plan::GrantRole { .. }
@@ -99,8 +108,9 @@ pub(crate) fn is_ddl(plan: &Plan) -> bool {
     )
 }
 
-/// Whether there is an index on a relation, or on a view over it.
-fn is_under_index(catalog: &dyn CatalogView, id: GlobalId) -> bool {
-    !catalog.indexes_on(id).is_empty()
-        || catalog.dependents(id).into_iter().any(|dependent| is_under_index(catalog, dependent))
+/// Whether an index or a materialized view depends on a relation, directly or not.
+fn is_under_maintained(catalog: &dyn CatalogView, id: GlobalId) -> bool {
+    catalog.dependents(id).into_iter().any(|dependent| {
+        catalog.item(dependent).is_some_and(|item| item.cluster().is_some()) || is_under_maintained(catalog, dependent)
+    })
 }

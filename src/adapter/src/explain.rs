@@ -1,7 +1,7 @@
 //! EXPLAIN: which executor answers, by which index and key, at which time, and the plan.
 
 use crate::error::AdapterError;
-use crate::implications::maintained;
+use crate::implications::{maintained, maintained_view};
 use crate::plan_cache::SelectExec;
 use crate::response::{Response, ResultFormats, RowDesc, RowsTag};
 use crate::session::Session;
@@ -11,7 +11,9 @@ use datafusion::logical_expr::LogicalPlan;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp};
 use sql::ast::{ExplainFormat, ExplainStage};
-use sql::plan::{CatalogView, ExplainPlan, Explained, InsertSource, ItemKind, Plan, PlanContext, SelectPlan};
+use sql::plan::{
+    CatalogView, ExplainPlan, Explained, InsertSource, ItemKind, Plan, PlanContext, SelectPlan, plan_view,
+};
 use std::sync::Arc;
 
 impl Session {
@@ -97,7 +99,7 @@ impl Session {
         })
     }
 
-    /// How a view, or the relation of an index, is maintained, or would be if it were indexed.
+    /// How a view, materialized or not, or the relation of an index, is maintained, or would be if it were indexed.
     fn explain_object(&self, stage: ExplainStage, id: GlobalId) -> Result<String, AdapterError> {
         let published = self.shared.published.load_full();
         let missing = || AdapterError::internal(format!("{id} was dropped"));
@@ -120,10 +122,11 @@ impl Session {
         };
         let info = self.info(0);
         let ctx = PlanContext { role: on.owner, from_tables: true, ..self.plan_context(&published, &info) };
-        let text = match (stage, &on.kind) {
-            (ExplainStage::Optimized, ItemKind::View(_)) => {
-                sql::plan::plan_view(&ctx, &on)?.logical.display_indent().to_string()
-            }
+        // An index on a materialized view reads its rows; the materialized view itself follows from its query.
+        let by_query = matches!(on.kind, ItemKind::View(_)) || item.view().is_some();
+        let text = match stage {
+            ExplainStage::Optimized if by_query => plan_view(&ctx, &on)?.logical.display_indent().to_string(),
+            _ if by_query => maintained_view(&ctx, &on)?.to_string(),
             _ => maintained(&ctx, &on)?.to_string(),
         };
         let indented: Vec<String> = text.lines().map(|line| format!("  {line}")).collect();

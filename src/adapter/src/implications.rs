@@ -160,18 +160,23 @@ fn create_index(
 /// The plan by which a relation's rows are maintained. Error 0A000 names what cannot be.
 pub(crate) fn maintained(ctx: &PlanContext<'_>, on: &ItemRef) -> Result<Lir, AdapterError> {
     match &on.kind {
-        ItemKind::Table { .. } => Ok(Lir { node: Node::Get(on.id), schema: Arc::clone(&on.desc.schema) }),
-        ItemKind::View(_) => {
-            let mut plan = lower(&plan_view(ctx, on)?.logical, ctx.engine)?;
-            // Under the names by which readers know its columns.
-            plan.schema = Arc::clone(&on.desc.schema);
-            Ok(plan)
+        ItemKind::Table { .. } | ItemKind::MaterializedView(_) => {
+            Ok(Lir { node: Node::Get(on.id), schema: Arc::clone(&on.desc.schema) })
         }
+        ItemKind::View(_) => maintained_view(ctx, on),
         _ => Err(AdapterError::new(
             SqlState::FEATURE_NOT_SUPPORTED,
             format!("an index on \"{}\" is not supported", on.name.item),
         )),
     }
+}
+
+/// The plan by which the rows of a view, materialized or not, follow from what it reads. Error 0A000 names what cannot be.
+pub(crate) fn maintained_view(ctx: &PlanContext<'_>, view: &ItemRef) -> Result<Lir, AdapterError> {
+    let mut plan = lower(&plan_view(ctx, view)?.logical, ctx.engine)?;
+    // Under the names by which readers know its columns.
+    plan.schema = Arc::clone(&view.desc.schema);
+    Ok(plan)
 }
 
 /// Plans as the owner of `item`, whose rights were checked when it was created.

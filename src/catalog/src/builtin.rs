@@ -28,7 +28,7 @@ use repr::types::PgType;
 use repr::{GlobalId, RelationDesc};
 use sql::engine::SessionInfo;
 use sql::error::SqlError;
-use sql::names::{RoleId, SchemaId};
+use sql::names::{ObjectKind, RoleId, SchemaId};
 use sql::plan::{CatalogView, DatabaseRef, ItemRef, SchemaRef};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -215,7 +215,12 @@ fn is_view(item: &ItemRef) -> bool {
     matches!(item.kind, sql::plan::ItemKind::View(_)) || relation(item.id).is_some_and(|relation| relation.is_view)
 }
 
-/// Whether the item has rows: a table or a view.
+/// Whether the item is a table, also as Postgres has it.
+fn is_table(item: &ItemRef) -> bool {
+    item.object_kind() == ObjectKind::Table && !is_view(item)
+}
+
+/// Whether the item has rows: a table or a view, materialized or not.
 fn is_relation(item: &ItemRef) -> bool {
     !matches!(item.kind, sql::plan::ItemKind::Index(_))
 }

@@ -5,6 +5,7 @@ use crate::error::CatalogError;
 use crate::state::State;
 use crate::transact::{Op, Prepared, StateDiff, Transaction};
 use persist::{MetaWrite, PersistClient};
+use repr::GlobalId;
 use sql::plan::ItemKind;
 use std::sync::Arc;
 
@@ -41,21 +42,7 @@ impl Catalog {
 
     /// The state that was opened, and the difference from a catalog without users' objects.
     pub fn boot(&self) -> (Arc<State>, Vec<StateDiff>) {
-        let state = &self.opened;
-        let created = |of_kind: fn(&ItemKind) -> bool, diff: fn(repr::GlobalId) -> StateDiff| {
-            let items = state.items.values().filter(move |item| of_kind(&item.kind));
-            items.map(move |item| diff(item.id))
-        };
-        let diff = state
-            .clusters
-            .keys()
-            .map(|id| StateDiff::ClusterCreated(*id))
-            .chain(created(|kind| matches!(kind, ItemKind::Table { .. }), StateDiff::TableCreated))
-            .chain(created(|kind| matches!(kind, ItemKind::View(_)), StateDiff::ViewCreated))
-            .chain(created(|kind| matches!(kind, ItemKind::Index(_)), StateDiff::IndexCreated))
-            .chain([StateDiff::SystemVarsChanged])
-            .collect();
-        (Arc::clone(state), diff)
+        (Arc::clone(&self.opened), difference_from_empty(&self.opened))
     }
 
     /// What `base` becomes by `ops`, all of them or none. Changes nothing: the caller commits `meta` and then publishes
@@ -67,4 +54,28 @@ impl Catalog {
         }
         Ok(transaction.finish())
     }
+}
+
+/// What a catalog without users' objects has to go through to become `state`.
+pub(crate) fn difference_from_empty(state: &State) -> Vec<StateDiff> {
+    let created = |of_kind: fn(&ItemKind) -> bool, diff: fn(GlobalId) -> StateDiff| {
+        let items = state.items.values().filter(move |item| of_kind(&item.kind));
+        items.map(move |item| diff(item.id))
+    };
+    // What one of them reads may have a greater id.
+    let materialized = state
+        .with_dependents(state.items.keys().copied())
+        .into_iter()
+        .filter(|id| state.items.get(id).is_some_and(|item| matches!(item.kind, ItemKind::MaterializedView(_))))
+        .map(StateDiff::MaterializedViewCreated);
+    state
+        .clusters
+        .keys()
+        .map(|id| StateDiff::ClusterCreated(*id))
+        .chain(created(|kind| matches!(kind, ItemKind::Table { .. }), StateDiff::TableCreated))
+        .chain(created(|kind| matches!(kind, ItemKind::View(_)), StateDiff::ViewCreated))
+        .chain(materialized)
+        .chain(created(|kind| matches!(kind, ItemKind::Index(_)), StateDiff::IndexCreated))
+        .chain([StateDiff::SystemVarsChanged])
+        .collect()
 }

@@ -20,7 +20,7 @@ use proto::{
     AclProto, ClusterProto, CommentsProto, DatabaseProto, ItemProto, MembershipProto, NumberProto, RoleProto,
     SchemaProto, TextProto,
 };
-use repr::{GlobalId, RelationDesc};
+use repr::GlobalId;
 use sql::names::{ObjectId, Privilege, RoleId, SchemaId};
 use sql::plan::{ClusterRef, DatabaseRef, Grantee, ItemKind, ItemRef, RoleRef, SchemaRef};
 use std::sync::Arc;
@@ -210,19 +210,22 @@ fn decode_item(state: &State, id: GlobalId, proto: ItemProto) -> Result<(ItemRef
     let name = state.full_name(schema, proto.name).ok_or_else(|| format!("schema {schema} does not exist"))?;
     let kind = proto::decode_kind(proto.kind.ok_or("the item has no kind")?);
     let desc = Arc::new(types::decode_columns(&proto.columns)?);
-    check_kind(state, &kind, &desc)?;
     let uses = proto.depends_on.into_iter().map(GlobalId::from_u64).collect();
-    Ok((ItemRef { id, oid: proto.oid, name, schema, owner: RoleId(proto.owner), desc, kind }, uses))
+    let item = ItemRef { id, oid: proto.oid, name, schema, owner: RoleId(proto.owner), desc, kind };
+    check_item(state, &item)?;
+    Ok((item, uses))
 }
 
 /// What refers to something has something to refer to.
-fn check_kind(state: &State, kind: &ItemKind, desc: &RelationDesc) -> Result<(), String> {
-    match kind {
-        ItemKind::Table { defaults } if defaults.len() != desc.arity() => {
-            Err(format!("{} defaults for {} columns", defaults.len(), desc.arity()))
-        }
-        ItemKind::Index(index) if !state.clusters.contains_key(&index.cluster) => {
-            Err(format!("cluster {} does not exist", index.cluster))
+fn check_item(state: &State, item: &ItemRef) -> Result<(), String> {
+    if let Some(cluster) = item.cluster()
+        && !state.clusters.contains_key(&cluster)
+    {
+        return Err(format!("cluster {cluster} does not exist"));
+    }
+    match &item.kind {
+        ItemKind::Table { defaults } if defaults.len() != item.desc.arity() => {
+            Err(format!("{} defaults for {} columns", defaults.len(), item.desc.arity()))
         }
         _ => Ok(()),
     }

@@ -165,6 +165,29 @@ impl State {
         self.uses.get(&id).map_or(&[], Vec::as_slice)
     }
 
+    /// `roots` and all that depends on them, directly or not, each after what it refers to.
+    pub fn with_dependents(&self, roots: impl IntoIterator<Item = GlobalId>) -> Vec<GlobalId> {
+        // An explicit stack: views can be chained without bound.
+        enum Step {
+            Enter(GlobalId),
+            Leave(GlobalId),
+        }
+        let mut steps: Vec<Step> = roots.into_iter().map(Step::Enter).collect();
+        let (mut entered, mut order) = (BTreeSet::new(), Vec::new());
+        while let Some(step) = steps.pop() {
+            match step {
+                Step::Leave(id) => order.push(id),
+                Step::Enter(id) if entered.insert(id) => {
+                    steps.push(Step::Leave(id));
+                    steps.extend(self.used_by.get(&id).into_iter().flatten().copied().map(Step::Enter));
+                }
+                Step::Enter(_) => {}
+            }
+        }
+        order.reverse();
+        order
+    }
+
     /// The rows of a relation of the system. Errors: one without rows, which is a bug; whatever making them raises.
     pub fn builtin_rows(&self, id: GlobalId, session: &SessionInfo) -> Result<RecordBatch, SqlError> {
         match crate::builtin::relation(id) {

@@ -49,7 +49,7 @@ pub enum Op {
         plan: CreateTablePlan,
         owner: RoleId,
     },
-    /// Or replace one.
+    /// Or a materialized view; or replace one.
     CreateView {
         plan: CreateViewPlan,
         owner: RoleId,
@@ -92,6 +92,11 @@ pub enum Op {
     AlterRename {
         object: ObjectId,
         to: String,
+    },
+    /// Of a materialized view or an index.
+    AlterSetCluster {
+        id: GlobalId,
+        cluster: ClusterId,
     },
     /// All of them, in an order in which nothing goes before what depends on it.
     Drop {
@@ -152,6 +157,7 @@ impl Op {
             }
             Plan::AlterOwner { object, owner, .. } => Op::AlterOwner { object: *object, owner: *owner },
             Plan::AlterRename { object, to, .. } => Op::AlterRename { object: *object, to: to.clone() },
+            Plan::AlterSetCluster { id, cluster } => Op::AlterSetCluster { id: *id, cluster: *cluster },
             Plan::Drop(plan) => Op::Drop { objects: plan.objects.clone() },
             Plan::GrantPrivileges(plan) => Op::Grant { plan: plan.clone(), grantor: role },
             Plan::GrantRole { revoke, roles, members } => {
@@ -174,7 +180,7 @@ pub enum StateDiff {
     ClusterCreated(ClusterId),
     /// A cluster has other options, or another name.
     ClusterAltered(ClusterId),
-    /// A cluster is gone; its indexes went before.
+    /// A cluster is gone; what it maintained went before.
     ClusterDropped(ClusterId),
     /// A table is new and empty.
     TableCreated(GlobalId),
@@ -182,10 +188,17 @@ pub enum StateDiff {
     TableDropped(GlobalId),
     /// A view is new.
     ViewCreated(GlobalId),
-    /// A view has another query. Every index over it, directly or not, is dropped, and created with a new id.
+    /// A view has another query. Every index and every materialized view over it, directly or not, is dropped, and created
+    /// with a new id.
     ViewReplaced(GlobalId),
     /// A view is gone.
     ViewDropped(GlobalId),
+    /// A materialized view is new; its shard is empty.
+    MaterializedViewCreated(GlobalId),
+    /// A materialized view is gone.
+    MaterializedViewDropped(GlobalId),
+    /// A materialized view is maintained by another cluster.
+    MaterializedViewMoved(GlobalId),
     /// An index is new.
     IndexCreated(GlobalId),
     /// An index is gone.
@@ -251,6 +264,7 @@ impl Transaction {
             Op::AlterRoleSet { id, variable, value } => self.alter_role_set(id, variable, value),
             Op::AlterOwner { object, owner } => self.alter_owner(object, owner),
             Op::AlterRename { object, to } => self.alter_rename(object, to),
+            Op::AlterSetCluster { id, cluster } => self.alter_set_cluster(id, cluster),
             Op::Drop { objects } => self.drop_objects(&objects),
             Op::Grant { plan, grantor } => self.grant(&plan, grantor),
             Op::GrantRole { revoke, roles, members, grantor } => self.grant_role(revoke, &roles, &members, grantor),
@@ -272,6 +286,17 @@ impl Transaction {
             None => MetaWrite::Delete { key: key.to_string() },
         }));
         Prepared { state, diff: self.diff, meta, created: self.created }
+    }
+
+    fn create_shard(&mut self, id: GlobalId) {
+        self.created_shards.insert(id);
+    }
+
+    /// What this transaction created itself was never there for storage.
+    fn drop_shard(&mut self, id: GlobalId) {
+        if !self.created_shards.remove(&id) {
+            self.dropped_shards.insert(id);
+        }
     }
 
     /// Notes that what is stored of an object has changed.

@@ -47,7 +47,7 @@ pub enum Statement {
     },
     /// CREATE TABLE.
     CreateTable(CreateTable),
-    /// CREATE VIEW.
+    /// CREATE VIEW or MATERIALIZED VIEW.
     CreateView(CreateView),
     /// CREATE INDEX.
     CreateIndex(CreateIndex),
@@ -116,6 +116,17 @@ pub enum Statement {
         /// The new last part of its name.
         to: String,
     },
+    /// ALTER MATERIALIZED VIEW | INDEX … SET CLUSTER.
+    AlterSetCluster {
+        /// What kind of object.
+        kind: ObjectKind,
+        /// Which one.
+        name: Name,
+        /// IF EXISTS.
+        if_exists: bool,
+        /// The cluster that is to maintain it.
+        cluster: String,
+    },
     /// DROP.
     Drop(Drop),
     /// GRANT or REVOKE of privileges on objects.
@@ -128,7 +139,7 @@ pub enum Statement {
     ShowAll,
     /// SHOW of objects.
     ShowObjects(ShowObjects),
-    /// SHOW CREATE TABLE | VIEW | INDEX.
+    /// SHOW CREATE TABLE | VIEW | MATERIALIZED VIEW | INDEX.
     ShowCreate {
         /// What kind of object.
         kind: ObjectKind,
@@ -253,30 +264,16 @@ impl Statement {
             Statement::CreateDatabase { .. } => "CREATE DATABASE",
             Statement::CreateSchema { .. } => "CREATE SCHEMA",
             Statement::CreateTable(_) => "CREATE TABLE",
-            Statement::CreateView(_) => "CREATE VIEW",
+            Statement::CreateView(create) => create.tag(),
             Statement::CreateIndex(_) => "CREATE INDEX",
             Statement::CreateCluster { .. } => "CREATE CLUSTER",
             Statement::AlterCluster { .. } => "ALTER CLUSTER",
             Statement::CreateRole { .. } => "CREATE ROLE",
             Statement::AlterRole { .. } | Statement::AlterRoleSet { .. } => "ALTER ROLE",
-            Statement::AlterOwner { kind, .. } | Statement::AlterRename { kind, .. } => match kind {
-                ObjectKind::Table => "ALTER TABLE",
-                ObjectKind::View => "ALTER VIEW",
-                ObjectKind::Index => "ALTER INDEX",
-                ObjectKind::Schema => "ALTER SCHEMA",
-                ObjectKind::Database => "ALTER DATABASE",
-                ObjectKind::Cluster => "ALTER CLUSTER",
-                ObjectKind::Role | ObjectKind::System => "ALTER ROLE",
-            },
-            Statement::Drop(drop) => match drop.kind {
-                ObjectKind::Table => "DROP TABLE",
-                ObjectKind::View => "DROP VIEW",
-                ObjectKind::Index => "DROP INDEX",
-                ObjectKind::Schema => "DROP SCHEMA",
-                ObjectKind::Database => "DROP DATABASE",
-                ObjectKind::Cluster => "DROP CLUSTER",
-                ObjectKind::Role | ObjectKind::System => "DROP ROLE",
-            },
+            Statement::AlterOwner { kind, .. }
+            | Statement::AlterRename { kind, .. }
+            | Statement::AlterSetCluster { kind, .. } => kind.alter_tag(),
+            Statement::Drop(drop) => drop.kind.drop_tag(),
             Statement::GrantPrivileges(grant) if grant.revoke => "REVOKE",
             Statement::GrantPrivileges(_) => "GRANT",
             Statement::GrantRole(grant) if grant.revoke => "REVOKE ROLE",
@@ -402,7 +399,7 @@ pub struct Explain {
 pub enum ExplainOf {
     /// A statement.
     Statement(Box<Statement>),
-    /// A view or an index that exists: how it is maintained.
+    /// A view, a materialized view or an index that exists: how it is maintained.
     Object(Name),
 }
 
@@ -452,7 +449,7 @@ pub struct ColumnDef {
     pub default: Option<sp::Expr>,
 }
 
-/// CREATE VIEW.
+/// CREATE VIEW or CREATE MATERIALIZED VIEW.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateView {
     /// Its name.
@@ -467,6 +464,22 @@ pub struct CreateView {
     pub query: Box<sp::Query>,
     /// The query's text.
     pub sql: String,
+    /// What CREATE MATERIALIZED VIEW says beyond that; `None` for CREATE VIEW.
+    pub materialized: Option<Materialized>,
+}
+
+/// How a materialized view is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Materialized {
+    /// IN CLUSTER; the session's if absent.
+    pub cluster: Option<String>,
+}
+
+impl CreateView {
+    /// The command tag.
+    pub fn tag(&self) -> &'static str {
+        if self.materialized.is_some() { "CREATE MATERIALIZED VIEW" } else { "CREATE VIEW" }
+    }
 }
 
 /// CREATE INDEX.
@@ -478,7 +491,7 @@ pub struct CreateIndex {
     pub if_not_exists: bool,
     /// IN CLUSTER; the session's if absent.
     pub cluster: Option<String>,
-    /// The table or view.
+    /// The table, view or materialized view.
     pub on: Name,
     /// The key; `None` (CREATE DEFAULT INDEX) is the relation's default key: all columns.
     pub keys: Option<Vec<sp::Expr>>,
@@ -554,7 +567,7 @@ pub struct GrantPrivileges {
 /// On what privileges are granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GrantTarget {
-    /// Objects of one kind; [`ObjectKind::Table`] covers views.
+    /// Objects of one kind; [`ObjectKind::Table`] covers views and materialized views.
     Objects(ObjectKind, Vec<Name>),
     /// ALL TABLES IN SCHEMA.
     AllTablesInSchema(Vec<Name>),
@@ -582,7 +595,7 @@ pub struct ShowObjects {
     pub from: Option<Name>,
     /// ON: the relation whose indexes, or FROM: whose columns.
     pub on: Option<Name>,
-    /// IN CLUSTER, for indexes.
+    /// IN CLUSTER, for indexes and materialized views.
     pub cluster: Option<String>,
     /// LIKE or WHERE.
     pub filter: Option<ShowFilter>,
@@ -594,6 +607,7 @@ pub struct ShowObjects {
 pub enum ShowKind {
     Tables,
     Views,
+    MaterializedViews,
     Indexes,
     Columns,
     Schemas,

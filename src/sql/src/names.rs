@@ -65,7 +65,7 @@ pub enum ObjectId {
     Cluster(ClusterId),
     /// A role.
     Role(RoleId),
-    /// A table, view or index.
+    /// A table, view, materialized view or index.
     Item(GlobalId),
 }
 
@@ -154,7 +154,7 @@ impl Privilege {
     /// What ALL PRIVILEGES means for an object of this kind, in the order Postgres lists them.
     pub fn all_of(kind: ObjectKind) -> &'static [Privilege] {
         match kind {
-            ObjectKind::Table | ObjectKind::View => &[
+            ObjectKind::Table | ObjectKind::View | ObjectKind::MaterializedView => &[
                 Privilege::Insert,
                 Privilege::Select,
                 Privilege::Update,
@@ -177,6 +177,7 @@ impl Privilege {
 pub enum ObjectKind {
     Table,
     View,
+    MaterializedView,
     Index,
     Schema,
     Database,
@@ -185,12 +186,48 @@ pub enum ObjectKind {
     System,
 }
 
+impl ObjectKind {
+    /// Whether Postgres calls it a relation: it shares the names of its schema with tables.
+    pub fn is_relation(self) -> bool {
+        matches!(self, ObjectKind::Table | ObjectKind::View | ObjectKind::MaterializedView | ObjectKind::Index)
+    }
+
+    /// The command tag of ALTER.
+    pub fn alter_tag(self) -> &'static str {
+        match self {
+            ObjectKind::Table => "ALTER TABLE",
+            ObjectKind::View => "ALTER VIEW",
+            ObjectKind::MaterializedView => "ALTER MATERIALIZED VIEW",
+            ObjectKind::Index => "ALTER INDEX",
+            ObjectKind::Schema => "ALTER SCHEMA",
+            ObjectKind::Database => "ALTER DATABASE",
+            ObjectKind::Cluster => "ALTER CLUSTER",
+            ObjectKind::Role | ObjectKind::System => "ALTER ROLE",
+        }
+    }
+
+    /// The command tag of DROP.
+    pub fn drop_tag(self) -> &'static str {
+        match self {
+            ObjectKind::Table => "DROP TABLE",
+            ObjectKind::View => "DROP VIEW",
+            ObjectKind::MaterializedView => "DROP MATERIALIZED VIEW",
+            ObjectKind::Index => "DROP INDEX",
+            ObjectKind::Schema => "DROP SCHEMA",
+            ObjectKind::Database => "DROP DATABASE",
+            ObjectKind::Cluster => "DROP CLUSTER",
+            ObjectKind::Role | ObjectKind::System => "DROP ROLE",
+        }
+    }
+}
+
 impl fmt::Display for ObjectKind {
     /// The word Postgres uses in messages and command tags in lower case.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             ObjectKind::Table => "table",
             ObjectKind::View => "view",
+            ObjectKind::MaterializedView => "materialized view",
             ObjectKind::Index => "index",
             ObjectKind::Schema => "schema",
             ObjectKind::Database => "database",

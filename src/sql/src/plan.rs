@@ -39,9 +39,10 @@ use std::sync::Arc;
 
 pub use ddl::plan_index_keys;
 pub use objects::{
-    CatalogView, ClusterRef, DatabaseRef, IndexDef, IndexKeyDef, ItemKind, ItemRef, RoleRef, SchemaRef, ViewDef,
+    CatalogView, ClusterRef, DatabaseRef, IndexDef, IndexKeyDef, ItemKind, ItemRef, MaterializedViewDef, RoleRef,
+    SchemaRef, ViewDef,
 };
-pub use query::plan_view;
+pub use query::{plan_view, plan_view_def};
 
 /// What planning reads. Borrowed for one call.
 #[derive(Clone, Copy)]
@@ -98,7 +99,7 @@ pub enum Plan {
     },
     /// CREATE TABLE.
     CreateTable(CreateTablePlan),
-    /// CREATE VIEW.
+    /// CREATE VIEW or MATERIALIZED VIEW.
     CreateView(CreateViewPlan),
     /// CREATE INDEX.
     CreateIndex(CreateIndexPlan),
@@ -162,6 +163,13 @@ pub enum Plan {
         object: ObjectId,
         /// The new last part of its name.
         to: String,
+    },
+    /// ALTER … SET CLUSTER.
+    AlterSetCluster {
+        /// A materialized view or an index.
+        id: GlobalId,
+        /// The cluster that is to maintain it.
+        cluster: ClusterId,
     },
     /// DROP.
     Drop(DropPlan),
@@ -442,7 +450,7 @@ pub struct ExplainPlan {
 pub enum Explained {
     /// A query or a data change.
     Plan(Box<Plan>),
-    /// A view or an index.
+    /// A view, a materialized view or an index.
     Object(GlobalId),
 }
 
@@ -461,7 +469,7 @@ pub struct CreateTablePlan {
     pub if_not_exists: bool,
 }
 
-/// CREATE VIEW.
+/// CREATE VIEW or CREATE MATERIALIZED VIEW.
 #[derive(Clone, Debug)]
 pub struct CreateViewPlan {
     /// In which schema.
@@ -470,6 +478,8 @@ pub struct CreateViewPlan {
     pub name: FullName,
     /// Its definition.
     pub view: ViewDef,
+    /// The cluster that maintains a materialized view; `None` for a plain one.
+    pub cluster: Option<ClusterId>,
     /// Its columns.
     pub desc: Arc<RelationDesc>,
     /// What it refers to directly.
@@ -573,6 +583,9 @@ pub fn plan(ctx: &PlanContext<'_>, statement: &Statement, params: &mut Params) -
         }
         Statement::AlterRename { kind, name, if_exists, to } => {
             ddl::plan_alter_rename(ctx, *kind, name, *if_exists, to)
+        }
+        Statement::AlterSetCluster { kind, name, if_exists, cluster } => {
+            ddl::plan_alter_set_cluster(ctx, *kind, name, *if_exists, cluster)
         }
         Statement::Drop(drop) => drop::plan_drop(ctx, drop),
         Statement::GrantPrivileges(grant) => roles::plan_grant(ctx, grant),

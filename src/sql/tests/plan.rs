@@ -99,7 +99,8 @@ fn describe_plan(plan: &Plan) -> String {
             format!("create table {} ({}) defaults {:?}", plan.name, columns(&plan.desc), plan.defaults)
         }
         Plan::CreateView(plan) => format!(
-            "create view {} ({}) on [{}] replacing {:?}",
+            "create {}view {} ({}) on [{}] replacing {:?}",
+            plan.cluster.map_or(String::new(), |cluster| format!("materialized (cluster {cluster}) ")),
             plan.name,
             columns(&plan.desc),
             ids(&plan.depends_on),

@@ -1,6 +1,6 @@
 //! The definitions of views and indexes as SQL text.
 
-use sql::names::{FullName, quote_ident};
+use sql::names::{ClusterId, FullName, quote_ident};
 use sql::plan::{CatalogView, IndexDef, ItemKind, ItemRef, ViewDef};
 
 /// `CREATE INDEX i ON s.t USING btree (k)`, as `pg_get_indexdef` prints it. Tools look for `USING`; that indexes are
@@ -14,7 +14,7 @@ pub fn index(catalog: &dyn CatalogView, item: &ItemRef, index: &IndexDef) -> Str
 /// The statement that creates the index here, cluster included.
 pub fn create_index(catalog: &dyn CatalogView, item: &ItemRef, index: &IndexDef) -> String {
     let on = catalog.item(index.on).map(|on| on.name.to_string()).unwrap_or_default();
-    let cluster = catalog.cluster(index.cluster).map(|cluster| quote_ident(&cluster.name)).unwrap_or_default();
+    let cluster = cluster_name(catalog, index.cluster);
     format!(
         "CREATE INDEX {} IN CLUSTER {cluster} ON {on} ({})",
         quote_ident(&item.name.item),
@@ -37,15 +37,26 @@ pub fn keys(catalog: &dyn CatalogView, index: &IndexDef) -> Vec<String> {
 
 /// A view's query as `pg_get_viewdef` prints it.
 pub fn view(view: &ViewDef) -> String {
-    format!(" {};", view.query.trim().trim_end_matches(';'))
+    format!(" {};", query(view))
+}
+
+fn query(view: &ViewDef) -> &str {
+    view.query.trim().trim_end_matches(';')
+}
+
+fn cluster_name(catalog: &dyn CatalogView, cluster: ClusterId) -> String {
+    catalog.cluster(cluster).map(|cluster| quote_ident(&cluster.name)).unwrap_or_default()
 }
 
 /// The statement that creates the item; `None` for what the system ships with.
 pub fn create_sql(catalog: &dyn CatalogView, item: &ItemRef) -> Option<String> {
     match &item.kind {
         ItemKind::SystemTable => None,
-        ItemKind::View(view) => {
-            Some(format!("CREATE VIEW {} AS {}", item.name, view.query.trim().trim_end_matches(';')))
+        ItemKind::View(view) => Some(format!("CREATE VIEW {} AS {}", item.name, query(view))),
+        ItemKind::MaterializedView(materialized) => {
+            let cluster = cluster_name(catalog, materialized.cluster);
+            let query = query(&materialized.view);
+            Some(format!("CREATE MATERIALIZED VIEW {} IN CLUSTER {cluster} AS {query}", item.name))
         }
         ItemKind::Index(index) => Some(create_index(catalog, item, index)),
         ItemKind::Table { defaults } => {

@@ -8,7 +8,7 @@ mod privileges;
 mod types;
 
 use super::pg_catalog::{ENCODING_UTF8, comment, is_system};
-use super::{Context, definition, is_relation, is_view, maybe, text};
+use super::{Context, definition, is_table, maybe, text};
 use crate::state::State;
 use repr::datum::Datum;
 use repr::sqlstate::SqlState;
@@ -296,10 +296,8 @@ impl Call<'_> {
     }
 
     fn view_definition(&self) -> Answer {
-        Ok(match self.item(0)?.as_deref() {
-            Some(ItemRef { kind: ItemKind::View(view), .. }) => text(definition::view(view)),
-            _ => Datum::Null,
-        })
+        let item = self.item(0)?;
+        Ok(maybe(item.as_ref().and_then(|item| item.view()), |view| text(definition::view(view))))
     }
 
     /// The comment on an object of the catalog that the second argument names, or of any.
@@ -336,7 +334,7 @@ impl Call<'_> {
 
     fn is_publishable(&self) -> Answer {
         let item = self.item(0)?;
-        Ok(maybe(item, |item| Datum::Bool(is_relation(&item) && !is_view(&item) && !is_system(&item))))
+        Ok(maybe(item, |item| Datum::Bool(is_table(&item) && !is_system(&item))))
     }
 }
 

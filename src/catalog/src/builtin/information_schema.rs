@@ -3,7 +3,7 @@
 //! Arrays are called `ARRAY`, types by their names without a modifier; what a modifier says is in columns of its own.
 
 use super::pg_catalog::is_system;
-use super::{Context, Producer, SystemRelation, definition, is_relation, is_view, maybe, position, text};
+use super::{Context, Producer, SystemRelation, definition, is_table, is_view, maybe, position, text};
 use arrow::array::RecordBatch;
 use pgrepr::types;
 use repr::ColumnDesc;
@@ -43,6 +43,11 @@ fn role(context: &Context<'_>) -> Option<Arc<RoleRef>> {
     context.catalog.role_by_name(&context.session.user)
 }
 
+/// Whether the SQL standard, whose schema this is, knows such a thing: materialized views are none of its.
+fn is_standard(item: &ItemRef) -> bool {
+    is_table(item) || is_view(item)
+}
+
 /// Tables and views that the role may do anything with.
 fn visible(context: &Context<'_>) -> Vec<Arc<ItemRef>> {
     let role = role(context);
@@ -53,7 +58,7 @@ fn visible(context: &Context<'_>) -> Vec<Arc<ItemRef>> {
                 any.iter().any(|privilege| has_privilege(context.catalog, role.id, ObjectId::Item(item.id), *privilege))
             })
     };
-    context.items().into_iter().filter(|item| is_relation(item) && may(item)).collect()
+    context.items().into_iter().filter(|item| is_standard(item) && may(item)).collect()
 }
 
 fn tables(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
@@ -219,7 +224,7 @@ fn views(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch
 
 fn table_privileges(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let mut rows = Vec::new();
-    for item in context.items().iter().filter(|item| is_relation(item) && !is_system(item)) {
+    for item in context.items().iter().filter(|item| is_standard(item) && !is_system(item)) {
         let owner = context.role_name(item.owner);
         let by_owner = Privilege::all_of(ObjectKind::Table).iter().map(|p| (owner.clone(), owner.clone(), *p, true));
         let granted = context.catalog.acl(ObjectId::Item(item.id)).map(|grant| {

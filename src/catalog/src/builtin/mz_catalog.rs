@@ -3,7 +3,7 @@
 //! Ids are text: `s` and `u` before a number tell what the system ships with from what users made.
 
 use super::acl::privileges;
-use super::{Context, Producer, SystemRelation, definition, is_relation, is_view, maybe, position, text};
+use super::{Context, Producer, SystemRelation, definition, is_relation, is_table, is_view, maybe, position, text};
 use crate::system::{MZ_INTERNAL, MZ_SYSTEM};
 use arrow::array::RecordBatch;
 use pgrepr::types::{self, TYPES};
@@ -115,7 +115,7 @@ fn tables(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatc
     let rows = context
         .catalog
         .all_items()
-        .filter(|item| is_relation(item) && !is_view(item))
+        .filter(|item| is_table(item))
         .map(|item| {
             let sql = maybe(definition::create_sql(context.catalog, item), text);
             [
@@ -261,20 +261,25 @@ fn role_members(context: &Context<'_>, relation: &SystemRelation) -> Result<Reco
     relation.batch(["role_id", "member", "grantor"], rows)
 }
 
+/// What kind of object an item is, as `mz_objects` says it.
+fn object_type(item: &ItemRef) -> &'static str {
+    match &item.kind {
+        ItemKind::Index(_) => "index",
+        ItemKind::MaterializedView(_) => "materialized-view",
+        _ if is_view(item) => "view",
+        _ => "table",
+    }
+}
+
 fn object_row(context: &Context<'_>, item: &ItemRef) -> [Datum<'static>; 8] {
-    let (kind, cluster) = match &item.kind {
-        ItemKind::Index(index) => ("index", text(format!("u{}", index.cluster))),
-        _ if is_view(item) => ("view", Datum::Null),
-        _ => ("table", Datum::Null),
-    };
     [
         item_id(item.id),
         Datum::Oid(item.oid),
         schema_id(item.schema),
         text(&item.name.item),
-        text(kind),
+        text(object_type(item)),
         role_id(item.owner),
-        cluster,
+        maybe(item.cluster(), |cluster| text(format!("u{cluster}"))),
         item_privileges(context, item),
     ]
 }
@@ -334,12 +339,7 @@ fn comments(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBa
             ObjectId::Role(id) => (role_id(id), "role"),
             ObjectId::Item(id) => {
                 let Some(item) = context.catalog.item(id) else { continue };
-                let kind = match &item.kind {
-                    ItemKind::Index(_) => "index",
-                    _ if is_view(&item) => "view",
-                    _ => "table",
-                };
-                (item_id(id), kind)
+                (item_id(id), object_type(&item))
             }
             ObjectId::System => continue,
         };

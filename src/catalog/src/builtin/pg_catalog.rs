@@ -119,6 +119,7 @@ fn class_row(context: &Context<'_>, item: &ItemRef) -> [Datum<'static>; 14] {
     let view = is_view(item);
     let (kind, access_method) = match &item.kind {
         ItemKind::Index(_) => ("i", BTREE_OID),
+        ItemKind::MaterializedView(_) => ("m", HEAP_OID),
         _ if view => ("v", 0),
         _ => ("r", HEAP_OID),
     };
@@ -132,7 +133,7 @@ fn class_row(context: &Context<'_>, item: &ItemRef) -> [Datum<'static>; 14] {
         Datum::Int2(i16::try_from(item.desc.arity()).unwrap_or(i16::MAX)),
         Datum::Bool(!context.catalog.indexes_on(item.id).is_empty()),
         text("p"),
-        text(if matches!(item.id, GlobalId::System(_)) || kind != "r" { "n" } else { "d" }),
+        text(if matches!(item.id, GlobalId::System(_)) || !matches!(kind, "r" | "m") { "n" } else { "d" }),
         Datum::Bool(true),
         // PostgreSQL's mark for a relation that was never analysed.
         Datum::Float4(-1.0),
@@ -140,7 +141,7 @@ fn class_row(context: &Context<'_>, item: &ItemRef) -> [Datum<'static>; 14] {
             GlobalId::System(_) => Datum::Null,
             id => acl(context, ObjectId::Item(id)),
         },
-        Datum::Bool(view),
+        Datum::Bool(item.view().is_some() || view),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use super::definition;
 use super::pg_catalog::{ROLE_COLUMNS, is_system, role_row};
-use super::{Context, Producer, SystemRelation, is_relation, is_view, maybe, text};
+use super::{Context, Producer, SystemRelation, is_table, is_view, maybe, text};
 use arrow::array::RecordBatch;
 use repr::datum::Datum;
 use sql::error::SqlError;
@@ -70,7 +70,7 @@ fn pg_tables(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordB
     let items = context.items();
     let rows = items
         .iter()
-        .filter(|item| is_relation(item) && !is_view(item))
+        .filter(|item| is_table(item))
         .map(|item| {
             [
                 text(&item.name.schema),
@@ -196,7 +196,7 @@ fn pg_stat_user_tables(context: &Context<'_>, relation: &SystemRelation) -> Resu
     let items = context.items();
     let rows = items
         .iter()
-        .filter(|item| is_relation(item) && !is_view(item) && !is_system(item))
+        .filter(|item| is_table(item) && !is_system(item))
         .map(|item| [Datum::Oid(item.oid), text(&item.name.schema), text(&item.name.item)])
         .collect();
     relation.batch(["relid", "schemaname", "relname"], rows)

@@ -2,7 +2,7 @@
 
 use repr::GlobalId;
 use sql::names::ClusterId;
-use sql::plan::{IndexDef, IndexKeyDef, ItemKind, ViewDef};
+use sql::plan::{IndexDef, IndexKeyDef, ItemKind, MaterializedViewDef, ViewDef};
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct NumberProto {
@@ -136,7 +136,7 @@ pub(super) struct ItemProto {
     /// Words of global ids.
     #[prost(uint64, repeated, tag = "6")]
     pub(super) depends_on: Vec<u64>,
-    #[prost(oneof = "KindProto", tags = "7, 8, 9")]
+    #[prost(oneof = "KindProto", tags = "7, 8, 9, 10")]
     pub(super) kind: Option<KindProto>,
 }
 
@@ -161,6 +161,8 @@ pub(super) enum KindProto {
     View(ViewProto),
     #[prost(message, tag = "9")]
     Index(IndexProto),
+    #[prost(message, tag = "10")]
+    MaterializedView(MaterializedViewProto),
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -183,6 +185,14 @@ pub(super) struct ViewProto {
     pub(super) database: String,
     #[prost(string, repeated, tag = "3")]
     pub(super) search_path: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct MaterializedViewProto {
+    #[prost(message, required, tag = "1")]
+    pub(super) view: ViewProto,
+    #[prost(uint64, tag = "2")]
+    pub(super) cluster: u64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -211,10 +221,10 @@ pub(super) fn encode_kind(kind: &ItemKind) -> Option<KindProto> {
         ItemKind::Table { defaults } => KindProto::Table(TableProto {
             defaults: defaults.iter().map(|sql| DefaultProto { sql: sql.clone() }).collect(),
         }),
-        ItemKind::View(view) => KindProto::View(ViewProto {
-            query: view.query.clone(),
-            database: view.database.clone(),
-            search_path: view.search_path.clone(),
+        ItemKind::View(view) => KindProto::View(encode_view(view)),
+        ItemKind::MaterializedView(materialized) => KindProto::MaterializedView(MaterializedViewProto {
+            view: encode_view(&materialized.view),
+            cluster: materialized.cluster.0,
         }),
         ItemKind::Index(index) => KindProto::Index(IndexProto {
             on: index.on.to_u64(),
@@ -234,8 +244,9 @@ pub(super) fn decode_kind(proto: KindProto) -> ItemKind {
         KindProto::Table(table) => {
             ItemKind::Table { defaults: table.defaults.into_iter().map(|default| default.sql).collect() }
         }
-        KindProto::View(ViewProto { query, database, search_path }) => {
-            ItemKind::View(ViewDef { query, database, search_path })
+        KindProto::View(view) => ItemKind::View(decode_view(view)),
+        KindProto::MaterializedView(MaterializedViewProto { view, cluster }) => {
+            ItemKind::MaterializedView(MaterializedViewDef { view: decode_view(view), cluster: ClusterId(cluster) })
         }
         KindProto::Index(index) => {
             let key = |key: IndexKeyProto| IndexKeyDef { column: key.column.map(super::position), sql: key.sql };
@@ -243,4 +254,12 @@ pub(super) fn decode_kind(proto: KindProto) -> ItemKind {
             ItemKind::Index(IndexDef { on: GlobalId::from_u64(index.on), cluster: ClusterId(index.cluster), keys })
         }
     }
+}
+
+fn encode_view(view: &ViewDef) -> ViewProto {
+    ViewProto { query: view.query.clone(), database: view.database.clone(), search_path: view.search_path.clone() }
+}
+
+fn decode_view(ViewProto { query, database, search_path }: ViewProto) -> ViewDef {
+    ViewDef { query, database, search_path }
 }

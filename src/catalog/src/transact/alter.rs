@@ -5,6 +5,7 @@ use super::{StateDiff, Transaction, missing};
 use crate::durable::keys::Key;
 use crate::error::CatalogError;
 use crate::objects::AclItem;
+use repr::GlobalId;
 use repr::sqlstate::SqlState;
 use sql::ast::{ClusterOptions, RoleOptions, SetValue};
 use sql::error::SqlError;
@@ -155,6 +156,30 @@ impl Transaction {
         Ok(())
     }
 
+    /// A materialized view moves with its rows; an index is built anew, and so gets a new id.
+    pub(super) fn alter_set_cluster(&mut self, id: GlobalId, cluster: ClusterId) -> Result<(), CatalogError> {
+        self.check_exists(ObjectId::Cluster(cluster))?;
+        let item = self.state.item(id).ok_or_else(|| missing(ObjectId::Item(id)))?;
+        let mut moved = ItemRef::clone(&item);
+        match &mut moved.kind {
+            ItemKind::MaterializedView(materialized) => materialized.cluster = cluster,
+            ItemKind::Index(index) => index.cluster = cluster,
+            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::View(_) => {
+                return Err(missing(ObjectId::Item(id)));
+            }
+        }
+        if moved == *item {
+            return Ok(());
+        }
+        self.state.put_item(moved, self.state.depends_on(id).to_vec());
+        self.touch(ObjectId::Item(id));
+        match item.kind {
+            ItemKind::MaterializedView(_) => self.diff.push(StateDiff::MaterializedViewMoved(id)),
+            _ => self.rebuild(&[id]),
+        }
+        Ok(())
+    }
+
     /// A view's query is text, which would no longer find the object.
     fn check_not_named_by_views(&self, object: ObjectId) -> Result<(), CatalogError> {
         let names: Box<dyn Fn(&ItemRef, &ViewDef) -> bool> = match object {
@@ -177,8 +202,8 @@ impl Transaction {
         let dependents: Vec<String> = self
             .state
             .all_items()
-            .filter(|item| matches!(&item.kind, ItemKind::View(def) if names(item, def)))
-            .map(|item| format!("view {} depends on {described}", item.name.item))
+            .filter(|item| item.view().is_some_and(|def| names(item, def)))
+            .map(|item| format!("{} {} depends on {described}", item.object_kind(), item.name.item))
             .collect();
         if dependents.is_empty() {
             return Ok(());

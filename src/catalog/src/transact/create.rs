@@ -12,9 +12,9 @@ use sql::ast::RoleOptions;
 use sql::names::{ClusterId, DatabaseId, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
 use sql::plan::{
     CatalogView, ClusterRef, CreateIndexPlan, CreateTablePlan, CreateViewPlan, DatabaseRef, Grantee, IndexDef,
-    ItemKind, ItemRef, RoleRef, SchemaRef,
+    ItemKind, ItemRef, MaterializedViewDef, RoleRef, SchemaRef, ViewDef,
 };
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Transaction {
@@ -103,7 +103,7 @@ impl Transaction {
         }
         let kind = ItemKind::Table { defaults: plan.defaults };
         let id = self.create_item(plan.schema, plan.name.item, owner, &plan.desc, kind, Vec::new())?;
-        self.created_shards.insert(id);
+        self.create_shard(id);
         self.diff.push(StateDiff::TableCreated(id));
         Ok(())
     }
@@ -113,72 +113,98 @@ impl Transaction {
         for id in &plan.depends_on {
             self.check_exists(ObjectId::Item(*id))?;
         }
+        if let Some(cluster) = plan.cluster {
+            self.check_exists(ObjectId::Cluster(cluster))?;
+        }
         if let Some(id) = plan.replace {
             return self.replace_view(id, plan);
         }
         if self.is_taken(plan.schema, &plan.name.item, plan.if_not_exists)? {
             return Ok(());
         }
-        let kind = ItemKind::View(plan.view);
+        let kind = view_kind(plan.view, plan.cluster);
+        let materialized = plan.cluster.is_some();
         let id = self.create_item(plan.schema, plan.name.item, owner, &plan.desc, kind, plan.depends_on)?;
-        self.diff.push(StateDiff::ViewCreated(id));
+        if materialized {
+            self.create_shard(id);
+            self.diff.push(StateDiff::MaterializedViewCreated(id));
+        } else {
+            self.diff.push(StateDiff::ViewCreated(id));
+        }
         Ok(())
     }
 
-    /// The view keeps its id, owner and privileges. Indexes over it have to be built anew: they get new ids, so that
-    /// nobody takes the old for the new.
+    /// A view keeps its owner and privileges, and a plain one its id. What is maintained of it has to be built anew.
     fn replace_view(&mut self, id: GlobalId, plan: CreateViewPlan) -> Result<(), CatalogError> {
         let old = self.state.item(id).ok_or_else(|| missing(ObjectId::Item(id)))?;
-        if !matches!(old.kind, ItemKind::View(_)) {
+        let kind = view_kind(plan.view, plan.cluster);
+        if std::mem::discriminant(&old.kind) != std::mem::discriminant(&kind) {
             return Err(missing(ObjectId::Item(id)));
         }
-        let above = self.dependents_of_all(id);
-        if plan.depends_on.iter().any(|used| *used == id || above.contains(used)) {
+        let affected = self.state.with_dependents([id]);
+        if plan.depends_on.iter().any(|used| affected.contains(used)) {
             return Err(CatalogError::DependencyCycle { name: plan.name.item });
         }
-        let new =
-            ItemRef { desc: Arc::new(normalize(&plan.desc)), kind: ItemKind::View(plan.view), ..ItemRef::clone(&old) };
+        let new = ItemRef { desc: Arc::new(normalize(&plan.desc)), kind, ..ItemRef::clone(&old) };
         self.state.put_item(new, plan.depends_on);
         self.touch(ObjectId::Item(id));
-        self.diff.push(StateDiff::ViewReplaced(id));
-        let indexes: Vec<Arc<ItemRef>> = above
-            .into_iter()
-            .filter_map(|id| self.state.item(id))
-            .filter(|item| matches!(item.kind, ItemKind::Index(_)))
-            .collect();
-        self.diff.extend(indexes.iter().map(|index| StateDiff::IndexDropped(index.id)));
-        for index in indexes {
-            self.renumber_index(&index);
+        if plan.cluster.is_none() {
+            self.diff.push(StateDiff::ViewReplaced(id));
         }
+        self.rebuild(&affected);
         Ok(())
     }
 
-    fn renumber_index(&mut self, index: &ItemRef) {
-        let (old, new) = (index.id, self.allocate_item());
-        let uses = self.state.depends_on(old).to_vec();
+    /// Gives new ids to the indexes and materialized views among `affected`, which are in order of dependency and complete:
+    /// so nobody takes the old for the new, and what was stored of the old goes. Views that refer to them follow.
+    pub(super) fn rebuild(&mut self, affected: &[GlobalId]) {
+        for id in affected.iter().rev() {
+            match self.state.item(*id).expect("what is affected exists").kind {
+                ItemKind::MaterializedView(_) => {
+                    self.drop_shard(*id);
+                    self.diff.push(StateDiff::MaterializedViewDropped(*id));
+                }
+                ItemKind::Index(_) => self.diff.push(StateDiff::IndexDropped(*id)),
+                ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::View(_) => {}
+            }
+        }
+        let mut renumbered = BTreeMap::new();
+        for id in affected {
+            self.renumber(*id, &mut renumbered);
+        }
+    }
+
+    /// `renumbered` has the new ids of what was renumbered before.
+    fn renumber(&mut self, old: GlobalId, renumbered: &mut BTreeMap<GlobalId, GlobalId>) {
+        let item = self.state.item(old).expect("what is affected exists");
+        if item.cluster().is_some() {
+            renumbered.insert(old, self.allocate_item());
+        }
+        let now = |id: GlobalId| renumbered.get(&id).copied().unwrap_or(id);
+        let uses = self.state.depends_on(old).iter().map(|id| now(*id)).collect();
+        let mut item = ItemRef { id: now(old), ..ItemRef::clone(&item) };
+        if let ItemKind::Index(index) = &mut item.kind {
+            index.on = now(index.on);
+        }
+        let (new, maintained, stored) = (item.id, item.cluster().is_some(), item.is_stored());
         self.state.remove_item(old);
-        self.state.put_item(ItemRef { id: new, ..ItemRef::clone(index) }, uses);
+        self.state.put_item(item, uses);
         self.touch(ObjectId::Item(old));
         self.touch(ObjectId::Item(new));
         if let Some(comments) = self.state.comments.remove(&ObjectId::Item(old)) {
             self.state.comments.insert(ObjectId::Item(new), comments);
             self.dirty.extend([old, new].map(|id| Key::Comment(ObjectId::Item(id))));
         }
-        self.diff.push(StateDiff::IndexCreated(new));
-    }
-
-    /// Everything that depends on an item, directly or not.
-    fn dependents_of_all(&self, id: GlobalId) -> BTreeSet<GlobalId> {
-        let mut found = BTreeSet::new();
-        let mut open = vec![id];
-        while let Some(id) = open.pop() {
-            for dependent in self.state.dependents(id) {
-                if found.insert(dependent) {
-                    open.push(dependent);
-                }
-            }
+        if let Some(acl) = self.state.acls.remove(&ObjectId::Item(old)) {
+            self.state.acls.insert(ObjectId::Item(new), acl);
+            self.dirty.extend([old, new].map(|id| Key::Acl(ObjectId::Item(id))));
         }
-        found
+        if stored {
+            self.create_shard(new);
+            self.diff.push(StateDiff::MaterializedViewCreated(new));
+        } else if maintained {
+            self.diff.push(StateDiff::IndexCreated(new));
+        }
     }
 
     pub(super) fn create_index(&mut self, plan: CreateIndexPlan, owner: RoleId) -> Result<(), CatalogError> {
@@ -273,6 +299,14 @@ impl Transaction {
     pub(super) fn add_grant(&mut self, object: ObjectId, grantee: Grantee, privilege: Privilege, grantor: RoleId) {
         self.state.acls.entry(object).or_default().insert(AclItem { grantee, privilege, grantor });
         self.dirty.insert(Key::Acl(object));
+    }
+}
+
+/// What a view is: materialized if a cluster maintains it.
+fn view_kind(view: ViewDef, cluster: Option<ClusterId>) -> ItemKind {
+    match cluster {
+        Some(cluster) => ItemKind::MaterializedView(MaterializedViewDef { view, cluster }),
+        None => ItemKind::View(view),
     }
 }
 

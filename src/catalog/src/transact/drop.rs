@@ -55,7 +55,7 @@ impl Transaction {
             }
             ObjectId::Cluster(id) => state
                 .all_items()
-                .filter(|item| matches!(&item.kind, ItemKind::Index(index) if index.cluster == id))
+                .filter(|item| item.cluster() == Some(id))
                 .map(|item| ObjectId::Item(item.id))
                 .collect(),
             ObjectId::Item(id) => state.dependents(id).into_iter().map(ObjectId::Item).collect(),
@@ -122,11 +122,12 @@ impl Transaction {
         self.created.retain(|created| *created != id);
         match item.kind {
             ItemKind::Table { .. } => {
-                // What this transaction created itself was never there for storage.
-                if !self.created_shards.remove(&id) {
-                    self.dropped_shards.insert(id);
-                }
+                self.drop_shard(id);
                 StateDiff::TableDropped(id)
+            }
+            ItemKind::MaterializedView(_) => {
+                self.drop_shard(id);
+                StateDiff::MaterializedViewDropped(id)
             }
             ItemKind::View(_) => StateDiff::ViewDropped(id),
             ItemKind::Index(_) => StateDiff::IndexDropped(id),

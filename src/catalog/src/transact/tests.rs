@@ -15,7 +15,7 @@ use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp};
 use sql::engine::{Engine, Params, SessionInfo};
 use sql::names::{ObjectId, Privilege, RoleId};
-use sql::plan::{CatalogView, ItemKind, ItemRef, Plan, PlanContext};
+use sql::plan::{CatalogView, ItemRef, Plan, PlanContext};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -104,8 +104,8 @@ impl Server {
         let stored: BTreeSet<String> = self.stored.keys().cloned().collect();
         assert_eq!(stored, keys);
         assert_eq!(self.reloaded(), self.state);
-        let tables = self.state.all_items().filter(|item| matches!(item.kind, ItemKind::Table { .. }));
-        assert_eq!(tables.map(|table| ShardId::from(table.id)).collect::<BTreeSet<_>>(), self.shards);
+        let stored = self.state.all_items().filter(|item| item.is_stored());
+        assert_eq!(stored.map(|item| ShardId::from(item.id)).collect::<BTreeSet<_>>(), self.shards);
     }
 
     fn item(&self, name: &str) -> Arc<ItemRef> {
@@ -329,8 +329,8 @@ fn a_replaced_view_has_its_indexes_built_anew() {
         StateDiff::ViewReplaced(old[0].id),
         StateDiff::IndexDropped(old[1].id),
         StateDiff::IndexDropped(old[2].id),
-        StateDiff::IndexCreated(new[1].id),
         StateDiff::IndexCreated(new[2].id),
+        StateDiff::IndexCreated(new[1].id),
     ];
     assert_eq!(diff, expected);
     assert_eq!((new[0].id, new[3].id), (old[0].id, old[3].id));
@@ -338,6 +338,121 @@ fn a_replaced_view_has_its_indexes_built_anew() {
     assert_eq!(server.state.comment(ObjectId::Item(new[2].id), None), Some("about on_w"));
     assert_eq!(server.state.indexes_on(old[0].id), [Arc::clone(&new[1])]);
     server.check();
+}
+
+#[test]
+fn a_replaced_materialized_view_takes_what_reads_it_along() {
+    let mut server = Server::new();
+    server.run("CREATE ROLE r");
+    server.run("CREATE TABLE t (a int, b int)");
+    server.run("CREATE MATERIALIZED VIEW m AS SELECT a FROM t");
+    server.run("CREATE VIEW v AS SELECT a FROM m");
+    server.run("CREATE MATERIALIZED VIEW top AS SELECT count(*) AS n FROM v");
+    server.run("CREATE INDEX on_m ON m (a)");
+    server.run("CREATE INDEX on_top ON top (n)");
+    server.run("COMMENT ON COLUMN m.a IS 'about a'");
+    server.run("GRANT SELECT ON m TO r");
+    let names = ["m", "top", "on_m", "on_top", "v", "t"];
+    let old = names.map(|name| server.item(name));
+    let diff = server.run("CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT b AS a, a AS c FROM t");
+    let new = names.map(|name| server.item(name));
+    let [m, top, on_m, on_top, ..] = [0, 1, 2, 3].map(|at| (old[at].id, new[at].id));
+    let expected = [
+        StateDiff::IndexDropped(on_m.0),
+        StateDiff::IndexDropped(on_top.0),
+        StateDiff::MaterializedViewDropped(top.0),
+        StateDiff::MaterializedViewDropped(m.0),
+        StateDiff::MaterializedViewCreated(m.1),
+        StateDiff::MaterializedViewCreated(top.1),
+        StateDiff::IndexCreated(on_top.1),
+        StateDiff::IndexCreated(on_m.1),
+    ];
+    assert_eq!(diff, expected);
+    assert!(old.iter().zip(&new).all(|(old, new)| old.oid == new.oid));
+    assert_eq!((new[4].id, new[5].id), (old[4].id, old[5].id));
+    assert_eq!(server.state.depends_on(new[4].id), [m.1]);
+    assert_eq!(server.state.depends_on(top.1), [new[4].id]);
+    assert_eq!(server.state.indexes_on(m.1), [Arc::clone(&new[2])]);
+    assert_eq!(server.state.comment(ObjectId::Item(m.1), Some(0)), Some("about a"));
+    assert!(server.state.has_privilege(server.role("r"), ObjectId::Item(m.1), Privilege::Select));
+    assert_eq!(new[0].desc.arity(), 2);
+    server.check();
+    // A plain view takes what is materialized above it along as well, and stays what it is.
+    server.run("CREATE OR REPLACE VIEW v AS SELECT a FROM t");
+    assert_eq!(server.item("v").id, new[4].id);
+    assert_eq!((server.item("m").id, server.item("on_m").id), (m.1, on_m.1));
+    assert!(server.item("top").id > on_m.1 && server.item("on_top").id > on_m.1);
+    server.check();
+    for sql in
+        ["CREATE OR REPLACE VIEW m AS SELECT 1 AS a, 2 AS c", "CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT 1 AS a"]
+    {
+        assert_eq!(server.run_as("mz_system", sql), Err(SqlState::WRONG_OBJECT_TYPE), "{sql}");
+    }
+}
+
+#[test]
+fn a_materialized_view_lives_in_its_cluster() {
+    let mut server = Server::new();
+    server.run("CREATE CLUSTER c SIZE '1'");
+    server.run("CREATE TABLE t (a int)");
+    let diff = server.run("CREATE MATERIALIZED VIEW m IN CLUSTER c AS SELECT a FROM t");
+    let (m, c) = (server.item("m").id, server.state.cluster_by_name("c").expect("it was just created").id);
+    assert_eq!(diff, [StateDiff::MaterializedViewCreated(m)]);
+    server.run("CREATE INDEX i IN CLUSTER c ON m (a)");
+    let error = server.prepare(vec![Op::Drop { objects: vec![ObjectId::Cluster(c)] }]).expect_err("it is used");
+    assert_eq!(error.sqlstate(), SqlState::DEPENDENT_OBJECTS_STILL_EXIST);
+    let lines = "materialized view m depends on cluster c\nindex i depends on cluster c";
+    assert_eq!(error.detail().as_deref(), Some(lines));
+    for sql in ["DROP CLUSTER c", "DROP TABLE t"] {
+        assert_eq!(server.run_as("mz_system", sql), Err(SqlState::DEPENDENT_OBJECTS_STILL_EXIST), "{sql}");
+    }
+    assert_eq!(server.run("ALTER MATERIALIZED VIEW m SET CLUSTER quickstart"), [StateDiff::MaterializedViewMoved(m)]);
+    assert_eq!(server.run("ALTER MATERIALIZED VIEW m SET CLUSTER quickstart"), [], "it is there");
+    let old = server.item("i").id;
+    let diff = server.run("ALTER INDEX i SET CLUSTER quickstart");
+    assert_eq!(diff, [StateDiff::IndexDropped(old), StateDiff::IndexCreated(server.item("i").id)]);
+    server.check();
+    server.run("DROP CLUSTER c");
+    let diff = server.run("ALTER MATERIALIZED VIEW m RENAME TO n");
+    assert_eq!(diff, [StateDiff::Renamed(ObjectId::Item(m))]);
+    server.run("CREATE VIEW v AS SELECT a FROM n");
+    let error = server.prepare(vec![Op::AlterRename { object: ObjectId::Item(m), to: "x".to_owned() }]);
+    assert!(matches!(error, Err(CatalogError::NamedByViews { .. })), "v refers to it by name");
+    let diff = server.run("DROP TABLE t CASCADE");
+    assert!(diff.contains(&StateDiff::MaterializedViewDropped(m)), "{diff:?}");
+    server.check();
+}
+
+#[test]
+fn a_restart_creates_materialized_views_in_order() {
+    let mut server = Server::new();
+    for sql in [
+        "CREATE TABLE t (a int)",
+        "CREATE MATERIALIZED VIEW m1 AS SELECT a FROM t",
+        "CREATE VIEW v AS SELECT a FROM t",
+        "CREATE MATERIALIZED VIEW m2 AS SELECT a FROM v",
+        "CREATE OR REPLACE MATERIALIZED VIEW m1 AS SELECT a FROM t",
+        "CREATE OR REPLACE VIEW v AS SELECT a FROM m1",
+        "CREATE OR REPLACE MATERIALIZED VIEW m1 AS SELECT a + 1 AS a FROM t",
+        "CREATE INDEX i ON m2 (a)",
+    ] {
+        server.run(sql);
+        server.check();
+    }
+    let diff = crate::catalog::difference_from_empty(&server.reloaded());
+    let [t, m1, m2, i] = ["t", "m1", "m2", "i"].map(|name| server.item(name).id);
+    let order: Vec<StateDiff> = diff
+        .into_iter()
+        .filter(|diff| !matches!(diff, StateDiff::ClusterCreated(_) | StateDiff::ViewCreated(_)))
+        .collect();
+    let expected = [
+        StateDiff::TableCreated(t),
+        StateDiff::MaterializedViewCreated(m1),
+        StateDiff::MaterializedViewCreated(m2),
+        StateDiff::IndexCreated(i),
+        StateDiff::SystemVarsChanged,
+    ];
+    assert_eq!(order, expected);
 }
 
 #[test]
@@ -454,7 +569,7 @@ const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 fn random_statement(rng: &mut StdRng) -> String {
     let mut name = || *NAMES.choose(rng).expect("there are names");
     let (x, y, z) = (name(), name(), name());
-    match rng.random_range(0..30) {
+    match rng.random_range(0..35) {
         0..5 => format!("CREATE TABLE {x} (k int NOT NULL, v numeric(8,3) DEFAULT 1, w varchar(9), z text[])"),
         5..8 => format!("CREATE VIEW v_{x} AS SELECT k, v * 2 AS v FROM {y}"),
         8 => format!("CREATE OR REPLACE VIEW v_{x} AS SELECT k, v / 3 AS v FROM {y} WHERE k > 1"),
@@ -477,25 +592,35 @@ fn random_statement(rng: &mut StdRng) -> String {
         26 => format!("DROP TABLE {x} CASCADE"),
         27 => format!("DROP ROLE r_{x}"),
         28 => {
-            let what = ["SCHEMA s", "CLUSTER c", "VIEW v", "DATABASE d"].choose(rng).expect("there are kinds");
-            format!("DROP {what}_{x} CASCADE")
+            let what = ["SCHEMA s", "CLUSTER c", "VIEW v", "DATABASE d", "MATERIALIZED VIEW m"];
+            format!("DROP {}_{x} CASCADE", what.choose(rng).expect("there are kinds"))
         }
+        29..31 => format!("CREATE OR REPLACE MATERIALIZED VIEW m_{x} AS SELECT k FROM v_{y}"),
+        31 => format!("CREATE MATERIALIZED VIEW v_{x} AS SELECT k, 1::numeric AS v FROM m_{y}"),
+        32 => format!("CREATE INDEX n_{x} ON m_{y} (k)"),
+        33 => format!("ALTER MATERIALIZED VIEW m_{x} SET CLUSTER c_{z}"),
         _ => format!("ALTER SYSTEM SET max_connections = {}", rng.random_range(1..9)),
     }
 }
 
 #[test]
 fn random_changes_survive_a_restart() {
+    let mut rebuilt = 0;
     for seed in 0..6 {
         let mut rng = StdRng::seed_from_u64(seed);
         let mut server = Server::new();
         let (mut applied, mut failed_late) = (0, Vec::new());
-        for step in 0..150 {
+        for step in 0..200 {
             let sql = random_statement(&mut rng);
             let before = server.state.clone();
             if let Ok(Some(op)) = server.plan("mz_system", &sql) {
                 match server.apply(vec![op]) {
-                    Ok(_) => applied += 1,
+                    Ok(diff) => {
+                        applied += 1;
+                        let dropped = diff.iter().any(|diff| matches!(diff, StateDiff::MaterializedViewDropped(_)));
+                        let created = diff.iter().any(|diff| matches!(diff, StateDiff::MaterializedViewCreated(_)));
+                        rebuilt += usize::from(dropped && created);
+                    }
                     Err(error) => {
                         assert_eq!(server.state, before, "seed {seed}, step {step}: {sql}");
                         failed_late.push((sql, error.sqlstate()));
@@ -512,4 +637,5 @@ fn random_changes_survive_a_restart() {
         // What planning lets through and the catalog does not: roles that have privileges, which planning leaves to it.
         assert!(failed_late.iter().all(|(sql, _)| sql.starts_with("DROP ROLE")), "seed {seed}: {failed_late:?}");
     }
+    assert!(rebuilt > 5, "only {rebuilt} statements replaced a materialized view");
 }

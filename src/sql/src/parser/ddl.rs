@@ -2,7 +2,8 @@
 
 use super::cursor::Cursor;
 use crate::ast::{
-    ClusterOptions, ColumnDef, CreateIndex, CreateTable, CreateView, Drop, RoleOptions, SetValue, Statement,
+    ClusterOptions, ColumnDef, CreateIndex, CreateTable, CreateView, Drop, Materialized, RoleOptions, SetValue,
+    Statement,
 };
 use crate::engine::types;
 use crate::error::SqlError;
@@ -12,8 +13,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use repr::sqlstate::SqlState;
 
 /// What CREATE, ALTER and DROP refuse by name, by the words that follow.
-const UNSUPPORTED_OBJECTS: [&str; 41] = [
-    "MATERIALIZED VIEW",
+const UNSUPPORTED_OBJECTS: [&str; 40] = [
     "SOURCE",
     "SINK",
     "SECRET",
@@ -68,6 +68,9 @@ pub(super) fn parse_create(cursor: &mut Cursor<'_>) -> Result<Statement, SqlErro
     if cursor.eat(&["VIEW"]) {
         return parse_create_view(cursor, or_replace);
     }
+    if cursor.eat(&["MATERIALIZED", "VIEW"]) {
+        return parse_create_materialized_view(cursor, or_replace);
+    }
     if or_replace {
         return Err(cursor.unexpected());
     }
@@ -121,18 +124,57 @@ fn unsupported_object(cursor: &Cursor<'_>) -> Option<&'static str> {
 fn parse_create_view(cursor: &mut Cursor<'_>, or_replace: bool) -> Result<Statement, SqlError> {
     let if_not_exists = cursor.if_not_exists();
     let name = cursor.name()?;
-    let columns = if *cursor.token(0) == Token::LParen { cursor.parenthesized(Cursor::ident)? } else { Vec::new() };
+    let columns = parse_view_columns(cursor)?;
     if cursor.peek("WITH") {
         return Err(cursor.unsupported("CREATE VIEW … WITH options"));
     }
+    let (query, sql) = parse_view_query(cursor)?;
+    if cursor.peek("WITH") {
+        return Err(cursor.unsupported("WITH CHECK OPTION"));
+    }
+    let materialized = None;
+    Ok(Statement::CreateView(CreateView { name, or_replace, if_not_exists, columns, query, sql, materialized }))
+}
+
+fn parse_create_materialized_view(cursor: &mut Cursor<'_>, or_replace: bool) -> Result<Statement, SqlError> {
+    let if_not_exists = cursor.if_not_exists();
+    let name = cursor.name()?;
+    let columns = parse_view_columns(cursor)?;
+    let cluster = if cursor.eat(&["IN", "CLUSTER"]) { Some(cursor.ident()?) } else { None };
+    if let Some(word @ ("USING" | "TABLESPACE" | "IN")) = cursor.word().as_deref() {
+        return Err(cursor.unsupported(format!("CREATE MATERIALIZED VIEW … {word}")));
+    }
+    if cursor.eat(&["WITH"]) {
+        refuse_view_options(cursor)?;
+    }
+    let (query, sql) = parse_view_query(cursor)?;
+    if cursor.peek("WITH") {
+        return Err(cursor.unsupported("CREATE MATERIALIZED VIEW … WITH [NO] DATA"));
+    }
+    let materialized = Some(Materialized { cluster });
+    Ok(Statement::CreateView(CreateView { name, or_replace, if_not_exists, columns, query, sql, materialized }))
+}
+
+fn parse_view_columns(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SqlError> {
+    if *cursor.token(0) == Token::LParen { cursor.parenthesized(Cursor::ident) } else { Ok(Vec::new()) }
+}
+
+/// AS and the query, with its text.
+fn parse_view_query(cursor: &mut Cursor<'_>) -> Result<(Box<sp::Query>, String), SqlError> {
     cursor.expect(&["AS"])?;
     let sql = cursor.rest().to_owned();
     let query = cursor.query()?;
     super::statement::check_query(&query)?;
-    if cursor.peek("WITH") {
-        return Err(cursor.unsupported("WITH CHECK OPTION"));
+    Ok((query, sql))
+}
+
+/// `(REFRESH EVERY '1 day', …)`: a materialized view is as fresh as its inputs, and kept as long as any table.
+fn refuse_view_options(cursor: &mut Cursor<'_>) -> Result<(), SqlError> {
+    cursor.expect_token(&Token::LParen)?;
+    match cursor.word() {
+        Some(word) => Err(cursor.unsupported(format!("the MATERIALIZED VIEW option {word}"))),
+        None => Err(cursor.unexpected()),
     }
-    Ok(Statement::CreateView(CreateView { name, or_replace, if_not_exists, columns, query, sql }))
 }
 
 fn parse_create_table(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -382,17 +424,18 @@ fn parse_role_options(cursor: &mut Cursor<'_>) -> Result<RoleOptions, SqlError> 
 }
 
 fn parse_kind(cursor: &mut Cursor<'_>) -> Option<ObjectKind> {
-    let kinds = [
-        ("TABLE", ObjectKind::Table),
-        ("VIEW", ObjectKind::View),
-        ("INDEX", ObjectKind::Index),
-        ("SCHEMA", ObjectKind::Schema),
-        ("DATABASE", ObjectKind::Database),
-        ("CLUSTER", ObjectKind::Cluster),
-        ("ROLE", ObjectKind::Role),
-        ("USER", ObjectKind::Role),
+    let kinds: [(&[&str], ObjectKind); 9] = [
+        (&["TABLE"], ObjectKind::Table),
+        (&["VIEW"], ObjectKind::View),
+        (&["MATERIALIZED", "VIEW"], ObjectKind::MaterializedView),
+        (&["INDEX"], ObjectKind::Index),
+        (&["SCHEMA"], ObjectKind::Schema),
+        (&["DATABASE"], ObjectKind::Database),
+        (&["CLUSTER"], ObjectKind::Cluster),
+        (&["ROLE"], ObjectKind::Role),
+        (&["USER"], ObjectKind::Role),
     ];
-    kinds.into_iter().find(|(word, _)| cursor.eat(&[word])).map(|(_, kind)| kind)
+    kinds.into_iter().find(|(words, _)| cursor.eat(words)).map(|(_, kind)| kind)
 }
 
 pub(super) fn parse_drop(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -438,6 +481,9 @@ pub(super) fn parse_alter(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError
         return Ok(Statement::AlterRename { kind, name, if_exists, to: cursor.ident()? });
     }
     match kind {
+        ObjectKind::MaterializedView | ObjectKind::Index if cursor.eat(&["SET", "CLUSTER"]) => {
+            Ok(Statement::AlterSetCluster { kind, name, if_exists, cluster: cursor.ident()? })
+        }
         ObjectKind::Cluster if cursor.eat(&["SET"]) => {
             let options = parse_cluster_options(cursor)?;
             Ok(Statement::AlterCluster { name: name.item().to_owned(), if_exists, options })

@@ -17,18 +17,8 @@ pub(super) fn parse_show(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError>
     if let Some(kind) = parse_kind(cursor) {
         return parse_objects(cursor, kind);
     }
-    const REFUSED: [&str; 10] = [
-        "MATERIALIZED",
-        "SOURCES",
-        "SINKS",
-        "SUBSOURCES",
-        "SECRETS",
-        "CONNECTIONS",
-        "FUNCTIONS",
-        "PRIVILEGES",
-        "TYPES",
-        "DEFAULT",
-    ];
+    const REFUSED: [&str; 9] =
+        ["SOURCES", "SINKS", "SUBSOURCES", "SECRETS", "CONNECTIONS", "FUNCTIONS", "PRIVILEGES", "TYPES", "DEFAULT"];
     if let Some(word) = REFUSED.iter().find(|word| cursor.peek(word)) {
         return Err(cursor.unsupported(format!("SHOW {word}")));
     }
@@ -39,26 +29,28 @@ pub(super) fn parse_show(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError>
 }
 
 fn parse_kind(cursor: &mut Cursor<'_>) -> Option<ShowKind> {
-    let kinds = [
-        ("TABLES", ShowKind::Tables),
-        ("VIEWS", ShowKind::Views),
-        ("INDEXES", ShowKind::Indexes),
-        ("INDICES", ShowKind::Indexes),
-        ("KEYS", ShowKind::Indexes),
-        ("COLUMNS", ShowKind::Columns),
-        ("SCHEMAS", ShowKind::Schemas),
-        ("DATABASES", ShowKind::Databases),
-        ("CLUSTERS", ShowKind::Clusters),
-        ("ROLES", ShowKind::Roles),
-        ("OBJECTS", ShowKind::Objects),
+    let kinds: [(&[&str], ShowKind); 12] = [
+        (&["TABLES"], ShowKind::Tables),
+        (&["VIEWS"], ShowKind::Views),
+        (&["MATERIALIZED", "VIEWS"], ShowKind::MaterializedViews),
+        (&["INDEXES"], ShowKind::Indexes),
+        (&["INDICES"], ShowKind::Indexes),
+        (&["KEYS"], ShowKind::Indexes),
+        (&["COLUMNS"], ShowKind::Columns),
+        (&["SCHEMAS"], ShowKind::Schemas),
+        (&["DATABASES"], ShowKind::Databases),
+        (&["CLUSTERS"], ShowKind::Clusters),
+        (&["ROLES"], ShowKind::Roles),
+        (&["OBJECTS"], ShowKind::Objects),
     ];
-    kinds.into_iter().find(|(word, _)| cursor.eat(&[word])).map(|(_, kind)| kind)
+    kinds.into_iter().find(|(words, _)| cursor.eat(words)).map(|(_, kind)| kind)
 }
 
 fn parse_objects(cursor: &mut Cursor<'_>, kind: ShowKind) -> Result<Statement, SqlError> {
     let mut show = ShowObjects { kind, from: None, on: None, cluster: None, filter: None };
     loop {
-        if kind == ShowKind::Indexes && show.cluster.is_none() && cursor.eat(&["IN", "CLUSTER"]) {
+        let clustered = matches!(kind, ShowKind::Indexes | ShowKind::MaterializedViews);
+        if clustered && show.cluster.is_none() && cursor.eat(&["IN", "CLUSTER"]) {
             show.cluster = Some(cursor.ident()?);
         } else if kind == ShowKind::Indexes && show.on.is_none() && cursor.eat(&["ON"]) {
             show.on = Some(cursor.name()?);
@@ -84,8 +76,13 @@ fn parse_objects(cursor: &mut Cursor<'_>, kind: ShowKind) -> Result<Statement, S
 }
 
 fn parse_show_create(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
-    let kinds = [("TABLE", ObjectKind::Table), ("VIEW", ObjectKind::View), ("INDEX", ObjectKind::Index)];
-    match kinds.into_iter().find(|(word, _)| cursor.eat(&[word])) {
+    let kinds: [(&[&str], ObjectKind); 4] = [
+        (&["TABLE"], ObjectKind::Table),
+        (&["VIEW"], ObjectKind::View),
+        (&["MATERIALIZED", "VIEW"], ObjectKind::MaterializedView),
+        (&["INDEX"], ObjectKind::Index),
+    ];
+    match kinds.into_iter().find(|(words, _)| cursor.eat(words)) {
         Some((_, kind)) => Ok(Statement::ShowCreate { kind, name: cursor.name()? }),
         None if matches!(cursor.token(0), Token::Word(_)) => {
             let word = cursor.word().unwrap_or_default();

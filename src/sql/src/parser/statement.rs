@@ -169,14 +169,14 @@ fn parse_explain(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             explain.format = parse_format(cursor)?;
         }
         cursor.expect(&["FOR"])?;
-        if cursor.eat(&["VIEW"]) || cursor.eat(&["INDEX"]) {
+        if cursor.eat(&["VIEW"]) || cursor.eat(&["MATERIALIZED", "VIEW"]) || cursor.eat(&["INDEX"]) {
             if explain.stage == ExplainStage::Timestamp {
                 return Err(cursor.unsupported("EXPLAIN TIMESTAMP of a catalog object"));
             }
             explain.of = ExplainOf::Object(cursor.name()?);
             return Ok(Statement::Explain(explain));
         }
-        if ["MATERIALIZED", "REPLAN", "CREATE", "BROKEN"].iter().any(|word| cursor.peek(word)) {
+        if ["REPLAN", "CREATE", "BROKEN"].iter().any(|word| cursor.peek(word)) {
             return Err(cursor.unsupported("EXPLAIN of this kind of object"));
         }
     } else {

@@ -8,8 +8,8 @@ use super::{Plan, PlanContext, PlanNotice};
 use crate::ast::{ClusterOptions, RoleSpec};
 use crate::error::SqlError;
 use crate::names::{
-    Name, ObjectId, ObjectKind, Privilege, RoleId, resolve_item, resolve_schema, unknown_cluster, unknown_database,
-    unknown_relation, unknown_role,
+    ClusterId, Name, ObjectId, ObjectKind, Privilege, RoleId, resolve_item, resolve_schema, unknown_cluster,
+    unknown_database, unknown_relation, unknown_role,
 };
 use repr::sqlstate::SqlState;
 
@@ -157,7 +157,7 @@ pub(super) fn plan_alter_owner(
 ) -> Result<Plan, SqlError> {
     let object = match resolve_object(ctx, kind, name) {
         Ok(object) => object,
-        Err(error) => return missing(kind, name, if_exists, alter_tag(kind), error),
+        Err(error) => return missing(kind, name, if_exists, kind.alter_tag(), error),
     };
     if kind == ObjectKind::Role {
         return Err(SqlError::unsupported("ALTER ROLE … OWNER TO"));
@@ -177,7 +177,7 @@ pub(super) fn plan_alter_rename(
 ) -> Result<Plan, SqlError> {
     let object = match resolve_object(ctx, kind, name) {
         Ok(object) => object,
-        Err(error) => return missing(kind, name, if_exists, alter_tag(kind), error),
+        Err(error) => return missing(kind, name, if_exists, kind.alter_tag(), error),
     };
     // Views keep the text of their query, which names what it reads.
     let dependents = match object {
@@ -186,7 +186,7 @@ pub(super) fn plan_alter_rename(
             .dependents(id)
             .into_iter()
             .filter_map(|id| ctx.catalog.item(id))
-            .any(|item| item.object_kind() == ObjectKind::View),
+            .any(|item| item.view().is_some()),
         _ => true,
     };
     check_owner(ctx, object, kind, name.item())?;
@@ -200,6 +200,25 @@ pub(super) fn plan_alter_rename(
         return Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{to}\" already exists")));
     }
     Ok(Plan::AlterRename { kind, object, to: to.to_owned() })
+}
+
+pub(super) fn plan_alter_set_cluster(
+    ctx: &PlanContext<'_>,
+    kind: ObjectKind,
+    name: &Name,
+    if_exists: bool,
+    cluster: &str,
+) -> Result<Plan, SqlError> {
+    let object = match resolve_object(ctx, kind, name) {
+        Ok(object) => object,
+        Err(error) => return missing(kind, name, if_exists, kind.alter_tag(), error),
+    };
+    check_owner(ctx, object, kind, name.item())?;
+    let cluster = resolve_cluster(ctx, Some(cluster))?;
+    match object {
+        ObjectId::Item(id) => Ok(Plan::AlterSetCluster { id, cluster }),
+        _ => Err(SqlError::internal(format!("{kind} {name} is not in a cluster"))),
+    }
 }
 
 pub(super) fn plan_comment(
@@ -239,7 +258,7 @@ pub(super) fn plan_comment(
 /// Finds an object of a given kind. Errors as Postgres words them for that kind.
 pub(super) fn resolve_object(ctx: &PlanContext<'_>, kind: ObjectKind, name: &Name) -> Result<ObjectId, SqlError> {
     match kind {
-        ObjectKind::Table | ObjectKind::View | ObjectKind::Index => {
+        ObjectKind::Table | ObjectKind::View | ObjectKind::MaterializedView | ObjectKind::Index => {
             let Some(item) = resolve_item(ctx.catalog, ctx.scope(), name)? else {
                 return Err(match kind {
                     ObjectKind::Index => unknown_relation(name),
@@ -286,6 +305,14 @@ pub(super) fn resolve_role(ctx: &PlanContext<'_>, spec: &RoleSpec) -> Result<Rol
     }
 }
 
+/// The cluster called `name`, or the session's, which the role may use. Errors: 42704, 42501.
+fn resolve_cluster(ctx: &PlanContext<'_>, name: Option<&str>) -> Result<ClusterId, SqlError> {
+    let name = name.unwrap_or(ctx.cluster);
+    let cluster = ctx.catalog.cluster_by_name(name).ok_or_else(|| unknown_cluster(name))?;
+    check_object(ctx, ObjectId::Cluster(cluster.id), Privilege::Usage, ObjectKind::Cluster, &cluster.name)?;
+    Ok(cluster.id)
+}
+
 /// Names of the system's own objects cannot be taken. Errors: 42939.
 pub(super) fn check_reserved(name: &str, kind: &str) -> Result<(), SqlError> {
     if name.starts_with("mz_") || name.starts_with("pg_") {
@@ -306,11 +333,7 @@ fn missing(
     if !if_exists || error.sqlstate == SqlState::WRONG_OBJECT_TYPE {
         return Err(error);
     }
-    let kind = if matches!(kind, ObjectKind::Table | ObjectKind::View | ObjectKind::Index) {
-        "relation".to_owned()
-    } else {
-        kind.to_string()
-    };
+    let kind = if kind.is_relation() { "relation".to_owned() } else { kind.to_string() };
     let message = format!("{kind} \"{name}\" does not exist, skipping");
     Ok(Plan::NoOp { tag, notices: vec![PlanNotice { sqlstate: error.sqlstate, message, detail: None }] })
 }
@@ -322,16 +345,4 @@ fn check_member(ctx: &PlanContext<'_>, role: RoleId) -> Result<(), SqlError> {
     }
     let name = ctx.catalog.role(role).map(|role| role.name.clone()).unwrap_or_default();
     Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("must be member of role \"{name}\"")))
-}
-
-fn alter_tag(kind: ObjectKind) -> &'static str {
-    match kind {
-        ObjectKind::Table => "ALTER TABLE",
-        ObjectKind::View => "ALTER VIEW",
-        ObjectKind::Index => "ALTER INDEX",
-        ObjectKind::Schema => "ALTER SCHEMA",
-        ObjectKind::Database => "ALTER DATABASE",
-        ObjectKind::Cluster => "ALTER CLUSTER",
-        ObjectKind::Role | ObjectKind::System => "ALTER ROLE",
-    }
 }

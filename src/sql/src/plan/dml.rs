@@ -41,6 +41,15 @@ pub(super) fn resolve_target(
             )
             .with_detail("Views are not automatically updatable."));
         }
+        ObjectKind::MaterializedView => {
+            let name = &item.name.item;
+            let message = match verb {
+                "copy to" => format!("cannot copy to materialized view \"{name}\""),
+                "truncate" => format!("\"{name}\" is not a table"),
+                _ => format!("cannot change materialized view \"{name}\""),
+            };
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
         _ => {
             return Err(SqlError::new(
                 SqlState::WRONG_OBJECT_TYPE,

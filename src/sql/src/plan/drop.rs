@@ -48,7 +48,7 @@ pub(super) fn plan_drop(ctx: &PlanContext<'_>, drop: &Drop) -> Result<Plan, SqlE
         }
     }
     if named.is_empty() {
-        return Ok(Plan::NoOp { tag: crate::ast::Statement::Drop(drop.clone()).name(), notices });
+        return Ok(Plan::NoOp { tag: drop.kind.drop_tag(), notices });
     }
     let mut collected = Collected::default();
     for (object, _) in &named {
@@ -162,7 +162,7 @@ fn dependents(ctx: &PlanContext<'_>, object: ObjectId) -> Vec<(ObjectId, bool)> 
         // As in Postgres, a database goes with all that is in it. Its items are named here, too, so that they count as
         // taken by the database and not by their schemas.
         ObjectId::Database(id) => contents_of(ctx, id).into_iter().map(|object| (object, true)).collect(),
-        ObjectId::Cluster(id) => indexes_in(ctx, id).into_iter().map(|index| (index, false)).collect(),
+        ObjectId::Cluster(id) => maintained_in(ctx, id).into_iter().map(|item| (item, false)).collect(),
         ObjectId::Role(_) | ObjectId::System => Vec::new(),
     }
 }
@@ -191,12 +191,12 @@ fn contents_of(ctx: &PlanContext<'_>, database: DatabaseId) -> Vec<ObjectId> {
     all
 }
 
-fn indexes_in(ctx: &PlanContext<'_>, cluster: ClusterId) -> Vec<ObjectId> {
+fn maintained_in(ctx: &PlanContext<'_>, cluster: ClusterId) -> Vec<ObjectId> {
     let system = ctx.catalog.schemas(None);
     let user = ctx.catalog.databases().into_iter().flat_map(|database| ctx.catalog.schemas(Some(database.id)));
     user.chain(system)
         .flat_map(|schema| ctx.catalog.items(schema.id))
-        .filter(|item| matches!(&item.kind, ItemKind::Index(index) if index.cluster == cluster))
+        .filter(|item| item.cluster() == Some(cluster))
         .map(|item| ObjectId::Item(item.id))
         .collect()
 }

@@ -12,7 +12,7 @@ pub trait CatalogView: Send + Sync {
     fn database_by_name(&self, name: &str) -> Option<Arc<DatabaseRef>>;
     /// The schema called `name` of a database; `None` asks for the system schemas, which belong to no database.
     fn schema_by_name(&self, database: Option<DatabaseId>, name: &str) -> Option<Arc<SchemaRef>>;
-    /// The table, view or index called `name` of a schema.
+    /// The table, view, materialized view or index called `name` of a schema.
     fn item_by_name(&self, schema: SchemaId, name: &str) -> Option<Arc<ItemRef>>;
     /// The cluster called `name`.
     fn cluster_by_name(&self, name: &str) -> Option<Arc<ClusterRef>>;
@@ -40,9 +40,9 @@ pub trait CatalogView: Send + Sync {
     fn clusters(&self) -> Vec<Arc<ClusterRef>>;
     /// All roles.
     fn roles(&self) -> Vec<Arc<RoleRef>>;
-    /// The indexes on a table or view.
+    /// The indexes on a table, view or materialized view.
     fn indexes_on(&self, id: GlobalId) -> Vec<Arc<ItemRef>>;
-    /// The items that refer directly to an item: views over it and indexes on it.
+    /// The items that refer directly to an item: views over it, materialized or not, and indexes on it.
     fn dependents(&self, id: GlobalId) -> Vec<GlobalId>;
     /// The objects that belong to a role: their owner is the role.
     fn owned_by(&self, role: RoleId) -> Vec<ObjectId>;
@@ -128,7 +128,7 @@ pub struct RoleRef {
     pub create_cluster: bool,
 }
 
-/// A table, view or index.
+/// A table, view, materialized view or index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ItemRef {
     /// Its id, never reused.
@@ -148,13 +148,37 @@ pub struct ItemRef {
 }
 
 impl ItemRef {
-    /// Table, view or index.
+    /// Table, view, materialized view or index.
     pub fn object_kind(&self) -> ObjectKind {
         match self.kind {
             ItemKind::Table { .. } | ItemKind::SystemTable => ObjectKind::Table,
             ItemKind::View(_) => ObjectKind::View,
+            ItemKind::MaterializedView(_) => ObjectKind::MaterializedView,
             ItemKind::Index(_) => ObjectKind::Index,
         }
+    }
+
+    /// The query of a view, materialized or not.
+    pub fn view(&self) -> Option<&ViewDef> {
+        match &self.kind {
+            ItemKind::View(view) => Some(view),
+            ItemKind::MaterializedView(materialized) => Some(&materialized.view),
+            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::Index(_) => None,
+        }
+    }
+
+    /// The cluster that maintains the item, if one does.
+    pub fn cluster(&self) -> Option<ClusterId> {
+        match &self.kind {
+            ItemKind::MaterializedView(materialized) => Some(materialized.cluster),
+            ItemKind::Index(index) => Some(index.cluster),
+            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::View(_) => None,
+        }
+    }
+
+    /// Whether its rows are stored durably, in a shard of its own.
+    pub fn is_stored(&self) -> bool {
+        matches!(self.kind, ItemKind::Table { .. } | ItemKind::MaterializedView(_))
     }
 }
 
@@ -170,6 +194,8 @@ pub enum ItemKind {
     SystemTable,
     /// A view.
     View(ViewDef),
+    /// A view whose rows are stored and kept up to date.
+    MaterializedView(MaterializedViewDef),
     /// An index.
     Index(IndexDef),
 }
@@ -185,10 +211,19 @@ pub struct ViewDef {
     pub search_path: Vec<String>,
 }
 
+/// A materialized view's definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MaterializedViewDef {
+    /// Its query.
+    pub view: ViewDef,
+    /// The cluster that maintains it.
+    pub cluster: ClusterId,
+}
+
 /// An index's definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexDef {
-    /// The table or view.
+    /// The table, view or materialized view.
     pub on: GlobalId,
     /// The cluster that maintains it.
     pub cluster: ClusterId,

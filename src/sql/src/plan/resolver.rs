@@ -126,7 +126,8 @@ impl TableResolver for Resolver<'_> {
                 let (plan, desc) = (LogicalPlan::EmptyRelation(empty), item.desc.as_ref().clone());
                 Ok(ResolvedTable::View(Box::new(PlannedQuery { plan, desc })))
             }
-            ItemKind::Table { .. } | ItemKind::SystemTable => {
+            // The rows of a materialized view are its own: whoever reads it depends on it and on nothing below it.
+            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::MaterializedView(_) => {
                 Ok(ResolvedTable::Collection { id: item.id, desc: Arc::clone(&item.desc) })
             }
             ItemKind::View(view) => {

@@ -117,7 +117,7 @@ fn targets(ctx: &PlanContext<'_>, target: &GrantTarget) -> Result<Vec<(ObjectId,
     }
 }
 
-/// GRANT ON TABLE covers views.
+/// GRANT ON TABLE covers views, materialized or not.
 fn relation(ctx: &PlanContext<'_>, name: &Name) -> Result<(ObjectId, ObjectKind, String), SqlError> {
     let item = resolve_item(ctx.catalog, ctx.scope(), name)?.ok_or_else(|| unknown_relation(name))?;
     if item.object_kind() == ObjectKind::Index {
@@ -142,7 +142,7 @@ fn privileges_for(kind: ObjectKind, given: Option<&[Privilege]>) -> Result<Vec<P
     for privilege in given {
         if !all.contains(privilege) {
             let kind = match kind {
-                ObjectKind::Table | ObjectKind::View => "relation".to_owned(),
+                kind if kind.is_relation() => "relation".to_owned(),
                 kind => kind.to_string(),
             };
             return Err(SqlError::new(

@@ -8,8 +8,8 @@ use crate::ast::{ShowFilter, ShowKind, ShowObjects};
 use crate::engine::Params;
 use crate::error::SqlError;
 use crate::names::{
-    Name, ObjectKind, quote_ident, quote_literal, resolve_item, resolve_schema, unknown_cluster, unknown_database,
-    unknown_relation,
+    ClusterId, Name, ObjectKind, quote_ident, quote_literal, resolve_item, resolve_schema, unknown_cluster,
+    unknown_database, unknown_relation,
 };
 use repr::sqlstate::SqlState;
 use std::sync::Arc;
@@ -29,7 +29,10 @@ pub(super) fn plan_show_objects(
     let listing = match show.kind {
         ShowKind::Tables => items(ctx, show, &[ObjectKind::Table])?,
         ShowKind::Views => items(ctx, show, &[ObjectKind::View])?,
-        ShowKind::Objects => items(ctx, show, &[ObjectKind::Table, ObjectKind::View, ObjectKind::Index])?,
+        ShowKind::MaterializedViews => materialized_views(ctx, show)?,
+        ShowKind::Objects => {
+            items(ctx, show, &[ObjectKind::Table, ObjectKind::View, ObjectKind::MaterializedView, ObjectKind::Index])?
+        }
         ShowKind::Indexes => indexes(ctx, show)?,
         ShowKind::Columns => columns(ctx, show)?,
         ShowKind::Schemas => schemas(ctx, show)?,
@@ -110,9 +113,15 @@ fn create_sql(ctx: &PlanContext<'_>, item: &ItemRef) -> Result<String, SqlError>
                 .collect();
             Ok(format!("CREATE TABLE {} ({})", item.name, columns.join(", ")))
         }
-        ItemKind::View(view) => {
-            let columns: Vec<String> = item.desc.columns.iter().map(|column| quote_ident(&column.name)).collect();
-            Ok(format!("CREATE VIEW {} ({}) AS {}", item.name, columns.join(", "), view.query))
+        ItemKind::View(view) => Ok(format!("CREATE VIEW {} ({}) AS {}", item.name, column_list(item), view.query)),
+        ItemKind::MaterializedView(materialized) => {
+            let cluster = ctx.catalog.cluster(materialized.cluster).map(|c| quote_ident(&c.name)).unwrap_or_default();
+            Ok(format!(
+                "CREATE MATERIALIZED VIEW {} ({}) IN CLUSTER {cluster} AS {}",
+                item.name,
+                column_list(item),
+                materialized.view.query
+            ))
         }
         ItemKind::Index(index) => {
             let on = ctx.catalog.item(index.on).map(|on| on.name.to_string()).unwrap_or_default();
@@ -122,6 +131,10 @@ fn create_sql(ctx: &PlanContext<'_>, item: &ItemRef) -> Result<String, SqlError>
             Ok(format!("CREATE INDEX {name} IN CLUSTER {cluster} ON {on} ({})", keys.join(", ")))
         }
     }
+}
+
+fn column_list(item: &ItemRef) -> String {
+    item.desc.columns.iter().map(|column| quote_ident(&column.name)).collect::<Vec<_>>().join(", ")
 }
 
 fn named(name: &str) -> Vec<Option<String>> {
@@ -139,7 +152,7 @@ fn items(ctx: &PlanContext<'_>, show: &ShowObjects, kinds: &[ObjectKind]) -> Res
         let name = Some(item.name.item.clone());
         rows.push(match kinds {
             [_] => vec![name, Some(String::new())],
-            _ => vec![name, Some(kind.to_string()), Some(String::new())],
+            _ => vec![name, Some(kind.to_string().replace(' ', "-")), Some(String::new())],
         });
     }
     let columns: &[&str] = if kinds.len() == 1 { &["name", "comment"] } else { &["name", "type", "comment"] };
@@ -157,11 +170,31 @@ fn scope_items(ctx: &PlanContext<'_>, from: Option<&Name>) -> Result<Vec<Arc<Ite
     Ok(ctx.catalog.items(schema.id))
 }
 
+/// IN CLUSTER. Errors: 42704.
+fn wanted_cluster(ctx: &PlanContext<'_>, show: &ShowObjects) -> Result<Option<ClusterId>, SqlError> {
+    match &show.cluster {
+        Some(name) => Ok(Some(ctx.catalog.cluster_by_name(name).ok_or_else(|| unknown_cluster(name))?.id)),
+        None => Ok(None),
+    }
+}
+
+fn materialized_views(ctx: &PlanContext<'_>, show: &ShowObjects) -> Result<Listing, SqlError> {
+    let wanted = wanted_cluster(ctx, show)?;
+    let rows = scope_items(ctx, show.from.as_ref())?
+        .iter()
+        .filter_map(|item| match &item.kind {
+            ItemKind::MaterializedView(view) if wanted.is_none_or(|wanted| wanted == view.cluster) => {
+                let cluster = ctx.catalog.cluster(view.cluster).map(|cluster| cluster.name.clone());
+                Some(vec![Some(item.name.item.clone()), cluster, Some(String::new())])
+            }
+            _ => None,
+        })
+        .collect();
+    Ok(Listing { columns: &["name", "cluster", "comment"], rows, order_by: "name" })
+}
+
 fn indexes(ctx: &PlanContext<'_>, show: &ShowObjects) -> Result<Listing, SqlError> {
-    let wanted = match &show.cluster {
-        Some(name) => Some(ctx.catalog.cluster_by_name(name).ok_or_else(|| unknown_cluster(name))?.id),
-        None => None,
-    };
+    let wanted = wanted_cluster(ctx, show)?;
     let candidates = match &show.on {
         Some(name) => {
             let on = resolve_item(ctx.catalog, ctx.scope(), name)?.ok_or_else(|| unknown_relation(name))?;

@@ -2,7 +2,8 @@
 
 use glimpse_sql::names::{ClusterId, DatabaseId, FullName, ObjectId, Privilege, RoleId, SchemaId};
 use glimpse_sql::plan::{
-    CatalogView, ClusterRef, DatabaseRef, IndexDef, IndexKeyDef, ItemKind, ItemRef, RoleRef, SchemaRef, ViewDef,
+    CatalogView, ClusterRef, DatabaseRef, IndexDef, IndexKeyDef, ItemKind, ItemRef, MaterializedViewDef, RoleRef,
+    SchemaRef, ViewDef,
 };
 use repr::{GlobalId, PgType, RelationDesc};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ const PG_CATALOG: SchemaId = SchemaId(1);
 const PUBLIC: SchemaId = SchemaId(2);
 const PRIVATE: SchemaId = SchemaId(3);
 
-/// `t`, `v` over it, `secret` and `sv` over that belong to mz_system; `mine` to materialize, `joes` to joe.
+/// `t`, `v` and the materialized `m` over it, `secret` and `sv` over that belong to mz_system; `mine` to materialize, `joes` to joe.
 pub(crate) struct Catalog {
     database: Arc<DatabaseRef>,
     schemas: Vec<Arc<SchemaRef>>,
@@ -70,6 +71,7 @@ impl Catalog {
                 (MATERIALIZE, item(1), Privilege::Select),
                 (MATERIALIZE, item(1), Privilege::Insert),
                 (MATERIALIZE, item(5), Privilege::Select),
+                (MATERIALIZE, item(9), Privilege::Select),
                 (JOE, item(1), Privilege::Update),
                 (JOE, item(1), Privilege::Delete),
             ],
@@ -87,13 +89,14 @@ fn items() -> Vec<Arc<ItemRef>> {
     let table = |defaults: &[Option<&str>]| ItemKind::Table {
         defaults: defaults.iter().map(|default| default.map(str::to_owned)).collect(),
     };
-    let view = |query: &str| {
-        ItemKind::View(ViewDef {
-            query: query.to_owned(),
-            database: "materialize".to_owned(),
-            search_path: vec!["public".to_owned()],
-        })
+    let def = |query: &str| ViewDef {
+        query: query.to_owned(),
+        database: "materialize".to_owned(),
+        search_path: vec!["public".to_owned()],
     };
+    let view = |query: &str| ItemKind::View(def(query));
+    let materialized =
+        |query: &str| ItemKind::MaterializedView(MaterializedViewDef { view: def(query), cluster: ClusterId(1) });
     let index = ItemKind::Index(IndexDef {
         on: GlobalId::User(1),
         cluster: ClusterId(1),
@@ -117,6 +120,7 @@ fn items() -> Vec<Arc<ItemRef>> {
         item(GlobalId::User(6), PUBLIC, "mine", MATERIALIZE, one.clone(), table(&[None])),
         item(GlobalId::User(7), PUBLIC, "joes", JOE, one.clone(), table(&[None])),
         item(GlobalId::User(8), PRIVATE, "p", SYSTEM, one, table(&[None])),
+        item(GlobalId::User(9), PUBLIC, "m", SYSTEM, int("n"), materialized("SELECT a FROM t")),
     ]
 }
 
@@ -195,7 +199,7 @@ impl CatalogView for Catalog {
 
     fn dependents(&self, id: GlobalId) -> Vec<GlobalId> {
         match id {
-            GlobalId::User(1) => vec![GlobalId::User(2), GlobalId::User(3)],
+            GlobalId::User(1) => vec![GlobalId::User(2), GlobalId::User(3), GlobalId::User(9)],
             GlobalId::User(4) => vec![GlobalId::User(5)],
             _ => Vec::new(),
         }

@@ -1,13 +1,11 @@
 //! CREATE INDEX.
 
 use super::relation::{already_exists, full_name};
-use super::{check_create_in, check_object, check_owner};
+use super::{check_create_in, check_owner, resolve_cluster};
 use crate::ast::CreateIndex;
 use crate::engine::Params;
 use crate::error::SqlError;
-use crate::names::{
-    ObjectId, ObjectKind, Privilege, quote_ident, resolve_item, truncate_identifier, unknown_cluster, unknown_relation,
-};
+use crate::names::{ObjectId, ObjectKind, quote_ident, resolve_item, truncate_identifier, unknown_relation};
 use crate::plan::resolver::Dependencies;
 use crate::plan::{CreateIndexPlan, IndexKey, IndexKeyDef, ItemRef, Plan, PlanContext};
 use datafusion::common::{DFSchema, TableReference};
@@ -35,9 +33,7 @@ pub(in crate::plan) fn plan_create_index(ctx: &PlanContext<'_>, create: &CreateI
         .schema(on.schema)
         .ok_or_else(|| SqlError::internal(format!("the schema of {} is missing", on.name)))?;
     check_create_in(ctx, &schema)?;
-    let cluster_name = create.cluster.as_deref().unwrap_or(ctx.cluster);
-    let cluster = ctx.catalog.cluster_by_name(cluster_name).ok_or_else(|| unknown_cluster(cluster_name))?;
-    check_object(ctx, ObjectId::Cluster(cluster.id), Privilege::Usage, ObjectKind::Cluster, &cluster.name)?;
+    let cluster = resolve_cluster(ctx, create.cluster.as_deref())?;
     let keys = match &create.keys {
         Some(exprs) if exprs.len() > KEYS_MAX => {
             return Err(SqlError::new(
@@ -61,7 +57,7 @@ pub(in crate::plan) fn plan_create_index(ctx: &PlanContext<'_>, create: &CreateI
         schema: on.schema,
         name: full_name(ctx, &schema, item),
         on: on.id,
-        cluster: cluster.id,
+        cluster,
         desc: Arc::new(describe(&on, &keys)),
         keys,
         if_not_exists: create.if_not_exists,

@@ -1,6 +1,6 @@
-//! CREATE TABLE and CREATE VIEW.
+//! CREATE TABLE, CREATE VIEW and CREATE MATERIALIZED VIEW.
 
-use super::{check_create_in, check_owner, exists_notice};
+use super::{check_create_in, check_owner, exists_notice, resolve_cluster};
 use crate::ast::{CreateTable, CreateView};
 use crate::engine::Params;
 use crate::error::SqlError;
@@ -113,17 +113,25 @@ fn check_default(ctx: &PlanContext<'_>, column: &str, ty: &PgType, default: &sp:
 
 pub(in crate::plan) fn plan_create_view(ctx: &PlanContext<'_>, create: &CreateView) -> Result<Plan, SqlError> {
     let (schema, name, existing) = new_item(ctx, &create.name)?;
+    let cluster = match &create.materialized {
+        Some(materialized) => Some(resolve_cluster(ctx, materialized.cluster.as_deref())?),
+        None => None,
+    };
     let dependencies = Dependencies::new();
     let planned = ctx.engine.plan_query(&create.query, &dependencies.resolver(ctx), &mut Params::none())?;
-    let desc = name_columns(planned.desc, &create.columns)?;
+    let desc = name_columns(planned.desc, create)?;
     check_distinct(desc.columns.iter().map(|column| column.name.as_str()))?;
+    if cluster.is_some() {
+        desc.columns.iter().try_for_each(|column| check_storable(&column.name, &column.ty))?;
+    }
     let replace = match existing {
         None => None,
         Some(existing) if create.or_replace => {
-            check_replacement(ctx, &existing, &desc, &dependencies)?;
+            let kind = if cluster.is_some() { ObjectKind::MaterializedView } else { ObjectKind::View };
+            check_replacement(ctx, kind, &existing, &desc, &dependencies)?;
             Some(existing.id)
         }
-        Some(_) => return already_exists(&name.item, create.if_not_exists, "CREATE VIEW"),
+        Some(_) => return already_exists(&name.item, create.if_not_exists, create.tag()),
     };
     Ok(Plan::CreateView(CreateViewPlan {
         schema: schema.id,
@@ -133,6 +141,7 @@ pub(in crate::plan) fn plan_create_view(ctx: &PlanContext<'_>, create: &CreateVi
             database: ctx.session.database.clone(),
             search_path: ctx.session.search_path.clone(),
         },
+        cluster,
         desc: Arc::new(desc),
         depends_on: dependencies.direct(),
         replace,
@@ -141,9 +150,14 @@ pub(in crate::plan) fn plan_create_view(ctx: &PlanContext<'_>, create: &CreateVi
 }
 
 /// Renames the first columns.
-fn name_columns(desc: RelationDesc, names: &[String]) -> Result<RelationDesc, SqlError> {
+fn name_columns(desc: RelationDesc, create: &CreateView) -> Result<RelationDesc, SqlError> {
+    let names = &create.columns;
     if names.len() > desc.arity() {
-        return Err(SqlError::new(SqlState::SYNTAX_ERROR, "CREATE VIEW specifies more column names than columns"));
+        let message = match create.materialized {
+            Some(_) => "too many column names were specified",
+            None => "CREATE VIEW specifies more column names than columns",
+        };
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
     }
     let fields: Vec<_> = desc
         .schema
@@ -162,34 +176,35 @@ fn name_columns(desc: RelationDesc, names: &[String]) -> Result<RelationDesc, Sq
     Ok(renamed)
 }
 
-/// CREATE OR REPLACE VIEW may add columns at the end and nothing else.
+/// CREATE OR REPLACE may add columns at the end and nothing else.
 fn check_replacement(
     ctx: &PlanContext<'_>,
+    kind: ObjectKind,
     existing: &ItemRef,
     desc: &RelationDesc,
     dependencies: &Dependencies,
 ) -> Result<(), SqlError> {
-    if existing.object_kind() != ObjectKind::View {
-        return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a view", existing.name.item)));
+    if existing.object_kind() != kind {
+        return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a {kind}", existing.name.item)));
     }
-    check_owner(ctx, ObjectId::Item(existing.id), ObjectKind::View, &existing.name.item)?;
+    check_owner(ctx, ObjectId::Item(existing.id), kind, &existing.name.item)?;
     if dependencies.all().contains(&existing.id) {
         return Err(SqlError::new(
             SqlState("42P19"),
-            format!("view \"{}\" cannot refer to itself", existing.name.item),
+            format!("{kind} \"{}\" cannot refer to itself", existing.name.item),
         ));
     }
     let refuse = |message: String| Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
     if desc.arity() < existing.desc.arity() {
-        return refuse("cannot drop columns from view".to_owned());
+        return refuse(format!("cannot drop columns from {kind}"));
     }
     for (old, new) in existing.desc.columns.iter().zip(&desc.columns) {
         if old.name != new.name {
-            return refuse(format!("cannot change name of view column \"{}\" to \"{}\"", old.name, new.name));
+            return refuse(format!("cannot change name of {kind} column \"{}\" to \"{}\"", old.name, new.name));
         }
         if old.ty != new.ty {
             return refuse(format!(
-                "cannot change data type of view column \"{}\" from {} to {}",
+                "cannot change data type of {kind} column \"{}\" from {} to {}",
                 old.name, old.ty, new.ty
             ));
         }
