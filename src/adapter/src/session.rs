@@ -10,6 +10,7 @@ use crate::error::{AdapterError, Notice};
 use crate::plan_cache::{CachedPlan, SessionPlans};
 use crate::response::{BoundParams, Format, Response, ResultFormats, RowDesc, Rows, StatementDesc, Tag, Work};
 use crate::transaction::{Status, Transaction};
+use ahash::AHashMap;
 use pgrepr::options::{DateOrder, EncodeOptions};
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType, Timestamp};
@@ -18,7 +19,7 @@ use sql::parser::ParsedStatement;
 use sql::plan::RoleRef;
 use sql::plan::lift::Lifted;
 use sql::vars::SessionVars;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -32,8 +33,8 @@ pub struct Session {
     ended: CancellationToken,
     pub(crate) transaction: Transaction,
     pub(crate) notices: Vec<Notice>,
-    pub(crate) statements: HashMap<String, Prepared>,
-    pub(crate) portals: HashMap<String, Portal>,
+    pub(crate) statements: AHashMap<String, Prepared>,
+    pub(crate) portals: AHashMap<String, Portal>,
     pub(crate) plans: SessionPlans,
     pub(crate) lifted: Lifted,
     /// What planning reads of the settings, as part of plan-cache keys; recomputed when `vars` say so.
@@ -103,8 +104,8 @@ impl Session {
             ended,
             transaction: Transaction::new(),
             notices: Vec::new(),
-            statements: HashMap::new(),
-            portals: HashMap::new(),
+            statements: AHashMap::new(),
+            portals: AHashMap::new(),
             plans: SessionPlans::default(),
             lifted: Lifted::default(),
             settings_key: Arc::from(""),

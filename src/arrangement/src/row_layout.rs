@@ -11,6 +11,11 @@ pub type RowLayout = (Rows, Rows, Vec<Timestamp>, Vec<Diff>, Offsets);
 /// Rows of up to this many bytes are compared as numbers.
 const WORD_BYTES: usize = 16;
 
+/// The rows that are searched around the place where a key should be.
+const WINDOW: usize = 16;
+/// Lists up to this length are not worth guessing in.
+const WINDOW_MIN: usize = 1_024;
+
 /// A list of rows in one buffer.
 pub struct Rows {
     bytes: Vec<u8>,
@@ -33,13 +38,29 @@ impl Rows {
         }
     }
 
+    /// Where a key must be if words are spread evenly, as ids often are: a few probes there instead of a search through
+    /// memory that is in no cache. `None` if it is not there after all.
+    fn window(&self, from: usize, width: usize, key: u128, is_below: impl Fn(usize) -> bool) -> Option<(usize, usize)> {
+        let last = self.len().checked_sub(1).filter(|last| last - from.min(*last) > WINDOW_MIN)?;
+        let (least, greatest) = (self.word_at(from * width, width), self.word_at(last * width, width));
+        let (offset, range) = (key.checked_sub(least)?, greatest.checked_sub(key)?.checked_add(key - least)?);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
+        let guess = from + ((offset as f64 / range as f64) * (last - from) as f64) as usize;
+        let low = guess.saturating_sub(WINDOW / 2).max(from);
+        let high = (low + WINDOW).min(self.len());
+        // Everything before the window is below the key, and nothing behind it is.
+        ((low == from || is_below(low - 1)) && (high == self.len() || !is_below(high))).then_some((low, high))
+    }
+
     /// The first position in `[from, len)` whose row is not below `key`; rows must be sorted.
     pub fn lower_bound(&self, from: usize, key: &[u8]) -> usize {
         match self.offsets.stride() {
             // Rows and key fit a word: a probe is a load and a comparison.
             Some(width) if width == key.len() && (1..=WORD_BYTES).contains(&width) => {
                 let key = word(key);
-                partition_point(from, self.len(), |at| self.word_at(at * width, width) < key)
+                let is_below = |at: usize| self.word_at(at * width, width) < key;
+                let (low, high) = self.window(from, width, key, is_below).unwrap_or((from, self.len()));
+                partition_point(low, high, is_below)
             }
             // The width is known: a probe touches the row and no offset.
             Some(width) => partition_point(from, self.len(), |at| &self.bytes[at * width..(at + 1) * width] < key),
@@ -152,6 +173,24 @@ mod tests {
         let mut rows = Rows::with_capacity(sorted.len());
         sorted.iter().for_each(|row| rows.push_own(row));
         rows
+    }
+
+    #[test]
+    fn keys_are_found_where_they_are_spread_evenly_and_where_not() {
+        let even = |at: u32| at * 3;
+        let uneven = |at: u32| if at < 1_990 { at } else { at * 1_000 };
+        let constant = |_| 7;
+        for spread in [&even as &dyn Fn(u32) -> u32, &uneven, &constant] {
+            let sorted: Vec<Vec<u8>> = (0..2_000).map(|at| spread(at).to_be_bytes().to_vec()).collect();
+            let list = rows(&sorted);
+            for from in [0, 1, 900, 1_999, 2_000] {
+                for key in (0..2_005_u32).flat_map(|at| [spread(at), spread(at) + 1]) {
+                    let key = key.to_be_bytes();
+                    let expected = from + sorted[from..].partition_point(|row| row.as_slice() < &key[..]);
+                    assert_eq!(list.lower_bound(from, &key), expected, "{key:?} from {from}");
+                }
+            }
+        }
     }
 
     proptest! {
