@@ -10,7 +10,7 @@ use pgrepr::types::{self, TYPES};
 use repr::GlobalId;
 use repr::datum::Datum;
 use sql::error::SqlError;
-use sql::names::{DatabaseId, ObjectId, RoleId, SchemaId};
+use sql::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
 use sql::plan::CatalogView;
 use sql::plan::{IndexDef, ItemKind, ItemRef};
 
@@ -21,6 +21,7 @@ pub(super) fn producer(name: &str) -> Option<Producer> {
         "mz_columns" => columns,
         "mz_tables" => tables,
         "mz_views" => views,
+        "mz_materialized_views" => materialized_views,
         "mz_indexes" => indexes,
         "mz_index_columns" => index_columns,
         "mz_clusters" => clusters,
@@ -46,6 +47,10 @@ fn role_id(id: RoleId) -> Datum<'static> {
 }
 
 fn database_id(id: DatabaseId) -> Datum<'static> {
+    text(format!("u{id}"))
+}
+
+fn cluster_id(id: ClusterId) -> Datum<'static> {
     text(format!("u{id}"))
 }
 
@@ -158,6 +163,41 @@ fn views(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch
     )
 }
 
+fn materialized_views(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let row = |item: &ItemRef| {
+        let ItemKind::MaterializedView(materialized) = &item.kind else { return None };
+        let sql = maybe(definition::create_sql(context.catalog, item), text);
+        Some([
+            item_id(item.id),
+            Datum::Oid(item.oid),
+            schema_id(item.schema),
+            text(&item.name.item),
+            cluster_id(materialized.cluster),
+            text(definition::view(&materialized.view)),
+            role_id(item.owner),
+            item_privileges(context, item),
+            sql.clone(),
+            sql,
+        ])
+    };
+    let rows = context.catalog.all_items().filter_map(|item| row(item)).collect();
+    relation.batch(
+        [
+            "id",
+            "oid",
+            "schema_id",
+            "name",
+            "cluster_id",
+            "definition",
+            "owner_id",
+            "privileges",
+            "create_sql",
+            "redacted_create_sql",
+        ],
+        rows,
+    )
+}
+
 fn all_indexes<'a>(context: &Context<'a>) -> impl Iterator<Item = (&'a ItemRef, &'a IndexDef)> {
     context.catalog.all_items().filter_map(|item| match &item.kind {
         ItemKind::Index(index) => Some((item.as_ref(), index)),
@@ -174,7 +214,7 @@ fn indexes(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBat
                 Datum::Oid(item.oid),
                 text(&item.name.item),
                 item_id(index.on),
-                text(format!("u{}", index.cluster)),
+                cluster_id(index.cluster),
                 role_id(item.owner),
                 sql.clone(),
                 sql,
@@ -207,7 +247,7 @@ fn clusters(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBa
         .iter()
         .map(|cluster| {
             [
-                text(format!("u{}", cluster.id)),
+                cluster_id(cluster.id),
                 text(&cluster.name),
                 role_id(cluster.owner),
                 privileges(context, ObjectId::Cluster(cluster.id)),
@@ -228,7 +268,7 @@ fn cluster_replicas(context: &Context<'_>, relation: &SystemRelation) -> Result<
             rows.push([
                 text(format!("u{}-r{replica}", cluster.id)),
                 text(format!("r{replica}")),
-                text(format!("u{}", cluster.id)),
+                cluster_id(cluster.id),
                 text(&cluster.size),
                 role_id(cluster.owner),
             ]);
@@ -279,7 +319,7 @@ fn object_row(context: &Context<'_>, item: &ItemRef) -> [Datum<'static>; 8] {
         text(&item.name.item),
         text(object_type(item)),
         role_id(item.owner),
-        maybe(item.cluster(), |cluster| text(format!("u{cluster}"))),
+        maybe(item.cluster(), cluster_id),
         item_privileges(context, item),
     ]
 }
@@ -335,7 +375,7 @@ fn comments(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBa
         let (id, kind) = match object {
             ObjectId::Database(id) => (database_id(id), "database"),
             ObjectId::Schema(id) => (schema_id(id), "schema"),
-            ObjectId::Cluster(id) => (text(format!("u{id}")), "cluster"),
+            ObjectId::Cluster(id) => (cluster_id(id), "cluster"),
             ObjectId::Role(id) => (role_id(id), "role"),
             ObjectId::Item(id) => {
                 let Some(item) = context.catalog.item(id) else { continue };

@@ -1,7 +1,7 @@
 //! The relations of `pg_catalog` that Postgres has as views: the same facts, easier to read.
 
 use super::definition;
-use super::pg_catalog::{ROLE_COLUMNS, is_system, role_row};
+use super::pg_catalog::{ROLE_COLUMNS, role_row};
 use super::{Context, Producer, SystemRelation, is_table, is_view, maybe, text};
 use arrow::array::RecordBatch;
 use repr::datum::Datum;
@@ -17,6 +17,7 @@ pub(super) fn producer(name: &str) -> Option<Producer> {
         "pg_group" => pg_group,
         "pg_tables" => pg_tables,
         "pg_views" => pg_views,
+        "pg_matviews" => pg_matviews,
         "pg_indexes" => pg_indexes,
         "pg_settings" => pg_settings,
         "pg_stat_user_tables" => pg_stat_user_tables,
@@ -101,6 +102,24 @@ fn pg_views(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBa
         })
         .collect();
     relation.batch(["schemaname", "viewname", "viewowner", "definition"], rows)
+}
+
+fn pg_matviews(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let items = context.items();
+    let row = |item: &ItemRef| {
+        let ItemKind::MaterializedView(materialized) = &item.kind else { return None };
+        Some([
+            text(&item.name.schema),
+            text(&item.name.item),
+            text(context.role_name(item.owner)),
+            Datum::Bool(!context.catalog.indexes_on(item.id).is_empty()),
+            // There is no WITH NO DATA: reads wait for the first rows.
+            Datum::Bool(true),
+            text(definition::view(&materialized.view)),
+        ])
+    };
+    let rows = items.iter().filter_map(|item| row(item)).collect();
+    relation.batch(["schemaname", "matviewname", "matviewowner", "hasindexes", "ispopulated", "definition"], rows)
 }
 
 fn pg_indexes(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
@@ -191,12 +210,12 @@ fn setting_row(context: &Context<'_>, definition: &Definition) -> [Datum<'static
     ]
 }
 
-/// Users' tables. Nothing is counted here, so the counters are NULL and not zero.
+/// Users' tables and materialized views. Nothing is counted here, so the counters are NULL and not zero.
 fn pg_stat_user_tables(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let items = context.items();
     let rows = items
         .iter()
-        .filter(|item| is_table(item) && !is_system(item))
+        .filter(|item| item.is_stored())
         .map(|item| [Datum::Oid(item.oid), text(&item.name.schema), text(&item.name.item)])
         .collect();
     relation.batch(["relid", "schemaname", "relname"], rows)

@@ -13,7 +13,8 @@ use repr::{GlobalId, RelationDesc};
 use sql::engine::{CatalogFunctions, SessionInfo};
 use sql::names::{ClusterId, DatabaseId, FullName, ObjectId, Privilege, RoleId, SchemaId};
 use sql::plan::{
-    ClusterRef, DatabaseRef, Grantee, IndexDef, IndexKeyDef, ItemKind, ItemRef, RoleRef, SchemaRef, ViewDef,
+    ClusterRef, DatabaseRef, Grantee, IndexDef, IndexKeyDef, ItemKind, ItemRef, MaterializedViewDef, RoleRef,
+    SchemaRef, ViewDef,
 };
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -24,6 +25,7 @@ const DATABASE: DatabaseId = DatabaseId(1);
 const SCHEMA: SchemaId = SchemaId(100);
 const TABLE: GlobalId = GlobalId::User(1);
 const TABLE_OID: u32 = 20_003;
+const MATERIALIZED_OID: u32 = 20_006;
 
 fn role(id: RoleId, oid: u32, name: &str, superuser: bool) -> RoleRef {
     RoleRef {
@@ -51,8 +53,8 @@ fn item(id: u64, oid: u32, name: &str, columns: Vec<(String, PgType, bool)>, kin
     }
 }
 
-/// Database `materialize` with `public.t (id int4 not null, name varchar(10) default 'x')`, the view `v` over it and the
-/// index `t_name` on it; SELECT on `t` is granted to `materialize`.
+/// Database `materialize` with `public.t (id int4 not null, name varchar(10) default 'x')`, the view `v` and the materialized
+/// view `m` over it, the index `t_name` on it and `m_id` on `m`; SELECT on `t` is granted to `materialize`.
 fn state() -> Arc<State> {
     let mut state = State::empty();
     state.put_role(role(MZ_SYSTEM, 10, "mz_system", true));
@@ -82,7 +84,13 @@ fn state() -> Arc<State> {
         database: "materialize".into(),
         search_path: vec!["public".into()],
     };
-    state.put_item(item(2, 20_004, "v", vec![id], ItemKind::View(view)), vec![TABLE]);
+    state.put_item(item(2, 20_004, "v", vec![id.clone()], ItemKind::View(view.clone())), vec![TABLE]);
+    let materialized = MaterializedViewDef { view, cluster: ClusterId(1) };
+    let kind = ItemKind::MaterializedView(materialized);
+    state.put_item(item(4, MATERIALIZED_OID, "m", vec![id.clone()], kind), vec![TABLE]);
+    let keys = vec![IndexKeyDef { column: Some(0), sql: "id".into() }];
+    let index = IndexDef { on: GlobalId::User(4), cluster: ClusterId(1), keys };
+    state.put_item(item(5, 20_007, "m_id", vec![id], ItemKind::Index(index)), vec![GlobalId::User(4)]);
     let keys =
         vec![IndexKeyDef { column: Some(1), sql: "name".into() }, IndexKeyDef { column: None, sql: "id + 1".into() }];
     let sum = ("?column?".to_owned(), PgType::Int4, true);
@@ -196,7 +204,54 @@ fn tables_views_and_indexes() {
     let expected = vec![Datum::Oid(20_005), key, text("id + 1")];
     assert_eq!(pick(&index, "indrelid", &Datum::Oid(TABLE_OID), &["indexrelid", "indkey", "indexprs"]), vec![expected]);
     let depend = rows(&state, "pg_catalog", "pg_depend");
-    assert_eq!(depend.num_rows(), 2);
+    assert_eq!(depend.num_rows(), 4);
+}
+
+#[test]
+fn materialized_views() {
+    let state = state();
+    let class = rows(&state, "pg_catalog", "pg_class");
+    let columns = ["relkind", "relam", "relhasindex", "relispopulated", "relreplident"];
+    let expected = vec![text("m"), Datum::Oid(2), Datum::Bool(true), Datum::Bool(true), text("d")];
+    assert_eq!(pick(&class, "relname", &text("m"), &columns), vec![expected]);
+    let attribute = rows(&state, "pg_catalog", "pg_attribute");
+    let nullable = pick(&attribute, "attrelid", &Datum::Oid(MATERIALIZED_OID), &["attname", "attnotnull"]);
+    assert_eq!(nullable, vec![vec![text("id"), Datum::Bool(false)]], "only a table's columns have constraints");
+
+    let views = rows(&state, "pg_catalog", "pg_matviews");
+    let columns = ["schemaname", "matviewowner", "tablespace", "hasindexes", "ispopulated", "definition"];
+    let mut expected = vec![text("public"), text("mz_system"), Datum::Null, Datum::Bool(true), Datum::Bool(true)];
+    expected.push(text(" SELECT id FROM t;"));
+    assert_eq!(pick(&views, "matviewname", &text("m"), &columns), vec![expected]);
+    assert_eq!(views.num_rows(), 1);
+    let indexes = rows(&state, "pg_catalog", "pg_indexes");
+    assert_eq!(pick(&indexes, "tablename", &text("m"), &["indexname"]), vec![vec![text("m_id")]]);
+    assert_eq!(call("pg_get_viewdef", &[Datum::Oid(MATERIALIZED_OID)]), Ok(text(" SELECT id FROM t;")));
+    let statistics = rows(&state, "pg_catalog", "pg_stat_user_tables");
+    assert_eq!(statistics.num_rows(), 2, "t and m");
+
+    let views = rows(&state, "mz_catalog", "mz_materialized_views");
+    let columns = ["id", "name", "cluster_id", "definition", "owner_id", "create_sql"];
+    let sql = "CREATE MATERIALIZED VIEW materialize.public.m IN CLUSTER quickstart AS SELECT id FROM t";
+    let expected = ["u4", "m", "u1", " SELECT id FROM t;", "s1", sql].map(text);
+    assert_eq!(pick(&views, "oid", &Datum::Oid(MATERIALIZED_OID), &columns), vec![expected.to_vec()]);
+    let objects = rows(&state, "mz_catalog", "mz_objects");
+    let expected = vec![text("materialized-view"), text("u1")];
+    assert_eq!(pick(&objects, "name", &text("m"), &["type", "cluster_id"]), vec![expected]);
+
+    // None of these is what a materialized view is, in Postgres either.
+    for (schema, name, key) in [
+        ("pg_catalog", "pg_tables", "tablename"),
+        ("pg_catalog", "pg_views", "viewname"),
+        ("information_schema", "tables", "table_name"),
+        ("information_schema", "columns", "table_name"),
+        ("information_schema", "views", "table_name"),
+        ("information_schema", "table_privileges", "table_name"),
+        ("mz_catalog", "mz_tables", "name"),
+        ("mz_catalog", "mz_views", "name"),
+    ] {
+        assert!(pick(&rows(&state, schema, name), key, &text("m"), &[key]).is_empty(), "{name}");
+    }
 }
 
 #[test]
