@@ -44,7 +44,12 @@ impl Rows {
         let last = self.len().checked_sub(1).filter(|last| last - from.min(*last) > WINDOW_MIN)?;
         let (least, greatest) = (self.word_at(from * width, width), self.word_at(last * width, width));
         let (offset, range) = (key.checked_sub(least)?, greatest.checked_sub(key)?.checked_add(key - least)?);
-        #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_precision_loss,
+            clippy::cast_sign_loss,
+            reason = "a guess, which the probes below check"
+        )]
         let guess = from + ((offset as f64 / range as f64) * (last - from) as f64) as usize;
         let low = guess.saturating_sub(WINDOW / 2).max(from);
         let high = (low + WINDOW).min(self.len());
