@@ -14,7 +14,7 @@ use catalog::Catalog;
 use catalog::builtin::functions::BuiltinFunctions;
 use catalog::state::State;
 use compute_client::controller::{Controller, SpawnWorkers};
-use compute_client::index::CollectionClock;
+use compute_client::index::{CollectionClock, IndexHandle};
 use compute_client::plan::IndexInfo;
 use compute_client::read_hold::ReadHolds;
 use crossbeam_channel::Sender;
@@ -76,6 +76,11 @@ impl Published {
         let functions = Arc::new(BuiltinFunctions::new(Arc::clone(&state)));
         let fast_path = state.system().get_bool("enable_frontend_peek_sequencing");
         Published { state, tables, indexes, functions, fast_path }
+    }
+
+    /// What maintains a materialized view.
+    pub(crate) fn maintained(&self, id: GlobalId) -> Option<&Arc<IndexHandle>> {
+        self.indexes_on(id).iter().map(|index| &index.handle).find(|handle| handle.id == id)
     }
 
     /// The indexes on a relation.

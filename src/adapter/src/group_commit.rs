@@ -20,11 +20,14 @@
 use crate::client::{Published, Shared};
 use crate::error::AdapterError;
 use crate::implications;
+use crate::maintain::Dataflows;
+use crate::materialized::{self, Materialized};
 use arrow::datatypes::DataType;
 use catalog::Catalog;
-use catalog::transact::Op;
+use catalog::transact::{Op, StateDiff};
 use compute_client::controller::Controller;
-use crossbeam_channel::Receiver;
+use compute_client::index::IndexHandle;
+use crossbeam_channel::{Receiver, RecvTimeoutError};
 use persist::{MetaWrite, PersistError, ShardAppend};
 use repr::row::skip_datum;
 use repr::sqlstate::SqlState;
@@ -32,8 +35,14 @@ use repr::{GlobalId, Timestamp, Updates};
 use sql::plan::CatalogView;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
+/// How long the committer waits for the indexes it has fed before it lets time advance without them: readers then wait
+/// by themselves. Well above a worker's step for a small commit, well below what a writer would notice.
+const PUBLISH_PATIENCE: Duration = Duration::from_millis(5);
+/// How long what a materialized view has to write waits for a commit that takes it along.
+const CARGO_PATIENCE: Duration = Duration::from_millis(50);
 /// Statements that are committed together at most.
 const GROUP_MAX: usize = 4_096;
 /// Reads may go back this far, in microseconds: transactions and slow readers have this long to take a hold.
@@ -49,6 +58,15 @@ pub(crate) enum Request {
     Write(WriteRequest),
     /// Change the catalog.
     Ddl(DdlRequest),
+    /// A materialized view that was not waited for has published.
+    Progress,
+    /// A materialized view's shard was compared with its first contents.
+    Compared {
+        /// The view.
+        id: GlobalId,
+        /// What its shard lacks.
+        correction: Updates,
+    },
     /// End.
     Stop,
 }
@@ -121,7 +139,7 @@ pub(crate) struct DdlRequest {
 pub(crate) struct Committer {
     shared: Arc<Shared>,
     catalog: Catalog,
-    controller: Controller,
+    dataflows: Dataflows,
     recent: Recent,
 }
 
@@ -171,7 +189,7 @@ impl Committer {
     pub(crate) fn boot(
         shared: Arc<Shared>,
         catalog: Catalog,
-        mut controller: Controller,
+        controller: Controller,
         boot_ts: Timestamp,
     ) -> Result<Committer, AdapterError> {
         let mut boot_ts = boot_ts;
@@ -182,14 +200,15 @@ impl Committer {
             shared.oracle.apply_write(boot_ts);
         }
         let (state, diff) = catalog.boot();
-        let published = implications::apply(&shared, &shared.published.load(), state, &diff, &mut controller, boot_ts)?;
+        let mut dataflows = Dataflows { controller, materialized: Materialized::default() };
+        let published = implications::apply(&shared, &shared.published.load(), state, &diff, &mut dataflows, boot_ts)?;
         shared.published.store(Arc::new(published));
-        Ok(Committer { shared, catalog, controller, recent: Recent::default() })
+        Ok(Committer { shared, catalog, dataflows, recent: Recent::default() })
     }
 
     /// Works until it is told to stop.
     pub(crate) fn run(mut self, requests: &Receiver<Request>) {
-        while let Ok(first) = requests.recv() {
+        while let Some(first) = self.next(requests) {
             let mut writes = Vec::new();
             let mut next = Some(first);
             while let Some(request) = next.take() {
@@ -201,8 +220,11 @@ impl Committer {
                         // A session that has gone does not want the answer.
                         let _gone = ddl.reply.send(answer);
                     }
+                    Request::Progress => self.take_progress(),
+                    Request::Compared { id, correction } => self.dataflows.materialized.compared(id, correction),
                     Request::Stop => {
                         self.commit_writes(writes);
+                        self.flush();
                         return;
                     }
                 }
@@ -214,11 +236,50 @@ impl Committer {
         }
     }
 
+    /// The next request. What materialized views have to write waits for it, but not for long.
+    fn next(&mut self, requests: &Receiver<Request>) -> Option<Request> {
+        loop {
+            if !self.dataflows.materialized.has_cargo() {
+                return requests.recv().ok();
+            }
+            match requests.recv_timeout(CARGO_PATIENCE) {
+                Ok(request) => return Some(request),
+                Err(RecvTimeoutError::Timeout) => self.flush(),
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+    }
+
+    /// Writes down what materialized views have to, in a commit of its own.
+    fn flush(&mut self) {
+        while self.dataflows.materialized.has_cargo() {
+            let written = self.write_ts().and_then(|ts| {
+                self.make_durable(ts, &BTreeMap::new())?;
+                self.shared.oracle.apply_write(ts);
+                Ok(())
+            });
+            if let Err(error) = written {
+                tracing::error!(%error, "materialized views could not be written; trying again with the next commit");
+                return;
+            }
+        }
+    }
+
+    /// Takes what materialized views have published.
+    fn take_progress(&mut self) {
+        let (since, Dataflows { controller, materialized }) = (self.since(), &mut self.dataflows);
+        if let Err(error) = materialized.take_all(&self.shared, controller, since) {
+            // What reads them would be wrong from here on.
+            tracing::error!(%error, "a materialized view cannot be followed; ending the process");
+            std::process::abort();
+        }
+    }
+
     fn commit_writes(&mut self, writes: Vec<WriteRequest>) {
         if writes.is_empty() {
             return;
         }
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         let published = self.shared.published.load_full();
         let mut tables: BTreeMap<GlobalId, Vec<Arc<Updates>>> = BTreeMap::new();
         let mut replies = Vec::with_capacity(writes.len());
@@ -260,16 +321,25 @@ impl Committer {
         tables: BTreeMap<GlobalId, Vec<Arc<Updates>>>,
     ) -> Result<(), AdapterError> {
         let ts = self.write_ts()?;
-        let appends: Vec<ShardAppend<'_>> =
-            tables.iter().map(|(table, updates)| ShardAppend { shard: (*table).into(), updates }).collect();
-        self.make_durable(ts, &appends, Vec::new())?;
+        self.make_durable(ts, &tables)?;
         for table in tables.keys() {
             published.tables[table].clock.advance(ts);
         }
         let tables: Tables = tables.into_iter().collect();
         self.recent.remember(ts, &tables);
-        self.controller.append(ts, self.since(), &tables)?;
+        self.feed(ts, &tables)?;
         self.shared.oracle.apply_write(ts);
+        Ok(())
+    }
+
+    /// Feeds the dataflows, and waits for a moment until they have published, each before what reads it.
+    fn feed(&mut self, ts: Timestamp, tables: &Tables) -> Result<(), AdapterError> {
+        let (since, deadline) = (self.since(), Instant::now() + PUBLISH_PATIENCE);
+        let Dataflows { controller, materialized } = &mut self.dataflows;
+        for handle in controller.append(ts, since, tables)? {
+            handle.wait_published(ts, deadline);
+            materialized.take(handle.id, &self.shared, controller, since)?;
+        }
         Ok(())
     }
 
@@ -280,9 +350,15 @@ impl Committer {
         }
         let prepared = self.catalog.prepare(&current.state, ops)?;
         let ts = self.write_ts()?;
-        self.make_durable(ts, &[], prepared.meta)?;
+        let mut meta = prepared.meta;
+        let dropped = prepared.diff.iter().filter_map(|change| match change {
+            StateDiff::MaterializedViewDropped(id) => Some(materialized::unmark(*id)),
+            _ => None,
+        });
+        meta.extend(dropped);
+        self.commit(ts, &[], meta)?;
         let state = Arc::new(prepared.state);
-        let published = implications::apply(&self.shared, &current, state, &prepared.diff, &mut self.controller, ts)?;
+        let published = implications::apply(&self.shared, &current, state, &prepared.diff, &mut self.dataflows, ts)?;
         self.shared.published.store(Arc::new(published));
         self.shared.oracle.apply_write(ts);
         Ok(true)
@@ -293,12 +369,22 @@ impl Committer {
         self.shared.oracle.write_ts().map_err(|error| AdapterError::internal(error.to_string()))
     }
 
+    /// Commits updates to tables, and what materialized views have to write.
     fn make_durable(
-        &self,
+        &mut self,
         ts: Timestamp,
-        appends: &[ShardAppend<'_>],
-        mut meta: Vec<MetaWrite>,
+        tables: &BTreeMap<GlobalId, Vec<Arc<Updates>>>,
     ) -> Result<(), PersistError> {
+        let mut cargo = self.dataflows.materialized.cargo(tables.keys());
+        let all = tables.iter().chain(cargo.updates.iter().map(|(id, updates)| (id, updates)));
+        let appends: Vec<ShardAppend<'_>> =
+            all.map(|(id, updates)| ShardAppend { shard: (*id).into(), updates }).collect();
+        self.commit(ts, &appends, std::mem::take(&mut cargo.meta))?;
+        self.dataflows.materialized.delivered(&cargo);
+        Ok(())
+    }
+
+    fn commit(&self, ts: Timestamp, appends: &[ShardAppend<'_>], mut meta: Vec<MetaWrite>) -> Result<(), PersistError> {
         meta.extend(self.shared.oracle.reservation_due(ts));
         self.shared.persist.commit(ts, appends, &meta).inspect_err(|error| {
             self.shared.metrics.append_failures.inc();
@@ -341,11 +427,16 @@ fn check(
             (Some(of), _) if of.clock.last_write() <= *read_ts => false,
             (Some(_), Some(rows)) => recent.changed(*table, rows, *read_ts),
             (Some(_), None) => true,
-            // A view changes with the tables it depends on, which are expected of as well.
-            (None, _) => published.state.item(*table).is_none(),
+            // A materialized view changes with the tables below it; any other with those it depends on, which are expected of
+            // as well.
+            (None, _) => match published.maintained(*table) {
+                Some(handle) => handle.last_write() > *read_ts,
+                None => published.state.item(*table).is_none(),
+            },
         };
+        let below = |handle: &Arc<IndexHandle>| group.keys().any(|table| handle.clocks().contains_key(table));
         let changes = match (group.get(table), rows) {
-            (None, _) => false,
+            (None, _) => published.maintained(*table).is_some_and(below),
             (Some(_), None) => true,
             (Some(updates), Some(rows)) => updates.iter().any(|updates| touches(updates, rows)),
         };
@@ -398,7 +489,7 @@ impl Shared {
                 Err(crossbeam_channel::TrySendError::Full(back)) => {
                     request = back;
                     // The channel holds far more than one group: a moment later there is room.
-                    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                    tokio::time::sleep(Duration::from_millis(1)).await;
                 }
             }
         }

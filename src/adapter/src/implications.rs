@@ -8,20 +8,21 @@
 
 use crate::client::{Published, Shared, Table};
 use crate::error::AdapterError;
+use crate::maintain::{Dataflows, Durable, Job, maintain};
 use catalog::state::State;
 use catalog::transact::StateDiff;
-use compute_client::controller::Controller;
-use compute_client::index::{CollectionClock, IndexHandle};
+use compute_client::index::CollectionClock;
 use compute_client::plan::lir::{Lir, Node};
 use compute_client::plan::lower::lower;
 use compute_client::plan::{IndexInfo, unqualified};
-use compute_client::protocol::{IndexSpec, KeyExpr};
+use compute_client::protocol::KeyExpr;
 use datafusion::common::DFSchema;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp};
 use sql::engine::{Engine, SessionInfo};
 use sql::names::ClusterId;
 use sql::plan::{CatalogView, IndexKey, ItemKind, ItemRef, PlanContext, plan_index_keys, plan_view};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Carries out a change and returns what readers shall see next.
@@ -30,14 +31,14 @@ pub(crate) fn apply(
     before: &Published,
     state: Arc<State>,
     diff: &[StateDiff],
-    controller: &mut Controller,
+    dataflows: &mut Dataflows,
     ts: Timestamp,
 ) -> Result<Published, AdapterError> {
     let mut after = Published::new(state, before.tables.clone(), before.indexes.clone());
     for change in diff {
         match change {
-            StateDiff::ClusterCreated(id) => start_cluster(&after.state, *id, controller),
-            StateDiff::ClusterDropped(id) => controller.drop_cluster(id.0),
+            StateDiff::ClusterCreated(id) => start_cluster(&after.state, *id, dataflows),
+            StateDiff::ClusterDropped(id) => dataflows.controller.drop_cluster(id.0),
             StateDiff::TableCreated(id) => {
                 if let Some(item) = after.state.item(*id) {
                     let table = Table { clock: Arc::new(CollectionClock::default()), desc: Arc::clone(&item.desc) };
@@ -48,11 +49,16 @@ pub(crate) fn apply(
             StateDiff::TableDropped(id) => {
                 after.tables.remove(id);
             }
-            StateDiff::IndexCreated(id) => create_index(shared, &mut after, *id, controller, ts)?,
-            StateDiff::IndexDropped(id) => drop_index(&mut after, *id, controller),
+            StateDiff::IndexCreated(id) | StateDiff::MaterializedViewCreated(id) => {
+                start(shared, &mut after, *id, dataflows, ts)?;
+            }
+            StateDiff::IndexDropped(id) | StateDiff::MaterializedViewDropped(id) => stop(&mut after, *id, dataflows),
+            StateDiff::MaterializedViewMoved(id) => {
+                restart(shared, &mut after, vec![*id], dataflows, ts, |_| {})?;
+            }
             StateDiff::ClusterAltered(id) => {
                 // The workers of a cluster are fixed when it starts: a new size means new workers and its indexes anew.
-                restart_cluster(shared, &mut after, *id, controller, ts)?;
+                restart_cluster(shared, &mut after, *id, dataflows, ts)?;
             }
             _ => {}
         }
@@ -60,10 +66,10 @@ pub(crate) fn apply(
     Ok(after)
 }
 
-fn start_cluster(state: &State, id: ClusterId, controller: &mut Controller) {
+fn start_cluster(state: &State, id: ClusterId, dataflows: &mut Dataflows) {
     if let Some(cluster) = state.cluster(id) {
         let worker_count = usize::try_from(cluster.workers).unwrap_or(1).max(1);
-        controller.create_cluster(id.0, &cluster.name, worker_count);
+        dataflows.controller.create_cluster(id.0, &cluster.name, worker_count);
     }
 }
 
@@ -71,87 +77,89 @@ fn restart_cluster(
     shared: &Shared,
     after: &mut Published,
     id: ClusterId,
-    controller: &mut Controller,
+    dataflows: &mut Dataflows,
     ts: Timestamp,
 ) -> Result<(), AdapterError> {
     let state = Arc::clone(&after.state);
     let Some(cluster) = state.cluster(id) else { return Ok(()) };
-    if controller.worker_count(id.0) == usize::try_from(cluster.workers).ok() {
+    if dataflows.controller.worker_count(id.0) == usize::try_from(cluster.workers).ok() {
         return Ok(());
     }
-    let on_cluster = |item: &ItemRef| matches!(&item.kind, ItemKind::Index(index) if index.cluster == id);
-    let all: Vec<GlobalId> = after.indexes.values().flatten().map(|index| index.handle.id).collect();
-    let indexes: Vec<GlobalId> =
-        all.into_iter().filter(|index| state.item(*index).is_some_and(|item| on_cluster(&item))).collect();
-    for index in &indexes {
-        drop_index(after, *index, controller);
-    }
-    controller.drop_cluster(id.0);
-    start_cluster(&state, id, controller);
-    for index in indexes {
-        create_index(shared, after, index, controller, ts)?;
-    }
-    Ok(())
+    let all = after.indexes.values().flatten().map(|index| index.handle.id);
+    let here = all.filter(|index| state.item(*index).is_some_and(|item| item.cluster() == Some(id))).collect();
+    restart(shared, after, here, dataflows, ts, |dataflows| {
+        dataflows.controller.drop_cluster(id.0);
+        start_cluster(&state, id, dataflows);
+    })
 }
 
-fn drop_index(after: &mut Published, id: GlobalId, controller: &mut Controller) {
-    controller.drop_index(id);
+/// Stops what is maintained under these ids and everything that reads it, and starts it again after `between`.
+fn restart(
+    shared: &Shared,
+    after: &mut Published,
+    ids: Vec<GlobalId>,
+    dataflows: &mut Dataflows,
+    ts: Timestamp,
+    between: impl FnOnce(&mut Dataflows),
+) -> Result<(), AdapterError> {
+    let (mut all, mut next) = (BTreeSet::new(), ids);
+    while let Some(id) = next.pop() {
+        if all.insert(id) {
+            next.extend(dataflows.controller.readers(id));
+        }
+    }
+    all.iter().rev().for_each(|id| stop(after, *id, dataflows));
+    between(dataflows);
+    // Ids are never reused: what reads something is younger than it.
+    all.into_iter().try_for_each(|id| start(shared, after, id, dataflows, ts))
+}
+
+fn stop(after: &mut Published, id: GlobalId, dataflows: &mut Dataflows) {
+    dataflows.controller.drop_index(id);
+    dataflows.materialized.remove(id);
     for indexes in after.indexes.values_mut() {
         indexes.retain(|index| index.handle.id != id);
     }
     after.indexes.retain(|_, indexes| !indexes.is_empty());
 }
 
-fn create_index(
+/// Starts an index or a materialized view.
+fn start(
     shared: &Shared,
     after: &mut Published,
     id: GlobalId,
-    controller: &mut Controller,
+    dataflows: &mut Dataflows,
     ts: Timestamp,
 ) -> Result<(), AdapterError> {
     let state = Arc::clone(&after.state);
-    let missing = |what: &str| AdapterError::internal(format!("index {id} has no {what}"));
+    let missing = |what: &str| AdapterError::internal(format!("{id} has no {what}"));
     let item = state.item(id).ok_or_else(|| missing("definition"))?;
-    let ItemKind::Index(index) = &item.kind else { return Err(missing("definition")) };
-    let on = state.item(index.on).ok_or_else(|| missing("relation"))?;
-    let cluster = state.cluster(index.cluster).ok_or_else(|| missing("cluster"))?;
     let info = SessionInfo::default();
     let ctx = context(&shared.engine, &state, &info, &item);
-    let plan = maintained(&ctx, &on)?;
-    let tables = plan.tables();
-    let clocks = tables
-        .iter()
-        .map(|table| after.tables.get(table).map(|table| Arc::clone(&table.clock)).ok_or_else(|| missing("table")))
-        .collect::<Result<_, _>>()?;
-    let keys = plan_index_keys(&ctx, &on, &index.keys)?;
-    let worker_count = controller.worker_count(index.cluster.0).ok_or_else(|| missing("workers"))?;
-    let handle = Arc::new(IndexHandle::new(id, worker_count, clocks));
-    let spec = IndexSpec {
-        id,
-        name: item.name.item.clone(),
-        plan,
-        key: key_exprs(&shared.engine, &keys, &on, &info)?,
-        as_of: ts,
-        handle: Arc::clone(&handle),
+    let (on, plan, keys, columns, durable) = match &item.kind {
+        ItemKind::Index(index) => {
+            let on = state.item(index.on).ok_or_else(|| missing("relation"))?;
+            let keys = key_exprs(&shared.engine, &plan_index_keys(&ctx, &on, &index.keys)?, &on, &info)?;
+            let columns = index.keys.iter().map(|key| key.column).collect();
+            let plan = maintained(&ctx, &on)?;
+            (on, plan, keys, columns, Durable::No)
+        }
+        ItemKind::MaterializedView(_) => {
+            // By all of its columns: any first ones can be looked up.
+            let width = item.desc.arity();
+            let (keys, columns) = ((0..width).map(KeyExpr::Column).collect(), (0..width).map(Some).collect());
+            (Arc::clone(&item), maintained_view(&ctx, &item)?, keys, columns, Durable::Yes)
+        }
+        _ => return Err(missing("dataflow")),
     };
-    let mut snapshots = Vec::new();
-    for table in tables {
-        let id_in_log = id;
-        snapshots.push(shared.persist.snapshot(table.into(), ts)?.map(move |rows| match rows {
-            Ok(rows) => (table, Arc::new(rows)),
-            Err(error) => {
-                // An index without all of its rows would give wrong answers; one without any gives none.
-                tracing::error!(index = %id_in_log, %error, "hydration failed; ending the process");
-                std::process::abort()
-            }
-        }));
-    }
-    controller.create_index(index.cluster.0, spec, snapshots.into_iter().flatten())?;
-    after.indexes.entry(index.on).or_default().push(Arc::new(IndexInfo {
+    let cluster = item.cluster().ok_or_else(|| missing("cluster"))?;
+    let job = Job { id, name: item.name.item.clone(), cluster, plan, key: keys, as_of: ts, from: ts };
+    let handle = maintain(shared, after, dataflows, job, durable)?;
+    after.indexes.entry(on.id).or_default().push(Arc::new(IndexInfo {
         handle,
         name: item.name.to_string(),
-        cluster: cluster.name.clone(),
-        key: index.keys.iter().map(|key| key.column).collect(),
+        cluster: state.cluster(cluster).map(|cluster| cluster.name.clone()).unwrap_or_default(),
+        key: columns,
         schema: Arc::clone(&on.desc.schema),
     }));
     Ok(())

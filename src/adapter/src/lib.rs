@@ -19,6 +19,8 @@ mod execute;
 mod group_commit;
 mod implications;
 mod insert;
+mod maintain;
+mod materialized;
 mod plan_cache;
 mod read_then_write;
 mod reader;

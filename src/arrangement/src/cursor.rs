@@ -29,6 +29,18 @@ pub fn value<'a>(batches: &'a [RowBatch], hit: &Hit) -> &'a [u8] {
     batches[hit.batch as usize].storage.vals.vals.index(hit.value)
 }
 
+/// All updates of a batch: value row, time, multiplicity; ordered by key and value, not by time.
+pub fn updates(batch: &RowBatch) -> impl Iterator<Item = (&[u8], Timestamp, Diff)> {
+    let (values, upds) = (&batch.storage.vals.vals, &batch.storage.upds);
+    (0..values.len()).flat_map(move |value| {
+        let (lower, upper) = upds.bounds(value);
+        (lower..upper).map(move |at| {
+            let (time, diff) = upds.get_abs(at);
+            (values.index(value), *time, *diff)
+        })
+    })
+}
+
 /// Appends the hits under exactly `key`.
 pub fn seek(batches: &[RowBatch], key: &[u8], as_of: Timestamp, hits: &mut Vec<Hit>) {
     let mut found: Option<(usize, usize)> = None;

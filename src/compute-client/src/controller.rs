@@ -2,17 +2,13 @@
 
 use crate::error::ComputeError;
 use crate::index::IndexHandle;
-use crate::protocol::{ComputeCommand, IndexSpec};
+use crate::protocol::{ComputeCommand, IndexSpec, Piece};
+use crate::tail::Changes;
 use crossbeam_channel::Sender;
 use repr::{GlobalId, Timestamp, Updates};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread::{JoinHandle, Thread};
-use std::time::Duration;
-
-/// How long the committer waits for the indexes it has fed before it lets time advance without them: readers then wait
-/// by themselves. Well above a worker's step for a small commit, well below what a writer would notice.
-const PUBLISH_PATIENCE: Duration = Duration::from_millis(5);
 
 /// One running worker.
 pub struct Worker {
@@ -34,9 +30,21 @@ pub trait SpawnWorkers: Send + Sync {
 struct Cluster {
     name: String,
     workers: Vec<Worker>,
-    /// By index: the tables that feed it, and its handle.
-    indexes: BTreeMap<GlobalId, (BTreeSet<GlobalId>, Arc<IndexHandle>)>,
+    indexes: BTreeMap<GlobalId, Maintained>,
 }
+
+/// Something that a cluster maintains.
+struct Maintained {
+    handle: Arc<IndexHandle>,
+    /// The collections that feed it.
+    inputs: BTreeSet<GlobalId>,
+    /// The tables at whose writes its time goes on: those below it, and those below whatever reads it, which could not go
+    /// on otherwise.
+    paced_by: BTreeSet<GlobalId>,
+}
+
+/// Finds the rows that an index held in a run before.
+pub type Seed = Box<dyn FnOnce() -> Option<Vec<Updates>> + Send>;
 
 /// All clusters of this process.
 pub struct Controller {
@@ -68,77 +76,122 @@ impl Controller {
         self.clusters.get(&cluster).map(|cluster| cluster.workers.len())
     }
 
-    /// Starts an index; `rows` are those of its tables as of `spec.as_of`, in pieces. They are sent by a thread of their own,
-    /// so that a large table does not hold up commits: updates of later times may overtake them.
+    /// Starts an index; `rows` is called on a thread of its own and gives the rows of its inputs as of `spec.as_of`, in
+    /// pieces, so that a large table does not hold up commits: updates of later times may overtake them. It returns false if
+    /// an input is gone, and so is the index then. What the index held before, if that is known, is shown until then.
     pub fn create_index(
         &mut self,
         cluster: u64,
         spec: IndexSpec,
-        rows: impl Iterator<Item = (GlobalId, Arc<Updates>)> + Send + 'static,
+        seed: Option<Seed>,
+        rows: impl FnOnce(&mut dyn FnMut(GlobalId, Timestamp, Piece)) -> bool + Send + 'static,
     ) -> Result<(), ComputeError> {
         let Some(cluster) = self.clusters.get_mut(&cluster) else {
             return Err(ComputeError::WorkersGone(cluster.to_string()));
         };
-        let (id, tables, handle) = (spec.id, spec.plan.tables(), Arc::clone(&spec.handle));
+        let (id, inputs, handle) = (spec.id, spec.plan.tables(), Arc::clone(&spec.handle));
         let spec = Arc::new(spec);
         cluster.broadcast(|| ComputeCommand::CreateIndex(Arc::clone(&spec)))?;
         let ports = cluster.ports();
         let hydrate = move || {
-            for (table, rows) in rows {
-                // Workers that are gone do not need the rest.
-                if send_all(&ports, || ComputeCommand::Hydrate { id, table, rows: Arc::clone(&rows) }).is_err() {
-                    return;
-                }
+            // Workers that are gone need none of this.
+            if let Some(rows) = seed.and_then(|seed| seed()) {
+                let rows: Arc<[Updates]> = rows.into();
+                let _gone = send_all(&ports, || ComputeCommand::Seed { id, rows: Arc::clone(&rows) });
             }
-            let _gone = send_all(&ports, || ComputeCommand::Hydrated(id));
+            let is_complete = rows(&mut |input, ts, piece| {
+                let _gone = send_all(&ports, || ComputeCommand::Hydrate { id, input, ts, piece: piece.clone() });
+            });
+            if is_complete {
+                let _gone = send_all(&ports, || ComputeCommand::Hydrated(id));
+            }
         };
         drop(ore::thread::spawn(format!("hydrate-{id}"), hydrate));
-        cluster.indexes.insert(id, (tables, handle));
+        let paced_by = handle.clocks().keys().copied().collect();
+        cluster.indexes.insert(id, Maintained { handle, inputs, paced_by });
+        self.pace();
         Ok(())
     }
 
     /// Drops an index.
     pub fn drop_index(&mut self, id: GlobalId) {
         for cluster in self.clusters.values_mut() {
-            if let Some((_, handle)) = cluster.indexes.remove(&id) {
-                handle.mark_dropped();
+            if let Some(index) = cluster.indexes.remove(&id) {
+                index.handle.mark_dropped();
                 // A cluster whose workers are gone has freed the index already.
                 let _gone = cluster.broadcast(|| ComputeCommand::DropIndex(id));
             }
         }
+        self.pace();
     }
 
-    /// Feeds a commit to the clusters that have an index over one of its tables, and waits until they have published it or
-    /// patience runs out.
+    /// Finds out again at whose writes time goes on for what.
+    fn pace(&mut self) {
+        let all = || self.clusters.values().flat_map(|cluster| cluster.indexes.iter());
+        let mut paced: BTreeMap<GlobalId, BTreeSet<GlobalId>> =
+            all().map(|(id, index)| (*id, index.handle.clocks().keys().copied().collect())).collect();
+        let readings: Vec<(GlobalId, GlobalId)> = all()
+            .flat_map(|(reader, index)| index.inputs.iter().map(|input| (*reader, *input)))
+            .filter(|(_, input)| paced.contains_key(input))
+            .collect();
+        let mut is_settled = false;
+        while !is_settled {
+            is_settled = true;
+            for (reader, input) in &readings {
+                let above = paced[reader].clone();
+                if let Some(below) = paced.get_mut(input)
+                    && !above.is_subset(below)
+                {
+                    below.extend(above);
+                    is_settled = false;
+                }
+            }
+        }
+        for (id, index) in self.clusters.values_mut().flat_map(|cluster| cluster.indexes.iter_mut()) {
+            index.paced_by = paced.remove(id).unwrap_or_default();
+        }
+    }
+
+    /// Feeds a commit to the clusters that maintain something over one of its tables. Returns what its time goes on for,
+    /// each after what it reads.
     pub fn append(
         &self,
         ts: Timestamp,
         since: Timestamp,
         tables: &Arc<[(GlobalId, Vec<Arc<Updates>>)]>,
-    ) -> Result<(), ComputeError> {
+    ) -> Result<Vec<Arc<IndexHandle>>, ComputeError> {
         let mut touched = Vec::new();
         for cluster in self.clusters.values() {
+            let is_paced = |index: &&Maintained| tables.iter().any(|(written, _)| index.paced_by.contains(written));
             let first = touched.len();
-            touched.extend(
-                cluster
-                    .indexes
-                    .values()
-                    .filter(|(read, _)| tables.iter().any(|(written, _)| read.contains(written)))
-                    .map(|(_, handle)| handle),
-            );
+            touched.extend(cluster.indexes.values().filter(is_paced).map(|index| Arc::clone(&index.handle)));
             if touched.len() > first {
-                cluster.broadcast(|| ComputeCommand::Append { ts, since, tables: Arc::clone(tables) })?;
+                let indexes: Arc<[GlobalId]> = touched[first..].iter().map(|handle| handle.id).collect();
+                cluster.broadcast(|| {
+                    let (tables, indexes) = (Arc::clone(tables), Arc::clone(&indexes));
+                    ComputeCommand::Append { ts, since, tables, indexes }
+                })?;
             }
         }
-        for handle in touched {
-            handle.wait_published(ts, PUBLISH_PATIENCE);
+        // Ids are never reused, and what reads something is younger than it.
+        touched.sort_by_key(|handle| handle.id);
+        Ok(touched)
+    }
+
+    /// Tells what happened in a maintained collection to the clusters that read it.
+    pub fn follow(&self, id: GlobalId, since: Timestamp, changes: &Arc<Changes>) -> Result<(), ComputeError> {
+        for cluster in self.clusters.values() {
+            if cluster.indexes.values().any(|index| index.inputs.contains(&id)) {
+                cluster.broadcast(|| ComputeCommand::Follow { id, since, changes: Arc::clone(changes) })?;
+            }
         }
         Ok(())
     }
 
-    /// Every index with its handle.
-    pub fn indexes(&self) -> impl Iterator<Item = (GlobalId, &Arc<IndexHandle>)> {
-        self.clusters.values().flat_map(|cluster| cluster.indexes.iter().map(|(id, (_, handle))| (*id, handle)))
+    /// What reads a collection.
+    pub fn readers(&self, id: GlobalId) -> Vec<GlobalId> {
+        let all = self.clusters.values().flat_map(|cluster| cluster.indexes.iter());
+        all.filter(|(_, index)| index.inputs.contains(&id)).map(|(reader, _)| *reader).collect()
     }
 }
 
@@ -160,8 +213,8 @@ impl Cluster {
     }
 
     fn shutdown(&mut self) {
-        for (_, handle) in self.indexes.values() {
-            handle.mark_dropped();
+        for index in self.indexes.values() {
+            index.handle.mark_dropped();
         }
         // Workers that are gone already need no telling.
         let _gone = self.broadcast(|| ComputeCommand::Shutdown);

@@ -30,6 +30,9 @@ pub enum ComputeError {
     /// The index was dropped while it was read.
     #[error("index {0} was dropped")]
     Dropped(GlobalId),
+    /// A follower of the index left too much untaken.
+    #[error("the client reads too slowly: changes were dropped rather than kept for it")]
+    TooSlow(GlobalId),
     /// The expression engine failed.
     #[error("{0}")]
     Engine(String),
@@ -45,6 +48,7 @@ impl ComputeError {
             ComputeError::Evaluation { sqlstate, .. } => *sqlstate,
             ComputeError::SinceAdvanced { .. } => SqlState::SERIALIZATION_FAILURE,
             ComputeError::Dropped(_) => SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+            ComputeError::TooSlow(_) => SqlState::CONFIGURATION_LIMIT_EXCEEDED,
             ComputeError::NegativeMultiplicity(_) | ComputeError::Engine(_) | ComputeError::WorkersGone(_) => {
                 SqlState::INTERNAL_ERROR
             }

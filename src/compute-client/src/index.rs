@@ -11,12 +11,14 @@
 //!
 //! Hence no ticks: an idle database does nothing, and a write wakes only the indexes it changes.
 
+use crate::tail::{Queue, Sealed};
 use arrangement::snapshot::{Snapshot, SnapshotSlot};
 use parking_lot::{Condvar, Mutex};
 use repr::{GlobalId, Timestamp};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
 use tokio::sync::Notify;
 
 /// The time of a table's latest write. Its one writer is the committer.
@@ -35,36 +37,108 @@ impl CollectionClock {
     }
 }
 
+/// The tables below a maintained collection, with their clocks.
+pub type Clocks = BTreeMap<GlobalId, Arc<CollectionClock>>;
+
 /// An index: one slot per worker, and how to wait for them.
 pub struct IndexHandle {
     /// The index.
     pub id: GlobalId,
     slots: Vec<SnapshotSlot>,
-    clocks: Vec<Arc<CollectionClock>>,
+    clocks: Clocks,
     dropped: AtomicBool,
+    /// What is shown is from a run before; the workers have not published yet.
+    is_seeded: AtomicBool,
     published: Notify,
     committer: (Mutex<()>, Condvar),
+    /// Who follows the index. Locked while a worker publishes, so that a tail begins exactly where its snapshots end.
+    tails: Mutex<Vec<Weak<Queue>>>,
+    alarm: Option<Alarm>,
+}
+
+/// Called when something was published that somebody had given up waiting for.
+struct Alarm {
+    is_set: AtomicBool,
+    ring: Box<dyn Fn() + Send + Sync>,
 }
 
 impl IndexHandle {
-    /// An index with one empty slot per worker, over the tables whose clocks these are.
-    pub fn new(id: GlobalId, worker_count: usize, clocks: Vec<Arc<CollectionClock>>) -> IndexHandle {
+    /// An index with one empty slot per worker, over these tables.
+    pub fn new(id: GlobalId, worker_count: usize, clocks: Clocks) -> IndexHandle {
         IndexHandle {
             id,
             slots: (0..worker_count).map(|_| SnapshotSlot::default()).collect(),
             clocks,
             dropped: AtomicBool::new(false),
+            is_seeded: AtomicBool::new(false),
             published: Notify::new(),
             committer: (Mutex::new(()), Condvar::new()),
+            tails: Mutex::default(),
+            alarm: None,
         }
     }
 
-    /// Shows a worker's new snapshot to readers, then wakes who waits for it. Called by that worker only.
-    pub fn publish(&self, worker: usize, snapshot: Snapshot) {
+    /// The same with a bell: `ring` is called by the worker that publishes first, and then after each
+    /// [`IndexHandle::set_alarm`] by the one that publishes next. It must not block.
+    #[must_use]
+    pub fn with_alarm(self, ring: impl Fn() + Send + Sync + 'static) -> IndexHandle {
+        IndexHandle { alarm: Some(Alarm { is_set: AtomicBool::new(true), ring: Box::new(ring) }), ..self }
+    }
+
+    /// Asks to be rung for the next publication.
+    pub fn set_alarm(&self) {
+        if let Some(alarm) = &self.alarm {
+            alarm.is_set.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Shows a worker's new snapshot to readers, hands what is new in it to those who follow, then wakes who waits. Called
+    /// by that worker only.
+    pub fn publish(&self, worker: usize, snapshot: Snapshot, sealed: Vec<Sealed>) {
+        let mut tails = self.tails.lock();
+        if !tails.is_empty() {
+            let sealed: Arc<[Sealed]> = sealed.into();
+            tails.retain(|tail| match tail.upgrade() {
+                Some(queue) => {
+                    queue.push(worker, snapshot.upper, &sealed);
+                    true
+                }
+                None => false,
+            });
+        }
         self.slots[worker].publish(snapshot);
-        drop(self.committer.0.lock());
-        self.committer.1.notify_all();
-        self.published.notify_waiters();
+        self.is_seeded.store(false, Ordering::Release);
+        drop(tails);
+        self.wake();
+        if let Some(alarm) = &self.alarm
+            && alarm.is_set.swap(false, Ordering::SeqCst)
+        {
+            (alarm.ring)();
+        }
+    }
+
+    /// Shows what the index held in a run before, until the worker has something of its own. Called by that worker only.
+    pub fn publish_seed(&self, worker: usize, snapshot: Snapshot) {
+        self.is_seeded.store(true, Ordering::Release);
+        self.slots[worker].publish(snapshot);
+        self.wake();
+    }
+
+    /// Begins to hand everything new to a queue, and returns the snapshots that it follows on from.
+    pub(crate) fn follow(&self, queue: &Arc<Queue>) -> Vec<Arc<Snapshot>> {
+        let mut tails = self.tails.lock();
+        tails.push(Arc::downgrade(queue));
+        self.slots.iter().map(SnapshotSlot::load_full).collect()
+    }
+
+    /// The tables below the index, with their clocks.
+    pub fn clocks(&self) -> &Clocks {
+        &self.clocks
+    }
+
+    /// The latest write to any table below the index.
+    pub fn last_write(&self) -> Timestamp {
+        self.clocks.values().map(|clock| clock.last_write()).max().unwrap_or(0)
     }
 
     /// The slots, one per worker.
@@ -83,7 +157,12 @@ impl IndexHandle {
     /// Whether the snapshot has every update up to and including `as_of`, a time read from the oracle before.
     pub fn is_complete(&self, snapshot: &Snapshot, as_of: Timestamp) -> bool {
         snapshot.upper > as_of
-            || (snapshot.upper > 0 && self.clocks.iter().all(|clock| clock.last_write() < snapshot.upper))
+            || (snapshot.upper > 0 && self.clocks.values().all(|clock| clock.last_write() < snapshot.upper))
+    }
+
+    /// Whether all workers have every update up to and including `as_of`.
+    pub fn all_complete(&self, as_of: Timestamp) -> bool {
+        self.slots.iter().all(|slot| self.is_complete(&slot.load(), as_of))
     }
 
     /// Whether every worker has published at least once.
@@ -104,7 +183,7 @@ impl IndexHandle {
     /// Marks the index as dropped and wakes its readers.
     pub fn mark_dropped(&self) {
         self.dropped.store(true, Ordering::Release);
-        self.publish_nothing();
+        self.wake();
     }
 
     /// Whether the index was dropped.
@@ -128,19 +207,19 @@ impl IndexHandle {
         }
     }
 
-    /// Blocks the committer until the index is complete up to `ts`, at most for `patience`. An index that is still being
-    /// hydrated is not waited for.
-    pub fn wait_published(&self, ts: Timestamp, patience: Duration) {
-        let deadline = std::time::Instant::now() + patience;
+    /// Blocks the committer until the index has published everything up to `ts`, or the deadline. An index that is still
+    /// being hydrated is not waited for.
+    pub fn wait_published(&self, ts: Timestamp, deadline: Instant) {
         let mut guard = self.committer.0.lock();
-        while self.is_hydrated() && self.upper() <= ts && !self.is_dropped() {
+        let is_expected = || self.is_hydrated() && !self.is_seeded.load(Ordering::Acquire) && !self.is_dropped();
+        while is_expected() && self.upper() <= ts {
             if self.committer.1.wait_until(&mut guard, deadline).timed_out() {
                 return;
             }
         }
     }
 
-    fn publish_nothing(&self) {
+    fn wake(&self) {
         drop(self.committer.0.lock());
         self.committer.1.notify_all();
         self.published.notify_waiters();

@@ -12,3 +12,4 @@ pub mod peek;
 pub mod plan;
 pub mod protocol;
 pub mod read_hold;
+pub mod tail;

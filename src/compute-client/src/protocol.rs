@@ -2,26 +2,38 @@
 
 use crate::index::IndexHandle;
 use crate::plan::lir::Lir;
+use crate::tail::Changes;
 use arrow::datatypes::DataType;
 use datafusion::physical_expr::PhysicalExpr;
 use repr::{GlobalId, Timestamp, Updates};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A command to the workers of one cluster.
 pub enum ComputeCommand {
-    /// Build and maintain an index. The contents of its tables as of `spec.as_of` follow as [`ComputeCommand::Hydrate`].
+    /// Build and maintain an index. The contents of its inputs as of `spec.as_of` follow as [`ComputeCommand::Hydrate`].
     CreateIndex(Arc<IndexSpec>),
-    /// Rows of one of an index's tables as of its `as_of`; each worker takes the rows whose position is its own share.
+    /// Rows of one of an index's inputs as of its `as_of`, or updates since; each worker takes the rows whose position is its
+    /// own share.
     Hydrate {
         /// The index being hydrated.
         id: GlobalId,
-        /// The table.
-        table: GlobalId,
+        /// The input.
+        input: GlobalId,
+        /// When the updates happened: `as_of` for everything before, and at most `from`.
+        ts: Timestamp,
         /// Some of its rows.
-        rows: Arc<Updates>,
+        piece: Piece,
     },
-    /// All rows of an index's tables have been sent.
+    /// All rows of an index's inputs have been sent.
     Hydrated(GlobalId),
+    /// Rows of the index itself as of its `as_of`, from a run before; to be shown until it is hydrated.
+    Seed {
+        /// The index.
+        id: GlobalId,
+        /// All of its rows.
+        rows: Arc<[Updates]>,
+    },
     /// A commit: every update of the named tables at `ts`, later than any before.
     Append {
         /// When the updates happened.
@@ -30,11 +42,32 @@ pub enum ComputeCommand {
         since: Timestamp,
         /// The updates by table.
         tables: Arc<[(GlobalId, Vec<Arc<Updates>>)]>,
+        /// The indexes of this cluster for which time goes on: those over one of the tables, and those that what is read
+        /// together with them is made of.
+        indexes: Arc<[GlobalId]>,
+    },
+    /// What happened in a maintained collection that indexes of this cluster read.
+    Follow {
+        /// The collection.
+        id: GlobalId,
+        /// Reads below this time are over.
+        since: Timestamp,
+        /// Its updates. Those at or below an index's `from` are in what it is hydrated with.
+        changes: Arc<Changes>,
     },
     /// Drop an index and free its memory.
     DropIndex(GlobalId),
     /// Stop the worker.
     Shutdown,
+}
+
+/// Some of an input's rows.
+#[derive(Clone)]
+pub enum Piece {
+    /// Rows.
+    Oks(Arc<Updates>),
+    /// Encoded errors.
+    Errs(Arc<Updates>),
 }
 
 /// An index to build.
@@ -47,8 +80,12 @@ pub struct IndexSpec {
     pub plan: Lir,
     /// What the rows are arranged by, over the rows that the index holds.
     pub key: Vec<KeyExpr>,
-    /// Its tables are read as of this time and followed from there.
+    /// Those of its inputs that are maintained themselves: they may have errors, and their time goes on by itself.
+    pub maintained: BTreeSet<GlobalId>,
+    /// It is readable from this time on.
     pub as_of: Timestamp,
+    /// What happened in its inputs up to this time is part of what it is hydrated with; they are followed from there.
+    pub from: Timestamp,
     /// Where the workers publish.
     pub handle: Arc<IndexHandle>,
 }

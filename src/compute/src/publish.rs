@@ -9,10 +9,18 @@
 
 use crate::render::Trace;
 use arrangement::snapshot::Snapshot;
-use arrangement::spine::RowBatch;
-use differential_dataflow::trace::TraceReader;
+use arrangement::spine::{RowBatch, RowBuilder, RowSpine, RowUpdate};
+use compute_client::tail::Sealed;
+use differential_dataflow::consolidation::consolidate_updates;
+use differential_dataflow::operators::arrange::TraceReplayInstruction;
+use differential_dataflow::trace::{Builder, Description, TraceReader};
 use repr::Timestamp;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
 use timely::progress::Antichain;
+use timely::scheduling::Activator;
+use timely::worker::Worker;
 
 /// The least time at which a trace may still receive updates.
 pub fn upper(trace: &mut Trace) -> Timestamp {
@@ -26,6 +34,38 @@ pub fn batch_count(trace: &Trace) -> usize {
     let mut count = 0;
     trace.map_batches(|_| count += 1);
     count
+}
+
+/// Gives each batch that a trace takes, in the moment in which the trace has it.
+pub struct Listener {
+    queue: Queue,
+    kind: fn(RowBatch) -> Sealed,
+}
+
+type Queue = Rc<(Activator, RefCell<VecDeque<TraceReplayInstruction<RowSpine>>>)>;
+
+impl Listener {
+    /// Listens to a trace from its beginning.
+    pub fn new(worker: &Worker, trace: &mut Trace, kind: fn(RowBatch) -> Sealed) -> Listener {
+        let activator = worker.activator_for(Rc::clone(&trace.operator().address));
+        Listener { queue: trace.new_listener(activator), kind }
+    }
+
+    /// The batches that came since the last call.
+    pub fn take(&self) -> impl Iterator<Item = Sealed> {
+        let (kind, instructions) = (self.kind, self.queue.1.take());
+        instructions.into_iter().filter_map(move |instruction| match instruction {
+            TraceReplayInstruction::Batch(batch, _) if batch.updates > 0 => Some(kind(batch)),
+            _ => None,
+        })
+    }
+}
+
+/// A batch of updates of one time, which was complete below `upper`.
+pub fn batch(mut updates: Vec<RowUpdate>, upper: Timestamp) -> RowBatch {
+    consolidate_updates(&mut updates);
+    let [lower, upper, since] = [0, upper, 0].map(Antichain::from_elem);
+    RowBuilder::seal(&mut vec![updates], Description::new(lower, upper, since))
 }
 
 /// What readers shall see.

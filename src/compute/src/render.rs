@@ -41,14 +41,34 @@ pub type Keyed<'scope> = VecCollection<'scope, Timestamp, (Vec<u8>, Vec<u8>), Di
 /// An arrangement inside a dataflow.
 pub type ArrangedRows<'scope> = Arranged<'scope, Trace>;
 
+/// Where rows, or encoded errors, go in.
+pub type Feed = InputSession<Timestamp, Vec<u8>, Diff>;
+
+/// Where what happens in a collection goes in.
+pub struct Source {
+    /// Its rows.
+    pub oks: Feed,
+    /// Its errors, if it is maintained itself.
+    pub errs: Option<Feed>,
+}
+
+impl Source {
+    /// Both ends.
+    pub fn feeds(&mut self) -> impl Iterator<Item = &mut Feed> {
+        std::iter::once(&mut self.oks).chain(self.errs.as_mut())
+    }
+}
+
 /// The ends of an index's dataflow.
 pub struct Rendered {
-    /// Where the rows of each table go in.
-    pub inputs: BTreeMap<GlobalId, InputSession<Timestamp, Vec<u8>, Diff>>,
+    /// Where each of its collections goes in.
+    pub sources: BTreeMap<GlobalId, Source>,
     /// The arranged rows.
     pub oks: Trace,
     /// The arranged errors, absent where evaluation cannot fail.
     pub errs: Option<Trace>,
+    /// How rows are put under keys if all that is done to the collection's rows is that.
+    pub arranged_by: RowPlan,
     /// What [`Worker::drop_dataflow`] needs.
     pub dataflow: usize,
 }
@@ -59,13 +79,18 @@ pub fn render(worker: &mut Worker, spec: &IndexSpec) -> Result<Rendered, RowErro
     let is_first = worker.index() == 0;
     let name = format!("index {} ({})", spec.id, spec.name);
     worker.dataflow_named::<Timestamp, _, _>(&name, |scope: Scope<'_, Timestamp>| {
-        let (mut inputs, mut tables) = (BTreeMap::new(), BTreeMap::new());
-        for table in spec.plan.tables() {
-            let (input, rows) = scope.new_collection::<Vec<u8>, Diff>();
-            inputs.insert(table, input);
-            tables.insert(table, rows);
+        let (mut sources, mut tables, mut errs) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        for id in spec.plan.tables() {
+            let (oks, rows) = scope.new_collection::<Vec<u8>, Diff>();
+            tables.insert(id, rows);
+            let failed = spec.maintained.contains(&id).then(|| scope.new_collection::<Vec<u8>, Diff>());
+            let failed = failed.map(|(feed, errors)| {
+                errs.push(errors);
+                feed
+            });
+            sources.insert(id, Source { oks, errs: failed });
         }
-        let mut builder = Builder { scope, is_first, tables, errs: Vec::new() };
+        let mut builder = Builder { scope, is_first, tables, errs };
         // The last map/filter/project makes the keys as well.
         let (source, stages) = match &spec.plan.node {
             Node::Mfp { input, stages } => (input.as_ref(), stages.as_slice()),
@@ -81,7 +106,8 @@ pub fn render(worker: &mut Worker, spec: &IndexSpec) -> Result<Rendered, RowErro
                 Some(arrange(concatenate(scope, builder.errs).map(|error| (Vec::new(), error)), "Arrange errs").trace)
             }
         };
-        Ok(Rendered { inputs, oks, errs, dataflow })
+        let arranged_by = RowPlan::new(&spec.plan.schema, &[], &spec.key, NullKeys::Keep)?;
+        Ok(Rendered { sources, oks, errs, arranged_by, dataflow })
     })
 }
 

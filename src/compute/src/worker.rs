@@ -10,13 +10,16 @@
 //!   published snapshot has everything up to its upper.
 //! - A panic here ends the process: a worker that has lost its state must not go on answering.
 
-use crate::publish;
-use crate::render::{Rendered, render};
+use crate::publish::{self, Listener};
+use crate::render::{Feed, Rendered, Source, render};
+use arrangement::snapshot::Snapshot;
 use compute_client::controller::Worker as WorkerHandle;
-use compute_client::protocol::{ComputeCommand, IndexSpec};
+use compute_client::index::route;
+use compute_client::protocol::{ComputeCommand, IndexSpec, Piece};
+use compute_client::tail::Sealed;
 use crossbeam_channel::{Receiver, bounded};
 use differential_dataflow::trace::TraceReader;
-use repr::{GlobalId, Timestamp};
+use repr::{GlobalId, Timestamp, Updates};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -71,9 +74,12 @@ pub fn spawn(cluster: &str, worker_count: usize) -> Vec<WorkerHandle> {
 struct Index {
     spec: Arc<IndexSpec>,
     rendered: Rendered,
+    listeners: Vec<Listener>,
     hydrated: bool,
-    /// The latest time fed, at which the input stands once it is hydrated.
+    /// The latest commit, behind which the tables stand once the index is hydrated.
     target: Timestamp,
+    /// Where the maintained inputs stand.
+    uppers: BTreeMap<GlobalId, Timestamp>,
     since: Timestamp,
     published_upper: Timestamp,
     published_batches: usize,
@@ -109,37 +115,59 @@ impl WorkerLoop<'_> {
     fn apply(&mut self, command: ComputeCommand) -> bool {
         match command {
             ComputeCommand::CreateIndex(spec) => self.create_index(spec),
-            ComputeCommand::Hydrate { id, table, rows } => {
-                let (me, peers) = (self.worker.index(), self.worker.peers());
+            ComputeCommand::Hydrate { id, input, ts, piece } => {
+                let share = self.share();
                 if let Some(index) = self.indexes.get_mut(&id)
-                    && let Some(input) = index.rendered.inputs.get_mut(&table)
+                    && let Some(source) = index.rendered.sources.get_mut(&input)
                 {
-                    for (row, diff) in rows.iter().skip(me).step_by(peers) {
-                        input.update_at(row.to_vec(), index.spec.as_of, diff);
+                    let (feed, rows) = match &piece {
+                        Piece::Oks(rows) => (Some(&mut source.oks), rows),
+                        Piece::Errs(rows) => (source.errs.as_mut(), rows),
+                    };
+                    if let Some(feed) = feed {
+                        share.put(feed, rows, ts);
+                        feed.flush();
                     }
-                    input.flush();
                 }
             }
             ComputeCommand::Hydrated(id) => {
                 if let Some(index) = self.indexes.get_mut(&id) {
                     index.hydrated = true;
-                    index.advance(index.target, index.since);
+                    index.advance();
                 }
             }
-            ComputeCommand::Append { ts, since, tables } => {
-                let (me, peers) = (self.worker.index(), self.worker.peers());
-                for index in self.indexes.values_mut() {
-                    let mut is_touched = false;
+            ComputeCommand::Seed { id, rows } => {
+                let share = self.share();
+                if let Some(index) = self.indexes.get_mut(&id) {
+                    index.seed(&share, &rows);
+                }
+            }
+            ComputeCommand::Append { ts, since, tables, indexes } => {
+                let share = self.share();
+                for id in indexes.iter() {
+                    let Some(index) = self.indexes.get_mut(id) else { continue };
                     for (table, updates) in tables.iter() {
-                        let Some(input) = index.rendered.inputs.get_mut(table) else { continue };
-                        is_touched = true;
-                        for (row, diff) in updates.iter().flat_map(|updates| updates.iter().skip(me).step_by(peers)) {
-                            input.update_at(row.to_vec(), ts, diff);
+                        let Some(source) = index.rendered.sources.get_mut(table) else { continue };
+                        updates.iter().for_each(|updates| share.put(&mut source.oks, updates, ts));
+                    }
+                    index.target = index.target.max(ts);
+                    index.since = index.since.max(since);
+                    index.advance();
+                }
+            }
+            ComputeCommand::Follow { id, since, changes } => {
+                let share = self.share();
+                for index in self.indexes.values_mut() {
+                    let Some(source) = index.rendered.sources.get_mut(&id) else { continue };
+                    for (ts, at) in changes.at.range(index.spec.from + 1..) {
+                        share.put(&mut source.oks, &at.oks, *ts);
+                        if let Some(errs) = &mut source.errs {
+                            share.put(errs, &at.errs, *ts);
                         }
                     }
-                    if is_touched {
-                        index.advance(ts, since);
-                    }
+                    index.uppers.insert(id, changes.upper);
+                    index.since = index.since.max(since);
+                    index.advance();
                 }
             }
             ComputeCommand::DropIndex(id) => {
@@ -154,14 +182,25 @@ impl WorkerLoop<'_> {
         true
     }
 
+    /// The part of everything that is sent to all workers that this one takes.
+    fn share(&self) -> Share {
+        Share { me: self.worker.index(), peers: self.worker.peers() }
+    }
+
     fn create_index(&mut self, spec: Arc<IndexSpec>) {
         let mut rendered = render(self.worker, &spec).expect("the planner admits only storable types");
-        for input in rendered.inputs.values_mut() {
-            input.advance_to(spec.as_of);
-            input.flush();
+        for feed in rendered.sources.values_mut().flat_map(Source::feeds) {
+            feed.advance_to(spec.as_of);
+            feed.flush();
+        }
+        let mut listeners = vec![Listener::new(self.worker, &mut rendered.oks, Sealed::Oks)];
+        if let Some(errs) = &mut rendered.errs {
+            listeners.push(Listener::new(self.worker, errs, Sealed::Errs));
         }
         let index = Index {
-            target: spec.as_of,
+            listeners,
+            target: spec.from,
+            uppers: BTreeMap::new(),
             since: spec.as_of,
             hydrated: false,
             published_upper: 0,
@@ -174,16 +213,49 @@ impl WorkerLoop<'_> {
 }
 
 impl Index {
-    /// Declares that no further updates come at or before `ts`, and that reads below `since` are over.
-    fn advance(&mut self, ts: Timestamp, since: Timestamp) {
-        self.target = self.target.max(ts);
-        self.since = self.since.max(since).max(self.spec.as_of);
-        if self.hydrated {
-            for input in self.rendered.inputs.values_mut() {
-                input.advance_to(self.target + 1);
-                input.flush();
+    /// The time below which an input is known.
+    fn upper_of(&self, input: GlobalId) -> Timestamp {
+        match self.spec.maintained.contains(&input) {
+            true => self.uppers.get(&input).copied().unwrap_or(0).max(self.spec.from + 1),
+            false => self.target + 1,
+        }
+    }
+
+    /// The time below which all inputs are known.
+    fn fed_upper(&self) -> Timestamp {
+        self.rendered.sources.keys().map(|input| self.upper_of(*input)).min().unwrap_or(self.target + 1)
+    }
+
+    /// Declares that no further updates come below the times up to which the inputs are known.
+    fn advance(&mut self) {
+        if !self.hydrated {
+            return;
+        }
+        let uppers: Vec<Timestamp> = self.rendered.sources.keys().map(|input| self.upper_of(*input)).collect();
+        for (source, upper) in self.rendered.sources.values_mut().zip(uppers) {
+            for feed in source.feeds() {
+                feed.advance_to(upper);
+                feed.flush();
             }
         }
+    }
+
+    /// Shows rows that the index held in a run before, which are what it holds as of its `as_of`.
+    fn seed(&mut self, share: &Share, rows: &[Updates]) {
+        if self.published_upper > 0 {
+            return;
+        }
+        let as_of = self.spec.as_of;
+        let mut updates = Vec::new();
+        for rows in rows {
+            let mut rows: Vec<_> = rows.iter().map(|(row, diff)| (row.to_vec(), as_of, diff)).collect();
+            self.rendered.arranged_by.apply(&mut rows, |outcome| {
+                // Keys that cannot be computed are found out by the dataflow, which is what counts.
+                updates.extend(outcome.ok().filter(|((key, _), _, _)| route(key, share.peers) == share.me));
+            });
+        }
+        let batch = publish::batch(updates, as_of + 1);
+        self.spec.handle.publish_seed(share.me, Snapshot::new(vec![batch], Vec::new(), as_of, as_of + 1));
     }
 
     /// Publishes if there is something new to show; returns whether everything fed has been published.
@@ -206,9 +278,26 @@ impl Index {
             }
             let since = self.since.min(upper - 1);
             let snapshot = publish::snapshot(&self.rendered.oks, self.rendered.errs.as_ref(), since, upper);
-            self.spec.handle.publish(worker, snapshot);
+            // What one trace has beyond the other's upper is told now, as it is in the snapshot, and held back by who follows.
+            let sealed = self.listeners.iter().flat_map(Listener::take).collect();
+            self.spec.handle.publish(worker, snapshot, sealed);
             (self.published_upper, self.published_batches) = (upper, batches);
         }
-        self.published_upper > self.target
+        self.published_upper >= self.fed_upper()
+    }
+}
+
+/// Which of the rows that all workers are sent one of them takes.
+struct Share {
+    me: usize,
+    peers: usize,
+}
+
+impl Share {
+    /// Feeds this worker's rows.
+    fn put(&self, feed: &mut Feed, rows: &Updates, ts: Timestamp) {
+        for (row, diff) in rows.iter().skip(self.me).step_by(self.peers) {
+            feed.update_at(row.to_vec(), ts, diff);
+        }
     }
 }

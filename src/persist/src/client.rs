@@ -17,7 +17,7 @@
 //!   together, in one order. The lock `shards` is innermost, and never held across I/O.
 //! * `shards` never shows what is not durable.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -176,6 +176,17 @@ impl PersistClient {
     /// `[since, upper)`.
     pub fn snapshot(&self, shard: ShardId, as_of: Timestamp) -> Result<ShardSnapshot, PersistError> {
         ShardSnapshot::open(&self.inner, shard, as_of)
+    }
+
+    /// The updates of `shard` after one time and up to another, by time. Fails with `AsOfOutOfRange` if either is outside of
+    /// `[since, upper)`.
+    pub fn changes(
+        &self,
+        shard: ShardId,
+        after: Timestamp,
+        until: Timestamp,
+    ) -> Result<BTreeMap<Timestamp, Updates>, PersistError> {
+        crate::snapshot::changes(&self.inner, shard, after, until)
     }
 
     /// What `shard` holds; `None` if it does not exist.

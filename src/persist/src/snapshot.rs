@@ -4,6 +4,7 @@
 //! neither commits nor compaction change what it yields or take anything away from it.
 
 use repr::{Timestamp, Updates};
+use std::collections::BTreeMap;
 
 use crate::client::Inner;
 use crate::error::PersistError;
@@ -64,6 +65,27 @@ impl ShardSnapshot {
         }
         Ok((!batch.is_empty()).then_some(batch))
     }
+}
+
+/// What happened in a shard after one time and up to another, by time. See [`crate::PersistClient::changes`].
+pub(crate) fn changes(
+    inner: &Inner,
+    shard: ShardId,
+    after: Timestamp,
+    until: Timestamp,
+) -> Result<BTreeMap<Timestamp, Updates>, PersistError> {
+    // What is readable at `after` has not been moved past it by compaction.
+    drop(list(inner, shard, after)?);
+    let mut snapshot = ShardSnapshot::open(inner, shard, until)?;
+    let mut changes: BTreeMap<Timestamp, Updates> = BTreeMap::new();
+    while snapshot.merge.next_row(&mut snapshot.history)? {
+        for (ts, diff) in &snapshot.history.changes {
+            if (after + 1..=until).contains(ts) {
+                changes.entry(*ts).or_default().push(&snapshot.history.row, *diff);
+            }
+        }
+    }
+    Ok(changes)
 }
 
 impl Iterator for ShardSnapshot {

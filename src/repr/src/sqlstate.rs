@@ -158,6 +158,8 @@ impl SqlState {
     pub const OUT_OF_MEMORY: SqlState = SqlState("53200");
     /// No connection slot left.
     pub const TOO_MANY_CONNECTIONS: SqlState = SqlState("53300");
+    /// A limit that is set has been reached.
+    pub const CONFIGURATION_LIMIT_EXCEEDED: SqlState = SqlState("53400");
     /// A limit of the program.
     pub const PROGRAM_LIMIT_EXCEEDED: SqlState = SqlState("54000");
     /// A statement is too complex.

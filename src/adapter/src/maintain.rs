@@ -1,0 +1,196 @@
+//! Starts what clusters maintain: indexes, materialized views, and what a SUBSCRIBE follows.
+//!
+//! A dataflow is *hydrated* with its inputs as of a time and then follows them. Tables come from their shards; a
+//! materialized view comes from what its own dataflow has published, for which the hydration waits, and is held until then.
+//!
+//! # Invariants
+//! - Runs on the committer's thread: everything at or below [`Job::from`] is what a dataflow is hydrated with, and everything
+//!   after it is what it is fed.
+
+use crate::client::{Published, Shared};
+use crate::error::AdapterError;
+use crate::group_commit::Request;
+use crate::materialized::{self, Materialized};
+use compute_client::controller::{Controller, Seed};
+use compute_client::error::ComputeError;
+use compute_client::index::{Clocks, IndexHandle};
+use compute_client::plan::lir::Lir;
+use compute_client::protocol::{IndexSpec, KeyExpr, Piece};
+use compute_client::tail::{At, Tail};
+use persist::{PersistClient, PersistError};
+use repr::{GlobalId, Timestamp, Updates};
+use sql::names::ClusterId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Rows of a maintained input that are sent at once.
+const PIECE_ROWS: usize = 16_384;
+
+/// Everything that is maintained.
+pub(crate) struct Dataflows {
+    pub(crate) controller: Controller,
+    pub(crate) materialized: Materialized,
+}
+
+/// Something to be maintained.
+pub(crate) struct Job {
+    pub(crate) id: GlobalId,
+    /// For logs.
+    pub(crate) name: String,
+    pub(crate) cluster: ClusterId,
+    /// What its rows are.
+    pub(crate) plan: Lir,
+    /// What they are arranged by.
+    pub(crate) key: Vec<KeyExpr>,
+    /// It is readable from this time on.
+    pub(crate) as_of: Timestamp,
+    /// The current time: its inputs are followed from here.
+    pub(crate) from: Timestamp,
+}
+
+/// Whether the committer writes down what is maintained.
+pub(crate) enum Durable {
+    /// It goes when its cluster goes.
+    No,
+    /// It is a materialized view.
+    Yes,
+}
+
+/// Starts a dataflow.
+pub(crate) fn maintain(
+    shared: &Shared,
+    published: &Published,
+    dataflows: &mut Dataflows,
+    job: Job,
+    durable: Durable,
+) -> Result<Arc<IndexHandle>, AdapterError> {
+    let Job { id, name, cluster, plan, key, as_of, from } = job;
+    let missing = |what: &str| AdapterError::internal(format!("{id} has no {what}"));
+    let worker_count = dataflows.controller.worker_count(cluster.0).ok_or_else(|| missing("workers"))?;
+    let (mut clocks, mut maintained, mut inputs) = (Clocks::new(), BTreeSet::new(), Vec::new());
+    for input in plan.tables() {
+        if let Some(table) = published.tables.get(&input) {
+            clocks.insert(input, Arc::clone(&table.clock));
+            inputs.push((input, Input::Shard(shared.persist.clone())));
+        } else {
+            let handle = published.maintained(input).ok_or_else(|| missing("input"))?;
+            clocks.extend(handle.clocks().iter().map(|(table, clock)| (*table, Arc::clone(clock))));
+            maintained.insert(input);
+            // Held until it has been read.
+            inputs.push((input, Input::Maintained(Arc::clone(handle), shared.holds.acquire(as_of))));
+        }
+    }
+    let handle = IndexHandle::new(id, worker_count, clocks);
+    let (handle, seed) = match durable {
+        Durable::No => (Arc::new(handle), None),
+        Durable::Yes => {
+            let committer = shared.commits.clone();
+            // A committer with a full channel looks for itself after each group.
+            let handle = Arc::new(handle.with_alarm(move || drop(committer.try_send(Request::Progress))));
+            let is_marked = materialized::is_marked(&shared.persist, id)?;
+            dataflows.materialized.add(id, Tail::from_start(Arc::clone(&handle)), is_marked);
+            (handle, if is_marked { Some(seed(shared, id, from)?) } else { None })
+        }
+    };
+    let spec = IndexSpec { id, name, plan, key, maintained, as_of, from, handle: Arc::clone(&handle) };
+    // Opened here, while nothing commits; what was readable a moment ago stays so.
+    let contents = inputs
+        .into_iter()
+        .map(|(input, source)| source.open(input, as_of, from).map(|contents| (input, contents)))
+        .collect::<Result<Vec<_>, _>>()?;
+    dataflows.controller.create_index(cluster.0, spec, seed, move |feed| {
+        contents.into_iter().all(|(input, contents)| {
+            contents.read(as_of, from, &mut |ts, piece| feed(input, ts, piece)).unwrap_or_else(|error| match error {
+                // Whoever dropped the input drops or rebuilds what reads it.
+                ReadError::Compute(ComputeError::Dropped(_)) => false,
+                error => {
+                    // A dataflow without all of its rows would give wrong answers; without any it gives none.
+                    tracing::error!(%id, %error, "hydration failed; ending the process");
+                    std::process::abort()
+                }
+            })
+        })
+    })?;
+    Ok(handle)
+}
+
+/// What a materialized view held when the server stopped.
+fn seed(shared: &Shared, id: GlobalId, as_of: Timestamp) -> Result<Seed, AdapterError> {
+    let snapshot = shared.persist.snapshot(id.into(), as_of)?;
+    Ok(Box::new(move || {
+        materialized::rows(snapshot).unwrap_or_else(|error| {
+            tracing::warn!(%id, %error, "what a materialized view held is not shown");
+            None
+        })
+    }))
+}
+
+/// Where the contents of an input are.
+enum Input {
+    Shard(PersistClient),
+    Maintained(Arc<IndexHandle>, compute_client::read_hold::ReadHold),
+}
+
+/// The contents of an input, opened.
+enum Contents {
+    Shard(Box<persist::ShardSnapshot>, BTreeMap<Timestamp, Updates>),
+    Maintained(Arc<IndexHandle>, compute_client::read_hold::ReadHold),
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    #[error(transparent)]
+    Persist(#[from] PersistError),
+    #[error(transparent)]
+    Compute(#[from] ComputeError),
+}
+
+impl Input {
+    fn open(self, id: GlobalId, as_of: Timestamp, from: Timestamp) -> Result<Contents, AdapterError> {
+        Ok(match self {
+            Input::Shard(persist) => {
+                let later = if as_of < from { persist.changes(id.into(), as_of, from)? } else { BTreeMap::new() };
+                Contents::Shard(Box::new(persist.snapshot(id.into(), as_of)?), later)
+            }
+            Input::Maintained(handle, hold) => Contents::Maintained(handle, hold),
+        })
+    }
+}
+
+impl Contents {
+    /// Gives what was there at `as_of`, and what happened until `from`.
+    fn read(
+        self,
+        as_of: Timestamp,
+        from: Timestamp,
+        give: &mut dyn FnMut(Timestamp, Piece),
+    ) -> Result<bool, ReadError> {
+        match self {
+            Contents::Shard(snapshot, later) => {
+                for rows in *snapshot {
+                    give(as_of, Piece::Oks(Arc::new(rows?)));
+                }
+                later.into_iter().for_each(|(ts, rows)| give(ts, Piece::Oks(Arc::new(rows))));
+            }
+            Contents::Maintained(handle, hold) => {
+                let (mut contents, mut tail) =
+                    futures::executor::block_on(Tail::since(Arc::clone(&handle), as_of, usize::MAX))?;
+                drop(hold);
+                while let Some(rows) = contents.next_rows(PIECE_ROWS) {
+                    give(as_of, Piece::Oks(Arc::new(rows)));
+                }
+                give(as_of, Piece::Errs(Arc::new(contents.errors())));
+                if as_of < from {
+                    futures::executor::block_on(handle.wait_until(|handle| handle.all_complete(from)));
+                    for (ts, At { oks, errs }) in tail.take()?.into_iter().flat_map(|changes| changes.at) {
+                        if ts <= from {
+                            give(ts, Piece::Oks(Arc::new(oks)));
+                            give(ts, Piece::Errs(Arc::new(errs)));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+}

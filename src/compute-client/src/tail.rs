@@ -1,0 +1,253 @@
+//! Following an index: what it holds as of a time, and then every update after that, in order.
+//!
+//! A worker hands the batches that its arrangement seals to a queue per follower, in the same moment in which it publishes the
+//! snapshot that has them. So a [`Tail`] begins exactly where its snapshots end, and nothing is looked for: an update costs
+//! its follower what the update costs, whatever the index holds.
+//!
+//! SUBSCRIBE and materialized views are made of this.
+//!
+//! # Invariants
+//! - Updates come out in order of time, and each time whole: only below the least `upper` of the workers.
+//! - A queue holds no more bytes than it may. One that would is emptied, and its tail fails from then on.
+
+use crate::error::{ComputeError, decode_error};
+use crate::index::IndexHandle;
+use arrangement::cursor::{self, Bounds, Hit, Walk};
+use arrangement::snapshot::{Snapshot, byte_count};
+use arrangement::spine::RowBatch;
+use parking_lot::Mutex;
+use repr::{Timestamp, Updates};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// A batch that an arrangement has completed.
+#[derive(Clone)]
+pub enum Sealed {
+    /// Rows.
+    Oks(RowBatch),
+    /// Errors.
+    Errs(RowBatch),
+}
+
+/// What the workers of an index have handed to one follower and it has not taken.
+pub(crate) struct Queue {
+    bytes_max: usize,
+    state: Mutex<QueueState>,
+}
+
+#[derive(Default)]
+struct QueueState {
+    published: VecDeque<Published>,
+    bytes: usize,
+    is_overrun: bool,
+}
+
+/// One publication: the worker, its upper afterwards, and what is new.
+type Published = (usize, Timestamp, Arc<[Sealed]>);
+
+impl Queue {
+    /// Takes a publication, unless there is too much already.
+    pub(crate) fn push(&self, worker: usize, upper: Timestamp, sealed: &Arc<[Sealed]>) {
+        let mut state = self.state.lock();
+        if state.is_overrun {
+            return;
+        }
+        state.bytes += bytes(sealed);
+        if state.bytes > self.bytes_max {
+            *state = QueueState { is_overrun: true, ..QueueState::default() };
+        } else {
+            state.published.push_back((worker, upper, Arc::clone(sealed)));
+        }
+    }
+
+    fn take(&self) -> Option<VecDeque<Published>> {
+        let mut state = self.state.lock();
+        state.bytes = 0;
+        (!state.is_overrun).then(|| std::mem::take(&mut state.published))
+    }
+}
+
+fn bytes(sealed: &[Sealed]) -> usize {
+    let of = |sealed: &Sealed| match sealed {
+        Sealed::Oks(batch) | Sealed::Errs(batch) => byte_count(batch),
+    };
+    sealed.iter().map(of).sum::<usize>() + size_of::<Published>()
+}
+
+/// The updates of one time.
+#[derive(Debug, Default)]
+pub struct At {
+    /// Rows.
+    pub oks: Updates,
+    /// Encoded errors.
+    pub errs: Updates,
+}
+
+/// Everything that happened below `upper` and was not told before.
+#[derive(Debug)]
+pub struct Changes {
+    /// No more updates come below this time.
+    pub upper: Timestamp,
+    /// The updates by time.
+    pub at: BTreeMap<Timestamp, At>,
+}
+
+/// A follower of an index.
+pub struct Tail {
+    handle: Arc<IndexHandle>,
+    queue: Arc<Queue>,
+    /// Updates at or below this time are not told.
+    after: Option<Timestamp>,
+    /// By worker: below this time everything is known.
+    uppers: Vec<Timestamp>,
+    /// Updates at or above the least of them.
+    held: BTreeMap<Timestamp, At>,
+    /// The upper that was told last.
+    told: Timestamp,
+}
+
+impl Tail {
+    /// Follows an index from before its first publication.
+    pub fn from_start(handle: Arc<IndexHandle>) -> Tail {
+        Tail::open(handle, None, usize::MAX).0
+    }
+
+    /// What an index holds as of a time, and a tail of everything after it; at most `bytes_max` bytes of batches wait for
+    /// the follower.
+    ///
+    /// # Errors
+    /// A time that was compacted away, or an index that was dropped.
+    ///
+    /// # Cancellation
+    /// Safe to drop at any await.
+    pub async fn since(
+        handle: Arc<IndexHandle>,
+        as_of: Timestamp,
+        bytes_max: usize,
+    ) -> Result<(Contents, Tail), ComputeError> {
+        handle.wait_until(|handle| handle.all_complete(as_of)).await;
+        let (mut tail, snapshots) = Tail::open(handle, Some(as_of), bytes_max);
+        tail.check()?;
+        let since = snapshots.iter().map(|snapshot| snapshot.since).max().unwrap_or(0);
+        if since > as_of {
+            return Err(ComputeError::SinceAdvanced { id: tail.handle.id, since, as_of });
+        }
+        let batches = snapshots.iter().flat_map(|snapshot| {
+            let oks = snapshot.oks.iter().cloned().map(Sealed::Oks);
+            oks.chain(snapshot.errs.iter().cloned().map(Sealed::Errs))
+        });
+        for sealed in batches {
+            tail.hold(&sealed);
+        }
+        Ok((Contents { snapshots, as_of, at: 0, walk: None, hits: Vec::new() }, tail))
+    }
+
+    fn open(handle: Arc<IndexHandle>, after: Option<Timestamp>, bytes_max: usize) -> (Tail, Vec<Arc<Snapshot>>) {
+        let queue = Arc::new(Queue { bytes_max, state: Mutex::default() });
+        let snapshots = handle.follow(&queue);
+        let uppers: Vec<Timestamp> = snapshots.iter().map(|snapshot| snapshot.upper).collect();
+        let told = after.map_or(0, |after| after + 1);
+        (Tail { handle, queue, after, uppers, held: BTreeMap::new(), told }, snapshots)
+    }
+
+    /// What is new, without waiting for it; `None` if nothing is.
+    ///
+    /// # Errors
+    /// The index was dropped, or this follower was too slow.
+    pub fn take(&mut self) -> Result<Option<Changes>, ComputeError> {
+        self.check()?;
+        let Some(published) = self.queue.take() else { return Err(ComputeError::TooSlow(self.handle.id)) };
+        for (worker, upper, sealed) in published {
+            // Batches of a worker come in order, and those of its snapshot are not among them.
+            self.uppers[worker] = upper;
+            for sealed in sealed.iter() {
+                self.hold(sealed);
+            }
+        }
+        let upper = self.uppers.iter().copied().min().unwrap_or(0);
+        if upper <= self.told {
+            return Ok(None);
+        }
+        self.told = upper;
+        let later = self.held.split_off(&upper);
+        Ok(Some(Changes { upper, at: std::mem::replace(&mut self.held, later) }))
+    }
+
+    /// Waits until [`Tail::take`] may have something.
+    ///
+    /// # Cancellation
+    /// Safe to drop.
+    pub async fn wait(&self) {
+        let is_ready = |_: &IndexHandle| {
+            let state = self.queue.state.lock();
+            state.is_overrun || !state.published.is_empty()
+        };
+        self.handle.wait_until(is_ready).await;
+    }
+
+    /// The index.
+    pub fn handle(&self) -> &Arc<IndexHandle> {
+        &self.handle
+    }
+
+    fn check(&self) -> Result<(), ComputeError> {
+        if self.handle.is_dropped() { Err(ComputeError::Dropped(self.handle.id)) } else { Ok(()) }
+    }
+
+    fn hold(&mut self, sealed: &Sealed) {
+        let (Sealed::Oks(batch) | Sealed::Errs(batch)) = sealed;
+        for (row, ts, diff) in cursor::updates(batch) {
+            if self.after.is_some_and(|after| ts <= after) {
+                continue;
+            }
+            let at = self.held.entry(ts).or_default();
+            match sealed {
+                Sealed::Oks(_) => at.oks.push(row, diff),
+                Sealed::Errs(_) => at.errs.push(row, diff),
+            }
+        }
+    }
+}
+
+/// What an index holds as of a time, a piece at a time.
+pub struct Contents {
+    snapshots: Vec<Arc<Snapshot>>,
+    as_of: Timestamp,
+    at: usize,
+    walk: Option<Walk>,
+    hits: Vec<Hit>,
+}
+
+impl Contents {
+    /// The next rows, about `rows_max` of them; `None` after the last.
+    pub fn next_rows(&mut self, rows_max: usize) -> Option<Updates> {
+        while let Some(snapshot) = self.snapshots.get(self.at) {
+            let walk = self.walk.get_or_insert_with(|| Walk::new(&snapshot.oks, Bounds::All));
+            self.hits.clear();
+            walk.take(&snapshot.oks, self.as_of, rows_max, &mut self.hits);
+            if !self.hits.is_empty() {
+                let mut rows = Updates::new();
+                self.hits.iter().for_each(|hit| rows.push(cursor::value(&snapshot.oks, hit), hit.count));
+                return Some(rows);
+            }
+            (self.at, self.walk) = (self.at + 1, None);
+        }
+        None
+    }
+
+    /// The errors, encoded.
+    pub fn errors(&self) -> Updates {
+        let mut errors = Updates::new();
+        for snapshot in &self.snapshots {
+            let mut hits = Vec::new();
+            Walk::new(&snapshot.errs, Bounds::All).take(&snapshot.errs, self.as_of, usize::MAX, &mut hits);
+            hits.iter().for_each(|hit| errors.push(cursor::value(&snapshot.errs, hit), hit.count));
+        }
+        errors
+    }
+
+    /// The first of the errors.
+    pub fn first_error(&self) -> Option<ComputeError> {
+        self.errors().iter().next().map(|(error, _)| decode_error(error))
+    }
+}
