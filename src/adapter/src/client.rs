@@ -33,6 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use timestamp_oracle::TimestampOracle;
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// The user that the internal port trusts with everything.
@@ -103,6 +104,10 @@ pub(crate) struct Shared {
     /// Runs ad hoc queries, so that they do not hold up the threads of connections.
     pub(crate) adhoc: Handle,
     pub(crate) sessions: Mutex<HashMap<u32, SessionHandle>>,
+    /// Told whenever time has come further.
+    pub(crate) raised: Notify,
+    /// Dataflows of subscriptions that have ended.
+    pub(crate) orphans: Mutex<Vec<GlobalId>>,
     next_connection: AtomicU32,
     shutdown: CancellationToken,
 }
@@ -177,6 +182,8 @@ impl Client {
             clock: config.clock,
             adhoc: config.adhoc,
             sessions: Mutex::new(HashMap::new()),
+            raised: Notify::new(),
+            orphans: Mutex::default(),
             next_connection: AtomicU32::new(1),
             shutdown: CancellationToken::new(),
         });

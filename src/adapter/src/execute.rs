@@ -89,15 +89,19 @@ impl Session {
     ) -> Result<Response, AdapterError> {
         match plan {
             Plan::Select(_) => Err(AdapterError::internal("a SELECT is planned as one")),
+            Plan::Read(read) => {
+                let rows = self.read(read, params).await?;
+                let desc = cached.desc.clone().ok_or_else(|| AdapterError::internal("a query without columns"))?;
+                Ok(Response::Rows { desc, formats, rows, tag: RowsTag::Select })
+            }
             Plan::Insert(insert) => self.insert(insert, cached.desc.as_ref(), params, formats, autocommit).await,
             Plan::ReadThenWrite(write) => {
                 self.read_then_write(write, cached.desc.as_ref(), params, formats, autocommit).await
             }
             Plan::CopyFrom(copy) => self.copy_from(copy).await,
             Plan::CopyTo(copy) => {
-                let select = self.select_exec(copy.select.clone());
-                let rows = self.select(&select, params)?;
-                let desc = RowDesc::new(Arc::clone(&copy.select.desc));
+                let rows = self.read(&copy.read, params).await?;
+                let desc = RowDesc::new(Arc::clone(&copy.read.desc));
                 Ok(Response::CopyOut { desc, rows, options: Box::new(copy.options.clone()) })
             }
             Plan::Explain(explain) => self.explain(explain, cached.desc.as_ref(), params, formats).await,
@@ -168,8 +172,8 @@ impl Session {
                     Ok(Response::Complete(Tag::Plain("DEALLOCATE ALL")))
                 }
             },
-            Plan::Declare { name, hold, select, .. } => self.declare(name, *hold, select, params, autocommit).await,
-            Plan::Fetch { name, count, skip } => self.fetch(name, *count, *skip, formats).await,
+            Plan::Declare { name, hold, read, .. } => self.declare(name, *hold, read, params, autocommit).await,
+            Plan::Fetch { name, count, skip, timeout } => self.fetch(name, *count, *skip, *timeout, formats).await,
             Plan::Close(name) => {
                 match name {
                     Some(name) if self.portals.remove(name).is_none() => return Err(unknown_cursor(name)),
@@ -242,6 +246,7 @@ impl Session {
     ) -> Result<CachedPlan, AdapterError> {
         let desc = match &plan {
             Plan::Select(select) => Some(&select.desc),
+            Plan::Read(read) => Some(&read.desc),
             Plan::Insert(insert) => insert.returning.as_ref().map(|returning| &returning.desc),
             Plan::ReadThenWrite(write) => write.returning.as_ref().map(|returning| &returning.desc),
             Plan::Explain(explain) => Some(&explain.desc),
@@ -367,7 +372,9 @@ impl Session {
                 settings: Arc::clone(&self.settings_key),
             },
         };
-        self.plans.remember(sql, param_oids, prepared.clone());
+        if !returns_by_name(&prepared.plan) {
+            self.plans.remember(sql, param_oids, prepared.clone());
+        }
         self.statements.insert(name.to_owned(), prepared);
         Ok(())
     }
@@ -417,7 +424,7 @@ impl Session {
         let same_settings =
             Arc::ptr_eq(&prepared.settings, &self.settings_key) || prepared.settings == self.settings_key;
         let Some(statement) = &prepared.statement else { return Ok(Arc::clone(&prepared.plan)) };
-        if prepared.plan.revision == revision && same_settings {
+        if prepared.plan.revision == revision && same_settings && !returns_by_name(&prepared.plan) {
             self.shared.metrics.plan_hits.inc();
             return Ok(Arc::clone(&prepared.plan));
         }
@@ -619,11 +626,18 @@ fn ends_transaction(plan: &CachedPlan) -> bool {
     matches!(&plan.exec, Exec::Other(Plan::Commit { .. } | Plan::Rollback { .. }))
 }
 
+/// Whether what a plan returns is the affair of the cursor or statement that has a name when it runs.
+fn returns_by_name(plan: &CachedPlan) -> bool {
+    matches!(&plan.exec, Exec::Other(Plan::Fetch { .. } | Plan::Execute { .. }))
+}
+
 /// Whether a plan reads or writes relations.
 fn reads_or_writes(plan: &CachedPlan) -> bool {
     match &plan.exec {
         Exec::Select(select) => !select.select.depends_on.is_empty(),
-        Exec::Other(Plan::Insert(_) | Plan::ReadThenWrite(_) | Plan::CopyFrom(_) | Plan::CopyTo(_)) => true,
+        Exec::Other(Plan::Read(_) | Plan::Insert(_) | Plan::ReadThenWrite(_) | Plan::CopyFrom(_) | Plan::CopyTo(_)) => {
+            true
+        }
         _ => false,
     }
 }

@@ -20,8 +20,9 @@
 use crate::client::{Published, Shared};
 use crate::error::AdapterError;
 use crate::implications;
-use crate::maintain::Dataflows;
+use crate::maintain::{Dataflows, Durable, Job, Target, maintain};
 use crate::materialized::{self, Materialized};
+use crate::subscribe::SubscribeRequest;
 use arrow::datatypes::DataType;
 use catalog::Catalog;
 use catalog::transact::{Op, StateDiff};
@@ -58,8 +59,12 @@ pub(crate) enum Request {
     Write(WriteRequest),
     /// Change the catalog.
     Ddl(DdlRequest),
-    /// A materialized view that was not waited for has published.
+    /// A materialized view that was not waited for has published, or a subscription has ended.
     Progress,
+    /// Start what a SUBSCRIBE follows.
+    Subscribe(Box<SubscribeRequest>),
+    /// Let time come to now.
+    Tick(oneshot::Sender<Result<(), AdapterError>>),
     /// A materialized view's shard was compared with its first contents.
     Compared {
         /// The view.
@@ -140,6 +145,9 @@ pub(crate) struct Committer {
     shared: Arc<Shared>,
     catalog: Catalog,
     dataflows: Dataflows,
+    /// By the dataflow of a subscription: what it depends on.
+    subscriptions: BTreeMap<GlobalId, Vec<GlobalId>>,
+    next_transient: u64,
     recent: Recent,
 }
 
@@ -203,7 +211,8 @@ impl Committer {
         let mut dataflows = Dataflows { controller, materialized: Materialized::default() };
         let published = implications::apply(&shared, &shared.published.load(), state, &diff, &mut dataflows, boot_ts)?;
         shared.published.store(Arc::new(published));
-        Ok(Committer { shared, catalog, dataflows, recent: Recent::default() })
+        let (subscriptions, next_transient) = (BTreeMap::new(), 1);
+        Ok(Committer { shared, catalog, dataflows, subscriptions, next_transient, recent: Recent::default() })
     }
 
     /// Works until it is told to stop.
@@ -221,6 +230,15 @@ impl Committer {
                         let _gone = ddl.reply.send(answer);
                     }
                     Request::Progress => self.take_progress(),
+                    Request::Subscribe(request) => {
+                        let SubscribeRequest { target, depends_on, as_of, reply } = *request;
+                        // A session that has gone leaves its dataflow to be dropped with what it depends on.
+                        let _gone = reply.send(self.subscribe(target, depends_on, as_of));
+                    }
+                    Request::Tick(reply) => {
+                        // A session that has gone does not want the answer.
+                        let _gone = reply.send(self.tick());
+                    }
                     Request::Compared { id, correction } => self.dataflows.materialized.compared(id, correction),
                     Request::Stop => {
                         self.commit_writes(writes);
@@ -253,20 +271,67 @@ impl Committer {
     /// Writes down what materialized views have to, in a commit of its own.
     fn flush(&mut self) {
         while self.dataflows.materialized.has_cargo() {
-            let written = self.write_ts().and_then(|ts| {
-                self.make_durable(ts, &BTreeMap::new())?;
-                self.shared.oracle.apply_write(ts);
-                Ok(())
-            });
-            if let Err(error) = written {
+            if let Err(error) = self.tick() {
                 tracing::error!(%error, "materialized views could not be written; trying again with the next commit");
                 return;
             }
         }
     }
 
+    /// Starts what a subscription follows.
+    fn subscribe(
+        &mut self,
+        target: Target,
+        depends_on: Vec<GlobalId>,
+        as_of: Timestamp,
+    ) -> Result<Arc<IndexHandle>, AdapterError> {
+        let published = self.shared.published.load_full();
+        let cluster = published.state.cluster_by_name(&target.cluster).ok_or_else(|| {
+            AdapterError::new(SqlState::UNDEFINED_OBJECT, format!("unknown cluster '{}'", target.cluster))
+        })?;
+        if depends_on.iter().any(|id| matches!(id, GlobalId::User(_)) && published.state.item(*id).is_none()) {
+            return Err(AdapterError::new(SqlState::UNDEFINED_TABLE, "a relation was dropped before it was followed"));
+        }
+        let id = GlobalId::Transient(self.next_transient);
+        self.next_transient += 1;
+        let (plan, from) = (target.plan, self.shared.oracle.read_ts());
+        let job = Job { id, name: "subscribe".to_owned(), cluster: cluster.id, plan, key: Vec::new(), as_of, from };
+        let handle = maintain(&self.shared, &published, &mut self.dataflows, job, Durable::No)?;
+        self.subscriptions.insert(id, depends_on);
+        Ok(handle)
+    }
+
+    /// Ends subscriptions whose sessions have, and those that depend on what a change of the catalog took away.
+    fn end_subscriptions(&mut self, gone: &[GlobalId]) {
+        let orphans = std::mem::take(&mut *self.shared.orphans.lock());
+        let bereft = |(id, depends_on): (&GlobalId, &Vec<GlobalId>)| {
+            let is_over = orphans.contains(id) || depends_on.iter().any(|id| gone.contains(id));
+            is_over.then_some(*id)
+        };
+        let over: Vec<GlobalId> = self.subscriptions.iter().filter_map(bereft).collect();
+        for id in over {
+            self.subscriptions.remove(&id);
+            self.dataflows.controller.drop_index(id);
+        }
+    }
+
+    /// Lets time come to now, though nothing happened.
+    fn tick(&mut self) -> Result<(), AdapterError> {
+        let ts = self.write_ts()?;
+        self.make_durable(ts, &BTreeMap::new())?;
+        self.raise(ts);
+        Ok(())
+    }
+
+    /// Lets everybody see what happened up to a time.
+    fn raise(&self, ts: Timestamp) {
+        self.shared.oracle.apply_write(ts);
+        self.shared.raised.notify_waiters();
+    }
+
     /// Takes what materialized views have published.
     fn take_progress(&mut self) {
+        self.end_subscriptions(&[]);
         let (since, Dataflows { controller, materialized }) = (self.since(), &mut self.dataflows);
         if let Err(error) = materialized.take_all(&self.shared, controller, since) {
             // What reads them would be wrong from here on.
@@ -328,7 +393,7 @@ impl Committer {
         let tables: Tables = tables.into_iter().collect();
         self.recent.remember(ts, &tables);
         self.feed(ts, &tables)?;
-        self.shared.oracle.apply_write(ts);
+        self.raise(ts);
         Ok(())
     }
 
@@ -360,7 +425,15 @@ impl Committer {
         let state = Arc::new(prepared.state);
         let published = implications::apply(&self.shared, &current, state, &prepared.diff, &mut self.dataflows, ts)?;
         self.shared.published.store(Arc::new(published));
-        self.shared.oracle.apply_write(ts);
+        let gone = prepared.diff.iter().filter_map(|change| match change {
+            StateDiff::TableDropped(id)
+            | StateDiff::ViewDropped(id)
+            | StateDiff::ViewReplaced(id)
+            | StateDiff::MaterializedViewDropped(id) => Some(*id),
+            _ => None,
+        });
+        self.end_subscriptions(&gone.collect::<Vec<_>>());
+        self.raise(ts);
         Ok(true)
     }
 
@@ -480,7 +553,17 @@ impl Shared {
         answer.await.map_err(|_| stopping())?
     }
 
-    async fn send(&self, request: Request) -> Result<(), AdapterError> {
+    /// Lets the read timestamp come to now, though nothing happened.
+    ///
+    /// # Cancellation
+    /// Safe to drop.
+    pub(crate) async fn tick(&self) -> Result<(), AdapterError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Request::Tick(reply)).await?;
+        answer.await.map_err(|_| stopping())?
+    }
+
+    pub(crate) async fn send(&self, request: Request) -> Result<(), AdapterError> {
         let mut request = request;
         loop {
             match self.commits.try_send(request) {
@@ -496,6 +579,6 @@ impl Shared {
     }
 }
 
-fn stopping() -> AdapterError {
+pub(crate) fn stopping() -> AdapterError {
     AdapterError::new(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
 }

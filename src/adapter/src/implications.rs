@@ -111,7 +111,8 @@ fn restart(
     all.iter().rev().for_each(|id| stop(after, *id, dataflows));
     between(dataflows);
     // Ids are never reused: what reads something is younger than it.
-    all.into_iter().try_for_each(|id| start(shared, after, id, dataflows, ts))
+    let kept = all.into_iter().filter(|id| !matches!(id, GlobalId::Transient(_)));
+    kept.into_iter().try_for_each(|id| start(shared, after, id, dataflows, ts))
 }
 
 fn stop(after: &mut Published, id: GlobalId, dataflows: &mut Dataflows) {

@@ -26,4 +26,5 @@ mod read_then_write;
 mod reader;
 mod select;
 mod show;
+mod subscribe;
 mod transaction;

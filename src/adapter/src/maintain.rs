@@ -48,6 +48,14 @@ pub(crate) struct Job {
     pub(crate) from: Timestamp,
 }
 
+/// What a subscription needs maintained.
+pub(crate) struct Target {
+    /// What its rows are.
+    pub(crate) plan: Lir,
+    /// The name of the cluster.
+    pub(crate) cluster: String,
+}
+
 /// Whether the committer writes down what is maintained.
 pub(crate) enum Durable {
     /// It goes when its cluster goes.

@@ -259,13 +259,24 @@ pub enum Chunk<'a> {
 impl Rows {
     /// Rows that are there already.
     pub fn ready(batches: Vec<RecordBatch>) -> Rows {
-        Rows::Batches(Box::new(BatchRows { ready: batches.into(), offset: 0, stream: None }))
+        Rows::Batches(Box::new(BatchRows { ready: batches.into(), offset: 0, stream: None, is_live: false }))
     }
 
     /// Rows of a running query, until it is interrupted.
     pub fn stream(stream: SendableRecordBatchStream, interrupt: Interrupt) -> Rows {
         let stream = Some((stream, interrupt));
-        Rows::Batches(Box::new(BatchRows { ready: VecDeque::new(), offset: 0, stream }))
+        Rows::Batches(Box::new(BatchRows { ready: VecDeque::new(), offset: 0, stream, is_live: false }))
+    }
+
+    /// Rows that come as things happen, until interrupted.
+    pub fn live(stream: SendableRecordBatchStream, interrupt: Interrupt) -> Rows {
+        let stream = Some((stream, interrupt));
+        Rows::Batches(Box::new(BatchRows { ready: VecDeque::new(), offset: 0, stream, is_live: true }))
+    }
+
+    /// Whether what is there should be seen before more is waited for.
+    pub fn is_live(&self) -> bool {
+        matches!(self, Rows::Batches(rows) if rows.is_live)
     }
 
     /// Rows that `work` gives, unless it is interrupted.
@@ -324,6 +335,7 @@ pub struct BatchRows {
     /// Rows of the first ready batch that were handed out.
     offset: usize,
     stream: Option<(SendableRecordBatchStream, Interrupt)>,
+    is_live: bool,
 }
 
 impl BatchRows {

@@ -27,7 +27,7 @@ use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
 use sql::engine::{CollectionTable, SessionInfo};
 use sql::error::SqlError;
-use sql::plan::{ItemKind, PlanContext, plan_view};
+use sql::plan::{How, ItemKind, PlanContext, ReadPlan, SelectPlan, plan_view};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -47,6 +47,21 @@ impl Session {
             return Ok(rows);
         }
         self.adhoc(plan, params)
+    }
+
+    /// Reads a query in the way it asks for.
+    pub(crate) async fn read(&mut self, plan: &ReadPlan, params: Bound<'_>) -> Result<Rows, AdapterError> {
+        match &plan.how {
+            How::Now => {
+                let exec = self.select_exec(plan.select.clone());
+                self.select(&exec, params)
+            }
+            How::AsOf(time) => {
+                let as_of = self.given_time(time, &plan.select.depends_on)?;
+                self.adhoc_as_of(&plan.select, params, as_of)
+            }
+            How::Subscribe(subscribe) => self.subscribe(plan, subscribe).await,
+        }
     }
 
     /// Reads one index; `None` if its rows are too many to be evaluated here, or are not there yet.
@@ -84,20 +99,27 @@ impl Session {
 
     /// Runs a plan with the ad hoc engine.
     fn adhoc(&mut self, plan: &SelectExec, params: Bound<'_>) -> Result<Rows, AdapterError> {
+        let as_of = self.read_ts_for(&plan.select.depends_on);
+        self.adhoc_as_of(&plan.select, params, as_of)
+    }
+
+    fn adhoc_as_of(&self, plan: &SelectPlan, params: Bound<'_>, as_of: Timestamp) -> Result<Rows, AdapterError> {
         let metrics = &self.shared.metrics;
-        if plan.select.depends_on.is_empty() {
+        if plan.depends_on.is_empty() {
             metrics.peeks_constant.inc();
         } else {
             metrics.peeks_adhoc.inc();
         }
         let started = metrics.first_row_seconds.start();
-        let as_of = self.read_ts_for(&plan.select.depends_on);
-        let logical = self.with_own_writes(bind(&plan.select.logical, params)?, &plan.select.depends_on)?;
+        let hold = self.shared.holds.acquire(as_of);
+        let logical = self.with_own_writes(bind(&plan.logical, params)?, &plan.depends_on)?;
         let info = self.info(as_of);
         let (reader, shared, interrupt) = (self.reader(as_of, &info), Arc::clone(&self.shared), self.interrupt());
         Ok(Rows::pending(self.interrupt(), async move {
             let stream = run(reader, logical, info).await?;
             shared.metrics.first_row_seconds.stop(started);
+            // What it reads has been opened: snapshots keep themselves.
+            drop(hold);
             Ok(Rows::stream(stream, interrupt))
         }))
     }

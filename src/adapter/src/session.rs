@@ -337,6 +337,11 @@ impl Session {
         Interrupt::new(Arc::clone(&self.cancel), self.vars.statement_timeout())
     }
 
+    /// The same for a statement that may take for ever.
+    pub(crate) fn interrupt_without_timeout(&self) -> Interrupt {
+        Interrupt::new(Arc::clone(&self.cancel), None)
+    }
+
     /// The session as functions see it, reading at `as_of`.
     pub(crate) fn info(&self, as_of: Timestamp) -> SessionInfo {
         let now = i64::try_from(self.shared.clock.now_us()).unwrap_or(i64::MAX);

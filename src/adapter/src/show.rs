@@ -8,10 +8,13 @@ use crate::session::{Autocommit, Portal, Session};
 use crate::transaction::Status;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use compute_client::peek::Bound;
+use futures::FutureExt;
 use repr::Datum;
 use repr::sqlstate::SqlState;
-use sql::plan::{SelectPlan, plan_argument};
+use sql::plan::{ReadPlan, plan_argument};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
 
 impl Session {
     /// SHOW of a variable.
@@ -48,7 +51,7 @@ impl Session {
         &mut self,
         name: &str,
         hold: bool,
-        select: &SelectPlan,
+        read: &ReadPlan,
         params: Bound<'_>,
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
@@ -61,15 +64,17 @@ impl Session {
         if self.portals.contains_key(name) {
             return Err(AdapterError::new(SqlState::DUPLICATE_CURSOR, format!("cursor \"{name}\" already exists")));
         }
-        let exec = self.select_exec(select.clone());
-        let mut rows = self.select(&exec, params)?;
-        // Begun now, while its time is readable.
-        rows.wait().await?;
+        let mut rows = self.read(read, params).await?;
+        if !rows.is_live() {
+            // Begun now, while its time is readable.
+            rows.wait().await?;
+        }
+        let exec = self.select_exec(read.select.clone());
         let plan = CachedPlan {
             revision: self.shared.published.load().state.revision(),
             params: Vec::new(),
             param_types: Vec::new(),
-            desc: Some(RowDesc::new(Arc::clone(&select.desc))),
+            desc: Some(RowDesc::new(Arc::clone(&read.desc))),
             name: "SELECT",
             exec: Exec::Select(exec),
         };
@@ -91,6 +96,7 @@ impl Session {
         name: &str,
         count: Option<u64>,
         skip: bool,
+        timeout: Option<Duration>,
         formats: ResultFormats,
     ) -> Result<Response, AdapterError> {
         let portal = self.portals.get_mut(name).ok_or_else(|| unknown_cursor(name))?;
@@ -98,8 +104,19 @@ impl Session {
         let wanted = count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX));
         let mut batches = Vec::new();
         let mut taken = 0;
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
         if let Some(rows) = &mut portal.rows {
             while taken < wanted {
+                if rows.is_live() {
+                    // Rows that come as things happen: those that are there, once there are any or time is up.
+                    let waited = match deadline {
+                        Some(deadline) => tokio::time::timeout_at(deadline, rows.wait()).await.ok(),
+                        None if taken == 0 => Some(rows.wait().await),
+                        None => rows.wait().now_or_never(),
+                    };
+                    let Some(waited) = waited else { break };
+                    waited?;
+                }
                 let Some(chunk) = rows.next(wanted - taken).await? else { break };
                 match chunk {
                     Chunk::Batch(batch, range) => {

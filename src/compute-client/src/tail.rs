@@ -185,6 +185,12 @@ impl Tail {
         self.handle.wait_until(is_ready).await;
     }
 
+    /// Whether every change up to and including `as_of`, a time read from the oracle before the last [`Tail::take`], was
+    /// taken.
+    pub fn is_complete(&self, as_of: Timestamp) -> bool {
+        self.told > as_of || self.handle.last_write() < self.told
+    }
+
     /// The index.
     pub fn handle(&self) -> &Arc<IndexHandle> {
         &self.handle

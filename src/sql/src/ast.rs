@@ -17,6 +17,15 @@ use repr::PgType;
 pub enum Statement {
     /// SELECT, VALUES, TABLE, WITH … SELECT.
     Query(Box<sp::Query>),
+    /// The same as of a given time.
+    QueryAsOf {
+        /// The query.
+        query: Box<sp::Query>,
+        /// The time.
+        as_of: Box<AsOf>,
+    },
+    /// SUBSCRIBE.
+    Subscribe(Box<Subscribe>),
     /// INSERT.
     Insert(Box<sp::Insert>),
     /// UPDATE.
@@ -214,8 +223,8 @@ pub enum Statement {
         name: String,
         /// WITH HOLD.
         hold: bool,
-        /// Its query.
-        query: Box<sp::Query>,
+        /// A query, with or without AS OF, or a SUBSCRIBE.
+        query: Box<Statement>,
         /// Its text.
         sql: String,
     },
@@ -294,6 +303,8 @@ impl Statement {
             Statement::Execute { .. } => "EXECUTE",
             Statement::Deallocate(None) => "DEALLOCATE ALL",
             Statement::Deallocate(Some(_)) => "DEALLOCATE",
+            Statement::QueryAsOf { .. } => "SELECT",
+            Statement::Subscribe(_) => "SUBSCRIBE",
             Statement::Declare { .. } => "DECLARE CURSOR",
             Statement::Fetch { skip: true, .. } => "MOVE",
             Statement::Fetch { .. } => "FETCH",
@@ -331,8 +342,8 @@ pub enum CopySource {
         /// The columns; empty means all.
         columns: Vec<String>,
     },
-    /// COPY (query) TO.
-    Query(Box<sp::Query>),
+    /// COPY (query or SUBSCRIBE) TO.
+    Query(Box<Statement>),
 }
 
 /// The direction of a COPY.
@@ -379,6 +390,65 @@ impl CopyOptions {
         };
         CopyOptions { format, delimiter, null, header: false, quote: b'"', escape: b'"' }
     }
+}
+
+/// AS OF.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AsOf {
+    /// AT LEAST: or the earliest readable time after it.
+    pub at_least: bool,
+    /// Microseconds since the epoch, or a timestamp.
+    pub at: sp::Expr,
+}
+
+/// SUBSCRIBE.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subscribe {
+    /// What is followed.
+    pub to: SubscribeTo,
+    /// The form of its changes.
+    pub envelope: Envelope,
+    /// Whether it begins with what is there.
+    pub snapshot: bool,
+    /// Whether it tells how far time has come.
+    pub progress: bool,
+    /// Where it begins.
+    pub as_of: Option<AsOf>,
+    /// Before which time it ends.
+    pub up_to: Option<sp::Expr>,
+}
+
+/// What SUBSCRIBE follows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SubscribeTo {
+    /// A relation.
+    Object(Name),
+    /// A query.
+    Query(Box<sp::Query>),
+}
+
+/// The form in which SUBSCRIBE gives changes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Envelope {
+    /// Rows with multiplicities.
+    Diff,
+    /// By key: the row it has now, or that it has none.
+    Upsert(Vec<String>),
+    /// By key: the row before and after.
+    Debezium(Vec<String>),
+    /// Rows with multiplicities, those of one time in this order.
+    Within(Vec<OrderBy>),
+}
+
+/// A column of ORDER BY.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OrderBy {
+    /// Its name, or `mz_diff`.
+    pub column: String,
+    /// DESC.
+    pub descending: bool,
+    /// NULLS FIRST, which is DESC's default.
+    pub nulls_first: bool,
 }
 
 /// EXPLAIN.

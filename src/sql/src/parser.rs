@@ -23,6 +23,7 @@ mod reserved;
 mod session;
 mod show;
 mod statement;
+mod subscribe;
 
 use crate::ast::Statement;
 use crate::error::SqlError;
@@ -74,14 +75,21 @@ pub fn parse_data_type(sql: &str) -> Result<sp::DataType, SqlError> {
 fn parse_all(sql: &str) -> Result<Vec<ParsedStatement>, SqlError> {
     let mut statements = Vec::new();
     let mut places = Places::new(sql);
-    for piece in split(tokenize(sql)?) {
+    for mut piece in split(tokenize(sql)?) {
         let start = places.offset(piece.start);
         let end = places.offset(piece.end);
         let chain = complexity::check(&piece.tokens)?;
         let dialect = BoundedDialect::new(piece.tokens.len());
+        let as_of = subscribe::cut_as_of(&mut piece.tokens);
         let mut cursor = Cursor::new(sql, &dialect, piece.tokens, piece.terminator);
         let mut ast = statement::parse_statement(&mut cursor)?;
         cursor.expect_end()?;
+        if let Some(tokens) = as_of {
+            let mut cursor = cursor.sub_cursor(tokens);
+            let as_of = subscribe::parse_as_of(&mut cursor)?;
+            cursor.expect_end()?;
+            ast = statement::with_as_of(ast, Box::new(as_of))?;
+        }
         if chain >= balance::CHAIN_MIN {
             balance::balance(&mut ast);
         }

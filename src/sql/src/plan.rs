@@ -18,6 +18,7 @@ pub mod lift;
 mod objects;
 pub mod privileges;
 mod query;
+mod read;
 mod resolver;
 mod roles;
 mod session;
@@ -36,6 +37,7 @@ use datafusion::sql::sqlparser::ast as sp;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use ddl::plan_index_keys;
 pub use objects::{
@@ -43,6 +45,7 @@ pub use objects::{
     SchemaRef, ViewDef,
 };
 pub use query::{plan_view, plan_view_def};
+pub use read::{EnvelopePlan, How, Keyed, ReadPlan, SortColumn, SubscribePlan, TimePlan};
 
 /// What planning reads. Borrowed for one call.
 #[derive(Clone, Copy)]
@@ -73,6 +76,8 @@ impl<'a> PlanContext<'a> {
 pub enum Plan {
     /// A query; also SHOW of objects.
     Select(SelectPlan),
+    /// A query as of a given time, or SUBSCRIBE.
+    Read(ReadPlan),
     /// INSERT.
     Insert(InsertPlan),
     /// UPDATE, DELETE, TRUNCATE.
@@ -273,8 +278,8 @@ pub enum Plan {
         name: String,
         /// WITH HOLD.
         hold: bool,
-        /// Its query.
-        select: Box<SelectPlan>,
+        /// What it reads.
+        read: Box<ReadPlan>,
         /// The query's text, for pg_cursors.
         sql: String,
     },
@@ -286,6 +291,8 @@ pub enum Plan {
         count: Option<u64>,
         /// MOVE.
         skip: bool,
+        /// How long to wait for them, where they are those of a SUBSCRIBE; at least for one, if not given.
+        timeout: Option<Duration>,
     },
     /// CLOSE; `None` is ALL.
     Close(Option<String>),
@@ -425,7 +432,7 @@ pub struct CopyFromPlan {
 #[derive(Clone, Debug)]
 pub struct CopyToPlan {
     /// What is written.
-    pub select: SelectPlan,
+    pub read: ReadPlan,
     /// The format.
     pub options: CopyOptions,
 }
@@ -556,6 +563,9 @@ pub enum Grantee {
 pub fn plan(ctx: &PlanContext<'_>, statement: &Statement, params: &mut Params) -> Result<Plan, SqlError> {
     match statement {
         Statement::Query(query) => Ok(Plan::Select(query::plan_select(ctx, query, params)?)),
+        Statement::QueryAsOf { .. } | Statement::Subscribe(_) => {
+            Ok(Plan::Read(read::plan_read(ctx, statement, params)?))
+        }
         Statement::Insert(insert) => dml::plan_insert(ctx, insert, params),
         Statement::Update(update) => dml::plan_update(ctx, update, params),
         Statement::Delete(delete) => dml::plan_delete(ctx, delete, params),
@@ -596,7 +606,7 @@ pub fn plan(ctx: &PlanContext<'_>, statement: &Statement, params: &mut Params) -
         Statement::Declare { name, hold, query, sql } => Ok(Plan::Declare {
             name: name.clone(),
             hold: *hold,
-            select: Box::new(query::plan_select(ctx, query, params)?),
+            read: Box::new(read::plan_read(ctx, query, params)?),
             sql: sql.clone(),
         }),
         other => session::plan_session(ctx, other),

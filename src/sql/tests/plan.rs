@@ -53,8 +53,8 @@ fn select(select: &SelectPlan) -> String {
 fn describe_plan(plan: &Plan) -> String {
     match plan {
         Plan::Select(plan) => format!("select {}", select(plan)),
-        Plan::Declare { name, select: plan, .. } => format!("declare {name} {}", select(plan)),
-        Plan::CopyTo(plan) => format!("copy to {}", select(&plan.select)),
+        Plan::Declare { name, read, .. } => format!("declare {name} {}", select(&read.select)),
+        Plan::CopyTo(plan) => format!("copy to {}", select(&plan.read.select)),
         Plan::CopyFrom(plan) => {
             let defaults: Vec<String> = plan.defaults.iter().map(|(at, expr)| format!("{at}={expr}")).collect();
             format!("copy from into {} columns {:?} defaults [{}]", plan.table, plan.columns, defaults.join(", "))

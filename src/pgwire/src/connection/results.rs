@@ -57,7 +57,11 @@ impl Sending<'_> {
     /// Sends what is left, waiting for rows and for the client.
     pub(super) async fn finish(mut self, output: &mut Output, stream: &mut TcpStream) -> Result<usize, WireError> {
         while !self.encode(output)? {
-            output.flush_if_full(stream).await?;
+            if self.rows.is_live() {
+                output.flush(stream).await?;
+            } else {
+                output.flush_if_full(stream).await?;
+            }
             if !self.rows.is_ready() {
                 attended(stream, self.rows.wait()).await??;
             }

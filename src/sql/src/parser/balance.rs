@@ -4,7 +4,7 @@
 //! operands; binding them recurses once per operand. The operators are associative, so the chain may as well be a balanced
 //! tree, whose depth is the logarithm.
 
-use crate::ast::{CopySource, ExplainOf, Statement};
+use crate::ast::{CopySource, ExplainOf, Statement, SubscribeTo};
 use datafusion::sql::sqlparser::ast::{self as sp, VisitMut, VisitorMut};
 use std::ops::ControlFlow;
 
@@ -19,10 +19,21 @@ pub(super) fn balance(statement: &mut Statement) {
         Statement::Insert(insert) => insert.visit(&mut Balancer),
         Statement::Update(update) => update.visit(&mut Balancer),
         Statement::Delete(delete) => delete.visit(&mut Balancer),
-        Statement::Declare { query, .. } => query.visit(&mut Balancer),
+        Statement::QueryAsOf { query, .. } => query.visit(&mut Balancer),
+        Statement::Subscribe(subscribe) => match &mut subscribe.to {
+            SubscribeTo::Query(query) => query.visit(&mut Balancer),
+            SubscribeTo::Object(_) => ControlFlow::Continue(()),
+        },
+        Statement::Declare { query, .. } => {
+            balance(query);
+            ControlFlow::Continue(())
+        }
         Statement::CreateView(create) => create.query.visit(&mut Balancer),
         Statement::Copy(copy) => match &mut copy.source {
-            CopySource::Query(query) => query.visit(&mut Balancer),
+            CopySource::Query(query) => {
+                balance(query);
+                ControlFlow::Continue(())
+            }
             CopySource::Table { .. } => ControlFlow::Continue(()),
         },
         Statement::Explain(explain) => {

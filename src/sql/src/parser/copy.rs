@@ -42,10 +42,15 @@ pub(super) fn parse_copy(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError>
 
 fn parse_source(cursor: &mut Cursor<'_>) -> Result<CopySource, SqlError> {
     if cursor.eat_token(&Token::LParen) {
-        let query = cursor.query()?;
-        super::statement::check_query(&query)?;
+        let query = if cursor.peek("SUBSCRIBE") {
+            super::subscribe::parse_subscribe(cursor)?
+        } else {
+            let query = cursor.query()?;
+            super::statement::check_query(&query)?;
+            Statement::Query(query)
+        };
         cursor.expect_token(&Token::RParen)?;
-        return Ok(CopySource::Query(query));
+        return Ok(CopySource::Query(Box::new(query)));
     }
     let name = cursor.name()?;
     let columns = if *cursor.token(0) == Token::LParen { cursor.parenthesized(Cursor::ident)? } else { Vec::new() };

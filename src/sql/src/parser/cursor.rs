@@ -349,7 +349,8 @@ pub(super) fn offset_of(text: &str, place: Location) -> usize {
     line.char_indices().nth(column).map_or(text.len(), |(offset, _)| line_start + offset)
 }
 
-fn is_word(token: &TokenWithSpan, expected: &str) -> bool {
+/// Whether this is the word, unquoted.
+pub(super) fn is_word(token: &TokenWithSpan, expected: &str) -> bool {
     matches!(&token.token, Token::Word(word)
         if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(expected))
 }

@@ -346,12 +346,11 @@ fn parse_declare(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         cursor.eat(&["WITHOUT", "HOLD"]);
     }
     cursor.expect(&["FOR"])?;
-    if cursor.peek("SUBSCRIBE") || cursor.peek("TAIL") {
-        return Err(cursor.unsupported("SUBSCRIBE"));
-    }
     let sql = cursor.rest().to_owned();
     match parse_inner(cursor, "DECLARE … CURSOR FOR")? {
-        Statement::Query(query) => Ok(Statement::Declare { name, hold, query, sql }),
+        query @ (Statement::Query(_) | Statement::Subscribe(_)) => {
+            Ok(Statement::Declare { name, hold, query: Box::new(query), sql })
+        }
         other => Err(SqlError::unsupported(format!("DECLARE … CURSOR FOR {}", other.name()))),
     }
 }

@@ -1,8 +1,8 @@
 //! Which statement it is, by its first words.
 
 use super::cursor::Cursor;
-use super::{copy, data, ddl, grant, session, show};
-use crate::ast::{Explain, ExplainFormat, ExplainOf, ExplainStage, Statement};
+use super::{copy, data, ddl, grant, session, show, subscribe};
+use crate::ast::{AsOf, Explain, ExplainFormat, ExplainOf, ExplainStage, Statement};
 use crate::error::SqlError;
 use datafusion::sql::sqlparser::ast as sp;
 use datafusion::sql::sqlparser::tokenizer::Token;
@@ -68,9 +68,10 @@ pub(super) fn parse_statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlE
         "DECLARE" | "FETCH" | "MOVE" | "CLOSE" => session::parse_cursor(cursor),
         "DISCARD" | "LISTEN" | "UNLISTEN" => session::parse_miscellaneous(cursor),
         // Statements of Postgres and Materialize that are refused by name.
-        "SUBSCRIBE" | "TAIL" | "MERGE" | "CALL" | "DO" | "LOCK" | "NOTIFY" | "VACUUM" | "ANALYZE" | "ANALYSE"
-        | "CLUSTER" | "REINDEX" | "CHECKPOINT" | "REFRESH" | "LOAD" | "REASSIGN" | "IMPORT" | "SECURITY"
-        | "VALIDATE" | "INSPECT" | "USE" => Err(cursor.unsupported(&word)),
+        "SUBSCRIBE" => subscribe::parse_subscribe(cursor),
+        "TAIL" | "MERGE" | "CALL" | "DO" | "LOCK" | "NOTIFY" | "VACUUM" | "ANALYZE" | "ANALYSE" | "CLUSTER"
+        | "REINDEX" | "CHECKPOINT" | "REFRESH" | "LOAD" | "REASSIGN" | "IMPORT" | "SECURITY" | "VALIDATE"
+        | "INSPECT" | "USE" => Err(cursor.unsupported(&word)),
         _ => Err(cursor.unexpected()),
     }
 }
@@ -83,12 +84,25 @@ pub(super) fn parse_inner(cursor: &mut Cursor<'_>, outer: &str) -> Result<Statem
         Some(word) => match word.as_str() {
             "SELECT" | "WITH" | "VALUES" | "TABLE" | "INSERT" | "UPDATE" | "DELETE" => None,
             "SHOW" if outer == "EXPLAIN" => None,
+            "SUBSCRIBE" if outer.starts_with("DECLARE") => None,
             _ => Some(word),
         },
     };
     match refused {
         Some(word) => Err(cursor.unsupported(format!("{outer} {word}"))),
         None => parse_statement(cursor),
+    }
+}
+
+/// The statement at the time that stood at its end.
+pub(super) fn with_as_of(statement: Statement, as_of: Box<AsOf>) -> Result<Statement, SqlError> {
+    match statement {
+        Statement::Query(query) => Ok(Statement::QueryAsOf { query, as_of }),
+        Statement::Declare { name, hold, query, sql } => {
+            let query = Box::new(with_as_of(*query, as_of)?);
+            Ok(Statement::Declare { name, hold, query, sql })
+        }
+        other => Err(SqlError::unsupported(format!("{} … AS OF", other.name()))),
     }
 }
 

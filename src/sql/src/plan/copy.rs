@@ -1,7 +1,8 @@
 //! COPY.
 
 use super::dml::{default_exprs, resolve_target, target_columns};
-use super::{CopyFromPlan, CopyToPlan, Plan, PlanContext, query};
+use super::read::plan_read;
+use super::{CopyFromPlan, CopyToPlan, Plan, PlanContext, ReadPlan, query};
 use crate::ast::{Copy, CopyDirection, CopySource};
 use crate::engine::Params;
 use crate::error::SqlError;
@@ -25,12 +26,12 @@ pub(super) fn plan_copy(ctx: &PlanContext<'_>, copy: &Copy) -> Result<Plan, SqlE
             }))
         }
         (CopySource::Table { name, columns }, CopyDirection::ToStdout) => {
-            let select = plan_table(ctx, name, columns)?;
-            Ok(Plan::CopyTo(CopyToPlan { select, options: copy.options.clone() }))
+            let read = ReadPlan::now(plan_table(ctx, name, columns)?);
+            Ok(Plan::CopyTo(CopyToPlan { read, options: copy.options.clone() }))
         }
         (CopySource::Query(query), _) => {
-            let select = query::plan_select(ctx, query, &mut Params::none())?;
-            Ok(Plan::CopyTo(CopyToPlan { select, options: copy.options.clone() }))
+            let read = plan_read(ctx, query, &mut Params::none())?;
+            Ok(Plan::CopyTo(CopyToPlan { read, options: copy.options.clone() }))
         }
     }
 }

@@ -10,9 +10,11 @@ use crate::vars::{canonical_name, unrecognized};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
 use datafusion::sql::sqlparser::ast as sp;
+use pgrepr::options::EncodeOptions;
 use repr::sqlstate::SqlState;
-use repr::{PgType, RelationDesc};
+use repr::{Datum, PgType, RelationDesc};
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(super) fn plan_session(ctx: &PlanContext<'_>, statement: &Statement) -> Result<Plan, SqlError> {
     const SYSTEM: &str = "permission denied to set a system parameter";
@@ -53,9 +55,9 @@ pub(super) fn plan_session(ctx: &PlanContext<'_>, statement: &Statement) -> Resu
         }
         Statement::Execute { name, arguments } => Plan::Execute { name: name.clone(), arguments: arguments.clone() },
         Statement::Deallocate(name) => Plan::Deallocate(name.clone()),
-        Statement::Fetch { timeout: Some(_), .. } => return Err(SqlError::unsupported("FETCH … WITH (TIMEOUT)")),
-        Statement::Fetch { name, count, skip, timeout: None } => {
-            Plan::Fetch { name: name.clone(), count: *count, skip: *skip }
+        Statement::Fetch { name, count, skip, timeout } => {
+            let timeout = timeout.as_deref().map(plan_timeout).transpose()?;
+            Plan::Fetch { name: name.clone(), count: *count, skip: *skip, timeout }
         }
         Statement::Close(name) => Plan::Close(name.clone()),
         Statement::Discard(target) => Plan::Discard(*target),
@@ -66,6 +68,16 @@ pub(super) fn plan_session(ctx: &PlanContext<'_>, statement: &Statement) -> Resu
         }
         other => return Err(SqlError::internal(format!("{} was not planned", other.name()))),
     })
+}
+
+/// FETCH … WITH (TIMEOUT = interval).
+fn plan_timeout(text: &str) -> Result<Duration, SqlError> {
+    let invalid = || SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("invalid FETCH timeout: \"{text}\""));
+    let datum = pgrepr::text::decode_text(&PgType::Interval, text, &EncodeOptions::default()).map_err(|_| invalid())?;
+    let Datum::Interval(months, days, micros) = datum else { return Err(invalid()) };
+    let days = i64::from(months) * 30 + i64::from(days);
+    let micros = days.checked_mul(86_400_000_000).and_then(|of_days| of_days.checked_add(micros));
+    micros.and_then(|micros| u64::try_from(micros).ok()).map(Duration::from_micros).ok_or_else(invalid)
 }
 
 /// SHOW x. Parameters with a dot may be a session's own, which the adapter knows.
