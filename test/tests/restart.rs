@@ -272,6 +272,33 @@ fn settings_of_the_system_survive() {
     admin(&target).execute("ALTER SYSTEM RESET enable_frontend_peek_sequencing").expect("the setting exists");
 }
 
+/// Rights are checked when a view is created and when it is read; the server maintains it whatever became of them.
+#[test]
+fn a_revoked_right_does_not_keep_the_server_from_starting() {
+    let mut target = start();
+    if !target.is_glimpse() {
+        return;
+    }
+    let mut system = admin(&target);
+    system.execute("CREATE TABLE t (a int4)").expect("the table is made");
+    system.execute("INSERT INTO t VALUES (1), (2)").expect("the rows are stored");
+    system.execute("GRANT SELECT ON t TO materialize").expect("it is granted");
+    let mut user = target.wire().expect("a session starts");
+    user.execute("CREATE VIEW v AS SELECT sum(a) AS s FROM t").expect("the view is made");
+    user.execute("CREATE INDEX i ON v (s)").expect("the index is made");
+    system.execute("REVOKE SELECT ON t FROM materialize").expect("it is revoked");
+    for session in [&mut system, &mut user] {
+        let error = session.execute("SELECT * FROM v").expect_err("its owner may not read t");
+        assert!(error.to_string().contains("42501"), "{error}");
+    }
+    target.kill9().expect("the server is killed");
+    target.restart().expect("the server starts again");
+    let mut system = admin(&target);
+    system.execute("INSERT INTO t VALUES (3)").expect("the row is stored");
+    system.execute("GRANT SELECT ON t TO materialize").expect("it is granted again");
+    assert_eq!(one(&mut system, "SELECT s FROM v"), "6");
+}
+
 #[test]
 fn a_second_server_on_the_same_data_refuses() {
     let target = start();

@@ -188,7 +188,7 @@ impl Client {
             shutdown: CancellationToken::new(),
         });
         let controller = Controller::new(config.spawner);
-        let committer = Committer::boot(Arc::clone(&shared), catalog, controller, boot_ts)?;
+        let committer = Committer::boot(Arc::clone(&shared), &catalog, controller, boot_ts)?;
         let thread = ore::thread::spawn_critical("committer", move || committer.run(&requests));
         let running = Running { shared: Arc::clone(&shared), committer: Some(thread) };
         Ok((Client { shared }, running))

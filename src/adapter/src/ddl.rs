@@ -1,15 +1,16 @@
 //! Statements that change the catalog: from a plan to the committer's operations.
 
 use crate::error::AdapterError;
-use crate::implications::{key_exprs, maintained};
+use crate::implications::{context, key_exprs, maintained, maintained_view};
 use crate::response::{Response, Tag};
 use crate::session::Session;
 use crate::transaction::Status;
-use catalog::transact::Op;
-use compute_client::plan::lower::lower;
-use repr::GlobalId;
+use catalog::error::CatalogError;
+use catalog::state::State;
+use catalog::transact::{self, Op, StateDiff};
 use repr::sqlstate::SqlState;
-use sql::plan::{CatalogView, Plan, PlanContext, plan_view_def};
+use sql::engine::{Engine, SessionInfo};
+use sql::plan::{CatalogView, ItemKind, ItemRef, Plan, plan_index_keys};
 
 /// The message of the error that asks for the statement to be planned again; no client sees it.
 pub(crate) const STALE: &str = "the catalog changed";
@@ -33,10 +34,9 @@ impl Session {
         if !in_block && !self.transaction.is_fresh() {
             self.end_implicit().await?;
         }
-        self.check_index_source(plan)?;
-        let owner = self.role.id;
-        let op = Op::from_plan(plan, owner)
+        let op = Op::from_plan(plan, self.role.id)
             .ok_or_else(|| AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{name} is not supported")))?;
+        self.check_change(plan, &op, revision)?;
         if let Plan::Drop(drop) = plan {
             self.notices.extend(drop.notices.iter().cloned().map(Into::into));
         }
@@ -51,35 +51,57 @@ impl Session {
         }
     }
 
-    /// Refuses what would leave an index that cannot be maintained, before it is durable.
-    fn check_index_source(&self, plan: &Plan) -> Result<(), AdapterError> {
-        let published = self.shared.published.load_full();
-        match plan {
-            Plan::CreateIndex(index) => {
-                let Some(on) = published.state.item(index.on) else { return Ok(()) };
-                let info = self.info(0);
-                let ctx = PlanContext { role: on.owner, ..self.plan_context(&published, &info) };
-                maintained(&ctx, &on)?;
-                key_exprs(&self.shared.engine, &index.keys, &on, &info).map(drop)
-            }
-            Plan::CreateView(view) => {
-                if view.cluster.is_some() {
-                    let info = self.info(0);
-                    let select = plan_view_def(&self.plan_context(&published, &info), &view.view)?;
-                    lower(&select.logical, &self.shared.engine)?;
-                }
-                match view.replace {
-                    Some(id) if is_under_maintained(published.state.as_ref(), id) => Err(AdapterError::with_hint(
-                        SqlState::FEATURE_NOT_SUPPORTED,
-                        format!("cannot replace view \"{}\" because what is maintained depends on it", view.name.item),
-                        "Drop the indexes and materialized views over it first.",
-                    )),
-                    _ => Ok(()),
-                }
-            }
-            _ => Ok(()),
+    /// Refuses what could not be carried out, or would leave an index or a materialized view that cannot be maintained:
+    /// plans all that the change brings about or builds anew, in the catalog that it leads to. A change in a block, which
+    /// COMMIT carries out with those before it, is tried out after those.
+    fn check_change(&self, plan: &Plan, op: &Op, revision: u64) -> Result<(), AdapterError> {
+        let replaced = match plan {
+            Plan::CreateIndex(_) => None,
+            Plan::CreateView(view) if view.cluster.is_some() || view.replace.is_some() => view.replace,
+            _ if self.transaction.has_ddl() => None,
+            _ => return Ok(()),
+        };
+        let published = self.shared.published.load();
+        if published.state.revision() != revision {
+            // It will have to be planned again.
+            return Ok(());
         }
+        let replaced = replaced.and_then(|id| published.state.item(id));
+        let mut ops = self.transaction.catalog_changes().to_vec();
+        ops.push(op.clone());
+        let prepared = transact::prepare(&self.shared.engine, &published.state, ops)?;
+        for change in &prepared.diff {
+            let (StateDiff::IndexCreated(id) | StateDiff::MaterializedViewCreated(id)) = change else { continue };
+            let Some(item) = prepared.state.item(*id) else { continue };
+            if let Err(why) = check_item(&self.shared.engine, &prepared.state, &item) {
+                return Err(match replaced {
+                    // A new id, but the same oid: it is the one that is to be replaced.
+                    Some(replaced) if replaced.oid != item.oid => CatalogError::DependentFails {
+                        replaced: described(&replaced),
+                        dependent: described(&item),
+                        why: why.to_string(),
+                    }
+                    .into(),
+                    _ => why,
+                });
+            }
+        }
+        Ok(())
     }
+}
+
+fn described(item: &ItemRef) -> String {
+    format!("{} {}", item.object_kind(), item.name.item)
+}
+
+/// Errors: what is maintained by this index or materialized view cannot be.
+fn check_item(engine: &Engine, state: &State, item: &ItemRef) -> Result<(), AdapterError> {
+    let info = SessionInfo::default();
+    let ctx = context(engine, state, &info, item);
+    let ItemKind::Index(index) = &item.kind else { return maintained_view(&ctx, item).map(drop) };
+    let on = state.item(index.on).ok_or_else(|| AdapterError::internal(format!("{} is on nothing", item.name)))?;
+    maintained(&ctx, &on)?;
+    key_exprs(engine, &plan_index_keys(&ctx, &on, &index.keys)?, &on, &info).map(drop)
 }
 
 /// Whether a plan changes the catalog.
@@ -106,11 +128,4 @@ pub(crate) fn is_ddl(plan: &Plan) -> bool {
             | Plan::AlterSystemSet { .. }
             | Plan::AlterSystemReset(_)
     )
-}
-
-/// Whether an index or a materialized view depends on a relation, directly or not.
-fn is_under_maintained(catalog: &dyn CatalogView, id: GlobalId) -> bool {
-    catalog.dependents(id).into_iter().any(|dependent| {
-        catalog.item(dependent).is_some_and(|item| item.cluster().is_some()) || is_under_maintained(catalog, dependent)
-    })
 }

@@ -25,7 +25,7 @@ use crate::materialized::{self, Materialized};
 use crate::subscribe::SubscribeRequest;
 use arrow::datatypes::DataType;
 use catalog::Catalog;
-use catalog::transact::{Op, StateDiff};
+use catalog::transact::{self, Op, StateDiff};
 use compute_client::controller::Controller;
 use compute_client::index::IndexHandle;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
@@ -143,7 +143,6 @@ pub(crate) struct DdlRequest {
 /// The committer's state.
 pub(crate) struct Committer {
     shared: Arc<Shared>,
-    catalog: Catalog,
     dataflows: Dataflows,
     /// By the dataflow of a subscription: what it depends on.
     subscriptions: BTreeMap<GlobalId, Vec<GlobalId>>,
@@ -196,7 +195,7 @@ impl Committer {
     /// Brings back everything that the catalog names.
     pub(crate) fn boot(
         shared: Arc<Shared>,
-        catalog: Catalog,
+        catalog: &Catalog,
         controller: Controller,
         boot_ts: Timestamp,
     ) -> Result<Committer, AdapterError> {
@@ -212,7 +211,7 @@ impl Committer {
         let published = implications::apply(&shared, &shared.published.load(), state, &diff, &mut dataflows, boot_ts)?;
         shared.published.store(Arc::new(published));
         let (subscriptions, next_transient) = (BTreeMap::new(), 1);
-        Ok(Committer { shared, catalog, dataflows, subscriptions, next_transient, recent: Recent::default() })
+        Ok(Committer { shared, dataflows, subscriptions, next_transient, recent: Recent::default() })
     }
 
     /// Works until it is told to stop.
@@ -413,7 +412,7 @@ impl Committer {
         if current.state.revision() != revision {
             return Ok(false);
         }
-        let prepared = self.catalog.prepare(&current.state, ops)?;
+        let prepared = transact::prepare(&self.shared.engine, &current.state, ops)?;
         let ts = self.write_ts()?;
         let mut meta = prepared.meta;
         let dropped = prepared.diff.iter().filter_map(|change| match change {

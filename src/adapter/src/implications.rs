@@ -182,14 +182,26 @@ pub(crate) fn maintained(ctx: &PlanContext<'_>, on: &ItemRef) -> Result<Lir, Ada
 
 /// The plan by which the rows of a view, materialized or not, follow from what it reads. Error 0A000 names what cannot be.
 pub(crate) fn maintained_view(ctx: &PlanContext<'_>, view: &ItemRef) -> Result<Lir, AdapterError> {
-    let mut plan = lower(&plan_view(ctx, view)?.logical, ctx.engine)?;
+    let select = plan_view(ctx, view)?;
+    let system = select.depends_on.iter().filter(|id| matches!(id, GlobalId::System(_)));
+    if let Some(item) = system.filter_map(|id| ctx.catalog.item(*id)).next() {
+        return Err(
+            sql::error::SqlError::unsupported(format!("system relation {} in a maintained view", item.name)).into()
+        );
+    }
+    let mut plan = lower(&select.logical, ctx.engine)?;
     // Under the names by which readers know its columns.
     plan.schema = Arc::clone(&view.desc.schema);
     Ok(plan)
 }
 
 /// Plans as the owner of `item`, whose rights were checked when it was created.
-fn context<'a>(engine: &'a Engine, state: &'a State, info: &'a SessionInfo, item: &ItemRef) -> PlanContext<'a> {
+pub(crate) fn context<'a>(
+    engine: &'a Engine,
+    state: &'a State,
+    info: &'a SessionInfo,
+    item: &ItemRef,
+) -> PlanContext<'a> {
     PlanContext { engine, catalog: state, session: info, role: item.owner, cluster: "", from_tables: true }
 }
 

@@ -72,6 +72,11 @@ impl Transaction {
         self.ddl.get_or_insert_with(|| (revision, Vec::new())).1.push(op);
     }
 
+    /// The changes of the catalog so far.
+    pub(crate) fn catalog_changes(&self) -> &[Op] {
+        self.ddl.as_ref().map_or(&[], |(_, ops)| ops)
+    }
+
     /// The timestamp of its reads, chosen and held with the first.
     pub(crate) fn read_ts(&mut self, shared: &Shared) -> Timestamp {
         if let Some(hold) = &self.hold {

@@ -3,14 +3,13 @@
 use crate::durable;
 use crate::error::CatalogError;
 use crate::state::State;
-use crate::transact::{Op, Prepared, StateDiff, Transaction};
+use crate::transact::{StateDiff, Transaction};
 use persist::{MetaWrite, PersistClient};
 use repr::GlobalId;
 use sql::plan::ItemKind;
 use std::sync::Arc;
 
-/// The catalog as it was when the process began, and the way from one state to the next. Keeps no current state: the
-/// committer, the one writer, publishes that.
+/// The catalog as it was when the process began. Keeps no current state: the committer, the one writer, publishes that.
 #[derive(Debug)]
 pub struct Catalog {
     opened: Arc<State>,
@@ -43,16 +42,6 @@ impl Catalog {
     /// The state that was opened, and the difference from a catalog without users' objects.
     pub fn boot(&self) -> (Arc<State>, Vec<StateDiff>) {
         (Arc::clone(&self.opened), difference_from_empty(&self.opened))
-    }
-
-    /// What `base` becomes by `ops`, all of them or none. Changes nothing: the caller commits `meta` and then publishes
-    /// `state`. Errors: whatever makes an op impossible, worded for the user.
-    pub fn prepare(&self, base: &State, ops: Vec<Op>) -> Result<Prepared, CatalogError> {
-        let mut transaction = Transaction::new(base);
-        for op in ops {
-            transaction.run(op)?;
-        }
-        Ok(transaction.finish())
     }
 }
 

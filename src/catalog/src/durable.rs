@@ -131,8 +131,8 @@ fn apply(state: &mut State, key: Key, text: &str, value: &[u8]) -> Result<(), Ca
             state.put_cluster(ClusterRef { id, name, owner: RoleId(owner), size, workers, replication_factor });
         }
         Key::Item(id) => {
-            let (item, uses) = decode_item(state, id, read(text, value)?).map_err(|detail| corrupt(text, detail))?;
-            state.put_item(item, uses);
+            let item = decode_item(state, id, read(text, value)?).map_err(|detail| corrupt(text, detail))?;
+            state.put_item(item);
         }
         Key::Member { member, role } => {
             let MembershipProto { grantor } = read(text, value)?;
@@ -200,20 +200,19 @@ fn encode_item(state: &State, id: GlobalId) -> Option<ItemProto> {
         name: item.name.item.clone(),
         owner: item.owner.0,
         columns: types::encode_columns(&item.desc),
-        depends_on: state.depends_on(id).iter().map(|id| id.to_u64()).collect(),
+        depends_on: item.uses().iter().map(|id| id.to_u64()).collect(),
         kind: Some(proto::encode_kind(&item.kind)?),
     })
 }
 
-fn decode_item(state: &State, id: GlobalId, proto: ItemProto) -> Result<(ItemRef, Vec<GlobalId>), String> {
+fn decode_item(state: &State, id: GlobalId, proto: ItemProto) -> Result<ItemRef, String> {
     let schema = SchemaId(proto.schema);
     let name = state.full_name(schema, proto.name).ok_or_else(|| format!("schema {schema} does not exist"))?;
-    let kind = proto::decode_kind(proto.kind.ok_or("the item has no kind")?);
+    let kind = proto::decode_kind(proto.kind.ok_or("the item has no kind")?, &proto.depends_on);
     let desc = Arc::new(types::decode_columns(&proto.columns)?);
-    let uses = proto.depends_on.into_iter().map(GlobalId::from_u64).collect();
     let item = ItemRef { id, oid: proto.oid, name, schema, owner: RoleId(proto.owner), desc, kind };
     check_item(state, &item)?;
-    Ok((item, uses))
+    Ok(item)
 }
 
 /// What refers to something has something to refer to.

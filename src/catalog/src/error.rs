@@ -95,6 +95,16 @@ pub enum CatalogError {
         /// One line for each view.
         dependents: Vec<String>,
     },
+    /// A view cannot be replaced by one over which what depends on it does not work.
+    #[error("cannot replace {replaced} because {dependent} depends on it")]
+    DependentFails {
+        /// Kind and name of the view.
+        replaced: String,
+        /// Kind and name of what depends on it.
+        dependent: String,
+        /// What is wrong with that over the new view.
+        why: String,
+    },
     /// A role would be a member of itself.
     #[error("role \"{role}\" is a member of role \"{member}\"")]
     MembershipCycle {
@@ -135,6 +145,7 @@ impl CatalogError {
             | CatalogError::Required { .. } => SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
             CatalogError::ReservedName { .. } => SqlState::RESERVED_NAME,
             CatalogError::DependencyCycle { .. } => SqlState::INVALID_OBJECT_DEFINITION,
+            CatalogError::DependentFails { .. } => SqlState::FEATURE_NOT_SUPPORTED,
             CatalogError::MembershipCycle { .. } => INVALID_GRANT_OPERATION,
         }
     }
@@ -146,6 +157,7 @@ impl CatalogError {
             CatalogError::DependentsExist { dependents, .. }
             | CatalogError::RoleInUse { dependents, .. }
             | CatalogError::NamedByViews { dependents, .. } => Some(dependents.join("\n")),
+            CatalogError::DependentFails { dependent, why, .. } => Some(format!("{dependent}: {why}")),
             CatalogError::ReservedName { .. } => {
                 Some("The names \"public\" and \"none\" and the prefixes \"pg_\" and \"mz_\" are reserved.".to_owned())
             }
@@ -160,6 +172,7 @@ impl CatalogError {
             CatalogError::DependentsExist { .. } => {
                 Some("Use DROP ... CASCADE to drop the dependent objects too.".to_owned())
             }
+            CatalogError::DependentFails { dependent, .. } => Some(format!("Drop {dependent} first.")),
             _ => None,
         }
     }

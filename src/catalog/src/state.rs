@@ -43,11 +43,9 @@ pub struct State {
     pub(crate) memberships: BTreeMap<RoleId, BTreeMap<RoleId, RoleId>>,
     /// By object, then by column, `None` being the object itself.
     pub(crate) comments: BTreeMap<ObjectId, BTreeMap<Option<usize>, String>>,
-    /// What an item refers to directly.
-    uses: BTreeMap<GlobalId, Vec<GlobalId>>,
     /// The next number of each kind; numbers are never used twice.
     pub(crate) counters: BTreeMap<Counter, u64>,
-    /// The reverse of `uses`.
+    /// What refers to an item directly: the reverse of [`ItemRef::uses`].
     used_by: HashMap<GlobalId, BTreeSet<GlobalId>>,
     database_names: HashMap<String, DatabaseId>,
     schema_names: HashMap<Option<DatabaseId>, HashMap<String, SchemaId>>,
@@ -71,7 +69,6 @@ impl State {
             acls: BTreeMap::new(),
             memberships: BTreeMap::new(),
             comments: BTreeMap::new(),
-            uses: BTreeMap::new(),
             counters: Counter::ALL.into_iter().map(|counter| (counter, counter.first())).collect(),
             used_by: HashMap::new(),
             database_names: HashMap::new(),
@@ -101,7 +98,7 @@ impl State {
             desc: Arc::clone(&table.desc),
             kind: ItemKind::SystemTable,
         };
-        self.put_item(item, Vec::new());
+        self.put_item(item);
     }
 
     /// Counts changes since the process began. Equal revisions are equal catalogs.
@@ -158,11 +155,6 @@ impl State {
     /// All schemas, those of the system first, in order of id.
     pub fn all_schemas(&self) -> impl Iterator<Item = &Arc<SchemaRef>> {
         self.schemas.values()
-    }
-
-    /// What an item refers to directly: a view's relations, an index's relation.
-    pub fn depends_on(&self, id: GlobalId) -> &[GlobalId] {
-        self.uses.get(&id).map_or(&[], Vec::as_slice)
     }
 
     /// `roots` and all that depends on them, directly or not, each after what it refers to.

@@ -26,6 +26,7 @@ use persist::{MetaWrite, ShardId};
 use repr::GlobalId;
 use repr::sqlstate::SqlState;
 use sql::ast::{ClusterOptions, RoleOptions, SetValue};
+use sql::engine::Engine;
 use sql::error::SqlError;
 use sql::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
 use sql::plan::{CreateIndexPlan, CreateTablePlan, CreateViewPlan, GrantPlan, Plan};
@@ -224,6 +225,16 @@ pub struct Prepared {
     pub created: Vec<GlobalId>,
 }
 
+/// What `base` becomes by `ops`, all of them or none. Changes nothing: the committer makes `meta` durable and then publishes
+/// `state`. Errors: whatever makes an op impossible, worded for the user.
+pub fn prepare(engine: &Engine, base: &State, ops: Vec<Op>) -> Result<Prepared, CatalogError> {
+    let mut transaction = Transaction::new(base);
+    for op in ops {
+        transaction.run(op, engine)?;
+    }
+    Ok(transaction.finish())
+}
+
 /// Runs ops on a state of its own.
 pub(crate) struct Transaction {
     state: State,
@@ -236,7 +247,7 @@ pub(crate) struct Transaction {
 }
 
 impl Transaction {
-    pub(crate) fn new(base: &State) -> Transaction {
+    fn new(base: &State) -> Transaction {
         Transaction {
             state: base.clone(),
             dirty: BTreeSet::new(),
@@ -248,12 +259,12 @@ impl Transaction {
     }
 
     /// Step 2.
-    pub(crate) fn run(&mut self, op: Op) -> Result<(), CatalogError> {
+    fn run(&mut self, op: Op, engine: &Engine) -> Result<(), CatalogError> {
         match op {
             Op::CreateDatabase { name, owner } => self.create_database(name, owner).map(drop),
             Op::CreateSchema { database, name, owner } => self.create_schema(database, name, owner).map(drop),
             Op::CreateTable { plan, owner } => self.create_table(plan, owner),
-            Op::CreateView { plan, owner } => self.create_view(plan, owner),
+            Op::CreateView { plan, owner } => self.create_view(plan, owner, engine),
             Op::CreateIndex { plan, owner } => self.create_index(plan, owner),
             Op::CreateCluster { name, size, workers, replication_factor, owner } => {
                 self.create_cluster(name, size, workers, replication_factor, owner).map(drop)
@@ -275,7 +286,7 @@ impl Transaction {
     }
 
     /// Step 3.
-    pub(crate) fn finish(self) -> Prepared {
+    fn finish(self) -> Prepared {
         let mut state = self.state;
         state.revision += 1;
         let mut meta: Vec<MetaWrite> =

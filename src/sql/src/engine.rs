@@ -22,7 +22,7 @@ pub mod value;
 use crate::error::SqlError;
 use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
@@ -42,6 +42,20 @@ pub struct PlannedQuery {
     pub desc: RelationDesc,
 }
 
+impl PlannedQuery {
+    /// The first `columns` of its columns.
+    pub fn truncated(self, columns: usize) -> Result<PlannedQuery, SqlError> {
+        if columns >= self.desc.arity() {
+            return Ok(self);
+        }
+        let indices: Vec<usize> = (0..columns).collect();
+        let mut desc = RelationDesc::from_schema(Arc::new(self.desc.schema.project(&indices)?));
+        desc.columns = self.desc.columns[..columns].to_vec();
+        let plan = LogicalPlanBuilder::from(self.plan).select(indices)?.build()?;
+        Ok(PlannedQuery { plan, desc })
+    }
+}
+
 /// What a table name stands for.
 #[derive(Clone, Debug)]
 pub enum ResolvedTable {
@@ -51,6 +65,8 @@ pub enum ResolvedTable {
         id: GlobalId,
         /// Its columns.
         desc: Arc<RelationDesc>,
+        /// How many of them are seen, from the first.
+        columns: usize,
     },
     /// A view, inlined: its query bound under its own search path.
     View(Box<PlannedQuery>),

@@ -42,9 +42,9 @@ use std::time::Duration;
 pub use ddl::plan_index_keys;
 pub use objects::{
     CatalogView, ClusterRef, DatabaseRef, IndexDef, IndexKeyDef, ItemKind, ItemRef, MaterializedViewDef, RoleRef,
-    SchemaRef, ViewDef,
+    SchemaRef, ViewDef, ViewRead,
 };
-pub use query::{plan_view, plan_view_def};
+pub use query::{describe_view, plan_view};
 pub use read::{EnvelopePlan, How, Keyed, ReadPlan, SortColumn, SubscribePlan, TimePlan};
 
 /// What planning reads. Borrowed for one call.
@@ -60,7 +60,8 @@ pub struct PlanContext<'a> {
     pub role: RoleId,
     /// The session's cluster.
     pub cluster: &'a str,
-    /// Whether views are planned from tables even where an index holds their rows: a maintained view is.
+    /// Whether views are planned from tables even where an index holds their rows: a maintained view is. The rights to read
+    /// them are not checked then; they were when it was created.
     pub from_tables: bool,
 }
 
@@ -489,8 +490,6 @@ pub struct CreateViewPlan {
     pub cluster: Option<ClusterId>,
     /// Its columns.
     pub desc: Arc<RelationDesc>,
-    /// What it refers to directly.
-    pub depends_on: Vec<GlobalId>,
     /// OR REPLACE of this view, which has the same owner and whose dependents stay: the new columns start with the old.
     pub replace: Option<GlobalId>,
     /// Whether IF NOT EXISTS was given.

@@ -26,7 +26,8 @@ impl TableResolver for OneTable {
             ("day".to_owned(), PgType::Date, true),
             ("blank".to_owned(), PgType::Bpchar(Some(4)), true),
         ]);
-        Ok(ResolvedTable::Collection { id: GlobalId::User(1), desc: Arc::new(desc) })
+        let columns = desc.arity();
+        Ok(ResolvedTable::Collection { id: GlobalId::User(1), desc: Arc::new(desc), columns })
     }
 }
 

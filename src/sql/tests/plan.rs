@@ -103,7 +103,7 @@ fn describe_plan(plan: &Plan) -> String {
             plan.cluster.map_or(String::new(), |cluster| format!("materialized (cluster {cluster}) ")),
             plan.name,
             columns(&plan.desc),
-            ids(&plan.depends_on),
+            plan.view.reads.iter().map(|read| format!("{} {}", read.name, read.id)).collect::<Vec<_>>().join(", "),
             plan.replace
         ),
         Plan::CreateIndex(plan) => {

@@ -11,10 +11,10 @@ use repr::datum::{Datum, from_array};
 use repr::types::PgType;
 use repr::{GlobalId, RelationDesc};
 use sql::engine::{CatalogFunctions, SessionInfo};
-use sql::names::{ClusterId, DatabaseId, FullName, ObjectId, Privilege, RoleId, SchemaId};
+use sql::names::{ClusterId, DatabaseId, FullName, Name, ObjectId, Privilege, RoleId, SchemaId};
 use sql::plan::{
     ClusterRef, DatabaseRef, Grantee, IndexDef, IndexKeyDef, ItemKind, ItemRef, MaterializedViewDef, RoleRef,
-    SchemaRef, ViewDef,
+    SchemaRef, ViewDef, ViewRead,
 };
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -78,24 +78,26 @@ fn state() -> Arc<State> {
     let id = ("id".to_owned(), PgType::Int4, false);
     let name = ("name".to_owned(), PgType::Varchar(Some(10)), true);
     let defaults = vec![None, Some("'x'".to_owned())];
-    state.put_item(item(1, TABLE_OID, "t", vec![id.clone(), name.clone()], ItemKind::Table { defaults }), Vec::new());
+    state.put_item(item(1, TABLE_OID, "t", vec![id.clone(), name.clone()], ItemKind::Table { defaults }));
     let view = ViewDef {
         query: "SELECT id FROM t".into(),
         database: "materialize".into(),
         search_path: vec!["public".into()],
+        time_zone: "UTC".into(),
+        reads: vec![ViewRead { name: Name::bare("t"), id: TABLE, columns: 2 }],
     };
-    state.put_item(item(2, 20_004, "v", vec![id.clone()], ItemKind::View(view.clone())), vec![TABLE]);
+    state.put_item(item(2, 20_004, "v", vec![id.clone()], ItemKind::View(view.clone())));
     let materialized = MaterializedViewDef { view, cluster: ClusterId(1) };
     let kind = ItemKind::MaterializedView(materialized);
-    state.put_item(item(4, MATERIALIZED_OID, "m", vec![id.clone()], kind), vec![TABLE]);
+    state.put_item(item(4, MATERIALIZED_OID, "m", vec![id.clone()], kind));
     let keys = vec![IndexKeyDef { column: Some(0), sql: "id".into() }];
     let index = IndexDef { on: GlobalId::User(4), cluster: ClusterId(1), keys };
-    state.put_item(item(5, 20_007, "m_id", vec![id], ItemKind::Index(index)), vec![GlobalId::User(4)]);
+    state.put_item(item(5, 20_007, "m_id", vec![id], ItemKind::Index(index)));
     let keys =
         vec![IndexKeyDef { column: Some(1), sql: "name".into() }, IndexKeyDef { column: None, sql: "id + 1".into() }];
     let sum = ("?column?".to_owned(), PgType::Int4, true);
     let index = IndexDef { on: TABLE, cluster: ClusterId(1), keys };
-    state.put_item(item(3, 20_005, "t_name", vec![name, sum], ItemKind::Index(index)), vec![TABLE]);
+    state.put_item(item(3, 20_005, "t_name", vec![name, sum], ItemKind::Index(index)));
     let grant = AclItem { grantee: Grantee::Role(USER), privilege: Privilege::Select, grantor: MZ_SYSTEM };
     state.acls.insert(ObjectId::Item(TABLE), BTreeSet::from([grant]));
     let comments = BTreeMap::from([(None, "a table".to_owned()), (Some(1), "a name".to_owned())]);

@@ -1,8 +1,8 @@
 //! The messages. A number once given to a field is never given to another.
 
 use repr::GlobalId;
-use sql::names::ClusterId;
-use sql::plan::{IndexDef, IndexKeyDef, ItemKind, MaterializedViewDef, ViewDef};
+use sql::names::{ClusterId, Name};
+use sql::plan::{IndexDef, IndexKeyDef, ItemKind, MaterializedViewDef, ViewDef, ViewRead};
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct NumberProto {
@@ -185,6 +185,22 @@ pub(super) struct ViewProto {
     pub(super) database: String,
     #[prost(string, repeated, tag = "3")]
     pub(super) search_path: Vec<String>,
+    /// Not empty unless the view is older than this field.
+    #[prost(string, tag = "4")]
+    pub(super) time_zone: String,
+    #[prost(message, repeated, tag = "5")]
+    pub(super) reads: Vec<ViewReadProto>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct ViewReadProto {
+    #[prost(string, repeated, tag = "1")]
+    pub(super) name: Vec<String>,
+    /// The word of a global id.
+    #[prost(uint64, tag = "2")]
+    pub(super) id: u64,
+    #[prost(uint64, tag = "3")]
+    pub(super) columns: u64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -238,15 +254,16 @@ pub(super) fn encode_kind(kind: &ItemKind) -> Option<KindProto> {
     })
 }
 
-/// The inverse of [`encode_kind`].
-pub(super) fn decode_kind(proto: KindProto) -> ItemKind {
+/// The inverse of [`encode_kind`]; `uses` are the words of what the item refers to.
+pub(super) fn decode_kind(proto: KindProto, uses: &[u64]) -> ItemKind {
     match proto {
         KindProto::Table(table) => {
             ItemKind::Table { defaults: table.defaults.into_iter().map(|default| default.sql).collect() }
         }
-        KindProto::View(view) => ItemKind::View(decode_view(view)),
+        KindProto::View(view) => ItemKind::View(decode_view(view, uses)),
         KindProto::MaterializedView(MaterializedViewProto { view, cluster }) => {
-            ItemKind::MaterializedView(MaterializedViewDef { view: decode_view(view), cluster: ClusterId(cluster) })
+            let view = decode_view(view, uses);
+            ItemKind::MaterializedView(MaterializedViewDef { view, cluster: ClusterId(cluster) })
         }
         KindProto::Index(index) => {
             let key = |key: IndexKeyProto| IndexKeyDef { column: key.column.map(super::position), sql: key.sql };
@@ -257,9 +274,31 @@ pub(super) fn decode_kind(proto: KindProto) -> ItemKind {
 }
 
 fn encode_view(view: &ViewDef) -> ViewProto {
-    ViewProto { query: view.query.clone(), database: view.database.clone(), search_path: view.search_path.clone() }
+    let reads = view.reads.iter().map(|read| ViewReadProto {
+        name: read.name.parts.clone(),
+        id: read.id.to_u64(),
+        columns: super::number(read.columns),
+    });
+    ViewProto {
+        query: view.query.clone(),
+        database: view.database.clone(),
+        search_path: view.search_path.clone(),
+        time_zone: view.time_zone.clone(),
+        reads: reads.collect(),
+    }
 }
 
-fn decode_view(ViewProto { query, database, search_path }: ViewProto) -> ViewDef {
-    ViewDef { query, database, search_path }
+fn decode_view(ViewProto { query, database, search_path, time_zone, reads }: ViewProto, uses: &[u64]) -> ViewDef {
+    let read = |ViewReadProto { name, id, columns }| ViewRead {
+        name: Name { parts: name },
+        id: GlobalId::from_u64(id),
+        columns: super::position(columns),
+    };
+    if time_zone.is_empty() {
+        // From before names were kept: they are looked up along the search path, and no name in a query has no parts.
+        let read = |id: &u64| read(ViewReadProto { name: Vec::new(), id: *id, columns: 0 });
+        let reads = uses.iter().map(read).collect();
+        return ViewDef { query, database, search_path, time_zone: "UTC".to_owned(), reads };
+    }
+    ViewDef { query, database, search_path, time_zone, reads: reads.into_iter().map(read).collect() }
 }

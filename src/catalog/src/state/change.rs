@@ -62,16 +62,13 @@ impl State {
         self.item_names.remove(&id);
     }
 
-    /// Adds or replaces an item that refers to `uses`.
-    pub(crate) fn put_item(&mut self, item: ItemRef, uses: Vec<GlobalId>) {
+    /// Adds or replaces an item.
+    pub(crate) fn put_item(&mut self, item: ItemRef) {
         let id = item.id;
         self.remove_item(id);
         self.item_names.entry(item.schema).or_default().insert(item.name.item.clone(), id);
-        for used in &uses {
-            self.used_by.entry(*used).or_default().insert(id);
-        }
-        if !uses.is_empty() {
-            self.uses.insert(id, uses);
+        for used in item.uses() {
+            self.used_by.entry(used).or_default().insert(id);
         }
         self.items.insert(id, Arc::new(item));
     }
@@ -84,7 +81,7 @@ impl State {
                 self.item_names.remove(&old.schema);
             }
         }
-        for used in self.uses.remove(&id).unwrap_or_default() {
+        for used in old.uses() {
             if let Some(users) = self.used_by.get_mut(&used) {
                 users.remove(&id);
                 if users.is_empty() {

@@ -80,8 +80,7 @@ impl Transaction {
             ObjectId::Item(id) => {
                 let indexes = self.state.indexes_on(id);
                 for item in self.state.item(id).into_iter().chain(indexes) {
-                    let uses = self.state.depends_on(item.id).to_vec();
-                    self.state.put_item(ItemRef { owner, ..ItemRef::clone(&item) }, uses);
+                    self.state.put_item(ItemRef { owner, ..ItemRef::clone(&item) });
                     self.touch(ObjectId::Item(item.id));
                 }
             }
@@ -147,8 +146,7 @@ impl Transaction {
                     return taken(other.object_kind());
                 }
                 let name = FullName { item: to, ..item.name.clone() };
-                let uses = self.state.depends_on(id).to_vec();
-                self.state.put_item(ItemRef { name, ..ItemRef::clone(&item) }, uses);
+                self.state.put_item(ItemRef { name, ..ItemRef::clone(&item) });
             }
         }
         self.touch(object);
@@ -171,7 +169,7 @@ impl Transaction {
         if moved == *item {
             return Ok(());
         }
-        self.state.put_item(moved, self.state.depends_on(id).to_vec());
+        self.state.put_item(moved);
         self.touch(ObjectId::Item(id));
         match item.kind {
             ItemKind::MaterializedView(_) => self.diff.push(StateDiff::MaterializedViewMoved(id)),
@@ -184,7 +182,7 @@ impl Transaction {
     fn check_not_named_by_views(&self, object: ObjectId) -> Result<(), CatalogError> {
         let names: Box<dyn Fn(&ItemRef, &ViewDef) -> bool> = match object {
             ObjectId::System | ObjectId::Cluster(_) | ObjectId::Role(_) => return Ok(()),
-            ObjectId::Item(id) => Box::new(move |view, _| self.state.depends_on(view.id).contains(&id)),
+            ObjectId::Item(id) => Box::new(move |view, _| view.uses().contains(&id)),
             ObjectId::Schema(id) => {
                 let name = self.schema(id)?.name;
                 Box::new(move |view, def| {
@@ -212,8 +210,7 @@ impl Transaction {
     }
 
     fn uses_any(&self, view: &ItemRef, which: impl Fn(&ItemRef) -> bool) -> bool {
-        let used = self.state.depends_on(view.id).iter();
-        used.filter_map(|id| self.state.item(*id)).any(|item| which(&item))
+        view.uses().into_iter().filter_map(|id| self.state.item(id)).any(|item| which(&item))
     }
 
     pub(super) fn comment(

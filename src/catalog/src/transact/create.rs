@@ -9,10 +9,11 @@ use crate::state::State;
 use crate::system::{MZ_SYSTEM, MZ_SYSTEM_NAME, MZ_SYSTEM_OID, PUBLIC_OID};
 use repr::{GlobalId, RelationDesc};
 use sql::ast::RoleOptions;
+use sql::engine::{Engine, SessionInfo};
 use sql::names::{ClusterId, DatabaseId, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
 use sql::plan::{
     CatalogView, ClusterRef, CreateIndexPlan, CreateTablePlan, CreateViewPlan, DatabaseRef, Grantee, IndexDef,
-    ItemKind, ItemRef, MaterializedViewDef, RoleRef, SchemaRef, ViewDef,
+    ItemKind, ItemRef, MaterializedViewDef, PlanContext, RoleRef, SchemaRef, ViewDef, describe_view,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -102,29 +103,34 @@ impl Transaction {
             return Ok(());
         }
         let kind = ItemKind::Table { defaults: plan.defaults };
-        let id = self.create_item(plan.schema, plan.name.item, owner, &plan.desc, kind, Vec::new())?;
+        let id = self.create_item(plan.schema, plan.name.item, owner, &plan.desc, kind)?;
         self.create_shard(id);
         self.diff.push(StateDiff::TableCreated(id));
         Ok(())
     }
 
-    pub(super) fn create_view(&mut self, plan: CreateViewPlan, owner: RoleId) -> Result<(), CatalogError> {
+    pub(super) fn create_view(
+        &mut self,
+        plan: CreateViewPlan,
+        owner: RoleId,
+        engine: &Engine,
+    ) -> Result<(), CatalogError> {
         self.check_exists(ObjectId::Role(owner))?;
-        for id in &plan.depends_on {
-            self.check_exists(ObjectId::Item(*id))?;
+        for read in &plan.view.reads {
+            self.check_exists(ObjectId::Item(read.id))?;
         }
         if let Some(cluster) = plan.cluster {
             self.check_exists(ObjectId::Cluster(cluster))?;
         }
         if let Some(id) = plan.replace {
-            return self.replace_view(id, plan);
+            return self.replace_view(id, plan, engine);
         }
         if self.is_taken(plan.schema, &plan.name.item, plan.if_not_exists)? {
             return Ok(());
         }
         let kind = view_kind(plan.view, plan.cluster);
         let materialized = plan.cluster.is_some();
-        let id = self.create_item(plan.schema, plan.name.item, owner, &plan.desc, kind, plan.depends_on)?;
+        let id = self.create_item(plan.schema, plan.name.item, owner, &plan.desc, kind)?;
         if materialized {
             self.create_shard(id);
             self.diff.push(StateDiff::MaterializedViewCreated(id));
@@ -135,23 +141,55 @@ impl Transaction {
     }
 
     /// A view keeps its owner and privileges, and a plain one its id. What is maintained of it has to be built anew.
-    fn replace_view(&mut self, id: GlobalId, plan: CreateViewPlan) -> Result<(), CatalogError> {
+    fn replace_view(&mut self, id: GlobalId, plan: CreateViewPlan, engine: &Engine) -> Result<(), CatalogError> {
         let old = self.state.item(id).ok_or_else(|| missing(ObjectId::Item(id)))?;
+        let affected = self.state.with_dependents([id]);
+        if plan.view.reads.iter().any(|read| affected.contains(&read.id)) {
+            return Err(CatalogError::DependencyCycle { name: plan.name.item });
+        }
         let kind = view_kind(plan.view, plan.cluster);
         if std::mem::discriminant(&old.kind) != std::mem::discriminant(&kind) {
             return Err(missing(ObjectId::Item(id)));
         }
-        let affected = self.state.with_dependents([id]);
-        if plan.depends_on.iter().any(|used| affected.contains(used)) {
-            return Err(CatalogError::DependencyCycle { name: plan.name.item });
-        }
         let new = ItemRef { desc: Arc::new(normalize(&plan.desc)), kind, ..ItemRef::clone(&old) };
-        self.state.put_item(new, plan.depends_on);
+        self.state.put_item(new);
         self.touch(ObjectId::Item(id));
         if plan.cluster.is_none() {
             self.diff.push(StateDiff::ViewReplaced(id));
         }
+        self.describe_dependents(id, &affected, engine)?;
         self.rebuild(&affected);
+        Ok(())
+    }
+
+    /// Binds the views over a replaced one anew. They keep their columns, but how those are stored follows from what they are
+    /// computed from.
+    fn describe_dependents(
+        &mut self,
+        replaced: GlobalId,
+        affected: &[GlobalId],
+        engine: &Engine,
+    ) -> Result<(), CatalogError> {
+        let session = SessionInfo::default();
+        for id in affected.iter().filter(|id| **id != replaced) {
+            let item = self.state.item(*id).expect("what is affected exists");
+            if item.view().is_none() {
+                continue;
+            }
+            let catalog = &self.state;
+            let ctx =
+                PlanContext { engine, catalog, session: &session, role: item.owner, cluster: "", from_tables: true };
+            let desc = describe_view(&ctx, &item).map_err(|why| CatalogError::DependentFails {
+                replaced: catalog.describe(ObjectId::Item(replaced)),
+                dependent: catalog.describe(ObjectId::Item(*id)),
+                why: why.message,
+            })?;
+            let desc = Arc::new(normalize(&desc));
+            if desc != item.desc {
+                self.state.put_item(ItemRef { desc, ..ItemRef::clone(&item) });
+                self.touch(ObjectId::Item(*id));
+            }
+        }
         Ok(())
     }
 
@@ -181,14 +219,23 @@ impl Transaction {
             renumbered.insert(old, self.allocate_item());
         }
         let now = |id: GlobalId| renumbered.get(&id).copied().unwrap_or(id);
-        let uses = self.state.depends_on(old).iter().map(|id| now(*id)).collect();
         let mut item = ItemRef { id: now(old), ..ItemRef::clone(&item) };
-        if let ItemKind::Index(index) = &mut item.kind {
-            index.on = now(index.on);
+        let reads = match &mut item.kind {
+            ItemKind::Index(index) => {
+                index.on = now(index.on);
+                None
+            }
+            ItemKind::View(view) | ItemKind::MaterializedView(MaterializedViewDef { view, .. }) => {
+                Some(&mut view.reads)
+            }
+            ItemKind::Table { .. } | ItemKind::SystemTable => None,
+        };
+        for read in reads.into_iter().flatten() {
+            read.id = now(read.id);
         }
         let (new, maintained, stored) = (item.id, item.cluster().is_some(), item.is_stored());
         self.state.remove_item(old);
-        self.state.put_item(item, uses);
+        self.state.put_item(item);
         self.touch(ObjectId::Item(old));
         self.touch(ObjectId::Item(new));
         if let Some(comments) = self.state.comments.remove(&ObjectId::Item(old)) {
@@ -216,7 +263,7 @@ impl Transaction {
         }
         let keys = plan.keys.into_iter().map(|key| key.def).collect();
         let kind = ItemKind::Index(IndexDef { on: plan.on, cluster: plan.cluster, keys });
-        let id = self.create_item(plan.schema, plan.name.item, owner, &plan.desc, kind, vec![plan.on])?;
+        let id = self.create_item(plan.schema, plan.name.item, owner, &plan.desc, kind)?;
         self.diff.push(StateDiff::IndexCreated(id));
         Ok(())
     }
@@ -238,13 +285,12 @@ impl Transaction {
         owner: RoleId,
         desc: &RelationDesc,
         kind: ItemKind,
-        uses: Vec<GlobalId>,
     ) -> Result<GlobalId, CatalogError> {
         let id = self.allocate_item();
         let oid = self.allocate_oid()?;
         let name = self.state.full_name(schema, item).ok_or_else(|| missing(ObjectId::Schema(schema)))?;
         let desc = Arc::new(normalize(desc));
-        self.state.put_item(ItemRef { id, oid, name, schema, owner, desc, kind }, uses);
+        self.state.put_item(ItemRef { id, oid, name, schema, owner, desc, kind });
         self.touch(ObjectId::Item(id));
         self.created.push(id);
         Ok(id)

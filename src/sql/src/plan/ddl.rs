@@ -15,7 +15,7 @@ use repr::sqlstate::SqlState;
 
 pub(super) use index::plan_create_index;
 pub use index::plan_index_keys;
-pub(super) use relation::{plan_create_table, plan_create_view};
+pub(super) use relation::{is_same_type, plan_create_table, plan_create_view};
 
 /// The most workers that a cluster of this process may have.
 const WORKERS_MAX: u64 = 64;

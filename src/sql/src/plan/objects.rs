@@ -1,7 +1,8 @@
 //! The catalog as planning sees it: objects by id and by name, at one revision.
 
-use crate::names::{ClusterId, DatabaseId, FullName, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
+use crate::names::{ClusterId, DatabaseId, FullName, Name, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
 use repr::{GlobalId, RelationDesc};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The catalog at one revision, as planning sees it. Implemented by `catalog::State`, which is immutable.
@@ -176,6 +177,15 @@ impl ItemRef {
         }
     }
 
+    /// What it refers to directly, each once: the relations that a view's query names, the relation of an index.
+    pub fn uses(&self) -> Vec<GlobalId> {
+        let uses: BTreeSet<GlobalId> = match &self.kind {
+            ItemKind::Index(index) => BTreeSet::from([index.on]),
+            _ => self.view().into_iter().flat_map(|view| &view.reads).map(|read| read.id).collect(),
+        };
+        uses.into_iter().collect()
+    }
+
     /// Whether its rows are stored durably, in a shard of its own.
     pub fn is_stored(&self) -> bool {
         matches!(self.kind, ItemKind::Table { .. } | ItemKind::MaterializedView(_))
@@ -200,7 +210,7 @@ pub enum ItemKind {
     Index(IndexDef),
 }
 
-/// A view's definition. Its names resolve in the scope in which it was created.
+/// A view's definition: a query, and all that binding it depends on besides the relations it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewDef {
     /// The query as SQL text that [`crate::parser::parse_query`] reads.
@@ -209,6 +219,22 @@ pub struct ViewDef {
     pub database: String,
     /// The search path when the view was created.
     pub search_path: Vec<String>,
+    /// The time zone when the view was created, by which its literals are read.
+    pub time_zone: String,
+    /// What the query's names stood for when the view was created, and stand for since.
+    pub reads: Vec<ViewRead>,
+}
+
+/// A relation that a view's query names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewRead {
+    /// The name, as the query has it.
+    pub name: Name,
+    /// What it stands for.
+    pub id: GlobalId,
+    /// How many columns that had when the view was created. The view does not see what was added behind them: its `*`
+    /// becomes no longer, and none of its names becomes ambiguous or means another column.
+    pub columns: usize,
 }
 
 /// A materialized view's definition.

@@ -1,10 +1,12 @@
 //! Queries.
 
-use super::resolver::Dependencies;
+use super::resolver::{Dependencies, under_names};
 use super::{ItemRef, PlanContext, SelectPlan, ViewDef};
-use crate::engine::Params;
+use crate::engine::{Params, PlannedQuery};
 use crate::error::SqlError;
 use datafusion::sql::sqlparser::ast as sp;
+use repr::RelationDesc;
+use repr::sqlstate::SqlState;
 use std::sync::Arc;
 
 /// Plans a query for the context's role.
@@ -15,27 +17,41 @@ pub(super) fn plan_select(
 ) -> Result<SelectPlan, SqlError> {
     let dependencies = Dependencies::new();
     let planned = ctx.engine.plan_query(query, &dependencies.resolver(ctx), params)?;
+    finish(ctx, planned, params, &dependencies)
+}
+
+fn finish(
+    ctx: &PlanContext<'_>,
+    planned: PlannedQuery,
+    params: &Params,
+    dependencies: &Dependencies,
+) -> Result<SelectPlan, SqlError> {
     let logical = ctx.engine.optimize(planned.plan, ctx.session)?;
     Ok(SelectPlan { logical, desc: Arc::new(planned.desc), params: params.finish()?, depends_on: dependencies.all() })
 }
 
-/// Plans the query of a view, materialized or not, with the rights of its owner, as whoever maintains it needs it.
+/// Plans the query of a view, materialized or not, as whoever maintains it needs it.
 ///
 /// The plan's columns are the view's, in order. Errors with an internal error if `item` is no view.
 pub fn plan_view(ctx: &PlanContext<'_>, item: &ItemRef) -> Result<SelectPlan, SqlError> {
-    let view = item.view().ok_or_else(|| SqlError::internal(format!("{} is not a view", item.name)))?;
-    let mut select = plan_view_def(&PlanContext { role: item.owner, ..*ctx }, view)?;
-    select.desc = Arc::clone(&item.desc);
-    Ok(select)
+    let ctx = PlanContext { from_tables: true, ..*ctx };
+    let dependencies = Dependencies::new();
+    let planned = dependencies.resolver(&ctx).view(definition(item)?, item.owner)?;
+    let select = finish(&ctx, planned, &Params::none(), &dependencies)?;
+    Ok(SelectPlan { desc: Arc::clone(&item.desc), ..select })
 }
 
-/// Plans the query of a view that need not exist yet, for the context's role and from tables alone. Its columns have the
-/// names that the query gives them.
-pub fn plan_view_def(ctx: &PlanContext<'_>, view: &ViewDef) -> Result<SelectPlan, SqlError> {
-    let mut session = ctx.session.clone();
-    session.database.clone_from(&view.database);
-    session.search_path.clone_from(&view.search_path);
-    let ctx = PlanContext { session: &session, from_tables: true, ..*ctx };
-    let query = crate::parser::parse_query(&view.query)?;
-    plan_select(&ctx, &query, &mut Params::none())
+/// The columns of a view over what it reads now, under the names that it was created with.
+///
+/// Errors: what it reads has changed so that the view cannot be bound, or has other columns or types.
+pub fn describe_view(ctx: &PlanContext<'_>, item: &ItemRef) -> Result<RelationDesc, SqlError> {
+    let ctx = PlanContext { from_tables: true, ..*ctx };
+    let planned = Dependencies::new().resolver(&ctx).view(definition(item)?, item.owner)?;
+    under_names(&planned.desc, &item.desc).ok_or_else(|| {
+        SqlError::new(SqlState::INVALID_TABLE_DEFINITION, format!("the columns of view {} would change", item.name))
+    })
+}
+
+fn definition(item: &ItemRef) -> Result<&ViewDef, SqlError> {
+    item.view().ok_or_else(|| SqlError::internal(format!("{} is not a view", item.name)))
 }

@@ -3,8 +3,9 @@
 //! Checks the privileges of whoever reads (the session's role, or inside a view the view's owner), inlines views by
 //! planning their text in the scope in which they were created, and records what was used.
 
+use super::ddl::is_same_type;
 use super::privileges::check_item;
-use super::{ItemKind, ItemRef, PlanContext, ViewDef};
+use super::{ItemKind, ItemRef, PlanContext, ViewDef, ViewRead};
 use crate::engine::{Params, PlannedQuery, ResolvedTable, TableResolver, types};
 use crate::error::SqlError;
 use crate::names::{Name, Privilege, RoleId, Scope, quote_ident, resolve_item, resolve_schema, unknown_relation};
@@ -12,7 +13,7 @@ use datafusion::common::DFSchema;
 use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 /// How deep views may be nested in views.
@@ -23,14 +24,16 @@ const VIEW_DEPTH_MAX: usize = 64;
 struct Used {
     /// Everything, also below views.
     all: BTreeSet<GlobalId>,
-    /// What the statement's own text names.
-    direct: BTreeSet<GlobalId>,
+    /// What the statement's own text names, with the number of its columns.
+    named: BTreeMap<Vec<String>, (GlobalId, usize)>,
 }
 
 /// Resolves the names of one statement, or of one view below it.
 pub(super) struct Resolver<'a> {
     ctx: &'a PlanContext<'a>,
     scope: Scope<'a>,
+    /// The view in which the names are, if they are not the statement's own.
+    view: Option<&'a ViewDef>,
     role: RoleId,
     /// A relation that may be scanned without SELECT: the target of an UPDATE or DELETE that reads no column.
     exempt: Option<GlobalId>,
@@ -49,14 +52,12 @@ impl Dependencies {
 
     /// A resolver for the statement's own names.
     pub(super) fn resolver<'a>(&'a self, ctx: &'a PlanContext<'a>) -> Resolver<'a> {
-        Resolver { ctx, scope: ctx.scope(), role: ctx.role, exempt: None, used: &self.0, depth: 0 }
+        Resolver { ctx, scope: ctx.scope(), view: None, role: ctx.role, exempt: None, used: &self.0, depth: 0 }
     }
 
     /// Records a relation that is used but not through a name in a query.
     pub(super) fn add(&self, id: GlobalId) {
-        let mut used = self.0.lock().expect("nobody panics while holding it");
-        used.all.insert(id);
-        used.direct.insert(id);
+        self.0.lock().expect("nobody panics while holding it").all.insert(id);
     }
 
     /// Everything that was used.
@@ -64,9 +65,15 @@ impl Dependencies {
         self.0.lock().expect("nobody panics while holding it").all.iter().copied().collect()
     }
 
-    /// What was used by name, not through a view.
-    pub(super) fn direct(&self) -> Vec<GlobalId> {
-        self.0.lock().expect("nobody panics while holding it").direct.iter().copied().collect()
+    /// What the statement's own text names, not that of a view below it.
+    pub(super) fn named(&self) -> Vec<ViewRead> {
+        let used = self.0.lock().expect("nobody panics while holding it");
+        let read = |(parts, (id, columns)): (&Vec<String>, &(GlobalId, usize))| ViewRead {
+            name: Name { parts: parts.clone() },
+            id: *id,
+            columns: *columns,
+        };
+        used.named.iter().map(read).collect()
     }
 }
 
@@ -77,30 +84,48 @@ impl<'a> Resolver<'a> {
         self
     }
 
-    fn view(&self, item: &ItemRef, view: &ViewDef) -> Result<PlannedQuery, SqlError> {
+    /// Binds the query of a view, whose names are looked up by `owner` as they were when it was created.
+    pub(super) fn view(&self, view: &ViewDef, owner: RoleId) -> Result<PlannedQuery, SqlError> {
         if self.depth == VIEW_DEPTH_MAX {
             return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "views are nested too deeply"));
         }
         let inner = Resolver {
             ctx: self.ctx,
             scope: Scope { database: &view.database, search_path: &view.search_path, user: self.scope.user },
-            role: item.owner,
+            view: Some(view),
+            role: owner,
             exempt: None,
             used: self.used,
             depth: self.depth + 1,
         };
         let query = crate::parser::parse_query(&view.query)?;
-        let mut planned = self.ctx.engine.plan_query(&query, &inner, &mut Params::none()).map_err(inside_view)?;
-        rename(&mut planned.desc, &item.desc)
-            .ok_or_else(|| SqlError::internal(format!("the definition of view {} has changed", item.name)))?;
-        Ok(planned)
+        self.ctx.engine.plan_query(&query, &inner, &mut Params::none()).map_err(inside_view)
+    }
+
+    /// What a name stands for, and how many of its columns are seen: in a view, what was so when it was created.
+    fn lookup(&self, name: Name) -> Result<(Arc<ItemRef>, usize), SqlError> {
+        let read = self.view.and_then(|view| view.reads.iter().find(|read| read.name == name));
+        let item = match read {
+            Some(read) => self.ctx.catalog.item(read.id),
+            None => resolve_item(self.ctx.catalog, self.scope, &name)?,
+        };
+        let item = item.ok_or_else(|| unknown_relation(&name))?;
+        let columns = read.map_or(item.desc.arity(), |read| read.columns);
+        Ok((item, columns))
+    }
+
+    fn record(&self, name: &[String], item: &ItemRef) {
+        let mut used = self.used.lock().expect("nobody panics while holding it");
+        used.all.insert(item.id);
+        if self.depth == 0 {
+            used.named.insert(name.to_vec(), (item.id, item.desc.arity()));
+        }
     }
 }
 
 impl TableResolver for Resolver<'_> {
     fn resolve(&self, name: &[String]) -> Result<ResolvedTable, SqlError> {
-        let name = Name { parts: name.to_vec() };
-        let item = resolve_item(self.ctx.catalog, self.scope, &name)?.ok_or_else(|| unknown_relation(&name))?;
+        let (item, columns) = self.lookup(Name { parts: name.to_vec() })?;
         if matches!(item.kind, ItemKind::Index(_)) {
             return Err(SqlError::new(
                 SqlState::WRONG_OBJECT_TYPE,
@@ -108,35 +133,30 @@ impl TableResolver for Resolver<'_> {
             )
             .with_detail("This operation is not supported for indexes."));
         }
-        if self.exempt != Some(item.id) {
+        if self.exempt != Some(item.id) && !self.ctx.from_tables {
             check_item(self.ctx.catalog, self.role, &item, Privilege::Select)?;
         }
-        {
-            let mut used = self.used.lock().expect("nobody panics while holding it");
-            used.all.insert(item.id);
-            if self.depth == 0 {
-                used.direct.insert(item.id);
-            }
-        }
+        self.record(name, &item);
+        let collection = || ResolvedTable::Collection { id: item.id, desc: Arc::clone(&item.desc), columns };
         match &item.kind {
             ItemKind::SystemTable if self.ctx.catalog.is_always_empty(item.id) => {
                 // Known to be empty, so that the optimizer drops what would be computed from it.
                 let schema = DFSchema::try_from(Arc::clone(&item.desc.schema))?;
                 let empty = EmptyRelation { produce_one_row: false, schema: Arc::new(schema) };
                 let (plan, desc) = (LogicalPlan::EmptyRelation(empty), item.desc.as_ref().clone());
-                Ok(ResolvedTable::View(Box::new(PlannedQuery { plan, desc })))
+                Ok(ResolvedTable::View(Box::new(PlannedQuery { plan, desc }.truncated(columns)?)))
             }
             // The rows of a materialized view are its own: whoever reads it depends on it and on nothing below it.
-            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::MaterializedView(_) => {
-                Ok(ResolvedTable::Collection { id: item.id, desc: Arc::clone(&item.desc) })
-            }
+            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::MaterializedView(_) => Ok(collection()),
             ItemKind::View(view) => {
-                let planned = self.view(&item, view)?;
+                let mut planned = self.view(view, item.owner)?;
+                planned.desc = under_names(&planned.desc, &item.desc)
+                    .ok_or_else(|| SqlError::internal(format!("the definition of view {} has changed", item.name)))?;
                 // An indexed view is read from its index. It was planned all the same, for what it depends on.
                 if self.ctx.from_tables || self.ctx.catalog.indexes_on(item.id).is_empty() {
-                    Ok(ResolvedTable::View(Box::new(planned)))
+                    Ok(ResolvedTable::View(Box::new(planned.truncated(columns)?)))
                 } else {
-                    Ok(ResolvedTable::Collection { id: item.id, desc: Arc::clone(&item.desc) })
+                    Ok(collection())
                 }
             }
             ItemKind::Index(_) => Err(SqlError::internal("an index was resolved as a relation")),
@@ -161,14 +181,15 @@ impl TableResolver for Resolver<'_> {
     }
 
     fn time_zone(&self) -> String {
-        self.ctx.session.time_zone.clone()
+        self.view.map_or(&self.ctx.session.time_zone, |view| &view.time_zone).clone()
     }
 }
 
-/// Gives a planned view the names under which it was created.
-fn rename(planned: &mut RelationDesc, created: &RelationDesc) -> Option<()> {
+/// The columns of a planned view under the names that it was created with. How they are stored follows from what the view
+/// reads, and may have changed with that; `None` if more has.
+pub(super) fn under_names(planned: &RelationDesc, created: &RelationDesc) -> Option<RelationDesc> {
     let same = planned.arity() == created.arity()
-        && planned.columns.iter().zip(&created.columns).all(|(a, b)| a.data_type == b.data_type);
+        && planned.columns.iter().zip(&created.columns).all(|(a, b)| is_same_type(&a.ty, &b.ty));
     if !same {
         return None;
     }
@@ -183,8 +204,7 @@ fn rename(planned: &mut RelationDesc, created: &RelationDesc) -> Option<()> {
     for (renamed, planned) in renamed.columns.iter_mut().zip(&planned.columns) {
         renamed.ty = planned.ty.clone();
     }
-    *planned = renamed;
-    Some(())
+    Some(renamed)
 }
 
 /// A place inside a view's text is no place in the statement.

@@ -93,6 +93,8 @@ fn items() -> Vec<Arc<ItemRef>> {
         query: query.to_owned(),
         database: "materialize".to_owned(),
         search_path: vec!["public".to_owned()],
+        time_zone: "UTC".to_owned(),
+        reads: Vec::new(),
     };
     let view = |query: &str| ItemKind::View(def(query));
     let materialized =

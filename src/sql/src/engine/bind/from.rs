@@ -326,15 +326,17 @@ impl Binder<'_> {
                     .collect();
                 self.derived(BoundQuery { plan: view.plan, columns }, alias, &last)
             }
-            ResolvedTable::Collection { id, desc } => {
+            ResolvedTable::Collection { id, desc, columns: seen } => {
                 let visible = alias.map_or(last, |alias| fold(&alias.name));
                 let qualifier = self.qualifier(&visible);
                 let source = CollectionTable::source(id, Arc::clone(&desc));
                 let table = datafusion::common::TableReference::bare(qualifier);
-                let plan = LogicalPlanBuilder::scan(table, source, None)?.build()?;
+                let projection = (seen < desc.arity()).then(|| (0..seen).collect());
+                let plan = LogicalPlanBuilder::scan(table, source, projection)?.build()?;
                 let columns = desc
                     .columns
                     .iter()
+                    .take(seen)
                     .map(|column| OutputColumn {
                         name: column.name.clone(),
                         ty: column.ty.clone(),

@@ -140,10 +140,11 @@ pub(in crate::plan) fn plan_create_view(ctx: &PlanContext<'_>, create: &CreateVi
             query: create.sql.clone(),
             database: ctx.session.database.clone(),
             search_path: ctx.session.search_path.clone(),
+            time_zone: ctx.session.time_zone.clone(),
+            reads: dependencies.named(),
         },
         cluster,
         desc: Arc::new(desc),
-        depends_on: dependencies.direct(),
         replace,
         if_not_exists: create.if_not_exists,
     }))
@@ -202,7 +203,7 @@ fn check_replacement(
         if old.name != new.name {
             return refuse(format!("cannot change name of {kind} column \"{}\" to \"{}\"", old.name, new.name));
         }
-        if old.ty != new.ty {
+        if !is_same_type(&old.ty, &new.ty) {
             return refuse(format!(
                 "cannot change data type of {kind} column \"{}\" from {} to {}",
                 old.name, old.ty, new.ty
@@ -210,6 +211,11 @@ fn check_replacement(
         }
     }
     Ok(())
+}
+
+/// How a numeric prints differs between expressions, and is part of [`PgType`] but not of its type in Postgres.
+pub(in crate::plan) fn is_same_type(a: &PgType, b: &PgType) -> bool {
+    pgrepr::types::oid(a) == pgrepr::types::oid(b) && pgrepr::types::typmod(a) == pgrepr::types::typmod(b)
 }
 
 /// Where a new relation goes, its full name, and what has that name already.
