@@ -155,14 +155,20 @@ pub(super) fn plan_alter_owner(
     if_exists: bool,
     owner: &RoleSpec,
 ) -> Result<Plan, SqlError> {
-    let object = match resolve_object(ctx, kind, name) {
-        Ok(object) => object,
+    let (actual, object) = match resolve_altered(ctx, kind, name) {
+        Ok(altered) => altered,
         Err(error) => return missing(kind, name, if_exists, kind.alter_tag(), error),
     };
-    if kind == ObjectKind::Role {
-        return Err(SqlError::unsupported("ALTER ROLE … OWNER TO"));
+    match actual {
+        ObjectKind::Role => return Err(SqlError::unsupported("ALTER ROLE … OWNER TO")),
+        ObjectKind::Index => {
+            let message = format!("cannot change owner of index \"{}\"", name.item());
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
+                .with_hint("Change the ownership of the index's table instead."));
+        }
+        _ => {}
     }
-    check_owner(ctx, object, kind, name.item())?;
+    check_owner(ctx, object, actual, name.item())?;
     let owner = resolve_role(ctx, owner)?;
     check_member(ctx, owner)?;
     Ok(Plan::AlterOwner { kind, object, owner })
@@ -175,8 +181,8 @@ pub(super) fn plan_alter_rename(
     if_exists: bool,
     to: &str,
 ) -> Result<Plan, SqlError> {
-    let object = match resolve_object(ctx, kind, name) {
-        Ok(object) => object,
+    let (actual, object) = match resolve_altered(ctx, kind, name) {
+        Ok(altered) => altered,
         Err(error) => return missing(kind, name, if_exists, kind.alter_tag(), error),
     };
     // Views keep the text of their query, which names what it reads.
@@ -189,9 +195,9 @@ pub(super) fn plan_alter_rename(
             .any(|item| item.view().is_some()),
         _ => true,
     };
-    check_owner(ctx, object, kind, name.item())?;
+    check_owner(ctx, object, actual, name.item())?;
     if dependents {
-        return Err(SqlError::unsupported(format!("renaming a {kind} to which other objects may refer")));
+        return Err(SqlError::unsupported(format!("renaming a {actual} to which other objects may refer")));
     }
     if let ObjectId::Item(id) = object
         && let Some(item) = ctx.catalog.item(id)
@@ -259,14 +265,10 @@ pub(super) fn plan_comment(
 pub(super) fn resolve_object(ctx: &PlanContext<'_>, kind: ObjectKind, name: &Name) -> Result<ObjectId, SqlError> {
     match kind {
         ObjectKind::Table | ObjectKind::View | ObjectKind::MaterializedView | ObjectKind::Index => {
-            let Some(item) = resolve_item(ctx.catalog, ctx.scope(), name)? else {
-                return Err(match kind {
-                    ObjectKind::Index => unknown_relation(name),
-                    kind => SqlError::new(SqlState::UNDEFINED_TABLE, format!("{kind} \"{name}\" does not exist")),
-                });
-            };
+            let item = resolve_item(ctx.catalog, ctx.scope(), name)?.ok_or_else(|| unknown_relation(name))?;
             if item.object_kind() != kind {
-                return Err(wrong_kind(item.object_kind(), kind, &item.name.item));
+                let message = format!("\"{}\" is not {} {kind}", item.name.item, article(kind));
+                return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
             }
             Ok(ObjectId::Item(item.id))
         }
@@ -287,11 +289,17 @@ pub(super) fn resolve_object(ctx: &PlanContext<'_>, kind: ObjectKind, name: &Nam
     }
 }
 
-/// `"v" is not a table`, with the hint to the right statement.
-pub(super) fn wrong_kind(actual: ObjectKind, wanted: ObjectKind, name: &str) -> SqlError {
-    let article = |kind: ObjectKind| if kind == ObjectKind::Index { "an" } else { "a" };
-    SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not {} {wanted}", article(wanted)))
-        .with_hint(format!("Use DROP {} to remove {} {actual}.", actual.to_string().to_uppercase(), article(actual)))
+/// The object of an ALTER: as in Postgres, ALTER TABLE changes what every relation has.
+fn resolve_altered(ctx: &PlanContext<'_>, kind: ObjectKind, name: &Name) -> Result<(ObjectKind, ObjectId), SqlError> {
+    if kind == ObjectKind::Table {
+        let item = resolve_item(ctx.catalog, ctx.scope(), name)?.ok_or_else(|| unknown_relation(name))?;
+        return Ok((item.object_kind(), ObjectId::Item(item.id)));
+    }
+    Ok((kind, resolve_object(ctx, kind, name)?))
+}
+
+pub(super) fn article(kind: ObjectKind) -> &'static str {
+    if kind == ObjectKind::Index { "an" } else { "a" }
 }
 
 /// A role that a statement names. Errors: 42704.

@@ -3,12 +3,12 @@
 //! Indexes go with their relation. Anything else that depends on a dropped object keeps it from being dropped unless
 //! CASCADE says that it goes, too; then the client is told.
 
-use super::ddl::{resolve_object, wrong_kind};
+use super::ddl::{article, resolve_object};
 use super::privileges::{check_owner, check_system};
 use super::{DropPlan, ItemKind, Plan, PlanContext, PlanNotice};
 use crate::ast::Drop;
 use crate::error::SqlError;
-use crate::names::{ClusterId, DatabaseId, Name, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
+use crate::names::{ClusterId, DatabaseId, Name, ObjectId, ObjectKind, Privilege, RoleId, SchemaId, resolve_item};
 use repr::GlobalId;
 use repr::sqlstate::SqlState;
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,26 +72,29 @@ fn resolve(ctx: &PlanContext<'_>, kind: ObjectKind, name: &Name) -> Result<Objec
     if single && name.parts.len() > 1 {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("improper qualified name: {name}")));
     }
-    resolve_object(ctx, kind, name).map_err(|error| {
+    resolve_object(ctx, kind, name).map_err(|error| match (error.sqlstate, kind) {
         // For an index Postgres says 42704, not that there is no relation.
-        if kind == ObjectKind::Index && error.sqlstate == SqlState::UNDEFINED_TABLE {
-            return SqlError::new(SqlState::UNDEFINED_OBJECT, format!("index \"{name}\" does not exist"));
+        (SqlState::UNDEFINED_TABLE, ObjectKind::Index) => {
+            SqlError::new(SqlState::UNDEFINED_OBJECT, format!("index \"{name}\" does not exist"))
         }
-        error
+        (SqlState::UNDEFINED_TABLE, kind) => {
+            SqlError::new(SqlState::UNDEFINED_TABLE, format!("{kind} \"{name}\" does not exist"))
+        }
+        (SqlState::WRONG_OBJECT_TYPE, _) => match resolve_item(ctx.catalog, ctx.scope(), name) {
+            Ok(Some(item)) => {
+                let kind = item.object_kind();
+                let statement = kind.to_string().to_uppercase();
+                error.with_hint(format!("Use DROP {statement} to remove {} {kind}.", article(kind)))
+            }
+            _ => error,
+        },
+        _ => error,
     })
 }
 
 fn check_droppable(ctx: &PlanContext<'_>, object: ObjectId, kind: ObjectKind, name: &Name) -> Result<(), SqlError> {
     let in_use = |message: String| Err(SqlError::new(SqlState::OBJECT_IN_USE, message));
     match object {
-        ObjectId::Item(id) => {
-            if let Some(item) = ctx.catalog.item(id)
-                && item.object_kind() != kind
-            {
-                return Err(wrong_kind(item.object_kind(), kind, &item.name.item));
-            }
-            check_owner(ctx, object, kind, name.item())
-        }
         ObjectId::Role(id) if id == ctx.role => in_use("current user cannot be dropped".to_owned()),
         ObjectId::Role(id) => {
             check_system(ctx, Privilege::CreateRole, "permission denied to drop role")?;
