@@ -14,6 +14,7 @@
 pub mod call;
 pub mod expr;
 pub mod from;
+pub mod grouping;
 pub mod literal;
 pub mod name;
 pub mod operator;

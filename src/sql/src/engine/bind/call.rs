@@ -53,6 +53,10 @@ impl Binder<'_> {
     /// A call in an expression.
     pub fn function(&mut self, function: &Function, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
         let parsed = parse(function)?;
+        if parsed.name == "grouping" && function.over.is_none() {
+            check_site(&parsed, false, cx.clause)?;
+            return self.grouping_call(&parsed.args, cx, parsed.span);
+        }
         if aggregate::is_aggregate(&parsed.name) {
             return self.aggregate_call(function, parsed, cx);
         }
@@ -137,7 +141,6 @@ impl Binder<'_> {
                 let oid = args.first().map_or(0, |arg| pgrepr::types::oid(&arg.ty));
                 TypedExpr::constant(&repr::Datum::Oid(oid), PgType::Regtype)
             }
-            "grouping" => Err(SqlError::unsupported("GROUPING")),
             _ => match self.listed(name, args) {
                 Ok((typed, true)) => Ok(unnest(typed)),
                 Ok((typed, false)) => Ok(typed),

@@ -1,4 +1,4 @@
-//! One SELECT: grouping, windows, sets, DISTINCT and ORDER BY as plan nodes.
+//! One SELECT: windows, sets, DISTINCT and ORDER BY as plan nodes.
 //!
 //! All expressions are bound over the FROM clause's scope first, with aggregate and window calls inside them. Then
 //! each layer of the plan computes its share and the expressions are rewritten to refer to it:
@@ -13,35 +13,33 @@ use crate::engine::TypedExpr;
 use crate::error::SqlError;
 use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::expr::{GroupingSet, Sort, WindowFunction, WindowFunctionParams};
+use datafusion::logical_expr::expr::{Sort, WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, Filter, LogicalPlan, LogicalPlanBuilder, Projection, Window, WindowFrame,
-    WindowFunctionDefinition, lit,
+    Distinct, Expr, Filter, LogicalPlan, LogicalPlanBuilder, Projection, Window, WindowFrame, WindowFunctionDefinition,
+    lit,
 };
-use datafusion::sql::sqlparser::ast::{
-    self, GroupByExpr, OrderByExpr, Select, SelectItem, SelectItemQualifiedWildcardKind,
-};
+use datafusion::sql::sqlparser::ast::{self, OrderByExpr, Select, SelectItem, SelectItemQualifiedWildcardKind};
 use repr::PgType;
 use repr::sqlstate::SqlState;
 use std::sync::Arc;
 
 /// A select list: expressions and their output names.
 #[derive(Default)]
-struct Items {
-    exprs: Vec<TypedExpr>,
+pub(super) struct Items {
+    pub(super) exprs: Vec<TypedExpr>,
     names: Vec<String>,
 }
 
 /// The parts of a SELECT that later layers rewrite together.
-struct Parts {
+pub(super) struct Parts {
     items: Vec<TypedExpr>,
-    having: Option<Expr>,
+    pub(super) having: Option<Expr>,
     sorts: Vec<Sort>,
     distinct_on: Vec<TypedExpr>,
 }
 
 impl Parts {
-    fn exprs(&self) -> impl Iterator<Item = &Expr> {
+    pub(super) fn exprs(&self) -> impl Iterator<Item = &Expr> {
         let items = self.items.iter().map(|item| &item.expr);
         items
             .chain(self.having.as_ref())
@@ -49,7 +47,7 @@ impl Parts {
             .chain(self.distinct_on.iter().map(|on| &on.expr))
     }
 
-    fn rewrite(&mut self, map: &[(Expr, Expr)]) -> Result<(), SqlError> {
+    pub(super) fn rewrite(&mut self, map: &[(Expr, Expr)]) -> Result<(), SqlError> {
         for expr in self.items.iter_mut().chain(self.distinct_on.iter_mut()).map(|typed| &mut typed.expr) {
             *expr = replace(std::mem::take(expr), map)?;
         }
@@ -84,7 +82,7 @@ impl Binder<'_> {
         let windows = NamedWindows::new(&select.named_window)?;
         let cx = Cx { windows: &windows, ..Cx::new(&frame, Clause::Select) };
         let items = self.items(select, &cx)?;
-        let groups = self.group_by(&select.group_by, &items, &cx)?;
+        let grouping = self.group_by(&select.group_by, &items, &cx)?;
         let having = match &select.having {
             Some(having) => Some(self.condition(having, &cx.within(Clause::Having), "HAVING")?),
             None => None,
@@ -115,9 +113,7 @@ impl Binder<'_> {
             }
         }
         let mut parts = Parts { items: list.exprs, having, sorts, distinct_on };
-        // GROUP BY () makes one group of everything.
-        let grouped = matches!(&select.group_by, GroupByExpr::Expressions(exprs, _) if !exprs.is_empty());
-        plan = self.aggregate(plan, groups, &mut parts, &scope, grouped)?;
+        plan = self.aggregate(plan, grouping, &mut parts, &scope)?;
         if let Some(having) = parts.having.take() {
             plan = LogicalPlan::Filter(Filter::try_new(having, Arc::new(plan))?);
         }
@@ -176,94 +172,6 @@ impl Binder<'_> {
         Ok(items)
     }
 
-    /// GROUP BY: positions, then input columns, then output names, then expressions.
-    fn group_by(&mut self, group_by: &GroupByExpr, items: &Items, cx: &Cx<'_>) -> Result<Vec<Expr>, SqlError> {
-        let exprs = match group_by {
-            GroupByExpr::Expressions(exprs, modifiers) if modifiers.is_empty() => exprs,
-            GroupByExpr::Expressions(..) => return Err(SqlError::unsupported("a modifier of GROUP BY")),
-            GroupByExpr::All(_) => return Err(SqlError::unsupported("GROUP BY ALL")),
-        };
-        let cx = cx.within(Clause::GroupBy);
-        let mut groups = Vec::new();
-        let mut sets = 0;
-        for expr in exprs {
-            let mut set = |binder: &mut Self, list: &[Vec<ast::Expr>]| {
-                sets += 1;
-                binder.grouping_lists(list, items, &cx)
-            };
-            match expr {
-                ast::Expr::Tuple(list) => {
-                    for expr in list {
-                        groups.push(self.group_key(expr, items, &cx)?);
-                    }
-                }
-                ast::Expr::GroupingSets(list) => {
-                    let lists = set(self, list)?;
-                    groups.push(Expr::GroupingSet(GroupingSet::GroupingSets(lists)));
-                }
-                ast::Expr::Cube(list) => {
-                    let flat = single(set(self, list)?)?;
-                    groups.push(Expr::GroupingSet(GroupingSet::Cube(flat)));
-                }
-                ast::Expr::Rollup(list) => {
-                    let flat = single(set(self, list)?)?;
-                    groups.push(Expr::GroupingSet(GroupingSet::Rollup(flat)));
-                }
-                expr => groups.push(self.group_key(expr, items, &cx)?),
-            }
-        }
-        if sets > 0 && groups.len() > 1 {
-            return Err(SqlError::unsupported("grouping sets beside other GROUP BY items"));
-        }
-        Ok(groups)
-    }
-
-    fn grouping_lists(
-        &mut self,
-        lists: &[Vec<ast::Expr>],
-        items: &Items,
-        cx: &Cx<'_>,
-    ) -> Result<Vec<Vec<Expr>>, SqlError> {
-        let mut bound = Vec::new();
-        for list in lists {
-            let mut exprs = Vec::new();
-            for expr in list {
-                let key = self.group_key(expr, items, cx)?;
-                if !matches!(key, Expr::Column(_)) {
-                    return Err(SqlError::unsupported("an expression in grouping sets"));
-                }
-                exprs.push(key);
-            }
-            bound.push(exprs);
-        }
-        Ok(bound)
-    }
-
-    fn group_key(&mut self, expr: &ast::Expr, items: &Items, cx: &Cx<'_>) -> Result<Expr, SqlError> {
-        let typed = match (position(expr), expr) {
-            (Some(n), _) => nth(&items.exprs, n, "GROUP BY")?,
-            (None, ast::Expr::Identifier(ident)) => {
-                let wanted = fold(ident);
-                match cx.frame.scope.find(None, &wanted, ident)? {
-                    Some(column) => column.reference(0),
-                    None => match items.named(&wanted, "GROUP BY")? {
-                        Some(item) => item,
-                        None => self.expr(expr, cx)?,
-                    },
-                }
-            }
-            _ => self.expr(expr, cx)?,
-        };
-        let typed = self.coercer.settle(typed)?;
-        if contains_aggregate(&typed.expr) {
-            return Err(SqlError::new(SqlState::GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY"));
-        }
-        if typed.ty == PgType::Interval {
-            return Err(SqlError::unsupported("GROUP BY of an interval"));
-        }
-        Ok(typed.expr)
-    }
-
     /// ORDER BY and DISTINCT ON: positions, then output names, then expressions over the input.
     fn output_or_input(
         &mut self,
@@ -286,63 +194,6 @@ impl Binder<'_> {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("non-integer constant in {clause}")));
         }
         self.expr(expr, cx)
-    }
-
-    /// The Aggregate node, if the query groups.
-    fn aggregate(
-        &mut self,
-        plan: LogicalPlan,
-        groups: Vec<Expr>,
-        parts: &mut Parts,
-        scope: &Scope,
-        grouped: bool,
-    ) -> Result<LogicalPlan, SqlError> {
-        let mut aggregates: Vec<Expr> = Vec::new();
-        for expr in parts.exprs() {
-            collect(expr, &mut aggregates, |expr| matches!(expr, Expr::AggregateFunction(_)))?;
-        }
-        if groups.is_empty() && aggregates.is_empty() && parts.having.is_none() && !grouped {
-            return Ok(plan);
-        }
-        if groups.is_empty() && aggregates.is_empty() {
-            aggregates.push(crate::functions::aggregate::count_star()?);
-        }
-        let mut map = Vec::new();
-        let mut group_exprs: Vec<Expr> = Vec::new();
-        for group in groups {
-            match &group {
-                Expr::GroupingSet(set) => {
-                    map.extend(set.distinct_expr().into_iter().map(|e| (e.clone(), e.clone())));
-                    group_exprs.push(group);
-                }
-                Expr::Column(_) => {
-                    map.push((group.clone(), group.clone()));
-                    if !group_exprs.contains(&group) {
-                        group_exprs.push(group);
-                    }
-                }
-                _ if map.iter().any(|(key, _)| *key == group) => {}
-                _ => {
-                    let name = self.internal_name("group");
-                    map.push((group.clone(), Expr::Column(Column::from_name(&name))));
-                    group_exprs.push(group.alias(name));
-                }
-            }
-        }
-        let mut aggregate_exprs = Vec::new();
-        for aggregate in aggregates {
-            let name = self.internal_name("aggregate");
-            map.push((aggregate.clone(), Expr::Column(Column::from_name(&name))));
-            aggregate_exprs.push(aggregate.alias(name));
-        }
-        // Longer expressions first: a key may contain another.
-        let allowed: Vec<Expr> = map.iter().map(|(_, column)| column.clone()).collect();
-        let plan = LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(plan), group_exprs, aggregate_exprs)?);
-        parts.rewrite(&map)?;
-        for expr in parts.exprs() {
-            check_grouped(expr, &allowed, scope)?;
-        }
-        Ok(plan)
     }
 
     /// One Window node for each distinct partitioning and ordering.
@@ -534,7 +385,7 @@ impl Items {
     }
 
     /// The one item with an output name; 42702 when different items share it.
-    fn named(&self, name: &str, clause: &str) -> Result<Option<TypedExpr>, SqlError> {
+    pub(super) fn named(&self, name: &str, clause: &str) -> Result<Option<TypedExpr>, SqlError> {
         let mut found = self.exprs.iter().zip(&self.names).filter(|(_, n)| *n == name).map(|(expr, _)| expr);
         let Some(first) = found.next() else { return Ok(None) };
         if found.any(|other| other.expr != first.expr) {
@@ -596,49 +447,11 @@ pub fn collect(expr: &Expr, found: &mut Vec<Expr>, wanted: impl Fn(&Expr) -> boo
     Ok(())
 }
 
-/// Whether an aggregate call is inside, windows aside.
-pub fn contains_aggregate(expr: &Expr) -> bool {
-    expr.exists(|expr| Ok(matches!(expr, Expr::AggregateFunction(_)))).unwrap_or(false)
-}
-
-/// 42803 for a column that is neither grouped nor aggregated.
-fn check_grouped(expr: &Expr, allowed: &[Expr], scope: &Scope) -> Result<(), SqlError> {
-    let mut ungrouped = None;
-    expr.apply(|expr| {
-        if allowed.contains(expr) {
-            return Ok(TreeNodeRecursion::Jump);
-        }
-        if matches!(expr, Expr::Column(_)) {
-            ungrouped = Some(scope.describe(expr));
-            return Ok(TreeNodeRecursion::Stop);
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    match ungrouped {
-        None => Ok(()),
-        Some(name) => Err(SqlError::new(
-            SqlState::GROUPING_ERROR,
-            format!("column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function"),
-        )),
-    }
-}
-
 fn window_spec(expr: &Expr) -> Option<(&[Expr], &[Sort])> {
     match expr {
         Expr::WindowFunction(window) => Some((&window.params.partition_by, &window.params.order_by)),
         _ => None,
     }
-}
-
-fn single(lists: Vec<Vec<Expr>>) -> Result<Vec<Expr>, SqlError> {
-    lists
-        .into_iter()
-        .map(|list| {
-            <[Expr; 1]>::try_from(list)
-                .map(|[expr]| expr)
-                .map_err(|_| SqlError::unsupported("a composite item in CUBE or ROLLUP"))
-        })
-        .collect()
 }
 
 fn refuse_wildcard_options(options: &ast::WildcardAdditionalOptions) -> Result<(), SqlError> {

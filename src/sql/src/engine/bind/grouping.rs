@@ -1,0 +1,346 @@
+//! GROUP BY: which expressions rows are grouped by, in which sets, and the plan node that does it.
+//!
+//! Every item of GROUP BY stands for a list of grouping sets: a plain expression for one set of one key, ROLLUP for its
+//! prefixes, CUBE for all subsets. The items' lists are multiplied; most queries end with one set. Only with several does
+//! the plan have grouping sets, whose number tells `grouping()` which keys are missing from a row.
+
+use super::Binder;
+use super::expr::Cx;
+use super::query::{nth, position};
+use super::scope::{Clause, Scope, fold};
+use super::select::{Items, Parts, collect, columns_of_plan};
+use crate::engine::TypedExpr;
+use crate::error::SqlError;
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, ExprSchema, ScalarValue};
+use datafusion::functions_aggregate::grouping::grouping_udaf;
+use datafusion::logical_expr::expr::{AggregateFunction, GroupingSet};
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Operator, Projection, binary_expr, lit, when};
+use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr};
+use datafusion::sql::sqlparser::tokenizer::Span;
+use repr::PgType;
+use repr::sqlstate::SqlState;
+use std::sync::Arc;
+
+/// Postgres's limit on the elements of a CUBE.
+const CUBE_MAX: usize = 12;
+/// Postgres's limit on grouping sets.
+const SETS_MAX: usize = 4_096;
+/// Postgres's limit on the arguments of `grouping()`, and ours on keys, which are bits of the set's number.
+const KEYS_MAX: usize = 31;
+/// `54011 too_many_columns`.
+const TOO_MANY_COLUMNS: SqlState = SqlState("54011");
+
+/// The sets of keys of a GROUP BY.
+pub(super) struct Grouping(Vec<Vec<Expr>>);
+
+impl Binder<'_> {
+    /// GROUP BY, if there is one.
+    pub(super) fn group_by(
+        &mut self,
+        group_by: &GroupByExpr,
+        items: &Items,
+        cx: &Cx<'_>,
+    ) -> Result<Option<Grouping>, SqlError> {
+        let exprs = match group_by {
+            GroupByExpr::Expressions(exprs, modifiers) if modifiers.is_empty() => exprs,
+            GroupByExpr::Expressions(..) => return Err(SqlError::unsupported("a modifier of GROUP BY")),
+            GroupByExpr::All(_) => return Err(SqlError::unsupported("GROUP BY ALL")),
+        };
+        if exprs.is_empty() {
+            return Ok(None);
+        }
+        let cx = cx.within(Clause::GroupBy);
+        let mut sets: Vec<Vec<Expr>> = vec![Vec::new()];
+        for expr in exprs {
+            let factor = self.grouping_sets(expr, items, &cx)?;
+            if sets.len().saturating_mul(factor.len()) > SETS_MAX {
+                return Err(SqlError::new(
+                    SqlState::STATEMENT_TOO_COMPLEX,
+                    format!("too many grouping sets present (maximum {SETS_MAX})"),
+                ));
+            }
+            sets = sets.iter().flat_map(|set| factor.iter().map(|more| union(set, more))).collect();
+        }
+        Ok(Some(Grouping(sets)))
+    }
+
+    /// The sets that one item of GROUP BY stands for.
+    fn grouping_sets(&mut self, expr: &ast::Expr, items: &Items, cx: &Cx<'_>) -> Result<Vec<Vec<Expr>>, SqlError> {
+        match expr {
+            ast::Expr::Tuple(keys) => Ok(vec![self.group_keys(keys, items, cx)?]),
+            ast::Expr::Rollup(parts) => Ok(rollup(&self.grouping_parts(parts, items, cx)?)),
+            ast::Expr::Cube(parts) => cube(&self.grouping_parts(parts, items, cx)?),
+            ast::Expr::GroupingSets(sets) => {
+                let mut all = Vec::new();
+                for set in sets {
+                    // ROLLUP and CUBE inside GROUPING SETS are read as calls.
+                    match nested(set) {
+                        Some((name, parts)) => {
+                            let parts = self.grouping_parts(&parts, items, cx)?;
+                            all.extend(if name == "rollup" { rollup(&parts) } else { cube(&parts)? });
+                        }
+                        None => all.push(self.group_keys(set, items, cx)?),
+                    }
+                }
+                Ok(all)
+            }
+            expr => Ok(vec![vec![self.group_key(expr, items, cx)?]]),
+        }
+    }
+
+    fn grouping_parts(
+        &mut self,
+        parts: &[Vec<ast::Expr>],
+        items: &Items,
+        cx: &Cx<'_>,
+    ) -> Result<Vec<Vec<Expr>>, SqlError> {
+        parts.iter().map(|part| self.group_keys(part, items, cx)).collect()
+    }
+
+    fn group_keys(&mut self, keys: &[ast::Expr], items: &Items, cx: &Cx<'_>) -> Result<Vec<Expr>, SqlError> {
+        let keys = keys.iter().map(|key| self.group_key(key, items, cx)).collect::<Result<Vec<_>, _>>()?;
+        Ok(union(&[], &keys))
+    }
+
+    /// A key: a position, an input column, an output name, or an expression.
+    fn group_key(&mut self, expr: &ast::Expr, items: &Items, cx: &Cx<'_>) -> Result<Expr, SqlError> {
+        let typed = match (position(expr), expr) {
+            (Some(n), _) => nth(&items.exprs, n, "GROUP BY")?,
+            (None, ast::Expr::Identifier(ident)) => {
+                let wanted = fold(ident);
+                match cx.frame.scope.find(None, &wanted, ident)? {
+                    Some(column) => column.reference(0),
+                    None => match items.named(&wanted, "GROUP BY")? {
+                        Some(item) => item,
+                        None => self.expr(expr, cx)?,
+                    },
+                }
+            }
+            _ => self.expr(expr, cx)?,
+        };
+        let typed = self.coercer.settle(typed)?;
+        if contains_aggregate(&typed.expr) {
+            return Err(SqlError::new(SqlState::GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY"));
+        }
+        if typed.ty == PgType::Interval {
+            return Err(SqlError::unsupported("GROUP BY of an interval"));
+        }
+        Ok(typed.expr)
+    }
+
+    /// `grouping(…)`, which the Aggregate node's number of the set will replace.
+    pub(super) fn grouping_call(
+        &mut self,
+        args: &[&ast::Expr],
+        cx: &Cx<'_>,
+        span: Span,
+    ) -> Result<TypedExpr, SqlError> {
+        if args.len() > KEYS_MAX {
+            return Err(
+                SqlError::new(SqlState::TOO_MANY_ARGUMENTS, "GROUPING must have fewer than 32 arguments").at(span)
+            );
+        }
+        let cx = cx.within(Clause::Aggregate);
+        let args = args.iter().map(|arg| Ok(self.expr(arg, &cx)?.expr)).collect::<Result<Vec<_>, SqlError>>()?;
+        let call = AggregateFunction::new_udf(grouping_udaf(), args, false, None, vec![], None);
+        let (expr, ty) = (Expr::AggregateFunction(call), PgType::Int4);
+        Ok(TypedExpr { expr, ty, data_type: DataType::Int32, nullable: false })
+    }
+
+    /// The Aggregate node, if the query groups.
+    pub(super) fn aggregate(
+        &mut self,
+        plan: LogicalPlan,
+        grouping: Option<Grouping>,
+        parts: &mut Parts,
+        scope: &Scope,
+    ) -> Result<LogicalPlan, SqlError> {
+        let mut calls: Vec<Expr> = Vec::new();
+        for expr in parts.exprs() {
+            collect(expr, &mut calls, |expr| matches!(expr, Expr::AggregateFunction(_)))?;
+        }
+        if calls.is_empty() && parts.having.is_none() && grouping.is_none() {
+            return Ok(plan);
+        }
+        let Grouping(sets) = grouping.unwrap_or(Grouping(vec![Vec::new()]));
+        let keys = union(&[], &sets.concat());
+        if sets.len() > 1 && keys.len() > KEYS_MAX {
+            return Err(SqlError::unsupported(format!("more than {KEYS_MAX} keys in grouping sets")));
+        }
+        let (plan, columns) = self.key_columns(plan, &keys, sets.len() > 1)?;
+        let named = |set: &Vec<Expr>| set.iter().map(|key| column_for(key, &keys, &columns)).collect::<Vec<Expr>>();
+        let group_exprs: Vec<Expr> = match sets.as_slice() {
+            [_] => columns.clone(),
+            sets => vec![Expr::GroupingSet(GroupingSet::GroupingSets(sets.iter().map(named).collect()))],
+        };
+        let mut map: Vec<(Expr, Expr)> =
+            keys.iter().zip(&columns).map(|(key, column)| (key.clone(), output_of(column))).collect();
+        let (questions, mut calls): (Vec<Expr>, Vec<Expr>) = calls.into_iter().partition(is_grouping_call);
+        if group_exprs.is_empty() && calls.is_empty() {
+            calls.push(crate::functions::aggregate::count_star()?);
+        }
+        let mut aggregate_exprs = Vec::new();
+        for call in calls {
+            let name = self.internal_name("aggregate");
+            map.push((call.clone(), Expr::Column(Column::from_name(&name))));
+            aggregate_exprs.push(call.alias(name));
+        }
+        let aggregate = Aggregate::try_new(Arc::new(plan), group_exprs, aggregate_exprs)?;
+        for question in questions {
+            let answer = grouping_answer(&question, &keys, (sets.len() > 1).then_some(&aggregate))?;
+            map.push((question, answer));
+        }
+        let allowed: Vec<Expr> = map.iter().map(|(_, column)| column.clone()).collect();
+        parts.rewrite(&map)?;
+        for expr in parts.exprs() {
+            check_grouped(expr, &allowed, scope)?;
+        }
+        Ok(LogicalPlan::Aggregate(aggregate))
+    }
+
+    /// What the Aggregate node groups by: the keys as columns, or under names of their own. Grouping sets are made of columns
+    /// only, so that what is computed comes below them.
+    fn key_columns(
+        &mut self,
+        plan: LogicalPlan,
+        keys: &[Expr],
+        in_sets: bool,
+    ) -> Result<(LogicalPlan, Vec<Expr>), SqlError> {
+        let mut below = Vec::new();
+        let mut columns = Vec::with_capacity(keys.len());
+        for key in keys {
+            if matches!(key, Expr::Column(_)) {
+                columns.push(key.clone());
+                continue;
+            }
+            let name = self.internal_name("group");
+            if in_sets {
+                columns.push(Expr::Column(Column::from_name(&name)));
+                below.push(key.clone().alias(name));
+            } else {
+                columns.push(key.clone().alias(name));
+            }
+        }
+        if below.is_empty() {
+            return Ok((plan, columns));
+        }
+        let exprs = columns_of_plan(&plan).into_iter().chain(below).collect();
+        Ok((LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(plan))?), columns))
+    }
+}
+
+/// Both lists, each expression once.
+fn union(left: &[Expr], right: &[Expr]) -> Vec<Expr> {
+    let mut all: Vec<Expr> = Vec::with_capacity(left.len() + right.len());
+    for expr in left.iter().chain(right) {
+        if !all.contains(expr) {
+            all.push(expr.clone());
+        }
+    }
+    all
+}
+
+/// The prefixes, longest first.
+fn rollup(parts: &[Vec<Expr>]) -> Vec<Vec<Expr>> {
+    (0..=parts.len()).rev().map(|length| union(&[], &parts[..length].concat())).collect()
+}
+
+/// The subsets.
+fn cube(parts: &[Vec<Expr>]) -> Result<Vec<Vec<Expr>>, SqlError> {
+    if parts.len() > CUBE_MAX {
+        return Err(SqlError::new(TOO_MANY_COLUMNS, format!("CUBE is limited to {CUBE_MAX} elements")));
+    }
+    let chosen = |subset: usize| {
+        let parts = parts.iter().enumerate().filter(|(at, _)| subset & (1 << at) != 0);
+        union(&[], &parts.flat_map(|(_, part)| part.clone()).collect::<Vec<_>>())
+    };
+    Ok((0..1 << parts.len()).rev().map(chosen).collect())
+}
+
+/// ROLLUP or CUBE as the only item of a grouping set, and its parts.
+fn nested(set: &[ast::Expr]) -> Option<(String, Vec<Vec<ast::Expr>>)> {
+    let [ast::Expr::Function(function)] = set else { return None };
+    let [part] = function.name.0.as_slice() else { return None };
+    let name = part.as_ident().filter(|ident| ident.quote_style.is_none()).map(fold)?;
+    let FunctionArguments::List(args) = &function.args else { return None };
+    if !matches!(name.as_str(), "rollup" | "cube") {
+        return None;
+    }
+    let parts = args.args.iter().map(|arg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(ast::Expr::Tuple(keys))) => Some(keys.clone()),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(ast::Expr::Nested(key))) => Some(vec![key.as_ref().clone()]),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(key)) => Some(vec![key.clone()]),
+        _ => None,
+    });
+    Some((name, parts.collect::<Option<_>>()?))
+}
+
+fn column_for(key: &Expr, keys: &[Expr], columns: &[Expr]) -> Expr {
+    let at = keys.iter().position(|other| other == key).expect("the keys are those of all sets");
+    columns[at].clone()
+}
+
+/// A key as the nodes above the Aggregate name it.
+fn output_of(column: &Expr) -> Expr {
+    match column {
+        Expr::Alias(alias) => Expr::Column(Column::from_name(&alias.name)),
+        other => other.clone(),
+    }
+}
+
+fn is_grouping_call(expr: &Expr) -> bool {
+    matches!(expr, Expr::AggregateFunction(call) if call.func.name() == grouping_udaf().name())
+}
+
+/// What `grouping(…)` is for a row of the Aggregate node: a bit for each argument, the last one lowest, set if the row's
+/// grouping set is without it. Without several sets it is 0.
+fn grouping_answer(call: &Expr, keys: &[Expr], sets: Option<&Aggregate>) -> Result<Expr, SqlError> {
+    let Expr::AggregateFunction(call) = call else { return Err(SqlError::internal("a call of grouping()")) };
+    let mut answer = lit(0_i32);
+    for (place, arg) in call.params.args.iter().rev().enumerate() {
+        let Some(at) = keys.iter().position(|key| key == arg) else {
+            return Err(SqlError::new(
+                SqlState::GROUPING_ERROR,
+                "arguments to GROUPING must be grouping expressions of the associated query level",
+            ));
+        };
+        let Some(aggregate) = sets else { continue };
+        let number = Column::from_name(Aggregate::INTERNAL_GROUPING_ID);
+        let data_type = aggregate.schema.field_from_column(&number)?.data_type().clone();
+        // In the set's number, the last key is the lowest bit.
+        let bit = |set: u64| ScalarValue::UInt64(Some(set)).cast_to(&data_type).map(|bit| Expr::Literal(bit, None));
+        let missing = binary_expr(Expr::Column(number), Operator::BitwiseAnd, bit(1 << (keys.len() - 1 - at))?);
+        let digit = when(missing.eq(bit(0)?), lit(0_i32)).otherwise(lit(1_i32 << place))?;
+        answer = if answer == lit(0_i32) { digit } else { binary_expr(answer, Operator::Plus, digit) };
+    }
+    Ok(answer)
+}
+
+/// Whether an aggregate call is inside, windows aside.
+fn contains_aggregate(expr: &Expr) -> bool {
+    expr.exists(|expr| Ok(matches!(expr, Expr::AggregateFunction(_)))).unwrap_or(false)
+}
+
+/// 42803 for a column that is neither grouped nor aggregated.
+fn check_grouped(expr: &Expr, allowed: &[Expr], scope: &Scope) -> Result<(), SqlError> {
+    let mut ungrouped = None;
+    expr.apply(|expr| {
+        if allowed.contains(expr) {
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        if matches!(expr, Expr::Column(_)) {
+            ungrouped = Some(scope.describe(expr));
+            return Ok(TreeNodeRecursion::Stop);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    match ungrouped {
+        None => Ok(()),
+        Some(name) => Err(SqlError::new(
+            SqlState::GROUPING_ERROR,
+            format!("column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function"),
+        )),
+    }
+}
