@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use message::Message;
+pub use message::Message;
 
 /// A read that gets nothing for this long fails the test.
 const READ_MAX: Duration = Duration::from_secs(60);

@@ -8,7 +8,7 @@
 
 use glimpse_test::postgres_server::Postgres;
 use glimpse_test::server::Server;
-use glimpse_test::wire::Wire;
+use glimpse_test::wire::{Message, Wire};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::fmt::Write;
@@ -107,6 +107,15 @@ impl Generator {
     }
 }
 
+/// The rows of a query in one order, or its error as the only row.
+fn answer(wire: &mut Wire, sql: &str) -> anyhow::Result<Rows> {
+    let messages = wire.query(sql)?;
+    if let Some(error) = messages.iter().find_map(Message::error) {
+        return Ok(vec![vec![Some(format!("error {}", error.code))]]);
+    }
+    Ok(sorted(messages.iter().filter(|message| message.tag == b'D').map(Message::row_text).collect()))
+}
+
 fn sorted(mut rows: Rows) -> Rows {
     rows.sort();
     rows
@@ -159,11 +168,15 @@ fn run(seed: u64) -> anyhow::Result<()> {
             referee.execute(sql)?;
         }
     }
+    let mut refused = Vec::new();
     for view in &views {
         let create = format!("CREATE VIEW {} AS {}", view.name, view.query);
-        glimpse.execute(&create).map_err(|error| error.context(create.clone()))?;
-        glimpse.execute(&format!("CREATE DEFAULT INDEX ON {}", view.name)).map_err(|error| error.context(create))?;
+        let index = format!("CREATE DEFAULT INDEX ON {}", view.name);
+        if let Err(error) = glimpse.execute(&create).and_then(|()| glimpse.execute(&index)) {
+            refused.push(format!("{create}\n  {error:#}"));
+        }
     }
+    anyhow::ensure!(refused.is_empty(), "{}", refused.join("\n"));
     let steps = std::env::var("VIEWS_STEPS").ok().and_then(|steps| steps.parse().ok()).unwrap_or(STEPS);
     let (mut failures, mut row_count) = (Vec::new(), 0);
     for step in 0..=steps {
@@ -177,12 +190,12 @@ fn run(seed: u64) -> anyhow::Result<()> {
             }
         }
         for view in &views {
-            let indexed = sorted(glimpse.rows(&format!("SELECT * FROM {}", view.name))?);
-            let adhoc = sorted(glimpse.rows(&view.query)?);
+            let indexed = answer(&mut glimpse, &format!("SELECT * FROM {}", view.name))?;
+            let adhoc = answer(&mut glimpse, &view.query)?;
             row_count += indexed.len();
             let mut found = difference("index and ad hoc", &indexed, &adhoc);
             if let (None, Some(referee)) = (&found, &mut referee) {
-                found = difference("index and PostgreSQL", &indexed, &sorted(referee.rows(&view.query)?));
+                found = difference("index and PostgreSQL", &indexed, &answer(referee, &view.query)?);
             }
             if let Some(found) = found {
                 failures.push(format!("step {step}, {}: {found}\n{}", view.name, view.query));

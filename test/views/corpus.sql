@@ -2354,3 +2354,261 @@ SELECT DISTINCT ON (t1.g) t1.g, t2.y FROM t1 JOIN t2 ON t1.id = t2.id ORDER BY t
 
 -- name: window_named
 SELECT id, sum(x) OVER w AS total, count(*) OVER w AS n FROM t1 WINDOW w AS (PARTITION BY g);
+
+-- GROUPING SETS, ROLLUP, CUBE.
+
+-- name: grouping_sets_two
+SELECT g, s, count(*) AS n FROM t1 GROUP BY GROUPING SETS ((g), (s));
+
+-- name: grouping_sets_empty
+SELECT g, sum(x) AS total FROM t1 GROUP BY GROUPING SETS ((g), ());
+
+-- name: rollup_two
+SELECT g, s, count(*) AS n, sum(x) AS total FROM t1 GROUP BY ROLLUP (g, s);
+
+-- name: rollup_one
+SELECT k, sum(y) AS total FROM t2 GROUP BY ROLLUP (k);
+
+-- name: cube_two
+SELECT g, b, count(*) AS n FROM t1 GROUP BY CUBE (g, b);
+
+-- name: rollup_of_join
+SELECT t1.g, t4.v, count(*) AS n FROM t1 JOIN t4 ON t4.k = t1.g GROUP BY ROLLUP (t1.g, t4.v);
+
+-- name: cube_having
+SELECT g, s, count(*) AS n FROM t1 GROUP BY CUBE (g, s) HAVING count(*) > 2;
+
+-- name: grouping_function
+SELECT g, s, grouping(g) AS no_g, grouping(s) AS no_s, grouping(g, s) AS both, grouping(s, g) AS other, count(*) AS n
+    FROM t1 GROUP BY ROLLUP (g, s);
+
+-- name: grouping_function_plain
+SELECT g, grouping(g) AS none, count(*) AS n FROM t1 GROUP BY g;
+
+-- name: grouping_function_in_expression
+SELECT CASE WHEN grouping(g) = 1 THEN 'all' ELSE coalesce(g::text, 'none') END AS label, sum(x) AS total FROM t1
+    GROUP BY ROLLUP (g);
+
+-- name: grouping_function_having
+SELECT g, b, max(x) AS most FROM t1 GROUP BY CUBE (g, b) HAVING grouping(g, b) IN (1, 2);
+
+-- name: grouping_function_aggregated
+SELECT q.lost, count(*) AS n FROM (SELECT grouping(g, s, b) AS lost FROM t1 GROUP BY CUBE (g, s, b)) q GROUP BY q.lost;
+
+-- name: grouping_sets_repeated
+SELECT g, count(*) AS n FROM t1 GROUP BY GROUPING SETS ((g), (g), ());
+
+-- name: grouping_sets_repeated_total
+SELECT count(*) AS n, sum(x) AS total FROM t1 GROUP BY GROUPING SETS ((), ());
+
+-- name: grouping_sets_total_only
+SELECT count(*) AS n, max(s) AS s FROM t1 WHERE x > 15 GROUP BY GROUPING SETS (());
+
+-- name: grouping_sets_nested
+SELECT g, s, b, count(*) AS n FROM t1 GROUP BY GROUPING SETS ((g), ROLLUP (s, b), CUBE (g, b));
+
+-- name: grouping_sets_beside_key
+SELECT g, s, b, count(*) AS n FROM t1 GROUP BY g, ROLLUP (s, b);
+
+-- name: grouping_sets_multiplied
+SELECT g, s, b, count(*) AS n, grouping(g, s, b) AS lost FROM t1 GROUP BY GROUPING SETS ((g), (s)), CUBE (b, g);
+
+-- name: rollup_composite
+SELECT g, s, b, count(*) AS n FROM t1 GROUP BY ROLLUP ((g, s), b);
+
+-- name: rollup_expression
+SELECT x % 3 AS rest, g + 1 AS next, count(*) AS n FROM t1 GROUP BY ROLLUP (x % 3, g + 1);
+
+-- name: rollup_position
+SELECT g, s, min(x) AS least FROM t1 GROUP BY ROLLUP (1, 2);
+
+-- name: rollup_aggregates_of_keys
+SELECT g, count(g) AS n, sum(g) AS total, min(g) AS least FROM t1 GROUP BY ROLLUP (g);
+
+-- name: rollup_floats
+SELECT f, v, count(*) AS n, max(k) AS k FROM t4 GROUP BY ROLLUP (f, v);
+
+-- name: rollup_numerics
+SELECT n, d, count(*) AS c, sum(y) AS total FROM t2 GROUP BY CUBE (n, d);
+
+-- name: rollup_distinct_aggregate
+SELECT g, count(DISTINCT x) AS xs, count(DISTINCT s) AS ss, count(*) AS n FROM t1 GROUP BY ROLLUP (g);
+
+-- name: rollup_single_distinct
+SELECT g, count(DISTINCT x) AS xs FROM t1 GROUP BY ROLLUP (g);
+
+-- name: rollup_filter_clause
+SELECT g, count(*) FILTER (WHERE b) AS bs, max(x) FILTER (WHERE NOT b) AS most FROM t1 GROUP BY ROLLUP (g);
+
+-- name: rollup_ordered_aggregate
+SELECT g, array_agg(x ORDER BY x, id) AS xs, string_agg(s, '-' ORDER BY s) AS ss FROM t1 GROUP BY ROLLUP (g);
+
+-- name: rollup_of_nothing
+SELECT g, count(*) AS n FROM t1 WHERE g > 100 GROUP BY ROLLUP (g);
+
+-- name: rollup_joined
+SELECT q.g, q.n, t4.v FROM (SELECT g, count(*) AS n FROM t1 GROUP BY ROLLUP (g)) q JOIN t4 ON t4.k = q.g;
+
+-- name: rollup_windowed
+SELECT g, count(*) AS n, rank() OVER (PARTITION BY grouping(g) ORDER BY count(*) DESC) AS r FROM t1 GROUP BY ROLLUP (g);
+
+-- name: rollup_distinct
+SELECT DISTINCT g, grouping(g) AS lost FROM t1 GROUP BY ROLLUP (g, s);
+
+-- name: rollup_of_negative_intermediates
+SELECT q.g, count(*) AS n FROM (SELECT g, x FROM t1 EXCEPT ALL SELECT k, id FROM t2) q GROUP BY ROLLUP (q.g);
+
+-- name: rollup_of_error_rows
+SELECT g, sum(10 / x) AS total FROM t1 WHERE x IS NOT NULL GROUP BY ROLLUP (g);
+
+-- name: cube_three
+SELECT g, s, b, count(*) AS n, avg(x)::numeric(20,6) AS mean FROM t1 GROUP BY CUBE (g, s, b);
+
+-- name: cube_empty
+SELECT count(*) AS n FROM t3 GROUP BY CUBE (a), ();
+
+-- Functions that give several rows.
+
+-- name: unnest_constant
+SELECT t1.id, u.v FROM t1 CROSS JOIN unnest(ARRAY[1, 2, 3]) AS u(v);
+
+-- name: unnest_selected
+SELECT id, unnest(ARRAY[g, x]) AS v FROM t1;
+
+-- name: unnest_array_agg
+SELECT q.g, unnest(q.xs) AS x FROM (SELECT g, array_agg(x ORDER BY x) AS xs FROM t1 GROUP BY g) q;
+
+-- name: generate_series_joined
+SELECT n.i, count(t1.id) AS n FROM generate_series(0, 4) AS n(i) LEFT JOIN t1 ON t1.g = n.i GROUP BY n.i;
+
+-- name: generate_series_only
+SELECT i * i AS square FROM generate_series(1, 5) AS n(i);
+
+-- name: generate_series_per_row
+SELECT t4.k, n.i FROM t4, generate_series(1, t4.k) AS n(i);
+
+-- name: generate_series_selected
+SELECT id, generate_series(1, 2) AS i FROM t1;
+
+-- name: generate_series_dates
+SELECT s.day::date AS day, count(t2.id) AS n FROM generate_series(TIMESTAMP '2024-01-01', TIMESTAMP '2024-01-05',
+    INTERVAL '1 day') AS s(day) LEFT JOIN t2 ON t2.d = s.day::date GROUP BY s.day::date;
+
+-- name: string_to_table
+SELECT k, unnest(string_to_array('a,' || v, ',')) AS part FROM t4;
+
+-- name: unnest_two_lists
+SELECT t1.id, u.a, u.b FROM t1, unnest(ARRAY[t1.g, t1.x], ARRAY['p', 'q', t1.s]) AS u(a, b);
+
+-- name: unnest_ordinality
+SELECT t1.id, u.v, u.n FROM t1, unnest(ARRAY[t1.g, t1.x, t1.g]) WITH ORDINALITY AS u(v, n);
+
+-- name: unnest_duplicates
+SELECT unnest(ARRAY[1, 1, NULL, NULL]) AS v FROM t3;
+
+-- name: unnest_null_list
+SELECT id, unnest(CASE WHEN g > 2 THEN ARRAY[g, x] WHEN g = 1 THEN ARRAY[]::int[] END) AS v FROM t1;
+
+-- name: unnest_two_selected
+SELECT id, unnest(ARRAY[g, x]) AS v, unnest(ARRAY['a', 'b', s]) AS w FROM t1;
+
+-- name: unnest_filtered
+SELECT q.id, q.v FROM (SELECT id, unnest(ARRAY[g, x]) AS v FROM t1) q WHERE q.v > 2 AND q.id < 6;
+
+-- name: unnest_grouped
+SELECT q.v, count(*) AS n, min(q.id) AS first FROM (SELECT id, unnest(ARRAY[g, x, g]) AS v FROM t1) q GROUP BY q.v;
+
+-- name: unnest_distinct
+SELECT DISTINCT unnest(ARRAY[a, c]) AS node FROM t3;
+
+-- name: unnest_joined
+SELECT t1.id, t2.y FROM t1 CROSS JOIN unnest(ARRAY[t1.g, t1.x]) AS u(v) JOIN t2 ON t2.k = u.v;
+
+-- name: unnest_left_of_join
+SELECT u.v, t4.v AS name FROM unnest(ARRAY[0, 1, 2, 9]) AS u(v) LEFT JOIN t4 ON t4.k = u.v;
+
+-- name: unnest_in_subquery
+SELECT id FROM t1 WHERE g IN (SELECT unnest(ARRAY[k, 1]) FROM t2);
+
+-- name: unnest_exists
+SELECT t4.k FROM t4 WHERE EXISTS (SELECT 1 FROM unnest(ARRAY[1, 3, 5]) AS u(v) WHERE u.v = t4.k);
+
+-- name: unnest_aggregate_of_aggregate
+SELECT q.v, count(*) AS n FROM (SELECT unnest(array_agg(x)) AS v FROM t1 GROUP BY g) q GROUP BY q.v;
+
+-- name: unnest_of_limit
+SELECT q.id, unnest(ARRAY[q.id, q.x]) AS v FROM (SELECT id, x FROM t1 ORDER BY x, id, g LIMIT 3) q;
+
+-- name: unnest_limited
+SELECT id, unnest(ARRAY[g, x]) AS v FROM t1 ORDER BY 2, 1 LIMIT 4;
+
+-- name: unnest_union
+SELECT unnest(ARRAY[a, c]) AS v FROM t3 UNION ALL SELECT g FROM t1;
+
+-- name: unnest_except_all
+SELECT unnest(ARRAY[a, c]) AS v FROM t3 EXCEPT ALL SELECT g FROM t1;
+
+-- name: unnest_texts
+SELECT id, unnest(ARRAY[s, s || 'x', '']) AS v FROM t1;
+
+-- name: unnest_numerics
+SELECT q.id, q.v::numeric(20,2) AS v FROM (SELECT id, unnest(ARRAY[n, n * 2]) AS v FROM t2) q;
+
+-- name: unnest_twice
+SELECT t3.a, u.v, w.v AS w FROM t3, unnest(ARRAY[1, 2]) AS u(v), unnest(ARRAY[t3.a, u.v]) AS w(v);
+
+-- name: unnest_windowed
+SELECT q.v, row_number() OVER (ORDER BY q.v, q.id) AS n FROM (SELECT id, unnest(ARRAY[g, x]) AS v FROM t1) q;
+
+-- name: generate_series_down
+SELECT t4.k, n.i FROM t4, generate_series(t4.k, 0, -2) AS n(i);
+
+-- name: generate_series_null
+SELECT t1.id, n.i FROM t1, generate_series(1, t1.g) AS n(i);
+
+-- name: generate_series_bigint
+SELECT t2.id, i FROM t2, generate_series(1::int8, t2.y, 7) AS i;
+
+-- name: generate_series_ordinality
+SELECT t4.k, n.i, n.o FROM t4, generate_series(10, 10 + t4.k) WITH ORDINALITY AS n(i, o);
+
+-- name: generate_series_error_rows
+SELECT t1.id, n.i FROM t1, generate_series(1, 3, t1.g) AS n(i) WHERE t1.g IS NOT NULL;
+
+-- name: generate_series_histogram
+SELECT n.i * 5 AS low, count(t1.x) AS c FROM generate_series(0, 4) AS n(i) LEFT JOIN t1 ON t1.x >= n.i * 5 AND t1.x <
+    n.i * 5 + 5 GROUP BY n.i;
+
+-- name: generate_series_days_without
+SELECT s.day::date AS day FROM generate_series(TIMESTAMP '2024-01-01', TIMESTAMP '2024-03-01', INTERVAL '1 day') AS
+    s(day) WHERE s.day::date NOT IN (SELECT d FROM t2 WHERE d IS NOT NULL);
+
+-- name: generate_series_timestamps_per_row
+SELECT t4.k, s.t FROM t4, generate_series(t4.ts, t4.ts + INTERVAL '3 days', INTERVAL '1 day') AS s(t);
+
+-- name: generate_series_full_join
+SELECT n.i, t3.a FROM generate_series(2, 8) AS n(i) FULL JOIN t3 ON t3.a = n.i;
+
+-- name: generate_series_cross
+SELECT x.i, y.i AS j FROM generate_series(1, 3) AS x(i), generate_series(1, x.i) AS y(i);
+
+-- name: generate_subscripts
+SELECT q.g, generate_subscripts(q.xs, 1) AS at FROM (SELECT g, array_agg(x) AS xs FROM t1 GROUP BY g) q;
+
+-- name: string_to_table_function
+SELECT t4.k, p.part FROM t4, string_to_table(t4.v || ',' || t4.v, ',') AS p(part);
+
+-- name: regexp_split_to_table
+SELECT id, regexp_split_to_table('1' || s || '2', 'b') AS part FROM t1;
+
+-- name: regexp_matches
+SELECT id, (regexp_matches(s || 'ab', '(a)(b)', 'g'))[2] AS part FROM t1;
+
+-- name: json_array_elements
+SELECT t1.id, e.v FROM t1, jsonb_array_elements(jsonb_build_array(t1.g, t1.s, NULL)) AS e(v);
+
+-- name: json_array_elements_text
+SELECT id, jsonb_array_elements_text(jsonb_build_array(g, s)) AS v FROM t1;
+
+-- name: json_object_keys
+SELECT k, jsonb_object_keys(jsonb_build_object('k', k, 'v', v)) AS key FROM t4;

@@ -7,6 +7,7 @@
 pub mod accumulate;
 pub mod join;
 pub mod mfp;
+pub mod multiply;
 pub mod reduce;
 pub mod top_k;
 pub mod window;

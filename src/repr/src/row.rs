@@ -336,8 +336,8 @@ fn fixed_width(ty: &DataType) -> usize {
 
 fn fixed_width_of(ty: &DataType) -> Option<usize> {
     Some(match ty {
-        DataType::Boolean => 1,
-        DataType::Int16 => 2,
+        DataType::Boolean | DataType::UInt8 => 1,
+        DataType::Int16 | DataType::UInt16 => 2,
         DataType::Int32 | DataType::UInt32 | DataType::Float32 | DataType::Date32 => 4,
         DataType::Int64 | DataType::UInt64 | DataType::Float64 | DataType::Time64(_) | DataType::Timestamp(_, _) => 8,
         DataType::Decimal128(..) | DataType::Interval(IntervalUnit::MonthDayNano) => 16,

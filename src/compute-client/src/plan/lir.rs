@@ -31,7 +31,7 @@ pub enum Node {
     Constant(Arc<Updates>),
     /// A table.
     Get(GlobalId),
-    /// Filters and maps rows one by one.
+    /// Filters, maps and multiplies rows one by one.
     Mfp {
         /// The rows.
         input: Box<Lir>,
@@ -73,6 +73,21 @@ pub enum Stage {
     Filter(Arc<dyn PhysicalExpr>),
     /// Replaces the row.
     Project(Vec<Arc<dyn PhysicalExpr>>, SchemaRef),
+    /// Replaces the row by several, one for each list of expressions.
+    Expand(Vec<Vec<Arc<dyn PhysicalExpr>>>, SchemaRef),
+    /// Replaces the row by as many as the longest of the lists in these columns has items: each with one item of every list,
+    /// NULL where a list has ended.
+    Unnest(Vec<usize>, SchemaRef),
+}
+
+impl Stage {
+    /// The columns of the rows that it gives; `None` if they are those of its input.
+    pub fn schema(&self) -> Option<&SchemaRef> {
+        match self {
+            Stage::Filter(_) => None,
+            Stage::Project(_, schema) | Stage::Expand(_, schema) | Stage::Unnest(_, schema) => Some(schema),
+        }
+    }
 }
 
 /// A join.
@@ -117,8 +132,10 @@ pub enum JoinKind {
 pub struct Reduce {
     /// The rows.
     pub input: Lir,
-    /// What they are grouped by; empty makes one group, which exists even without rows.
+    /// What they are grouped by.
     pub key: Vec<Arc<dyn PhysicalExpr>>,
+    /// The keys of the groups that exist even without rows, as rows.
+    pub always: Arc<Updates>,
     /// What is computed of each group.
     pub aggregates: Vec<LoweredAggregate>,
 }
@@ -176,12 +193,7 @@ impl Lir {
             Node::Get(id) => write!(f, "Get {id}")?,
             Node::Mfp { stages, .. } => {
                 f.write_str("Map/Filter/Project")?;
-                for stage in stages {
-                    match stage {
-                        Stage::Filter(predicate) => write!(f, " filter=({predicate})")?,
-                        Stage::Project(exprs, _) => write!(f, " project=({})", list(exprs))?,
-                    }
-                }
+                stages.iter().try_for_each(|stage| write!(f, " {stage}"))?;
             }
             Node::Join(join) => {
                 write!(f, "Join {:?}", join.kind)?;
@@ -237,6 +249,23 @@ impl Lir {
 impl fmt::Display for Lir {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.fmt_at(f, 0)
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stage::Filter(predicate) => write!(f, "filter=({predicate})"),
+            Stage::Project(exprs, _) => write!(f, "project=({})", list(exprs)),
+            Stage::Expand(rows, _) => {
+                let rows: Vec<String> = rows.iter().map(|exprs| format!("({})", list(exprs))).collect();
+                write!(f, "expand=({})", rows.join(", "))
+            }
+            Stage::Unnest(columns, _) => {
+                let columns: Vec<String> = columns.iter().map(|column| format!("#{column}")).collect();
+                write!(f, "unnest=({})", columns.join(", "))
+            }
+        }
     }
 }
 

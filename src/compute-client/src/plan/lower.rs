@@ -3,14 +3,16 @@
 //! A maintained collection has no session: functions that read the clock, the session or chance are refused. Sorting means
 //! nothing where rows have no order, so it only matters under LIMIT.
 
+mod group;
+
 use crate::plan::fold;
-use crate::plan::lir::{Join, JoinKind, Lir, Node, Reduce, SortKey, Stage};
+use crate::plan::lir::{Join, JoinKind, Lir, Node, SortKey, Stage};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, JoinType, NullEquality};
 use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, FetchType, Join as LogicalJoin, LogicalPlan, SkipType, SortExpr, Subquery, Volatility,
+    Distinct, Expr, FetchType, Join as LogicalJoin, LogicalPlan, SkipType, SortExpr, Subquery, Unnest, Volatility,
     Window,
 };
 use datafusion::physical_expr::PhysicalExpr;
@@ -82,15 +84,7 @@ impl Lowering<'_> {
             }
             LogicalPlan::Join(join) => self.join(join),
             LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate),
-            LogicalPlan::Distinct(Distinct::All(input)) => {
-                let input = self.plan(input)?;
-                let schema = Arc::clone(&input.schema);
-                let stored = fold::stored_schema(&positional(&schema))
-                    .ok_or_else(|| SqlError::internal("a schema is not a schema"))?;
-                let columns = stored.columns().into_iter().map(Expr::Column);
-                let key = columns.map(|column| self.compile(&column, &stored)).collect::<Result<_, _>>()?;
-                Ok(Lir { node: Node::Reduce(Box::new(Reduce { input, key, aggregates: Vec::new() })), schema })
-            }
+            LogicalPlan::Distinct(Distinct::All(input)) => self.distinct(self.plan(input)?),
             LogicalPlan::Union(union) => {
                 let inputs = union.inputs.iter().map(|input| self.plan(input)).collect::<Result<Vec<_>, _>>()?;
                 let schema = nullable(union.schema.inner());
@@ -129,7 +123,7 @@ impl Lowering<'_> {
                 Ok(Lir { node: Node::Constant(Arc::new(rows)), schema })
             }
             LogicalPlan::Window(window) => self.window(window),
-            LogicalPlan::Unnest(_) => Err(refused("unnest in a maintained view")),
+            LogicalPlan::Unnest(unnest) => self.unnest(unnest),
             LogicalPlan::RecursiveQuery(_) => Err(refused("WITH RECURSIVE in a maintained view")),
             other => Err(refused(&format!("{} in a maintained view", other.display()))),
         }
@@ -187,6 +181,23 @@ impl Lowering<'_> {
             .map(|expr| self.compile(&expr.clone().unalias_nested().data, &input.schema))
             .collect::<Result<_, _>>()?;
         Ok(mfp(input.lir, vec![Stage::Project(exprs, nullable(schema.inner()))]))
+    }
+
+    /// One row per item of lists.
+    fn unnest(&self, unnest: &Unnest) -> Result<Lir, SqlError> {
+        let is_flat = unnest.struct_type_columns.is_empty()
+            && unnest.list_type_columns.iter().all(|(_, list)| list.depth == 1)
+            && unnest.dependency_indices.iter().copied().eq(0..unnest.input.schema().fields().len());
+        if !is_flat || unnest.options.preserve_nulls() {
+            return Err(refused("this kind of unnest in a maintained view"));
+        }
+        let lists = unnest.list_type_columns.iter().map(|(column, _)| *column).collect();
+        Ok(mfp(self.plan(&unnest.input)?, vec![Stage::Unnest(lists, nullable(unnest.schema.inner()))]))
+    }
+
+    fn every_column(&self, schema: &DFSchemaRef) -> Result<Vec<Arc<dyn PhysicalExpr>>, SqlError> {
+        let columns = schema.columns().into_iter().map(Expr::Column);
+        columns.map(|column| self.compile(&column, schema)).collect()
     }
 
     /// Some columns of a row and no others.
@@ -252,31 +263,6 @@ impl Lowering<'_> {
             .map(|at| self.compile(&Expr::Column(Column::from(stored.qualified_field(at))), &stored))
             .collect::<Result<_, _>>()?;
         Ok(mfp(joined, vec![Stage::Project(exprs, nullable(join.schema.inner()))]))
-    }
-
-    fn aggregate(&self, aggregate: &Aggregate) -> Result<Lir, SqlError> {
-        let groups = aggregate.group_expr.len();
-        let all = aggregate.group_expr.iter().chain(&aggregate.aggr_expr).cloned().collect();
-        let (input, exprs) = self.input(&aggregate.input, all)?;
-        let (group_exprs, aggr_exprs) = exprs.split_at(groups);
-        if group_exprs.iter().any(|expr| matches!(expr, Expr::GroupingSet(_))) {
-            return Err(refused("GROUPING SETS, ROLLUP and CUBE in a maintained view"));
-        }
-        let key = group_exprs
-            .iter()
-            .map(|expr| self.compile(&expr.clone().unalias_nested().data, &input.schema))
-            .collect::<Result<_, _>>()?;
-        let aggregates = aggr_exprs
-            .iter()
-            .map(|expr| {
-                self.check(expr)?;
-                self.engine.create_aggregate(expr, &input.schema, &self.session)
-            })
-            .collect::<Result<_, _>>()?;
-        Ok(Lir {
-            schema: nullable(aggregate.schema.inner()),
-            node: Node::Reduce(Box::new(Reduce { input: input.lir, key, aggregates })),
-        })
     }
 
     fn window(&self, window: &Window) -> Result<Lir, SqlError> {
@@ -409,11 +395,7 @@ fn has_subquery(expr: &Expr) -> bool {
 
 /// Puts stages behind an operator, in the same step if it is one of that kind already.
 fn mfp(input: Lir, stages: Vec<Stage>) -> Lir {
-    let schema = stages.iter().rev().find_map(|stage| match stage {
-        Stage::Project(_, schema) => Some(Arc::clone(schema)),
-        Stage::Filter(_) => None,
-    });
-    let schema = schema.unwrap_or_else(|| Arc::clone(&input.schema));
+    let schema = Arc::clone(stages.iter().rev().find_map(Stage::schema).unwrap_or(&input.schema));
     match input.node {
         _ if stages.is_empty() => input,
         Node::Mfp { input, stages: mut all } => {

@@ -5,9 +5,12 @@
 //! that the ad hoc engine uses, and encoded again. If a batch fails to evaluate, its rows are evaluated one by one, so
 //! that only those that fail become errors.
 
+use crate::render::multiply;
 use arrangement::spine::RowUpdate;
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, SchemaRef, UInt64Type};
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, RecordBatch, RecordBatchOptions,
+};
+use arrow::datatypes::{DataType, SchemaRef, UInt8Type, UInt16Type, UInt64Type};
 use compute_client::error::encode_error;
 use compute_client::plan::lir::Stage;
 use compute_client::protocol::KeyExpr;
@@ -56,10 +59,7 @@ pub enum NullKeys {
 impl RowPlan {
     /// Chooses how rows of `input` become rows under keys.
     pub fn new(input: &SchemaRef, stages: &[Stage], key: &[KeyExpr], null_keys: NullKeys) -> Result<RowPlan, RowError> {
-        let output = stages.iter().rev().find_map(|stage| match stage {
-            Stage::Project(_, schema) => Some(schema),
-            Stage::Filter(_) => None,
-        });
+        let output = stages.iter().rev().find_map(Stage::schema);
         let (input_types, output_types) = (types(input), types(output.unwrap_or(input)));
         let columns: Option<Vec<usize>> = key
             .iter()
@@ -158,6 +158,15 @@ impl Evaluation {
                     let columns = evaluate_all(expressions, &batch)?;
                     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
                     batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?;
+                }
+                Stage::Expand(rows, schema) => {
+                    batch = multiply::expand(rows, schema, &batch)?;
+                    kept = kept.repeat(rows.len());
+                }
+                Stage::Unnest(lists, schema) => {
+                    let sources;
+                    (batch, sources) = multiply::unnest(lists, schema, &batch)?;
+                    kept = sources.values().iter().map(|at| kept[*at as usize]).collect();
                 }
             }
         }
@@ -269,18 +278,23 @@ pub fn write_key(key: &mut Vec<u8>, column: &dyn Array, at: usize) -> Result<(),
                 .ok_or_else(|| RowError::UnsupportedType(column.data_type().clone()))?;
             write_key_datum(key, column.data_type(), &datum)
         }
-        // No column has this type, but the number of a row has it until it is cast.
-        DataType::UInt64 if column.is_null(at) => {
-            key.extend_from_slice(&[0; 1 + size_of::<u64>()]);
-            Ok(())
-        }
-        DataType::UInt64 => {
-            key.push(1);
-            key.extend_from_slice(&column.as_primitive::<UInt64Type>().value(at).to_be_bytes());
-            Ok(())
-        }
+        // No table has these types: the number of a row is of such a type until it is cast, and so is that of a grouping set.
+        DataType::UInt8 => write_unsigned(key, column.as_primitive::<UInt8Type>(), at, |value| value.to_be_bytes()),
+        DataType::UInt16 => write_unsigned(key, column.as_primitive::<UInt16Type>(), at, |value| value.to_be_bytes()),
+        DataType::UInt64 => write_unsigned(key, column.as_primitive::<UInt64Type>(), at, |value| value.to_be_bytes()),
         _ => write_array_value(key, column, at),
     }
+}
+
+fn write_unsigned<T: ArrowPrimitiveType, const N: usize>(
+    key: &mut Vec<u8>,
+    column: &PrimitiveArray<T>,
+    at: usize,
+    bytes: fn(T::Native) -> [u8; N],
+) -> Result<(), RowError> {
+    key.push(u8::from(column.is_valid(at)));
+    key.extend(if column.is_valid(at) { bytes(column.value(at)) } else { [0; N] });
+    Ok(())
 }
 
 /// Concatenates the bytes of some of a row's columns.

@@ -84,8 +84,9 @@ impl<'scope> Builder<'scope> {
             let length = row.len() - rest.len();
             (key, [&[ROW], &row[..length]].concat())
         });
-        if reduce.key.is_empty() {
-            keyed = keyed.concat(self.constant(vec![(Vec::new(), 1)]).map(|row| (Vec::new(), row)));
+        if !reduce.always.is_empty() {
+            let markers = reduce.always.iter().map(|(key, diff)| (key.to_vec(), diff)).collect();
+            keyed = keyed.concat(self.constant(markers).map(|key| (key, Vec::new())));
         }
         if are_accumulable(&steps, schema) {
             return self.accumulate(keyed, schema, steps);
