@@ -168,6 +168,9 @@ fn run(seed: u64) -> anyhow::Result<()> {
             referee.execute(sql)?;
         }
     }
+    let workers = generator.random.random_range(1..=3);
+    glimpse.execute(&format!("CREATE CLUSTER views (WORKERS {workers})"))?;
+    glimpse.execute("SET cluster = views")?;
     let mut refused = Vec::new();
     for view in &views {
         let create = format!("CREATE VIEW {} AS {}", view.name, view.query);
@@ -203,7 +206,11 @@ fn run(seed: u64) -> anyhow::Result<()> {
         }
         anyhow::ensure!(failures.is_empty(), "VIEWS_SEED={seed}\n{}", failures.join("\n\n"));
     }
-    println!("{} views compared {} times, {row_count} rows, VIEWS_SEED={seed}", views.len(), steps + 1);
+    println!(
+        "{} views on {workers} workers compared {} times, {row_count} rows, VIEWS_SEED={seed}",
+        views.len(),
+        steps + 1
+    );
     anyhow::ensure!(row_count > 0, "nothing was compared");
     Ok(())
 }
