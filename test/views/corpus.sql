@@ -2612,3 +2612,113 @@ SELECT id, jsonb_array_elements_text(jsonb_build_array(g, s)) AS v FROM t1;
 
 -- name: json_object_keys
 SELECT k, jsonb_object_keys(jsonb_build_object('k', k, 'v', v)) AS key FROM t4;
+
+-- Aggregates of every kind together: totals, least and greatest values, the rest.
+
+-- name: kinds_all
+SELECT g, count(*) AS n, sum(x) AS total, min(x) AS least, max(s) AS last, array_agg(x ORDER BY x) AS xs, bool_and(b)
+    AS every, avg(x)::numeric(20,6) AS mean FROM t1 GROUP BY g;
+
+-- name: kinds_all_global
+SELECT max(x) AS most, string_agg(s, ',' ORDER BY s) AS ss, count(x) AS n, min(s) AS first, bool_or(b) AS some FROM t1
+    WHERE x > 8;
+
+-- name: kinds_order_of_columns
+SELECT k, max(y) AS a, count(*) AS b, min(n) AS c, sum(y) AS d, array_agg(y ORDER BY y) AS e, min(d) AS f, max(d) AS g
+    FROM t2 GROUP BY k;
+
+-- name: kinds_filtered
+SELECT g, min(x) FILTER (WHERE b) AS a, max(x) FILTER (WHERE NOT b) AS c, count(*) FILTER (WHERE s = 'a') AS n,
+    sum(x) FILTER (WHERE x > 10) AS total, bool_and(b) FILTER (WHERE x < 5) AS every FROM t1 GROUP BY g;
+
+-- name: kinds_filtered_global
+SELECT min(x) FILTER (WHERE x > 100) AS none, max(y) AS most, count(*) AS n FROM t1, t2 WHERE t1.id = t2.id;
+
+-- name: kinds_distinct
+SELECT g, count(DISTINCT x) AS xs, count(DISTINCT s) AS ss, sum(DISTINCT x) AS total, count(*) AS n, min(DISTINCT x) AS
+    least FROM t1 GROUP BY g;
+
+-- name: kinds_distinct_filtered
+SELECT g, count(DISTINCT x) FILTER (WHERE b) AS xs, sum(DISTINCT x) FILTER (WHERE NOT b) AS total, count(x) AS n FROM
+    t1 GROUP BY g;
+
+-- name: kinds_distinct_global
+SELECT count(DISTINCT n) AS ns, sum(DISTINCT n)::numeric(20,2) AS total, avg(DISTINCT y)::numeric(20,6) AS mean,
+    bool_or(DISTINCT y > 20) AS some, count(DISTINCT d) AS ds FROM t2;
+
+-- name: kinds_distinct_floats
+SELECT k, count(DISTINCT f) AS fs, count(DISTINCT f * f) AS squares, count(*) AS n FROM t4 GROUP BY k;
+
+-- name: kinds_distinct_bool
+SELECT g, bool_and(DISTINCT b) AS every, count(DISTINCT b) AS bs, string_agg(DISTINCT s, '') AS ss FROM t1 GROUP BY g;
+
+-- name: extremes_of_all_types
+SELECT min(t4.f) AS f0, max(t4.f) AS f1, min(t4.ts) AS t0, max(t4.ts) AS t1, min(t4.v) AS v0, max(t4.v) AS v1, min(t2.n)
+    AS n0, max(t2.n) AS n1, min(t2.d) AS d0, max(t2.d) AS d1, min(t2.y) AS y0, max(t2.y) AS y1 FROM t4, t2;
+
+-- name: extremes_of_long_texts
+SELECT g, min(s || repeat('x', x)) AS a, max(s || repeat('x', x)) AS b, max(repeat('y', x * 3)) AS c FROM t1 GROUP BY
+    g;
+
+-- name: extremes_of_numerics
+SELECT k, min(y * 1.5) AS a, max(y / 7.0)::numeric(20,6) AS b, min(-n) AS c FROM t2 GROUP BY k;
+
+-- name: extremes_of_nulls
+SELECT g, min(CASE WHEN x > 15 THEN x END) AS a, max(NULL::int) AS b FROM t1 GROUP BY g;
+
+-- name: extremes_nested
+SELECT max(q.least) AS most, min(q.most) AS least FROM (SELECT g, min(x) AS least, max(x) AS most FROM t1 GROUP BY g) q;
+
+-- name: extremes_of_expressions_of_keys
+SELECT g % 2 AS parity, min(x + g) AS a, max(x * g) AS b FROM t1 GROUP BY g % 2;
+
+-- name: extremes_having
+SELECT g, max(x) - min(x) AS spread FROM t1 GROUP BY g HAVING max(x) > 2 * min(x);
+
+-- name: extremes_join_back
+SELECT t1.id, t1.x FROM t1 JOIN (SELECT g, max(x) AS most FROM t1 GROUP BY g) q ON q.g = t1.g AND q.most = t1.x;
+
+-- name: extremes_of_negative_intermediates
+SELECT min(q.v) AS a, max(q.v) AS b, count(*) AS n FROM (SELECT x AS v FROM t1 EXCEPT ALL SELECT y::int FROM t2) q;
+
+-- name: extremes_error_rows
+SELECT g, min(10 / x) AS a, count(*) AS n FROM t1 WHERE x IS NOT NULL GROUP BY g;
+
+-- name: extremes_filter_guards_errors
+SELECT g, max(CASE WHEN x <> 0 THEN 100 / x END) AS a, sum(x) AS total FROM t1 GROUP BY g;
+
+-- name: sums_of_wide_numerics
+SELECT k, sum(n * 1000000000000.000001) AS a, sum(y::numeric) AS b, avg(n * y)::numeric(30,6) AS c FROM t2 GROUP BY k;
+
+-- name: sums_of_numerics_distinct
+SELECT sum(DISTINCT n * 3.25)::numeric(30,6) AS a, count(DISTINCT n * 3.25) AS b FROM t2;
+
+-- name: sums_overflow
+SELECT sum(2147483647::int8 * 2147483647 * x) AS total FROM t1;
+
+-- name: sums_overflow_bigint
+SELECT g, sum(CASE WHEN x > 18 THEN 2147483647 ELSE x END) AS total FROM t1 GROUP BY g;
+
+-- name: bools_of_comparisons
+SELECT g, bool_and(x > 2) AS a, bool_or(x > 18) AS c, every(s <> 'a') AS d FROM t1 GROUP BY g;
+
+-- name: bools_global_empty
+SELECT bool_and(b) AS a, bool_or(b) AS c FROM t1 WHERE x > 1000;
+
+-- name: bits_mixed
+SELECT g, bit_and(x) AS a, bit_or(x) AS b, bit_xor(x) AS c, count(*) AS n, max(x) AS m FROM t1 GROUP BY g;
+
+-- name: spreads_mixed
+SELECT k, round(stddev(y), 6) AS a, round(var_pop(y), 6) AS b, min(y) AS c, sum(y) AS d FROM t2 GROUP BY k;
+
+-- name: floats_mixed
+SELECT k, sum(f)::numeric(30,6) AS a, avg(f)::numeric(30,6) AS b, max(f) AS c, count(f) AS d FROM t4 GROUP BY k;
+
+-- name: existence_of_many
+SELECT id FROM t1 WHERE EXISTS (SELECT 1 FROM t2) AND g IN (SELECT k FROM t4);
+
+-- name: limit_offset_changes
+SELECT x, id FROM t1 ORDER BY x, id, s, g, b LIMIT 3 OFFSET 2;
+
+-- name: limit_one_of_many
+SELECT y, id FROM t2 ORDER BY y DESC NULLS LAST, id, k, n, d LIMIT 1;

@@ -161,7 +161,10 @@ impl<C: Cursor> Cursor for ArcCursor<C> {
     }
 
     fn seek_val(&mut self, storage: &Self::Storage, val: Self::Val<'_>) {
-        self.0.seek_val(storage, val);
+        // A list of cursors seeks with all of them, also with those that have come to the end of their keys.
+        if self.0.key_valid(storage) {
+            self.0.seek_val(storage, val);
+        }
     }
 
     fn rewind_keys(&mut self, storage: &Self::Storage) {

@@ -6,7 +6,7 @@ use repr::{Diff, Timestamp};
 use timely::container::PushInto;
 
 /// Keys and values are rows; times and multiplicities are plain numbers.
-pub type RowLayout = (Rows, Rows, Vec<Timestamp>, Vec<Diff>, Offsets);
+pub type RowLayout<T = Timestamp> = (Rows, Rows, Vec<T>, Vec<Diff>, Offsets);
 
 /// Rows of up to this many bytes are compared as numbers.
 const WORD_BYTES: usize = 16;

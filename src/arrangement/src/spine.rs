@@ -1,4 +1,4 @@
-//! The names of differential's trace types over rows.
+//! The names of differential's trace types over rows. The times are those of a dataflow; inside recursion they have rounds.
 
 use crate::arc_batch::{ArcBatch, ArcBuilder};
 use crate::row_layout::RowLayout;
@@ -10,14 +10,14 @@ use differential_dataflow::trace::implementations::spine_fueled::Spine;
 use repr::{Diff, Timestamp};
 
 /// One update on its way into an arrangement: key row, value row, time, multiplicity.
-pub type RowUpdate = ((Vec<u8>, Vec<u8>), Timestamp, Diff);
+pub type RowUpdate<T = Timestamp> = ((Vec<u8>, Vec<u8>), T, Diff);
 /// An immutable, shared batch of updates sorted by key and value.
-pub type RowBatch = ArcBatch<OrdValBatch<RowLayout>>;
+pub type RowBatch<T = Timestamp> = ArcBatch<OrdValBatch<RowLayout<T>>>;
 /// A trace: a logarithmic number of batches, merged as they grow.
-pub type RowSpine = Spine<RowBatch>;
+pub type RowSpine<T = Timestamp> = Spine<RowBatch<T>>;
 /// Turns streams of updates into sorted chunks.
-pub type RowChunker = ContainerChunker<Vec<RowUpdate>>;
+pub type RowChunker<T = Timestamp> = ContainerChunker<Vec<RowUpdate<T>>>;
 /// Sorts chunks until their times are complete.
-pub type RowBatcher = MergeBatcher<VecMerger<(Vec<u8>, Vec<u8>), Timestamp, Diff>>;
+pub type RowBatcher<T = Timestamp> = MergeBatcher<VecMerger<(Vec<u8>, Vec<u8>), T, Diff>>;
 /// Builds batches from sorted chunks.
-pub type RowBuilder = ArcBuilder<OrdValBuilder<RowLayout, Vec<RowUpdate>>>;
+pub type RowBuilder<T = Timestamp> = ArcBuilder<OrdValBuilder<RowLayout<T>, Vec<RowUpdate<T>>>>;

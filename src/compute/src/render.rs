@@ -5,13 +5,17 @@
 //! operators share: a view with an error anywhere below it has that error and no answer.
 
 pub mod accumulate;
+pub mod extreme;
+pub mod first;
 pub mod join;
 pub mod mfp;
 pub mod multiply;
 pub mod reduce;
+pub mod regroup;
 pub mod top_k;
 pub mod window;
 
+use crate::render::first::Logic;
 use crate::render::mfp::{NullKeys, RowPlan};
 use arrangement::spine::{RowBatcher, RowBuilder, RowChunker, RowSpine, RowUpdate};
 use compute_client::index::key_hash;
@@ -19,9 +23,10 @@ use compute_client::plan::lir::{Lir, Node, Stage};
 use compute_client::protocol::{IndexSpec, KeyExpr};
 use differential_dataflow::collection::concatenate;
 use differential_dataflow::input::{Input, InputSession};
+use differential_dataflow::lattice::Lattice;
 use differential_dataflow::operators::arrange::TraceAgent;
 use differential_dataflow::operators::arrange::arrangement::{Arranged, arrange_core};
-use differential_dataflow::{AsCollection, VecCollection};
+use differential_dataflow::{AsCollection, ExchangeData, VecCollection};
 use repr::row::RowError;
 use repr::{Diff, GlobalId, Timestamp};
 use std::collections::BTreeMap;
@@ -34,13 +39,30 @@ use timely::dataflow::operators::vec::{ResultStream, ToStream};
 use timely::worker::Worker;
 
 /// A trace that its worker can read and compact.
-pub type Trace = TraceAgent<RowSpine>;
+pub type Trace<T = Timestamp> = TraceAgent<RowSpine<T>>;
 /// Rows on their way between operators.
-pub type Rows<'scope> = VecCollection<'scope, Timestamp, Vec<u8>, Diff>;
+pub type Rows<'scope, T = Timestamp> = VecCollection<'scope, T, Vec<u8>, Diff>;
 /// Rows under keys.
-pub type Keyed<'scope> = VecCollection<'scope, Timestamp, (Vec<u8>, Vec<u8>), Diff>;
+pub type Keyed<'scope, T = Timestamp> = VecCollection<'scope, T, (Vec<u8>, Vec<u8>), Diff>;
 /// An arrangement inside a dataflow.
-pub type ArrangedRows<'scope> = Arranged<'scope, Trace>;
+pub type ArrangedRows<'scope, T = Timestamp> = Arranged<'scope, Trace<T>>;
+
+/// The times of a scope: those of the dataflow, or inside recursion those with rounds.
+pub trait ScopeTime: timely::progress::Timestamp + Lattice + ExchangeData {
+    /// Applies `logic` to the first values of each key, of which there are at least `wanted` copies or which are all.
+    fn first<'scope>(
+        arranged: ArrangedRows<'scope, Self>,
+        name: &str,
+        wanted: Diff,
+        logic: impl Logic,
+    ) -> Keyed<'scope, Self>;
+}
+
+impl ScopeTime for Timestamp {
+    fn first<'scope>(arranged: ArrangedRows<'scope>, name: &str, wanted: Diff, logic: impl Logic) -> Keyed<'scope> {
+        first::first(arranged, name, wanted, logic)
+    }
+}
 
 /// Where rows, or encoded errors, go in.
 pub type Feed = InputSession<Timestamp, Vec<u8>, Diff>;
@@ -93,10 +115,7 @@ pub fn render(worker: &mut Worker, spec: &IndexSpec) -> Result<Rendered, RowErro
         }
         let mut builder = Builder { scope, is_first, tables, errs };
         // The last map/filter/project makes the keys as well.
-        let (source, stages) = match &spec.plan.node {
-            Node::Mfp { input, stages } => (input.as_ref(), stages.as_slice()),
-            _ => (&spec.plan, &[][..]),
-        };
+        let (source, stages) = source(&spec.plan);
         let rows = builder.rows(source)?;
         let keyed = builder.keyed(rows, RowPlan::new(&source.schema, stages, &spec.key, NullKeys::Keep)?);
         let oks = arrange(keyed, "Arrange oks").trace;
@@ -112,19 +131,27 @@ pub fn render(worker: &mut Worker, spec: &IndexSpec) -> Result<Rendered, RowErro
     })
 }
 
-/// A dataflow under construction.
-pub struct Builder<'scope> {
-    scope: Scope<'scope, Timestamp>,
-    /// Whether this is the worker that constants begin at.
-    is_first: bool,
-    tables: BTreeMap<GlobalId, Rows<'scope>>,
-    /// What has failed anywhere.
-    errs: Vec<Rows<'scope>>,
+/// An operator without the map/filter/project on top of it, and that.
+fn source(lir: &Lir) -> (&Lir, &[Stage]) {
+    match &lir.node {
+        Node::Mfp { input, stages } => (input, stages),
+        _ => (lir, &[]),
+    }
 }
 
-impl<'scope> Builder<'scope> {
+/// A dataflow under construction.
+pub struct Builder<'scope, T: ScopeTime = Timestamp> {
+    scope: Scope<'scope, T>,
+    /// Whether this is the worker that constants begin at.
+    is_first: bool,
+    tables: BTreeMap<GlobalId, Rows<'scope, T>>,
+    /// What has failed anywhere.
+    errs: Vec<Rows<'scope, T>>,
+}
+
+impl<'scope, T: ScopeTime> Builder<'scope, T> {
     /// The rows of an operator.
-    pub fn rows(&mut self, lir: &Lir) -> Result<Rows<'scope>, RowError> {
+    pub fn rows(&mut self, lir: &Lir) -> Result<Rows<'scope, T>, RowError> {
         match &lir.node {
             Node::Constant(rows) => Ok(self.constant(rows.iter().map(|(row, diff)| (row.to_vec(), diff)).collect())),
             Node::Get(id) => Ok(self.tables[id].clone()),
@@ -146,16 +173,16 @@ impl<'scope> Builder<'scope> {
     }
 
     /// Rows that are there from the beginning of time.
-    pub fn constant(&mut self, mut rows: Vec<(Vec<u8>, Diff)>) -> Rows<'scope> {
+    pub fn constant(&mut self, mut rows: Vec<(Vec<u8>, Diff)>) -> Rows<'scope, T> {
         if !self.is_first {
             rows.clear();
         }
-        let updates = rows.into_iter().map(|(row, diff)| (row, Timestamp::MIN, diff));
+        let updates = rows.into_iter().map(|(row, diff)| (row, T::minimum(), diff));
         updates.to_stream(self.scope).as_collection()
     }
 
     /// Rows mapped, filtered and put under keys; what fails joins the errors.
-    pub fn keyed(&mut self, rows: Rows<'scope>, plan: RowPlan) -> Keyed<'scope> {
+    pub fn keyed(&mut self, rows: Rows<'scope, T>, plan: RowPlan) -> Keyed<'scope, T> {
         let can_fail = plan.can_fail();
         let evaluated = evaluate(rows.inner, plan);
         if can_fail {
@@ -167,19 +194,19 @@ impl<'scope> Builder<'scope> {
     /// An operator's rows under a key, arranged.
     pub fn arranged(
         &mut self,
-        rows: Rows<'scope>,
+        rows: Rows<'scope, T>,
         input: &Lir,
         stages: &[Stage],
         key: &[KeyExpr],
         null_keys: NullKeys,
         name: &str,
-    ) -> Result<ArrangedRows<'scope>, RowError> {
+    ) -> Result<ArrangedRows<'scope, T>, RowError> {
         let plan = RowPlan::new(&input.schema, stages, key, null_keys)?;
         Ok(arrange(self.keyed(rows, plan), name))
     }
 
     /// Takes apart what an operator gave as [`outcome`]s.
-    pub fn outcomes(&mut self, outcomes: Rows<'scope>) -> Rows<'scope> {
+    pub fn outcomes(&mut self, outcomes: Rows<'scope, T>) -> Rows<'scope, T> {
         let failed = |row: Vec<u8>| (row.first() == Some(&FAILED)).then(|| row[1..].to_vec());
         self.errs.push(outcomes.clone().flat_map(failed));
         outcomes.flat_map(|row| (row.first() == Some(&SUCCEEDED)).then(|| row[1..].to_vec()))
@@ -198,15 +225,14 @@ pub fn outcome(result: Result<Vec<u8>, datafusion::error::DataFusionError>) -> V
     [&[tag][..], &bytes].concat()
 }
 
-type Updates<T> = Vec<(T, Timestamp, Diff)>;
-type Outcome = Result<RowUpdate, RowUpdate>;
+type Outcome<T> = Result<RowUpdate<T>, RowUpdate<T>>;
 
 /// Applies the plan to each batch of input rows: what becomes of each is a keyed row, nothing, or an error.
-fn evaluate<'scope>(
-    rows: Stream<'scope, Timestamp, Updates<Vec<u8>>>,
+fn evaluate<'scope, T: ScopeTime>(
+    rows: Stream<'scope, T, Vec<(Vec<u8>, T, Diff)>>,
     plan: RowPlan,
-) -> Stream<'scope, Timestamp, Vec<Outcome>> {
-    rows.unary::<CapacityContainerBuilder<Vec<Outcome>>, _, _, _>(Pipeline, "MapFilterProject", move |_, _| {
+) -> Stream<'scope, T, Vec<Outcome<T>>> {
+    rows.unary::<CapacityContainerBuilder<Vec<Outcome<T>>>, _, _, _>(Pipeline, "MapFilterProject", move |_, _| {
         move |input, output| {
             input.for_each(|capability, batch| {
                 let mut session = output.session(&capability);
@@ -217,18 +243,18 @@ fn evaluate<'scope>(
 }
 
 /// Arranges keyed rows, each key on the worker that owns it.
-pub fn arrange<'scope>(keyed: Keyed<'scope>, name: &str) -> ArrangedRows<'scope> {
-    let by_key = Exchange::new(|((key, _), _, _): &RowUpdate| key_hash(key));
-    arrange_core::<_, _, RowChunker, RowBatcher, RowBuilder, RowSpine>(keyed.inner, by_key, name)
+pub fn arrange<'scope, T: ScopeTime>(keyed: Keyed<'scope, T>, name: &str) -> ArrangedRows<'scope, T> {
+    let by_key = Exchange::new(|((key, _), _, _): &RowUpdate<T>| key_hash(key));
+    arrange_core::<_, _, RowChunker<T>, RowBatcher<T>, RowBuilder<T>, RowSpine<T>>(keyed.inner, by_key, name)
 }
 
 /// Applies `logic` to each key whose values change: its values with their counts in, and what it gives out.
-pub fn reduced<'scope>(
-    arranged: ArrangedRows<'scope>,
+pub fn reduced<'scope, T: ScopeTime>(
+    arranged: ArrangedRows<'scope, T>,
     name: &str,
-    mut logic: impl FnMut(&[u8], &[(&[u8], Diff)], &mut Vec<(Vec<u8>, Diff)>) + 'static,
-) -> ArrangedRows<'scope> {
-    arranged.reduce_abelian::<_, RowBuilder, RowSpine, _, _>(
+    mut logic: impl Logic,
+) -> ArrangedRows<'scope, T> {
+    arranged.reduce_abelian::<_, RowBuilder<T>, RowSpine<T>, _, _>(
         name,
         move |key, values, output| logic(key, values, output),
         |buffer, key, updates| {

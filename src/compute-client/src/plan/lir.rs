@@ -137,7 +137,54 @@ pub struct Reduce {
     /// The keys of the groups that exist even without rows, as rows.
     pub always: Arc<Updates>,
     /// What is computed of each group.
-    pub aggregates: Vec<LoweredAggregate>,
+    pub aggregates: Vec<Aggregate>,
+}
+
+/// An aggregate of a grouping.
+pub struct Aggregate {
+    /// What it computes.
+    pub call: LoweredAggregate,
+    /// How it is kept up to date.
+    pub strategy: Strategy,
+}
+
+/// How an aggregate is kept up to date when rows of its group change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Strategy {
+    /// It follows from sums, to which the rows that change are added; with DISTINCT, those that become the first of their
+    /// kind or were the last.
+    Totals,
+    /// It is the first value of the group in an order: the least one or the greatest.
+    First,
+    /// It is computed again from all rows of the group.
+    Regroup,
+}
+
+impl Aggregate {
+    fn name(&self) -> &str {
+        let aggregate = &self.call.aggregate;
+        aggregate.human_display().unwrap_or(aggregate.name())
+    }
+}
+
+impl Strategy {
+    /// The best one for an aggregate over rows of this schema.
+    pub fn of(call: &LoweredAggregate, schema: &SchemaRef) -> Strategy {
+        let function = &call.aggregate;
+        let argument = function.expressions().first().and_then(|argument| argument.data_type(schema).ok());
+        match (function.fun().name(), argument, function.field().data_type()) {
+            ("count" | "bool_and" | "bool_or", ..) => Strategy::Totals,
+            ("sum", Some(DataType::Int64), DataType::Int64) => Strategy::Totals,
+            ("sum", Some(DataType::Decimal128(_, from)), DataType::Decimal128(_, to))
+            | ("sum", Some(DataType::Decimal256(_, from)), DataType::Decimal256(_, to))
+                if from == *to =>
+            {
+                Strategy::Totals
+            }
+            ("min" | "max", Some(argument), result) if argument == *result => Strategy::First,
+            _ => Strategy::Regroup,
+        }
+    }
 }
 
 /// A key of an order.
@@ -207,13 +254,14 @@ impl Lir {
             }
             Node::Reduce(reduce) => {
                 write!(f, "Reduce key=({})", list(&reduce.key))?;
-                let name = |lowered: &LoweredAggregate| {
-                    let aggregate = &lowered.aggregate;
-                    aggregate.human_display().unwrap_or(aggregate.name()).to_owned()
-                };
-                let aggregates: Vec<String> = reduce.aggregates.iter().map(name).collect();
-                if !aggregates.is_empty() {
-                    write!(f, " aggregates=({})", aggregates.join(", "))?;
+                let parts =
+                    [(Strategy::Totals, "totals"), (Strategy::First, "first"), (Strategy::Regroup, "regrouped")];
+                for (strategy, label) in parts {
+                    let of_part = reduce.aggregates.iter().filter(|aggregate| aggregate.strategy == strategy);
+                    let names: Vec<&str> = of_part.map(Aggregate::name).collect();
+                    if !names.is_empty() {
+                        write!(f, " {label}=({})", names.join(", "))?;
+                    }
                 }
             }
             Node::Single(_) => f.write_str("Single")?,

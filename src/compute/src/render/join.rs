@@ -5,7 +5,7 @@
 //! where equal keys are all that counts, the left rows whose key the other side has.
 
 use crate::render::mfp::{NullKeys, contained, decode, is_true, types};
-use crate::render::{ArrangedRows, Builder, Rows, arrange, reduced};
+use crate::render::{ArrangedRows, Builder, Rows, ScopeTime, arrange, reduced};
 use arrow::datatypes::{DataType, SchemaRef};
 use compute_client::error::encode_error;
 use compute_client::plan::lir::{Join, JoinKind, Lir};
@@ -14,7 +14,7 @@ use datafusion::error::DataFusionError;
 use datafusion::physical_expr::PhysicalExpr;
 use differential_dataflow::{AsCollection, VecCollection};
 use repr::row::{RowCodec, RowError, write_datum};
-use repr::{Datum, Diff, Timestamp};
+use repr::{Datum, Diff};
 use std::sync::Arc;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::channels::pact::Pipeline;
@@ -22,19 +22,19 @@ use timely::dataflow::operators::Operator;
 use timely::dataflow::operators::vec::ResultStream;
 
 /// A left row followed by a right one, and where the right one begins.
-type Pairs<'scope> = VecCollection<'scope, Timestamp, (Vec<u8>, usize), Diff>;
+type Pairs<'scope, T> = VecCollection<'scope, T, (Vec<u8>, usize), Diff>;
 
 /// One side of a join.
-struct Side<'scope> {
-    rows: Rows<'scope>,
+struct Side<'scope, T: ScopeTime> {
+    rows: Rows<'scope, T>,
     /// The rows that may have a partner, by key.
-    by_key: ArrangedRows<'scope>,
+    by_key: ArrangedRows<'scope, T>,
     types: Vec<DataType>,
 }
 
-impl<'scope> Builder<'scope> {
+impl<'scope, T: ScopeTime> Builder<'scope, T> {
     /// Renders a join.
-    pub(super) fn join(&mut self, join: &Join) -> Result<Rows<'scope>, RowError> {
+    pub(super) fn join(&mut self, join: &Join) -> Result<Rows<'scope, T>, RowError> {
         // NULL equals nothing if the NULLs of either side are left out; those of the left side are still needed.
         let null_keys = if join.nulls_match { NullKeys::Keep } else { NullKeys::Drop };
         let keys = |pick: fn(&(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)) -> &Arc<dyn PhysicalExpr>, lir: &Lir| {
@@ -91,6 +91,7 @@ impl<'scope> Builder<'scope> {
                 let lonely_with_key = unmatched(&lonely, &without_key);
                 let all = right.rows.clone().map(|_| (Vec::new(), Vec::new()));
                 let keyless = unmatched(&right.rows, &right.by_key.clone().as_collection(|_, row| row.to_vec()));
+                let exists = |rows| arrange(exists(arrange(rows, "Exists"), "Exists"), "Exists");
                 let any = exists(all);
                 let any_null = exists(keyless.map(|_| (Vec::new(), Vec::new())));
                 let kept = unmatched(&lonely_with_key, &when(&lonely_with_key, &any_null));
@@ -99,14 +100,19 @@ impl<'scope> Builder<'scope> {
         }
     }
 
-    fn side(&mut self, lir: &Lir, key: &[KeyExpr], null_keys: NullKeys) -> Result<Side<'scope>, RowError> {
+    fn side(&mut self, lir: &Lir, key: &[KeyExpr], null_keys: NullKeys) -> Result<Side<'scope, T>, RowError> {
         let rows = self.rows(lir)?;
         let by_key = self.arranged(rows.clone(), lir, &[], key, null_keys, "Join input")?;
         Ok(Side { rows, by_key, types: lir.types() })
     }
 
     /// The pairs with equal keys that the filter lets pass.
-    fn pairs(&mut self, join: &Join, left: &Side<'scope>, right: &Side<'scope>) -> Result<Pairs<'scope>, RowError> {
+    fn pairs(
+        &mut self,
+        join: &Join,
+        left: &Side<'scope, T>,
+        right: &Side<'scope, T>,
+    ) -> Result<Pairs<'scope, T>, RowError> {
         let pairs = left
             .by_key
             .clone()
@@ -119,25 +125,25 @@ impl<'scope> Builder<'scope> {
 
     fn filtered(
         &mut self,
-        pairs: Pairs<'scope>,
+        pairs: Pairs<'scope, T>,
         filter: Arc<dyn PhysicalExpr>,
         schema: SchemaRef,
-    ) -> Result<Pairs<'scope>, RowError> {
+    ) -> Result<Pairs<'scope, T>, RowError> {
         let codec = RowCodec::new(&types(&schema))?;
-        type Update = ((Vec<u8>, usize), Timestamp, Diff);
-        type Failure = (Vec<u8>, Timestamp, Diff);
-        let mask = move |updates: &[Update]| {
+        type Update<T> = ((Vec<u8>, usize), T, Diff);
+        type Failure<T> = (Vec<u8>, T, Diff);
+        let mask = move |updates: &[Update<T>]| {
             contained(|| {
                 let batch = decode(&codec, &schema, updates.iter().map(|((row, _), _, _)| row.as_slice()))?;
                 is_true(filter.as_ref(), &batch)
             })
         };
-        let filtered = pairs.inner.unary::<CapacityContainerBuilder<Vec<Result<Update, Failure>>>, _, _, _>(
+        let filtered = pairs.inner.unary::<CapacityContainerBuilder<Vec<Result<Update<T>, Failure<T>>>>, _, _, _>(
             Pipeline,
             "Join filter",
             move |_, _| {
                 move |input, output| {
-                    input.for_each(|capability, batch: &mut Vec<Update>| {
+                    input.for_each(|capability, batch: &mut Vec<Update<T>>| {
                         let mut session = output.session(&capability);
                         if let Ok(mask) = mask(batch) {
                             for (update, kept) in batch.drain(..).zip(mask.iter()) {
@@ -167,16 +173,12 @@ impl<'scope> Builder<'scope> {
     fn matched(
         &mut self,
         join: &Join,
-        left: &Side<'scope>,
-        right: &Side<'scope>,
-        pairs: Option<&Pairs<'scope>>,
-    ) -> Result<Rows<'scope>, RowError> {
+        left: &Side<'scope, T>,
+        right: &Side<'scope, T>,
+        pairs: Option<&Pairs<'scope, T>>,
+    ) -> Result<Rows<'scope, T>, RowError> {
         if join.filter.is_none() {
-            let keys = reduced(right.by_key.clone(), "Distinct keys", |_, values, output| {
-                if values.iter().any(|(_, count)| *count > 0) {
-                    output.push((Vec::new(), 1));
-                }
-            });
+            let keys = arrange(exists(right.by_key.clone(), "Distinct keys"), "Distinct keys");
             return Ok(left.by_key.clone().join_core(keys, |_, row, _| Some(row.to_vec())));
         }
         let pairs = match pairs {
@@ -194,12 +196,14 @@ impl<'scope> Builder<'scope> {
     }
 
     /// The only row of an input, NULLs if there is none.
-    pub(super) fn single(&mut self, input: &Lir) -> Result<Rows<'scope>, RowError> {
+    pub(super) fn single(&mut self, input: &Lir) -> Result<Rows<'scope, T>, RowError> {
         let rows = self.rows(input)?.map(|row| (Vec::new(), [&[1], row.as_slice()].concat()));
         // A value that is always there, so that there is a group without rows as well.
         let marker = self.constant(vec![(vec![0], 1)]).map(|row| (Vec::new(), row));
         let nulls = nulls(&input.types())?;
-        let single = reduced(arrange(rows.concat(marker), "Single"), "Single", move |_, values, output| {
+        let all = arrange(rows.concat(marker), "Single");
+        // The marker and two rows tell everything.
+        let single = T::first(all, "Single", 3, move |_, values, output| {
             let rows: Vec<_> = values.iter().filter(|(value, _)| value[0] == 1).collect();
             let result = match rows.as_slice() {
                 [] => Ok(nulls.clone()),
@@ -208,7 +212,7 @@ impl<'scope> Builder<'scope> {
             };
             output.push((super::outcome(result), 1));
         });
-        Ok(self.outcomes(single.as_collection(|_, value| value.to_vec())))
+        Ok(self.outcomes(single.map(|(_, value)| value)))
     }
 }
 
@@ -228,7 +232,7 @@ fn nulls(types: &[DataType]) -> Result<Vec<u8>, RowError> {
 }
 
 /// The rows that are there at all, once each.
-pub(super) fn distinct<'scope>(rows: Rows<'scope>, name: &str) -> ArrangedRows<'scope> {
+pub(super) fn distinct<'scope, T: ScopeTime>(rows: Rows<'scope, T>, name: &str) -> ArrangedRows<'scope, T> {
     let by_row = arrange(rows.map(|row| (row, Vec::new())), name);
     reduced(by_row, name, |_, values, output| {
         if values.iter().any(|(_, count)| *count > 0) {
@@ -238,19 +242,19 @@ pub(super) fn distinct<'scope>(rows: Rows<'scope>, name: &str) -> ArrangedRows<'
 }
 
 /// The rows that are in a set, as often as they are there.
-fn among<'scope>(rows: &Rows<'scope>, set: &ArrangedRows<'scope>) -> Rows<'scope> {
+fn among<'scope, T: ScopeTime>(rows: &Rows<'scope, T>, set: &ArrangedRows<'scope, T>) -> Rows<'scope, T> {
     let by_row = arrange(rows.clone().map(|row| (row, Vec::new())), "Members");
     by_row.join_core(set.clone(), |row, _, _| Some(row.to_vec()))
 }
 
 /// The rows without those.
-fn unmatched<'scope>(rows: &Rows<'scope>, matched: &Rows<'scope>) -> Rows<'scope> {
+fn unmatched<'scope, T: ScopeTime>(rows: &Rows<'scope, T>, matched: &Rows<'scope, T>) -> Rows<'scope, T> {
     rows.clone().concat(matched.clone().negate())
 }
 
-/// One empty key if there is any row.
-fn exists<'scope>(rows: super::Keyed<'scope>) -> ArrangedRows<'scope> {
-    reduced(arrange(rows, "Exists"), "Exists", |_, values, output| {
+/// The keys that have any value.
+fn exists<'scope, T: ScopeTime>(by_key: ArrangedRows<'scope, T>, name: &str) -> super::Keyed<'scope, T> {
+    T::first(by_key, name, 1, |_, values, output| {
         if values.iter().any(|(_, count)| *count > 0) {
             output.push((Vec::new(), 1));
         }
@@ -258,7 +262,7 @@ fn exists<'scope>(rows: super::Keyed<'scope>) -> ArrangedRows<'scope> {
 }
 
 /// The rows if the condition, a set of one empty key, holds.
-fn when<'scope>(rows: &Rows<'scope>, condition: &ArrangedRows<'scope>) -> Rows<'scope> {
+fn when<'scope, T: ScopeTime>(rows: &Rows<'scope, T>, condition: &ArrangedRows<'scope, T>) -> Rows<'scope, T> {
     let all = arrange(rows.clone().map(|row| (Vec::new(), row)), "When");
     all.join_core(condition.clone(), |_, row, _| Some(row.to_vec()))
 }

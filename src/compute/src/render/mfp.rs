@@ -16,13 +16,13 @@ use compute_client::plan::lir::Stage;
 use compute_client::protocol::KeyExpr;
 use datafusion::error::DataFusionError;
 use datafusion::physical_expr::PhysicalExpr;
+use repr::Diff;
 use repr::row::{RowCodec, RowError, is_key_exact, skip_datum, write_array_value, write_key_datum};
-use repr::{Diff, Timestamp};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// One update of an index's input.
-pub type InputUpdate = (Vec<u8>, Timestamp, Diff);
+pub type InputUpdate<T> = (Vec<u8>, T, Diff);
 
 /// What happens to rows on their way into an arrangement.
 pub enum RowPlan {
@@ -90,7 +90,11 @@ impl RowPlan {
     }
 
     /// Takes all updates out of `batch` and gives what becomes of each.
-    pub fn apply(&self, batch: &mut Vec<InputUpdate>, mut give: impl FnMut(Result<RowUpdate, RowUpdate>)) {
+    pub fn apply<T: Clone>(
+        &self,
+        batch: &mut Vec<InputUpdate<T>>,
+        mut give: impl FnMut(Result<RowUpdate<T>, RowUpdate<T>>),
+    ) {
         match self {
             RowPlan::Slice { types, key } => {
                 for (row, time, diff) in batch.drain(..) {
@@ -116,10 +120,10 @@ impl RowPlan {
 
 impl Evaluation {
     /// Evaluates a batch; gives nothing unless all of it succeeds.
-    fn evaluate(
+    fn evaluate<T: Clone>(
         &self,
-        updates: &[InputUpdate],
-        give: &mut impl FnMut(Result<RowUpdate, RowUpdate>),
+        updates: &[InputUpdate<T>],
+        give: &mut impl FnMut(Result<RowUpdate<T>, RowUpdate<T>>),
     ) -> Result<(), DataFusionError> {
         // Nothing is given before all of it is evaluated.
         let (kept, keys, rows) = contained(|| self.batch(updates))?;
@@ -132,13 +136,13 @@ impl Evaluation {
                 write_key(&mut key, column.as_ref(), at).map_err(external)?;
             }
             let (_, time, diff) = &updates[index];
-            give(Ok(((key, rows.get(at).to_vec()), *time, *diff)));
+            give(Ok(((key, rows.get(at).to_vec()), time.clone(), *diff)));
         }
         Ok(())
     }
 
     /// The positions of the rows that stay, their key columns, and what they become.
-    fn batch(&self, updates: &[InputUpdate]) -> Result<(Vec<usize>, Vec<ArrayRef>, Encoded), DataFusionError> {
+    fn batch<T>(&self, updates: &[InputUpdate<T>]) -> Result<(Vec<usize>, Vec<ArrayRef>, Encoded), DataFusionError> {
         let rows = updates.iter().map(|(row, _, _)| row.as_slice());
         let mut batch = decode(&self.input, &self.input_schema, rows)?;
         let mut kept: Vec<usize> = (0..updates.len()).collect();

@@ -1,219 +1,234 @@
-//! Grouping: for each group whose rows change, its aggregates are computed again, unless totals are enough
-//! ([`super::accumulate`]).
+//! Grouping. Each aggregate has a strategy, and each strategy does only its own work: totals are added up
+//! ([`super::accumulate`]), least and greatest values are looked up ([`super::extreme`]), and the rest is computed again
+//! from the rows of a group that changed ([`super::regroup`]). What they give for a group is put together by its key.
 //!
-//! A row is reduced to what the aggregates read of it before it is arranged, so that a group is its key and as many
-//! different values as there are, each with a count. Aggregates for which copies do not matter (`min`), or for which the
-//! count says all (`count`), see each value once; others see it as often as it is there.
+//! A row is reduced to what the aggregates read of it, and each part of the work takes its own columns of that.
+//!
+//! # Invariants
+//! - Every part gives one value, an outcome, for every group that exists, so that together they give one row.
 
-use crate::render::accumulate::are_accumulable;
-use crate::render::mfp::{NullKeys, RowPlan, contained, decode, types, without_nulls};
-use crate::render::{Builder, Rows, arrange, outcome, reduced};
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use crate::render::mfp::{NullKeys, RowPlan, contained, types};
+use crate::render::{Builder, Keyed, Rows, SUCCEEDED, ScopeTime, arrange, outcome, reduced, source};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use compute_client::plan::lir::{Lir, Reduce, Stage};
+use compute_client::plan::lir::{Aggregate, Reduce, Stage, Strategy};
 use compute_client::protocol::KeyExpr;
-use datafusion::common::ScalarValue;
 use datafusion::error::DataFusionError;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::aggregate::{AggregateFunctionExpr, LoweredAggregate};
-use repr::Diff;
-use repr::row::{RowCodec, RowError, write_array_value};
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use repr::row::{RowError, is_key_exact, read_datum, skip_datum, write_key_datum};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Marks a value that is a row; the marker of a group that is always there is an empty value.
-const ROW: u8 = 1;
+pub(super) const ROW: u8 = 1;
 
-/// How an aggregate is computed from the columns that it reads.
+/// How an aggregate finds what it reads.
 #[derive(Clone)]
 pub(super) struct Step {
-    /// Its arguments, then what it is ordered by, among the value's columns.
+    /// Its arguments, then what it is ordered by, among the columns of its part.
     pub(super) columns: Range<usize>,
     /// The column of its FILTER.
     pub(super) filter: Option<usize>,
     pub(super) function: Arc<AggregateFunctionExpr>,
-    kind: Kind,
     pub(super) output: DataType,
 }
 
-/// What the count of a value means to an aggregate.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// It is the result: `count`.
-    Count,
-    /// Nothing: `min`, `max`, `bool_and`, DISTINCT.
-    Once,
-    /// So many rows.
-    Copies,
+/// Aggregates that are computed together.
+pub(super) struct Part {
+    strategy: Strategy,
+    /// Which ones, among those of the grouping.
+    members: Vec<usize>,
+    pub(super) steps: Vec<Step>,
+    /// What they read.
+    pub(super) schema: SchemaRef,
+    exprs: Vec<Arc<dyn PhysicalExpr>>,
 }
 
-struct Group {
-    codec: RowCodec,
-    schema: SchemaRef,
-    steps: Vec<Step>,
-}
-
-impl<'scope> Builder<'scope> {
+impl<'scope, T: ScopeTime> Builder<'scope, T> {
     /// Renders a grouping.
-    pub(super) fn reduce(&mut self, reduce: &Reduce) -> Result<Rows<'scope>, RowError> {
-        let input = &reduce.input;
-        let (stage, steps) = plan(input, &reduce.aggregates)?;
-        let Stage::Project(exprs, schema) = &stage else { unreachable!("made as a projection") };
+    pub(super) fn reduce(&mut self, reduce: &Reduce) -> Result<Rows<'scope, T>, RowError> {
+        let input_schema = &reduce.input.schema;
+        let parts = parts(&reduce.aggregates, input_schema)?;
+        let key_types = reduce.key.iter().map(|expr| expr.data_type(input_schema).map_err(unsupported));
+        let key_types = key_types.collect::<Result<Vec<_>, RowError>>()?;
         // Keys are made of the rows as they come, next to the values: one projection of both.
-        let key_fields = reduce.key.iter().enumerate().map(|(at, expr)| {
-            let data_type = expr.data_type(&input.schema).map_err(unsupported)?;
-            Ok(Field::new(format!("key {at}"), data_type, true))
-        });
-        let key_fields = key_fields.collect::<Result<Vec<_>, RowError>>()?;
-        let all_exprs: Vec<Arc<dyn PhysicalExpr>> = exprs.iter().chain(&reduce.key).cloned().collect();
-        let all_fields: Vec<Field> =
-            schema.fields().iter().map(|field| field.as_ref().clone()).chain(key_fields).collect();
-        let all_schema = Arc::new(Schema::new(all_fields));
-        let width = exprs.len();
-        let key: Vec<KeyExpr> = (0..reduce.key.len()).map(|at| KeyExpr::Column(width + at)).collect();
+        let values: Vec<_> = parts.iter().flat_map(|part| part.exprs.iter().cloned()).collect();
+        let value_types: Vec<DataType> = parts.iter().flat_map(|part| types(&part.schema)).collect();
+        let all_types = value_types.iter().chain(&key_types).enumerate();
+        let fields: Vec<_> = all_types.map(|(at, ty)| Field::new(at.to_string(), ty.clone(), true)).collect();
+        let key: Vec<KeyExpr> = (values.len()..fields.len()).map(KeyExpr::Column).collect();
+        let all = values.into_iter().chain(reduce.key.iter().cloned()).collect();
+        let (input, stages) = source(&reduce.input);
+        let stages = [stages, &[Stage::Project(all, Arc::new(Schema::new(fields)))]].concat();
         let rows = self.rows(input)?;
-        let stages = [Stage::Project(all_exprs, Arc::clone(&all_schema))];
         let keyed = self.keyed(rows, RowPlan::new(&input.schema, &stages, &key, NullKeys::Keep)?);
-        let value_types = types(schema);
-        let mut keyed = keyed.map(move |(key, row)| {
-            // Without the key's columns, which come last.
-            let mut rest = row.as_slice();
-            for data_type in &value_types {
-                repr::row::skip_datum(&mut rest, data_type);
-            }
-            let length = row.len() - rest.len();
-            (key, [&[ROW], &row[..length]].concat())
-        });
-        if !reduce.always.is_empty() {
-            let markers = reduce.always.iter().map(|(key, diff)| (key.to_vec(), diff)).collect();
-            keyed = keyed.concat(self.constant(markers).map(|key| (key, Vec::new())));
+        let markers = reduce.always.iter().map(|(key, diff)| (key.to_vec(), diff)).collect();
+        let markers = (!reduce.always.is_empty()).then(|| self.constant(markers).map(|key| (key, Vec::new())));
+        let (mut first, mut outcomes) = (0, Vec::with_capacity(parts.len()));
+        for part in &parts {
+            let columns = first..first + part.exprs.len();
+            first = columns.end;
+            let value_types = value_types.clone();
+            let mut of_part = keyed.clone().map(move |(key, row)| {
+                let value = [&[ROW], cut(&row, &value_types, columns.clone())].concat();
+                (key, value)
+            });
+            of_part = markers.iter().cloned().fold(of_part, |rows, markers| rows.concat(markers));
+            outcomes.push(match part.strategy {
+                Strategy::Totals => self.accumulate(of_part, &key_types, part)?,
+                Strategy::First => self.extreme(of_part, part)?,
+                Strategy::Regroup => self.regroup(of_part, part)?,
+            });
         }
-        if are_accumulable(&steps, schema) {
-            return self.accumulate(keyed, schema, steps);
-        }
-        let group = Group { codec: RowCodec::new(&types(schema))?, schema: Arc::clone(schema), steps };
-        let groups = reduced(arrange(keyed, "Reduce input"), "Reduce", move |_, values, output| {
-            output.push((outcome(contained(|| group.aggregate(values))), 1));
-        });
-        let rows = groups.as_collection(|key, value| match value.split_first() {
-            // Its key comes before its aggregates.
-            Some((&tag, aggregates)) if tag == super::SUCCEEDED => [&[tag], key, aggregates].concat(),
-            _ => value.to_vec(),
+        let combined = match <[_; 1]>::try_from(outcomes) {
+            Ok([only]) => only,
+            Err(several) => self.combine(several, &parts),
+        };
+        // Its key comes before its aggregates.
+        let rows = combined.map(|(key, value)| match value.split_first() {
+            Some((&SUCCEEDED, aggregates)) => [&[SUCCEEDED], key.as_slice(), aggregates].concat(),
+            _ => value,
         });
         Ok(self.outcomes(rows))
     }
+
+    /// Puts the outcomes of several parts together, each aggregate in its place.
+    fn combine(&self, outcomes: Vec<Keyed<'scope, T>>, parts: &[Part]) -> Keyed<'scope, T> {
+        let numbered = outcomes.into_iter().zip(0_u8..).map(|(outcomes, number)| {
+            outcomes.map(move |(key, outcome)| (key, [&[number], outcome.as_slice()].concat()))
+        });
+        let all = differential_dataflow::collection::concatenate(self.scope, numbered);
+        let outputs: Vec<Vec<DataType>> =
+            parts.iter().map(|part| part.steps.iter().map(|step| step.output.clone()).collect()).collect();
+        let mut places: Vec<(usize, usize, usize)> = Vec::new();
+        for (number, part) in parts.iter().enumerate() {
+            places.extend(part.members.iter().enumerate().map(|(at, member)| (*member, number, at)));
+        }
+        places.sort_unstable();
+        let combined = reduced(arrange(all, "Reduce parts"), "Reduce parts", move |_, values, output| {
+            if let Some((failed, _)) = values.iter().find(|(value, _)| value[1] != SUCCEEDED) {
+                output.push((failed[1..].to_vec(), 1));
+                return;
+            }
+            let is_whole = values.len() == outputs.len() && values.iter().all(|(_, count)| *count == 1);
+            if !is_whole {
+                output.push((outcome(Err(incomplete())), 1));
+                return;
+            }
+            let mut row = vec![SUCCEEDED];
+            for (_, part, at) in &places {
+                row.extend_from_slice(cut(&values[*part].0[2..], &outputs[*part], *at..at + 1));
+            }
+            output.push((row, 1));
+        });
+        combined.as_collection(|key, value| (key.to_vec(), value.to_vec()))
+    }
 }
 
-/// The projection to what the aggregates read, and how each finds it there.
-fn plan(input: &Lir, aggregates: &[LoweredAggregate]) -> Result<(Stage, Vec<Step>), RowError> {
-    let (mut exprs, mut fields, mut steps) = (Vec::new(), Vec::new(), Vec::new());
-    for aggregate in aggregates {
-        let first = exprs.len();
-        exprs.extend(aggregate.aggregate.expressions());
-        exprs.extend(aggregate.order_bys.iter().map(|key| Arc::clone(&key.expr)));
-        let columns = first..exprs.len();
-        let filter = aggregate.filter.as_ref().map(|filter| {
-            exprs.push(Arc::clone(filter));
-            exprs.len() - 1
-        });
-        let function = Arc::clone(&aggregate.aggregate);
-        let kind = match function.fun().name() {
-            _ if function.is_distinct() => Kind::Once,
-            "count" => Kind::Count,
-            "min" | "max" | "bool_and" | "bool_or" | "bit_and" | "bit_or" => Kind::Once,
-            _ => Kind::Copies,
-        };
-        let output = function.field().data_type().clone();
-        steps.push(Step { columns, filter, function, kind, output });
+/// Sorts aggregates by what computes them: all totals together, each least or greatest value by itself, all others together.
+/// A grouping without aggregates is one of totals: how many rows there are says which groups there are.
+fn parts(aggregates: &[Aggregate], input: &SchemaRef) -> Result<Vec<Part>, RowError> {
+    let of = |strategy: Strategy| {
+        let members = aggregates.iter().enumerate().filter(move |(_, aggregate)| aggregate.strategy == strategy);
+        members.map(|(at, _)| at).collect::<Vec<_>>()
+    };
+    let mut parts = Vec::new();
+    let totals = of(Strategy::Totals);
+    if !totals.is_empty() || aggregates.is_empty() {
+        parts.push(Part::new(Strategy::Totals, totals, aggregates, input)?);
     }
-    for (at, expr) in exprs.iter().enumerate() {
-        fields.push(Field::new(at.to_string(), expr.data_type(&input.schema).map_err(unsupported)?, true));
+    for extreme in of(Strategy::First) {
+        parts.push(Part::new(Strategy::First, vec![extreme], aggregates, input)?);
     }
-    Ok((Stage::Project(exprs, Arc::new(Schema::new(fields))), steps))
+    let rest = of(Strategy::Regroup);
+    if !rest.is_empty() {
+        parts.push(Part::new(Strategy::Regroup, rest, aggregates, input)?);
+    }
+    Ok(parts)
+}
+
+impl Part {
+    fn new(
+        strategy: Strategy,
+        members: Vec<usize>,
+        aggregates: &[Aggregate],
+        input: &SchemaRef,
+    ) -> Result<Part, RowError> {
+        let (mut exprs, mut steps) = (Vec::new(), Vec::new());
+        for member in &members {
+            let call = &aggregates[*member].call;
+            let first = exprs.len();
+            exprs.extend(call.aggregate.expressions());
+            // To totals and extremes the order of their values is nothing.
+            if strategy == Strategy::Regroup {
+                exprs.extend(call.order_bys.iter().map(|key| Arc::clone(&key.expr)));
+            }
+            let columns = first..exprs.len();
+            let filter = call.filter.as_ref().map(|filter| {
+                exprs.push(Arc::clone(filter));
+                exprs.len() - 1
+            });
+            let function = Arc::clone(&call.aggregate);
+            let output = function.field().data_type().clone();
+            steps.push(Step { columns, filter, function, output });
+        }
+        let fields = exprs
+            .iter()
+            .enumerate()
+            .map(|(at, expr)| Ok(Field::new(at.to_string(), expr.data_type(input).map_err(unsupported)?, true)));
+        let schema = Arc::new(Schema::new(fields.collect::<Result<Vec<_>, RowError>>()?));
+        Ok(Part { strategy, members, steps, schema, exprs })
+    }
+}
+
+/// The bytes of some of a row's columns.
+pub(super) fn cut<'a>(row: &'a [u8], types: &[DataType], columns: Range<usize>) -> &'a [u8] {
+    let skip = |rest: &mut &'a [u8], types: &[DataType]| {
+        for ty in types {
+            skip_datum(rest, ty);
+        }
+    };
+    let mut rest = row;
+    skip(&mut rest, &types[..columns.start]);
+    let from = rest;
+    skip(&mut rest, &types[columns]);
+    &from[..from.len() - rest.len()]
+}
+
+/// Whether the bytes of a FILTER's column say that a row passes.
+pub(super) fn passes(filter: &[u8]) -> bool {
+    // Valid, and true.
+    filter == [1, 1]
+}
+
+/// A value's bytes as those of a key: equal for equal values.
+pub(super) fn normal(value: &[u8], ty: &DataType) -> Vec<u8> {
+    if is_key_exact(ty) {
+        return value.to_vec();
+    }
+    let (mut rest, mut scratch, mut bytes) = (value, Vec::new(), Vec::new());
+    let datum = read_datum(&mut rest, ty, &mut scratch);
+    write_key_datum(&mut bytes, ty, &datum).expect("a value can be written as it was read");
+    bytes
+}
+
+/// What a part's logic gives for a group: an outcome, whatever happens while it is computed.
+pub(super) fn outcome_of(logic: impl FnOnce() -> Result<Vec<u8>, DataFusionError>) -> Vec<u8> {
+    outcome(contained(logic))
 }
 
 fn unsupported(_: DataFusionError) -> RowError {
     RowError::UnsupportedType(DataType::Null)
 }
 
-impl Group {
-    /// The row of a group's aggregates.
-    fn aggregate(&self, values: &[(&[u8], Diff)]) -> Result<Vec<u8>, DataFusionError> {
-        let rows: Vec<(&[u8], usize)> = values
-            .iter()
-            .filter(|(value, _)| !value.is_empty())
-            .map(|(value, count)| Ok((&value[1..], usize::try_from(*count).map_err(|_| negative())?)))
-            .collect::<Result<_, DataFusionError>>()?;
-        let once = decode(&self.codec, &self.schema, rows.iter().map(|(row, _)| *row))?;
-        let copies = match self.steps.iter().any(|step| step.kind == Kind::Copies) {
-            true if rows.iter().any(|(_, count)| *count > 1) => {
-                let copied: Vec<&[u8]> =
-                    rows.iter().flat_map(|(row, count)| std::iter::repeat_n(*row, *count)).collect();
-                Some(decode(&self.codec, &self.schema, copied.into_iter())?)
-            }
-            _ => None,
-        };
-        let mut out = Vec::new();
-        for step in &self.steps {
-            let value = match step.kind {
-                Kind::Count => step.count(&once, &rows)?,
-                Kind::Once => step.accumulate(&once)?,
-                Kind::Copies => step.accumulate(copies.as_ref().unwrap_or(&once))?,
-            };
-            let array = value.to_array()?;
-            let array =
-                if *array.data_type() == step.output { array } else { arrow::compute::cast(&array, &step.output)? };
-            write_array_value(&mut out, array.as_ref(), 0)
-                .map_err(|error| DataFusionError::External(Box::new(error)))?;
-        }
-        Ok(out)
-    }
-}
-
-impl Step {
-    fn count(&self, batch: &RecordBatch, rows: &[(&[u8], usize)]) -> Result<ScalarValue, DataFusionError> {
-        let filter = self.filter.map(|column| batch.column(column).as_boolean());
-        let counts = (0..rows.len()).filter(|at| {
-            let passes = filter.is_none_or(|mask| mask.is_valid(*at) && mask.value(*at));
-            passes && self.columns.clone().all(|column| batch.column(column).is_valid(*at))
-        });
-        let total: usize = counts.map(|at| rows[at].1).sum();
-        Ok(ScalarValue::Int64(i64::try_from(total).ok()))
-    }
-
-    fn accumulate(&self, batch: &RecordBatch) -> Result<ScalarValue, DataFusionError> {
-        let mut columns: Vec<ArrayRef> = batch.columns()[self.columns.clone()].to_vec();
-        if let Some(filter) = self.filter {
-            let mask = without_nulls(batch.column(filter).as_boolean());
-            columns = columns
-                .iter()
-                .map(|column| arrow::compute::filter(column.as_ref(), &mask))
-                .collect::<Result<_, _>>()?;
-        }
-        let order = self.function.order_bys();
-        if !order.is_empty() {
-            let first = columns.len() - order.len();
-            let keys: Vec<_> = columns[first..]
-                .iter()
-                .zip(order)
-                .map(|(values, key)| arrow::compute::SortColumn {
-                    values: Arc::clone(values),
-                    options: Some(key.options),
-                })
-                .collect();
-            let indices = arrow::compute::lexsort_to_indices(&keys, None)?;
-            columns = columns
-                .iter()
-                .map(|column| arrow::compute::take(column.as_ref(), &indices, None))
-                .collect::<Result<_, _>>()?;
-        }
-        let mut accumulator = self.function.create_accumulator()?;
-        accumulator.update_batch(&columns)?;
-        accumulator.evaluate()
-    }
+fn incomplete() -> DataFusionError {
+    internal("a part of a group's aggregates is missing")
 }
 
 pub(super) fn negative() -> DataFusionError {
-    let message = "a group has rows that were taken away more often than they were added";
+    internal("a group has rows that were taken away more often than they were added")
+}
+
+fn internal(message: &str) -> DataFusionError {
     DataFusionError::External(Box::new(sql::error::SqlError::internal(message)))
 }

@@ -1,11 +1,11 @@
 //! The first rows in an order.
 //!
 //! A value is the row behind its sort key, so that values stand in the order asked for and the first ones are found by
-//! counting. One group of all rows would be read again for every change; so rows are dealt to buckets by a hash, of each
-//! bucket only as many rows are kept as could be among the first, and what is kept goes to fewer buckets, down to one.
+//! counting ([`super::first`]). With several workers, each finds the first of its share before one finds the first of all.
 
+use crate::render::first::Counted;
 use crate::render::mfp::{contained, decode, evaluate_all, types};
-use crate::render::{Builder, Rows, arrange, reduced};
+use crate::render::{Builder, Rows, ScopeTime, arrange};
 use arrow::compute::SortOptions;
 use arrow::row::{RowConverter, SortField};
 use compute_client::error::encode_error;
@@ -13,22 +13,18 @@ use compute_client::index::key_hash;
 use compute_client::plan::lir::{Lir, SortKey};
 use datafusion::error::DataFusionError;
 use differential_dataflow::AsCollection;
+use repr::Diff;
 use repr::row::{RowCodec, RowError};
-use repr::{Diff, Timestamp};
 use std::sync::Arc;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::channels::pact::Pipeline;
 use timely::dataflow::operators::Operator;
 use timely::dataflow::operators::vec::ResultStream;
 
-/// Buckets, from the first level to the last.
-const LEVELS: [u64; 4] = [1 << 15, 1 << 10, 1 << 5, 1];
-/// Above this many rows wanted, buckets keep so much that dealing them out gains nothing.
-const BUCKETED_MAX: usize = 1_000;
 /// The bytes behind the sort key and the row that say where the row begins.
 const TRAILER_BYTES: usize = 4;
 
-impl<'scope> Builder<'scope> {
+impl<'scope, T: ScopeTime> Builder<'scope, T> {
     /// Renders LIMIT and OFFSET.
     pub(super) fn top_k(
         &mut self,
@@ -36,30 +32,27 @@ impl<'scope> Builder<'scope> {
         order: &[SortKey],
         skip: usize,
         fetch: Option<usize>,
-    ) -> Result<Rows<'scope>, RowError> {
+    ) -> Result<Rows<'scope, T>, RowError> {
         let rows = self.rows(input)?;
         let mut values = self.sortable(rows, input, order)?;
-        let wanted = fetch.map(|fetch| fetch.saturating_add(skip));
-        let levels = match wanted {
-            Some(wanted) if wanted <= BUCKETED_MAX => &LEVELS[..],
-            _ => &LEVELS[LEVELS.len() - 1..],
-        };
-        for buckets in levels {
-            let keyed = values.map(move |value| {
-                let bucket = key_hash(&value) % buckets;
-                (bucket.to_be_bytes().to_vec(), value)
-            });
-            let (skip, fetch) = if *buckets == 1 { (skip, fetch) } else { (0, wanted) };
-            let first = reduced(arrange(keyed, "TopK input"), "TopK", move |_, values, output| {
-                first(values, skip, fetch, output);
-            });
-            values = first.as_collection(|_, value| value.to_vec());
+        let wanted = fetch.map_or(Diff::MAX, |fetch| as_diff(fetch.saturating_add(skip)));
+        let peers = u64::try_from(self.scope.peers()).expect("workers are few");
+        if peers > 1 && fetch.is_some() {
+            let shares = values.map(move |value| ((key_hash(&value) % peers).to_be_bytes().to_vec(), value));
+            let first_of_share =
+                T::first(arrange(shares, "TopK share"), "TopK share", wanted, move |_, values, output| {
+                    first(values, 0, Some(wanted), output);
+                });
+            values = first_of_share.map(|(_, value)| value);
         }
-        Ok(values.map(|value| row(&value).to_vec()))
+        let all = arrange(values.map(|value| (Vec::new(), value)), "TopK input");
+        let (skip, fetch) = (as_diff(skip), fetch.map(as_diff));
+        let values = T::first(all, "TopK", wanted, move |_, values, output| first(values, skip, fetch, output));
+        Ok(values.map(|(_, value)| row(&value).to_vec()))
     }
 
     /// Rows behind their sort keys.
-    fn sortable(&mut self, rows: Rows<'scope>, input: &Lir, order: &[SortKey]) -> Result<Rows<'scope>, RowError> {
+    fn sortable(&mut self, rows: Rows<'scope, T>, input: &Lir, order: &[SortKey]) -> Result<Rows<'scope, T>, RowError> {
         let exprs: Vec<_> = order.iter().map(|key| Arc::clone(&key.expr)).collect();
         let fields = order
             .iter()
@@ -74,8 +67,8 @@ impl<'scope> Builder<'scope> {
             .collect::<Result<Vec<_>, RowError>>()?;
         let converter = RowConverter::new(fields)?;
         let (codec, schema) = (RowCodec::new(&types(&input.schema))?, Arc::clone(&input.schema));
-        type Update = (Vec<u8>, Timestamp, Diff);
-        let sort_keys = move |updates: &[Update]| -> Result<Option<arrow::row::Rows>, DataFusionError> {
+        type Update<T> = (Vec<u8>, T, Diff);
+        let sort_keys = move |updates: &[Update<T>]| -> Result<Option<arrow::row::Rows>, DataFusionError> {
             if exprs.is_empty() {
                 return Ok(None);
             }
@@ -89,12 +82,12 @@ impl<'scope> Builder<'scope> {
             let length = u32::try_from(key.len()).expect("sort keys are shorter than messages");
             [key, row, &length.to_be_bytes()].concat()
         };
-        let sorted = rows.inner.unary::<CapacityContainerBuilder<Vec<Result<Update, Update>>>, _, _, _>(
+        let sorted = rows.inner.unary::<CapacityContainerBuilder<Vec<Result<Update<T>, Update<T>>>>, _, _, _>(
             Pipeline,
             "Sort keys",
             move |_, _| {
                 move |stream, output| {
-                    stream.for_each(|capability, batch: &mut Vec<Update>| {
+                    stream.for_each(|capability, batch: &mut Vec<Update<T>>| {
                         let mut session = output.session(&capability);
                         if let Ok(keys) = sort_keys(batch) {
                             for (at, (row, time, diff)) in batch.drain(..).enumerate() {
@@ -124,9 +117,8 @@ impl<'scope> Builder<'scope> {
 }
 
 /// Gives the values from position `skip` on, `fetch` of them, copies counted.
-fn first(values: &[(&[u8], Diff)], skip: usize, fetch: Option<usize>, output: &mut Vec<(Vec<u8>, Diff)>) {
-    let mut skip = Diff::try_from(skip).unwrap_or(Diff::MAX);
-    let mut left = fetch.map_or(Diff::MAX, |fetch| Diff::try_from(fetch).unwrap_or(Diff::MAX));
+fn first(values: &[Counted<'_>], mut skip: Diff, fetch: Option<Diff>, output: &mut Vec<(Vec<u8>, Diff)>) {
+    let mut left = fetch.unwrap_or(Diff::MAX);
     for (value, count) in values {
         let skipped = skip.min(*count).max(0);
         skip -= skipped;
@@ -139,6 +131,10 @@ fn first(values: &[(&[u8], Diff)], skip: usize, fetch: Option<usize>, output: &m
             return;
         }
     }
+}
+
+fn as_diff(count: usize) -> Diff {
+    Diff::try_from(count).unwrap_or(Diff::MAX)
 }
 
 fn row(value: &[u8]) -> &[u8] {

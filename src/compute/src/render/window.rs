@@ -1,7 +1,7 @@
 //! Window functions: each partition whose rows change is computed again.
 
 use crate::render::mfp::{NullKeys, contained, decode, evaluate_all, types};
-use crate::render::{Builder, Rows, outcome, reduced};
+use crate::render::{Builder, Rows, ScopeTime, outcome, reduced};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::SortColumn;
 use arrow::datatypes::{DataType, SchemaRef};
@@ -23,14 +23,14 @@ struct Partition {
     results: RowCodec,
 }
 
-impl<'scope> Builder<'scope> {
+impl<'scope, T: ScopeTime> Builder<'scope, T> {
     /// Renders window functions that have partition and order in common; their results come behind the input's columns.
     pub(super) fn window(
         &mut self,
         input: &Lir,
         functions: &[Arc<dyn WindowExpr>],
         schema: &SchemaRef,
-    ) -> Result<Rows<'scope>, RowError> {
+    ) -> Result<Rows<'scope, T>, RowError> {
         let unsupported = |_| RowError::UnsupportedType(DataType::Null);
         let key = functions
             .first()

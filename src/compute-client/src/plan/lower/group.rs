@@ -2,7 +2,7 @@
 
 use super::{Input, Lowering, mfp, nullable, positional, refused};
 use crate::plan::fold;
-use crate::plan::lir::{Lir, Node, Reduce, Stage};
+use crate::plan::lir::{self, Lir, Node, Reduce, Stage, Strategy};
 use arrow::datatypes::{Field, Schema};
 use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::GroupingSet;
@@ -62,9 +62,11 @@ impl Lowering<'_> {
             .iter()
             .map(|expr| {
                 self.check(expr)?;
-                self.engine.create_aggregate(expr, &input.schema, &self.session)
+                let call = self.engine.create_aggregate(expr, &input.schema, &self.session)?;
+                let strategy = Strategy::of(&call, &input.lir.schema);
+                Ok(lir::Aggregate { call, strategy })
             })
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<_, SqlError>>()?;
         Ok(Lir {
             schema: nullable(aggregate.schema.inner()),
             node: Node::Reduce(Box::new(Reduce { input: input.lir, key, always: Arc::new(always), aggregates })),
