@@ -2722,3 +2722,45 @@ SELECT x, id FROM t1 ORDER BY x, id, s, g, b LIMIT 3 OFFSET 2;
 
 -- name: limit_one_of_many
 SELECT y, id FROM t2 ORDER BY y DESC NULLS LAST, id, k, n, d LIMIT 1;
+
+-- JSON from groups.
+
+-- name: json_agg_ordered
+SELECT g, json_agg(x ORDER BY x, s)::text AS xs, jsonb_agg(s ORDER BY s DESC NULLS LAST) AS ss FROM t1 GROUP BY g;
+
+-- name: json_agg_global
+SELECT json_agg(x ORDER BY x)::text AS xs, count(*) AS n FROM t1 WHERE x > 17;
+
+-- name: json_agg_filtered
+SELECT g, (json_agg(x ORDER BY x) FILTER (WHERE b))::text AS xs FROM t1 GROUP BY g;
+
+-- name: json_agg_distinct
+SELECT g, jsonb_agg(DISTINCT x) AS xs, json_agg(DISTINCT s ORDER BY s)::text AS ss FROM t1 GROUP BY g;
+
+-- name: json_agg_of_objects
+SELECT k, jsonb_agg(jsonb_build_object('id', id, 'y', y) ORDER BY id, y) AS rows FROM t2 GROUP BY k;
+
+-- name: json_agg_numerics
+SELECT k, json_agg(n ORDER BY n, id)::text AS ns, json_agg(d ORDER BY d)::text AS ds FROM t2 GROUP BY k;
+
+-- name: json_agg_of_arrays
+SELECT a, json_agg(ARRAY[a, c] ORDER BY c)::text AS edges FROM t3 GROUP BY a;
+
+-- name: json_object_agg_ordered
+SELECT g, json_object_agg(coalesce(s, '-') || coalesce(x, 0), x ORDER BY x, s, id, b)::text AS o FROM t1 WHERE x IS NOT NULL
+    GROUP BY g;
+
+-- name: jsonb_object_agg_last_wins
+SELECT g, jsonb_object_agg(s, x ORDER BY x, id) FILTER (WHERE s IS NOT NULL) AS o FROM t1 GROUP BY g;
+
+-- name: json_object_agg_null_keys
+SELECT g, json_object_agg(s, x ORDER BY s, x)::text AS o FROM t1 WHERE g = 2 GROUP BY g;
+
+-- name: json_agg_element
+SELECT g, (jsonb_agg(x ORDER BY x) -> 0)::text AS least FROM t1 GROUP BY g;
+
+-- name: json_agg_nested
+SELECT jsonb_agg(q.xs ORDER BY q.g) AS all_of_them FROM (SELECT g, jsonb_agg(x ORDER BY x) AS xs FROM t1 GROUP BY g) q;
+
+-- name: json_agg_rollup
+SELECT g, s, jsonb_agg(x ORDER BY x) AS xs FROM t1 GROUP BY ROLLUP (g, s);

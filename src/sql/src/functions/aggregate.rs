@@ -55,6 +55,10 @@ pub fn is_aggregate(name: &str) -> bool {
             | "every"
             | "string_agg"
             | "array_agg"
+            | "json_agg"
+            | "jsonb_agg"
+            | "json_object_agg"
+            | "jsonb_object_agg"
             | "stddev"
             | "stddev_samp"
             | "stddev_pop"
@@ -123,11 +127,18 @@ pub fn build(binder: &mut Binder<'_>, call: AggregateArgs<'_>, site: Site<'_>) -
         return Ok(TypedExpr { expr, ty: PgType::Int8, data_type: DataType::Int64, nullable: false });
     }
     let mut args = call.args.clone();
-    let arity = if matches!(call.name, "string_agg" | "corr" | "covar_pop" | "covar_samp") { 2 } else { 1 };
+    let arity = match call.name {
+        "string_agg" | "corr" | "covar_pop" | "covar_samp" | "json_object_agg" | "jsonb_object_agg" => 2,
+        _ => 1,
+    };
     if args.len() != arity {
         return Err(missing());
     }
     let second = if arity == 2 { args.pop() } else { None };
+    if matches!(call.name, "json_agg" | "jsonb_agg") && args[0].ty == PgType::Unknown {
+        let message = "could not determine polymorphic type because input has type unknown";
+        return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
+    }
     let first = binder.coercer.settle(args.remove(0))?;
     let first = match (call.distinct, call.name, &first.ty) {
         (true, "count", _) => binder.comparison_key(first)?,
@@ -159,6 +170,10 @@ pub fn build(binder: &mut Binder<'_>, call: AggregateArgs<'_>, site: Site<'_>) -
         }
         "array_agg" => array_agg(binder, &call, first, site),
         "string_agg" => string_agg(binder, &call, first, second.ok_or_else(missing)?, site),
+        "json_agg" | "jsonb_agg" => json_agg(binder, &call, first, site),
+        "json_object_agg" | "jsonb_object_agg" => {
+            json_object_agg(binder, &call, first, second.ok_or_else(missing)?, site)
+        }
         "corr" | "covar_pop" | "covar_samp" => {
             let second = second.ok_or_else(missing)?;
             let left = binder.coercer.implicit(first, &PgType::Float8, call.name).map_err(|_| missing())?;
@@ -320,6 +335,66 @@ fn string_agg(
     let list =
         if call.distinct && !call.ordered { binder.call("array_sorted", vec![list], Span::empty())? } else { list };
     binder.call("string_agg_list", vec![list, delimiter], Span::empty())
+}
+
+/// `json_agg` and `jsonb_agg`: every value becomes JSON by itself, and the list of these one document.
+fn json_agg(
+    binder: &mut Binder<'_>,
+    call: &AggregateArgs<'_>,
+    arg: TypedExpr,
+    site: Site<'_>,
+) -> Result<TypedExpr, SqlError> {
+    let json = if call.name == "json_agg" { "json" } else { "jsonb" };
+    if call.distinct {
+        // What is distinct are the values, not how JSON writes them.
+        let list = array_agg(binder, call, arg, site)?;
+        return binder.call(&format!("to_{json}_document"), vec![list], Span::empty());
+    }
+    // Documents of several lines break between items that have parts.
+    let separator = if matches!(arg.ty, PgType::Array(_)) { ", \n " } else { ", " };
+    let separator = TypedExpr::constant(&repr::Datum::Text(separator.into()), PgType::Text)?;
+    let list = json_list(binder, arg, site)?;
+    binder.call(&format!("{json}_document"), vec![list, separator], Span::empty())
+}
+
+/// `json_object_agg` and `jsonb_object_agg`: a list of keys and one of values.
+fn json_object_agg(
+    binder: &mut Binder<'_>,
+    call: &AggregateArgs<'_>,
+    key: TypedExpr,
+    value: TypedExpr,
+    site: Site<'_>,
+) -> Result<TypedExpr, SqlError> {
+    if call.distinct {
+        return Err(SqlError::unsupported(format!("{} with DISTINCT", call.name)));
+    }
+    if matches!(key.ty, PgType::Array(_) | PgType::Json | PgType::Jsonb | PgType::Record) {
+        let message = "key value must be scalar, not array, composite, or json";
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+    }
+    let key = binder.call("json_key", vec![key], Span::empty())?;
+    let key = binder.coercer.store_as(key, &PgType::Text, &DataType::Utf8)?;
+    let keys = list_of(key, site);
+    let value = binder.coercer.settle(value)?;
+    let values = json_list(binder, value, site)?;
+    let object = if call.name == "json_object_agg" { "json_object_document" } else { "jsonb_object_document" };
+    binder.call(object, vec![keys, values], Span::empty())
+}
+
+/// Each value as JSON, in a list.
+fn json_list(binder: &mut Binder<'_>, arg: TypedExpr, site: Site<'_>) -> Result<TypedExpr, SqlError> {
+    if arg.ty == PgType::Record {
+        return Err(SqlError::unsupported("a row as JSON"));
+    }
+    let json = binder.call("to_json", vec![arg], Span::empty())?;
+    Ok(list_of(json, site))
+}
+
+/// The values in a list.
+fn list_of(arg: TypedExpr, site: Site<'_>) -> TypedExpr {
+    let data_type = DataType::new_list(arg.data_type, true);
+    let list = site(df::array_agg::array_agg_udaf(), vec![arg.expr]);
+    TypedExpr::new(list, PgType::Array(Box::new(arg.ty)), data_type)
 }
 
 /// Variances and standard deviations: float8 for floats, numeric for exact numbers.

@@ -7,6 +7,8 @@
 //! # Invariants
 //! - The parts below never parse a document twice; they trust that it was checked when it was made.
 
+mod document;
+
 use super::registry::Library;
 use super::row::Call;
 use super::{boolean, int, list, new_text, text};
@@ -24,6 +26,7 @@ pub fn declare(library: &mut Library) {
     for ty in ["json", "jsonb"] {
         declare_access(library, ty);
         declare_building(library, ty);
+        document::declare(library, ty);
     }
     declare_editing(library);
     library.add("?(jsonb, text) bool", |_, a| Ok(Datum::Bool(has_key(text(a, 0), text(a, 1))?)));
@@ -38,6 +41,7 @@ pub fn declare(library: &mut Library) {
     library.add("@>(jsonb, jsonb) bool", |_, a| Ok(Datum::Bool(contains(text(a, 0), text(a, 1), true)?)));
     library.add("<@(jsonb, jsonb) bool", |_, a| Ok(Datum::Bool(contains(text(a, 1), text(a, 0), true)?)));
     library.add("array_to_json(anyarray) json", to_json);
+    library.add("json_key(any) text", |call, a| Ok(new_text(key_of(call, &call.args[0], &a[0])?)));
 }
 
 fn declare_access(library: &mut Library, ty: &str) {
@@ -491,18 +495,19 @@ fn build_object(call: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlE
             return Err(wrong("key value must be scalar, not array, composite, or json"));
         }
         out.push_str(if i > 0 { ", " } else { "" });
-        let mut key = String::new();
-        write(call, key_type, &pair[0], &mut key)?;
-        if key.starts_with('"') {
-            out.push_str(&key)
-        } else {
-            quote_json(&key, &mut out)
-        }
+        quote_json(&key_of(call, key_type, &pair[0])?, &mut out);
         out.push_str(" : ");
         write(call, &call.args[2 * i + 1], &pair[1], &mut out)?;
     }
     out.push('}');
     finish(call, out)
+}
+
+/// A value as the key of an object.
+fn key_of(call: &Call<'_>, ty: &PgType, value: &Datum<'_>) -> Result<String, SqlError> {
+    let mut key = String::new();
+    write(call, ty, value, &mut key)?;
+    if key.starts_with('"') { unquoted(&key) } else { Ok(key) }
 }
 
 fn object_of_texts<'d>(

@@ -251,6 +251,13 @@ impl Binder<'_> {
             )
             .at(parsed.span));
         }
+        if window.is_some() && !order_by.is_empty() {
+            return Err(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "aggregate ORDER BY is not implemented for window functions",
+            )
+            .at(parsed.span));
+        }
         let site = AggregateSite { distinct: parsed.distinct, filter, order_by, window };
         let call = AggregateArgs {
             name: &parsed.name,
