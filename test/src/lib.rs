@@ -13,6 +13,7 @@
 //! - [`blocks`]: text files of inputs with recorded outputs, the form of the next two.
 //! - [`pgtest`]: scripts of wire messages (`pgtest/*.pt`).
 //! - [`slt`]: sqllogictest files: the driver, the runner, the list of differences.
+//! - [`views`]: maintained views against their queries, ad hoc and in PostgreSQL.
 //! - [`columns`]: names and type OIDs of result columns.
 //! - `bin/record.rs`: writes the expectations of all of them from PostgreSQL.
 //!
@@ -28,6 +29,7 @@ pub mod process;
 pub mod server;
 pub mod slt;
 pub mod target;
+pub mod views;
 pub mod wire;
 
 /// Where this crate's data is: what cargo says when it runs a test, because a build cache may be older than the checkout.

@@ -4,39 +4,11 @@
 //! `VIEWS_SEED` replays a run, `VIEWS_ONLY=name` restricts it to one view, `VIEWS_STEPS=n` makes it longer. Needs PostgreSQL;
 //! without one, the index is compared with the ad hoc answer only.
 
-#![allow(clippy::print_stdout, reason = "what was compared, and what could not be, is part of a test's output")]
-
-use glimpse_test::postgres_server::Postgres;
-use glimpse_test::server::Server;
-use glimpse_test::wire::{Message, Wire};
+use glimpse_test::views::{Comparison, corpus, say, script, setting};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use std::fmt::Write;
 
 const STEPS: usize = 6;
-
-type Rows = Vec<Vec<Option<String>>>;
-
-/// A view of the corpus.
-struct View {
-    name: String,
-    query: String,
-}
-
-fn corpus(text: &str) -> Vec<View> {
-    let only = std::env::var("VIEWS_ONLY").ok();
-    let mut views = Vec::new();
-    for paragraph in text.split("\n\n").map(str::trim).filter(|paragraph| !paragraph.is_empty()) {
-        let name = paragraph.lines().find_map(|line| line.strip_prefix("-- name: "));
-        let lines: Vec<&str> = paragraph.lines().filter(|line| !line.starts_with("--")).collect();
-        let (Some(name), false) = (name, lines.is_empty()) else { continue };
-        let query = lines.join("\n").trim_end_matches(';').to_owned();
-        if only.as_ref().is_none_or(|only| only == name) {
-            views.push(View { name: name.trim().to_owned(), query });
-        }
-    }
-    views
-}
 
 /// Draws rows and changes. Values are few, so that joins hit, groups have members and rows repeat.
 struct Generator {
@@ -107,110 +79,33 @@ impl Generator {
     }
 }
 
-/// The rows of a query in one order, or its error as the only row.
-fn answer(wire: &mut Wire, sql: &str) -> anyhow::Result<Rows> {
-    let messages = wire.query(sql)?;
-    if let Some(error) = messages.iter().find_map(Message::error) {
-        return Ok(vec![vec![Some(format!("error {}", error.code))]]);
-    }
-    Ok(sorted(messages.iter().filter(|message| message.tag == b'D').map(Message::row_text).collect()))
-}
-
-fn sorted(mut rows: Rows) -> Rows {
-    rows.sort();
-    rows
-}
-
-/// Both answers if they differ.
-fn difference(what: &str, left: &Rows, right: &Rows) -> Option<String> {
-    if left == right {
-        return None;
-    }
-    let only = |a: &Rows, b: &Rows| {
-        let mut rest = b.clone();
-        let mut only = Vec::new();
-        for row in a {
-            match rest.iter().position(|other| other == row) {
-                Some(at) => drop(rest.swap_remove(at)),
-                None => only.push(row.clone()),
-            }
-        }
-        only
-    };
-    let mut text = format!("{what}: {} and {} rows", left.len(), right.len());
-    for row in only(left, right).iter().take(5) {
-        let _ = write!(text, "\n  only the first:  {row:?}");
-    }
-    for row in only(right, left).iter().take(5) {
-        let _ = write!(text, "\n  only the second: {row:?}");
-    }
-    Some(text)
-}
-
 fn run(seed: u64) -> anyhow::Result<()> {
-    let views = corpus(include_str!("../views/corpus.sql"));
-    let server = Server::start()?;
-    let mut glimpse = Wire::start(server.internal_sql_addr(), "mz_system", "materialize")?;
-    let postgres =
-        Postgres::start().inspect_err(|error| println!("SKIPPED comparison with PostgreSQL: {error:#}")).ok();
-    let mut referee =
-        postgres.as_ref().map(|server| Wire::start(server.addr(), "mz_system", "materialize")).transpose()?;
+    let views = corpus(include_str!("../views/corpus.sql"), std::env::var("VIEWS_ONLY").ok().as_deref());
+    let mut both = Comparison::start()?;
     let mut generator = Generator { random: StdRng::seed_from_u64(seed) };
-    let mut setup: Vec<String> =
-        include_str!("../views/schema.sql").split(';').map(|sql| sql.trim().to_owned()).collect();
-    setup.retain(|sql| !sql.is_empty());
-    for table in 1..=4 {
-        setup.push(generator.insert(table, 12));
+    for sql in script(include_str!("../views/schema.sql")) {
+        both.execute(sql)?;
     }
-    for sql in &setup {
-        glimpse.execute(sql)?;
-        if let Some(referee) = &mut referee {
-            referee.execute(sql)?;
-        }
+    for table in 1..=4 {
+        both.execute(&generator.insert(table, 12))?;
     }
     let workers = generator.random.random_range(1..=3);
-    glimpse.execute(&format!("CREATE CLUSTER views (WORKERS {workers})"))?;
-    glimpse.execute("SET cluster = views")?;
-    let mut refused = Vec::new();
+    both.glimpse.execute(&format!("CREATE CLUSTER views (WORKERS {workers})"))?;
+    both.glimpse.execute("SET cluster = views")?;
     for view in &views {
-        let create = format!("CREATE VIEW {} AS {}", view.name, view.query);
-        let index = format!("CREATE DEFAULT INDEX ON {}", view.name);
-        if let Err(error) = glimpse.execute(&create).and_then(|()| glimpse.execute(&index)) {
-            refused.push(format!("{create}\n  {error:#}"));
-        }
+        both.create(view)?;
     }
-    anyhow::ensure!(refused.is_empty(), "{}", refused.join("\n"));
-    let steps = std::env::var("VIEWS_STEPS").ok().and_then(|steps| steps.parse().ok()).unwrap_or(STEPS);
-    let (mut failures, mut row_count) = (Vec::new(), 0);
+    let steps = setting("VIEWS_STEPS").unwrap_or(STEPS);
+    let mut row_count = 0;
     for step in 0..=steps {
         if step > 0 {
-            let changes: Vec<String> = (0..generator.random.random_range(1..4)).map(|_| generator.change()).collect();
-            for sql in &changes {
-                glimpse.execute(sql)?;
-                if let Some(referee) = &mut referee {
-                    referee.execute(sql)?;
-                }
+            for _ in 0..generator.random.random_range(1..4) {
+                both.execute(&generator.change())?;
             }
         }
-        for view in &views {
-            let indexed = answer(&mut glimpse, &format!("SELECT * FROM {}", view.name))?;
-            let adhoc = answer(&mut glimpse, &view.query)?;
-            row_count += indexed.len();
-            let mut found = difference("index and ad hoc", &indexed, &adhoc);
-            if let (None, Some(referee)) = (&found, &mut referee) {
-                found = difference("index and PostgreSQL", &indexed, &answer(referee, &view.query)?);
-            }
-            if let Some(found) = found {
-                failures.push(format!("step {step}, {}: {found}\n{}", view.name, view.query));
-            }
-        }
-        anyhow::ensure!(failures.is_empty(), "VIEWS_SEED={seed}\n{}", failures.join("\n\n"));
+        row_count += both.compare_all(&views, &format!("step {step}"))?;
     }
-    println!(
-        "{} views on {workers} workers compared {} times, {row_count} rows, VIEWS_SEED={seed}",
-        views.len(),
-        steps + 1
-    );
+    say(&format!("{} views compared {} times, {row_count} rows, VIEWS_SEED={seed}", views.len(), steps + 1));
     anyhow::ensure!(row_count > 0, "nothing was compared");
     Ok(())
 }
@@ -218,34 +113,24 @@ fn run(seed: u64) -> anyhow::Result<()> {
 /// What cannot be maintained is refused when the index is created, by name, and the server goes on.
 #[test]
 fn what_cannot_be_maintained_is_refused() {
-    let server = Server::start().expect("a server");
-    let mut glimpse = Wire::start(server.internal_sql_addr(), "mz_system", "materialize").expect("a session");
-    for sql in include_str!("../views/schema.sql").split(';').map(str::trim).filter(|sql| !sql.is_empty()) {
-        glimpse.execute(sql).expect("valid SQL");
+    let mut both = Comparison::start().expect("servers start");
+    for sql in script(include_str!("../views/schema.sql")) {
+        both.execute(sql).expect("valid SQL");
     }
-    for view in corpus(include_str!("../views/later.sql")) {
+    for view in corpus(include_str!("../views/later.sql"), None) {
         // Some are refused as soon as they are planned.
-        let created = glimpse.sqlstate(&format!("CREATE VIEW {} AS {}", view.name, view.query)).expect("an answer");
-        if created.is_none() {
-            let refused = glimpse.sqlstate(&format!("CREATE DEFAULT INDEX ON {}", view.name)).expect("an answer");
-            assert_eq!(refused.as_deref(), Some("0A000"), "{}: {}", view.name, view.query);
-        } else {
-            assert_eq!(created.as_deref(), Some("0A000"), "{}: {}", view.name, view.query);
+        let create = format!("CREATE VIEW {} AS {}", view.name, view.query);
+        let mut refused = both.glimpse.sqlstate(&create).expect("an answer");
+        if refused.is_none() {
+            refused = both.glimpse.sqlstate(&format!("CREATE DEFAULT INDEX ON {}", view.name)).expect("an answer");
         }
+        assert_eq!(refused.as_deref(), Some("0A000"), "{}: {}", view.name, view.query);
     }
-}
-
-#[test]
-fn a_difference_is_found() {
-    let rows = |values: &[&str]| -> Rows { values.iter().map(|value| vec![Some((*value).to_owned())]).collect() };
-    assert_eq!(difference("", &rows(&["a", "b"]), &rows(&["a", "b"])), None);
-    assert!(difference("", &rows(&["a", "a"]), &rows(&["a"])).is_some());
-    assert!(difference("", &rows(&["a"]), &rows(&["b"])).is_some());
 }
 
 #[test]
 fn views_equal_their_queries() {
-    let seed = std::env::var("VIEWS_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(rand::random);
+    let seed = setting("VIEWS_SEED").unwrap_or_else(rand::random);
     if let Err(error) = run(seed) {
         panic!("VIEWS_SEED={seed}\n{error:#}");
     }
