@@ -6,12 +6,14 @@
 use crate::cancel::Cancel;
 use crate::error::AdapterError;
 use crate::group_commit::{Committer, Request};
+use crate::introspection;
 use crate::metrics::Metrics;
 use crate::plan_cache::PlanCache;
 use crate::session::Session;
 use arc_swap::ArcSwap;
 use catalog::Catalog;
 use catalog::builtin::functions::BuiltinFunctions;
+use catalog::builtin::introspection::CollectionStatus;
 use catalog::state::State;
 use compute_client::controller::{Controller, SpawnWorkers};
 use compute_client::index::{CollectionClock, IndexHandle};
@@ -263,18 +265,15 @@ impl Client {
         self.shared.published.load().state.system().get(name).map(str::to_owned)
     }
 
-    /// For every index: id, name, upper, since, rows, bytes; for `/metrics` and introspection.
+    /// For every index and materialized view: id, name, upper, since, rows, bytes; for `/metrics`.
     pub fn index_statistics(&self) -> Vec<IndexStatistics> {
         let published = self.shared.published.load();
+        let read_ts = self.shared.oracle.read_ts();
         let statistics = |index: &Arc<IndexInfo>| {
-            let (mut rows, mut bytes) = (0, 0);
-            for slot in index.handle.slots() {
-                let snapshot = slot.load();
-                rows += snapshot.update_count();
-                bytes += snapshot.byte_count();
-            }
-            let (upper, since) = (index.handle.upper(), index.handle.since());
-            IndexStatistics { id: index.handle.id, name: index.name.clone(), upper, since, rows, bytes }
+            let status = introspection::maintained(&self.shared, &index.handle, read_ts);
+            let CollectionStatus { id, since, upper, arrangement, .. } = status;
+            let (rows, bytes) = arrangement.map_or((0, 0), |held| (held.record_count, held.byte_count));
+            IndexStatistics { id, name: index.name.clone(), upper, since, rows, bytes }
         };
         published.indexes.values().flatten().map(statistics).collect()
     }

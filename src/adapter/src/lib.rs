@@ -19,6 +19,7 @@ mod execute;
 mod group_commit;
 mod implications;
 mod insert;
+mod introspection;
 mod maintain;
 mod materialized;
 mod plan_cache;

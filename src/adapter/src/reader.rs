@@ -4,6 +4,7 @@
 //! the session's own transaction has written and not committed lies over it. System relations are made from the catalog.
 
 use crate::client::{Published, Shared};
+use crate::introspection;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
@@ -94,7 +95,8 @@ impl CollectionReader for StatementReader {
         _state: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if let GlobalId::System(_) = id {
-            let batch = self.published.state.builtin_rows(id, &self.session).map_err(external)?;
+            let live = || introspection::collections(&self.shared, &self.published);
+            let batch = self.published.state.builtin_rows(id, &self.session, &live).map_err(external)?;
             let schema = batch.schema();
             return Ok(MemorySourceConfig::try_new_exec(&[vec![batch]], schema, projection.cloned())?);
         }

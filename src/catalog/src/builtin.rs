@@ -16,6 +16,7 @@ pub mod acl;
 pub mod definition;
 pub mod functions;
 mod information_schema;
+pub mod introspection;
 mod mz_catalog;
 mod pg_catalog;
 mod pg_views;
@@ -23,6 +24,7 @@ mod pg_views;
 use crate::state::State;
 use crate::system::{MZ_SYSTEM, SYSTEM_SCHEMAS};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use introspection::Live;
 use repr::datum::Datum;
 use repr::types::PgType;
 use repr::{GlobalId, RelationDesc};
@@ -64,6 +66,8 @@ pub struct Context<'a> {
     pub catalog: &'a State,
     /// Whose view of it.
     pub session: &'a SessionInfo,
+    /// How to find out what is going on.
+    pub live: Live<'a>,
 }
 
 /// Every system relation.
@@ -168,7 +172,7 @@ fn producer(schema: &str, name: &str) -> Option<Producer> {
     match schema {
         "pg_catalog" => pg_catalog::producer(name).or_else(|| pg_views::producer(name)),
         "information_schema" => information_schema::producer(name),
-        _ => mz_catalog::producer(name),
+        _ => mz_catalog::producer(name).or_else(|| introspection::producer(name)),
     }
 }
 

@@ -14,6 +14,7 @@
 pub(crate) mod change;
 mod view;
 
+use crate::builtin::introspection::Live;
 use crate::objects::{AclItem, Counter, Membership};
 use crate::system::{self, MZ_SYSTEM, SYSTEM_SCHEMAS, SystemTableDef};
 use arrow::record_batch::RecordBatch;
@@ -181,9 +182,9 @@ impl State {
     }
 
     /// The rows of a relation of the system. Errors: one without rows, which is a bug; whatever making them raises.
-    pub fn builtin_rows(&self, id: GlobalId, session: &SessionInfo) -> Result<RecordBatch, SqlError> {
+    pub fn builtin_rows(&self, id: GlobalId, session: &SessionInfo, live: Live<'_>) -> Result<RecordBatch, SqlError> {
         match crate::builtin::relation(id) {
-            Some(relation) => relation.rows(&crate::builtin::Context { catalog: self, session }),
+            Some(relation) => relation.rows(&crate::builtin::Context { catalog: self, session, live }),
             None => Err(SqlError::internal(format!("{id} is not a relation of the system"))),
         }
     }

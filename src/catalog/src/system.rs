@@ -23,17 +23,25 @@ pub const INFORMATION_SCHEMA: SchemaId = SchemaId(2);
 pub const MZ_CATALOG: SchemaId = SchemaId(3);
 /// Our own catalog, for ourselves: may change in any version.
 pub const MZ_INTERNAL: SchemaId = SchemaId(4);
+/// What maintenance costs.
+pub const MZ_INTROSPECTION: SchemaId = SchemaId(5);
 
 /// The oid of the first database's `public`, as in Postgres.
 pub const PUBLIC_OID: u32 = 2200;
 
 /// The system's schemas: id, oid, name.
-pub const SYSTEM_SCHEMAS: [(SchemaId, u32, &str); 4] = [
+pub const SYSTEM_SCHEMAS: [(SchemaId, u32, &str); 5] = [
     (PG_CATALOG, 11, "pg_catalog"),
     (INFORMATION_SCHEMA, 13_000, "information_schema"),
     (MZ_CATALOG, 13_001, "mz_catalog"),
     (MZ_INTERNAL, 13_002, "mz_internal"),
+    (MZ_INTROSPECTION, 13_003, "mz_introspection"),
 ];
+
+/// Whether a schema is one of these.
+pub fn is_system_schema(id: SchemaId) -> bool {
+    SYSTEM_SCHEMAS.iter().any(|(system, _, _)| *system == id)
+}
 
 /// A relation of the system.
 #[derive(Clone, Debug)]

@@ -170,6 +170,11 @@ impl IndexHandle {
         self.slots.iter().all(|slot| slot.load().upper > 0)
     }
 
+    /// Whether what is shown is from a run before.
+    pub fn is_seeded(&self) -> bool {
+        self.is_seeded.load(Ordering::Acquire)
+    }
+
     /// The least `upper` over the workers.
     pub fn upper(&self) -> Timestamp {
         self.slots.iter().map(|slot| slot.load().upper).min().unwrap_or(0)
@@ -211,7 +216,7 @@ impl IndexHandle {
     /// being hydrated is not waited for.
     pub fn wait_published(&self, ts: Timestamp, deadline: Instant) {
         let mut guard = self.committer.0.lock();
-        let is_expected = || self.is_hydrated() && !self.is_seeded.load(Ordering::Acquire) && !self.is_dropped();
+        let is_expected = || self.is_hydrated() && !self.is_seeded() && !self.is_dropped();
         while is_expected() && self.upper() <= ts {
             if self.committer.1.wait_until(&mut guard, deadline).timed_out() {
                 return;

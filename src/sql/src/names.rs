@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub const IDENTIFIER_BYTES_MAX: usize = 63;
 
 /// Schemas searched after the search path for unqualified names.
-pub const IMPLICIT_LAST: [&str; 2] = ["mz_catalog", "mz_internal"];
+pub const IMPLICIT_LAST: [&str; 3] = ["mz_catalog", "mz_internal", "mz_introspection"];
 
 macro_rules! id_type {
     ($(#[$doc:meta])* $name:ident) => {

@@ -7,6 +7,7 @@
 mod privileges;
 mod types;
 
+use super::introspection::NOTHING_LIVE;
 use super::pg_catalog::{ENCODING_UTF8, comment, is_system};
 use super::{Context, definition, is_table, maybe, text};
 use crate::state::State;
@@ -49,7 +50,8 @@ impl CatalogFunctions for BuiltinFunctions {
         if args[..args.len() - nullable.min(args.len())].iter().any(Datum::is_null) {
             return Ok(Datum::Null);
         }
-        let call = Call { functions: self, context: Context { catalog: &self.catalog, session }, args };
+        let call =
+            Call { functions: self, context: Context { catalog: &self.catalog, session, live: NOTHING_LIVE }, args };
         call.run(name)
     }
 }

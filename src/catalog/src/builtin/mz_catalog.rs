@@ -4,7 +4,7 @@
 
 use super::acl::privileges;
 use super::{Context, Producer, SystemRelation, definition, is_relation, is_table, is_view, maybe, position, text};
-use crate::system::{MZ_INTERNAL, MZ_SYSTEM};
+use crate::system::{MZ_SYSTEM, is_system_schema};
 use arrow::array::RecordBatch;
 use pgrepr::types::{self, TYPES};
 use repr::GlobalId;
@@ -39,7 +39,7 @@ pub(super) fn producer(name: &str) -> Option<Producer> {
 }
 
 fn schema_id(id: SchemaId) -> Datum<'static> {
-    text(if id <= MZ_INTERNAL { format!("s{id}") } else { format!("u{id}") })
+    text(if is_system_schema(id) { format!("s{id}") } else { format!("u{id}") })
 }
 
 fn role_id(id: RoleId) -> Datum<'static> {
@@ -52,6 +52,10 @@ fn database_id(id: DatabaseId) -> Datum<'static> {
 
 fn cluster_id(id: ClusterId) -> Datum<'static> {
     text(format!("u{id}"))
+}
+
+pub(super) fn replica_id(cluster: ClusterId, replica: u64) -> Datum<'static> {
+    text(format!("u{cluster}-r{replica}"))
 }
 
 fn item_id(id: GlobalId) -> Datum<'static> {
@@ -266,7 +270,7 @@ fn cluster_replicas(context: &Context<'_>, relation: &SystemRelation) -> Result<
     for cluster in context.catalog.clusters() {
         for replica in 1..=cluster.replication_factor {
             rows.push([
-                text(format!("u{}-r{replica}", cluster.id)),
+                replica_id(cluster.id, replica),
                 text(format!("r{replica}")),
                 cluster_id(cluster.id),
                 text(&cluster.size),

@@ -1,6 +1,7 @@
 //! A small catalog, and what the system relations and functions say about it.
 
 use super::functions::BuiltinFunctions;
+use super::introspection::{Arrangement, CollectionStatus, NOTHING_LIVE};
 use super::{Context, RELATIONS, relation};
 use crate::objects::AclItem;
 use crate::state::State;
@@ -106,9 +107,27 @@ fn state() -> Arc<State> {
     Arc::new(state)
 }
 
+/// `t` is there; the index `t_name` is behind, and `m` is being built.
+fn live() -> Vec<CollectionStatus> {
+    let hydrated = Arrangement { is_hydrated: true, record_count: 5, batch_count: 2, byte_count: 640 };
+    let building = Arrangement { is_hydrated: false, record_count: 0, batch_count: 0, byte_count: 0 };
+    let status = |id, since, upper, lag_us, arrangement| CollectionStatus {
+        id: GlobalId::User(id),
+        since,
+        upper,
+        lag_us,
+        arrangement,
+    };
+    vec![
+        status(4, 0, 0, None, Some(building)),
+        status(3, 50, 90, Some(1_500_000), Some(hydrated)),
+        status(1, 60, 101, Some(0), None),
+    ]
+}
+
 fn rows(state: &State, schema: &str, name: &str) -> RecordBatch {
     let relation = RELATIONS.iter().find(|relation| relation.schema == schema && relation.name == name).expect(name);
-    relation.rows(&Context { catalog: state, session: &SessionInfo::default() }).expect(name)
+    relation.rows(&Context { catalog: state, session: &SessionInfo::default(), live: &live }).expect(name)
 }
 
 /// The named columns of the rows that have `value` in the column `key`.
@@ -257,11 +276,37 @@ fn materialized_views() {
 }
 
 #[test]
+fn what_is_going_on() {
+    let state = state();
+    let all = |schema: &str, name: &str, columns: &[&str]| {
+        let batch = rows(&state, schema, name);
+        let of = |id: &str| pick(&batch, "object_id", &text(id), columns);
+        ["u1", "u3", "u4"].map(|id| of(id).into_iter().next())
+    };
+    // As a numeric without a scale is stored.
+    let number = |n: i128| Datum::Numeric(arrow::datatypes::i256::from_i128(n * 10_i128.pow(20)), 20);
+    let hydration = all("mz_internal", "mz_hydration_statuses", &["replica_id", "hydrated"]);
+    let status = |hydrated| Some(vec![text("u1-r1"), Datum::Bool(hydrated)]);
+    assert_eq!(hydration, [None, status(true), status(false)], "a table is not hydrated");
+    let replicas = rows(&state, "mz_catalog", "mz_cluster_replicas");
+    assert_eq!(pick(&replicas, "id", &text("u1-r1"), &["name"]), vec![vec![text("r1")]]);
+    let frontiers = all("mz_internal", "mz_frontiers", &["read_frontier", "write_frontier"]);
+    let between = |since, upper| Some(vec![number(since), number(upper)]);
+    assert_eq!(frontiers, [between(60, 101), between(50, 90), between(0, 0)]);
+    let lag = all("mz_internal", "mz_wallclock_global_lag", &["lag"]);
+    let interval = |us| Some(vec![Datum::Interval(0, 0, us)]);
+    assert_eq!(lag, [interval(0), interval(1_500_000), Some(vec![Datum::Null])]);
+    let sizes = all("mz_introspection", "mz_arrangement_sizes", &["records", "batches", "size"]);
+    let size = |counts: [i64; 3]| Some(counts.map(Datum::Int8).to_vec());
+    assert_eq!(sizes, [None, size([5, 2, 640]), size([0, 0, 0])]);
+}
+
+#[test]
 fn another_database_does_not_show() {
     let state = state();
     let session = SessionInfo { database: "other".into(), ..SessionInfo::default() };
     let relation = relation(GlobalId::System(1259)).expect("pg_class");
-    let batch = relation.rows(&Context { catalog: &state, session: &session }).expect("pg_class");
+    let batch = relation.rows(&Context { catalog: &state, session: &session, live: NOTHING_LIVE }).expect("pg_class");
     assert!(pick(&batch, "relname", &text("t"), &["oid"]).is_empty());
     assert_eq!(pick(&rows(&state, "mz_catalog", "mz_tables"), "name", &text("t"), &["id"]), vec![vec![text("u1")]]);
 }
