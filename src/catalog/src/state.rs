@@ -118,11 +118,6 @@ impl State {
         settings.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
-    /// The comment on an object, or on a column of it (from 0).
-    pub fn comment(&self, object: ObjectId, column: Option<usize>) -> Option<&str> {
-        self.comments.get(&object)?.get(&column).map(String::as_str)
-    }
-
     /// All comments, in order of object and column.
     pub fn comments(&self) -> impl Iterator<Item = (ObjectId, Option<usize>, &str)> {
         let of_object = |(object, comments): (&ObjectId, _)| (*object, comments);

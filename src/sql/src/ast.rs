@@ -256,6 +256,8 @@ pub enum Statement {
         /// The text; NULL removes it.
         text: Option<String>,
     },
+    /// REFRESH MATERIALIZED VIEW.
+    Refresh(Name),
 }
 
 impl Statement {
@@ -317,6 +319,7 @@ impl Statement {
             Statement::Listen(_) => "LISTEN",
             Statement::Unlisten(_) => "UNLISTEN",
             Statement::Comment { .. } => "COMMENT",
+            Statement::Refresh(_) => "REFRESH MATERIALIZED VIEW",
         }
     }
 }

@@ -602,6 +602,7 @@ pub fn plan(ctx: &PlanContext<'_>, statement: &Statement, params: &mut Params) -
         Statement::ShowObjects(show) => show::plan_show_objects(ctx, show, params),
         Statement::ShowCreate { kind, name } => show::plan_show_create(ctx, *kind, name, params),
         Statement::Comment { kind, name, text } => ddl::plan_comment(ctx, *kind, name, text.as_deref()),
+        Statement::Refresh(name) => ddl::plan_refresh(ctx, name),
         Statement::Declare { name, hold, query, sql } => Ok(Plan::Declare {
             name: name.clone(),
             hold: *hold,

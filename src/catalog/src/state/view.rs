@@ -107,6 +107,10 @@ impl CatalogView for State {
             })
     }
 
+    fn comment(&self, object: ObjectId, column: Option<usize>) -> Option<String> {
+        self.comments.get(&object)?.get(&column).cloned()
+    }
+
     fn is_always_empty(&self, id: GlobalId) -> bool {
         crate::builtin::relation(id).is_some_and(|relation| relation.is_always_empty())
     }

@@ -150,8 +150,8 @@ fn the_first_catalog_lets_its_user_work() {
         server.check();
     }
     let table = ObjectId::Item(server.item("t").id);
-    assert_eq!(server.state.comment(table, None), Some("about t"));
-    assert_eq!(server.state.comment(table, Some(1)), Some("about b"));
+    assert_eq!(server.state.comment(table, None).as_deref(), Some("about t"));
+    assert_eq!(server.state.comment(table, Some(1)).as_deref(), Some("about b"));
     assert_eq!(server.state.role_settings(server.role("materialize")).len(), 1);
     assert_eq!(
         server.run_as("materialize", "ALTER SYSTEM SET max_connections = 5"),

@@ -100,6 +100,12 @@ impl<'a> Cursor<'a> {
         self.text.get(start..end).unwrap_or_default().trim_end()
     }
 
+    /// The text from a place to the end of the last token that was taken.
+    pub(super) fn text_since(&self, start: Location) -> &'a str {
+        let end = self.parser.get_current_token().span.end;
+        self.text.get(offset_of(self.text, start)..offset_of(self.text, end)).unwrap_or_default()
+    }
+
     /// Moves past the words if they come next.
     pub(super) fn eat(&mut self, words: &[&str]) -> bool {
         let found = words.iter().enumerate().all(|(n, word)| self.peek_nth(n, word));

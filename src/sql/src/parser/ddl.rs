@@ -148,11 +148,26 @@ fn parse_create_materialized_view(cursor: &mut Cursor<'_>, or_replace: bool) -> 
         refuse_view_options(cursor)?;
     }
     let (query, sql) = parse_view_query(cursor)?;
-    if cursor.peek("WITH") {
-        return Err(cursor.unsupported("CREATE MATERIALIZED VIEW … WITH [NO] DATA"));
-    }
+    with_data(cursor, "CREATE MATERIALIZED VIEW")?;
     let materialized = Some(Materialized { cluster });
     Ok(Statement::CreateView(CreateView { name, or_replace, if_not_exists, columns, query, sql, materialized }))
+}
+
+/// `REFRESH MATERIALIZED VIEW [CONCURRENTLY] m [WITH DATA]`.
+pub(super) fn parse_refresh(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    cursor.expect(&["REFRESH", "MATERIALIZED", "VIEW"])?;
+    cursor.eat(&["CONCURRENTLY"]);
+    let name = cursor.name()?;
+    with_data(cursor, "REFRESH MATERIALIZED VIEW")?;
+    Ok(Statement::Refresh(name))
+}
+
+/// WITH DATA is the default; without, a materialized view could not be read.
+fn with_data(cursor: &mut Cursor<'_>, statement: &str) -> Result<(), SqlError> {
+    if cursor.eat(&["WITH", "DATA"]) || !cursor.peek("WITH") {
+        return Ok(());
+    }
+    Err(cursor.unsupported(format!("{statement} … WITH NO DATA")))
 }
 
 fn parse_view_columns(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SqlError> {
@@ -162,10 +177,11 @@ fn parse_view_columns(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SqlError> 
 /// AS and the query, with its text.
 fn parse_view_query(cursor: &mut Cursor<'_>) -> Result<(Box<sp::Query>, String), SqlError> {
     cursor.expect(&["AS"])?;
-    let sql = cursor.rest().to_owned();
+    let start = cursor.span().start;
     let query = cursor.query()?;
     super::statement::check_query(&query)?;
-    Ok((query, sql))
+    // Without a comment that may follow: more text will be put behind it.
+    Ok((query, cursor.text_since(start).to_owned()))
 }
 
 /// `(REFRESH EVERY '1 day', …)`: a materialized view is as fresh as its inputs, and kept as long as any table.

@@ -56,6 +56,7 @@ pub(super) fn parse_statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlE
         "DROP" => ddl::parse_drop(cursor),
         "ALTER" => ddl::parse_alter(cursor),
         "COMMENT" => ddl::parse_comment(cursor),
+        "REFRESH" => ddl::parse_refresh(cursor),
         "GRANT" => grant::parse_grant(cursor),
         "REVOKE" => grant::parse_revoke(cursor),
         "SHOW" => show::parse_show(cursor),
@@ -67,11 +68,12 @@ pub(super) fn parse_statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlE
         "PREPARE" | "EXECUTE" | "DEALLOCATE" => session::parse_prepared(cursor),
         "DECLARE" | "FETCH" | "MOVE" | "CLOSE" => session::parse_cursor(cursor),
         "DISCARD" | "LISTEN" | "UNLISTEN" => session::parse_miscellaneous(cursor),
-        // Statements of Postgres and Materialize that are refused by name.
         "SUBSCRIBE" => subscribe::parse_subscribe(cursor),
+        // Statements of Postgres and Materialize that are refused by name.
         "TAIL" | "MERGE" | "CALL" | "DO" | "LOCK" | "NOTIFY" | "VACUUM" | "ANALYZE" | "ANALYSE" | "CLUSTER"
-        | "REINDEX" | "CHECKPOINT" | "REFRESH" | "LOAD" | "REASSIGN" | "IMPORT" | "SECURITY" | "VALIDATE"
-        | "INSPECT" | "USE" => Err(cursor.unsupported(&word)),
+        | "REINDEX" | "CHECKPOINT" | "LOAD" | "REASSIGN" | "IMPORT" | "SECURITY" | "VALIDATE" | "INSPECT" | "USE" => {
+            Err(cursor.unsupported(&word))
+        }
         _ => Err(cursor.unexpected()),
     }
 }

@@ -227,6 +227,16 @@ pub(super) fn plan_alter_set_cluster(
     }
 }
 
+/// What a materialized view holds is what its query gives, always: there is nothing to do.
+pub(super) fn plan_refresh(ctx: &PlanContext<'_>, name: &Name) -> Result<Plan, SqlError> {
+    let kind = ObjectKind::MaterializedView;
+    let object = resolve_object(ctx, kind, name)?;
+    check_owner(ctx, object, kind, name.item())?;
+    let message = format!("{kind} \"{name}\" is always up to date");
+    let notice = PlanNotice { sqlstate: SqlState::SUCCESSFUL_COMPLETION, message, detail: None };
+    Ok(Plan::NoOp { tag: "REFRESH MATERIALIZED VIEW", notices: vec![notice] })
+}
+
 pub(super) fn plan_comment(
     ctx: &PlanContext<'_>,
     kind: Option<ObjectKind>,

@@ -45,6 +45,8 @@ pub trait CatalogView: Send + Sync {
     fn indexes_on(&self, id: GlobalId) -> Vec<Arc<ItemRef>>;
     /// The items that refer directly to an item: views over it, materialized or not, and indexes on it.
     fn dependents(&self, id: GlobalId) -> Vec<GlobalId>;
+    /// The comment on an object, or on a column of it (from 0).
+    fn comment(&self, object: ObjectId, column: Option<usize>) -> Option<String>;
     /// The objects that belong to a role: their owner is the role.
     fn owned_by(&self, role: RoleId) -> Vec<ObjectId>;
 

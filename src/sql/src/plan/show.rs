@@ -8,7 +8,7 @@ use crate::ast::{ShowFilter, ShowKind, ShowObjects};
 use crate::engine::Params;
 use crate::error::SqlError;
 use crate::names::{
-    ClusterId, Name, ObjectKind, quote_ident, quote_literal, resolve_item, resolve_schema, unknown_cluster,
+    ClusterId, Name, ObjectId, ObjectKind, quote_ident, quote_literal, resolve_item, resolve_schema, unknown_cluster,
     unknown_database, unknown_relation,
 };
 use repr::sqlstate::SqlState;
@@ -38,12 +38,12 @@ pub(super) fn plan_show_objects(
         ShowKind::Schemas => schemas(ctx, show)?,
         ShowKind::Databases => Listing {
             columns: &["name", "comment"],
-            rows: ctx.catalog.databases().iter().map(|database| named(&database.name)).collect(),
+            rows: ctx.catalog.databases().iter().map(|d| named(ctx, &d.name, ObjectId::Database(d.id))).collect(),
             order_by: "name",
         },
         ShowKind::Roles => Listing {
             columns: &["name", "comment"],
-            rows: ctx.catalog.roles().iter().map(|role| named(&role.name)).collect(),
+            rows: ctx.catalog.roles().iter().map(|role| named(ctx, &role.name, ObjectId::Role(role.id))).collect(),
             order_by: "name",
         },
         ShowKind::Clusters => Listing {
@@ -54,7 +54,8 @@ pub(super) fn plan_show_objects(
                 .iter()
                 .map(|cluster| {
                     let workers = Some(cluster.workers.to_string());
-                    vec![Some(cluster.name.clone()), Some(cluster.size.clone()), workers, Some(String::new())]
+                    let comment = comment(ctx, ObjectId::Cluster(cluster.id), None);
+                    vec![Some(cluster.name.clone()), Some(cluster.size.clone()), workers, comment]
                 })
                 .collect(),
             order_by: "name",
@@ -137,8 +138,13 @@ fn column_list(item: &ItemRef) -> String {
     item.desc.columns.iter().map(|column| quote_ident(&column.name)).collect::<Vec<_>>().join(", ")
 }
 
-fn named(name: &str) -> Vec<Option<String>> {
-    vec![Some(name.to_owned()), Some(String::new())]
+fn named(ctx: &PlanContext<'_>, name: &str, object: ObjectId) -> Vec<Option<String>> {
+    vec![Some(name.to_owned()), comment(ctx, object, None)]
+}
+
+/// The comment on an object or a column of it, empty if there is none.
+fn comment(ctx: &PlanContext<'_>, object: ObjectId, column: Option<usize>) -> Option<String> {
+    Some(ctx.catalog.comment(object, column).unwrap_or_default())
 }
 
 /// The items of a schema, or of the first schema of the search path that belongs to a database.
@@ -149,10 +155,10 @@ fn items(ctx: &PlanContext<'_>, show: &ShowObjects, kinds: &[ObjectKind]) -> Res
         if !kinds.contains(&kind) {
             continue;
         }
-        let name = Some(item.name.item.clone());
+        let (name, comment) = (Some(item.name.item.clone()), comment(ctx, ObjectId::Item(item.id), None));
         rows.push(match kinds {
-            [_] => vec![name, Some(String::new())],
-            _ => vec![name, Some(kind.to_string().replace(' ', "-")), Some(String::new())],
+            [_] => vec![name, comment],
+            _ => vec![name, Some(kind.to_string().replace(' ', "-")), comment],
         });
     }
     let columns: &[&str] = if kinds.len() == 1 { &["name", "comment"] } else { &["name", "type", "comment"] };
@@ -185,7 +191,7 @@ fn materialized_views(ctx: &PlanContext<'_>, show: &ShowObjects) -> Result<Listi
         .filter_map(|item| match &item.kind {
             ItemKind::MaterializedView(view) if wanted.is_none_or(|wanted| wanted == view.cluster) => {
                 let cluster = ctx.catalog.cluster(view.cluster).map(|cluster| cluster.name.clone());
-                Some(vec![Some(item.name.item.clone()), cluster, Some(String::new())])
+                Some(vec![Some(item.name.item.clone()), cluster, comment(ctx, ObjectId::Item(item.id), None)])
             }
             _ => None,
         })
@@ -214,7 +220,7 @@ fn indexes(ctx: &PlanContext<'_>, show: &ShowObjects) -> Result<Listing, SqlErro
             ctx.catalog.item(index.on).map(|on| on.name.item.clone()),
             ctx.catalog.cluster(index.cluster).map(|cluster| cluster.name.clone()),
             Some(format!("{{{}}}", keys.join(","))),
-            Some(String::new()),
+            comment(ctx, ObjectId::Item(item.id), None),
         ]);
     }
     Ok(Listing { columns: &["name", "on", "cluster", "key", "comment"], rows, order_by: "name" })
@@ -233,7 +239,7 @@ fn columns(ctx: &PlanContext<'_>, show: &ShowObjects) -> Result<Listing, SqlErro
                 Some(column.name.clone()),
                 Some(if column.nullable { "t" } else { "f" }.to_owned()),
                 Some(column.ty.to_string()),
-                Some(String::new()),
+                comment(ctx, ObjectId::Item(item.id), Some(index)),
                 // Keeps the table's order; cut off by the outer query.
                 Some(format!("{index:05}")),
             ]
@@ -252,7 +258,7 @@ fn schemas(ctx: &PlanContext<'_>, show: &ShowObjects) -> Result<Listing, SqlErro
     schemas.extend(ctx.catalog.schemas(None));
     Ok(Listing {
         columns: &["name", "comment"],
-        rows: schemas.iter().map(|schema| named(&schema.name)).collect(),
+        rows: schemas.iter().map(|schema| named(ctx, &schema.name, ObjectId::Schema(schema.id))).collect(),
         order_by: "name",
     })
 }

@@ -207,6 +207,10 @@ impl CatalogView for Catalog {
         }
     }
 
+    fn comment(&self, object: ObjectId, column: Option<usize>) -> Option<String> {
+        (object == ObjectId::Item(GlobalId::User(9))).then(|| format!("about m {column:?}"))
+    }
+
     fn owned_by(&self, role: RoleId) -> Vec<ObjectId> {
         self.items.iter().filter(|item| item.owner == role).map(|item| ObjectId::Item(item.id)).collect()
     }

@@ -44,7 +44,7 @@ fn a_replaced_view_has_its_indexes_built_anew() {
     assert_eq!(diff, expected);
     assert_eq!((new[0].id, new[3].id), (old[0].id, old[3].id));
     assert_eq!(new[2].oid, old[2].oid);
-    assert_eq!(server.state.comment(ObjectId::Item(new[2].id), None), Some("about on_w"));
+    assert_eq!(server.state.comment(ObjectId::Item(new[2].id), None).as_deref(), Some("about on_w"));
     assert_eq!(server.state.indexes_on(old[0].id), [Arc::clone(&new[1])]);
     server.check();
 }
@@ -82,7 +82,7 @@ fn a_replaced_materialized_view_takes_what_reads_it_along() {
     assert_eq!(new[4].uses(), [m.1]);
     assert_eq!(new[1].uses(), [new[4].id]);
     assert_eq!(server.state.indexes_on(m.1), [Arc::clone(&new[2])]);
-    assert_eq!(server.state.comment(ObjectId::Item(m.1), Some(0)), Some("about a"));
+    assert_eq!(server.state.comment(ObjectId::Item(m.1), Some(0)).as_deref(), Some("about a"));
     assert!(server.state.has_privilege(server.role("r"), ObjectId::Item(m.1), Privilege::Select));
     assert_eq!(new[0].desc.arity(), 2);
     server.check();
