@@ -60,10 +60,26 @@ pub(crate) fn apply(
                 // The workers of a cluster are fixed when it starts: a new size means new workers and its indexes anew.
                 restart_cluster(shared, &mut after, *id, dataflows, ts)?;
             }
+            StateDiff::Renamed(_) => rename(&mut after),
             _ => {}
         }
     }
     Ok(after)
+}
+
+/// Indexes are shown under the names that things have now.
+fn rename(after: &mut Published) {
+    for index in after.indexes.values_mut().flatten() {
+        let Some(item) = after.state.item(index.handle.id) else { continue };
+        let cluster = item.cluster().and_then(|cluster| after.state.cluster(cluster));
+        *index = Arc::new(IndexInfo {
+            handle: Arc::clone(&index.handle),
+            name: item.name.to_string(),
+            cluster: cluster.map_or_else(|| index.cluster.clone(), |cluster| cluster.name.clone()),
+            key: index.key.clone(),
+            schema: Arc::clone(&index.schema),
+        });
+    }
 }
 
 fn start_cluster(state: &State, id: ClusterId, dataflows: &mut Dataflows) {

@@ -13,7 +13,6 @@
 //! - The id of a system relation is `GlobalId::System` of its oid.
 
 pub mod acl;
-pub mod definition;
 pub mod functions;
 mod information_schema;
 pub mod introspection;

@@ -87,14 +87,6 @@ pub enum CatalogError {
         /// The view.
         name: String,
     },
-    /// A view's text refers to the object by name.
-    #[error("cannot rename {object} because views refer to it by name")]
-    NamedByViews {
-        /// Kind and name of the object.
-        object: String,
-        /// One line for each view.
-        dependents: Vec<String>,
-    },
     /// A view cannot be replaced by one over which what depends on it does not work.
     #[error("cannot replace {replaced} because {dependent} depends on it")]
     DependentFails {
@@ -139,10 +131,9 @@ impl CatalogError {
                 ObjectKind::Database => SqlState::INVALID_CATALOG_NAME,
                 ObjectKind::Cluster | ObjectKind::Role | ObjectKind::System => SqlState::UNDEFINED_OBJECT,
             },
-            CatalogError::DependentsExist { .. }
-            | CatalogError::RoleInUse { .. }
-            | CatalogError::NamedByViews { .. }
-            | CatalogError::Required { .. } => SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+            CatalogError::DependentsExist { .. } | CatalogError::RoleInUse { .. } | CatalogError::Required { .. } => {
+                SqlState::DEPENDENT_OBJECTS_STILL_EXIST
+            }
             CatalogError::ReservedName { .. } => SqlState::RESERVED_NAME,
             CatalogError::DependencyCycle { .. } => SqlState::INVALID_OBJECT_DEFINITION,
             CatalogError::DependentFails { .. } => SqlState::FEATURE_NOT_SUPPORTED,
@@ -154,9 +145,9 @@ impl CatalogError {
     pub fn detail(&self) -> Option<String> {
         match self {
             CatalogError::Sql(error) => error.detail.clone(),
-            CatalogError::DependentsExist { dependents, .. }
-            | CatalogError::RoleInUse { dependents, .. }
-            | CatalogError::NamedByViews { dependents, .. } => Some(dependents.join("\n")),
+            CatalogError::DependentsExist { dependents, .. } | CatalogError::RoleInUse { dependents, .. } => {
+                Some(dependents.join("\n"))
+            }
             CatalogError::DependentFails { dependent, why, .. } => Some(format!("{dependent}: {why}")),
             CatalogError::ReservedName { .. } => {
                 Some("The names \"public\" and \"none\" and the prefixes \"pg_\" and \"mz_\" are reserved.".to_owned())

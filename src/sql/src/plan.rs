@@ -11,6 +11,7 @@
 
 mod copy;
 mod ddl;
+pub mod definition;
 mod dml;
 mod drop;
 mod explain;

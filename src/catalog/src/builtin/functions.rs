@@ -9,7 +9,7 @@ mod types;
 
 use super::introspection::NOTHING_LIVE;
 use super::pg_catalog::{ENCODING_UTF8, comment, is_system};
-use super::{Context, definition, is_table, maybe, text};
+use super::{Context, is_table, maybe, text};
 use crate::state::State;
 use repr::datum::Datum;
 use repr::sqlstate::SqlState;
@@ -18,7 +18,7 @@ use sql::error::SqlError;
 use sql::names::{
     Name, ObjectId, Scope, effective_search_path, quote_ident, resolve_item, resolve_schema, unknown_relation,
 };
-use sql::plan::CatalogView;
+use sql::plan::{CatalogView, definition};
 use sql::plan::{ItemKind, ItemRef, SchemaRef};
 use std::collections::HashMap;
 use std::fmt;
@@ -299,7 +299,7 @@ impl Call<'_> {
 
     fn view_definition(&self) -> Answer {
         let item = self.item(0)?;
-        Ok(maybe(item.as_ref().and_then(|item| item.view()), |view| text(definition::view(view))))
+        Ok(maybe(item.as_ref().and_then(|item| definition::view(self.context.catalog, item)), text))
     }
 
     /// The comment on an object of the catalog that the second argument names, or of any.

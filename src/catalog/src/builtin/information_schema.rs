@@ -3,7 +3,7 @@
 //! Arrays are called `ARRAY`, types by their names without a modifier; what a modifier says is in columns of its own.
 
 use super::pg_catalog::is_system;
-use super::{Context, Producer, SystemRelation, definition, is_table, is_view, maybe, position, text};
+use super::{Context, Producer, SystemRelation, is_table, is_view, maybe, position, text};
 use arrow::array::RecordBatch;
 use pgrepr::types;
 use repr::ColumnDesc;
@@ -11,8 +11,8 @@ use repr::datum::Datum;
 use repr::types::{NumericDisplay, PgType};
 use sql::error::SqlError;
 use sql::names::{ObjectId, ObjectKind, Privilege};
-use sql::plan::CatalogView;
 use sql::plan::privileges::has_privilege;
+use sql::plan::{CatalogView, definition};
 use sql::plan::{Grantee, ItemKind, ItemRef, RoleRef};
 use std::sync::Arc;
 
@@ -196,13 +196,10 @@ fn views(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch
         .map(|item| {
             // Only an owner sees the text.
             let owned = role.as_ref().is_some_and(|role| context.catalog.is_member(role.id, item.owner));
-            let query = match &item.kind {
-                ItemKind::View(view) if owned => text(definition::view(view)),
-                _ => Datum::Null,
-            };
+            let query = definition::view(context.catalog, item).filter(|_| owned);
             let no = || yes_or_no(false);
             let (schema, name) = (text(&item.name.schema), text(&item.name.item));
-            [database(context), schema, name, query, text("NONE"), no(), no(), no(), no(), no()]
+            [database(context), schema, name, maybe(query, text), text("NONE"), no(), no(), no(), no(), no()]
         })
         .collect();
     relation.batch(

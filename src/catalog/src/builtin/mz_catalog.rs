@@ -3,7 +3,7 @@
 //! Ids are text: `s` and `u` before a number tell what the system ships with from what users made.
 
 use super::acl::privileges;
-use super::{Context, Producer, SystemRelation, definition, is_relation, is_table, is_view, maybe, position, text};
+use super::{Context, Producer, SystemRelation, is_relation, is_table, is_view, maybe, position, text};
 use crate::system::{MZ_SYSTEM, is_system_schema};
 use arrow::array::RecordBatch;
 use pgrepr::types::{self, TYPES};
@@ -11,7 +11,7 @@ use repr::GlobalId;
 use repr::datum::Datum;
 use sql::error::SqlError;
 use sql::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
-use sql::plan::CatalogView;
+use sql::plan::{CatalogView, definition};
 use sql::plan::{IndexDef, ItemKind, ItemRef};
 
 pub(super) fn producer(name: &str) -> Option<Producer> {
@@ -146,14 +146,14 @@ fn tables(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatc
 /// Users' views. Those that the system ships with have no query.
 fn views(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let row = |item: &ItemRef| {
-        let ItemKind::View(view) = &item.kind else { return None };
+        let ItemKind::View(_) = &item.kind else { return None };
         let sql = maybe(definition::create_sql(context.catalog, item), text);
         Some([
             item_id(item.id),
             Datum::Oid(item.oid),
             schema_id(item.schema),
             text(&item.name.item),
-            text(definition::view(view)),
+            maybe(definition::view(context.catalog, item), text),
             role_id(item.owner),
             item_privileges(context, item),
             sql.clone(),
@@ -177,7 +177,7 @@ fn materialized_views(context: &Context<'_>, relation: &SystemRelation) -> Resul
             schema_id(item.schema),
             text(&item.name.item),
             cluster_id(materialized.cluster),
-            text(definition::view(&materialized.view)),
+            maybe(definition::view(context.catalog, item), text),
             role_id(item.owner),
             item_privileges(context, item),
             sql.clone(),
@@ -212,7 +212,7 @@ fn all_indexes<'a>(context: &Context<'a>) -> impl Iterator<Item = (&'a ItemRef, 
 fn indexes(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let rows = all_indexes(context)
         .map(|(item, index)| {
-            let sql = text(definition::create_index(context.catalog, item, index));
+            let sql = maybe(definition::create_sql(context.catalog, item), text);
             [
                 item_id(item.id),
                 Datum::Oid(item.oid),

@@ -1,12 +1,11 @@
 //! The relations of `pg_catalog` that Postgres has as views: the same facts, easier to read.
 
-use super::definition;
 use super::pg_catalog::{ROLE_COLUMNS, role_row};
 use super::{Context, Producer, SystemRelation, is_table, is_view, maybe, text};
 use arrow::array::RecordBatch;
 use repr::datum::Datum;
 use sql::error::SqlError;
-use sql::plan::CatalogView;
+use sql::plan::{CatalogView, definition};
 use sql::plan::{ItemKind, ItemRef};
 use sql::vars::definitions::{Definition, Kind, Level, SESSION_VARS, SYSTEM_VARS};
 
@@ -94,10 +93,7 @@ fn pg_views(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBa
         .iter()
         .filter(|item| is_view(item))
         .map(|item| {
-            let definition = match &item.kind {
-                ItemKind::View(view) => text(definition::view(view)),
-                _ => Datum::Null,
-            };
+            let definition = maybe(definition::view(context.catalog, item), text);
             [text(&item.name.schema), text(&item.name.item), text(context.role_name(item.owner)), definition]
         })
         .collect();
@@ -107,7 +103,7 @@ fn pg_views(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBa
 fn pg_matviews(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let items = context.items();
     let row = |item: &ItemRef| {
-        let ItemKind::MaterializedView(materialized) = &item.kind else { return None };
+        let ItemKind::MaterializedView(_) = &item.kind else { return None };
         Some([
             text(&item.name.schema),
             text(&item.name.item),
@@ -115,7 +111,7 @@ fn pg_matviews(context: &Context<'_>, relation: &SystemRelation) -> Result<Recor
             Datum::Bool(!context.catalog.indexes_on(item.id).is_empty()),
             // There is no WITH NO DATA: reads wait for the first rows.
             Datum::Bool(true),
-            text(definition::view(&materialized.view)),
+            maybe(definition::view(context.catalog, item), text),
         ])
     };
     let rows = items.iter().filter_map(|item| row(item)).collect();

@@ -10,7 +10,7 @@ use repr::sqlstate::SqlState;
 use sql::ast::{ClusterOptions, RoleOptions, SetValue};
 use sql::error::SqlError;
 use sql::names::{ClusterId, DatabaseId, FullName, ObjectId, ObjectKind, RoleId, SchemaId};
-use sql::plan::{CatalogView, ClusterRef, DatabaseRef, Grantee, ItemKind, ItemRef, RoleRef, SchemaRef, ViewDef};
+use sql::plan::{CatalogView, ClusterRef, DatabaseRef, Grantee, ItemKind, ItemRef, RoleRef, SchemaRef};
 use sql::vars::SystemVars;
 use std::sync::Arc;
 
@@ -109,7 +109,6 @@ impl Transaction {
     pub(super) fn alter_rename(&mut self, object: ObjectId, to: String) -> Result<(), CatalogError> {
         self.check_exists(object)?;
         self.check_not_required(object, "rename")?;
-        self.check_not_named_by_views(object)?;
         let taken = |kind| Err(CatalogError::AlreadyExists { kind, name: to.clone() });
         match object {
             ObjectId::System => return Err(missing(object)),
@@ -176,41 +175,6 @@ impl Transaction {
             _ => self.rebuild(&[id]),
         }
         Ok(())
-    }
-
-    /// A view's query is text, which would no longer find the object.
-    fn check_not_named_by_views(&self, object: ObjectId) -> Result<(), CatalogError> {
-        let names: Box<dyn Fn(&ItemRef, &ViewDef) -> bool> = match object {
-            ObjectId::System | ObjectId::Cluster(_) | ObjectId::Role(_) => return Ok(()),
-            ObjectId::Item(id) => Box::new(move |view, _| view.uses().contains(&id)),
-            ObjectId::Schema(id) => {
-                let name = self.schema(id)?.name;
-                Box::new(move |view, def| {
-                    def.search_path.contains(&name) || self.uses_any(view, |item| item.schema == id)
-                })
-            }
-            ObjectId::Database(id) => {
-                let name = self.database(id)?.name;
-                Box::new(move |view, def| {
-                    def.database == name || self.uses_any(view, |item| item.name.database.as_ref() == Some(&name))
-                })
-            }
-        };
-        let described = self.state.describe(object);
-        let dependents: Vec<String> = self
-            .state
-            .all_items()
-            .filter(|item| item.view().is_some_and(|def| names(item, def)))
-            .map(|item| format!("{} {} depends on {described}", item.object_kind(), item.name.item))
-            .collect();
-        if dependents.is_empty() {
-            return Ok(());
-        }
-        Err(CatalogError::NamedByViews { object: described, dependents })
-    }
-
-    fn uses_any(&self, view: &ItemRef, which: impl Fn(&ItemRef) -> bool) -> bool {
-        view.uses().into_iter().filter_map(|id| self.state.item(id)).any(|item| which(&item))
     }
 
     pub(super) fn comment(

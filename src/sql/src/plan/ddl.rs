@@ -185,19 +185,21 @@ pub(super) fn plan_alter_rename(
         Ok(altered) => altered,
         Err(error) => return missing(kind, name, if_exists, kind.alter_tag(), error),
     };
-    // Views keep the text of their query, which names what it reads.
-    let dependents = match object {
-        ObjectId::Item(id) => ctx
-            .catalog
-            .dependents(id)
-            .into_iter()
-            .filter_map(|id| ctx.catalog.item(id))
-            .any(|item| item.view().is_some()),
-        _ => true,
+    match object {
+        ObjectId::Role(_) => check_system(ctx, Privilege::CreateRole, "permission denied to rename role")?,
+        _ => check_owner(ctx, object, actual, name.item())?,
+    }
+    let current = match object {
+        ObjectId::Database(_) if name.item() == ctx.session.database => Some("current database"),
+        ObjectId::Role(id) if id == ctx.role => Some("current user"),
+        ObjectId::Role(_) if name.item() == ctx.session.session_user => Some("session user"),
+        _ => None,
     };
-    check_owner(ctx, object, actual, name.item())?;
-    if dependents {
-        return Err(SqlError::unsupported(format!("renaming a {actual} to which other objects may refer")));
+    if let Some(what) = current {
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{what} cannot be renamed")));
+    }
+    if let ObjectId::Cluster(_) | ObjectId::Role(_) | ObjectId::Schema(_) = object {
+        check_reserved(to, &actual.to_string())?;
     }
     if let ObjectId::Item(id) = object
         && let Some(item) = ctx.catalog.item(id)

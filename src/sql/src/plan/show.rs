@@ -3,12 +3,13 @@
 //! The plan is as constant as the catalog at one revision, and is valid as long as any plan is. Going through a query
 //! gives LIKE and WHERE, and the result's types, for nothing.
 
+use super::definition::create_sql;
 use super::{ItemKind, ItemRef, Plan, PlanContext, query};
 use crate::ast::{ShowFilter, ShowKind, ShowObjects};
 use crate::engine::Params;
 use crate::error::SqlError;
 use crate::names::{
-    ClusterId, Name, ObjectId, ObjectKind, quote_ident, quote_literal, resolve_item, resolve_schema, unknown_cluster,
+    ClusterId, Name, ObjectId, ObjectKind, quote_literal, resolve_item, resolve_schema, unknown_cluster,
     unknown_database, unknown_relation,
 };
 use repr::sqlstate::SqlState;
@@ -79,63 +80,16 @@ pub(super) fn plan_show_create(
     if item.object_kind() != kind {
         return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("{} is not a {kind}", item.name)));
     }
+    let sql = create_sql(ctx.catalog, &item).ok_or_else(|| {
+        SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("{} is a system relation", item.name))
+    })?;
     let listing = Listing {
         columns: &["name", "create_sql"],
-        rows: vec![vec![Some(item.name.to_string()), Some(create_sql(ctx, &item)?)]],
+        rows: vec![vec![Some(item.name.to_string()), Some(sql)]],
         order_by: "name",
     };
     let query = crate::parser::parse_query(&listing.sql(None))?;
     Ok(Plan::Select(query::plan_select(ctx, &query, params)?))
-}
-
-/// The statement that would create an item again.
-fn create_sql(ctx: &PlanContext<'_>, item: &ItemRef) -> Result<String, SqlError> {
-    match &item.kind {
-        ItemKind::SystemTable => {
-            Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("{} is a system relation", item.name)))
-        }
-        ItemKind::Table { defaults } => {
-            let columns: Vec<String> = item
-                .desc
-                .columns
-                .iter()
-                .enumerate()
-                .map(|(index, column)| {
-                    let mut text = format!("{} {}", quote_ident(&column.name), column.ty);
-                    if !column.nullable {
-                        text.push_str(" NOT NULL");
-                    }
-                    if let Some(Some(default)) = defaults.get(index) {
-                        text.push_str(" DEFAULT ");
-                        text.push_str(default);
-                    }
-                    text
-                })
-                .collect();
-            Ok(format!("CREATE TABLE {} ({})", item.name, columns.join(", ")))
-        }
-        ItemKind::View(view) => Ok(format!("CREATE VIEW {} ({}) AS {}", item.name, column_list(item), view.query)),
-        ItemKind::MaterializedView(materialized) => {
-            let cluster = ctx.catalog.cluster(materialized.cluster).map(|c| quote_ident(&c.name)).unwrap_or_default();
-            Ok(format!(
-                "CREATE MATERIALIZED VIEW {} ({}) IN CLUSTER {cluster} AS {}",
-                item.name,
-                column_list(item),
-                materialized.view.query
-            ))
-        }
-        ItemKind::Index(index) => {
-            let on = ctx.catalog.item(index.on).map(|on| on.name.to_string()).unwrap_or_default();
-            let cluster = ctx.catalog.cluster(index.cluster).map(|c| quote_ident(&c.name)).unwrap_or_default();
-            let keys: Vec<&str> = index.keys.iter().map(|key| key.sql.as_str()).collect();
-            let name = quote_ident(&item.name.item);
-            Ok(format!("CREATE INDEX {name} IN CLUSTER {cluster} ON {on} ({})", keys.join(", ")))
-        }
-    }
-}
-
-fn column_list(item: &ItemRef) -> String {
-    item.desc.columns.iter().map(|column| quote_ident(&column.name)).collect::<Vec<_>>().join(", ")
 }
 
 fn named(ctx: &PlanContext<'_>, name: &str, object: ObjectId) -> Vec<Option<String>> {

@@ -8,19 +8,6 @@ use sql::names::{Name, ObjectId, Privilege};
 use sql::plan::{CatalogView, Plan, ViewRead};
 use std::sync::Arc;
 
-impl Server {
-    /// The names of a query's columns.
-    fn columns(&self, sql: &str) -> String {
-        match self.plan_any("mz_system", sql) {
-            Ok(Plan::Select(select)) => {
-                select.desc.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(" ")
-            }
-            Ok(other) => panic!("{sql} is {other:?}"),
-            Err(error) => error.to_string(),
-        }
-    }
-}
-
 #[test]
 fn a_replaced_view_has_its_indexes_built_anew() {
     let mut server = Server::new();

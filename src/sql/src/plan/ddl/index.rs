@@ -13,6 +13,7 @@ use datafusion::logical_expr::Expr;
 use datafusion::sql::sqlparser::ast as sp;
 use repr::sqlstate::SqlState;
 use repr::{PgType, RelationDesc};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Postgres's limit on an index's columns applies to keys that are written out, not to default indexes.
@@ -95,11 +96,30 @@ fn bind_keys(ctx: &PlanContext<'_>, on: &ItemRef, exprs: &[sp::Expr]) -> Result<
         keys.push(match column_of(&typed.expr, on) {
             Some(column) => column_key(on, column),
             None => {
-                IndexKey { def: IndexKeyDef { column: None, sql: expr.to_string() }, expr: typed.expr, ty: typed.ty }
+                let def = IndexKeyDef { column: None, sql: without_qualifiers(expr).to_string() };
+                IndexKey { def, expr: typed.expr, ty: typed.ty }
             }
         });
     }
     Ok(keys)
+}
+
+/// The expression in words that stay true when the relation is renamed: it is over one relation's columns.
+fn without_qualifiers(expr: &sp::Expr) -> sp::Expr {
+    let mut expr = expr;
+    while let sp::Expr::Nested(inner) = expr {
+        expr = inner;
+    }
+    let mut expr = expr.clone();
+    let _done = sp::visit_expressions_mut(&mut expr, |expr| {
+        if let sp::Expr::CompoundIdentifier(parts) = expr
+            && let Some(column) = parts.pop()
+        {
+            *expr = sp::Expr::Identifier(column);
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    expr
 }
 
 fn default_keys(on: &ItemRef) -> Vec<IndexKey> {

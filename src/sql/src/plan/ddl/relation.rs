@@ -4,10 +4,9 @@ use super::{check_create_in, check_owner, exists_notice, resolve_cluster};
 use crate::ast::{CreateTable, CreateView};
 use crate::engine::Params;
 use crate::error::SqlError;
-use crate::names::{FullName, Name, ObjectId, ObjectKind, resolve_new_item};
+use crate::names::{FullName, Name, ObjectId, ObjectKind, quote_ident, resolve_new_item};
 use crate::plan::resolver::Dependencies;
 use crate::plan::{CreateTablePlan, CreateViewPlan, ItemRef, Plan, PlanContext, SchemaRef, ViewDef};
-use arrow::datatypes::Schema;
 use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast as sp;
 use repr::sqlstate::SqlState;
@@ -118,8 +117,16 @@ pub(in crate::plan) fn plan_create_view(ctx: &PlanContext<'_>, create: &CreateVi
         None => None,
     };
     let dependencies = Dependencies::new();
-    let planned = ctx.engine.plan_query(&create.query, &dependencies.resolver(ctx), &mut Params::none())?;
-    let desc = name_columns(planned.desc, create)?;
+    let resolver = dependencies.resolver(ctx);
+    let planned = ctx.engine.plan_query(&create.query, &resolver, &mut Params::none())?;
+    let (query, desc) = match named_query(create, &name.item, &planned.desc)? {
+        None => (create.sql.clone(), planned.desc),
+        Some(sql) => {
+            let query = crate::parser::parse_query(&sql)?;
+            let desc = ctx.engine.plan_query(&query, &resolver, &mut Params::none())?.desc;
+            (sql, desc)
+        }
+    };
     check_distinct(desc.columns.iter().map(|column| column.name.as_str()))?;
     if cluster.is_some() {
         desc.columns.iter().try_for_each(|column| check_storable(&column.name, &column.ty))?;
@@ -137,7 +144,7 @@ pub(in crate::plan) fn plan_create_view(ctx: &PlanContext<'_>, create: &CreateVi
         schema: schema.id,
         name,
         view: ViewDef {
-            query: create.sql.clone(),
+            query,
             database: ctx.session.database.clone(),
             search_path: ctx.session.search_path.clone(),
             time_zone: ctx.session.time_zone.clone(),
@@ -150,8 +157,8 @@ pub(in crate::plan) fn plan_create_view(ctx: &PlanContext<'_>, create: &CreateVi
     }))
 }
 
-/// Renames the first columns.
-fn name_columns(desc: RelationDesc, create: &CreateView) -> Result<RelationDesc, SqlError> {
+/// The query under the names that the statement gives to its first columns; `None` if they have these already.
+fn named_query(create: &CreateView, view: &str, desc: &RelationDesc) -> Result<Option<String>, SqlError> {
     let names = &create.columns;
     if names.len() > desc.arity() {
         let message = match create.materialized {
@@ -160,21 +167,11 @@ fn name_columns(desc: RelationDesc, create: &CreateView) -> Result<RelationDesc,
         };
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
     }
-    let fields: Vec<_> = desc
-        .schema
-        .fields()
-        .iter()
-        .enumerate()
-        .map(|(index, field)| match names.get(index) {
-            Some(name) => field.as_ref().clone().with_name(name),
-            None => field.as_ref().clone(),
-        })
-        .collect();
-    let mut renamed = RelationDesc::from_schema(Arc::new(Schema::new(fields)));
-    for (renamed, given) in renamed.columns.iter_mut().zip(&desc.columns) {
-        renamed.ty = given.ty.clone();
+    if names.iter().zip(&desc.columns).all(|(name, column)| *name == column.name) {
+        return Ok(None);
     }
-    Ok(renamed)
+    let names: Vec<String> = names.iter().map(|name| quote_ident(name)).collect();
+    Ok(Some(format!("SELECT * FROM ({}) AS {} ({})", create.sql, quote_ident(view), names.join(", "))))
 }
 
 /// CREATE OR REPLACE may add columns at the end and nothing else.

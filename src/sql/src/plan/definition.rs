@@ -1,0 +1,76 @@
+//! The definitions of tables, views and indexes as SQL text.
+
+mod present;
+
+use super::{CatalogView, IndexDef, ItemKind, ItemRef};
+use crate::names::{ClusterId, FullName, quote_ident};
+
+/// `CREATE INDEX i ON s.t USING btree (k)`, as `pg_get_indexdef` prints it. Tools look for `USING`; that indexes are
+/// ordered by their key is all that the access method's name promises.
+pub fn index(catalog: &dyn CatalogView, item: &ItemRef, index: &IndexDef) -> String {
+    let on = catalog.item(index.on);
+    let on = on.as_ref().map(|on| within_database(&on.name)).unwrap_or_default();
+    format!("CREATE INDEX {} ON {on} USING btree ({})", quote_ident(&item.name.item), keys(catalog, index).join(", "))
+}
+
+/// The key's expressions: column names, and other expressions in parentheses.
+pub fn keys(catalog: &dyn CatalogView, index: &IndexDef) -> Vec<String> {
+    let on = catalog.item(index.on);
+    index
+        .keys
+        .iter()
+        .map(|key| {
+            let column = key.column.and_then(|column| on.as_ref()?.desc.columns.get(column).map(|c| c.name.clone()));
+            column.map_or_else(|| format!("({})", key.sql), |name| quote_ident(&name))
+        })
+        .collect()
+}
+
+/// The query of a view, materialized or not, as `pg_get_viewdef` prints it; `None` for what is no view.
+pub fn view(catalog: &dyn CatalogView, item: &ItemRef) -> Option<String> {
+    item.view().map(|view| format!(" {};", present::query(catalog, &item.name, view)))
+}
+
+/// The statement that creates the item, cluster included; `None` for what the system ships with.
+pub fn create_sql(catalog: &dyn CatalogView, item: &ItemRef) -> Option<String> {
+    Some(match &item.kind {
+        ItemKind::SystemTable => return None,
+        ItemKind::View(view) => {
+            format!("CREATE VIEW {} AS {}", item.name, present::query(catalog, &item.name, view))
+        }
+        ItemKind::MaterializedView(materialized) => {
+            let cluster = cluster_name(catalog, materialized.cluster);
+            let query = present::query(catalog, &item.name, &materialized.view);
+            format!("CREATE MATERIALIZED VIEW {} IN CLUSTER {cluster} AS {query}", item.name)
+        }
+        ItemKind::Index(index) => {
+            let on = catalog.item(index.on).map(|on| on.name.to_string()).unwrap_or_default();
+            let (cluster, keys) = (cluster_name(catalog, index.cluster), keys(catalog, index).join(", "));
+            format!("CREATE INDEX {} IN CLUSTER {cluster} ON {on} ({keys})", quote_ident(&item.name.item))
+        }
+        ItemKind::Table { defaults } => {
+            let column = |(i, column): (usize, &repr::ColumnDesc)| {
+                let mut sql = format!("{} {}", quote_ident(&column.name), column.ty);
+                if !column.nullable {
+                    sql.push_str(" NOT NULL");
+                }
+                if let Some(Some(default)) = defaults.get(i) {
+                    sql.push_str(" DEFAULT ");
+                    sql.push_str(default);
+                }
+                sql
+            };
+            let columns: Vec<String> = item.desc.columns.iter().enumerate().map(column).collect();
+            format!("CREATE TABLE {} ({})", item.name, columns.join(", "))
+        }
+    })
+}
+
+/// `schema.item`, quoted.
+pub fn within_database(name: &FullName) -> String {
+    format!("{}.{}", quote_ident(&name.schema), quote_ident(&name.item))
+}
+
+fn cluster_name(catalog: &dyn CatalogView, cluster: ClusterId) -> String {
+    catalog.cluster(cluster).map(|cluster| quote_ident(&cluster.name)).unwrap_or_default()
+}
