@@ -2355,6 +2355,9 @@ SELECT DISTINCT ON (t1.g) t1.g, t2.y FROM t1 JOIN t2 ON t1.id = t2.id ORDER BY t
 -- name: window_named
 SELECT id, sum(x) OVER w AS total, count(*) OVER w AS n FROM t1 WINDOW w AS (PARTITION BY g);
 
+-- name: correlated_not_in
+SELECT id, x FROM t1 WHERE x NOT IN (SELECT y FROM t2 WHERE t2.id = t1.id);
+
 -- GROUPING SETS, ROLLUP, CUBE.
 
 -- name: grouping_sets_two

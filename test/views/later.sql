@@ -20,6 +20,3 @@ WITH RECURSIVE r(n, depth) AS (SELECT 1, 0 UNION SELECT t3.c, r.depth + 1 FROM r
 -- name: recursive_joined
 WITH RECURSIVE r(a, c) AS (SELECT a, c FROM t3 UNION SELECT r.a, t3.c FROM r JOIN t3 ON r.c = t3.a) SELECT r.a,
     count(*) AS reach, min(t4.v) AS v FROM r LEFT JOIN t4 ON t4.k = r.c GROUP BY r.a;
-
--- name: correlated_not_in
-SELECT id, x FROM t1 WHERE x NOT IN (SELECT y FROM t2 WHERE t2.id = t1.id);

@@ -1,22 +1,46 @@
 //! The optimizer's rules, and what is done to a plan before them.
 //!
-//! The rules are DataFusion's. Before them, a filter's conjuncts that can fail are guarded by those written before
-//! them, because Postgres tests a row's conditions from left to right and users rely on it
+//! The rules are DataFusion's, but for those about subqueries, which know fewer forms and less of NULL than SQL has:
+//! subqueries become joins before ([`unnest`]). Also before them, a filter's conjuncts that can fail are guarded by those
+//! written before them ([`guard`]), because Postgres tests a row's conditions from left to right and users rely on it
 //! (`WHERE b <> 0 AND a / b > 1`), while DataFusion evaluates them over whole batches.
 
-pub mod correlation;
+pub mod equijoin;
 pub mod guard;
+pub mod having;
+pub mod sort;
+pub mod unnest;
+pub mod window;
 
 use crate::error::SqlError;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::optimizer::Optimizer;
+use datafusion::optimizer::{Optimizer, OptimizerRule};
+use std::sync::Arc;
 
-/// DataFusion's optimizer.
+/// DataFusion's rules that are not used: what they rewrite is gone, or rewritten by a rule of ours.
+const LEFT_OUT: [&str; 4] =
+    ["rewrite_set_comparison", "decorrelate_predicate_subquery", "scalar_subquery_to_join", "decorrelate_lateral_join"];
+
+/// The optimizer: DataFusion's rules, some of them replaced by ours.
 pub fn optimizer() -> Optimizer {
-    Optimizer::new()
+    let rules = Optimizer::new().rules.into_iter().filter(|rule| !LEFT_OUT.contains(&rule.name()));
+    let rules = rules.map(|rule| -> Arc<dyn OptimizerRule + Send + Sync> {
+        match rule.name() {
+            "extract_equijoin_predicate" => Arc::new(equijoin::JoinKeys),
+            "push_down_filter" => Arc::new(having::PushDownFilterToGroups::default()),
+            _ => rule,
+        }
+    });
+    Optimizer::with_rules(rules.collect())
 }
 
 /// Rewrites a bound plan before the optimizer sees it.
 pub fn prepare(plan: LogicalPlan) -> Result<LogicalPlan, SqlError> {
-    guard::guard_filters(correlation::simplify(plan)?)
+    let plan = window::drop_partition_keys(sort::drop_inner_sorts(unnest::unnest(plan)?)?)?;
+    guard::guard_filters(plan)
+}
+
+/// Rewrites an optimized plan for what runs it.
+pub fn finish(plan: LogicalPlan) -> Result<LogicalPlan, SqlError> {
+    Ok(window::widen_empty_rows(equijoin::null_matching_keys(plan)?)?)
 }

@@ -22,16 +22,19 @@ use repr::sqlstate::SqlState;
 use repr::{GlobalId, Updates};
 use sql::engine::{CollectionTable, Engine, SessionInfo};
 use sql::error::SqlError;
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// Lowers a plan. Error 0A000 names the part of it that cannot be maintained.
 pub fn lower(plan: &LogicalPlan, engine: &Engine) -> Result<Lir, SqlError> {
-    Lowering { engine, session: SessionInfo::default() }.plan(plan)
+    Lowering { engine, session: SessionInfo::default(), subqueries: Cell::new(0) }.plan(plan)
 }
 
 struct Lowering<'a> {
     engine: &'a Engine,
     session: SessionInfo,
+    /// How many scalar subqueries have become columns.
+    subqueries: Cell<usize>,
 }
 
 /// An input whose expressions are compiled over this schema.
@@ -137,10 +140,10 @@ impl Lowering<'_> {
         let mut rewritten = Vec::with_capacity(exprs.len());
         for expr in exprs {
             let mut subqueries: Vec<(Subquery, Column)> = Vec::new();
-            let first = schema.fields().len();
             let expr = expr.transform_down(|node| match node {
                 Expr::ScalarSubquery(subquery) => {
-                    let column = Column::new_unqualified(format!("scalar subquery {}", first + subqueries.len()));
+                    self.subqueries.set(self.subqueries.get() + 1);
+                    let column = Column::new_unqualified(format!("scalar subquery {}", self.subqueries.get()));
                     subqueries.push((subquery, column.clone()));
                     Ok(Transformed::yes(Expr::Column(column)))
                 }
@@ -226,40 +229,45 @@ impl Lowering<'_> {
             return Err(refused("this correlated NOT IN in a maintained view"));
         }
         let (left, right) = if flipped { (&join.right, &join.left) } else { (&join.left, &join.right) };
-        let on = join
-            .on
-            .iter()
-            .map(|(l, r)| {
-                let (l, r) = if flipped { (r, l) } else { (l, r) };
-                Ok((self.compile(l, left.schema())?, self.compile(r, right.schema())?))
-            })
+        let (left_keys, right_keys): (Vec<Expr>, Vec<Expr>) =
+            join.on.iter().cloned().map(|(l, r)| if flipped { (r, l) } else { (l, r) }).unzip();
+        let (left_width, right_width) = (left.schema().fields().len(), right.schema().fields().len());
+        let (left, mut left_exprs) = self.input(left, left_keys.into_iter().chain(join.filter.clone()).collect())?;
+        let (right, right_keys) = self.input(right, right_keys)?;
+        let filter = if join.filter.is_some() { left_exprs.pop() } else { None };
+        let keys = left_exprs.iter().zip(&right_keys);
+        let on = keys
+            .map(|(l, r)| Ok((self.compile(l, &left.schema)?, self.compile(r, &right.schema)?)))
             .collect::<Result<Vec<_>, SqlError>>()?;
-        let pair = left.schema().join(right.schema())?;
-        let filter = join.filter.as_ref().map(|filter| self.compile(filter, &Arc::new(pair.clone()))).transpose()?;
+        let pair = Arc::new(left.schema.join(&right.schema)?);
+        let filter = filter.map(|filter| self.compile(&filter, &pair)).transpose()?;
         let pair = nullable(pair.inner());
-        let (left, right) = (self.plan(left)?, self.plan(right)?);
-        let (left_width, right_width) = (left.schema.fields().len(), right.schema.fields().len());
-        let schema = match kind {
-            JoinKind::Inner | JoinKind::Left | JoinKind::Full => Arc::clone(&pair),
-            JoinKind::Semi | JoinKind::Anti | JoinKind::NotIn => Arc::clone(&left.schema),
+        let widened = left.schema.fields().len();
+        let (left, right) = (left.lir, right.lir);
+        // Without the columns of its subqueries; and if the right columns came first, they go behind.
+        let (lefts, rights) = (0..left_width, widened..widened + right_width);
+        let (schema, shown): (_, Vec<usize>) = match kind {
+            JoinKind::Inner | JoinKind::Left | JoinKind::Full if join.join_type == JoinType::Right => {
+                (Arc::clone(&pair), rights.chain(lefts).collect())
+            }
+            JoinKind::Inner | JoinKind::Left | JoinKind::Full => (Arc::clone(&pair), lefts.chain(rights).collect()),
+            JoinKind::Semi | JoinKind::Anti | JoinKind::NotIn => (Arc::clone(&left.schema), lefts.collect()),
             JoinKind::Mark => {
                 let mark = Schema::new(vec![Field::new("mark", DataType::Boolean, true)]);
-                concatenated(&left.schema, &Arc::new(mark))
+                (concatenated(&left.schema, &Arc::new(mark)), lefts.chain([widened]).collect())
             }
         };
         let nulls_match = join.null_equality == NullEquality::NullEqualsNull;
-        let joined = Lir {
-            schema,
-            node: Node::Join(Box::new(Join { kind, left, right, on, nulls_match, filter, pair: Arc::clone(&pair) })),
-        };
-        if join.join_type != JoinType::Right {
+        let all: Vec<usize> = (0..schema.fields().len()).collect();
+        let joined =
+            Lir { schema, node: Node::Join(Box::new(Join { kind, left, right, on, nulls_match, filter, pair })) };
+        if shown == all {
             return Ok(joined);
         }
-        // The right columns came first; put them behind.
-        let stored =
-            fold::stored_schema(&positional(&pair)).ok_or_else(|| SqlError::internal("a schema is not a schema"))?;
-        let order = (left_width..left_width + right_width).chain(0..left_width);
-        let exprs = order
+        let stored = fold::stored_schema(&positional(&joined.schema))
+            .ok_or_else(|| SqlError::internal("a schema is not a schema"))?;
+        let exprs = shown
+            .into_iter()
             .map(|at| self.compile(&Expr::Column(Column::from(stored.qualified_field(at))), &stored))
             .collect::<Result<_, _>>()?;
         Ok(mfp(joined, vec![Stage::Project(exprs, nullable(join.schema.inner()))]))

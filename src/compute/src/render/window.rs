@@ -2,7 +2,7 @@
 
 use crate::render::mfp::{NullKeys, contained, decode, evaluate_all, types};
 use crate::render::{Builder, Rows, ScopeTime, outcome, reduced};
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::SortColumn;
 use arrow::datatypes::{DataType, SchemaRef};
 use compute_client::plan::lir::Lir;
@@ -104,7 +104,11 @@ impl Partition {
         let positions = arrow::array::UInt64Array::from_iter_values(0..u64::try_from(rows.len()).unwrap_or(u64::MAX));
         keys.push(SortColumn { values: Arc::new(positions), options: None });
         let indices = arrow::compute::lexsort_to_indices(&keys, None)?;
-        let rows = indices.values().iter().map(|at| rows[*at as usize]).collect();
-        Ok((arrow::compute::take_record_batch(&batch, &indices)?, rows))
+        let rows: Vec<&[u8]> = indices.values().iter().map(|at| rows[*at as usize]).collect();
+        // The batch may be without columns: then only the number of its rows counts.
+        let columns = batch.columns().iter().map(|column| arrow::compute::take(column.as_ref(), &indices, None));
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        Ok((RecordBatch::try_new_with_options(batch.schema(), columns, &options)?, rows))
     }
 }

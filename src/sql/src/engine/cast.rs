@@ -12,6 +12,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, i256};
 use bytes::BytesMut;
 use datafusion::common::Result as DfResult;
 use datafusion::config::ConfigOptions;
+use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
@@ -116,6 +117,11 @@ impl ScalarUDFImpl for CastFunction {
 
     fn is_strict(&self) -> bool {
         true
+    }
+
+    fn evaluate_bounds(&self, _args: &[&Interval]) -> DfResult<Interval> {
+        // Of the right type, without which comparisons of the result have no properties at all.
+        Interval::make_unbounded(&self.data_type)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {

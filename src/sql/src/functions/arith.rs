@@ -12,6 +12,7 @@ use arrow::datatypes::{
     Float64Type, Int16Type, Int32Type, Int64Type, i256,
 };
 use datafusion::common::{Result as DfResult, ScalarValue};
+use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
@@ -96,7 +97,16 @@ impl ScalarUDFImpl for Arith {
         true
     }
 
+    fn evaluate_bounds(&self, _args: &[&Interval]) -> DfResult<Interval> {
+        // Of the right type, without which comparisons of the result have no properties at all.
+        Interval::make_unbounded(&self.data_type)
+    }
+
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
+        // The optimizer asks what becomes of NULL with columns that have no other type.
+        if args.args.iter().any(|arg| arg.data_type() == DataType::Null) {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from(&self.data_type)?));
+        }
         let scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let rows = if scalar { 1 } else { args.number_rows };
         let left = args.args[0].to_array(rows)?;

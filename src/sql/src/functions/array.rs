@@ -30,9 +30,6 @@ pub fn declare(library: &mut Library) {
         )),
     });
     library.add("as_is(anyelement) anyelement", |_, a| Ok(a[0].clone().into_owned()));
-    library.add("first_of(anyarray) anyelement", |_, a| {
-        Ok(list(a, 0).first().cloned().map_or(Datum::Null, Datum::into_owned))
-    });
     library.add("array_or_empty(anyarray) anyarray !null", |_, a| {
         Ok(if a[0].is_null() { Datum::List(Vec::new()) } else { a[0].clone().into_owned() })
     });
@@ -164,11 +161,6 @@ pub fn make_array(items: Vec<TypedExpr>, item: &PgType) -> Result<TypedExpr, Sql
 /// The one element of a list, NULL of an empty one, and an error of a longer one.
 pub fn single_value(list: TypedExpr, ty: &PgType, data_type: &DataType) -> TypedExpr {
     internal("single_value", vec![list.clone()], ty.clone(), data_type.clone()).unwrap_or(list)
-}
-
-/// The first element of a list, NULL of an empty one.
-pub fn first_value(list: TypedExpr, ty: &PgType, data_type: &DataType) -> TypedExpr {
-    internal("first_of", vec![list.clone()], ty.clone(), data_type.clone()).unwrap_or(list)
 }
 
 /// The value itself, which may be NULL whatever it was before.

@@ -9,6 +9,7 @@ use crate::error::SqlError;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::Result as DfResult;
+use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
@@ -120,6 +121,11 @@ impl ScalarUDFImpl for RowFunction {
 
     fn is_strict(&self) -> bool {
         self.overload().strict
+    }
+
+    fn evaluate_bounds(&self, _args: &[&Interval]) -> DfResult<Interval> {
+        // Of the right type, without which comparisons of the result have no properties at all.
+        Interval::make_unbounded(&self.data_type)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {

@@ -3,12 +3,16 @@
 //! sqlparser tries some productions twice: a word such as CAST first as itself and, if that fails, as a function's name. On a
 //! syntax error inside n nested ones this takes 2ⁿ steps, so a line of text could keep a thread busy for ever. Every such
 //! step parses a prefix of an expression, for which the dialect is asked first; so the dialect counts, and when the count
-//! is far beyond what the statement's length explains, it refuses. Everything else is sqlparser's own dialect.
+//! is far beyond what the statement's length explains, it refuses.
+//!
+//! It also reads what sqlparser reads otherwise than Postgres: the right side of `IS DISTINCT FROM` ends before AND, and the
+//! query of ANY and ALL may begin with a parenthesis of its own. Everything else is sqlparser's own dialect.
 
-use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
 use std::any::TypeId;
 use std::cell::Cell;
 
@@ -55,6 +59,10 @@ impl Dialect for BoundedDialect {
             }
             None => Some(Err(ParserError::RecursionLimitExceeded)),
         }
+    }
+
+    fn parse_infix(&self, parser: &mut Parser<'_>, left: &Expr, _precedence: u8) -> Option<Result<Expr, ParserError>> {
+        distinct_from(self, parser, left).or_else(|| quantified(parser, left).transpose())
     }
 
     fn identifier_quote_style(&self, identifier: &str) -> Option<char> {
@@ -121,4 +129,50 @@ impl Dialect for BoundedDialect {
         supports_xml_expressions,
         supports_comment_optimizer_hint,
     );
+}
+
+/// `IS [NOT] DISTINCT FROM`, whose right side binds as tightly as IS.
+fn distinct_from(dialect: &dyn Dialect, parser: &mut Parser<'_>, left: &Expr) -> Option<Result<Expr, ParserError>> {
+    let is_negated = if parser.parse_keywords(&[Keyword::IS, Keyword::DISTINCT, Keyword::FROM]) {
+        false
+    } else if parser.parse_keywords(&[Keyword::IS, Keyword::NOT, Keyword::DISTINCT, Keyword::FROM]) {
+        true
+    } else {
+        return None;
+    };
+    let right = parser.parse_subexpr(dialect.prec_value(Precedence::Is));
+    let (left, make) =
+        (Box::new(left.clone()), if is_negated { Expr::IsNotDistinctFrom } else { Expr::IsDistinctFrom });
+    Some(right.map(|right| make(left, Box::new(right))))
+}
+
+/// `op ANY ((SELECT …) UNION …)` and its kin.
+fn quantified(parser: &mut Parser<'_>, left: &Expr) -> Result<Option<Expr>, ParserError> {
+    let compare_op = match parser.peek_nth_token_ref(0).token {
+        Token::Eq => BinaryOperator::Eq,
+        Token::Neq => BinaryOperator::NotEq,
+        Token::Lt => BinaryOperator::Lt,
+        Token::LtEq => BinaryOperator::LtEq,
+        Token::Gt => BinaryOperator::Gt,
+        Token::GtEq => BinaryOperator::GtEq,
+        _ => return Ok(None),
+    };
+    let Token::Word(word) = &parser.peek_nth_token_ref(1).token else { return Ok(None) };
+    let keyword = word.keyword;
+    let parens = (2..4).all(|at| parser.peek_nth_token_ref(at).token == Token::LParen);
+    if !matches!(keyword, Keyword::ANY | Keyword::ALL | Keyword::SOME) || !parens {
+        return Ok(None);
+    }
+    parser.maybe_parse(|parser| {
+        for _ in 0..3 {
+            parser.advance_token();
+        }
+        let right = Box::new(Expr::Subquery(parser.parse_query()?));
+        parser.expect_token(&Token::RParen)?;
+        let left = Box::new(left.clone());
+        Ok(match keyword {
+            Keyword::ALL => Expr::AllOp { left, compare_op: compare_op.clone(), right },
+            _ => Expr::AnyOp { left, compare_op: compare_op.clone(), right, is_some: keyword == Keyword::SOME },
+        })
+    })
 }

@@ -243,7 +243,7 @@ pub(super) fn plan_returning(
     let mut fields = Vec::new();
     let mut types = Vec::new();
     let mut add = |expr: &sp::Expr, name: String, params: &mut Params| {
-        if build::has_subquery(expr) {
+        if bind::subquery::has_subquery(expr) {
             return Err(SqlError::unsupported("a subquery in RETURNING"));
         }
         let mut typed = ctx.engine.plan_expr(expr, &schema, params, resolver)?;

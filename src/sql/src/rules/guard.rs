@@ -13,31 +13,32 @@ pub fn guard_filters(plan: LogicalPlan) -> Result<LogicalPlan, SqlError> {
         if conjuncts.len() < 2 || !conjuncts.iter().skip(1).any(|expr| is_guarded(expr)) {
             return Ok(Transformed::no(LogicalPlan::Filter(filter)));
         }
-        let mut before: Option<Expr> = None;
-        let mut all: Option<Expr> = None;
-        for conjunct in conjuncts {
-            let expr = match &before {
-                Some(before) if is_guarded(conjunct) => {
-                    let then = as_number(conjunct.clone());
-                    when(before.clone(), then).otherwise(lit(0_i32))?.eq(lit(1_i32))
-                }
-                _ => conjunct.clone(),
-            };
-            if !can_fail(conjunct) && !has_subquery(conjunct) {
-                before = Some(match before {
-                    Some(before) => before.and(conjunct.clone()),
-                    None => conjunct.clone(),
-                });
-            }
-            all = Some(match all {
-                Some(all) => all.and(expr),
-                None => expr,
-            });
-        }
-        let predicate = all.unwrap_or_else(|| lit(true));
+        let conjuncts = guarded(conjuncts.into_iter().cloned().collect())?;
+        let predicate = conjuncts.into_iter().reduce(Expr::and).unwrap_or_else(|| lit(true));
         Ok(Transformed::yes(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)))
     })?;
     Ok(guarded.data)
+}
+
+/// Conjuncts, of which those that can fail are calculated only where those before them are true.
+pub fn guarded(conjuncts: Vec<Expr>) -> datafusion::common::Result<Vec<Expr>> {
+    let mut before: Option<Expr> = None;
+    let mut all = Vec::with_capacity(conjuncts.len());
+    for conjunct in conjuncts {
+        all.push(match &before {
+            Some(before) if is_guarded(&conjunct) => {
+                when(before.clone(), as_number(conjunct.clone())).otherwise(lit(0_i32))?.eq(lit(1_i32))
+            }
+            _ => conjunct.clone(),
+        });
+        if !can_fail(&conjunct) && !has_subquery(&conjunct) {
+            before = Some(match before {
+                Some(before) => before.and(conjunct),
+                None => conjunct,
+            });
+        }
+    }
+    Ok(all)
 }
 
 /// A boolean as a number: the optimizer takes a CASE of booleans apart into ANDs and ORs, which guard nothing.

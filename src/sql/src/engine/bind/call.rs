@@ -14,6 +14,7 @@ use crate::functions::registry::{self, Choice, NumericRule, Returns, function_mi
 use crate::functions::row::RowFunction;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::expr::{
     AggregateFunction, AggregateFunctionParams, NullTreatment, ScalarFunction, Sort, Unnest, WindowFunction,
     WindowFunctionParams,
@@ -126,7 +127,7 @@ impl Binder<'_> {
         let plan = LogicalPlan::Aggregate(Aggregate::try_new(plan, vec![], vec![collected])?);
         let ty = PgType::Array(Box::new(item.clone()));
         let data_type = DataType::new_list(item.data_type(), true);
-        let subquery = Expr::ScalarSubquery(super::subquery::as_subquery(plan));
+        let subquery = Expr::ScalarSubquery(super::subquery::as_subquery(plan)?);
         let array = TypedExpr::new(subquery, ty.clone(), data_type);
         self.call("array_or_empty", vec![array], Span::empty())
     }
@@ -238,7 +239,12 @@ impl Binder<'_> {
         };
         let mut order_by = Vec::new();
         for item in parsed.order_by.iter().chain(&function.within_group) {
-            let expr = self.expr(&item.expr, &inner)?;
+            // What repeats an argument is that argument, subqueries included.
+            let argument = parsed.args.iter().position(|arg| **arg == item.expr);
+            let expr = match argument {
+                Some(at) => args[at].clone(),
+                None => self.expr(&item.expr, &inner)?,
+            };
             order_by.push(self.sort_expr(expr, item)?);
         }
         if !function.within_group.is_empty() {
@@ -257,6 +263,10 @@ impl Binder<'_> {
                 "aggregate ORDER BY is not implemented for window functions",
             )
             .at(parsed.span));
+        }
+        let arguments = args.iter().map(|arg| &arg.expr).chain(filter.as_deref());
+        if window.is_none() && is_of_outer_query(arguments.chain(order_by.iter().map(|sort| &sort.expr))) {
+            return Err(SqlError::unsupported("an aggregate of an outer query in a subquery").at(parsed.span));
         }
         let site = AggregateSite { distinct: parsed.distinct, filter, order_by, window };
         let call = AggregateArgs {
@@ -331,6 +341,16 @@ impl AggregateSite {
             })),
         }
     }
+}
+
+/// An aggregate belongs to the innermost query whose columns it reads.
+fn is_of_outer_query<'e>(exprs: impl Iterator<Item = &'e Expr>) -> bool {
+    let (mut inner, mut outer) = (false, false);
+    for expr in exprs {
+        inner |= !expr.column_refs().is_empty();
+        outer |= expr.exists(|expr| Ok(matches!(expr, Expr::OuterReferenceColumn(..)))).unwrap_or(false);
+    }
+    outer && !inner
 }
 
 /// Where aggregates may stand.

@@ -28,6 +28,9 @@ pub struct Cx<'c> {
     pub clause: Clause,
     /// The windows it can name.
     pub windows: &'c NamedWindows<'c>,
+    /// Keys of GROUP BY that contain subqueries, bound: no two bindings of a subquery are equal, and what is spelled like a key
+    /// is to be that key.
+    pub keys: &'c [(ast::Expr, TypedExpr)],
 }
 
 static NO_WINDOWS: NamedWindows<'static> = NamedWindows::none();
@@ -35,7 +38,7 @@ static NO_WINDOWS: NamedWindows<'static> = NamedWindows::none();
 impl<'c> Cx<'c> {
     /// In a clause, with a scope, without named windows.
     pub fn new(frame: &'c Frame<'c>, clause: Clause) -> Cx<'c> {
-        Cx { frame, clause, windows: &NO_WINDOWS }
+        Cx { frame, clause, windows: &NO_WINDOWS, keys: &[] }
     }
 
     /// The same scope in another clause.
@@ -47,6 +50,9 @@ impl<'c> Cx<'c> {
 impl Binder<'_> {
     /// Binds an expression. Its type is `Unknown` where the context has to decide.
     pub fn expr(&mut self, expr: &ast::Expr, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
+        if let Some((_, key)) = cx.keys.iter().find(|(key, _)| key == expr) {
+            return Ok(key.clone());
+        }
         self.deeper()?;
         let bound = self.dispatch(expr, cx);
         self.shallower();

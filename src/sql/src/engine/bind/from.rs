@@ -1,14 +1,14 @@
 //! FROM: relations, functions and joins become a plan and the scope of its columns.
 
 use super::expr::Cx;
-use super::query::{alias_plan, columns_of, project, unique_names};
+use super::query::{alias_plan, columns_of};
 use super::scope::{Clause, Frame, Scope, ScopeColumn, fold};
 use super::{Binder, BoundQuery, OutputColumn, Settle};
 use crate::engine::{CollectionTable, ResolvedTable, TypedExpr};
 use crate::error::SqlError;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, JoinType};
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, binary_expr, lit, when};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, binary_expr, lit, when};
 use datafusion::sql::sqlparser::ast::{
     FunctionArg, FunctionArgExpr, JoinConstraint, JoinOperator, ObjectName, TableAlias, TableFactor, TableWithJoins,
 };
@@ -218,7 +218,8 @@ impl Binder<'_> {
                 let bound = if *lateral {
                     let empty = Scope::default();
                     let frame = Frame { scope: left.unwrap_or(&empty), outer };
-                    self.lateral(subquery, &frame)?
+                    // What it refers to on its left is found there when subqueries become joins.
+                    self.query(subquery, Some(&frame), Settle::Text)?
                 } else {
                     self.query(subquery, outer, Settle::Text)?
                 };
@@ -277,30 +278,6 @@ impl Binder<'_> {
             });
         }
         Ok(Some(Relation { plan, scope: Scope { columns } }))
-    }
-
-    /// LATERAL (query): correlated with what stands to its left.
-    fn lateral(
-        &mut self,
-        subquery: &datafusion::sql::sqlparser::ast::Query,
-        frame: &Frame<'_>,
-    ) -> Result<BoundQuery, SqlError> {
-        let bound = self.query(subquery, Some(frame), Settle::Text)?;
-        let references = bound.plan.all_out_ref_exprs();
-        if references.is_empty() {
-            return Ok(bound);
-        }
-        if subquery.limit_clause.is_some() || subquery.fetch.is_some() {
-            return Err(SqlError::unsupported("LIMIT in a correlated LATERAL subquery"));
-        }
-        let names = unique_names(bound.columns.iter().map(|column| column.name.as_str()));
-        let exprs = columns_of(&bound).into_iter().map(|column| column.expr).collect();
-        let subquery = Subquery {
-            subquery: Arc::new(project(bound.plan, exprs, &names)?),
-            outer_ref_columns: references,
-            spans: Default::default(),
-        };
-        Ok(BoundQuery { plan: LogicalPlan::Subquery(subquery), columns: bound.columns })
     }
 
     /// A named relation: a CTE, or what the catalog knows.

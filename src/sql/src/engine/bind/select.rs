@@ -7,6 +7,7 @@
 use super::expr::Cx;
 use super::query::{nth, position, unique_names};
 use super::scope::{Clause, Frame, Scope, fold};
+use super::subquery::has_subquery;
 use super::window::NamedWindows;
 use super::{Binder, BoundQuery, OutputColumn, Settle, name};
 use crate::engine::TypedExpr;
@@ -18,7 +19,9 @@ use datafusion::logical_expr::{
     Distinct, Expr, Filter, LogicalPlan, LogicalPlanBuilder, Projection, Window, WindowFrame, WindowFunctionDefinition,
     lit,
 };
-use datafusion::sql::sqlparser::ast::{self, OrderByExpr, Select, SelectItem, SelectItemQualifiedWildcardKind};
+use datafusion::sql::sqlparser::ast::{
+    self, GroupByExpr, OrderByExpr, Select, SelectItem, SelectItemQualifiedWildcardKind,
+};
 use repr::PgType;
 use repr::sqlstate::SqlState;
 use std::sync::Arc;
@@ -80,7 +83,8 @@ impl Binder<'_> {
             plan = LogicalPlan::Filter(Filter::try_new(predicate, Arc::new(plan))?);
         }
         let windows = NamedWindows::new(&select.named_window)?;
-        let cx = Cx { windows: &windows, ..Cx::new(&frame, Clause::Select) };
+        let keys = self.keys_with_subqueries(&select.group_by, &frame)?;
+        let cx = Cx { windows: &windows, keys: &keys, ..Cx::new(&frame, Clause::Select) };
         let items = self.items(select, &cx)?;
         let grouping = self.group_by(&select.group_by, &items, &cx)?;
         let having = match &select.having {
@@ -170,6 +174,21 @@ impl Binder<'_> {
             }
         }
         Ok(items)
+    }
+
+    /// The keys of GROUP BY in which there are subqueries, bound once for all places that repeat them.
+    fn keys_with_subqueries(
+        &mut self,
+        group_by: &GroupByExpr,
+        frame: &Frame<'_>,
+    ) -> Result<Vec<(ast::Expr, TypedExpr)>, SqlError> {
+        let GroupByExpr::Expressions(exprs, _) = group_by else { return Ok(Vec::new()) };
+        let mut keys = Vec::new();
+        for expr in exprs.iter().flat_map(keys_of).filter(|expr| has_subquery(expr)) {
+            let bound = self.expr(expr, &Cx::new(frame, Clause::GroupBy))?;
+            keys.push((expr.clone(), self.coercer.settle(bound)?));
+        }
+        Ok(keys)
     }
 
     /// ORDER BY and DISTINCT ON: positions, then output names, then expressions over the input.
@@ -347,15 +366,29 @@ impl Binder<'_> {
         columns: &[OutputColumn],
         parts: Parts,
     ) -> Result<LogicalPlan, SqlError> {
-        let on: Vec<Expr> = parts.distinct_on.iter().map(|on| on.expr.clone()).collect();
+        // What is partitioned and ordered by are columns: with expressions over the results of other windows, the optimizer
+        // would calculate them before those.
+        let mut computed = columns_of_plan(&plan);
+        let mut column = |binder: &mut Self, expr: &Expr| match expr {
+            Expr::Column(_) => expr.clone(),
+            expr => {
+                let name = binder.internal_name("key");
+                computed.push(expr.clone().alias(&name));
+                Expr::Column(Column::from_name(name))
+            }
+        };
+        let on: Vec<Expr> = parts.distinct_on.iter().map(|on| column(self, &on.expr)).collect();
+        let order_by: Vec<Sort> =
+            parts.sorts.iter().map(|sort| Sort { expr: column(self, &sort.expr), ..sort.clone() }).collect();
+        let plan = LogicalPlan::Projection(Projection::try_new(computed, Arc::new(plan))?);
         let name = self.internal_name("distinct");
         let call = WindowFunction {
             fun: WindowFunctionDefinition::WindowUDF(datafusion::functions_window::row_number::row_number_udwf()),
             params: WindowFunctionParams {
                 args: Vec::new(),
                 partition_by: on,
-                order_by: parts.sorts.clone(),
-                window_frame: WindowFrame::new((!parts.sorts.is_empty()).then_some(false)),
+                window_frame: WindowFrame::new((!order_by.is_empty()).then_some(false)),
+                order_by,
                 filter: None,
                 null_treatment: None,
                 distinct: false,
@@ -366,6 +399,17 @@ impl Binder<'_> {
         let first = Expr::Column(Column::from_name(name)).eq(lit(1_u64));
         let plan = LogicalPlan::Filter(Filter::try_new(first, Arc::new(plan))?);
         self.project_and_sort(plan, columns, parts)
+    }
+}
+
+/// The expressions that an item of GROUP BY groups by.
+fn keys_of(item: &ast::Expr) -> Vec<&ast::Expr> {
+    match item {
+        ast::Expr::Tuple(keys) => keys.iter().collect(),
+        ast::Expr::GroupingSets(sets) | ast::Expr::Cube(sets) | ast::Expr::Rollup(sets) => {
+            sets.iter().flatten().collect()
+        }
+        key => vec![key],
     }
 }
 

@@ -1,21 +1,24 @@
 //! Subqueries in expressions: scalar, EXISTS, IN, and comparisons with ANY and ALL.
 //!
-//! DataFusion runs an uncorrelated scalar subquery once and checks that it has one row. A correlated one it turns into
-//! a join, for which it wants proof of a single row: an aggregate of ours that fails on a second row gives it.
+//! They stay expressions here; [`crate::rules::unnest`] makes joins of them, except of scalar subqueries that refer to no outer
+//! query, which are run once. A second row of a scalar subquery is an error only where its value is asked for: unless its
+//! form says that there is one row at most, its rows are collected in a list, of which the single element is taken.
 
 use super::expr::{Cx, balanced};
 use super::query::{columns_of, project, unique_names};
-use super::scope::Clause;
 use super::{Binder, BoundQuery, Settle};
 use crate::engine::{TypedExpr, types};
 use crate::error::SqlError;
 use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchemaRef, ScalarValue};
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
-use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Operator, Subquery, lit};
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Operator, Subquery};
 use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Query, Spanned};
 use pgrepr::length::LengthRule;
 use repr::PgType;
 use repr::sqlstate::SqlState;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 impl Binder<'_> {
@@ -26,21 +29,17 @@ impl Binder<'_> {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "subquery must return only one column"));
         };
         let (ty, data_type) = (column.ty.clone(), column.data_type.clone());
-        let correlated = !bound.plan.all_out_ref_exprs().is_empty();
-        if correlated && (query.limit_clause.is_some() || query.fetch.is_some()) {
-            return self.first_row(query, cx, ty, data_type);
-        }
-        if correlated && !is_aggregated(&bound.plan) {
+        if !is_one_row(&bound.plan) {
             return self.at_most_one(bound, ty, data_type);
         }
         let plan = self.or_null(bound)?;
-        Ok(TypedExpr::new(Expr::ScalarSubquery(as_subquery(plan)), ty, data_type))
+        Ok(TypedExpr::new(Expr::ScalarSubquery(as_subquery(plan)?), ty, data_type))
     }
 
     /// A subquery without rows is NULL, although its column may not be nullable.
     fn or_null(&mut self, bound: BoundQuery) -> Result<LogicalPlan, SqlError> {
         let required = bound.plan.schema().fields().iter().any(|field| !field.is_nullable());
-        if !required || is_aggregated(&bound.plan) {
+        if !required {
             return Ok(bound.plan);
         }
         let mut exprs = Vec::new();
@@ -49,34 +48,6 @@ impl Binder<'_> {
         }
         let names = unique_names(bound.columns.iter().map(|column| column.name.as_str()));
         project(bound.plan, exprs, &names)
-    }
-
-    /// A correlated subquery with LIMIT 1: the first of the ordered list of its rows.
-    fn first_row(
-        &mut self,
-        query: &Query,
-        cx: &Cx<'_>,
-        ty: PgType,
-        data_type: DataType,
-    ) -> Result<TypedExpr, SqlError> {
-        let one = |expr: &Option<ast::Expr>| expr.as_ref().and_then(super::query::position) == Some(1);
-        let is_first = match (&query.limit_clause, &query.fetch) {
-            (Some(ast::LimitClause::LimitOffset { limit, offset: None, .. }), None) => one(limit),
-            _ => false,
-        };
-        if !is_first {
-            return Err(SqlError::unsupported("LIMIT in a correlated subquery").at(query.span()));
-        }
-        let unlimited = Query { limit_clause: None, ..query.clone() };
-        let bound = self.query(&unlimited, Some(cx.frame), Settle::Text)?;
-        let (plan, input, order_by) = ordered_input(bound)?;
-        let list = self.internal_name("list");
-        let aggregate = crate::functions::aggregate::collect_ordered(input.expr, order_by).alias(list);
-        let plan = LogicalPlan::Aggregate(Aggregate::try_new(plan, vec![], vec![aggregate])?);
-        let array = PgType::Array(Box::new(ty.clone()));
-        let list = DataType::new_list(data_type.clone(), true);
-        let collected = TypedExpr::new(Expr::ScalarSubquery(as_subquery(plan)), array, list);
-        Ok(crate::functions::array::first_value(collected, &ty, &data_type))
     }
 
     /// The one row of a query, or NULL; more than one row is 21000.
@@ -96,27 +67,14 @@ impl Binder<'_> {
         let plan = LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(bound.plan), vec![], vec![aggregate])?);
         let array = PgType::Array(Box::new(ty.clone()));
         let data_type = DataType::new_list(data_type.clone(), true);
-        Ok(TypedExpr::new(Expr::ScalarSubquery(as_subquery(plan)), array, data_type))
+        Ok(TypedExpr::new(Expr::ScalarSubquery(as_subquery(plan)?), array, data_type))
     }
 
     /// EXISTS
     pub fn exists(&mut self, query: &Query, negated: bool, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
         let bound = self.query(query, Some(cx.frame), Settle::Text)?;
-        if !is_filter(cx.clause) {
-            return self.exists_as_count(bound, negated);
-        }
-        let expr = Expr::Exists(Exists { subquery: as_subquery(bound.plan), negated });
+        let expr = Expr::Exists(Exists { subquery: as_subquery(bound.plan)?, negated });
         Ok(TypedExpr { expr, ty: PgType::Bool, data_type: DataType::Boolean, nullable: false })
-    }
-
-    /// Outside filters, where DataFusion has no join for it, EXISTS is a count.
-    fn exists_as_count(&mut self, bound: BoundQuery, negated: bool) -> Result<TypedExpr, SqlError> {
-        let name = self.internal_name("count");
-        let count = crate::functions::aggregate::count_star()?.alias(&name);
-        let plan = LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(bound.plan), vec![], vec![count])?);
-        let subquery = Expr::ScalarSubquery(as_subquery(plan));
-        let expr = if negated { subquery.eq(lit(0_i64)) } else { subquery.gt(lit(0_i64)) };
-        Ok(TypedExpr::new(expr, PgType::Bool, DataType::Boolean))
     }
 
     /// `x IN (SELECT …)`
@@ -131,29 +89,9 @@ impl Binder<'_> {
             return Err(SqlError::unsupported("IN of a row and a subquery"));
         }
         let (left, bound) = self.comparable(left, query, cx, "=")?;
-        if !is_filter(cx.clause) {
-            let found = self.quantified_rows(if negated { "<>" } else { "=" }, negated, left, bound)?;
-            return Ok(found);
-        }
         let expr =
-            Expr::InSubquery(InSubquery { expr: Box::new(left.expr), subquery: as_subquery(bound.plan), negated });
+            Expr::InSubquery(InSubquery { expr: Box::new(left.expr), subquery: as_subquery(bound.plan)?, negated });
         Ok(TypedExpr::new(expr, PgType::Bool, DataType::Boolean))
-    }
-
-    /// Outside filters, a comparison with a subquery's rows is one with the array of them.
-    fn quantified_rows(
-        &mut self,
-        symbol: &str,
-        all: bool,
-        left: TypedExpr,
-        bound: BoundQuery,
-    ) -> Result<TypedExpr, SqlError> {
-        let ty = left.ty.clone();
-        let planned = bound.plan.schema().field(0).data_type().clone();
-        let collected = self.collected(bound, &ty, &planned)?;
-        let collected =
-            self.call("array_or_empty", vec![collected], datafusion::sql::sqlparser::tokenizer::Span::empty())?;
-        crate::functions::array::quantified(symbol, all, left, collected)
     }
 
     /// Brings the left side and the subquery's column to one type.
@@ -220,13 +158,9 @@ impl Binder<'_> {
             other => return Err(SqlError::unsupported(format!("{other} ANY/ALL over a subquery"))),
         };
         let (left, bound) = self.comparable(left, query, cx, &op.to_string())?;
-        if !is_filter(cx.clause) {
-            let symbol = op.to_string();
-            return self.quantified_rows(if symbol == "!=" { "<>" } else { &symbol }, all, left, bound);
-        }
         let expr = Expr::SetComparison(SetComparison {
             expr: Box::new(left.expr),
-            subquery: as_subquery(bound.plan),
+            subquery: as_subquery(bound.plan)?,
             op: operator,
             quantifier: if all { SetQuantifier::All } else { SetQuantifier::Any },
         });
@@ -284,9 +218,16 @@ impl Binder<'_> {
     }
 }
 
-/// Clauses whose subqueries become joins.
-fn is_filter(clause: Clause) -> bool {
-    matches!(clause, Clause::Where | Clause::Having | Clause::JoinOn)
+/// Whether an expression contains a query.
+pub fn has_subquery(expr: &ast::Expr) -> bool {
+    ast::visit_expressions(expr, |expr| match expr {
+        ast::Expr::Subquery(_) | ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. } => ControlFlow::Break(()),
+        ast::Expr::Function(function) if matches!(function.args, ast::FunctionArguments::Subquery(_)) => {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
 }
 
 /// What an aggregate over an ordered query of one column reads: the order moves into the aggregate, because the
@@ -309,16 +250,56 @@ pub fn ordered_input(
 }
 
 /// A plan as a subquery, with the outer columns it reads.
-pub fn as_subquery(plan: LogicalPlan) -> Subquery {
-    let outer_ref_columns = plan.all_out_ref_exprs();
-    Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: Default::default() }
+pub fn as_subquery(plan: LogicalPlan) -> Result<Subquery, SqlError> {
+    let outer_ref_columns = free_references(&plan)?;
+    Ok(Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: Default::default() })
 }
 
-/// Whether the plan is an aggregate without groups, below projections.
-fn is_aggregated(plan: &LogicalPlan) -> bool {
+/// The references to columns of queries around a plan, those of its subqueries to itself left out.
+pub fn free_references(plan: &LogicalPlan) -> Result<Vec<Expr>, SqlError> {
+    let mut free = Vec::new();
+    let mut bound_here = Vec::new();
+    for input in plan.inputs() {
+        let mut references = free_references(input)?;
+        // What stands to the right of LATERAL refers to the left, which came before.
+        references.retain(|reference| !is_column_of(reference, &bound_here));
+        free.extend(references);
+        bound_here.push(input.schema());
+    }
+    for expr in plan.expressions() {
+        expr.apply(|expr| {
+            match expr {
+                Expr::OuterReferenceColumn(..) => free.push(expr.clone()),
+                Expr::ScalarSubquery(subquery)
+                | Expr::Exists(Exists { subquery, .. })
+                | Expr::InSubquery(InSubquery { subquery, .. })
+                | Expr::SetComparison(SetComparison { subquery, .. }) => {
+                    let references = subquery.outer_ref_columns.iter();
+                    free.extend(references.filter(|reference| !is_column_of(reference, &bound_here)).cloned());
+                }
+                _ => {}
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+    }
+    Ok(free)
+}
+
+fn is_column_of(reference: &Expr, schemas: &[&DFSchemaRef]) -> bool {
+    match reference {
+        Expr::OuterReferenceColumn(_, column) => schemas.iter().any(|schema| schema.has_column(column)),
+        _ => false,
+    }
+}
+
+/// Whether a plan has at most one row by its form: an aggregate without groups, or LIMIT 1.
+fn is_one_row(plan: &LogicalPlan) -> bool {
     match plan {
-        LogicalPlan::Projection(projection) => is_aggregated(&projection.input),
+        LogicalPlan::Projection(projection) => is_one_row(&projection.input),
         LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::Limit(limit) => {
+            matches!(limit.fetch.as_deref(), Some(Expr::Literal(ScalarValue::Int64(Some(..=1)), _)))
+        }
         _ => false,
     }
 }

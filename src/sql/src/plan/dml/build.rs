@@ -6,7 +6,6 @@ use crate::parser::fold;
 use crate::plan::ItemRef;
 use datafusion::sql::sqlparser::ast as sp;
 use datafusion::sql::sqlparser::tokenizer::Span;
-use std::ops::ControlFlow;
 
 /// The name of the column that numbers the target's rows in a join; no user's column can be called so by accident.
 const ROW_NUMBER: &str = "?row?";
@@ -103,18 +102,6 @@ pub(super) fn row_items(expr: &sp::Expr) -> Option<Vec<&sp::Expr>> {
         sp::Expr::Nested(inner) if !matches!(**inner, sp::Expr::Subquery(_)) => Some(vec![inner]),
         _ => None,
     }
-}
-
-/// Whether an expression contains a query.
-pub(super) fn has_subquery(expr: &sp::Expr) -> bool {
-    sp::visit_expressions(expr, |expr| match expr {
-        sp::Expr::Subquery(_) | sp::Expr::Exists { .. } | sp::Expr::InSubquery { .. } => ControlFlow::Break(()),
-        sp::Expr::Function(function) if matches!(function.args, sp::FunctionArguments::Subquery(_)) => {
-            ControlFlow::Break(())
-        }
-        _ => ControlFlow::Continue(()),
-    })
-    .is_break()
 }
 
 /// The parts of a dotted name, folded.

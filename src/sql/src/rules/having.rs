@@ -1,0 +1,34 @@
+//! DataFusion's rule that pushes filters down, kept from pushing one below an aggregate without groups.
+//!
+//! A condition on nothing but constants refers to none of the aggregates, so the rule takes it for one on the groups. But an
+//! aggregate of no rows is a row: `SELECT count(*) FROM t HAVING NULL` has none, and would have one.
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::Transformed;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::push_down_filter::PushDownFilter;
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+/// The rule.
+#[derive(Debug, Default)]
+pub struct PushDownFilterToGroups(PushDownFilter);
+
+impl OptimizerRule for PushDownFilterToGroups {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        if let LogicalPlan::Filter(filter) = &plan
+            && let LogicalPlan::Aggregate(aggregate) = filter.input.as_ref()
+            && aggregate.group_expr.is_empty()
+        {
+            return Ok(Transformed::no(plan));
+        }
+        self.0.rewrite(plan, config)
+    }
+}
