@@ -166,7 +166,8 @@ fn close(left: &[Option<String>], right: &[Option<String>]) -> bool {
         })
 }
 
-fn close_numbers(left: &str, right: &str) -> bool {
+/// Whether both are numbers, one of them with a point, that differ by less than the tolerance.
+pub fn close_numbers(left: &str, right: &str) -> bool {
     let has_point = |text: &str| text.contains(['.', 'e']);
     if !has_point(left) && !has_point(right) {
         return false;

@@ -28,6 +28,8 @@ pub struct Wire {
     pub parameters: BTreeMap<String, String>,
     /// Process id and secret for a CancelRequest.
     pub cancel_key: Option<[u8; 8]>,
+    /// What the last ReadyForQuery said.
+    status: u8,
 }
 
 impl Wire {
@@ -36,7 +38,7 @@ impl Wire {
         let stream = TcpStream::connect(addr).context("connect")?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(READ_MAX))?;
-        Ok(Wire { stream, inbox: Vec::new(), parameters: BTreeMap::new(), cancel_key: None })
+        Ok(Wire { stream, inbox: Vec::new(), parameters: BTreeMap::new(), cancel_key: None, status: b'I' })
     }
 
     /// Opens a session and reads up to the first ReadyForQuery.
@@ -99,12 +101,20 @@ impl Wire {
         let mut messages = Vec::new();
         loop {
             let message = self.receive()?;
+            if message.tag == b'Z' {
+                self.status = message.body.first().copied().unwrap_or(b'I');
+            }
             let last = message.tag == b'Z' || message.error().is_some_and(|error| error.severity == "FATAL");
             messages.push(message);
             if last {
                 return Ok(messages);
             }
         }
+    }
+
+    /// Whether the session was outside a transaction when it last said that it is ready.
+    pub fn is_idle(&self) -> bool {
+        self.status == b'I'
     }
 
     /// Runs a simple query.

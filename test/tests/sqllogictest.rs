@@ -1,13 +1,14 @@
 //! Runs every sqllogictest file and reports all records that failed.
 //!
-//! `SLT_ONLY=part/of/name` runs the files whose path contains it.
+//! Queries run as they are, and once more from the index on a view of each. `SLT_ONLY=part/of/name` runs the files whose
+//! path contains it.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use glimpse_test::slt::differences::{Differences, Ids};
-use glimpse_test::slt::driver::ColumnKind;
+use glimpse_test::slt::driver::{ColumnKind, Mode, Refusals};
 use glimpse_test::slt::{self, Outcome};
 use glimpse_test::target::Target;
 use sqllogictest::Record;
@@ -38,6 +39,35 @@ fn the_list_of_differences_names_existing_records() {
 
 #[test]
 fn answers_are_those_of_postgres() {
+    run(Mode::Plain, "as they are");
+}
+
+/// Every query answers the same from the index on a view of it, or its view is refused for a reason that
+/// `unmaintained.txt` lists.
+#[test]
+fn maintained_views_give_the_same_answers() {
+    let refusals = Mutex::new(Refusals::new());
+    run(Mode::Views(&refusals), "from maintained views");
+    let refusals = refusals.into_inner().expect("no thread panics while it holds the lock");
+    let path = slt::corpus_dir().join("unmaintained.txt");
+    let text = std::fs::read_to_string(path).expect("the list of refusals is checked in");
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let listed: Vec<&str> =
+        lines.map(|line| line.split_once(" -- ").expect("an entry has a reason after ` -- `").0).collect();
+    for (message, count) in &refusals {
+        eprintln!("{count} refused: {message}");
+    }
+    let is_listed = |message: &&String| listed.iter().any(|listed| message.contains(listed));
+    let unknown: Vec<&String> = refusals.keys().filter(|message| !is_listed(message)).collect();
+    assert_eq!(unknown, Vec::<&String>::new(), "refused for reasons that unmaintained.txt does not list");
+    if std::env::var("SLT_ONLY").is_err() {
+        let stale: Vec<&&str> =
+            listed.iter().filter(|listed| !refusals.keys().any(|message| message.contains(*listed))).collect();
+        assert_eq!(stale, Vec::<&&str>::new(), "entries of unmaintained.txt without a query");
+    }
+}
+
+fn run(mode: Mode<'_>, how: &str) {
     let only = std::env::var("SLT_ONLY").unwrap_or_default();
     let mut files = slt::files(&slt::corpus_dir(), "slt").expect("the corpus is readable");
     files.retain(|path| path.to_string_lossy().contains(&only));
@@ -50,7 +80,7 @@ fn answers_are_those_of_postgres() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while let Some(path) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let outcome = slt::run_file(&target, path, &differences).unwrap_or_else(|error| {
+                    let outcome = slt::run_file(&target, path, &differences, mode).unwrap_or_else(|error| {
                         let failed = vec![format!("{}: {error:#}", path.display())];
                         Outcome { failed, ..Outcome::default() }
                     });
@@ -64,7 +94,7 @@ fn answers_are_those_of_postgres() {
     });
     let total = total.into_inner().expect("no thread panics while it holds the lock");
     eprintln!(
-        "sqllogictest: {} records passed, {} failed, {} skipped by differences.txt ({} entries), {} files",
+        "sqllogictest {how}: {} records passed, {} failed, {} skipped by differences.txt ({} entries), {} files",
         total.passed,
         total.failed.len(),
         total.skipped,

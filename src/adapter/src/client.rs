@@ -110,6 +110,9 @@ pub(crate) struct Shared {
     pub(crate) raised: Notify,
     /// Dataflows of subscriptions that have ended.
     pub(crate) orphans: Mutex<Vec<GlobalId>>,
+    /// Held while a statement that changes the catalog is planned and carried out: sessions that do so at the same time would
+    /// make each other's plans stale, and the slower one's again and again.
+    pub(crate) changing: tokio::sync::Mutex<()>,
     next_connection: AtomicU32,
     shutdown: CancellationToken,
 }
@@ -186,6 +189,7 @@ impl Client {
             sessions: Mutex::new(HashMap::new()),
             raised: Notify::new(),
             orphans: Mutex::default(),
+            changing: tokio::sync::Mutex::default(),
             next_connection: AtomicU32::new(1),
             shutdown: CancellationToken::new(),
         });

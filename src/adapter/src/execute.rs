@@ -202,6 +202,11 @@ impl Session {
             // DDL is a transaction of its own: what came before it commits.
             self.end_implicit().await?;
         }
+        let shared = Arc::clone(&self.shared);
+        let _turn = match is_ddl(&statement.ast) {
+            true => Some(shared.changing.lock().await),
+            false => None,
+        };
         for _ in 0..REPLANS_MAX {
             let plan = self.plan(&statement.ast, &mut Params::none())?;
             match self.run(&plan, Vec::new(), ResultFormats::text(), autocommit).await {

@@ -18,7 +18,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use glimpse_test::postgres_server::Postgres;
-use glimpse_test::slt::driver::{ColumnKind, Session};
+use glimpse_test::slt::driver::{ColumnKind, Mode, Session};
 use glimpse_test::slt::{self, render};
 use glimpse_test::target::Target;
 use glimpse_test::{blocks, columns, pgtest};
@@ -135,7 +135,7 @@ fn record_one<'a>(
     }
     let session = match sessions.entry(connection.clone()) {
         std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
-        std::collections::hash_map::Entry::Vacant(entry) => entry.insert(Session::open(target, database)?),
+        std::collections::hash_map::Entry::Vacant(entry) => entry.insert(Session::open(target, database, Mode::Plain)?),
     };
     let (loc, conditions, connection, sql) = (loc.clone(), conditions.clone(), connection.clone(), sql.clone());
     let statement = |expected| Record::Statement {

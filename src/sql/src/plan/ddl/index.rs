@@ -42,7 +42,14 @@ pub(in crate::plan) fn plan_create_index(ctx: &PlanContext<'_>, create: &CreateI
                 format!("cannot use more than {KEYS_MAX} columns in an index"),
             ));
         }
-        Some(exprs) => bind_keys(ctx, &on, exprs)?,
+        Some(exprs) => {
+            let keys = bind_keys(ctx, &on, exprs)?;
+            // No condition compares json. A default index, of all columns, holds it by its text.
+            if keys.iter().any(|key| key.ty == PgType::Json) {
+                return Err(not_comparable(&PgType::Json));
+            }
+            keys
+        }
         None => default_keys(&on),
     };
     let item = match &create.name {
@@ -84,14 +91,8 @@ fn bind_keys(ctx: &PlanContext<'_>, on: &ItemRef, exprs: &[sp::Expr]) -> Result<
         if typed.expr.is_volatile() {
             return Err(SqlError::new(SqlState("42P17"), "functions in index expression must be marked IMMUTABLE"));
         }
-        if matches!(typed.ty, PgType::Unknown | PgType::Json | PgType::Record | PgType::Void) {
-            return Err(SqlError::new(
-                SqlState::UNDEFINED_OBJECT,
-                format!(
-                    "data type {} has no default operator class for access method \"arrangement\"",
-                    typed.ty.name()
-                ),
-            ));
+        if matches!(typed.ty, PgType::Unknown | PgType::Record | PgType::Void) {
+            return Err(not_comparable(&typed.ty));
         }
         keys.push(match column_of(&typed.expr, on) {
             Some(column) => column_key(on, column),
@@ -120,6 +121,13 @@ fn without_qualifiers(expr: &sp::Expr) -> sp::Expr {
         ControlFlow::<()>::Continue(())
     });
     expr
+}
+
+fn not_comparable(ty: &PgType) -> SqlError {
+    SqlError::new(
+        SqlState::UNDEFINED_OBJECT,
+        format!("data type {} has no default operator class for access method \"arrangement\"", ty.name()),
+    )
 }
 
 fn default_keys(on: &ItemRef) -> Vec<IndexKey> {
