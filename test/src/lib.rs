@@ -14,6 +14,7 @@
 //! - [`pgtest`]: scripts of wire messages (`pgtest/*.pt`).
 //! - [`slt`]: sqllogictest files: the driver, the runner, the list of differences.
 //! - [`views`]: maintained views against their queries, ad hoc and in PostgreSQL.
+//! - [`random_sql`]: random queries, and [`choices`], by which they are made again and made simpler.
 //! - [`columns`]: names and type OIDs of result columns.
 //! - `bin/record.rs`: writes the expectations of all of them from PostgreSQL.
 //!
@@ -22,10 +23,12 @@
 //! - Nothing waits for a fixed time: every wait polls for what it waits for and has a deadline that fails the test.
 
 pub mod blocks;
+pub mod choices;
 pub mod columns;
 pub mod pgtest;
 pub mod postgres_server;
 pub mod process;
+pub mod random_sql;
 pub mod server;
 pub mod slt;
 pub mod target;
