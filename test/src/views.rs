@@ -3,7 +3,7 @@
 //! A [`Comparison`] is a Glimpse server and, where there is one, a PostgreSQL with the same tables. Every change goes to
 //! both. Answers are sets of rows with their copies. The index and the ad hoc engine must agree to the last character;
 //! PostgreSQL computes averages, quotients and sums of floats to another number of digits, so numbers with a point agree
-//! with its numbers when they differ by less than [`TOLERANCE`].
+//! with its numbers when they differ by less than [`TOLERANCE`]; and Glimpse has no negative zero.
 
 use std::fmt::Write;
 
@@ -166,8 +166,11 @@ fn close(left: &[Option<String>], right: &[Option<String>]) -> bool {
         })
 }
 
-/// Whether both are numbers, one of them with a point, that differ by less than the tolerance.
+/// Whether both are numbers, one of them with a point, that differ by less than the tolerance; or zeros of either sign.
 pub fn close_numbers(left: &str, right: &str) -> bool {
+    if matches!((left, right), ("0", "-0") | ("-0", "0")) {
+        return true;
+    }
     let has_point = |text: &str| text.contains(['.', 'e']);
     if !has_point(left) && !has_point(right) {
         return false;

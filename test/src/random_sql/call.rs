@@ -85,7 +85,11 @@ impl Generator<'_> {
             _ => format!("{partition}ORDER BY {}{}", self.column_or_literal(Ty::Int, scope), self.direction()),
         };
         let filter = match self.choices.chance(10) {
-            true => format!(" FILTER (WHERE {})", self.predicate(scope, 1)),
+            true => {
+                // Not of aggregates, which PostgreSQL does not let filter.
+                let plain: Vec<Column> = scope.columns.iter().filter(|column| column.plain).cloned().collect();
+                format!(" FILTER (WHERE {})", self.predicate(&Scope { columns: &plain, outer: scope.outer }, 1))
+            }
             false => String::new(),
         };
         let (text, ty) = match self.choices.pick(10) {

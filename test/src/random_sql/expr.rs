@@ -119,10 +119,11 @@ impl Generator<'_> {
                 0 => format!("({} + {})", of(self, ty), self.literal(Ty::Int)),
                 _ => format!("{}::date", of(self, Ty::Timestamp)),
             },
+            // Without items that are NULL, whose place in the order of lists is another one than PostgreSQL's.
             Ty::List => match self.choices.pick(5) {
                 0 => format!("({} || {})", of(self, ty), of(self, ty)),
-                1 => format!("array_append({}, {})", of(self, ty), of(self, Ty::Int)),
-                2 => format!("ARRAY[{}, {}]", of(self, Ty::Int), of(self, Ty::Int)),
+                1 => format!("array_remove(array_append({}, {}), NULL)", of(self, ty), of(self, Ty::Int)),
+                2 => format!("array_remove(ARRAY[{}, {}]::int4[], NULL)", of(self, Ty::Int), of(self, Ty::Int)),
                 3 => format!("array_remove({}, {})", of(self, ty), self.literal(Ty::Int)),
                 _ => format!("({})[1:2]", of(self, ty)),
             },
@@ -220,7 +221,8 @@ impl Generator<'_> {
             10 => {
                 let (value, list) = (self.expr(Ty::Int, scope, depth), self.expr(Ty::List, scope, depth));
                 let op = self.choices.of(&["= ANY", "<> ALL", "< ANY", ">= ALL"]);
-                format!("({value} {op} ({list}))")
+                // With a cast, so that a subquery is one list and not its rows.
+                format!("({value} {op} (({list})::int4[]))")
             }
             11 => self.row_comparison(scope, depth),
             12 | 13 => format!("({} AND {})", self.predicate(scope, depth - 1), self.predicate(scope, depth - 1)),

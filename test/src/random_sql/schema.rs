@@ -78,7 +78,7 @@ impl Ty {
             Ty::Bool => &["true", "false"],
             Ty::Date => &["DATE '2024-01-31'", "DATE '2024-02-29'", "DATE '1999-12-31'"],
             Ty::Timestamp => &["TIMESTAMP '2024-01-31 00:00:00'", "TIMESTAMP '2024-06-01 12:30:00'"],
-            Ty::List => &["ARRAY[1, 2]", "ARRAY[]::int4[]", "ARRAY[3, NULL, 0]", "ARRAY[2]"],
+            Ty::List => &["ARRAY[1, 2]", "ARRAY[]::int4[]", "ARRAY[3, 0]", "ARRAY[2]"],
         }
     }
 }

@@ -1,11 +1,12 @@
-//! DataFusion's rule that pushes filters down, kept from pushing one below an aggregate without groups.
+//! DataFusion's rule that pushes filters down, kept from pushing one below an aggregate that has a row for no rows: one
+//! without groups, or with several sets of them, of which one may be empty.
 //!
 //! A condition on nothing but constants refers to none of the aggregates, so the rule takes it for one on the groups. But an
 //! aggregate of no rows is a row: `SELECT count(*) FROM t HAVING NULL` has none, and would have one.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
@@ -25,7 +26,7 @@ impl OptimizerRule for PushDownFilterToGroups {
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         if let LogicalPlan::Filter(filter) = &plan
             && let LogicalPlan::Aggregate(aggregate) = filter.input.as_ref()
-            && aggregate.group_expr.is_empty()
+            && (aggregate.group_expr.is_empty() || matches!(aggregate.group_expr[..], [Expr::GroupingSet(_)]))
         {
             return Ok(Transformed::no(plan));
         }
