@@ -122,8 +122,8 @@ pub fn can_fail(expr: &Expr) -> bool {
     .unwrap_or(true)
 }
 
-/// A guarded subquery could no longer become a join.
-fn has_subquery(expr: &Expr) -> bool {
+/// Whether an expression has a subquery, or belongs to one; guarded it could no longer become a join.
+pub fn has_subquery(expr: &Expr) -> bool {
     expr.exists(|expr| {
         Ok(matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_))
             || matches!(expr, Expr::OuterReferenceColumn(..)))

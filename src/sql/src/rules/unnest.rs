@@ -30,6 +30,7 @@ mod pull;
 mod scalar;
 
 use crate::error::SqlError;
+use crate::rules::guard;
 use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::DataFusionError;
@@ -95,7 +96,8 @@ impl Unnesting {
         match plan {
             LogicalPlan::Join(join) => self.join(join),
             LogicalPlan::Filter(filter) if has_open_subquery(&filter.predicate) => self.filter(filter),
-            LogicalPlan::Values(values) if values.values.iter().flatten().any(has_open_subquery) => {
+            // Constant rows are made when a statement is planned for running, before its subqueries are run.
+            LogicalPlan::Values(values) if values.values.iter().flatten().any(guard::has_subquery) => {
                 let union = rows_as_projections(values)?;
                 self.plan(union)
             }
