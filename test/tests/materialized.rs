@@ -40,12 +40,12 @@ const VIEWS: &[(&str, &str, &str, &str)] = &[
     (
         "top",
         "",
-        "SELECT b.owner, b.total, sh.id FROM big b JOIN shares sh ON sh.total = b.total ORDER BY b.total DESC, sh.id LIMIT 3",
+        "SELECT b.owner, b.total, sh.id FROM big b JOIN shares sh ON sh.total = b.total ORDER BY b.total DESC, sh.id, b.owner LIMIT 3",
         "SELECT b.owner, b.total, sh.id FROM (SELECT a.owner, sum(o.amount) AS total FROM orders o
          JOIN accounts a ON a.id = o.account GROUP BY a.owner HAVING sum(o.amount) > 500) b
          JOIN (SELECT a.id, s.total FROM accounts a JOIN (SELECT a.owner, sum(o.amount) AS total FROM orders o
          JOIN accounts a ON a.id = o.account GROUP BY a.owner) s ON s.owner = a.owner) sh ON sh.total = b.total
-         ORDER BY b.total DESC, sh.id LIMIT 3",
+         ORDER BY b.total DESC, sh.id, b.owner LIMIT 3",
     ),
     ("constant", "", "SELECT 7 AS seven", "SELECT 7 AS seven"),
     ("fragile", "", "SELECT id, 100 / amount AS part FROM orders", "SELECT id, 100 / amount AS part FROM orders"),
