@@ -4,7 +4,7 @@
 //! `MATERIALIZED_SEED` repeats a run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use glimpse_test::target::Target;
 use glimpse_test::wire::Wire;
@@ -203,4 +203,44 @@ fn an_error_in_a_row_is_an_error_of_what_reads_it_until_the_row_is_gone() {
     }
     wire.execute("DELETE FROM orders WHERE id = 1000").expect("the row goes");
     check(&mut wire, "after the row is gone");
+}
+
+#[test]
+fn nothing_is_seen_of_a_write_that_could_not_be_stored() {
+    let target = Target::start().expect("the server starts");
+    let mut wire = target.admin().expect("a session starts");
+    set_up(&mut wire);
+    let Target::Glimpse(server) = &target else { return };
+    let store = rusqlite::Connection::open(server.directory().join("data/consensus.db")).expect("the store opens");
+    store.busy_timeout(Duration::from_secs(60)).expect("a busy store is waited for");
+    let mut random = StdRng::seed_from_u64(seed());
+    for round in 0..3 {
+        let when = format!("round {round}");
+        let mut follower = target.admin().expect("a session starts");
+        follower.execute("BEGIN").expect("a transaction begins");
+        follower
+            .execute("DECLARE c CURSOR FOR SUBSCRIBE (SELECT account, count(*) FROM orders GROUP BY account)")
+            .expect("the cursor is made");
+        follower.rows("FETCH ALL c").expect("the cursor gives what is there");
+        store
+            .execute_batch("CREATE TRIGGER refuse BEFORE INSERT ON batch BEGIN SELECT RAISE(ABORT, 'refused'); END")
+            .expect("the trigger is made");
+        for sql in [
+            "INSERT INTO orders VALUES (7777, 7, 7)",
+            "UPDATE accounts SET owner = 'nobody' WHERE id < 10",
+            "DELETE FROM orders WHERE id > 0",
+            "BEGIN; DELETE FROM accounts WHERE id > 0; DELETE FROM orders WHERE id > 0; COMMIT",
+        ] {
+            let error = wire.execute(sql).expect_err("it cannot be stored").to_string();
+            assert!(error.contains("58030"), "{sql}: {error}");
+            drop(wire.execute("ROLLBACK"));
+            check(&mut wire, &format!("{when}, after {sql}"));
+        }
+        store.execute_batch("DROP TRIGGER refuse").expect("the trigger goes");
+        let error = follower.rows("FETCH ALL c").expect_err("it has to follow anew").to_string();
+        assert!(error.contains("55000"), "{error}");
+        assert_eq!(wire.rows("SELECT * FROM orders WHERE id = 7777").expect("the query succeeds"), Vec::<Vec<_>>::new());
+        assert!(change(&mut wire, &mut random));
+        check(&mut wire, &format!("{when}, after a change"));
+    }
 }

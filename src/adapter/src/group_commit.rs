@@ -3,9 +3,9 @@
 //! A plain thread takes requests off a channel. All writes that wait there together become one group:
 //!
 //! 1. Each is checked: its tables exist, and what it read has not changed since it read it.
-//! 2. One write timestamp for the group.
-//! 3. One durable commit over all tables: one fsync. Nobody has seen anything yet.
-//! 4. The tables' clocks are set, then the dataflows are fed, and given a moment to publish, so that readers do not have to
+//! 2. One write timestamp for the group. The dataflows are fed: they work while the disk does. No read is of that time yet.
+//! 3. One durable commit over all tables: one fsync.
+//! 4. The tables' clocks are set. Dataflows that are not done are given a moment to publish, so that readers do not have to
 //!    wait for them.
 //! 5. The oracle is raised: from here on every read sees the group.
 //! 6. The writers are answered.
@@ -15,7 +15,8 @@
 //!
 //! # Invariants
 //! - Durable before visible, visible before acknowledged.
-//! - If the commit fails, the timestamp is not used and nothing of the group is seen.
+//! - If the commit fails, the timestamp is not used and nothing of the group is seen: what was fed starts over from what is
+//!   durable.
 
 use crate::client::{Published, Shared};
 use crate::error::AdapterError;
@@ -317,7 +318,7 @@ impl Committer {
     /// Lets time come to now, though nothing happened.
     fn tick(&mut self) -> Result<(), AdapterError> {
         let ts = self.write_ts()?;
-        self.make_durable(ts, &BTreeMap::new())?;
+        self.make_durable(ts, &[])?;
         self.raise(ts);
         Ok(())
     }
@@ -385,26 +386,43 @@ impl Committer {
         tables: BTreeMap<GlobalId, Vec<Arc<Updates>>>,
     ) -> Result<(), AdapterError> {
         let ts = self.write_ts()?;
-        self.make_durable(ts, &tables)?;
-        for table in tables.keys() {
+        let tables: Tables = tables.into_iter().collect();
+        let fed = self.dataflows.controller.append(ts, self.since(), &tables)?;
+        if let Err(error) = self.make_durable(ts, &tables) {
+            self.start_over(&fed);
+            return Err(error.into());
+        }
+        for (table, _) in tables.iter() {
             published.tables[table].clock.advance(ts);
         }
-        let tables: Tables = tables.into_iter().collect();
         self.recent.remember(ts, &tables);
-        self.feed(ts, &tables)?;
+        self.await_published(ts, &fed)?;
         self.raise(ts);
         Ok(())
     }
 
-    /// Feeds the dataflows, and waits for a moment until they have published, each before what reads it.
-    fn feed(&mut self, ts: Timestamp, tables: &Tables) -> Result<(), AdapterError> {
+    /// Waits for a moment until the dataflows have published, each before what reads it.
+    fn await_published(&mut self, ts: Timestamp, fed: &[Arc<IndexHandle>]) -> Result<(), AdapterError> {
         let (since, deadline) = (self.since(), Instant::now() + PUBLISH_PATIENCE);
         let Dataflows { controller, materialized } = &mut self.dataflows;
-        for handle in controller.append(ts, since, tables)? {
+        for handle in fed {
             handle.wait_published(ts, deadline);
             materialized.take(handle.id, &self.shared, controller, since)?;
         }
         Ok(())
+    }
+
+    /// Builds anew what was fed something that has not become durable.
+    fn start_over(&mut self, fed: &[Arc<IndexHandle>]) {
+        let ids = fed.iter().map(|handle| handle.id).collect();
+        let (before, ts) = (self.shared.published.load_full(), self.shared.oracle.read_ts());
+        match implications::start_over(&self.shared, &before, ids, &mut self.dataflows, ts) {
+            Ok(after) => self.shared.published.store(Arc::new(after)),
+            Err(error) => {
+                tracing::error!(%error, "what was fed an uncommitted write cannot be built anew; ending the process");
+                std::process::abort();
+            }
+        }
     }
 
     fn commit_ddl(&mut self, revision: u64, ops: Vec<Op>) -> Result<bool, AdapterError> {
@@ -445,10 +463,10 @@ impl Committer {
     fn make_durable(
         &mut self,
         ts: Timestamp,
-        tables: &BTreeMap<GlobalId, Vec<Arc<Updates>>>,
+        tables: &[(GlobalId, Vec<Arc<Updates>>)],
     ) -> Result<(), PersistError> {
-        let mut cargo = self.dataflows.materialized.cargo(tables.keys());
-        let all = tables.iter().chain(cargo.updates.iter().map(|(id, updates)| (id, updates)));
+        let mut cargo = self.dataflows.materialized.cargo(tables.iter().map(|(table, _)| table));
+        let all = tables.iter().chain(&cargo.updates);
         let appends: Vec<ShardAppend<'_>> =
             all.map(|(id, updates)| ShardAppend { shard: (*id).into(), updates }).collect();
         self.commit(ts, &appends, std::mem::take(&mut cargo.meta))?;

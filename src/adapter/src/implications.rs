@@ -67,6 +67,20 @@ pub(crate) fn apply(
     Ok(after)
 }
 
+/// Builds these and everything that reads them anew, from what is durable as of `ts`, and returns what readers shall see:
+/// under a revision of its own, as plans hold on to what they read.
+pub(crate) fn start_over(
+    shared: &Shared,
+    before: &Published,
+    ids: Vec<GlobalId>,
+    dataflows: &mut Dataflows,
+    ts: Timestamp,
+) -> Result<Published, AdapterError> {
+    let mut after = Published::new(Arc::new(before.state.revised()), before.tables.clone(), before.indexes.clone());
+    restart(shared, &mut after, ids, dataflows, ts, |_| {})?;
+    Ok(after)
+}
+
 /// Indexes are shown under the names that things have now.
 fn rename(after: &mut Published) {
     for index in after.indexes.values_mut().flatten() {

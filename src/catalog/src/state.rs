@@ -107,6 +107,12 @@ impl State {
         self.revision
     }
 
+    /// The same catalog at the next revision: what was planned by this one holds on to something that is gone.
+    #[must_use]
+    pub fn revised(&self) -> State {
+        State { revision: self.revision + 1, ..self.clone() }
+    }
+
     /// The system's parameters.
     pub fn system(&self) -> &SystemVars {
         &self.system
