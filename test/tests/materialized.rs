@@ -239,7 +239,10 @@ fn nothing_is_seen_of_a_write_that_could_not_be_stored() {
         store.execute_batch("DROP TRIGGER refuse").expect("the trigger goes");
         let error = follower.rows("FETCH ALL c").expect_err("it has to follow anew").to_string();
         assert!(error.contains("55000"), "{error}");
-        assert_eq!(wire.rows("SELECT * FROM orders WHERE id = 7777").expect("the query succeeds"), Vec::<Vec<_>>::new());
+        assert_eq!(
+            wire.rows("SELECT * FROM orders WHERE id = 7777").expect("the query succeeds"),
+            Vec::<Vec<_>>::new()
+        );
         assert!(change(&mut wire, &mut random));
         check(&mut wire, &format!("{when}, after a change"));
     }

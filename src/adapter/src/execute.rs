@@ -198,12 +198,13 @@ impl Session {
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
         self.check_failed(&statement.ast)?;
-        if autocommit == Autocommit::No && is_ddl(&statement.ast) && self.transaction.status == Status::Idle {
+        let is_ddl = is_ddl(&statement.ast);
+        if autocommit == Autocommit::No && is_ddl && self.transaction.status == Status::Idle {
             // DDL is a transaction of its own: what came before it commits.
             self.end_implicit().await?;
         }
         let shared = Arc::clone(&self.shared);
-        let _turn = match is_ddl(&statement.ast) {
+        let _turn = match is_ddl {
             true => Some(shared.changing.lock().await),
             false => None,
         };

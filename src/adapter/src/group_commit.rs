@@ -460,11 +460,7 @@ impl Committer {
     }
 
     /// Commits updates to tables, and what materialized views have to write.
-    fn make_durable(
-        &mut self,
-        ts: Timestamp,
-        tables: &[(GlobalId, Vec<Arc<Updates>>)],
-    ) -> Result<(), PersistError> {
+    fn make_durable(&mut self, ts: Timestamp, tables: &[(GlobalId, Vec<Arc<Updates>>)]) -> Result<(), PersistError> {
         let mut cargo = self.dataflows.materialized.cargo(tables.iter().map(|(table, _)| table));
         let all = tables.iter().chain(&cargo.updates);
         let appends: Vec<ShardAppend<'_>> =

@@ -15,5 +15,6 @@ pub mod functions;
 pub mod names;
 pub mod parser;
 pub mod plan;
+mod rewrite;
 pub mod rules;
 pub mod vars;

@@ -329,11 +329,7 @@ fn string_agg(
     if delimiter.as_literal().is_none() {
         return Err(SqlError::unsupported("string_agg with a delimiter that is not a constant"));
     }
-    let list = site(df::array_agg::array_agg_udaf(), vec![arg.expr]);
-    let data_type = DataType::new_list(DataType::Utf8, true);
-    let list = TypedExpr::new(list, PgType::Array(Box::new(PgType::Text)), data_type);
-    let list =
-        if call.distinct && !call.ordered { binder.call("array_sorted", vec![list], Span::empty())? } else { list };
+    let list = array_agg(binder, call, arg, site)?;
     binder.call("string_agg_list", vec![list, delimiter], Span::empty())
 }
 

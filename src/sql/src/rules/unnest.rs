@@ -32,7 +32,7 @@ mod scalar;
 use crate::error::SqlError;
 use crate::rules::guard;
 use datafusion::common::Column;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{
     EmptyRelation, Expr, Filter, LogicalPlan, Projection, Subquery, SubqueryAlias, Union, Values,
@@ -208,17 +208,6 @@ fn columns(plan: &LogicalPlan) -> Vec<Expr> {
 
 fn project(plan: LogicalPlan, exprs: Vec<Expr>) -> Result<LogicalPlan> {
     Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(plan))?))
-}
-
-/// Replaces whole subexpressions, outermost first.
-fn replace(expr: Expr, map: &[(Expr, Expr)]) -> Result<Expr> {
-    let replaced = expr.transform_down(|expr| {
-        Ok(match map.iter().find(|(key, _)| *key == expr) {
-            Some((_, with)) => Transformed::new(with.clone(), true, TreeNodeRecursion::Jump),
-            None => Transformed::no(expr),
-        })
-    })?;
-    Ok(replaced.data)
 }
 
 /// For closures that DataFusion calls.

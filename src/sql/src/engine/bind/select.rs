@@ -12,8 +12,8 @@ use super::window::NamedWindows;
 use super::{Binder, BoundQuery, OutputColumn, Settle, name};
 use crate::engine::TypedExpr;
 use crate::error::SqlError;
+use crate::rewrite::{collect, replace};
 use datafusion::common::Column;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::expr::{Sort, WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::{
     Distinct, Expr, Filter, LogicalPlan, LogicalPlanBuilder, Projection, Window, WindowFrame, WindowFunctionDefinition,
@@ -464,31 +464,6 @@ fn unalias(expr: &Expr) -> &Expr {
 /// The output columns of a plan.
 pub fn columns_of_plan(plan: &LogicalPlan) -> Vec<Expr> {
     plan.schema().iter().map(|(q, field)| Expr::Column(Column::new(q.cloned(), field.name()))).collect()
-}
-
-/// Replaces whole subexpressions, outermost first.
-pub fn replace(expr: Expr, map: &[(Expr, Expr)]) -> Result<Expr, SqlError> {
-    let replaced = expr.transform_down(|expr| {
-        Ok(match map.iter().find(|(key, _)| *key == expr) {
-            Some((_, column)) => Transformed::new(column.clone(), true, TreeNodeRecursion::Jump),
-            None => Transformed::no(expr),
-        })
-    })?;
-    Ok(replaced.data)
-}
-
-/// Collects the outermost subexpressions of a kind, each once.
-pub fn collect(expr: &Expr, found: &mut Vec<Expr>, wanted: impl Fn(&Expr) -> bool) -> Result<(), SqlError> {
-    expr.apply(|expr| {
-        if !wanted(expr) {
-            return Ok(TreeNodeRecursion::Continue);
-        }
-        if !found.contains(expr) {
-            found.push(expr.clone());
-        }
-        Ok(TreeNodeRecursion::Jump)
-    })?;
-    Ok(())
 }
 
 fn window_spec(expr: &Expr) -> Option<(&[Expr], &[Sort])> {

@@ -7,8 +7,9 @@
 //! picks those that it needs.
 
 use super::keys::{inward, is_plan_risky, plan_reads, reads, same};
-use super::{Result, Unnesting, columns, project, replace};
+use super::{Result, Unnesting, columns, project};
 use crate::error::SqlError;
+use crate::rewrite::replace;
 use datafusion::common::{Column, DFSchema, DFSchemaRef, ScalarValue};
 use datafusion::common::{JoinType, NullEquality};
 use datafusion::logical_expr::expr::{Sort as SortKey, WindowFunction, WindowFunctionParams};
@@ -66,7 +67,7 @@ impl Domain {
     /// An expression in which keys are columns.
     fn bound(&self, expr: Expr, keys: &[Expr]) -> Result<Expr> {
         let map: Vec<(Expr, Expr)> = self.keys.iter().cloned().zip(keys.iter().cloned()).collect();
-        replace(expr, &map)
+        Ok(replace(expr, &map)?)
     }
 
     fn bound_all(&self, exprs: Vec<Expr>, keys: &[Expr]) -> Result<Vec<Expr>> {

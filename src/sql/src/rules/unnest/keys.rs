@@ -1,6 +1,7 @@
 //! The keys of a subquery: what it reads of the query around it.
 
-use super::{Result, external};
+use super::Result;
+use crate::rewrite::collect;
 use crate::rules::guard::can_fail;
 use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
@@ -38,8 +39,8 @@ pub(super) fn keys_of(plan: &LogicalPlan, outer: &DFSchema) -> Result<Vec<Expr>>
     let (mut keys, mut columns): (Vec<Expr>, Vec<Expr>) = (Vec::new(), Vec::new());
     plan.apply(|node| {
         for expr in node.expressions() {
-            collect(&expr, &mut keys, |expr| is_key(expr, outer)).map_err(external)?;
-            collect(&expr, &mut columns, |expr| is_reference(expr, outer)).map_err(external)?;
+            collect(&expr, &mut keys, |expr| is_key(expr, outer))?;
+            collect(&expr, &mut columns, |expr| is_reference(expr, outer))?;
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
@@ -61,19 +62,6 @@ fn is_key(expr: &Expr, outer: &DFSchema) -> bool {
         _ => false,
     };
     reads(expr, outer) && !can_fail(expr) && !expr.exists(|expr| Ok(!allowed(expr))).unwrap_or(true)
-}
-
-fn collect(expr: &Expr, found: &mut Vec<Expr>, wanted: impl Fn(&Expr) -> bool) -> Result<()> {
-    expr.apply(|expr| {
-        if !wanted(expr) {
-            return Ok(TreeNodeRecursion::Continue);
-        }
-        if !found.contains(expr) {
-            found.push(expr.clone());
-        }
-        Ok(TreeNodeRecursion::Jump)
-    })?;
-    Ok(())
 }
 
 /// An expression of a subquery where the outer columns are at hand: references become columns.
@@ -113,7 +101,7 @@ pub(super) fn is_plan_risky(plan: &LogicalPlan) -> bool {
     plan.exists(|node| Ok(node.expressions().iter().any(is_risky))).unwrap_or(true)
 }
 
-/// Whether both can be NULL says how they are compared: `IS NOT DISTINCT FROM` is equality where either cannot.
+/// Whether two keys are the same, which NULLs are to each other; equality says so where one of them cannot be NULL.
 pub(super) fn same(left: Expr, right: Expr, never_null: bool) -> Expr {
     binary_expr(left, if never_null { Operator::Eq } else { Operator::IsNotDistinctFrom }, right)
 }

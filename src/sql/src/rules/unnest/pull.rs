@@ -1,7 +1,8 @@
 //! Subqueries of predicates whose references to the outer query are filters: the filters become a join's condition.
 
 use super::keys::{inward, is_risky, plan_reads, reads};
-use super::{Result, Unnesting, columns, project, replace};
+use super::{Result, Unnesting, columns, project};
+use crate::rewrite::replace;
 use crate::rules::guard::guarded;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Column, DFSchema, ScalarValue};
@@ -136,7 +137,7 @@ pub(super) fn through_projection(exprs: Vec<Expr>, projection: &Projection) -> R
             (Expr::Column(Column::new(qualifier.cloned(), field.name())), expr.clone().unalias())
         })
         .collect();
-    exprs.into_iter().map(|expr| replace(expr, &map)).collect()
+    Ok(exprs.into_iter().map(|expr| replace(expr, &map)).collect::<datafusion::error::Result<_>>()?)
 }
 
 /// Expressions over an alias, over what is aliased.
@@ -144,7 +145,7 @@ pub(super) fn through_alias(exprs: Vec<Expr>, alias: &SubqueryAlias) -> Result<V
     let output =
         alias.schema.iter().map(|(qualifier, field)| Expr::Column(Column::new(qualifier.cloned(), field.name())));
     let map: Vec<(Expr, Expr)> = output.zip(columns(&alias.input)).collect();
-    exprs.into_iter().map(|expr| replace(expr, &map)).collect()
+    Ok(exprs.into_iter().map(|expr| replace(expr, &map)).collect::<datafusion::error::Result<_>>()?)
 }
 
 fn keeps_one(limit: &datafusion::logical_expr::Limit) -> bool {

@@ -5,6 +5,7 @@ use super::keys::{inward, keys_of, plan_reads};
 use super::pull::{through_alias, through_projection};
 use super::{Result, Unnesting, columns, project};
 use crate::error::SqlError;
+use crate::rewrite::replace;
 use datafusion::common::JoinType;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, LogicalPlanBuilder, lit, when};
 use std::sync::Arc;
@@ -70,7 +71,7 @@ impl Unnesting {
             }
         };
         let map: Vec<(Expr, Expr)> = shown.into_iter().zip(names).collect();
-        let turn = |expr: Expr| inward(super::replace(expr, &map)?, &schema);
+        let turn = |expr: Expr| inward(replace(expr, &map)?, &schema);
         let values = values.into_iter().map(turn).collect::<Result<Vec<_>>>()?;
         let conditions = conditions.into_iter().map(turn).collect::<Result<Vec<_>>>()?;
         Ok(Some((values, conditions.into_iter().reduce(Expr::and))))
