@@ -38,27 +38,40 @@ impl Session {
 
     /// Copies the rows `ids` into `kv`, by one COPY.
     pub fn copy_kv(&mut self, ids: std::ops::Range<u32>) -> Result<()> {
+        self.copy("kv", ids, |rows, id| {
+            write_id(rows, id);
+            rows.push(b'\t');
+            write_value(rows, id, 0);
+        })
+    }
+
+    /// Copies rows into a table, by one COPY; `write` makes a line of one, without its end.
+    pub fn copy<R>(
+        &mut self,
+        table: &str,
+        rows: impl Iterator<Item = R>,
+        write: impl Fn(&mut Vec<u8>, R),
+    ) -> Result<()> {
         let Self { connection, runtime } = self;
         runtime.block_on(async {
-            wire::query(&mut connection.output, |out| out.extend_from_slice(b"copy kv from stdin"));
+            let sql = format!("copy {table} from stdin");
+            wire::query(&mut connection.output, |out| out.extend_from_slice(sql.as_bytes()));
             connection.send().await?;
             connection.copy_in_response().await?;
-            let mut rows = Vec::with_capacity(COPY_CHUNK_BYTES);
-            for id in ids {
-                write_id(&mut rows, id);
-                rows.push(b'\t');
-                write_value(&mut rows, id, 0);
-                rows.push(b'\n');
-                if rows.len() >= COPY_CHUNK_BYTES {
-                    wire::copy_data(&mut connection.output, &rows);
+            let mut lines = Vec::with_capacity(COPY_CHUNK_BYTES);
+            for row in rows {
+                write(&mut lines, row);
+                lines.push(b'\n');
+                if lines.len() >= COPY_CHUNK_BYTES {
+                    wire::copy_data(&mut connection.output, &lines);
                     connection.send().await?;
-                    rows.clear();
+                    lines.clear();
                 }
             }
-            wire::copy_data(&mut connection.output, &rows);
+            wire::copy_data(&mut connection.output, &lines);
             wire::copy_done(&mut connection.output);
             connection.send().await?;
-            connection.reply(|_| Ok(())).await.context("copying into kv")?;
+            connection.reply(|_| Ok(())).await.with_context(|| format!("copying into {table}"))?;
             Ok(())
         })
     }

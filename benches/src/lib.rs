@@ -1,10 +1,11 @@
 //! The benchmark: a load generator, a canned-reply server, and the suite that compares servers.
 //!
-//! What it is for: PERFORMANCE claims are ratios, measured side by side in one run. Four programs share this library:
+//! What it is for: PERFORMANCE claims are ratios, measured side by side in one run. Five programs share this library:
 //! - `floor` answers every query with canned bytes and parses nothing but framing: what a tokio server costs at least.
 //! - `load` drives one server with one workload and prints what it measured as JSON.
 //! - `bench` starts floor, Glimpse and a PostgreSQL, alternates `load` between them and prints the table of ratios.
 //! - `profile` holds one workload on a server and fetches its flamegraph.
+//! - `views` keeps the queries of TPC-H fresh in Glimpse while their tables change.
 //!
 //! The flow, top to bottom: [`suite`] decides what runs when, [`servers`] starts what is measured, [`run`] holds the
 //! threads and the clock of one run, [`driver`] makes and verifies the queries of one connection, [`connection`]
@@ -28,6 +29,8 @@ pub mod procfs;
 pub mod report;
 pub mod run;
 pub mod servers;
+pub mod stream;
 pub mod suite;
+pub mod views;
 pub mod wire;
 pub mod workload;

@@ -21,3 +21,23 @@ pub const SCHEMA: &str = include_str!("schema.sql");
 
 /// The queries: paragraphs, each with a line `-- name: q01` and ended by a semicolon.
 pub const QUERIES: &str = include_str!("queries.sql");
+
+/// The [`QUERIES`] by name, each without its semicolon.
+pub fn queries() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let paragraphs = QUERIES.split("\n\n").filter_map(|paragraph| paragraph.trim().strip_prefix("-- name: "));
+    paragraphs.filter_map(|paragraph| {
+        let (name, query) = paragraph.split_once('\n')?;
+        Some((name.trim(), query.trim().trim_end_matches(';')))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn there_are_22_queries() {
+        let names: Vec<&str> = super::queries().map(|(name, _)| name).collect();
+        let expected: Vec<String> = (1..=22).map(|n| format!("q{n:02}")).collect();
+        assert_eq!(names, expected);
+        assert!(super::queries().all(|(_, query)| query.starts_with("SELECT") || query.starts_with("WITH")));
+    }
+}
