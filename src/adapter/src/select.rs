@@ -25,6 +25,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt};
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
+use sql::engine::recursion::renamed;
 use sql::engine::{CollectionTable, SessionInfo};
 use sql::error::SqlError;
 use sql::plan::{How, ItemKind, PlanContext, ReadPlan, SelectPlan, plan_view};
@@ -160,7 +161,7 @@ impl Session {
             let Some(collection) = CollectionTable::from_source(&scan.source) else { return Ok(Transformed::no(node)) };
             let view = ctx.catalog.item(collection.id).filter(|item| matches!(item.kind, ItemKind::View(_)));
             let Some(view) = view else { return Ok(Transformed::no(node)) };
-            let inner = plan_view(&ctx, &view)?.logical;
+            let inner = renamed(plan_view(&ctx, &view)?.logical, |name| format!("{name} of {}", view.id))?;
             let schema = Arc::clone(inner.schema());
             let all: Vec<usize> = (0..schema.fields().len()).collect();
             // Its filters are hints; what they are for stands above it.

@@ -8,9 +8,13 @@
 //! # Invariants
 //! - A value of these types holds nothing that would be ignored: what is not supported was refused by the parser.
 
+mod recursion;
+
 use crate::names::{Name, ObjectKind, Privilege};
 use datafusion::sql::sqlparser::ast as sp;
 use repr::PgType;
+
+pub use recursion::{AtLimit, ROUNDS_DEFAULT, RecursionLimit};
 
 /// One statement.
 #[derive(Clone, Debug, PartialEq)]

@@ -14,6 +14,8 @@ pub mod bind;
 pub mod cast;
 pub mod coerce;
 pub mod collection;
+mod fixpoint;
+pub mod recursion;
 pub mod runtime;
 pub mod session;
 pub mod types;

@@ -19,6 +19,7 @@ mod data;
 mod ddl;
 mod dialect;
 mod grant;
+mod recursive;
 mod reserved;
 mod session;
 mod show;
@@ -81,7 +82,7 @@ fn parse_all(sql: &str) -> Result<Vec<ParsedStatement>, SqlError> {
         let chain = complexity::check(&piece.tokens)?;
         let dialect = BoundedDialect::new(piece.tokens.len());
         let as_of = subscribe::cut_as_of(&mut piece.tokens);
-        let mut cursor = Cursor::new(sql, &dialect, piece.tokens, piece.terminator);
+        let mut cursor = Cursor::new(sql, &dialect, recursive::rewrite(piece.tokens)?, piece.terminator);
         let mut ast = statement::parse_statement(&mut cursor)?;
         cursor.expect_end()?;
         if let Some(tokens) = as_of {
@@ -103,7 +104,7 @@ fn single<T>(sql: &str, production: impl FnOnce(&mut Cursor<'_>) -> Result<T, Sq
         let tokens = tokenize(sql)?;
         complexity::check(&tokens)?;
         let dialect = BoundedDialect::new(tokens.len());
-        let mut cursor = Cursor::new(sql, &dialect, tokens, None);
+        let mut cursor = Cursor::new(sql, &dialect, recursive::rewrite(tokens)?, None);
         let value = production(&mut cursor)?;
         cursor.expect_end()?;
         Ok(value)

@@ -11,12 +11,10 @@ use datafusion::catalog::Session;
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::sql::sqlparser::ast::{Query, Statement};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 use futures::StreamExt;
 use glimpse_sql::engine::{CollectionReader, Engine, Params, PlannedQuery, ResolvedTable, SessionInfo, TableResolver};
 use glimpse_sql::error::SqlError;
+use glimpse_sql::parser::parse_query;
 use pgrepr::options::EncodeOptions;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, RelationDesc};
@@ -47,7 +45,7 @@ impl TableResolver for Tables<'_> {
         let wanted = name.last().map(String::as_str).unwrap_or_default();
         match TABLES.iter().find(|(table, _)| *table == wanted) {
             Some((_, text)) => {
-                let view = self.engine.plan_query(&parse(text)?, self, &mut Params::none())?;
+                let view = self.engine.plan_query(&*parse_query(text)?, self, &mut Params::none())?;
                 Ok(ResolvedTable::View(Box::new(view)))
             }
             None => {
@@ -73,15 +71,6 @@ impl CollectionReader for NoCollections {
     }
 }
 
-fn parse(text: &str) -> Result<Query, SqlError> {
-    let statements = Parser::parse_sql(&PostgreSqlDialect {}, text)
-        .map_err(|error| SqlError::new(SqlState::SYNTAX_ERROR, error.to_string()))?;
-    match statements.into_iter().next() {
-        Some(Statement::Query(query)) => Ok(*query),
-        _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, "not a query")),
-    }
-}
-
 fn session() -> SessionInfo {
     SessionInfo {
         user: "alice".to_owned(),
@@ -96,7 +85,7 @@ fn session() -> SessionInfo {
 
 async fn run(engine: &Engine, text: &str) -> Result<String, SqlError> {
     let tables = Tables { engine };
-    let PlannedQuery { plan, desc } = engine.plan_query(&parse(text)?, &tables, &mut Params::none())?;
+    let PlannedQuery { plan, desc } = engine.plan_query(&*parse_query(text)?, &tables, &mut Params::none())?;
     let session = session();
     let optimized = engine.optimize(plan, &session)?;
     let mut stream = engine.execute(optimized, &session, Arc::new(NoCollections)).await?;

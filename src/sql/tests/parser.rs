@@ -14,7 +14,7 @@ fn check(text: &str) -> String {
         Ok(statements) => statements
             .iter()
             .map(|statement| match &statement.ast {
-                Statement::Query(query) => format!("SELECT {query}"),
+                Statement::Query(query) => format!("SELECT {query}").replace('\0', "\\0"),
                 // Debug output of our own types is ours and stable; sqlparser's is long, and full of places.
                 other => match format!("{other:?}") {
                     foreign if foreign.contains("Span(") => format!("{} {}", other.name(), statement.sql),

@@ -19,6 +19,7 @@ pub mod literal;
 pub mod name;
 pub mod operator;
 pub mod query;
+pub mod recursive;
 pub mod scope;
 pub mod select;
 pub mod subquery;

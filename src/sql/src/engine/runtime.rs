@@ -122,6 +122,10 @@ impl Engine {
     ) -> Result<SendableRecordBatchStream, SqlError> {
         let mut state = self.session_state(session);
         state.config_mut().set_extension(Arc::new(ReaderExtension(reader)));
+        let (plan, bindings) = super::fixpoint::solve(plan, &state).await?;
+        if !bindings.is_empty() {
+            state.config_mut().set_extension(Arc::new(bindings));
+        }
         let physical = state.query_planner().create_physical_plan(&plan, &state).await?;
         let context = Arc::new(TaskContext::from(&state));
         Ok(execute_stream(physical, context)?)

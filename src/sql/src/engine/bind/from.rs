@@ -301,7 +301,8 @@ impl Binder<'_> {
                         data_type: column.data_type.clone(),
                     })
                     .collect();
-                self.derived(BoundQuery { plan: view.plan, columns }, alias, &last)
+                let plan = self.adopted(view.plan)?;
+                self.derived(BoundQuery { plan, columns }, alias, &last)
             }
             ResolvedTable::Collection { id, desc, columns: seen } => {
                 let visible = alias.map_or(last, |alias| fold(&alias.name));

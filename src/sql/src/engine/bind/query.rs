@@ -2,7 +2,7 @@
 
 use super::expr::Cx;
 use super::from::aliased_columns;
-use super::scope::{Clause, Frame, Scope, ScopeColumn, fold};
+use super::scope::{Clause, Frame, Scope, ScopeColumn};
 use super::{Binder, BoundQuery, OutputColumn, Settle};
 use crate::engine::TypedExpr;
 use crate::engine::coerce::assign;
@@ -10,15 +10,13 @@ use crate::error::SqlError;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Column, DFSchema, ScalarValue};
-use datafusion::datasource::cte_worktable::CteWorkTable;
-use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::expr::{Sort, WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::{
-    Distinct, Expr, Limit, LogicalPlan, LogicalPlanBuilder, Projection, RecursiveQuery, SubqueryAlias, Union, Values,
-    Window, WindowFrame, WindowFunctionDefinition,
+    Distinct, Expr, Limit, LogicalPlan, LogicalPlanBuilder, Projection, SubqueryAlias, Union, Values, Window,
+    WindowFrame, WindowFunctionDefinition,
 };
 use datafusion::sql::sqlparser::ast::{
-    self, Fetch, LimitClause, OrderByExpr, OrderByKind, Query, SetExpr, SetOperator, SetQuantifier, With,
+    self, Fetch, LimitClause, OrderByExpr, OrderByKind, Query, SetExpr, SetOperator, SetQuantifier,
 };
 use repr::PgType;
 use repr::sqlstate::SqlState;
@@ -39,10 +37,10 @@ impl Binder<'_> {
                 .with_detail(format!("Subqueries in expressions nest at most {} deep.", super::SUBQUERY_DEPTH_MAX)));
         }
         refuse_query_clauses(query)?;
-        let has_ctes = query.with.is_some();
+        let mut recursion = None;
         if let Some(with) = &query.with {
             self.ctes.push(HashMap::new());
-            self.with(with, outer)?;
+            recursion = self.with(with, outer)?;
         }
         let order_by = order_by_exprs(query)?;
         let ordered = match (query.body.as_ref(), order_by.is_empty()) {
@@ -53,15 +51,18 @@ impl Binder<'_> {
                 self.order_output(bound, order_by)?
             }
         };
-        let bound = self.limit(ordered, query, outer)?;
-        if has_ctes {
+        let mut bound = self.limit(ordered, query, outer)?;
+        if query.with.is_some() {
             self.ctes.pop();
+        }
+        if let Some(recursion) = recursion {
+            bound.plan = recursion.around(bound.plan);
         }
         self.shallower();
         Ok(bound)
     }
 
-    fn set_expr(
+    pub(super) fn set_expr(
         &mut self,
         body: &SetExpr,
         outer: Option<&Frame<'_>>,
@@ -274,94 +275,6 @@ impl Binder<'_> {
             .collect();
         let schema = Arc::new(DFSchema::from_unqualified_fields(fields.into(), HashMap::new())?);
         Ok(BoundQuery { plan: LogicalPlan::Values(Values { schema, values: rows }), columns: outputs })
-    }
-
-    fn with(&mut self, with: &With, outer: Option<&Frame<'_>>) -> Result<(), SqlError> {
-        for cte in &with.cte_tables {
-            let name = fold(&cte.alias.name);
-            if self.ctes.last().is_some_and(|level| level.contains_key(&name)) {
-                return Err(SqlError::new(
-                    SqlState::DUPLICATE_ALIAS,
-                    format!("WITH query name \"{name}\" specified more than once"),
-                )
-                .at(cte.alias.name.span));
-            }
-            let aliases: Vec<String> = cte.alias.columns.iter().map(|column| fold(&column.name)).collect();
-            let bound = match (with.recursive, cte.query.body.as_ref()) {
-                (true, SetExpr::SetOperation { op: SetOperator::Union, set_quantifier, left, right })
-                    if mentions(right, &name) =>
-                {
-                    refuse_recursive_clauses(&cte.query)?;
-                    self.recursive_cte(&name, &aliases, *set_quantifier, left, right, outer)?
-                }
-                _ => {
-                    let mut bound = self.query(&cte.query, outer, Settle::Text)?;
-                    rename(&mut bound.columns, &aliases, &name)?;
-                    bound
-                }
-            };
-            if let Some(level) = self.ctes.last_mut() {
-                level.insert(name, bound);
-            }
-        }
-        Ok(())
-    }
-
-    fn recursive_cte(
-        &mut self,
-        name: &str,
-        aliases: &[String],
-        quantifier: SetQuantifier,
-        left: &SetExpr,
-        right: &SetExpr,
-        outer: Option<&Frame<'_>>,
-    ) -> Result<BoundQuery, SqlError> {
-        let mut base = self.set_expr(left, outer, Settle::Text)?;
-        rename(&mut base.columns, aliases, name)?;
-        let names = unique_names(base.columns.iter().map(|column| column.name.as_str()));
-        let exprs = columns_of(&base).into_iter().map(|column| column.expr).collect();
-        let static_term = project(base.plan, exprs, &names)?;
-        let table = self.qualifier(name);
-        let fields: Vec<Field> = base
-            .columns
-            .iter()
-            .zip(&names)
-            .map(|(column, name)| Field::new(name, column.data_type.clone(), true))
-            .collect();
-        let schema = Arc::new(arrow::datatypes::Schema::new(fields));
-        let work_table = provider_as_source(Arc::new(CteWorkTable::new(&table, schema)));
-        let work = LogicalPlanBuilder::scan(table.clone(), work_table, None)?.build()?;
-        if let Some(level) = self.ctes.last_mut() {
-            level.insert(name.to_owned(), BoundQuery { plan: work, columns: base.columns.clone() });
-        }
-        let step = self.set_expr(right, outer, Settle::Later)?;
-        if let Some(level) = self.ctes.last_mut() {
-            level.remove(name);
-        }
-        if step.columns.len() != base.columns.len() {
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "each UNION query must have the same number of columns"));
-        }
-        let mut exprs = Vec::new();
-        for (i, (expr, column)) in columns_of(&step).into_iter().zip(&base.columns).enumerate() {
-            let from = expr.ty.clone();
-            if !crate::engine::types::implicitly(&from, &column.ty) {
-                return Err(SqlError::new(
-                    SqlState::DATATYPE_MISMATCH,
-                    format!(
-                        "recursive query \"{name}\" column {} has type {} in non-recursive term but type {} overall",
-                        i + 1,
-                        column.ty.name(),
-                        from.name()
-                    ),
-                ));
-            }
-            let cast = self.coercer.cast(expr, &column.ty, pgrepr::length::LengthRule::Cast)?;
-            exprs.push(self.coercer.store_as(cast, &column.ty, &column.data_type)?.expr);
-        }
-        let step = project(step.plan, exprs, &names)?;
-        let is_distinct = !matches!(quantifier, SetQuantifier::All);
-        let recursive = RecursiveQuery::try_new(table, Arc::new(static_term), Arc::new(step), is_distinct)?;
-        Ok(BoundQuery { plan: LogicalPlan::RecursiveQuery(recursive), columns: base.columns })
     }
 
     /// ORDER BY of a set operation or VALUES: output names and positions only.
@@ -583,7 +496,7 @@ pub fn alias_plan(plan: LogicalPlan, qualifier: &str) -> Result<LogicalPlan, Sql
     Ok(LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(Arc::new(plan), qualifier)?))
 }
 
-fn rename(columns: &mut [OutputColumn], aliases: &[String], table: &str) -> Result<(), SqlError> {
+pub(super) fn rename(columns: &mut [OutputColumn], aliases: &[String], table: &str) -> Result<(), SqlError> {
     aliased_columns(table, columns.len(), aliases).map_err(|mut error| {
         error.message = error.message.replacen("table", "WITH query", 1);
         error
@@ -635,22 +548,4 @@ fn refuse_query_clauses(query: &Query) -> Result<(), SqlError> {
         Some((_, what)) => Err(SqlError::unsupported(what)),
         None => Ok(()),
     }
-}
-
-fn refuse_recursive_clauses(query: &Query) -> Result<(), SqlError> {
-    if query.with.is_some() || query.order_by.is_some() || query.limit_clause.is_some() || query.fetch.is_some() {
-        return Err(SqlError::unsupported("WITH, ORDER BY or LIMIT in a recursive query"));
-    }
-    Ok(())
-}
-
-/// Whether a query reads a table of that name.
-fn mentions(body: &SetExpr, name: &str) -> bool {
-    let mut found = false;
-    let _ = ast::visit_relations(body, |relation| {
-        let parts: Vec<String> = relation.0.iter().filter_map(|part| part.as_ident()).map(fold).collect();
-        found |= parts.len() == 1 && parts[0] == name;
-        std::ops::ControlFlow::<()>::Continue(())
-    });
-    found
 }
