@@ -25,9 +25,12 @@ pub struct View {
     pub name: String,
     /// Its query.
     pub query: String,
+    /// What PostgreSQL is asked: another query of the same meaning, or nothing, where it cannot be asked this one.
+    pub referee: Option<String>,
 }
 
-/// The views of a corpus: paragraphs, each with a line `-- name: …` and a query that ends with a semicolon.
+/// The views of a corpus: paragraphs, each with a line `-- name: …` and a query that ends with a semicolon. Lines
+/// `-- postgres: …` are what PostgreSQL is asked in its place, `-- postgres: none` if it has no words for it.
 pub fn corpus(text: &str, only: Option<&str>) -> Vec<View> {
     let mut views = Vec::new();
     for paragraph in text.split("\n\n").map(str::trim).filter(|paragraph| !paragraph.is_empty()) {
@@ -35,8 +38,13 @@ pub fn corpus(text: &str, only: Option<&str>) -> Vec<View> {
         let lines: Vec<&str> = paragraph.lines().filter(|line| !line.starts_with("--")).collect();
         let (Some(name), false) = (name, lines.is_empty()) else { continue };
         let query = lines.join("\n").trim_end_matches(';').to_owned();
+        let other: Vec<&str> = paragraph.lines().filter_map(|line| line.strip_prefix("-- postgres: ")).collect();
+        let referee = match other.join(" ") {
+            other if other.is_empty() => Some(query.clone()),
+            other => Some(other).filter(|other| other != "none"),
+        };
         if only.is_none_or(|only| only == name) {
-            views.push(View { name: name.trim().to_owned(), query });
+            views.push(View { name: name.trim().to_owned(), query, referee });
         }
     }
     views
@@ -231,8 +239,8 @@ impl Comparison {
         let indexed = self.indexed(view)?;
         let adhoc = Answer::of(&mut self.glimpse, &view.query)?;
         let mut found = indexed.difference(&adhoc, "index and ad hoc", Agreement::Exact);
-        if let (None, Some(referee)) = (&found, &mut self.referee) {
-            let expected = Answer::of(referee, &view.query)?;
+        if let (None, Some(referee), Some(query)) = (&found, &mut self.referee, &view.referee) {
+            let expected = Answer::of(referee, query)?;
             found = indexed.difference(&expected, "index and PostgreSQL", Agreement::Close);
         }
         Ok((indexed, found))

@@ -69,7 +69,7 @@ struct Candidate {
 impl Candidate {
     fn new(name: &str, mut choices: Choices) -> Candidate {
         let query = generate(&mut choices);
-        let view = View { name: name.to_owned(), query: query.sql.clone() };
+        let view = View { name: name.to_owned(), query: query.sql.clone(), referee: Some(query.sql.clone()) };
         Candidate { view, query, choices: choices.taken().to_vec() }
     }
 }

@@ -4,6 +4,7 @@
 //! `VIEWS_SEED` replays a run, `VIEWS_ONLY=name` restricts it to one view, `VIEWS_STEPS=n` makes it longer. Needs PostgreSQL;
 //! without one, the index is compared with the ad hoc answer only.
 
+use glimpse_test::target::Target;
 use glimpse_test::views::{Comparison, corpus, say, script, setting};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -126,6 +127,69 @@ fn what_cannot_be_maintained_is_refused() {
         }
         assert_eq!(refused.as_deref(), Some("0A000"), "{}: {}", view.name, view.query);
     }
+}
+
+/// A recursion without end keeps its readers waiting and nobody else; it can be cancelled and dropped, and a server that has
+/// one starts and stops.
+#[test]
+fn a_recursion_without_end_harms_nobody_else() {
+    let mut target = Target::start().expect("the server starts");
+    if !target.is_glimpse() {
+        return;
+    }
+    let endless = "WITH MUTUALLY RECURSIVE (RECURSION LIMIT 1000000000000) n(i int8) AS
+        (SELECT coalesce((SELECT i + 1 FROM n), 0) + (SELECT count(*) FROM t)) SELECT i FROM n";
+    let mut wire = target.admin().expect("a session starts");
+    wire.execute("CREATE TABLE t (i int8)").expect("valid SQL");
+    for (name, workers) in [("one", 1), ("two", 2)] {
+        for sql in [
+            &format!("CREATE CLUSTER {name} (WORKERS {workers})"),
+            &format!("SET cluster = {name}"),
+            &format!(
+                "CREATE VIEW ends_{name} AS WITH RECURSIVE n(i) AS (SELECT i FROM t UNION SELECT i - 1 FROM n WHERE i > 0) TABLE n"
+            ),
+            &format!("CREATE DEFAULT INDEX ON ends_{name}"),
+            &format!("CREATE VIEW endless_{name} AS {endless}"),
+            &format!("CREATE DEFAULT INDEX ON endless_{name}"),
+        ] {
+            wire.execute(sql).expect("valid SQL");
+        }
+    }
+    let timed_out = Some("57014".to_owned());
+    for round in 0..4_i64 {
+        wire.execute(&format!("INSERT INTO t VALUES ({round})")).expect("valid SQL");
+        for name in ["one", "two"] {
+            wire.execute(&format!("SET cluster = {name}")).expect("valid SQL");
+            let rows = wire.rows(&format!("SELECT count(*) FROM ends_{name}")).expect("valid SQL");
+            assert_eq!(rows, [[Some((round + 1).to_string())]], "round {round}, cluster {name}");
+            wire.execute("SET statement_timeout = '200ms'").expect("valid SQL");
+            for sql in [endless, &format!("SELECT * FROM endless_{name}")] {
+                assert_eq!(wire.sqlstate(sql).expect("an answer"), timed_out, "round {round}: {sql}");
+            }
+            wire.execute("SET statement_timeout = 0").expect("valid SQL");
+        }
+        match round {
+            0 => {
+                target.kill9().expect("the server ends");
+                target.restart().expect("the server starts again");
+                wire = target.admin().expect("a session starts");
+            }
+            1 => wire.execute("DROP INDEX endless_one_primary_idx, endless_two_primary_idx").expect("valid SQL"),
+            2 => {
+                for sql in [
+                    "DROP VIEW endless_one, endless_two",
+                    &format!("CREATE VIEW endless_one AS {endless}"),
+                    &format!("CREATE VIEW endless_two AS {endless}"),
+                    "CREATE INDEX IN CLUSTER one ON endless_one (i)",
+                    "CREATE INDEX IN CLUSTER two ON endless_two (i)",
+                ] {
+                    wire.execute(sql).expect("valid SQL");
+                }
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(target.sigterm().expect("the server ends").code(), Some(0), "it stops in good order");
 }
 
 #[test]

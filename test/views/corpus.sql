@@ -2767,3 +2767,328 @@ SELECT jsonb_agg(q.xs ORDER BY q.g) AS all_of_them FROM (SELECT g, jsonb_agg(x O
 
 -- name: json_agg_rollup
 SELECT g, s, jsonb_agg(x ORDER BY x) AS xs FROM t1 GROUP BY ROLLUP (g, s);
+
+-- WITH RECURSIVE.
+
+-- name: recursive_counter
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10) SELECT i FROM n;
+
+-- name: recursive_reachability
+WITH RECURSIVE r(a, c) AS (SELECT a, c FROM t3 UNION SELECT r.a, t3.c FROM r JOIN t3 ON r.c = t3.a) SELECT a, c FROM
+    r;
+
+-- name: recursive_from_one
+WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT t3.c FROM r JOIN t3 ON t3.a = r.n) SELECT n FROM r;
+
+-- name: recursive_depth
+WITH RECURSIVE r(n, depth) AS (SELECT 1, 0 UNION SELECT t3.c, r.depth + 1 FROM r JOIN t3 ON t3.a = r.n WHERE r.depth
+    < 3) SELECT n, min(depth) AS depth FROM r GROUP BY n;
+
+-- name: recursive_joined
+WITH RECURSIVE r(a, c) AS (SELECT a, c FROM t3 UNION SELECT r.a, t3.c FROM r JOIN t3 ON r.c = t3.a) SELECT r.a,
+    count(*) AS reach, min(t4.v) AS v FROM r LEFT JOIN t4 ON t4.k = r.c GROUP BY r.a;
+
+-- name: recursive_paths_counted
+WITH RECURSIVE p(a, c) AS (SELECT a, c FROM t3 WHERE a < c UNION ALL SELECT p.a, t3.c FROM p JOIN t3 ON p.c = t3.a
+    WHERE t3.a < t3.c) SELECT a, c, count(*) AS n FROM p GROUP BY a, c;
+
+-- name: recursive_paths_all
+WITH RECURSIVE p(a, c) AS (SELECT a, c FROM t3 WHERE a < c UNION ALL SELECT p.a, t3.c FROM p JOIN t3 ON p.c = t3.a
+    WHERE t3.a < t3.c) SELECT a, c FROM p;
+
+-- name: recursive_path_texts
+WITH RECURSIVE p(n, path) AS (SELECT 0, '0' UNION ALL SELECT t3.c, p.path || '>' || t3.c FROM p JOIN t3 ON t3.a = p.n
+    WHERE t3.c > p.n) SELECT n, path FROM p;
+
+-- name: recursive_depth_union_all
+WITH RECURSIVE p(n, depth) AS (SELECT DISTINCT a, 0 FROM t3 UNION ALL SELECT t3.c, p.depth + 1 FROM p JOIN t3 ON t3.a
+    = p.n WHERE p.depth < 2) SELECT n, depth, count(*) AS c FROM p GROUP BY n, depth;
+
+-- name: recursive_two
+WITH RECURSIVE r(n) AS (SELECT 0 UNION SELECT t3.c FROM r JOIN t3 ON t3.a = r.n), s(n) AS (SELECT n + 1 FROM r UNION
+    SELECT s.n + 2 FROM s WHERE s.n < 8) SELECT r.n, s.n AS m FROM r JOIN s ON r.n = s.n;
+
+-- name: recursive_beside_plain
+WITH RECURSIVE e AS (SELECT DISTINCT a, c FROM t3 WHERE a IS NOT NULL), r(n) AS (SELECT 2 UNION SELECT e.c FROM r JOIN
+    e ON e.a = r.n) SELECT n FROM r;
+
+-- name: recursive_fibonacci
+WITH RECURSIVE f(i, x, y) AS (SELECT 1, 0::int8, 1::int8 UNION ALL SELECT i + 1, y, x + y FROM f WHERE i < 40) SELECT
+    i, x FROM f;
+
+-- name: recursive_from_table
+WITH RECURSIVE n(id, i) AS (SELECT id, g FROM t1 UNION ALL SELECT id, i - 1 FROM n WHERE i > 0) SELECT id, i FROM n;
+
+-- name: recursive_empty_base
+WITH RECURSIVE r(a, c) AS (SELECT a, c FROM t3 WHERE a > 100 UNION SELECT r.a, t3.c FROM r JOIN t3 ON r.c = t3.a)
+    SELECT a, c FROM r;
+
+-- name: recursive_left_join
+WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT t3.c FROM r LEFT JOIN t3 ON t3.a = r.n) SELECT n FROM r;
+
+-- name: recursive_two_joins
+WITH RECURSIVE r(a, c) AS (SELECT a, c FROM t3 WHERE a = c UNION SELECT x.a, y.a FROM r JOIN t3 x ON x.c = r.a JOIN t3
+    y ON y.c = r.c) SELECT a, c FROM r;
+
+-- name: recursive_exists_in_step
+WITH RECURSIVE r(n) AS (SELECT a FROM t3 WHERE a < 2 UNION SELECT t3.c FROM r JOIN t3 ON t3.a = r.n WHERE EXISTS
+    (SELECT 1 FROM t4 WHERE t4.k = t3.c)) SELECT n FROM r;
+
+-- name: recursive_not_exists_in_step
+WITH RECURSIVE r(n) AS (SELECT a FROM t3 WHERE a < 2 UNION SELECT t3.c FROM r JOIN t3 ON t3.a = r.n WHERE NOT EXISTS
+    (SELECT 1 FROM t4 WHERE t4.k = t3.c)) SELECT n FROM r;
+
+-- name: recursive_in_step
+WITH RECURSIVE r(n) AS (SELECT 0 UNION SELECT t3.c FROM r, t3 WHERE t3.a = r.n AND t3.c IN (SELECT g FROM t1)) SELECT n
+    FROM r;
+
+-- name: recursive_aggregate_in_step
+WITH RECURSIVE r(n) AS (SELECT 0 UNION SELECT q.most FROM r JOIN (SELECT a, max(c) AS most FROM t3 GROUP BY a) q ON q.a
+    = r.n) SELECT n FROM r;
+
+-- name: recursive_cross
+WITH RECURSIVE r(n) AS (SELECT 0 UNION SELECT (r.n + t4.k) % 7 FROM r, t4) SELECT n FROM r;
+
+-- name: recursive_values
+WITH RECURSIVE r(n, s) AS (VALUES (1, 'x'), (5, 'y') UNION ALL SELECT n + 1, s || s FROM r WHERE n < 7) SELECT n, s
+    FROM r;
+
+-- name: recursive_in_subquery
+SELECT id, g FROM t1 WHERE g IN (WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT t3.c FROM r JOIN t3 ON t3.a = r.n)
+    SELECT n FROM r);
+
+-- name: recursive_scalar_subquery
+SELECT k, (WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT t3.c FROM r JOIN t3 ON t3.a = r.n) SELECT count(*) FROM r) AS
+    reach FROM t4;
+
+-- name: recursive_joined_twice
+WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT t3.c FROM r JOIN t3 ON t3.a = r.n) SELECT x.n, y.n AS m FROM r x JOIN r y
+    ON x.n < y.n;
+
+-- name: recursive_grouped
+WITH RECURSIVE r(a, c) AS (SELECT a, c FROM t3 UNION SELECT r.a, t3.c FROM r JOIN t3 ON r.c = t3.a) SELECT a, min(c) AS
+    least, max(c) AS most, count(*) AS n, array_agg(c ORDER BY c) AS cs FROM r GROUP BY a;
+
+-- name: recursive_limited
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i * 2 FROM n WHERE i < 1000) SELECT i FROM n ORDER BY i DESC LIMIT 4;
+
+-- name: recursive_anti_joined
+WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT t3.c FROM r JOIN t3 ON t3.a = r.n) SELECT DISTINCT a FROM t3 WHERE NOT
+    EXISTS (SELECT 1 FROM r WHERE r.n = t3.a);
+
+-- name: recursive_unioned
+WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT t3.c FROM r JOIN t3 ON t3.a = r.n) SELECT n FROM r UNION ALL SELECT n FROM
+    r UNION ALL SELECT g FROM t1;
+
+-- name: recursive_numerics
+WITH RECURSIVE r(n, v) AS (SELECT 1, 1.5::numeric(20,4) UNION ALL SELECT n + 1, (v * 1.1)::numeric(20,4) FROM r WHERE n
+    < 9) SELECT n, v FROM r;
+
+-- name: recursive_nulls
+WITH RECURSIVE r(n) AS (SELECT NULL::int UNION SELECT t3.c FROM r JOIN t3 ON t3.a IS NOT DISTINCT FROM r.n) SELECT n
+    FROM r;
+
+-- name: recursive_duplicates
+WITH RECURSIVE r(n) AS (SELECT a FROM t3 WHERE a < 3 UNION ALL SELECT n + 2 FROM r WHERE n < 4) SELECT n FROM r;
+
+-- name: recursive_union_in_base
+WITH RECURSIVE r(n) AS ((SELECT a FROM t3 UNION ALL SELECT c FROM t3) UNION SELECT n + 3 FROM r WHERE n < 6) SELECT n
+    FROM r;
+
+-- name: recursive_error_rows
+WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT t3.c FROM r JOIN t3 ON t3.a = r.n WHERE 10 / (t3.c - 4) IS NOT NULL)
+    SELECT n FROM r;
+
+-- name: recursive_error_ends_it
+WITH RECURSIVE r(n) AS (SELECT 2000000000 UNION ALL SELECT n + 100000000 FROM r) SELECT n FROM r;
+
+-- name: recursive_of_negative_intermediates
+WITH RECURSIVE r(n) AS ((SELECT a FROM t3 EXCEPT ALL SELECT g FROM t1) UNION ALL SELECT n + 2 FROM r WHERE n < 5) SELECT
+    n FROM r;
+
+-- name: recursive_nested
+WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT t3.c FROM r JOIN t3 ON t3.a = r.n), q(n, m) AS (SELECT n, n FROM r UNION
+    SELECT q.n, q.m + 1 FROM q JOIN r ON r.n = q.m) SELECT n, m FROM q;
+
+-- WITH MUTUALLY RECURSIVE, which PostgreSQL does not have: it is asked for the same in other words, where it has them.
+
+-- name: mutual_reach
+-- postgres: WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT t3.c FROM r JOIN t3 ON t3.a = r.n) SELECT n FROM r
+WITH MUTUALLY RECURSIVE r(n int) AS (SELECT 1 UNION SELECT t3.c FROM r JOIN t3 ON t3.a = r.n) SELECT n FROM r;
+
+-- name: mutual_closure_by_squares
+-- postgres: WITH RECURSIVE r(a, c) AS (SELECT a, c FROM t3 UNION SELECT r.a, t3.c FROM r JOIN t3 ON r.c = t3.a) SELECT a,
+-- postgres: c FROM r
+WITH MUTUALLY RECURSIVE r(a int, c int) AS (SELECT a, c FROM t3 UNION SELECT x.a, y.c FROM r x JOIN r y ON x.c = y.a)
+    SELECT a, c FROM r;
+
+-- name: mutual_shortest_paths
+-- postgres: WITH RECURSIVE r(n, d) AS (SELECT 0, 0 UNION SELECT t3.c, r.d + 1 FROM r JOIN t3 ON t3.a = r.n WHERE r.d < 9)
+-- postgres: SELECT n, min(d) FROM r GROUP BY n
+WITH MUTUALLY RECURSIVE d(n int, d int) AS (SELECT q.n, min(q.d) FROM (SELECT 0 AS n, 0 AS d UNION ALL SELECT t3.c, d.d
+    + 1 FROM d JOIN t3 ON t3.a = d.n) q GROUP BY q.n) SELECT n, d FROM d;
+
+-- name: mutual_components
+-- postgres: WITH RECURSIVE e(a, c) AS (SELECT a, c FROM t3 WHERE a IS NOT NULL AND c IS NOT NULL UNION SELECT c, a FROM t3
+-- postgres: WHERE a IS NOT NULL AND c IS NOT NULL), r(a, c) AS (SELECT a, a FROM e UNION SELECT r.a, e.c FROM r JOIN e ON
+-- postgres: e.a = r.c) SELECT a, min(c) FROM r GROUP BY a
+WITH MUTUALLY RECURSIVE e(a int, c int) AS (SELECT a, c FROM t3 WHERE a IS NOT NULL AND c IS NOT NULL UNION SELECT c, a
+    FROM t3 WHERE a IS NOT NULL AND c IS NOT NULL), l(n int, label int) AS (SELECT q.n, min(q.label) FROM (SELECT a AS n,
+    a AS label FROM e UNION ALL SELECT e.c, l.label FROM l JOIN e ON e.a = l.n) q GROUP BY q.n) SELECT n, label FROM l;
+
+-- name: mutual_even_odd
+-- postgres: WITH RECURSIVE r(n, p) AS (SELECT 0, 0 UNION SELECT t3.c, 1 - r.p FROM r JOIN t3 ON t3.a = r.n) SELECT r.n,
+-- postgres: s.n FROM r JOIN r s ON s.n = r.n WHERE r.p = 0 AND s.p = 1
+WITH MUTUALLY RECURSIVE even(n int) AS (SELECT 0 UNION SELECT t3.c FROM odd JOIN t3 ON t3.a = odd.n), odd(n int) AS
+    (SELECT t3.c FROM even JOIN t3 ON t3.a = even.n UNION SELECT n FROM odd) SELECT even.n, odd.n AS m FROM even JOIN odd
+    ON even.n = odd.n;
+
+-- name: mutual_return_at_limit
+-- postgres: SELECT i FROM generate_series(1, 12) AS s(i)
+WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 12) n(i int) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i
+    FROM n;
+
+-- name: mutual_return_before_limit
+-- postgres: SELECT i FROM generate_series(1, 5) AS s(i)
+WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 100) n(i int) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5)
+    SELECT i FROM n;
+
+-- name: mutual_error_at_limit
+-- postgres: none
+WITH MUTUALLY RECURSIVE (ERROR AT RECURSION LIMIT 12) n(i int) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM
+    n;
+
+-- name: mutual_error_at_limit_sometimes
+-- postgres: none
+WITH MUTUALLY RECURSIVE (RECURSION LIMIT 4) r(n int, d int) AS (SELECT 0, 0 UNION SELECT t3.c, r.d + 1 FROM r JOIN t3 ON
+    t3.a = r.n) SELECT n, d FROM r;
+
+-- name: mutual_limit_reached_exactly
+-- postgres: SELECT i FROM generate_series(1, 5) AS s(i)
+WITH MUTUALLY RECURSIVE (ERROR AT RECURSION LIMIT 6) n(i int) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5)
+    SELECT i FROM n;
+
+-- name: mutual_limit_one_too_few
+-- postgres: none
+WITH MUTUALLY RECURSIVE (ERROR AT RECURSION LIMIT 5) n(i int) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5)
+    SELECT i FROM n;
+
+-- name: mutual_alternates
+-- postgres: none
+WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 7) wins(n int) AS (SELECT DISTINCT a FROM t3 WHERE c NOT IN (SELECT n
+    FROM wins WHERE n IS NOT NULL)) SELECT n FROM wins;
+
+-- name: mutual_order_of_queries
+-- postgres: none
+WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 5) x(n int) AS (SELECT n + 1 FROM z UNION ALL SELECT 0), y(n int) AS
+    (SELECT n * 2 FROM x), z(n int) AS (SELECT max(n) FROM y) SELECT 'x' AS q, n FROM x UNION ALL SELECT 'y', n FROM y UNION
+    ALL SELECT 'z', n FROM z;
+
+-- name: mutual_not_recursive
+-- postgres: SELECT g, count(*) AS n FROM t1 GROUP BY g
+WITH MUTUALLY RECURSIVE q(g int, n bigint) AS (SELECT g, count(*) FROM t1 GROUP BY g) SELECT g, n FROM q;
+
+-- name: mutual_types_converted
+-- postgres: SELECT x::int8 AS x, (x / 2.0)::numeric(10,1) AS y, s::varchar(1) AS s FROM t1
+WITH MUTUALLY RECURSIVE q(x bigint, y numeric(10,1), s varchar(1)) AS (SELECT x, x / 2.0, left(s, 1) FROM t1) SELECT x, y,
+    s FROM q;
+
+-- name: mutual_top_k
+-- postgres: none
+WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 6) r(n int, d int) AS (SELECT q.n, q.d FROM (SELECT 0 AS n, 0 AS d
+    UNION SELECT t3.c, r.d + 1 FROM r JOIN t3 ON t3.a = r.n) q ORDER BY q.d DESC, q.n LIMIT 4) SELECT n, d FROM r;
+
+-- name: mutual_window
+-- postgres: none
+WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 4) r(n int, i bigint) AS (SELECT q.n, row_number() OVER (ORDER BY q.n,
+    q.d) FROM (SELECT a AS n, 0 AS d FROM t3 UNION SELECT t3.c, r.i::int FROM r JOIN t3 ON t3.a = r.n WHERE r.i < 4) q)
+    SELECT n, i FROM r;
+
+-- name: mutual_outer_and_anti_joins
+-- postgres: none
+WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 5) r(n int, m int) AS (SELECT t3.a, s.n FROM t3 LEFT JOIN s ON s.n =
+    t3.c), s(n int) AS (SELECT c FROM t3 WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.m = t3.c)) SELECT r.n, r.m, s.n AS o
+    FROM r FULL JOIN s ON s.n = r.m;
+
+-- name: mutual_extremes_and_totals
+-- postgres: none
+WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 4) r(n int, lo int, hi int, c bigint, d bigint, xs text) AS (SELECT
+    t3.a, min(t3.c), max(coalesce(r.hi, t3.c)), count(*), count(DISTINCT r.c), string_agg(t3.c::text, ',' ORDER BY t3.c)
+    FROM t3 LEFT JOIN r ON r.n = t3.c GROUP BY t3.a) SELECT n, lo, hi, c, d, xs FROM r;
+
+-- name: mutual_sets
+-- postgres: none
+WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 5) r(n int) AS (SELECT a FROM t3 EXCEPT ALL SELECT n FROM s), s(n int)
+    AS (SELECT c FROM t3 INTERSECT SELECT n FROM r) SELECT 'r' AS q, n FROM r UNION ALL SELECT 's', n FROM s;
+
+-- name: mutual_scalar_subquery
+-- postgres: none
+WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 6) r(n bigint) AS (SELECT 1 + coalesce((SELECT max(n) FROM r), 0) UNION
+    SELECT n FROM r) SELECT n FROM r;
+
+-- name: mutual_unnest_and_rollup
+-- postgres: none
+WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 3) r(n int, c bigint) AS (SELECT q.n, count(*) FROM (SELECT unnest(ARRAY[
+    a, c]) AS n FROM t3 UNION ALL SELECT n FROM r) q GROUP BY ROLLUP (q.n)) SELECT n, c FROM r;
+
+-- name: mutual_nested
+-- postgres: none
+WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 4) x(n int) AS (SELECT 0 UNION SELECT q.n + 1 FROM (WITH MUTUALLY
+    RECURSIVE y(n int) AS (SELECT n FROM x UNION SELECT t3.c FROM y JOIN t3 ON t3.a = y.n) SELECT n FROM y) q) SELECT n
+    FROM x;
+
+-- name: mutual_nested_limits
+-- postgres: none
+WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 3) x(n int) AS (SELECT max(q.n) FROM (WITH MUTUALLY RECURSIVE (RETURN AT
+    RECURSION LIMIT 2) y(n int) AS (SELECT coalesce(max(n), 0) + 1 FROM x UNION ALL SELECT n + 10 FROM y) SELECT n FROM y)
+    q) SELECT n FROM x;
+
+-- name: mutual_around_recursive
+-- postgres: WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT t3.c FROM r JOIN t3 ON t3.a = r.n) SELECT n FROM r
+WITH MUTUALLY RECURSIVE x(n int) AS (WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT t3.c FROM r JOIN t3 ON t3.a = r.n)
+    SELECT n FROM r UNION SELECT n FROM x) SELECT n FROM x;
+
+-- name: mutual_in_subquery
+-- postgres: WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT t3.c FROM r JOIN t3 ON t3.a = r.n) SELECT id FROM t1 WHERE g IN
+-- postgres: (SELECT n FROM r)
+SELECT id FROM t1 WHERE g IN (WITH MUTUALLY RECURSIVE r(n int) AS (SELECT 1 UNION SELECT t3.c FROM r JOIN t3 ON t3.a = r.n)
+    SELECT n FROM r);
+
+-- name: mutual_error_rows
+-- postgres: WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT t3.c FROM r JOIN t3 ON t3.a = r.n) SELECT 10 / (n - 3) AS v FROM r
+-- postgres: WHERE n IS NOT NULL
+WITH MUTUALLY RECURSIVE r(n int) AS (SELECT 1 UNION SELECT t3.c FROM r JOIN t3 ON t3.a = r.n), q(v int) AS (SELECT 10 / (n -
+    3) FROM r WHERE n IS NOT NULL) SELECT v FROM q;
+
+-- name: mutual_error_in_the_loop
+-- postgres: none
+WITH MUTUALLY RECURSIVE r(n int) AS (SELECT 1 UNION SELECT t3.c FROM r JOIN t3 ON t3.a = r.n WHERE 10 / (r.n - 5) < 100)
+    SELECT n FROM r;
+
+-- name: mutual_error_in_a_round_that_passes
+-- postgres: none
+WITH MUTUALLY RECURSIVE a(n bigint) AS (SELECT count(*) FROM b), q(v bigint) AS (SELECT 10 / n FROM a), b(id int) AS (SELECT id
+    FROM t1) SELECT v FROM q;
+
+-- name: mutual_error_in_some_round
+-- postgres: none
+WITH MUTUALLY RECURSIVE b(n int) AS (SELECT 1 UNION SELECT t3.c FROM b JOIN t3 ON t3.a = b.n), a(n bigint) AS (SELECT count(*)
+    FROM b), q(v bigint) AS (SELECT 10 / (n - 3) FROM a) SELECT v FROM q;
+
+-- name: mutual_error_in_a_nested_round
+-- postgres: none
+WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 3) x(n int) AS (SELECT 0 UNION SELECT q.v::int % 9 FROM (WITH MUTUALLY
+    RECURSIVE y(n int) AS (SELECT n FROM x UNION SELECT t3.c FROM y JOIN t3 ON t3.a = y.n), c(n bigint) AS (SELECT count(*) FROM
+    y), z(v bigint) AS (SELECT 10 / (n - 4) FROM c) SELECT v FROM z) q) SELECT n FROM x;
+
+-- name: recursive_correlated_in_step
+WITH RECURSIVE r(n) AS (SELECT 0 UNION SELECT (SELECT max(t3.c) FROM t3 WHERE t3.a = r.n) FROM r) SELECT n FROM r;
+
+-- name: recursive_reads_correlated
+SELECT k, (SELECT count(*) FROM (WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT t3.c FROM r JOIN t3 ON t3.a = r.n) SELECT n FROM r) q
+    WHERE q.n < t4.k) AS below FROM t4;
+
+-- name: mutual_correlated_inside
+-- postgres: none
+WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 4) r(n int) AS (SELECT 0 UNION SELECT (SELECT max(t3.c) FROM t3 WHERE t3.a > r.n)
+    FROM r UNION SELECT n FROM r) SELECT n FROM r WHERE EXISTS (SELECT 1 FROM r s WHERE s.n > r.n);

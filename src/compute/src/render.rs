@@ -10,6 +10,7 @@ pub mod first;
 pub mod join;
 pub mod mfp;
 pub mod multiply;
+pub mod recursion;
 pub mod reduce;
 pub mod regroup;
 pub mod top_k;
@@ -19,7 +20,7 @@ use crate::render::first::Logic;
 use crate::render::mfp::{NullKeys, RowPlan};
 use arrangement::spine::{RowBatcher, RowBuilder, RowChunker, RowSpine, RowUpdate};
 use compute_client::index::key_hash;
-use compute_client::plan::lir::{Lir, Node, Stage};
+use compute_client::plan::lir::{LetRec, Lir, LocalId, Node, Stage};
 use compute_client::protocol::{IndexSpec, KeyExpr};
 use differential_dataflow::collection::concatenate;
 use differential_dataflow::input::{Input, InputSession};
@@ -56,11 +57,18 @@ pub trait ScopeTime: timely::progress::Timestamp + Lattice + ExchangeData {
         wanted: Diff,
         logic: impl Logic,
     ) -> Keyed<'scope, Self>;
+
+    /// Renders the collections of a recursion, which become the builder's locals.
+    fn let_rec<'scope>(builder: &mut Builder<'scope, Self>, recursion: &LetRec) -> Result<(), RowError>;
 }
 
 impl ScopeTime for Timestamp {
     fn first<'scope>(arranged: ArrangedRows<'scope>, name: &str, wanted: Diff, logic: impl Logic) -> Keyed<'scope> {
         first::first(arranged, name, wanted, logic)
+    }
+
+    fn let_rec<'scope>(builder: &mut Builder<'scope>, recursion: &LetRec) -> Result<(), RowError> {
+        recursion::let_rec(builder, recursion)
     }
 }
 
@@ -113,7 +121,7 @@ pub fn render(worker: &mut Worker, spec: &IndexSpec) -> Result<Rendered, RowErro
             });
             sources.insert(id, Source { oks, errs: failed });
         }
-        let mut builder = Builder { scope, is_first, tables, errs };
+        let mut builder = Builder { scope, is_first, tables, locals: BTreeMap::new(), level: 0, errs };
         // The last map/filter/project makes the keys as well.
         let (source, stages) = source(&spec.plan);
         let rows = builder.rows(source)?;
@@ -145,6 +153,10 @@ pub struct Builder<'scope, T: ScopeTime = Timestamp> {
     /// Whether this is the worker that constants begin at.
     is_first: bool,
     tables: BTreeMap<GlobalId, Rows<'scope, T>>,
+    /// The collections of the recursions around what is rendered.
+    locals: BTreeMap<LocalId, Rows<'scope, T>>,
+    /// In how many recursions that is.
+    level: usize,
     /// What has failed anywhere.
     errs: Vec<Rows<'scope, T>>,
 }
@@ -155,6 +167,11 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         match &lir.node {
             Node::Constant(rows) => Ok(self.constant(rows.iter().map(|(row, diff)| (row.to_vec(), diff)).collect())),
             Node::Get(id) => Ok(self.tables[id].clone()),
+            Node::GetLocal(id) => Ok(self.locals[id].clone()),
+            Node::LetRec(recursion) => {
+                T::let_rec(self, recursion)?;
+                self.rows(&recursion.body)
+            }
             Node::Mfp { input, stages } => {
                 let rows = self.rows(input)?;
                 let plan = RowPlan::new(&input.schema, stages, &[], NullKeys::Keep)?;
@@ -163,7 +180,7 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
             Node::Join(join) => self.join(join),
             Node::Reduce(reduce) => self.reduce(reduce),
             Node::Single(input) => self.single(input),
-            Node::TopK { input, order, skip, fetch } => self.top_k(input, order, *skip, *fetch),
+            Node::TopK { input, key, order, skip, fetch } => self.top_k(input, key, order, *skip, *fetch),
             Node::Window { input, functions } => self.window(input, functions, &lir.schema),
             Node::Union(inputs) => {
                 let inputs = inputs.iter().map(|input| self.rows(input)).collect::<Result<Vec<_>, _>>()?;

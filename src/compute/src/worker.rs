@@ -177,7 +177,14 @@ impl WorkerLoop<'_> {
                     self.worker.drop_dataflow(dataflow);
                 }
             }
-            ComputeCommand::Shutdown => return false,
+            ComputeCommand::Shutdown => {
+                self.indexes.clear();
+                // Timely would let them finish, and a recursion need not.
+                for dataflow in self.worker.installed_dataflows() {
+                    self.worker.drop_dataflow(dataflow);
+                }
+                return false;
+            }
         }
         true
     }

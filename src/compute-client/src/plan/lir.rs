@@ -13,6 +13,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::LoweredAggregate;
 use datafusion::physical_expr::window::WindowExpr;
 use repr::{GlobalId, Updates};
+use sql::ast::{AtLimit, RecursionLimit};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -31,6 +32,10 @@ pub enum Node {
     Constant(Arc<Updates>),
     /// A table.
     Get(GlobalId),
+    /// What a recursion around this defines.
+    GetLocal(LocalId),
+    /// Collections that are defined in terms of each other.
+    LetRec(Box<LetRec>),
     /// Filters, maps and multiplies rows one by one.
     Mfp {
         /// The rows.
@@ -44,10 +49,12 @@ pub enum Node {
     Reduce(Box<Reduce>),
     /// The only row of the input, NULLs if there is none, an error if there are several.
     Single(Box<Lir>),
-    /// The first rows in some order.
+    /// The first rows of each group in some order.
     TopK {
         /// The rows.
         input: Box<Lir>,
+        /// What they are grouped by; empty makes one group.
+        key: Vec<Arc<dyn PhysicalExpr>>,
         /// The order; ties are broken by the rows' bytes.
         order: Vec<SortKey>,
         /// Rows left out at the front.
@@ -64,6 +71,24 @@ pub enum Node {
     },
     /// All rows of all inputs.
     Union(Vec<Lir>),
+}
+
+/// A collection of a recursion, in its plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LocalId(pub usize);
+
+/// Collections that are defined in terms of each other, evaluated in rounds until nothing changes, and what is asked of them
+/// then.
+///
+/// In a round, a collection sees those before it as they are in this round, and itself and those behind it as they were
+/// in the round before; in the first, as empty.
+pub struct LetRec {
+    /// The collections and what they are.
+    pub bindings: Vec<(LocalId, Lir)>,
+    /// How many rounds there may be.
+    pub limit: RecursionLimit,
+    /// What is asked for.
+    pub body: Lir,
 }
 
 /// A step of a map/filter/project.
@@ -215,6 +240,24 @@ impl Lir {
         tables
     }
 
+    /// Whether it reads a collection of a recursion.
+    pub fn reads(&self, id: LocalId) -> bool {
+        let mut found = false;
+        self.visit(&mut |lir| found |= matches!(lir.node, Node::GetLocal(local) if local == id));
+        found
+    }
+
+    /// The collections of recursions that it reads, those that it defines included.
+    pub fn locals(&self) -> BTreeSet<LocalId> {
+        let mut locals = BTreeSet::new();
+        self.visit(&mut |lir| {
+            if let Node::GetLocal(id) = lir.node {
+                locals.insert(id);
+            }
+        });
+        locals
+    }
+
     fn visit(&self, visit: &mut impl FnMut(&Lir)) {
         visit(self);
         for input in self.inputs() {
@@ -222,9 +265,13 @@ impl Lir {
         }
     }
 
-    fn inputs(&self) -> Vec<&Lir> {
+    /// Its inputs, in the order in which EXPLAIN shows them.
+    pub fn inputs(&self) -> Vec<&Lir> {
         match &self.node {
-            Node::Constant(_) | Node::Get(_) => Vec::new(),
+            Node::Constant(_) | Node::Get(_) | Node::GetLocal(_) => Vec::new(),
+            Node::LetRec(recursion) => {
+                recursion.bindings.iter().map(|(_, value)| value).chain([&recursion.body]).collect()
+            }
             Node::Mfp { input, .. } | Node::TopK { input, .. } | Node::Window { input, .. } => vec![input],
             Node::Single(input) => vec![input],
             Node::Join(join) => vec![&join.left, &join.right],
@@ -238,6 +285,12 @@ impl Lir {
         match &self.node {
             Node::Constant(rows) => write!(f, "Constant ({} rows)", rows.len())?,
             Node::Get(id) => write!(f, "Get {id}")?,
+            Node::GetLocal(id) => write!(f, "Get {id}")?,
+            Node::LetRec(recursion) => {
+                let ids: Vec<String> = recursion.bindings.iter().map(|(id, _)| id.to_string()).collect();
+                let then = if recursion.limit.then == AtLimit::Return { "return" } else { "error" };
+                write!(f, "LetRec {} limit={} ({then})", ids.join(", "), recursion.limit.rounds)?;
+            }
             Node::Mfp { stages, .. } => {
                 f.write_str("Map/Filter/Project")?;
                 stages.iter().try_for_each(|stage| write!(f, " {stage}"))?;
@@ -265,12 +318,16 @@ impl Lir {
                 }
             }
             Node::Single(_) => f.write_str("Single")?,
-            Node::TopK { order, skip, fetch, .. } => {
+            Node::TopK { key, order, skip, fetch, .. } => {
                 let order: Vec<String> = order
                     .iter()
                     .map(|key| format!("{}{}", key.expr, if key.descending { " desc" } else { "" }))
                     .collect();
-                write!(f, "TopK order=({}) offset={skip}", order.join(", "))?;
+                f.write_str("TopK")?;
+                if !key.is_empty() {
+                    write!(f, " key=({})", list(key))?;
+                }
+                write!(f, " order=({}) offset={skip}", order.join(", "))?;
                 if let Some(fetch) = fetch {
                     write!(f, " limit={fetch}")?;
                 }
@@ -291,6 +348,12 @@ impl Lir {
             input.fmt_at(f, depth + 1)?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for LocalId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "l{}", self.0)
     }
 }
 

@@ -4,30 +4,39 @@
 //! nothing where rows have no order, so it only matters under LIMIT.
 
 mod group;
+mod recursive;
+mod window;
 
 use crate::plan::fold;
-use crate::plan::lir::{Join, JoinKind, Lir, Node, SortKey, Stage};
+use crate::plan::lir::{Join, JoinKind, Lir, LocalId, Node, SortKey, Stage};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, JoinType, NullEquality};
 use datafusion::logical_expr::{
-    Distinct, Expr, FetchType, Join as LogicalJoin, LogicalPlan, SkipType, SortExpr, Subquery, Unnest, Volatility,
-    Window,
+    Distinct, Expr, FetchType, Join as LogicalJoin, LogicalPlan, SkipType, SortExpr, Subquery, TableScan, Unnest,
+    Volatility,
 };
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::window::WindowExpr;
 use repr::row::RowCodec;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Updates};
-use sql::engine::{CollectionTable, Engine, SessionInfo};
+use sql::engine::{CollectionTable, Engine, SessionInfo, recursion};
 use sql::error::SqlError;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Lowers a plan. Error 0A000 names the part of it that cannot be maintained.
 pub fn lower(plan: &LogicalPlan, engine: &Engine) -> Result<Lir, SqlError> {
-    Lowering { engine, session: SessionInfo::default(), subqueries: Cell::new(0) }.plan(plan)
+    Lowering {
+        engine,
+        session: SessionInfo::default(),
+        subqueries: Cell::new(0),
+        locals: RefCell::default(),
+        local_count: Cell::new(0),
+    }
+    .plan(plan)
 }
 
 struct Lowering<'a> {
@@ -35,6 +44,9 @@ struct Lowering<'a> {
     session: SessionInfo,
     /// How many scalar subqueries have become columns.
     subqueries: Cell<usize>,
+    /// The queries of recursions met last under each name; a query that is read twice is there twice, under one name.
+    locals: RefCell<HashMap<String, LocalId>>,
+    local_count: Cell<usize>,
 }
 
 /// An input whose expressions are compiled over this schema.
@@ -46,36 +58,18 @@ struct Input {
 impl Lowering<'_> {
     fn plan(&self, plan: &LogicalPlan) -> Result<Lir, SqlError> {
         match plan {
-            LogicalPlan::TableScan(scan) => {
-                let table = CollectionTable::from_source(&scan.source)
-                    .ok_or_else(|| refused("a table function in a maintained view"))?;
-                if !matches!(table.id, GlobalId::User(_)) {
-                    return Err(refused("a system relation in a maintained view"));
-                }
-                let get = Lir { node: Node::Get(table.id), schema: nullable(&table.desc.schema) };
-                let stored = fold::stored_schema(&table.desc.schema)
-                    .ok_or_else(|| SqlError::internal("a table's schema is not a schema"))?;
-                let mut stages = Vec::new();
-                for filter in &scan.filters {
-                    let filter = fold::unqualified(filter.clone())
-                        .ok_or_else(|| SqlError::internal("a filter of a scan is not over its table"))?;
-                    stages.push(Stage::Filter(self.compile(&filter, &stored)?));
-                }
-                if let Some(projection) = &scan.projection {
-                    let columns = projection
-                        .iter()
-                        .map(|at| Expr::Column(Column::new_unqualified(table.desc.schema.field(*at).name())));
-                    let columns = columns.map(|column| self.compile(&column, &stored)).collect::<Result<_, _>>()?;
-                    stages.push(Stage::Project(columns, nullable(plan.schema().inner())));
-                }
-                Ok(mfp(get, stages))
-            }
+            LogicalPlan::TableScan(scan) => self.scan(scan, plan.schema()),
             LogicalPlan::SubqueryAlias(alias) => self.plan(&alias.input),
             LogicalPlan::Projection(projection) => {
                 let (input, exprs) = self.input(&projection.input, projection.expr.clone())?;
                 self.project(input, &exprs, plan.schema())
             }
             LogicalPlan::Filter(filter) => {
+                if let Some(numbered) = self.numbered(filter)? {
+                    let schema = Arc::clone(filter.input.schema());
+                    let predicate = self.compile(&filter.predicate, &schema)?;
+                    return Ok(mfp(numbered, vec![Stage::Filter(predicate)]));
+                }
                 let (input, exprs) = self.input(&filter.input, vec![filter.predicate.clone()])?;
                 let width = filter.input.schema().fields().len();
                 let mut stages = vec![Stage::Filter(self.compile(&exprs[0], &input.schema)?)];
@@ -125,11 +119,45 @@ impl Lowering<'_> {
                 }
                 Ok(Lir { node: Node::Constant(Arc::new(rows)), schema })
             }
-            LogicalPlan::Window(window) => self.window(window),
+            LogicalPlan::Window(window) => self.window(window, None),
             LogicalPlan::Unnest(unnest) => self.unnest(unnest),
-            LogicalPlan::RecursiveQuery(_) => Err(refused("WITH RECURSIVE in a maintained view")),
-            other => Err(refused(&format!("{} in a maintained view", other.display()))),
+            LogicalPlan::RecursiveQuery(recursive) => self.recursive_query(recursive),
+            other => match recursion::LetRec::of(other) {
+                Some(recursion) => self.let_rec(recursion),
+                None => Err(refused(&format!("{} in a maintained view", other.display()))),
+            },
         }
+    }
+
+    /// A table, or a query of a recursion around this.
+    fn scan(&self, scan: &TableScan, schema: &DFSchemaRef) -> Result<Lir, SqlError> {
+        let columns = scan.source.schema();
+        let node = match recursion::reads(&scan.source) {
+            Some(name) => Node::GetLocal(self.local(name)?),
+            None => {
+                let table = CollectionTable::from_source(&scan.source)
+                    .ok_or_else(|| refused("a table function in a maintained view"))?;
+                if !matches!(table.id, GlobalId::User(_)) {
+                    return Err(refused("a system relation in a maintained view"));
+                }
+                Node::Get(table.id)
+            }
+        };
+        let get = Lir { node, schema: nullable(&columns) };
+        let stored =
+            fold::stored_schema(&columns).ok_or_else(|| SqlError::internal("a table's schema is not a schema"))?;
+        let mut stages = Vec::new();
+        for filter in &scan.filters {
+            let filter = fold::unqualified(filter.clone())
+                .ok_or_else(|| SqlError::internal("a filter of a scan is not over its table"))?;
+            stages.push(Stage::Filter(self.compile(&filter, &stored)?));
+        }
+        if let Some(projection) = &scan.projection {
+            let columns = projection.iter().map(|at| Expr::Column(Column::new_unqualified(columns.field(*at).name())));
+            let columns = columns.map(|column| self.compile(&column, &stored)).collect::<Result<_, _>>()?;
+            stages.push(Stage::Project(columns, nullable(schema.inner())));
+        }
+        Ok(mfp(get, stages))
     }
 
     /// Lowers a node's input together with the scalar subqueries of the node's expressions, each of which becomes a
@@ -273,43 +301,6 @@ impl Lowering<'_> {
         Ok(mfp(joined, vec![Stage::Project(exprs, nullable(join.schema.inner()))]))
     }
 
-    fn window(&self, window: &Window) -> Result<Lir, SqlError> {
-        let (input, exprs) = self.input(&window.input, window.window_expr.clone())?;
-        let (width, widened) = (window.input.schema().fields().len(), input.schema.fields().len());
-        let functions = exprs
-            .iter()
-            .map(|expr| {
-                self.check(expr)?;
-                self.engine.create_window(expr, &input.schema, &self.session)
-            })
-            .collect::<Result<Vec<_>, SqlError>>()?;
-        let mut lir = input.lir;
-        let alike = |a: &Arc<dyn WindowExpr>, b: &Arc<dyn WindowExpr>| {
-            a.partition_by() == b.partition_by() && a.order_by() == b.order_by()
-        };
-        for functions in functions.chunk_by(alike) {
-            let fields = functions.iter().map(|function| function.field()).collect::<Result<Vec<_>, _>>()?;
-            let results = Arc::new(Schema::new(fields));
-            lir = Lir {
-                schema: concatenated(&lir.schema, &results),
-                node: Node::Window { input: Box::new(lir), functions: functions.to_vec() },
-            };
-        }
-        let schema = nullable(window.schema.inner());
-        if widened == width {
-            lir.schema = schema;
-            return Ok(lir);
-        }
-        // Without the columns of its subqueries.
-        let stored = fold::stored_schema(&positional(&lir.schema))
-            .ok_or_else(|| SqlError::internal("a schema is not a schema"))?;
-        let exprs = (0..width)
-            .chain(widened..lir.schema.fields().len())
-            .map(|at| self.compile(&Expr::Column(Column::from(stored.qualified_field(at))), &stored))
-            .collect::<Result<_, _>>()?;
-        Ok(mfp(lir, vec![Stage::Project(exprs, schema)]))
-    }
-
     /// LIMIT takes its order from the Sort below, if nothing but projections is between.
     fn limit(&self, plan: &LogicalPlan, skip: usize, fetch: Option<usize>) -> Result<Lir, SqlError> {
         match plan {
@@ -346,7 +337,8 @@ impl Lowering<'_> {
             true => vec![self.columns(&input.schema, 0..width)?],
             false => Vec::new(),
         };
-        let top = Lir { schema, node: Node::TopK { input: Box::new(input.lir), order: keys, skip, fetch } };
+        let top =
+            Lir { schema, node: Node::TopK { input: Box::new(input.lir), key: Vec::new(), order: keys, skip, fetch } };
         Ok(mfp(top, stages))
     }
 
@@ -379,9 +371,9 @@ impl Lowering<'_> {
         expr.apply(|node| {
             match node {
                 Expr::ScalarFunction(call) if call.func.signature().volatility != Volatility::Immutable => {
-                    found = Some(refused(&format!("{}() in a maintained view", call.name())).with_hint(
-                        "A maintained view must give the same rows whenever it is computed, and in every session.",
-                    ));
+                    found = Some(
+                        refused(&format!("{}() in a maintained view", call.name())).with_hint(varies(call.name())),
+                    );
                 }
                 Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) | Expr::OuterReferenceColumn(..) => {
                     found = Some(refused("this correlated subquery in a maintained view"));
@@ -394,6 +386,24 @@ impl Lowering<'_> {
             Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
         })?;
         found.map_or(Ok(()), Err)
+    }
+}
+
+/// What to do instead of a call that does not give the same for the same arguments.
+fn varies(function: &str) -> &'static str {
+    match function {
+        "now"
+        | "current_timestamp"
+        | "transaction_timestamp"
+        | "statement_timestamp"
+        | "clock_timestamp"
+        | "localtimestamp"
+        | "localtime"
+        | "current_date" => "Compare with mz_now() in WHERE or HAVING: rows then come and go as time passes.",
+        "random" | "gen_random_uuid" => {
+            "Store the value in a table: a maintained view must be the same whenever it is computed."
+        }
+        _ => "A maintained view must give the same rows whenever it is computed, and in every session.",
     }
 }
 

@@ -34,6 +34,16 @@ const DEAD_MAX: usize = if cfg!(test) { 2 } else { 32 };
 /// A value and how often it is there.
 pub type Counted<'a> = (&'a [u8], Diff);
 
+/// The first of a key's values, of which there are at least `wanted` copies or which are all.
+pub fn prefix<'a, 'v>(values: &'a [Counted<'v>], wanted: Diff) -> &'a [Counted<'v>] {
+    let mut missing = wanted;
+    let length = values.iter().position(|(_, count)| {
+        missing -= (*count).max(0);
+        missing <= 0
+    });
+    &values[..length.map_or(values.len(), |last| last + 1)]
+}
+
 /// What is computed of a key and values of it.
 pub trait Logic: FnMut(&[u8], &[Counted<'_>], &mut Vec<(Vec<u8>, Diff)>) + 'static {}
 
