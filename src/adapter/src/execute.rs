@@ -17,7 +17,8 @@ use sql::ast::{DiscardTarget, Statement, TransactionModes};
 use sql::engine::{Params, SessionInfo};
 use sql::parser::ParsedStatement;
 use sql::plan::lift::{self, LiteralKind};
-use sql::plan::{Plan, PlanContext, SelectPlan};
+use sql::plan::{Plan, PlanContext, ReadPlan, SelectPlan};
+use sql::temporal::query_reads_now;
 use std::sync::Arc;
 
 /// The parameter that says whether an index is read on the connection's own thread.
@@ -267,6 +268,8 @@ impl Session {
         let params = params.finish()?;
         let param_types = params.iter().map(PgType::data_type).collect();
         let exec = match plan {
+            // Time has to come to now first, for which it waits.
+            Plan::Select(select) if query_reads_now(&select.logical) => Exec::Other(Plan::Read(ReadPlan::now(select))),
             Plan::Select(select) => Exec::Select(self.select_exec_under(select, published)),
             other => Exec::Other(other),
         };

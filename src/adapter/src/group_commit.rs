@@ -45,6 +45,10 @@ use tokio::sync::oneshot;
 const PUBLISH_PATIENCE: Duration = Duration::from_millis(5);
 /// How long what a materialized view has to write waits for a commit that takes it along.
 const CARGO_PATIENCE: Duration = Duration::from_millis(50);
+/// How often time comes to something that changes with it, at the most: what changes until then changes together.
+const CHANGE_EVERY: Duration = Duration::from_millis(10);
+/// How long time stands still after it could not go on.
+const FAILED_PAUSE: Duration = Duration::from_secs(1);
 /// Statements that are committed together at most.
 const GROUP_MAX: usize = 4_096;
 /// Reads may go back this far, in microseconds: transactions and slow readers have this long to take a hold.
@@ -64,8 +68,8 @@ pub(crate) enum Request {
     Progress,
     /// Start what a SUBSCRIBE follows.
     Subscribe(Box<SubscribeRequest>),
-    /// Let time come to now.
-    Tick(oneshot::Sender<Result<(), AdapterError>>),
+    /// Let time come to this, or now if that is later.
+    Tick(Timestamp, oneshot::Sender<Result<(), AdapterError>>),
     /// A materialized view's shard was compared with its first contents.
     Compared {
         /// The view.
@@ -149,6 +153,8 @@ pub(crate) struct Committer {
     subscriptions: BTreeMap<GlobalId, Vec<GlobalId>>,
     next_transient: u64,
     recent: Recent,
+    /// Time does not come to what changes with it before this.
+    changes_from: Instant,
 }
 
 /// The latest commits, to tell whether a write hit rows that another had read.
@@ -212,7 +218,8 @@ impl Committer {
         let published = implications::apply(&shared, &shared.published.load(), state, &diff, &mut dataflows, boot_ts)?;
         shared.published.store(Arc::new(published));
         let (subscriptions, next_transient) = (BTreeMap::new(), 1);
-        Ok(Committer { shared, dataflows, subscriptions, next_transient, recent: Recent::default() })
+        let (recent, changes_from) = (Recent::default(), Instant::now());
+        Ok(Committer { shared, dataflows, subscriptions, next_transient, recent, changes_from })
     }
 
     /// Works until it is told to stop.
@@ -235,9 +242,10 @@ impl Committer {
                         // A session that has gone leaves its dataflow to be dropped with what it depends on.
                         let _gone = reply.send(self.subscribe(target, depends_on, as_of));
                     }
-                    Request::Tick(reply) => {
+                    Request::Tick(at_least, reply) => {
+                        let has_come = self.shared.oracle.read_ts() >= at_least;
                         // A session that has gone does not want the answer.
-                        let _gone = reply.send(self.tick());
+                        let _gone = reply.send(if has_come { Ok(()) } else { self.tick() });
                     }
                     Request::Compared { id, correction } => self.dataflows.materialized.compared(id, correction),
                     Request::Stop => {
@@ -254,18 +262,42 @@ impl Committer {
         }
     }
 
-    /// The next request. What materialized views have to write waits for it, but not for long.
+    /// The next request. What materialized views have to write waits for it, but not for long, and what changes with time
+    /// changes when its time has come.
     fn next(&mut self, requests: &Receiver<Request>) -> Option<Request> {
         loop {
-            if !self.dataflows.materialized.has_cargo() {
-                return requests.recv().ok();
+            let until_change = self.until_change();
+            let patience = self.dataflows.materialized.has_cargo().then_some(CARGO_PATIENCE);
+            if until_change == Some(Duration::ZERO) {
+                self.change();
+                continue;
             }
-            match requests.recv_timeout(CARGO_PATIENCE) {
+            let Some(wait) = until_change.into_iter().chain(patience).min() else { return requests.recv().ok() };
+            match requests.recv_timeout(wait) {
                 Ok(request) => return Some(request),
                 Err(RecvTimeoutError::Timeout) => self.flush(),
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
         }
+    }
+
+    /// How long it is until something changes with time.
+    fn until_change(&self) -> Option<Duration> {
+        let next = self.dataflows.controller.next_change()?;
+        let until_then = Duration::from_micros(next.saturating_sub(self.shared.clock.now_us()));
+        Some(until_then.max(self.changes_from.saturating_duration_since(Instant::now())))
+    }
+
+    /// Lets time come to what changes with it.
+    fn change(&mut self) {
+        let pause = match self.tick() {
+            Ok(()) => CHANGE_EVERY,
+            Err(error) => {
+                tracing::error!(%error, "time could not go on; trying again");
+                FAILED_PAUSE
+            }
+        };
+        self.changes_from = Instant::now() + pause;
     }
 
     /// Writes down what materialized views have to, in a commit of its own.
@@ -319,6 +351,7 @@ impl Committer {
     fn tick(&mut self) -> Result<(), AdapterError> {
         let ts = self.write_ts()?;
         self.make_durable(ts, &[])?;
+        self.go_on(ts)?;
         self.raise(ts);
         Ok(())
     }
@@ -407,9 +440,15 @@ impl Committer {
         let Dataflows { controller, materialized } = &mut self.dataflows;
         for handle in fed {
             handle.wait_published(ts, deadline);
-            materialized.take(handle.id, &self.shared, controller, since)?;
+            materialized.take(handle.id, ts, &self.shared, controller, since)?;
         }
         Ok(())
+    }
+
+    /// Lets the dataflows in which something changes with time come to a time at which nothing is written.
+    fn go_on(&mut self, ts: Timestamp) -> Result<(), AdapterError> {
+        let fed = self.dataflows.controller.append(ts, self.since(), &Tables::default())?;
+        self.await_published(ts, &fed)
     }
 
     /// Builds anew what was fed something that has not become durable.
@@ -450,6 +489,7 @@ impl Committer {
             _ => None,
         });
         self.end_subscriptions(&gone.collect::<Vec<_>>());
+        self.go_on(ts)?;
         self.raise(ts);
         Ok(true)
     }
@@ -571,8 +611,12 @@ impl Shared {
     /// # Cancellation
     /// Safe to drop.
     pub(crate) async fn tick(&self) -> Result<(), AdapterError> {
+        let now = self.clock.now_us();
+        if self.oracle.read_ts() >= now {
+            return Ok(());
+        }
         let (reply, answer) = oneshot::channel();
-        self.send(Request::Tick(reply)).await?;
+        self.send(Request::Tick(now, reply)).await?;
         answer.await.map_err(|_| stopping())?
     }
 

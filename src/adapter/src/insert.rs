@@ -35,6 +35,9 @@ impl Session {
         formats: ResultFormats,
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
+        if let InsertSource::Query(query) = &plan.source {
+            self.come_to_now(query).await?;
+        }
         for _ in 0..RETRIES_MAX {
             let (updates, expectations) = match &plan.source {
                 InsertSource::Values { rows } => (self.value_rows(plan, rows, params)?, Vec::new()),

@@ -13,9 +13,10 @@ use crate::group_commit::Request;
 use crate::materialized::{self, Materialized};
 use compute_client::controller::{Controller, Seed};
 use compute_client::error::ComputeError;
-use compute_client::index::{Clocks, IndexHandle};
+use compute_client::index::{Clocks, IndexHandle, Schedules};
 use compute_client::plan::lir::Lir;
 use compute_client::protocol::{IndexSpec, KeyExpr, Piece};
+use compute_client::schedule::Schedule;
 use compute_client::tail::{At, Tail};
 use persist::{PersistClient, PersistError};
 use repr::{GlobalId, Timestamp, Updates};
@@ -75,7 +76,8 @@ pub(crate) fn maintain(
     let Job { id, name, cluster, plan, key, as_of, from } = job;
     let missing = |what: &str| AdapterError::internal(format!("{id} has no {what}"));
     let worker_count = dataflows.controller.worker_count(cluster.0).ok_or_else(|| missing("workers"))?;
-    let (mut clocks, mut maintained, mut inputs) = (Clocks::new(), BTreeSet::new(), Vec::new());
+    let (mut clocks, mut schedules) = (Clocks::new(), Schedules::new());
+    let (mut maintained, mut inputs) = (BTreeSet::new(), Vec::new());
     for input in plan.tables() {
         if let Some(table) = published.tables.get(&input) {
             clocks.insert(input, Arc::clone(&table.clock));
@@ -83,21 +85,32 @@ pub(crate) fn maintain(
         } else {
             let handle = published.maintained(input).ok_or_else(|| missing("input"))?;
             clocks.extend(handle.clocks().iter().map(|(table, clock)| (*table, Arc::clone(clock))));
+            let other = |(id, _): &&(GlobalId, _)| schedules.iter().all(|(known, _)| known != id);
+            let below: Schedules = handle.schedules().iter().filter(other).cloned().collect();
+            schedules.extend(below);
             maintained.insert(input);
             // Held until it has been read.
             inputs.push((input, Input::Maintained(Arc::clone(handle), shared.holds.acquire(as_of))));
         }
     }
-    let handle = IndexHandle::new(id, worker_count, clocks);
+    let ring = || {
+        let committer = shared.commits.clone();
+        // A committer with a full channel looks for itself after each group.
+        move || drop(committer.try_send(Request::Progress))
+    };
+    let filter_count = plan.temporal_count();
+    if filter_count > 0 {
+        schedules.push((id, Arc::new(Schedule::new(worker_count * filter_count, ring()))));
+    }
+    let handle = IndexHandle::new(id, worker_count, clocks, schedules);
     let (handle, seed) = match durable {
         Durable::No => (Arc::new(handle), None),
         Durable::Yes => {
-            let committer = shared.commits.clone();
-            // A committer with a full channel looks for itself after each group.
-            let handle = Arc::new(handle.with_alarm(move || drop(committer.try_send(Request::Progress))));
+            let handle = Arc::new(handle.with_alarm(ring()));
             let is_marked = materialized::is_marked(&shared.persist, id)?;
             dataflows.materialized.add(id, Tail::from_start(Arc::clone(&handle)), is_marked);
-            (handle, if is_marked { Some(seed(shared, id, from)?) } else { None })
+            let is_shown = is_marked && !handle.is_temporal();
+            (handle, if is_shown { Some(seed(shared, id, from)?) } else { None })
         }
     };
     let spec = IndexSpec { id, name, plan, key, maintained, as_of, from, handle: Arc::clone(&handle) };

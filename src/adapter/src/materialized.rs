@@ -10,7 +10,7 @@
 //!
 //! # Invariants
 //! - A mark is durable only while the shard is what the view is as of the latest commit: the commit that touches a table
-//!   below the view removes it.
+//!   below the view removes it. A view whose rows come and go with time has none.
 
 use crate::client::Shared;
 use crate::error::AdapterError;
@@ -39,6 +39,8 @@ struct View {
     tail: Tail,
     /// What has been taken from the tail ends here.
     upper: Timestamp,
+    /// The latest time to which the view was told to come.
+    due: Timestamp,
     shard: Shard,
     /// What is still to be written.
     pending: VecDeque<Arc<Updates>>,
@@ -70,7 +72,7 @@ pub(crate) struct Cargo {
 impl Materialized {
     /// A view whose dataflow is about to start.
     pub(crate) fn add(&mut self, id: GlobalId, tail: Tail, is_marked: bool) {
-        let view = View { tail, upper: 0, shard: Shard::Unknown, pending: VecDeque::new(), is_marked };
+        let view = View { tail, upper: 0, due: 0, shard: Shard::Unknown, pending: VecDeque::new(), is_marked };
         self.views.insert(id, view);
     }
 
@@ -79,19 +81,22 @@ impl Materialized {
         self.views.remove(&id);
     }
 
-    /// Takes what a view has published, and feeds what reads it. A view that has more to come is rung for.
+    /// Takes what a view that was told to come to a time has published, and feeds what reads it. A view that has more to come
+    /// is rung for.
     pub(crate) fn take(
         &mut self,
         id: GlobalId,
+        due: Timestamp,
         shared: &Arc<Shared>,
         controller: &Controller,
         since: Timestamp,
     ) -> Result<(), AdapterError> {
         let Some(view) = self.views.get_mut(&id) else { return Ok(()) };
+        view.due = view.due.max(due);
         if let Some(changes) = view.published() {
             view.take(id, changes, shared, controller, since)?;
         }
-        if view.upper <= view.tail.handle().last_write() {
+        if view.upper <= view.due {
             view.tail.handle().set_alarm();
             // What was published before the bell was set.
             if let Some(changes) = view.published() {
@@ -109,7 +114,7 @@ impl Materialized {
         since: Timestamp,
     ) -> Result<(), AdapterError> {
         let ids: Vec<GlobalId> = self.views.keys().copied().collect();
-        ids.into_iter().try_for_each(|id| self.take(id, shared, controller, since))
+        ids.into_iter().try_for_each(|id| self.take(id, 0, shared, controller, since))
     }
 
     /// How a view's shard differs from what its dataflow has published first.
@@ -203,7 +208,8 @@ impl View {
 
     /// Whether shard and pending updates are what the view is as of the latest commit.
     fn is_current(&self) -> bool {
-        self.shard == Shard::Known && self.upper > self.tail.handle().last_write()
+        let handle = self.tail.handle();
+        self.shard == Shard::Known && self.upper > handle.last_write() && !handle.is_temporal()
     }
 
     fn wants_mark(&self) -> bool {

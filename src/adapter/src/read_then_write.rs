@@ -36,6 +36,7 @@ impl Session {
             params: plan.params.clone(),
             depends_on: plan.depends_on.clone(),
         });
+        self.come_to_now(&plan.selection).await?;
         for _ in 0..RETRIES_MAX {
             // Chosen before the read, which is then at this time or later: a write in between is seen as a conflict.
             let read_ts = self.read_ts_for(&plan.depends_on);

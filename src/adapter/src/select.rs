@@ -29,6 +29,7 @@ use sql::engine::recursion::renamed;
 use sql::engine::{CollectionTable, SessionInfo};
 use sql::error::SqlError;
 use sql::plan::{How, ItemKind, PlanContext, ReadPlan, SelectPlan, plan_view};
+use sql::temporal::query_reads_now;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -54,6 +55,7 @@ impl Session {
     pub(crate) async fn read(&mut self, plan: &ReadPlan, params: Bound<'_>) -> Result<Rows, AdapterError> {
         match &plan.how {
             How::Now => {
+                self.come_to_now(&plan.select.logical).await?;
                 let exec = self.select_exec(plan.select.clone());
                 self.select(&exec, params)
             }
@@ -63,6 +65,14 @@ impl Session {
             }
             How::Subscribe(subscribe) => self.subscribe(plan, subscribe).await,
         }
+    }
+
+    /// Lets time come to now if a query asks for it by `mz_now()`. In a transaction that has read, its time stays.
+    pub(crate) async fn come_to_now(&mut self, logical: &LogicalPlan) -> Result<(), AdapterError> {
+        if query_reads_now(logical) && !self.transaction.has_read() {
+            self.shared.tick().await?;
+        }
+        Ok(())
     }
 
     /// Reads one index; `None` if its rows are too many to be evaluated here, or are not there yet.

@@ -62,6 +62,11 @@ impl Transaction {
         self.hold.is_none() && self.writes.is_empty() && self.ddl.is_none()
     }
 
+    /// Whether the time at which it reads is chosen.
+    pub(crate) fn has_read(&self) -> bool {
+        self.hold.is_some()
+    }
+
     /// Whether it will change the catalog.
     pub(crate) fn has_ddl(&self) -> bool {
         self.ddl.is_some()

@@ -39,8 +39,22 @@ struct Maintained {
     /// The collections that feed it.
     inputs: BTreeSet<GlobalId>,
     /// The tables at whose writes its time goes on: those below it, and those below whatever reads it, which could not go
-    /// on otherwise.
+    /// on otherwise. Likewise the dataflows at whose scheduled changes it does.
     paced_by: BTreeSet<GlobalId>,
+    /// The latest time that it was told.
+    told: Timestamp,
+}
+
+impl Maintained {
+    /// The next change that comes with time alone and that it was not told to carry out.
+    fn next_change(&self) -> Timestamp {
+        self.handle.own_schedule().map_or(Timestamp::MAX, |schedule| schedule.next_after(self.told))
+    }
+}
+
+/// What an index's time goes on for by itself.
+fn sources(handle: &IndexHandle) -> BTreeSet<GlobalId> {
+    handle.clocks().keys().chain(handle.schedules().iter().map(|(id, _)| id)).copied().collect()
 }
 
 /// Finds the rows that an index held in a run before.
@@ -89,7 +103,7 @@ impl Controller {
         let Some(cluster) = self.clusters.get_mut(&cluster) else {
             return Err(ComputeError::WorkersGone(cluster.to_string()));
         };
-        let (id, inputs, handle) = (spec.id, spec.plan.tables(), Arc::clone(&spec.handle));
+        let (id, inputs, handle, told) = (spec.id, spec.plan.tables(), Arc::clone(&spec.handle), spec.from);
         let spec = Arc::new(spec);
         cluster.broadcast(|| ComputeCommand::CreateIndex(Arc::clone(&spec)))?;
         let ports = cluster.ports();
@@ -107,8 +121,8 @@ impl Controller {
             }
         };
         drop(ore::thread::spawn(format!("hydrate-{id}"), hydrate));
-        let paced_by = handle.clocks().keys().copied().collect();
-        cluster.indexes.insert(id, Maintained { handle, inputs, paced_by });
+        let paced_by = sources(&handle);
+        cluster.indexes.insert(id, Maintained { handle, inputs, paced_by, told });
         self.pace();
         Ok(())
     }
@@ -129,7 +143,7 @@ impl Controller {
     fn pace(&mut self) {
         let all = || self.clusters.values().flat_map(|cluster| cluster.indexes.iter());
         let mut paced: BTreeMap<GlobalId, BTreeSet<GlobalId>> =
-            all().map(|(id, index)| (*id, index.handle.clocks().keys().copied().collect())).collect();
+            all().map(|(id, index)| (*id, sources(&index.handle))).collect();
         let readings: Vec<(GlobalId, GlobalId)> = all()
             .flat_map(|(reader, index)| index.inputs.iter().map(|input| (*reader, *input)))
             .filter(|(_, input)| paced.contains_key(input))
@@ -152,19 +166,32 @@ impl Controller {
         }
     }
 
-    /// Feeds a commit to the clusters that maintain something over one of its tables. Returns what its time goes on for,
-    /// each after what it reads.
+    /// The next time at which something changes that was not told to: rows that come or go then.
+    pub fn next_change(&self) -> Option<Timestamp> {
+        let all = self.clusters.values().flat_map(|cluster| cluster.indexes.values());
+        all.map(Maintained::next_change).min().filter(|next| *next < Timestamp::MAX)
+    }
+
+    /// Feeds a commit to the clusters that maintain something over one of its tables, or something that changes by itself
+    /// until then. Returns what its time goes on for, each after what it reads.
     pub fn append(
-        &self,
+        &mut self,
         ts: Timestamp,
         since: Timestamp,
         tables: &Arc<[(GlobalId, Vec<Arc<Updates>>)]>,
     ) -> Result<Vec<Arc<IndexHandle>>, ComputeError> {
         let mut touched = Vec::new();
-        for cluster in self.clusters.values() {
-            let is_paced = |index: &&Maintained| tables.iter().any(|(written, _)| index.paced_by.contains(written));
+        let all = self.clusters.values().flat_map(|cluster| cluster.indexes.iter());
+        let due: Vec<GlobalId> = all.filter(|(_, index)| index.next_change() <= ts).map(|(id, _)| *id).collect();
+        for cluster in self.clusters.values_mut() {
+            let is_paced = |index: &Maintained| {
+                tables.iter().map(|(written, _)| written).chain(&due).any(|source| index.paced_by.contains(source))
+            };
             let first = touched.len();
-            touched.extend(cluster.indexes.values().filter(is_paced).map(|index| Arc::clone(&index.handle)));
+            for index in cluster.indexes.values_mut().filter(|index| is_paced(index)) {
+                index.told = ts;
+                touched.push(Arc::clone(&index.handle));
+            }
             if touched.len() > first {
                 let indexes: Arc<[GlobalId]> = touched[first..].iter().map(|handle| handle.id).collect();
                 cluster.broadcast(|| {

@@ -9,8 +9,10 @@
 //! 3. a reader asks the oracle first and looks at the clocks afterwards: every write at or below its timestamp is in
 //!    them, and if the latest is below the index's `upper` the snapshot has them all.
 //!
-//! Hence no ticks: an idle database does nothing, and a write wakes only the indexes it changes.
+//! Hence no ticks: an idle database does nothing, and a write wakes only the indexes it changes. Where rows come and go with
+//! time, the times at which they do are known beforehand and stand in a [`Schedule`], which is asked as the clocks are.
 
+use crate::schedule::Schedule;
 use crate::tail::{Queue, Sealed};
 use arrangement::snapshot::{Snapshot, SnapshotSlot};
 use parking_lot::{Condvar, Mutex};
@@ -40,12 +42,16 @@ impl CollectionClock {
 /// The tables below a maintained collection, with their clocks.
 pub type Clocks = BTreeMap<GlobalId, Arc<CollectionClock>>;
 
+/// The dataflows below a maintained collection, and its own, in which rows come and go with time, with their schedules.
+pub type Schedules = Vec<(GlobalId, Arc<Schedule>)>;
+
 /// An index: one slot per worker, and how to wait for them.
 pub struct IndexHandle {
     /// The index.
     pub id: GlobalId,
     slots: Vec<SnapshotSlot>,
     clocks: Clocks,
+    schedules: Schedules,
     dropped: AtomicBool,
     /// What is shown is from a run before; the workers have not published yet.
     is_seeded: AtomicBool,
@@ -64,11 +70,12 @@ struct Alarm {
 
 impl IndexHandle {
     /// An index with one empty slot per worker, over these tables.
-    pub fn new(id: GlobalId, worker_count: usize, clocks: Clocks) -> IndexHandle {
+    pub fn new(id: GlobalId, worker_count: usize, clocks: Clocks, schedules: Schedules) -> IndexHandle {
         IndexHandle {
             id,
             slots: (0..worker_count).map(|_| SnapshotSlot::default()).collect(),
             clocks,
+            schedules,
             dropped: AtomicBool::new(false),
             is_seeded: AtomicBool::new(false),
             published: Notify::new(),
@@ -136,6 +143,28 @@ impl IndexHandle {
         &self.clocks
     }
 
+    /// The schedules of the index and of what is below it.
+    pub fn schedules(&self) -> &Schedules {
+        &self.schedules
+    }
+
+    /// The schedule of the index's own dataflow.
+    pub fn own_schedule(&self) -> Option<&Arc<Schedule>> {
+        self.schedules.iter().find(|(id, _)| *id == self.id).map(|(_, schedule)| schedule)
+    }
+
+    /// Whether its rows may come and go with time.
+    pub fn is_temporal(&self) -> bool {
+        !self.schedules.is_empty()
+    }
+
+    /// Whether nothing below the index has happened, and nothing happens, at the times from `upper` to `as_of`, a time read
+    /// from the oracle before.
+    pub fn is_quiet(&self, upper: Timestamp, as_of: Timestamp) -> bool {
+        self.clocks.values().all(|clock| clock.last_write() < upper)
+            && self.schedules.iter().all(|(_, schedule)| schedule.is_quiet(upper, as_of))
+    }
+
     /// The latest write to any table below the index.
     pub fn last_write(&self) -> Timestamp {
         self.clocks.values().map(|clock| clock.last_write()).max().unwrap_or(0)
@@ -156,8 +185,7 @@ impl IndexHandle {
 
     /// Whether the snapshot has every update up to and including `as_of`, a time read from the oracle before.
     pub fn is_complete(&self, snapshot: &Snapshot, as_of: Timestamp) -> bool {
-        snapshot.upper > as_of
-            || (snapshot.upper > 0 && self.clocks.values().all(|clock| clock.last_write() < snapshot.upper))
+        snapshot.upper > as_of || (snapshot.upper > 0 && self.is_quiet(snapshot.upper, as_of))
     }
 
     /// Whether all workers have every update up to and including `as_of`.

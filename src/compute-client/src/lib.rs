@@ -12,4 +12,5 @@ pub mod peek;
 pub mod plan;
 pub mod protocol;
 pub mod read_hold;
+pub mod schedule;
 pub mod tail;

@@ -188,7 +188,7 @@ impl Tail {
     /// Whether every change up to and including `as_of`, a time read from the oracle before the last [`Tail::take`], was
     /// taken.
     pub fn is_complete(&self, as_of: Timestamp) -> bool {
-        self.told > as_of || self.handle.last_write() < self.told
+        self.told > as_of || self.handle.is_quiet(self.told, as_of)
     }
 
     /// The index.

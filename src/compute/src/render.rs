@@ -13,6 +13,7 @@ pub mod multiply;
 pub mod recursion;
 pub mod reduce;
 pub mod regroup;
+pub mod temporal;
 pub mod top_k;
 pub mod window;
 
@@ -22,6 +23,7 @@ use arrangement::spine::{RowBatcher, RowBuilder, RowChunker, RowSpine, RowUpdate
 use compute_client::index::key_hash;
 use compute_client::plan::lir::{LetRec, Lir, LocalId, Node, Stage};
 use compute_client::protocol::{IndexSpec, KeyExpr};
+use compute_client::schedule::Schedule;
 use differential_dataflow::collection::concatenate;
 use differential_dataflow::input::{Input, InputSession};
 use differential_dataflow::lattice::Lattice;
@@ -31,6 +33,7 @@ use differential_dataflow::{AsCollection, ExchangeData, VecCollection};
 use repr::row::RowError;
 use repr::{Diff, GlobalId, Timestamp};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::Scope;
 use timely::dataflow::Stream;
@@ -60,6 +63,17 @@ pub trait ScopeTime: timely::progress::Timestamp + Lattice + ExchangeData {
 
     /// Renders the collections of a recursion, which become the builder's locals.
     fn let_rec<'scope>(builder: &mut Builder<'scope, Self>, recursion: &LetRec) -> Result<(), RowError>;
+
+    /// The time of the dataflow.
+    fn when(&self) -> Timestamp;
+
+    /// The same at another time of the dataflow.
+    fn put_off(&self, ts: Timestamp) -> Self;
+
+    /// The rows, with updates of later times held until these have come. Not doing so changes nothing but the cost.
+    fn hold(rows: Rows<'_, Self>) -> Rows<'_, Self> {
+        rows
+    }
 }
 
 impl ScopeTime for Timestamp {
@@ -69,6 +83,18 @@ impl ScopeTime for Timestamp {
 
     fn let_rec<'scope>(builder: &mut Builder<'scope>, recursion: &LetRec) -> Result<(), RowError> {
         recursion::let_rec(builder, recursion)
+    }
+
+    fn when(&self) -> Timestamp {
+        *self
+    }
+
+    fn put_off(&self, ts: Timestamp) -> Timestamp {
+        ts
+    }
+
+    fn hold(rows: Rows<'_>) -> Rows<'_> {
+        temporal::hold(rows)
     }
 }
 
@@ -94,6 +120,8 @@ impl Source {
 pub struct Rendered {
     /// Where each of its collections goes in.
     pub sources: BTreeMap<GlobalId, Source>,
+    /// Nothing goes in here but time; there is one where rows come and go with it.
+    pub clock: Option<Feed>,
     /// The arranged rows.
     pub oks: Trace,
     /// The arranged errors, absent where evaluation cannot fail.
@@ -121,7 +149,10 @@ pub fn render(worker: &mut Worker, spec: &IndexSpec) -> Result<Rendered, RowErro
             });
             sources.insert(id, Source { oks, errs: failed });
         }
-        let mut builder = Builder { scope, is_first, tables, locals: BTreeMap::new(), level: 0, errs };
+        let schedule = spec.handle.own_schedule().cloned();
+        let (feed, clock) = schedule.as_ref().map(|_| scope.new_collection::<Vec<u8>, Diff>()).unzip();
+        let (locals, level) = (BTreeMap::new(), 0);
+        let mut builder = Builder { scope, is_first, tables, locals, level, clock, schedule, errs };
         // The last map/filter/project makes the keys as well.
         let (source, stages) = source(&spec.plan);
         let rows = builder.rows(source)?;
@@ -135,7 +166,7 @@ pub fn render(worker: &mut Worker, spec: &IndexSpec) -> Result<Rendered, RowErro
             }
         };
         let arranged_by = RowPlan::new(&spec.plan.schema, &[], &spec.key, NullKeys::Keep)?;
-        Ok(Rendered { sources, oks, errs, arranged_by, dataflow })
+        Ok(Rendered { sources, clock: feed, oks, errs, arranged_by, dataflow })
     })
 }
 
@@ -157,6 +188,10 @@ pub struct Builder<'scope, T: ScopeTime = Timestamp> {
     locals: BTreeMap<LocalId, Rows<'scope, T>>,
     /// In how many recursions that is.
     level: usize,
+    /// No rows, but time as far as everything is known.
+    clock: Option<Rows<'scope, T>>,
+    /// Where temporal filters note what is to come.
+    schedule: Option<Arc<Schedule>>,
     /// What has failed anywhere.
     errs: Vec<Rows<'scope, T>>,
 }
@@ -177,6 +212,7 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
                 let plan = RowPlan::new(&input.schema, stages, &[], NullKeys::Keep)?;
                 Ok(self.keyed(rows, plan).map(|(_, row)| row))
             }
+            Node::Temporal { input, bounds } => self.temporal(input, bounds),
             Node::Join(join) => self.join(join),
             Node::Reduce(reduce) => self.reduce(reduce),
             Node::Single(input) => self.single(input),

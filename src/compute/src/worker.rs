@@ -196,7 +196,7 @@ impl WorkerLoop<'_> {
 
     fn create_index(&mut self, spec: Arc<IndexSpec>) {
         let mut rendered = render(self.worker, &spec).expect("the planner admits only storable types");
-        for feed in rendered.sources.values_mut().flat_map(Source::feeds) {
+        for feed in rendered.sources.values_mut().flat_map(Source::feeds).chain(&mut rendered.clock) {
             feed.advance_to(spec.as_of);
             feed.flush();
         }
@@ -237,6 +237,11 @@ impl Index {
     fn advance(&mut self) {
         if !self.hydrated {
             return;
+        }
+        let fed_upper = self.fed_upper();
+        if let Some(clock) = &mut self.rendered.clock {
+            clock.advance_to(fed_upper);
+            clock.flush();
         }
         let uppers: Vec<Timestamp> = self.rendered.sources.keys().map(|input| self.upper_of(*input)).collect();
         for (source, upper) in self.rendered.sources.values_mut().zip(uppers) {

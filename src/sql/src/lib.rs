@@ -17,4 +17,5 @@ pub mod parser;
 pub mod plan;
 mod rewrite;
 pub mod rules;
+pub mod temporal;
 pub mod vars;

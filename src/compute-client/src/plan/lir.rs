@@ -9,6 +9,7 @@
 //!   and the row of a group is its key followed by its aggregates.
 
 use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::LoweredAggregate;
 use datafusion::physical_expr::window::WindowExpr;
@@ -42,6 +43,13 @@ pub enum Node {
         input: Box<Lir>,
         /// What happens to each, in order.
         stages: Vec<Stage>,
+    },
+    /// Rows for as long as conditions on the time are true of them.
+    Temporal {
+        /// The rows.
+        input: Box<Lir>,
+        /// The conditions, all of which must be true.
+        bounds: Vec<TimeBound>,
     },
     /// Pairs of rows.
     Join(Box<Join>),
@@ -113,6 +121,15 @@ impl Stage {
             Stage::Project(_, schema) | Stage::Expand(_, schema) | Stage::Unnest(_, schema) => Some(schema),
         }
     }
+}
+
+/// A condition on the time: `mz_now()` compared with something.
+#[derive(Clone)]
+pub struct TimeBound {
+    /// How the time compares: one of `=`, `<`, `<=`, `>`, `>=`.
+    pub op: Operator,
+    /// With what, over the row: microseconds since the epoch, or a timestamp.
+    pub with: Arc<dyn PhysicalExpr>,
 }
 
 /// A join.
@@ -258,6 +275,13 @@ impl Lir {
         locals
     }
 
+    /// How many temporal filters it has.
+    pub fn temporal_count(&self) -> usize {
+        let mut count = 0;
+        self.visit(&mut |lir| count += usize::from(matches!(lir.node, Node::Temporal { .. })));
+        count
+    }
+
     fn visit(&self, visit: &mut impl FnMut(&Lir)) {
         visit(self);
         for input in self.inputs() {
@@ -273,7 +297,7 @@ impl Lir {
                 recursion.bindings.iter().map(|(_, value)| value).chain([&recursion.body]).collect()
             }
             Node::Mfp { input, .. } | Node::TopK { input, .. } | Node::Window { input, .. } => vec![input],
-            Node::Single(input) => vec![input],
+            Node::Single(input) | Node::Temporal { input, .. } => vec![input],
             Node::Join(join) => vec![&join.left, &join.right],
             Node::Reduce(reduce) => vec![&reduce.input],
             Node::Union(inputs) => inputs.iter().collect(),
@@ -294,6 +318,11 @@ impl Lir {
             Node::Mfp { stages, .. } => {
                 f.write_str("Map/Filter/Project")?;
                 stages.iter().try_for_each(|stage| write!(f, " {stage}"))?;
+            }
+            Node::Temporal { bounds, .. } => {
+                let bounds: Vec<String> =
+                    bounds.iter().map(|bound| format!("mz_now() {} {}", bound.op, bound.with)).collect();
+                write!(f, "TemporalFilter ({})", bounds.join(" AND "))?;
             }
             Node::Join(join) => {
                 write!(f, "Join {:?}", join.kind)?;

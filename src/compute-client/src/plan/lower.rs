@@ -1,10 +1,12 @@
 //! From DataFusion's optimised plan to a maintained one, or a refusal that names what cannot be maintained.
 //!
-//! A maintained collection has no session: functions that read the clock, the session or chance are refused. Sorting means
-//! nothing where rows have no order, so it only matters under LIMIT.
+//! A maintained collection has no session: functions that read the clock, the session or chance are refused, but for
+//! `mz_now()` where it bounds the times at which a row is there. Sorting means nothing where rows have no order, so it only
+//! matters under LIMIT.
 
 mod group;
 mod recursive;
+mod temporal;
 mod window;
 
 use crate::plan::fold;
@@ -13,6 +15,7 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, JoinType, NullEquality};
+use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{
     Distinct, Expr, FetchType, Join as LogicalJoin, LogicalPlan, SkipType, SortExpr, Subquery, TableScan, Unnest,
     Volatility,
@@ -67,17 +70,17 @@ impl Lowering<'_> {
             LogicalPlan::Filter(filter) => {
                 if let Some(numbered) = self.numbered(filter)? {
                     let schema = Arc::clone(filter.input.schema());
-                    let predicate = self.compile(&filter.predicate, &schema)?;
-                    return Ok(mfp(numbered, vec![Stage::Filter(predicate)]));
+                    return self.filtered(numbered, filter.predicate.clone(), &schema);
                 }
                 let (input, exprs) = self.input(&filter.input, vec![filter.predicate.clone()])?;
                 let width = filter.input.schema().fields().len();
-                let mut stages = vec![Stage::Filter(self.compile(&exprs[0], &input.schema)?)];
-                if input.schema.fields().len() > width {
-                    // Without the columns of its subqueries.
-                    stages.push(self.columns(&input.schema, 0..width)?);
+                let predicate = exprs.into_iter().next().unwrap_or_default();
+                let filtered = self.filtered(input.lir, predicate, &input.schema)?;
+                if input.schema.fields().len() == width {
+                    return Ok(filtered);
                 }
-                Ok(mfp(input.lir, stages))
+                // Without the columns of its subqueries.
+                Ok(mfp(filtered, vec![self.columns(&input.schema, 0..width)?]))
             }
             LogicalPlan::Join(join) => self.join(join),
             LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate),
@@ -268,8 +271,17 @@ impl Lowering<'_> {
             .map(|(l, r)| Ok((self.compile(l, &left.schema)?, self.compile(r, &right.schema)?)))
             .collect::<Result<Vec<_>, SqlError>>()?;
         let pair = Arc::new(left.schema.join(&right.schema)?);
+        // Of the pairs of an inner join the optimizer makes a condition of the join.
+        let (temporal, filter) = match filter {
+            Some(filter) if kind == JoinKind::Inner => {
+                let (temporal, rest) = sql::temporal::split(filter);
+                (temporal, conjunction(rest))
+            }
+            filter => (Vec::new(), filter),
+        };
         let filter = filter.map(|filter| self.compile(&filter, &pair)).transpose()?;
-        let pair = nullable(pair.inner());
+        let pair_schema = pair;
+        let pair = nullable(pair_schema.inner());
         let widened = left.schema.fields().len();
         let (left, right) = (left.lir, right.lir);
         // Without the columns of its subqueries; and if the right columns came first, they go behind.
@@ -289,6 +301,7 @@ impl Lowering<'_> {
         let all: Vec<usize> = (0..schema.fields().len()).collect();
         let joined =
             Lir { schema, node: Node::Join(Box::new(Join { kind, left, right, on, nulls_match, filter, pair })) };
+        let joined = self.temporal(joined, temporal, &pair_schema)?;
         if shown == all {
             return Ok(joined);
         }
@@ -370,6 +383,9 @@ impl Lowering<'_> {
         let mut found = None;
         expr.apply(|node| {
             match node {
+                Expr::ScalarFunction(call) if sql::temporal::is_name_of_now(call.name()) => {
+                    found = Some(temporal::now_refused());
+                }
                 Expr::ScalarFunction(call) if call.func.signature().volatility != Volatility::Immutable => {
                     found = Some(
                         refused(&format!("{}() in a maintained view", call.name())).with_hint(varies(call.name())),

@@ -48,6 +48,14 @@ impl ScopeTime for Rounds {
         first.as_collection(|key, value| (key.to_vec(), value.to_vec()))
     }
 
+    fn when(&self) -> Timestamp {
+        self.outer
+    }
+
+    fn put_off(&self, ts: Timestamp) -> Rounds {
+        Product::new(ts, self.inner.clone())
+    }
+
     fn let_rec<'scope>(builder: &mut Builder<'scope, Rounds>, recursion: &LetRec) -> Result<(), RowError> {
         builder.level += 1;
         let level = builder.level;
@@ -70,7 +78,8 @@ pub(super) fn let_rec(builder: &mut Builder<'_, Timestamp>, recursion: &LetRec) 
         let tables = tables.map(|(id, rows)| (*id, rows.clone().enter(scope))).collect();
         let locals = builder.locals.iter().map(|(id, rows)| (*id, rows.clone().enter(scope))).collect();
         let is_first = builder.is_first;
-        let mut inner = Builder { scope, is_first, tables, locals, level: 1, errs: Vec::new() };
+        let (clock, schedule) = (builder.clock.clone().map(|clock| clock.enter(scope)), builder.schedule.clone());
+        let mut inner = Builder { scope, is_first, tables, locals, level: 1, clock, schedule, errs: Vec::new() };
         inner.go_round(recursion)?;
         builder.errs.extend(inner.errs.into_iter().map(|errs| errs.leave(outer)));
         for (id, _) in &recursion.bindings {

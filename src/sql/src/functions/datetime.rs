@@ -108,6 +108,12 @@ fn declare_timestamps(library: &mut Library) {
     library.add("-(timestamptz, interval) timestamptz !session", |call, a| {
         shift_zoned(call, us(&a[0]), negate(parts(&a[1]))?)
     });
+    // By an interval that is known to have neither months nor days.
+    library
+        .add("timestamptz_plus(timestamptz, interval) timestamptz", |_, a| timestamp(shift(us(&a[0]), parts(&a[1]))));
+    library.add("timestamptz_minus(timestamptz, interval) timestamptz", |_, a| {
+        timestamp(shift(us(&a[0]), negate(parts(&a[1]))?))
+    });
     library.add("age(timestamp, timestamp) interval", |_, a| Ok(age(us(&a[0]), us(&a[1]))));
     library.add("age(timestamptz, timestamptz) interval !session", |call, a| {
         let (a, b) = (local(call, us(&a[0])), local(call, us(&a[1])));

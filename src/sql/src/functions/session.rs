@@ -29,6 +29,12 @@ pub fn declare(library: &mut Library) {
     library.add("mz_now() numeric:integer !session", |call, _| {
         Ok(Datum::Numeric(arrow::datatypes::i256::from_i128(call.session()?.mz_now.into()), 0))
     });
+    // The same beside timestamps: see `temporal`.
+    for ty in ["timestamp", "timestamptz"] {
+        library.add(&format!("mz_now_{ty}() {ty} !session"), |call, _| {
+            Ok(Datum::Timestamp(i64::try_from(call.session()?.mz_now).unwrap_or(i64::MAX)))
+        });
+    }
     library.add("current_setting(text) text !session", |call, a| setting(&call.session()?.settings, text(a, 0)));
     library.add("current_setting(text, bool) text !session", |call, a| {
         match setting(&call.session()?.settings, text(a, 0)) {

@@ -1,9 +1,10 @@
 //! Guards conditions that can fail by the conditions written before them.
 
 use crate::error::SqlError;
+use crate::temporal::{Comparison, reads_now};
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::logical_expr::{Cast, Expr, Filter, LogicalPlan, Operator, lit, when};
+use datafusion::logical_expr::{Cast, Expr, Filter, LogicalPlan, Operator, binary_expr, lit, when};
 
 /// `A AND B`, where `B` can fail, becomes `A AND (CASE WHEN A THEN B::int ELSE 0 END) = 1` in every filter.
 pub fn guard_filters(plan: LogicalPlan) -> Result<LogicalPlan, SqlError> {
@@ -26,12 +27,14 @@ pub fn guarded(conjuncts: Vec<Expr>) -> datafusion::common::Result<Vec<Expr>> {
     let mut all = Vec::with_capacity(conjuncts.len());
     for conjunct in conjuncts {
         all.push(match &before {
-            Some(before) if is_guarded(&conjunct) => {
-                when(before.clone(), as_number(conjunct.clone())).otherwise(lit(0_i32))?.eq(lit(1_i32))
-            }
+            Some(before) if is_guarded(&conjunct) => match Comparison::of(&conjunct) {
+                // Remains one: where the conditions before it are not true, it is NULL.
+                Some(Comparison { now, op, with }) => binary_expr(now, op, when(before.clone(), with).end()?),
+                None => when(before.clone(), as_number(conjunct.clone())).otherwise(lit(0_i32))?.eq(lit(1_i32)),
+            },
             _ => conjunct.clone(),
         });
-        if !can_fail(&conjunct) && !has_subquery(&conjunct) {
+        if !can_fail(&conjunct) && !has_subquery(&conjunct) && !reads_now(&conjunct) {
             before = Some(match before {
                 Some(before) => before.and(conjunct),
                 None => conjunct,
@@ -65,7 +68,7 @@ fn split(expr: &Expr) -> Vec<&Expr> {
 }
 
 /// Functions that have an answer for every argument: guarding them would only hide them from the index paths.
-const TOTAL: [&str; 43] = [
+const TOTAL: [&str; 46] = [
     "coalesce",
     "like",
     "ilike",
@@ -102,6 +105,9 @@ const TOTAL: [&str; 43] = [
     "array_position",
     "as_is",
     "now",
+    "mz_now",
+    "mz_now_timestamp",
+    "mz_now_timestamptz",
     "current_date",
     "current_user",
     "session_user",

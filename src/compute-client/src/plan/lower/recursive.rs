@@ -59,7 +59,7 @@ fn check(term: &Lir, id: LocalId, is_distinct: bool) -> Result<(), SqlError> {
     }
     let what = match &term.node {
         Node::GetLocal(_) => return Ok(()),
-        Node::Mfp { input, .. } => return check(input, id, is_distinct),
+        Node::Mfp { input, .. } | Node::Temporal { input, .. } => return check(input, id, is_distinct),
         Node::Union(inputs) => return inputs.iter().try_for_each(|input| check(input, id, is_distinct)),
         Node::Join(join) if join.left.reads(id) && join.right.reads(id) => {
             "a recursive term that joins its query to itself"

@@ -9,6 +9,7 @@ use super::Binder;
 use super::expr::Cx;
 use crate::engine::coerce::{common_decimal, decimal, precision_and_scale};
 use crate::engine::types::{self, NUMERIC, category, is_float, is_integer, is_number, is_oidlike, is_stringlike};
+use crate::engine::value::from_scalar;
 use crate::engine::{TypedExpr, coerce};
 use crate::error::SqlError;
 use crate::functions::arith::{Arith, ArithOp};
@@ -19,9 +20,9 @@ use datafusion::logical_expr::{Expr, Operator, binary_expr};
 use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Spanned, Value, ValueWithSpan};
 use datafusion::sql::sqlparser::tokenizer::Span;
 use pgrepr::length::LengthRule;
-use repr::PgType;
 use repr::sqlstate::SqlState;
 use repr::types::{NUMERIC_PRECISION, NUMERIC_SCALE, NumericDisplay};
+use repr::{Datum, PgType};
 
 impl Binder<'_> {
     /// A binary operator other than AND and OR.
@@ -116,6 +117,21 @@ impl Binder<'_> {
         if symbol == "||" {
             return self.concat(left, right, span);
         }
+        let shifted = match symbol {
+            "+" if left.ty == PgType::Timestamptz && is_time_alone(&right) => {
+                Some(("timestamptz_plus", left.clone(), right.clone()))
+            }
+            "+" if right.ty == PgType::Timestamptz && is_time_alone(&left) => {
+                Some(("timestamptz_plus", right.clone(), left.clone()))
+            }
+            "-" if left.ty == PgType::Timestamptz && is_time_alone(&right) => {
+                Some(("timestamptz_minus", left.clone(), right.clone()))
+            }
+            _ => None,
+        };
+        if let Some((name, at, by)) = shifted {
+            return self.call(name, vec![at, by], span);
+        }
         self.call(symbol, vec![left, right], span)
     }
 
@@ -167,6 +183,8 @@ impl Binder<'_> {
             op => op.to_string(),
         };
         let symbol = if symbol == "!=" { "<>".to_owned() } else { symbol };
+        let (of_left, of_right) = (left.ty.clone(), right.ty.clone());
+        let (left, right) = (self.now_beside(left, &of_right)?, self.now_beside(right, &of_left)?);
         let target = comparison_type(&left.ty, &right.ty)
             .ok_or_else(|| operator_missing(&symbol, &left.ty, &right.ty).at(span))?;
         let ordered =
@@ -316,10 +334,16 @@ impl coerce::Coercer<'_> {
         if to >= from {
             return Ok(stored);
         }
-        let back = crate::engine::value::from_scalar(stored.as_literal().unwrap_or(&ScalarValue::Null))?;
+        let back = from_scalar(stored.as_literal().unwrap_or(&ScalarValue::Null))?;
         let scalar = crate::engine::value::to_scalar(&back, &original.data_type())?;
         if scalar == original { Ok(stored) } else { Err(SqlError::internal("not exact")) }
     }
+}
+
+/// Whether this is an interval without months and days: it means the same in every time zone.
+fn is_time_alone(typed: &TypedExpr) -> bool {
+    let value = typed.as_literal().filter(|_| typed.ty == PgType::Interval);
+    value.is_some_and(|value| matches!(from_scalar(value), Ok(Datum::Interval(0, 0, _))))
 }
 
 /// The pattern-matching operators and the functions behind them.
