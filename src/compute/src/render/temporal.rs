@@ -337,13 +337,13 @@ mod tests {
     fn what_is_beyond_all_times_is_never_or_always() {
         let far = [f64::NAN, f64::INFINITY, 1e30, f64::NEG_INFINITY, -1e30];
         let values: ArrayRef = Arc::new(Float64Array::from(far.to_vec()));
-        for at in 0..5 {
+        for (at, value) in far.into_iter().enumerate() {
             let span = |op| bounded(op, time(&values, at).expect("it is not NULL"));
             let (below, above) = (span(Operator::LtEq), span(Operator::GtEq));
             let is_late = at < 3;
-            assert_eq!(below.1 == Timestamp::MAX, is_late, "{}", far[at]);
-            assert_eq!(below.0 >= below.1, !is_late, "{}", far[at]);
-            assert_eq!(above.0 >= above.1, is_late, "{}", far[at]);
+            assert_eq!(below.1 == Timestamp::MAX, is_late, "{value}");
+            assert_eq!(below.0 >= below.1, !is_late, "{value}");
+            assert_eq!(above.0 >= above.1, is_late, "{value}");
         }
         let huge = decimal(i256::MAX, 0);
         assert_eq!(bounded(Operator::Lt, huge), (0, Timestamp::MAX));

@@ -401,7 +401,7 @@ impl Binder<'_> {
             _ => self.expr(expr, cx)?,
         };
         let span = expr.span();
-        let typed = self.now_beside(typed, &to)?;
+        let typed = self.now_as(typed, &to)?;
         self.coercer.explicit(typed, &to).map_err(|error| error.at(span))
     }
 

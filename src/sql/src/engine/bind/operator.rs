@@ -183,8 +183,8 @@ impl Binder<'_> {
             op => op.to_string(),
         };
         let symbol = if symbol == "!=" { "<>".to_owned() } else { symbol };
-        let (of_left, of_right) = (left.ty.clone(), right.ty.clone());
-        let (left, right) = (self.now_beside(left, &of_right)?, self.now_beside(right, &of_left)?);
+        let left = self.now_beside(left, &right)?;
+        let right = self.now_beside(right, &left)?;
         let target = comparison_type(&left.ty, &right.ty)
             .ok_or_else(|| operator_missing(&symbol, &left.ty, &right.ty).at(span))?;
         let ordered =
