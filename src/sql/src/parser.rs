@@ -35,7 +35,7 @@ use dialect::BoundedDialect;
 use repr::sqlstate::SqlState;
 
 pub(crate) use cursor::fold;
-pub use reserved::is_reserved;
+pub use reserved::needs_quotes;
 
 /// A statement and its own text.
 #[derive(Clone, Debug, PartialEq)]

@@ -105,6 +105,66 @@ const RESERVED: [&str; 100] = [
     "with",
 ];
 
+/// Sorted likewise: those that are not reserved, but that begin something else where a column's name may stand.
+const BEGINNINGS: [&str; 51] = [
+    "between",
+    "bigint",
+    "bit",
+    "boolean",
+    "char",
+    "character",
+    "coalesce",
+    "dec",
+    "decimal",
+    "exists",
+    "extract",
+    "float",
+    "greatest",
+    "grouping",
+    "inout",
+    "int",
+    "integer",
+    "interval",
+    "least",
+    "national",
+    "nchar",
+    "none",
+    "normalize",
+    "nullif",
+    "numeric",
+    "out",
+    "overlay",
+    "position",
+    "precision",
+    "real",
+    "row",
+    "setof",
+    "smallint",
+    "substring",
+    "time",
+    "timestamp",
+    "treat",
+    "trim",
+    "values",
+    "varchar",
+    "xmlattributes",
+    "xmlconcat",
+    "xmlelement",
+    "xmlexists",
+    "xmlforest",
+    "xmlnamespaces",
+    "xmlparse",
+    "xmlpi",
+    "xmlroot",
+    "xmlserialize",
+    "xmltable",
+];
+
+/// Whether `word`, in lower case, must be quoted to be a column's name wherever one may stand.
+pub fn needs_quotes(word: &str) -> bool {
+    is_reserved(word) || BEGINNINGS.binary_search(&word).is_ok()
+}
+
 /// Whether `word`, in lower case, must be quoted to be a name.
 pub fn is_reserved(word: &str) -> bool {
     RESERVED.binary_search(&word).is_ok()
@@ -112,11 +172,12 @@ pub fn is_reserved(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{RESERVED, is_reserved};
+    use super::{BEGINNINGS, RESERVED, is_reserved, needs_quotes};
 
     #[test]
     fn the_list_is_sorted() {
-        assert!(RESERVED.is_sorted());
+        assert!(RESERVED.is_sorted() && BEGINNINGS.is_sorted());
+        assert!(needs_quotes("exists") && needs_quotes("select") && !needs_quotes("value"));
         assert!(is_reserved("select") && is_reserved("with") && !is_reserved("value"));
     }
 }
