@@ -299,6 +299,70 @@ fn a_revoked_right_does_not_keep_the_server_from_starting() {
     assert_eq!(one(&mut system, "SELECT s FROM v"), "6");
 }
 
+/// Views over the table of a million rows, cheap ones and dear ones.
+const VIEWS: [&str; 10] = [
+    "SELECT count(*) AS n FROM facts",
+    "SELECT k % 100 AS a, count(*) AS n, sum(v) AS s FROM facts GROUP BY 1",
+    "SELECT k, sum(v) AS s FROM facts GROUP BY k",
+    "SELECT k % 7 AS a, min(v) AS least, max(v) AS most FROM facts GROUP BY 1",
+    "SELECT id, v FROM facts WHERE v = 77",
+    "SELECT n.name, count(*) AS n FROM facts f JOIN names n ON n.k = f.k GROUP BY n.name",
+    "SELECT DISTINCT v FROM facts",
+    "SELECT id, k, v FROM facts ORDER BY v DESC, id LIMIT 20",
+    "SELECT n.name FROM names n WHERE NOT EXISTS (SELECT 1 FROM facts f WHERE f.k = n.k AND f.v > 995)",
+    "SELECT k, avg(v) AS mean FROM facts WHERE id % 3 = 0 GROUP BY k HAVING count(*) > 300",
+];
+
+/// Prints when the server is ready again, and when each view is.
+#[test]
+fn a_million_rows_and_ten_views_are_back_after_kill_9() {
+    let mut target = start();
+    if !target.is_glimpse() {
+        return;
+    }
+    let mut wire = admin(&target);
+    let mut run = |sql: &str| wire.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    run("CREATE TABLE facts (id int4, k int4, v int4)");
+    run("CREATE TABLE names (k int4, name text)");
+    run("INSERT INTO names SELECT k, 'name ' || k % 50 FROM generate_series(0, 1200) AS g(k)");
+    run("INSERT INTO facts SELECT id, id % 1000, id % 9973 * 7919 % 1000 FROM generate_series(1, 1000000) AS g(id)");
+    for (at, query) in VIEWS.iter().enumerate() {
+        run(&format!("CREATE VIEW v{at} AS {query}"));
+        run(&format!("CREATE DEFAULT INDEX ON v{at}"));
+    }
+    let contents = |wire: &mut Wire, view: &str| {
+        let mut rows = wire.rows(&format!("SELECT * FROM {view}")).expect("the view is readable");
+        rows.sort();
+        rows
+    };
+    let before: Vec<_> = (0..VIEWS.len()).map(|at| contents(&mut wire, &format!("v{at}"))).collect();
+    assert!(before.iter().all(|rows| !rows.is_empty()), "a view without rows proves nothing");
+    target.kill9().expect("the server is killed");
+    let started = Instant::now();
+    target.restart().expect("the server starts again");
+    println!("answers after {:?}", started.elapsed());
+    let mut wire = admin(&target);
+    let mut left: Vec<usize> = (0..VIEWS.len()).collect();
+    while !left.is_empty() {
+        let hydrated = wire
+            .rows(
+                "SELECT o.name FROM mz_internal.mz_hydration_statuses h JOIN mz_indexes i ON i.id = h.object_id
+                 JOIN mz_objects o ON o.id = i.on_id WHERE h.hydrated",
+            )
+            .expect("the statuses are readable");
+        let is_there = |at: &usize| hydrated.contains(&vec![Some(format!("v{at}"))]);
+        let (there, not_yet): (Vec<usize>, Vec<usize>) = left.into_iter().partition(is_there);
+        for at in there {
+            println!("v{at} is there after {:?}, {} others are not", started.elapsed(), not_yet.len());
+            assert_eq!(contents(&mut wire, &format!("v{at}")), before[at], "{}", VIEWS[at]);
+        }
+        left = not_yet;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    wire.execute("INSERT INTO facts VALUES (0, 0, 0)").expect("writes go on");
+    assert_eq!(one(&mut wire, "SELECT n FROM v0"), "1000001");
+}
+
 #[test]
 fn a_second_server_on_the_same_data_refuses() {
     let target = start();

@@ -119,7 +119,13 @@ pub(crate) fn maintain(
         .into_iter()
         .map(|(input, source)| source.open(input, as_of, from).map(|contents| (input, contents)))
         .collect::<Result<Vec<_>, _>>()?;
-    dataflows.controller.create_index(cluster.0, spec, seed, move |feed| {
+    let awaited: Vec<Arc<IndexHandle>> = contents.iter().filter_map(|(_, contents)| contents.maintained()).collect();
+    let ready = move || {
+        for handle in awaited {
+            futures::executor::block_on(handle.wait_until(|handle| handle.all_complete(as_of)));
+        }
+    };
+    dataflows.controller.create_index(cluster.0, spec, seed, ready, move |feed| {
         contents.into_iter().all(|(input, contents)| {
             contents.read(as_of, from, &mut |ts, piece| feed(input, ts, piece)).unwrap_or_else(|error| match error {
                 // Whoever dropped the input drops or rebuilds what reads it.
@@ -179,6 +185,14 @@ impl Input {
 }
 
 impl Contents {
+    /// What has to be hydrated before.
+    fn maintained(&self) -> Option<Arc<IndexHandle>> {
+        match self {
+            Contents::Shard(..) => None,
+            Contents::Maintained(handle, _) => Some(Arc::clone(handle)),
+        }
+    }
+
     /// Gives what was there at `as_of`, and what happened until `from`.
     fn read(
         self,

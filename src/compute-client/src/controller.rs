@@ -4,11 +4,15 @@ use crate::error::ComputeError;
 use crate::index::IndexHandle;
 use crate::protocol::{ComputeCommand, IndexSpec, Piece};
 use crate::tail::Changes;
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Receiver, Sender, bounded};
 use repr::{GlobalId, Timestamp, Updates};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread::{JoinHandle, Thread};
+
+/// Indexes of a cluster that are hydrated at once. One after the other each is there as soon as it can be, instead of all of
+/// them in the end; a second lane lets small ones pass a large one.
+const HYDRATION_LANES: usize = 2;
 
 /// One running worker.
 pub struct Worker {
@@ -31,6 +35,7 @@ struct Cluster {
     name: String,
     workers: Vec<Worker>,
     indexes: BTreeMap<GlobalId, Maintained>,
+    lanes: Lanes,
 }
 
 /// Something that a cluster maintains.
@@ -75,7 +80,8 @@ impl Controller {
     /// Starts a cluster's workers.
     pub fn create_cluster(&mut self, id: u64, name: &str, worker_count: usize) {
         let workers = self.spawner.spawn(name, worker_count);
-        self.clusters.insert(id, Cluster { name: name.to_owned(), workers, indexes: BTreeMap::new() });
+        let cluster = Cluster { name: name.to_owned(), workers, indexes: BTreeMap::new(), lanes: Lanes::new() };
+        self.clusters.insert(id, cluster);
     }
 
     /// Stops a cluster's workers and drops its indexes.
@@ -93,11 +99,13 @@ impl Controller {
     /// Starts an index; `rows` is called on a thread of its own and gives the rows of its inputs as of `spec.as_of`, in
     /// pieces, so that a large table does not hold up commits: updates of later times may overtake them. It returns false if
     /// an input is gone, and so is the index then. What the index held before, if that is known, is shown until then.
+    /// `ready` is called on that thread before, and waits until `rows` can be had without waiting for another index.
     pub fn create_index(
         &mut self,
         cluster: u64,
         spec: IndexSpec,
         seed: Option<Seed>,
+        ready: impl FnOnce() + Send + 'static,
         rows: impl FnOnce(&mut dyn FnMut(GlobalId, Timestamp, Piece)) -> bool + Send + 'static,
     ) -> Result<(), ComputeError> {
         let Some(cluster) = self.clusters.get_mut(&cluster) else {
@@ -106,18 +114,22 @@ impl Controller {
         let (id, inputs, handle, told) = (spec.id, spec.plan.tables(), Arc::clone(&spec.handle), spec.from);
         let spec = Arc::new(spec);
         cluster.broadcast(|| ComputeCommand::CreateIndex(Arc::clone(&spec)))?;
-        let ports = cluster.ports();
+        let (ports, lanes, hydrated) = (cluster.ports(), cluster.lanes.clone(), Arc::clone(&handle));
         let hydrate = move || {
             // Workers that are gone need none of this.
             if let Some(rows) = seed.and_then(|seed| seed()) {
                 let rows: Arc<[Updates]> = rows.into();
                 let _gone = send_all(&ports, || ComputeCommand::Seed { id, rows: Arc::clone(&rows) });
             }
+            ready();
+            let _lane = lanes.enter();
             let is_complete = rows(&mut |input, ts, piece| {
                 let _gone = send_all(&ports, || ComputeCommand::Hydrate { id, input, ts, piece: piece.clone() });
             });
             if is_complete {
                 let _gone = send_all(&ports, || ComputeCommand::Hydrated(id));
+                let is_there = |handle: &IndexHandle| handle.is_hydrated() && !handle.is_seeded();
+                futures::executor::block_on(hydrated.wait_until(is_there));
             }
         };
         drop(ore::thread::spawn(format!("hydrate-{id}"), hydrate));
@@ -251,6 +263,32 @@ impl Cluster {
                 let _panicked = join.join();
             }
         }
+    }
+}
+
+/// The lanes of a cluster in which indexes are hydrated: as many tokens as may be at once.
+#[derive(Clone)]
+struct Lanes(Sender<()>, Receiver<()>);
+
+impl Lanes {
+    fn new() -> Lanes {
+        let (free, tokens) = bounded(HYDRATION_LANES);
+        (0..HYDRATION_LANES).for_each(|_| free.send(()).expect("there is room for every token"));
+        Lanes(free, tokens)
+    }
+
+    /// Waits for a lane, which is free again when what is returned is dropped.
+    fn enter(&self) -> Lane {
+        self.1.recv().expect("a sender is at hand");
+        Lane(self.0.clone())
+    }
+}
+
+struct Lane(Sender<()>);
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.0.send(()).expect("the receiver is held by whoever waits or by the cluster");
     }
 }
 
