@@ -5,9 +5,11 @@
 //! written before them ([`guard`]), because Postgres tests a row's conditions from left to right and users rely on it
 //! (`WHERE b <> 0 AND a / b > 1`), while DataFusion evaluates them over whole batches.
 
+pub mod dates;
 pub mod equijoin;
 pub mod guard;
 pub mod having;
+pub mod semi;
 pub mod sort;
 pub mod unnest;
 pub mod window;
@@ -37,10 +39,10 @@ pub fn optimizer() -> Optimizer {
 /// Rewrites a bound plan before the optimizer sees it.
 pub fn prepare(plan: LogicalPlan) -> Result<LogicalPlan, SqlError> {
     let plan = window::drop_partition_keys(sort::drop_inner_sorts(unnest::unnest(plan)?)?)?;
-    guard::guard_filters(plan)
+    guard::guard_filters(dates::compare_dates(plan)?)
 }
 
 /// Rewrites an optimized plan for what runs it.
 pub fn finish(plan: LogicalPlan) -> Result<LogicalPlan, SqlError> {
-    Ok(window::widen_empty_rows(equijoin::null_matching_keys(plan)?)?)
+    Ok(window::widen_empty_rows(equijoin::null_matching_keys(semi::push_down_semi_joins(plan)?)?)?)
 }

@@ -81,6 +81,11 @@ impl CastFunction {
             signature: Signature::any(1, volatility),
         }))
     }
+
+    /// Whether this is what it casts.
+    pub fn is(&self, from: &PgType, to: &PgType) -> bool {
+        self.from == *from && self.to == *to
+    }
 }
 
 /// Whether the session's time zone or the catalog decides the result.
