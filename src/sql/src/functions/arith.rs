@@ -282,6 +282,20 @@ fn wide(op: ArithOp, data_type: &DataType, left: &ArrayRef, right: &ArrayRef) ->
         other => return Err(SqlError::internal(format!("no decimal {other}"))),
     };
     let (sl, sr) = (scale_of(left), scale_of(right));
+    let is_product = op == ArithOp::Mul && i32::from(sl) + i32::from(sr) == i32::from(scale);
+    if is_product && precision > Decimal128Type::MAX_PRECISION && is_narrow(left) && is_narrow(right) {
+        let (l, r) = (left.as_primitive::<Decimal128Type>(), right.as_primitive::<Decimal128Type>());
+        let out: PrimitiveArray<Decimal256Type> = try_binary(l, r, |a, b| {
+            // What fits 128 bits has no more digits than the result may have.
+            if let Some(product) = a.checked_mul(b) {
+                return Ok(i256::from_i128(product));
+            }
+            let product =
+                i256::from_i128(a).checked_mul(i256::from_i128(b)).filter(|product| fits(*product, precision));
+            product.ok_or_else(|| overflow().into())
+        })?;
+        return Ok(Arc::new(out.with_data_type(data_type.clone())));
+    }
     let l = widened(left)?;
     let r = widened(right)?;
     let out: PrimitiveArray<Decimal256Type> = try_binary(&l, &r, |a, b| {
@@ -369,19 +383,43 @@ fn leading_group(value: i256, scale: i8) -> (i32, u32) {
     if value == i256::ZERO {
         return (0, 0);
     }
-    let text = value.wrapping_abs().to_string();
-    let whole_digits = text.len() as i32 - i32::from(scale);
+    let magnitude = value.wrapping_abs();
+    // Its first digits, and how many there are in all.
+    let (first, first_digits, digits) = match magnitude.to_i128() {
+        Some(magnitude) => (magnitude, magnitude.ilog10() + 1, magnitude.ilog10() + 1),
+        None => {
+            let text = magnitude.to_string();
+            (text[..4].parse().unwrap_or(0), 4, text.len() as u32)
+        }
+    };
+    let whole_digits = digits as i32 - i32::from(scale);
     // The group that the first digit is in, counted from the point.
     let weight = (whole_digits + 3).div_euclid(4) - 1;
-    let in_group = (whole_digits - weight * 4) as usize;
-    let padded: String = text.chars().chain(std::iter::repeat('0')).take(in_group).collect();
-    (weight, padded.parse().unwrap_or(0))
+    let in_group = (whole_digits - weight * 4).unsigned_abs();
+    let group = match first_digits.checked_sub(in_group) {
+        Some(rest) => first / 10_i128.pow(rest),
+        None => first * 10_i128.pow(in_group - first_digits),
+    };
+    (weight, u32::try_from(group).unwrap_or(0))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::divide;
+    use super::{divide, leading_group};
     use arrow::datatypes::i256;
+
+    #[test]
+    fn leading_groups_are_counted_from_the_point() {
+        let group = |v: i128, scale| leading_group(i256::from_i128(v), scale);
+        assert_eq!(group(12_345, 0), (1, 1));
+        assert_eq!(group(-12_345, 2), (0, 123));
+        assert_eq!(group(5, 1), (-1, 5_000));
+        assert_eq!(group(5, 6), (-2, 500));
+        assert_eq!(group(1, -3), (0, 1_000));
+        let wide = i256::from_i128(i128::MAX).wrapping_mul(i256::from_i128(1_000_000));
+        assert_eq!(leading_group(wide, 0), (11, 1));
+        assert_eq!(leading_group(wide, 2), (10, 170));
+    }
 
     #[test]
     fn quotients_have_postgres_digits() {
