@@ -15,9 +15,9 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, JoinType, NullEquality};
-use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
-    Distinct, Expr, FetchType, Join as LogicalJoin, LogicalPlan, SkipType, SortExpr, Subquery, TableScan, Unnest,
+    Distinct, Expr, FetchType, Filter, Join as LogicalJoin, LogicalPlan, SkipType, SortExpr, Subquery, TableScan, Unnest,
     Volatility,
 };
 use datafusion::physical_expr::PhysicalExpr;
@@ -72,7 +72,8 @@ impl Lowering<'_> {
                     let schema = Arc::clone(filter.input.schema());
                     return self.filtered(numbered, filter.predicate.clone(), &schema);
                 }
-                let (input, exprs) = self.input(&filter.input, vec![filter.predicate.clone()])?;
+                let Some(predicate) = untested(filter) else { return self.plan(&filter.input) };
+                let (input, exprs) = self.input(&filter.input, vec![predicate])?;
                 let width = filter.input.schema().fields().len();
                 let predicate = exprs.into_iter().next().unwrap_or_default();
                 let filtered = self.filtered(input.lir, predicate, &input.schema)?;
@@ -421,6 +422,19 @@ fn varies(function: &str) -> &'static str {
         }
         _ => "A maintained view must give the same rows whenever it is computed, and in every session.",
     }
+}
+
+/// What is left of a filter's condition when its input has tested what it was told of as a hint.
+fn untested(filter: &Filter) -> Option<Expr> {
+    let known: Vec<Expr> = match filter.input.as_ref() {
+        LogicalPlan::TableScan(scan) => scan.filters.iter().cloned().filter_map(fold::unqualified).collect(),
+        _ => Vec::new(),
+    };
+    let conjuncts = split_conjunction_owned(filter.predicate.clone()).into_iter();
+    conjunction(
+        conjuncts
+            .filter(|conjunct| !fold::unqualified(conjunct.clone()).is_some_and(|conjunct| known.contains(&conjunct))),
+    )
 }
 
 fn has_subquery(expr: &Expr) -> bool {
