@@ -13,12 +13,15 @@ pub mod multiply;
 pub mod recursion;
 pub mod reduce;
 pub mod regroup;
+pub mod sums;
 pub mod temporal;
 pub mod top_k;
+pub mod totals;
 pub mod window;
 
 use crate::render::first::Logic;
-use crate::render::mfp::{NullKeys, RowPlan};
+use crate::render::mfp::{InputUpdate, NullKeys, RowPlan};
+use crate::render::totals::{Give, KeyTotals};
 use arrangement::spine::{RowBatcher, RowBuilder, RowChunker, RowSpine, RowUpdate};
 use compute_client::index::key_hash;
 use compute_client::plan::lir::{LetRec, Lir, LocalId, Node, Stage};
@@ -34,12 +37,15 @@ use repr::row::RowError;
 use repr::{Diff, GlobalId, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use timely::Container;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::Scope;
 use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::{Exchange, Pipeline};
-use timely::dataflow::operators::Operator;
-use timely::dataflow::operators::vec::{ResultStream, ToStream};
+use timely::dataflow::operators::generic::OutputBuilder;
+use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
+use timely::dataflow::operators::vec::ToStream;
+use timely::progress::operate::FrontierInterest;
 use timely::worker::Worker;
 
 /// A trace that its worker can read and compact.
@@ -74,6 +80,11 @@ pub trait ScopeTime: timely::progress::Timestamp + Lattice + ExchangeData {
     fn hold(rows: Rows<'_, Self>) -> Rows<'_, Self> {
         rows
     }
+
+    /// Gives something of each group and its totals.
+    fn totals<'scope>(totals: KeyTotals<'scope, Self>, give: impl Give) -> Keyed<'scope, Self> {
+        totals::arranged(totals, give)
+    }
 }
 
 impl ScopeTime for Timestamp {
@@ -95,6 +106,10 @@ impl ScopeTime for Timestamp {
 
     fn hold(rows: Rows<'_>) -> Rows<'_> {
         temporal::hold(rows)
+    }
+
+    fn totals<'scope>(totals: KeyTotals<'scope, Timestamp>, give: impl Give) -> Keyed<'scope> {
+        totals::mapped(totals, give)
     }
 }
 
@@ -153,10 +168,7 @@ pub fn render(worker: &mut Worker, spec: &IndexSpec) -> Result<Rendered, RowErro
         let (feed, clock) = schedule.as_ref().map(|_| scope.new_collection::<Vec<u8>, Diff>()).unzip();
         let (locals, level) = (BTreeMap::new(), 0);
         let mut builder = Builder { scope, is_first, tables, locals, level, clock, schedule, errs };
-        // The last map/filter/project makes the keys as well.
-        let (source, stages) = source(&spec.plan);
-        let rows = builder.rows(source)?;
-        let keyed = builder.keyed(rows, RowPlan::new(&source.schema, stages, &spec.key, NullKeys::Keep)?);
+        let keyed = builder.keyed_by(&spec.plan, &[], &spec.key, NullKeys::Keep)?;
         let oks = arrange(keyed, "Arrange oks").trace;
         let errs = match builder.errs.is_empty() {
             true => None,
@@ -207,11 +219,7 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
                 T::let_rec(self, recursion)?;
                 self.rows(&recursion.body)
             }
-            Node::Mfp { input, stages } => {
-                let rows = self.rows(input)?;
-                let plan = RowPlan::new(&input.schema, stages, &[], NullKeys::Keep)?;
-                Ok(self.keyed(rows, plan).map(|(_, row)| row))
-            }
+            Node::Mfp { .. } => Ok(self.keyed_by(lir, &[], &[], NullKeys::Keep)?.map(|(_, row)| row)),
             Node::Temporal { input, bounds } => self.temporal(input, bounds),
             Node::Join(join) => self.join(join),
             Node::Reduce(reduce) => self.reduce(reduce),
@@ -234,14 +242,35 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         updates.to_stream(self.scope).as_collection()
     }
 
+    /// An operator's rows, after further stages, under keys. The last map/filter/project makes the keys as well, and where
+    /// nothing is computed, so do joins.
+    pub fn keyed_by(
+        &mut self,
+        lir: &Lir,
+        behind: &[Stage],
+        key: &[KeyExpr],
+        null_keys: NullKeys,
+    ) -> Result<Keyed<'scope, T>, RowError> {
+        let (source, stages) = source(lir);
+        let plan = RowPlan::new(&source.schema, &[stages, behind].concat(), key, null_keys)?;
+        match &source.node {
+            Node::Join(join) if join.is_plain() && !plan.can_fail() => self.pairs_by(join, plan),
+            _ => {
+                let rows = self.rows(source)?;
+                Ok(self.keyed(rows, plan))
+            }
+        }
+    }
+
     /// Rows mapped, filtered and put under keys; what fails joins the errors.
     pub fn keyed(&mut self, rows: Rows<'scope, T>, plan: RowPlan) -> Keyed<'scope, T> {
         let can_fail = plan.can_fail();
-        let evaluated = evaluate(rows.inner, plan);
+        let (keyed, errs) =
+            fallible(rows.inner, "MapFilterProject", move |batch: &mut Vec<_>, give| plan.apply(batch, give));
         if can_fail {
-            self.errs.push(evaluated.clone().err().as_collection().map(|(_, error): (Vec<u8>, Vec<u8>)| error));
+            self.errs.push(errs);
         }
-        evaluated.ok().as_collection()
+        keyed.as_collection()
     }
 
     /// An operator's rows under a key, arranged.
@@ -260,9 +289,14 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
 
     /// Takes apart what an operator gave as [`outcome`]s.
     pub fn outcomes(&mut self, outcomes: Rows<'scope, T>) -> Rows<'scope, T> {
-        let failed = |row: Vec<u8>| (row.first() == Some(&FAILED)).then(|| row[1..].to_vec());
-        self.errs.push(outcomes.clone().flat_map(failed));
-        outcomes.flat_map(|row| (row.first() == Some(&SUCCEEDED)).then(|| row[1..].to_vec()))
+        let (rows, errs) = fallible(outcomes.inner, "Outcomes", |batch: &mut Vec<(Vec<u8>, T, Diff)>, give| {
+            for (mut row, time, diff) in batch.drain(..) {
+                let is_row = row.remove(0) == SUCCEEDED;
+                give(if is_row { Ok((row, time, diff)) } else { Err((row, time, diff)) });
+            }
+        });
+        self.errs.push(errs);
+        rows.as_collection()
     }
 }
 
@@ -278,21 +312,53 @@ pub fn outcome(result: Result<Vec<u8>, datafusion::error::DataFusionError>) -> V
     [&[tag][..], &bytes].concat()
 }
 
-type Outcome<T> = Result<RowUpdate<T>, RowUpdate<T>>;
+/// Batches of more rows than this are not put together for the sake of fewer batches.
+const BATCH_ROWS: usize = 4_096;
 
-/// Applies the plan to each batch of input rows: what becomes of each is a keyed row, nothing, or an error.
-fn evaluate<'scope, T: ScopeTime>(
-    rows: Stream<'scope, T, Vec<(Vec<u8>, T, Diff)>>,
-    plan: RowPlan,
-) -> Stream<'scope, T, Vec<Outcome<T>>> {
-    rows.unary::<CapacityContainerBuilder<Vec<Outcome<T>>>, _, _, _>(Pipeline, "MapFilterProject", move |_, _| {
-        move |input, output| {
-            input.for_each(|capability, batch| {
-                let mut session = output.session(&capability);
-                plan.apply(batch, |outcome| session.give(outcome));
+/// An operator on batches of one time, whose results go one way and whose errors another.
+pub fn fallible<'scope, T: ScopeTime, D: 'static, O: Clone + 'static>(
+    input: Stream<'scope, T, Vec<D>>,
+    name: &str,
+    mut logic: impl FnMut(&mut Vec<D>, &mut dyn FnMut(Result<O, InputUpdate<T>>)) + 'static,
+) -> (Stream<'scope, T, Vec<O>>, Rows<'scope, T>)
+where
+    Vec<D>: Container,
+{
+    let mut builder = OperatorBuilder::new(name.to_owned(), input.scope());
+    let mut input = builder.new_input(input, Pipeline);
+    builder.set_notify_for(0, FrontierInterest::Never);
+    let (oks, ok_stream) = builder.new_output();
+    let (errs, err_stream) = builder.new_output();
+    let mut oks = OutputBuilder::<_, CapacityContainerBuilder<Vec<O>>>::from(oks);
+    let mut errs = OutputBuilder::<_, CapacityContainerBuilder<Vec<InputUpdate<T>>>>::from(errs);
+    builder.build(move |_| {
+        move |_| {
+            let (mut oks, mut errs) = (oks.activate(), errs.activate());
+            input.for_each_time(|time, containers| {
+                let (mut oks, mut errs) = (oks.session(&time), errs.session(&time));
+                let mut give = |result| match result {
+                    Ok(row) => oks.give(row),
+                    Err(error) => errs.give(error),
+                };
+                let mut batch = Vec::new();
+                for container in containers {
+                    if batch.is_empty() {
+                        std::mem::swap(&mut batch, container);
+                    } else {
+                        batch.append(container);
+                    }
+                    if batch.len() >= BATCH_ROWS {
+                        logic(&mut batch, &mut give);
+                        batch.clear();
+                    }
+                }
+                if !batch.is_empty() {
+                    logic(&mut batch, &mut give);
+                }
             });
         }
-    })
+    });
+    (ok_stream, err_stream.as_collection())
 }
 
 /// Arranges keyed rows, each key on the worker that owns it.

@@ -5,6 +5,7 @@
 //! Deliberately absent: text and binary forms of values, which only `pgrepr` knows.
 #![warn(missing_docs)]
 
+pub mod columns;
 pub mod datum;
 pub mod global_id;
 pub mod relation;

@@ -25,7 +25,7 @@ const BLOCK: usize = 32;
 const MINI_BLOCK: usize = 8;
 const MINI_BLOCKS: usize = 4;
 const CONTINUES: u8 = 0xFF;
-const NULL: u8 = 0;
+pub(crate) const NULL: u8 = 0;
 const EMPTY: u8 = 1;
 const NON_EMPTY: u8 = 2;
 
@@ -102,17 +102,8 @@ pub fn read_datum<'a>(row: &mut &'a [u8], ty: &DataType, scratch: &'a mut Vec<u8
 pub fn skip_datum<'a>(row: &mut &'a [u8], ty: &DataType) -> &'a [u8] {
     let start = *row;
     let length = match ty {
-        DataType::Utf8 | DataType::Binary => visit_blocks(start, |_| {}),
-        DataType::List(_) => {
-            let mut length = 0;
-            loop {
-                let step = visit_blocks(&start[length..], |_| {});
-                length += step;
-                if step == 1 {
-                    break length;
-                }
-            }
-        }
+        DataType::Utf8 | DataType::Binary => skip_blocks(start),
+        DataType::List(_) => skip_list(start),
         fixed => 1 + fixed_width(fixed),
     };
     *row = &start[length..];
@@ -193,6 +184,11 @@ pub fn write_key_datum(out: &mut Vec<u8>, ty: &DataType, datum: &Datum<'_>) -> R
     }
 }
 
+/// Whether [`skip_datum`] knows where a value of this type ends.
+pub fn is_delimited(ty: &DataType) -> bool {
+    matches!(ty, DataType::Utf8 | DataType::Binary | DataType::List(_)) || fixed_width_of(ty).is_some()
+}
+
 /// Whether the bytes of a stored value of this type are at once its bytes in a key.
 pub fn is_key_exact(ty: &DataType) -> bool {
     !matches!(ty, DataType::Float32 | DataType::Float64 | DataType::List(_))
@@ -251,7 +247,7 @@ fn read_list<'a>(row: &mut &'a [u8], item: &DataType, scratch: &'a mut Vec<u8>) 
 }
 
 /// Reads a byte string; short ones borrow from the row itself.
-fn read_bytes<'a>(row: &mut &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+pub(crate) fn read_bytes<'a>(row: &mut &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
     let bytes: &'a [u8] = row;
     match bytes[0] {
         NON_EMPTY => {
@@ -268,6 +264,27 @@ fn read_bytes<'a>(row: &mut &'a [u8], scratch: &'a mut Vec<u8>) -> Option<&'a [u
         sentinel => {
             *row = &bytes[1..];
             (sentinel == EMPTY).then_some(&[])
+        }
+    }
+}
+
+/// The bytes that the byte string at the front of `row` occupies.
+#[inline]
+pub(crate) fn skip_blocks(row: &[u8]) -> usize {
+    match row[0] == NON_EMPTY && row[1 + MINI_BLOCK] != CONTINUES {
+        true => 2 + MINI_BLOCK,
+        false => visit_blocks(row, |_| {}),
+    }
+}
+
+/// The bytes that the list at the front of `row` occupies.
+pub(crate) fn skip_list(row: &[u8]) -> usize {
+    let mut length = 0;
+    loop {
+        let step = skip_blocks(&row[length..]);
+        length += step;
+        if step == 1 {
+            return length;
         }
     }
 }
@@ -322,11 +339,11 @@ fn flip<const N: usize>(mut bytes: [u8; N]) -> [u8; N] {
     bytes
 }
 
-fn unflip<const N: usize>(bytes: &[u8]) -> [u8; N] {
+pub(crate) fn unflip<const N: usize>(bytes: &[u8]) -> [u8; N] {
     flip(exact(bytes))
 }
 
-fn exact<const N: usize>(bytes: &[u8]) -> [u8; N] {
+pub(crate) fn exact<const N: usize>(bytes: &[u8]) -> [u8; N] {
     bytes.try_into().expect("the width follows from the type")
 }
 
@@ -334,7 +351,7 @@ fn fixed_width(ty: &DataType) -> usize {
     fixed_width_of(ty).expect("rows hold only types that `RowCodec` accepts")
 }
 
-fn fixed_width_of(ty: &DataType) -> Option<usize> {
+pub(crate) fn fixed_width_of(ty: &DataType) -> Option<usize> {
     Some(match ty {
         DataType::Boolean | DataType::UInt8 => 1,
         DataType::Int16 | DataType::UInt16 => 2,

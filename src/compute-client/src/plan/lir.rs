@@ -150,6 +150,13 @@ pub struct Join {
     pub pair: SchemaRef,
 }
 
+impl Join {
+    /// Whether it gives every pair with equal keys and nothing else.
+    pub fn is_plain(&self) -> bool {
+        self.kind == JoinKind::Inner && self.filter.is_none()
+    }
+}
+
 /// Which rows a join gives. RIGHT joins are LEFT joins with the columns put back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JoinKind {

@@ -1,99 +1,58 @@
 //! Groups whose aggregates are counts and sums: a change adds to totals and reads no other row of its group.
 //!
-//! The totals of a group are the *multiplicity* of its key: differential adds multiplicities up by itself, in the
-//! arrangement and whenever batches are merged, so that a group of a million rows is one entry.
-//!
-//! Decimals are added in parts of [`LIMB_BITS`], so that no sum overflows before it is asked whether it fits its type. An
-//! aggregate with DISTINCT adds up what a set of its group's values gains and loses.
+//! What a batch of rows adds to the same group is added up before it goes on. An aggregate with DISTINCT adds up what a set
+//! of its group's values gains and loses.
 
 use crate::render::join::distinct;
-use crate::render::mfp::{decode, types};
-use crate::render::reduce::{Part, ROW, Step, cut, negative, normal, outcome_of, passes};
-use crate::render::{Builder, Keyed, ScopeTime};
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Int64Type, Schema, SchemaRef, i256};
-use datafusion::common::ScalarValue;
+use crate::render::mfp::{InputUpdate, RowPlan, contained, decode, types};
+use crate::render::reduce::{Part, ROW, Step, cut, normal, passes};
+use crate::render::sums::{Slot, row_of, slots};
+use crate::render::totals::{KeyTotal, KeyTotals, MARKER, ROWS, Totals, hasher};
+use crate::render::{Builder, Keyed, Rows, SUCCEEDED, ScopeTime, fallible, outcome};
+use arrow::datatypes::{DataType, SchemaRef};
+use compute_client::error::encode_error;
 use datafusion::error::DataFusionError;
-use differential_dataflow::difference::{Abelian, IsZero, Monoid, Semigroup};
 use differential_dataflow::{AsCollection, VecCollection};
+use hashbrown::HashTable;
 use repr::Diff;
-use repr::row::{RowCodec, RowError, write_array_value};
-use repr::sqlstate::SqlState;
-use serde::{Deserialize, Serialize};
+use repr::row::{RowCodec, RowError};
 use std::sync::Arc;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::channels::pact::Pipeline;
 use timely::dataflow::operators::Operator;
 
-/// Whether the group is there without rows, the number of its rows, and for each aggregate the number of values that are
-/// not NULL and their sum, in as many parts as its [`Sum`] has.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct Totals(Vec<i128>);
-
-const MARKER: usize = 0;
-const ROWS: usize = 1;
-const FIRST: usize = 2;
-/// Bits of a decimal in all parts of a sum but the highest; what remains of 127 bits is for 2³⁷ values.
-const LIMB_BITS: u8 = 90;
-
-impl IsZero for Totals {
-    fn is_zero(&self) -> bool {
-        self.0.iter().all(|total| *total == 0)
-    }
-}
-
-impl Semigroup for Totals {
-    fn plus_equals(&mut self, other: &Totals) {
-        if self.0.len() < other.0.len() {
-            self.0.resize(other.0.len(), 0);
-        }
-        for (total, other) in self.0.iter_mut().zip(&other.0) {
-            // Adding and taking away in any order must end at the same total, also where it overflows in between.
-            *total = total.wrapping_add(*other);
-        }
-    }
-}
-
-impl Monoid for Totals {
-    fn zero() -> Totals {
-        Totals::default()
-    }
-}
-
-impl Abelian for Totals {
-    fn negate(&mut self) {
-        for total in &mut self.0 {
-            *total = total.wrapping_neg();
-        }
-    }
-}
-
-/// What is added up of the values that are not NULL.
-#[derive(Clone, Copy)]
-enum Sum {
-    /// Nothing: their number is all.
-    Nothing,
-    /// Integers.
-    Int64,
-    /// How many are true.
-    Bool,
-    /// Decimals of 128 bits.
-    Decimal128,
-    /// Decimals of 256 bits.
-    Decimal256,
-}
-
-/// An aggregate and where its totals are: the number of its values, then their sum.
-#[derive(Clone)]
-struct Slot {
-    step: Step,
-    sum: Sum,
-    at: usize,
-}
-
-type KeyTotals<'scope, T> = VecCollection<'scope, T, (Vec<u8>, ()), Totals>;
-
 impl<'scope, T: ScopeTime> Builder<'scope, T> {
+    /// Rows to one outcome per group, of which the key is part; `markers` are the keys of groups that are always there.
+    pub(super) fn accumulate_rows(
+        &mut self,
+        rows: Rows<'scope, T>,
+        plan: RowPlan,
+        part: &Part,
+        markers: Option<Rows<'scope, T>>,
+    ) -> Rows<'scope, T> {
+        let (slots, width) = slots(part);
+        let summed = slots.clone();
+        let (totals, errs) = fallible(rows.inner, "Totals", move |updates: &mut Vec<_>, give| {
+            match tally(&plan, &summed, width, updates) {
+                Ok(totals) => totals.for_each(|total| give(Ok(total))),
+                Err(_) => {
+                    for update in updates.drain(..) {
+                        match tally(&plan, &summed, width, std::slice::from_ref(&update)) {
+                            Ok(totals) => totals.for_each(|total| give(Ok(total))),
+                            Err(error) => give(Err((encode_error(error), update.1, update.2))),
+                        }
+                    }
+                }
+            }
+        });
+        self.errs.push(errs);
+        let mut totals: KeyTotals<'scope, T> = totals.as_collection();
+        if let Some(markers) = markers {
+            totals = totals.concat(marked(markers, width));
+        }
+        T::totals(totals, move |key, totals| Some((Vec::new(), group(&slots, key, totals)?))).map(|(_, row)| row)
+    }
+
     /// Rows under their group's key to one outcome per group.
     pub(super) fn accumulate(
         &mut self,
@@ -112,32 +71,71 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
             slot.step.filter = None;
             all = all.concat(totals(values, &schema, vec![slot], width, Counted::Values)?);
         }
-        let groups = all.reduce(move |_, input, output| {
-            let [(_, totals)] = input else { return };
-            if totals.0[MARKER] > 0 || totals.0[ROWS] != 0 {
-                output.push((outcome_of(|| row_of(&slots, totals)), 1));
-            }
-        });
-        Ok(groups)
+        Ok(T::totals(all, move |key, totals| Some((key.to_vec(), group(&slots, &[], totals)?))))
     }
 }
 
-/// Where the totals of each aggregate of a part are, and how many there are in all.
-fn slots(part: &Part) -> (Vec<Slot>, usize) {
-    let mut at = FIRST;
-    let mut slots = Vec::new();
-    for step in &part.steps {
-        let sum = match (step.function.fun().name(), &step.output) {
-            ("count", _) => Sum::Nothing,
-            ("bool_and" | "bool_or", _) => Sum::Bool,
-            (_, DataType::Decimal128(..)) => Sum::Decimal128,
-            (_, DataType::Decimal256(..)) => Sum::Decimal256,
-            _ => Sum::Int64,
-        };
-        slots.push(Slot { step: step.clone(), sum, at });
-        at += 1 + sum.part_count();
+/// The outcome of a group if it is there: what it begins with, then its aggregates.
+fn group(slots: &[Slot], front: &[u8], totals: &Totals) -> Option<Vec<u8>> {
+    let is_there = totals.0[MARKER] > 0 || totals.0[ROWS] != 0;
+    let row = || contained(|| row_of(slots, [&[SUCCEEDED], front].concat(), totals));
+    is_there.then(|| row().unwrap_or_else(|error| outcome(Err(error))))
+}
+
+/// What rows add to the totals of their groups, once for each group and time.
+fn tally<T: ScopeTime>(
+    plan: &RowPlan,
+    slots: &[Slot],
+    width: usize,
+    updates: &[InputUpdate<T>],
+) -> Result<impl Iterator<Item = KeyTotal<T>> + use<T>, DataFusionError> {
+    let evaluated = plan.evaluate(updates)?;
+    let hasher = hasher();
+    let mut table: HashTable<usize> = HashTable::new();
+    let mut keys: Vec<(Vec<u8>, T)> = Vec::new();
+    let (mut groups, mut diffs) = (Vec::with_capacity(evaluated.kept.len()), Vec::with_capacity(evaluated.kept.len()));
+    plan.keys(&evaluated, updates, |at, key| {
+        let (_, time, diff) = &updates[evaluated.kept[at]];
+        let hash = hasher.hash_one(key);
+        let found = table.find(hash, |group| keys[*group].0 == key && keys[*group].1 == *time).copied();
+        let group = found.unwrap_or_else(|| {
+            keys.push((key.to_vec(), time.clone()));
+            let hash_of = |group: &usize| hasher.hash_one(keys[*group].0.as_slice());
+            table.insert_unique(hash, keys.len() - 1, hash_of);
+            keys.len() - 1
+        });
+        groups.push(group * width);
+        diffs.push(*diff);
+    })?;
+    let mut totals = vec![0; keys.len() * width];
+    for (group, diff) in groups.iter().zip(&diffs) {
+        totals[group + ROWS] += i128::from(*diff);
     }
-    (slots, at)
+    slots.iter().for_each(|slot| slot.add(&evaluated.batch, &diffs, &groups, &mut totals));
+    Ok(keys
+        .into_iter()
+        .enumerate()
+        .map(move |(group, (key, time))| ((key, ()), time, Totals(totals[group * width..][..width].to_vec()))))
+}
+
+/// Keys as totals that say that their groups are always there.
+fn marked<'scope, T: ScopeTime>(markers: Rows<'scope, T>, width: usize) -> KeyTotals<'scope, T> {
+    let marked =
+        markers.inner.unary::<CapacityContainerBuilder<Vec<KeyTotal<T>>>, _, _, _>(Pipeline, "Markers", move |_, _| {
+            move |input, output| {
+                input.for_each(|capability, updates: &mut Vec<InputUpdate<T>>| {
+                    let marker = |(key, time, diff)| ((key, ()), time, marker(width, diff));
+                    output.session(&capability).give_iterator(updates.drain(..).map(marker));
+                });
+            }
+        });
+    marked.as_collection()
+}
+
+fn marker(width: usize, diff: Diff) -> Totals {
+    let mut totals = vec![0; width];
+    totals[MARKER] = i128::from(diff);
+    Totals(totals)
 }
 
 /// The values of each group that an aggregate with DISTINCT sees, once each.
@@ -177,7 +175,7 @@ enum Counted {
     Values,
 }
 
-/// Turns rows into what they add to their group's totals.
+/// Turns rows under keys into what they add to their group's totals.
 fn totals<'scope, T: ScopeTime>(
     keyed: Keyed<'scope, T>,
     schema: &SchemaRef,
@@ -185,11 +183,10 @@ fn totals<'scope, T: ScopeTime>(
     width: usize,
     counted: Counted,
 ) -> Result<KeyTotals<'scope, T>, RowError> {
-    let (codec, schema): (RowCodec, Arc<Schema>) = (RowCodec::new(&types(schema))?, Arc::clone(schema));
+    let (codec, schema) = (RowCodec::new(&types(schema))?, Arc::clone(schema));
     type Update<T> = ((Vec<u8>, Vec<u8>), T, Diff);
-    type Total<T> = ((Vec<u8>, ()), T, Totals);
     let totals =
-        keyed.inner.unary::<CapacityContainerBuilder<Vec<Total<T>>>, _, _, _>(Pipeline, "Totals", move |_, _| {
+        keyed.inner.unary::<CapacityContainerBuilder<Vec<KeyTotal<T>>>, _, _, _>(Pipeline, "Totals", move |_, _| {
             move |input, output| {
                 input.for_each(|capability, updates: &mut Vec<Update<T>>| {
                     let mut session = output.session(&capability);
@@ -197,163 +194,25 @@ fn totals<'scope, T: ScopeTime>(
                     updates.retain_mut(|((key, value), time, diff)| {
                         let is_row = !value.is_empty();
                         if !is_row {
-                            let mut totals = vec![0; width];
-                            totals[MARKER] = i128::from(*diff);
-                            session.give(((std::mem::take(key), ()), time.clone(), Totals(totals)));
+                            session.give(((std::mem::take(key), ()), time.clone(), marker(width, *diff)));
                         }
                         is_row
                     });
                     let rows = updates.iter().map(|((_, value), _, _)| &value[1..]);
                     let batch = decode(&codec, &schema, rows).expect("rows decode as they were encoded");
-                    for (at, ((key, _), time, diff)) in updates.drain(..).enumerate() {
-                        let mut totals = vec![0; width];
+                    let diffs: Vec<Diff> = updates.iter().map(|(_, _, diff)| *diff).collect();
+                    let groups: Vec<usize> = (0..updates.len()).map(|row| row * width).collect();
+                    let mut totals = vec![0; updates.len() * width];
+                    slots.iter().for_each(|slot| slot.add(&batch, &diffs, &groups, &mut totals));
+                    for (((key, _), time, diff), totals) in updates.drain(..).zip(totals.chunks_mut(width)) {
                         if counted == Counted::Rows {
                             totals[ROWS] = i128::from(diff);
                         }
-                        slots.iter().for_each(|slot| slot.add(&batch, at, diff, &mut totals));
-                        session.give(((key, ()), time, Totals(totals)));
+                        session.give(((key, ()), time, Totals(totals.to_vec())));
                     }
                 });
             }
         });
-    Ok(totals.as_collection())
-}
-
-impl Sum {
-    /// In how many parts it is kept.
-    fn part_count(self) -> usize {
-        match self {
-            Sum::Nothing => 0,
-            Sum::Int64 | Sum::Bool => 1,
-            Sum::Decimal128 => 2,
-            Sum::Decimal256 => 3,
-        }
-    }
-
-    /// The parts of a decimal, lowest first.
-    fn parts(self, value: i256) -> impl Iterator<Item = i128> {
-        let last = self.part_count() - 1;
-        let mask = i256::from_i128((1 << LIMB_BITS) - 1);
-        (0..=last).map(move |part| {
-            let rest = value >> (LIMB_BITS * u8::try_from(part).expect("few parts"));
-            let limb = if part == last { rest } else { rest & mask };
-            limb.to_i128().expect("a part of a decimal has fewer than 128 bits")
-        })
-    }
-
-    /// The decimal with these parts, unless it needs more than 254 bits.
-    fn whole(parts: &[i128]) -> Option<i256> {
-        // From the highest part on, so that what is shifted is known to fit.
-        parts.iter().rev().try_fold(i256::ZERO, |sum, part| {
-            let limit = i256::ONE << (254 - LIMB_BITS);
-            let fits = sum < limit && sum > limit.wrapping_neg();
-            fits.then(|| (sum << LIMB_BITS).wrapping_add(i256::from_i128(*part)))
-        })
-    }
-}
-
-impl Slot {
-    /// Adds what `diff` copies of a row count for.
-    fn add(&self, batch: &RecordBatch, at: usize, diff: Diff, totals: &mut [i128]) {
-        let passes = self.step.filter.is_none_or(|column| {
-            let mask = batch.column(column).as_boolean();
-            mask.is_valid(at) && mask.value(at)
-        });
-        if !passes || !self.step.columns.clone().all(|column| batch.column(column).is_valid(at)) {
-            return;
-        }
-        let diff = i128::from(diff);
-        totals[self.at] = diff;
-        let sum = &mut totals[self.at + 1..];
-        let column = || batch.column(self.step.columns.start);
-        match self.sum {
-            Sum::Nothing => {}
-            Sum::Bool => sum[0] = diff * i128::from(column().as_boolean().value(at)),
-            Sum::Int64 => sum[0] = diff * i128::from(column().as_primitive::<Int64Type>().value(at)),
-            Sum::Decimal128 | Sum::Decimal256 => {
-                let value = match self.sum {
-                    Sum::Decimal128 => i256::from_i128(column().as_primitive::<Decimal128Type>().value(at)),
-                    _ => column().as_primitive::<Decimal256Type>().value(at),
-                };
-                for (total, part) in sum.iter_mut().zip(self.sum.parts(value)) {
-                    *total = part.wrapping_mul(diff);
-                }
-            }
-        }
-    }
-
-    /// The aggregate's value.
-    fn value(&self, totals: &Totals) -> Result<ScalarValue, DataFusionError> {
-        let (count, sum) = (totals.0[self.at], &totals.0[self.at + 1..][..self.sum.part_count()]);
-        Ok(match (self.sum, &self.step.output) {
-            (Sum::Nothing, _) => ScalarValue::Int64(i64::try_from(count).ok()),
-            (_, output) if count == 0 => ScalarValue::try_from(output)?,
-            (Sum::Bool, _) if self.step.function.fun().name() == "bool_and" => {
-                ScalarValue::Boolean(Some(sum[0] == count))
-            }
-            (Sum::Bool, _) => ScalarValue::Boolean(Some(sum[0] > 0)),
-            (_, DataType::Decimal128(precision, scale)) => {
-                let sum = Sum::whole(sum).and_then(i256::to_i128);
-                let fits = |sum: &i128| sum.unsigned_abs() < 10_u128.pow(u32::from(*precision));
-                let sum = sum.filter(fits).ok_or_else(|| out_of_range("numeric"))?;
-                ScalarValue::Decimal128(Some(sum), *precision, *scale)
-            }
-            (_, DataType::Decimal256(precision, scale)) => {
-                let limit = i256::from_i128(10).wrapping_pow(u32::from(*precision));
-                let fits = |sum: &i256| *sum < limit && *sum > limit.wrapping_neg();
-                let sum = Sum::whole(sum).filter(fits).ok_or_else(|| out_of_range("numeric"))?;
-                ScalarValue::Decimal256(Some(sum), *precision, *scale)
-            }
-            _ => ScalarValue::Int64(Some(i64::try_from(sum[0]).map_err(|_| out_of_range("bigint"))?)),
-        })
-    }
-}
-
-/// The row of a group's aggregates.
-fn row_of(slots: &[Slot], totals: &Totals) -> Result<Vec<u8>, DataFusionError> {
-    if totals.0[ROWS] < 0 {
-        return Err(negative());
-    }
-    let mut out = Vec::new();
-    for slot in slots {
-        write_array_value(&mut out, slot.value(totals)?.to_array()?.as_ref(), 0)
-            .map_err(|error| DataFusionError::External(Box::new(error)))?;
-    }
-    Ok(out)
-}
-
-fn out_of_range(what: &str) -> DataFusionError {
-    let error = sql::error::SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("{what} out of range"));
-    DataFusionError::External(Box::new(error))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{LIMB_BITS, Sum};
-    use arrow::datatypes::i256;
-    use proptest::prelude::{any, prop, proptest};
-
-    proptest! {
-        #[test]
-        fn sums_of_parts_are_parts_of_sums(values in prop::collection::vec((any::<u128>(), any::<i128>()), 1..50)) {
-            let values: Vec<i256> = values.iter().map(|(low, high)| i256::from_parts(*low, high >> 20)).collect();
-            let mut totals = [0; 3];
-            for value in &values {
-                for (total, part) in totals.iter_mut().zip(Sum::Decimal256.parts(*value)) {
-                    *total += part;
-                }
-            }
-            let expected = values.iter().fold(i256::ZERO, |sum, value| sum.wrapping_add(*value));
-            assert_eq!(Sum::whole(&totals), Some(expected));
-        }
-    }
-
-    #[test]
-    fn what_needs_too_many_bits_is_no_sum() {
-        let largest = i256::MAX;
-        let parts: Vec<i128> = Sum::Decimal256.parts(largest).map(|part| part * 4).collect();
-        assert_eq!(Sum::whole(&parts), None);
-        assert_eq!(Sum::whole(&[-1, 0, 0]), Some(i256::MINUS_ONE));
-        assert_eq!(Sum::whole(&[0, -1]), Some((i256::ONE << LIMB_BITS).wrapping_neg()));
-    }
+    let totals: VecCollection<'scope, T, (Vec<u8>, ()), Totals> = totals.as_collection();
+    Ok(totals)
 }

@@ -4,22 +4,23 @@
 //! Rows that are equal have the same partners, so "in a pair" is a set of rows: the distinct left parts of the pairs, or,
 //! where equal keys are all that counts, the left rows whose key the other side has.
 
-use crate::render::mfp::{NullKeys, contained, decode, is_true, types};
-use crate::render::{ArrangedRows, Builder, Rows, ScopeTime, arrange, reduced};
+use crate::render::mfp::{NullKeys, RowPlan, contained, external, is_true, narrow, types};
+use crate::render::{ArrangedRows, Builder, Keyed, Rows, ScopeTime, arrange, fallible, reduced};
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 use compute_client::error::encode_error;
 use compute_client::plan::lir::{Join, JoinKind, Lir};
 use compute_client::protocol::KeyExpr;
 use datafusion::error::DataFusionError;
 use datafusion::physical_expr::PhysicalExpr;
+use differential_dataflow::operators::join::join_traces;
 use differential_dataflow::{AsCollection, VecCollection};
-use repr::row::{RowCodec, RowError, write_datum};
+use repr::columns::ColumnDecoder;
+use repr::row::{RowError, write_datum};
 use repr::{Datum, Diff};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use timely::container::CapacityContainerBuilder;
-use timely::dataflow::channels::pact::Pipeline;
-use timely::dataflow::operators::Operator;
-use timely::dataflow::operators::vec::ResultStream;
+use timely::container::{CapacityContainerBuilder, PushInto};
 
 /// A left row followed by a right one, and where the right one begins.
 type Pairs<'scope, T> = VecCollection<'scope, T, (Vec<u8>, usize), Diff>;
@@ -35,31 +36,30 @@ struct Side<'scope, T: ScopeTime> {
 impl<'scope, T: ScopeTime> Builder<'scope, T> {
     /// Renders a join.
     pub(super) fn join(&mut self, join: &Join) -> Result<Rows<'scope, T>, RowError> {
-        // NULL equals nothing if the NULLs of either side are left out; those of the left side are still needed.
-        let null_keys = if join.nulls_match { NullKeys::Keep } else { NullKeys::Drop };
-        let keys = |pick: fn(&(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)) -> &Arc<dyn PhysicalExpr>, lir: &Lir| {
-            join.on
-                .iter()
-                .map(|on| {
-                    let expr = pick(on);
-                    let data_type =
-                        expr.data_type(&lir.schema).map_err(|_| RowError::UnsupportedType(DataType::Null))?;
-                    Ok(KeyExpr::Expr(Arc::clone(expr), data_type))
-                })
-                .collect::<Result<Vec<_>, RowError>>()
-        };
-        let left = self.side(&join.left, &keys(|(left, _)| left, &join.left)?, null_keys)?;
-        let right = self.side(&join.right, &keys(|(_, right)| right, &join.right)?, null_keys)?;
+        if join.is_plain() {
+            let (left, right) = self.keyed_sides(join)?;
+            return Ok(paired(left, right, |_, left, right| Some([left, right].concat())));
+        }
+        if join.kind == JoinKind::Inner {
+            let (left, right) = self.keyed_sides(join)?;
+            return Ok(self.pairs(join, left, right)?.map(|(row, _)| row));
+        }
+        if join.kind == JoinKind::Semi && join.filter.is_none() {
+            let (left, right) = self.keyed_sides(join)?;
+            return Ok(with_partner(left, right));
+        }
+        let (left_key, right_key, null_keys) = keys(join)?;
+        let left = self.side(&join.left, &left_key, null_keys)?;
+        let right = self.side(&join.right, &right_key, null_keys)?;
         match join.kind {
-            JoinKind::Inner => Ok(self.pairs(join, &left, &right)?.map(|(row, _)| row)),
-            JoinKind::Left => {
-                let pairs = self.pairs(join, &left, &right)?;
+            JoinKind::Inner | JoinKind::Left => {
+                let pairs = self.pairs(join, left.by_key.clone(), right.by_key.clone())?;
                 let lonely = unmatched(&left.rows, &self.matched(join, &left, &right, Some(&pairs))?);
                 let nulls = nulls(&right.types)?;
                 Ok(pairs.map(|(row, _)| row).concat(lonely.map(move |row| [row, nulls.clone()].concat())))
             }
             JoinKind::Full => {
-                let pairs = self.pairs(join, &left, &right)?;
+                let pairs = self.pairs(join, left.by_key.clone(), right.by_key.clone())?;
                 let lonely = unmatched(&left.rows, &self.matched(join, &left, &right, Some(&pairs))?);
                 let right_parts = distinct(pairs.clone().map(|(row, at)| row[at..].to_vec()), "Matched right");
                 let lonely_right = unmatched(&right.rows, &among(&right.rows, &right_parts));
@@ -100,6 +100,26 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         }
     }
 
+    /// The pairs of a plain join, cut and put under keys.
+    pub(super) fn pairs_by(&mut self, join: &Join, plan: RowPlan) -> Result<Keyed<'scope, T>, RowError> {
+        let (left, right) = self.keyed_sides(join)?;
+        let mut pair = Vec::new();
+        Ok(paired(left, right, move |_, left, right| {
+            pair.clear();
+            pair.extend_from_slice(left);
+            pair.extend_from_slice(right);
+            plan.cut(&pair)
+        }))
+    }
+
+    /// The rows of both sides that may have a partner, by key.
+    fn keyed_sides(&mut self, join: &Join) -> Result<(ArrangedRows<'scope, T>, ArrangedRows<'scope, T>), RowError> {
+        let (left_key, right_key, null_keys) = keys(join)?;
+        let left = self.keyed_by(&join.left, &[], &left_key, null_keys)?;
+        let right = self.keyed_by(&join.right, &[], &right_key, null_keys)?;
+        Ok((arrange(left, "Join input"), arrange(right, "Join input")))
+    }
+
     fn side(&mut self, lir: &Lir, key: &[KeyExpr], null_keys: NullKeys) -> Result<Side<'scope, T>, RowError> {
         let rows = self.rows(lir)?;
         let by_key = self.arranged(rows.clone(), lir, &[], key, null_keys, "Join input")?;
@@ -110,13 +130,10 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
     fn pairs(
         &mut self,
         join: &Join,
-        left: &Side<'scope, T>,
-        right: &Side<'scope, T>,
+        left: ArrangedRows<'scope, T>,
+        right: ArrangedRows<'scope, T>,
     ) -> Result<Pairs<'scope, T>, RowError> {
-        let pairs = left
-            .by_key
-            .clone()
-            .join_core(right.by_key.clone(), |_, left, right| Some(([left, right].concat(), left.len())));
+        let pairs = paired(left, right, |_, left, right| Some(([left, right].concat(), left.len())));
         match &join.filter {
             None => Ok(pairs),
             Some(filter) => self.filtered(pairs, Arc::clone(filter), Arc::clone(&join.pair)),
@@ -129,44 +146,41 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         filter: Arc<dyn PhysicalExpr>,
         schema: SchemaRef,
     ) -> Result<Pairs<'scope, T>, RowError> {
-        let codec = RowCodec::new(&types(&schema))?;
+        // Only what the filter reads is decoded.
+        let read: BTreeSet<usize> = narrow::columns(&filter).collect();
+        let filter = narrow::over(&filter, &read);
+        let decoder = ColumnDecoder::new(&types(&schema), read.clone())?;
+        let schema = narrow::project(&schema, &read);
         type Update<T> = ((Vec<u8>, usize), T, Diff);
-        type Failure<T> = (Vec<u8>, T, Diff);
         let mask = move |updates: &[Update<T>]| {
             contained(|| {
-                let batch = decode(&codec, &schema, updates.iter().map(|((row, _), _, _)| row.as_slice()))?;
+                let options = RecordBatchOptions::new().with_row_count(Some(updates.len()));
+                let columns =
+                    decoder.decode(updates.iter().map(|((row, _), _, _)| row.as_slice())).map_err(external)?;
+                let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &options)?;
                 is_true(filter.as_ref(), &batch)
             })
         };
-        let filtered = pairs.inner.unary::<CapacityContainerBuilder<Vec<Result<Update<T>, Failure<T>>>>, _, _, _>(
-            Pipeline,
-            "Join filter",
-            move |_, _| {
-                move |input, output| {
-                    input.for_each(|capability, batch: &mut Vec<Update<T>>| {
-                        let mut session = output.session(&capability);
-                        if let Ok(mask) = mask(batch) {
-                            for (update, kept) in batch.drain(..).zip(mask.iter()) {
-                                if kept == Some(true) {
-                                    session.give(Ok(update));
-                                }
-                            }
-                            return;
-                        }
-                        // Something fails: find out which.
-                        for update in batch.drain(..) {
-                            match mask(std::slice::from_ref(&update)) {
-                                Ok(mask) if mask.value(0) => session.give(Ok(update)),
-                                Ok(_) => {}
-                                Err(error) => session.give(Err((encode_error(error), update.1, update.2))),
-                            }
-                        }
-                    });
+        let (filtered, errs) = fallible(pairs.inner, "Join filter", move |batch: &mut Vec<Update<T>>, give| {
+            if let Ok(mask) = mask(batch) {
+                for (update, kept) in batch.drain(..).zip(mask.iter()) {
+                    if kept == Some(true) {
+                        give(Ok(update));
+                    }
                 }
-            },
-        );
-        self.errs.push(filtered.clone().err().as_collection());
-        Ok(filtered.ok().as_collection())
+                return;
+            }
+            // Something fails: find out which.
+            for update in batch.drain(..) {
+                match mask(std::slice::from_ref(&update)) {
+                    Ok(mask) if mask.value(0) => give(Ok(update)),
+                    Ok(_) => {}
+                    Err(error) => give(Err((encode_error(error), update.1, update.2))),
+                }
+            }
+        });
+        self.errs.push(errs);
+        Ok(filtered.as_collection())
     }
 
     /// The left rows that are in a pair, as often as they are there.
@@ -178,12 +192,11 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         pairs: Option<&Pairs<'scope, T>>,
     ) -> Result<Rows<'scope, T>, RowError> {
         if join.filter.is_none() {
-            let keys = arrange(exists(right.by_key.clone(), "Distinct keys"), "Distinct keys");
-            return Ok(left.by_key.clone().join_core(keys, |_, row, _| Some(row.to_vec())));
+            return Ok(with_partner(left.by_key.clone(), right.by_key.clone()));
         }
         let pairs = match pairs {
             Some(pairs) => pairs.clone(),
-            None => self.pairs(join, left, right)?,
+            None => self.pairs(join, left.by_key.clone(), right.by_key.clone())?,
         };
         let parts = distinct(
             pairs.map(|(mut row, at)| {
@@ -216,6 +229,42 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
     }
 }
 
+/// What is made of each key and pair of its values.
+fn paired<'scope, T: ScopeTime, D: Clone + 'static>(
+    left: ArrangedRows<'scope, T>,
+    right: ArrangedRows<'scope, T>,
+    mut make: impl FnMut(&[u8], &[u8], &[u8]) -> Option<D> + 'static,
+) -> VecCollection<'scope, T, D, Diff> {
+    type Pairs<D, T> = CapacityContainerBuilder<Vec<(D, T, Diff)>>;
+    let pairs = join_traces::<_, _, _, _, Pairs<D, T>>(left, right, move |key, left, right, time, l, r, output| {
+        if let Some(made) = make(key, left, right) {
+            output.push_into((made, time, l * r));
+        }
+    });
+    pairs.as_collection()
+}
+
+/// The left values whose key the right side has.
+fn with_partner<'scope, T: ScopeTime>(
+    left: ArrangedRows<'scope, T>,
+    right: ArrangedRows<'scope, T>,
+) -> Rows<'scope, T> {
+    let keys = arrange(exists(right, "Distinct keys"), "Distinct keys");
+    paired(left, keys, |_, row, _| Some(row.to_vec()))
+}
+
+/// The keys of both sides, over their rows.
+fn keys(join: &Join) -> Result<(Vec<KeyExpr>, Vec<KeyExpr>, NullKeys), RowError> {
+    let key = |expr: &Arc<dyn PhysicalExpr>, lir: &Lir| {
+        let data_type = expr.data_type(&lir.schema).map_err(|_| RowError::UnsupportedType(DataType::Null))?;
+        Ok(KeyExpr::Expr(Arc::clone(expr), data_type))
+    };
+    let left = join.on.iter().map(|(left, _)| key(left, &join.left)).collect::<Result<_, RowError>>()?;
+    let right = join.on.iter().map(|(_, right)| key(right, &join.right)).collect::<Result<_, RowError>>()?;
+    // NULL equals nothing if the NULLs of either side are left out; those of the left side are still needed.
+    Ok((left, right, if join.nulls_match { NullKeys::Keep } else { NullKeys::Drop }))
+}
+
 fn several_rows() -> DataFusionError {
     let message = "more than one row returned by a subquery used as an expression";
     let error = sql::error::SqlError::new(repr::sqlstate::SqlState::CARDINALITY_VIOLATION, message);
@@ -244,7 +293,7 @@ pub(super) fn distinct<'scope, T: ScopeTime>(rows: Rows<'scope, T>, name: &str) 
 /// The rows that are in a set, as often as they are there.
 fn among<'scope, T: ScopeTime>(rows: &Rows<'scope, T>, set: &ArrangedRows<'scope, T>) -> Rows<'scope, T> {
     let by_row = arrange(rows.clone().map(|row| (row, Vec::new())), "Members");
-    by_row.join_core(set.clone(), |row, _, _| Some(row.to_vec()))
+    paired(by_row, set.clone(), |row, _, _| Some(row.to_vec()))
 }
 
 /// The rows without those.
@@ -253,7 +302,7 @@ fn unmatched<'scope, T: ScopeTime>(rows: &Rows<'scope, T>, matched: &Rows<'scope
 }
 
 /// The keys that have any value.
-fn exists<'scope, T: ScopeTime>(by_key: ArrangedRows<'scope, T>, name: &str) -> super::Keyed<'scope, T> {
+fn exists<'scope, T: ScopeTime>(by_key: ArrangedRows<'scope, T>, name: &str) -> Keyed<'scope, T> {
     T::first(by_key, name, 1, |_, values, output| {
         if values.iter().any(|(_, count)| *count > 0) {
             output.push((Vec::new(), 1));
@@ -264,5 +313,5 @@ fn exists<'scope, T: ScopeTime>(by_key: ArrangedRows<'scope, T>, name: &str) -> 
 /// The rows if the condition, a set of one empty key, holds.
 fn when<'scope, T: ScopeTime>(rows: &Rows<'scope, T>, condition: &ArrangedRows<'scope, T>) -> Rows<'scope, T> {
     let all = arrange(rows.clone().map(|row| (Vec::new(), row)), "When");
-    all.join_core(condition.clone(), |_, row, _| Some(row.to_vec()))
+    paired(all, condition.clone(), |_, row, _| Some(row.to_vec()))
 }

@@ -1,11 +1,14 @@
 //! Map, filter, project and key a batch of rows.
 //!
-//! The common index takes a table's rows as they are and is keyed by columns: then a key is a concatenation of slices of
-//! the row and nothing is decoded. Everything else is decoded into an Arrow batch, evaluated with the same expressions
-//! that the ad hoc engine uses, and encoded again. If a batch fails to evaluate, its rows are evaluated one by one, so
-//! that only those that fail become errors.
+//! A row is the concatenation of its columns' bytes, so what only passes through is cut out of the input row and never
+//! decoded: the common index takes a table's rows as they are and cuts their keys out of them. What a predicate or an
+//! expression reads is decoded into an Arrow batch and evaluated with the same expressions that the ad hoc engine uses;
+//! what it makes is encoded again. If a batch fails to evaluate, its rows are evaluated one by one, so that only those
+//! that fail become errors.
 
-use crate::render::multiply;
+mod evaluation;
+pub mod narrow;
+
 use arrangement::spine::RowUpdate;
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, RecordBatch, RecordBatchOptions,
@@ -16,35 +19,45 @@ use compute_client::plan::lir::Stage;
 use compute_client::protocol::KeyExpr;
 use datafusion::error::DataFusionError;
 use datafusion::physical_expr::PhysicalExpr;
+use evaluation::{Evaluated, Evaluation};
 use repr::Diff;
-use repr::row::{RowCodec, RowError, is_key_exact, skip_datum, write_array_value, write_key_datum};
+use repr::columns::Cutter;
+use repr::row::{RowCodec, RowError, is_delimited, is_key_exact, skip_datum, write_array_value, write_key_datum};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// One update of an index's input.
 pub type InputUpdate<T> = (Vec<u8>, T, Diff);
 
+/// The first byte of a NULL.
+const NULL: u8 = 0;
+
 /// What happens to rows on their way into an arrangement.
-pub enum RowPlan {
-    /// The row stays as it is; the key is made of these of its columns.
-    Slice {
-        /// The types of the row's columns.
-        types: Vec<DataType>,
-        /// The key's columns.
-        key: Vec<usize>,
-    },
-    /// The row is decoded and evaluated.
-    Evaluate(Box<Evaluation>),
+pub struct RowPlan {
+    cutter: Cutter,
+    row: RowParts,
+    key: Vec<Part>,
+    null_keys: NullKeys,
+    /// What is decoded; none if rows are only cut.
+    evaluation: Option<Box<Evaluation>>,
 }
 
-/// The pieces of an evaluation over Arrow batches.
-pub struct Evaluation {
-    input: RowCodec,
-    input_schema: SchemaRef,
-    stages: Vec<Stage>,
-    output: RowCodec,
-    key: Vec<KeyExpr>,
-    null_keys: NullKeys,
+/// What an output row is made of.
+enum RowParts {
+    /// It is the input row.
+    Whole,
+    /// Pieces.
+    Parts(Vec<Part>),
+}
+
+/// A piece of an output row or of a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// One of the cuts.
+    Cut(usize),
+    /// The next of the computed ones.
+    Computed,
 }
 
 /// What becomes of rows whose key has a NULL in it.
@@ -59,138 +72,263 @@ pub enum NullKeys {
 impl RowPlan {
     /// Chooses how rows of `input` become rows under keys.
     pub fn new(input: &SchemaRef, stages: &[Stage], key: &[KeyExpr], null_keys: NullKeys) -> Result<RowPlan, RowError> {
-        let output = stages.iter().rev().find_map(Stage::schema);
-        let (input_types, output_types) = (types(input), types(output.unwrap_or(input)));
-        let columns: Option<Vec<usize>> = key
-            .iter()
-            .map(|key| match key {
-                KeyExpr::Column(column) if is_key_exact(&output_types[*column]) => Some(*column),
-                _ => None,
-            })
-            .collect();
-        if let Some(key) = columns
-            && stages.is_empty()
-            && (null_keys == NullKeys::Keep || key.is_empty())
-        {
-            return Ok(RowPlan::Slice { types: input_types, key });
-        }
-        Ok(RowPlan::Evaluate(Box::new(Evaluation {
-            input: RowCodec::new(&input_types)?,
-            input_schema: Arc::clone(input),
-            stages: stages.to_vec(),
-            output: RowCodec::new(&output_types)?,
-            key: key.to_vec(),
-            null_keys,
-        })))
+        let schema = stages.iter().rev().find_map(Stage::schema).unwrap_or(input);
+        let origins = origins(input, stages, schema);
+        let is_whole = origins.iter().copied().eq((0..input.fields().len()).map(Some))
+            && stages.iter().all(|stage| matches!(stage, Stage::Filter(_) | Stage::Project(..)));
+        let computed = (0..origins.len()).filter(|at| origins[*at].is_none()).collect();
+        let row = (!is_whole).then_some(origins.as_slice());
+        Self::build(input, stages, key, null_keys, &origins, row, computed, false)
     }
 
-    /// Whether any row can become an error.
+    /// Chooses how rows of `input` become keys and evaluated columns: the first `width` ones behind the last stage. For
+    /// [`RowPlan::evaluate`].
+    pub fn of_columns(input: &SchemaRef, stages: &[Stage], key: &[KeyExpr], width: usize) -> Result<RowPlan, RowError> {
+        let schema = stages.iter().rev().find_map(Stage::schema).unwrap_or(input);
+        let origins = origins(input, stages, schema);
+        Self::build(input, stages, key, NullKeys::Keep, &origins, None, (0..width).collect(), true)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the two ways to make a plan have all but one in common")]
+    fn build(
+        input: &SchemaRef,
+        stages: &[Stage],
+        key: &[KeyExpr],
+        null_keys: NullKeys,
+        origins: &[Option<usize>],
+        row: Option<&[Option<usize>]>,
+        computed: BTreeSet<usize>,
+        is_evaluated: bool,
+    ) -> Result<RowPlan, RowError> {
+        let input_types = types(input);
+        let output_types = types(stages.iter().rev().find_map(Stage::schema).unwrap_or(input));
+        let origin = |key: &KeyExpr| {
+            let column = match key {
+                KeyExpr::Column(column) => Some(*column),
+                KeyExpr::Expr(expr, ty) => narrow::column(expr).filter(|column| output_types[*column] == *ty),
+            };
+            column.filter(|column| is_key_exact(&output_types[*column])).and_then(|column| origins[column])
+        };
+        let key_origins: Vec<Option<usize>> = key.iter().map(origin).collect();
+        let cuts = row.unwrap_or_default().iter().chain(&key_origins).flatten().copied().collect();
+        let cutter = Cutter::new(&input_types, cuts)?;
+        let part = |origin: &Option<usize>| origin.map_or(Part::Computed, |column| Part::Cut(cutter.place(column)));
+        let row = row.map_or(RowParts::Whole, |origins| RowParts::Parts(origins.iter().map(part).collect()));
+        let parts = key_origins.iter().map(part).collect();
+        let computed_key = key.iter().zip(&key_origins).filter(|(_, origin)| origin.is_none()).map(|(key, _)| key);
+        let mut wanted = computed.clone();
+        for key in computed_key.clone() {
+            match key {
+                KeyExpr::Column(column) => wanted.extend([*column]),
+                KeyExpr::Expr(expr, _) => wanted.extend(narrow::columns(expr)),
+            }
+        }
+        let is_cut = computed.is_empty()
+            && computed_key.clone().next().is_none()
+            && stages.iter().all(|stage| matches!(stage, Stage::Project(..)));
+        let evaluation = match is_cut && !is_evaluated {
+            true => None,
+            false => {
+                let encoded = if is_evaluated { BTreeSet::new() } else { computed };
+                let key: Vec<&KeyExpr> = computed_key.collect();
+                Some(Box::new(Evaluation::new(input, stages, &wanted, &encoded, &output_types, &key)?))
+            }
+        };
+        Ok(RowPlan { cutter, row, key: parts, null_keys, evaluation })
+    }
+
+    /// Whether any row can become an error. If not, rows are cut, and nothing is evaluated.
     pub fn can_fail(&self) -> bool {
-        matches!(self, RowPlan::Evaluate(_))
+        self.evaluation.is_some()
     }
 
     /// Takes all updates out of `batch` and gives what becomes of each.
     pub fn apply<T: Clone>(
         &self,
         batch: &mut Vec<InputUpdate<T>>,
-        mut give: impl FnMut(Result<RowUpdate<T>, RowUpdate<T>>),
+        mut give: impl FnMut(Result<RowUpdate<T>, InputUpdate<T>>),
     ) {
-        match self {
-            RowPlan::Slice { types, key } => {
-                for (row, time, diff) in batch.drain(..) {
-                    give(Ok(((slice_key(&row, types, key), row), time, diff)));
+        let Some(evaluation) = &self.evaluation else {
+            for (row, time, diff) in batch.drain(..) {
+                let cut = match &self.row {
+                    RowParts::Whole => self.cut_key(&row).map(|key| (key, row)),
+                    RowParts::Parts(_) => self.cut(&row),
+                };
+                if let Some(cut) = cut {
+                    give(Ok((cut, time, diff)));
                 }
             }
-            RowPlan::Evaluate(evaluation) => match evaluation.evaluate(batch, &mut give) {
-                Ok(()) => batch.clear(),
-                Err(_) => {
-                    for update in batch.drain(..) {
-                        let one = [update];
-                        if let Err(error) = evaluation.evaluate(&one, &mut give) {
+            return;
+        };
+        match self.made(evaluation, batch) {
+            Ok(made) => {
+                for Made { at, key, row } in made {
+                    let (input, time, diff) = &mut batch[at];
+                    // Whole rows are given once at most.
+                    let row = row.unwrap_or_else(|| std::mem::take(input));
+                    give(Ok(((key, row), time.clone(), *diff)));
+                }
+                batch.clear();
+            }
+            Err(_) => {
+                for update in batch.drain(..) {
+                    let mut one = [update];
+                    match self.made(evaluation, &one) {
+                        Ok(made) => {
+                            for Made { key, row, .. } in made {
+                                let (input, time, diff) = &mut one[0];
+                                give(Ok(((key, row.unwrap_or_else(|| std::mem::take(input))), time.clone(), *diff)));
+                            }
+                        }
+                        Err(error) => {
                             let [(_, time, diff)] = one;
-                            // Under one key, so that one worker has them all.
-                            give(Err(((Vec::new(), encode_error(error)), time, diff)));
+                            give(Err((encode_error(error), time, diff)));
                         }
                     }
                 }
-            },
+            }
         }
     }
-}
 
-impl Evaluation {
-    /// Evaluates a batch; gives nothing unless all of it succeeds.
-    fn evaluate<T: Clone>(
+    /// A row under its key, for a plan that only cuts; `None` if a NULL in its key leaves it out.
+    pub fn cut(&self, row: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+        debug_assert!(self.evaluation.is_none(), "nothing is computed");
+        let mut cuts = Vec::with_capacity(self.cutter.len());
+        self.cutter.cut(row, &mut cuts);
+        let mut key = Vec::new();
+        let is_in = self.write_key(&cuts, &[], 0, &mut key).expect("cuts do not fail");
+        let row = match &self.row {
+            RowParts::Whole => row.to_vec(),
+            RowParts::Parts(parts) => joined(parts, &cuts, &[], &[]),
+        };
+        is_in.then_some((key, row))
+    }
+
+    fn cut_key(&self, row: &[u8]) -> Option<Vec<u8>> {
+        let mut cuts = Vec::with_capacity(self.cutter.len());
+        self.cutter.cut(row, &mut cuts);
+        let mut key = Vec::new();
+        self.write_key(&cuts, &[], 0, &mut key).expect("cuts do not fail").then_some(key)
+    }
+
+    /// Evaluates a batch, for a plan of columns.
+    pub fn evaluate<T>(&self, updates: &[InputUpdate<T>]) -> Result<Evaluated, DataFusionError> {
+        let evaluation = self.evaluation.as_ref().expect("a plan of columns evaluates");
+        contained(|| evaluation.run(updates.iter().map(|(row, _, _)| row.as_slice())))
+    }
+
+    /// Gives the key of each evaluated row.
+    pub fn keys<T>(
         &self,
+        evaluated: &Evaluated,
         updates: &[InputUpdate<T>],
-        give: &mut impl FnMut(Result<RowUpdate<T>, RowUpdate<T>>),
+        mut give: impl FnMut(usize, &[u8]),
     ) -> Result<(), DataFusionError> {
-        // Nothing is given before all of it is evaluated.
-        let (kept, keys, rows) = contained(|| self.batch(updates))?;
-        for (at, index) in kept.into_iter().enumerate() {
-            if self.null_keys == NullKeys::Drop && keys.iter().any(|column| column.is_null(at)) {
-                continue;
-            }
-            let mut key = Vec::new();
-            for column in &keys {
-                write_key(&mut key, column.as_ref(), at).map_err(external)?;
-            }
-            let (_, time, diff) = &updates[index];
-            give(Ok(((key, rows.get(at).to_vec()), time.clone(), *diff)));
+        let (mut cuts, mut key) = (Vec::with_capacity(self.cutter.len()), Vec::new());
+        for (at, index) in evaluated.kept.iter().enumerate() {
+            cuts.clear();
+            key.clear();
+            self.cutter.cut(&updates[*index].0, &mut cuts);
+            self.write_key(&cuts, &evaluated.key, at, &mut key).map_err(external)?;
+            give(at, &key);
         }
         Ok(())
     }
 
-    /// The positions of the rows that stay, their key columns, and what they become.
-    fn batch<T>(&self, updates: &[InputUpdate<T>]) -> Result<(Vec<usize>, Vec<ArrayRef>, Encoded), DataFusionError> {
-        let rows = updates.iter().map(|(row, _, _)| row.as_slice());
-        let mut batch = decode(&self.input, &self.input_schema, rows)?;
-        let mut kept: Vec<usize> = (0..updates.len()).collect();
-        for stage in &self.stages {
-            match stage {
-                Stage::Filter(predicate) => {
-                    let mask = is_true(predicate.as_ref(), &batch)?;
-                    kept = kept
-                        .into_iter()
-                        .zip(mask.iter())
-                        .filter(|(_, is)| *is == Some(true))
-                        .map(|(at, _)| at)
-                        .collect();
-                    batch = arrow::compute::filter_record_batch(&batch, &mask)?;
-                }
-                Stage::Project(expressions, schema) => {
-                    let columns = evaluate_all(expressions, &batch)?;
-                    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-                    batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?;
-                }
-                Stage::Expand(rows, schema) => {
-                    batch = multiply::expand(rows, schema, &batch)?;
-                    kept = kept.repeat(rows.len());
-                }
-                Stage::Unnest(lists, schema) => {
-                    let sources;
-                    (batch, sources) = multiply::unnest(lists, schema, &batch)?;
-                    kept = sources.values().iter().map(|at| kept[*at as usize]).collect();
-                }
+    /// What becomes of a batch, unless any of it fails.
+    fn made<T>(&self, evaluation: &Evaluation, updates: &[InputUpdate<T>]) -> Result<Vec<Made>, DataFusionError> {
+        let Evaluated { kept, batch, key: columns } =
+            contained(|| evaluation.run(updates.iter().map(|(row, _, _)| row.as_slice())))?;
+        let encoded = evaluation.encode(&batch)?;
+        let mut cuts = Vec::with_capacity(self.cutter.len());
+        let mut all = Vec::with_capacity(kept.len());
+        for (at, index) in kept.into_iter().enumerate() {
+            cuts.clear();
+            self.cutter.cut(&updates[index].0, &mut cuts);
+            let mut key = Vec::new();
+            if !self.write_key(&cuts, &columns, at, &mut key).map_err(external)? {
+                continue;
             }
+            let row = match &self.row {
+                RowParts::Parts(parts) => Some(joined(parts, &cuts, encoded.get(at), evaluation.output.types())),
+                RowParts::Whole => None,
+            };
+            all.push(Made { at: index, key, row });
         }
-        let keys = self.keys(&batch)?;
-        let rows = encode(&self.output, &batch)?;
-        Ok((kept, keys, rows))
+        Ok(all)
     }
 
-    fn keys(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>, DataFusionError> {
-        self.key
-            .iter()
-            .map(|key| match key {
-                KeyExpr::Column(column) => Ok(Arc::clone(batch.column(*column))),
-                KeyExpr::Expr(expression, data_type) => {
-                    let array = expression.evaluate(batch)?.into_array(batch.num_rows())?;
-                    Ok(arrow::compute::cast(&array, data_type)?)
+    /// Appends the key of a row; false if a NULL in it leaves the row out.
+    fn write_key(&self, cuts: &[&[u8]], columns: &[ArrayRef], at: usize, key: &mut Vec<u8>) -> Result<bool, RowError> {
+        key.reserve_exact(self.key.iter().map(|part| part.length(cuts)).sum());
+        let mut columns = columns.iter();
+        for part in &self.key {
+            let is_null = match part {
+                Part::Cut(cut) => {
+                    key.extend_from_slice(cuts[*cut]);
+                    cuts[*cut].first() == Some(&NULL)
                 }
-            })
-            .collect()
+                Part::Computed => {
+                    let column = columns.next().expect("each computed part has its values");
+                    write_key(key, column.as_ref(), at)?;
+                    column.is_null(at)
+                }
+            };
+            if is_null && self.null_keys == NullKeys::Drop {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
+}
+
+/// For each column behind the last stage: the input's column whose bytes it has.
+fn origins(input: &SchemaRef, stages: &[Stage], output: &SchemaRef) -> Vec<Option<usize>> {
+    let mut origins = narrow::origins(input.fields().len(), stages);
+    let all = input.fields().iter().chain(output.fields());
+    if !all.into_iter().all(|field| is_delimited(field.data_type())) {
+        // Where a column ends cannot be told without decoding it.
+        origins.fill(None);
+    }
+    for (at, origin) in origins.iter_mut().enumerate() {
+        // Only the spelling of a type may differ, but then its encoding may, too.
+        *origin = origin.filter(|column| input.field(*column).data_type() == output.field(at).data_type());
+    }
+    origins
+}
+
+/// A row under its key.
+struct Made {
+    /// The row of the input that it comes from.
+    at: usize,
+    key: Vec<u8>,
+    /// `None` if it is that row.
+    row: Option<Vec<u8>>,
+}
+
+impl Part {
+    fn length(self, cuts: &[&[u8]]) -> usize {
+        match self {
+            Part::Cut(cut) => cuts[cut].len(),
+            Part::Computed => 0,
+        }
+    }
+}
+
+/// A row of cuts and computed columns.
+fn joined(parts: &[Part], cuts: &[&[u8]], mut computed: &[u8], computed_types: &[DataType]) -> Vec<u8> {
+    if computed_types.len() == parts.len() {
+        return computed.to_vec();
+    }
+    let mut row = Vec::with_capacity(computed.len() + parts.iter().map(|part| part.length(cuts)).sum::<usize>());
+    let mut types = computed_types.iter();
+    for part in parts {
+        row.extend_from_slice(match part {
+            Part::Cut(cut) => cuts[*cut],
+            Part::Computed => skip_datum(&mut computed, types.next().expect("one for each computed part")),
+        });
+    }
+    row
 }
 
 /// The types of a schema's columns.
@@ -262,7 +400,7 @@ pub fn contained<T>(evaluate: impl FnOnce() -> Result<T, DataFusionError>) -> Re
     })
 }
 
-fn external(error: RowError) -> DataFusionError {
+pub(super) fn external(error: RowError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
@@ -299,21 +437,4 @@ fn write_unsigned<T: ArrowPrimitiveType, const N: usize>(
     key.push(u8::from(column.is_valid(at)));
     key.extend(if column.is_valid(at) { bytes(column.value(at)) } else { [0; N] });
     Ok(())
-}
-
-/// Concatenates the bytes of some of a row's columns.
-fn slice_key(row: &[u8], types: &[DataType], key: &[usize]) -> Vec<u8> {
-    if let [0] = key {
-        return skip_datum(&mut &*row, &types[0]).to_vec();
-    }
-    let mut slices = Vec::with_capacity(types.len());
-    let mut rest = row;
-    for data_type in types {
-        slices.push(skip_datum(&mut rest, data_type));
-    }
-    let mut bytes = Vec::new();
-    for column in key {
-        bytes.extend_from_slice(slices[*column]);
-    }
-    bytes
 }

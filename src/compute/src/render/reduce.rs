@@ -15,6 +15,7 @@ use compute_client::protocol::KeyExpr;
 use datafusion::error::DataFusionError;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::CastExpr;
 use repr::row::{RowError, is_key_exact, read_datum, skip_datum, write_key_datum};
 use std::ops::Range;
 use std::sync::Arc;
@@ -60,10 +61,18 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         let all = values.into_iter().chain(reduce.key.iter().cloned()).collect();
         let (input, stages) = source(&reduce.input);
         let stages = [stages, &[Stage::Project(all, Arc::new(Schema::new(fields)))]].concat();
-        let rows = self.rows(input)?;
-        let keyed = self.keyed(rows, RowPlan::new(&input.schema, &stages, &key, NullKeys::Keep)?);
         let markers = reduce.always.iter().map(|(key, diff)| (key.to_vec(), diff)).collect();
-        let markers = (!reduce.always.is_empty()).then(|| self.constant(markers).map(|key| (key, Vec::new())));
+        let markers = (!reduce.always.is_empty()).then(|| self.constant(markers));
+        let rows = self.rows(input)?;
+        if let [part] = parts.as_slice()
+            && part.is_of_sums()
+        {
+            let plan = RowPlan::of_columns(&input.schema, &stages, &key, part.exprs.len())?;
+            let groups = self.accumulate_rows(rows, plan, part, markers);
+            return Ok(self.outcomes(groups));
+        }
+        let keyed = self.keyed(rows, RowPlan::new(&input.schema, &stages, &key, NullKeys::Keep)?);
+        let markers = markers.map(|markers| markers.map(|key| (key, Vec::new())));
         let (mut first, mut outcomes) = (0, Vec::with_capacity(parts.len()));
         for part in &parts {
             let columns = first..first + part.exprs.len();
@@ -148,6 +157,11 @@ fn parts(aggregates: &[Aggregate], input: &SchemaRef) -> Result<Vec<Part>, RowEr
 }
 
 impl Part {
+    /// Whether every row counts for itself: nothing but totals, of all values.
+    fn is_of_sums(&self) -> bool {
+        self.strategy == Strategy::Totals && !self.steps.iter().any(|step| step.function.is_distinct())
+    }
+
     fn new(
         strategy: Strategy,
         members: Vec<usize>,
@@ -158,7 +172,11 @@ impl Part {
         for member in &members {
             let call = &aggregates[*member].call;
             let first = exprs.len();
-            exprs.extend(call.aggregate.expressions());
+            let arguments = call.aggregate.expressions().into_iter();
+            exprs.extend(arguments.map(|argument| match strategy {
+                Strategy::Totals => unwidened(argument, input),
+                _ => argument,
+            }));
             // To totals and extremes the order of their values is nothing.
             if strategy == Strategy::Regroup {
                 exprs.extend(call.order_bys.iter().map(|key| Arc::clone(&key.expr)));
@@ -179,6 +197,16 @@ impl Part {
         let schema = Arc::new(Schema::new(fields.collect::<Result<Vec<_>, RowError>>()?));
         Ok(Part { strategy, members, steps, schema, exprs })
     }
+}
+
+/// A decimal without a cast that gives it more digits before the point: sums have room for them.
+fn unwidened(argument: Arc<dyn PhysicalExpr>, input: &SchemaRef) -> Arc<dyn PhysicalExpr> {
+    let Some(cast) = argument.downcast_ref::<CastExpr>() else { return argument };
+    let is_wider = match (cast.expr().data_type(input), cast.cast_type()) {
+        (Ok(DataType::Decimal128(from, scale)), DataType::Decimal128(to, same)) => from <= *to && scale == *same,
+        _ => false,
+    };
+    if is_wider { Arc::clone(cast.expr()) } else { argument }
 }
 
 /// The bytes of some of a row's columns.
