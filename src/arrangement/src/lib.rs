@@ -6,8 +6,10 @@
 #![warn(missing_docs)]
 
 pub mod arc_batch;
+pub mod chunker;
 pub mod cursor;
 pub mod offsets;
+pub mod row_cursor;
 pub mod row_layout;
 pub mod snapshot;
 pub mod spine;

@@ -2,7 +2,6 @@
 
 use crate::arc_batch::{ArcBatch, ArcBuilder};
 use crate::row_layout::RowLayout;
-use differential_dataflow::trace::implementations::chunker::ContainerChunker;
 use differential_dataflow::trace::implementations::merge_batcher::MergeBatcher;
 use differential_dataflow::trace::implementations::merge_batcher::vec::VecMerger;
 use differential_dataflow::trace::implementations::ord_neu::{OrdValBatch, OrdValBuilder};
@@ -15,8 +14,6 @@ pub type RowUpdate<T = Timestamp> = ((Vec<u8>, Vec<u8>), T, Diff);
 pub type RowBatch<T = Timestamp> = ArcBatch<OrdValBatch<RowLayout<T>>>;
 /// A trace: a logarithmic number of batches, merged as they grow.
 pub type RowSpine<T = Timestamp> = Spine<RowBatch<T>>;
-/// Turns streams of updates into sorted chunks.
-pub type RowChunker<T = Timestamp> = ContainerChunker<Vec<RowUpdate<T>>>;
 /// Sorts chunks until their times are complete.
 pub type RowBatcher<T = Timestamp> = MergeBatcher<VecMerger<(Vec<u8>, Vec<u8>), T, Diff>>;
 /// Builds batches from sorted chunks.
