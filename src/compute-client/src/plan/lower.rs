@@ -17,8 +17,8 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, JoinType, NullEquality};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
-    Distinct, Expr, FetchType, Filter, Join as LogicalJoin, LogicalPlan, SkipType, SortExpr, Subquery, TableScan, Unnest,
-    Volatility,
+    Distinct, Expr, FetchType, Filter, Join as LogicalJoin, LogicalPlan, SkipType, SortExpr, Subquery, TableScan,
+    Unnest, Volatility,
 };
 use datafusion::physical_expr::PhysicalExpr;
 use repr::row::RowCodec;

@@ -166,7 +166,7 @@ pub fn needs_quotes(word: &str) -> bool {
 }
 
 /// Whether `word`, in lower case, must be quoted to be a name.
-pub fn is_reserved(word: &str) -> bool {
+pub(crate) fn is_reserved(word: &str) -> bool {
     RESERVED.binary_search(&word).is_ok()
 }
 
