@@ -109,6 +109,27 @@ const VIEWS: &[(&str, Kept, &str, &str)] = &[
         "SELECT v FROM (VALUES (1, 5), (2, 1e18)) AS c(v, until_us) WHERE {now} < until_us",
         "",
     ),
+    (
+        "reached",
+        Kept::IndexedThere,
+        "WITH RECURSIVE r(n) AS (SELECT 0 UNION SELECT e.id % 5 FROM r JOIN events e ON e.k = r.n
+         WHERE {now} BETWEEN e.from_us AND e.until_us) SELECT n FROM r",
+        "",
+    ),
+    (
+        "first_of_each",
+        Kept::Indexed,
+        "SELECT k, id FROM (SELECT k, id, row_number() OVER (PARTITION BY k ORDER BY until_us, id) AS r FROM
+         (SELECT * FROM events WHERE {now} < until_us) e) x WHERE r <= 2",
+        "",
+    ),
+    (
+        "first_while_there",
+        Kept::Indexed,
+        "SELECT k, id FROM (SELECT k, id, until_us, row_number() OVER (PARTITION BY k ORDER BY until_us DESC, id) AS r
+         FROM events WHERE k IS NOT NULL) x WHERE r <= 2 AND {now} < until_us",
+        "",
+    ),
     ("safe", Kept::Indexed, "SELECT id FROM events WHERE k <> 0 AND {now} < until_us / k", ""),
     ("stamped", Kept::Indexed, "SELECT k FROM notes WHERE {ts} >= at AT TIME ZONE 'UTC' - INTERVAL '1 second'", ""),
     ("m_live", Kept::Materialized, LIVE, ""),
