@@ -14,7 +14,7 @@ use crate::names::{Name, ObjectKind, Privilege};
 use datafusion::sql::sqlparser::ast as sp;
 use repr::PgType;
 
-pub use recursion::{AtLimit, ROUNDS_DEFAULT, RecursionLimit};
+pub use recursion::{AtLimit, ROUNDS_DEFAULT, RecursionLimit, print_query};
 
 /// One statement.
 #[derive(Clone, Debug, PartialEq)]

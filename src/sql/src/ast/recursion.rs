@@ -35,6 +35,20 @@ impl Default for RecursionLimit {
 /// How the name of the first query begins. No text holds a zero.
 const MARK: &str = "\0mutually recursive";
 
+/// The text of a query.
+pub fn print_query(query: &sp::Query) -> String {
+    let text = query.to_string();
+    let mark = format!("RECURSIVE \"{MARK} ");
+    let mut parts = text.split(&mark);
+    let mut printed = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (mark, rest) = part.split_once("\" AS (SELECT NULL), ").unwrap_or(("", part));
+        let (rounds, then) = mark.split_once(' ').unwrap_or_default();
+        printed += &format!("MUTUALLY RECURSIVE ({} AT RECURSION LIMIT {rounds}) {rest}", then.to_uppercase());
+    }
+    printed
+}
+
 impl RecursionLimit {
     /// The name of the first query.
     pub fn mark(self) -> String {
@@ -48,5 +62,31 @@ impl RecursionLimit {
         let (rounds, then) = name.strip_prefix(MARK)?.trim_start().split_once(' ')?;
         let then = if then == "return" { AtLimit::Return } else { AtLimit::Error };
         Some(RecursionLimit { rounds: rounds.parse().ok()?, then })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::print_query;
+    use crate::parser::parse_query;
+
+    #[test]
+    fn a_printed_query_is_the_query() {
+        for (text, printed) in [
+            ("WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 7) r (n INT) AS (SELECT 1) SELECT n FROM r", None),
+            (
+                "with mutually recursive r (n int) as (with mutually recursive (recursion limit 3) q (n int) as (select 1) \
+                 select n from q) select n from r",
+                Some(
+                    "WITH MUTUALLY RECURSIVE (ERROR AT RECURSION LIMIT 10000) r (n INT) AS (WITH MUTUALLY RECURSIVE \
+                     (ERROR AT RECURSION LIMIT 3) q (n INT) AS (SELECT 1) SELECT n FROM q) SELECT n FROM r",
+                ),
+            ),
+            ("WITH RECURSIVE r (n) AS (SELECT 1) SELECT n FROM r", None),
+        ] {
+            let query = parse_query(text).expect("valid SQL");
+            assert_eq!(print_query(&query), printed.unwrap_or(text));
+            assert_eq!(parse_query(&print_query(&query)).expect("valid SQL"), query);
+        }
     }
 }

@@ -6,6 +6,7 @@
 //! with more columns is `(SELECT a, b FROM v) AS v`.
 
 use super::within_database;
+use crate::ast::print_query;
 use crate::engine::bind::from::object_name;
 use crate::engine::bind::scope::fold;
 use crate::names::{FullName, Name, Scope, quote_ident, resolve_item};
@@ -25,7 +26,7 @@ pub(super) fn query(catalog: &dyn CatalogView, name: &FullName, view: &ViewDef) 
     // The text was parsed when the view was created.
     let Ok(mut query) = parse_query(&view.query) else { return view.query.clone() };
     let _done = query.visit(&mut Printer { forms, ctes: Vec::new() });
-    query.to_string()
+    print_query(&query)
 }
 
 /// What to write after FROM in place of a name; `None` if that still does.
