@@ -3092,3 +3092,18 @@ SELECT k, (SELECT count(*) FROM (WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT t
 -- postgres: none
 WITH MUTUALLY RECURSIVE (RETURN AT RECURSION LIMIT 4) r(n int) AS (SELECT 0 UNION SELECT (SELECT max(t3.c) FROM t3 WHERE t3.a > r.n)
     FROM r UNION SELECT n FROM r) SELECT n FROM r WHERE EXISTS (SELECT 1 FROM r s WHERE s.n > r.n);
+
+-- Conditions in alternatives.
+
+-- name: or_alternatives_share_a_key
+SELECT t1.id, t2.id AS other FROM t1, t2 WHERE (t1.g = t2.k AND t1.x > 1 + 1 AND t2.y < 40)
+    OR (t1.g = t2.k AND t1.b AND t2.y + t1.x > 3);
+
+-- name: or_alternatives_share_all
+SELECT id FROM t1 WHERE (g = 1 AND x > 2) OR g = 1 OR (x IS NULL AND g = 1);
+
+-- name: or_guards_inside_alternatives
+SELECT id, x FROM t1 WHERE (x <> 0 AND 10 / x > 1) OR g = 2;
+
+-- name: or_guards_in_select_list
+SELECT id, (g = 1 AND x <> 0 AND 10 / x > 1) OR (g = 1 AND x = 0) AS here FROM t1;

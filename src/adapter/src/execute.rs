@@ -5,7 +5,8 @@
 
 use crate::client::Published;
 use crate::error::{AdapterError, Notice};
-use crate::plan_cache::{CachedPlan, Exec, Roles, SelectExec};
+use crate::plan_cache::{CachedPlan, Exec, ReadThenWriteExec, Roles, SelectExec};
+use crate::read_then_write::selection;
 use crate::response::{BoundParams, Response, ResultFormats, RowDesc, Rows, RowsTag, Tag, Work};
 use crate::session::{Autocommit, Portal, Prepared, Session, unknown_portal};
 use crate::transaction::{Status, Transaction};
@@ -40,7 +41,7 @@ impl Session {
                 let result = self.answer(&plan, &params, formats);
                 Work::Done(self.concluded(result))
             }
-            Exec::Other(_) => Work::Pending(Box::pin(async move {
+            Exec::ReadThenWrite(_) | Exec::Other(_) => Work::Pending(Box::pin(async move {
                 let result = self.run(&plan, params, formats, autocommit).await;
                 self.concluded(result)
             })),
@@ -57,6 +58,11 @@ impl Session {
     ) -> Result<Response, AdapterError> {
         match &plan.exec {
             Exec::Empty | Exec::Select(_) => self.answer(plan, &params, formats),
+            Exec::ReadThenWrite(write) => {
+                self.check_transaction(plan)?;
+                let bound = Bound { values: &params, types: &plan.param_types };
+                self.read_then_write(write, plan.desc.as_ref(), bound, formats, autocommit).await
+            }
             Exec::Other(other) => {
                 self.check_transaction(plan)?;
                 let bound = Bound { values: &params, types: &plan.param_types };
@@ -89,16 +95,13 @@ impl Session {
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
         match plan {
-            Plan::Select(_) => Err(AdapterError::internal("a SELECT is planned as one")),
+            Plan::Select(_) | Plan::ReadThenWrite(_) => Err(AdapterError::internal("planned as something of its own")),
             Plan::Read(read) => {
                 let rows = self.read(read, params).await?;
                 let desc = cached.desc.clone().ok_or_else(|| AdapterError::internal("a query without columns"))?;
                 Ok(Response::Rows { desc, formats, rows, tag: RowsTag::Select })
             }
             Plan::Insert(insert) => self.insert(insert, cached.desc.as_ref(), params, formats, autocommit).await,
-            Plan::ReadThenWrite(write) => {
-                self.read_then_write(write, cached.desc.as_ref(), params, formats, autocommit).await
-            }
             Plan::CopyFrom(copy) => self.copy_from(copy).await,
             Plan::CopyTo(copy) => {
                 let rows = self.read(&copy.read, params).await?;
@@ -271,6 +274,11 @@ impl Session {
             // Time has to come to now first, for which it waits.
             Plan::Select(select) if query_reads_now(&select.logical) => Exec::Other(Plan::Read(ReadPlan::now(select))),
             Plan::Select(select) => Exec::Select(self.select_exec_under(select, published)),
+            Plan::ReadThenWrite(plan) => {
+                let select = self.select_exec_under(selection(&plan), published);
+                let reads_now = query_reads_now(&plan.selection);
+                Exec::ReadThenWrite(ReadThenWriteExec { plan, select, reads_now })
+            }
             other => Exec::Other(other),
         };
         Ok(CachedPlan { revision: published.state.revision(), params, param_types, desc, name, exec })
@@ -563,10 +571,7 @@ impl Session {
                 "Commit the change first.",
             ));
         }
-        if self.vars.read_only()
-            && let Exec::Other(other) = &plan.exec
-            && writes(other)
-        {
+        if self.vars.read_only() && writes(&plan.exec) {
             return Err(AdapterError::new(
                 SqlState::READ_ONLY_SQL_TRANSACTION,
                 format!("cannot execute {} in a read-only transaction", plan.name),
@@ -644,18 +649,18 @@ fn returns_by_name(plan: &CachedPlan) -> bool {
 fn reads_or_writes(plan: &CachedPlan) -> bool {
     match &plan.exec {
         Exec::Select(select) => !select.select.depends_on.is_empty(),
-        Exec::Other(Plan::Read(_) | Plan::Insert(_) | Plan::ReadThenWrite(_) | Plan::CopyFrom(_) | Plan::CopyTo(_)) => {
-            true
-        }
+        Exec::ReadThenWrite(_) => true,
+        Exec::Other(Plan::Read(_) | Plan::Insert(_) | Plan::CopyFrom(_) | Plan::CopyTo(_)) => true,
         _ => false,
     }
 }
 
 /// Whether a plan changes tables or the catalog.
-fn writes(plan: &Plan) -> bool {
-    match plan {
-        Plan::Insert(_) | Plan::ReadThenWrite(_) | Plan::CopyFrom(_) => true,
-        plan => crate::ddl::is_ddl(plan),
+fn writes(exec: &Exec) -> bool {
+    match exec {
+        Exec::Empty | Exec::Select(_) => false,
+        Exec::ReadThenWrite(_) | Exec::Other(Plan::Insert(_) | Plan::CopyFrom(_)) => true,
+        Exec::Other(plan) => crate::ddl::is_ddl(plan),
     }
 }
 

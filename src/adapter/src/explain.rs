@@ -3,6 +3,7 @@
 use crate::error::AdapterError;
 use crate::implications::{maintained, maintained_view};
 use crate::plan_cache::SelectExec;
+use crate::read_then_write::selection;
 use crate::response::{Response, ResultFormats, RowDesc, RowsTag};
 use crate::session::Session;
 use crate::show::text_rows;
@@ -50,12 +51,7 @@ impl Session {
                 InsertSource::Query(query) => format!("Insert into {}\n{}", insert.name, indent(query)),
             },
             (stage, Plan::ReadThenWrite(write)) => {
-                let exec = self.select_exec(SelectPlan {
-                    logical: write.selection.clone(),
-                    desc: Arc::clone(&write.desc),
-                    params: write.params.clone(),
-                    depends_on: write.depends_on.clone(),
-                });
+                let exec = self.select_exec(selection(write));
                 let read = self.explain_select(*stage, &exec, params)?;
                 format!("{:?} on {}\n{}", write.kind, write.name, read)
             }

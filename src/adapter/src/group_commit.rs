@@ -10,8 +10,10 @@
 //! 5. The oracle is raised: from here on every read sees the group.
 //! 6. The writers are answered.
 //!
-//! There is no pacing: a lone write costs one fsync, and while that is under way the next group gathers. DDL goes through
-//! the same thread and is a group of its own, so catalog and data change in one order.
+//! There is no pacing: a lone write costs one fsync, and while that is under way the next group gathers. Where writers come
+//! in company, those just answered are about to write again: a group is given as long as a commit takes to become as large
+//! as the last one, so that one fsync, and one step of every dataflow, serves them all. DDL goes through the same thread and
+//! is a group of its own, so catalog and data change in one order.
 //!
 //! # Invariants
 //! - Durable before visible, visible before acknowledged.
@@ -49,6 +51,8 @@ const CARGO_PATIENCE: Duration = Duration::from_millis(50);
 const CHANGE_EVERY: Duration = Duration::from_millis(10);
 /// How long time stands still after it could not go on.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
+/// How long a group gathers at most.
+const GATHER_MAX: Duration = Duration::from_micros(500);
 /// Statements that are committed together at most.
 const GROUP_MAX: usize = 4_096;
 /// Reads may go back this far, in microseconds: transactions and slow readers have this long to take a hold.
@@ -155,6 +159,33 @@ pub(crate) struct Committer {
     recent: Recent,
     /// Time does not come to what changes with it before this.
     changes_from: Instant,
+    company: Company,
+}
+
+/// How many write at once, and how long a commit of theirs takes.
+struct Company {
+    /// Writes of the last group.
+    size: usize,
+    /// How long the last commit took, smoothed.
+    commit: Duration,
+    /// When the last group was answered.
+    answered: Instant,
+}
+
+impl Company {
+    /// Waits for a group of `gathered` writes to become as large as the last one; not longer than a commit takes since
+    /// that one was answered.
+    fn await_more(&self, gathered: usize, requests: &Receiver<Request>) -> Option<Request> {
+        if gathered == 0 || gathered >= self.size {
+            return None;
+        }
+        requests.recv_deadline(self.answered + self.commit).ok()
+    }
+
+    fn answered(&mut self, size: usize, took: Duration) {
+        self.commit = (self.commit * 7 + took.min(GATHER_MAX)) / 8;
+        *self = Company { size, answered: Instant::now(), ..*self };
+    }
 }
 
 /// The latest commits, to tell whether a write hit rows that another had read.
@@ -219,7 +250,8 @@ impl Committer {
         shared.published.store(Arc::new(published));
         let (subscriptions, next_transient) = (BTreeMap::new(), 1);
         let (recent, changes_from) = (Recent::default(), Instant::now());
-        Ok(Committer { shared, dataflows, subscriptions, next_transient, recent, changes_from })
+        let company = Company { size: 0, commit: Duration::ZERO, answered: changes_from };
+        Ok(Committer { shared, dataflows, subscriptions, next_transient, recent, changes_from, company })
     }
 
     /// Works until it is told to stop.
@@ -255,7 +287,7 @@ impl Committer {
                     }
                 }
                 if writes.len() < GROUP_MAX {
-                    next = requests.try_recv().ok();
+                    next = requests.try_recv().ok().or_else(|| self.company.await_more(writes.len(), requests));
                 }
             }
             self.commit_writes(writes);
@@ -400,7 +432,9 @@ impl Committer {
         }
         self.shared.metrics.group_size.observe(f64::from(u32::try_from(replies.len()).unwrap_or(u32::MAX)));
         let result = if tables.is_empty() { Ok(()) } else { self.append(&published, tables) };
-        self.shared.metrics.append_seconds.observe_duration(started.elapsed());
+        let took = started.elapsed();
+        self.shared.metrics.append_seconds.observe_duration(took);
+        let size = replies.len();
         let failure = result.err().map(Arc::new);
         for reply in replies {
             let answer = match &failure {
@@ -410,6 +444,7 @@ impl Committer {
             // A session that has gone does not want the answer.
             let _gone = reply.send(answer);
         }
+        self.company.answered(size, took);
     }
 
     /// Steps 2 to 5.

@@ -20,6 +20,7 @@ use repr::{Datum, GlobalId, RelationDesc, Updates};
 use sql::engine::{SessionInfo, value};
 use sql::names::FullName;
 use sql::plan::{InsertPlan, InsertSource, Returning};
+use sql::temporal::query_reads_now;
 use std::sync::Arc;
 
 /// How often a statement that reads and writes is tried again because another has written between the two.
@@ -35,8 +36,10 @@ impl Session {
         formats: ResultFormats,
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
-        if let InsertSource::Query(query) = &plan.source {
-            self.come_to_now(query).await?;
+        if let InsertSource::Query(query) = &plan.source
+            && query_reads_now(query)
+        {
+            self.come_to_now().await?;
         }
         for _ in 0..RETRIES_MAX {
             let (updates, expectations) = match &plan.source {

@@ -20,7 +20,7 @@ use compute_client::plan::PeekPlan;
 use parking_lot::Mutex;
 use repr::PgType;
 use sql::plan::lift::{Lifted, LiteralKind};
-use sql::plan::{Plan, SelectPlan};
+use sql::plan::{Plan, ReadThenWritePlan, SelectPlan};
 use std::sync::Arc;
 
 /// Shapes that a session keeps; a session that sends more distinct texts than this starts over.
@@ -52,6 +52,8 @@ pub(crate) enum Exec {
     Empty,
     /// A query.
     Select(SelectExec),
+    /// UPDATE, DELETE, TRUNCATE.
+    ReadThenWrite(ReadThenWriteExec),
     /// Anything else.
     Other(Plan),
 }
@@ -60,6 +62,14 @@ pub(crate) enum Exec {
 pub(crate) struct SelectExec {
     pub(crate) select: SelectPlan,
     pub(crate) peek: Option<Arc<PeekPlan>>,
+}
+
+/// A change of rows, and how the rows are found.
+pub(crate) struct ReadThenWriteExec {
+    pub(crate) plan: ReadThenWritePlan,
+    pub(crate) select: SelectExec,
+    /// Whether time has to come to now before it reads.
+    pub(crate) reads_now: bool,
 }
 
 /// Which of a shape's literals are parameters.

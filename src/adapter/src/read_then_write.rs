@@ -9,7 +9,7 @@
 use crate::error::AdapterError;
 use crate::group_commit::{Committed, KeyRange};
 use crate::insert::{RETRIES_MAX, answer, expectations, push_batch};
-use crate::plan_cache::SelectExec;
+use crate::plan_cache::ReadThenWriteExec;
 use crate::response::{Chunk, Response, ResultFormats, RowDesc, RowsTag, Tag};
 use crate::session::{Autocommit, Session};
 use crate::transaction::{Status, conflict};
@@ -24,23 +24,20 @@ impl Session {
     /// Runs an UPDATE, DELETE or TRUNCATE.
     pub(crate) async fn read_then_write(
         &mut self,
-        plan: &ReadThenWritePlan,
+        exec: &ReadThenWriteExec,
         desc: Option<&Arc<RowDesc>>,
         params: Bound<'_>,
         formats: ResultFormats,
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
-        let select = self.select_exec(SelectPlan {
-            logical: plan.selection.clone(),
-            desc: Arc::clone(&plan.desc),
-            params: plan.params.clone(),
-            depends_on: plan.depends_on.clone(),
-        });
-        self.come_to_now(&plan.selection).await?;
+        let ReadThenWriteExec { plan, select, reads_now } = exec;
+        if *reads_now {
+            self.come_to_now().await?;
+        }
         for _ in 0..RETRIES_MAX {
             // Chosen before the read, which is then at this time or later: a write in between is seen as a conflict.
             let read_ts = self.read_ts_for(&plan.depends_on);
-            let (updates, count) = self.changed_rows(plan, &select, params).await?;
+            let (updates, count) = self.changed_rows(exec, params).await?;
             let returned = self.returning(plan.returning.as_ref(), &plan.desc, &updates, params)?;
             let mut expectations = expectations(&plan.depends_on, read_ts);
             if let ([expectation], Some(peek)) = (expectations.as_mut_slice(), &select.peek)
@@ -67,10 +64,10 @@ impl Session {
     /// Steps 1 and 2: the updates, and the number of rows that the statement changes.
     async fn changed_rows(
         &mut self,
-        plan: &ReadThenWritePlan,
-        select: &SelectExec,
+        exec: &ReadThenWriteExec,
         params: Bound<'_>,
     ) -> Result<(Updates, u64), AdapterError> {
+        let ReadThenWriteExec { plan, select, .. } = exec;
         let mut rows = self.select(select, params)?;
         let width = plan.desc.arity();
         let (mut updates, mut count) = (Updates::new(), 0_u64);
@@ -97,6 +94,16 @@ impl Session {
             }
         }
         Ok((updates, count))
+    }
+}
+
+/// The query that finds the rows.
+pub(crate) fn selection(plan: &ReadThenWritePlan) -> SelectPlan {
+    SelectPlan {
+        logical: plan.selection.clone(),
+        desc: Arc::clone(&plan.desc),
+        params: plan.params.clone(),
+        depends_on: plan.depends_on.clone(),
     }
 }
 

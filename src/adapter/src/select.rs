@@ -55,7 +55,9 @@ impl Session {
     pub(crate) async fn read(&mut self, plan: &ReadPlan, params: Bound<'_>) -> Result<Rows, AdapterError> {
         match &plan.how {
             How::Now => {
-                self.come_to_now(&plan.select.logical).await?;
+                if query_reads_now(&plan.select.logical) {
+                    self.come_to_now().await?;
+                }
                 let exec = self.select_exec(plan.select.clone());
                 self.select(&exec, params)
             }
@@ -67,9 +69,9 @@ impl Session {
         }
     }
 
-    /// Lets time come to now if a query asks for it by `mz_now()`. In a transaction that has read, its time stays.
-    pub(crate) async fn come_to_now(&mut self, logical: &LogicalPlan) -> Result<(), AdapterError> {
-        if query_reads_now(logical) && !self.transaction.has_read() {
+    /// Lets time come to now, for what asks for it by `mz_now()`. In a transaction that has read, its time stays.
+    pub(crate) async fn come_to_now(&mut self) -> Result<(), AdapterError> {
+        if !self.transaction.has_read() {
             self.shared.tick().await?;
         }
         Ok(())

@@ -20,6 +20,7 @@ use arrow::compute::{SortColumn, SortOptions};
 use arrow::datatypes::DataType;
 use datafusion::common::ParamValues;
 use datafusion::common::metadata::ScalarAndMetadata;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::PhysicalExpr;
 use repr::row::{RowCodec, write_key_datum};
@@ -454,7 +455,8 @@ fn compile(
     session: &SessionInfo,
 ) -> Result<Arc<dyn PhysicalExpr>, ComputeError> {
     let bound;
-    let expr = if params.values.is_empty() {
+    let has_parameter = |expr: &Expr| expr.exists(|expr| Ok(matches!(expr, Expr::Placeholder(_)))).unwrap_or(true);
+    let expr = if params.values.is_empty() || !has_parameter(expr) {
         expr
     } else {
         bound = bind(expr.clone(), params)?;
@@ -467,7 +469,6 @@ fn compile(
 
 /// Replaces parameters by their values.
 pub fn bind(expr: Expr, params: Bound<'_>) -> Result<Expr, ComputeError> {
-    use datafusion::common::tree_node::{Transformed, TreeNode};
     let values = param_values(params)?;
     expr.transform_up(|node| match &node {
         Expr::Placeholder(placeholder) => {

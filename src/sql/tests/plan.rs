@@ -6,6 +6,8 @@
 #[path = "support/catalog.rs"]
 mod support;
 
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::LogicalPlan;
 use glimpse_sql::engine::{Engine, Params, SessionInfo};
 use glimpse_sql::error::SqlError;
 use glimpse_sql::parser::parse;
@@ -163,4 +165,36 @@ fn deep_statements_fit_the_stack() {
     let text = format!("select * from t where {}", vec!["a = 1 and b = 'x'"; 1000].join(" or "));
     let planned = plan_as(&Engine::new(), &Catalog::new(), "mz_system", &text);
     assert!(planned.is_ok(), "{:?}", planned.err());
+}
+
+/// The keys of a query's joins.
+fn join_keys(text: &str) -> Vec<String> {
+    let Ok(Plan::Select(plan)) = plan_as(&Engine::new(), &Catalog::new(), "mz_system", text) else {
+        panic!("{text} is a query")
+    };
+    let mut keys = Vec::new();
+    plan.logical
+        .apply(|node| {
+            if let LogicalPlan::Join(join) = node {
+                keys.extend(join.on.iter().map(|(left, right)| format!("{left} = {right}")));
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+        .expect("the walk does not fail");
+    keys
+}
+
+#[test]
+fn an_equality_in_every_alternative_is_a_join_key() {
+    let alternatives = [
+        "(x.a = y.a and x.b = 'p' and y.a < 1 + 40) or (y.b = 'q' and x.a = y.a)",
+        "(x.a = y.a and x.b = 'p' and x.a / y.a > 3) or (x.a = y.a and 3 / y.a = 1) or (x.a = y.a)",
+        "x.b is not null and ((x.a = y.a and 1 / y.a = 1) or (x.a = y.a and x.b = y.b))",
+    ];
+    for condition in alternatives {
+        let keys = join_keys(&format!("select 1 from t x, t y where {condition}"));
+        assert_eq!(keys, ["x.a = y.a"], "{condition}");
+    }
+    let keys = join_keys("select 1 from t x, t y where (x.a = y.a and x.b = 'p') or (1 / x.a = 1 and x.b = y.b)");
+    assert_eq!(keys, Vec::<String>::new());
 }

@@ -16,6 +16,7 @@ pub mod expr;
 pub mod from;
 pub mod grouping;
 pub mod literal;
+pub mod logic;
 pub mod name;
 pub mod operator;
 pub mod query;

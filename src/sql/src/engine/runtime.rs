@@ -73,7 +73,10 @@ impl Engine {
         schema: &DFSchema,
         session: &SessionInfo,
     ) -> Result<Arc<dyn PhysicalExpr>, SqlError> {
-        let props = self.props(session);
+        // Only functions ask for the session; columns, constants, comparisons and casts are most of what is compiled.
+        let is_call = |expr: &Expr| matches!(expr, Expr::ScalarFunction(_) | Expr::HigherOrderFunction(_));
+        let calls = expr.exists(|expr| Ok(is_call(expr))).unwrap_or(true);
+        let props = if calls { self.props(session) } else { ExecutionProps::new() };
         Ok(datafusion::physical_expr::create_physical_expr(expr, schema, &props, &Default::default())?)
     }
 

@@ -61,7 +61,8 @@ fn of_dates(comparison: &BinaryExpr) -> Option<Expr> {
 }
 
 /// Whether an expression means the same in every session.
-fn is_immutable(expr: &Expr) -> bool {
+/// Whether its value depends on its inputs only.
+pub fn is_immutable(expr: &Expr) -> bool {
     let is_mutable = |expr: &Expr| match expr {
         Expr::ScalarFunction(call) => call.func.signature().volatility != Volatility::Immutable,
         _ => false,

@@ -1,5 +1,7 @@
 //! Guards conditions that can fail by the conditions written before them.
 
+use super::dates::is_immutable;
+use crate::engine::runtime::fold;
 use crate::error::SqlError;
 use crate::temporal::{Comparison, reads_now};
 use arrow::datatypes::DataType;
@@ -117,11 +119,14 @@ const TOTAL: [&str; 46] = [
     "pg_table_is_visible",
 ];
 
-/// Whether evaluating it may raise an error: arithmetic, casts and most functions may, comparisons may not.
+/// Whether evaluating it may raise an error: arithmetic, casts and most functions may, unless they are of constants and do
+/// not; comparisons may not.
 pub fn can_fail(expr: &Expr) -> bool {
     expr.exists(|expr| {
         Ok(match expr {
-            Expr::ScalarFunction(call) => !TOTAL.contains(&call.name()),
+            Expr::ScalarFunction(call) => {
+                !TOTAL.contains(&call.name()) && !(is_immutable(expr) && fold(expr).is_some())
+            }
             _ => false,
         })
     })

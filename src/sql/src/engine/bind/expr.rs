@@ -2,6 +2,7 @@
 
 use super::Binder;
 use super::from::object_name;
+use super::logic::balanced;
 use super::scope::{Clause, Frame, fold};
 use super::window::NamedWindows;
 use crate::engine::{TypedExpr, types};
@@ -9,9 +10,8 @@ use crate::error::SqlError;
 use crate::rules::guard::{as_number, can_fail};
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::{Case, Expr, Operator, lit, when};
+use datafusion::logical_expr::{Case, Expr, Operator, lit};
 use datafusion::sql::sqlparser::ast::{
     self, AccessExpr, BinaryOperator, CastKind, CeilFloorKind, Ident, Spanned, Subscript, TrimWhereField, UnaryOperator,
 };
@@ -59,13 +59,7 @@ impl Binder<'_> {
         bound
     }
 
-    /// Binds a predicate; `what` names its clause in the error.
-    pub fn condition(&mut self, expr: &ast::Expr, cx: &Cx<'_>, what: &str) -> Result<Expr, SqlError> {
-        let bound = self.expr(expr, cx)?;
-        self.boolean(bound, what, expr).map(|typed| typed.expr)
-    }
-
-    fn boolean(&mut self, typed: TypedExpr, what: &str, at: &ast::Expr) -> Result<TypedExpr, SqlError> {
+    pub(super) fn boolean(&mut self, typed: TypedExpr, what: &str, at: &ast::Expr) -> Result<TypedExpr, SqlError> {
         let span = at.span();
         self.coercer.implicit(typed, &PgType::Bool, &format!("argument of {what}")).map_err(|error| error.at(span))
     }
@@ -78,7 +72,10 @@ impl Binder<'_> {
             ast::Expr::Value(value) => self.literal(value),
             ast::Expr::TypedString(typed) => self.typed_string(typed),
             ast::Expr::Interval(interval) => self.interval(interval),
-            ast::Expr::BinaryOp { left, op, right } => self.binary_op(left, op, right, cx),
+            ast::Expr::BinaryOp { op: op @ (BinaryOperator::And | BinaryOperator::Or), .. } => {
+                self.logical(expr, op, cx)
+            }
+            ast::Expr::BinaryOp { left, op, right } => self.operator_spine(left, op, right, cx),
             ast::Expr::UnaryOp { op, expr } => self.unary_op(*op, expr, cx),
             ast::Expr::Cast { kind, expr, data_type, format, .. } => {
                 if format.is_some() || !matches!(kind, CastKind::Cast | CastKind::DoubleColon) {
@@ -234,39 +231,6 @@ impl Binder<'_> {
             [_, table, column] => cx.frame.resolve(Some(&fold(table)), &fold(column), column),
             _ => Err(SqlError::internal("a compound identifier has two parts")),
         }
-    }
-
-    /// AND and OR are bound along their left spine, which can be long; other operators nest.
-    fn binary_op(
-        &mut self,
-        left: &ast::Expr,
-        op: &BinaryOperator,
-        right: &ast::Expr,
-        cx: &Cx<'_>,
-    ) -> Result<TypedExpr, SqlError> {
-        let logical = match op {
-            BinaryOperator::And => Operator::And,
-            BinaryOperator::Or => Operator::Or,
-            _ => return self.operator_spine(left, op, right, cx),
-        };
-        let mut operands = vec![right];
-        let mut rest = left;
-        while let ast::Expr::BinaryOp { left, op: inner, right } = rest
-            && inner == op
-        {
-            operands.push(right);
-            rest = left;
-        }
-        operands.push(rest);
-        let mut bound = Vec::with_capacity(operands.len());
-        for operand in operands.into_iter().rev() {
-            let typed = self.expr(operand, cx)?;
-            bound.push(self.boolean(typed, &op.to_string(), operand)?.expr);
-        }
-        // At the top of a filter the optimizer's guard does this, which leaves the conjuncts apart.
-        let filter = logical == Operator::And && matches!(cx.clause, Clause::Where | Clause::JoinOn | Clause::Having);
-        let expr = if filter { balanced(bound, logical) } else { in_turn(bound, logical)? };
-        Ok(TypedExpr::new(expr, PgType::Bool, DataType::Boolean))
     }
 
     fn operator_spine(
@@ -669,48 +633,4 @@ fn row_items(expr: &ast::Expr) -> Option<Vec<ast::Expr>> {
         }
         _ => None,
     }
-}
-
-/// AND or OR whose later operands can fail: they are calculated only where the earlier ones leave the answer open.
-fn in_turn(operands: Vec<Expr>, op: Operator) -> Result<Expr, SqlError> {
-    let is_guarded = |expr: &Expr| can_fail(expr) && !contains_subquery(expr);
-    if !operands.iter().skip(1).any(is_guarded) || operands.iter().any(contains_subquery) {
-        return Ok(balanced(operands, op));
-    }
-    let mut operands = operands.into_iter();
-    let mut result = operands.next().unwrap_or_default();
-    for operand in operands {
-        if !is_guarded(&operand) {
-            result = super::from::operator(result, op, operand);
-            continue;
-        }
-        let (open, decided) = match op {
-            Operator::And => (result.clone().is_not_false(), 0_i32),
-            _ => (result.clone().is_not_true(), 1_i32),
-        };
-        let both = as_number(super::from::operator(result, op, operand));
-        result = when(open, both).otherwise(lit(decided))?.eq(lit(1_i32));
-    }
-    Ok(result)
-}
-
-fn contains_subquery(expr: &Expr) -> bool {
-    expr.exists(|expr| {
-        Ok(matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_)))
-    })
-    .unwrap_or(true)
-}
-
-/// A tree of least depth, so that later passes do not recurse along a spine.
-pub fn balanced(mut exprs: Vec<Expr>, op: Operator) -> Expr {
-    if exprs.len() <= 1 {
-        return exprs.pop().unwrap_or_default();
-    }
-    if exprs.len() <= 8 {
-        let mut exprs = exprs.into_iter();
-        let first = exprs.next().unwrap_or_default();
-        return exprs.fold(first, |left, right| super::from::operator(left, op, right));
-    }
-    let right = exprs.split_off(exprs.len() / 2);
-    super::from::operator(balanced(exprs, op), op, balanced(right, op))
 }

@@ -4,7 +4,8 @@
 //! query, which are run once. A second row of a scalar subquery is an error only where its value is asked for: unless its
 //! form says that there is one row at most, its rows are collected in a list, of which the single element is taken.
 
-use super::expr::{Cx, balanced};
+use super::expr::Cx;
+use super::logic::balanced;
 use super::query::{columns_of, project, unique_names};
 use super::{Binder, BoundQuery, Settle};
 use crate::engine::{TypedExpr, types};
