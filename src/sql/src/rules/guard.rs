@@ -125,7 +125,7 @@ pub fn can_fail(expr: &Expr) -> bool {
     expr.exists(|expr| {
         Ok(match expr {
             Expr::ScalarFunction(call) => {
-                !TOTAL.contains(&call.name()) && !(is_immutable(expr) && fold(expr).is_some())
+                !TOTAL.contains(&call.name()) && (!is_immutable(expr) || fold(expr).is_none())
             }
             _ => false,
         })
