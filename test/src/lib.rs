@@ -8,7 +8,8 @@
 //! - [`process`]: free ports, spawning, signals, waiting; what both servers share.
 //! - [`server`]: Glimpse as a child process, with `kill9`, `sigterm` and `restart`.
 //! - [`postgres_server`]: PostgreSQL as a child process, found on this machine.
-//! - [`target`]: one of the two.
+//! - [`target`]: one of the two; [`secured`]: one with a certificate and host-based rules.
+//! - [`programs`]: psql, Python and the like, run as clients.
 //! - [`wire`]: a blocking client that sees every message, and the builders of frontend messages.
 //! - [`blocks`]: text files of inputs with recorded outputs, the form of the next two.
 //! - [`pgtest`]: scripts of wire messages (`pgtest/*.pt`).
@@ -28,7 +29,9 @@ pub mod columns;
 pub mod pgtest;
 pub mod postgres_server;
 pub mod process;
+pub mod programs;
 pub mod random_sql;
+pub mod secured;
 pub mod server;
 pub mod slt;
 pub mod target;

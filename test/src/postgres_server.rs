@@ -36,6 +36,7 @@ pub struct Postgres {
     bin: PathBuf,
     data: TempDir,
     port: u16,
+    settings: Vec<String>,
     process: Option<Process>,
 }
 
@@ -53,10 +54,14 @@ pub fn find_bin() -> anyhow::Result<PathBuf> {
 impl Postgres {
     /// Makes a new cluster and starts it.
     pub fn start() -> anyhow::Result<Postgres> {
-        let mut server = Postgres { bin: find_bin()?, data: tempfile::tempdir()?, port: free_port()?, process: None };
-        if let Some((uid, gid)) = unprivileged_user()? {
-            chown(server.data.path(), Some(uid), Some(gid))?;
-        }
+        Postgres::start_with(Vec::new())
+    }
+
+    /// Makes a new cluster and starts it with more settings, each `name=value`.
+    pub fn start_with(settings: Vec<String>) -> anyhow::Result<Postgres> {
+        let (data, port) = (tempfile::tempdir()?, free_port()?);
+        let mut server = Postgres { bin: find_bin()?, data, port, settings, process: None };
+        give(server.data.path())?;
         let output = server
             .command("initdb")?
             .args(["--username=mz_system", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "-D"])
@@ -77,7 +82,7 @@ impl Postgres {
         let mut command = self.command("postgres")?;
         command.arg("-D").arg(self.cluster_dir()).arg("-k").arg(self.data.path());
         command.arg("-p").arg(self.port.to_string());
-        for setting in SETTINGS {
+        for setting in SETTINGS.into_iter().chain(self.settings.iter().map(String::as_str)) {
             command.arg("-c").arg(setting);
         }
         let mut process = Process::spawn(command, self.data.path(), "QUIT")?;
@@ -138,6 +143,14 @@ impl Drop for Postgres {
             let _ = self.stop("QUIT");
         }
     }
+}
+
+/// Gives a file or directory to the user that runs PostgreSQL.
+pub fn give(path: &Path) -> anyhow::Result<()> {
+    if let Some((uid, gid)) = unprivileged_user()? {
+        chown(path, Some(uid), Some(gid))?;
+    }
+    Ok(())
 }
 
 /// The user to run PostgreSQL as when we are root, which it refuses.

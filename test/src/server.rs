@@ -61,9 +61,10 @@ impl Server {
             bail!("the server still runs");
         }
         let mut process = Process::spawn(self.command(self.ports), self.data.path(), "KILL")?;
-        let addr = self.sql_addr();
+        // The internal port needs no password.
+        let addr = self.internal_sql_addr();
         process.wait_ready(|| {
-            let mut wire = Wire::start(addr, "materialize", "materialize")?;
+            let mut wire = Wire::start(addr, "mz_system", "materialize")?;
             wire.query("SELECT 1").map(drop)
         })?;
         self.process = Some(process);
@@ -97,6 +98,11 @@ impl Server {
     /// Sends a signal.
     pub fn signal(&self, name: &str) -> anyhow::Result<()> {
         self.process.as_ref().context("the server runs")?.signal(name)
+    }
+
+    /// The last lines of its log.
+    pub fn log_tail(&self) -> String {
+        self.process.as_ref().map(Process::log_tail).unwrap_or_default()
     }
 
     /// Waits for the end of a server that was sent a signal.

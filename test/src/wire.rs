@@ -8,11 +8,12 @@ pub mod frontend;
 pub mod message;
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use rustls::ClientConnection;
 
 pub use message::Message;
 
@@ -23,6 +24,8 @@ const READ_MAX: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Wire {
     stream: TcpStream,
+    /// What encrypts, after an upgrade.
+    tls: Option<ClientConnection>,
     inbox: Vec<u8>,
     /// The server's settings, as last reported.
     pub parameters: BTreeMap<String, String>,
@@ -38,7 +41,22 @@ impl Wire {
         let stream = TcpStream::connect(addr).context("connect")?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(READ_MAX))?;
-        Ok(Wire { stream, inbox: Vec::new(), parameters: BTreeMap::new(), cancel_key: None, status: b'I' })
+        let (inbox, parameters) = (Vec::new(), BTreeMap::new());
+        Ok(Wire { stream, tls: None, inbox, parameters, cancel_key: None, status: b'I' })
+    }
+
+    /// Does a TLS handshake; everything from here on is encrypted.
+    pub fn upgrade(&mut self, mut tls: ClientConnection) -> anyhow::Result<()> {
+        while tls.is_handshaking() {
+            tls.complete_io(&mut self.stream).context("the TLS handshake")?;
+        }
+        self.tls = Some(tls);
+        Ok(())
+    }
+
+    /// The certificate that the server showed, after an upgrade.
+    pub fn server_certificate(&self) -> Option<&[u8]> {
+        Some(self.tls.as_ref()?.peer_certificates()?.first()?.as_ref())
     }
 
     /// Opens a session and reads up to the first ReadyForQuery.
@@ -72,7 +90,14 @@ impl Wire {
 
     /// Sends bytes as they are.
     pub fn send(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        self.stream.write_all(bytes).context("send")
+        match &mut self.tls {
+            None => self.stream.write_all(bytes),
+            Some(tls) => {
+                let mut stream = rustls::Stream::new(tls, &mut self.stream);
+                stream.write_all(bytes).and_then(|()| stream.flush())
+            }
+        }
+        .context("send")
     }
 
     /// Reads `count` bytes that are not framed: the answer to SSLRequest.
@@ -156,6 +181,11 @@ impl Wire {
         }
     }
 
+    /// Whether the server has closed the connection, which a read found out.
+    pub fn is_closed(&mut self) -> bool {
+        self.fill(self.inbox.len() + 1).is_err_and(|error| error.is::<Closed>())
+    }
+
     /// Ends the writing half, as a client that dies does.
     pub fn shutdown_write(&self) -> anyhow::Result<()> {
         Ok(self.stream.shutdown(std::net::Shutdown::Write)?)
@@ -169,9 +199,13 @@ impl Wire {
     fn fill(&mut self, count: usize) -> anyhow::Result<()> {
         let mut chunk = [0; 64 * 1024];
         while self.inbox.len() < count {
-            let read = match self.stream.read(&mut chunk) {
+            let read = match &mut self.tls {
+                None => self.stream.read(&mut chunk),
+                Some(tls) => rustls::Stream::new(tls, &mut self.stream).read(&mut chunk),
+            };
+            let read = match read {
                 Ok(read) => read,
-                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => 0,
+                Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof) => 0,
                 Err(error) => return Err(error).context("read"),
             };
             if read == 0 {

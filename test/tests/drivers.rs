@@ -4,50 +4,15 @@
 //! this machine lacks is named on one line that starts with `SKIPPED`, which `bin/test` counts; `bin/test` installs
 //! what it may beforehand.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use glimpse_test::process::find_program;
+use glimpse_test::programs::{self, client, program, run};
 use glimpse_test::target::Target;
 use tokio_postgres::types::Type;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
 fn start() -> Target {
     Target::start().expect("the server starts")
-}
-
-/// Finds a program or says that its test is skipped.
-fn program(name: &str, variable: &str) -> Option<PathBuf> {
-    let mut extra: Vec<PathBuf> = vec!["/usr/local/go/bin".into()];
-    for entry in std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten() {
-        extra.push(entry.path().join("bin"));
-    }
-    let found = std::env::var_os(variable).map(PathBuf::from).or_else(|| find_program(name, &extra));
-    if found.is_none() {
-        eprintln!("SKIPPED: {name} is not installed and {variable} is not set");
-    }
-    found
-}
-
-/// A command that connects to the target through the environment.
-fn client(program: &Path, target: &Target) -> Command {
-    let mut command = Command::new(program);
-    command
-        .env("PGHOST", "127.0.0.1")
-        .env("PGPORT", target.addr().port().to_string())
-        .env("PGUSER", "materialize")
-        .env("PGDATABASE", "materialize")
-        .env("PGCONNECT_TIMEOUT", "20");
-    command
-}
-
-/// Runs a command that must succeed, and returns what it printed.
-fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let out = String::from_utf8_lossy(&output.stdout).into_owned();
-    let err = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{command:?}: {}\n{out}\n{err}", output.status);
-    format!("{out}{err}")
 }
 
 #[tokio::test]
@@ -139,12 +104,7 @@ fn psycopg_2() {
 }
 
 fn python(module: &str) {
-    let Some(python) = program("python3", "GLIMPSE_PYTHON") else { return };
-    let there = Command::new(&python).args(["-c", &format!("import {module}")]).output();
-    if !there.is_ok_and(|output| output.status.success()) {
-        eprintln!("SKIPPED: {} has no module {module}: bin/test makes an environment that has", python.display());
-        return;
-    }
+    let Some(python) = programs::python(module) else { return };
     let target = start();
     let script = glimpse_test::manifest_dir().join("drivers/psycopg_test.py");
     let said = run(client(&python, &target).arg(script).arg(module));

@@ -28,6 +28,12 @@ pub struct Config {
     #[arg(long = "system-parameter-default", env = "GLIMPSE_SYSTEM_PARAMETER_DEFAULT", value_name = "NAME=VALUE",
           value_parser = parse_pair, value_delimiter = ';')]
     pub system_parameter_defaults: Vec<(String, String)>,
+    /// The certificate that clients see, and behind it those that lead to one they know; PEM
+    #[arg(long, env = "GLIMPSE_TLS_CERT", requires = "tls_key", value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+    /// The certificate's private key; PEM
+    #[arg(long, env = "GLIMPSE_TLS_KEY", requires = "tls_cert", value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
     /// How long a client may take to introduce itself, in milliseconds
     #[arg(long, env = "GLIMPSE_HANDSHAKE_TIMEOUT", default_value = "30000", value_name = "MS", value_parser = parse_ms)]
     pub handshake_timeout: Duration,

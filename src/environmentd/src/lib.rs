@@ -15,6 +15,7 @@ use ore::clock::Clock;
 use ore::metrics::Registry;
 use persist::PersistClient;
 use pgwire::server::{ServerConfig, ServerHandle};
+use pgwire::tls::TlsFiles;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,6 +66,7 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
             handshake_timeout: config.handshake_timeout,
             request_bytes_max: config.request_bytes_max,
             io_threads: or_cores(config.io_threads),
+            tls: config.tls_cert.clone().zip(config.tls_key.clone()).map(|(cert, key)| TlsFiles { cert, key }),
         },
         client.clone(),
         pgwire::metrics::Metrics::register(&registry),
@@ -89,6 +91,14 @@ impl Server {
     /// Where metrics and profiles are.
     pub fn internal_http_addr(&self) -> SocketAddr {
         self.http.internal_addr()
+    }
+
+    /// Reads again what may change while the server runs: its certificate. What cannot be used is logged and changes nothing.
+    pub fn reload(&self) {
+        match self.wire.reload() {
+            Ok(()) => tracing::info!("the configuration was read again"),
+            Err(error) => tracing::error!(%error, "the configuration is left as it was"),
+        }
     }
 
     /// Accepts no more, ends sessions with 57P01, finishes the commits that were begun, and frees everything.

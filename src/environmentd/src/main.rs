@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use clap::Parser;
+use environmentd::Server;
 use environmentd::config::Config;
 use environmentd::logging::LogFilter;
 use std::io::Write;
@@ -33,19 +34,23 @@ fn main() -> anyhow::Result<()> {
     )?;
     writeln!(out, "  metrics, health, profiles: http://{}/", server.internal_http_addr())?;
     drop(out);
-    signals.block_on(stop_signal()).context("cannot wait for signals")?;
+    signals.block_on(attend(&server)).context("cannot wait for signals")?;
     tracing::info!("stopping");
     server.stop();
     tracing::info!("stopped");
     Ok(())
 }
 
-async fn stop_signal() -> std::io::Result<()> {
+/// Reloads the configuration whenever SIGHUP asks for it; returns when a signal asks for the end.
+async fn attend(server: &Server) -> std::io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+    let mut hangup = signal(SignalKind::hangup())?;
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
+            _ = hangup.recv() => server.reload(),
+        }
     }
-    Ok(())
 }

@@ -14,8 +14,7 @@
 
 use bytes::{Buf, BytesMut};
 use std::io;
-use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Type byte and length.
 pub(crate) const HEADER_BYTES: usize = 5;
@@ -164,7 +163,7 @@ impl Input {
     ///
     /// # Cancellation
     /// Nothing is lost when this is dropped.
-    pub(crate) async fn fill(&mut self, stream: &mut TcpStream) -> io::Result<usize> {
+    pub(crate) async fn fill(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> io::Result<usize> {
         self.make_room();
         let room_bytes = self.buffer.capacity() - self.buffer.len();
         let count = stream.read_buf(&mut self.buffer).await?;

@@ -1,5 +1,7 @@
 //! One client's connection: the loop between its socket and its session.
 //!
+//! It is compiled once for sockets and once for TLS over them.
+//!
 //! 1. Read what the socket has; wait only if there is nothing to do.
 //! 2. Handle every complete message in the buffer, appending answers to the write buffer.
 //! 3. Write the answers at once, when a Sync, Flush or Query among those messages makes the client wait for them, or
@@ -23,9 +25,10 @@ use crate::encode::{self, Severity};
 use crate::error::WireError;
 use crate::message::{self, Target};
 use crate::metrics::{MessageKind, Metrics};
-use crate::server;
-use crate::startup;
-use adapter::client::Client;
+use crate::server::{self, Shared};
+use crate::startup::{self, Introduction, Packet};
+use crate::stream::Stream;
+use crate::tls::{self, Upgrade};
 use adapter::error::AdapterError;
 use adapter::response::{BoundParams, Response, ResultFormats, RowDesc, Work};
 use adapter::session::Session;
@@ -35,10 +38,11 @@ use results::Sending;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio_util::sync::CancellationToken;
+use tokio::time::Instant;
 
 /// How much is gathered before it is written.
 pub(crate) const FLUSH_BYTES: usize = 64 << 10;
@@ -55,10 +59,10 @@ const ATTENDANCE: Duration = Duration::from_secs(5);
 /// How long a client gets to take our last message.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-/// A socket with its buffers, and what is written to it.
+/// A stream with its buffers, and what is written to it.
 #[derive(Debug)]
-pub(crate) struct Connection {
-    stream: TcpStream,
+pub(crate) struct Connection<S> {
+    stream: S,
     input: Input,
     output: Output,
     metrics: Metrics,
@@ -76,52 +80,94 @@ pub(crate) struct Output {
     is_due: bool,
 }
 
-/// Serves a connection from its first byte to its last. Whether it ended as a client should end it.
-pub(crate) async fn run(
-    connection: &mut Connection,
-    client: &Client,
+/// A connection while it is not known yet who comes.
+#[derive(Clone, Copy)]
+struct Visit<'a> {
+    shared: &'a Shared,
     internal: bool,
-    handshake_timeout: Duration,
-    stop: &CancellationToken,
-) -> bool {
-    let handshake = tokio::select! {
-        biased;
-        () = stop.cancelled() => Err(WireError::Shutdown),
-        done = tokio::time::timeout(handshake_timeout, connection.handshake(client, internal)) => {
-            done.unwrap_or(Err(WireError::HandshakeTimeout))
+    peer: Option<SocketAddr>,
+    /// Of everything up to the session. It is never set anew: each step takes from what the steps before have left.
+    deadline: Instant,
+}
+
+impl Visit<'_> {
+    /// A part of the handshake, until the deadline or a stop of the server.
+    async fn in_time<T>(&self, part: impl Future<Output = Result<T, WireError>>) -> Result<T, WireError> {
+        tokio::select! {
+            biased;
+            () = self.shared.stop.cancelled() => Err(WireError::Shutdown),
+            done = tokio::time::timeout_at(self.deadline, part) => done.unwrap_or(Err(WireError::HandshakeTimeout)),
         }
-    };
-    let mut session = match handshake {
-        Ok(Some(session)) => session,
-        Ok(None) => return true,
+    }
+}
+
+/// Serves a connection from its first byte to its last. Whether it ended as a client should end it.
+pub(crate) async fn run(stream: TcpStream, shared: &Shared, internal: bool) -> bool {
+    let deadline = Instant::now() + shared.handshake_timeout;
+    let visit = Visit { shared, internal, peer: stream.peer_addr().ok(), deadline };
+    let mut connection = Connection::new(stream, shared);
+    match visit.in_time(startup::introduce(&mut connection.stream, shared.tls.is_some())).await {
+        Ok(Introduction::Packet(packet)) => connection.converse(packet, visit).await,
+        // Boxed, so that plain connections have no room for it.
+        Ok(Introduction::Upgrade(how)) => Box::pin(run_encrypted(connection.stream, how, visit)).await,
+        Err(error) => connection.turn_away(&error).await,
+    }
+}
+
+/// Goes on in TLS with what began as a plain connection; nothing that was read or written before comes along.
+async fn run_encrypted(stream: TcpStream, how: Upgrade, visit: Visit<'_>) -> bool {
+    let Some(tls) = &visit.shared.tls else { return false };
+    let mut connection = match visit.in_time(tls.accept(stream)).await {
+        Ok(stream) => Connection::new(stream, visit.shared),
         Err(error) => {
-            connection.end(&error).await;
+            tracing::debug!(%error, peer = ?visit.peer, "a TLS handshake failed");
             return false;
         }
     };
-    // One more thing to look at after every message, and not two: a stop of the server ends all sessions.
-    let ended = session.shutdown();
-    let result = tokio::select! {
-        biased;
-        result = connection.serve(&mut session) => result,
-        () = ended.cancelled() => Err(WireError::Shutdown),
+    let introduced = match how {
+        Upgrade::Direct if !tls::is_ours(&connection.stream) => Err(startup::refusal(tls::NOT_OURS)),
+        Upgrade::Asked | Upgrade::Direct => visit.in_time(startup::introduce_encrypted(&mut connection.stream)).await,
     };
-    let Err(error) = result;
-    session.close().await;
-    connection.end(&error).await;
-    matches!(error, WireError::Closed)
+    match introduced {
+        Ok(packet) => connection.converse(packet, visit).await,
+        Err(error) => connection.turn_away(&error).await,
+    }
 }
 
-impl Connection {
-    pub(crate) fn new(stream: TcpStream, metrics: Metrics, request_bytes_max: usize) -> Connection {
+impl<S: Stream> Connection<S> {
+    fn new(stream: S, shared: &Shared) -> Connection<S> {
         let output =
             Output { buffer: BytesMut::with_capacity(IDLE_OUTPUT_BYTES), rows: RowEncoder::default(), is_due: false };
+        let (metrics, request_bytes_max) = (shared.metrics.clone(), shared.request_bytes_max);
         let input = Input::new(request_bytes_max);
         Connection { stream, input, output, metrics, request_bytes_max, skips_to_sync: false }
     }
 
-    async fn handshake(&mut self, client: &Client, internal: bool) -> Result<Option<Session>, WireError> {
-        startup::handshake(&mut self.stream, client, internal, &mut self.output.buffer).await
+    /// Serves a client that has introduced itself. Whether it ended as a client should end it.
+    async fn converse(&mut self, packet: Packet, visit: Visit<'_>) -> bool {
+        let opening = startup::open(packet, visit.peer, &visit.shared.client, visit.internal, &mut self.output.buffer);
+        let mut session = match visit.in_time(opening).await {
+            Ok(Some(session)) => session,
+            Ok(None) => return true,
+            Err(error) => return self.turn_away(&error).await,
+        };
+        // One more thing to look at after every message, and not two: a stop of the server ends all sessions.
+        let ended = session.shutdown();
+        let result = tokio::select! {
+            biased;
+            result = self.serve(&mut session) => result,
+            () = ended.cancelled() => Err(WireError::Shutdown),
+        };
+        let Err(error) = result;
+        session.close().await;
+        self.end(&error).await;
+        matches!(error, WireError::Closed)
+    }
+
+    /// Ends a connection that never had a session.
+    async fn turn_away(&mut self, error: &WireError) -> bool {
+        self.end(error).await;
+        false
     }
 
     /// The loop. Returns only with the reason why the connection ends.
@@ -385,8 +431,11 @@ impl Connection {
         // Whatever it is called elsewhere, what ends a connection is fatal: so is a wrong database in a handshake.
         encode::error_response(&mut self.output.buffer, Severity::Fatal, error);
         // The peer may be gone or not reading; either way there is nothing more to do.
-        let _ = tokio::time::timeout(GOODBYE, self.output.flush(&mut self.stream)).await;
-        let _ = self.stream.shutdown().await;
+        let _ = tokio::time::timeout(GOODBYE, async {
+            self.output.flush(&mut self.stream).await?;
+            self.stream.shutdown().await.map_err(WireError::from)
+        })
+        .await;
         if error.needs_linger() {
             let _ = tokio::time::timeout(LINGER, drain(&mut self.stream)).await;
         }
@@ -399,7 +448,7 @@ fn shape<'a>(desc: &'a RowDesc, formats: &'a ResultFormats, session: &'a Session
 }
 
 /// Does work that nobody may be waiting for any more: when the client hangs up while it goes on, it is given up.
-async fn attended<T>(stream: &TcpStream, work: impl Future<Output = T>) -> Result<T, WireError> {
+async fn attended<T>(stream: &impl Stream, work: impl Future<Output = T>) -> Result<T, WireError> {
     tokio::select! {
         biased;
         done = work => Ok(done),
@@ -408,27 +457,26 @@ async fn attended<T>(stream: &TcpStream, work: impl Future<Output = T>) -> Resul
 }
 
 /// Returns when the peer has hung up, which is looked for now and then only: work rarely lasts that long.
-async fn hung_up(stream: &TcpStream) -> WireError {
+async fn hung_up(stream: &impl Stream) -> WireError {
     loop {
         tokio::time::sleep(ATTENDANCE).await;
-        match stream.peek(&mut [0; 1]).await {
-            Ok(0) => return WireError::Closed,
-            // The next request waits; whether there is an end behind it cannot be seen.
-            Ok(_) => {}
+        match stream.has_hung_up().await {
+            Ok(true) => return WireError::Closed,
+            Ok(false) => {}
             Err(error) => return error.into(),
         }
     }
 }
 
 /// Reads until the peer hangs up: closing a socket with unread data would reset it, and our last words with it.
-async fn drain(stream: &mut TcpStream) {
+async fn drain(stream: &mut impl Stream) {
     let mut nowhere = [0; 256];
     while stream.read(&mut nowhere).await.is_ok_and(|count| count > 0) {}
 }
 
 impl Output {
     /// Writes what is in the buffer.
-    pub(crate) async fn flush(&mut self, stream: &mut TcpStream) -> Result<(), WireError> {
+    pub(crate) async fn flush(&mut self, stream: &mut impl Stream) -> Result<(), WireError> {
         // Not `write_all_buf`, whose gathering system call costs more for the one slice there is.
         while !self.buffer.is_empty() {
             match stream.write(&self.buffer).await? {
@@ -436,12 +484,14 @@ impl Output {
                 count => self.buffer.advance(count),
             }
         }
+        // TLS may hold back what the socket did not take; for a socket this is nothing.
+        stream.flush().await?;
         self.is_due = false;
         Ok(())
     }
 
     /// Writes what is in the buffer if it is worth a system call, and then lets other connections have their turn.
-    pub(crate) async fn flush_if_full(&mut self, stream: &mut TcpStream) -> Result<(), WireError> {
+    pub(crate) async fn flush_if_full(&mut self, stream: &mut impl Stream) -> Result<(), WireError> {
         if self.buffer.len() >= FLUSH_BYTES {
             Box::pin(async {
                 self.flush(stream).await?;

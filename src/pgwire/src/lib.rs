@@ -1,14 +1,14 @@
 //! The PostgreSQL v3 wire: the door through which SQL clients come in.
 //!
 //! A SELECT enters here as bytes and leaves as bytes; everything between is one call into the session of `adapter`.
-//! [`server`] listens and deals connections to I/O threads, [`startup`] turns a socket into a session, [`connection`]
+//! [`server`] listens and deals connections to I/O threads, [`startup`] turns a socket, or [`tls`] over it, into a session, [`connection`]
 //! runs the loop: read what is there, handle every complete message ([`codec`] frames them, [`message`] decodes them),
 //! append the answers to one buffer ([`encode`], [`copy`]), and write it once.
 //!
 //! Entry points: [`server::serve`], [`metrics::Metrics::register`].
 //!
-//! Deliberately absent: TLS and passwords (SSLRequest is answered `N`, roles are trusted), the function call protocol,
-//! replication, binary COPY, and any knowledge of SQL.
+//! Deliberately absent: passwords (roles are trusted), the function call protocol, replication, binary COPY, and any
+//! knowledge of SQL.
 #![deny(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
@@ -25,3 +25,5 @@ mod message;
 pub mod metrics;
 pub mod server;
 mod startup;
+mod stream;
+pub mod tls;

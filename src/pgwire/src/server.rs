@@ -7,8 +7,9 @@
 //! A stop goes in this order: the listeners close; connections in their handshake or in a session are told FATAL 57P01
 //! and closed; when all are gone, or after [`STOP_GRACE`], the threads end.
 
-use crate::connection::{self, Connection};
+use crate::connection;
 use crate::metrics::{Metrics, Source};
+use crate::tls::{Tls, TlsFiles};
 use adapter::client::Client;
 use ore::task::spawn_on;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
@@ -48,6 +49,8 @@ pub struct ServerConfig {
     pub request_bytes_max: usize,
     /// The number of I/O threads; one per core if zero.
     pub io_threads: usize,
+    /// The certificate; without one, nobody is offered TLS.
+    pub tls: Option<TlsFiles>,
 }
 
 impl Default for ServerConfig {
@@ -58,6 +61,7 @@ impl Default for ServerConfig {
             handshake_timeout: Duration::from_secs(60),
             request_bytes_max: 256 << 20,
             io_threads: 0,
+            tls: None,
         }
     }
 }
@@ -66,9 +70,7 @@ impl Default for ServerConfig {
 pub struct ServerHandle {
     sql_addr: SocketAddr,
     internal_addr: SocketAddr,
-    client: Client,
-    connections: TaskTracker,
-    stop: CancellationToken,
+    shared: Arc<Shared>,
     /// Ends the threads; cancelled by the drop guard at the latest.
     threads: tokio_util::sync::DropGuard,
 }
@@ -84,13 +86,19 @@ impl ServerHandle {
         self.internal_addr
     }
 
+    /// Reads the certificate again, for connections to come. Errors: it cannot be used, and nothing has changed.
+    pub fn reload(&self) -> io::Result<()> {
+        self.shared.tls.as_ref().map_or(Ok(()), Tls::reload)
+    }
+
     /// Stops accepting, tells every session goodbye, and returns when all connections are closed or their time is up.
     pub async fn shutdown(self) {
-        self.stop.cancel();
-        self.client.shutdown();
-        self.connections.close();
-        if tokio::time::timeout(STOP_GRACE, self.connections.wait()).await.is_err() {
-            tracing::warn!(connection_count = self.connections.len(), "connections did not close in time");
+        let Shared { client, stop, connections, .. } = self.shared.as_ref();
+        stop.cancel();
+        client.shutdown();
+        connections.close();
+        if tokio::time::timeout(STOP_GRACE, connections.wait()).await.is_err() {
+            tracing::warn!(connection_count = connections.len(), "connections did not close in time");
         }
         self.threads.disarm().cancel();
     }
@@ -130,18 +138,22 @@ impl Drop for Running {
 }
 
 /// What every connection shares.
-struct Shared {
-    client: Client,
-    metrics: Metrics,
-    handshake_timeout: Duration,
-    request_bytes_max: usize,
-    stop: CancellationToken,
+pub(crate) struct Shared {
+    pub(crate) client: Client,
+    pub(crate) metrics: Metrics,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) handshake_timeout: Duration,
+    pub(crate) request_bytes_max: usize,
+    /// Fires when the server stops.
+    pub(crate) stop: CancellationToken,
     connections: TaskTracker,
     runtimes: Vec<Handle>,
 }
 
-/// Opens the listeners and starts serving sessions of `client`. Fails if an address cannot be listened on.
+/// Opens the listeners and starts serving sessions of `client`. Fails if an address cannot be listened on, or the
+/// certificate cannot be used.
 pub fn serve(config: &ServerConfig, client: Client, metrics: Metrics) -> io::Result<ServerHandle> {
+    let tls = config.tls.clone().map(Tls::open).transpose()?;
     let sql = listen(config.sql_addr)?;
     let internal = listen(config.internal_addr)?;
     let (sql_addr, internal_addr) = (sql.local_addr()?, internal.local_addr()?);
@@ -150,6 +162,7 @@ pub fn serve(config: &ServerConfig, client: Client, metrics: Metrics) -> io::Res
     let shared = Arc::new(Shared {
         client,
         metrics,
+        tls,
         handshake_timeout: config.handshake_timeout,
         request_bytes_max: config.request_bytes_max,
         stop: CancellationToken::new(),
@@ -159,9 +172,7 @@ pub fn serve(config: &ServerConfig, client: Client, metrics: Metrics) -> io::Res
     let first = &shared.runtimes[0];
     spawn_on(first, "accept_sql", accept(sql, Source::External, Arc::clone(&shared))).detach();
     spawn_on(first, "accept_internal", accept(internal, Source::Internal, Arc::clone(&shared))).detach();
-    let (stop, connections) = (shared.stop.clone(), shared.connections.clone());
-    let client = shared.client.clone();
-    Ok(ServerHandle { sql_addr, internal_addr, client, connections, stop, threads: threads.drop_guard() })
+    Ok(ServerHandle { sql_addr, internal_addr, shared, threads: threads.drop_guard() })
 }
 
 fn listen(addr: SocketAddr) -> io::Result<std::net::TcpListener> {
@@ -217,12 +228,10 @@ async fn accept(listener: std::net::TcpListener, source: Source, shared: Arc<Sha
 /// One connection, from its socket to its end.
 async fn serve_one(stream: std::net::TcpStream, source: Source, shared: Arc<Shared>) {
     let _running = Running::new(shared.metrics.clone(), source);
-    let mut connection = match prepare(stream) {
-        Ok(stream) => Connection::new(stream, shared.metrics.clone(), shared.request_bytes_max),
+    let good = match prepare(stream) {
+        Ok(stream) => connection::run(stream, &shared, source == Source::Internal).await,
         Err(error) => return tracing::debug!(%error, "a connection was lost before it began"),
     };
-    let internal = source == Source::Internal;
-    let good = connection::run(&mut connection, &shared.client, internal, shared.handshake_timeout, &shared.stop).await;
     let counters = shared.metrics.source(source);
     if good { counters.success.inc() } else { counters.error.inc() }
 }

@@ -1,16 +1,18 @@
 //! The handshake: from a fresh socket to a session, or to nothing.
 //!
-//! 1. A packet is read, exactly as long as it says and no longer than [`PACKET_BYTES_MAX`].
-//! 2. SSLRequest and GSSENCRequest are answered with `N`, each at most once. A client must wait for that answer, so
-//!    bytes behind such a request are an attempt to smuggle plaintext past an upgrade, and end the connection.
+//! 1. A client that begins with TLS, or asks for it with SSLRequest, is answered by [`Introduction::Upgrade`]: the caller does
+//!    the TLS handshake, and goes on with [`introduce_encrypted`]. Without a certificate, and to GSSENCRequest, the answer
+//!    is `N`, each at most once. A client must wait for these answers, so bytes behind such a request are an attempt to
+//!    smuggle plaintext past an upgrade, and end the connection.
+//! 2. A packet is read, exactly as long as it says and no longer than [`PACKET_BYTES_MAX`].
 //! 3. CancelRequest is carried out, and the connection ends without a word.
 //! 4. A startup packet names a user, a database and settings. Minor versions and `_pq_.` options that are not spoken
 //!    here are negotiated down.
 //! 5. The session is opened; AuthenticationOk, the reported settings and the cancel key go out with the first
 //!    ReadyForQuery in one write.
 //!
-//! Whoever calls [`handshake`] puts one deadline around all of it. Authentication is trust: a role that exists and may
-//! log in is believed, as the listeners are meant for a trusted network.
+//! The caller puts one deadline around all of it. Authentication is trust: a role that exists and may log in is believed, as
+//! the listeners are meant for a trusted network.
 //!
 //! # Invariants
 //! - Nothing behind the packet being read is taken from the socket, so nothing of it can be believed by mistake.
@@ -18,11 +20,14 @@
 use crate::encode::{self, PROTOCOL_NEWEST};
 use crate::error::WireError;
 use crate::message::{DecodeError, Reader};
+use crate::stream::Stream;
+use crate::tls::Upgrade;
 use adapter::client::{Client, StartupParams};
 use adapter::session::Session;
 use bytes::BytesMut;
 use repr::sqlstate::SqlState;
 use std::io;
+use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -34,6 +39,8 @@ const PACKET_BYTES_MIN: usize = 8;
 const CANCEL_REQUEST: u32 = 80_877_102;
 const SSL_REQUEST: u32 = 80_877_103;
 const GSSENC_REQUEST: u32 = 80_877_104;
+/// The first byte of a TLS handshake, which no packet begins with: it would be far too long.
+const TLS_HANDSHAKE: u8 = 0x16;
 /// Cancel keys are 4 bytes in protocol 3.0 and up to 256 in 3.2; ours always have 4.
 const CANCEL_KEY_BYTES_MAX: usize = 256;
 
@@ -67,17 +74,66 @@ pub(crate) struct Startup {
     pub(crate) unknown_options: Vec<String>,
 }
 
-/// Carries out the handshake. `None` when the peer only came to cancel something.
+/// How a connection goes on after its first packets.
+#[derive(Debug)]
+pub(crate) enum Introduction {
+    /// As it is; this is what it came for.
+    Packet(Packet),
+    /// With a TLS handshake, which the client may begin now or has begun.
+    Upgrade(Upgrade),
+}
+
+/// Reads packets until one is not about encryption, or encryption begins.
+///
+/// # Cancellation
+/// Safe to drop at any time; the connection cannot go on then.
+pub(crate) async fn introduce(stream: &mut TcpStream, has_tls: bool) -> Result<Introduction, WireError> {
+    let mut first = [0];
+    if has_tls && stream.peek(&mut first).await? == 1 && first == [TLS_HANDSHAKE] {
+        return Ok(Introduction::Upgrade(Upgrade::Direct));
+    }
+    let mut refused = Vec::with_capacity(2);
+    loop {
+        let body = read_packet(stream).await?;
+        match packet(&body)? {
+            Packet::Encryption(wish) if !refused.contains(&wish) => {
+                nothing_behind(stream)?;
+                if has_tls && wish == Encryption::Ssl {
+                    stream.write_all(b"S").await?;
+                    return Ok(Introduction::Upgrade(Upgrade::Asked));
+                }
+                stream.write_all(b"N").await?;
+                refused.push(wish);
+            }
+            Packet::Encryption(_) => return Err(refusal("encryption was refused already")),
+            other => return Ok(Introduction::Packet(other)),
+        }
+    }
+}
+
+/// Reads what a client came for, once it speaks TLS.
+///
+/// # Cancellation
+/// As [`introduce`].
+pub(crate) async fn introduce_encrypted(stream: &mut impl Stream) -> Result<Packet, WireError> {
+    match packet(&read_packet(stream).await?)? {
+        Packet::Encryption(_) => Err(refusal("the connection is encrypted already")),
+        other => Ok(other),
+    }
+}
+
+/// Does what a client came for. `None` when it only came to cancel something.
 ///
 /// # Cancellation
 /// Safe to drop at any time; a session that was opened is closed by its own drop.
-pub(crate) async fn handshake(
-    stream: &mut TcpStream,
+pub(crate) async fn open(
+    packet: Packet,
+    peer: Option<SocketAddr>,
     client: &Client,
     internal: bool,
     out: &mut BytesMut,
 ) -> Result<Option<Session>, WireError> {
-    let startup = match introduce(stream).await? {
+    let startup = match packet {
         Packet::Startup(startup) => startup,
         Packet::Cancel { connection_id, secret } => {
             if let Some(secret) = secret {
@@ -90,13 +146,8 @@ pub(crate) async fn handshake(
     if startup.is_newer || !startup.unknown_options.is_empty() {
         encode::negotiate_protocol_version(out, &startup.unknown_options);
     }
-    let params = StartupParams {
-        user: startup.user,
-        database: startup.database,
-        internal,
-        options: startup.settings,
-        peer: stream.peer_addr().ok(),
-    };
+    let params =
+        StartupParams { user: startup.user, database: startup.database, internal, options: startup.settings, peer };
     let session = client.connect(params).await?;
     encode::authentication_ok(out);
     for (name, value) in session.parameter_statuses() {
@@ -107,25 +158,8 @@ pub(crate) async fn handshake(
     Ok(Some(session))
 }
 
-/// Reads packets until one is not about encryption.
-async fn introduce(stream: &mut TcpStream) -> Result<Packet, WireError> {
-    let mut refused = Vec::with_capacity(2);
-    loop {
-        let body = read_packet(stream).await?;
-        match packet(&body)? {
-            Packet::Encryption(wish) if !refused.contains(&wish) => {
-                nothing_behind(stream)?;
-                stream.write_all(b"N").await?;
-                refused.push(wish);
-            }
-            Packet::Encryption(_) => return Err(refusal("encryption was refused already")),
-            other => return Ok(other),
-        }
-    }
-}
-
 /// Reads one packet, without its length.
-async fn read_packet(stream: &mut TcpStream) -> Result<Vec<u8>, WireError> {
+async fn read_packet(stream: &mut impl Stream) -> Result<Vec<u8>, WireError> {
     let mut length = [0; 4];
     match stream.read_exact(&mut length).await {
         Ok(_) => {}
@@ -271,7 +305,7 @@ fn malformed(error: DecodeError) -> WireError {
     }
 }
 
-fn refusal(message: &str) -> WireError {
+pub(crate) fn refusal(message: &str) -> WireError {
     WireError::Startup { sqlstate: SqlState::PROTOCOL_VIOLATION, message: message.to_owned() }
 }
 

@@ -11,6 +11,7 @@ use crate::encode;
 use crate::error::WireError;
 use crate::message;
 use crate::metrics::MessageKind;
+use crate::stream::Stream;
 use adapter::copy::CopyIn;
 use adapter::session::Session;
 use std::borrow::Cow;
@@ -28,7 +29,7 @@ impl From<CopyError> for RowError {
     }
 }
 
-impl Connection {
+impl<S: Stream> Connection<S> {
     /// Receives COPY data until the client ends it, and commits the rows.
     pub(super) async fn copy_in(&mut self, session: &mut Session, mut copy: Box<CopyIn>) -> Result<(), WireError> {
         encode::copy_in_response(&mut self.output.buffer, copy.columns.len());

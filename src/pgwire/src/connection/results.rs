@@ -6,10 +6,10 @@ use crate::copy::Syntax;
 use crate::encode;
 use crate::encode::rows::{Shape, Stored, Target};
 use crate::error::WireError;
+use crate::stream::Stream;
 use adapter::response::{Chunk, RowDesc, Rows};
 use adapter::session::Session;
 use sql::ast::{CopyFormat, CopyOptions};
-use tokio::net::TcpStream;
 
 /// Rows asked for at a time: what may be in the write buffer beyond [`FLUSH_BYTES`].
 const CHUNK_ROWS_MAX: usize = 32;
@@ -55,7 +55,7 @@ impl Sending<'_> {
     }
 
     /// Sends what is left, waiting for rows and for the client.
-    pub(super) async fn finish(mut self, output: &mut Output, stream: &mut TcpStream) -> Result<usize, WireError> {
+    pub(super) async fn finish(mut self, output: &mut Output, stream: &mut impl Stream) -> Result<usize, WireError> {
         while !self.encode(output)? {
             if self.rows.is_live() {
                 output.flush(stream).await?;
@@ -70,7 +70,7 @@ impl Sending<'_> {
     }
 }
 
-impl Connection {
+impl<S: Stream> Connection<S> {
     /// COPY TO STDOUT: every row a line, every line a message.
     pub(super) async fn copy_out(
         &mut self,
