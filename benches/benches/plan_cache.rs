@@ -58,7 +58,7 @@ impl Server {
             options: Vec::new(),
             peer: None,
         };
-        self.runtime.block_on(self.client.connect(startup)).expect("the user exists")
+        self.client.connect(startup).expect("the user exists")
     }
 
     fn run(&self, session: &mut Session, sql: &str) {

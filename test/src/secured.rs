@@ -75,10 +75,10 @@ impl Secured {
         self.reload()
     }
 
-    /// What the server has logged lately.
+    /// What Glimpse has logged.
     pub fn log(&self) -> String {
         match &self.target {
-            Target::Glimpse(server) => server.log_tail(),
+            Target::Glimpse(server) => server.log(),
             Target::Postgres(_) => String::new(),
         }
     }

@@ -100,9 +100,9 @@ impl Server {
         self.process.as_ref().context("the server runs")?.signal(name)
     }
 
-    /// The last lines of its log.
-    pub fn log_tail(&self) -> String {
-        self.process.as_ref().map(Process::log_tail).unwrap_or_default()
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        self.process.as_ref().map(Process::log).unwrap_or_default()
     }
 
     /// Waits for the end of a server that was sent a signal.

@@ -2,6 +2,7 @@
 //!
 //! What a client library never does is sent over raw sockets; what libraries and programs do is done by them.
 
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use glimpse_test::secured::{Secured, client_tls, tls_file};
 use glimpse_test::target::Target;
 use glimpse_test::wire::message::Message;
 use glimpse_test::wire::{Wire, frontend};
+use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, ScramSha256};
 
 fn secured() -> Secured {
     Secured::start(None).expect("the server starts")
@@ -249,4 +251,406 @@ fn a_certificate_is_renewed_without_a_restart() {
     assert_eq!(shown(), second);
     server.change_certificate("server").expect("a signal");
     eventually("the old certificate", || shown() == first);
+}
+
+// ---- passwords
+
+/// Everybody who comes to the users' port has to know a password.
+const PASSWORDS: &str = "host all all all scram-sha-256\n";
+/// What PostgreSQL stores for the password `pencil`.
+const PENCIL: &str = "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=";
+
+/// A server with these rules, and roles of every kind.
+fn with_roles(rules: &str) -> Secured {
+    let server = Secured::start(Some(rules)).expect("the server starts");
+    let mut admin = server.target.admin().expect("a session");
+    for sql in [
+        "CREATE ROLE alice LOGIN PASSWORD 'open sesame'",
+        "CREATE ROLE bob LOGIN PASSWORD 'bébé'",
+        "CREATE ROLE carol LOGIN PASSWORD 'carol'",
+        "CREATE ROLE mallory LOGIN PASSWORD 'mallory'",
+        "CREATE ROLE bare LOGIN",
+        "CREATE ROLE staff PASSWORD 'staff'",
+        "GRANT staff TO carol",
+    ] {
+        admin.execute(sql).expect(sql);
+    }
+    server
+}
+
+/// A psql of this user that says over what it is connected.
+fn login(server: &Secured, user: &str, password: &str, sslmode: &str) -> Option<Command> {
+    let mut command = conninfo(&server.target, sslmode)?;
+    command.env("PGUSER", user).env("PGPASSWORD", password);
+    Some(command)
+}
+
+/// Logs in by SCRAM, by hand. All messages up to ReadyForQuery or a FATAL error.
+fn scram(wire: &mut Wire, user: &str, password: &str, mechanism: &str, binding: ChannelBinding) -> Vec<Message> {
+    wire.send(&frontend::startup(&[("user", user), ("database", "materialize")])).expect("send");
+    let mut messages = vec![wire.receive().expect("an answer")];
+    let mut exchange = ScramSha256::new(password.as_bytes(), binding);
+    wire.send(&frontend::sasl_initial(mechanism, exchange.message())).expect("send");
+    let challenge = wire.receive().expect("an answer");
+    messages.push(challenge.clone());
+    if challenge.tag == b'R' {
+        exchange.update(&challenge.body[4..]).expect("a challenge");
+        wire.send(&frontend::authentication(exchange.message())).expect("send");
+        messages.extend(wire.until_ready().expect("an answer"));
+    }
+    messages
+}
+
+fn plain_scram(server: &Secured, user: &str, password: &str) -> Vec<Message> {
+    let mut wire = Wire::connect(server.addr()).expect("a socket");
+    scram(&mut wire, user, password, SCRAM_SHA_256, ChannelBinding::unsupported())
+}
+
+/// The SQLSTATE with which a login ended, if it failed.
+fn refusal(messages: &[Message]) -> Option<String> {
+    let error = messages.iter().find_map(Message::error)?;
+    assert_eq!(error.severity, "FATAL", "{error}");
+    Some(error.code)
+}
+
+#[test]
+fn passwords_from_psql_and_drivers() {
+    let server = with_roles(PASSWORDS);
+    for mode in ["disable", "verify-full"] {
+        for (user, password) in [("alice", "open sesame"), ("bob", "bébé"), ("carol", "carol")] {
+            let Some(mut command) = login(&server, user, password, mode) else { return };
+            let said = run(&mut command);
+            assert!(said.contains(&format!("as user \"{user}\"")), "{said}");
+            let Some(mut command) = login(&server, user, "wrong", mode) else { return };
+            let said = try_run(&mut command).expect_err("a wrong password");
+            assert!(said.contains(&format!("password authentication failed for user \"{user}\"")), "{said}");
+        }
+    }
+    // Bound to a certificate that is signed with SHA-256, and to one that is signed with SHA-384.
+    for certificate in ["server", "renewed"] {
+        server.change_certificate(certificate).expect("a signal");
+        let Some(mut command) = login(&server, "alice", "open sesame", "verify-full") else { return };
+        let said = run(command.env("PGCHANNELBINDING", "require"));
+        assert!(said.contains("SSL connection"), "{said}");
+    }
+    let mut config = server.target.config();
+    let mut session = config.user("alice").password("open sesame").connect(postgres::NoTls).expect("a session");
+    assert_eq!(session.query_one("SELECT current_user::text", &[]).expect("a row").get::<_, String>(0), "alice");
+    let error = config.password("wrong").connect(postgres::NoTls).err().expect("a wrong password");
+    assert_eq!(error.code().expect("a database error").code(), "28P01");
+}
+
+/// Whatever is wrong with a user, the conversation is the same: what the server says differs in nothing but what is random
+/// or came from the client. (The work is the same, too: see `adapter::password`.)
+#[test]
+fn nobody_can_tell_who_exists() {
+    let mut server = with_roles(PASSWORDS);
+    let conversation = |server: &Secured, user: &str| {
+        let mut salt = String::new();
+        let mut said = Vec::new();
+        for message in plain_scram(server, user, "wrong") {
+            let text = String::from_utf8_lossy(&message.body).replace(user, "USER");
+            // Before the salt is the nonce.
+            said.push(match text.split_once(",s=") {
+                Some((_, rest)) => {
+                    let (found, iterations) = rest.split_once(',').expect("iterations");
+                    found.clone_into(&mut salt);
+                    iterations.to_owned()
+                }
+                None => text,
+            });
+        }
+        (said, salt)
+    };
+    let (expected, _) = conversation(&server, "alice");
+    assert_eq!(expected.len(), 3, "{expected:?}");
+    assert!(expected[2].contains("28P01"), "{expected:?}");
+    let mut salts = Vec::new();
+    for user in ["alice", "bob", "bare", "staff", "nobody"] {
+        let (said, salt) = conversation(&server, user);
+        assert_eq!(said, expected, "{user}");
+        assert_eq!(salt.len(), 24, "{user}");
+        assert_eq!(conversation(&server, user).1, salt, "{user} is asked with the same salt each time");
+        salts.push((user, salt));
+    }
+    server.target.sigterm().expect("it stops");
+    server.target.restart().expect("it starts");
+    for (user, salt) in salts {
+        assert_eq!(conversation(&server, user).1, salt, "{user} is asked with the same salt after a restart");
+    }
+    // The right password of a role that may not log in says no more than that.
+    assert_eq!(refusal(&plain_scram(&server, "staff", "staff")).as_deref(), Some("28000"));
+    assert_eq!(refusal(&plain_scram(&server, "alice", "open sesame")), None);
+}
+
+/// Somebody in between takes PLUS out of the server's offer: the client, which can, says so, and both find out.
+#[test]
+fn a_downgrade_of_scram_is_found_out() {
+    let server = with_roles(PASSWORDS);
+    let mut wire = server.encrypted().expect("TLS");
+    let messages = scram(&mut wire, "alice", "open sesame", SCRAM_SHA_256, ChannelBinding::unrequested());
+    assert_eq!(refusal(&messages).as_deref(), Some("28000"));
+    // One that cannot may go on, and without TLS there is nothing to be bound to.
+    let mut wire = server.encrypted().expect("TLS");
+    let messages = scram(&mut wire, "alice", "open sesame", SCRAM_SHA_256, ChannelBinding::unsupported());
+    assert_eq!(refusal(&messages), None);
+    let mut wire = Wire::connect(server.addr()).expect("a socket");
+    let messages = scram(&mut wire, "alice", "open sesame", SCRAM_SHA_256, ChannelBinding::unrequested());
+    assert_eq!(refusal(&messages), None);
+    // What was not offered cannot be chosen.
+    let mut wire = Wire::connect(server.addr()).expect("a socket");
+    let binding = ChannelBinding::tls_server_end_point(vec![0; 32]);
+    let messages = scram(&mut wire, "alice", "open sesame", SCRAM_SHA_256_PLUS, binding);
+    assert_eq!(refusal(&messages).as_deref(), Some("08P01"));
+}
+
+/// Somebody in between has a certificate of his own, which the client saw.
+#[test]
+fn another_certificate_than_ours_is_refused() {
+    let server = with_roles(PASSWORDS);
+    let mut wire = server.encrypted().expect("TLS");
+    let binding = ChannelBinding::tls_server_end_point(vec![7; 32]);
+    let messages = scram(&mut wire, "alice", "open sesame", SCRAM_SHA_256_PLUS, binding);
+    assert_eq!(refusal(&messages).as_deref(), Some("28000"));
+}
+
+/// CVE-2026-6664, and frames of a gibibyte before anybody is known.
+#[test]
+fn lengths_before_authentication_are_not_believed() {
+    let server = with_roles(PASSWORDS);
+    let sasl = |length: u32, data: &[u8]| {
+        frontend::authentication(&[b"SCRAM-SHA-256\0", &length.to_be_bytes()[..], data].concat())
+    };
+    let huge = [&b"p"[..], &((1_u32 << 30) - 1).to_be_bytes(), b"SCRAM-SHA-256\0"].concat();
+    let negative = [&b"p"[..], &(-5_i32).to_be_bytes(), b"SCRAM-SHA-256\0"].concat();
+    for attack in [
+        huge,
+        negative,
+        sasl(0x7fff_fff0, b"n,,n=,r=abc"),
+        sasl(0xffff_fff0, b"n,,n=,r=abc"),
+        sasl(3, b"n,,n=,r=abc"),
+        frontend::authentication(b"SCRAM-SHA-256"),
+        frontend::authentication(b""),
+        frontend::query("SELECT 1"),
+    ] {
+        let mut wire = Wire::connect(server.addr()).expect("a socket");
+        wire.send(&frontend::startup(&[("user", "alice"), ("database", "materialize")])).expect("send");
+        assert_eq!(wire.receive().expect("an answer").tag, b'R');
+        wire.send(&attack).expect("send");
+        let messages = wire.until_closed().expect("an end");
+        assert!(messages.iter().all(|message| message.tag == b'E'), "{messages:?}");
+        if server.target.is_glimpse() {
+            assert_eq!(refusal(&messages).as_deref(), Some("08P01"));
+        }
+    }
+    assert_eq!(refusal(&plain_scram(&server, "alice", "open sesame")), None);
+}
+
+#[test]
+fn a_login_that_stops_half_way_is_cut_off() {
+    let server = with_roles(PASSWORDS);
+    let asked = || {
+        let mut wire = Wire::connect(server.addr()).expect("a socket");
+        wire.send(&frontend::startup(&[("user", "alice"), ("database", "materialize")])).expect("send");
+        assert_eq!(wire.receive().expect("an answer").tag, b'R');
+        wire
+    };
+    let (mut silent, mut half, mut challenged) = (asked(), asked(), asked());
+    half.send(&frontend::sasl_initial(SCRAM_SHA_256, b"n,,n=,r=abc")[..20]).expect("send");
+    challenged.send(&frontend::sasl_initial(SCRAM_SHA_256, b"n,,n=,r=abc")).expect("send");
+    assert_eq!(challenged.receive().expect("a challenge").tag, b'R');
+    for wire in [&mut silent, &mut half, &mut challenged] {
+        while wire.receive().is_ok() {}
+        assert!(wire.is_closed());
+    }
+}
+
+/// CVE-2017-7546: nobody logs in with an empty password, however it was set.
+#[test]
+fn an_empty_password_is_none() {
+    let server = with_roles(PASSWORDS);
+    let mut admin = server.target.admin().expect("a session");
+    let empty = postgres_protocol::password::scram_sha_256(b"");
+    for (sql, has_notice) in [
+        ("ALTER ROLE alice PASSWORD ''".to_owned(), true),
+        (format!("ALTER ROLE alice PASSWORD '{empty}'"), true),
+        ("ALTER ROLE alice PASSWORD NULL".to_owned(), false),
+    ] {
+        admin.execute("ALTER ROLE alice PASSWORD 'open sesame'").expect("a password");
+        assert_eq!(refusal(&plain_scram(&server, "alice", "open sesame")), None);
+        let messages = admin.query(&sql).expect("an answer");
+        assert_eq!(messages.iter().any(|message| message.tag == b'N'), has_notice, "{sql}");
+        for password in ["", "open sesame"] {
+            assert_eq!(refusal(&plain_scram(&server, "alice", password)).as_deref(), Some("28P01"), "{sql}");
+        }
+    }
+}
+
+#[test]
+fn passwords_are_set_and_kept_and_not_shown() {
+    let mut server = with_roles(PASSWORDS);
+    let mut admin = server.target.admin().expect("a session");
+    admin.execute(&format!("CREATE USER pen ENCRYPTED PASSWORD '{PENCIL}'")).expect("a verifier");
+    assert_eq!(refusal(&plain_scram(&server, "pen", "pencil")), None);
+    // Everybody changes their own and nobody else's.
+    let mut wire = Wire::connect(server.addr()).expect("a socket");
+    let binding = ChannelBinding::unsupported();
+    assert_eq!(refusal(&scram(&mut wire, "alice", "open sesame", SCRAM_SHA_256, binding)), None);
+    wire.execute("ALTER ROLE alice PASSWORD 'xyzzy-new'").expect("one's own");
+    for sql in ["ALTER ROLE bob PASSWORD 'x'", "ALTER ROLE alice PASSWORD 'x' CREATEDB", "CREATE ROLE x"] {
+        assert_eq!(wire.sqlstate(sql).expect("an answer").as_deref(), Some("42501"), "{sql}");
+    }
+    // What was refused, or rolled back, was not done.
+    let mut block = server.target.admin().expect("a session");
+    block.execute("BEGIN").expect("a block");
+    block.execute("ALTER ROLE bob PASSWORD 'never'").expect("a password");
+    block.execute("ROLLBACK").expect("the end");
+    let state = |server: &Secured| {
+        [("alice", "open sesame"), ("alice", "xyzzy-new"), ("bob", "x"), ("bob", "never"), ("bob", "bébé")]
+            .map(|(user, password)| refusal(&plain_scram(server, user, password)).is_none())
+    };
+    assert_eq!(state(&server), [false, true, false, false, true]);
+    server.target.kill9().expect("it is killed");
+    server.target.restart().expect("it starts");
+    assert_eq!(state(&server), [false, true, false, false, true]);
+    // A role of the same name is another role.
+    let mut admin = server.target.admin().expect("a session");
+    admin.execute("DROP ROLE pen").expect("it goes");
+    admin.execute("CREATE ROLE pen LOGIN").expect("it comes");
+    assert_eq!(refusal(&plain_scram(&server, "pen", "pencil")).as_deref(), Some("28P01"));
+    for (sql, code) in [
+        ("ALTER ROLE bob PASSWORD 'a' PASSWORD 'b'", "42601"),
+        ("ALTER ROLE bob PASSWORD", "42601"),
+        ("ALTER ROLE bob PASSWORD b", "42601"),
+        ("ALTER ROLE nobody PASSWORD 'b'", "42704"),
+    ] {
+        assert_eq!(admin.sqlstate(sql).expect("an answer").as_deref(), Some(code), "{sql}");
+    }
+    if server.target.is_glimpse() {
+        check_nothing_is_shown(&server, &mut admin);
+    }
+}
+
+/// Neither passwords nor what is stored for them are in the system's relations, in the log, or in clear on the disk.
+fn check_nothing_is_shown(server: &Secured, admin: &mut Wire) {
+    for (sql, code) in [
+        ("ALTER ROLE bob PASSWORD 'md5d41d8cd98f00b204e9800998ecf8427e'", "0A000"),
+        ("ALTER ROLE bob PASSWORD 'SCRAM-SHA-256$999999999:AAAA$AAAA:AAAA'", "22023"),
+    ] {
+        assert_eq!(admin.sqlstate(sql).expect("an answer").as_deref(), Some(code), "{sql}");
+    }
+    for (sql, expected) in [
+        ("SELECT rolpassword FROM pg_authid WHERE rolname = 'alice'", Some("********")),
+        ("SELECT rolpassword FROM pg_authid WHERE rolname = 'bare'", None),
+        ("SELECT passwd FROM pg_shadow WHERE usename = 'alice'", Some("********")),
+        ("SELECT rolpassword FROM pg_roles WHERE rolname = 'alice'", Some("********")),
+    ] {
+        assert_eq!(admin.rows(sql).expect(sql)[0][0].as_deref(), expected, "{sql}");
+    }
+    let secret = "correct horse battery staple";
+    admin.execute("ALTER SYSTEM SET log_filter = 'debug'").expect("a filter");
+    admin.execute(&format!("ALTER ROLE alice PASSWORD '{secret}'")).expect("a password");
+    let code = admin.sqlstate(&format!("ALTER ROLE alice PASSWORD '{secret}' NONSENSE")).expect("an answer");
+    assert_eq!(code.as_deref(), Some("0A000"));
+    assert_eq!(refusal(&plain_scram(server, "alice", secret)), None);
+    assert!(!server.log().contains(secret));
+    let Target::Glimpse(process) = &server.target else { return };
+    assert!(!holds(process.directory(), secret.as_bytes()), "the password is on the disk");
+}
+
+/// Whether a file below this directory holds these bytes.
+fn holds(directory: &Path, bytes: &[u8]) -> bool {
+    std::fs::read_dir(directory).expect("a directory").flatten().any(|entry| match entry.path() {
+        path if path.is_dir() => holds(&path, bytes),
+        path => std::fs::read(path).is_ok_and(|text| text.windows(bytes.len()).any(|window| window == bytes)),
+    })
+}
+
+#[test]
+fn a_password_in_clear_is_asked_for_over_tls_only() {
+    let server = with_roles("hostssl all all all password\n");
+    let Some(mut command) = login(&server, "alice", "open sesame", "require") else { return };
+    run(&mut command);
+    for (user, password) in [("alice", "wrong"), ("bare", "x"), ("nobody", "x"), ("staff", "wrong")] {
+        let Some(mut command) = login(&server, user, password, "require") else { return };
+        let said = try_run(&mut command).expect_err("it is refused");
+        assert!(said.contains(&format!("password authentication failed for user \"{user}\"")), "{said}");
+    }
+    let Some(mut command) = login(&server, "alice", "open sesame", "disable") else { return };
+    let said = try_run(&mut command).expect_err("there is no TLS");
+    assert!(said.contains("no pg_hba.conf entry for host") && said.contains("no encryption"), "{said}");
+    if server.target.is_glimpse() {
+        let refused = Secured::start(Some("host all all all password\n")).expect_err("it would be seen");
+        let said = format!("{refused:#}");
+        assert!(said.contains("line 1: method \"password\" is for hostssl rules only"), "{said}");
+    }
+}
+
+// ---- host-based rules
+
+#[test]
+fn the_first_rule_that_fits_decides() {
+    let rules = r#"
+# first fit
+host    all                  mallory  all                  reject
+hostssl all                  +staff   127.0.0.1/32         scram-sha-256
+hostnossl materialize,"other" bob     127.0.0.0 255.0.0.0  trust
+host    all                  all      10.0.0.0/8           trust
+"#;
+    let server = with_roles(rules);
+    let login = |user: &str, is_encrypted: bool| {
+        let wire = if is_encrypted { server.encrypted() } else { Wire::connect(server.addr()) };
+        let mut wire = wire.expect("a connection");
+        wire.send(&frontend::startup(&[("user", user), ("database", "materialize")])).expect("send");
+        let first = wire.receive().expect("an answer");
+        match first.error() {
+            Some(error) => format!("{} {}", error.code, error.message),
+            None => match first.body[..4] {
+                [0, 0, 0, 0] => "trust".to_owned(),
+                [0, 0, 0, 10] => "scram".to_owned(),
+                _ => panic!("{first:?}"),
+            },
+        }
+    };
+    let refused = |how: &str, user: &str, encryption: &str| {
+        format!("28000 pg_hba.conf {how} host \"127.0.0.1\", user \"{user}\", database \"materialize\", {encryption}")
+            .replace("28000 pg_hba.conf no entry", "28000 no pg_hba.conf entry")
+    };
+    let none = |user: &str, encryption: &str| refused("no entry for", user, encryption);
+    assert_eq!(login("mallory", true), refused("rejects connection for", "mallory", "SSL encryption"));
+    assert_eq!(login("mallory", false), refused("rejects connection for", "mallory", "no encryption"));
+    assert_eq!(login("carol", true), "scram");
+    assert_eq!(login("carol", false), none("carol", "no encryption"));
+    assert_eq!(login("alice", true), none("alice", "SSL encryption"));
+    assert_eq!(login("bob", false), "trust");
+    assert_eq!(login("bob", true), none("bob", "SSL encryption"));
+    // A group is who is in it now.
+    let mut admin = server.target.admin().expect("a session");
+    admin.execute("GRANT staff TO alice").expect("a member");
+    eventually("membership", || login("alice", true) == "scram");
+    admin.execute("REVOKE staff FROM alice, carol").expect("no members");
+    eventually("no membership", || login("carol", true) == none("carol", "SSL encryption"));
+    // Other rules are read on a signal, and such as cannot be read change nothing.
+    server.change_rules("host all bob all reject\n").expect("a signal");
+    eventually("the new rules", || login("bob", false).starts_with("28000 pg_hba.conf rejects"));
+    server.change_rules("host all bob all nonsense\n").expect("a signal");
+    if server.target.is_glimpse() {
+        eventually("the refusal", || server.log().contains("authentication method \"nonsense\" is not supported"));
+    }
+    assert!(login("bob", false).starts_with("28000 pg_hba.conf rejects"));
+    server.change_rules("host all bob all trust\n").expect("a signal");
+    eventually("the last rules", || login("bob", false) == "trust");
+}
+
+#[test]
+fn the_system_user_comes_in_through_the_internal_port_only() {
+    let target = Target::start().expect("the server starts");
+    if !target.is_glimpse() {
+        return; // PostgreSQL has one port.
+    }
+    assert_alive(&mut target.admin().expect("a session"));
+    let mut wire = Wire::connect(target.addr()).expect("a socket");
+    wire.send(&frontend::startup(&[("user", "mz_system"), ("database", "materialize")])).expect("send");
+    let messages = wire.until_closed().expect("an end");
+    assert_eq!(refusal(&messages).as_deref(), Some("28000"));
 }

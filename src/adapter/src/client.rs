@@ -8,6 +8,7 @@ use crate::error::AdapterError;
 use crate::group_commit::{Committer, Request};
 use crate::introspection;
 use crate::metrics::Metrics;
+use crate::password::Hashing;
 use crate::plan_cache::PlanCache;
 use crate::session::Session;
 use arc_swap::ArcSwap;
@@ -113,6 +114,7 @@ pub(crate) struct Shared {
     /// Held while a statement that changes the catalog is planned and carried out: sessions that do so at the same time would
     /// make each other's plans stale, and the slower one's again and again.
     pub(crate) changing: tokio::sync::Mutex<()>,
+    pub(crate) hashing: Hashing,
     next_connection: AtomicU32,
     shutdown: CancellationToken,
 }
@@ -145,7 +147,7 @@ pub struct Config {
 /// A handle on the adapter; cheap to clone.
 #[derive(Clone)]
 pub struct Client {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// What a connection asks for when it begins.
@@ -190,6 +192,7 @@ impl Client {
             raised: Notify::new(),
             orphans: Mutex::default(),
             changing: tokio::sync::Mutex::default(),
+            hashing: Hashing::default(),
             next_connection: AtomicU32::new(1),
             shutdown: CancellationToken::new(),
         });
@@ -200,10 +203,9 @@ impl Client {
         Ok((Client { shared }, running))
     }
 
-    /// Begins a session. Errors: unknown database 3D000, unknown role or one that may not log in 28000, too many
+    /// Begins a session of a user who has proved who it is, if that was asked for. Errors: unknown database 3D000, unknown role or one that may not log in 28000, too many
     /// connections 53300, stopping 57P03, bad settings 22023.
-    #[allow(clippy::unused_async, reason = "authentication will wait for a password check off the I/O threads")]
-    pub async fn connect(&self, startup: StartupParams) -> Result<Session, AdapterError> {
+    pub fn connect(&self, startup: StartupParams) -> Result<Session, AdapterError> {
         let shared = &self.shared;
         if shared.shutdown.is_cancelled() {
             return Err(AdapterError::new(SqlState::CANNOT_CONNECT_NOW, "the server is shutting down"));
@@ -220,11 +222,7 @@ impl Client {
         if !role.login {
             return Err(refused(format!("role \"{}\" is not permitted to log in", startup.user)));
         }
-        let database = match startup.database {
-            Some(name) => name,
-            None if state.database_by_name(&startup.user).is_some() => startup.user.clone(),
-            None => state.system().get("database").unwrap_or("materialize").to_owned(),
-        };
+        let database = self.database_for(&startup.user, startup.database);
         if state.database_by_name(&database).is_none() {
             let message = format!("database \"{database}\" does not exist");
             return Err(AdapterError::new(SqlState::INVALID_CATALOG_NAME, message));
@@ -243,6 +241,16 @@ impl Client {
         self.register(id, SessionHandle { secret, cancel: Arc::clone(&cancel), superuser: role.superuser })?;
         let ended = shared.shutdown.child_token();
         Ok(Session::new(Arc::clone(shared), role, vars, (id, secret), cancel, ended))
+    }
+
+    /// The database that a user means: one that was named, or the user's, or the default.
+    pub fn database_for(&self, user: &str, named: Option<String>) -> String {
+        let state = &self.shared.published.load().state;
+        match named {
+            Some(name) => name,
+            None if state.database_by_name(user).is_some() => user.to_owned(),
+            None => state.system().get("database").unwrap_or("materialize").to_owned(),
+        }
     }
 
     /// Cancels what the session with this key runs; a wrong key is ignored.

@@ -11,6 +11,7 @@ use catalog::transact::{self, Op, StateDiff};
 use repr::sqlstate::SqlState;
 use sql::engine::{Engine, SessionInfo};
 use sql::plan::{CatalogView, ItemKind, ItemRef, Plan, plan_index_keys};
+use std::sync::Arc;
 
 /// The message of the error that asks for the statement to be planned again; no client sees it.
 pub(crate) const STALE: &str = "the catalog changed";
@@ -34,8 +35,10 @@ impl Session {
         if !in_block && !self.transaction.is_fresh() {
             self.end_implicit().await?;
         }
-        let op = Op::from_plan(plan, self.role.id)
+        let mut op = Op::from_plan(plan, self.role.id)
             .ok_or_else(|| AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{name} is not supported")))?;
+        let shared = Arc::clone(&self.shared);
+        self.notices.extend(shared.seal(plan, &mut op).await?);
         self.check_change(plan, &op, revision)?;
         if let Plan::Drop(drop) = plan {
             self.notices.extend(drop.notices.iter().cloned().map(Into::into));

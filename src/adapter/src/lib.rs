@@ -11,6 +11,7 @@ pub mod copy;
 pub mod error;
 pub mod explain;
 pub mod metrics;
+pub mod password;
 pub mod response;
 pub mod session;
 

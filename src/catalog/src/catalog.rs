@@ -25,7 +25,10 @@ impl Catalog {
             let prepared = Transaction::bootstrap()?;
             (prepared.state, Some(prepared.meta))
         } else {
-            (durable::decode(stored)?, None)
+            let mut state = durable::decode(stored)?;
+            // A directory from before there were passwords.
+            let secret = state.mock_secret.bytes().is_none().then(|| state.choose_mock_secret());
+            (state, secret.map(|write| vec![write]))
         };
         for (name, value) in system_defaults {
             state.system.set_default(name, value)?;
@@ -34,7 +37,7 @@ impl Catalog {
         Ok(Catalog { opened: Arc::new(state), bootstrap })
     }
 
-    /// In a new data directory, what the committer has to commit before anything else.
+    /// In a new data directory, or one that lacks something, what the committer has to commit before anything else.
     pub fn bootstrap_meta(&self) -> Option<Vec<MetaWrite>> {
         self.bootstrap.clone()
     }

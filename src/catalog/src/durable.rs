@@ -14,11 +14,12 @@ pub(crate) mod types;
 use crate::error::CatalogError;
 use crate::objects::AclItem;
 use crate::state::State;
+use crate::verifier::{MockSecret, Verifier};
 use keys::Key;
 use prost::Message;
 use proto::{
-    AclProto, ClusterProto, CommentsProto, DatabaseProto, ItemProto, MembershipProto, NumberProto, RoleProto,
-    SchemaProto, TextProto,
+    AclProto, BytesProto, ClusterProto, CommentsProto, DatabaseProto, ItemProto, MembershipProto, NumberProto,
+    RoleProto, SchemaProto, TextProto,
 };
 use repr::GlobalId;
 use sql::names::{ObjectId, Privilege, RoleId, SchemaId};
@@ -36,6 +37,7 @@ pub(crate) fn encode(state: &State, key: &Key) -> Option<Vec<u8>> {
     Some(match key {
         Key::Version => NumberProto { number: FORMAT }.encode_to_vec(),
         Key::Next(counter) => NumberProto { number: *state.counters.get(counter)? }.encode_to_vec(),
+        Key::MockSecret => BytesProto { bytes: state.mock_secret.bytes()?.to_vec() }.encode_to_vec(),
         Key::Database(id) => {
             let database = state.databases.get(id)?;
             let (oid, name, owner) = (database.oid, database.name.clone(), database.owner.0);
@@ -113,6 +115,10 @@ fn apply(state: &mut State, key: Key, text: &str, value: &[u8]) -> Result<(), Ca
             let next = read::<NumberProto>(text, value)?.number;
             state.counters.insert(counter, next);
         }
+        Key::MockSecret => {
+            let bytes = read::<BytesProto>(text, value)?.bytes;
+            state.mock_secret = MockSecret::from_bytes(&bytes).ok_or_else(|| corrupt(text, "it has another length"))?;
+        }
         Key::Database(id) => {
             let DatabaseProto { oid, name, owner } = read(text, value)?;
             state.put_database(DatabaseRef { id, oid, name, owner: RoleId(owner) });
@@ -125,7 +131,7 @@ fn apply(state: &mut State, key: Key, text: &str, value: &[u8]) -> Result<(), Ca
             }
             state.put_schema(SchemaRef { id, oid, database: Some(database), name, owner: RoleId(owner) });
         }
-        Key::Role(id) => decode_role(state, id, read(text, value)?),
+        Key::Role(id) => decode_role(state, id, read(text, value)?).map_err(|detail| corrupt(text, detail))?,
         Key::Cluster(id) => {
             let ClusterProto { name, owner, size, workers, replication_factor } = read(text, value)?;
             state.put_cluster(ClusterRef { id, name, owner: RoleId(owner), size, workers, replication_factor });
@@ -172,10 +178,11 @@ fn encode_role(state: &State, id: RoleId) -> Option<RoleProto> {
         settings: settings
             .map(|(name, value)| proto::SettingProto { name: name.clone(), value: value.clone() })
             .collect(),
+        verifier: state.verifier(id).map(Verifier::to_string),
     })
 }
 
-fn decode_role(state: &mut State, id: RoleId, proto: RoleProto) {
+fn decode_role(state: &mut State, id: RoleId, proto: RoleProto) -> Result<(), &'static str> {
     state.put_role(RoleRef {
         id,
         oid: proto.oid,
@@ -190,6 +197,10 @@ fn decode_role(state: &mut State, id: RoleId, proto: RoleProto) {
     for setting in proto.settings {
         state.set_role_setting(id, setting.name, Some(setting.value));
     }
+    if let Some(verifier) = proto.verifier {
+        state.verifiers.insert(id, Verifier::parse(&verifier).ok_or("its verifier cannot be read")?);
+    }
+    Ok(())
 }
 
 fn encode_item(state: &State, id: GlobalId) -> Option<ItemProto> {
@@ -266,6 +277,7 @@ pub(crate) fn key_of(object: ObjectId) -> Option<Key> {
 pub(crate) fn all_keys(state: &State) -> Vec<Key> {
     let mut keys = vec![Key::Version];
     keys.extend(crate::objects::Counter::ALL.map(Key::Next));
+    keys.extend(state.mock_secret.bytes().map(|_| Key::MockSecret));
     keys.extend(state.databases.keys().copied().map(Key::Database));
     keys.extend(state.schemas.values().filter(|schema| schema.database.is_some()).map(|schema| Key::Schema(schema.id)));
     keys.extend(state.roles.keys().copied().map(Key::Role));

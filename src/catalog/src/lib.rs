@@ -19,5 +19,6 @@ pub mod objects;
 pub mod state;
 pub mod system;
 pub mod transact;
+pub mod verifier;
 
 pub use catalog::Catalog;

@@ -17,6 +17,7 @@ mod view;
 use crate::builtin::introspection::Live;
 use crate::objects::{AclItem, Counter, Membership};
 use crate::system::{self, MZ_SYSTEM, SYSTEM_SCHEMAS, SystemTableDef};
+use crate::verifier::{MockSecret, Verifier};
 use arrow::record_batch::RecordBatch;
 use repr::GlobalId;
 use sql::engine::SessionInfo;
@@ -39,6 +40,9 @@ pub struct State {
     pub(crate) roles: BTreeMap<RoleId, Arc<RoleRef>>,
     /// ALTER ROLE … SET.
     pub(crate) role_settings: BTreeMap<RoleId, BTreeMap<String, String>>,
+    /// What their passwords are checked against, of those who have one.
+    pub(crate) verifiers: BTreeMap<RoleId, Verifier>,
+    pub(crate) mock_secret: MockSecret,
     pub(crate) acls: BTreeMap<ObjectId, BTreeSet<AclItem>>,
     /// By member: the roles it is a member of, with who granted that.
     pub(crate) memberships: BTreeMap<RoleId, BTreeMap<RoleId, RoleId>>,
@@ -67,6 +71,8 @@ impl State {
             clusters: BTreeMap::new(),
             roles: BTreeMap::new(),
             role_settings: BTreeMap::new(),
+            verifiers: BTreeMap::new(),
+            mock_secret: MockSecret::default(),
             acls: BTreeMap::new(),
             memberships: BTreeMap::new(),
             comments: BTreeMap::new(),
@@ -122,6 +128,16 @@ impl State {
     pub fn role_settings(&self, role: RoleId) -> Vec<(String, String)> {
         let settings = self.role_settings.get(&role).into_iter().flatten();
         settings.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    /// What the role's password is checked against, if it has one.
+    pub fn verifier(&self, role: RoleId) -> Option<&Verifier> {
+        self.verifiers.get(&role)
+    }
+
+    /// From what the verifiers of those are made who have none.
+    pub fn mock_secret(&self) -> &MockSecret {
+        &self.mock_secret
     }
 
     /// All comments, in order of object and column.

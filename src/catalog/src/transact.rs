@@ -22,6 +22,7 @@ use crate::durable::keys::Key;
 use crate::error::CatalogError;
 use crate::objects::{Counter, id_text, kind_of};
 use crate::state::State;
+use crate::verifier::Verifier;
 use persist::{MetaWrite, ShardId};
 use repr::GlobalId;
 use repr::sqlstate::SqlState;
@@ -71,13 +72,16 @@ pub enum Op {
         options: ClusterOptions,
         workers: Option<u64>,
     },
+    /// The password is what `password` says, never what is in the options.
     CreateRole {
         name: String,
         options: RoleOptions,
+        password: PasswordChange,
     },
     AlterRole {
         id: RoleId,
         options: RoleOptions,
+        password: PasswordChange,
     },
     /// Without a value, resets.
     AlterRoleSet {
@@ -130,8 +134,19 @@ pub enum Op {
     },
 }
 
+/// What becomes of a role's password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PasswordChange {
+    /// What was.
+    Keep,
+    /// There is none.
+    Clear,
+    /// The one that this verifier is of.
+    Set(Verifier),
+}
+
 impl Op {
-    /// The change that a plan asks for on behalf of `role`; `None` if the plan changes no catalog.
+    /// The change that a plan asks for on behalf of `role`, passwords left as they are; `None` if the plan changes no catalog.
     pub fn from_plan(plan: &Plan, role: RoleId) -> Option<Op> {
         Some(match plan {
             Plan::CreateDatabase { name } => Op::CreateDatabase { name: name.clone(), owner: role },
@@ -151,8 +166,12 @@ impl Op {
             Plan::AlterCluster { id, options, workers } => {
                 Op::AlterCluster { id: *id, options: options.clone(), workers: *workers }
             }
-            Plan::CreateRole { name, options } => Op::CreateRole { name: name.clone(), options: options.clone() },
-            Plan::AlterRole { id, options } => Op::AlterRole { id: *id, options: options.clone() },
+            Plan::CreateRole { name, options } => {
+                Op::CreateRole { name: name.clone(), options: options.clone(), password: PasswordChange::Keep }
+            }
+            Plan::AlterRole { id, options } => {
+                Op::AlterRole { id: *id, options: options.clone(), password: PasswordChange::Keep }
+            }
             Plan::AlterRoleSet { id, variable, value } => {
                 Op::AlterRoleSet { id: *id, variable: variable.clone(), value: value.clone() }
             }
@@ -270,8 +289,16 @@ impl Transaction {
                 self.create_cluster(name, size, workers, replication_factor, owner).map(drop)
             }
             Op::AlterCluster { id, options, workers } => self.alter_cluster(id, options, workers),
-            Op::CreateRole { name, options } => self.create_role(name, &options).map(drop),
-            Op::AlterRole { id, options } => self.alter_role(id, &options),
+            Op::CreateRole { name, options, password } => {
+                let id = self.create_role(name, &options)?;
+                self.set_password(id, password);
+                Ok(())
+            }
+            Op::AlterRole { id, options, password } => {
+                self.alter_role(id, &options)?;
+                self.set_password(id, password);
+                Ok(())
+            }
             Op::AlterRoleSet { id, variable, value } => self.alter_role_set(id, variable, value),
             Op::AlterOwner { object, owner } => self.alter_owner(object, owner),
             Op::AlterRename { object, to } => self.alter_rename(object, to),

@@ -34,6 +34,10 @@ pub struct Config {
     /// The certificate's private key; PEM
     #[arg(long, env = "GLIMPSE_TLS_KEY", requires = "tls_cert", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
+    /// Who may come from where and what they have to show, in the syntax of pg_hba.conf; without it, this machine is trusted
+    /// and nobody else is let in
+    #[arg(long, env = "GLIMPSE_HBA_FILE", value_name = "FILE")]
+    pub hba_file: Option<PathBuf>,
     /// How long a client may take to introduce itself, in milliseconds
     #[arg(long, env = "GLIMPSE_HANDSHAKE_TIMEOUT", default_value = "30000", value_name = "MS", value_parser = parse_ms)]
     pub handshake_timeout: Duration,

@@ -67,6 +67,7 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
             request_bytes_max: config.request_bytes_max,
             io_threads: or_cores(config.io_threads),
             tls: config.tls_cert.clone().zip(config.tls_key.clone()).map(|(cert, key)| TlsFiles { cert, key }),
+            hba_file: config.hba_file.clone(),
         },
         client.clone(),
         pgwire::metrics::Metrics::register(&registry),
@@ -93,7 +94,8 @@ impl Server {
         self.http.internal_addr()
     }
 
-    /// Reads again what may change while the server runs: its certificate. What cannot be used is logged and changes nothing.
+    /// Reads again what may change while the server runs: its certificate and its rules. What cannot be used is logged and
+    /// changes nothing.
     pub fn reload(&self) {
         match self.wire.reload() {
             Ok(()) => tracing::info!("the configuration was read again"),

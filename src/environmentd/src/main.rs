@@ -33,7 +33,13 @@ fn main() -> anyhow::Result<()> {
         internal.port()
     )?;
     writeln!(out, "  metrics, health, profiles: http://{}/", server.internal_http_addr())?;
+    if config.hba_file.is_none() {
+        writeln!(out, "  without --hba-file, whoever is on this machine is trusted, and nobody else is let in")?;
+    }
     drop(out);
+    if config.hba_file.is_none() && !(sql.ip().is_loopback() && internal.ip().is_loopback()) {
+        tracing::warn!(%sql, %internal, "other machines can connect, but without --hba-file none is let in");
+    }
     signals.block_on(attend(&server)).context("cannot wait for signals")?;
     tracing::info!("stopping");
     server.stop();

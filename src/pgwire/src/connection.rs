@@ -26,7 +26,7 @@ use crate::error::WireError;
 use crate::message::{self, Target};
 use crate::metrics::{MessageKind, Metrics};
 use crate::server::{self, Shared};
-use crate::startup::{self, Introduction, Packet};
+use crate::startup::{self, Introduction, Packet, Visit};
 use crate::stream::Stream;
 use crate::tls::{self, Upgrade};
 use adapter::error::AdapterError;
@@ -38,7 +38,6 @@ use results::Sending;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -80,16 +79,6 @@ pub(crate) struct Output {
     is_due: bool,
 }
 
-/// A connection while it is not known yet who comes.
-#[derive(Clone, Copy)]
-struct Visit<'a> {
-    shared: &'a Shared,
-    internal: bool,
-    peer: Option<SocketAddr>,
-    /// Of everything up to the session. It is never set anew: each step takes from what the steps before have left.
-    deadline: Instant,
-}
-
 impl Visit<'_> {
     /// A part of the handshake, until the deadline or a stop of the server.
     async fn in_time<T>(&self, part: impl Future<Output = Result<T, WireError>>) -> Result<T, WireError> {
@@ -104,7 +93,8 @@ impl Visit<'_> {
 /// Serves a connection from its first byte to its last. Whether it ended as a client should end it.
 pub(crate) async fn run(stream: TcpStream, shared: &Shared, internal: bool) -> bool {
     let deadline = Instant::now() + shared.handshake_timeout;
-    let visit = Visit { shared, internal, peer: stream.peer_addr().ok(), deadline };
+    let (peer, local) = (stream.peer_addr().ok(), stream.local_addr().ok());
+    let visit = Visit { shared, internal, peer, local, identity: None, deadline };
     let mut connection = Connection::new(stream, shared);
     match visit.in_time(startup::introduce(&mut connection.stream, shared.tls.is_some())).await {
         Ok(Introduction::Packet(packet)) => connection.converse(packet, visit).await,
@@ -117,8 +107,8 @@ pub(crate) async fn run(stream: TcpStream, shared: &Shared, internal: bool) -> b
 /// Goes on in TLS with what began as a plain connection; nothing that was read or written before comes along.
 async fn run_encrypted(stream: TcpStream, how: Upgrade, visit: Visit<'_>) -> bool {
     let Some(tls) = &visit.shared.tls else { return false };
-    let mut connection = match visit.in_time(tls.accept(stream)).await {
-        Ok(stream) => Connection::new(stream, visit.shared),
+    let (mut connection, identity) = match visit.in_time(tls.accept(stream)).await {
+        Ok((stream, identity)) => (Connection::new(stream, visit.shared), identity),
         Err(error) => {
             tracing::debug!(%error, peer = ?visit.peer, "a TLS handshake failed");
             return false;
@@ -129,7 +119,7 @@ async fn run_encrypted(stream: TcpStream, how: Upgrade, visit: Visit<'_>) -> boo
         Upgrade::Asked | Upgrade::Direct => visit.in_time(startup::introduce_encrypted(&mut connection.stream)).await,
     };
     match introduced {
-        Ok(packet) => connection.converse(packet, visit).await,
+        Ok(packet) => connection.converse(packet, Visit { identity: Some(&identity), ..visit }).await,
         Err(error) => connection.turn_away(&error).await,
     }
 }
@@ -145,7 +135,7 @@ impl<S: Stream> Connection<S> {
 
     /// Serves a client that has introduced itself. Whether it ended as a client should end it.
     async fn converse(&mut self, packet: Packet, visit: Visit<'_>) -> bool {
-        let opening = startup::open(packet, visit.peer, &visit.shared.client, visit.internal, &mut self.output.buffer);
+        let opening = startup::open(&mut self.stream, packet, visit, &mut self.output.buffer);
         let mut session = match visit.in_time(opening).await {
             Ok(Some(session)) => session,
             Ok(None) => return true,

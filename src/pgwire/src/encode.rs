@@ -56,6 +56,36 @@ pub(crate) fn authentication_ok(out: &mut BytesMut) {
     out.put_slice(b"R\0\0\0\x08\0\0\0\0");
 }
 
+/// AuthenticationCleartextPassword.
+pub(crate) fn authentication_cleartext_password(out: &mut BytesMut) {
+    out.put_slice(b"R\0\0\0\x08\0\0\0\x03");
+}
+
+/// AuthenticationSASL: the mechanisms, the best first.
+pub(crate) fn authentication_sasl(out: &mut BytesMut, mechanisms: &[&str]) {
+    message(out, b'R', |out| {
+        out.put_u32(10);
+        mechanisms.iter().for_each(|mechanism| string(out, mechanism));
+        out.put_u8(0);
+    });
+}
+
+/// AuthenticationSASLContinue.
+pub(crate) fn authentication_sasl_continue(out: &mut BytesMut, data: &str) {
+    message(out, b'R', |out| {
+        out.put_u32(11);
+        out.put_slice(data.as_bytes());
+    });
+}
+
+/// AuthenticationSASLFinal.
+pub(crate) fn authentication_sasl_final(out: &mut BytesMut, data: &str) {
+    message(out, b'R', |out| {
+        out.put_u32(12);
+        out.put_slice(data.as_bytes());
+    });
+}
+
 /// NegotiateProtocolVersion: the newest version spoken here, and the options not recognised.
 pub(crate) fn negotiate_protocol_version(out: &mut BytesMut, unknown_options: &[String]) {
     message(out, b'v', |out| {

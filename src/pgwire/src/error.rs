@@ -34,6 +34,12 @@ pub enum WireError {
         /// What is wrong with it.
         message: String,
     },
+    /// The user is not who it claims to be, or does not exist: nobody can tell which.
+    #[error("password authentication failed for user \"{user}\"")]
+    Password {
+        /// The name that was claimed.
+        user: String,
+    },
     /// A request larger than the server takes.
     #[error("request of {bytes} bytes is larger than the limit of {bytes_max} bytes")]
     RequestTooLarge {
@@ -87,6 +93,7 @@ impl WireError {
                 SqlState::PROTOCOL_VIOLATION
             }
             WireError::Startup { sqlstate, .. } => *sqlstate,
+            WireError::Password { .. } => SqlState::INVALID_PASSWORD,
             WireError::RequestTooLarge { .. } | WireError::ResultTooLarge => SqlState::PROGRAM_LIMIT_EXCEEDED,
             WireError::Value(error) => error.sqlstate(),
             WireError::Copy { error, .. } => error.sqlstate,
@@ -140,6 +147,7 @@ impl WireError {
             WireError::Frame(_)
             | WireError::Decode(DecodeError::Malformed(_))
             | WireError::Startup { .. }
+            | WireError::Password { .. }
             | WireError::Shutdown
             | WireError::HandshakeTimeout
             | WireError::Closed

@@ -1,14 +1,17 @@
 //! The PostgreSQL v3 wire: the door through which SQL clients come in.
 //!
 //! A SELECT enters here as bytes and leaves as bytes; everything between is one call into the session of `adapter`.
-//! [`server`] listens and deals connections to I/O threads, [`startup`] turns a socket, or [`tls`] over it, into a session, [`connection`]
-//! runs the loop: read what is there, handle every complete message ([`codec`] frames them, [`message`] decodes them),
-//! append the answers to one buffer ([`encode`], [`copy`]), and write it once.
+//! [`server`] listens and deals connections to I/O threads, [`startup`] turns a socket, or [`tls`] over it, into a
+//! session, [`connection`] runs the loop: read what is there, handle every complete message ([`codec`] frames them,
+//! [`message`] decodes them), append the answers to one buffer ([`encode`], [`copy`]), and write it once.
 //!
 //! Entry points: [`server::serve`], [`metrics::Metrics::register`].
 //!
-//! Deliberately absent: passwords (roles are trusted), the function call protocol, replication, binary COPY, and any
-//! knowledge of SQL.
+//! Before a session there is its user, who is believed as far as the rules of [`hba`] say and has to prove the rest to
+//! [`auth`].
+//!
+//! Deliberately absent: client certificates, the function call protocol, replication, binary COPY, and any knowledge of
+//! SQL.
 #![deny(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
@@ -16,11 +19,13 @@
     clippy::cast_sign_loss
 )]
 
+mod auth;
 mod codec;
 mod connection;
 pub mod copy;
 pub mod encode;
 pub mod error;
+mod hba;
 mod message;
 pub mod metrics;
 pub mod server;

@@ -8,14 +8,17 @@
 //! and closed; when all are gone, or after [`STOP_GRACE`], the threads end.
 
 use crate::connection;
+use crate::hba::Rules;
 use crate::metrics::{Metrics, Source};
 use crate::tls::{Tls, TlsFiles};
 use adapter::client::Client;
+use arc_swap::ArcSwap;
 use ore::task::spawn_on;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -51,6 +54,8 @@ pub struct ServerConfig {
     pub io_threads: usize,
     /// The certificate; without one, nobody is offered TLS.
     pub tls: Option<TlsFiles>,
+    /// The host-based rules, in the syntax of `pg_hba.conf`; without them, this machine is trusted and nobody else is let in.
+    pub hba_file: Option<PathBuf>,
 }
 
 impl Default for ServerConfig {
@@ -62,6 +67,7 @@ impl Default for ServerConfig {
             request_bytes_max: 256 << 20,
             io_threads: 0,
             tls: None,
+            hba_file: None,
         }
     }
 }
@@ -86,9 +92,10 @@ impl ServerHandle {
         self.internal_addr
     }
 
-    /// Reads the certificate again, for connections to come. Errors: it cannot be used, and nothing has changed.
+    /// Reads the rules and the certificate again, for connections to come. Errors: what cannot be used is left as it was.
     pub fn reload(&self) -> io::Result<()> {
-        self.shared.tls.as_ref().map_or(Ok(()), Tls::reload)
+        let rules = read_rules(self.shared.hba_file.as_deref()).map(|rules| self.shared.rules.store(Arc::new(rules)));
+        rules.and(self.shared.tls.as_ref().map_or(Ok(()), Tls::reload))
     }
 
     /// Stops accepting, tells every session goodbye, and returns when all connections are closed or their time is up.
@@ -142,6 +149,8 @@ pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) metrics: Metrics,
     pub(crate) tls: Option<Tls>,
+    pub(crate) rules: ArcSwap<Rules>,
+    hba_file: Option<PathBuf>,
     pub(crate) handshake_timeout: Duration,
     pub(crate) request_bytes_max: usize,
     /// Fires when the server stops.
@@ -150,10 +159,11 @@ pub(crate) struct Shared {
     runtimes: Vec<Handle>,
 }
 
-/// Opens the listeners and starts serving sessions of `client`. Fails if an address cannot be listened on, or the
-/// certificate cannot be used.
+/// Opens the listeners and starts serving sessions of `client`. Fails if an address cannot be listened on, or
+/// certificate or rules cannot be used.
 pub fn serve(config: &ServerConfig, client: Client, metrics: Metrics) -> io::Result<ServerHandle> {
     let tls = config.tls.clone().map(Tls::open).transpose()?;
+    let rules = ArcSwap::from_pointee(read_rules(config.hba_file.as_deref())?);
     let sql = listen(config.sql_addr)?;
     let internal = listen(config.internal_addr)?;
     let (sql_addr, internal_addr) = (sql.local_addr()?, internal.local_addr()?);
@@ -163,6 +173,8 @@ pub fn serve(config: &ServerConfig, client: Client, metrics: Metrics) -> io::Res
         client,
         metrics,
         tls,
+        rules,
+        hba_file: config.hba_file.clone(),
         handshake_timeout: config.handshake_timeout,
         request_bytes_max: config.request_bytes_max,
         stop: CancellationToken::new(),
@@ -173,6 +185,13 @@ pub fn serve(config: &ServerConfig, client: Client, metrics: Metrics) -> io::Res
     spawn_on(first, "accept_sql", accept(sql, Source::External, Arc::clone(&shared))).detach();
     spawn_on(first, "accept_internal", accept(internal, Source::Internal, Arc::clone(&shared))).detach();
     Ok(ServerHandle { sql_addr, internal_addr, shared, threads: threads.drop_guard() })
+}
+
+fn read_rules(file: Option<&Path>) -> io::Result<Rules> {
+    let Some(file) = file else { return Ok(Rules::local()) };
+    let unusable = |why: String| io::Error::new(io::ErrorKind::InvalidInput, format!("{}: {why}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| unusable(error.to_string()))?;
+    Rules::parse(&text).map_err(unusable)
 }
 
 fn listen(addr: SocketAddr) -> io::Result<std::net::TcpListener> {

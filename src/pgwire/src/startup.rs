@@ -8,21 +8,25 @@
 //! 3. CancelRequest is carried out, and the connection ends without a word.
 //! 4. A startup packet names a user, a database and settings. Minor versions and `_pq_.` options that are not spoken
 //!    here are negotiated down.
-//! 5. The session is opened; AuthenticationOk, the reported settings and the cancel key go out with the first
+//! 5. The rules say what such a user from such a place has to show, and [`auth`] asks for it.
+//! 6. The session is opened; AuthenticationOk, the reported settings and the cancel key go out with the first
 //!    ReadyForQuery in one write.
 //!
-//! The caller puts one deadline around all of it. Authentication is trust: a role that exists and may log in is believed, as
-//! the listeners are meant for a trusted network.
+//! The caller puts one deadline around all of it. What comes in from this machine through the internal port is believed: the
+//! port is for whoever runs the server. Everything else goes by the rules.
 //!
 //! # Invariants
 //! - Nothing behind the packet being read is taken from the socket, so nothing of it can be believed by mistake.
 
+use crate::auth::{self, Claim};
 use crate::encode::{self, PROTOCOL_NEWEST};
 use crate::error::WireError;
+use crate::hba::{Guest, Method};
 use crate::message::{DecodeError, Reader};
+use crate::server::Shared;
 use crate::stream::Stream;
-use crate::tls::Upgrade;
-use adapter::client::{Client, StartupParams};
+use crate::tls::{Identity, Upgrade};
+use adapter::client::StartupParams;
 use adapter::session::Session;
 use bytes::BytesMut;
 use repr::sqlstate::SqlState;
@@ -30,6 +34,7 @@ use std::io;
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
 /// The largest packet that is read from somebody who has not introduced himself; Postgres's bound.
 pub(crate) const PACKET_BYTES_MAX: usize = 10_000;
@@ -122,17 +127,47 @@ pub(crate) async fn introduce_encrypted(stream: &mut impl Stream) -> Result<Pack
     }
 }
 
+/// A connection while it is not known yet who comes.
+#[derive(Clone, Copy)]
+pub(crate) struct Visit<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) internal: bool,
+    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) local: Option<SocketAddr>,
+    /// As whom we did the TLS handshake, if there was one.
+    pub(crate) identity: Option<&'a Identity>,
+    /// Of everything up to the session. It is never set anew: each step takes from what the steps before have left.
+    pub(crate) deadline: Instant,
+}
+
+impl Visit<'_> {
+    /// What this user has to show here; `None` if no rule lets it in.
+    fn method_for(&self, user: &str, database: &str) -> Option<Method> {
+        if self.internal && self.peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback()) {
+            return Some(Method::Trust);
+        }
+        let guest = Guest {
+            user,
+            database,
+            peer: self.peer.map(|peer| peer.ip()),
+            local: self.local.map(|local| local.ip()),
+            is_encrypted: self.identity.is_some(),
+        };
+        self.shared.rules.load().method_for(guest, |user, group| self.shared.client.is_member(user, group))
+    }
+}
+
 /// Does what a client came for. `None` when it only came to cancel something.
 ///
 /// # Cancellation
 /// Safe to drop at any time; a session that was opened is closed by its own drop.
 pub(crate) async fn open(
+    stream: &mut impl Stream,
     packet: Packet,
-    peer: Option<SocketAddr>,
-    client: &Client,
-    internal: bool,
+    visit: Visit<'_>,
     out: &mut BytesMut,
 ) -> Result<Option<Session>, WireError> {
+    let client = &visit.shared.client;
     let startup = match packet {
         Packet::Startup(startup) => startup,
         Packet::Cancel { connection_id, secret } => {
@@ -146,9 +181,18 @@ pub(crate) async fn open(
     if startup.is_newer || !startup.unknown_options.is_empty() {
         encode::negotiate_protocol_version(out, &startup.unknown_options);
     }
-    let params =
-        StartupParams { user: startup.user, database: startup.database, internal, options: startup.settings, peer };
-    let session = client.connect(params).await?;
+    let database = client.database_for(&startup.user, startup.database);
+    let claim = Claim {
+        user: &startup.user,
+        database: &database,
+        peer: visit.peer,
+        is_encrypted: visit.identity.is_some(),
+        end_point: visit.identity.and_then(|identity| identity.end_point.as_deref()),
+    };
+    auth::authenticate(stream, claim, visit.method_for(&startup.user, &database), client, out).await?;
+    let (internal, peer) = (visit.internal, visit.peer);
+    let (database, options) = (Some(database), startup.settings);
+    let session = client.connect(StartupParams { user: startup.user, database, internal, options, peer })?;
     encode::authentication_ok(out);
     for (name, value) in session.parameter_statuses() {
         encode::parameter_status(out, name, &value);
@@ -296,7 +340,7 @@ fn split_words(text: &str) -> Vec<String> {
     words
 }
 
-fn malformed(error: DecodeError) -> WireError {
+pub(crate) fn malformed(error: DecodeError) -> WireError {
     match error {
         DecodeError::Malformed(_) => refusal("invalid startup packet layout"),
         DecodeError::Encoding(_) => {

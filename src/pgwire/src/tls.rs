@@ -13,6 +13,7 @@ use arc_swap::ArcSwap;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{NoServerSessionStorage, ServerConfig};
+use sha2::{Digest, Sha256, Sha384, Sha512};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -29,6 +30,13 @@ pub(crate) const NOT_OURS: &str = "received direct SSL connection request withou
 /// Bits of a file's mode that let anybody but its owner at it, and those that let anybody but owner and group.
 const MODE_GROUP_AND_OTHERS: u32 = 0o077;
 const MODE_OTHERS: u32 = 0o027;
+
+/// Tags of DER.
+const DER_SEQUENCE: u8 = 0x30;
+const DER_OBJECT_IDENTIFIER: u8 = 0x06;
+/// What the identifiers of signatures begin with: 1.2.840.113549.1.1 and 1.2.840.10045.4.
+const RSA: [u8; 8] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
+const ECDSA: [u8; 6] = [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04];
 
 /// Where certificate and key are, both in PEM.
 #[derive(Clone, Debug)]
@@ -51,7 +59,16 @@ pub(crate) enum Upgrade {
 /// The server's side of TLS.
 pub(crate) struct Tls {
     files: TlsFiles,
-    current: ArcSwap<ServerConfig>,
+    current: ArcSwap<Identity>,
+}
+
+/// What the files said when they were last read.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    config: Arc<ServerConfig>,
+    /// What SCRAM is bound to: the hash of the certificate, with the hash that the certificate is signed with (RFC 5929).
+    /// None for a signature without one.
+    pub(crate) end_point: Option<Vec<u8>>,
 }
 
 impl Tls {
@@ -68,12 +85,14 @@ impl Tls {
         Ok(())
     }
 
-    /// Does the handshake. Errors: whatever the peer does wrong; it was told by an alert.
+    /// Does the handshake; tells as whom. Errors: whatever the peer does wrong; it was told by an alert.
     ///
     /// # Cancellation
     /// Safe to drop; the socket goes along.
-    pub(crate) async fn accept(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, WireError> {
-        Ok(TlsAcceptor::from(self.current.load_full()).accept(stream).await?)
+    pub(crate) async fn accept(&self, stream: TcpStream) -> Result<(TlsStream<TcpStream>, Arc<Identity>), WireError> {
+        let identity = self.current.load_full();
+        let stream = TlsAcceptor::from(Arc::clone(&identity.config)).accept(stream).await?;
+        Ok((stream, identity))
     }
 }
 
@@ -82,12 +101,13 @@ pub(crate) fn is_ours(stream: &TlsStream<TcpStream>) -> bool {
     stream.get_ref().1.alpn_protocol() == Some(ALPN)
 }
 
-fn load(files: &TlsFiles) -> io::Result<Arc<ServerConfig>> {
+fn load(files: &TlsFiles) -> io::Result<Arc<Identity>> {
     let chain = CertificateDer::pem_file_iter(&files.cert)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| unusable(&files.cert, error))?;
     check_private(&files.key)?;
     let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| unusable(&files.key, error))?;
+    let end_point = chain.first().and_then(|certificate| end_point(certificate));
     let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?
@@ -97,7 +117,38 @@ fn load(files: &TlsFiles) -> io::Result<Arc<ServerConfig>> {
     config.alpn_protocols = vec![ALPN.to_vec()];
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
-    Ok(Arc::new(config))
+    Ok(Arc::new(Identity { config: Arc::new(config), end_point }))
+}
+
+/// `tls-server-end-point` of a certificate in DER.
+fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
+    // Certificate ::= SEQUENCE { tbsCertificate SEQUENCE, signatureAlgorithm SEQUENCE { OBJECT IDENTIFIER, … }, … }
+    let (whole, _) = der(certificate, DER_SEQUENCE)?;
+    let (_, rest) = der(whole, DER_SEQUENCE)?;
+    let (algorithm, _) = der(rest, DER_SEQUENCE)?;
+    let (oid, _) = der(algorithm, DER_OBJECT_IDENTIFIER)?;
+    match (oid.strip_prefix(&RSA[..]), oid.strip_prefix(&ECDSA[..])) {
+        // With SHA-256; and with MD5 or SHA-1, for which SHA-256 stands in.
+        (Some([4 | 5 | 11]), _) | (_, Some([3, 2] | [1])) => Some(Sha256::digest(certificate).to_vec()),
+        (Some([12]), _) | (_, Some([3, 3])) => Some(Sha384::digest(certificate).to_vec()),
+        (Some([13]), _) | (_, Some([3, 4])) => Some(Sha512::digest(certificate).to_vec()),
+        _ => None,
+    }
+}
+
+/// The content of the first element of some DER, which has this tag, and what is behind it.
+fn der(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let (&[first, length], rest) = bytes.split_first_chunk::<2>()?;
+    let (length, rest) = match length {
+        0..=0x7f => (usize::from(length), rest),
+        // The number of bytes of the length, which follow.
+        0x81..=0x84 => {
+            let (digits, rest) = rest.split_at_checked(usize::from(length & 0x7f))?;
+            (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
+        }
+        _ => return None,
+    };
+    (first == tag).then(|| rest.split_at_checked(length)).flatten()
 }
 
 /// A key that others can read is no secret: Postgres refuses it as well, by the same rules.
@@ -112,4 +163,55 @@ fn check_private(key: &Path) -> io::Result<()> {
 
 fn unusable(path: &Path, reason: impl std::fmt::Display) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("{}: {reason}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{der, end_point};
+    use proptest::prelude::{any, prop, proptest};
+
+    /// A certificate with nothing in it but its algorithm.
+    fn certificate(oid: &[u8]) -> Vec<u8> {
+        let element = |tag: u8, body: &[u8]| [&[tag, u8::try_from(body.len()).expect("short")], body].concat();
+        let algorithm = element(0x30, &element(6, oid));
+        element(0x30, &[element(0x30, b"whom it is for"), algorithm, element(3, b"signature")].concat())
+    }
+
+    #[test]
+    fn the_end_point_is_hashed_as_the_certificate_was_signed() {
+        let (rsa, ecdsa) = ([0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1], [0x2a, 0x86, 0x48, 0xce, 0x3d, 4]);
+        for (oid, bytes) in [
+            ([&rsa[..], &[5]].concat(), Some(32)),
+            ([&rsa[..], &[11]].concat(), Some(32)),
+            ([&rsa[..], &[12]].concat(), Some(48)),
+            ([&rsa[..], &[13]].concat(), Some(64)),
+            // RSA-PSS says elsewhere by what it hashes, Ed25519 nowhere.
+            ([&rsa[..], &[10]].concat(), None),
+            (vec![0x2b, 0x65, 0x70], None),
+            ([&ecdsa[..], &[3, 2]].concat(), Some(32)),
+            ([&ecdsa[..], &[3, 3]].concat(), Some(48)),
+            ([&ecdsa[..], &[3, 4]].concat(), Some(64)),
+            (Vec::new(), None),
+        ] {
+            assert_eq!(end_point(&certificate(&oid)).map(|hash| hash.len()), bytes, "{oid:?}");
+        }
+    }
+
+    #[test]
+    fn lengths_of_der_are_not_believed() {
+        assert_eq!(der(&[0x30, 1, 7, 8], 0x30), Some((&[7][..], &[8][..])));
+        assert_eq!(der(&[0x30, 0x82, 0, 1, 7, 8], 0x30), Some((&[7][..], &[8][..])));
+        for bytes in
+            [&[0x30][..], &[0x30, 2, 7], &[0x30, 0x80], &[0x30, 0x84, 255, 255, 255, 255], &[0x30, 0x85, 0], &[6, 0]]
+        {
+            assert_eq!(der(bytes, 0x30), None, "{bytes:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_certificate_makes_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            let _ = end_point(&bytes);
+        }
+    }
 }

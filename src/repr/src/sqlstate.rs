@@ -82,6 +82,8 @@ impl SqlState {
     pub const INVALID_SQL_STATEMENT_NAME: SqlState = SqlState("26000");
     /// Not allowed to log in.
     pub const INVALID_AUTHORIZATION_SPECIFICATION: SqlState = SqlState("28000");
+    /// The password is wrong, or there is no such user.
+    pub const INVALID_PASSWORD: SqlState = SqlState("28P01");
     /// Other objects depend on this one.
     pub const DEPENDENT_OBJECTS_STILL_EXIST: SqlState = SqlState("2BP01");
     /// No such cursor or portal.
@@ -232,6 +234,7 @@ const ALL: &[SqlState] = &[
     SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
     SqlState::INVALID_SQL_STATEMENT_NAME,
     SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+    SqlState::INVALID_PASSWORD,
     SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
     SqlState::INVALID_CURSOR_NAME,
     SqlState::DUPLICATE_CURSOR,

@@ -9,12 +9,14 @@
 //! - A value of these types holds nothing that would be ignored: what is not supported was refused by the parser.
 
 mod recursion;
+mod secret;
 
 use crate::names::{Name, ObjectKind, Privilege};
 use datafusion::sql::sqlparser::ast as sp;
 use repr::PgType;
 
 pub use recursion::{AtLimit, ROUNDS_DEFAULT, RecursionLimit, print_query};
+pub use secret::{NewPassword, Secret};
 
 /// One statement.
 #[derive(Clone, Debug, PartialEq)]
@@ -600,6 +602,8 @@ pub struct RoleOptions {
     pub create_role: Option<bool>,
     /// CREATECLUSTER.
     pub create_cluster: Option<bool>,
+    /// PASSWORD.
+    pub password: Option<NewPassword>,
 }
 
 /// A role in a statement.

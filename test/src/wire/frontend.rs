@@ -119,6 +119,20 @@ pub fn terminate() -> Vec<u8> {
     frame(b'X', &[])
 }
 
+/// An answer to an authentication request.
+pub fn authentication(body: &[u8]) -> Vec<u8> {
+    frame(b'p', body)
+}
+
+/// SASLInitialResponse.
+pub fn sasl_initial(mechanism: &str, data: &[u8]) -> Vec<u8> {
+    let mut body = Vec::new();
+    cstr(&mut body, mechanism);
+    body.extend(length(data.len()));
+    body.extend_from_slice(data);
+    authentication(&body)
+}
+
 /// CopyData.
 pub fn copy_data(bytes: &[u8]) -> Vec<u8> {
     frame(b'd', bytes)

@@ -345,7 +345,7 @@ fn pg_database(context: &Context<'_>, relation: &SystemRelation) -> Result<Recor
 }
 
 /// The columns that `pg_authid` and `pg_roles` share, in the order of [`role_row`].
-pub(super) const ROLE_COLUMNS: [&str; 10] = [
+pub(super) const ROLE_COLUMNS: [&str; 11] = [
     "oid",
     "rolname",
     "rolsuper",
@@ -356,9 +356,10 @@ pub(super) const ROLE_COLUMNS: [&str; 10] = [
     "rolreplication",
     "rolconnlimit",
     "rolbypassrls",
+    "rolpassword",
 ];
 
-pub(super) fn role_row(role: &RoleRef) -> [Datum<'static>; 10] {
+pub(super) fn role_row(role: &RoleRef, password: Datum<'static>) -> [Datum<'static>; 11] {
     [
         Datum::Oid(role.oid),
         text(&role.name),
@@ -370,11 +371,19 @@ pub(super) fn role_row(role: &RoleRef) -> [Datum<'static>; 10] {
         Datum::Bool(false),
         Datum::Int4(-1),
         Datum::Bool(role.superuser),
+        password,
     ]
 }
 
 fn pg_authid(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
-    relation.batch(ROLE_COLUMNS, context.catalog.roles().iter().map(|role| role_row(role)).collect())
+    let roles = context.catalog.roles();
+    let rows = roles.iter().map(|role| role_row(role, hidden_password(context, role.id))).collect();
+    relation.batch(ROLE_COLUMNS, rows)
+}
+
+/// Whether there is a password is shown, but nothing of it, to superusers either.
+pub(super) fn hidden_password(context: &Context<'_>, role: RoleId) -> Datum<'static> {
+    maybe(context.catalog.verifier(role), |_| text("********"))
 }
 
 fn pg_auth_members(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {

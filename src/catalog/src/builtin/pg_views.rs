@@ -1,6 +1,6 @@
 //! The relations of `pg_catalog` that Postgres has as views: the same facts, easier to read.
 
-use super::pg_catalog::{ROLE_COLUMNS, role_row};
+use super::pg_catalog::{ROLE_COLUMNS, hidden_password, role_row};
 use super::{Context, Producer, SystemRelation, is_table, is_view, maybe, text};
 use arrow::array::RecordBatch;
 use repr::datum::Datum;
@@ -25,7 +25,9 @@ pub(super) fn producer(name: &str) -> Option<Producer> {
 }
 
 fn pg_roles(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
-    relation.batch(ROLE_COLUMNS, context.catalog.roles().iter().map(|role| role_row(role)).collect())
+    // Whether there is a password or not.
+    let rows = context.catalog.roles().iter().map(|role| role_row(role, text("********"))).collect();
+    relation.batch(ROLE_COLUMNS, rows)
 }
 
 /// Roles that may log in.
@@ -42,8 +44,8 @@ fn pg_user(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBat
                 Datum::Bool(role.superuser),
                 Datum::Bool(false),
                 Datum::Bool(role.superuser),
-                // Never shown, as in PostgreSQL.
-                if relation.name == "pg_user" { text("********") } else { Datum::Null },
+                // PostgreSQL shows superusers what is stored; here nobody sees it.
+                if relation.name == "pg_user" { text("********") } else { hidden_password(context, role.id) },
             ]
         })
         .collect();

@@ -16,6 +16,8 @@ pub(crate) enum Key {
     Version,
     /// The next number of a kind.
     Next(Counter),
+    /// From what the verifiers of those are made who have no password.
+    MockSecret,
     Role(RoleId),
     Database(DatabaseId),
     Schema(SchemaId),
@@ -40,6 +42,7 @@ impl fmt::Display for Key {
         match self {
             Key::Version => f.write_str("version"),
             Key::Next(counter) => write!(f, "next/{}", counter.name()),
+            Key::MockSecret => f.write_str("mock_secret"),
             Key::Database(id) => write!(f, "database/{id}"),
             Key::Schema(id) => write!(f, "schema/{id}"),
             Key::Role(id) => write!(f, "role/{id}"),
@@ -63,6 +66,7 @@ impl Key {
         Some(match kind {
             "version" => Key::Version,
             "next" => Key::Next(Counter::ALL.into_iter().find(|counter| counter.name() == rest)?),
+            "mock_secret" => Key::MockSecret,
             "database" => Key::Database(DatabaseId(rest.parse().ok()?)),
             "schema" => Key::Schema(SchemaId(rest.parse().ok()?)),
             "role" => Key::Role(RoleId(rest.parse().ok()?)),
@@ -139,6 +143,7 @@ mod tests {
         ];
         let mut keys = vec![
             Key::Version,
+            Key::MockSecret,
             Key::Role(RoleId(1)),
             Key::Database(DatabaseId(2)),
             Key::Schema(SchemaId(3)),

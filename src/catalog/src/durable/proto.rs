@@ -72,6 +72,14 @@ pub(super) struct RoleProto {
     pub(super) create_cluster: bool,
     #[prost(message, repeated, tag = "9")]
     pub(super) settings: Vec<SettingProto>,
+    #[prost(string, optional, tag = "10")]
+    pub(super) verifier: Option<String>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct BytesProto {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) bytes: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

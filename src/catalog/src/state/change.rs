@@ -2,7 +2,10 @@
 //! change makes sense, which [`crate::transact`] does before.
 
 use super::State;
+use crate::durable::{self, keys::Key};
 use crate::objects::Counter;
+use crate::verifier::MockSecret;
+use persist::MetaWrite;
 use repr::GlobalId;
 use sql::names::{ClusterId, DatabaseId, FullName, ObjectId, RoleId, SchemaId};
 use sql::plan::{ClusterRef, DatabaseRef, ItemRef, RoleRef, SchemaRef};
@@ -115,12 +118,20 @@ impl State {
         self.roles.insert(id, Arc::new(role));
     }
 
-    /// Removes a role with its settings.
+    /// Removes a role with its settings and its password.
     pub(crate) fn remove_role(&mut self, id: RoleId) {
         if let Some(old) = self.roles.remove(&id) {
             self.role_names.remove(&old.name);
         }
         self.role_settings.remove(&id);
+        self.verifiers.remove(&id);
+    }
+
+    /// Makes a secret for the verifiers of those who have none; returns what has to be stored.
+    pub(crate) fn choose_mock_secret(&mut self) -> MetaWrite {
+        self.mock_secret = MockSecret::random();
+        let value = durable::encode(self, &Key::MockSecret).expect("it was just made");
+        MetaWrite::Put { key: Key::MockSecret.to_string(), value }
     }
 
     /// Sets or removes a role's default of a session parameter.

@@ -1,7 +1,7 @@
 //! ALTER, COMMENT and ALTER SYSTEM.
 
 use super::create::{check_role_name, check_schema_name};
-use super::{StateDiff, Transaction, missing};
+use super::{PasswordChange, StateDiff, Transaction, missing};
 use crate::durable::keys::Key;
 use crate::error::CatalogError;
 use crate::objects::AclItem;
@@ -48,6 +48,15 @@ impl Transaction {
         }
         self.put_role(role);
         Ok(())
+    }
+
+    /// Step 2 of whatever has put the role.
+    pub(super) fn set_password(&mut self, id: RoleId, password: PasswordChange) {
+        match password {
+            PasswordChange::Keep => {}
+            PasswordChange::Clear => drop(self.state.verifiers.remove(&id)),
+            PasswordChange::Set(verifier) => drop(self.state.verifiers.insert(id, verifier)),
+        }
     }
 
     pub(super) fn alter_role_set(

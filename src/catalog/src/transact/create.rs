@@ -7,6 +7,7 @@ use crate::error::CatalogError;
 use crate::objects::{AclItem, Counter};
 use crate::state::State;
 use crate::system::{MZ_SYSTEM, MZ_SYSTEM_NAME, MZ_SYSTEM_OID, PUBLIC_OID};
+use crate::verifier::MockSecret;
 use repr::{GlobalId, RelationDesc};
 use sql::ast::RoleOptions;
 use sql::engine::{Engine, SessionInfo};
@@ -24,6 +25,8 @@ impl Transaction {
         let mut new = Transaction::new(&State::empty());
         new.dirty.insert(Key::Version);
         new.dirty.extend(Counter::ALL.map(Key::Next));
+        new.dirty.insert(Key::MockSecret);
+        new.state.mock_secret = MockSecret::random();
         new.put_role(RoleRef {
             id: MZ_SYSTEM,
             oid: MZ_SYSTEM_OID,

@@ -2,8 +2,8 @@
 
 use super::cursor::Cursor;
 use crate::ast::{
-    ClusterOptions, ColumnDef, CreateIndex, CreateTable, CreateView, Drop, Materialized, RoleOptions, SetValue,
-    Statement,
+    ClusterOptions, ColumnDef, CreateIndex, CreateTable, CreateView, Drop, Materialized, NewPassword, RoleOptions,
+    Secret, SetValue, Statement,
 };
 use crate::engine::types;
 use crate::error::SqlError;
@@ -413,6 +413,17 @@ fn parse_role_options(cursor: &mut Cursor<'_>) -> Result<RoleOptions, SqlError> 
     let mut options = RoleOptions::default();
     cursor.eat(&["WITH"]);
     while let Some(word) = cursor.word() {
+        let conflict = SqlError::new(SqlState::SYNTAX_ERROR, "conflicting or redundant options");
+        if cursor.eat(&["ENCRYPTED", "PASSWORD"]) || cursor.eat(&["PASSWORD"]) {
+            let password = match cursor.eat(&["NULL"]) {
+                true => NewPassword::Null,
+                false => NewPassword::Text(Secret::new(cursor.string()?)),
+            };
+            if options.password.replace(password).is_some() {
+                return Err(conflict.at(cursor.span()));
+            }
+            continue;
+        }
         let (attribute, on) = match word.strip_prefix("NO") {
             Some(rest) => (rest, false),
             None => (word.as_str(), true),
@@ -424,15 +435,10 @@ fn parse_role_options(cursor: &mut Cursor<'_>) -> Result<RoleOptions, SqlError> 
             "CREATEDB" => &mut options.create_db,
             "CREATEROLE" => &mut options.create_role,
             "CREATECLUSTER" => &mut options.create_cluster,
-            "PASSWORD" if cursor.peek_nth(1, "NULL") => {
-                cursor.advance();
-                cursor.advance();
-                continue;
-            }
             _ => return Err(cursor.unsupported(format!("the role option {word}"))),
         };
         if slot.replace(on).is_some() {
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "conflicting or redundant options").at(cursor.span()));
+            return Err(conflict.at(cursor.span()));
         }
         cursor.advance();
     }

@@ -40,9 +40,14 @@ pub(super) fn plan_create_role(
 
 pub(super) fn plan_alter_role(ctx: &PlanContext<'_>, name: &str, options: &RoleOptions) -> Result<Plan, SqlError> {
     let role = ctx.catalog.role_by_name(name).ok_or_else(|| unknown_role(name))?;
-    check_system(ctx, Privilege::CreateRole, "permission denied to alter role")?;
+    // Everybody may change their own password.
+    let is_own_password =
+        role.id == ctx.role && *options == RoleOptions { password: options.password.clone(), ..RoleOptions::default() };
+    if !is_own_password {
+        check_system(ctx, Privilege::CreateRole, "permission denied to alter role")?;
+    }
     check_superuser_option(ctx, options)?;
-    if role.superuser {
+    if role.superuser && !is_own_password {
         check_superuser(ctx, "must be superuser to alter superuser roles or change superuser attribute")?;
     }
     Ok(Plan::AlterRole { id: role.id, options: options.clone() })
