@@ -654,3 +654,120 @@ fn the_system_user_comes_in_through_the_internal_port_only() {
     let messages = wire.until_closed().expect("an end");
     assert_eq!(refusal(&messages).as_deref(), Some("28000"));
 }
+
+// ---- privileges
+
+/// A user's session over the wire.
+fn session(target: &Target, user: &str) -> Wire {
+    Wire::start(target.addr(), user, "materialize").expect("a session")
+}
+
+fn assert_sqlstates(wire: &mut Wire, expectations: &[(&str, Option<&str>)]) {
+    for (sql, expected) in expectations {
+        assert_eq!(wire.sqlstate(sql).expect("an answer").as_deref(), *expected, "{sql}");
+    }
+}
+
+fn value(wire: &mut Wire, sql: &str) -> String {
+    wire.rows(sql).expect(sql)[0][0].clone().expect("a value")
+}
+
+#[test]
+fn a_role_is_set_by_its_members() {
+    let target = Target::start().expect("the server starts");
+    let mut admin = target.admin().expect("a session");
+    for sql in [
+        "CREATE ROLE rita LOGIN NOINHERIT",
+        "CREATE ROLE writers",
+        "CREATE ROLE others",
+        "GRANT writers TO rita",
+        "GRANT CREATE ON SCHEMA public TO writers",
+        "CREATE TABLE notes (id int4)",
+        "GRANT SELECT, INSERT ON TABLE notes TO writers",
+    ] {
+        admin.execute(sql).expect(sql);
+    }
+    let mut rita = session(&target, "rita");
+    assert_sqlstates(
+        &mut rita,
+        &[
+            // Without inheritance, a member has nothing until it sets the role.
+            ("SELECT * FROM notes", Some("42501")),
+            ("SET ROLE others", Some("42501")),
+            ("SET role TO others", Some("42501")),
+            ("SET ROLE nobody", Some("22023")),
+            ("SET ROLE writers", None),
+            ("SELECT * FROM notes", None),
+            ("INSERT INTO notes VALUES (1)", None),
+            ("DELETE FROM notes", Some("42501")),
+            ("CREATE ROLE more", Some("42501")),
+        ],
+    );
+    assert_eq!(value(&mut rita, "SELECT current_user || ' ' || session_user"), "writers rita");
+    assert_eq!(value(&mut rita, "SHOW role"), "writers");
+    // What is asked for is what the user may set, not the role that was set.
+    assert_sqlstates(&mut rita, &[("SET ROLE rita", None), ("SET ROLE writers", None), ("RESET ALL", None)]);
+    assert_eq!(value(&mut rita, "SELECT current_user"), "writers");
+    assert_sqlstates(&mut rita, &[("RESET ROLE", None), ("SELECT * FROM notes", Some("42501"))]);
+    // A transaction takes it back, and SET LOCAL ends with its own.
+    for (sql, end, expected) in [
+        ("SET ROLE writers", "ROLLBACK", "rita"),
+        ("SET LOCAL ROLE writers", "COMMIT", "rita"),
+        ("SET ROLE 'writers'", "COMMIT", "writers"),
+        ("SET ROLE NONE", "COMMIT", "rita"),
+    ] {
+        rita.execute("BEGIN").expect("a block");
+        rita.execute(sql).expect(sql);
+        assert_eq!(value(&mut rita, "SELECT count(*) FROM pg_class WHERE relname = 'notes'"), "1");
+        rita.execute(end).expect(end);
+        assert_eq!(value(&mut rita, "SELECT current_user"), expected, "{sql} {end}");
+    }
+    // What was prepared as one is not run as the other.
+    assert_sqlstates(
+        &mut rita,
+        &[
+            ("SET ROLE writers", None),
+            ("PREPARE p AS SELECT * FROM notes", None),
+            ("EXECUTE p", None),
+            ("SET ROLE NONE", None),
+            ("EXECUTE p", Some("42501")),
+            ("SET ROLE writers", None),
+            ("EXECUTE p", None),
+            ("DISCARD ALL", None),
+            ("SELECT * FROM notes", Some("42501")),
+        ],
+    );
+    // What it creates is the role's.
+    rita.execute("SET ROLE writers").expect("a member");
+    rita.execute("CREATE TABLE drafts (id int4)").expect("a table");
+    let owner = "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE relname = 'drafts'";
+    assert_eq!(value(&mut rita, owner), "writers");
+    // The system's user may be anybody.
+    admin.execute("SET ROLE rita").expect("a superuser");
+    assert_eq!(value(&mut admin, "SHOW is_superuser"), "off");
+    assert_sqlstates(&mut admin, &[("DROP TABLE drafts", Some("42501")), ("RESET ROLE", None)]);
+    assert_eq!(value(&mut admin, "SHOW is_superuser"), "on");
+    // At startup, too, it has to be allowed.
+    let with_role = |role: &str| {
+        let mut wire = Wire::connect(target.addr()).expect("a socket");
+        let parameters = [("user", "rita"), ("database", "materialize"), ("role", role)];
+        wire.send(&frontend::startup(&parameters)).expect("send");
+        wire.finish_startup().map(|_| value(&mut wire, "SELECT current_user")).ok()
+    };
+    assert_eq!(with_role("writers").as_deref(), Some("writers"));
+    assert_eq!(with_role("others"), None);
+}
+
+#[test]
+fn a_database_lets_in_who_may_connect() {
+    let target = Target::start().expect("the server starts");
+    let mut admin = target.admin().expect("a session");
+    for sql in ["CREATE ROLE rita LOGIN", "CREATE DATABASE vault", "REVOKE CONNECT ON DATABASE vault FROM PUBLIC"] {
+        admin.execute(sql).expect(sql);
+    }
+    let comes_in = || Wire::start(target.addr(), "rita", "vault").map(drop).map_err(|error| error.to_string());
+    let refused = comes_in().expect_err("no privilege");
+    assert!(refused.contains("42501: permission denied for database \"vault\""), "{refused}");
+    admin.execute("GRANT CONNECT ON DATABASE vault TO rita").expect("a privilege");
+    assert_eq!(comes_in(), Ok(()));
+}

@@ -10,7 +10,7 @@ use crate::introspection;
 use crate::metrics::Metrics;
 use crate::password::Hashing;
 use crate::plan_cache::PlanCache;
-use crate::session::Session;
+use crate::session::{Session, allowed_role};
 use arc_swap::ArcSwap;
 use catalog::Catalog;
 use catalog::builtin::functions::BuiltinFunctions;
@@ -29,7 +29,9 @@ use rand::Rng;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, RelationDesc, Timestamp};
 use sql::engine::{CatalogFunctions, Engine};
+use sql::names::{ObjectId, Privilege};
 use sql::plan::CatalogView;
+use sql::plan::privileges::has_privilege;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -203,7 +205,7 @@ impl Client {
         Ok((Client { shared }, running))
     }
 
-    /// Begins a session of a user who has proved who it is, if that was asked for. Errors: unknown database 3D000, unknown role or one that may not log in 28000, too many
+    /// Begins a session of a user who has proved who it is, if that was asked for. Errors: unknown database 3D000, no CONNECT 42501, unknown role or one that may not log in 28000, too many
     /// connections 53300, stopping 57P03, bad settings 22023.
     pub fn connect(&self, startup: StartupParams) -> Result<Session, AdapterError> {
         let shared = &self.shared;
@@ -223,9 +225,16 @@ impl Client {
             return Err(refused(format!("role \"{}\" is not permitted to log in", startup.user)));
         }
         let database = self.database_for(&startup.user, startup.database);
-        if state.database_by_name(&database).is_none() {
+        let Some(found) = state.database_by_name(&database) else {
             let message = format!("database \"{database}\" does not exist");
             return Err(AdapterError::new(SqlState::INVALID_CATALOG_NAME, message));
+        };
+        if !has_privilege(state.as_ref(), role.id, ObjectId::Database(found.id), Privilege::Connect) {
+            return Err(AdapterError::with_detail(
+                SqlState::INSUFFICIENT_PRIVILEGE,
+                format!("permission denied for database \"{database}\""),
+                "User does not have CONNECT privilege.",
+            ));
         }
         let role_defaults = state.role_settings(role.id);
         let vars = sql::vars::SessionVars::new(
@@ -236,6 +245,7 @@ impl Client {
             &role_defaults,
             &startup.options,
         )?;
+        allowed_role(state, &role, vars.get("role").unwrap_or_default())?;
         let (id, secret) = (shared.next_connection.fetch_add(1, Ordering::Relaxed), rand::rng().random());
         let cancel = Arc::new(Cancel::default());
         self.register(id, SessionHandle { secret, cancel: Arc::clone(&cancel), superuser: role.superuser })?;

@@ -14,12 +14,13 @@ use compute_client::peek::Bound;
 use compute_client::plan::peek_plan;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
-use sql::ast::{DiscardTarget, Statement, TransactionModes};
+use sql::ast::{DiscardTarget, SetValue, Statement, TransactionModes};
 use sql::engine::{Params, SessionInfo};
 use sql::parser::ParsedStatement;
 use sql::plan::lift::{self, LiteralKind};
 use sql::plan::{Plan, PlanContext, ReadPlan, SelectPlan};
 use sql::temporal::query_reads_now;
+use sql::vars::canonical_name;
 use std::sync::Arc;
 
 /// The parameter that says whether an index is read on the connection's own thread.
@@ -118,6 +119,9 @@ impl Session {
                 Ok(Response::Complete(Tag::Plain("SET")))
             }
             Plan::Set { variable, value, local } => {
+                if let (Some("role"), SetValue::Values(names)) = (canonical_name(variable), value) {
+                    names.iter().try_for_each(|name| self.allowed_role(name).map(drop))?;
+                }
                 if *local && self.transaction.status == Status::Idle {
                     self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "SET LOCAL can only be used in transaction blocks");
                 }
@@ -595,6 +599,7 @@ impl Session {
                 self.portals.clear();
                 self.statements.clear();
                 self.vars.reset_all();
+                self.vars.reset("role")?;
                 self.refresh_settings();
             }
             DiscardTarget::Plans => self.plans.clear(),

@@ -11,21 +11,28 @@ use crate::plan_cache::{CachedPlan, SessionPlans};
 use crate::response::{BoundParams, Format, Response, ResultFormats, RowDesc, Rows, StatementDesc, Tag, Work};
 use crate::transaction::{Status, Transaction};
 use ahash::AHashMap;
+use catalog::state::State;
 use pgrepr::options::{DateOrder, EncodeOptions};
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType, Timestamp};
 use sql::engine::SessionInfo;
 use sql::parser::ParsedStatement;
-use sql::plan::RoleRef;
+use sql::plan::{CatalogView, RoleRef};
 use sql::plan::lift::Lifted;
 use sql::vars::SessionVars;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
+/// What `role` is called while it is the session's own.
+const NO_ROLE: &str = "none";
+
 /// One connection's session.
 pub struct Session {
     pub(crate) shared: Arc<Shared>,
+    /// Who logged in.
+    session_role: Arc<RoleRef>,
+    /// Whose privileges it has: the same, or what SET ROLE said.
     pub(crate) role: Arc<RoleRef>,
     pub(crate) vars: SessionVars,
     key: (u32, u32),
@@ -97,6 +104,7 @@ impl Session {
     ) -> Session {
         let mut session = Session {
             shared,
+            session_role: Arc::clone(&role),
             role,
             vars,
             key,
@@ -358,6 +366,8 @@ impl Session {
         if self.settings_version == self.vars.version() {
             return;
         }
+        self.role = self.current_role();
+        self.vars.set_superuser(self.role.superuser);
         self.settings_version = self.vars.version();
         let vars = &self.vars;
         let key = format!(
@@ -383,10 +393,9 @@ impl Session {
         }
         let snapshot = vars.clone();
         let shared = Arc::clone(&self.shared);
-        let user = self.role.name.clone();
         self.base_info = SessionInfo {
-            user: user.clone(),
-            session_user: user,
+            user: self.role.name.clone(),
+            session_user: self.session_role.name.clone(),
             database: vars.database().to_owned(),
             search_path: vars.search_path().to_vec(),
             time_zone: vars.time_zone().to_owned(),
@@ -403,6 +412,21 @@ impl Session {
             }),
             ..SessionInfo::default()
         };
+    }
+
+    /// The role that the parameter `role` names. What it was when it was allowed, it stays; where it is not allowed, or the
+    /// role has gone, the session has its own role.
+    fn current_role(&self) -> Arc<RoleRef> {
+        match self.vars.get("role") {
+            Some(name) if name == self.role.name => Arc::clone(&self.role),
+            Some(name) => self.allowed_role(name).unwrap_or_else(|_| Arc::clone(&self.session_role)),
+            None => Arc::clone(&self.session_role),
+        }
+    }
+
+    /// The role to which SET ROLE may change. Errors: 22023 unknown, 42501 the session's user is not a member of it.
+    pub(crate) fn allowed_role(&self, name: &str) -> Result<Arc<RoleRef>, AdapterError> {
+        allowed_role(&self.shared.published.load().state, &self.session_role, name)
     }
 
     /// Whether reads of an index may be answered on this thread.
@@ -461,6 +485,20 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.shared.unregister(self.key.0);
     }
+}
+
+/// The role that a session of this role means by `name`.
+pub(crate) fn allowed_role(state: &State, own: &Arc<RoleRef>, name: &str) -> Result<Arc<RoleRef>, AdapterError> {
+    if name == NO_ROLE {
+        return Ok(Arc::clone(own));
+    }
+    let role = state.role_by_name(name).ok_or_else(|| {
+        AdapterError::new(SqlState::INVALID_PARAMETER_VALUE, format!("role \"{name}\" does not exist"))
+    })?;
+    if own.superuser || state.is_member(own.id, role.id) {
+        return Ok(role);
+    }
+    Err(AdapterError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("permission denied to set role \"{name}\"")))
 }
 
 /// Whether a statement outside a block commits by itself, or with what follows it.

@@ -289,8 +289,8 @@ impl SessionVars {
     /// RESET ALL.
     pub fn reset_all(&mut self) {
         for (index, definition) in SESSION_VARS.iter().enumerate() {
-            // As in Postgres, the transaction's own modes stay.
-            if !definition.read_only() && definition.name != "transaction_isolation" {
+            // As in Postgres, the transaction's own modes stay, and so does the role.
+            if !definition.read_only() && !matches!(definition.name, "transaction_isolation" | "role") {
                 self.slots[index].local = None;
                 self.store(index, None, false);
             }
@@ -352,6 +352,15 @@ impl SessionVars {
                 Some(slot) => self.custom.insert(name, slot),
                 None => self.custom.remove(&name),
             };
+        }
+    }
+
+    /// Says whether the current role is a superuser.
+    pub fn set_superuser(&mut self, superuser: bool) {
+        let (index, value) = (definitions::index_of("is_superuser"), if superuser { "on" } else { "off" });
+        if self.slots[index].default != value {
+            value.clone_into(&mut self.slots[index].default);
+            self.note_change(index);
         }
     }
 

@@ -30,7 +30,9 @@ pub(super) fn parse_set(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> 
         return Err(cursor.unsupported("SET CONSTRAINTS"));
     }
     if cursor.peek("ROLE") && *cursor.token(1) != Token::Eq && !cursor.peek_nth(1, "TO") {
-        return Err(cursor.unsupported("SET ROLE"));
+        cursor.advance();
+        let value = SetValue::Values(vec![cursor.string_or_ident()?]);
+        return Ok(Statement::Set { variable: "role".to_owned(), value, local });
     }
     if cursor.peek("AUTHORIZATION") {
         return Err(cursor.unsupported("SET SESSION AUTHORIZATION"));
@@ -137,9 +139,6 @@ pub(super) fn parse_reset(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError
     cursor.expect(&["RESET"])?;
     if cursor.eat(&["ALL"]) {
         return Ok(Statement::Reset(None));
-    }
-    if cursor.peek("ROLE") {
-        return Err(cursor.unsupported("RESET ROLE"));
     }
     Ok(Statement::Reset(Some(parse_variable(cursor)?)))
 }

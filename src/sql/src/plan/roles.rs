@@ -65,6 +65,9 @@ pub(super) fn plan_alter_role_set(
         check_system(ctx, Privilege::CreateRole, "permission denied to alter role")?;
     }
     let (variable, value) = SystemVars::check(variable, value)?;
+    if variable == "role" {
+        return Err(SqlError::unsupported("ALTER ROLE … SET role"));
+    }
     if crate::vars::definitions::find_session(variable).is_none() {
         return Err(SqlError::new(
             SqlState::CANT_CHANGE_RUNTIME_PARAM,

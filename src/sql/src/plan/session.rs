@@ -33,6 +33,9 @@ pub(super) fn plan_session(ctx: &PlanContext<'_>, statement: &Statement) -> Resu
         Statement::Reset(name) => Plan::Reset(name.clone()),
         Statement::AlterSystemSet { variable, value } => {
             check_superuser(ctx, SYSTEM)?;
+            if canonical_name(variable) == Some("role") {
+                return Err(SqlError::unsupported("ALTER SYSTEM SET role"));
+            }
             Plan::AlterSystemSet { variable: variable.clone(), value: value.clone() }
         }
         Statement::AlterSystemReset(name) => {

@@ -237,6 +237,7 @@ pub static SESSION_VARS: &[Definition] = &[
         "off",
         "When generating SQL fragments, quote all identifiers.",
     ),
+    Definition::new("role", Kind::Identifier, "none", "Sets the current role.").planning().hidden(),
     Definition::new("row_security", Kind::Only(&["on", "off"]), "on", "Enable row security; there are no policies."),
     Definition::new(
         "search_path",
