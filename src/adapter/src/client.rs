@@ -205,8 +205,9 @@ impl Client {
         Ok((Client { shared }, running))
     }
 
-    /// Begins a session of a user who has proved who it is, if that was asked for. Errors: unknown database 3D000, no CONNECT 42501, unknown role or one that may not log in 28000, too many
-    /// connections 53300, stopping 57P03, bad settings 22023.
+    /// Begins a session of a user who has proved who it is, if that was asked for. Errors: unknown database 3D000, no
+    /// CONNECT on it 42501, unknown role or one that may not log in 28000, too many connections 53300, stopping 57P03, bad
+    /// settings 22023.
     pub fn connect(&self, startup: StartupParams) -> Result<Session, AdapterError> {
         let shared = &self.shared;
         if shared.shutdown.is_cancelled() {

@@ -126,6 +126,7 @@ pub(crate) fn is_ddl(plan: &Plan) -> bool {
             | Plan::AlterSetCluster { .. }
             | Plan::Drop(_)
             | Plan::GrantPrivileges(_)
+            | Plan::DefaultPrivileges(_)
             | Plan::GrantRole { .. }
             | Plan::Comment { .. }
             | Plan::AlterSystemSet { .. }

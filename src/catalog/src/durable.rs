@@ -12,14 +12,14 @@ mod proto;
 pub(crate) mod types;
 
 use crate::error::CatalogError;
-use crate::objects::AclItem;
+use crate::objects::{AclItem, DefaultAcl};
 use crate::state::State;
 use crate::verifier::{MockSecret, Verifier};
 use keys::Key;
 use prost::Message;
 use proto::{
-    AclProto, BytesProto, ClusterProto, CommentsProto, DatabaseProto, ItemProto, MembershipProto, NumberProto,
-    RoleProto, SchemaProto, TextProto,
+    AclProto, BytesProto, ClusterProto, CommentsProto, DatabaseProto, DefaultAclProto, ItemProto, MembershipProto,
+    NumberProto, RoleProto, SchemaProto, TextProto,
 };
 use repr::GlobalId;
 use sql::names::{ObjectId, Privilege, RoleId, SchemaId};
@@ -69,6 +69,10 @@ pub(crate) fn encode(state: &State, key: &Key) -> Option<Vec<u8>> {
         Key::Acl(object) => {
             let grants = state.acls.get(object)?.iter().map(encode_grant).collect();
             AclProto { grants }.encode_to_vec()
+        }
+        Key::DefaultAcl(scope) => {
+            let acl = state.default_acls.get(scope)?;
+            DefaultAclProto { oid: acl.oid, grants: acl.items.iter().map(encode_grant).collect() }.encode_to_vec()
         }
         Key::Comment(object) => {
             let comments = state.comments.get(object)?.iter();
@@ -148,6 +152,12 @@ fn apply(state: &mut State, key: Key, text: &str, value: &[u8]) -> Result<(), Ca
             let AclProto { grants } = read(text, value)?;
             let acl = grants.iter().map(decode_grant).collect::<Option<_>>();
             state.acls.insert(object, acl.ok_or_else(|| corrupt(text, "unknown privilege"))?);
+        }
+        Key::DefaultAcl(scope) => {
+            let DefaultAclProto { oid, grants } = read(text, value)?;
+            let items = grants.iter().map(decode_grant).collect::<Option<_>>();
+            let items = items.ok_or_else(|| corrupt(text, "unknown privilege"))?;
+            state.default_acls.insert(scope, DefaultAcl { oid, items });
         }
         Key::Comment(object) => {
             for comment in read::<CommentsProto>(text, value)?.comments {
@@ -285,6 +295,7 @@ pub(crate) fn all_keys(state: &State) -> Vec<Key> {
     keys.extend(state.items.keys().copied().filter(|id| !crate::objects::is_system_item(*id)).map(Key::Item));
     keys.extend(state.memberships().map(|m| Key::Member { member: m.member, role: m.role }));
     keys.extend(state.acls.keys().copied().map(Key::Acl));
+    keys.extend(state.default_acls.keys().copied().map(Key::DefaultAcl));
     keys.extend(state.comments.keys().copied().map(Key::Comment));
     keys.extend(state.system.stored().map(|(name, _)| Key::System(name.to_owned())));
     keys

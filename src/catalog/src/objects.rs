@@ -4,6 +4,7 @@
 use repr::GlobalId;
 use sql::names::{ObjectId, ObjectKind, Privilege, RoleId};
 use sql::plan::Grantee;
+use std::collections::BTreeSet;
 
 /// One privilege on one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,6 +15,15 @@ pub struct AclItem {
     pub privilege: Privilege,
     /// In whose name it was granted: the object's owner, or the system where there is none.
     pub grantor: RoleId,
+}
+
+/// What is granted on objects of one scope when they are created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefaultAcl {
+    /// Its oid, as `pg_default_acl` shows it.
+    pub oid: u32,
+    /// The grants, in the name of whose objects they are for; never empty.
+    pub items: BTreeSet<AclItem>,
 }
 
 /// A role is a member of another.

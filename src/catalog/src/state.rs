@@ -15,7 +15,7 @@ pub(crate) mod change;
 mod view;
 
 use crate::builtin::introspection::Live;
-use crate::objects::{AclItem, Counter, Membership};
+use crate::objects::{AclItem, Counter, DefaultAcl, Membership};
 use crate::system::{self, MZ_SYSTEM, SYSTEM_SCHEMAS, SystemTableDef};
 use crate::verifier::{MockSecret, Verifier};
 use arrow::record_batch::RecordBatch;
@@ -23,7 +23,7 @@ use repr::GlobalId;
 use sql::engine::SessionInfo;
 use sql::error::SqlError;
 use sql::names::{ClusterId, DatabaseId, FullName, ObjectId, RoleId, SchemaId};
-use sql::plan::{ClusterRef, DatabaseRef, ItemKind, ItemRef, RoleRef, SchemaRef};
+use sql::plan::{ClusterRef, DatabaseRef, DefaultScope, ItemKind, ItemRef, RoleRef, SchemaRef};
 use sql::vars::SystemVars;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -44,6 +44,7 @@ pub struct State {
     pub(crate) verifiers: BTreeMap<RoleId, Verifier>,
     pub(crate) mock_secret: MockSecret,
     pub(crate) acls: BTreeMap<ObjectId, BTreeSet<AclItem>>,
+    pub(crate) default_acls: BTreeMap<DefaultScope, DefaultAcl>,
     /// By member: the roles it is a member of, with who granted that.
     pub(crate) memberships: BTreeMap<RoleId, BTreeMap<RoleId, RoleId>>,
     /// By object, then by column, `None` being the object itself.
@@ -74,6 +75,7 @@ impl State {
             verifiers: BTreeMap::new(),
             mock_secret: MockSecret::default(),
             acls: BTreeMap::new(),
+            default_acls: BTreeMap::new(),
             memberships: BTreeMap::new(),
             comments: BTreeMap::new(),
             counters: Counter::ALL.into_iter().map(|counter| (counter, counter.first())).collect(),
@@ -156,6 +158,11 @@ impl State {
     /// All granted privileges, in order of object.
     pub fn acls(&self) -> impl Iterator<Item = (ObjectId, &AclItem)> {
         self.acls.iter().flat_map(|(object, acl)| acl.iter().map(move |item| (*object, item)))
+    }
+
+    /// All default privileges.
+    pub fn default_acls(&self) -> impl Iterator<Item = (&DefaultScope, &DefaultAcl)> {
+        self.default_acls.iter()
     }
 
     /// All memberships, in order of member.

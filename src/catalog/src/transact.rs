@@ -12,6 +12,7 @@
 
 mod alter;
 mod create;
+mod defaults;
 mod drop;
 mod grant;
 #[cfg(test)]
@@ -30,7 +31,7 @@ use sql::ast::{ClusterOptions, RoleOptions, SetValue};
 use sql::engine::Engine;
 use sql::error::SqlError;
 use sql::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
-use sql::plan::{CreateIndexPlan, CreateTablePlan, CreateViewPlan, GrantPlan, Plan};
+use sql::plan::{CreateIndexPlan, CreateTablePlan, CreateViewPlan, DefaultPrivilegesPlan, GrantPlan, Plan};
 use std::collections::BTreeSet;
 
 /// One change of the catalog.
@@ -112,6 +113,7 @@ pub enum Op {
         plan: GrantPlan,
         grantor: RoleId,
     },
+    DefaultPrivileges(DefaultPrivilegesPlan),
     GrantRole {
         revoke: bool,
         roles: Vec<RoleId>,
@@ -180,6 +182,7 @@ impl Op {
             Plan::AlterSetCluster { id, cluster } => Op::AlterSetCluster { id: *id, cluster: *cluster },
             Plan::Drop(plan) => Op::Drop { objects: plan.objects.clone() },
             Plan::GrantPrivileges(plan) => Op::Grant { plan: plan.clone(), grantor: role },
+            Plan::DefaultPrivileges(plan) => Op::DefaultPrivileges(plan.clone()),
             Plan::GrantRole { revoke, roles, members } => {
                 Op::GrantRole { revoke: *revoke, roles: roles.clone(), members: members.clone(), grantor: role }
             }
@@ -305,6 +308,7 @@ impl Transaction {
             Op::AlterSetCluster { id, cluster } => self.alter_set_cluster(id, cluster),
             Op::Drop { objects } => self.drop_objects(&objects),
             Op::Grant { plan, grantor } => self.grant(&plan, grantor),
+            Op::DefaultPrivileges(plan) => self.default_privileges(&plan),
             Op::GrantRole { revoke, roles, members, grantor } => self.grant_role(revoke, &roles, &members, grantor),
             Op::Comment { object, column, text } => self.comment(object, column, text),
             Op::SetSystem { name, value } => self.set_system(&name, &value),

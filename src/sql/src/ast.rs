@@ -8,6 +8,7 @@
 //! # Invariants
 //! - A value of these types holds nothing that would be ignored: what is not supported was refused by the parser.
 
+mod default_privileges;
 mod recursion;
 mod secret;
 
@@ -15,6 +16,7 @@ use crate::names::{Name, ObjectKind, Privilege};
 use datafusion::sql::sqlparser::ast as sp;
 use repr::PgType;
 
+pub use default_privileges::{DefaultKind, DefaultPrivileges};
 pub use recursion::{AtLimit, ROUNDS_DEFAULT, RecursionLimit, print_query};
 pub use secret::{NewPassword, Secret};
 
@@ -146,6 +148,8 @@ pub enum Statement {
     Drop(Drop),
     /// GRANT or REVOKE of privileges on objects.
     GrantPrivileges(GrantPrivileges),
+    /// ALTER DEFAULT PRIVILEGES.
+    DefaultPrivileges(DefaultPrivileges),
     /// GRANT or REVOKE of membership in roles.
     GrantRole(GrantRole),
     /// SHOW of a variable.
@@ -293,6 +297,7 @@ impl Statement {
             Statement::Drop(drop) => drop.kind.drop_tag(),
             Statement::GrantPrivileges(grant) if grant.revoke => "REVOKE",
             Statement::GrantPrivileges(_) => "GRANT",
+            Statement::DefaultPrivileges(_) => "ALTER DEFAULT PRIVILEGES",
             Statement::GrantRole(grant) if grant.revoke => "REVOKE ROLE",
             Statement::GrantRole(_) => "GRANT ROLE",
             Statement::ShowVariable(_)

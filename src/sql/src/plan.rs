@@ -11,6 +11,7 @@
 
 mod copy;
 mod ddl;
+mod default_privileges;
 pub mod definition;
 mod dml;
 mod drop;
@@ -41,6 +42,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use ddl::plan_index_keys;
+pub use default_privileges::{DefaultPrivilegesPlan, DefaultScope};
 pub use objects::{
     CatalogView, ClusterRef, DatabaseRef, IndexDef, IndexKeyDef, ItemKind, ItemRef, MaterializedViewDef, RoleRef,
     SchemaRef, ViewDef, ViewRead,
@@ -182,6 +184,8 @@ pub enum Plan {
     Drop(DropPlan),
     /// GRANT or REVOKE of privileges.
     GrantPrivileges(GrantPlan),
+    /// ALTER DEFAULT PRIVILEGES.
+    DefaultPrivileges(DefaultPrivilegesPlan),
     /// GRANT or REVOKE of membership.
     GrantRole {
         /// REVOKE.
@@ -599,6 +603,7 @@ pub fn plan(ctx: &PlanContext<'_>, statement: &Statement, params: &mut Params) -
         }
         Statement::Drop(drop) => drop::plan_drop(ctx, drop),
         Statement::GrantPrivileges(grant) => roles::plan_grant(ctx, grant),
+        Statement::DefaultPrivileges(defaults) => default_privileges::plan_default_privileges(ctx, defaults),
         Statement::GrantRole(grant) => roles::plan_grant_role(ctx, grant),
         Statement::ShowObjects(show) => show::plan_show_objects(ctx, show, params),
         Statement::ShowCreate { kind, name } => show::plan_show_create(ctx, *kind, name, params),

@@ -1,6 +1,7 @@
 //! Access privileges as Postgres prints them: `grantee=arwd/grantor`.
 
 use super::{Context, text};
+use crate::objects::AclItem;
 use repr::datum::Datum;
 use sql::names::{ObjectId, Privilege, RoleId, quote_ident};
 use sql::plan::Grantee;
@@ -11,8 +12,13 @@ const LETTERS: &str = "arwdDxtXUCTcRBN";
 
 /// The grants on an object as aclitems; empty where nothing was granted.
 pub fn items(context: &Context<'_>, object: ObjectId) -> Vec<String> {
+    aclitems(context, context.catalog.acl(object))
+}
+
+/// Grants as aclitems.
+pub(super) fn aclitems<'a>(context: &Context<'_>, grants: impl Iterator<Item = &'a AclItem>) -> Vec<String> {
     let mut letters: BTreeMap<(Grantee, RoleId), Vec<Privilege>> = BTreeMap::new();
-    for grant in context.catalog.acl(object) {
+    for grant in grants {
         letters.entry((grant.grantee, grant.grantor)).or_default().push(grant.privilege);
     }
     let name = |role: RoleId| quote_ident(&context.role_name(role));

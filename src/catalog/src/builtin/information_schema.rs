@@ -195,7 +195,7 @@ fn views(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch
         .filter(|item| is_view(item))
         .map(|item| {
             // Only an owner sees the text.
-            let owned = role.as_ref().is_some_and(|role| context.catalog.is_member(role.id, item.owner));
+            let owned = role.as_ref().is_some_and(|role| context.catalog.inherits(role.id, item.owner));
             let query = definition::view(context.catalog, item).filter(|_| owned);
             let no = || yes_or_no(false);
             let (schema, name) = (text(&item.name.schema), text(&item.name.item));

@@ -1,16 +1,20 @@
 //! The tables of `pg_catalog`.
 
-use super::acl::acl;
-use super::{Context, FIRST_USER_OID, Producer, SystemRelation, is_relation, is_view, maybe, position, relation, text};
+use super::acl::{acl, aclitems};
+use super::{
+    Context, FIRST_USER_OID, Producer, SystemRelation, is_relation, is_view, maybe, position, relation, text, texts,
+};
+use crate::objects::DefaultAcl;
 use arrow::array::RecordBatch;
 use pgrepr::types;
 use repr::datum::Datum;
 use repr::types::PgType;
 use repr::{ColumnDesc, GlobalId};
+use sql::ast::DefaultKind;
 use sql::error::SqlError;
 use sql::names::{ObjectId, RoleId};
 use sql::plan::CatalogView;
-use sql::plan::{IndexDef, ItemKind, ItemRef, RoleRef};
+use sql::plan::{DefaultScope, IndexDef, ItemKind, ItemRef, RoleRef};
 use std::sync::Arc;
 
 /// The oid of `pg_class` itself, which comments on relations name.
@@ -36,6 +40,7 @@ pub(super) fn producer(name: &str) -> Option<Producer> {
         "pg_database" => pg_database,
         "pg_authid" => pg_authid,
         "pg_auth_members" => pg_auth_members,
+        "pg_default_acl" => pg_default_acl,
         "pg_description" => pg_description,
         "pg_shdescription" => pg_shdescription,
         "pg_depend" => pg_depend,
@@ -390,6 +395,23 @@ fn pg_auth_members(context: &Context<'_>, relation: &SystemRelation) -> Result<R
     let oid = |role: RoleId| Datum::Oid(context.role_oid(role));
     let rows = context.catalog.memberships().map(|m| [oid(m.role), oid(m.member), oid(m.grantor)]).collect();
     relation.batch(["roleid", "member", "grantor"], rows)
+}
+
+fn pg_default_acl(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let row = |(scope, acl): (&DefaultScope, &DefaultAcl)| {
+        [
+            Datum::Oid(acl.oid),
+            Datum::Oid(context.role_oid(scope.role)),
+            Datum::Oid(scope.schema.map_or(0, |schema| context.schema_oid(schema))),
+            text(match scope.kind {
+                DefaultKind::Tables => "r",
+                DefaultKind::Schemas => "n",
+            }),
+            texts(aclitems(context, acl.items.iter())),
+        ]
+    };
+    let rows = context.catalog.default_acls().map(row).collect();
+    relation.batch(["oid", "defaclrole", "defaclnamespace", "defaclobjtype", "defaclacl"], rows)
 }
 
 fn pg_description(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {

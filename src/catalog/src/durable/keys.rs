@@ -6,7 +6,9 @@
 
 use crate::objects::Counter;
 use repr::GlobalId;
+use sql::ast::DefaultKind;
 use sql::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
+use sql::plan::DefaultScope;
 use std::fmt;
 
 /// What is stored under one key.
@@ -30,6 +32,8 @@ pub(crate) enum Key {
     },
     /// The privileges on an object.
     Acl(ObjectId),
+    /// What is granted on objects that are created.
+    DefaultAcl(DefaultScope),
     /// The comments on an object and its columns.
     Comment(ObjectId),
     /// A system parameter.
@@ -50,6 +54,10 @@ impl fmt::Display for Key {
             Key::Item(id) => write!(f, "item/{id}"),
             Key::Member { member, role } => write!(f, "member/{member}/{role}"),
             Key::Acl(object) => write!(f, "acl/{}", ObjectText(*object)),
+            Key::DefaultAcl(DefaultScope { role, schema, kind }) => {
+                write!(f, "default_acl/{}/{role}/", default_kind(*kind))?;
+                schema.map_or(Ok(()), |schema| write!(f, "{schema}"))
+            }
             Key::Comment(object) => write!(f, "comment/{}", ObjectText(*object)),
             Key::System(name) => write!(f, "system/{name}"),
         }
@@ -77,10 +85,27 @@ impl Key {
                 Key::Member { member: RoleId(member.parse().ok()?), role: RoleId(role.parse().ok()?) }
             }
             "acl" => Key::Acl(parse_object(rest)?),
+            "default_acl" => Key::DefaultAcl(parse_default_scope(rest)?),
             "comment" => Key::Comment(parse_object(rest)?),
             "system" => Key::System(rest.to_owned()),
             _ => return None,
         })
+    }
+}
+
+/// `tables/role/schema`; in any schema if there is none.
+fn parse_default_scope(text: &str) -> Option<DefaultScope> {
+    let (kind, rest) = text.split_once('/')?;
+    let kind = [DefaultKind::Tables, DefaultKind::Schemas].into_iter().find(|known| default_kind(*known) == kind)?;
+    let (role, schema) = rest.split_once('/')?;
+    let schema = if schema.is_empty() { None } else { Some(SchemaId(schema.parse().ok()?)) };
+    Some(DefaultScope { role: RoleId(role.parse().ok()?), schema, kind })
+}
+
+fn default_kind(kind: DefaultKind) -> &'static str {
+    match kind {
+        DefaultKind::Tables => "tables",
+        DefaultKind::Schemas => "schemas",
     }
 }
 
@@ -128,7 +153,9 @@ mod tests {
     use super::Key;
     use crate::objects::Counter;
     use repr::GlobalId;
+    use sql::ast::DefaultKind;
     use sql::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
+    use sql::plan::DefaultScope;
 
     #[test]
     fn keys_round_trip() {
@@ -151,6 +178,8 @@ mod tests {
             Key::Item(GlobalId::User(12)),
             Key::Member { member: RoleId(9), role: RoleId(10) },
             Key::System("max_connections".to_owned()),
+            Key::DefaultAcl(DefaultScope { role: RoleId(1), schema: None, kind: DefaultKind::Schemas }),
+            Key::DefaultAcl(DefaultScope { role: RoleId(1), schema: Some(SchemaId(2)), kind: DefaultKind::Tables }),
         ];
         keys.extend(Counter::ALL.map(Key::Next));
         keys.extend(objects.map(Key::Acl));

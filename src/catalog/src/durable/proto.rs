@@ -103,6 +103,14 @@ pub(super) struct AclProto {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct DefaultAclProto {
+    #[prost(uint32, tag = "1")]
+    pub(super) oid: u32,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) grants: Vec<GrantProto>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct GrantProto {
     /// A role; absent for everybody.
     #[prost(uint64, optional, tag = "1")]

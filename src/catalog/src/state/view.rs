@@ -119,6 +119,10 @@ impl CatalogView for State {
         self.reachable_roles(role, |_| true).contains(&of)
     }
 
+    fn inherits(&self, role: RoleId, of: RoleId) -> bool {
+        self.inherited_roles(role).contains(&of)
+    }
+
     fn owner(&self, object: ObjectId) -> Option<RoleId> {
         match object {
             ObjectId::System | ObjectId::Role(_) => None,

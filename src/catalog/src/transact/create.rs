@@ -9,7 +9,7 @@ use crate::state::State;
 use crate::system::{MZ_SYSTEM, MZ_SYSTEM_NAME, MZ_SYSTEM_OID, PUBLIC_OID};
 use crate::verifier::MockSecret;
 use repr::{GlobalId, RelationDesc};
-use sql::ast::RoleOptions;
+use sql::ast::{DefaultKind, RoleOptions};
 use sql::engine::{Engine, SessionInfo};
 use sql::names::{ClusterId, DatabaseId, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
 use sql::plan::{
@@ -96,6 +96,7 @@ impl Transaction {
         let oid = self.allocate_oid()?;
         self.state.put_schema(SchemaRef { id, oid, database: Some(database), name, owner });
         self.touch(ObjectId::Schema(id));
+        self.apply_defaults(ObjectId::Schema(id), owner, None, DefaultKind::Schemas);
         self.diff.push(StateDiff::Other);
         Ok(id)
     }
@@ -293,8 +294,12 @@ impl Transaction {
         let oid = self.allocate_oid()?;
         let name = self.state.full_name(schema, item).ok_or_else(|| missing(ObjectId::Schema(schema)))?;
         let desc = Arc::new(normalize(desc));
+        let is_index = matches!(kind, ItemKind::Index(_));
         self.state.put_item(ItemRef { id, oid, name, schema, owner, desc, kind });
         self.touch(ObjectId::Item(id));
+        if !is_index {
+            self.apply_defaults(ObjectId::Item(id), owner, Some(schema), DefaultKind::Tables);
+        }
         self.created.push(id);
         Ok(id)
     }

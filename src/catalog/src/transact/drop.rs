@@ -77,6 +77,7 @@ impl Transaction {
             .map(|(object, _)| object)
             .collect();
         dependents.extend(granted.into_iter().map(|object| format!("privileges for {}", self.state.describe(object))));
+        dependents.extend(self.defaults_with(role));
         if dependents.is_empty() {
             return Ok(());
         }
@@ -99,6 +100,7 @@ impl Transaction {
                 StateDiff::Other
             }
             ObjectId::Schema(id) => {
+                self.drop_defaults(id);
                 self.state.remove_schema(id);
                 StateDiff::Other
             }

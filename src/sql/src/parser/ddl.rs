@@ -486,6 +486,9 @@ pub(super) fn parse_alter(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError
     if cursor.eat(&["SYSTEM"]) {
         return parse_alter_system(cursor);
     }
+    if cursor.eat(&["DEFAULT", "PRIVILEGES"]) {
+        return super::grant::parse_default_privileges(cursor);
+    }
     if let Some(what) = unsupported_object(cursor) {
         return Err(cursor.unsupported(format!("ALTER {what}")));
     }

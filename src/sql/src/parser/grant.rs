@@ -1,10 +1,10 @@
-//! GRANT and REVOKE, of privileges and of membership.
+//! GRANT and REVOKE, of privileges and of membership, and the privileges that there are by default.
 
 use super::cursor::Cursor;
-use crate::ast::{GrantPrivileges, GrantRole, GrantTarget, RoleSpec, Statement};
+use crate::ast::{DefaultKind, DefaultPrivileges, GrantPrivileges, GrantRole, GrantTarget, RoleSpec, Statement};
 use crate::error::SqlError;
 use crate::names::{Name, ObjectKind, Privilege};
-use datafusion::sql::sqlparser::tokenizer::Token;
+use datafusion::sql::sqlparser::tokenizer::{Span, Token};
 use repr::sqlstate::SqlState;
 
 pub(super) fn parse_grant(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -45,27 +45,73 @@ fn parse(cursor: &mut Cursor<'_>, revoke: bool) -> Result<Statement, SqlError> {
         refuse_options(cursor)?;
         return Ok(Statement::GrantRole(GrantRole { revoke, roles: words, members }));
     }
-    let privileges = if all {
-        None
-    } else {
-        let known = words
-            .iter()
-            .map(|word| {
-                Privilege::from_name(word).ok_or_else(|| {
-                    SqlError::new(SqlState::SYNTAX_ERROR, format!("unrecognized privilege type \"{word}\"")).at(span)
-                })
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        Some(known)
-    };
+    let privileges = if all { None } else { Some(known_privileges(&words, span)?) };
     let target = parse_target(cursor)?;
+    let grantees = parse_grantees(cursor, preposition)?;
+    Ok(Statement::GrantPrivileges(GrantPrivileges { revoke, privileges, target, grantees }))
+}
+
+fn known_privileges(words: &[String], span: Span) -> Result<Vec<Privilege>, SqlError> {
+    let known = |word: &String| {
+        Privilege::from_name(word).ok_or_else(|| {
+            SqlError::new(SqlState::SYNTAX_ERROR, format!("unrecognized privilege type \"{word}\"")).at(span)
+        })
+    };
+    words.iter().map(known).collect()
+}
+
+fn parse_grantees(cursor: &mut Cursor<'_>, preposition: &str) -> Result<Vec<RoleSpec>, SqlError> {
     cursor.expect(&[preposition])?;
     let grantees = cursor.comma_separated(|cursor| {
         cursor.eat(&["GROUP"]);
         parse_role_spec(cursor)
     })?;
     refuse_options(cursor)?;
-    Ok(Statement::GrantPrivileges(GrantPrivileges { revoke, privileges, target, grantees }))
+    Ok(grantees)
+}
+
+/// What follows ALTER DEFAULT PRIVILEGES.
+pub(super) fn parse_default_privileges(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let (mut roles, mut schemas) = (Vec::new(), Vec::new());
+    loop {
+        if cursor.eat(&["FOR", "ALL", "ROLES"]) {
+            return Err(cursor.unsupported("ALTER DEFAULT PRIVILEGES FOR ALL ROLES"));
+        } else if roles.is_empty() && (cursor.eat(&["FOR", "ROLE"]) || cursor.eat(&["FOR", "USER"])) {
+            roles = cursor.comma_separated(parse_role_spec)?;
+        } else if schemas.is_empty() && cursor.eat(&["IN", "SCHEMA"]) {
+            schemas = cursor.comma_separated(Cursor::name)?;
+        } else if cursor.eat(&["IN", "DATABASE"]) {
+            return Err(cursor.unsupported("ALTER DEFAULT PRIVILEGES IN DATABASE"));
+        } else {
+            break;
+        }
+    }
+    let revoke = cursor.eat(&["REVOKE"]);
+    if !revoke {
+        cursor.expect(&["GRANT"])?;
+    }
+    if cursor.eat(&["GRANT", "OPTION", "FOR"]) {
+        return Err(cursor.unsupported("REVOKE GRANT OPTION FOR"));
+    }
+    let span = cursor.span();
+    let privileges = if cursor.eat(&["ALL"]) {
+        cursor.eat(&["PRIVILEGES"]);
+        None
+    } else {
+        Some(known_privileges(&cursor.comma_separated(parse_privilege_or_role)?, span)?)
+    };
+    cursor.expect(&["ON"])?;
+    let kind = if cursor.eat(&["TABLES"]) {
+        DefaultKind::Tables
+    } else if cursor.eat(&["SCHEMAS"]) {
+        DefaultKind::Schemas
+    } else {
+        let word = cursor.word().ok_or_else(|| cursor.unexpected())?;
+        return Err(cursor.unsupported(format!("default privileges on {word}")));
+    };
+    let grantees = parse_grantees(cursor, if revoke { "FROM" } else { "TO" })?;
+    let defaults = DefaultPrivileges { roles, schemas, revoke, privileges, kind, grantees };
+    Ok(Statement::DefaultPrivileges(defaults))
 }
 
 /// A privilege may be a reserved word (SELECT, CREATE, REFERENCES), a role may not.

@@ -20,6 +20,7 @@ use datafusion::common::{DFSchema, TableReference};
 use datafusion::sql::sqlparser::ast as sp;
 use repr::sqlstate::SqlState;
 use repr::{PgType, RelationDesc};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 pub(super) use insert::{default_exprs, plan_insert, target_columns};
@@ -70,11 +71,11 @@ pub(super) fn plan_update(ctx: &PlanContext<'_>, update: &sp::Update, params: &m
         Some(sp::UpdateTableFromKind::AfterSet(from)) => from.clone(),
         _ => Vec::new(),
     };
-    let reads = update.selection.is_some() || update.returning.is_some() || !from.is_empty();
-    if reads {
+    let assigned = assignments(&table, update)?;
+    let computes = assigned.iter().any(|(_, value)| value.as_ref().is_some_and(reads_rows));
+    if computes || update.selection.is_some() || update.returning.is_some() || !from.is_empty() {
         check_item(ctx.catalog, ctx.role, &table, Privilege::Select)?;
     }
-    let assigned = assignments(&table, update)?;
     let mut projection: Vec<sp::Expr> =
         table.desc.columns.iter().map(|column| column_ref(&alias, &column.name)).collect();
     let mut targets: Vec<(String, PgType)> =
@@ -162,6 +163,19 @@ pub(super) fn plan_truncate(ctx: &PlanContext<'_>, names: &[Name]) -> Result<Pla
         params: Vec::new(),
         depends_on: dependencies.all(),
     }))
+}
+
+/// Whether an expression has columns in it, or a subquery, which may read anything.
+fn reads_rows(expr: &sp::Expr) -> bool {
+    let found = sp::visit_expressions(expr, |expr| match expr {
+        sp::Expr::Identifier(_)
+        | sp::Expr::CompoundIdentifier(_)
+        | sp::Expr::Subquery(_)
+        | sp::Expr::Exists { .. }
+        | sp::Expr::InSubquery { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
 }
 
 /// Which columns UPDATE sets, and to what; `None` is DEFAULT.

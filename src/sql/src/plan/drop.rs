@@ -96,6 +96,9 @@ fn check_droppable(ctx: &PlanContext<'_>, object: ObjectId, kind: ObjectKind, na
     let in_use = |message: String| Err(SqlError::new(SqlState::OBJECT_IN_USE, message));
     match object {
         ObjectId::Role(id) if id == ctx.role => in_use("current user cannot be dropped".to_owned()),
+        ObjectId::Role(_) if name.item() == ctx.session.session_user => {
+            in_use("session user cannot be dropped".to_owned())
+        }
         ObjectId::Role(id) => {
             check_system(ctx, Privilege::CreateRole, "permission denied to drop role")?;
             check_role_unused(ctx, id, name)

@@ -59,6 +59,8 @@ pub trait CatalogView: Send + Sync {
     }
     /// Whether `role` is `of` or a member of it, directly or not.
     fn is_member(&self, role: RoleId, of: RoleId) -> bool;
+    /// Whether `role` has what `of` has: it is `of`, or a member of it by way of members that inherit.
+    fn inherits(&self, role: RoleId, of: RoleId) -> bool;
     /// The owner of an object.
     fn owner(&self, object: ObjectId) -> Option<RoleId>;
 }

@@ -23,7 +23,7 @@ pub fn is_superuser(catalog: &dyn CatalogView, role: RoleId) -> bool {
 pub fn has_privilege(catalog: &dyn CatalogView, role: RoleId, object: ObjectId, privilege: Privilege) -> bool {
     is_superuser(catalog, role)
         || catalog.has_privilege(role, object, privilege)
-        || catalog.owner(object).is_some_and(|owner| catalog.is_member(role, owner))
+        || catalog.owner(object).is_some_and(|owner| catalog.inherits(role, owner))
 }
 
 /// The role may use `item` in this way. Errors: 42501.
@@ -72,7 +72,7 @@ pub(super) fn check_object(
     if has_privilege(ctx.catalog, ctx.role, object, privilege) { Ok(()) } else { Err(denied(kind, name)) }
 }
 
-/// The role owns the object, or is a member of the role that does. Errors: 42501.
+/// The role owns the object, or inherits from the role that does. Errors: 42501.
 pub(super) fn check_owner(
     ctx: &PlanContext<'_>,
     object: ObjectId,
@@ -91,7 +91,7 @@ pub(super) fn check_owner(
             .with_detail("System schemas cannot be modified."));
     }
     let owner = ctx.catalog.owner(object);
-    if is_superuser(ctx.catalog, ctx.role) || owner.is_some_and(|owner| ctx.catalog.is_member(ctx.role, owner)) {
+    if is_superuser(ctx.catalog, ctx.role) || owner.is_some_and(|owner| ctx.catalog.inherits(ctx.role, owner)) {
         return Ok(());
     }
     Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("must be owner of {kind} {name}")))

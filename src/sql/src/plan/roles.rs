@@ -13,7 +13,7 @@ use repr::GlobalId;
 use repr::sqlstate::SqlState;
 
 /// `0LP01 invalid_grant_operation`.
-const INVALID_GRANT_OPERATION: SqlState = SqlState("0LP01");
+pub(super) const INVALID_GRANT_OPERATION: SqlState = SqlState("0LP01");
 
 pub(super) fn plan_create_role(
     ctx: &PlanContext<'_>,
@@ -90,15 +90,16 @@ pub(super) fn plan_grant(ctx: &PlanContext<'_>, grant: &GrantPrivileges) -> Resu
         check_grantor(ctx, object, kind, &name)?;
         grants.push((object, privileges_for(kind, grant.privileges.as_deref())?));
     }
-    let grantees = grant
-        .grantees
-        .iter()
-        .map(|spec| match spec {
-            RoleSpec::Public => Ok(Grantee::Public),
-            spec => resolve_role(ctx, spec).map(Grantee::Role),
-        })
-        .collect::<Result<Vec<_>, _>>()?;
+    let grantees = plan_grantees(ctx, &grant.grantees)?;
     Ok(Plan::GrantPrivileges(GrantPlan { revoke: grant.revoke, grants, grantees }))
+}
+
+pub(super) fn plan_grantees(ctx: &PlanContext<'_>, specs: &[RoleSpec]) -> Result<Vec<Grantee>, SqlError> {
+    let grantee = |spec: &RoleSpec| match spec {
+        RoleSpec::Public => Ok(Grantee::Public),
+        spec => resolve_role(ctx, spec).map(Grantee::Role),
+    };
+    specs.iter().map(grantee).collect()
 }
 
 /// The objects that a GRANT names.
@@ -139,11 +140,11 @@ fn check_grantor(ctx: &PlanContext<'_>, object: ObjectId, kind: ObjectKind, name
     if is_superuser(ctx.catalog, ctx.role) && !matches!(object, ObjectId::Item(GlobalId::System(_))) {
         return Ok(());
     }
-    let owned = ctx.catalog.owner(object).is_some_and(|owner| ctx.catalog.is_member(ctx.role, owner));
+    let owned = ctx.catalog.owner(object).is_some_and(|owner| ctx.catalog.inherits(ctx.role, owner));
     if owned && !matches!(object, ObjectId::Item(GlobalId::System(_))) { Ok(()) } else { Err(denied(kind, name)) }
 }
 
-fn privileges_for(kind: ObjectKind, given: Option<&[Privilege]>) -> Result<Vec<Privilege>, SqlError> {
+pub(super) fn privileges_for(kind: ObjectKind, given: Option<&[Privilege]>) -> Result<Vec<Privilege>, SqlError> {
     let all = Privilege::all_of(kind);
     let Some(given) = given else { return Ok(all.to_vec()) };
     let mut privileges = Vec::with_capacity(given.len());

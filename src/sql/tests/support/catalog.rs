@@ -225,6 +225,10 @@ impl CatalogView for Catalog {
         role == of
     }
 
+    fn inherits(&self, role: RoleId, of: RoleId) -> bool {
+        role == of
+    }
+
     fn owner(&self, object: ObjectId) -> Option<RoleId> {
         match object {
             ObjectId::Item(id) => self.item(id).map(|item| item.owner),

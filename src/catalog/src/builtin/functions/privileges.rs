@@ -46,7 +46,7 @@ impl Call<'_> {
                         .context
                         .catalog
                         .owner(object)
-                        .is_some_and(|owner| self.context.catalog.is_member(role, owner))
+                        .is_some_and(|owner| self.context.catalog.inherits(role, owner))
             } else {
                 has_privilege(self.context.catalog, role, object, privilege)
             };
@@ -128,16 +128,23 @@ impl Call<'_> {
         let first = usize::from(self.args.len() > 2);
         let role = if first == 1 { self.role(0)? } else { self.own_role()? };
         let of = self.role(first)?;
+        let (mut member, mut usage) = (false, false);
         for word in self.text(first + 1)?.split(',') {
-            let word = word.trim().to_ascii_uppercase();
-            if !["MEMBER", "USAGE", "MEMBER WITH GRANT OPTION", "USAGE WITH GRANT OPTION", "MEMBER WITH ADMIN OPTION"]
-                .contains(&word.as_str())
-            {
-                return Err(unrecognized(&word));
+            match word.trim().to_ascii_uppercase().as_str() {
+                "MEMBER" => member = true,
+                "USAGE" => usage = true,
+                // There is no such option, so that only superusers have it.
+                "MEMBER WITH GRANT OPTION"
+                | "USAGE WITH GRANT OPTION"
+                | "MEMBER WITH ADMIN OPTION"
+                | "USAGE WITH ADMIN OPTION" => {}
+                word => return Err(unrecognized(word)),
             }
         }
         let (Some(role), Some(of)) = (role, of) else { return Ok(Datum::Bool(false)) };
-        Ok(Datum::Bool(is_superuser(self.context.catalog, role) || self.context.catalog.is_member(role, of)))
+        let catalog = self.context.catalog;
+        let has = (member && catalog.is_member(role, of)) || (usage && catalog.inherits(role, of));
+        Ok(Datum::Bool(has || is_superuser(catalog, role)))
     }
 }
 
