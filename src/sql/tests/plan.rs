@@ -189,6 +189,7 @@ fn an_equality_in_every_alternative_is_a_join_key() {
     let alternatives = [
         "(x.a = y.a and x.b = 'p' and y.a < 1 + 40) or (y.b = 'q' and x.a = y.a)",
         "(x.a = y.a and x.b = 'p' and x.a / y.a > 3) or (x.a = y.a and 3 / y.a = 1) or (x.a = y.a)",
+        "(x.a = y.a and 1 / y.a = 1) or (x.a = y.a and x.b = y.b and 2 / x.a = 2)",
         "x.b is not null and ((x.a = y.a and 1 / y.a = 1) or (x.a = y.a and x.b = y.b))",
     ];
     for condition in alternatives {

@@ -24,15 +24,15 @@ use repr::PgType;
 impl Binder<'_> {
     /// Binds a predicate; `what` names its clause in the error.
     pub fn condition(&mut self, expr: &ast::Expr, cx: &Cx<'_>, what: &str) -> Result<Expr, SqlError> {
-        let conjuncts = operands(expr, &BinaryOperator::And);
-        if conjuncts.len() < 2 || !matches!(cx.clause, Clause::Where | Clause::JoinOn | Clause::Having) {
-            let bound = self.expr(expr, cx)?;
-            return self.boolean(bound, what, expr).map(|typed| typed.expr);
+        if !matches!(cx.clause, Clause::Where | Clause::JoinOn | Clause::Having) {
+            return self.operand(expr, what, cx);
         }
+        let conjuncts = operands(expr, &BinaryOperator::And);
+        let what = if conjuncts.len() > 1 { "AND" } else { what };
         let mut bound = Vec::with_capacity(conjuncts.len());
         for conjunct in conjuncts {
             match operands(conjunct, &BinaryOperator::Or).as_slice() {
-                [_] => bound.push(self.operand(conjunct, "AND", cx)?),
+                [_] => bound.push(self.operand(conjunct, what, cx)?),
                 alternatives => bound.extend(self.disjunction(alternatives, cx)?),
             }
         }
@@ -79,9 +79,9 @@ impl Binder<'_> {
         Ok(conjuncts)
     }
 
-    fn operand(&mut self, expr: &ast::Expr, op: &str, cx: &Cx<'_>) -> Result<Expr, SqlError> {
+    fn operand(&mut self, expr: &ast::Expr, of: &str, cx: &Cx<'_>) -> Result<Expr, SqlError> {
         let typed = self.expr(expr, cx)?;
-        Ok(self.boolean(typed, op, expr)?.expr)
+        Ok(self.boolean(typed, of, expr)?.expr)
     }
 }
 
