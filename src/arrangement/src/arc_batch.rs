@@ -1,18 +1,22 @@
 //! Differential batches behind `Arc`, so that a batch can be read on any thread while its worker goes on.
 //!
 //! Differential implements its batch traits for `Rc<B>`; these are the same delegations for a newtype over `Arc<B>`. How one
-//! moves through a batch is in [`crate::row_cursor`].
+//! moves through a batch is in [`crate::row_cursor`], how two become one in [`crate::merger`].
 
-use differential_dataflow::trace::{Batch, BatchReader, Builder, Description, Merger};
+use differential_dataflow::trace::{BatchReader, Builder, Description};
 use std::ops::Deref;
 use std::sync::Arc;
-use timely::progress::{Antichain, frontier::AntichainRef};
 
 /// A shared, immutable batch.
 #[derive(Debug)]
 pub struct ArcBatch<B>(Arc<B>);
 
 impl<B> ArcBatch<B> {
+    /// Shares a batch.
+    pub(crate) fn new(batch: Arc<B>) -> ArcBatch<B> {
+        ArcBatch(batch)
+    }
+
     /// The shared batch itself.
     pub fn inner(&self) -> &Arc<B> {
         &self.0
@@ -42,31 +46,6 @@ impl<B: BatchReader> BatchReader for ArcBatch<B> {
 
     fn description(&self) -> &Description<Self::Time> {
         self.0.description()
-    }
-}
-
-impl<B: Batch> Batch for ArcBatch<B> {
-    type Merger = ArcMerger<B>;
-
-    fn empty(lower: Antichain<Self::Time>, upper: Antichain<Self::Time>) -> Self {
-        ArcBatch(Arc::new(B::empty(lower, upper)))
-    }
-}
-
-/// Merges two shared batches into a new one.
-pub struct ArcMerger<B: Batch>(B::Merger);
-
-impl<B: Batch> Merger<ArcBatch<B>> for ArcMerger<B> {
-    fn new(first: &ArcBatch<B>, second: &ArcBatch<B>, compaction: AntichainRef<B::Time>) -> Self {
-        ArcMerger(B::begin_merge(first, second, compaction))
-    }
-
-    fn work(&mut self, first: &ArcBatch<B>, second: &ArcBatch<B>, fuel: &mut isize) {
-        self.0.work(first, second, fuel);
-    }
-
-    fn done(self) -> ArcBatch<B> {
-        ArcBatch(Arc::new(self.0.done()))
     }
 }
 

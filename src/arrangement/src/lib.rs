@@ -6,9 +6,12 @@
 #![warn(missing_docs)]
 
 pub mod arc_batch;
-pub mod chunker;
+pub mod batcher;
 pub mod cursor;
+mod layers;
+pub mod merger;
 pub mod offsets;
+pub mod packed;
 pub mod row_cursor;
 pub mod row_layout;
 pub mod snapshot;

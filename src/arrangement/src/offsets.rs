@@ -48,6 +48,7 @@ impl Offsets {
     }
 
     /// Appends an offset.
+    #[inline]
     pub fn push(&mut self, offset: usize) {
         if self.small.is_empty() && self.large.is_empty() {
             if self.strided == 1 && self.repeated == 0 {
@@ -67,6 +68,16 @@ impl Offsets {
             Ok(small) if self.large.is_empty() => self.small.push(small),
             _ => self.large.push(u64::try_from(offset).expect("a usize has no more than 64 bits")),
         }
+    }
+
+    /// Appends `count` offsets, each `distance` behind the one before.
+    pub fn extend_strided(&mut self, distance: usize, count: usize) {
+        if self.strided > 1 && self.stride() == Some(distance) {
+            self.strided += count;
+            return;
+        }
+        let last = self.len().checked_sub(1).map_or(0, |last| self.get(last));
+        (1..=count).for_each(|step| self.push(last + step * distance));
     }
 
     /// The number of offsets.
@@ -157,6 +168,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn strides_are_offsets_one_by_one(runs in prop::collection::vec((0_usize..4, 0_usize..5), 0..6)) {
+            let (mut list, mut expected) = (list(&[0]), vec![0]);
+            for (distance, count) in runs {
+                list.extend_strided(distance, count);
+                for _ in 0..count {
+                    expected.push(expected[expected.len() - 1] + distance);
+                }
+            }
+            assert_eq!((0..list.len()).map(|at| list.get(at)).collect::<Vec<_>>(), expected);
+        }
+
         #[test]
         fn what_is_pushed_is_read(steps in prop::collection::vec(prop::sample::select(vec![0_usize, 1, 1, 1, 5, 5, 7]), 0..60), first in 0_usize..2) {
             let offsets: Vec<usize> = steps.iter().scan(first, |at, step| { let now = *at; *at += step; Some(now) }).collect();

@@ -3,6 +3,8 @@
 use crate::offsets::Offsets;
 use differential_dataflow::trace::implementations::BatchContainer;
 use repr::{Diff, Timestamp};
+use std::cmp::Ordering;
+use std::ops::Range;
 use timely::container::PushInto;
 
 /// Keys and values are rows; times and multiplicities are plain numbers.
@@ -27,6 +29,48 @@ impl Rows {
     /// The bytes that the rows and their offsets occupy.
     pub fn byte_count(&self) -> usize {
         self.bytes.capacity() + self.offsets.byte_count()
+    }
+
+    /// The width of the rows if it is the same for all of both lists and fits a word.
+    fn common_width(&self, other: &Rows) -> Option<usize> {
+        let width = self.offsets.stride().filter(|width| (1..=WORD_BYTES).contains(width))?;
+        (other.offsets.stride() == Some(width)).then_some(width)
+    }
+
+    /// How a row compares with one of another list.
+    #[inline]
+    pub(crate) fn compare(&self, at: usize, other: &Rows, other_at: usize) -> Ordering {
+        match self.common_width(other) {
+            Some(width) => self.word_at(at * width, width).cmp(&other.word_at(other_at * width, width)),
+            None => self.index(at).cmp(other.index(other_at)),
+        }
+    }
+
+    /// The first position of a range whose row is not below `key`, or the end of the range; it is expected to be near.
+    pub(crate) fn run_below(&self, range: Range<usize>, key: &[u8]) -> usize {
+        let end = range.end;
+        let found = match self.offsets.stride() {
+            Some(width) if width == key.len() && (1..=WORD_BYTES).contains(&width) => {
+                let key = word(key);
+                range.into_iter().find(|at| self.word_at(at * width, width) >= key)
+            }
+            _ => range.into_iter().find(|at| self.index(*at) >= key),
+        };
+        found.unwrap_or(end)
+    }
+
+    /// Appends rows of another list.
+    pub(crate) fn extend_from(&mut self, other: &Rows, range: Range<usize>) {
+        if range.is_empty() {
+            return;
+        }
+        let start = other.offsets.get(range.start);
+        let base = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes[start..other.offsets.get(range.end)]);
+        match other.offsets.stride() {
+            Some(width) => self.offsets.extend_strided(width, range.len()),
+            None => range.for_each(|at| self.offsets.push(base + (other.offsets.get(at + 1) - start))),
+        }
     }
 
     /// The `width` bytes at `start` as a number that compares as they do.

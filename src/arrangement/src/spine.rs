@@ -2,8 +2,6 @@
 
 use crate::arc_batch::{ArcBatch, ArcBuilder};
 use crate::row_layout::RowLayout;
-use differential_dataflow::trace::implementations::merge_batcher::MergeBatcher;
-use differential_dataflow::trace::implementations::merge_batcher::vec::VecMerger;
 use differential_dataflow::trace::implementations::ord_neu::{OrdValBatch, OrdValBuilder};
 use differential_dataflow::trace::implementations::spine_fueled::Spine;
 use repr::{Diff, Timestamp};
@@ -14,7 +12,5 @@ pub type RowUpdate<T = Timestamp> = ((Vec<u8>, Vec<u8>), T, Diff);
 pub type RowBatch<T = Timestamp> = ArcBatch<OrdValBatch<RowLayout<T>>>;
 /// A trace: a logarithmic number of batches, merged as they grow.
 pub type RowSpine<T = Timestamp> = Spine<RowBatch<T>>;
-/// Sorts chunks until their times are complete.
-pub type RowBatcher<T = Timestamp> = MergeBatcher<VecMerger<(Vec<u8>, Vec<u8>), T, Diff>>;
-/// Builds batches from sorted chunks.
+/// Builds batches from sorted updates.
 pub type RowBuilder<T = Timestamp> = ArcBuilder<OrdValBuilder<RowLayout<T>, Vec<RowUpdate<T>>>>;

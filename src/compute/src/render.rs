@@ -7,6 +7,7 @@
 pub mod accumulate;
 pub mod extreme;
 pub mod first;
+pub mod flow;
 pub mod join;
 pub mod mfp;
 pub mod multiply;
@@ -20,10 +21,12 @@ pub mod totals;
 pub mod window;
 
 use crate::render::first::Logic;
+use crate::render::flow::{Chunks, Flow, PackedBuilder, PackedRows, RowFeed};
 use crate::render::mfp::{InputUpdate, NullKeys, RowPlan};
 use crate::render::totals::{Give, KeyTotals};
-use arrangement::chunker::RowChunker;
-use arrangement::spine::{RowBatcher, RowBuilder, RowSpine, RowUpdate};
+use arrangement::batcher::{ParcelBuilder, Parcels, RowBatcher};
+use arrangement::packed::{Packed, PackedUpdate};
+use arrangement::spine::{RowBuilder, RowSpine, RowUpdate};
 use compute_client::index::key_hash;
 use compute_client::plan::lir::{LetRec, Lir, LocalId, Node, Stage};
 use compute_client::protocol::{IndexSpec, KeyExpr};
@@ -39,10 +42,10 @@ use repr::{Diff, GlobalId, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use timely::Container;
-use timely::container::CapacityContainerBuilder;
+use timely::container::{CapacityContainerBuilder, PushInto};
 use timely::dataflow::Scope;
 use timely::dataflow::Stream;
-use timely::dataflow::channels::pact::{Exchange, Pipeline};
+use timely::dataflow::channels::pact::{Exchange, ExchangeCore, Pipeline};
 use timely::dataflow::operators::generic::OutputBuilder;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 use timely::dataflow::operators::vec::ToStream;
@@ -114,21 +117,25 @@ impl ScopeTime for Timestamp {
     }
 }
 
-/// Where rows, or encoded errors, go in.
+/// Where encoded errors go in.
 pub type Feed = InputSession<Timestamp, Vec<u8>, Diff>;
 
 /// Where what happens in a collection goes in.
 pub struct Source {
     /// Its rows.
-    pub oks: Feed,
+    pub oks: RowFeed,
     /// Its errors, if it is maintained itself.
     pub errs: Option<Feed>,
 }
 
 impl Source {
-    /// Both ends.
-    pub fn feeds(&mut self) -> impl Iterator<Item = &mut Feed> {
-        std::iter::once(&mut self.oks).chain(self.errs.as_mut())
+    /// Declares that nothing more comes in below `ts`.
+    pub fn advance_to(&mut self, ts: Timestamp) {
+        self.oks.advance_to(ts);
+        if let Some(errs) = &mut self.errs {
+            errs.advance_to(ts);
+            errs.flush();
+        }
     }
 }
 
@@ -156,7 +163,7 @@ pub fn render(worker: &mut Worker, spec: &IndexSpec) -> Result<Rendered, RowErro
     worker.dataflow_named::<Timestamp, _, _>(&name, |scope: Scope<'_, Timestamp>| {
         let (mut sources, mut tables, mut errs) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for id in spec.plan.tables() {
-            let (oks, rows) = scope.new_collection::<Vec<u8>, Diff>();
+            let (oks, rows) = RowFeed::new(scope);
             tables.insert(id, rows);
             let failed = spec.maintained.contains(&id).then(|| scope.new_collection::<Vec<u8>, Diff>());
             let failed = failed.map(|(feed, errors)| {
@@ -169,8 +176,7 @@ pub fn render(worker: &mut Worker, spec: &IndexSpec) -> Result<Rendered, RowErro
         let (feed, clock) = schedule.as_ref().map(|_| scope.new_collection::<Vec<u8>, Diff>()).unzip();
         let (locals, level) = (BTreeMap::new(), 0);
         let mut builder = Builder { scope, is_first, tables, locals, level, clock, schedule, errs };
-        let keyed = builder.keyed_by(&spec.plan, &[], &spec.key, NullKeys::Keep)?;
-        let oks = arrange(keyed, "Arrange oks").trace;
+        let oks = builder.arranged_by(&spec.plan, &spec.key, NullKeys::Keep, "Arrange oks")?.trace;
         let errs = match builder.errs.is_empty() {
             true => None,
             // Under one key, so that one worker has them all.
@@ -196,7 +202,7 @@ pub struct Builder<'scope, T: ScopeTime = Timestamp> {
     scope: Scope<'scope, T>,
     /// Whether this is the worker that constants begin at.
     is_first: bool,
-    tables: BTreeMap<GlobalId, Rows<'scope, T>>,
+    tables: BTreeMap<GlobalId, Chunks<'scope, T>>,
     /// The collections of the recursions around what is rendered.
     locals: BTreeMap<LocalId, Rows<'scope, T>>,
     /// In how many recursions that is.
@@ -214,13 +220,13 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
     pub fn rows(&mut self, lir: &Lir) -> Result<Rows<'scope, T>, RowError> {
         match &lir.node {
             Node::Constant(rows) => Ok(self.constant(rows.iter().map(|(row, diff)| (row.to_vec(), diff)).collect())),
-            Node::Get(id) => Ok(self.tables[id].clone()),
+            Node::Get(id) => Ok(flow::single_rows(self.tables[id].clone())),
             Node::GetLocal(id) => Ok(self.locals[id].clone()),
             Node::LetRec(recursion) => {
                 T::let_rec(self, recursion)?;
                 self.rows(&recursion.body)
             }
-            Node::Mfp { .. } => Ok(self.keyed_by(lir, &[], &[], NullKeys::Keep)?.map(|(_, row)| row)),
+            Node::Mfp { .. } => Ok(flow::rows(self.packed_by(lir, &[], NullKeys::Keep)?)),
             Node::Temporal { input, bounds } => self.temporal(input, bounds),
             Node::Join(join) => self.join(join),
             Node::Reduce(reduce) => self.reduce(reduce),
@@ -243,49 +249,64 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         updates.to_stream(self.scope).as_collection()
     }
 
-    /// An operator's rows, after further stages, under keys. The last map/filter/project makes the keys as well, and where
-    /// nothing is computed, so do joins.
-    pub fn keyed_by(
+    /// An operator's rows in the form that costs least.
+    pub fn flow(&mut self, lir: &Lir) -> Result<Flow<'scope, T>, RowError> {
+        match &lir.node {
+            Node::Get(id) => Ok(Flow::Chunks(self.tables[id].clone())),
+            Node::Join(join) if join.is_plain() => Ok(Flow::Packed(self.plain_pairs(join)?)),
+            _ => Ok(Flow::Rows(self.rows(lir)?)),
+        }
+    }
+
+    /// An operator's rows under keys. The last map/filter/project makes the keys as well, and where nothing is computed, so do
+    /// joins.
+    pub fn packed_by(
         &mut self,
         lir: &Lir,
-        behind: &[Stage],
         key: &[KeyExpr],
         null_keys: NullKeys,
-    ) -> Result<Keyed<'scope, T>, RowError> {
+    ) -> Result<PackedRows<'scope, T>, RowError> {
         let (source, stages) = source(lir);
-        let plan = RowPlan::new(&source.schema, &[stages, behind].concat(), key, null_keys)?;
+        let plan = RowPlan::new(&source.schema, stages, key, null_keys)?;
         match &source.node {
             Node::Join(join) if join.is_plain() && !plan.can_fail() => self.pairs_by(join, plan),
             _ => {
-                let rows = self.rows(source)?;
-                Ok(self.keyed(rows, plan))
+                let rows = self.flow(source)?;
+                Ok(self.packed(rows, plan))
             }
         }
     }
 
-    /// Rows mapped, filtered and put under keys; what fails joins the errors.
-    pub fn keyed(&mut self, rows: Rows<'scope, T>, plan: RowPlan) -> Keyed<'scope, T> {
-        let can_fail = plan.can_fail();
-        let (keyed, errs) =
-            fallible(rows.inner, "MapFilterProject", move |batch: &mut Vec<_>, give| plan.apply(batch, give));
-        if can_fail {
-            self.errs.push(errs);
-        }
-        keyed.as_collection()
-    }
-
     /// An operator's rows under a key, arranged.
-    pub fn arranged(
+    pub fn arranged_by(
         &mut self,
-        rows: Rows<'scope, T>,
-        input: &Lir,
-        stages: &[Stage],
+        lir: &Lir,
         key: &[KeyExpr],
         null_keys: NullKeys,
         name: &str,
     ) -> Result<ArrangedRows<'scope, T>, RowError> {
-        let plan = RowPlan::new(&input.schema, stages, key, null_keys)?;
-        Ok(arrange(self.keyed(rows, plan), name))
+        Ok(arrange_packed(self.packed_by(lir, key, null_keys)?, name))
+    }
+
+    /// Rows mapped, filtered and put under keys; what fails joins the errors.
+    pub fn packed(&mut self, rows: Flow<'scope, T>, plan: RowPlan) -> PackedRows<'scope, T> {
+        let can_fail = plan.can_fail();
+        let (keyed, errs) = rows.evaluated("MapFilterProject", move |updates, output: &mut PackedBuilder<T>, fail| {
+            plan.apply(
+                updates,
+                |key, row, update| output.push_into((key, row, update.time.clone(), update.diff)),
+                |error, update| fail((error, update.time.clone(), update.diff)),
+            );
+        });
+        if can_fail {
+            self.errs.push(errs);
+        }
+        keyed
+    }
+
+    /// The same, each by itself.
+    pub fn keyed(&mut self, rows: Flow<'scope, T>, plan: RowPlan) -> Keyed<'scope, T> {
+        flow::keyed(self.packed(rows, plan))
     }
 
     /// Takes apart what an operator gave as [`outcome`]s.
@@ -365,7 +386,13 @@ where
 /// Arranges keyed rows, each key on the worker that owns it.
 pub fn arrange<'scope, T: ScopeTime>(keyed: Keyed<'scope, T>, name: &str) -> ArrangedRows<'scope, T> {
     let by_key = Exchange::new(|((key, _), _, _): &RowUpdate<T>| key_hash(key));
-    arrange_core::<_, _, RowChunker<T>, RowBatcher<T>, RowBuilder<T>, RowSpine<T>>(keyed.inner, by_key, name)
+    arrange_core::<_, _, Parcels<T>, RowBatcher<T>, ParcelBuilder<T>, RowSpine<T>>(keyed.inner, by_key, name)
+}
+
+/// The same of rows that are packed.
+pub fn arrange_packed<'scope, T: ScopeTime>(keyed: PackedRows<'scope, T>, name: &str) -> ArrangedRows<'scope, T> {
+    let by_key = ExchangeCore::<PackedBuilder<T>, _>::new_core(|(key, ..): &PackedUpdate<'_, T>| key_hash(key));
+    arrange_core::<_, Packed<T>, Parcels<T>, RowBatcher<T>, ParcelBuilder<T>, RowSpine<T>>(keyed, by_key, name)
 }
 
 /// Applies `logic` to each key whose values change: its values with their counts in, and what it gives out.

@@ -11,7 +11,8 @@
 //! - A panic here ends the process: a worker that has lost its state must not go on answering.
 
 use crate::publish::{self, Listener};
-use crate::render::{Feed, Rendered, Source, render};
+use crate::render::flow::{Chunk, RowFeed, Update};
+use crate::render::{Feed, Rendered, render};
 use arrangement::snapshot::Snapshot;
 use compute_client::controller::Worker as WorkerHandle;
 use compute_client::index::route;
@@ -120,13 +121,17 @@ impl WorkerLoop<'_> {
                 if let Some(index) = self.indexes.get_mut(&id)
                     && let Some(source) = index.rendered.sources.get_mut(&input)
                 {
-                    let (feed, rows) = match &piece {
-                        Piece::Oks(rows) => (Some(&mut source.oks), rows),
-                        Piece::Errs(rows) => (source.errs.as_mut(), rows),
-                    };
-                    if let Some(feed) = feed {
-                        share.put(feed, rows, ts);
-                        feed.flush();
+                    match &piece {
+                        Piece::Oks(rows) => {
+                            share.put(&mut source.oks, rows, ts);
+                            source.oks.flush();
+                        }
+                        Piece::Errs(rows) => {
+                            if let Some(errs) = &mut source.errs {
+                                share.put_errs(errs, rows, ts);
+                                errs.flush();
+                            }
+                        }
                     }
                 }
             }
@@ -160,9 +165,9 @@ impl WorkerLoop<'_> {
                 for index in self.indexes.values_mut() {
                     let Some(source) = index.rendered.sources.get_mut(&id) else { continue };
                     for (ts, at) in changes.at.range(index.spec.from + 1..) {
-                        share.put(&mut source.oks, &at.oks, *ts);
+                        share.put(&mut source.oks, &Arc::new(at.oks.clone()), *ts);
                         if let Some(errs) = &mut source.errs {
-                            share.put(errs, &at.errs, *ts);
+                            share.put_errs(errs, &at.errs, *ts);
                         }
                     }
                     index.uppers.insert(id, changes.upper);
@@ -196,9 +201,10 @@ impl WorkerLoop<'_> {
 
     fn create_index(&mut self, spec: Arc<IndexSpec>) {
         let mut rendered = render(self.worker, &spec).expect("the planner admits only storable types");
-        for feed in rendered.sources.values_mut().flat_map(Source::feeds).chain(&mut rendered.clock) {
-            feed.advance_to(spec.as_of);
-            feed.flush();
+        rendered.sources.values_mut().for_each(|source| source.advance_to(spec.as_of));
+        if let Some(clock) = &mut rendered.clock {
+            clock.advance_to(spec.as_of);
+            clock.flush();
         }
         let mut listeners = vec![Listener::new(self.worker, &mut rendered.oks, Sealed::Oks)];
         if let Some(errs) = &mut rendered.errs {
@@ -245,10 +251,7 @@ impl Index {
         }
         let uppers: Vec<Timestamp> = self.rendered.sources.keys().map(|input| self.upper_of(*input)).collect();
         for (source, upper) in self.rendered.sources.values_mut().zip(uppers) {
-            for feed in source.feeds() {
-                feed.advance_to(upper);
-                feed.flush();
-            }
+            source.advance_to(upper);
         }
     }
 
@@ -260,11 +263,14 @@ impl Index {
         let as_of = self.spec.as_of;
         let mut updates = Vec::new();
         for rows in rows {
-            let mut rows: Vec<_> = rows.iter().map(|(row, diff)| (row.to_vec(), as_of, diff)).collect();
-            self.rendered.arranged_by.apply(&mut rows, |outcome| {
-                // Keys that cannot be computed are found out by the dataflow, which is what counts.
-                updates.extend(outcome.ok().filter(|((key, _), _, _)| route(key, share.peers) == share.me));
-            });
+            let rows: Vec<_> = rows.iter().map(|(row, diff)| Update { row, time: &as_of, diff }).collect();
+            let give = |key: &[u8], row: &[u8], update: &Update<'_, Timestamp>| {
+                if route(key, share.peers) == share.me {
+                    updates.push(((key.to_vec(), row.to_vec()), as_of, update.diff));
+                }
+            };
+            // Keys that cannot be computed are found out by the dataflow, which is what counts.
+            self.rendered.arranged_by.apply(&rows, give, |_, _| {});
         }
         let batch = publish::batch(updates, as_of + 1);
         self.spec.handle.publish_seed(share.me, Snapshot::new(vec![batch], Vec::new(), as_of, as_of + 1));
@@ -307,9 +313,16 @@ struct Share {
 
 impl Share {
     /// Feeds this worker's rows.
-    fn put(&self, feed: &mut Feed, rows: &Updates, ts: Timestamp) {
-        for (row, diff) in rows.iter().skip(self.me).step_by(self.peers) {
-            feed.update_at(row.to_vec(), ts, diff);
+    fn put(&self, feed: &mut RowFeed, rows: &Arc<Updates>, ts: Timestamp) {
+        if !rows.is_empty() {
+            feed.put(Chunk { updates: Arc::clone(rows), me: self.me, peers: self.peers }, ts);
+        }
+    }
+
+    /// Feeds this worker's errors.
+    fn put_errs(&self, feed: &mut Feed, errors: &Updates, ts: Timestamp) {
+        for (error, diff) in errors.iter().skip(self.me).step_by(self.peers) {
+            feed.update_at(error.to_vec(), ts, diff);
         }
     }
 }

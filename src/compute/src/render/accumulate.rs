@@ -3,12 +3,13 @@
 //! What a batch of rows adds to the same group is added up before it goes on. An aggregate with DISTINCT adds up what a set
 //! of its group's values gains and loses.
 
+use crate::render::flow::{Flow, Update};
 use crate::render::join::distinct;
 use crate::render::mfp::{InputUpdate, RowPlan, contained, decode, types};
 use crate::render::reduce::{Part, ROW, Step, cut, normal, passes};
 use crate::render::sums::{Slot, row_of, slots};
 use crate::render::totals::{KeyTotal, KeyTotals, MARKER, ROWS, Totals, hasher};
-use crate::render::{Builder, Keyed, Rows, SUCCEEDED, ScopeTime, fallible, outcome};
+use crate::render::{Builder, Keyed, Rows, SUCCEEDED, ScopeTime, outcome};
 use arrow::datatypes::{DataType, SchemaRef};
 use compute_client::error::encode_error;
 use datafusion::error::DataFusionError;
@@ -17,7 +18,7 @@ use hashbrown::HashTable;
 use repr::Diff;
 use repr::row::{RowCodec, RowError};
 use std::sync::Arc;
-use timely::container::CapacityContainerBuilder;
+use timely::container::{CapacityContainerBuilder, PushInto};
 use timely::dataflow::channels::pact::Pipeline;
 use timely::dataflow::operators::Operator;
 
@@ -25,21 +26,22 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
     /// Rows to one outcome per group, of which the key is part; `markers` are the keys of groups that are always there.
     pub(super) fn accumulate_rows(
         &mut self,
-        rows: Rows<'scope, T>,
+        rows: Flow<'scope, T>,
         plan: RowPlan,
         part: &Part,
         markers: Option<Rows<'scope, T>>,
     ) -> Rows<'scope, T> {
         let (slots, width) = slots(part);
         let summed = slots.clone();
-        let (totals, errs) = fallible(rows.inner, "Totals", move |updates: &mut Vec<_>, give| {
+        type Output<T> = CapacityContainerBuilder<Vec<KeyTotal<T>>>;
+        let (totals, errs) = rows.evaluated("Totals", move |updates, output: &mut Output<T>, fail| {
             match tally(&plan, &summed, width, updates) {
-                Ok(totals) => totals.for_each(|total| give(Ok(total))),
+                Ok(totals) => totals.for_each(|total| output.push_into(total)),
                 Err(_) => {
-                    for update in updates.drain(..) {
-                        match tally(&plan, &summed, width, std::slice::from_ref(&update)) {
-                            Ok(totals) => totals.for_each(|total| give(Ok(total))),
-                            Err(error) => give(Err((encode_error(error), update.1, update.2))),
+                    for update in updates {
+                        match tally(&plan, &summed, width, std::slice::from_ref(update)) {
+                            Ok(totals) => totals.for_each(|total| output.push_into(total)),
+                            Err(error) => fail((encode_error(error), update.time.clone(), update.diff)),
                         }
                     }
                 }
@@ -87,7 +89,7 @@ fn tally<T: ScopeTime>(
     plan: &RowPlan,
     slots: &[Slot],
     width: usize,
-    updates: &[InputUpdate<T>],
+    updates: &[Update<'_, T>],
 ) -> Result<impl Iterator<Item = KeyTotal<T>> + use<T>, DataFusionError> {
     let evaluated = plan.evaluate(updates)?;
     let hasher = hasher();
@@ -95,7 +97,7 @@ fn tally<T: ScopeTime>(
     let mut keys: Vec<(Vec<u8>, T)> = Vec::new();
     let (mut groups, mut diffs) = (Vec::with_capacity(evaluated.kept.len()), Vec::with_capacity(evaluated.kept.len()));
     plan.keys(&evaluated, updates, |at, key| {
-        let (_, time, diff) = &updates[evaluated.kept[at]];
+        let Update { time, diff, .. } = updates[evaluated.kept[at]];
         let hash = hasher.hash_one(key);
         let found = table.find(hash, |group| keys[*group].0 == key && keys[*group].1 == *time).copied();
         let group = found.unwrap_or_else(|| {
@@ -105,7 +107,7 @@ fn tally<T: ScopeTime>(
             keys.len() - 1
         });
         groups.push(group * width);
-        diffs.push(*diff);
+        diffs.push(diff);
     })?;
     let mut totals = vec![0; keys.len() * width];
     for (group, diff) in groups.iter().zip(&diffs) {

@@ -4,8 +4,9 @@
 //! Rows that are equal have the same partners, so "in a pair" is a set of rows: the distinct left parts of the pairs, or,
 //! where equal keys are all that counts, the left rows whose key the other side has.
 
-use crate::render::mfp::{NullKeys, RowPlan, contained, external, is_true, narrow, types};
-use crate::render::{ArrangedRows, Builder, Keyed, Rows, ScopeTime, arrange, fallible, reduced};
+use crate::render::flow::{self, Flow, PackedBuilder, PackedRows};
+use crate::render::mfp::{NullKeys, RowPlan, Scratch, contained, external, is_true, narrow, types};
+use crate::render::{ArrangedRows, Builder, Keyed, Rows, ScopeTime, arrange, arrange_packed, fallible, reduced};
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 use compute_client::error::encode_error;
@@ -37,8 +38,7 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
     /// Renders a join.
     pub(super) fn join(&mut self, join: &Join) -> Result<Rows<'scope, T>, RowError> {
         if join.is_plain() {
-            let (left, right) = self.keyed_sides(join)?;
-            return Ok(paired(left, right, |_, left, right| Some([left, right].concat())));
+            return Ok(flow::rows(self.plain_pairs(join)?));
         }
         if join.kind == JoinKind::Inner {
             let (left, right) = self.keyed_sides(join)?;
@@ -100,29 +100,30 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         }
     }
 
-    /// The pairs of a plain join, cut and put under keys.
-    pub(super) fn pairs_by(&mut self, join: &Join, plan: RowPlan) -> Result<Keyed<'scope, T>, RowError> {
+    /// The pairs of a plain join.
+    pub(super) fn plain_pairs(&mut self, join: &Join) -> Result<PackedRows<'scope, T>, RowError> {
         let (left, right) = self.keyed_sides(join)?;
-        let mut pair = Vec::new();
-        Ok(paired(left, right, move |_, left, right| {
-            pair.clear();
-            pair.extend_from_slice(left);
-            pair.extend_from_slice(right);
-            plan.cut(&pair)
-        }))
+        Ok(packed_pairs(left, right, |pair, give| give(&[], pair)))
+    }
+
+    /// The pairs of a plain join, cut and put under keys.
+    pub(super) fn pairs_by(&mut self, join: &Join, plan: RowPlan) -> Result<PackedRows<'scope, T>, RowError> {
+        let (left, right) = self.keyed_sides(join)?;
+        let mut scratch = Scratch::default();
+        Ok(packed_pairs(left, right, move |pair, give| plan.cut(pair, &mut scratch, give)))
     }
 
     /// The rows of both sides that may have a partner, by key.
     fn keyed_sides(&mut self, join: &Join) -> Result<(ArrangedRows<'scope, T>, ArrangedRows<'scope, T>), RowError> {
         let (left_key, right_key, null_keys) = keys(join)?;
-        let left = self.keyed_by(&join.left, &[], &left_key, null_keys)?;
-        let right = self.keyed_by(&join.right, &[], &right_key, null_keys)?;
-        Ok((arrange(left, "Join input"), arrange(right, "Join input")))
+        let left = self.arranged_by(&join.left, &left_key, null_keys, "Join input")?;
+        Ok((left, self.arranged_by(&join.right, &right_key, null_keys, "Join input")?))
     }
 
     fn side(&mut self, lir: &Lir, key: &[KeyExpr], null_keys: NullKeys) -> Result<Side<'scope, T>, RowError> {
         let rows = self.rows(lir)?;
-        let by_key = self.arranged(rows.clone(), lir, &[], key, null_keys, "Join input")?;
+        let plan = RowPlan::new(&lir.schema, &[], key, null_keys)?;
+        let by_key = arrange_packed(self.packed(Flow::Rows(rows.clone()), plan), "Join input");
         Ok(Side { rows, by_key, types: lir.types() })
     }
 
@@ -227,6 +228,21 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         });
         Ok(self.outcomes(single.map(|(_, value)| value)))
     }
+}
+
+/// What is given of each pair of values of a key, the left one followed by the right one.
+fn packed_pairs<'scope, T: ScopeTime>(
+    left: ArrangedRows<'scope, T>,
+    right: ArrangedRows<'scope, T>,
+    mut make: impl FnMut(&[u8], &mut dyn FnMut(&[u8], &[u8])) + 'static,
+) -> PackedRows<'scope, T> {
+    let mut pair = Vec::new();
+    join_traces::<_, _, _, _, PackedBuilder<T>>(left, right, move |_, left, right, time, l, r, output| {
+        pair.clear();
+        pair.extend_from_slice(left);
+        pair.extend_from_slice(right);
+        make(&pair, &mut |key, row| output.push_into((key, row, time.clone(), l * r)));
+    })
 }
 
 /// What is made of each key and pair of its values.

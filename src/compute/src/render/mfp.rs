@@ -9,7 +9,7 @@
 mod evaluation;
 pub mod narrow;
 
-use arrangement::spine::RowUpdate;
+use crate::render::flow::Update;
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, RecordBatch, RecordBatchOptions,
 };
@@ -142,125 +142,112 @@ impl RowPlan {
         self.evaluation.is_some()
     }
 
-    /// Takes all updates out of `batch` and gives what becomes of each.
-    pub fn apply<T: Clone>(
+    /// Gives the key and the row that updates become, and what is wrong with those that fail.
+    pub fn apply<'a, T>(
         &self,
-        batch: &mut Vec<InputUpdate<T>>,
-        mut give: impl FnMut(Result<RowUpdate<T>, InputUpdate<T>>),
+        updates: &[Update<'a, T>],
+        mut give: impl FnMut(&[u8], &[u8], &Update<'a, T>),
+        mut fail: impl FnMut(Vec<u8>, &Update<'a, T>),
     ) {
-        let Some(evaluation) = &self.evaluation else {
-            for (row, time, diff) in batch.drain(..) {
-                let cut = match &self.row {
-                    RowParts::Whole => self.cut_key(&row).map(|key| (key, row)),
-                    RowParts::Parts(_) => self.cut(&row),
-                };
-                if let Some(cut) = cut {
-                    give(Ok((cut, time, diff)));
-                }
+        if self.evaluation.is_none() {
+            let mut scratch = Scratch::default();
+            for update in updates {
+                self.cut(update.row, &mut scratch, |key, row| give(key, row, update));
             }
             return;
-        };
-        match self.made(evaluation, batch) {
-            Ok(made) => {
-                for Made { at, key, row } in made {
-                    let (input, time, diff) = &mut batch[at];
-                    // Whole rows are given once at most.
-                    let row = row.unwrap_or_else(|| std::mem::take(input));
-                    give(Ok(((key, row), time.clone(), *diff)));
-                }
-                batch.clear();
-            }
-            Err(_) => {
-                for update in batch.drain(..) {
-                    let mut one = [update];
-                    match self.made(evaluation, &one) {
-                        Ok(made) => {
-                            for Made { key, row, .. } in made {
-                                let (input, time, diff) = &mut one[0];
-                                give(Ok(((key, row.unwrap_or_else(|| std::mem::take(input))), time.clone(), *diff)));
-                            }
-                        }
-                        Err(error) => {
-                            let [(_, time, diff)] = one;
-                            give(Err((encode_error(error), time, diff)));
-                        }
-                    }
-                }
+        }
+        if self.made(updates, &mut give).is_ok() {
+            return;
+        }
+        for update in updates {
+            if let Err(error) = self.made(std::slice::from_ref(update), &mut give) {
+                fail(encode_error(error), update);
             }
         }
     }
 
-    /// A row under its key, for a plan that only cuts; `None` if a NULL in its key leaves it out.
-    pub fn cut(&self, row: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    /// Gives a row under its key, for a plan that only cuts, unless a NULL in its key leaves it out.
+    pub fn cut(&self, row: &[u8], scratch: &mut Scratch, give: impl FnOnce(&[u8], &[u8])) {
         debug_assert!(self.evaluation.is_none(), "nothing is computed");
-        let mut cuts = Vec::with_capacity(self.cutter.len());
+        let Scratch { cuts: buffer, key, joined } = scratch;
+        let mut cuts = reused(std::mem::take(buffer));
         self.cutter.cut(row, &mut cuts);
-        let mut key = Vec::new();
-        let is_in = self.write_key(&cuts, &[], 0, &mut key).expect("cuts do not fail");
-        let row = match &self.row {
-            RowParts::Whole => row.to_vec(),
-            RowParts::Parts(parts) => joined(parts, &cuts, &[], &[]),
-        };
-        is_in.then_some((key, row))
+        key.clear();
+        if self.write_key(&cuts, &[], 0, key).expect("cuts do not fail") {
+            give(key, self.row(row, &cuts, &[], &[], joined));
+        }
+        *buffer = reused(cuts);
     }
 
-    fn cut_key(&self, row: &[u8]) -> Option<Vec<u8>> {
-        let mut cuts = Vec::with_capacity(self.cutter.len());
-        self.cutter.cut(row, &mut cuts);
-        let mut key = Vec::new();
-        self.write_key(&cuts, &[], 0, &mut key).expect("cuts do not fail").then_some(key)
+    /// An output row.
+    fn row<'a>(
+        &self,
+        input: &'a [u8],
+        cuts: &[&[u8]],
+        computed: &'a [u8],
+        computed_types: &[DataType],
+        scratch: &'a mut Vec<u8>,
+    ) -> &'a [u8] {
+        match &self.row {
+            RowParts::Whole => input,
+            RowParts::Parts(parts) if computed_types.len() == parts.len() => computed,
+            RowParts::Parts(parts) => {
+                join(parts, cuts, computed, computed_types, scratch);
+                scratch
+            }
+        }
     }
 
     /// Evaluates a batch, for a plan of columns.
-    pub fn evaluate<T>(&self, updates: &[InputUpdate<T>]) -> Result<Evaluated, DataFusionError> {
+    pub fn evaluate<T>(&self, updates: &[Update<'_, T>]) -> Result<Evaluated, DataFusionError> {
         let evaluation = self.evaluation.as_ref().expect("a plan of columns evaluates");
-        contained(|| evaluation.run(updates.iter().map(|(row, _, _)| row.as_slice())))
+        contained(|| evaluation.run(updates.iter().map(|update| update.row)))
     }
 
     /// Gives the key of each evaluated row.
     pub fn keys<T>(
         &self,
         evaluated: &Evaluated,
-        updates: &[InputUpdate<T>],
+        updates: &[Update<'_, T>],
         mut give: impl FnMut(usize, &[u8]),
     ) -> Result<(), DataFusionError> {
         let (mut cuts, mut key) = (Vec::with_capacity(self.cutter.len()), Vec::new());
         for (at, index) in evaluated.kept.iter().enumerate() {
             cuts.clear();
             key.clear();
-            self.cutter.cut(&updates[*index].0, &mut cuts);
+            self.cutter.cut(updates[*index].row, &mut cuts);
             self.write_key(&cuts, &evaluated.key, at, &mut key).map_err(external)?;
             give(at, &key);
         }
         Ok(())
     }
 
-    /// What becomes of a batch, unless any of it fails.
-    fn made<T>(&self, evaluation: &Evaluation, updates: &[InputUpdate<T>]) -> Result<Vec<Made>, DataFusionError> {
-        let Evaluated { kept, batch, key: columns } =
-            contained(|| evaluation.run(updates.iter().map(|(row, _, _)| row.as_slice())))?;
-        let encoded = evaluation.encode(&batch)?;
+    /// Gives what becomes of a batch, unless any of it fails.
+    fn made<'a, T>(
+        &self,
+        updates: &[Update<'a, T>],
+        give: &mut impl FnMut(&[u8], &[u8], &Update<'a, T>),
+    ) -> Result<(), DataFusionError> {
+        let evaluation = self.evaluation.as_ref().expect("what is only cut does not fail");
+        let evaluated = self.evaluate(updates)?;
+        let encoded = evaluation.encode(&evaluated.batch)?;
         let mut cuts = Vec::with_capacity(self.cutter.len());
-        let mut all = Vec::with_capacity(kept.len());
-        for (at, index) in kept.into_iter().enumerate() {
+        let (mut key, mut joined) = (Vec::new(), Vec::new());
+        for (at, index) in evaluated.kept.iter().enumerate() {
+            let update = &updates[*index];
             cuts.clear();
-            self.cutter.cut(&updates[index].0, &mut cuts);
-            let mut key = Vec::new();
-            if !self.write_key(&cuts, &columns, at, &mut key).map_err(external)? {
-                continue;
+            key.clear();
+            self.cutter.cut(update.row, &mut cuts);
+            if self.write_key(&cuts, &evaluated.key, at, &mut key).expect("keys are of types that rows have") {
+                let computed = encoded.get(at);
+                give(&key, self.row(update.row, &cuts, computed, evaluation.output.types(), &mut joined), update);
             }
-            let row = match &self.row {
-                RowParts::Parts(parts) => Some(joined(parts, &cuts, encoded.get(at), evaluation.output.types())),
-                RowParts::Whole => None,
-            };
-            all.push(Made { at: index, key, row });
         }
-        Ok(all)
+        Ok(())
     }
 
     /// Appends the key of a row; false if a NULL in it leaves the row out.
     fn write_key(&self, cuts: &[&[u8]], columns: &[ArrayRef], at: usize, key: &mut Vec<u8>) -> Result<bool, RowError> {
-        key.reserve_exact(self.key.iter().map(|part| part.length(cuts)).sum());
         let mut columns = columns.iter();
         for part in &self.key {
             let is_null = match part {
@@ -297,30 +284,23 @@ fn origins(input: &SchemaRef, stages: &[Stage], output: &SchemaRef) -> Vec<Optio
     origins
 }
 
-/// A row under its key.
-struct Made {
-    /// The row of the input that it comes from.
-    at: usize,
+/// Buffers that are used again for each row.
+#[derive(Default)]
+pub struct Scratch {
+    cuts: Vec<&'static [u8]>,
     key: Vec<u8>,
-    /// `None` if it is that row.
-    row: Option<Vec<u8>>,
+    joined: Vec<u8>,
 }
 
-impl Part {
-    fn length(self, cuts: &[&[u8]]) -> usize {
-        match self {
-            Part::Cut(cut) => cuts[cut].len(),
-            Part::Computed => 0,
-        }
-    }
+/// A list's memory, for slices of other rows.
+fn reused<'to>(mut list: Vec<&[u8]>) -> Vec<&'to [u8]> {
+    list.clear();
+    list.into_iter().map(|_| -> &'to [u8] { unreachable!("the list is empty") }).collect()
 }
 
-/// A row of cuts and computed columns.
-fn joined(parts: &[Part], cuts: &[&[u8]], mut computed: &[u8], computed_types: &[DataType]) -> Vec<u8> {
-    if computed_types.len() == parts.len() {
-        return computed.to_vec();
-    }
-    let mut row = Vec::with_capacity(computed.len() + parts.iter().map(|part| part.length(cuts)).sum::<usize>());
+/// Writes a row of cuts and computed columns.
+fn join(parts: &[Part], cuts: &[&[u8]], mut computed: &[u8], computed_types: &[DataType], row: &mut Vec<u8>) {
+    row.clear();
     let mut types = computed_types.iter();
     for part in parts {
         row.extend_from_slice(match part {
@@ -328,7 +308,6 @@ fn joined(parts: &[Part], cuts: &[&[u8]], mut computed: &[u8], computed_types: &
             Part::Computed => skip_datum(&mut computed, types.next().expect("one for each computed part")),
         });
     }
-    row
 }
 
 /// The types of a schema's columns.

@@ -63,7 +63,7 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         let stages = [stages, &[Stage::Project(all, Arc::new(Schema::new(fields)))]].concat();
         let markers = reduce.always.iter().map(|(key, diff)| (key.to_vec(), diff)).collect();
         let markers = (!reduce.always.is_empty()).then(|| self.constant(markers));
-        let rows = self.rows(input)?;
+        let rows = self.flow(input)?;
         if let [part] = parts.as_slice()
             && part.is_of_sums()
         {

@@ -38,8 +38,7 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
             .iter()
             .map(|expr| Ok(KeyExpr::Expr(Arc::clone(expr), expr.data_type(&input.schema).map_err(unsupported)?)))
             .collect::<Result<Vec<_>, RowError>>()?;
-        let rows = self.rows(input)?;
-        let partitions = self.arranged(rows, input, &[], &key, NullKeys::Keep, "Window input")?;
+        let partitions = self.arranged_by(input, &key, NullKeys::Keep, "Window input")?;
         let partition = Partition {
             codec: RowCodec::new(&types(&input.schema))?,
             schema: Arc::clone(&input.schema),

@@ -1,0 +1,159 @@
+//! Updates of rows under keys on their way between operators: all their bytes in one buffer, and no allocation for any of
+//! them.
+
+use repr::{Diff, Timestamp};
+use timely::Accountable;
+use timely::container::{DrainContainer, PushInto, SizableContainer};
+use timely::dataflow::channels::ContainerBytes;
+
+/// A container is sent on when it has so many updates …
+const ROWS_MAX: usize = 1_024;
+/// … or so many bytes; what allocators keep at hand ends here.
+const BYTES_MAX: usize = 32 << 10;
+
+/// An update where it lies: key row, value row, time, multiplicity.
+pub type PackedUpdate<'a, T> = (&'a [u8], &'a [u8], T, Diff);
+
+/// A list of updates.
+#[derive(Clone, Debug)]
+pub struct Packed<T = Timestamp> {
+    bytes: Vec<u8>,
+    entries: Vec<Entry<T>>,
+}
+
+/// An update, whose key begins where the one before ends.
+#[derive(Clone, Debug)]
+struct Entry<T> {
+    key_end: usize,
+    end: usize,
+    time: T,
+    diff: Diff,
+}
+
+impl<T> Default for Packed<T> {
+    fn default() -> Packed<T> {
+        Packed { bytes: Vec::new(), entries: Vec::new() }
+    }
+}
+
+impl<T> Packed<T> {
+    /// The number of updates.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Appends an update.
+    #[inline]
+    pub fn push(&mut self, key: &[u8], value: &[u8], time: T, diff: Diff) {
+        self.bytes.extend_from_slice(key);
+        let key_end = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.entries.push(Entry { key_end, end: self.bytes.len(), time, diff });
+    }
+
+    /// The key and the value of an update.
+    ///
+    /// # Panics
+    /// When there is no such update.
+    #[inline]
+    pub fn row(&self, at: usize) -> (&[u8], &[u8]) {
+        let start = if at == 0 { 0 } else { self.entries[at - 1].end };
+        let entry = &self.entries[at];
+        (&self.bytes[start..entry.key_end], &self.bytes[entry.key_end..entry.end])
+    }
+
+    /// The time of an update.
+    ///
+    /// # Panics
+    /// When there is no such update.
+    #[inline]
+    pub fn time(&self, at: usize) -> &T {
+        &self.entries[at].time
+    }
+
+    /// The multiplicity of an update.
+    ///
+    /// # Panics
+    /// When there is no such update.
+    #[inline]
+    pub fn diff(&self, at: usize) -> Diff {
+        self.entries[at].diff
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.entries.clear();
+    }
+}
+
+impl<T> Accountable for Packed<T> {
+    fn record_count(&self) -> i64 {
+        i64::try_from(self.len()).expect("fits")
+    }
+}
+
+impl<T> SizableContainer for Packed<T> {
+    fn at_capacity(&self) -> bool {
+        self.entries.len() >= ROWS_MAX || self.bytes.len() >= BYTES_MAX - BYTES_MAX / 16
+    }
+
+    fn ensure_capacity(&mut self, stash: &mut Option<Self>) {
+        if self.entries.capacity() == 0 {
+            *self = stash.take().unwrap_or_default();
+            self.clear();
+        }
+    }
+}
+
+impl<T> PushInto<PackedUpdate<'_, T>> for Packed<T> {
+    #[inline]
+    fn push_into(&mut self, (key, value, time, diff): PackedUpdate<'_, T>) {
+        self.push(key, value, time, diff);
+    }
+}
+
+impl<T: Clone + 'static> DrainContainer for Packed<T> {
+    type Item<'a> = PackedUpdate<'a, T>;
+    type DrainIter<'a> = Drain<'a, T>;
+
+    fn drain(&mut self) -> Drain<'_, T> {
+        Drain { updates: self, at: 0 }
+    }
+}
+
+/// The updates of a list, one after the other.
+pub struct Drain<'a, T> {
+    updates: &'a Packed<T>,
+    at: usize,
+}
+
+impl<'a, T: Clone> Iterator for Drain<'a, T> {
+    type Item = PackedUpdate<'a, T>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let entry = self.updates.entries.get(self.at)?;
+        let (key, value) = self.updates.row(self.at);
+        self.at += 1;
+        Some((key, value, entry.time.clone(), entry.diff))
+    }
+}
+
+/// Workers are threads of one process, between which containers are passed as they are.
+impl<T> ContainerBytes for Packed<T> {
+    fn from_bytes(_: timely::bytes::arc::Bytes) -> Self {
+        unreachable!("workers are threads of one process")
+    }
+
+    fn length_in_bytes(&self) -> usize {
+        unreachable!("workers are threads of one process")
+    }
+
+    fn into_bytes<W: std::io::Write>(&self, _: &mut W) {
+        unreachable!("workers are threads of one process")
+    }
+}
