@@ -1,6 +1,6 @@
 //! Updates on their way into an arrangement, until their times are complete.
 //!
-//! They wait as they came. When a batch is to be made of them they are sorted, once, by the first bytes of their keys as
+//! They wait as they came. When a batch is to be made of them they are sorted, once, by their first bytes as
 //! numbers that lie side by side: rows are looked at only where those are equal. The batch is then built from where they lie.
 
 use crate::layers::{Batch, Layers};
@@ -29,7 +29,7 @@ pub struct Parcel<T> {
 /// Where an update is.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// A number that compares as its key does, as far as it goes.
+    /// A number that compares as its row does, as far as it goes; known when it is to be sorted.
     prefix: u128,
     part: u32,
     row: u32,
@@ -53,6 +53,13 @@ impl<T: Ord> Parcel<T> {
 
     fn sort(&mut self) {
         let mut order = std::mem::take(&mut self.order);
+        // Where all keys are of one length the bytes of a value follow those of its key.
+        let mut widths = order.iter().map(|place| self.row(*place).0.len());
+        let width = widths.next().filter(|width| widths.all(|other| other == *width));
+        for place in &mut order {
+            let (key, value) = self.row(*place);
+            place.prefix = prefix(key, if width.is_some() { value } else { &[] });
+        }
         order.sort_unstable_by(|left, right| {
             left.prefix.cmp(&right.prefix).then_with(|| self.row(*left).cmp(&self.row(*right)))
         });
@@ -60,17 +67,17 @@ impl<T: Ord> Parcel<T> {
     }
 }
 
-fn place(key: &[u8], part: usize, row: usize) -> Place {
-    let prefix = match key.first_chunk::<PREFIX_BYTES>() {
-        Some(chunk) => u128::from_be_bytes(*chunk),
-        None => {
-            let mut bytes = [0; PREFIX_BYTES];
-            bytes[..key.len()].copy_from_slice(key);
-            u128::from_be_bytes(bytes)
-        }
-    };
-    let index = |at: usize| u32::try_from(at).expect("containers are small, and memory is for fewer of them");
-    Place { prefix, part: index(part), row: index(row) }
+/// A number that compares as these bytes do, as far as it goes.
+fn prefix(key: &[u8], value: &[u8]) -> u128 {
+    if let Some(chunk) = key.first_chunk::<PREFIX_BYTES>() {
+        return u128::from_be_bytes(*chunk);
+    }
+    let mut bytes = [0; PREFIX_BYTES];
+    let (of_key, rest) = bytes.split_at_mut(key.len());
+    of_key.copy_from_slice(key);
+    let count = value.len().min(rest.len());
+    rest[..count].copy_from_slice(&value[..count]);
+    u128::from_be_bytes(bytes)
 }
 
 /// Makes parcels of containers.
@@ -177,7 +184,7 @@ impl<T: Timestamp> RowBatcher<T> {
             };
             last = Some((time, is_complete));
             if is_complete {
-                parcel.order.push(place(key, parcel.parts.len(), at));
+                parcel.order.push(Place { prefix: 0, part: index(parcel.parts.len()), row: index(at) });
             } else {
                 kept.push(key, value, time.clone(), part.diff(at));
                 self.frontier.insert_ref(time);
@@ -190,6 +197,10 @@ impl<T: Timestamp> RowBatcher<T> {
             self.waiting.push(kept);
         }
     }
+}
+
+fn index(at: usize) -> u32 {
+    u32::try_from(at).expect("containers are small, and memory is for fewer of them")
 }
 
 /// Builds batches from parcels.
@@ -210,8 +221,8 @@ impl<T: Timestamp + Lattice> Builder for ParcelBuilder<T> {
         let mut value_count = layers.value_count();
         while let Some(first) = rest.first() {
             let (key, value) = parcel.row(*first);
-            let is_of_key = |place: &Place| place.prefix == first.prefix && parcel.row(*place).0 == key;
-            let is_same = |place: &&Place| is_of_key(place) && parcel.row(**place).1 == value;
+            let is_of_key = |place: &Place| parcel.row(*place).0 == key;
+            let is_same = |place: &&Place| place.prefix == first.prefix && parcel.row(**place) == (key, value);
             let count = 1 + rest[1..].iter().take_while(is_same).count();
             let (equal, behind) = rest.split_at(count);
             rest = behind;

@@ -162,6 +162,20 @@ impl ColumnDecoder {
     }
 }
 
+/// The integer that a cut holds which is not NULL: the value of an integer, a decimal's in units of its last digit.
+///
+/// # Panics
+/// When the cut is none of an integer of at most 128 bits.
+#[inline]
+pub fn integer(cut: &[u8]) -> i128 {
+    match cut.len() {
+        17 => i128::from_be_bytes(unflip(&cut[1..])),
+        9 => i64::from_be_bytes(unflip(&cut[1..])).into(),
+        5 => i32::from_be_bytes(unflip(&cut[1..])).into(),
+        _ => i16::from_be_bytes(unflip(&cut[1..])).into(),
+    }
+}
+
 /// Whether [`array`] knows the type.
 fn is_simple(ty: &DataType) -> bool {
     matches!(

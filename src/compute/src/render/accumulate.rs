@@ -3,18 +3,17 @@
 //! What a batch of rows adds to the same group is added up before it goes on. An aggregate with DISTINCT adds up what a set
 //! of its group's values gains and loses.
 
-use crate::render::flow::{Flow, Update};
+use crate::render::flow::Flow;
 use crate::render::join::distinct;
-use crate::render::mfp::{InputUpdate, RowPlan, contained, decode, types};
+use crate::render::mfp::{InputUpdate, contained, decode, types};
 use crate::render::reduce::{Part, ROW, Step, cut, normal, passes};
 use crate::render::sums::{Slot, row_of, slots};
-use crate::render::totals::{KeyTotal, KeyTotals, MARKER, ROWS, Totals, hasher};
+use crate::render::tally::Tally;
+use crate::render::totals::{KeyTotal, KeyTotals, MARKER, ROWS, Totals};
 use crate::render::{Builder, Keyed, Rows, SUCCEEDED, ScopeTime, outcome};
 use arrow::datatypes::{DataType, SchemaRef};
 use compute_client::error::encode_error;
-use datafusion::error::DataFusionError;
 use differential_dataflow::{AsCollection, VecCollection};
-use hashbrown::HashTable;
 use repr::Diff;
 use repr::row::{RowCodec, RowError};
 use std::sync::Arc;
@@ -27,26 +26,23 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
     pub(super) fn accumulate_rows(
         &mut self,
         rows: Flow<'scope, T>,
-        plan: RowPlan,
-        part: &Part,
+        tally: Tally,
         markers: Option<Rows<'scope, T>>,
     ) -> Rows<'scope, T> {
-        let (slots, width) = slots(part);
-        let summed = slots.clone();
+        let (slots, width) = (tally.slots.clone(), tally.width);
         type Output<T> = CapacityContainerBuilder<Vec<KeyTotal<T>>>;
-        let (totals, errs) = rows.evaluated("Totals", move |updates, output: &mut Output<T>, fail| {
-            match tally(&plan, &summed, width, updates) {
+        let (totals, errs) =
+            rows.evaluated("Totals", move |updates, output: &mut Output<T>, fail| match tally.of(updates) {
                 Ok(totals) => totals.for_each(|total| output.push_into(total)),
                 Err(_) => {
                     for update in updates {
-                        match tally(&plan, &summed, width, std::slice::from_ref(update)) {
+                        match tally.of(std::slice::from_ref(update)) {
                             Ok(totals) => totals.for_each(|total| output.push_into(total)),
                             Err(error) => fail((encode_error(error), update.time.clone(), update.diff)),
                         }
                     }
                 }
-            }
-        });
+            });
         self.errs.push(errs);
         let mut totals: KeyTotals<'scope, T> = totals.as_collection();
         if let Some(markers) = markers {
@@ -82,42 +78,6 @@ fn group(slots: &[Slot], front: &[u8], totals: &Totals) -> Option<Vec<u8>> {
     let is_there = totals.0[MARKER] > 0 || totals.0[ROWS] != 0;
     let row = || contained(|| row_of(slots, [&[SUCCEEDED], front].concat(), totals));
     is_there.then(|| row().unwrap_or_else(|error| outcome(Err(error))))
-}
-
-/// What rows add to the totals of their groups, once for each group and time.
-fn tally<T: ScopeTime>(
-    plan: &RowPlan,
-    slots: &[Slot],
-    width: usize,
-    updates: &[Update<'_, T>],
-) -> Result<impl Iterator<Item = KeyTotal<T>> + use<T>, DataFusionError> {
-    let evaluated = plan.evaluate(updates)?;
-    let hasher = hasher();
-    let mut table: HashTable<usize> = HashTable::new();
-    let mut keys: Vec<(Vec<u8>, T)> = Vec::new();
-    let (mut groups, mut diffs) = (Vec::with_capacity(evaluated.kept.len()), Vec::with_capacity(evaluated.kept.len()));
-    plan.keys(&evaluated, updates, |at, key| {
-        let Update { time, diff, .. } = updates[evaluated.kept[at]];
-        let hash = hasher.hash_one(key);
-        let found = table.find(hash, |group| keys[*group].0 == key && keys[*group].1 == *time).copied();
-        let group = found.unwrap_or_else(|| {
-            keys.push((key.to_vec(), time.clone()));
-            let hash_of = |group: &usize| hasher.hash_one(keys[*group].0.as_slice());
-            table.insert_unique(hash, keys.len() - 1, hash_of);
-            keys.len() - 1
-        });
-        groups.push(group * width);
-        diffs.push(diff);
-    })?;
-    let mut totals = vec![0; keys.len() * width];
-    for (group, diff) in groups.iter().zip(&diffs) {
-        totals[group + ROWS] += i128::from(*diff);
-    }
-    slots.iter().for_each(|slot| slot.add(&evaluated.batch, &diffs, &groups, &mut totals));
-    Ok(keys
-        .into_iter()
-        .enumerate()
-        .map(move |(group, (key, time))| ((key, ()), time, Totals(totals[group * width..][..width].to_vec()))))
 }
 
 /// Keys as totals that say that their groups are always there.

@@ -75,7 +75,6 @@ pub type PackedRows<'scope, T = Timestamp> = Stream<'scope, T, Packed<T>>;
 pub type PackedBuilder<T> = CapacityContainerBuilder<Packed<T>>;
 
 /// An update of a row, where it lies.
-#[derive(Clone, Copy)]
 pub struct Update<'a, T> {
     /// The row.
     pub row: &'a [u8],
@@ -84,6 +83,14 @@ pub struct Update<'a, T> {
     /// By how much.
     pub diff: Diff,
 }
+
+impl<T> Clone for Update<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Update<'_, T> {}
 
 /// A container of updates of rows.
 pub trait Lies<T>: Container {

@@ -6,6 +6,7 @@
 //! what it makes is encoded again. If a batch fails to evaluate, its rows are evaluated one by one, so that only those
 //! that fail become errors.
 
+pub mod bytes;
 mod evaluation;
 pub mod narrow;
 
@@ -14,6 +15,7 @@ use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, RecordBatch, RecordBatchOptions,
 };
 use arrow::datatypes::{DataType, SchemaRef, UInt8Type, UInt16Type, UInt64Type};
+use bytes::ByteFilter;
 use compute_client::error::encode_error;
 use compute_client::plan::lir::Stage;
 use compute_client::protocol::KeyExpr;
@@ -23,6 +25,7 @@ use evaluation::{Evaluated, Evaluation};
 use repr::Diff;
 use repr::columns::Cutter;
 use repr::row::{RowCodec, RowError, is_delimited, is_key_exact, skip_datum, write_array_value, write_key_datum};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -35,6 +38,8 @@ const NULL: u8 = 0;
 
 /// What happens to rows on their way into an arrangement.
 pub struct RowPlan {
+    /// Which rows pass, as far as their bytes tell.
+    filter: Option<ByteFilter>,
     cutter: Cutter,
     row: RowParts,
     key: Vec<Part>,
@@ -72,21 +77,27 @@ pub enum NullKeys {
 impl RowPlan {
     /// Chooses how rows of `input` become rows under keys.
     pub fn new(input: &SchemaRef, stages: &[Stage], key: &[KeyExpr], null_keys: NullKeys) -> Result<RowPlan, RowError> {
+        let (filter, stages) = ByteFilter::split(input, stages);
+        let stages = stages.as_slice();
         let schema = stages.iter().rev().find_map(Stage::schema).unwrap_or(input);
         let origins = origins(input, stages, schema);
         let is_whole = origins.iter().copied().eq((0..input.fields().len()).map(Some))
             && stages.iter().all(|stage| matches!(stage, Stage::Filter(_) | Stage::Project(..)));
         let computed = (0..origins.len()).filter(|at| origins[*at].is_none()).collect();
         let row = (!is_whole).then_some(origins.as_slice());
-        Self::build(input, stages, key, null_keys, &origins, row, computed, false)
+        let plan = Self::build(input, stages, key, null_keys, &origins, row, computed, false)?;
+        Ok(RowPlan { filter, ..plan })
     }
 
     /// Chooses how rows of `input` become keys and evaluated columns: the first `width` ones behind the last stage. For
     /// [`RowPlan::evaluate`].
     pub fn of_columns(input: &SchemaRef, stages: &[Stage], key: &[KeyExpr], width: usize) -> Result<RowPlan, RowError> {
+        let (filter, stages) = ByteFilter::split(input, stages);
+        let stages = stages.as_slice();
         let schema = stages.iter().rev().find_map(Stage::schema).unwrap_or(input);
         let origins = origins(input, stages, schema);
-        Self::build(input, stages, key, NullKeys::Keep, &origins, None, (0..width).collect(), true)
+        let plan = Self::build(input, stages, key, NullKeys::Keep, &origins, None, (0..width).collect(), true)?;
+        Ok(RowPlan { filter, ..plan })
     }
 
     #[expect(clippy::too_many_arguments, reason = "the two ways to make a plan have all but one in common")]
@@ -134,10 +145,10 @@ impl RowPlan {
                 Some(Box::new(Evaluation::new(input, stages, &wanted, &encoded, &output_types, &key)?))
             }
         };
-        Ok(RowPlan { cutter, row, key: parts, null_keys, evaluation })
+        Ok(RowPlan { filter: None, cutter, row, key: parts, null_keys, evaluation })
     }
 
-    /// Whether any row can become an error. If not, rows are cut, and nothing is evaluated.
+    /// Whether any row can become an error. If not, rows are compared and cut, and nothing is evaluated.
     pub fn can_fail(&self) -> bool {
         self.evaluation.is_some()
     }
@@ -156,10 +167,11 @@ impl RowPlan {
             }
             return;
         }
-        if self.made(updates, &mut give).is_ok() {
+        let updates = self.passing(updates);
+        if self.made(&updates, &mut give).is_ok() {
             return;
         }
-        for update in updates {
+        for update in updates.iter() {
             if let Err(error) = self.made(std::slice::from_ref(update), &mut give) {
                 fail(encode_error(error), update);
             }
@@ -170,6 +182,9 @@ impl RowPlan {
     pub fn cut(&self, row: &[u8], scratch: &mut Scratch, give: impl FnOnce(&[u8], &[u8])) {
         debug_assert!(self.evaluation.is_none(), "nothing is computed");
         let Scratch { cuts: buffer, key, joined } = scratch;
+        if !self.filter.as_ref().is_none_or(|filter| filter.passes(row, buffer)) {
+            return;
+        }
         let mut cuts = reused(std::mem::take(buffer));
         self.cutter.cut(row, &mut cuts);
         key.clear();
@@ -198,7 +213,14 @@ impl RowPlan {
         }
     }
 
-    /// Evaluates a batch, for a plan of columns.
+    /// The updates of rows that pass, as far as their bytes tell.
+    pub fn passing<'a, 'u, T>(&self, updates: &'u [Update<'a, T>]) -> Cow<'u, [Update<'a, T>]> {
+        let Some(filter) = &self.filter else { return Cow::Borrowed(updates) };
+        let mut scratch = Vec::new();
+        Cow::Owned(updates.iter().filter(|update| filter.passes(update.row, &mut scratch)).copied().collect())
+    }
+
+    /// Evaluates a batch of what passes, for a plan of columns.
     pub fn evaluate<T>(&self, updates: &[Update<'_, T>]) -> Result<Evaluated, DataFusionError> {
         let evaluation = self.evaluation.as_ref().expect("a plan of columns evaluates");
         contained(|| evaluation.run(updates.iter().map(|update| update.row)))

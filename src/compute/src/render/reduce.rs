@@ -8,6 +8,9 @@
 //! - Every part gives one value, an outcome, for every group that exists, so that together they give one row.
 
 use crate::render::mfp::{NullKeys, RowPlan, contained, types};
+use crate::render::numbers::Numbers;
+use crate::render::sums::slots;
+use crate::render::tally::Tally;
 use crate::render::{Builder, Keyed, Rows, SUCCEEDED, ScopeTime, arrange, outcome, reduced, source};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use compute_client::plan::lir::{Aggregate, Reduce, Stage, Strategy};
@@ -67,8 +70,10 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         if let [part] = parts.as_slice()
             && part.is_of_sums()
         {
+            let (slots, width) = slots(part);
+            let numbers = Numbers::new(&input.schema, &stages, &key, &slots);
             let plan = RowPlan::of_columns(&input.schema, &stages, &key, part.exprs.len())?;
-            let groups = self.accumulate_rows(rows, plan, part, markers);
+            let groups = self.accumulate_rows(rows, Tally { plan, numbers, slots, width }, markers);
             return Ok(self.outcomes(groups));
         }
         let keyed = self.keyed(rows, RowPlan::new(&input.schema, &stages, &key, NullKeys::Keep)?);

@@ -11,6 +11,7 @@ use datafusion::error::DataFusionError;
 use repr::row::write_datum;
 use repr::sqlstate::SqlState;
 use repr::{Datum, Diff};
+use std::ops::Range;
 
 /// Bits of a decimal in all parts of a sum but the highest; what remains of 127 bits is for 2³⁷ values.
 const LIMB_BITS: u8 = 90;
@@ -38,6 +39,14 @@ pub(super) struct Slot {
     pub(super) step: Step,
     sum: Sum,
     at: usize,
+}
+
+/// What an aggregate reads, if that is numbers: where the argument is among the columns of its part.
+pub(super) enum Summed {
+    /// Whether these are there.
+    Counted(Range<usize>),
+    /// A number, whose sum has its parts at these totals.
+    Number { column: usize, at: usize, part_count: usize },
 }
 
 /// Where the totals of each aggregate of a part are, and how many there are in all.
@@ -106,7 +115,7 @@ fn add_decimal(value: i256, diff: i128, sum: &mut [i128]) {
 }
 
 /// As [`add_decimal`], of 128 bits.
-fn add_narrow(value: i128, diff: i128, sum: &mut [i128]) {
+pub(super) fn add_narrow(value: i128, diff: i128, sum: &mut [i128]) {
     match sum {
         [all] => add(all, value, diff),
         [low, rest @ ..] => {
@@ -132,6 +141,20 @@ fn whole(parts: &[i128]) -> Option<i256> {
 }
 
 impl Slot {
+    /// What it reads of every row and where the totals have the number of its values, if it is a count or a sum of numbers.
+    pub(super) fn reads(&self) -> Option<(Summed, usize)> {
+        let columns = self.step.columns.clone();
+        let summed = match self.sum {
+            _ if self.step.filter.is_some() => return None,
+            Sum::Nothing => Summed::Counted(columns),
+            Sum::Bool => return None,
+            Sum::Int64 | Sum::Decimal(_) => {
+                Summed::Number { column: columns.start, at: self.at + 1, part_count: self.sum.part_count() }
+            }
+        };
+        Some((summed, self.at))
+    }
+
     /// Adds what rows count for, each as often as its `diffs` say and to the totals of its own group: the `width` ones from
     /// `groups` on.
     pub(super) fn add(&self, batch: &RecordBatch, diffs: &[Diff], groups: &[usize], totals: &mut [i128]) {

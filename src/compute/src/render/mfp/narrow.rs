@@ -3,7 +3,7 @@
 //! Most columns only pass through: the bytes of such a column go from the input row to the output row as they are. Only what
 //! a predicate or an expression reads is decoded, and only what an expression makes is encoded.
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use compute_client::plan::lir::Stage;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
@@ -48,7 +48,7 @@ pub(super) fn origins(width: usize, stages: &[Stage]) -> Vec<Option<usize>> {
 }
 
 /// The column that an expression is, if it is one.
-pub(super) fn column(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
+pub fn column(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
     expr.downcast_ref::<Column>().map(Column::index)
 }
 
@@ -92,6 +92,26 @@ pub(super) fn narrow(stages: &[Stage], wanted: &BTreeSet<usize>) -> (BTreeSet<us
     }
     steps.reverse();
     (present, steps)
+}
+
+/// The columns behind the last stage as expressions over the input, unless stages do more than replace rows.
+pub fn flattened(input: &SchemaRef, stages: &[Stage]) -> Option<Vec<Arc<dyn PhysicalExpr>>> {
+    let column = |(at, field): (usize, &Arc<Field>)| Arc::new(Column::new(field.name(), at)) as Arc<dyn PhysicalExpr>;
+    let mut columns: Vec<Arc<dyn PhysicalExpr>> = input.fields().iter().enumerate().map(column).collect();
+    for stage in stages {
+        let Stage::Project(exprs, _) = stage else { return None };
+        let put_in = |expr: &Arc<dyn PhysicalExpr>| {
+            let put_in = Arc::clone(expr).transform_up(|expr| {
+                Ok(match self::column(&expr) {
+                    Some(column) => Transformed::yes(Arc::clone(&columns[column])),
+                    None => Transformed::no(expr),
+                })
+            });
+            put_in.ok().map(|transformed| transformed.data)
+        };
+        columns = exprs.iter().map(put_in).collect::<Option<_>>()?;
+    }
+    Some(columns)
 }
 
 /// Where a column stands among those that are present.

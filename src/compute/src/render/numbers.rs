@@ -1,0 +1,424 @@
+//! Sums of integers and decimals, of the bytes of rows.
+//!
+//! Most of what is added up are columns, and what `+`, `-` and `*` make of them. Such sums need no Arrow: numbers are read
+//! where rows have them and calculated in 128 bits, block by block. A batch in which there is a NULL, or anything that 128
+//! bits do not hold, is left to those who can evaluate everything.
+
+use crate::render::flow::Update;
+use crate::render::mfp::bytes::ByteFilter;
+use crate::render::mfp::{narrow, types};
+use crate::render::sums::{Slot, Summed, add_narrow};
+use crate::render::tally::Groups;
+use crate::render::totals::ROWS;
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, SchemaRef};
+use compute_client::plan::lir::Stage;
+use compute_client::protocol::KeyExpr;
+use datafusion::common::ScalarValue;
+use datafusion::physical_expr::expressions::{CastExpr, Literal};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use repr::columns::{Cutter, integer};
+use repr::row::is_key_exact;
+use sql::functions::arith::Arith;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Rows that are calculated with at once.
+const BLOCK: usize = 256;
+/// Digits before the point that hold any integer.
+const INTEGER_DIGITS: i32 = 19;
+/// The first byte of a NULL.
+const NULL: u8 = 0;
+
+/// A step of a calculation; its operands are the results of earlier ones.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Column(usize),
+    Constant(i128),
+    Add(usize, usize),
+    Sub(usize, usize),
+    Mul(usize, usize),
+}
+
+/// A sum to be calculated.
+struct Sum {
+    /// The step that gives its values.
+    step: usize,
+    /// Where its parts are among the totals, and how many they are.
+    at: usize,
+    part_count: usize,
+}
+
+/// What is read of rows and calculated.
+pub(super) struct Numbers {
+    cutter: Cutter,
+    key: Vec<usize>,
+    /// The cuts that must not be NULL.
+    required: Vec<usize>,
+    /// The columns of steps become cuts.
+    steps: Vec<Step>,
+    sums: Vec<Sum>,
+    /// Where the totals have numbers of values, each of which is that of the rows.
+    counts: Vec<usize>,
+}
+
+impl Numbers {
+    /// How the totals of rows are calculated, if they can be.
+    pub(super) fn new(input: &SchemaRef, stages: &[Stage], key: &[KeyExpr], slots: &[Slot]) -> Option<Numbers> {
+        let (_, stages) = ByteFilter::split(input, stages);
+        let exprs = narrow::flattened(input, &stages)?;
+        let types = types(input);
+        let key_column = |key: &KeyExpr| {
+            let KeyExpr::Column(column) = key else { return None };
+            narrow::column(&exprs[*column]).filter(|column| is_key_exact(&types[*column]))
+        };
+        let key: Vec<usize> = key.iter().map(key_column).collect::<Option<_>>()?;
+        let mut program = Program { input, steps: Vec::new(), required: BTreeSet::new() };
+        let (mut sums, mut counts) = (Vec::new(), Vec::new());
+        for slot in slots {
+            let (argument, count_at) = slot.reads()?;
+            counts.push(count_at);
+            match argument {
+                Summed::Counted(columns) => {
+                    columns.into_iter().try_for_each(|column| program.require(&exprs[column]))?;
+                }
+                Summed::Number { column, at, part_count } => {
+                    sums.push(Sum { step: program.step(&exprs[column])?, at, part_count });
+                }
+            }
+        }
+        let Program { mut steps, required, .. } = program;
+        let cutter = Cutter::new(&types, required.iter().chain(&key).copied().collect()).ok()?;
+        for step in &mut steps {
+            if let Step::Column(column) = step {
+                *column = cutter.place(*column);
+            }
+        }
+        let place = |column: usize| cutter.place(column);
+        let (key, required) = (key.into_iter().map(place).collect(), required.into_iter().map(place).collect());
+        Some(Numbers { cutter, key, required, steps, sums, counts })
+    }
+
+    /// Adds what rows count for to the totals of their groups, of which none has any yet; false if that cannot be done here.
+    pub(super) fn add<T: Ord + Clone>(&self, updates: &[Update<'_, T>], groups: &mut Groups<T>) -> bool {
+        let mut results = vec![[0_i128; BLOCK]; self.steps.len()];
+        for (step, result) in self.steps.iter().zip(&mut results) {
+            if let Step::Constant(value) = step {
+                result.fill(*value);
+            }
+        }
+        let (mut cuts, mut key) = (Vec::with_capacity(self.cutter.len()), Vec::new());
+        let mut of_groups = [0; BLOCK];
+        for block in updates.chunks(BLOCK) {
+            for (at, update) in block.iter().enumerate() {
+                cuts.clear();
+                self.cutter.cut(update.row, &mut cuts);
+                if self.required.iter().any(|cut| cuts[*cut].first() == Some(&NULL)) {
+                    return false;
+                }
+                for (step, result) in self.steps.iter().zip(&mut results) {
+                    if let Step::Column(cut) = step {
+                        result[at] = integer(cuts[*cut]);
+                    }
+                }
+                key.clear();
+                self.key.iter().for_each(|cut| key.extend_from_slice(cuts[*cut]));
+                of_groups[at] = groups.of(&key, update.time);
+                groups.totals[of_groups[at] + ROWS] += i128::from(update.diff);
+            }
+            if !self.calculate(&mut results, block.len()) {
+                return false;
+            }
+            for sum in &self.sums {
+                let values = results[sum.step].iter().zip(&of_groups).zip(block);
+                match sum.part_count {
+                    1 => values.for_each(|((value, group), update)| {
+                        let total = &mut groups.totals[group + sum.at];
+                        *total = total.wrapping_add(value.wrapping_mul(i128::from(update.diff)));
+                    }),
+                    count => values.for_each(|((value, group), update)| {
+                        let parts = &mut groups.totals[group + sum.at..][..count];
+                        add_narrow(*value, i128::from(update.diff), parts);
+                    }),
+                }
+            }
+        }
+        groups.each(|totals| self.counts.iter().for_each(|at| totals[*at] = totals[ROWS]));
+        true
+    }
+
+    /// Calculates everything for the first rows of a block; false if a result has too many bits.
+    fn calculate(&self, results: &mut [[i128; BLOCK]], count: usize) -> bool {
+        for (at, step) in self.steps.iter().enumerate() {
+            let (before, result) = results.split_at_mut(at);
+            let mut each = |left: usize, right: usize, operator: fn(i128, i128) -> Option<i128>| {
+                let operands = before[left][..count].iter().zip(&before[right][..count]);
+                result[0].iter_mut().zip(operands).all(|(result, (left, right))| {
+                    operator(*left, *right).is_some_and(|value| {
+                        *result = value;
+                        true
+                    })
+                })
+            };
+            let fits = match step {
+                Step::Column(_) | Step::Constant(_) => true,
+                Step::Add(left, right) => each(*left, *right, i128::checked_add),
+                Step::Sub(left, right) => each(*left, *right, i128::checked_sub),
+                Step::Mul(left, right) => each(*left, *right, product),
+            };
+            if !fits {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// A product; most factors are of 64 bits.
+#[inline]
+fn product(left: i128, right: i128) -> Option<i128> {
+    match (i64::try_from(left), i64::try_from(right)) {
+        (Ok(left), Ok(right)) => Some(i128::from(left) * i128::from(right)),
+        _ => left.checked_mul(right),
+    }
+}
+
+/// Steps under construction; their columns are the input's.
+struct Program<'a> {
+    input: &'a SchemaRef,
+    steps: Vec<Step>,
+    required: BTreeSet<usize>,
+}
+
+impl Program<'_> {
+    /// Adds a step that nobody has added yet.
+    fn push(&mut self, step: Step) -> usize {
+        self.steps.iter().position(|other| *other == step).unwrap_or_else(|| {
+            self.steps.push(step);
+            self.steps.len() - 1
+        })
+    }
+
+    /// Notes that a column or constant is counted.
+    fn require(&mut self, expr: &Arc<dyn PhysicalExpr>) -> Option<()> {
+        match (narrow::column(expr), expr.downcast_ref::<Literal>()) {
+            (Some(column), _) => {
+                self.required.insert(column);
+                Some(())
+            }
+            (None, Some(literal)) => (!literal.value().is_null()).then_some(()),
+            (None, None) => None,
+        }
+    }
+
+    /// The step that gives the value of an expression, as an integer of its last digit.
+    fn step(&mut self, expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
+        let ty = expr.data_type(self.input).ok()?;
+        if let Some(column) = narrow::column(expr) {
+            let is_number =
+                matches!(ty, DataType::Decimal128(..) | DataType::Int16 | DataType::Int32 | DataType::Int64);
+            self.required.extend(is_number.then_some(column));
+            return is_number.then(|| self.push(Step::Column(column)));
+        }
+        if let Some(literal) = expr.downcast_ref::<Literal>() {
+            return Some(self.push(Step::Constant(constant(literal.value())?)));
+        }
+        if let Some(cast) = expr.downcast_ref::<CastExpr>() {
+            let from = cast.expr().data_type(self.input).ok()?;
+            let value = self.step(cast.expr())?;
+            return match (digits(&from)?, digits(&ty)?) {
+                // Whether it fits need not be asked.
+                ((whole, scale), (more, same)) if whole <= more && scale == same => Some(value),
+                ((whole, 0), (more, scale)) if whole <= more => self.scaled(value, scale),
+                _ => None,
+            };
+        }
+        let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
+        call.fun().inner().downcast_ref::<Arith>()?;
+        let [left, right] = call.args() else { return None };
+        let (left_type, right_type) = (left.data_type(self.input).ok()?, right.data_type(self.input).ok()?);
+        let is_narrow = |ty: &DataType| matches!(ty, DataType::Decimal128(..));
+        let scale = match &ty {
+            DataType::Decimal128(_, scale) if is_narrow(&left_type) && is_narrow(&right_type) => *scale,
+            // Anything of 128 bits fits.
+            DataType::Decimal256(precision, scale) if *precision > DECIMAL128_MAX_PRECISION => *scale,
+            _ => return None,
+        };
+        let (left_scale, right_scale) = (decimal_scale(&left_type)?, decimal_scale(&right_type)?);
+        let (left, right) = (self.step(left)?, self.step(right)?);
+        let operator = call.fun().name();
+        if operator == "*" {
+            let is_exact = i32::from(left_scale) + i32::from(right_scale) == i32::from(scale);
+            return is_exact.then(|| self.push(Step::Mul(left, right)));
+        }
+        let (left, right) = (self.scaled(left, scale - left_scale)?, self.scaled(right, scale - right_scale)?);
+        match operator {
+            "+" => Some(self.push(Step::Add(left, right))),
+            "-" => Some(self.push(Step::Sub(left, right))),
+            _ => None,
+        }
+    }
+
+    /// A step's value with so many more digits behind the point.
+    fn scaled(&mut self, value: usize, digits: i8) -> Option<usize> {
+        if digits == 0 {
+            return Some(value);
+        }
+        let factor = self.push(Step::Constant(10_i128.checked_pow(u32::try_from(digits).ok()?)?));
+        Some(self.push(Step::Mul(value, factor)))
+    }
+}
+
+/// The digits of a number before and behind the point.
+fn digits(ty: &DataType) -> Option<(i32, i8)> {
+    match ty {
+        DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale) => {
+            Some((i32::from(*precision) - i32::from(*scale), *scale))
+        }
+        DataType::Int16 => Some((5, 0)),
+        DataType::Int32 => Some((10, 0)),
+        DataType::Int64 => Some((INTEGER_DIGITS, 0)),
+        _ => None,
+    }
+}
+
+fn decimal_scale(ty: &DataType) -> Option<i8> {
+    match ty {
+        DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => Some(*scale),
+        _ => None,
+    }
+}
+
+fn constant(value: &ScalarValue) -> Option<i128> {
+    match value {
+        ScalarValue::Decimal128(value, ..) => *value,
+        ScalarValue::Decimal256(value, ..) => value.and_then(|value| value.to_i128()),
+        ScalarValue::Int16(value) => value.map(i128::from),
+        ScalarValue::Int32(value) => value.map(i128::from),
+        ScalarValue::Int64(value) => value.map(i128::from),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NULL, Numbers, Program, Sum};
+    use crate::render::flow::Update;
+    use crate::render::tally::Groups;
+    use crate::render::totals::{FIRST, ROWS};
+    use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Int32Array, RecordBatch};
+    use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Field, Schema};
+    use datafusion::common::ScalarValue;
+    use datafusion::common::config::ConfigOptions;
+    use datafusion::physical_expr::expressions::{CastExpr, Column, Literal};
+    use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+    use proptest::prelude::{prop, proptest};
+    use repr::PgType;
+    use repr::columns::Cutter;
+    use repr::row::RowCodec;
+    use sql::functions::arith::{Arith, ArithOp};
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    fn arith(
+        op: ArithOp,
+        left: &Arc<dyn PhysicalExpr>,
+        right: &Arc<dyn PhysicalExpr>,
+        ty: &DataType,
+    ) -> Arc<dyn PhysicalExpr> {
+        let udf = Arith::udf(op, &PgType::from_data_type(ty), ty);
+        let field = Arc::new(Field::new("f", ty.clone(), true));
+        let args = vec![Arc::clone(left), Arc::clone(right)];
+        Arc::new(ScalarFunctionExpr::new(op.symbol(), udf, args, field, Arc::new(ConfigOptions::default())))
+    }
+
+    /// Expressions over a price, a discount, both of two digits behind the point, and an integer.
+    fn expressions() -> Vec<Arc<dyn PhysicalExpr>> {
+        let decimal = DataType::Decimal128;
+        let column = |at: usize| Arc::new(Column::new("c", at)) as Arc<dyn PhysicalExpr>;
+        let one: Arc<dyn PhysicalExpr> = Arc::new(Literal::new(ScalarValue::Decimal128(Some(1), 1, 0)));
+        let (price, discount) = (column(0), column(1));
+        let rest = arith(ArithOp::Sub, &one, &discount, &decimal(16, 2));
+        let discounted = arith(ArithOp::Mul, &price, &rest, &decimal(31, 4));
+        let more = arith(ArithOp::Add, &one, &discount, &decimal(16, 2));
+        let charge = arith(ArithOp::Mul, &discounted, &more, &DataType::Decimal256(47, 6));
+        let whole: Arc<dyn PhysicalExpr> = Arc::new(CastExpr::new(column(2), decimal(12, 2), None));
+        let sum = arith(ArithOp::Add, &whole, &charge, &DataType::Decimal256(48, 6));
+        vec![price, rest, discounted, charge, whole, sum]
+    }
+
+    proptest! {
+        #[test]
+        fn sums_are_those_of_evaluated_values(
+            rows in prop::collection::vec((-1_000_000_i64..1_000_000, -200_i64..200, -9_i32..9, 0_usize..3, -2_i64..3), 1..600),
+            large in prop::option::of(0_usize..600),
+            null in prop::option::of(0_usize..600)) {
+            let decimals = |values: Vec<Option<i128>>| {
+                let array: Decimal128Array = values.into_iter().collect();
+                Arc::new(array.with_precision_and_scale(15, 2).expect("fits")) as ArrayRef
+            };
+            let price = |(at, row): (usize, &(i64, i64, i32, usize, i64))| match (null, large) {
+                (Some(null), _) if null == at => None,
+                (_, Some(large)) if large == at => Some(999_999_999_999_999),
+                _ => Some(row.0.into()),
+            };
+            let columns = [
+                decimals(rows.iter().enumerate().map(price).collect()),
+                decimals(rows.iter().map(|row| Some(row.1.into())).collect()),
+                Arc::new(rows.iter().map(|row| Some(row.2)).collect::<Int32Array>()) as ArrayRef,
+                Arc::new(rows.iter().map(|row| i32::try_from(row.3).ok()).collect::<Int32Array>()) as ArrayRef,
+            ];
+            let types: Vec<DataType> = columns.iter().map(|column| column.data_type().clone()).collect();
+            let fields: Vec<Field> = types.iter().map(|ty| Field::new("c", ty.clone(), true)).collect();
+            let schema = Arc::new(Schema::new(fields));
+            let batch = RecordBatch::try_new(Arc::clone(&schema), columns.to_vec()).expect("they fit");
+            let mut program = Program { input: &schema, steps: Vec::new(), required: BTreeSet::new() };
+            let expressions = expressions();
+            let mut sums = Vec::new();
+            for (at, expr) in expressions.iter().enumerate() {
+                let step = program.step(expr).expect("it can be calculated");
+                sums.push(Sum { step, at: FIRST + at, part_count: 1 });
+            }
+            // The columns are all there is in the rows, in their order.
+            let Program { steps, .. } = program;
+            let cutter = Cutter::new(&types, (0..4).collect()).expect("supported");
+            let numbers = Numbers { cutter, key: vec![3], required: vec![0, 1, 2], steps, sums, counts: Vec::new() };
+            let encoded = RowCodec::new(&types).expect("supported").encode(&columns).expect("encodes");
+            let update = |(at, row): (usize, &(i64, i64, i32, usize, i64))| (encoded.row(at), row.4);
+            let updates: Vec<_> = rows.iter().enumerate().map(update).collect();
+            let updates: Vec<Update<'_, u64>> =
+                updates.iter().map(|(row, diff)| Update { row: row.data(), time: &0, diff: *diff }).collect();
+            let width = FIRST + expressions.len();
+            let mut groups = Groups::new(width);
+            let is_done = numbers.add(&updates, &mut groups);
+            assert_eq!(is_done, updates.iter().all(|update| update.row.first() != Some(&NULL)));
+            if !is_done {
+                return Ok(());
+            }
+            let mut expected = vec![vec![0; width]; 3];
+            for row in &rows {
+                expected[row.3][ROWS] += i128::from(row.4);
+            }
+            for (at, expr) in expressions.iter().enumerate() {
+                let values = expr.evaluate(&batch).and_then(|value| value.into_array(rows.len())).expect("it evaluates");
+                for (row, (_, _, _, group, diff)) in rows.iter().enumerate() {
+                    let value = match values.as_primitive_opt::<Decimal128Type>() {
+                        Some(values) => values.value(row),
+                        None => values.as_primitive::<Decimal256Type>().value(row).to_i128().expect("it fits"),
+                    };
+                    expected[*group][FIRST + at] += value * i128::from(*diff);
+                }
+            }
+            for (group, expected) in (0_i32..).zip(expected) {
+                let is_there = rows.iter().any(|row| i32::try_from(row.3) == Ok(group));
+                let at = rows.iter().position(|row| i32::try_from(row.3) == Ok(group));
+                let found = at.map(|at| {
+                    let mut cuts = Vec::new();
+                    numbers.cutter.cut(updates[at].row, &mut cuts);
+                    let base = groups.of(cuts[3], &0);
+                    groups.totals[base..][..width].to_vec()
+                });
+                assert_eq!(found, is_there.then_some(expected));
+            }
+        }
+    }
+}
