@@ -26,7 +26,7 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
     pub(super) fn accumulate_rows(
         &mut self,
         rows: Flow<'scope, T>,
-        tally: Tally,
+        mut tally: Tally,
         markers: Option<Rows<'scope, T>>,
     ) -> Rows<'scope, T> {
         let (slots, width) = (tally.slots.clone(), tally.width);

@@ -160,12 +160,13 @@ fn evaluated<'scope, T: ScopeTime, C: Lies<T> + Clone, B: ContainerBuilder<Conta
     let mut oks = OutputBuilder::<_, B>::from(oks);
     let mut errs = OutputBuilder::<_, CapacityContainerBuilder<Vec<InputUpdate<T>>>>::from(errs);
     builder.build(move |_| {
+        let mut buffer: Vec<Update<'static, T>> = Vec::new();
         move |_| {
             let (mut oks, mut errs) = (oks.activate(), errs.activate());
             input.for_each_time(|time, containers| {
                 let (mut oks, mut errs) = (oks.session_with_builder(&time), errs.session(&time));
                 let mut fail = |error| errs.give(error);
-                let mut updates = Vec::new();
+                let mut updates = reused(std::mem::take(&mut buffer));
                 for container in containers {
                     container.lie(&mut updates);
                     if updates.len() >= BATCH_ROWS {
@@ -178,10 +179,17 @@ fn evaluated<'scope, T: ScopeTime, C: Lies<T> + Clone, B: ContainerBuilder<Conta
                     logic(&updates, oks.builder(), &mut fail);
                     oks.extract_and_send();
                 }
+                buffer = reused(updates);
             });
         }
     });
     (ok_stream, err_stream.as_collection())
+}
+
+/// A list's memory, for updates that lie elsewhere.
+fn reused<'to, T>(mut list: Vec<Update<'_, T>>) -> Vec<Update<'to, T>> {
+    list.clear();
+    list.into_iter().map(|_| -> Update<'to, T> { unreachable!("the list is empty") }).collect()
 }
 
 /// The rows of chunks, one by one.

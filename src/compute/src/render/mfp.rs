@@ -77,7 +77,8 @@ pub enum NullKeys {
 impl RowPlan {
     /// Chooses how rows of `input` become rows under keys.
     pub fn new(input: &SchemaRef, stages: &[Stage], key: &[KeyExpr], null_keys: NullKeys) -> Result<RowPlan, RowError> {
-        let (filter, stages) = ByteFilter::split(input, stages);
+        let (comparisons, stages) = bytes::split(input, stages);
+        let filter = ByteFilter::new(&types(input), comparisons)?;
         let stages = stages.as_slice();
         let schema = stages.iter().rev().find_map(Stage::schema).unwrap_or(input);
         let origins = origins(input, stages, schema);
@@ -92,7 +93,8 @@ impl RowPlan {
     /// Chooses how rows of `input` become keys and evaluated columns: the first `width` ones behind the last stage. For
     /// [`RowPlan::evaluate`].
     pub fn of_columns(input: &SchemaRef, stages: &[Stage], key: &[KeyExpr], width: usize) -> Result<RowPlan, RowError> {
-        let (filter, stages) = ByteFilter::split(input, stages);
+        let (comparisons, stages) = bytes::split(input, stages);
+        let filter = ByteFilter::new(&types(input), comparisons)?;
         let stages = stages.as_slice();
         let schema = stages.iter().rev().find_map(Stage::schema).unwrap_or(input);
         let origins = origins(input, stages, schema);

@@ -5,7 +5,7 @@
 //! bits do not hold, is left to those who can evaluate everything.
 
 use crate::render::flow::Update;
-use crate::render::mfp::bytes::ByteFilter;
+use crate::render::mfp::bytes::{self, Test};
 use crate::render::mfp::{narrow, types};
 use crate::render::sums::{Slot, Summed, add_narrow};
 use crate::render::tally::Groups;
@@ -51,11 +51,16 @@ struct Sum {
 /// What is read of rows and calculated.
 pub(super) struct Numbers {
     cutter: Cutter,
+    /// Which rows count.
+    tests: Vec<Test>,
     key: Vec<usize>,
     /// The cuts that must not be NULL.
     required: Vec<usize>,
-    /// The columns of steps become cuts.
     steps: Vec<Step>,
+    /// The steps that are columns, and their cuts.
+    columns: Vec<(usize, usize)>,
+    /// What steps give for a block.
+    results: Vec<[i128; BLOCK]>,
     sums: Vec<Sum>,
     /// Where the totals have numbers of values, each of which is that of the rows.
     counts: Vec<usize>,
@@ -64,7 +69,7 @@ pub(super) struct Numbers {
 impl Numbers {
     /// How the totals of rows are calculated, if they can be.
     pub(super) fn new(input: &SchemaRef, stages: &[Stage], key: &[KeyExpr], slots: &[Slot]) -> Option<Numbers> {
-        let (_, stages) = ByteFilter::split(input, stages);
+        let (comparisons, stages) = bytes::split(input, stages);
         let exprs = narrow::flattened(input, &stages)?;
         let types = types(input);
         let key_column = |key: &KeyExpr| {
@@ -86,58 +91,73 @@ impl Numbers {
                 }
             }
         }
-        let Program { mut steps, required, .. } = program;
-        let cutter = Cutter::new(&types, required.iter().chain(&key).copied().collect()).ok()?;
-        for step in &mut steps {
-            if let Step::Column(column) = step {
-                *column = cutter.place(*column);
-            }
-        }
+        let Program { steps, required, .. } = program;
+        let compared = comparisons.iter().map(|comparison| comparison.column);
+        let cutter = Cutter::new(&types, compared.chain(required.iter().chain(&key).copied()).collect()).ok()?;
         let place = |column: usize| cutter.place(column);
         let (key, required) = (key.into_iter().map(place).collect(), required.into_iter().map(place).collect());
-        Some(Numbers { cutter, key, required, steps, sums, counts })
+        let tests = comparisons.into_iter().map(|comparison| comparison.of_cut(&cutter)).collect();
+        Some(Numbers::of(cutter, tests, key, required, steps, sums, counts))
+    }
+
+    fn of(
+        cutter: Cutter,
+        tests: Vec<Test>,
+        key: Vec<usize>,
+        required: Vec<usize>,
+        steps: Vec<Step>,
+        sums: Vec<Sum>,
+        counts: Vec<usize>,
+    ) -> Numbers {
+        let (mut columns, mut results) = (Vec::new(), vec![[0; BLOCK]; steps.len()]);
+        for (at, step) in steps.iter().enumerate() {
+            match step {
+                Step::Column(column) => columns.push((at, cutter.place(*column))),
+                Step::Constant(value) => results[at].fill(*value),
+                _ => {}
+            }
+        }
+        Numbers { cutter, tests, key, required, steps, columns, results, sums, counts }
     }
 
     /// Adds what rows count for to the totals of their groups, of which none has any yet; false if that cannot be done here.
-    pub(super) fn add<T: Ord + Clone>(&self, updates: &[Update<'_, T>], groups: &mut Groups<T>) -> bool {
-        let mut results = vec![[0_i128; BLOCK]; self.steps.len()];
-        for (step, result) in self.steps.iter().zip(&mut results) {
-            if let Step::Constant(value) = step {
-                result.fill(*value);
-            }
-        }
+    pub(super) fn add<T: Ord + Clone>(&mut self, updates: &[Update<'_, T>], groups: &mut Groups<T>) -> bool {
         let (mut cuts, mut key) = (Vec::with_capacity(self.cutter.len()), Vec::new());
-        let mut of_groups = [0; BLOCK];
+        // Of each row of a block that counts: its group and how often it counts.
+        let (mut of_groups, mut diffs) = ([0; BLOCK], [0_i128; BLOCK]);
         for block in updates.chunks(BLOCK) {
-            for (at, update) in block.iter().enumerate() {
+            let mut count = 0;
+            for update in block {
                 cuts.clear();
                 self.cutter.cut(update.row, &mut cuts);
+                if !self.tests.iter().all(|test| test.passes(&cuts)) {
+                    continue;
+                }
                 if self.required.iter().any(|cut| cuts[*cut].first() == Some(&NULL)) {
                     return false;
                 }
-                for (step, result) in self.steps.iter().zip(&mut results) {
-                    if let Step::Column(cut) = step {
-                        result[at] = integer(cuts[*cut]);
-                    }
+                for (step, cut) in &self.columns {
+                    self.results[*step][count] = integer(cuts[*cut]);
                 }
                 key.clear();
                 self.key.iter().for_each(|cut| key.extend_from_slice(cuts[*cut]));
-                of_groups[at] = groups.of(&key, update.time);
-                groups.totals[of_groups[at] + ROWS] += i128::from(update.diff);
+                of_groups[count] = groups.of(&key, update.time);
+                diffs[count] = update.diff.into();
+                groups.totals[of_groups[count] + ROWS] += diffs[count];
+                count += 1;
             }
-            if !self.calculate(&mut results, block.len()) {
+            if !self.calculate(count) {
                 return false;
             }
             for sum in &self.sums {
-                let values = results[sum.step].iter().zip(&of_groups).zip(block);
+                let rows = self.results[sum.step].iter().zip(&of_groups).zip(&diffs).take(count);
                 match sum.part_count {
-                    1 => values.for_each(|((value, group), update)| {
+                    1 => rows.for_each(|((value, group), diff)| {
                         let total = &mut groups.totals[group + sum.at];
-                        *total = total.wrapping_add(value.wrapping_mul(i128::from(update.diff)));
+                        *total = total.wrapping_add(value.wrapping_mul(*diff));
                     }),
-                    count => values.for_each(|((value, group), update)| {
-                        let parts = &mut groups.totals[group + sum.at..][..count];
-                        add_narrow(*value, i128::from(update.diff), parts);
+                    parts => rows.for_each(|((value, group), diff)| {
+                        add_narrow(*value, *diff, &mut groups.totals[group + sum.at..][..parts]);
                     }),
                 }
             }
@@ -147,9 +167,9 @@ impl Numbers {
     }
 
     /// Calculates everything for the first rows of a block; false if a result has too many bits.
-    fn calculate(&self, results: &mut [[i128; BLOCK]], count: usize) -> bool {
+    fn calculate(&mut self, count: usize) -> bool {
         for (at, step) in self.steps.iter().enumerate() {
-            let (before, result) = results.split_at_mut(at);
+            let (before, result) = self.results.split_at_mut(at);
             let mut each = |left: usize, right: usize, operator: fn(i128, i128) -> Option<i128>| {
                 let operands = before[left][..count].iter().zip(&before[right][..count]);
                 result[0].iter_mut().zip(operands).all(|(result, (left, right))| {
@@ -381,7 +401,7 @@ mod tests {
             // The columns are all there is in the rows, in their order.
             let Program { steps, .. } = program;
             let cutter = Cutter::new(&types, (0..4).collect()).expect("supported");
-            let numbers = Numbers { cutter, key: vec![3], required: vec![0, 1, 2], steps, sums, counts: Vec::new() };
+            let mut numbers = Numbers::of(cutter, Vec::new(), vec![3], vec![0, 1, 2], steps, sums, Vec::new());
             let encoded = RowCodec::new(&types).expect("supported").encode(&columns).expect("encodes");
             let update = |(at, row): (usize, &(i64, i64, i32, usize, i64))| (encoded.row(at), row.4);
             let updates: Vec<_> = rows.iter().enumerate().map(update).collect();

@@ -24,16 +24,16 @@ pub(super) struct Tally {
 impl Tally {
     /// What rows add, once for each group and time.
     pub(super) fn of<T: ScopeTime>(
-        &self,
+        &mut self,
         updates: &[Update<'_, T>],
     ) -> Result<impl Iterator<Item = KeyTotal<T>> + use<T>, DataFusionError> {
-        let updates = &self.plan.passing(updates);
-        if let Some(numbers) = &self.numbers {
+        if let Some(numbers) = &mut self.numbers {
             let mut groups = Groups::new(self.width);
             if numbers.add(updates, &mut groups) {
                 return Ok(groups.into_totals());
             }
         }
+        let updates = &self.plan.passing(updates);
         let mut groups = Groups::new(self.width);
         let evaluated = self.plan.evaluate(updates)?;
         let row_count = evaluated.kept.len();

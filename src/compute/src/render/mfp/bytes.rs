@@ -9,7 +9,7 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, IsNotNullExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use repr::columns::Cutter;
-use repr::row::{is_delimited, is_key_exact, write_array_value};
+use repr::row::{RowError, is_delimited, is_key_exact, write_array_value};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -19,60 +19,73 @@ pub struct ByteFilter {
     tests: Vec<Test>,
 }
 
-/// A comparison of a cut; NULL passes none.
-struct Test {
+/// A condition that a cut must meet; NULL meets none.
+pub struct Test {
     cut: usize,
     accepts: fn(Ordering) -> bool,
     bytes: Vec<u8>,
 }
 
-/// A comparison of a column.
-struct Comparison {
-    column: usize,
+impl Test {
+    /// Whether a row with these cuts meets it.
+    #[inline]
+    pub fn passes(&self, cuts: &[&[u8]]) -> bool {
+        let bytes = cuts[self.cut];
+        bytes.first() != Some(&NULL) && (self.accepts)(bytes.cmp(&self.bytes))
+    }
+}
+
+/// A comparison of a column with a constant.
+pub struct Comparison {
+    /// The column.
+    pub column: usize,
     accepts: fn(Ordering) -> bool,
     bytes: Vec<u8>,
 }
 
+impl Comparison {
+    /// The same of a cut.
+    pub fn of_cut(self, cutter: &Cutter) -> Test {
+        Test { cut: cutter.place(self.column), accepts: self.accepts, bytes: self.bytes }
+    }
+}
+
+/// Takes the comparisons off the filters that stages begin with; returns the other stages, too.
+pub fn split(input: &SchemaRef, stages: &[Stage]) -> (Vec<Comparison>, Vec<Stage>) {
+    let types = types(input);
+    let (mut comparisons, mut rest) = (Vec::new(), Vec::new());
+    let mut stages = stages.iter();
+    for stage in stages.by_ref() {
+        let Stage::Filter(predicate) = stage else {
+            rest.push(stage.clone());
+            break;
+        };
+        let mut others = Vec::new();
+        for condition in split_conjunction(predicate) {
+            match comparison(condition, &types) {
+                Some(comparison) => comparisons.push(comparison),
+                None => others.push(Arc::clone(condition)),
+            }
+        }
+        rest.extend((!others.is_empty()).then(|| Stage::Filter(conjunction(others))));
+    }
+    rest.extend(stages.cloned());
+    (comparisons, rest)
+}
+
 impl ByteFilter {
-    /// Takes what can be tested so off the filters that stages begin with; returns the other stages, too.
-    pub fn split(input: &SchemaRef, stages: &[Stage]) -> (Option<ByteFilter>, Vec<Stage>) {
-        let types = types(input);
-        let (mut comparisons, mut rest) = (Vec::new(), Vec::new());
-        let mut stages_left = stages.iter();
-        for stage in stages_left.by_ref() {
-            let Stage::Filter(predicate) = stage else {
-                rest.push(stage.clone());
-                break;
-            };
-            let mut others = Vec::new();
-            for condition in split_conjunction(predicate) {
-                match comparison(condition, &types) {
-                    Some(comparison) => comparisons.push(comparison),
-                    None => others.push(Arc::clone(condition)),
-                }
-            }
-            rest.extend((!others.is_empty()).then(|| Stage::Filter(conjunction(others))));
-        }
-        rest.extend(stages_left.cloned());
-        let cutter = Cutter::new(&types, comparisons.iter().map(|comparison| comparison.column).collect());
-        match cutter {
-            Ok(cutter) if !comparisons.is_empty() => {
-                let test = |Comparison { column, accepts, bytes }| Test { cut: cutter.place(column), accepts, bytes };
-                let tests = comparisons.into_iter().map(test).collect();
-                (Some(ByteFilter { cutter, tests }), rest)
-            }
-            _ => (None, stages.to_vec()),
-        }
+    /// The filter of rows with these types, if there is anything to compare.
+    pub fn new(types: &[DataType], comparisons: Vec<Comparison>) -> Result<Option<ByteFilter>, RowError> {
+        let cutter = Cutter::new(types, comparisons.iter().map(|comparison| comparison.column).collect())?;
+        let tests: Vec<Test> = comparisons.into_iter().map(|comparison| comparison.of_cut(&cutter)).collect();
+        Ok((!tests.is_empty()).then_some(ByteFilter { cutter, tests }))
     }
 
     /// Whether a row meets the conditions.
     pub fn passes(&self, row: &[u8], scratch: &mut Vec<&'static [u8]>) -> bool {
         let mut cuts = reused(std::mem::take(scratch));
         self.cutter.cut(row, &mut cuts);
-        let passes = self.tests.iter().all(|test| {
-            let bytes = cuts[test.cut];
-            bytes.first() != Some(&NULL) && (test.accepts)(bytes.cmp(&test.bytes))
-        });
+        let passes = self.tests.iter().all(|test| test.passes(&cuts));
         *scratch = reused(cuts);
         passes
     }
@@ -82,8 +95,8 @@ impl ByteFilter {
 fn comparison(condition: &Arc<dyn PhysicalExpr>, types: &[DataType]) -> Option<Comparison> {
     let column_of = |expr: &Arc<dyn PhysicalExpr>| {
         let column = narrow::column(expr)?;
-        let ty = &types[column];
-        (is_key_exact(ty) && is_delimited(ty)).then_some(column)
+        // Where it is must be known.
+        (is_key_exact(&types[column]) && types[..=column].iter().all(is_delimited)).then_some(column)
     };
     if let Some(is_not_null) = condition.downcast_ref::<IsNotNullExpr>() {
         return Some(Comparison { column: column_of(is_not_null.arg())?, accepts: |_| true, bytes: Vec::new() });
@@ -113,7 +126,7 @@ fn comparison(condition: &Arc<dyn PhysicalExpr>, types: &[DataType]) -> Option<C
 
 #[cfg(test)]
 mod tests {
-    use super::ByteFilter;
+    use super::{ByteFilter, split};
     use crate::render::mfp::is_true;
     use arrow::array::{ArrayRef, Date32Array, Decimal128Array, Int32Array, RecordBatch, StringArray};
     use arrow::datatypes::{DataType, Field, Schema};
@@ -162,9 +175,9 @@ mod tests {
             });
             let predicate = conjunction(conditions);
             let expected = is_true(predicate.as_ref(), &batch).expect("it evaluates");
-            let (filter, rest) = ByteFilter::split(&schema, &[Stage::Filter(predicate)]);
+            let (comparisons, rest) = split(&schema, &[Stage::Filter(predicate)]);
             assert!(rest.is_empty());
-            let filter = filter.expect("there are conditions");
+            let filter = ByteFilter::new(&types, comparisons).expect("supported").expect("there are conditions");
             let encoded = RowCodec::new(&types).expect("supported").encode(&columns).expect("encodes");
             let mut scratch = Vec::new();
             for at in 0..rows.len() {
