@@ -10,6 +10,7 @@
 //! - [`postgres_server`]: PostgreSQL as a child process, found on this machine.
 //! - [`target`]: one of the two; [`secured`]: one with a certificate and host-based rules.
 //! - [`programs`]: psql, Python and the like, run as clients.
+//! - [`http`]: what the internal HTTP port says.
 //! - [`wire`]: a blocking client that sees every message, and the builders of frontend messages.
 //! - [`blocks`]: text files of inputs with recorded outputs, the form of the next two.
 //! - [`pgtest`]: scripts of wire messages (`pgtest/*.pt`).
@@ -26,6 +27,7 @@
 pub mod blocks;
 pub mod choices;
 pub mod columns;
+pub mod http;
 pub mod pgtest;
 pub mod postgres_server;
 pub mod process;

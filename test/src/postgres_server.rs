@@ -102,6 +102,11 @@ impl Postgres {
         self.stop("INT")
     }
 
+    /// The URL of the database `materialize`, as its superuser.
+    pub fn url(&self) -> String {
+        format!("postgres://mz_system@{}/materialize", self.addr())
+    }
+
     /// The address of the SQL port.
     pub fn addr(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))

@@ -1,8 +1,6 @@
 //! The internal HTTP port: health, metrics and profiles.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::net::SocketAddr;
 
 use glimpse_test::target::Target;
 
@@ -16,15 +14,8 @@ const METRICS: [&str; 6] = [
     "mz_slow_message_handling_count",
 ];
 
-/// GETs a path; returns the status line and the body.
 fn get(addr: SocketAddr, path: &str) -> (String, String) {
-    let mut stream = TcpStream::connect(addr).expect("connect");
-    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("send");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
-    (head.lines().next().unwrap_or_default().to_owned(), body.to_owned())
+    glimpse_test::http::get(addr, path).expect("an answer")
 }
 
 #[test]

@@ -178,7 +178,7 @@ impl Client {
     pub fn start(config: Config) -> Result<(Client, Running), AdapterError> {
         let catalog = Catalog::open(&config.persist, &config.system_defaults)?;
         let (commits, requests) = crossbeam_channel::bounded(16_384);
-        let boot_ts = config.oracle.read_ts();
+        let boot_ts = config.oracle.known_ts();
         let shared = Arc::new(Shared {
             engine: Engine::new(),
             published: ArcSwap::from_pointee(Published::empty()),
@@ -291,7 +291,7 @@ impl Client {
     /// For every index and materialized view: id, name, upper, since, rows, bytes; for `/metrics`.
     pub fn index_statistics(&self) -> Vec<IndexStatistics> {
         let published = self.shared.published.load();
-        let read_ts = self.shared.oracle.read_ts();
+        let read_ts = self.shared.oracle.known_ts();
         let statistics = |index: &Arc<IndexInfo>| {
             let status = introspection::maintained(&self.shared, &index.handle, read_ts);
             let CollectionStatus { id, since, upper, arrangement, .. } = status;
@@ -340,10 +340,28 @@ pub struct IndexStatistics {
 }
 
 impl Shared {
-    /// The current read timestamp: at or above every acknowledged write.
-    pub(crate) fn read_ts(&self) -> Timestamp {
-        self.metrics.oracle_reads.inc();
-        self.oracle.read_ts()
+    /// The current read timestamp, at or above every acknowledged write, if it can be had without waiting.
+    #[inline]
+    pub(crate) fn read_ts_fast(&self) -> Option<Timestamp> {
+        let ts = self.oracle.read_ts_fast();
+        if ts.is_some() {
+            self.metrics.oracle_fast_reads.inc();
+        }
+        ts
+    }
+
+    /// The current read timestamp, at or above every acknowledged write.
+    ///
+    /// # Cancellation
+    /// Safe to drop.
+    pub(crate) async fn read_ts(&self) -> Result<Timestamp, AdapterError> {
+        match self.read_ts_fast() {
+            Some(ts) => Ok(ts),
+            None => {
+                self.metrics.oracle_slow_reads.inc();
+                Ok(self.oracle.read_ts().await?)
+            }
+        }
     }
 
     /// Forgets a session.

@@ -94,7 +94,7 @@ impl CopyIn {
 impl Session {
     /// Begins a COPY FROM STDIN.
     pub(crate) async fn copy_from(&mut self, plan: &CopyFromPlan) -> Result<Response, AdapterError> {
-        let info = self.info(self.shared.oracle.read_ts());
+        let info = self.info(self.shared.oracle.known_ts());
         let sources = (0..plan.desc.arity())
             .map(|column| match plan.columns.iter().position(|to| *to == column) {
                 Some(field) => Ok(Source::Field(field)),

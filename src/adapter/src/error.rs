@@ -7,6 +7,7 @@ use pgrepr::error::PgReprError;
 use repr::row::RowError;
 use repr::sqlstate::SqlState;
 use sql::error::SqlError;
+use timestamp_oracle::OracleError;
 
 /// An error with everything that goes into an ErrorResponse.
 #[derive(Debug, thiserror::Error)]
@@ -146,6 +147,13 @@ impl AdapterError {
                 | SqlState::IDLE_SESSION_TIMEOUT
                 | SqlState::INVALID_AUTHORIZATION_SPECIFICATION
         )
+    }
+}
+
+impl From<OracleError> for AdapterError {
+    fn from(error: OracleError) -> AdapterError {
+        let (sqlstate, hint) = (error.sqlstate(), error.hint().map(str::to_owned));
+        AdapterError::Raised { sqlstate, message: error.to_string(), detail: None, hint, context: None }
     }
 }
 

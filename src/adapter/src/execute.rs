@@ -13,7 +13,7 @@ use crate::transaction::{Status, Transaction};
 use compute_client::peek::Bound;
 use compute_client::plan::peek_plan;
 use repr::sqlstate::SqlState;
-use repr::{Datum, PgType};
+use repr::{Datum, PgType, Timestamp};
 use sql::ast::{DiscardTarget, SetValue, Statement, TransactionModes};
 use sql::engine::{Params, SessionInfo};
 use sql::parser::ParsedStatement;
@@ -37,16 +37,16 @@ impl Session {
         formats: ResultFormats,
         autocommit: Autocommit,
     ) -> Work<'_> {
-        match &plan.exec {
-            Exec::Empty | Exec::Select(_) => {
-                let result = self.answer(&plan, &params, formats);
-                Work::Done(self.concluded(result))
-            }
-            Exec::ReadThenWrite(_) | Exec::Other(_) => Work::Pending(Box::pin(async move {
-                let result = self.run(&plan, params, formats, autocommit).await;
-                self.concluded(result)
-            })),
+        if let Exec::Empty | Exec::Select(_) = &plan.exec
+            && let Some(now) = self.now_fast()
+        {
+            let result = self.answer(&plan, &params, formats, now);
+            return Work::Done(self.concluded(result));
         }
+        Work::Pending(Box::pin(async move {
+            let result = self.run(&plan, params, formats, autocommit).await;
+            self.concluded(result)
+        }))
     }
 
     /// Runs a plan as part of a statement.
@@ -58,7 +58,10 @@ impl Session {
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
         match &plan.exec {
-            Exec::Empty | Exec::Select(_) => self.answer(plan, &params, formats),
+            Exec::Empty | Exec::Select(_) => {
+                let now = self.now().await?;
+                self.answer(plan, &params, formats, now)
+            }
             Exec::ReadThenWrite(write) => {
                 self.check_transaction(plan)?;
                 let bound = Bound { values: &params, types: &plan.param_types };
@@ -78,10 +81,11 @@ impl Session {
         plan: &CachedPlan,
         params: &[Datum<'static>],
         formats: ResultFormats,
+        now: Timestamp,
     ) -> Result<Response, AdapterError> {
         self.check_transaction(plan)?;
         let Exec::Select(select) = &plan.exec else { return Ok(Response::Empty) };
-        let rows = self.select(select, Bound { values: params, types: &plan.param_types })?;
+        let rows = self.select(select, Bound { values: params, types: &plan.param_types }, now)?;
         let desc = plan.desc.clone().ok_or_else(|| AdapterError::internal("a SELECT without columns"))?;
         let tag = if plan.name == "SHOW" { RowsTag::Show } else { RowsTag::Select };
         Ok(Response::Rows { desc, formats, rows, tag })

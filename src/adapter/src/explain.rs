@@ -35,7 +35,7 @@ impl Session {
             }
         };
         let text = match (&plan.stage, inner) {
-            (ExplainStage::Timestamp, Plan::Select(select)) => self.explain_timestamp(select),
+            (ExplainStage::Timestamp, Plan::Select(select)) => self.explain_timestamp(select).await?,
             (_, Plan::Select(select)) => {
                 let exec = self.select_exec(select.clone());
                 self.explain_select(plan.stage, &exec, params)?
@@ -129,9 +129,9 @@ impl Session {
         Ok(heading + &indented.join("\n"))
     }
 
-    fn explain_timestamp(&mut self, select: &SelectPlan) -> String {
-        let as_of = self.read_ts_for(&select.depends_on);
-        let oracle = self.shared.oracle.read_ts();
+    async fn explain_timestamp(&mut self, select: &SelectPlan) -> Result<String, AdapterError> {
+        let as_of = self.read_ts_for(&select.depends_on).await?;
+        let oracle = self.shared.oracle.known_ts();
         let published = self.shared.published.load_full();
         let mut lines = vec![
             format!("                query timestamp: {}", show(as_of)),
@@ -158,7 +158,7 @@ impl Session {
                 ));
             }
         }
-        lines.join("\n")
+        Ok(lines.join("\n"))
     }
 }
 

@@ -32,6 +32,7 @@ use catalog::transact::{self, Op, StateDiff};
 use compute_client::controller::Controller;
 use compute_client::index::IndexHandle;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
+use persist::postgres::in_full;
 use persist::{MetaWrite, PersistError, ShardAppend};
 use repr::row::skip_datum;
 use repr::sqlstate::SqlState;
@@ -40,6 +41,7 @@ use sql::plan::CatalogView;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use timestamp_oracle::OracleError;
 use tokio::sync::oneshot;
 
 /// How long the committer waits for the indexes it has fed before it lets time advance without them: readers then wait
@@ -239,10 +241,10 @@ impl Committer {
     ) -> Result<Committer, AdapterError> {
         let mut boot_ts = boot_ts;
         if let Some(mut meta) = catalog.bootstrap_meta() {
-            boot_ts = shared.oracle.write_ts().map_err(|error| AdapterError::internal(error.to_string()))?;
+            boot_ts = shared.oracle.write_ts()?;
             meta.extend(shared.oracle.reservation_due(boot_ts));
             shared.persist.commit(boot_ts, &[], &meta)?;
-            shared.oracle.apply_write(boot_ts);
+            shared.oracle.apply_write(boot_ts)?;
         }
         let (state, diff) = catalog.boot();
         let mut dataflows = Dataflows { controller, materialized: Materialized::default() };
@@ -275,7 +277,7 @@ impl Committer {
                         let _gone = reply.send(self.subscribe(target, depends_on, as_of));
                     }
                     Request::Tick(at_least, reply) => {
-                        let has_come = self.shared.oracle.read_ts() >= at_least;
+                        let has_come = self.shared.oracle.known_ts() >= at_least;
                         // A session that has gone does not want the answer.
                         let _gone = reply.send(if has_come { Ok(()) } else { self.tick() });
                     }
@@ -358,7 +360,7 @@ impl Committer {
         }
         let id = GlobalId::Transient(self.next_transient);
         self.next_transient += 1;
-        let (plan, from) = (target.plan, self.shared.oracle.read_ts());
+        let (plan, from) = (target.plan, self.shared.oracle.known_ts());
         let job = Job { id, name: "subscribe".to_owned(), cluster: cluster.id, plan, key: Vec::new(), as_of, from };
         let handle = maintain(&self.shared, &published, &mut self.dataflows, job, Durable::No)?;
         self.subscriptions.insert(id, depends_on);
@@ -384,14 +386,24 @@ impl Committer {
         let ts = self.write_ts()?;
         self.make_durable(ts, &[])?;
         self.go_on(ts)?;
-        self.raise(ts);
-        Ok(())
+        self.raise(ts)
     }
 
-    /// Lets everybody see what happened up to a time.
-    fn raise(&self, ts: Timestamp) {
-        self.shared.oracle.apply_write(ts);
-        self.shared.raised.notify_waiters();
+    /// Lets everybody see what happened up to a time. If another process has taken over, nobody is told that it happened.
+    fn raise(&self, ts: Timestamp) -> Result<(), AdapterError> {
+        self.shared.metrics.oracle_applies.inc();
+        match self.shared.oracle.apply_write(ts) {
+            Ok(()) => {
+                self.shared.raised.notify_waiters();
+                Ok(())
+            }
+            Err(error @ OracleError::Fenced { .. }) => Err(error.into()),
+            Err(error) => {
+                // What is durable can be neither shown nor taken back; a restart finds it.
+                tracing::error!(error = in_full(&error), "a durable write cannot be applied; ending the process");
+                std::process::abort();
+            }
+        }
     }
 
     /// Takes what materialized views have published.
@@ -465,8 +477,7 @@ impl Committer {
         }
         self.recent.remember(ts, &tables);
         self.await_published(ts, &fed)?;
-        self.raise(ts);
-        Ok(())
+        self.raise(ts)
     }
 
     /// Waits for a moment until the dataflows have published, each before what reads it.
@@ -489,7 +500,7 @@ impl Committer {
     /// Builds anew what was fed something that has not become durable.
     fn start_over(&mut self, fed: &[Arc<IndexHandle>]) {
         let ids = fed.iter().map(|handle| handle.id).collect();
-        let (before, ts) = (self.shared.published.load_full(), self.shared.oracle.read_ts());
+        let (before, ts) = (self.shared.published.load_full(), self.shared.oracle.known_ts());
         match implications::start_over(&self.shared, &before, ids, &mut self.dataflows, ts) {
             Ok(after) => self.shared.published.store(Arc::new(after)),
             Err(error) => {
@@ -525,13 +536,13 @@ impl Committer {
         });
         self.end_subscriptions(&gone.collect::<Vec<_>>());
         self.go_on(ts)?;
-        self.raise(ts);
+        self.raise(ts)?;
         Ok(true)
     }
 
     fn write_ts(&self) -> Result<Timestamp, AdapterError> {
         self.shared.metrics.oracle_writes.inc();
-        self.shared.oracle.write_ts().map_err(|error| AdapterError::internal(error.to_string()))
+        Ok(self.shared.oracle.write_ts()?)
     }
 
     /// Commits updates to tables, and what materialized views have to write.
@@ -562,7 +573,7 @@ impl Committer {
 
     /// Reads below this time are over.
     fn since(&self) -> Timestamp {
-        let read_ts = self.shared.oracle.read_ts();
+        let read_ts = self.shared.oracle.known_ts();
         self.shared.holds.oldest().map_or(read_ts, |held| held.min(read_ts)).saturating_sub(RETAIN_US)
     }
 }
@@ -647,7 +658,7 @@ impl Shared {
     /// Safe to drop.
     pub(crate) async fn tick(&self) -> Result<(), AdapterError> {
         let now = self.clock.now_us();
-        if self.oracle.read_ts() >= now {
+        if self.oracle.known_ts() >= now {
             return Ok(());
         }
         let (reply, answer) = oneshot::channel();

@@ -45,7 +45,7 @@ impl Session {
             let (updates, expectations) = match &plan.source {
                 InsertSource::Values { rows } => (self.value_rows(plan, rows, params)?, Vec::new()),
                 InsertSource::Query(query) => {
-                    let read_ts = self.read_ts_for(&plan.depends_on);
+                    let read_ts = self.read_ts_for(&plan.depends_on).await?;
                     let info = self.info(read_ts);
                     let query = self.with_own_writes(bind(query, params)?, &plan.depends_on)?;
                     let reading = run(self.reader(read_ts, &info), query, info);
@@ -77,7 +77,7 @@ impl Session {
                     let datum = match direct(expr, &column.data_type, params) {
                         Some(datum) => datum,
                         None => {
-                            let info = info.get_or_insert_with(|| self.info(self.shared.oracle.read_ts()));
+                            let info = info.get_or_insert_with(|| self.info(self.shared.oracle.known_ts()));
                             computed = self.evaluate_constant(expr, params, info)?;
                             &computed
                         }
@@ -133,7 +133,7 @@ impl Session {
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&desc.schema), columns, &options)
             .map_err(|error| internal(&error))?;
-        let info = self.info(self.shared.oracle.read_ts());
+        let info = self.info(self.shared.oracle.known_ts());
         let outputs = returning
             .exprs
             .iter()
@@ -175,7 +175,8 @@ impl Session {
         if !expectations.is_empty() {
             // Read at the transaction's own timestamp, which COMMIT will hold it to.
             self.transaction.note_reads(expectations.iter().map(|expectation| expectation.table));
-            let held = self.transaction.read_ts(&self.shared);
+            let now = self.now().await?;
+            let held = self.transaction.read_ts(&self.shared, now);
             if expectations.iter().any(|expectation| expectation.read_ts != held) {
                 return Ok(Committed::Conflict);
             }

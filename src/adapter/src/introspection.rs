@@ -7,7 +7,7 @@ use repr::{GlobalId, Timestamp};
 
 /// Every table, index and materialized view.
 pub(crate) fn collections(shared: &Shared, published: &Published) -> Vec<CollectionStatus> {
-    let read_ts = shared.oracle.read_ts();
+    let read_ts = shared.oracle.known_ts();
     let tables = published.tables.keys().map(|id| table(shared, *id, read_ts));
     let indexes = published.indexes.values().flatten();
     tables.chain(indexes.map(|index| maintained(shared, &index.handle, read_ts))).collect()

@@ -12,10 +12,14 @@ pub struct Metrics {
     pub peek_seconds: SampledTimer,
     /// Time from a SELECT's start to its first row, however it is answered.
     pub first_row_seconds: SampledTimer,
-    /// Read timestamps asked for.
-    pub oracle_reads: Counter,
+    /// Read timestamps that were one load.
+    pub oracle_fast_reads: Counter,
+    /// Read timestamps that the oracle had to ask elsewhere.
+    pub oracle_slow_reads: Counter,
     /// Write timestamps asked for.
     pub oracle_writes: Counter,
+    /// Writes that were applied.
+    pub oracle_applies: Counter,
     /// Time of a group commit, durable and applied.
     pub append_seconds: Histogram,
     /// Statements per group commit.
@@ -46,14 +50,21 @@ impl Metrics {
     /// Registers the metrics.
     pub fn register(registry: &Registry) -> Metrics {
         let oracle = registry.counter_vec("mz_ts_oracle_started_count", "Calls to the timestamp oracle.", &["op"]);
+        let fast_path = registry.counter_vec(
+            "mz_ts_oracle_fast_path_total",
+            "Read timestamps, by whether one load was enough.",
+            &["result"],
+        );
         let peeks = registry.counter_vec("mz_peeks_total", "SELECTs by the way they were answered.", &["strategy"]);
         let cache = registry.counter_vec("mz_plan_cache_lookups_total", "Look-ups in the plan cache.", &["result"]);
         let timed = |name: &str, help: &str| SampledTimer::new(registry.histogram_seconds(name, help), TIMED_EVERY);
         Metrics {
             peek_seconds: timed("mz_frontend_peek_seconds", "Time to open a peek on an index (sampled)."),
             first_row_seconds: timed("mz_time_to_first_row_seconds", "Time to a SELECT's first row (sampled)."),
-            oracle_reads: oracle.with(&["read_ts"]),
+            oracle_fast_reads: fast_path.with(&["hit"]),
+            oracle_slow_reads: fast_path.with(&["miss"]),
             oracle_writes: oracle.with(&["write_ts"]),
+            oracle_applies: oracle.with(&["apply_write"]),
             append_seconds: registry.histogram_seconds("mz_append_table_duration_seconds", "Time of a group commit."),
             group_size: registry.histogram_sizes("mz_group_commit_statements", "Statements per group commit."),
             append_failures: registry.counter("mz_append_table_failures_total", "Group commits that failed."),

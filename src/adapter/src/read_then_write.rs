@@ -15,8 +15,8 @@ use crate::session::{Autocommit, Session};
 use crate::transaction::{Status, conflict};
 use compute_client::peek::{self, Bound};
 use compute_client::plan::PeekPlan;
-use repr::Updates;
 use repr::row::is_key_exact;
+use repr::{Timestamp, Updates};
 use sql::plan::{ReadThenWriteKind, ReadThenWritePlan, SelectPlan};
 use std::sync::Arc;
 
@@ -35,9 +35,8 @@ impl Session {
             self.come_to_now().await?;
         }
         for _ in 0..RETRIES_MAX {
-            // Chosen before the read, which is then at this time or later: a write in between is seen as a conflict.
-            let read_ts = self.read_ts_for(&plan.depends_on);
-            let (updates, count) = self.changed_rows(exec, params).await?;
+            let read_ts = self.read_ts_for(&plan.depends_on).await?;
+            let (updates, count) = self.changed_rows(exec, params, read_ts).await?;
             let returned = self.returning(plan.returning.as_ref(), &plan.desc, &updates, params)?;
             let mut expectations = expectations(&plan.depends_on, read_ts);
             if let ([expectation], Some(peek)) = (expectations.as_mut_slice(), &select.peek)
@@ -66,9 +65,10 @@ impl Session {
         &mut self,
         exec: &ReadThenWriteExec,
         params: Bound<'_>,
+        read_ts: Timestamp,
     ) -> Result<(Updates, u64), AdapterError> {
         let ReadThenWriteExec { plan, select, .. } = exec;
-        let mut rows = self.select(select, params)?;
+        let mut rows = self.select(select, params, read_ts)?;
         let width = plan.desc.arity();
         let (mut updates, mut count) = (Updates::new(), 0_u64);
         let is_update = plan.kind == ReadThenWriteKind::Update;

@@ -1,6 +1,7 @@
 //! The read path: from a plan to rows.
 //!
-//! 1. Ask the oracle for `as_of` (a transaction has asked with its first read).
+//! 1. Ask the oracle for `as_of` (a transaction has asked with its first read): one load, unless the oracle has to ask its
+//!    store. That is waited for before the statement begins, so that nothing here waits.
 //! 2. A plan that reads one index is a peek: open the index's snapshot, on this thread, and let the rows be pulled from it.
 //! 3. A plan without relations is run at once; everything else is run by the ad hoc engine on its own threads, over all
 //!    collections as of `as_of`, and its batches come through a bounded channel.
@@ -41,14 +42,19 @@ const EVALUATED_ROWS_MAX: usize = 20_000;
 impl Session {
     /// Answers a SELECT. Nothing is waited for here: an index that lags and the ad hoc engine are waited for when the rows
     /// are pulled.
-    pub(crate) fn select(&mut self, plan: &SelectExec, params: Bound<'_>) -> Result<Rows, AdapterError> {
+    pub(crate) fn select(
+        &mut self,
+        plan: &SelectExec,
+        params: Bound<'_>,
+        now: Timestamp,
+    ) -> Result<Rows, AdapterError> {
         if let Some(peek) = &plan.peek
             && self.may_peek(plan)
-            && let Some(rows) = self.peek(peek, params)?
+            && let Some(rows) = self.peek(peek, params, now)?
         {
             return Ok(rows);
         }
-        self.adhoc(plan, params)
+        self.adhoc(plan, params, now)
     }
 
     /// Reads a query in the way it asks for.
@@ -59,10 +65,11 @@ impl Session {
                     self.come_to_now().await?;
                 }
                 let exec = self.select_exec(plan.select.clone());
-                self.select(&exec, params)
+                let now = self.now().await?;
+                self.select(&exec, params, now)
             }
             How::AsOf(time) => {
-                let as_of = self.given_time(time, &plan.select.depends_on)?;
+                let as_of = self.given_time(time, &plan.select.depends_on).await?;
                 self.adhoc_as_of(&plan.select, params, as_of)
             }
             How::Subscribe(subscribe) => self.subscribe(plan, subscribe).await,
@@ -78,14 +85,17 @@ impl Session {
     }
 
     /// Reads one index; `None` if its rows are too many to be evaluated here, or are not there yet.
-    fn peek(&mut self, plan: &Arc<PeekPlan>, params: Bound<'_>) -> Result<Option<Rows>, AdapterError> {
+    fn peek(&mut self, plan: &Arc<PeekPlan>, params: Bound<'_>, now: Timestamp) -> Result<Option<Rows>, AdapterError> {
         let started = self.shared.metrics.peek_seconds.start();
+        let mut now = now;
         let (as_of, opened) = loop {
-            let as_of = self.read_ts_for(&[plan.index.handle.id]);
-            match peek::open(plan, params, as_of) {
+            let as_of = self.read_at(&[plan.index.handle.id], now);
+            match (peek::open(plan, params, as_of), self.transaction.status) {
                 // Compaction overtook a reader that was suspended for long: a later time will do outside a block.
-                Err(ComputeError::SinceAdvanced { .. }) if self.transaction.status == Status::Idle => {}
-                opened => break (as_of, opened?),
+                (Err(error @ ComputeError::SinceAdvanced { .. }), Status::Idle) => {
+                    now = self.shared.read_ts_fast().ok_or(error)?;
+                }
+                (opened, _) => break (as_of, opened?),
             }
         };
         let rows = match opened {
@@ -111,8 +121,8 @@ impl Session {
     }
 
     /// Runs a plan with the ad hoc engine.
-    fn adhoc(&mut self, plan: &SelectExec, params: Bound<'_>) -> Result<Rows, AdapterError> {
-        let as_of = self.read_ts_for(&plan.select.depends_on);
+    fn adhoc(&mut self, plan: &SelectExec, params: Bound<'_>, now: Timestamp) -> Result<Rows, AdapterError> {
+        let as_of = self.read_at(&plan.select.depends_on, now);
         self.adhoc_as_of(&plan.select, params, as_of)
     }
 
@@ -148,13 +158,37 @@ impl Session {
         }
     }
 
-    /// The time at which to read these collections: the transaction's in a block, else the oracle's.
-    pub(crate) fn read_ts_for(&mut self, collections: &[GlobalId]) -> Timestamp {
+    /// The time at which a statement that begins now reads, if it is to be had without waiting: the transaction's if it has
+    /// read, else the oracle's.
+    #[inline]
+    pub(crate) fn now_fast(&self) -> Option<Timestamp> {
+        self.transaction.held_ts().or_else(|| self.shared.read_ts_fast())
+    }
+
+    /// The time at which a statement that begins now reads.
+    pub(crate) async fn now(&mut self) -> Result<Timestamp, AdapterError> {
+        match self.transaction.held_ts() {
+            Some(ts) => Ok(ts),
+            None => {
+                let (interrupt, shared) = (self.interrupt(), Arc::clone(&self.shared));
+                interrupt.guard(shared.read_ts()).await?
+            }
+        }
+    }
+
+    /// The time at which to read these collections, which a transaction notes and holds.
+    pub(crate) async fn read_ts_for(&mut self, collections: &[GlobalId]) -> Result<Timestamp, AdapterError> {
+        let now = self.now().await?;
+        Ok(self.read_at(collections, now))
+    }
+
+    /// The same for a statement that began at `now`.
+    fn read_at(&mut self, collections: &[GlobalId], now: Timestamp) -> Timestamp {
         if self.transaction.status == Status::Idle && self.transaction.is_fresh() {
-            return self.shared.read_ts();
+            return now;
         }
         self.transaction.note_reads(collections.iter().copied());
-        self.transaction.read_ts(&self.shared)
+        self.transaction.read_ts(&self.shared, now)
     }
 
     /// The plan over tables alone if the transaction has written to any of them: the index of a view has what is committed.
@@ -199,7 +233,7 @@ async fn caught_up(shared: Arc<Shared>, lagging: Lagging, in_block: bool) -> Res
     loop {
         match lagging.wait(as_of).await {
             Ok(rows) => return Ok(Rows::Peek(Box::new(rows))),
-            Err(ComputeError::SinceAdvanced { .. }) if !in_block => as_of = shared.read_ts(),
+            Err(ComputeError::SinceAdvanced { .. }) if !in_block => as_of = shared.read_ts().await?,
             Err(error) => return Err(error.into()),
         }
     }

@@ -158,7 +158,7 @@ impl Session {
             ));
         }
         let published = self.shared.published.load_full();
-        let info = self.info(self.shared.oracle.read_ts());
+        let info = self.info(self.shared.oracle.known_ts());
         let ctx = self.plan_context(&published, &info);
         arguments
             .iter()

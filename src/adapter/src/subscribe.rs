@@ -51,8 +51,8 @@ impl Session {
             return Err(AdapterError::with_hint(SqlState::FEATURE_NOT_SUPPORTED, message, "Commit first."));
         }
         let as_of = match &subscribe.as_of {
-            Some(time) => self.given_time(time, &plan.select.depends_on)?,
-            None => self.read_ts_for(&plan.select.depends_on),
+            Some(time) => self.given_time(time, &plan.select.depends_on).await?,
+            None => self.read_ts_for(&plan.select.depends_on).await?,
         };
         let up_to = subscribe.up_to.as_ref().map(|time| self.time(time)).transpose()?;
         let hold = self.shared.holds.acquire(as_of);
@@ -128,14 +128,18 @@ impl Session {
     }
 
     /// The time that AS OF gives, which must be readable.
-    pub(crate) fn given_time(&self, time: &TimePlan, collections: &[GlobalId]) -> Result<Timestamp, AdapterError> {
+    pub(crate) async fn given_time(
+        &mut self,
+        time: &TimePlan,
+        collections: &[GlobalId],
+    ) -> Result<Timestamp, AdapterError> {
         if self.transaction.status != Status::Idle {
             let message = "AS OF in a transaction block is not supported";
             let hint = "A transaction reads everything as of its first read.";
             return Err(AdapterError::with_hint(SqlState::FEATURE_NOT_SUPPORTED, message, hint));
         }
         let given = self.time(time)?;
-        let (since, upper) = (self.since_of(collections), self.shared.read_ts().saturating_add(1));
+        let (since, upper) = (self.since_of(collections), self.now().await?.saturating_add(1));
         let as_of = if time.at_least { given.max(since) } else { given };
         if as_of < since || as_of >= upper {
             return Err(AdapterError::with_detail(
@@ -148,7 +152,7 @@ impl Session {
     }
 
     fn time(&self, time: &TimePlan) -> Result<Timestamp, AdapterError> {
-        let info = self.info(self.shared.read_ts());
+        let info = self.info(self.shared.oracle.known_ts());
         let micros = match self.evaluate_constant(&time.at, Bound::none(), &info)? {
             Datum::Int8(micros) | Datum::Timestamp(micros) => Timestamp::try_from(micros).ok(),
             _ => None,
@@ -287,7 +291,7 @@ impl Following {
 
     /// Gives what has happened.
     fn advance(&mut self) -> Result<(), AdapterError> {
-        let read_ts = self.shared.oracle.read_ts();
+        let read_ts = self.shared.oracle.known_ts();
         while let Some(changes) = self.tail.take().map_err(|error| ended(&error))? {
             self.upper = changes.upper;
             self.waiting.extend(changes.at);

@@ -82,12 +82,17 @@ impl Transaction {
         self.ddl.as_ref().map_or(&[], |(_, ops)| ops)
     }
 
+    /// The timestamp of its reads, if it is chosen.
+    pub(crate) fn held_ts(&self) -> Option<Timestamp> {
+        self.hold.as_ref().map(ReadHold::ts)
+    }
+
     /// The timestamp of its reads, chosen and held with the first.
-    pub(crate) fn read_ts(&mut self, shared: &Shared) -> Timestamp {
-        if let Some(hold) = &self.hold {
-            return hold.ts();
+    pub(crate) fn read_ts(&mut self, shared: &Shared, now: Timestamp) -> Timestamp {
+        if let Some(ts) = self.held_ts() {
+            return ts;
         }
-        let hold = shared.holds.acquire(shared.read_ts());
+        let hold = shared.holds.acquire(now);
         let ts = hold.ts();
         self.hold = Some(hold);
         ts

@@ -4,6 +4,7 @@ use clap::Parser;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use timestamp_oracle::shared::Reads;
 
 /// Runs the Glimpse database server.
 #[derive(Clone, Debug, Parser)]
@@ -12,6 +13,30 @@ pub struct Config {
     /// Where tables, catalog and time are kept
     #[arg(long, env = "GLIMPSE_DATA_DIR", default_value = "./mzdata")]
     pub data_dir: PathBuf,
+    /// A PostgreSQL that keeps the time, as a postgres:// URL; the data directory does if there is none
+    #[arg(long, env = "GLIMPSE_TIMESTAMP_ORACLE_URL", hide_env_values = true, value_name = "URL")]
+    pub timestamp_oracle_url: Option<String>,
+    /// The name of the timeline in that PostgreSQL; at any time one process owns it
+    #[arg(long, env = "GLIMPSE_TIMESTAMP_ORACLE_TIMELINE", default_value = "main", value_name = "NAME")]
+    pub timestamp_oracle_timeline: String,
+    /// How long the owner of the timeline may trust that it still is, in milliseconds; a successor waits as long
+    #[arg(long, env = "GLIMPSE_TIMESTAMP_ORACLE_LEASE", default_value = "5000", value_name = "MS", value_parser = parse_ms)]
+    pub timestamp_oracle_lease: Duration,
+    /// Where a read takes its timestamp from: the process's memory while its lease holds, or always the store
+    #[arg(long, env = "GLIMPSE_TIMESTAMP_ORACLE_READS", default_value = "lease")]
+    pub timestamp_oracle_reads: OracleReads,
+    /// Calls for read timestamps that may be under way to the store at a time
+    #[arg(long, env = "MZ_TS_ORACLE_MAX_IN_FLIGHT_READ_TS_BATCHES", default_value_t = 3, value_name = "N")]
+    pub timestamp_oracle_in_flight_max: usize,
+    /// Take over from a process that owns the stores and lives; its sessions end
+    #[arg(long, env = "GLIMPSE_TAKEOVER")]
+    pub takeover: bool,
+    /// How long to wait at start for a store that does not answer, in milliseconds
+    #[arg(long, env = "GLIMPSE_STORE_PATIENCE", default_value = "60000", value_name = "MS", value_parser = parse_ms)]
+    pub store_patience: Duration,
+    /// How long a store may take to answer before it is asked again, in milliseconds
+    #[arg(long, env = "GLIMPSE_STORE_TIMEOUT", default_value = "5000", value_name = "MS", value_parser = parse_ms)]
+    pub store_timeout: Duration,
     /// SQL for users
     #[arg(long, env = "GLIMPSE_SQL_LISTEN_ADDR", default_value = "127.0.0.1:6875")]
     pub sql_listen_addr: SocketAddr,
@@ -50,6 +75,24 @@ pub struct Config {
     /// Threads that run ad hoc queries; one per core if 0
     #[arg(long, env = "GLIMPSE_ADHOC_THREADS", default_value_t = 0)]
     pub adhoc_threads: usize,
+}
+
+/// Where a read takes its timestamp from.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum OracleReads {
+    /// From memory while the lease holds, else from the store.
+    Lease,
+    /// From the store.
+    Store,
+}
+
+impl From<OracleReads> for Reads {
+    fn from(reads: OracleReads) -> Reads {
+        match reads {
+            OracleReads::Lease => Reads::UnderLease,
+            OracleReads::Store => Reads::FromStore,
+        }
+    }
 }
 
 fn parse_pair(text: &str) -> Result<(String, String), String> {

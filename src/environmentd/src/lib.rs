@@ -6,6 +6,7 @@
 pub mod config;
 pub mod http;
 pub mod logging;
+mod stores;
 
 use adapter::client::{Client, Running};
 use anyhow::Context;
@@ -13,13 +14,11 @@ use config::Config;
 use logging::LogFilter;
 use ore::clock::Clock;
 use ore::metrics::Registry;
-use persist::PersistClient;
 use pgwire::server::{ServerConfig, ServerHandle};
 use pgwire::tls::TlsFiles;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
-use timestamp_oracle::local::LocalOracle;
+use stores::Oracle;
 
 /// How long ad hoc queries get to end when the server stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
@@ -31,6 +30,7 @@ pub struct Server {
     client: Client,
     /// Before the runtime, so that the committer ends while queries still can.
     running: Running,
+    oracle: Oracle,
     adhoc: tokio::runtime::Runtime,
 }
 
@@ -40,9 +40,7 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
     let or_cores = |threads: usize| if threads == 0 { cores } else { threads };
     let (clock, registry) = (Clock::system(), Registry::new());
 
-    let persist = PersistClient::open(&config.data_dir)
-        .with_context(|| format!("cannot open the data directory {}", config.data_dir.display()))?;
-    let oracle = Arc::new(LocalOracle::open(&persist, clock.clone()).context("cannot restore the time")?);
+    let (persist, oracle) = stores::open(config, clock.clone(), &registry)?;
     let adhoc = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(or_cores(config.adhoc_threads))
         .thread_name("adhoc")
@@ -50,7 +48,7 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
         .build()?;
     let (client, running) = Client::start(adapter::client::Config {
         persist,
-        oracle,
+        oracle: oracle.handle(),
         spawner: Box::new(compute::LocalWorkers),
         adhoc: adhoc.handle().clone(),
         clock,
@@ -75,7 +73,7 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
     .context("cannot listen for SQL")?;
     let http = http::serve(config.http_listen_addr, config.internal_http_listen_addr, client.clone(), registry)
         .context("cannot listen for HTTP")?;
-    Ok(Server { wire, http, client, running, adhoc })
+    Ok(Server { wire, http, client, running, oracle, adhoc })
 }
 
 impl Server {
@@ -103,12 +101,18 @@ impl Server {
         }
     }
 
+    /// Completes when another process has taken over: this one can answer nothing any more, and should be stopped.
+    pub fn fenced(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.oracle.fenced()
+    }
+
     /// Accepts no more, ends sessions with 57P01, finishes the commits that were begun, and frees everything.
     pub fn stop(self) {
-        let Server { wire, http, client, running, adhoc } = self;
+        let Server { wire, http, client, running, oracle, adhoc } = self;
         client.shutdown();
         adhoc.block_on(wire.shutdown());
         drop(running);
+        oracle.close();
         http.stop();
         adhoc.shutdown_timeout(STOP_PATIENCE);
     }

@@ -40,10 +40,16 @@ fn main() -> anyhow::Result<()> {
     if config.hba_file.is_none() && !(sql.ip().is_loopback() && internal.ip().is_loopback()) {
         tracing::warn!(%sql, %internal, "other machines can connect, but without --hba-file none is let in");
     }
-    signals.block_on(attend(&server)).context("cannot wait for signals")?;
+    let is_fenced = signals.block_on(async {
+        tokio::select! {
+            () = server.fenced() => anyhow::Ok(true),
+            stopped = attend(&server) => stopped.map(|()| false).context("cannot wait for signals"),
+        }
+    })?;
     tracing::info!("stopping");
     server.stop();
     tracing::info!("stopped");
+    anyhow::ensure!(!is_fenced, "another process has taken over");
     Ok(())
 }
 

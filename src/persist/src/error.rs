@@ -99,6 +99,20 @@ pub enum PersistError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The URL of a shared store cannot be used.
+    #[error("the store's URL cannot be used: {detail}")]
+    StoreUrl {
+        /// What is wrong with it; without the URL, which may hold a password.
+        detail: String,
+    },
+    /// The shared store cannot be reached, or did not answer in time. What was asked of it may or may not have been done;
+    /// asking again may help.
+    #[error("the shared store cannot be reached")]
+    Unreachable {
+        /// What happened.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// An earlier commit ended indeterminately; until the directory is reopened nobody knows what it holds, so
     /// nothing more is written.
     #[error("writes are refused since an earlier write ended indeterminately")]
@@ -115,14 +129,15 @@ impl PersistError {
     pub fn sqlstate(&self) -> SqlState {
         match self {
             PersistError::DiskFull { .. } => SqlState::DISK_FULL,
-            PersistError::Determinate { .. } | PersistError::Indeterminate { .. } | PersistError::Poisoned => {
-                SqlState::IO_ERROR
-            }
+            PersistError::Determinate { .. }
+            | PersistError::Indeterminate { .. }
+            | PersistError::Unreachable { .. }
+            | PersistError::Poisoned => SqlState::IO_ERROR,
             PersistError::Corrupt { .. } => SqlState::DATA_CORRUPTED,
             PersistError::Fenced { .. } | PersistError::InUse { .. } => SqlState::CANNOT_CONNECT_NOW,
-            PersistError::NotADataDirectory { .. } | PersistError::FormatVersion { .. } => {
-                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE
-            }
+            PersistError::NotADataDirectory { .. }
+            | PersistError::FormatVersion { .. }
+            | PersistError::StoreUrl { .. } => SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
             PersistError::UpperMismatch { .. }
             | PersistError::UnknownShard(_)
             | PersistError::DuplicateShard(_)

@@ -25,6 +25,7 @@ mod data_dir;
 mod encoding;
 mod error;
 mod merge;
+pub mod postgres;
 mod shard;
 pub mod snapshot;
 

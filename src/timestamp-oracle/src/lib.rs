@@ -3,7 +3,7 @@
 //! Strict serializability is this: if one operation was answered before another was asked, the other sees it. The
 //! oracle turns that into numbers. A write takes [`TimestampOracle::write_ts`], becomes durable at that time, then is
 //! applied with [`TimestampOracle::apply_write`], and only then acknowledged. A read takes
-//! [`TimestampOracle::read_ts`] after it was asked. In that order, and in no other: applied before durable, a crash
+//! [`TimestampOracle::read_ts_fast`], or if that is not to be had [`TimestampOracle::read_ts`], after it was asked. In that order, and in no other: applied before durable, a crash
 //! could take back what a reader has seen; acknowledged before applied, a later reader could miss it.
 //!
 //! # Laws
@@ -15,31 +15,59 @@
 //! 6. A write timestamp is never ahead of the wall clock by more than a bound: it is refused instead. A write in the
 //!    far future would have to be waited for by every later read, restarts included.
 //!
-//! Every implementation passes [`contract`]. [`local::LocalOracle`] is the one for a process that owns its data
-//! directory: an atomic word, and the word is the oracle, not a cache of it. One that shares a database between
-//! processes comes beside it, with batched calls and a lease that decides when the word may be trusted.
+//! A slightly older time will not do for a read, not even one that was right a moment ago: somebody may have been answered
+//! since. So one load is a read timestamp only if the loaded word *is* the oracle, and never if it is a cache of it.
 //!
-//! Where it sits: the committer (`adapter`) calls the two that write, every session the one that reads.
-//! Deliberately absent: waiting, retries, timelines other than the one.
+//! Every implementation passes [`contract`]. [`local::LocalOracle`] is the one for a process that owns its data
+//! directory: an atomic word. [`shared::SharedOracle`] keeps the time in a store that several processes reach
+//! ([`timeline`], [`postgres`]), of which one at a time owns it: a [`lease`] decides when that one may trust its word, and
+//! reads without it go to the store together ([`batching`]).
+//!
+//! Where it sits: the committer (`adapter`) calls the two that write, every session those that read.
+//! Deliberately absent: several processes that move one timeline at the same time.
 #![warn(missing_docs)]
 
+pub mod batching;
 pub mod contract;
+mod lease;
 pub mod local;
+#[cfg(test)]
+mod memory;
+pub mod metrics;
+pub mod postgres;
+pub mod shared;
+pub mod timeline;
 
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use persist::postgres::Transient;
 use persist::{MetaWrite, PersistError};
 use repr::Timestamp;
 use repr::sqlstate::SqlState;
 
 /// See the laws in the crate's header.
 pub trait TimestampOracle: Send + Sync {
-    /// A time for a write. Need not be applied: a write that failed leaves a gap.
+    /// The time at which a read that was asked before this call may be answered, if this process knows it by itself: one
+    /// load, and with a lease one look at the clock.
+    fn read_ts_fast(&self) -> Option<Timestamp>;
+
+    /// The same from wherever the time is kept.
+    ///
+    /// # Cancellation
+    /// Safe to drop.
+    fn read_ts(&self) -> BoxFuture<'_, Result<Timestamp, OracleError>>;
+
+    /// The latest time that this process knows to be applied: at most what a read would be told. For what may lag, such as
+    /// compaction, and for whoever waits until a time has come here.
+    fn known_ts(&self) -> Timestamp;
+
+    /// A time for a write. Need not be applied: a write that failed leaves a gap. May block: not for tasks.
     fn write_ts(&self) -> Result<Timestamp, OracleError>;
 
-    /// The time at which a read that was asked before this call may be answered.
-    fn read_ts(&self) -> Timestamp;
-
-    /// Says that everything at `ts` and below is durable, or will never be; the reservation made for `ts` included.
-    fn apply_write(&self, ts: Timestamp);
+    /// Says that everything at `ts` and below is durable, or will never be; the reservation made for `ts` included. May
+    /// block: not for tasks. After an error nobody knows whether `ts` was applied, and the write must not be acknowledged.
+    fn apply_write(&self, ts: Timestamp) -> Result<(), OracleError>;
 
     /// What must become durable together with, or before, applying `ts`. Mostly nothing: time is reserved in blocks.
     /// An oracle that keeps its state elsewhere never asks.
@@ -50,7 +78,7 @@ pub trait TimestampOracle: Send + Sync {
 }
 
 /// Why there is no timestamp.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum OracleError {
     /// The next timestamp would be too far ahead of the wall clock. The clock was set back, or the last run's was
     /// wrong; the error goes away when the clock catches up.
@@ -61,9 +89,31 @@ pub enum OracleError {
         /// How far it may be.
         bound_us: u64,
     },
-    /// The durable mark cannot be read.
-    #[error(transparent)]
-    Persist(#[from] PersistError),
+    /// Another process owns the timeline now. This one can answer nothing any more, and nobody may be told that a write of
+    /// its was applied.
+    #[error("terminating connection because another process ({by}) has taken over")]
+    Fenced {
+        /// What the owner calls itself.
+        by: String,
+    },
+    /// What is durable cannot be read or written.
+    #[error("{0}")]
+    Persist(#[source] Arc<PersistError>),
+    /// There are no threads to ask the store with.
+    #[error("cannot start a runtime for the timestamp oracle")]
+    Runtime(#[source] Arc<std::io::Error>),
+}
+
+impl From<PersistError> for OracleError {
+    fn from(error: PersistError) -> OracleError {
+        OracleError::Persist(Arc::new(error))
+    }
+}
+
+impl Transient for OracleError {
+    fn is_transient(&self) -> bool {
+        matches!(self, OracleError::Persist(error) if error.is_transient())
+    }
 }
 
 impl OracleError {
@@ -71,7 +121,9 @@ impl OracleError {
     pub fn sqlstate(&self) -> SqlState {
         match self {
             OracleError::AheadOfClock { .. } => SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+            OracleError::Fenced { .. } => SqlState::ADMIN_SHUTDOWN,
             OracleError::Persist(error) => error.sqlstate(),
+            OracleError::Runtime(_) => SqlState::INTERNAL_ERROR,
         }
     }
 
@@ -79,7 +131,8 @@ impl OracleError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             OracleError::AheadOfClock { .. } => Some("check the system clock, or wait for it to catch up"),
-            OracleError::Persist(_) => None,
+            OracleError::Fenced { .. } => Some("connect again, to the new owner"),
+            OracleError::Persist(_) | OracleError::Runtime(_) => None,
         }
     }
 }

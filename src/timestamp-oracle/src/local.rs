@@ -2,8 +2,8 @@
 //!
 //! It may answer from memory because nobody else can move time: the lock on the data directory is the lease. The
 //! kernel holds it for as long as the process exists, stopped or not, so that a process that was suspended for an
-//! hour still owns the timeline when it wakes, and its word is still right. (An oracle shared by several processes has
-//! no such lock and needs a lease with a deadline, checked against a monotonic clock at every read.)
+//! hour still owns the timeline when it wakes, and its word is still right. ([`crate::shared`] has no such lock and
+//! needs a lease with a deadline.)
 //!
 //! # The durable mark
 //! Law 5 asks that a restart begins at or above everything that was handed out. Committed writes tell that by
@@ -22,6 +22,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use ore::clock::Clock;
 use persist::{MetaWrite, PersistClient, PersistError};
 use prost::Message;
@@ -112,19 +114,29 @@ impl TimestampOracle for LocalOracle {
     }
 
     #[inline]
-    fn read_ts(&self) -> Timestamp {
+    fn read_ts_fast(&self) -> Option<Timestamp> {
+        Some(self.known_ts())
+    }
+
+    fn read_ts(&self) -> BoxFuture<'_, Result<Timestamp, OracleError>> {
+        std::future::ready(Ok(self.known_ts())).boxed()
+    }
+
+    #[inline]
+    fn known_ts(&self) -> Timestamp {
         self.read.0.load(Ordering::Acquire)
     }
 
-    fn apply_write(&self, ts: Timestamp) {
+    fn apply_write(&self, ts: Timestamp) -> Result<(), OracleError> {
         if ts > self.mark.load(Ordering::Acquire) {
             let pending = self.pending.load(Ordering::Acquire);
-            assert!(ts <= pending.max(self.read_ts()), "time {ts} is applied beyond the durable mark {pending}");
+            assert!(ts <= pending.max(self.known_ts()), "time {ts} is applied beyond the durable mark {pending}");
             self.mark.fetch_max(pending, Ordering::AcqRel);
         }
         // In this order: whoever reads `ts` finds that no write timestamp below it will be handed out any more.
         self.last.0.fetch_max(ts, Ordering::AcqRel);
         self.read.0.fetch_max(ts, Ordering::AcqRel);
+        Ok(())
     }
 
     fn reservation_due(&self, ts: Timestamp) -> Option<MetaWrite> {
@@ -180,18 +192,26 @@ mod tests {
             self.oracle.write_ts()
         }
 
-        fn read_ts(&self) -> Timestamp {
+        fn read_ts_fast(&self) -> Option<Timestamp> {
+            self.oracle.read_ts_fast()
+        }
+
+        fn read_ts(&self) -> BoxFuture<'_, Result<Timestamp, OracleError>> {
             self.oracle.read_ts()
         }
 
-        fn apply_write(&self, ts: Timestamp) {
+        fn known_ts(&self) -> Timestamp {
+            self.oracle.known_ts()
+        }
+
+        fn apply_write(&self, ts: Timestamp) -> Result<(), OracleError> {
             // The contract applies from several threads; a committer is one.
             let _committing = self.committing.lock();
             if let Some(reservation) = self.oracle.reservation_due(ts) {
                 let upper = self.persist.upper();
                 self.persist.commit(upper, &[], &[reservation]).expect("it commits");
             }
-            self.oracle.apply_write(ts);
+            self.oracle.apply_write(ts)
         }
     }
 
@@ -225,10 +245,10 @@ mod tests {
         let mut latest = 0;
         for restart in 0..20_u64 {
             let committing = Committing::open(dir.path(), hands.clock());
-            assert!(committing.read_ts() >= latest);
-            assert_eq!(committing.persist.upper(), committing.read_ts() + 1, "what is read first is readable");
+            assert!(committing.known_ts() >= latest);
+            assert_eq!(committing.persist.upper(), committing.known_ts() + 1, "what is read first is readable");
             let ts = committing.write_ts().expect("in bounds");
-            committing.apply_write(ts);
+            committing.apply_write(ts).expect("it commits");
             latest = ts;
             let ahead_us = latest - 50_000_000;
             assert!(ahead_us <= RESERVE_US + restart * (RESERVE_AHEAD_US + 1), "{ahead_us} after {restart} restarts");
@@ -238,7 +258,7 @@ mod tests {
         hands.advance(Duration::from_secs(20));
         let ts = committing.write_ts().expect("in bounds");
         assert!(committing.oracle.reservation_due(ts).is_some());
-        committing.apply_write(ts);
+        committing.apply_write(ts).expect("it commits");
         hands.advance(Duration::from_secs(4));
         let ts = committing.write_ts().expect("in bounds");
         assert_eq!(committing.oracle.reservation_due(ts), None);
@@ -250,7 +270,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let persist = PersistClient::open(dir.path()).expect("it opens");
         let oracle = LocalOracle::open(&persist, Clock::system()).expect("it opens");
-        oracle.apply_write(oracle.write_ts().expect("in bounds"));
+        let _beyond = oracle.apply_write(oracle.write_ts().expect("in bounds"));
     }
 
     #[test]

@@ -1,0 +1,97 @@
+//! Where what is durable is kept, and where time comes from: from the data directory, or from a PostgreSQL that other
+//! processes reach as well.
+
+use crate::config::Config;
+use anyhow::Context;
+use futures::future::{BoxFuture, FutureExt, pending};
+use ore::clock::Clock;
+use ore::metrics::Registry;
+use persist::PersistClient;
+use std::sync::Arc;
+use timestamp_oracle::TimestampOracle;
+use timestamp_oracle::local::LocalOracle;
+use timestamp_oracle::metrics::Metrics;
+use timestamp_oracle::postgres::PostgresTimeline;
+use timestamp_oracle::shared::{Options, SharedOracle};
+
+/// Where time comes from.
+pub(crate) enum Oracle {
+    /// From this process.
+    Local(Arc<LocalOracle>),
+    /// From a store, under a lease.
+    Shared(Arc<SharedOracle<PostgresTimeline>>),
+}
+
+/// Opens the stores. Waits for those that do not answer, and for the end of another process that owns the timeline.
+pub(crate) fn open(config: &Config, clock: Clock, registry: &Registry) -> anyhow::Result<(PersistClient, Oracle)> {
+    let Some(oracle_url) = &config.timestamp_oracle_url else {
+        let persist = open_data_dir(config)?;
+        let local = LocalOracle::open(&persist, clock).context("cannot restore the time")?;
+        return Ok((persist, Oracle::Local(Arc::new(local))));
+    };
+    let persist = open_data_dir(config)?;
+    let oracle = open_timeline(config, oracle_url, clock, registry)?;
+    oracle.apply_write(persist.upper().saturating_sub(1)).context("cannot restore the time")?;
+    // What is read first is readable.
+    persist.advance_upper(oracle.known_ts() + 1);
+    Ok((persist, Oracle::Shared(Arc::new(oracle))))
+}
+
+impl Oracle {
+    /// What sessions and the committer ask.
+    pub(crate) fn handle(&self) -> Arc<dyn TimestampOracle> {
+        match self {
+            Oracle::Local(oracle) => Arc::clone(oracle) as Arc<dyn TimestampOracle>,
+            Oracle::Shared(oracle) => Arc::clone(oracle) as Arc<dyn TimestampOracle>,
+        }
+    }
+
+    /// Completes when another process has taken over.
+    pub(crate) fn fenced(&self) -> BoxFuture<'static, ()> {
+        match self {
+            Oracle::Local(_) => pending().boxed(),
+            Oracle::Shared(oracle) => oracle.fenced().boxed(),
+        }
+    }
+
+    /// Lets the next owner begin at once, after the last write.
+    pub(crate) fn close(&self) {
+        if let Oracle::Shared(oracle) = self {
+            oracle.close();
+        }
+    }
+}
+
+fn open_data_dir(config: &Config) -> anyhow::Result<PersistClient> {
+    PersistClient::open(&config.data_dir)
+        .with_context(|| format!("cannot open the data directory {}", config.data_dir.display()))
+}
+
+fn open_timeline(
+    config: &Config,
+    url: &str,
+    clock: Clock,
+    registry: &Registry,
+) -> anyhow::Result<SharedOracle<PostgresTimeline>> {
+    let options = Options {
+        term: config.timestamp_oracle_lease,
+        reads: config.timestamp_oracle_reads.into(),
+        in_flight_max: config.timestamp_oracle_in_flight_max,
+        takeover: config.takeover,
+        patience: config.store_patience,
+        name: own_name(),
+    };
+    let name = &config.timestamp_oracle_timeline;
+    let timeline = PostgresTimeline::new(url, name, options.in_flight_max, config.store_timeout)
+        .context("cannot use --timestamp-oracle-url")?;
+    let address = timeline.address();
+    tracing::info!(address, timeline = name, "taking the time from a shared store");
+    SharedOracle::open(timeline, &options, clock, Metrics::register(registry))
+        .with_context(|| format!("cannot take the time from {address}"))
+}
+
+/// What others are told of us: machine and process.
+fn own_name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}:{}", host.trim(), std::process::id())
+}

@@ -1,0 +1,315 @@
+//! Connections to a PostgreSQL that several processes share.
+//!
+//! What is kept there is small and asked for often: the row of a timeline, the transactions of consensus. So a few
+//! connections are kept open, each with its statements prepared once, and whoever asks takes one, or opens one if there are
+//! not yet as many as may be. A connection goes back only after an answer: one that was given up on, by a timeout or because
+//! nobody wants the answer any more, is closed, for nobody knows what it would say next.
+//!
+//! Every attempt has a time limit, on the server as `statement_timeout` and here for what a network swallows. Nothing is
+//! tried again by itself: whether that is safe is known only to who asks, who then uses [`retry`].
+//!
+//! # Invariants
+//! * At most as many connections are open as there are permits.
+//! * `synchronous_commit` is on, whatever the server's configuration says: what was answered is durable.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use ore::task::JoinHandle;
+use parking_lot::Mutex;
+use rand::Rng;
+use tokio::sync::Semaphore;
+use tokio_postgres::config::{Host, TargetSessionAttrs};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Config, NoTls, Row, Statement};
+
+use crate::error::PersistError;
+
+/// The first pause between two attempts, and the longest. Each is twice the one before, less up to half by chance, so that
+/// processes that lost their store together do not come back together.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// How often a wait for the store is logged.
+const LOG_EVERY: Duration = Duration::from_secs(5);
+
+/// What went wrong, with all of its causes.
+pub fn in_full(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+/// Errors that may go away when the same is asked again.
+pub trait Transient: Error {
+    /// Whether this one may.
+    fn is_transient(&self) -> bool;
+}
+
+impl Transient for PersistError {
+    fn is_transient(&self) -> bool {
+        matches!(self, PersistError::Unreachable { .. })
+    }
+}
+
+/// Asks again, with growing pauses, until there is an answer, an error that stays, or `patience` is at its end.
+///
+/// # Cancellation
+/// As safe to drop as an attempt.
+pub async fn retry<T, E: Transient, F: Future<Output = Result<T, E>>>(
+    what: &'static str,
+    patience: Duration,
+    mut attempt: impl FnMut() -> F,
+) -> Result<T, E> {
+    let (started, mut pause, mut logged) = (Instant::now(), PAUSE_MIN, None::<Instant>);
+    loop {
+        let error = match attempt().await {
+            Err(error) if error.is_transient() && started.elapsed().saturating_add(pause) < patience => error,
+            Ok(answer) => {
+                if logged.is_some() {
+                    tracing::info!(what, waited_ms = started.elapsed().as_millis(), "the shared store answers again");
+                }
+                return Ok(answer);
+            }
+            Err(error) => return Err(error),
+        };
+        if logged.is_none_or(|logged| logged.elapsed() >= LOG_EVERY) {
+            logged = Some(Instant::now());
+            let (error, waited_ms) = (in_full(&error), started.elapsed().as_millis());
+            tracing::warn!(what, error, waited_ms, "waiting for the shared store");
+        }
+        let jittered = pause.mul_f64(rand::rng().random_range(0.5..1.0));
+        tokio::time::sleep(jittered).await;
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// See the module.
+pub struct Pool {
+    config: Config,
+    /// How long an attempt may take, connecting included.
+    timeout: Duration,
+    idle: Mutex<Vec<Connection>>,
+    permits: Semaphore,
+}
+
+/// One session of the server.
+struct Connection {
+    client: Client,
+    prepared: HashMap<&'static str, Statement>,
+    /// Moves its bytes; ends with it.
+    _driver: JoinHandle<()>,
+}
+
+impl Pool {
+    /// A pool of up to `connections_max` connections to `url`, whose attempts may take up to `timeout`. Opens none yet.
+    pub fn new(url: &str, connections_max: usize, timeout: Duration) -> Result<Pool, PersistError> {
+        let unusable = |detail: String| PersistError::StoreUrl { detail };
+        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| unusable(in_full(&error)))?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err(unusable("it names no host".to_owned()));
+        }
+        // A process that is stopped within a transaction must not keep its locks.
+        let ms = timeout.as_millis();
+        let ours =
+            format!("-c statement_timeout={ms} -c idle_in_transaction_session_timeout={ms} -c synchronous_commit=on");
+        let options = match config.get_options() {
+            Some(theirs) => format!("{theirs} {ours}"),
+            None => ours,
+        };
+        config.options(options).connect_timeout(timeout).tcp_user_timeout(timeout);
+        config.application_name("glimpse").target_session_attrs(TargetSessionAttrs::ReadWrite);
+        Ok(Pool { config, timeout, idle: Mutex::default(), permits: Semaphore::new(connections_max) })
+    }
+
+    /// Where it connects to, for logs: hosts and database, no secrets.
+    pub fn address(&self) -> String {
+        let host = |(index, host): (usize, &Host)| {
+            let ports = self.config.get_ports();
+            let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
+            match host {
+                Host::Tcp(name) => format!("{name}:{port}"),
+                Host::Unix(path) => format!("{}:{port}", path.display()),
+            }
+        };
+        let hosts: Vec<String> = self.config.get_hosts().iter().enumerate().map(host).collect();
+        let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
+        format!("{}/{database}", hosts.join(","))
+    }
+
+    /// Runs one statement, which is a transaction of its own. It is prepared once per connection.
+    ///
+    /// Errors: `Unreachable` if nobody knows what became of it, `Determinate` if the server refused it.
+    ///
+    /// # Cancellation
+    /// Safe to drop; whether the statement is run is then unknown.
+    pub async fn query(&self, sql: &'static str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, PersistError> {
+        self.within_timeout(async {
+            let mut connection = self.connection().await?;
+            let answer = connection.query(sql, params).await;
+            self.give_back(connection, &answer);
+            answer
+        })
+        .await
+    }
+
+    /// Runs statements without parameters or answers, in one message.
+    ///
+    /// # Cancellation
+    /// As for [`Pool::query`].
+    pub async fn execute_batch(&self, sql: &str) -> Result<(), PersistError> {
+        self.within_timeout(async {
+            let connection = self.connection().await?;
+            let answer = connection.client.batch_execute(sql).await;
+            self.give_back(connection, &answer);
+            answer
+        })
+        .await
+    }
+
+    async fn within_timeout<T>(
+        &self,
+        attempt: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, PersistError> {
+        let permitted = async {
+            let _permit = self.permits.acquire().await.expect("the semaphore is never closed");
+            attempt.await
+        };
+        match tokio::time::timeout(self.timeout, permitted).await {
+            Ok(answer) => answer.map_err(failed),
+            Err(elapsed) => Err(PersistError::Unreachable { source: elapsed.into() }),
+        }
+    }
+
+    /// A connection that nobody else uses.
+    async fn connection(&self) -> Result<Connection, tokio_postgres::Error> {
+        while let Some(connection) = self.idle_connection() {
+            if !connection.client.is_closed() {
+                return Ok(connection);
+            }
+        }
+        let (client, driver) = self.config.connect(NoTls).await?;
+        let driver = ore::task::spawn("store connection", async move {
+            // Whoever uses the connection is told as well.
+            if let Err(error) = driver.await {
+                tracing::debug!(error = in_full(&error), "a connection to the shared store ended");
+            }
+        });
+        Ok(Connection { client, prepared: HashMap::new(), _driver: driver })
+    }
+
+    fn idle_connection(&self) -> Option<Connection> {
+        self.idle.lock().pop()
+    }
+
+    /// Keeps a connection that still works. An error that is not the server's word on the statement is taken as one of the
+    /// server: the others are given up as well.
+    fn give_back<T>(&self, connection: Connection, answer: &Result<T, tokio_postgres::Error>) {
+        let is_sound = answer.as_ref().err().is_none_or(|error| error.as_db_error().is_some());
+        let mut idle = self.idle.lock();
+        match is_sound && !connection.client.is_closed() {
+            true => idle.push(connection),
+            false => idle.clear(),
+        }
+    }
+}
+
+impl Connection {
+    async fn prepare(&mut self, sql: &'static str) -> Result<(), tokio_postgres::Error> {
+        if !self.prepared.contains_key(sql) {
+            let statement = self.client.prepare(sql).await?;
+            self.prepared.insert(sql, statement);
+        }
+        Ok(())
+    }
+
+    async fn query(
+        &mut self,
+        sql: &'static str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        self.prepare(sql).await?;
+        self.client.query(&self.prepared[sql], params).await
+    }
+}
+
+/// Sorts errors: what asking again may mend, and what it will not.
+fn failed(error: tokio_postgres::Error) -> PersistError {
+    let is_refusal = match error.as_db_error() {
+        // Lost connections, lack of resources, lost races, a server that starts or stops, one that is read-only because
+        // another has taken its place: they pass.
+        Some(refusal) => {
+            !["08", "40", "53", "55", "57", "25"].iter().any(|class| refusal.code().code().starts_with(class))
+        }
+        None => is_permanent(&error),
+    };
+    match is_refusal {
+        true => PersistError::Determinate { context: "asking the shared store", source: error.into() },
+        false => PersistError::Unreachable { source: error.into() },
+    }
+}
+
+/// Errors of this end that do not come from the network.
+fn is_permanent(error: &tokio_postgres::Error) -> bool {
+    let text = error.to_string();
+    ["serializing", "deserializing", "configuration", "TLS", "authentication", "column", "parameters"]
+        .iter()
+        .any(|kind| text.contains(kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(url: &str) -> Result<Pool, PersistError> {
+        Pool::new(url, 1, Duration::from_secs(1))
+    }
+
+    #[test]
+    fn a_url_that_cannot_be_used_is_refused() {
+        for url in ["postgres://", "http://localhost/db", "nonsense", "postgres://h/db?sslmode=nonsense"] {
+            let Err(error) = pool(url) else { panic!("{url} is refused") };
+            assert!(matches!(error, PersistError::StoreUrl { .. }), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_address_has_no_secrets() {
+        let pool = pool("postgres://me:secret@db.example:6432/time").expect("usable");
+        assert_eq!(pool.address(), "db.example:6432/time");
+    }
+
+    #[tokio::test]
+    async fn a_store_that_is_not_there_is_asked_again_until_patience_ends() {
+        // Nobody listens on the port of a listener that is gone.
+        let pool = pool("postgres://me@127.0.0.1:1/time").expect("usable");
+        let attempts = Mutex::new(0);
+        let error = retry("testing", Duration::from_millis(200), || {
+            *attempts.lock() += 1;
+            pool.query("SELECT 1", &[])
+        })
+        .await
+        .expect_err("nobody answers");
+        assert!(matches!(error, PersistError::Unreachable { .. }), "{error}");
+        assert!(*attempts.lock() > 1, "one attempt is no retry");
+    }
+
+    #[tokio::test]
+    async fn what_stays_wrong_is_not_asked_again() {
+        let attempts = Mutex::new(0);
+        let error = retry("testing", Duration::MAX, || {
+            *attempts.lock() += 1;
+            std::future::ready(Err::<(), _>(PersistError::Poisoned))
+        })
+        .await
+        .expect_err("it stays wrong");
+        assert!(matches!(error, PersistError::Poisoned) && *attempts.lock() == 1);
+    }
+}
