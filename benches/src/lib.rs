@@ -1,18 +1,19 @@
 //! The benchmark: a load generator, a canned-reply server, and the suite that compares servers.
 //!
-//! What it is for: PERFORMANCE claims are ratios, measured side by side in one run. Five programs share this library:
+//! What it is for: PERFORMANCE claims are ratios, measured side by side in one run. Six programs share this library:
 //! - `floor` answers every query with canned bytes and parses nothing but framing: what a tokio server costs at least.
 //! - `load` drives one server with one workload and prints what it measured as JSON.
 //! - `bench` starts floor, Glimpse and a PostgreSQL, alternates `load` between them and prints the table of ratios.
 //! - `profile` holds one workload on a server and fetches its flamegraph.
+//! - `oracle` reads the time from a PostgreSQL, side by side and through the product's own timestamp oracle.
 //! - `views` keeps the queries of TPC-H fresh in Glimpse while their tables change.
 //!
 //! The flow, top to bottom: [`suite`] decides what runs when, [`servers`] starts what is measured, [`run`] holds the
 //! threads and the clock of one run, [`driver`] makes and verifies the queries of one connection, [`connection`]
 //! and [`wire`] know bytes. [`report`] turns measurements into a table.
 //!
-//! Deliberately absent: any use of the product's own crates. The client must not share a bug, or a buffer, with the server
-//! that it judges.
+//! Deliberately absent: any use of the product's own crates by what judges a server. The client must not share a bug, or a
+//! buffer, with it.
 //!
 //! # Invariants
 //! - Every reply of a real server is verified: the row holds the id that was asked for. An error reply fails the run.
@@ -25,6 +26,7 @@ pub mod freshness;
 pub mod histogram;
 pub mod http;
 pub mod machine;
+pub mod oracle;
 pub mod procfs;
 pub mod report;
 pub mod run;
