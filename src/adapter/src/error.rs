@@ -179,11 +179,6 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// A notice.
-    pub fn notice(sqlstate: SqlState, message: impl Into<String>) -> Notice {
-        Notice { severity: "NOTICE", sqlstate, message: message.into(), detail: None, hint: None }
-    }
-
     /// A warning.
     pub fn warning(sqlstate: SqlState, message: impl Into<String>) -> Notice {
         Notice { severity: "WARNING", sqlstate, message: message.into(), detail: None, hint: None }

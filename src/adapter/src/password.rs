@@ -12,7 +12,7 @@ use catalog::verifier::{ITERATIONS, ITERATIONS_MAX, SALT_BYTES, Verifier};
 use rand::Rng;
 use repr::sqlstate::SqlState;
 use sql::ast::{NewPassword, RoleOptions};
-use sql::plan::{CatalogView, Plan};
+use sql::plan::{CatalogView, Plan, PlanNotice};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
@@ -102,8 +102,8 @@ impl Shared {
         let (Op::CreateRole { password, .. } | Op::AlterRole { password, .. }) = op else { return Ok(None) };
         let RoleOptions { password: Some(new), .. } = options else { return Ok(None) };
         let cleared = || {
-            let message = "empty string is not a valid password, clearing password";
-            Some(Notice::notice(SqlState::SUCCESSFUL_COMPLETION, message))
+            let message = "empty string is not a valid password, clearing password".to_owned();
+            Some(Notice::from(PlanNotice { sqlstate: SqlState::SUCCESSFUL_COMPLETION, message, detail: None }))
         };
         let text = match new {
             NewPassword::Null => {
