@@ -71,7 +71,7 @@ impl Challenge {
         let nonce = format!("{client_nonce}{server_nonce}");
         let salt = BASE64_STANDARD.encode(verifier.salt());
         let server_first = format!("r={nonce},s={salt},i={}", verifier.iterations());
-        let mut binding = message[..message.len() - bare.len()].as_bytes().to_vec();
+        let mut binding = message.as_bytes()[..message.len() - bare.len()].to_vec();
         binding.extend_from_slice(end_point.filter(|_| is_bound).unwrap_or_default());
         Ok(Challenge { client_first: bare.to_owned(), server_first, nonce, binding, is_bound })
     }
