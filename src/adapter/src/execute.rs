@@ -285,7 +285,7 @@ impl Session {
             Plan::ReadThenWrite(plan) => {
                 let select = self.select_exec_under(selection(&plan), published);
                 let reads_now = query_reads_now(&plan.selection);
-                Exec::ReadThenWrite(ReadThenWriteExec { plan, select, reads_now })
+                Exec::ReadThenWrite(Box::new(ReadThenWriteExec { plan, select, reads_now }))
             }
             other => Exec::Other(other),
         };

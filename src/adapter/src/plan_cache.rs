@@ -53,7 +53,7 @@ pub(crate) enum Exec {
     /// A query.
     Select(SelectExec),
     /// UPDATE, DELETE, TRUNCATE.
-    ReadThenWrite(ReadThenWriteExec),
+    ReadThenWrite(Box<ReadThenWriteExec>),
     /// Anything else.
     Other(Plan),
 }
