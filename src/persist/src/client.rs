@@ -117,10 +117,19 @@ impl PersistClient {
         // The store's files are new if the directory is.
         dir.sync()?;
         let loaded = consensus.load()?;
-        let (blobs, shards) = restore(&dir, &loaded)?;
+        PersistClient::start(dir, Box::new(consensus), epoch, &loaded)
+    }
+
+    pub(crate) fn start(
+        dir: DataDir,
+        consensus: Box<dyn Consensus>,
+        epoch: u64,
+        loaded: &Loaded,
+    ) -> Result<PersistClient, PersistError> {
+        let (blobs, shards) = restore(&dir, loaded)?;
         let next_seq = loaded.batches.last().map_or(1, |batch| batch.seq + 1);
         let inner = Arc::new(Inner {
-            consensus: Box::new(consensus),
+            consensus,
             blobs,
             background: Background::new(&shards),
             shards: Mutex::new(shards),

@@ -40,6 +40,8 @@ impl ShardSnapshot {
             if let Some(payloads) = payloads.into_iter().collect::<Option<Vec<_>>>() {
                 break (batches, payloads);
             }
+            // A swap changes consensus first and the list then, under this lock.
+            drop(inner.writing.lock());
             let (_, replaced_count_now) = list(inner, shard, as_of)?;
             if replaced_count == replaced_count_now {
                 return Err(PersistError::corrupt(format!("shard {shard}"), "an inline batch is missing"));
@@ -104,4 +106,105 @@ fn list(inner: &Inner, shard: ShardId, as_of: Timestamp) -> Result<(Vec<Batch>, 
         return Err(PersistError::AsOfOutOfRange { shard, as_of, since: state.since, upper: shards.upper });
     }
     Ok((state.batches.clone(), state.replaced_count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::{MetaWrite, PersistClient, ShardAppend};
+    use crate::consensus::sqlite::SqliteConsensus;
+    use crate::consensus::{Consensus, Loaded, Txn};
+    use crate::data_dir::DataDir;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    /// A store that stops between a swap and its return, until a reader has looked for what is gone.
+    struct Pausing {
+        store: SqliteConsensus,
+        swapped: SyncSender<()>,
+        looked: Mutex<Receiver<()>>,
+        looks: SyncSender<()>,
+    }
+
+    impl Consensus for Pausing {
+        fn fence(&self) -> Result<u64, PersistError> {
+            self.store.fence()
+        }
+
+        fn load(&self) -> Result<Loaded, PersistError> {
+            self.store.load()
+        }
+
+        fn transact(&self, txn: &Txn<'_>) -> Result<(), PersistError> {
+            self.store.transact(txn)?;
+            if !txn.delete.is_empty() && self.swapped.try_send(()).is_ok() {
+                let looked = self.looked.lock().expect("nobody panicked");
+                // The reader waits for us from here on, or fails.
+                assert_ne!(looked.recv_timeout(Duration::from_secs(60)), Err(RecvTimeoutError::Timeout), "nobody read");
+                while looked.recv_timeout(Duration::from_millis(20)).is_ok() {}
+            }
+            Ok(())
+        }
+
+        fn payloads(&self, seqs: &[u64]) -> Result<Vec<Option<Vec<u8>>>, PersistError> {
+            let payloads = self.store.payloads(seqs)?;
+            if payloads.contains(&None) {
+                // Full is as good: the pause is over, or ends for another look.
+                let _ = self.looks.try_send(());
+            }
+            Ok(payloads)
+        }
+
+        fn meta_get(&self, key: &str) -> Result<Option<Vec<u8>>, PersistError> {
+            self.store.meta_get(key)
+        }
+
+        fn meta_scan(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, PersistError> {
+            self.store.meta_scan(prefix)
+        }
+
+        fn maintain(&self) -> Result<(), PersistError> {
+            self.store.maintain()
+        }
+    }
+
+    #[test]
+    fn a_swap_under_way_is_no_corruption() {
+        let path = tempfile::TempDir::new().expect("a temporary directory");
+        let dir = DataDir::open(path.path()).expect("new");
+        let store = SqliteConsensus::open(&dir.consensus()).expect("new");
+        let epoch = store.fence().expect("works");
+        let ((swapped, is_swapped), (looks, looked)) = (sync_channel(1), sync_channel(8));
+        let pausing = Pausing { store, swapped, looked: Mutex::new(looked), looks };
+        let client = PersistClient::start(dir, Box::new(pausing), epoch, &Loaded::default()).expect("empty");
+        let shard = ShardId(1);
+        client.commit(1, &[], &[MetaWrite::CreateShard(shard)]).expect("ok");
+        let mut row = Updates::new();
+        row.push(b"row", 1);
+        let row = [Arc::new(row)];
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::SeqCst) {
+                    let as_of = client.upper() - 1;
+                    let snapshot = client.snapshot(shard, as_of).expect("nothing is corrupt");
+                    let batches: Vec<Updates> = snapshot.collect::<Result<_, _>>().expect("intact");
+                    let copies: repr::Diff = batches.iter().flat_map(Updates::iter).map(|(_, diff)| diff).sum();
+                    assert_eq!(copies, repr::Diff::try_from(as_of - 1).expect("small"));
+                }
+            });
+            // Until compaction has found it worth its while, and a commit has waited for it.
+            for ts in 2..100_000 {
+                let was_swapped = is_swapped.try_recv().is_ok();
+                client.commit(ts, &[ShardAppend { shard, updates: &row }], &[]).expect("ok");
+                if was_swapped {
+                    break;
+                }
+            }
+            is_over.store(true, Ordering::SeqCst);
+        });
+        assert!(client.upper() < 100_000, "nothing was compacted");
+    }
 }
