@@ -685,3 +685,45 @@ impl Shared {
 pub(crate) fn stopping() -> AdapterError {
     AdapterError::new(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A far deadline, which only a group that has to wait would reach.
+    fn company(size: usize) -> Company {
+        Company { size, commit: Duration::from_secs(3_600), answered: Instant::now() }
+    }
+
+    #[test]
+    fn a_lone_writer_waits_for_nobody() {
+        let (_writers, requests) = crossbeam_channel::bounded(1);
+        // Would wait for an hour.
+        assert!(company(1).await_more(1, &requests).is_none());
+        assert!(company(0).await_more(1, &requests).is_none());
+        // What is not a group does not gather.
+        assert!(company(8).await_more(0, &requests).is_none());
+    }
+
+    #[test]
+    fn writers_in_company_gather_until_they_are_as_many_as_before() {
+        let (writers, requests) = crossbeam_channel::bounded(1);
+        let company = company(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| writers.send(Request::Progress).expect("it is awaited"));
+            assert!(matches!(company.await_more(1, &requests), Some(Request::Progress)));
+        });
+        assert!(company.await_more(2, &requests).is_none());
+    }
+
+    #[test]
+    fn a_group_gathers_no_longer_than_a_commit_takes() {
+        let (_writers, requests) = crossbeam_channel::bounded(1);
+        let mut company = Company { size: 8, commit: Duration::ZERO, answered: Instant::now() };
+        assert!(company.await_more(1, &requests).is_none());
+        for _ in 0..100 {
+            company.answered(8, Duration::from_secs(3_600));
+        }
+        assert!(company.commit <= GATHER_MAX, "{:?}", company.commit);
+    }
+}

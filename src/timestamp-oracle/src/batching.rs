@@ -209,7 +209,7 @@ mod tests {
     fn check(note: Note) {
         let runtime = Arc::new(Runtime::new().expect("a runtime starts"));
         let timeline = Arc::new(MemoryTimeline::default());
-        contract::check(|| Batched::open(&runtime, &timeline, note));
+        contract::check(|| Batched::open(&runtime, &timeline, note), drop);
     }
 
     #[test]

@@ -14,19 +14,20 @@ use crate::TimestampOracle;
 /// How many times each thread does its part. Small enough for a store that takes milliseconds per call.
 const ROUNDS: usize = 500;
 
-/// Checks all laws but the one on the clock. `open` opens an oracle on the same durable state each time; the one
-/// before was dropped.
-pub fn check<O: TimestampOracle>(open: impl Fn() -> O) {
+/// Checks all laws but the one on the clock. `open` opens an oracle on the same durable state each time; `end` has ended the
+/// one before.
+pub fn check<O: TimestampOracle>(open: impl Fn() -> O, end: impl Fn(O)) {
     let oracle = open();
     one_caller(&oracle);
     many_callers(&oracle);
     let (read, written) = (read_ts(&oracle), write_ts(&oracle));
     apply_write(&oracle, written);
-    drop(oracle);
+    end(oracle);
     let restarted = open();
     let first = read_ts(&restarted);
     assert!(first >= written, "law 5: {first} < {written}");
     assert!(write_ts(&restarted) > read.max(written), "law 5");
+    end(restarted);
 }
 
 /// The time from wherever the oracle has it, by turns from memory if it may and from where it is kept.

@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn passes_the_contract() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        contract::check(|| Committing::open(dir.path(), Clock::system()));
+        contract::check(|| Committing::open(dir.path(), Clock::system()), drop);
     }
 
     #[test]

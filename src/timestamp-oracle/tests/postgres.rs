@@ -3,56 +3,29 @@
 use std::time::Duration;
 
 use futures::executor::block_on;
-use futures::future::BoxFuture;
 use glimpse_test::postgres_server::Postgres;
 use glimpse_timestamp_oracle as timestamp_oracle;
 use ore::clock::Clock;
 use ore::metrics::Registry;
-use repr::Timestamp;
 use timestamp_oracle::metrics::Metrics;
 use timestamp_oracle::postgres::PostgresTimeline;
 use timestamp_oracle::shared::{Options, Reads, SharedOracle};
 use timestamp_oracle::{OracleError, TimestampOracle, contract};
 
-/// Gives the timeline back when it is dropped, so that the next owner need not wait.
-struct Closing(SharedOracle<PostgresTimeline>);
-
-impl Drop for Closing {
-    fn drop(&mut self) {
-        self.0.close();
-    }
-}
-
-impl TimestampOracle for Closing {
-    fn read_ts_fast(&self) -> Option<Timestamp> {
-        self.0.read_ts_fast()
-    }
-    fn read_ts(&self) -> BoxFuture<'_, Result<Timestamp, OracleError>> {
-        self.0.read_ts()
-    }
-    fn known_ts(&self) -> Timestamp {
-        self.0.known_ts()
-    }
-    fn write_ts(&self) -> Result<Timestamp, OracleError> {
-        self.0.write_ts()
-    }
-    fn apply_write(&self, ts: Timestamp) -> Result<(), OracleError> {
-        self.0.apply_write(ts)
-    }
-}
+type Oracle = SharedOracle<PostgresTimeline>;
 
 fn options(reads: Reads) -> Options {
     let (term, patience) = (Duration::from_secs(2), Duration::from_secs(30));
     Options { term, reads, in_flight_max: 3, takeover: false, patience, name: "test".to_owned() }
 }
 
-fn try_open(server: &Postgres, name: &str, options: &Options) -> Result<Closing, OracleError> {
+fn try_open(server: &Postgres, name: &str, options: &Options) -> Result<Oracle, OracleError> {
     let timeline = PostgresTimeline::new(&server.url(), name, options.in_flight_max, Duration::from_secs(5))?;
     let metrics = Metrics::register(&Registry::new());
-    SharedOracle::open(timeline, options, Clock::system(), metrics).map(Closing)
+    SharedOracle::open(timeline, options, Clock::system(), metrics)
 }
 
-fn open(server: &Postgres, name: &str, options: &Options) -> Closing {
+fn open(server: &Postgres, name: &str, options: &Options) -> Oracle {
     try_open(server, name, options).expect("it opens")
 }
 
@@ -60,7 +33,7 @@ fn open(server: &Postgres, name: &str, options: &Options) -> Closing {
 fn passes_the_contract_under_a_lease_and_without() {
     let server = Postgres::start().expect("a PostgreSQL starts");
     for (name, reads) in [("lease", Reads::UnderLease), ("store", Reads::FromStore)] {
-        contract::check(|| open(&server, name, &options(reads)));
+        contract::check(|| open(&server, name, &options(reads)), |oracle| oracle.close());
     }
 }
 
@@ -95,7 +68,7 @@ fn a_successor_fences_the_owner() {
     for refused in [block_on(old.read_ts()).map(drop), old.write_ts().map(drop), old.apply_write(ts + 1)] {
         assert!(matches!(&refused, Err(OracleError::Fenced { by }) if by == "new"), "{refused:?}");
     }
-    block_on(old.0.fenced());
+    block_on(old.fenced());
     assert_eq!(new.read_ts_fast(), Some(ts));
     assert!(new.write_ts().expect("it is its own") > ts);
 }
@@ -103,7 +76,7 @@ fn a_successor_fences_the_owner() {
 #[test]
 fn a_table_of_a_newer_version_is_refused() {
     let server = Postgres::start().expect("a PostgreSQL starts");
-    drop(open(&server, "format", &options(Reads::UnderLease)));
+    open(&server, "format", &options(Reads::UnderLease)).close();
     let mut client = postgres::Client::connect(&server.url(), postgres::NoTls).expect("it connects");
     client.execute("UPDATE glimpse_timeline SET format = 2", &[]).expect("it is there");
     let Err(error) = try_open(&server, "format", &options(Reads::UnderLease)) else { panic!("it is from the future") };
