@@ -2,7 +2,6 @@
 
 use adapter::response::{Format, ResultFormats};
 use arrow::datatypes::DataType;
-use bytes::BytesMut;
 use criterion::{Criterion, criterion_group, criterion_main};
 use pgrepr::options::EncodeOptions;
 use pgwire::encode::rows::{RowEncoder, Shape, Stored, Target};
@@ -45,7 +44,7 @@ fn data_rows(criterion: &mut Criterion) {
         for (format_name, format) in [("text", Format::Text), ("binary", Format::Binary)] {
             let formats = ResultFormats::All(format);
             let shape = Shape { columns: &desc.columns, options: &options, target: Target::DataRow(&formats) };
-            let (mut encoder, mut out) = (RowEncoder::default(), BytesMut::with_capacity(4096));
+            let (mut encoder, mut out) = (RowEncoder::default(), Vec::with_capacity(4096));
             group.bench_function(format!("{format_name} {name}"), |bencher| {
                 bencher.iter(|| {
                     out.clear();

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 use std::ops::Range;
 
-use arrangement::cursor::{Hit, seek, value};
+use arrangement::cursor::{Hits, seek, value};
 use arrangement::snapshot::{Snapshot, SnapshotSlot};
 use arrangement::spine::{RowBatch, RowBuilder, RowUpdate};
 use arrow::datatypes::DataType;
@@ -60,7 +60,7 @@ fn lookups(criterion: &mut Criterion) {
     }
     let many = slot(chain, 20);
     for (name, slot) in [("one batch", &one), ("eleven batches", &many)] {
-        let (mut hits, mut step): (Vec<Hit>, u64) = (Vec::new(), 1);
+        let (mut hits, mut step): (Hits, u64) = (Hits::new(), 1);
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
                 let snapshot = slot.load_full();

@@ -7,7 +7,7 @@ use crate::client::Published;
 use crate::error::{AdapterError, Notice};
 use crate::plan_cache::{CachedPlan, Exec, ReadThenWriteExec, Roles, SelectExec};
 use crate::read_then_write::selection;
-use crate::response::{BoundParams, Response, ResultFormats, RowDesc, Rows, RowsTag, Tag, Work};
+use crate::response::{BoundParams, Response, ResultFormats, RowDesc, Rows, RowsTag, Tag};
 use crate::session::{Autocommit, Portal, Prepared, Session, unknown_portal};
 use crate::transaction::{Status, Transaction};
 use compute_client::peek::Bound;
@@ -29,24 +29,16 @@ const FAST_PATH: &str = "enable_frontend_peek_sequencing";
 const REPLANS_MAX: usize = 10;
 
 impl Session {
-    /// Runs a plan: reads at once, everything else as work to be waited for. What fails, fails the transaction.
-    pub(crate) fn start(
+    /// Runs a plan if that needs no waiting; `None` if it does. What fails, fails the transaction.
+    pub(crate) fn run_at_once(
         &mut self,
-        plan: Arc<CachedPlan>,
-        params: Vec<Datum<'static>>,
+        plan: &CachedPlan,
+        params: &[Datum<'static>],
         formats: ResultFormats,
-        autocommit: Autocommit,
-    ) -> Work<'_> {
-        if let Exec::Empty | Exec::Select(_) = &plan.exec
-            && let Some(now) = self.now_fast()
-        {
-            let result = self.answer(&plan, &params, formats, now);
-            return Work::Done(self.concluded(result));
-        }
-        Work::Pending(Box::pin(async move {
-            let result = self.run(&plan, params, formats, autocommit).await;
-            self.concluded(result)
-        }))
+    ) -> Option<Result<Response, AdapterError>> {
+        let now = self.now_fast().filter(|_| plan.only_reads())?;
+        let result = self.answer(plan, params, formats, now);
+        Some(self.concluded(result))
     }
 
     /// Runs a plan as part of a statement.
@@ -495,16 +487,20 @@ impl Session {
     }
 
     /// Runs a portal from its start, or goes on where it was suspended.
-    pub(crate) fn execute_portal(&mut self, name: &str, autocommit: Autocommit) -> Work<'_> {
+    pub(crate) fn execute_portal_at_once(&mut self, name: &str) -> Option<Result<Response, AdapterError>> {
+        let now = self.now_fast();
         let Some(portal) = self.portals.get_mut(name) else {
-            return Work::Done(self.concluded(Err(unknown_portal(name))));
+            return Some(self.concluded(Err(unknown_portal(name))));
         };
-        let (plan, formats) = (Arc::clone(&portal.plan), portal.formats.clone());
         if !portal.started {
+            let (true, Some(now)) = (portal.plan.only_reads(), now) else { return None };
             portal.started = true;
+            let (plan, formats) = (Arc::clone(&portal.plan), portal.formats.clone());
             let params = std::mem::take(&mut portal.params);
-            return self.start(plan, params, formats, autocommit);
+            let result = self.answer(&plan, &params, formats, now);
+            return Some(self.concluded(result));
         }
+        let (plan, formats) = (Arc::clone(&portal.plan), portal.formats.clone());
         let result = match plan.desc.clone() {
             // A portal that has run to its end gives no more rows.
             Some(desc) => {
@@ -516,7 +512,23 @@ impl Session {
                 Err(AdapterError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message))
             }
         };
-        Work::Done(self.concluded(result))
+        Some(self.concluded(result))
+    }
+
+    pub(crate) async fn execute_portal(
+        &mut self,
+        name: &str,
+        autocommit: Autocommit,
+    ) -> Result<Response, AdapterError> {
+        if let Some(result) = self.execute_portal_at_once(name) {
+            return result;
+        }
+        let portal = self.portals.get_mut(name).ok_or_else(|| unknown_portal(name))?;
+        portal.started = true;
+        let (plan, formats) = (Arc::clone(&portal.plan), portal.formats.clone());
+        let params = std::mem::take(&mut portal.params);
+        let result = self.run(&plan, params, formats, autocommit).await;
+        self.concluded(result)
     }
 
     // ---- transactions

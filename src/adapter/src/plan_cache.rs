@@ -46,6 +46,13 @@ pub(crate) struct CachedPlan {
     pub(crate) exec: Exec,
 }
 
+impl CachedPlan {
+    /// Whether it is answered without waiting once its time is known: an empty statement or a query.
+    pub(crate) fn only_reads(&self) -> bool {
+        matches!(self.exec, Exec::Empty | Exec::Select(_))
+    }
+}
+
 /// What a plan does.
 pub(crate) enum Exec {
     /// Nothing: an empty statement.

@@ -65,13 +65,13 @@ impl StatementReader {
             (None, None) => return Err(external(SqlError::internal(format!("collection {id} cannot be read")))),
         };
         let origin = match index {
-            Some(index) => Origin::Index(Box::new(self.open_index(id, index, filters).await?)),
+            Some(index) => Origin::Index(self.open_index(id, index, filters).await?),
             None => Origin::Shard(self.shared.persist.clone(), id, self.as_of),
         };
         Ok((origin, desc))
     }
 
-    async fn open_index(&self, id: GlobalId, first: &Arc<IndexInfo>, filters: &[Expr]) -> Result<PeekRows> {
+    async fn open_index(&self, id: GlobalId, first: &Arc<IndexInfo>, filters: &[Expr]) -> Result<Box<PeekRows>> {
         // Rows of the transaction's own must be seen whatever the filters: then the whole collection is read.
         let filters = if self.overlay.contains_key(&id) { &[] } else { filters };
         let hydrated = self.published.indexes_on(id).iter().filter(|index| index.handle.is_hydrated());

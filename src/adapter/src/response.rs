@@ -4,7 +4,7 @@ use crate::cancel::Interrupt;
 use crate::copy::CopyIn;
 use crate::error::AdapterError;
 use arrow::array::RecordBatch;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use compute_client::peek::{PeekChunk, PeekRows};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
@@ -128,33 +128,13 @@ impl RowDesc {
 }
 
 fn describe(desc: &RelationDesc, formats: &ResultFormats) -> Bytes {
-    let mut out = BytesMut::new();
+    let mut out = Vec::new();
     let code = |column| match formats.for_column(column) {
         Format::Text => 0,
         Format::Binary => 1,
     };
     pgrepr::row_description::row_description(desc, code, &mut out);
-    out.freeze()
-}
-
-/// Something a session does: done already, or to be waited for.
-///
-/// A read of an index is done at once; were it a future, its caller would move the room of all that a statement might do.
-pub enum Work<'a, T = Response> {
-    /// Done.
-    Done(Result<T, AdapterError>),
-    /// To be waited for. As safe to drop as the session's verb says.
-    Pending(BoxFuture<'a, Result<T, AdapterError>>),
-}
-
-impl<T> Work<'_, T> {
-    /// What comes of it.
-    pub async fn finish(self) -> Result<T, AdapterError> {
-        match self {
-            Work::Done(result) => result,
-            Work::Pending(work) => work.await,
-        }
-    }
+    out.into()
 }
 
 /// The answer to one statement.

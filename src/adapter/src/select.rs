@@ -101,7 +101,7 @@ impl Session {
         let rows = match opened {
             Opened::Rows(rows) if plan.is_direct() => {
                 self.shared.metrics.peeks_direct.inc();
-                Rows::Peek(Box::new(rows))
+                Rows::Peek(rows)
             }
             Opened::Lagging(lagging) if plan.is_direct() => {
                 self.shared.metrics.peeks_direct.inc();
@@ -232,7 +232,7 @@ async fn caught_up(shared: Arc<Shared>, lagging: Lagging, in_block: bool) -> Res
     let mut as_of = lagging.as_of();
     loop {
         match lagging.wait(as_of).await {
-            Ok(rows) => return Ok(Rows::Peek(Box::new(rows))),
+            Ok(rows) => return Ok(Rows::Peek(rows)),
             Err(ComputeError::SinceAdvanced { .. }) if !in_block => as_of = shared.read_ts().await?,
             Err(error) => return Err(error.into()),
         }

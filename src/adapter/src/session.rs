@@ -8,7 +8,7 @@ use crate::client::Shared;
 use crate::copy::CopyIn;
 use crate::error::{AdapterError, Notice};
 use crate::plan_cache::{CachedPlan, SessionPlans};
-use crate::response::{BoundParams, Format, Response, ResultFormats, RowDesc, Rows, StatementDesc, Tag, Work};
+use crate::response::{BoundParams, Format, Response, ResultFormats, RowDesc, Rows, StatementDesc, Tag};
 use crate::transaction::{Status, Transaction};
 use ahash::AHashMap;
 use catalog::state::State;
@@ -81,6 +81,17 @@ pub struct Script {
     /// Whether the statements share one implicit transaction.
     pub(crate) implicit: bool,
     done: bool,
+}
+
+impl Script {
+    /// Whether all of its statements were run.
+    pub fn is_done(&self) -> bool {
+        match &self.steps {
+            Steps::Planned(planned) => planned.is_none(),
+            Steps::Parsed(statements) => statements.is_empty(),
+            Steps::Empty => self.done,
+        }
+    }
 }
 
 /// What a script runs.
@@ -214,37 +225,50 @@ impl Session {
         Ok(Script { steps, implicit, done: false })
     }
 
-    /// Runs the next statement of a script; `None` after the last.
+    /// Runs the next statement of a script if that needs no waiting, as a read of an index does not. `None` if it does, or if
+    /// there is none: then nothing has happened, and [`Session::next_in_script`] goes on.
+    ///
+    /// No future is made here. One would have room for all that a statement might do, and be moved with it.
+    pub fn next_at_once(&mut self, script: &mut Script) -> Option<Result<Response, AdapterError>> {
+        let Steps::Planned(planned) = &mut script.steps else { return None };
+        let (plan, params) = planned.as_ref()?;
+        let result = self.run_at_once(plan, params, ResultFormats::text())?;
+        *planned = None;
+        Some(result)
+    }
+
+    /// Runs the next statement of a script that is not done.
     ///
     /// # Cancellation
     /// Dropping the work abandons the statement; a write that was handed to the committer still commits.
-    pub fn next_in_script(&mut self, script: &mut Script) -> Option<Work<'_>> {
-        match &mut script.steps {
+    pub async fn next_in_script(&mut self, script: &mut Script) -> Result<Response, AdapterError> {
+        let over = || AdapterError::internal("there is nothing left to run");
+        let result = match &mut script.steps {
             Steps::Empty => match std::mem::replace(&mut script.done, true) {
-                true => None,
-                false => Some(Work::Done(Ok(Response::Empty))),
+                true => Err(over()),
+                false => Ok(Response::Empty),
             },
             Steps::Planned(planned) => {
-                let (plan, params) = planned.take()?;
-                Some(self.start(plan, params, ResultFormats::text(), Autocommit::Yes))
+                let (plan, params) = planned.take().ok_or_else(over)?;
+                self.run(&plan, params, ResultFormats::text(), Autocommit::Yes).await
             }
             Steps::Parsed(statements) => {
-                let statement = statements.pop_front()?;
+                let statement = statements.pop_front().ok_or_else(over)?;
                 let autocommit = if script.implicit { Autocommit::No } else { Autocommit::Yes };
-                Some(Work::Pending(Box::pin(async move {
-                    let result = self.run_parsed(statement, autocommit).await;
-                    self.concluded(result)
-                })))
+                self.run_parsed(statement, autocommit).await
             }
-        }
+        };
+        self.concluded(result)
+    }
+
+    /// Whether [`Session::finish_script`] has something to do.
+    pub fn must_finish(&self, script: &Script) -> bool {
+        script.implicit && self.transaction.status == Status::Idle
     }
 
     /// Ends a script's implicit transaction.
-    pub fn finish_script(&mut self, script: &Script) -> Work<'_, ()> {
-        if script.implicit && self.transaction.status == Status::Idle {
-            return Work::Pending(Box::pin(self.end_implicit()));
-        }
-        Work::Done(Ok(()))
+    pub async fn finish_script(&mut self, script: &Script) -> Result<(), AdapterError> {
+        if self.must_finish(script) { self.end_implicit().await } else { Ok(()) }
     }
 
     // ---- extended protocol
@@ -286,14 +310,20 @@ impl Session {
         self.concluded(result)
     }
 
+    /// Execute, if that needs no waiting. `None` if it does: then nothing has happened, and [`Session::execute`] does it.
+    pub fn execute_at_once(&mut self, portal: &str) -> Option<Result<Response, AdapterError>> {
+        self.cancel.reset();
+        self.execute_portal_at_once(portal)
+    }
+
     /// Execute. `sync_follows` says that nothing else comes before the next Sync, so that the statement may commit by itself.
     ///
     /// # Cancellation
     /// As [`Session::next_in_script`].
-    pub fn execute(&mut self, portal: &str, sync_follows: bool) -> Work<'_> {
+    pub async fn execute(&mut self, portal: &str, sync_follows: bool) -> Result<Response, AdapterError> {
         self.cancel.reset();
         let autocommit = if sync_follows { Autocommit::Yes } else { Autocommit::No };
-        self.execute_portal(portal, autocommit)
+        self.execute_portal(portal, autocommit).await
     }
 
     /// Gives back rows of which the client has not taken all.
@@ -313,15 +343,20 @@ impl Session {
         self.portals.remove(name);
     }
 
-    /// Sync: ends the implicit transaction.
-    pub fn sync(&mut self) -> Work<'_, ()> {
+    /// Sync, if there is no implicit transaction to be ended; whether that was so.
+    pub fn sync_at_once(&mut self) -> bool {
         if self.transaction.status != Status::Idle {
-            return Work::Done(Ok(()));
+            return true;
         }
         if !self.portals.is_empty() {
             self.portals.retain(|_, portal| portal.hold);
         }
-        if self.transaction.is_fresh() { Work::Done(Ok(())) } else { Work::Pending(Box::pin(self.end_implicit())) }
+        self.transaction.is_fresh()
+    }
+
+    /// Sync: ends the implicit transaction.
+    pub async fn sync(&mut self) -> Result<(), AdapterError> {
+        if self.sync_at_once() { Ok(()) } else { self.end_implicit().await }
     }
 
     /// Commits the rows of a COPY.

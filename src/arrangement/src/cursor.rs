@@ -14,6 +14,7 @@ use crate::snapshot::Snapshot;
 use crate::spine::RowBatch;
 use differential_dataflow::trace::implementations::BatchContainer;
 use repr::{Diff, Timestamp};
+use smallvec::SmallVec;
 
 /// A value row and how many copies of it there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,9 @@ pub struct Hit {
     /// The number of copies; negative only if the collection is broken.
     pub count: Diff,
 }
+
+/// Hits of a read. Most reads have one, which needs no memory of its own.
+pub type Hits = SmallVec<[Hit; 1]>;
 
 /// The value row at which a hit points.
 pub fn value<'a>(batches: &'a [RowBatch], hit: &Hit) -> &'a [u8] {
@@ -42,7 +46,7 @@ pub fn updates(batch: &RowBatch) -> impl Iterator<Item = (&[u8], Timestamp, Diff
 }
 
 /// Appends the hits under exactly `key`.
-pub fn seek(batches: &[RowBatch], key: &[u8], as_of: Timestamp, hits: &mut Vec<Hit>) {
+pub fn seek(batches: &[RowBatch], key: &[u8], as_of: Timestamp, hits: &mut Hits) {
     let mut found: Option<(usize, usize)> = None;
     for (index, batch) in batches.iter().enumerate() {
         let keys = &batch.storage.keys;
@@ -74,7 +78,7 @@ pub fn first_error(snapshot: &Snapshot, as_of: Timestamp) -> Option<&[u8]> {
         return None;
     }
     let mut walk = Walk::new(&snapshot.errs, Bounds::All);
-    let mut hits = Vec::new();
+    let mut hits = Hits::new();
     walk.take(&snapshot.errs, as_of, 1, &mut hits);
     hits.first().map(|hit| value(&snapshot.errs, hit))
 }
@@ -131,7 +135,7 @@ impl Walk {
     }
 
     /// Appends up to `hits_max` hits. Fewer mean that the walk is over.
-    pub fn take(&mut self, batches: &[RowBatch], as_of: Timestamp, hits_max: usize, hits: &mut Vec<Hit>) {
+    pub fn take(&mut self, batches: &[RowBatch], as_of: Timestamp, hits_max: usize, hits: &mut Hits) {
         let stop = hits.len().saturating_add(hits_max);
         while hits.len() < stop {
             let Some(first) = self.least(batches) else { return };

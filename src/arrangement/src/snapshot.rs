@@ -12,7 +12,7 @@
 //! A small collection that changes often has more history than rows. Its rows are found once, when it is published, and
 //! not by each of the many reads until the next change.
 
-use crate::cursor::{Bounds, Hit, Walk};
+use crate::cursor::{Bounds, Hit, Hits, Walk};
 use crate::spine::RowBatch;
 use arc_swap::{ArcSwap, Guard};
 use differential_dataflow::trace::BatchReader;
@@ -41,7 +41,7 @@ pub struct Snapshot {
 #[derive(Default)]
 struct Settled {
     latest: Timestamp,
-    hits: Vec<Hit>,
+    hits: Hits,
 }
 
 impl Snapshot {
@@ -50,7 +50,7 @@ impl Snapshot {
         let mut snapshot = Snapshot { oks, errs, since, upper, settled: None };
         if snapshot.update_count() <= SMALL_UPDATES_MAX {
             let times = snapshot.oks.iter().flat_map(|batch| batch.storage.upds.times.iter());
-            let mut settled = Settled { latest: times.max().copied().unwrap_or(0), hits: Vec::new() };
+            let mut settled = Settled { latest: times.max().copied().unwrap_or(0), hits: Hits::new() };
             Walk::new(&snapshot.oks, Bounds::All).take(
                 &snapshot.oks,
                 Timestamp::MAX,

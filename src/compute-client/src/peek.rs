@@ -12,7 +12,7 @@
 
 use crate::error::{ComputeError, decode_error};
 use crate::plan::{Access, IndexInfo, KeySource, KeyValue, Output, PeekPlan};
-use arrangement::cursor::{self, Bounds, Hit, Walk};
+use arrangement::cursor::{self, Bounds, Hit, Hits, Walk};
 use arrangement::snapshot::Snapshot;
 use arrangement::spine::RowBatch;
 use arrow::array::{AsArray, RecordBatch, RecordBatchOptions};
@@ -25,20 +25,24 @@ use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::PhysicalExpr;
 use repr::row::{RowCodec, write_key_datum};
 use repr::{Datum, Timestamp};
+use smallvec::{SmallVec, smallvec};
 use sql::engine::{Engine, SessionInfo, value};
 use std::sync::Arc;
 
 /// Hits taken from a walk at a time.
 const HITS_CHUNK: usize = 1_024;
 
+/// Encoded keys; usually one.
+type KeyList = SmallVec<[Vec<u8>; 1]>;
+
 /// Which keys of which workers a peek reads.
 #[derive(Debug)]
 enum Keys {
     Scan,
     /// Whole keys.
-    Exact(Vec<Vec<u8>>),
+    Exact(KeyList),
     /// First columns of keys.
-    Prefix(Vec<Vec<u8>>),
+    Prefix(KeyList),
 }
 
 /// The values of a statement's parameters.
@@ -63,15 +67,15 @@ pub struct PeekRows {
     plan: Arc<PeekPlan>,
     as_of: Timestamp,
     /// What is still to be read: pairs of a snapshot and the keys in it.
-    sources: Vec<Source>,
+    sources: SmallVec<[Source; 1]>,
     source: usize,
-    hits: Vec<Hit>,
+    hits: Hits,
     hit: usize,
     /// Copies of the current hit that were handed out already.
     copies: i64,
     skip: usize,
     remaining: usize,
-    /// The current chunk: one entry per row, all of the current source.
+    /// A chunk in which rows are repeated or left out: one entry per row, all of the current source.
     ready: Vec<Hit>,
 }
 
@@ -106,13 +110,13 @@ impl<'a> PeekChunk<'a> {
 #[derive(Clone)]
 struct Source {
     snapshot: Arc<Snapshot>,
-    walk: Option<Walk>,
+    walk: Option<Box<Walk>>,
 }
 
 /// What [`open`] found.
 pub enum Opened {
     /// The rows.
-    Rows(PeekRows),
+    Rows(Box<PeekRows>),
     /// An index that is not complete up to the time yet.
     Lagging(Lagging),
 }
@@ -122,7 +126,7 @@ impl Opened {
     ///
     /// # Cancellation
     /// Safe to drop at any await.
-    pub async fn rows(self) -> Result<PeekRows, ComputeError> {
+    pub async fn rows(self) -> Result<Box<PeekRows>, ComputeError> {
         match self {
             Opened::Rows(rows) => Ok(rows),
             Opened::Lagging(lagging) => lagging.wait(lagging.as_of).await,
@@ -147,7 +151,7 @@ impl Lagging {
     ///
     /// # Cancellation
     /// Safe to drop at any await.
-    pub async fn wait(&self, as_of: Timestamp) -> Result<PeekRows, ComputeError> {
+    pub async fn wait(&self, as_of: Timestamp) -> Result<Box<PeekRows>, ComputeError> {
         loop {
             let complete = |handle: &crate::index::IndexHandle| {
                 handle.slots().iter().all(|slot| handle.is_complete(&slot.load(), as_of))
@@ -170,12 +174,12 @@ pub fn open(plan: &Arc<PeekPlan>, params: Bound<'_>, as_of: Timestamp) -> Result
 }
 
 /// Opens a peek if the index is complete up to `as_of` already.
-fn try_open(plan: &Arc<PeekPlan>, keys: &Keys, as_of: Timestamp) -> Result<Option<PeekRows>, ComputeError> {
+fn try_open(plan: &Arc<PeekPlan>, keys: &Keys, as_of: Timestamp) -> Result<Option<Box<PeekRows>>, ComputeError> {
     let handle = &plan.index.handle;
     if handle.is_dropped() {
         return Err(ComputeError::Dropped(handle.id));
     }
-    let (mut sources, mut hits) = (Vec::new(), Vec::new());
+    let (mut sources, mut hits) = (SmallVec::new(), Hits::new());
     match keys {
         Keys::Exact(keys) => {
             for key in keys {
@@ -184,7 +188,7 @@ fn try_open(plan: &Arc<PeekPlan>, keys: &Keys, as_of: Timestamp) -> Result<Optio
                     cursor::seek(&snapshot.oks, key, as_of, &mut hits);
                     sources.push(Source { snapshot, walk: None });
                 } else {
-                    let walk = Some(Walk::new(&snapshot.oks, Bounds::Key(key.clone())));
+                    let walk = Some(Box::new(Walk::new(&snapshot.oks, Bounds::Key(key.clone()))));
                     sources.push(Source { snapshot, walk });
                 }
             }
@@ -207,7 +211,7 @@ fn try_open(plan: &Arc<PeekPlan>, keys: &Keys, as_of: Timestamp) -> Result<Optio
                     _ => &all,
                 };
                 for bounds in bounds {
-                    let walk = Some(Walk::new(&snapshot.oks, bounds.clone()));
+                    let walk = Some(Box::new(Walk::new(&snapshot.oks, bounds.clone())));
                     sources.push(Source { snapshot: Arc::clone(&snapshot), walk });
                 }
             }
@@ -218,8 +222,18 @@ fn try_open(plan: &Arc<PeekPlan>, keys: &Keys, as_of: Timestamp) -> Result<Optio
         // Filters, ORDER BY and then LIMIT come after the walk.
         false => (0, usize::MAX),
     };
-    let plan = Arc::clone(plan);
-    Ok(Some(PeekRows { plan, as_of, sources, source: 0, hits, hit: 0, copies: 0, skip, remaining, ready: Vec::new() }))
+    Ok(Some(Box::new(PeekRows {
+        plan: Arc::clone(plan),
+        as_of,
+        sources,
+        source: 0,
+        hits,
+        hit: 0,
+        copies: 0,
+        skip,
+        remaining,
+        ready: Vec::new(),
+    })))
 }
 
 /// One worker's snapshot if it can be read as of `as_of`; errors of the collection come first.
@@ -259,10 +273,10 @@ fn keys(plan: &PeekPlan, params: Bound<'_>) -> Keys {
         };
         fit(datum, &value.data_type).is_some_and(|datum| write_key_datum(key, &value.data_type, &datum).is_ok())
     };
-    let mut keys: Vec<Vec<u8>> = vec![Vec::with_capacity(16)];
+    let mut keys: KeyList = smallvec![Vec::with_capacity(16)];
     for values in columns {
         match values.as_slice() {
-            [value] => keys.retain_mut(|key| extend(key, value)),
+            [value] => keys.retain(|key| extend(key, value)),
             values => {
                 let longer = keys.iter().flat_map(|key| {
                     values.iter().filter_map(|value| {
@@ -285,7 +299,7 @@ fn keys(plan: &PeekPlan, params: Bound<'_>) -> Keys {
 pub fn lookup_keys(plan: &PeekPlan, params: Bound<'_>) -> Option<Vec<Vec<u8>>> {
     match keys(plan, params) {
         Keys::Scan => None,
-        Keys::Exact(keys) | Keys::Prefix(keys) => Some(keys),
+        Keys::Exact(keys) | Keys::Prefix(keys) => Some(keys.into_vec()),
     }
 }
 
@@ -327,36 +341,54 @@ impl PeekRows {
     /// The next rows, at most `rows_max` and at least one, or `None` at the end. For a plan that
     /// [`PeekPlan::is_direct`], LIMIT and OFFSET are already applied.
     pub fn next_chunk(&mut self, rows_max: usize) -> Result<Option<PeekChunk<'_>>, ComputeError> {
-        self.ready.clear();
-        while self.ready.is_empty() {
+        let rows_max = rows_max.min(self.remaining);
+        if rows_max == 0 {
+            return Ok(None);
+        }
+        loop {
             if self.hit == self.hits.len() && !self.refill() {
                 return Ok(None);
             }
-            let rows_max = rows_max.min(self.remaining);
-            if rows_max == 0 {
-                return Ok(None);
-            }
-            while self.ready.len() < rows_max
-                && let Some(hit) = self.hits.get(self.hit).copied()
-            {
-                if hit.count < 0 {
-                    return Err(ComputeError::NegativeMultiplicity(self.plan.index.handle.id));
-                }
-                if self.copies == hit.count {
-                    (self.hit, self.copies) = (self.hit + 1, 0);
+            let start = self.hit;
+            let single = match (self.skip, self.copies) {
+                (0, 0) => self.hits[start..].iter().take(rows_max).take_while(|hit| hit.count == 1).count(),
+                _ => 0,
+            };
+            self.hit += single;
+            if single == 0 {
+                self.repeat(rows_max)?;
+                if self.ready.is_empty() {
                     continue;
                 }
-                self.copies += 1;
-                if self.skip > 0 {
-                    self.skip -= 1;
-                } else {
-                    self.ready.push(hit);
-                }
+            }
+            let hits = if single == 0 { &self.ready[..] } else { &self.hits[start..self.hit] };
+            self.remaining -= hits.len();
+            let batches = &self.sources[self.source].snapshot.oks;
+            return Ok(Some(PeekChunk { plan: &self.plan, batches, hits }));
+        }
+    }
+
+    /// Makes a chunk of the hits that are there, each as often as its row occurs, without those that OFFSET leaves out.
+    fn repeat(&mut self, rows_max: usize) -> Result<(), ComputeError> {
+        self.ready.clear();
+        while self.ready.len() < rows_max
+            && let Some(hit) = self.hits.get(self.hit).copied()
+        {
+            if hit.count < 0 {
+                return Err(ComputeError::NegativeMultiplicity(self.plan.index.handle.id));
+            }
+            if self.copies == hit.count {
+                (self.hit, self.copies) = (self.hit + 1, 0);
+                continue;
+            }
+            self.copies += 1;
+            if self.skip > 0 {
+                self.skip -= 1;
+            } else {
+                self.ready.push(hit);
             }
         }
-        self.remaining -= self.ready.len();
-        let batches = &self.sources[self.source].snapshot.oks;
-        Ok(Some(PeekChunk { plan: &self.plan, batches, hits: &self.ready }))
+        Ok(())
     }
 
     /// Takes more hits from the current source, or goes on to the next; false at the end.
@@ -390,7 +422,7 @@ impl PeekRows {
 
 /// Runs what is left of a plan after the walk: filters, ORDER BY, LIMIT, output expressions.
 pub fn evaluate(
-    mut rows: PeekRows,
+    mut rows: Box<PeekRows>,
     params: Bound<'_>,
     engine: &Engine,
     session: &SessionInfo,

@@ -12,7 +12,7 @@
 
 use crate::error::{ComputeError, decode_error};
 use crate::index::IndexHandle;
-use arrangement::cursor::{self, Bounds, Hit, Walk};
+use arrangement::cursor::{self, Bounds, Hits, Walk};
 use arrangement::snapshot::{Snapshot, byte_count};
 use arrangement::spine::RowBatch;
 use parking_lot::Mutex;
@@ -139,7 +139,7 @@ impl Tail {
         for sealed in batches {
             tail.hold(&sealed);
         }
-        Ok((Contents { snapshots, as_of, at: 0, walk: None, hits: Vec::new() }, tail))
+        Ok((Contents { snapshots, as_of, at: 0, walk: None, hits: Hits::new() }, tail))
     }
 
     fn open(handle: Arc<IndexHandle>, after: Option<Timestamp>, bytes_max: usize) -> (Tail, Vec<Arc<Snapshot>>) {
@@ -221,7 +221,7 @@ pub struct Contents {
     as_of: Timestamp,
     at: usize,
     walk: Option<Walk>,
-    hits: Vec<Hit>,
+    hits: Hits,
 }
 
 impl Contents {
@@ -245,7 +245,7 @@ impl Contents {
     pub fn errors(&self) -> Updates {
         let mut errors = Updates::new();
         for snapshot in &self.snapshots {
-            let mut hits = Vec::new();
+            let mut hits = Hits::new();
             Walk::new(&snapshot.errs, Bounds::All).take(&snapshot.errs, self.as_of, usize::MAX, &mut hits);
             hits.iter().for_each(|hit| errors.push(cursor::value(&snapshot.errs, hit), hit.count));
         }

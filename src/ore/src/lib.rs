@@ -1,4 +1,4 @@
-//! What the standard library lacks: named tasks and threads, an injectable clock, metric handles, `sometimes`.
+//! What the standard library lacks: named tasks and threads, signals, an injectable clock, metric handles, `sometimes`.
 //!
 //! The lowest crate of the workspace (rank 1). It knows nothing of SQL, rows or storage; every crate above may
 //! use it, and a small helper that two crates want belongs here.
@@ -7,6 +7,7 @@
 //! * [`task::spawn`] and [`thread::spawn`]: the only ways to start something that runs beside its caller.
 //! * [`clock::Clock`]: the only way to ask what time it is, so that a test can move time by hand.
 //! * [`metrics::Registry`]: makes the counters, gauges and histograms that a crate's `metrics.rs` holds.
+//! * [`until::until`]: work that a signal may end.
 //! * [`sometimes()`]: skips a fast path or a cache in tests, so that both paths meet every test.
 //!
 //! Deliberately absent: I/O, retries, configuration, error types, collections.
@@ -17,5 +18,6 @@ pub mod metrics;
 mod sometimes;
 pub mod task;
 pub mod thread;
+pub mod until;
 
 pub use sometimes::sometimes;

@@ -4,13 +4,13 @@
 
 use crate::error::PgReprError;
 use crate::numeric::is_space;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 use repr::sqlstate::SqlState;
 
 /// Prints an array; `put` prints the item at an index and says whether it is NULL (and then prints nothing).
 ///
 /// An item is printed in place and quoted afterwards only where it needs to be.
-pub(crate) fn encode_text(count: usize, mut put: impl FnMut(usize, &mut BytesMut) -> Item, out: &mut BytesMut) {
+pub(crate) fn encode_text(count: usize, mut put: impl FnMut(usize, &mut Vec<u8>) -> Item, out: &mut Vec<u8>) {
     out.put_u8(b'{');
     for i in 0..count {
         if i > 0 {
@@ -42,7 +42,7 @@ fn needs_quotes(text: &[u8]) -> bool {
             .any(|byte| matches!(byte, b'"' | b'\\' | b'{' | b'}' | b',' | b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c))
 }
 
-fn quote(start: usize, out: &mut BytesMut) {
+fn quote(start: usize, out: &mut Vec<u8>) {
     let text = out[start..].to_vec();
     out.truncate(start);
     out.put_u8(b'"');

@@ -19,7 +19,7 @@ use crate::numeric;
 use crate::options::EncodeOptions;
 use crate::text::display_of;
 use crate::types;
-use bytes::{Buf, BufMut, BytesMut};
+use bytes::{Buf, BufMut};
 use repr::datum::Datum;
 use repr::sqlstate::SqlState;
 use repr::types::{NumericDisplay, PgType};
@@ -61,7 +61,7 @@ pub fn encode_binary(
     ty: &PgType,
     datum: &Datum<'_>,
     options: &EncodeOptions,
-    out: &mut BytesMut,
+    out: &mut Vec<u8>,
 ) -> Result<(), PgReprError> {
     match (ty, datum) {
         (_, Datum::Null) => {}
@@ -133,7 +133,7 @@ fn integer<T: TryFrom<i128>>(ty: &PgType, datum: &Datum<'_>) -> Result<T, PgRepr
 }
 
 /// Writes a value with its length in front, or -1 for NULL.
-fn put_field(ty: &PgType, datum: &Datum<'_>, options: &EncodeOptions, out: &mut BytesMut) -> Result<(), PgReprError> {
+fn put_field(ty: &PgType, datum: &Datum<'_>, options: &EncodeOptions, out: &mut Vec<u8>) -> Result<(), PgReprError> {
     if datum.is_null() {
         out.put_i32(-1);
         return Ok(());
@@ -155,7 +155,7 @@ fn encode_array(
     item: &PgType,
     items: &[Datum<'_>],
     options: &EncodeOptions,
-    out: &mut BytesMut,
+    out: &mut Vec<u8>,
 ) -> Result<(), PgReprError> {
     if items.iter().any(|item| matches!(item, Datum::List(_))) {
         return Err(array::multidimensional());
@@ -172,7 +172,7 @@ fn encode_array(
     items.iter().try_for_each(|datum| put_field(item, datum, options, out))
 }
 
-fn encode_record(fields: &[Datum<'_>], options: &EncodeOptions, out: &mut BytesMut) -> Result<(), PgReprError> {
+fn encode_record(fields: &[Datum<'_>], options: &EncodeOptions, out: &mut Vec<u8>) -> Result<(), PgReprError> {
     out.put_i32(i32_length(fields.len())?);
     for field in fields {
         let ty = natural_type(field);
@@ -344,13 +344,12 @@ fn check_item_type(item: &PgType, oid: u32) -> Result<(), PgReprError> {
 mod tests {
     use super::{decode_binary, encode_binary};
     use crate::options::EncodeOptions;
-    use bytes::BytesMut;
     use repr::datum::Datum;
     use repr::types::PgType;
     use std::borrow::Cow;
 
     fn bytes(ty: &PgType, datum: &Datum<'_>) -> Vec<u8> {
-        let mut out = BytesMut::new();
+        let mut out = Vec::new();
         encode_binary(ty, datum, &EncodeOptions::default(), &mut out).expect("a value of the type");
         out.to_vec()
     }
@@ -370,7 +369,7 @@ mod tests {
 
     #[test]
     fn an_unsigned_integer_that_does_not_fit_is_an_error() {
-        let mut out = BytesMut::new();
+        let mut out = Vec::new();
         let error = encode_binary(&PgType::Int8, &Datum::UInt8(u64::MAX), &EncodeOptions::default(), &mut out)
             .expect_err("beyond int8");
         assert_eq!(error.sqlstate.code(), "22003");

@@ -3,13 +3,13 @@
 use crate::error::PgReprError;
 use crate::numeric::is_space;
 use crate::options::ByteaOutput;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 use repr::sqlstate::SqlState;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// Prints a bytea.
-pub fn encode_bytea(bytes: &[u8], output: ByteaOutput, out: &mut BytesMut) {
+pub fn encode_bytea(bytes: &[u8], output: ByteaOutput, out: &mut Vec<u8>) {
     match output {
         ByteaOutput::Hex => {
             out.reserve(2 + bytes.len() * 2);
@@ -30,12 +30,12 @@ pub fn encode_bytea(bytes: &[u8], output: ByteaOutput, out: &mut BytesMut) {
     }
 }
 
-fn put_hex(byte: u8, out: &mut BytesMut) {
+fn put_hex(byte: u8, out: &mut Vec<u8>) {
     out.put_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
 }
 
 /// Prints a uuid: 8-4-4-4-12 digits.
-pub fn encode_uuid(bytes: &[u8], out: &mut BytesMut) {
+pub fn encode_uuid(bytes: &[u8], out: &mut Vec<u8>) {
     for (i, byte) in bytes.iter().enumerate() {
         if matches!(i, 4 | 6 | 8 | 10) {
             out.put_u8(b'-');
@@ -133,7 +133,6 @@ fn hex_digit(byte: u8) -> Option<u8> {
 mod tests {
     use super::{decode_bytea, decode_uuid, encode_bytea};
     use crate::options::ByteaOutput;
-    use bytes::BytesMut;
 
     #[test]
     fn bytea_forms() {
@@ -142,7 +141,7 @@ mod tests {
         assert_eq!(decode_bytea("a\\\\\\001"), Ok(vec![b'a', b'\\', 1]));
         assert_eq!(decode_bytea("\\x0"), Err(decode_bytea("\\x0").expect_err("odd")));
         assert!(decode_bytea("\\9").is_err());
-        let mut out = BytesMut::new();
+        let mut out = Vec::new();
         encode_bytea(b"a\\\x01\xff", ByteaOutput::Escape, &mut out);
         assert_eq!(&out[..], b"a\\\\\\001\\377");
     }

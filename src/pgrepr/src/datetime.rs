@@ -10,10 +10,10 @@ use crate::calendar::{
     civil_from_days,
 };
 use crate::timezone::TimeZone;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
 /// Prints a date, days since the Unix epoch.
-pub fn encode_date(days: i32, out: &mut BytesMut) {
+pub fn encode_date(days: i32, out: &mut Vec<u8>) {
     match days {
         DATE_INFINITY => out.put_slice(b"infinity"),
         DATE_NEGATIVE_INFINITY => out.put_slice(b"-infinity"),
@@ -26,19 +26,19 @@ pub fn encode_date(days: i32, out: &mut BytesMut) {
 }
 
 /// Prints a time of day, microseconds since midnight.
-pub fn encode_time(us: i64, out: &mut BytesMut) {
+pub fn encode_time(us: i64, out: &mut Vec<u8>) {
     put_time(us, out);
 }
 
 /// Prints a timestamp without time zone, microseconds since the epoch.
-pub fn encode_timestamp(us: i64, out: &mut BytesMut) {
+pub fn encode_timestamp(us: i64, out: &mut Vec<u8>) {
     if !put_infinity(us, out) && put_date_time(us, out) {
         out.put_slice(b" BC");
     }
 }
 
 /// Prints a timestamp with time zone as clocks in `zone` show it, with their offset.
-pub fn encode_timestamptz(us: i64, zone: &TimeZone, out: &mut BytesMut) {
+pub fn encode_timestamptz(us: i64, zone: &TimeZone, out: &mut Vec<u8>) {
     if put_infinity(us, out) {
         return;
     }
@@ -55,7 +55,7 @@ pub fn encode_timestamptz(us: i64, zone: &TimeZone, out: &mut BytesMut) {
     }
 }
 
-fn put_infinity(us: i64, out: &mut BytesMut) -> bool {
+fn put_infinity(us: i64, out: &mut Vec<u8>) -> bool {
     match us {
         TIMESTAMP_INFINITY => out.put_slice(b"infinity"),
         TIMESTAMP_NEGATIVE_INFINITY => out.put_slice(b"-infinity"),
@@ -64,7 +64,7 @@ fn put_infinity(us: i64, out: &mut BytesMut) -> bool {
     true
 }
 
-fn put_date_time(us: i64, out: &mut BytesMut) -> bool {
+fn put_date_time(us: i64, out: &mut Vec<u8>) -> bool {
     let before_christ = put_date(us.div_euclid(DAY_US), out);
     out.put_u8(b' ');
     put_time(us.rem_euclid(DAY_US), out);
@@ -72,7 +72,7 @@ fn put_date_time(us: i64, out: &mut BytesMut) -> bool {
 }
 
 /// Prints the date and says whether it is before Christ.
-fn put_date(days: i64, out: &mut BytesMut) -> bool {
+fn put_date(days: i64, out: &mut Vec<u8>) -> bool {
     let (year, month, day) = civil_from_days(days);
     let before_christ = year <= 0;
     let shown = if before_christ { 1 - year } else { year };
@@ -89,7 +89,7 @@ fn put_date(days: i64, out: &mut BytesMut) -> bool {
     before_christ
 }
 
-fn put_time(us: i64, out: &mut BytesMut) {
+fn put_time(us: i64, out: &mut Vec<u8>) {
     let seconds = us.div_euclid(SECOND_US);
     put_two(seconds.div_euclid(3600), out);
     out.put_u8(b':');
@@ -100,7 +100,7 @@ fn put_time(us: i64, out: &mut BytesMut) {
 }
 
 /// Prints `.` and up to six digits of a fraction of a second, nothing for zero.
-pub(crate) fn put_fraction(us: i64, out: &mut BytesMut) {
+pub(crate) fn put_fraction(us: i64, out: &mut Vec<u8>) {
     if us == 0 {
         return;
     }
@@ -115,7 +115,7 @@ pub(crate) fn put_fraction(us: i64, out: &mut BytesMut) {
 }
 
 /// Prints a number with at least two digits.
-pub(crate) fn put_two(value: i64, out: &mut BytesMut) {
+pub(crate) fn put_two(value: i64, out: &mut Vec<u8>) {
     if (0..100).contains(&value) {
         out.put_slice(&[digit_of(value / 10), digit_of(value % 10)]);
     } else {
@@ -127,7 +127,7 @@ fn digit_of(value: i64) -> u8 {
     b'0' + u8::try_from(value).expect("one decimal digit")
 }
 
-fn put_offset(seconds: i32, out: &mut BytesMut) {
+fn put_offset(seconds: i32, out: &mut Vec<u8>) {
     out.put_u8(if seconds < 0 { b'-' } else { b'+' });
     let seconds = i64::from(seconds).abs();
     put_two(seconds / 3600, out);
@@ -145,10 +145,9 @@ fn put_offset(seconds: i32, out: &mut BytesMut) {
 mod tests {
     use super::{encode_date, encode_time, encode_timestamp, encode_timestamptz};
     use crate::timezone::TimeZone;
-    use bytes::BytesMut;
 
-    fn shown(print: impl FnOnce(&mut BytesMut)) -> String {
-        let mut out = BytesMut::new();
+    fn shown(print: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
         print(&mut out);
         String::from_utf8(out.to_vec()).expect("ASCII")
     }

@@ -6,11 +6,11 @@
 
 use crate::error::PgReprError;
 use crate::numeric::is_space;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 use repr::sqlstate::SqlState;
 
 /// Prints a float8.
-pub fn encode_float8(value: f64, extra_float_digits: i32, out: &mut BytesMut) {
+pub fn encode_float8(value: f64, extra_float_digits: i32, out: &mut Vec<u8>) {
     if !value.is_finite() {
         return put_special(value.is_nan(), value.is_sign_negative(), out);
     }
@@ -23,7 +23,7 @@ pub fn encode_float8(value: f64, extra_float_digits: i32, out: &mut BytesMut) {
 }
 
 /// Prints a float4.
-pub fn encode_float4(value: f32, extra_float_digits: i32, out: &mut BytesMut) {
+pub fn encode_float4(value: f32, extra_float_digits: i32, out: &mut Vec<u8>) {
     if !value.is_finite() {
         return put_special(value.is_nan(), value.is_sign_negative(), out);
     }
@@ -39,7 +39,7 @@ fn precision(digits: i32, extra_float_digits: i32) -> usize {
     usize::try_from(digits.saturating_add(extra_float_digits)).unwrap_or(1).max(1)
 }
 
-fn put_special(nan: bool, negative: bool, out: &mut BytesMut) {
+fn put_special(nan: bool, negative: bool, out: &mut Vec<u8>) {
     out.put_slice(match (nan, negative) {
         (true, _) => b"NaN",
         (false, false) => b"Infinity",
@@ -49,7 +49,7 @@ fn put_special(nan: bool, negative: bool, out: &mut BytesMut) {
 
 /// Lays out the digits of `text` (`-1.25e-7`, `0.001`, `120.0`) in PostgreSQL's notation; exponents from -4 up to
 /// `plain_max` are written plainly.
-fn put_laid_out(text: &str, plain_max: i32, out: &mut BytesMut) {
+fn put_laid_out(text: &str, plain_max: i32, out: &mut Vec<u8>) {
     let (text, negative) = match text.strip_prefix('-') {
         Some(rest) => (rest, true),
         None => (text, false),
@@ -92,7 +92,7 @@ fn trim_zeros(digits: &[u8]) -> &[u8] {
     &digits[..end]
 }
 
-fn put_plain(digits: &[u8], exponent: i32, out: &mut BytesMut) {
+fn put_plain(digits: &[u8], exponent: i32, out: &mut Vec<u8>) {
     match usize::try_from(exponent) {
         Err(_) => {
             out.put_slice(b"0.");
@@ -115,7 +115,7 @@ fn put_plain(digits: &[u8], exponent: i32, out: &mut BytesMut) {
     }
 }
 
-fn put_scientific(digits: &[u8], exponent: i32, out: &mut BytesMut) {
+fn put_scientific(digits: &[u8], exponent: i32, out: &mut Vec<u8>) {
     out.put_u8(digits[0]);
     if digits.len() > 1 {
         out.put_u8(b'.');
@@ -159,10 +159,9 @@ fn out_of_range(type_name: &str, text: &str) -> PgReprError {
 #[cfg(test)]
 mod tests {
     use super::{decode_float8, encode_float4, encode_float8};
-    use bytes::BytesMut;
 
     fn float8(value: f64, extra_float_digits: i32) -> String {
-        let mut out = BytesMut::new();
+        let mut out = Vec::new();
         encode_float8(value, extra_float_digits, &mut out);
         String::from_utf8(out.to_vec()).expect("digits")
     }
@@ -189,7 +188,7 @@ mod tests {
         }
         assert_eq!(float8(0.1 + 0.2, 0), "0.3");
         assert_eq!(float8(0.1 + 0.2, 3), "0.30000000000000004");
-        let mut out = BytesMut::new();
+        let mut out = Vec::new();
         encode_float4(1e6, 1, &mut out);
         assert_eq!(&out[..], b"1e+06");
     }

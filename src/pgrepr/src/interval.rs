@@ -11,7 +11,7 @@ use crate::calendar::{DAY_US, SECOND_US};
 use crate::datetime::{put_fraction, put_two};
 use crate::error::PgReprError;
 use crate::numeric::is_space;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 use repr::sqlstate::SqlState;
 
 /// Microseconds of the longest time part.
@@ -21,7 +21,7 @@ pub const INTERVAL_US_MAX: i64 = i64::MAX / 1_000;
 const INTERVAL_FIELD_OVERFLOW: SqlState = SqlState("22015");
 
 /// Prints an interval in the `postgres` style.
-pub fn encode_interval(months: i32, days: i32, us: i64, out: &mut BytesMut) {
+pub fn encode_interval(months: i32, days: i32, us: i64, out: &mut Vec<u8>) {
     let start = out.len();
     let mut before = false;
     for (value, unit) in [(months / 12, "year"), (months % 12, "mon"), (days, "day")] {
@@ -365,10 +365,9 @@ fn designated(text: &str, sum: &mut Sum, unit_of: impl Fn(char) -> Option<Unit>)
 #[cfg(test)]
 mod tests {
     use super::{decode_interval, encode_interval};
-    use bytes::BytesMut;
 
     fn shown(months: i32, days: i32, us: i64) -> String {
-        let mut out = BytesMut::new();
+        let mut out = Vec::new();
         encode_interval(months, days, us, &mut out);
         String::from_utf8(out.to_vec()).expect("ASCII")
     }

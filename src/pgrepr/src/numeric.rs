@@ -5,7 +5,7 @@
 
 use crate::error::PgReprError;
 use arrow::datatypes::i256;
-use bytes::{Buf, BufMut, BytesMut};
+use bytes::{Buf, BufMut};
 use repr::sqlstate::SqlState;
 use repr::types::{NUMERIC_PRECISION, NUMERIC_SCALE, NumericDisplay};
 use std::cmp::Ordering;
@@ -177,7 +177,7 @@ fn below_next_group(digits: &[u8]) -> bool {
 }
 
 /// Prints a numeric.
-pub fn encode_text(value: i256, scale: i8, display: NumericDisplay, out: &mut BytesMut) {
+pub fn encode_text(value: i256, scale: i8, display: NumericDisplay, out: &mut Vec<u8>) {
     let (value, scale) = displayed(value, scale, display);
     let digits = Digits::new(value);
     let digits = digits.as_slice();
@@ -204,7 +204,7 @@ pub fn encode_text(value: i256, scale: i8, display: NumericDisplay, out: &mut By
 }
 
 /// Writes the wire's base-10000 form.
-pub fn encode_binary(value: i256, scale: i8, display: NumericDisplay, out: &mut BytesMut) {
+pub fn encode_binary(value: i256, scale: i8, display: NumericDisplay, out: &mut Vec<u8>) {
     let (value, scale) = displayed(value, scale, display);
     let all = Digits::new(value);
     let all = all.as_slice();
@@ -432,11 +432,10 @@ pub fn fit(value: i256, scale: i8, display: NumericDisplay) -> Result<i256, PgRe
 mod tests {
     use super::{decode_binary, decode_text, encode_binary, encode_text, rescale};
     use arrow::datatypes::i256;
-    use bytes::BytesMut;
     use repr::types::NumericDisplay;
 
     fn shown(value: i128, scale: i8, display: NumericDisplay) -> String {
-        let mut out = BytesMut::new();
+        let mut out = Vec::new();
         encode_text(i256::from_i128(value), scale, display, &mut out);
         String::from_utf8(out.to_vec()).expect("digits")
     }
@@ -458,7 +457,7 @@ mod tests {
     fn quotients_have_postgres_scale() {
         let quotient = |text: &str| {
             let value = decode_text(text, NumericDisplay::Quotient).expect("a number");
-            let mut out = BytesMut::new();
+            let mut out = Vec::new();
             encode_text(value, 20, NumericDisplay::Quotient, &mut out);
             String::from_utf8(out.to_vec()).expect("digits")
         };
@@ -479,7 +478,7 @@ mod tests {
 
     #[test]
     fn wire_form() {
-        let mut out = BytesMut::new();
+        let mut out = Vec::new();
         encode_binary(i256::from_i128(-1_234_567_800), 4, NumericDisplay::Scale, &mut out);
         // -123456.7800 is 12|3456|.7800
         assert_eq!(&out[..], &[0, 3, 0, 1, 0x40, 0, 0, 4, 0, 12, 0x0d, 0x80, 0x1e, 0x78]);

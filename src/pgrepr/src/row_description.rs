@@ -1,7 +1,7 @@
 //! The RowDescription message, built once per plan and sent many times.
 
 use crate::types;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 use repr::relation::RelationDesc;
 
 /// The most columns that the message's 16-bit count can describe.
@@ -12,7 +12,7 @@ pub const COLUMN_COUNT_MAX: usize = 0x7fff;
 ///
 /// The planner bounds the number of columns far below [`COLUMN_COUNT_MAX`]; columns beyond it are not described, so the
 /// message is well formed in any case. A name ends at its first NUL byte, because the wire's strings do.
-pub fn row_description(desc: &RelationDesc, formats: impl Fn(usize) -> i16, out: &mut BytesMut) {
+pub fn row_description(desc: &RelationDesc, formats: impl Fn(usize) -> i16, out: &mut Vec<u8>) {
     let count = desc.arity().min(COLUMN_COUNT_MAX);
     let start = out.len();
     out.put_u8(b'T');
@@ -37,14 +37,13 @@ pub fn row_description(desc: &RelationDesc, formats: impl Fn(usize) -> i16, out:
 #[cfg(test)]
 mod tests {
     use super::row_description;
-    use bytes::BytesMut;
     use repr::relation::RelationDesc;
     use repr::types::PgType;
 
     #[test]
     fn one_column() {
         let desc = RelationDesc::new([("v".to_owned(), PgType::Varchar(Some(3)), true)]);
-        let mut out = BytesMut::new();
+        let mut out = Vec::new();
         row_description(&desc, |_| 1, &mut out);
         let expected = b"T\0\0\0\x1a\0\x01v\0\0\0\0\0\0\0\0\0\x04\x13\xff\xff\0\0\0\x07\0\x01";
         assert_eq!(&out[..], &expected[..]);

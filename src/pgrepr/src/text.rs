@@ -17,14 +17,14 @@ use crate::numeric::{self, is_space};
 use crate::options::EncodeOptions;
 use crate::type_name::parse_type_name;
 use crate::types;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 use repr::datum::Datum;
 use repr::sqlstate::SqlState;
 use repr::types::{NumericDisplay, PgType};
 use std::borrow::Cow;
 
 /// Prints a value as PostgreSQL prints one of type `ty`. NULL prints nothing: the caller says that it is NULL.
-pub fn encode_text(ty: &PgType, datum: &Datum<'_>, options: &EncodeOptions, out: &mut BytesMut) {
+pub fn encode_text(ty: &PgType, datum: &Datum<'_>, options: &EncodeOptions, out: &mut Vec<u8>) {
     match datum {
         Datum::Null => {}
         Datum::Bool(value) => out.put_u8(if *value { b't' } else { b'f' }),
@@ -51,12 +51,12 @@ pub fn encode_text(ty: &PgType, datum: &Datum<'_>, options: &EncodeOptions, out:
     }
 }
 
-fn put_integer(value: impl itoa::Integer, out: &mut BytesMut) {
+fn put_integer(value: impl itoa::Integer, out: &mut Vec<u8>) {
     out.put_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// An OID alias: only types can be named without the catalog.
-fn put_oid(ty: &PgType, value: u32, out: &mut BytesMut) {
+fn put_oid(ty: &PgType, value: u32, out: &mut Vec<u8>) {
     match ty {
         PgType::Regclass | PgType::Regproc | PgType::Regtype | PgType::Regnamespace if value == 0 => out.put_u8(b'-'),
         PgType::Regtype => match types::from_oid(value) {
@@ -75,12 +75,12 @@ pub(crate) fn display_of(ty: &PgType) -> NumericDisplay {
     }
 }
 
-fn encode_array(ty: &PgType, items: &[Datum<'_>], options: &EncodeOptions, out: &mut BytesMut) {
+fn encode_array(ty: &PgType, items: &[Datum<'_>], options: &EncodeOptions, out: &mut Vec<u8>) {
     let item_type = |item: &Datum<'_>| match ty {
         PgType::Array(item) => Cow::Borrowed(&**item),
         _ => Cow::Owned(natural_type(item)),
     };
-    let put = |i: usize, out: &mut BytesMut| {
+    let put = |i: usize, out: &mut Vec<u8>| {
         let item: &Datum<'_> = &items[i];
         if item.is_null() {
             return Item::Null;
@@ -91,7 +91,7 @@ fn encode_array(ty: &PgType, items: &[Datum<'_>], options: &EncodeOptions, out: 
     array::encode_text(items.len(), put, out);
 }
 
-fn encode_record(fields: &[Datum<'_>], options: &EncodeOptions, out: &mut BytesMut) {
+fn encode_record(fields: &[Datum<'_>], options: &EncodeOptions, out: &mut Vec<u8>) {
     out.put_u8(b'(');
     for (i, field) in fields.iter().enumerate() {
         if i > 0 {
@@ -230,7 +230,6 @@ fn decode_alias(ty: &PgType, text: &str) -> Result<u32, PgReprError> {
 mod tests {
     use super::{decode_text, encode_text};
     use crate::options::EncodeOptions;
-    use bytes::BytesMut;
     use repr::datum::Datum;
     use repr::types::{NumericDisplay, PgType};
     use std::borrow::Cow;
@@ -238,7 +237,7 @@ mod tests {
     fn round(ty: &PgType, text: &str) -> Result<String, String> {
         let options = EncodeOptions::default();
         let datum = decode_text(ty, text, &options).map_err(|error| error.to_string())?;
-        let mut out = BytesMut::new();
+        let mut out = Vec::new();
         encode_text(ty, &datum, &options, &mut out);
         Ok(String::from_utf8(out.to_vec()).expect("text"))
     }
@@ -270,7 +269,7 @@ mod tests {
             Datum::Text(Cow::Borrowed("a \"b\"")),
             Datum::List(vec![Datum::Int4(1), Datum::Int4(2)]),
         ]);
-        let mut out = BytesMut::new();
+        let mut out = Vec::new();
         encode_text(&PgType::Record, &record, &EncodeOptions::default(), &mut out);
         assert_eq!(&out[..], b"(1,,\"a \"\"b\"\"\",\"{1,2}\")");
     }

@@ -3,7 +3,6 @@
 //! proptest prints the seed and the smallest failing value, and replays them from its regression file.
 
 use arrow::datatypes::i256;
-use bytes::BytesMut;
 use glimpse_pgrepr::binary::{decode_binary, encode_binary};
 use glimpse_pgrepr::calendar::{DATE_MAX, DATE_MIN, DAY_US, TIMESTAMP_MIN};
 use glimpse_pgrepr::interval::INTERVAL_US_MAX;
@@ -82,10 +81,10 @@ fn options() -> impl Strategy<Value = EncodeOptions> {
 }
 
 fn check(ty: &PgType, datum: &Datum<'static>, options: &EncodeOptions) {
-    let mut binary = BytesMut::new();
+    let mut binary = Vec::new();
     encode_binary(ty, datum, options, &mut binary).expect("a value of its type");
     assert_eq!(&decode_binary(ty, &binary, options).expect("our own bytes"), datum, "{ty} binary");
-    let mut text = BytesMut::new();
+    let mut text = Vec::new();
     encode_text(ty, datum, options, &mut text);
     let text = std::str::from_utf8(&text).expect("UTF-8");
     assert_eq!(&decode_text(ty, text, options).expect(text), datum, "{ty} {text}");
@@ -104,7 +103,7 @@ fn every_type() -> Vec<PgType> {
 
 /// Printing what was read must not panic either.
 fn survive(ty: &PgType, datum: &Datum<'_>, options: &EncodeOptions) {
-    let mut out = BytesMut::new();
+    let mut out = Vec::new();
     encode_text(ty, datum, options, &mut out);
     encode_binary(ty, datum, options, &mut out).expect("a value of its type");
 }

@@ -21,7 +21,6 @@ use crate::stream::Stream;
 use adapter::client::Client;
 use adapter::password::Credentials;
 use base64::prelude::{BASE64_STANDARD, Engine};
-use bytes::BytesMut;
 use rand::Rng;
 use repr::sqlstate::SqlState;
 use scram::Challenge;
@@ -65,7 +64,7 @@ pub(crate) async fn authenticate(
     claim: Claim<'_>,
     method: Option<Method>,
     client: &Client,
-    out: &mut BytesMut,
+    out: &mut Vec<u8>,
 ) -> Result<(), WireError> {
     let refused = match method {
         None => return Err(denied(format!("no pg_hba.conf entry for {claim}"))),
@@ -84,7 +83,7 @@ async fn password(
     stream: &mut impl Stream,
     claim: Claim<'_>,
     client: &Client,
-    out: &mut BytesMut,
+    out: &mut Vec<u8>,
 ) -> Result<Option<&'static str>, WireError> {
     encode::authentication_cleartext_password(out);
     send(stream, out).await?;
@@ -101,7 +100,7 @@ async fn exchange(
     stream: &mut impl Stream,
     claim: Claim<'_>,
     client: &Client,
-    out: &mut BytesMut,
+    out: &mut Vec<u8>,
 ) -> Result<Option<&'static str>, WireError> {
     let Credentials { verifier, refusal } = client.credentials(claim.user);
     let mechanisms: &[&str] = if claim.end_point.is_some() { &[scram::PLUS, scram::PLAIN] } else { &[scram::PLAIN] };
@@ -147,8 +146,9 @@ fn initial_response(body: &[u8]) -> Result<(&str, Option<&[u8]>), WireError> {
     }
 }
 
-async fn send(stream: &mut impl Stream, out: &mut BytesMut) -> Result<(), WireError> {
-    stream.write_all_buf(out).await?;
+async fn send(stream: &mut impl Stream, out: &mut Vec<u8>) -> Result<(), WireError> {
+    stream.write_all(out).await?;
+    out.clear();
     Ok(stream.flush().await?)
 }
 

@@ -20,7 +20,7 @@ mod copying;
 mod results;
 
 use crate::codec::{Input, Next};
-use crate::encode::rows::{RowEncoder, Shape, Target as RowTarget};
+use crate::encode::rows::RowEncoder;
 use crate::encode::{self, Severity};
 use crate::error::WireError;
 use crate::message::{self, Target};
@@ -30,11 +30,11 @@ use crate::startup::{self, Introduction, Packet, Visit};
 use crate::stream::Stream;
 use crate::tls::{self, Upgrade};
 use adapter::error::AdapterError;
-use adapter::response::{BoundParams, Response, ResultFormats, RowDesc, Work};
-use adapter::session::Session;
-use bytes::{Buf, BytesMut};
+use adapter::response::{BoundParams, ResultFormats};
+use adapter::session::{Script, Session};
 use futures::future::BoxFuture;
-use results::Sending;
+use ore::until::until;
+use results::Answer;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
@@ -70,10 +70,22 @@ pub(crate) struct Connection<S> {
     skips_to_sync: bool,
 }
 
+/// What handling a message has left to be waited for.
+enum Later {
+    /// A simple query's statements, after what is left of an answer that was begun.
+    Script(Script, Option<Answer>),
+    /// An Execute.
+    Execute,
+    /// What is left of the answer to an Execute.
+    Answer(Answer),
+    /// A Sync that ends an implicit transaction.
+    Sync,
+}
+
 /// Answers that were not written yet, and what is needed to encode them.
 #[derive(Debug)]
 pub(crate) struct Output {
-    buffer: BytesMut,
+    buffer: Vec<u8>,
     rows: RowEncoder,
     /// Whether the client waits for what is in the buffer.
     is_due: bool,
@@ -127,7 +139,7 @@ async fn run_encrypted(stream: TcpStream, how: Upgrade, visit: Visit<'_>) -> boo
 impl<S: Stream> Connection<S> {
     fn new(stream: S, shared: &Shared) -> Connection<S> {
         let output =
-            Output { buffer: BytesMut::with_capacity(IDLE_OUTPUT_BYTES), rows: RowEncoder::default(), is_due: false };
+            Output { buffer: Vec::with_capacity(IDLE_OUTPUT_BYTES), rows: RowEncoder::default(), is_due: false };
         let (metrics, request_bytes_max) = (shared.metrics.clone(), shared.request_bytes_max);
         let input = Input::new(request_bytes_max);
         Connection { stream, input, output, metrics, request_bytes_max, skips_to_sync: false }
@@ -141,14 +153,11 @@ impl<S: Stream> Connection<S> {
             Ok(None) => return true,
             Err(error) => return self.turn_away(&error).await,
         };
-        // One more thing to look at after every message, and not two: a stop of the server ends all sessions.
         let ended = session.shutdown();
-        let result = tokio::select! {
-            biased;
-            result = self.serve(&mut session) => result,
-            () = ended.cancelled() => Err(WireError::Shutdown),
+        let error = match until(self.serve(&mut session), ended.cancelled()).await {
+            Ok(Err(error)) => error,
+            Err(()) => WireError::Shutdown,
         };
-        let Err(error) = result;
         session.close().await;
         self.end(&error).await;
         matches!(error, WireError::Closed)
@@ -166,7 +175,11 @@ impl<S: Stream> Connection<S> {
         loop {
             loop {
                 match self.input.next()? {
-                    Next::Message(tag) => self.message(session, tag).await?,
+                    Next::Message(tag) => {
+                        if let Some(later) = self.message(session, tag)? {
+                            Box::pin(self.later(session, later)).await?;
+                        }
+                    }
                     Next::Skipped { tag, message_bytes } => self.too_large(session, tag, message_bytes)?,
                     Next::None => break,
                 }
@@ -209,19 +222,25 @@ impl<S: Stream> Connection<S> {
         if count == 0 { Err(WireError::Closed) } else { Ok(()) }
     }
 
-    /// Handles the message that the input just found.
-    async fn message(&mut self, session: &mut Session, tag: u8) -> Result<(), WireError> {
+    /// Handles the message that the input just found, as far as that needs no waiting.
+    ///
+    /// What does need it is handed back as data, not as a future: a future would have room for all that handling a message
+    /// may take, and be moved for every one of them.
+    fn message(&mut self, session: &mut Session, tag: u8) -> Result<Option<Later>, WireError> {
         if self.skips_to_sync && !matches!(tag, b'S' | b'X') {
-            return Ok(());
+            return Ok(None);
         }
         let result = match tag {
-            b'Q' => return self.query(session).await,
-            b'S' => return self.sync(session).await,
+            b'Q' => return self.query(session),
+            b'S' => return self.sync(session),
             b'X' => return Err(WireError::Closed),
             b'P' => self.parse(session),
             b'B' => self.bind(session),
             b'D' => self.describe(session),
-            b'E' => self.execute(session).await,
+            b'E' => match self.execute(session) {
+                Ok(later) => return Ok(later),
+                Err(error) => Err(error),
+            },
             b'C' => self.close(session),
             b'H' => message::empty(self.input.body()).map_err(WireError::from).map(|()| self.output.is_due = true),
             // What is left of a COPY that failed.
@@ -229,14 +248,42 @@ impl<S: Stream> Connection<S> {
             b'F' => {
                 self.output.fail(session, WireError::Unsupported("the function call protocol is not supported"))?;
                 self.output.ready(session);
-                return Ok(());
+                return Ok(None);
             }
             _ => Err(WireError::Protocol("no answer was asked for".to_owned())),
         };
         if let Err(error) = result {
-            self.output.fail(session, error)?;
-            self.skips_to_sync = true;
+            self.fail_to_sync(session, error)?;
         }
+        Ok(None)
+    }
+
+    /// Does what [`Connection::message`] had to leave.
+    async fn later(&mut self, session: &mut Session, later: Later) -> Result<(), WireError> {
+        match later {
+            Later::Script(script, begun) => {
+                let result = self.script(session, script, begun).await;
+                self.query_ended(session, result)
+            }
+            Later::Execute => {
+                let result = self.execute_waiting(session).await;
+                result.or_else(|error| self.fail_to_sync(session, error))
+            }
+            Later::Answer(answer) => {
+                let result = self.finish(session, answer).await;
+                result.or_else(|error| self.fail_to_sync(session, error))
+            }
+            Later::Sync => {
+                let ended = self.attend(MessageKind::Sync, Box::pin(session.sync())).await;
+                self.query_ended(session, ended)
+            }
+        }
+    }
+
+    /// Reports an error in the extended protocol.
+    fn fail_to_sync(&mut self, session: &mut Session, error: WireError) -> Result<(), WireError> {
+        self.output.fail(session, error)?;
+        self.skips_to_sync = true;
         Ok(())
     }
 
@@ -255,27 +302,53 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Query: one statement after another, then ReadyForQuery.
-    async fn query(&mut self, session: &mut Session) -> Result<(), WireError> {
-        if let Err(error) = self.script(session).await {
+    fn query(&mut self, session: &mut Session) -> Result<Option<Later>, WireError> {
+        let result = match self.start_script(session) {
+            Ok(None) => Ok(()),
+            Ok(Some(later)) => return Ok(Some(later)),
+            Err(error) => Err(error),
+        };
+        self.query_ended(session, result)?;
+        Ok(None)
+    }
+
+    /// Answers a query that is one read of an index; what else it may be is for later.
+    fn start_script(&mut self, session: &mut Session) -> Result<Option<Later>, WireError> {
+        let mut script = session.start_script(message::string(self.input.body())?)?;
+        let Some(response) = session.next_at_once(&mut script) else { return Ok(Some(Later::Script(script, None))) };
+        let answer = self.respond_described(session, response?)?;
+        Ok(answer.map(|answer| Later::Script(script, Some(answer))))
+    }
+
+    /// The end of what a ReadyForQuery follows.
+    fn query_ended(&mut self, session: &mut Session, result: Result<(), WireError>) -> Result<(), WireError> {
+        if let Err(error) = result {
             self.output.fail(session, error)?;
         }
         self.output.ready(session);
         Ok(())
     }
 
-    async fn script(&mut self, session: &mut Session) -> Result<(), WireError> {
-        let mut script = session.start_script(message::string(self.input.body())?)?;
-        loop {
-            let response = match session.next_in_script(&mut script) {
-                None => break,
-                Some(Work::Done(result)) => result?,
-                Some(Work::Pending(work)) => self.attend(MessageKind::Query, work).await?,
-            };
-            self.respond(session, response).await?;
+    /// Runs what is left of a script, the rest of an answer that was begun first.
+    async fn script(
+        &mut self,
+        session: &mut Session,
+        mut script: Script,
+        begun: Option<Answer>,
+    ) -> Result<(), WireError> {
+        if let Some(answer) = begun {
+            self.finish(session, answer).await?;
         }
-        match session.finish_script(&script) {
-            Work::Done(result) => Ok(result?),
-            Work::Pending(work) => self.attend(MessageKind::Query, work).await,
+        while !script.is_done() {
+            let work = session.next_in_script(&mut script);
+            let response = self.attend(MessageKind::Query, Box::pin(work)).await?;
+            if let Some(answer) = self.respond_described(session, response)? {
+                self.finish(session, answer).await?;
+            }
+        }
+        match session.must_finish(&script) {
+            true => self.attend(MessageKind::Query, Box::pin(session.finish_script(&script))).await,
+            false => Ok(()),
         }
     }
 
@@ -286,38 +359,6 @@ impl<S: Stream> Connection<S> {
         mut work: BoxFuture<'a, Result<T, AdapterError>>,
     ) -> BoxFuture<'a, Result<T, WireError>> {
         Box::pin(async move { Ok(attended(&self.stream, self.metrics.watch(kind, work.as_mut())).await??) })
-    }
-
-    /// Sends all of a response of the simple protocol.
-    async fn respond(&mut self, session: &mut Session, response: Response) -> Result<(), WireError> {
-        let Response::Rows { desc, formats, mut rows, tag } = response else {
-            return Box::pin(self.respond_without_rows(session, response)).await;
-        };
-        self.output.buffer.extend_from_slice(&desc.text_row_description);
-        let shape = shape(&desc, &formats, session);
-        let mut sending = Sending { shape, rows: &mut rows, rows_max: None, sent: 0 };
-        let Connection { output, stream, .. } = self;
-        let sent = match sending.encode(output)? {
-            true => sending.sent,
-            false => Box::pin(sending.finish(output, stream)).await?,
-        };
-        output.notices(session);
-        encode::rows_complete(&mut output.buffer, tag, sent);
-        Ok(())
-    }
-
-    async fn respond_without_rows(&mut self, session: &mut Session, response: Response) -> Result<(), WireError> {
-        match response {
-            Response::Complete(tag) => {
-                self.output.notices(session);
-                encode::command_complete(&mut self.output.buffer, tag);
-            }
-            Response::Empty => encode::empty_query_response(&mut self.output.buffer),
-            Response::CopyIn(copy) => self.copy_in(session, copy).await?,
-            Response::CopyOut { desc, rows, options } => self.copy_out(session, &desc, rows, &options).await?,
-            Response::Rows { .. } => unreachable!("handled by the callers, which differ in how many they send"),
-        }
-        Ok(())
     }
 
     fn parse(&mut self, session: &mut Session) -> Result<(), WireError> {
@@ -362,30 +403,21 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Execute: a portal's rows, all of them or as many as were asked for.
-    async fn execute(&mut self, session: &mut Session) -> Result<(), WireError> {
+    fn execute(&mut self, session: &mut Session) -> Result<Option<Later>, WireError> {
         let execute = message::execute(self.input.body())?;
-        let response = match session.execute(execute.portal, self.input.sync_follows()) {
-            Work::Done(result) => result?,
-            Work::Pending(work) => self.attend(MessageKind::Execute, work).await?,
-        };
-        let Response::Rows { desc, formats, mut rows, tag } = response else {
-            return Box::pin(self.respond_without_rows(session, response)).await;
-        };
-        let shape = shape(&desc, &formats, session);
-        let mut sending = Sending { shape, rows: &mut rows, rows_max: execute.rows_max, sent: 0 };
-        let Connection { output, stream, .. } = self;
-        let sent = match sending.encode(output)? {
-            true => sending.sent,
-            false => Box::pin(sending.finish(output, stream)).await?,
-        };
-        output.notices(session);
-        if execute.rows_max == Some(sent) {
-            session.suspend(execute.portal, rows);
-            encode::portal_suspended(&mut output.buffer);
-        } else {
-            encode::rows_complete(&mut output.buffer, tag, sent);
+        let rows_max = execute.rows_max;
+        let Some(response) = session.execute_at_once(execute.portal) else { return Ok(Some(Later::Execute)) };
+        Ok(self.respond(session, response?, rows_max)?.map(Later::Answer))
+    }
+
+    async fn execute_waiting(&mut self, session: &mut Session) -> Result<(), WireError> {
+        let execute = message::execute(self.input.body())?;
+        let work = session.execute(execute.portal, self.input.sync_follows());
+        let response = self.attend(MessageKind::Execute, Box::pin(work)).await?;
+        match self.respond(session, response, execute.rows_max)? {
+            Some(answer) => self.finish(session, answer).await,
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn close(&mut self, session: &mut Session) -> Result<(), WireError> {
@@ -399,18 +431,14 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Sync: the end of an implicit transaction, and of skipping.
-    async fn sync(&mut self, session: &mut Session) -> Result<(), WireError> {
+    fn sync(&mut self, session: &mut Session) -> Result<Option<Later>, WireError> {
         message::empty(self.input.body())?;
         self.skips_to_sync = false;
-        let ended = match session.sync() {
-            Work::Done(result) => result.map_err(WireError::from),
-            Work::Pending(work) => self.attend(MessageKind::Sync, work).await,
-        };
-        if let Err(error) = ended {
-            self.output.fail(session, error)?;
+        if !session.sync_at_once() {
+            return Ok(Some(Later::Sync));
         }
         self.output.ready(session);
-        Ok(())
+        Ok(None)
     }
 
     /// Says why the connection ends, if there is somebody to tell, and hangs up.
@@ -430,11 +458,6 @@ impl<S: Stream> Connection<S> {
             let _ = tokio::time::timeout(LINGER, drain(&mut self.stream)).await;
         }
     }
-}
-
-/// What rows of this description look like as DataRow messages.
-fn shape<'a>(desc: &'a RowDesc, formats: &'a ResultFormats, session: &'a Session) -> Shape<'a> {
-    Shape { columns: &desc.desc.columns, options: session.encode_options(), target: RowTarget::DataRow(formats) }
 }
 
 /// Does work that nobody may be waiting for any more: when the client hangs up while it goes on, it is given up.
@@ -471,7 +494,8 @@ impl Output {
         while !self.buffer.is_empty() {
             match stream.write(&self.buffer).await? {
                 0 => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
-                count => self.buffer.advance(count),
+                count if count == self.buffer.len() => self.buffer.clear(),
+                count => drop(self.buffer.drain(..count)),
             }
         }
         // TLS may hold back what the socket did not take; for a socket this is nothing.
@@ -540,7 +564,7 @@ impl Output {
 
     fn shrink(&mut self) {
         if self.buffer.is_empty() {
-            self.buffer = BytesMut::with_capacity(IDLE_OUTPUT_BYTES);
+            self.buffer = Vec::with_capacity(IDLE_OUTPUT_BYTES);
             self.rows.shrink();
         }
     }

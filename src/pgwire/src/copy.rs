@@ -31,7 +31,6 @@ pub(crate) mod tests {
     use super::Syntax;
     use super::reader::{CopyError, CopyReader};
     use super::writer;
-    use bytes::BytesMut;
     use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
 
     pub(crate) fn text() -> Syntax {
@@ -78,7 +77,7 @@ pub(crate) mod tests {
                     (syntax.delimiter, syntax.quote, syntax.escape) = (b'|', b'\'', b'\\');
                     syntax.null = "nil".to_owned();
                 }
-                let mut out = BytesMut::new();
+                let mut out = Vec::new();
                 for row in &rows {
                     for (i, field) in row.iter().enumerate() {
                         writer::separator(&mut out, i, &syntax);

@@ -8,7 +8,7 @@ pub mod rows;
 
 use crate::error::WireError;
 use adapter::response::RowsTag;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 use repr::sqlstate::SqlState;
 use std::io::Write;
 
@@ -31,7 +31,7 @@ pub(crate) struct Report<'a> {
 }
 
 /// Appends a message whose body `body` writes.
-fn message(out: &mut BytesMut, tag: u8, body: impl FnOnce(&mut BytesMut)) {
+fn message(out: &mut Vec<u8>, tag: u8, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.put_u8(tag);
     out.put_i32(0);
@@ -40,7 +40,7 @@ fn message(out: &mut BytesMut, tag: u8, body: impl FnOnce(&mut BytesMut)) {
     out[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
 }
 
-fn string(out: &mut BytesMut, text: &str) {
+fn string(out: &mut Vec<u8>, text: &str) {
     let mut end = text.len().min(STRING_BYTES_MAX);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -52,17 +52,17 @@ fn string(out: &mut BytesMut, text: &str) {
 }
 
 /// AuthenticationOk.
-pub(crate) fn authentication_ok(out: &mut BytesMut) {
+pub(crate) fn authentication_ok(out: &mut Vec<u8>) {
     out.put_slice(b"R\0\0\0\x08\0\0\0\0");
 }
 
 /// AuthenticationCleartextPassword.
-pub(crate) fn authentication_cleartext_password(out: &mut BytesMut) {
+pub(crate) fn authentication_cleartext_password(out: &mut Vec<u8>) {
     out.put_slice(b"R\0\0\0\x08\0\0\0\x03");
 }
 
 /// AuthenticationSASL: the mechanisms, the best first.
-pub(crate) fn authentication_sasl(out: &mut BytesMut, mechanisms: &[&str]) {
+pub(crate) fn authentication_sasl(out: &mut Vec<u8>, mechanisms: &[&str]) {
     message(out, b'R', |out| {
         out.put_u32(10);
         mechanisms.iter().for_each(|mechanism| string(out, mechanism));
@@ -71,7 +71,7 @@ pub(crate) fn authentication_sasl(out: &mut BytesMut, mechanisms: &[&str]) {
 }
 
 /// AuthenticationSASLContinue.
-pub(crate) fn authentication_sasl_continue(out: &mut BytesMut, data: &str) {
+pub(crate) fn authentication_sasl_continue(out: &mut Vec<u8>, data: &str) {
     message(out, b'R', |out| {
         out.put_u32(11);
         out.put_slice(data.as_bytes());
@@ -79,7 +79,7 @@ pub(crate) fn authentication_sasl_continue(out: &mut BytesMut, data: &str) {
 }
 
 /// AuthenticationSASLFinal.
-pub(crate) fn authentication_sasl_final(out: &mut BytesMut, data: &str) {
+pub(crate) fn authentication_sasl_final(out: &mut Vec<u8>, data: &str) {
     message(out, b'R', |out| {
         out.put_u32(12);
         out.put_slice(data.as_bytes());
@@ -87,7 +87,7 @@ pub(crate) fn authentication_sasl_final(out: &mut BytesMut, data: &str) {
 }
 
 /// NegotiateProtocolVersion: the newest version spoken here, and the options not recognised.
-pub(crate) fn negotiate_protocol_version(out: &mut BytesMut, unknown_options: &[String]) {
+pub(crate) fn negotiate_protocol_version(out: &mut Vec<u8>, unknown_options: &[String]) {
     message(out, b'v', |out| {
         out.put_u32(PROTOCOL_NEWEST);
         out.put_u32(u32::try_from(unknown_options.len()).expect("a startup packet holds few options"));
@@ -96,7 +96,7 @@ pub(crate) fn negotiate_protocol_version(out: &mut BytesMut, unknown_options: &[
 }
 
 /// ParameterStatus.
-pub(crate) fn parameter_status(out: &mut BytesMut, name: &str, value: &str) {
+pub(crate) fn parameter_status(out: &mut Vec<u8>, name: &str, value: &str) {
     message(out, b'S', |out| {
         string(out, name);
         string(out, value);
@@ -104,7 +104,7 @@ pub(crate) fn parameter_status(out: &mut BytesMut, name: &str, value: &str) {
 }
 
 /// BackendKeyData.
-pub(crate) fn backend_key_data(out: &mut BytesMut, connection_id: u32, secret: u32) {
+pub(crate) fn backend_key_data(out: &mut Vec<u8>, connection_id: u32, secret: u32) {
     message(out, b'K', |out| {
         out.put_u32(connection_id);
         out.put_u32(secret);
@@ -112,7 +112,7 @@ pub(crate) fn backend_key_data(out: &mut BytesMut, connection_id: u32, secret: u
 }
 
 /// ReadyForQuery.
-pub(crate) fn ready_for_query(out: &mut BytesMut, transaction_status: u8) {
+pub(crate) fn ready_for_query(out: &mut Vec<u8>, transaction_status: u8) {
     out.put_slice(&[b'Z', 0, 0, 0, 5, transaction_status]);
 }
 
@@ -126,7 +126,7 @@ pub(crate) enum Severity {
 }
 
 /// ErrorResponse.
-pub(crate) fn error_response(out: &mut BytesMut, severity: Severity, error: &WireError) {
+pub(crate) fn error_response(out: &mut Vec<u8>, severity: Severity, error: &WireError) {
     let (detail, hint, context) = (error.detail(), error.hint(), error.context());
     let report = Report {
         severity: match severity {
@@ -144,11 +144,11 @@ pub(crate) fn error_response(out: &mut BytesMut, severity: Severity, error: &Wir
 }
 
 /// NoticeResponse.
-pub(crate) fn notice_response(out: &mut BytesMut, report: &Report<'_>) {
+pub(crate) fn notice_response(out: &mut Vec<u8>, report: &Report<'_>) {
     message(out, b'N', |out| fields(out, report));
 }
 
-fn fields(out: &mut BytesMut, report: &Report<'_>) {
+fn fields(out: &mut Vec<u8>, report: &Report<'_>) {
     let mut field = |code: u8, text: &str| {
         out.put_u8(code);
         string(out, text);
@@ -169,7 +169,7 @@ fn fields(out: &mut BytesMut, report: &Report<'_>) {
 }
 
 /// CommandComplete with a whole tag.
-pub(crate) fn command_complete(out: &mut BytesMut, tag: impl std::fmt::Display) {
+pub(crate) fn command_complete(out: &mut Vec<u8>, tag: impl std::fmt::Display) {
     message(out, b'C', |out| {
         write!(out.writer(), "{tag}").expect("a buffer takes everything");
         out.put_u8(0);
@@ -177,7 +177,7 @@ pub(crate) fn command_complete(out: &mut BytesMut, tag: impl std::fmt::Display) 
 }
 
 /// CommandComplete after rows, with or without their number.
-pub(crate) fn rows_complete(out: &mut BytesMut, tag: RowsTag, row_count: usize) {
+pub(crate) fn rows_complete(out: &mut Vec<u8>, tag: RowsTag, row_count: usize) {
     message(out, b'C', |out| {
         out.put_slice(tag.text().as_bytes());
         if tag.has_count() {
@@ -189,42 +189,42 @@ pub(crate) fn rows_complete(out: &mut BytesMut, tag: RowsTag, row_count: usize) 
 }
 
 /// ParseComplete.
-pub(crate) fn parse_complete(out: &mut BytesMut) {
+pub(crate) fn parse_complete(out: &mut Vec<u8>) {
     out.put_slice(b"1\0\0\0\x04");
 }
 
 /// BindComplete.
-pub(crate) fn bind_complete(out: &mut BytesMut) {
+pub(crate) fn bind_complete(out: &mut Vec<u8>) {
     out.put_slice(b"2\0\0\0\x04");
 }
 
 /// CloseComplete.
-pub(crate) fn close_complete(out: &mut BytesMut) {
+pub(crate) fn close_complete(out: &mut Vec<u8>) {
     out.put_slice(b"3\0\0\0\x04");
 }
 
 /// NoData.
-pub(crate) fn no_data(out: &mut BytesMut) {
+pub(crate) fn no_data(out: &mut Vec<u8>) {
     out.put_slice(b"n\0\0\0\x04");
 }
 
 /// PortalSuspended.
-pub(crate) fn portal_suspended(out: &mut BytesMut) {
+pub(crate) fn portal_suspended(out: &mut Vec<u8>) {
     out.put_slice(b"s\0\0\0\x04");
 }
 
 /// EmptyQueryResponse.
-pub(crate) fn empty_query_response(out: &mut BytesMut) {
+pub(crate) fn empty_query_response(out: &mut Vec<u8>) {
     out.put_slice(b"I\0\0\0\x04");
 }
 
 /// CopyDone.
-pub(crate) fn copy_done(out: &mut BytesMut) {
+pub(crate) fn copy_done(out: &mut Vec<u8>) {
     out.put_slice(b"c\0\0\0\x04");
 }
 
 /// ParameterDescription.
-pub(crate) fn parameter_description(out: &mut BytesMut, oids: &[u32]) {
+pub(crate) fn parameter_description(out: &mut Vec<u8>, oids: &[u32]) {
     message(out, b't', |out| {
         // Parse refuses more than fit.
         out.put_u16(u16::try_from(oids.len()).unwrap_or(u16::MAX));
@@ -233,16 +233,16 @@ pub(crate) fn parameter_description(out: &mut BytesMut, oids: &[u32]) {
 }
 
 /// CopyInResponse: text formats throughout.
-pub(crate) fn copy_in_response(out: &mut BytesMut, column_count: usize) {
+pub(crate) fn copy_in_response(out: &mut Vec<u8>, column_count: usize) {
     copy_response(out, b'G', column_count);
 }
 
 /// CopyOutResponse: text formats throughout.
-pub(crate) fn copy_out_response(out: &mut BytesMut, column_count: usize) {
+pub(crate) fn copy_out_response(out: &mut Vec<u8>, column_count: usize) {
     copy_response(out, b'H', column_count);
 }
 
-fn copy_response(out: &mut BytesMut, tag: u8, column_count: usize) {
+fn copy_response(out: &mut Vec<u8>, tag: u8, column_count: usize) {
     message(out, tag, |out| {
         let count = u16::try_from(column_count).unwrap_or(u16::MAX);
         out.put_u8(0);
@@ -258,10 +258,9 @@ mod tests {
     };
     use crate::codec::FrameError;
     use crate::error::WireError;
-    use bytes::BytesMut;
 
-    fn written(write: impl FnOnce(&mut BytesMut)) -> Vec<u8> {
-        let mut out = BytesMut::new();
+    fn written(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut out = Vec::new();
         write(&mut out);
         out.to_vec()
     }

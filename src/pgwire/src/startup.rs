@@ -28,7 +28,6 @@ use crate::stream::Stream;
 use crate::tls::{Identity, Upgrade};
 use adapter::client::StartupParams;
 use adapter::session::Session;
-use bytes::BytesMut;
 use repr::sqlstate::SqlState;
 use std::io;
 use std::net::SocketAddr;
@@ -165,7 +164,7 @@ pub(crate) async fn open(
     stream: &mut impl Stream,
     packet: Packet,
     visit: Visit<'_>,
-    out: &mut BytesMut,
+    out: &mut Vec<u8>,
 ) -> Result<Option<Session>, WireError> {
     let client = &visit.shared.client;
     let startup = match packet {

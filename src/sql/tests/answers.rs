@@ -6,7 +6,6 @@
 //! PostgreSQL's. `REWRITE=1` records our answers, for cases whose expectation is to be read and argued.
 
 use async_trait::async_trait;
-use bytes::BytesMut;
 use datafusion::catalog::Session;
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::Expr;
@@ -105,7 +104,7 @@ fn row_text(desc: &RelationDesc, batch: &arrow::array::RecordBatch, row: usize) 
     for (column, described) in batch.columns().iter().zip(&desc.columns) {
         let value = repr::datum::from_array(column.as_ref(), row)
             .ok_or_else(|| SqlError::internal("a column has a type without values"))?;
-        let mut out = BytesMut::new();
+        let mut out = Vec::new();
         if value.is_null() {
             out.extend_from_slice("∅".as_bytes());
         } else {

@@ -2,8 +2,7 @@
 
 use crate::stream::Batch;
 use anyhow::{Context, Result, anyhow, ensure};
-use arrangement::cursor::{Bounds, Walk, first_error, value};
-use bytes::BytesMut;
+use arrangement::cursor::{Bounds, Hits, Walk, first_error, value};
 use compute::LocalWorkers;
 use compute_client::controller::Controller;
 use compute_client::index::{Clocks, IndexHandle};
@@ -162,7 +161,7 @@ impl Rendered {
         for slot in self.handle.slots() {
             let snapshot = slot.load_full();
             ensure!(first_error(&snapshot, self.ts).is_none(), "the view has errors");
-            let mut hits = Vec::new();
+            let mut hits = Hits::new();
             Walk::new(&snapshot.oks, Bounds::All).take(&snapshot.oks, self.ts, usize::MAX, &mut hits);
             for hit in &hits {
                 let row = self.text(value(&snapshot.oks, hit));
@@ -175,7 +174,7 @@ impl Rendered {
     fn text(&self, mut row: &[u8]) -> Vec<String> {
         let mut fields = Vec::new();
         for column in &self.desc.columns {
-            let (mut scratch, mut out) = (Vec::new(), BytesMut::new());
+            let (mut scratch, mut out) = (Vec::new(), Vec::new());
             let mut value = skip_datum(&mut row, &column.data_type);
             encode_text(&column.ty, &read_datum(&mut value, &column.data_type, &mut scratch), &self.encode, &mut out);
             fields.push(String::from_utf8_lossy(&out).trim_end().to_owned());

@@ -6,27 +6,59 @@ use crate::copy::Syntax;
 use crate::encode;
 use crate::encode::rows::{Shape, Stored, Target};
 use crate::error::WireError;
+use crate::message;
 use crate::stream::Stream;
-use adapter::response::{Chunk, RowDesc, Rows};
+use adapter::copy::CopyIn;
+use adapter::response::{Chunk, Response, ResultFormats, RowDesc, Rows, RowsTag};
 use adapter::session::Session;
 use sql::ast::{CopyFormat, CopyOptions};
+use std::sync::Arc;
 
 /// Rows asked for at a time: what may be in the write buffer beyond [`FLUSH_BYTES`].
 const CHUNK_ROWS_MAX: usize = 32;
 
+/// An answer that has to be waited for.
+pub(super) enum Answer {
+    /// Rows of which some may be in the write buffer.
+    Rows(Reply),
+    /// COPY FROM STDIN.
+    CopyIn(Box<CopyIn>),
+    /// COPY TO STDOUT.
+    CopyOut(Arc<RowDesc>, Rows, Box<CopyOptions>),
+}
+
+/// The rows of a statement, and how many were sent.
+pub(super) struct Reply {
+    desc: Arc<RowDesc>,
+    formats: ResultFormats,
+    rows: Rows,
+    tag: RowsTag,
+    /// How many the client wants at the most; `None` is all.
+    rows_max: Option<usize>,
+    sent: usize,
+}
+
+impl Reply {
+    fn sending<'a>(&'a mut self, session: &'a Session) -> Sending<'a> {
+        let target = Target::DataRow(&self.formats);
+        let shape = Shape { columns: &self.desc.desc.columns, options: session.encode_options(), target };
+        Sending { shape, rows: &mut self.rows, rows_max: self.rows_max, sent: self.sent }
+    }
+}
+
 /// Rows that are being sent.
 pub(super) struct Sending<'a> {
-    pub(super) shape: Shape<'a>,
-    pub(super) rows: &'a mut Rows,
+    shape: Shape<'a>,
+    rows: &'a mut Rows,
     /// How many shall be sent; `None` is all.
-    pub(super) rows_max: Option<usize>,
+    rows_max: Option<usize>,
     /// How many have been.
-    pub(super) sent: usize,
+    sent: usize,
 }
 
 impl Sending<'_> {
     /// Encodes rows for as long as there are some and the buffer is not full. Whether that was all of them.
-    pub(super) fn encode(&mut self, output: &mut Output) -> Result<bool, WireError> {
+    fn encode(&mut self, output: &mut Output) -> Result<bool, WireError> {
         loop {
             let wanted = self.rows_max.map_or(CHUNK_ROWS_MAX, |max| CHUNK_ROWS_MAX.min(max - self.sent));
             if wanted == 0 {
@@ -55,7 +87,7 @@ impl Sending<'_> {
     }
 
     /// Sends what is left, waiting for rows and for the client.
-    pub(super) async fn finish(mut self, output: &mut Output, stream: &mut impl Stream) -> Result<usize, WireError> {
+    async fn finish(mut self, output: &mut Output, stream: &mut impl Stream) -> Result<usize, WireError> {
         while !self.encode(output)? {
             if self.rows.is_live() {
                 output.flush(stream).await?;
@@ -71,6 +103,71 @@ impl Sending<'_> {
 }
 
 impl<S: Stream> Connection<S> {
+    /// Answers a statement of the simple protocol, whose rows are described first, as far as that needs no waiting.
+    pub(super) fn respond_described(
+        &mut self,
+        session: &mut Session,
+        response: Response,
+    ) -> Result<Option<Answer>, WireError> {
+        if let Response::Rows { desc, .. } = &response {
+            self.output.buffer.extend_from_slice(&desc.text_row_description);
+        }
+        self.respond(session, response, None)
+    }
+
+    /// Answers a statement as far as that needs no waiting; what is left is handed back.
+    pub(super) fn respond(
+        &mut self,
+        session: &mut Session,
+        response: Response,
+        rows_max: Option<usize>,
+    ) -> Result<Option<Answer>, WireError> {
+        match response {
+            Response::Rows { desc, formats, rows, tag } => {
+                let mut reply = Reply { desc, formats, rows, tag, rows_max, sent: 0 };
+                let mut sending = reply.sending(session);
+                let is_done = sending.encode(&mut self.output)?;
+                reply.sent = sending.sent;
+                match is_done {
+                    true => self.complete(session, reply)?,
+                    false => return Ok(Some(Answer::Rows(reply))),
+                }
+            }
+            Response::Complete(tag) => {
+                self.output.notices(session);
+                encode::command_complete(&mut self.output.buffer, tag);
+            }
+            Response::Empty => encode::empty_query_response(&mut self.output.buffer),
+            Response::CopyIn(copy) => return Ok(Some(Answer::CopyIn(copy))),
+            Response::CopyOut { desc, rows, options } => return Ok(Some(Answer::CopyOut(desc, rows, options))),
+        }
+        Ok(None)
+    }
+
+    /// Sends what is left of an answer.
+    pub(super) async fn finish(&mut self, session: &mut Session, answer: Answer) -> Result<(), WireError> {
+        match answer {
+            Answer::Rows(mut reply) => {
+                reply.sent = reply.sending(session).finish(&mut self.output, &mut self.stream).await?;
+                self.complete(session, reply)
+            }
+            Answer::CopyIn(copy) => self.copy_in(session, copy).await,
+            Answer::CopyOut(desc, rows, options) => self.copy_out(session, &desc, rows, &options).await,
+        }
+    }
+
+    /// What follows the rows. Those that the client has not asked for yet stay with their portal.
+    fn complete(&mut self, session: &mut Session, reply: Reply) -> Result<(), WireError> {
+        self.output.notices(session);
+        if reply.rows_max == Some(reply.sent) {
+            session.suspend(message::execute(self.input.body())?.portal, reply.rows);
+            encode::portal_suspended(&mut self.output.buffer);
+        } else {
+            encode::rows_complete(&mut self.output.buffer, reply.tag, reply.sent);
+        }
+        Ok(())
+    }
+
     /// COPY TO STDOUT: every row a line, every line a message.
     pub(super) async fn copy_out(
         &mut self,

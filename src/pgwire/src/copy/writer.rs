@@ -1,17 +1,17 @@
 //! Puts fields together into lines of COPY output.
 
 use super::Syntax;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 
 /// Writes what stands before the field at `index`.
-pub(crate) fn separator(out: &mut BytesMut, index: usize, syntax: &Syntax) {
+pub(crate) fn separator(out: &mut Vec<u8>, index: usize, syntax: &Syntax) {
     if index > 0 {
         out.put_u8(syntax.delimiter);
     }
 }
 
 /// Writes one field of a line of `field_count` fields; `None` is NULL.
-pub(crate) fn field(out: &mut BytesMut, value: Option<&[u8]>, field_count: usize, syntax: &Syntax) {
+pub(crate) fn field(out: &mut Vec<u8>, value: Option<&[u8]>, field_count: usize, syntax: &Syntax) {
     match value {
         None => out.put_slice(syntax.null.as_bytes()),
         Some(value) if syntax.is_csv => csv_field(out, value, field_count, syntax),
@@ -19,7 +19,7 @@ pub(crate) fn field(out: &mut BytesMut, value: Option<&[u8]>, field_count: usize
     }
 }
 
-fn text_field(out: &mut BytesMut, value: &[u8], delimiter: u8) {
+fn text_field(out: &mut Vec<u8>, value: &[u8], delimiter: u8) {
     for &byte in value {
         let escaped = match byte {
             b'\\' => b'\\',
@@ -39,7 +39,7 @@ fn text_field(out: &mut BytesMut, value: &[u8], delimiter: u8) {
     }
 }
 
-fn csv_field(out: &mut BytesMut, value: &[u8], field_count: usize, syntax: &Syntax) {
+fn csv_field(out: &mut Vec<u8>, value: &[u8], field_count: usize, syntax: &Syntax) {
     let is_special = |byte: &u8| *byte == syntax.delimiter || *byte == syntax.quote || *byte == b'\n' || *byte == b'\r';
     // A value that would read as NULL, or a lone one that would read as the end of the data, is quoted too.
     let is_ambiguous = value == syntax.null.as_bytes() || (field_count == 1 && value == b"\\.");
@@ -61,12 +61,11 @@ fn csv_field(out: &mut BytesMut, value: &[u8], field_count: usize, syntax: &Synt
 mod tests {
     use super::super::tests::{csv, text};
     use super::field;
-    use bytes::BytesMut;
 
     #[test]
     fn fields_are_escaped_as_their_format_asks() {
         let show = |syntax, value: Option<&str>, field_count| {
-            let mut out = BytesMut::new();
+            let mut out = Vec::new();
             field(&mut out, value.map(str::as_bytes), field_count, &syntax);
             String::from_utf8(out.to_vec()).expect("text")
         };

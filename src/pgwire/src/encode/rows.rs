@@ -12,7 +12,7 @@ use crate::error::WireError;
 use adapter::response::{Format, ResultFormats};
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 use pgrepr::binary::encode_binary;
 use pgrepr::options::EncodeOptions;
 use pgrepr::text::encode_text;
@@ -56,14 +56,14 @@ pub struct RowEncoder {
     /// The bytes of a long string, put together from its blocks.
     scratch: Vec<u8>,
     /// The text of a value that has to be escaped.
-    text: BytesMut,
+    text: Vec<u8>,
 }
 
 impl RowEncoder {
     /// Appends a stored row. Errors: a row that no message can hold, a value that has no binary form.
     pub fn stored(
         &mut self,
-        out: &mut BytesMut,
+        out: &mut Vec<u8>,
         row: &[u8],
         stored: Stored<'_>,
         shape: Shape<'_>,
@@ -91,7 +91,7 @@ impl RowEncoder {
     /// Appends row `row` of a batch. Errors: as [`RowEncoder::stored`].
     pub fn batch_row(
         &mut self,
-        out: &mut BytesMut,
+        out: &mut Vec<u8>,
         batch: &RecordBatch,
         row: usize,
         shape: Shape<'_>,
@@ -107,7 +107,7 @@ impl RowEncoder {
     }
 
     /// Appends a COPY line with the columns' names.
-    pub fn header(&mut self, out: &mut BytesMut, syntax: &Syntax, shape: Shape<'_>) -> Result<(), WireError> {
+    pub fn header(&mut self, out: &mut Vec<u8>, syntax: &Syntax, shape: Shape<'_>) -> Result<(), WireError> {
         framed(out, shape, |out| {
             for (index, column) in shape.columns.iter().enumerate() {
                 writer::separator(out, index, syntax);
@@ -125,9 +125,9 @@ impl RowEncoder {
 
 /// Puts what `values` writes into a message of the shape's kind.
 fn framed(
-    out: &mut BytesMut,
+    out: &mut Vec<u8>,
     shape: Shape<'_>,
-    values: impl FnOnce(&mut BytesMut) -> Result<(), WireError>,
+    values: impl FnOnce(&mut Vec<u8>) -> Result<(), WireError>,
 ) -> Result<(), WireError> {
     let start = out.len();
     let result = (|| {
@@ -155,8 +155,8 @@ fn framed(
 
 /// Appends one value.
 fn value(
-    out: &mut BytesMut,
-    text: &mut BytesMut,
+    out: &mut Vec<u8>,
+    text: &mut Vec<u8>,
     datum: &Datum<'_>,
     index: usize,
     shape: Shape<'_>,
@@ -189,7 +189,7 @@ fn value(
 }
 
 /// Fills the length field at `at` with the number of bytes from it to the end, less `excluded`.
-fn fill_length(out: &mut BytesMut, at: usize, excluded: usize) -> Result<(), WireError> {
+fn fill_length(out: &mut Vec<u8>, at: usize, excluded: usize) -> Result<(), WireError> {
     let length = i32::try_from(out.len() - at - excluded).map_err(|_| WireError::ResultTooLarge)?;
     out[at..at + 4].copy_from_slice(&length.to_be_bytes());
     Ok(())
@@ -209,7 +209,6 @@ mod tests {
     use adapter::response::ResultFormats;
     use arrow::array::{Int32Array, RecordBatch, StringArray};
     use arrow::datatypes::DataType;
-    use bytes::BytesMut;
     use pgrepr::options::EncodeOptions;
     use repr::row::write_array_value;
     use repr::{ColumnDesc, PgType, RelationDesc};
@@ -250,7 +249,7 @@ mod tests {
                 let formats = ResultFormats::from_codes(codes).expect("valid codes");
                 let shape = Shape { columns: &columns, options: &options, target: Target::DataRow(&formats) };
                 for row in 0..batch.num_rows() {
-                    let (mut one, mut other) = (BytesMut::new(), BytesMut::new());
+                    let (mut one, mut other) = (Vec::new(), Vec::new());
                     let stored = Stored { types: &types, projection };
                     encoder.stored(&mut one, &stored_row(&batch, row), stored, shape).expect("encodes");
                     encoder.batch_row(&mut other, &projected, row, shape).expect("encodes");
@@ -265,7 +264,7 @@ mod tests {
         let (desc, batch) = batch();
         let (options, formats) = (EncodeOptions::default(), ResultFormats::text());
         let shape = Shape { columns: &desc.columns, options: &options, target: Target::DataRow(&formats) };
-        let mut out = BytesMut::new();
+        let mut out = Vec::new();
         RowEncoder::default().batch_row(&mut out, &batch, 0, shape).expect("encodes");
         assert_eq!(&out[..], b"D\0\0\0\x15\0\x03\0\0\0\x02-7\0\0\0\x01x\xff\xff\xff\xff");
     }
@@ -277,7 +276,7 @@ mod tests {
         let (quote, escape) = (b'"', b'"');
         let syntax = Syntax { is_csv: true, delimiter: b',', null: String::new(), header: true, quote, escape };
         let shape = Shape { columns: &desc.columns, options: &options, target: Target::Copy(&syntax) };
-        let (mut out, mut encoder) = (BytesMut::new(), RowEncoder::default());
+        let (mut out, mut encoder) = (Vec::new(), RowEncoder::default());
         encoder.header(&mut out, &syntax, shape).expect("encodes");
         encoder.batch_row(&mut out, &batch, 0, shape).expect("encodes");
         assert_eq!(&out[..], b"d\0\0\0\x0aa,b,c\nd\0\0\0\x0a-7,x,\n");

@@ -9,7 +9,6 @@ use super::types::{self, is_float, is_integer, is_oidlike, is_stringlike};
 use super::value::{first_scalar, overflow, to_array};
 use crate::error::SqlError;
 use arrow::datatypes::{DataType, Field, FieldRef, i256};
-use bytes::BytesMut;
 use datafusion::common::Result as DfResult;
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::interval_arithmetic::Interval;
@@ -226,7 +225,7 @@ pub fn to_text<'v>(
                 .ok_or_else(|| SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "\"char\" out of range"))
         }
         _ => {
-            let mut out = BytesMut::new();
+            let mut out = Vec::new();
             pgrepr::text::encode_text(from, value, &context.options, &mut out);
             String::from_utf8(out.to_vec())
                 .map(Cow::Owned)

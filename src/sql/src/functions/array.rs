@@ -334,7 +334,7 @@ pub fn output(call: &Call<'_>, value: &Datum<'_>, ty: &PgType) -> Result<String,
     if types::is_oidlike(ty) && *ty != PgType::Oid {
         return Ok(crate::engine::cast::to_text(value, ty, &PgType::Text, call.context)?.into_owned());
     }
-    let mut out = bytes::BytesMut::new();
+    let mut out = Vec::new();
     pgrepr::text::encode_text(ty, value, &call.context.options, &mut out);
     String::from_utf8(out.to_vec()).map_err(|_| SqlError::internal("a value's text is not UTF-8"))
 }

@@ -13,7 +13,6 @@ use super::registry::Library;
 use super::row::Call;
 use super::{boolean, int, list, new_text, text};
 use crate::error::SqlError;
-use bytes::BytesMut;
 use pgrepr::json::{canonical_jsonb, quote_json};
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
@@ -427,7 +426,7 @@ fn to_json(call: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError>
 }
 
 fn encoded(call: &Call<'_>, ty: &PgType, value: &Datum<'_>) -> String {
-    let mut bytes = BytesMut::new();
+    let mut bytes = Vec::new();
     pgrepr::text::encode_text(ty, value, &call.context.options, &mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }

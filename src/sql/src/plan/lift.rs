@@ -18,7 +18,6 @@ use datafusion::sql::sqlparser::ast as sp;
 use repr::PgType;
 use repr::types::{NUMERIC_SCALE, NumericDisplay};
 use std::borrow::Cow;
-use std::fmt::Write;
 use std::ops::{ControlFlow, Range};
 
 /// What begins a statement that can be lifted.
@@ -288,8 +287,8 @@ fn push(lifted: &mut Lifted, sql: &str, copied: &mut usize, range: Range<usize>)
         LiteralKind::Numeric
     };
     lifted.literals.push(Literal { range, kind });
-    // Writing to a string cannot fail.
-    let _written = write!(lifted.shape, "{MARK}{}", lifted.literals.len());
+    lifted.shape.push_str(MARK);
+    lifted.shape.push_str(itoa::Buffer::new().format(lifted.literals.len()));
 }
 
 /// How many digits a number has after its point; a string has none.
