@@ -64,13 +64,13 @@ impl Server {
     fn run(&self, session: &mut Session, sql: &str) {
         self.runtime.block_on(async {
             let mut script = session.start_script(sql).expect("valid SQL");
-            loop {
-                let Some(work) = session.next_in_script(&mut script) else { break };
-                if let Response::Rows { mut rows, .. } = work.finish().await.expect("valid SQL") {
+            while !script.is_done() {
+                let response = session.next_in_script(&mut script).await.expect("valid SQL");
+                if let Response::Rows { mut rows, .. } = response {
                     while rows.next(1024).await.expect("readable").is_some() {}
                 }
             }
-            session.finish_script(&script).finish().await.expect("commits");
+            session.finish_script(&script).await.expect("commits");
         });
     }
 }

@@ -108,10 +108,10 @@ impl Session {
                 let in_block = self.transaction.status != Status::Idle;
                 Rows::pending(self.interrupt(), caught_up(Arc::clone(&self.shared), lagging, in_block))
             }
-            Opened::Rows(rows) if rows.update_count() <= EVALUATED_ROWS_MAX => {
+            Opened::Rows(mut rows) if rows.update_count() <= EVALUATED_ROWS_MAX => {
                 self.shared.metrics.peeks_evaluated.inc();
                 let info = self.info(as_of);
-                Rows::ready(peek::evaluate(rows, params, &self.shared.engine, &info)?)
+                Rows::ready(peek::evaluate(&mut rows, params, &self.shared.engine, &info)?)
             }
             Opened::Rows(_) | Opened::Lagging(_) => return Ok(None),
         };

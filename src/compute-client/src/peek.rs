@@ -422,7 +422,7 @@ impl PeekRows {
 
 /// Runs what is left of a plan after the walk: filters, ORDER BY, LIMIT, output expressions.
 pub fn evaluate(
-    mut rows: Box<PeekRows>,
+    rows: &mut PeekRows,
     params: Bound<'_>,
     engine: &Engine,
     session: &SessionInfo,

@@ -11,6 +11,7 @@ use arrow::datatypes::{
     Int64Type, TimeUnit, TimestampMicrosecondType, UInt32Type, Utf8Type, i256,
 };
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What is to be passed in a row.
@@ -46,7 +47,11 @@ impl Extent {
 /// Cuts columns out of rows.
 #[derive(Debug, Default)]
 pub struct Cutter {
-    /// What comes one after the other, and whether it is cut out.
+    /// Where the first columns are, as long as nothing before them differs in length from row to row.
+    fixed: Vec<Range<usize>>,
+    /// Where the others begin.
+    start: usize,
+    /// What comes one after the other from there on, and whether it is cut out.
     moves: Vec<(Extent, bool)>,
     columns: BTreeSet<usize>,
 }
@@ -57,17 +62,23 @@ impl Cutter {
     /// # Errors
     /// When it cannot be told where a value ends that stands before one of the columns.
     pub fn new(types: &[DataType], columns: BTreeSet<usize>) -> Result<Cutter, RowError> {
+        let (mut fixed, mut start) = (Vec::new(), 0);
         let mut moves: Vec<(Extent, bool)> = Vec::new();
         let reach = columns.last().map_or(0, |last| last + 1);
         for (at, ty) in types[..reach].iter().enumerate() {
             let extent = Extent::of(ty).ok_or_else(|| RowError::UnsupportedType(ty.clone()))?;
             let is_cut = columns.contains(&at);
+            if let (Extent::Bytes(count), true) = (extent, moves.is_empty()) {
+                fixed.extend(is_cut.then_some(start..start + count));
+                start += count;
+                continue;
+            }
             match (moves.last_mut(), extent) {
                 (Some((Extent::Bytes(before), false)), Extent::Bytes(count)) if !is_cut => *before += count,
                 _ => moves.push((extent, is_cut)),
             }
         }
-        Ok(Cutter { moves, columns })
+        Ok(Cutter { fixed, start, moves, columns })
     }
 
     /// The number of columns that are cut out.
@@ -91,7 +102,8 @@ impl Cutter {
     /// When the bytes are no row of these types.
     #[inline]
     pub fn cut<'a>(&self, row: &'a [u8], cuts: &mut Vec<&'a [u8]>) {
-        let mut rest = row;
+        cuts.extend(self.fixed.iter().map(|range| &row[range.clone()]));
+        let mut rest = &row[self.start..];
         for (extent, is_cut) in &self.moves {
             let (passed, behind) = rest.split_at(extent.length(rest));
             if *is_cut {

@@ -62,6 +62,8 @@ pub(super) struct Numbers {
     /// What steps give for a block.
     results: Vec<[i128; BLOCK]>,
     sums: Vec<Sum>,
+    /// Where the totals have another sum's parts once more: from, to, how many.
+    repeated: Vec<(usize, usize, usize)>,
     /// Where the totals have numbers of values, each of which is that of the rows.
     counts: Vec<usize>,
 }
@@ -117,34 +119,47 @@ impl Numbers {
                 _ => {}
             }
         }
-        Numbers { cutter, tests, key, required, steps, columns, results, sums, counts }
+        let mut distinct: Vec<Sum> = Vec::new();
+        let mut repeated = Vec::new();
+        for sum in sums {
+            match distinct.iter().find(|first| (first.step, first.part_count) == (sum.step, sum.part_count)) {
+                Some(first) => repeated.push((first.at, sum.at, sum.part_count)),
+                None => distinct.push(sum),
+            }
+        }
+        Numbers { cutter, tests, key, required, steps, columns, results, sums: distinct, repeated, counts }
     }
 
     /// Adds what rows count for to the totals of their groups, of which none has any yet; false if that cannot be done here.
     pub(super) fn add<T: Ord + Clone>(&mut self, updates: &[Update<'_, T>], groups: &mut Groups<T>) -> bool {
-        let (mut cuts, mut key) = (Vec::with_capacity(self.cutter.len()), Vec::new());
+        let width = self.cutter.len();
+        let (mut cuts, mut key) = (Vec::with_capacity(width * BLOCK.min(updates.len())), Vec::new());
         // Of each row of a block that counts: its group and how often it counts.
         let (mut of_groups, mut diffs) = ([0; BLOCK], [0_i128; BLOCK]);
         for block in updates.chunks(BLOCK) {
             let mut count = 0;
+            cuts.clear();
             for update in block {
-                cuts.clear();
+                let before = cuts.len();
                 self.cutter.cut(update.row, &mut cuts);
-                if !self.tests.iter().all(|test| test.passes(&cuts)) {
+                let row = &cuts[before..];
+                if !self.tests.iter().all(|test| test.passes(row)) {
+                    cuts.truncate(before);
                     continue;
                 }
-                if self.required.iter().any(|cut| cuts[*cut].first() == Some(&NULL)) {
-                    return false;
-                }
-                for (step, cut) in &self.columns {
-                    self.results[*step][count] = integer(cuts[*cut]);
-                }
                 key.clear();
-                self.key.iter().for_each(|cut| key.extend_from_slice(cuts[*cut]));
-                of_groups[count] = groups.of(&key, update.time);
-                diffs[count] = update.diff.into();
-                groups.totals[of_groups[count] + ROWS] += diffs[count];
+                self.key.iter().for_each(|cut| key.extend_from_slice(row[*cut]));
+                let (group, diff) = (groups.of(&key, update.time), i128::from(update.diff));
+                groups.totals[group + ROWS] += diff;
+                (of_groups[count], diffs[count]) = (group, diff);
                 count += 1;
+            }
+            let column = |cut: usize| cuts.chunks_exact(width.max(1)).map(move |row| row[cut]);
+            if self.required.iter().any(|cut| column(*cut).any(|value| value.first() == Some(&NULL))) {
+                return false;
+            }
+            for (step, cut) in &self.columns {
+                self.results[*step].iter_mut().zip(column(*cut)).for_each(|(result, cut)| *result = integer(cut));
             }
             if !self.calculate(count) {
                 return false;
@@ -162,7 +177,10 @@ impl Numbers {
                 }
             }
         }
-        groups.each(|totals| self.counts.iter().for_each(|at| totals[*at] = totals[ROWS]));
+        groups.each(|totals| {
+            self.counts.iter().for_each(|at| totals[*at] = totals[ROWS]);
+            self.repeated.iter().for_each(|(from, to, count)| totals.copy_within(*from..from + count, *to));
+        });
         true
     }
 
@@ -398,6 +416,9 @@ mod tests {
                 let step = program.step(expr).expect("it can be calculated");
                 sums.push(Sum { step, at: FIRST + at, part_count: 1 });
             }
+            // One sum is asked for twice.
+            let again = Sum { step: sums[3].step, at: FIRST + expressions.len(), part_count: 1 };
+            sums.push(again);
             // The columns are all there is in the rows, in their order.
             let Program { steps, .. } = program;
             let cutter = Cutter::new(&types, (0..4).collect()).expect("supported");
@@ -407,7 +428,7 @@ mod tests {
             let updates: Vec<_> = rows.iter().enumerate().map(update).collect();
             let updates: Vec<Update<'_, u64>> =
                 updates.iter().map(|(row, diff)| Update { row: row.data(), time: &0, diff: *diff }).collect();
-            let width = FIRST + expressions.len();
+            let width = FIRST + expressions.len() + 1;
             let mut groups = Groups::new(width);
             let is_done = numbers.add(&updates, &mut groups);
             assert_eq!(is_done, updates.iter().all(|update| update.row.first() != Some(&NULL)));
@@ -428,6 +449,7 @@ mod tests {
                     expected[*group][FIRST + at] += value * i128::from(*diff);
                 }
             }
+            expected.iter_mut().for_each(|totals| totals[width - 1] = totals[FIRST + 3]);
             for (group, expected) in (0_i32..).zip(expected) {
                 let is_there = rows.iter().any(|row| i32::try_from(row.3) == Ok(group));
                 let at = rows.iter().position(|row| i32::try_from(row.3) == Ok(group));

@@ -6,9 +6,10 @@ use crate::render::mfp::RowPlan;
 use crate::render::numbers::Numbers;
 use crate::render::sums::Slot;
 use crate::render::totals::{KeyTotal, ROWS, Totals, hasher};
-use ahash::RandomState;
 use datafusion::error::DataFusionError;
+use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+use std::hash::BuildHasher;
 
 /// How rows are added up.
 pub(super) struct Tally {
@@ -55,7 +56,7 @@ pub(super) struct Groups<T> {
     width: usize,
     keys: Vec<(Vec<u8>, T)>,
     by_key: HashTable<usize>,
-    hasher: RandomState,
+    hasher: FixedState,
     /// The totals of all groups, one after the other.
     pub(super) totals: Vec<i128>,
 }

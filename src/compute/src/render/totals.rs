@@ -5,10 +5,10 @@
 //! last time are kept in a map, and a change to them gives what the group was before and what it is then.
 
 use crate::render::{Keyed, ScopeTime};
-use ahash::RandomState;
 use compute_client::index::key_hash;
 use differential_dataflow::difference::{Abelian, IsZero, Monoid, Semigroup};
 use differential_dataflow::{AsCollection, VecCollection};
+use foldhash::fast::FixedState;
 use repr::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::hash_map::Entry;
@@ -71,8 +71,8 @@ impl Abelian for Totals {
 }
 
 /// The hash of a map of groups. Nothing depends on the order that it gives.
-pub fn hasher() -> RandomState {
-    RandomState::with_seeds(1, 2, 3, 4)
+pub fn hasher() -> FixedState {
+    FixedState::with_seed(1)
 }
 
 /// What is given of each group, by way of an arrangement.
@@ -89,8 +89,8 @@ pub fn mapped(totals: KeyTotals<'_, Timestamp>, give: impl Give) -> Keyed<'_, Ti
     type Updates<D> = CapacityContainerBuilder<Vec<(D, Timestamp, repr::Diff)>>;
     let by_key = Exchange::new(|((key, ()), _, _): &KeyTotal<Timestamp>| key_hash(key));
     let given = totals.inner.unary_frontier::<Updates<(Vec<u8>, Vec<u8>)>, _, _, _>(by_key, "Groups", move |_, _| {
-        let mut groups: HashMap<Vec<u8>, Totals, RandomState> = HashMap::with_hasher(hasher());
-        let mut waiting: BTreeMap<Timestamp, (Capability<Timestamp>, HashMap<Vec<u8>, Totals, RandomState>)> =
+        let mut groups: HashMap<Vec<u8>, Totals, FixedState> = HashMap::with_hasher(hasher());
+        let mut waiting: BTreeMap<Timestamp, (Capability<Timestamp>, HashMap<Vec<u8>, Totals, FixedState>)> =
             BTreeMap::new();
         move |(input, frontier), output| {
             input.for_each(|capability, updates| {

@@ -189,7 +189,7 @@ fn value(
 }
 
 /// Fills the length field at `at` with the number of bytes from it to the end, less `excluded`.
-fn fill_length(out: &mut Vec<u8>, at: usize, excluded: usize) -> Result<(), WireError> {
+fn fill_length(out: &mut [u8], at: usize, excluded: usize) -> Result<(), WireError> {
     let length = i32::try_from(out.len() - at - excluded).map_err(|_| WireError::ResultTooLarge)?;
     out[at..at + 4].copy_from_slice(&length.to_be_bytes());
     Ok(())
