@@ -6,7 +6,7 @@
 use crate::error::AdapterError;
 use crate::group_commit::{Committed, Expectation};
 use crate::response::{Response, ResultFormats, RowDesc, Rows, RowsTag, Tag};
-use crate::select::{bind, collect, run};
+use crate::select::{bind, collect};
 use crate::session::{Autocommit, Session};
 use crate::transaction::{Status, conflict};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -46,9 +46,8 @@ impl Session {
                 InsertSource::Values { rows } => (self.value_rows(plan, rows, params)?, Vec::new()),
                 InsertSource::Query(query) => {
                     let read_ts = self.read_ts_for(&plan.depends_on).await?;
-                    let info = self.info(read_ts);
                     let query = self.with_own_writes(bind(query, params)?, &plan.depends_on)?;
-                    let reading = run(self.reader(read_ts, &info), query, info);
+                    let reading = self.query(query, read_ts).run();
                     let batches = self.interrupt().guard(async { collect(reading.await?).await }).await??;
                     let mut updates = Updates::new();
                     for batch in &batches {

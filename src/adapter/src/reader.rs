@@ -62,25 +62,38 @@ impl StatementReader {
         let desc = match (self.published.tables.get(&id), index) {
             (Some(table), _) => Arc::clone(&table.desc),
             (None, Some(index)) => Arc::new(RelationDesc::from_schema(Arc::clone(&index.schema))),
-            (None, None) => return Err(external(SqlError::internal(format!("collection {id} cannot be read")))),
+            // The index by which a view was to be read.
+            (None, None) => return Err(failed(&ComputeError::Dropped(id))),
         };
-        let origin = match index {
-            Some(index) => Origin::Index(self.open_index(id, index, filters).await?),
+        let opened = match index {
+            Some(index) => match self.open_index(id, index, filters).await {
+                // What is dropped or built anew meanwhile is read from where it is durable.
+                Err(ComputeError::Dropped(_)) if self.published.tables.contains_key(&id) => None,
+                opened => Some(opened.map_err(|error| failed(&error))?),
+            },
+            None => None,
+        };
+        let origin = match opened {
+            Some(rows) => Origin::Index(rows),
             None => Origin::Shard(self.shared.persist.clone(), id, self.as_of),
         };
         Ok((origin, desc))
     }
 
-    async fn open_index(&self, id: GlobalId, first: &Arc<IndexInfo>, filters: &[Expr]) -> Result<Box<PeekRows>> {
+    async fn open_index(
+        &self,
+        id: GlobalId,
+        first: &Arc<IndexInfo>,
+        filters: &[Expr],
+    ) -> std::result::Result<Box<PeekRows>, ComputeError> {
         // Rows of the transaction's own must be seen whatever the filters: then the whole collection is read.
         let filters = if self.overlay.contains_key(&id) { &[] } else { filters };
         let hydrated = self.published.indexes_on(id).iter().filter(|index| index.handle.is_hydrated());
         let (index, access) = scan_access(hydrated.cloned(), filters).unwrap_or((Arc::clone(first), Access::Scan));
         let width = index.schema.fields().len();
         let plan = PeekPlan::scan(index, access, Output::Columns((0..width).collect()))
-            .ok_or_else(|| external(SqlError::internal("an index's schema is not a schema")))?;
-        let failed = |error: ComputeError| external(SqlError::new(error.sqlstate(), error.to_string()));
-        peek::open(&Arc::new(plan), Bound::none(), self.as_of).map_err(failed)?.rows().await.map_err(failed)
+            .ok_or_else(|| ComputeError::Engine("an index's schema is not a schema".to_owned()))?;
+        peek::open(&Arc::new(plan), Bound::none(), self.as_of)?.rows().await
     }
 }
 
@@ -285,6 +298,10 @@ impl PartitionStream for CollectionStream {
 
 fn external(error: SqlError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
+}
+
+fn failed(error: &ComputeError) -> DataFusionError {
+    external(SqlError::new(error.sqlstate(), error.to_string()))
 }
 
 fn storage(error: persist::PersistError) -> DataFusionError {

@@ -8,6 +8,7 @@
 //!
 //! The arms part in [`Session::select`] and end in the same [`Rows`].
 
+use crate::cancel::Interrupt;
 use crate::client::{Published, Shared};
 use crate::error::AdapterError;
 use crate::plan_cache::SelectExec;
@@ -29,7 +30,8 @@ use repr::{GlobalId, Timestamp, Updates};
 use sql::engine::recursion::renamed;
 use sql::engine::{CollectionTable, SessionInfo};
 use sql::error::SqlError;
-use sql::plan::{How, ItemKind, PlanContext, ReadPlan, SelectPlan, plan_view};
+use sql::names::RoleId;
+use sql::plan::{How, PlanContext, ReadPlan, SelectPlan, plan_view};
 use sql::temporal::query_reads_now;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,9 +52,14 @@ impl Session {
     ) -> Result<Rows, AdapterError> {
         if let Some(peek) = &plan.peek
             && self.may_peek(plan)
-            && let Some(rows) = self.peek(peek, params, now)?
         {
-            return Ok(rows);
+            match self.peek(plan, peek, params, now) {
+                // The ad hoc engine finds another way to the rows.
+                Err(error) if is_dropped(&error) => {}
+                Ok(None) => {}
+                Ok(Some(rows)) => return Ok(rows),
+                Err(error) => return Err(error),
+            }
         }
         self.adhoc(plan, params, now)
     }
@@ -85,7 +92,13 @@ impl Session {
     }
 
     /// Reads one index; `None` if its rows are too many to be evaluated here, or are not there yet.
-    fn peek(&mut self, plan: &Arc<PeekPlan>, params: Bound<'_>, now: Timestamp) -> Result<Option<Rows>, AdapterError> {
+    fn peek(
+        &mut self,
+        exec: &SelectExec,
+        plan: &Arc<PeekPlan>,
+        params: Bound<'_>,
+        now: Timestamp,
+    ) -> Result<Option<Rows>, AdapterError> {
         let started = self.shared.metrics.peek_seconds.start();
         let mut now = now;
         let (as_of, opened) = loop {
@@ -106,7 +119,8 @@ impl Session {
             Opened::Lagging(lagging) if plan.is_direct() => {
                 self.shared.metrics.peeks_direct.inc();
                 let in_block = self.transaction.status != Status::Idle;
-                Rows::pending(self.interrupt(), caught_up(Arc::clone(&self.shared), lagging, in_block))
+                let otherwise = (self.query(bind(&exec.select.logical, params)?, as_of), self.interrupt());
+                Rows::pending(self.interrupt(), caught_up(Arc::clone(&self.shared), lagging, in_block, otherwise))
             }
             Opened::Rows(mut rows) if rows.update_count() <= EVALUATED_ROWS_MAX => {
                 self.shared.metrics.peeks_evaluated.inc();
@@ -136,15 +150,21 @@ impl Session {
         let started = metrics.first_row_seconds.start();
         let hold = self.shared.holds.acquire(as_of);
         let logical = self.with_own_writes(bind(&plan.logical, params)?, &plan.depends_on)?;
-        let info = self.info(as_of);
-        let (reader, shared, interrupt) = (self.reader(as_of, &info), Arc::clone(&self.shared), self.interrupt());
+        let query = self.query(logical, as_of);
+        let (shared, interrupt) = (Arc::clone(&self.shared), self.interrupt());
         Ok(Rows::pending(self.interrupt(), async move {
-            let stream = run(reader, logical, info).await?;
+            let stream = query.run().await?;
             shared.metrics.first_row_seconds.stop(started);
             // What it reads has been opened: snapshots keep themselves.
             drop(hold);
             Ok(Rows::stream(stream, interrupt))
         }))
+    }
+
+    /// A query that the ad hoc engine can run.
+    pub(crate) fn query(&self, plan: LogicalPlan, as_of: Timestamp) -> Query {
+        let info = self.info(as_of);
+        Query { reader: self.reader(as_of, &info), plan, role: self.role.id }
     }
 
     /// A reader of all collections as of a time, with the transaction's own writes over them.
@@ -197,49 +217,109 @@ impl Session {
         plan: LogicalPlan,
         depends_on: &[GlobalId],
     ) -> Result<LogicalPlan, AdapterError> {
-        if !self.transaction.has_written(depends_on) {
+        if !self.reads_own_writes(depends_on) {
             return Ok(plan);
         }
         let (published, info) = (self.shared.published.load_full(), self.info(0));
         let ctx = PlanContext { from_tables: true, ..self.plan_context(&published, &info) };
-        let expanded = plan.transform_up_with_subqueries(|node| {
-            let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
-            let Some(collection) = CollectionTable::from_source(&scan.source) else { return Ok(Transformed::no(node)) };
-            let view = ctx.catalog.item(collection.id).filter(|item| matches!(item.kind, ItemKind::View(_)));
-            let Some(view) = view else { return Ok(Transformed::no(node)) };
-            let inner = renamed(plan_view(&ctx, &view)?.logical, |name| format!("{name} of {}", view.id))?;
-            let schema = Arc::clone(inner.schema());
-            let all: Vec<usize> = (0..schema.fields().len()).collect();
-            // Its filters are hints; what they are for stands above it.
-            let columns = scan.projection.as_ref().unwrap_or(&all).iter().map(|at| {
-                let name = collection.desc.schema.field(*at).name();
-                let column = Expr::Column(Column::from(schema.qualified_field(*at)));
-                column.alias_qualified(Some(scan.table_name.clone()), name)
-            });
-            Ok(Transformed::yes(LogicalPlanBuilder::from(inner).project(columns.collect::<Vec<_>>())?.build()?))
-        });
-        Ok(expanded.map_err(SqlError::from)?.data)
+        Ok(over_tables(plan, &ctx).map_err(SqlError::from)?)
+    }
+
+    /// Whether the transaction has written to any of these, or to a table below a materialized view among them.
+    pub(crate) fn reads_own_writes(&self, depends_on: &[GlobalId]) -> bool {
+        if self.transaction.written().next().is_none() {
+            return false;
+        }
+        let published = self.shared.published.load();
+        let is_below = |table: &GlobalId| {
+            let mut maintained = depends_on.iter().filter_map(|id| published.maintained(*id));
+            depends_on.contains(table) || maintained.any(|handle| handle.clocks().contains_key(table))
+        };
+        self.transaction.written().any(is_below)
     }
 
     /// Whether a peek may answer: the fast path is on, and the transaction has written nothing that it would miss.
     fn may_peek(&self, plan: &SelectExec) -> bool {
-        self.fast_path_enabled() && !self.transaction.has_written(&plan.select.depends_on) && !ore::sometimes(10)
+        self.fast_path_enabled() && !self.reads_own_writes(&plan.select.depends_on) && !ore::sometimes(10)
     }
 }
 
+/// The same plan over tables alone: views, materialized or not, are what their queries say.
+fn over_tables(plan: LogicalPlan, ctx: &PlanContext<'_>) -> datafusion::error::Result<LogicalPlan> {
+    let expanded = plan.transform_up_with_subqueries(|node| {
+        let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
+        let Some(collection) = CollectionTable::from_source(&scan.source) else { return Ok(Transformed::no(node)) };
+        let view = ctx.catalog.item(collection.id).filter(|item| item.view().is_some());
+        let Some(view) = view else { return Ok(Transformed::no(node)) };
+        let inner = over_tables(plan_view(ctx, &view)?.logical, ctx)?;
+        let inner = renamed(inner, |name| format!("{name} of {}", view.id))?;
+        let schema = Arc::clone(inner.schema());
+        let all: Vec<usize> = (0..schema.fields().len()).collect();
+        // Its filters are hints; what they are for stands above it.
+        let columns = scan.projection.as_ref().unwrap_or(&all).iter().map(|at| {
+            let name = collection.desc.schema.field(*at).name();
+            let column = Expr::Column(Column::from(schema.qualified_field(*at)));
+            column.alias_qualified(Some(scan.table_name.clone()), name)
+        });
+        Ok(Transformed::yes(LogicalPlanBuilder::from(inner).project(columns.collect::<Vec<_>>())?.build()?))
+    });
+    Ok(expanded?.data)
+}
+
 /// The rows of a peek once its index has caught up.
-async fn caught_up(shared: Arc<Shared>, lagging: Lagging, in_block: bool) -> Result<Rows, AdapterError> {
+async fn caught_up(
+    shared: Arc<Shared>,
+    lagging: Lagging,
+    in_block: bool,
+    (query, interrupt): (Query, Interrupt),
+) -> Result<Rows, AdapterError> {
     let mut as_of = lagging.as_of();
     loop {
         match lagging.wait(as_of).await {
             Ok(rows) => return Ok(Rows::Peek(rows)),
+            Err(ComputeError::Dropped(_)) => return Ok(Rows::stream(query.run().await?, interrupt)),
             Err(ComputeError::SinceAdvanced { .. }) if !in_block => as_of = shared.read_ts().await?,
             Err(error) => return Err(error.into()),
         }
     }
 }
 
+/// Whether an index was dropped, or is built anew, after a plan had chosen it.
+fn is_dropped(error: &AdapterError) -> bool {
+    error.sqlstate() == ComputeError::Dropped(GlobalId::Transient(0)).sqlstate()
+}
+
+/// A plan with what it reads.
+pub(crate) struct Query {
+    reader: Reader,
+    plan: LogicalPlan,
+    role: RoleId,
+}
+
+impl Query {
+    /// Runs it; over tables alone, which are always there, if an index that it was made for has gone.
+    ///
+    /// # Cancellation
+    /// As [`run`].
+    pub(crate) async fn run(self) -> Result<SendableRecordBatchStream, AdapterError> {
+        let Query { reader, plan, role } = self;
+        let info = reader.info.clone();
+        match run(reader.clone(), plan.clone(), info.clone()).await {
+            Err(error) if is_dropped(&error) => {}
+            result => return result,
+        }
+        let published = reader.shared.published.load_full();
+        let plan = {
+            let (engine, catalog, session) = (&reader.shared.engine, published.state.as_ref(), &info);
+            let ctx = PlanContext { engine, catalog, session, role, cluster: "", from_tables: true };
+            over_tables(plan, &ctx).map_err(SqlError::from)?
+        };
+        run(Reader { published, ..reader }, plan, info).await
+    }
+}
+
 /// What a run of the ad hoc engine reads.
+#[derive(Clone)]
 pub(crate) struct Reader {
     shared: Arc<Shared>,
     published: Arc<Published>,

@@ -46,7 +46,7 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 impl Session {
     /// Starts a SUBSCRIBE.
     pub(crate) async fn subscribe(&mut self, plan: &ReadPlan, subscribe: &SubscribePlan) -> Result<Rows, AdapterError> {
-        if self.transaction.has_written(&plan.select.depends_on) {
+        if self.reads_own_writes(&plan.select.depends_on) {
             let message = "SUBSCRIBE to what the transaction has written is not supported";
             return Err(AdapterError::with_hint(SqlState::FEATURE_NOT_SUPPORTED, message, "Commit first."));
         }

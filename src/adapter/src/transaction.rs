@@ -108,9 +108,9 @@ impl Transaction {
         self.writes.entry(table).or_default().extend(updates);
     }
 
-    /// Whether it has written to any of these.
-    pub(crate) fn has_written(&self, collections: &[GlobalId]) -> bool {
-        collections.iter().any(|id| self.writes.contains_key(id))
+    /// The tables that it has written to.
+    pub(crate) fn written(&self) -> impl Iterator<Item = &GlobalId> {
+        self.writes.keys()
     }
 
     /// Its own writes, for its own reads.
