@@ -12,6 +12,7 @@ use ore::metrics::Registry;
 use persist::PersistClient;
 use std::hint::black_box;
 use std::sync::Arc;
+use std::time::Duration;
 use timestamp_oracle::local::LocalOracle;
 
 const POINT: &str = "select * from kv where id = ";
@@ -37,6 +38,7 @@ fn server() -> Server {
         clock,
         registry: Registry::new(),
         system_defaults: Vec::new(),
+        retain: Duration::from_secs(1),
     })
     .expect("starts from nothing");
     let server = Server { runtime, client, _running: running, _data_dir: data_dir };

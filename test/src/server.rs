@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -18,10 +19,24 @@ const SHUTDOWN_MAX: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Server {
     binary: PathBuf,
-    data: TempDir,
+    data: Arc<TempDir>,
     ports: [u16; 4],
     extra_args: Vec<String>,
+    environment: Vec<(String, String)>,
     process: Option<Process>,
+}
+
+/// How to start a server, if not in the usual way.
+#[derive(Clone, Debug, Default)]
+pub struct Launch {
+    /// Another program than [`find_binary`] finds.
+    pub binary: Option<PathBuf>,
+    /// More flags.
+    pub args: Vec<String>,
+    /// What its environment has besides ours.
+    pub environment: Vec<(String, String)>,
+    /// Where the temporary directory is made that holds its data.
+    pub data_in: Option<PathBuf>,
 }
 
 /// Finds the server: `GLIMPSE_ENVIRONMENTD`, or `environmentd` beside the test's own target directory.
@@ -44,11 +59,42 @@ impl Server {
 
     /// Starts a server with more flags.
     pub fn start_with(extra_args: &[&str]) -> anyhow::Result<Server> {
+        let args = extra_args.iter().map(|&arg| arg.to_owned()).collect();
+        Server::launch(Launch { args, ..Launch::default() })
+    }
+
+    /// Starts a server as described.
+    pub fn launch(launch: Launch) -> anyhow::Result<Server> {
+        let data = match &launch.data_in {
+            Some(parent) => tempfile::tempdir_in(parent)?,
+            None => tempfile::tempdir()?,
+        };
         let mut server = Server {
-            binary: find_binary()?,
-            data: tempfile::tempdir()?,
-            ports: [free_port()?, free_port()?, free_port()?, free_port()?],
-            extra_args: extra_args.iter().map(|&arg| arg.to_owned()).collect(),
+            binary: launch.binary.map_or_else(find_binary, Ok)?,
+            data: Arc::new(data),
+            ports: free_ports()?,
+            extra_args: launch.args,
+            environment: launch.environment,
+            process: None,
+        };
+        server.restart()?;
+        Ok(server)
+    }
+
+    /// Starts another server on the same data, with more flags, beside this one.
+    pub fn beside(&self, more_args: &[&str]) -> anyhow::Result<Server> {
+        let mut server = Server {
+            binary: self.binary.clone(),
+            data: Arc::clone(&self.data),
+            ports: free_ports()?,
+            extra_args: self
+                .extra_args
+                .iter()
+                .map(String::as_str)
+                .chain(more_args.iter().copied())
+                .map(str::to_owned)
+                .collect(),
+            environment: self.environment.clone(),
             process: None,
         };
         server.restart()?;
@@ -80,7 +126,7 @@ impl Server {
         for (flag, port) in flags.into_iter().zip(ports) {
             command.arg(flag).arg(format!("127.0.0.1:{port}"));
         }
-        command.args(&self.extra_args);
+        command.args(&self.extra_args).envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
 
@@ -129,6 +175,10 @@ impl Server {
     pub fn directory(&self) -> &Path {
         self.data.path()
     }
+}
+
+fn free_ports() -> anyhow::Result<[u16; 4]> {
+    Ok([free_port()?, free_port()?, free_port()?, free_port()?])
 }
 
 fn loopback(port: u16) -> SocketAddr {

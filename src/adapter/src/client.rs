@@ -36,6 +36,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 use timestamp_oracle::TimestampOracle;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -117,6 +118,8 @@ pub(crate) struct Shared {
     /// make each other's plans stale, and the slower one's again and again.
     pub(crate) changing: tokio::sync::Mutex<()>,
     pub(crate) hashing: Hashing,
+    /// How far back reads may go, in microseconds: transactions and slow readers have this long to take a hold.
+    pub(crate) retain_us: Timestamp,
     next_connection: AtomicU32,
     shutdown: CancellationToken,
 }
@@ -144,6 +147,8 @@ pub struct Config {
     pub registry: Registry,
     /// Defaults of system parameters, from the command line.
     pub system_defaults: Vec<(String, String)>,
+    /// How far back reads may go without a hold.
+    pub retain: Duration,
 }
 
 /// A handle on the adapter; cheap to clone.
@@ -195,6 +200,7 @@ impl Client {
             orphans: Mutex::default(),
             changing: tokio::sync::Mutex::default(),
             hashing: Hashing::default(),
+            retain_us: Timestamp::try_from(config.retain.as_micros()).unwrap_or(Timestamp::MAX),
             next_connection: AtomicU32::new(1),
             shutdown: CancellationToken::new(),
         });

@@ -10,6 +10,7 @@ use crate::read_then_write::selection;
 use crate::response::{BoundParams, Response, ResultFormats, RowDesc, Rows, RowsTag, Tag};
 use crate::session::{Autocommit, Portal, Prepared, Session, unknown_portal};
 use crate::transaction::{Status, Transaction};
+use bugs::Bug;
 use compute_client::peek::Bound;
 use compute_client::plan::peek_plan;
 use repr::sqlstate::SqlState;
@@ -315,7 +316,7 @@ impl Session {
         let revision = self.shared.published.load().state.revision();
         if let Some(shape) = self.plans.get(&lifted.shape)
             && let Some(plan) = shape.find(sql, lifted)
-            && plan.revision == revision
+            && (plan.revision == revision || bugs::is(Bug::PlanOutlivesDdl))
         {
             self.shared.metrics.plan_hits.inc();
             let values = literal_values(sql, lifted, &shape.roles, plan, self.encode_options())?;
@@ -441,7 +442,8 @@ impl Session {
         let same_settings =
             Arc::ptr_eq(&prepared.settings, &self.settings_key) || prepared.settings == self.settings_key;
         let Some(statement) = &prepared.statement else { return Ok(Arc::clone(&prepared.plan)) };
-        if prepared.plan.revision == revision && same_settings && !returns_by_name(&prepared.plan) {
+        let is_current = prepared.plan.revision == revision || bugs::is(Bug::PlanOutlivesDdl);
+        if is_current && same_settings && !returns_by_name(&prepared.plan) {
             self.shared.metrics.plan_hits.inc();
             return Ok(Arc::clone(&prepared.plan));
         }

@@ -27,6 +27,7 @@ use crate::maintain::{Dataflows, Durable, Job, Target, maintain};
 use crate::materialized::{self, Materialized};
 use crate::subscribe::SubscribeRequest;
 use arrow::datatypes::DataType;
+use bugs::Bug;
 use catalog::Catalog;
 use catalog::transact::{self, Op, StateDiff};
 use compute_client::controller::Controller;
@@ -57,8 +58,6 @@ const FAILED_PAUSE: Duration = Duration::from_secs(1);
 const GATHER_MAX: Duration = Duration::from_micros(500);
 /// Statements that are committed together at most.
 const GROUP_MAX: usize = 4_096;
-/// Reads may go back this far, in microseconds: transactions and slow readers have this long to take a hold.
-const RETAIN_US: Timestamp = 1_000_000;
 /// Commits, and updates in them, that are remembered to compare rows with. A statement that read before the oldest of them
 /// counts as contradicted by any write to its table.
 const RECENT_COMMITS_MAX: usize = 1_024;
@@ -468,6 +467,11 @@ impl Committer {
         let ts = self.write_ts()?;
         let tables: Tables = tables.into_iter().collect();
         let fed = self.dataflows.controller.append(ts, self.since(), &tables)?;
+        if bugs::is(Bug::RaisedBeforeDurable) && self.shared.oracle.reservation_due(ts).is_none() {
+            self.raise(ts)?;
+            // As if the disk were slow.
+            std::thread::sleep(PUBLISH_PATIENCE);
+        }
         if let Err(error) = self.make_durable(ts, &tables) {
             self.start_over(&fed);
             return Err(error.into());
@@ -477,7 +481,7 @@ impl Committer {
         }
         self.recent.remember(ts, &tables);
         self.await_published(ts, &fed)?;
-        self.raise(ts)
+        self.raise(bugs::late(Bug::AcknowledgedBeforeRaised, ts))
     }
 
     /// Waits for a moment until the dataflows have published, each before what reads it.
@@ -574,7 +578,8 @@ impl Committer {
     /// Reads below this time are over.
     fn since(&self) -> Timestamp {
         let read_ts = self.shared.oracle.known_ts();
-        self.shared.holds.oldest().map_or(read_ts, |held| held.min(read_ts)).saturating_sub(RETAIN_US)
+        let held = self.shared.holds.oldest().filter(|_| !bugs::is(Bug::TransactionsHoldNothing));
+        held.map_or(read_ts, |held| held.min(read_ts)).saturating_sub(self.shared.retain_us)
     }
 }
 

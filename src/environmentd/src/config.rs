@@ -69,6 +69,9 @@ pub struct Config {
     /// The largest message that a client may send, in bytes
     #[arg(long, env = "GLIMPSE_REQUEST_BYTES_MAX", default_value_t = 256 << 20, value_name = "BYTES")]
     pub request_bytes_max: usize,
+    /// How far back reads may go, in milliseconds; a transaction keeps its own time for as long as it lasts
+    #[arg(long, env = "GLIMPSE_RETAIN_HISTORY", default_value = "1000", value_name = "MS", value_parser = parse_ms)]
+    pub retain_history: Duration,
     /// Threads that serve connections; one per core if 0
     #[arg(long, env = "GLIMPSE_IO_THREADS", default_value_t = 0)]
     pub io_threads: usize,

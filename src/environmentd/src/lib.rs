@@ -54,6 +54,7 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
         clock,
         registry: registry.clone(),
         system_defaults: config.system_parameter_defaults.clone(),
+        retain: config.retain_history,
     })
     .context("cannot start from what the data directory holds")?;
     log_filter.follow(&client);

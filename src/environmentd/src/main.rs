@@ -15,9 +15,9 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 #[allow(unsafe_code, reason = "the allocator takes its defaults from a symbol of this name")]
 // SAFETY: jemalloc reads a pointer to a C string here, and a thin reference to bytes that end with NUL is one.
 #[unsafe(export_name = "_rjem_malloc_conf")]
-pub static ALLOCATOR_DEFAULTS: &[u8; 60] = b"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0\0";
+pub(crate) static ALLOCATOR_DEFAULTS: &[u8; 60] = b"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0\0";
 
-fn main() -> anyhow::Result<()> {
+pub(crate) fn main() -> anyhow::Result<()> {
     let config = Config::parse();
     let log_filter = LogFilter::install();
     let signals = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -1,0 +1,157 @@
+//! `bin/torture`: histories, crashes and races for as long as one likes.
+//!
+//! Each part has a share of the time; whichever has had the least of its share is next. Every run has a seed, which is printed.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Parser, ValueEnum};
+use glimpse_consistency::crash::{self, DiskError};
+use glimpse_consistency::deployment::{Setup, Store};
+use glimpse_consistency::faults::{Extent, Fault};
+use glimpse_consistency::runs::{Workload, history};
+use glimpse_consistency::{linearizable, races, takeover};
+
+/// Torments servers and judges what clients saw.
+#[derive(Debug, Parser)]
+#[command(name = "bin/torture")]
+struct Options {
+    /// For how long
+    #[arg(long, default_value_t = 30)]
+    minutes: u64,
+    /// Only this
+    #[arg(long)]
+    only: Option<Part>,
+    /// Histories only with this fault; by turns otherwise
+    #[arg(long)]
+    fault: Option<Fault>,
+    /// Only on this store; by turns otherwise
+    #[arg(long)]
+    store: Option<Store>,
+    /// The seed of the first run; the others follow it
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Seconds of a history at the least
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+}
+
+/// What there is to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Histories of registers
+    Registers,
+    /// Histories of lists
+    Lists,
+    /// Histories of transfers
+    Bank,
+    /// kill -9 under writers
+    Crash,
+    /// Disks that are full, or fail
+    Disk,
+    /// Readers, DDL, compaction, restarts
+    Races,
+    /// A stopped server that was replaced
+    Takeover,
+}
+
+/// Operations of a history at the least.
+const OPERATIONS: u64 = 2_000;
+/// How long one run of crashes or races is.
+const RUN: Duration = Duration::from_secs(30);
+
+impl Part {
+    /// Of the time, in percent.
+    fn share(self) -> u32 {
+        match self {
+            Part::Registers | Part::Lists | Part::Bank => 15,
+            Part::Crash => 30,
+            Part::Races => 20,
+            Part::Disk | Part::Takeover => 3,
+        }
+    }
+}
+
+/// What was done in all.
+#[derive(Debug, Default)]
+struct Totals {
+    histories: u64,
+    operations: u64,
+    kills: u64,
+    acknowledged: u64,
+    rows: u64,
+    peeks: u64,
+    failed: u64,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let until = Instant::now() + Duration::from_secs(options.minutes * 60);
+    let parts = Part::value_variants().iter().copied().filter(|part| options.only.is_none_or(|only| only == *part));
+    let mut used: Vec<(Part, Duration, u64)> = parts.map(|part| (part, Duration::ZERO, 0)).collect();
+    let (mut seed, mut totals) = (options.seed.unwrap_or_else(rand::random), Totals::default());
+    while Instant::now() < until {
+        let Some(next) = used.iter_mut().min_by_key(|(part, time, _)| *time / part.share()) else { break };
+        let (part, time, turn) = next;
+        let started = Instant::now();
+        match run(*part, *turn, seed, &options, &mut totals) {
+            Ok(line) => println!("{line}"),
+            Err(error) => {
+                println!("VIOLATION in {part:?}, seed {seed}: {error:#}");
+                totals.failed += 1;
+            }
+        }
+        *time += started.elapsed();
+        *turn += 1;
+        seed = seed.wrapping_add(1);
+    }
+    linearizable::forget();
+    let Totals { histories, operations, kills, acknowledged, rows, peeks, failed } = totals;
+    println!(
+        "{histories} histories of {operations} operations, {kills} kills under {acknowledged} acknowledged writes of {rows} rows, \
+         {peeks} peeks in races: {failed} violations"
+    );
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn run(part: Part, turn: u64, seed: u64, options: &Options, totals: &mut Totals) -> anyhow::Result<String> {
+    let by_turns = if turn.is_multiple_of(2) { Store::Embedded } else { Store::Postgres };
+    let store = options.store.unwrap_or(by_turns);
+    let setup = Setup { store, ..Setup::default() };
+    let workload = match part {
+        Part::Registers => Workload::Registers,
+        Part::Lists => Workload::Lists,
+        Part::Bank => Workload::Bank,
+        Part::Crash => {
+            let report = crash::kills(&setup, seed, RUN)?;
+            totals.kills += report.kills;
+            totals.acknowledged += report.acknowledged;
+            totals.rows += report.rows;
+            return Ok(format!("Crash on {store:?}: {report}, seed {seed}"));
+        }
+        Part::Disk => {
+            let report = match turn % 3 {
+                0 => crash::full_disk(seed)?,
+                1 => crash::disk_errors(DiskError::Sync, seed)?,
+                _ => crash::disk_errors(DiskError::NoRoom, seed)?,
+            };
+            return Ok(report.map_or("Disk: skipped".to_owned(), |report| format!("Disk: {report}, seed {seed}")));
+        }
+        Part::Races => {
+            let report = races::run(&setup, seed, RUN)?;
+            totals.peeks += report.peeks;
+            return Ok(format!("Races on {store:?}: {report}, seed {seed}"));
+        }
+        Part::Takeover => {
+            let report = takeover::run(&setup, seed)?;
+            return Ok(format!("Takeover: {report:?}, seed {seed}"));
+        }
+    };
+    let faults = Fault::of(store);
+    let by_turns = faults[usize::try_from(turn / 2).unwrap_or_default() % faults.len()];
+    let extent = Extent { duration: Duration::from_secs(options.seconds), operations: OPERATIONS };
+    let report = history(workload, &setup, options.fault.unwrap_or(by_turns), seed, extent)?;
+    totals.histories += 1;
+    totals.operations += report.counts.operations;
+    Ok(report.to_string())
+}

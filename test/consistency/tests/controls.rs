@@ -1,0 +1,21 @@
+//! Each bug that a server has on purpose is found within a minute, and nothing is found without it.
+
+use bugs::Bug;
+use glimpse_consistency::controls::{binary, control};
+use glimpse_consistency::linearizable;
+
+#[test]
+fn every_bug_is_found() {
+    let Some(binary) = binary().expect("a server is built") else { return };
+    let (only, seed) = (std::env::var("CONTROLS_ONLY").ok(), rand::random());
+    let bugs = Bug::ALL.into_iter().filter(|bug| only.as_ref().is_none_or(|only| only == bug.name()));
+    let mut missed = Vec::new();
+    for bug in bugs {
+        match control(&binary, bug, seed) {
+            Ok(found) => println!("{found}"),
+            Err(error) => missed.push(format!("{error:#}")),
+        }
+    }
+    linearizable::forget();
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
