@@ -247,3 +247,34 @@ fn nothing_is_seen_of_a_write_that_could_not_be_stored() {
         check(&mut wire, &format!("{when}, after a change"));
     }
 }
+
+/// A transaction that reads what it has written finds it by every route: also below materialized views over each other.
+#[test]
+fn a_transaction_sees_its_own_writes_in_views() {
+    let target = Target::start().expect("the server starts");
+    if !target.is_glimpse() {
+        return;
+    }
+    let mut wire = target.admin().expect("a session starts");
+    for sql in [
+        "CREATE TABLE t (a int4)",
+        "INSERT INTO t VALUES (1)",
+        "CREATE MATERIALIZED VIEW doubled AS SELECT 2 * a AS a FROM t",
+        "CREATE MATERIALIZED VIEW total AS SELECT sum(a) AS a FROM doubled",
+        "CREATE VIEW above AS SELECT a + 1 AS a FROM total",
+        "CREATE DEFAULT INDEX ON above",
+        "BEGIN",
+        "INSERT INTO t VALUES (10)",
+    ] {
+        wire.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+    let mut all = |when: &str, expected: [&str; 4]| {
+        for (relation, expected) in ["t", "doubled", "total", "above"].into_iter().zip(expected) {
+            let rows = wire.rows(&format!("SELECT sum(a) FROM {relation}")).expect("it is readable");
+            assert_eq!(rows[0][0].as_deref(), Some(expected), "{relation} {when}");
+        }
+        wire.execute(if when == "inside" { "ROLLBACK" } else { "SELECT 1" }).expect("it goes on");
+    };
+    all("inside", ["11", "22", "22", "23"]);
+    all("after", ["1", "2", "2", "3"]);
+}
