@@ -468,6 +468,7 @@ impl Committer {
         let tables: Tables = tables.into_iter().collect();
         let fed = self.dataflows.controller.append(ts, self.since(), &tables)?;
         if bugs::is(Bug::RaisedBeforeDurable) && self.shared.oracle.reservation_due(ts).is_none() {
+            tables.iter().for_each(|(table, _)| published.tables[table].clock.advance(ts));
             self.raise(ts)?;
             // As if the disk were slow.
             std::thread::sleep(PUBLISH_PATIENCE);
