@@ -1,7 +1,7 @@
 //! Servers with a bug on purpose, and what finds it: a checker that has never failed proves nothing.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, ensure};
@@ -49,8 +49,8 @@ pub fn binary() -> anyhow::Result<Option<PathBuf>> {
 }
 
 /// Lets the checker that should find a bug find it, and then judge the same server without it.
-pub fn control(binary: &PathBuf, bug: Bug, seed: u64) -> anyhow::Result<Found> {
-    let setup = Setup { binary: Some(binary.clone()), ..Setup::default() };
+pub fn control(binary: &Path, bug: Bug, seed: u64) -> anyhow::Result<Found> {
+    let setup = Setup { binary: Some(binary.to_owned()), ..Setup::default() };
     let started = Instant::now();
     let with_bug = Setup { bug: Some(bug), ..setup.clone() };
     let said = (0..ATTEMPTS).find_map(|attempt| judge(&with_bug, bug, seed.wrapping_add(attempt)).err());

@@ -111,7 +111,7 @@ impl Registers {
         let key = (count / OPERATIONS + actor.random.random_range(0..ACTIVE)) % REGISTERS;
         let (choice, prepared) = (actor.random.random_range(0..100), actor.random.random_bool(0.4));
         let by_view = actor.random.random_bool(0.4);
-        let table = if key % 2 == 0 { "registers" } else { "bare_registers" };
+        let table = if key.is_multiple_of(2) { "registers" } else { "bare_registers" };
         let source = if by_view { format!("{table}_view") } else { table.to_owned() };
         let value = self.values.fetch_add(1, Ordering::SeqCst) + 1;
         match choice {
