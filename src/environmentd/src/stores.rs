@@ -1,12 +1,16 @@
-//! Where what is durable is kept, and where time comes from: from the data directory, or from a PostgreSQL that other
-//! processes reach as well.
+//! Where the flags want what is durable to be kept, and where time comes from: in the data directory, or in a PostgreSQL that
+//! other processes reach as well.
+//!
+//! Whoever owns the timeline may fence those who wrote to the consensus store before; so the timeline comes first, unless the
+//! consensus store is the data directory's, of which a lock decides who has it. Then time comes to what is durable.
 
 use crate::config::Config;
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use futures::future::{BoxFuture, FutureExt, pending};
 use ore::clock::Clock;
 use ore::metrics::Registry;
 use persist::PersistClient;
+use persist::consensus::postgres::PostgresConsensus;
 use std::sync::Arc;
 use timestamp_oracle::TimestampOracle;
 use timestamp_oracle::local::LocalOracle;
@@ -25,12 +29,21 @@ pub(crate) enum Oracle {
 /// Opens the stores. Waits for those that do not answer, and for the end of another process that owns the timeline.
 pub(crate) fn open(config: &Config, clock: Clock, registry: &Registry) -> anyhow::Result<(PersistClient, Oracle)> {
     let Some(oracle_url) = &config.timestamp_oracle_url else {
+        ensure!(config.persist_consensus_url.is_none(), "--persist-consensus-url needs --timestamp-oracle-url");
         let persist = open_data_dir(config)?;
         let local = LocalOracle::open(&persist, clock).context("cannot restore the time")?;
         return Ok((persist, Oracle::Local(Arc::new(local))));
     };
-    let persist = open_data_dir(config)?;
-    let oracle = open_timeline(config, oracle_url, clock, registry)?;
+    let (persist, oracle) = match &config.persist_consensus_url {
+        None => {
+            let persist = open_data_dir(config)?;
+            (persist, open_timeline(config, oracle_url, clock, registry)?)
+        }
+        Some(url) => {
+            let oracle = open_timeline(config, oracle_url, clock, registry)?;
+            (open_consensus(config, url)?, oracle)
+        }
+    };
     oracle.apply_write(persist.upper().saturating_sub(1)).context("cannot restore the time")?;
     // What is read first is readable.
     persist.advance_upper(oracle.known_ts() + 1);
@@ -65,6 +78,14 @@ impl Oracle {
 fn open_data_dir(config: &Config) -> anyhow::Result<PersistClient> {
     PersistClient::open(&config.data_dir)
         .with_context(|| format!("cannot open the data directory {}", config.data_dir.display()))
+}
+
+fn open_consensus(config: &Config, url: &str) -> anyhow::Result<PersistClient> {
+    let consensus = PostgresConsensus::open(url, config.store_timeout, config.store_patience)
+        .context("cannot open the store of --persist-consensus-url")?;
+    tracing::info!(address = consensus.address(), blobs = %config.data_dir.display(), "everything durable is in shared stores");
+    PersistClient::open_shared(&config.data_dir, consensus)
+        .with_context(|| format!("cannot open the consensus store with its blobs in {}", config.data_dir.display()))
 }
 
 fn open_timeline(

@@ -27,6 +27,7 @@ use repr::{Timestamp, Updates};
 
 use crate::blob::BlobStore;
 use crate::compact::{Background, BackgroundThread};
+use crate::consensus::postgres::PostgresConsensus;
 use crate::consensus::sqlite::SqliteConsensus;
 use crate::consensus::{BatchRow, Consensus, Loaded, Payload, Txn};
 use crate::data_dir::DataDir;
@@ -117,6 +118,18 @@ impl PersistClient {
         // The store's files are new if the directory is.
         dir.sync()?;
         let loaded = consensus.load()?;
+        PersistClient::start(dir, Box::new(consensus), epoch, &loaded)
+    }
+
+    /// Opens a consensus store that others reach, too, with its blobs in the directory `dir`, and fences whoever wrote to it
+    /// before. Whether that one may be fenced was decided by whoever calls this.
+    ///
+    /// Fails with `OtherStore` if the directory holds something else than the blobs of this store.
+    pub fn open_shared(dir: &Path, consensus: PostgresConsensus) -> Result<PersistClient, PersistError> {
+        let epoch = consensus.fence()?;
+        let loaded = consensus.load()?;
+        let has_blobs = loaded.batches.iter().any(|batch| matches!(batch.payload, Payload::Blob(_)));
+        let dir = DataDir::open_shared(dir, consensus.id(), !has_blobs)?;
         PersistClient::start(dir, Box::new(consensus), epoch, &loaded)
     }
 

@@ -22,6 +22,12 @@ pub enum PersistError {
         /// The directory.
         dir: String,
     },
+    /// The directory does not belong to the consensus store.
+    #[error("{dir} does not hold the blobs of this consensus store")]
+    OtherStore {
+        /// The directory.
+        dir: String,
+    },
     /// Something durable was written by a newer version of this software, or is older than any this one knows.
     #[error("{what} has format version {found}, this version reads {supported}")]
     FormatVersion {
@@ -137,6 +143,7 @@ impl PersistError {
             PersistError::Fenced { .. } | PersistError::InUse { .. } => SqlState::CANNOT_CONNECT_NOW,
             PersistError::NotADataDirectory { .. }
             | PersistError::FormatVersion { .. }
+            | PersistError::OtherStore { .. }
             | PersistError::StoreUrl { .. } => SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
             PersistError::UpperMismatch { .. }
             | PersistError::UnknownShard(_)

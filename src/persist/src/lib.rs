@@ -1,9 +1,10 @@
 //! Durable, time-varying collections: what an acknowledged write is written to before it is acknowledged.
 //!
 //! A *shard* is a collection of rows with multiplicities that changes over time. This crate sees rows as bytes and
-//! knows neither columns nor SQL. Two stores hold a data directory: *consensus* (SQLite today) holds every small
-//! thing that must change atomically, and *blobs* (files) hold batches that are too large for it. A commit is one
-//! transaction of consensus over all touched shards and one fsync; see [`client`] for the protocol.
+//! knows neither columns nor SQL. Two stores hold a data directory: *consensus* (SQLite, or a PostgreSQL that several
+//! processes reach) holds every small thing that must change atomically, and *blobs* (files) hold batches that are too
+//! large for it. A commit is one transaction of consensus over all touched shards and one fsync; see [`client`] for the
+//! protocol.
 //!
 //! Where it sits: the committer (`adapter`) is the only caller of [`PersistClient::commit`] and everything it wrote
 //! is readable through [`PersistClient::snapshot`] by anybody, which is how indexes rehydrate and how ad hoc
@@ -13,7 +14,7 @@
 //! Entry points: [`PersistClient`], [`ShardAppend`], [`MetaWrite`], [`PersistError`].
 //!
 //! Deliberately absent: encodings of values, timestamps' meaning (the oracle's business), retries of indeterminate
-//! commits (reopen and read back), several writers of one data directory.
+//! commits (reopen and read back), several writers at a time.
 #![warn(missing_docs)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
 

@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 use rand::Rng;
 use tokio::sync::Semaphore;
 use tokio_postgres::config::{Host, TargetSessionAttrs};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, NoTls, Row, Statement};
 
@@ -104,6 +105,8 @@ pub struct Pool {
 struct Connection {
     client: Client,
     prepared: HashMap<&'static str, Statement>,
+    /// It is not to be used again.
+    is_broken: bool,
     /// Moves its bytes; ends with it.
     _driver: JoinHandle<()>,
 }
@@ -160,6 +163,28 @@ impl Pool {
         .await
     }
 
+    /// Sends BEGIN and all of these statements at once, and COMMIT if the first of them gave a number; otherwise ROLLBACK.
+    ///
+    /// # Cancellation
+    /// As for [`Pool::query`].
+    pub(crate) async fn transact(&self, steps: &[(&'static str, Vec<&(dyn ToSql + Sync)>)]) -> Transacted {
+        let mut sent_commit = None;
+        let result = self
+            .within_timeout(async {
+                let mut connection = self.connection().await?;
+                let answer = connection.transact(steps, &mut sent_commit).await;
+                self.give_back(connection, &answer);
+                answer
+            })
+            .await;
+        match (result, sent_commit) {
+            (Ok(Some(_)), _) => Transacted::Committed,
+            (Ok(None), _) => Transacted::RolledBack,
+            (Err(error), Some(count)) => Transacted::InDoubt(count, error),
+            (Err(error), None) => Transacted::Failed(error),
+        }
+    }
+
     /// Runs statements without parameters or answers, in one message.
     ///
     /// # Cancellation
@@ -202,7 +227,7 @@ impl Pool {
                 tracing::debug!(error = in_full(&error), "a connection to the shared store ended");
             }
         });
-        Ok(Connection { client, prepared: HashMap::new(), _driver: driver })
+        Ok(Connection { client, prepared: HashMap::new(), is_broken: false, _driver: driver })
     }
 
     fn idle_connection(&self) -> Option<Connection> {
@@ -214,14 +239,66 @@ impl Pool {
     fn give_back<T>(&self, connection: Connection, answer: &Result<T, tokio_postgres::Error>) {
         let is_sound = answer.as_ref().err().is_none_or(|error| error.as_db_error().is_some());
         let mut idle = self.idle.lock();
-        match is_sound && !connection.client.is_closed() {
+        match is_sound && !connection.is_broken && !connection.client.is_closed() {
             true => idle.push(connection),
             false => idle.clear(),
         }
     }
 }
 
+/// What became of a transaction.
+pub(crate) enum Transacted {
+    /// It is durable.
+    Committed,
+    /// Its first statement found no row.
+    RolledBack,
+    /// It certainly is not.
+    Failed(PersistError),
+    /// COMMIT was sent and not answered; with the number that the first statement gave.
+    InDoubt(i64, PersistError),
+}
+
 impl Connection {
+    async fn transact(
+        &mut self,
+        steps: &[(&'static str, Vec<&(dyn ToSql + Sync)>)],
+        sent_commit: &mut Option<i64>,
+    ) -> Result<Option<i64>, tokio_postgres::Error> {
+        for (sql, _) in steps {
+            self.prepare(sql).await?;
+        }
+        // Requests go out in the order in which they are polled first.
+        let run = steps.iter().map(|(sql, params)| self.client.query(&self.prepared[sql], params));
+        let all = futures::future::try_join_all(run);
+        let (begun, answers) = futures::future::join(self.client.batch_execute("BEGIN"), all).await;
+        let answers = match begun.and(answers) {
+            Ok(answers) => answers,
+            Err(error) => {
+                // The error that matters is the first; a connection that cannot be told is closed.
+                if self.client.batch_execute("ROLLBACK").await.is_err() {
+                    self.is_broken = true;
+                }
+                return Err(error);
+            }
+        };
+        let Some(count) = answers.first().and_then(|rows| rows.first()).map(|row| row.get(0)) else {
+            self.client.batch_execute("ROLLBACK").await?;
+            return Ok(None);
+        };
+        *sent_commit = Some(count);
+        match self.client.batch_execute("COMMIT").await {
+            Ok(()) => Ok(Some(count)),
+            Err(error) => {
+                // What the server says of COMMIT is certain; that it says nothing is not.
+                if error.as_db_error().is_some_and(|refusal| !refusal.code().code().starts_with("57")) {
+                    *sent_commit = None;
+                }
+                self.is_broken = true;
+                Err(error)
+            }
+        }
+    }
+
     async fn prepare(&mut self, sql: &'static str) -> Result<(), tokio_postgres::Error> {
         if !self.prepared.contains_key(sql) {
             let statement = self.client.prepare(sql).await?;
@@ -243,6 +320,7 @@ impl Connection {
 /// Sorts errors: what asking again may mend, and what it will not.
 fn failed(error: tokio_postgres::Error) -> PersistError {
     let is_refusal = match error.as_db_error() {
+        Some(refusal) if *refusal.code() == SqlState::DISK_FULL => true,
         // Lost connections, lack of resources, lost races, a server that starts or stops, one that is read-only because
         // another has taken its place: they pass.
         Some(refusal) => {
