@@ -1,11 +1,12 @@
 //! The benchmark: a load generator, a canned-reply server, and the suite that compares servers.
 //!
-//! What it is for: PERFORMANCE claims are ratios, measured side by side in one run. Six programs share this library:
+//! What it is for: PERFORMANCE claims are ratios, measured side by side in one run. Seven programs share this library:
 //! - `floor` answers every query with canned bytes and parses nothing but framing: what a tokio server costs at least.
 //! - `load` drives one server with one workload and prints what it measured as JSON.
 //! - `bench` starts floor, Glimpse and a PostgreSQL, alternates `load` between them and prints the table of ratios.
 //! - `profile` holds one workload on a server and fetches its flamegraph.
 //! - `oracle` reads the time from a PostgreSQL, side by side and through the product's own timestamp oracle.
+//! - `lease` compares reads under a lease on a shared time with reads of a server that has the time to itself.
 //! - `views` keeps the queries of TPC-H fresh in Glimpse while their tables change.
 //!
 //! The flow, top to bottom: [`suite`] decides what runs when, [`servers`] starts what is measured, [`run`] holds the
@@ -25,6 +26,7 @@ pub mod driver;
 pub mod freshness;
 pub mod histogram;
 pub mod http;
+pub mod lease;
 pub mod machine;
 pub mod oracle;
 pub mod procfs;

@@ -87,6 +87,11 @@ impl Server {
 
     /// Starts Glimpse from `binary`, or from the one that was built with this one.
     pub fn start_glimpse(work_dir: &Path, binary: Option<&Path>) -> Result<Self> {
+        Self::start_glimpse_with(work_dir, binary, &[])
+    }
+
+    /// The same with more flags.
+    pub fn start_glimpse_with(work_dir: &Path, binary: Option<&Path>, flags: &[&str]) -> Result<Self> {
         let dir = temporary(work_dir, "glimpse")?;
         let ports = [free_port()?, free_port()?, free_port()?, free_port()?];
         let binary = match binary {
@@ -94,7 +99,7 @@ impl Server {
             None => beside_this_binary("environmentd")?,
         };
         let mut command = Command::new(binary);
-        command.arg("--data-dir").arg(dir.path().join("data"));
+        command.arg("--data-dir").arg(dir.path().join("data")).args(flags);
         let flags = ["--sql", "--internal-sql", "--http", "--internal-http"];
         for (flag, port) in flags.iter().zip(ports) {
             command.arg(format!("{flag}-listen-addr")).arg(format!("127.0.0.1:{port}"));

@@ -28,7 +28,7 @@ use crate::workload::{Protocol, STAR_ID, Workload};
 /// Rows per COPY while loading.
 const LOAD_CHUNK_ROWS: u32 = 100_000;
 /// Ids set aside for the new rows of one run.
-const FRESH_IDS_PER_RUN: u32 = 2_000_000;
+pub const FRESH_IDS_PER_RUN: u32 = 2_000_000;
 /// How long the servers may settle before their memory is read.
 const SETTLE: Duration = Duration::from_secs(3);
 

@@ -8,6 +8,7 @@
 //! - [`process`]: free ports, spawning, signals, waiting; what both servers share.
 //! - [`server`]: Glimpse as a child process, with `kill9`, `sigterm` and `restart`.
 //! - [`postgres_server`]: PostgreSQL as a child process, found on this machine.
+//! - [`s3_server`]: an S3-compatible service as a child process.
 //! - [`target`]: one of the two; [`secured`]: one with a certificate and host-based rules.
 //! - [`programs`]: psql, Python and the like, run as clients.
 //! - [`http`]: what the internal HTTP port says.
@@ -33,6 +34,7 @@ pub mod postgres_server;
 pub mod process;
 pub mod programs;
 pub mod random_sql;
+pub mod s3_server;
 pub mod secured;
 pub mod server;
 pub mod slt;

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use glimpse_test::http::metric;
@@ -163,13 +163,6 @@ fn a_restart_of_the_store_delays_and_fails_nothing() {
     write_and_read_over_restarts(&mut store, &server);
 }
 
-#[test]
-fn nor_if_tables_are_in_it() {
-    let mut store = Postgres::start().expect("a PostgreSQL starts");
-    let server = start_shared(&store, None, &[]);
-    write_and_read_over_restarts(&mut store, &server);
-}
-
 /// The first SQLSTATE of an answer; that of a connection which ended without one is 57P01, too.
 fn refused(wire: &mut Wire, sql: &str) -> Option<String> {
     match wire.send(&frontend::query(sql)).and_then(|()| wire.until_closed()) {
@@ -205,120 +198,6 @@ fn a_stopped_server_that_was_replaced_answers_no_read() {
     let status = old.reap().expect("it ends");
     assert_eq!(status.code(), Some(1), "a fenced server says that it failed");
     assert_eq!(one(&mut wire, "SELECT count(*) FROM t"), 0);
-}
-
-/// The flags of servers that share everything.
-fn shared(store: &Postgres) -> Vec<String> {
-    let url = store.url();
-    let flags = ["--timestamp-oracle-url", &url, "--persist-consensus-url", &url, "--timestamp-oracle-lease", "1000"];
-    flags.iter().map(|flag| (*flag).to_owned()).collect()
-}
-
-fn start_shared(store: &Postgres, beside: Option<&Server>, more: &[&str]) -> Server {
-    let flags = shared(store);
-    let args: Vec<&str> = flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
-    match beside {
-        Some(first) => first.beside(&args),
-        None => Server::start_with(&args),
-    }
-    .expect("the server starts")
-}
-
-/// Inserts one row after the other until the connection ends; returns how many were acknowledged.
-fn insert_until_told_to_go(mut wire: Wire, acknowledged: &AtomicUsize) -> usize {
-    for count in 0.. {
-        let sent = wire.send(&frontend::query("INSERT INTO log VALUES (1)")).and_then(|()| wire.until_ready());
-        let Ok(messages) = sent else { return count };
-        if let Some(error) = messages.iter().find_map(Message::error) {
-            assert!(error.code.starts_with("57P"), "{error}");
-            return count;
-        }
-        acknowledged.fetch_add(1, Ordering::SeqCst);
-    }
-    unreachable!("a connection ends before the numbers do")
-}
-
-#[test]
-fn a_successor_has_every_acknowledged_write_once() {
-    const WRITERS: usize = 4;
-    let store = Postgres::start().expect("a PostgreSQL starts");
-    let mut old = start_shared(&store, None, &[]);
-    let mut wire = admin(&old);
-    wire.execute("CREATE TABLE log (n int8)").expect("the table is made");
-    wire.execute("CREATE INDEX log_n ON log (n)").expect("the index is made");
-    wire.execute("GRANT ALL ON log TO materialize").expect("the rights are given");
-    // Large enough to become a blob.
-    wire.execute("CREATE TABLE big (x int4, t text)").expect("the table is made");
-    wire.execute("INSERT INTO big SELECT x, repeat('a', 100) FROM generate_series(1, 5000) s (x)")
-        .expect("the rows are stored");
-    let acknowledged = AtomicUsize::new(0);
-    let new = std::thread::scope(|scope| {
-        let writers: Vec<_> = (0..WRITERS)
-            .map(|_| {
-                let wire = session(old.sql_addr());
-                scope.spawn(|| insert_until_told_to_go(wire, &acknowledged))
-            })
-            .collect();
-        while acknowledged.load(Ordering::SeqCst) < 100 {
-            std::thread::yield_now();
-        }
-        let new = start_shared(&store, Some(&old), &["--takeover"]);
-        for writer in writers {
-            writer.join().expect("no error");
-        }
-        new
-    });
-    assert_eq!(old.reap().expect("it ends").code(), Some(1), "a fenced server says that it failed");
-    let mut wire = admin(&new);
-    let (found, acknowledged) = (one(&mut wire, "SELECT count(*) FROM log"), acknowledged.load(Ordering::SeqCst));
-    let found = usize::try_from(found).expect("a count");
-    // What was under way at the end may be there; it was acknowledged to nobody.
-    assert!((acknowledged..=acknowledged + WRITERS).contains(&found), "{found} of {acknowledged}");
-    assert_eq!(one(&mut wire, "SELECT count(*) FROM big WHERE length(t) = 100"), 5000);
-    wire.execute("INSERT INTO log VALUES (2)").expect("the new owner writes");
-    assert_eq!(one(&mut wire, "SELECT count(*) FROM log WHERE n = 2"), 1);
-}
-
-#[test]
-fn a_successor_of_a_dead_server_need_not_be_told_to_take_over() {
-    let store = Postgres::start().expect("a PostgreSQL starts");
-    let mut old = start_shared(&store, None, &[]);
-    admin(&old).execute("CREATE TABLE t (a int4)").expect("the table is made");
-    admin(&old).execute("INSERT INTO t VALUES (1), (2)").expect("the rows are stored");
-    old.kill9().expect("it ends");
-    let new = start_shared(&store, Some(&old), &[]);
-    assert_eq!(one(&mut admin(&new), "SELECT count(*) FROM t"), 2);
-}
-
-#[test]
-fn a_stopped_server_cannot_write_to_stores_that_another_has_taken() {
-    let store = Postgres::start().expect("a PostgreSQL starts");
-    let mut old = start_shared(&store, None, &[]);
-    admin(&old).execute("CREATE TABLE t (a int4)").expect("the table is made");
-    admin(&old).execute("GRANT ALL ON t TO materialize").expect("the rights are given");
-    let (mut reader, mut writer) = (session(old.sql_addr()), session(old.sql_addr()));
-    writer.execute("INSERT INTO t VALUES (1)").expect("it is acknowledged");
-    old.signal("STOP").expect("it stops");
-    let new = start_shared(&store, Some(&old), &["--takeover"]);
-    let mut wire = admin(&new);
-    wire.execute("INSERT INTO t VALUES (2)").expect("the new owner writes");
-    old.signal("CONT").expect("it goes on");
-    assert_eq!(refused(&mut reader, "SELECT count(*) FROM t").as_deref(), Some("57P01"));
-    assert!(refused(&mut writer, "INSERT INTO t VALUES (3)").is_some_and(|code| code.starts_with("57P")));
-    old.reap().expect("it ends");
-    assert_eq!(one(&mut wire, "SELECT sum(a)::int8 FROM t"), 3);
-}
-
-#[test]
-fn blobs_of_another_store_are_refused() {
-    let (store, other) =
-        (Postgres::start().expect("a PostgreSQL starts"), Postgres::start().expect("a PostgreSQL starts"));
-    let mut server = start_shared(&store, None, &[]);
-    server.sigterm().expect("it ends");
-    let flags = shared(&other);
-    let args: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let Err(error) = server.beside(&args) else { panic!("it is refused") };
-    assert!(format!("{error:#}").contains("does not hold the blobs of this consensus store"), "{error:#}");
 }
 
 /// Runs a server that cannot start; returns what it printed.

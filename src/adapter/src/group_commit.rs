@@ -80,7 +80,7 @@ pub(crate) enum Request {
         /// The view.
         id: GlobalId,
         /// What its shard lacks.
-        correction: Updates,
+        correction: Option<Updates>,
     },
     /// End.
     Stop,

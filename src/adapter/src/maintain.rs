@@ -126,26 +126,39 @@ pub(crate) fn maintain(
         }
     };
     dataflows.controller.create_index(cluster.0, spec, seed, ready, move |feed| {
-        contents.into_iter().all(|(input, contents)| {
-            contents.read(as_of, from, &mut |ts, piece| feed(input, ts, piece)).unwrap_or_else(|error| match error {
-                // Whoever dropped the input drops or rebuilds what reads it.
-                ReadError::Compute(ComputeError::Dropped(_)) => false,
-                error => {
-                    // A dataflow without all of its rows would give wrong answers; without any it gives none.
-                    tracing::error!(%id, %error, "hydration failed; ending the process");
-                    std::process::abort()
-                }
-            })
+        contents.into_iter().try_for_each(|(input, contents)| {
+            let read = contents.read(as_of, from, &mut |ts, piece| feed(input, ts, piece));
+            read.map_err(|error| unreadable(id, input, error))
         })
     })?;
     Ok(handle)
 }
 
+/// What the readers of a dataflow are told of which an input cannot be read. A dataflow without all of its rows would give wrong
+/// answers; without any it gives none.
+fn unreadable(id: GlobalId, input: GlobalId, error: ReadError) -> ComputeError {
+    match error {
+        // Whoever dropped the input drops or rebuilds what reads it.
+        ReadError::Compute(error @ (ComputeError::Dropped(_) | ComputeError::Unreadable { .. })) => error,
+        ReadError::Persist(error) if error.is_damage() => {
+            tracing::error!(%id, %input, %error, "what is durable is damaged; reads of it will fail");
+            ComputeError::Unreadable { sqlstate: error.sqlstate(), message: error.to_string() }
+        }
+        error => {
+            tracing::error!(%id, %input, %error, "hydration failed; ending the process");
+            std::process::abort()
+        }
+    }
+}
+
 /// What a materialized view held when the server stopped.
 fn seed(shared: &Shared, id: GlobalId, as_of: Timestamp) -> Result<Seed, AdapterError> {
-    let snapshot = shared.persist.snapshot(id.into(), as_of)?;
+    let snapshot = match shared.persist.snapshot(id.into(), as_of) {
+        Err(error) if !error.is_damage() => return Err(error.into()),
+        snapshot => snapshot,
+    };
     Ok(Box::new(move || {
-        materialized::rows(snapshot).unwrap_or_else(|error| {
+        snapshot.and_then(materialized::rows).unwrap_or_else(|error| {
             tracing::warn!(%id, %error, "what a materialized view held is not shown");
             None
         })
@@ -161,6 +174,7 @@ enum Input {
 /// The contents of an input, opened.
 enum Contents {
     Shard(Box<persist::ShardSnapshot>, BTreeMap<Timestamp, Updates>),
+    Damaged(PersistError),
     Maintained(Arc<IndexHandle>, compute_client::read_hold::ReadHold),
 }
 
@@ -175,32 +189,40 @@ enum ReadError {
 impl Input {
     fn open(self, id: GlobalId, as_of: Timestamp, from: Timestamp) -> Result<Contents, AdapterError> {
         Ok(match self {
-            Input::Shard(persist) => {
-                let later = if as_of < from { persist.changes(id.into(), as_of, from)? } else { BTreeMap::new() };
-                Contents::Shard(Box::new(persist.snapshot(id.into(), as_of)?), later)
-            }
+            Input::Shard(persist) => match open_shard(&persist, id, as_of, from) {
+                Ok((snapshot, later)) => Contents::Shard(Box::new(snapshot), later),
+                // Told by whoever reads it: what does not read it goes on.
+                Err(error) if error.is_damage() => Contents::Damaged(error),
+                Err(error) => return Err(error.into()),
+            },
             Input::Maintained(handle, hold) => Contents::Maintained(handle, hold),
         })
     }
+}
+
+fn open_shard(
+    persist: &PersistClient,
+    id: GlobalId,
+    as_of: Timestamp,
+    from: Timestamp,
+) -> Result<(persist::ShardSnapshot, BTreeMap<Timestamp, Updates>), PersistError> {
+    let later = if as_of < from { persist.changes(id.into(), as_of, from)? } else { BTreeMap::new() };
+    Ok((persist.snapshot(id.into(), as_of)?, later))
 }
 
 impl Contents {
     /// What has to be hydrated before.
     fn maintained(&self) -> Option<Arc<IndexHandle>> {
         match self {
-            Contents::Shard(..) => None,
+            Contents::Shard(..) | Contents::Damaged(_) => None,
             Contents::Maintained(handle, _) => Some(Arc::clone(handle)),
         }
     }
 
     /// Gives what was there at `as_of`, and what happened until `from`.
-    fn read(
-        self,
-        as_of: Timestamp,
-        from: Timestamp,
-        give: &mut dyn FnMut(Timestamp, Piece),
-    ) -> Result<bool, ReadError> {
+    fn read(self, as_of: Timestamp, from: Timestamp, give: &mut dyn FnMut(Timestamp, Piece)) -> Result<(), ReadError> {
         match self {
+            Contents::Damaged(error) => return Err(error.into()),
             Contents::Shard(snapshot, later) => {
                 for rows in *snapshot {
                     give(as_of, Piece::Oks(Arc::new(rows?)));
@@ -226,6 +248,6 @@ impl Contents {
                 }
             }
         }
-        Ok(true)
+        Ok(())
     }
 }

@@ -29,6 +29,8 @@ const PIECES_MAX: usize = 4;
 const OK: u8 = 0;
 const ERR: u8 = 1;
 
+const LOST: &str = "a materialized view's shard is damaged and no longer written; the view itself is served";
+
 /// All materialized views.
 #[derive(Default)]
 pub(crate) struct Materialized {
@@ -57,6 +59,8 @@ enum Shard {
     Compared,
     /// With what is pending, it is the view.
     Known,
+    /// It cannot be read, and so not be brought up to date either.
+    Lost,
 }
 
 /// What a commit takes along.
@@ -118,8 +122,13 @@ impl Materialized {
     }
 
     /// How a view's shard differs from what its dataflow has published first.
-    pub(crate) fn compared(&mut self, id: GlobalId, correction: Updates) {
+    /// A shard of which that cannot be told is left as it is.
+    pub(crate) fn compared(&mut self, id: GlobalId, correction: Option<Updates>) {
         if let Some(view) = self.views.get_mut(&id).filter(|view| view.shard == Shard::Compared) {
+            let Some(correction) = correction else {
+                view.give_up();
+                return;
+            };
             view.shard = Shard::Known;
             for piece in split(&correction).rev() {
                 view.pending.push_front(piece);
@@ -138,7 +147,7 @@ impl Materialized {
         for (id, view) in &self.views {
             let taken: Vec<Arc<Updates>> = match view.shard {
                 Shard::Known => view.pending.iter().take(PIECES_MAX).cloned().collect(),
-                Shard::Unknown | Shard::Compared => Vec::new(),
+                Shard::Unknown | Shard::Compared | Shard::Lost => Vec::new(),
             };
             let is_touched = written.clone().any(|table| view.tail.handle().clocks().contains_key(table));
             let is_current = !is_touched && taken.len() == view.pending.len() && view.is_current();
@@ -190,20 +199,37 @@ impl View {
         let changes = Arc::new(changes);
         controller.follow(id, since, &changes)?;
         let updates = pieces(changes.at.values());
-        if self.shard != Shard::Unknown {
-            self.pending.extend(updates);
-            return Ok(());
+        match self.shard {
+            Shard::Unknown => {}
+            Shard::Lost => return Ok(()),
+            Shard::Compared | Shard::Known => {
+                self.pending.extend(updates);
+                return Ok(());
+            }
         }
         self.shard = Shard::Compared;
-        let snapshot = shared.persist.snapshot(id.into(), shared.persist.upper().saturating_sub(1))?;
+        let snapshot = match shared.persist.snapshot(id.into(), shared.persist.upper().saturating_sub(1)) {
+            Err(error) if error.is_damage() => {
+                tracing::error!(%id, %error, "{LOST}");
+                self.give_up();
+                return Ok(());
+            }
+            snapshot => snapshot?,
+        };
         let committer = shared.commits.clone();
         let compare = move || {
-            let correction = correction(&updates, snapshot);
+            let correction = correction(id, &updates, snapshot);
             // A committer that has stopped writes nothing any more.
             let _gone = committer.send(Request::Compared { id, correction });
         };
         drop(ore::thread::spawn(format!("compare-{id}"), compare));
         Ok(())
+    }
+
+    /// The shard cannot be brought up to date: what was to be written to it is forgotten.
+    fn give_up(&mut self) {
+        self.shard = Shard::Lost;
+        self.pending.clear();
     }
 
     /// Whether shard and pending updates are what the view is as of the latest commit.
@@ -271,23 +297,29 @@ fn split(updates: &Updates) -> impl DoubleEndedIterator<Item = Arc<Updates>> {
     })
 }
 
-/// What has to be written to a shard so that it holds `desired`.
-fn correction(desired: &[Arc<Updates>], persisted: ShardSnapshot) -> Updates {
+/// What has to be written to a shard so that it holds `desired`; `None` if it is damaged.
+fn correction(id: GlobalId, desired: &[Arc<Updates>], persisted: ShardSnapshot) -> Option<Updates> {
     let mut net: HashMap<Vec<u8>, Diff> = HashMap::new();
     for (row, diff) in desired.iter().flat_map(|piece| piece.iter()) {
         *net.entry(row.to_vec()).or_default() += diff;
     }
     for piece in persisted {
-        let piece = piece.unwrap_or_else(|error| {
-            // A shard that cannot be read cannot be corrected either.
-            tracing::error!(%error, "a materialized view's shard cannot be read; ending the process");
-            std::process::abort()
-        });
+        let piece = match piece {
+            Ok(piece) => piece,
+            Err(error) if error.is_damage() => {
+                tracing::error!(%id, %error, "{LOST}");
+                return None;
+            }
+            Err(error) => {
+                tracing::error!(%id, %error, "a materialized view's shard cannot be read; ending the process");
+                std::process::abort()
+            }
+        };
         for (row, diff) in piece.iter() {
             *net.entry(row.to_vec()).or_default() -= diff;
         }
     }
     let mut updates = Updates::new();
     net.into_iter().filter(|(_, diff)| *diff != 0).for_each(|(row, diff)| updates.push(&row, diff));
-    updates
+    Some(updates)
 }

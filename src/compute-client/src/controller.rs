@@ -53,7 +53,10 @@ struct Maintained {
 impl Maintained {
     /// The next change that comes with time alone and that it was not told to carry out.
     fn next_change(&self) -> Timestamp {
-        self.handle.own_schedule().map_or(Timestamp::MAX, |schedule| schedule.next_after(self.told))
+        match self.handle.own_schedule().filter(|_| self.handle.check().is_ok()) {
+            Some(schedule) => schedule.next_after(self.told),
+            None => Timestamp::MAX,
+        }
     }
 }
 
@@ -97,8 +100,8 @@ impl Controller {
     }
 
     /// Starts an index; `rows` is called on a thread of its own and gives the rows of its inputs as of `spec.as_of`, in
-    /// pieces, so that a large table does not hold up commits: updates of later times may overtake them. It returns false if
-    /// an input is gone, and so is the index then. What the index held before, if that is known, is shown until then.
+    /// pieces, so that a large table does not hold up commits: updates of later times may overtake them. If it fails, that
+    /// is what the index's readers are told. What the index held before, if that is known, is shown until it is there.
     /// `ready` is called on that thread before, and waits until `rows` can be had without waiting for another index.
     pub fn create_index(
         &mut self,
@@ -106,7 +109,7 @@ impl Controller {
         spec: IndexSpec,
         seed: Option<Seed>,
         ready: impl FnOnce() + Send + 'static,
-        rows: impl FnOnce(&mut dyn FnMut(GlobalId, Timestamp, Piece)) -> bool + Send + 'static,
+        rows: impl FnOnce(&mut dyn FnMut(GlobalId, Timestamp, Piece)) -> Result<(), ComputeError> + Send + 'static,
     ) -> Result<(), ComputeError> {
         let Some(cluster) = self.clusters.get_mut(&cluster) else {
             return Err(ComputeError::WorkersGone(cluster.to_string()));
@@ -123,13 +126,20 @@ impl Controller {
             }
             ready();
             let _lane = lanes.enter();
-            let is_complete = rows(&mut |input, ts, piece| {
+            let read = rows(&mut |input, ts, piece| {
                 let _gone = send_all(&ports, || ComputeCommand::Hydrate { id, input, ts, piece: piece.clone() });
             });
-            if is_complete {
-                let _gone = send_all(&ports, || ComputeCommand::Hydrated(id));
-                let is_there = |handle: &IndexHandle| handle.is_hydrated() && !handle.is_seeded();
-                futures::executor::block_on(hydrated.wait_until(is_there));
+            match read {
+                Ok(()) => {
+                    let _gone = send_all(&ports, || ComputeCommand::Hydrated(id));
+                    let is_there = |handle: &IndexHandle| handle.is_hydrated() && !handle.is_seeded();
+                    futures::executor::block_on(hydrated.wait_until(is_there));
+                }
+                // Without all of its rows it would give wrong answers: it gives none.
+                Err(reason) => {
+                    hydrated.mark_ended(reason);
+                    let _gone = send_all(&ports, || ComputeCommand::DropIndex(id));
+                }
             }
         };
         drop(ore::thread::spawn(format!("hydrate-{id}"), hydrate));

@@ -30,6 +30,14 @@ pub enum ComputeError {
     /// The index was dropped while it was read.
     #[error("index {0} was dropped")]
     Dropped(GlobalId),
+    /// What the index is made of cannot be read.
+    #[error("{message}")]
+    Unreadable {
+        /// The SQLSTATE of what went wrong.
+        sqlstate: SqlState,
+        /// What went wrong.
+        message: String,
+    },
     /// A follower of the index left too much untaken.
     #[error("the client reads too slowly: changes were dropped rather than kept for it")]
     TooSlow(GlobalId),
@@ -45,7 +53,7 @@ impl ComputeError {
     /// The SQLSTATE a client sees.
     pub fn sqlstate(&self) -> SqlState {
         match self {
-            ComputeError::Evaluation { sqlstate, .. } => *sqlstate,
+            ComputeError::Evaluation { sqlstate, .. } | ComputeError::Unreadable { sqlstate, .. } => *sqlstate,
             ComputeError::SinceAdvanced { .. } => SqlState::SERIALIZATION_FAILURE,
             ComputeError::Dropped(_) => SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
             ComputeError::TooSlow(_) => SqlState::CONFIGURATION_LIMIT_EXCEEDED,

@@ -12,6 +12,7 @@
 //! Hence no ticks: an idle database does nothing, and a write wakes only the indexes it changes. Where rows come and go with
 //! time, the times at which they do are known beforehand and stand in a [`Schedule`], which is asked as the clocks are.
 
+use crate::error::ComputeError;
 use crate::schedule::Schedule;
 use crate::tail::{Queue, Sealed};
 use arrangement::snapshot::{Snapshot, SnapshotSlot};
@@ -19,7 +20,7 @@ use parking_lot::{Condvar, Mutex};
 use repr::{GlobalId, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 use tokio::sync::Notify;
 
@@ -52,7 +53,8 @@ pub struct IndexHandle {
     slots: Vec<SnapshotSlot>,
     clocks: Clocks,
     schedules: Schedules,
-    dropped: AtomicBool,
+    /// Why nothing more will be published: dropped, or unreadable.
+    end: OnceLock<ComputeError>,
     /// What is shown is from a run before; the workers have not published yet.
     is_seeded: AtomicBool,
     published: Notify,
@@ -76,7 +78,7 @@ impl IndexHandle {
             slots: (0..worker_count).map(|_| SnapshotSlot::default()).collect(),
             clocks,
             schedules,
-            dropped: AtomicBool::new(false),
+            end: OnceLock::new(),
             is_seeded: AtomicBool::new(false),
             published: Notify::new(),
             committer: (Mutex::new(()), Condvar::new()),
@@ -215,16 +217,24 @@ impl IndexHandle {
 
     /// Marks the index as dropped and wakes its readers.
     pub fn mark_dropped(&self) {
-        self.dropped.store(true, Ordering::Release);
+        self.mark_ended(ComputeError::Dropped(self.id));
+    }
+
+    /// Says why nothing more will be published and wakes the readers. The first reason stays.
+    pub(crate) fn mark_ended(&self, reason: ComputeError) {
+        let _ended_before = self.end.set(reason);
         self.wake();
     }
 
-    /// Whether the index was dropped.
-    pub fn is_dropped(&self) -> bool {
-        self.dropped.load(Ordering::Acquire)
+    /// Why nothing more will be published.
+    ///
+    /// # Errors
+    /// The index was dropped, or what it is made of cannot be read.
+    pub fn check(&self) -> Result<(), ComputeError> {
+        self.end.get().map_or(Ok(()), |reason| Err(reason.clone()))
     }
 
-    /// Waits until something was published after `is_ready` was last false; returns when `is_ready` or the index is dropped.
+    /// Waits until something was published after `is_ready` was last false; returns when `is_ready` or the index has ended.
     ///
     /// # Cancellation
     /// Safe to drop: it registers with nobody but its own notification.
@@ -233,7 +243,7 @@ impl IndexHandle {
             let notified = self.published.notified();
             tokio::pin!(notified);
             notified.as_mut().enable();
-            if is_ready(self) || self.is_dropped() {
+            if is_ready(self) || self.check().is_err() {
                 return;
             }
             notified.await;
@@ -244,7 +254,7 @@ impl IndexHandle {
     /// being hydrated is not waited for.
     pub fn wait_published(&self, ts: Timestamp, deadline: Instant) {
         let mut guard = self.committer.0.lock();
-        let is_expected = || self.is_hydrated() && !self.is_seeded() && !self.is_dropped();
+        let is_expected = || self.is_hydrated() && !self.is_seeded() && self.check().is_ok();
         while is_expected() && self.upper() <= ts {
             if self.committer.1.wait_until(&mut guard, deadline).timed_out() {
                 return;

@@ -176,9 +176,7 @@ pub fn open(plan: &Arc<PeekPlan>, params: Bound<'_>, as_of: Timestamp) -> Result
 /// Opens a peek if the index is complete up to `as_of` already.
 fn try_open(plan: &Arc<PeekPlan>, keys: &Keys, as_of: Timestamp) -> Result<Option<Box<PeekRows>>, ComputeError> {
     let handle = &plan.index.handle;
-    if handle.is_dropped() {
-        return Err(ComputeError::Dropped(handle.id));
-    }
+    handle.check()?;
     let (mut sources, mut hits) = (SmallVec::new(), Hits::new());
     match keys {
         Keys::Exact(keys) => {

@@ -127,7 +127,7 @@ impl Tail {
     ) -> Result<(Contents, Tail), ComputeError> {
         handle.wait_until(|handle| handle.all_complete(as_of)).await;
         let (mut tail, snapshots) = Tail::open(handle, Some(as_of), bytes_max);
-        tail.check()?;
+        tail.handle.check()?;
         let since = snapshots.iter().map(|snapshot| snapshot.since).max().unwrap_or(0);
         if since > as_of {
             return Err(ComputeError::SinceAdvanced { id: tail.handle.id, since, as_of });
@@ -155,7 +155,7 @@ impl Tail {
     /// # Errors
     /// The index was dropped, or this follower was too slow.
     pub fn take(&mut self) -> Result<Option<Changes>, ComputeError> {
-        self.check()?;
+        self.handle.check()?;
         let Some(published) = self.queue.take() else { return Err(ComputeError::TooSlow(self.handle.id)) };
         for (worker, upper, sealed) in published {
             // Batches of a worker come in order, and those of its snapshot are not among them.
@@ -194,10 +194,6 @@ impl Tail {
     /// The index.
     pub fn handle(&self) -> &Arc<IndexHandle> {
         &self.handle
-    }
-
-    fn check(&self) -> Result<(), ComputeError> {
-        if self.handle.is_dropped() { Err(ComputeError::Dropped(self.handle.id)) } else { Ok(()) }
     }
 
     fn hold(&mut self, sealed: &Sealed) {

@@ -13,10 +13,13 @@ pub struct Config {
     /// Where tables, catalog and time are kept
     #[arg(long, env = "GLIMPSE_DATA_DIR", default_value = "./mzdata")]
     pub data_dir: PathBuf,
-    /// A PostgreSQL that keeps tables and catalog, as a postgres:// URL; the data directory then holds the large batches
-    /// alone, and must be one that every process reaches that is to take over. Needs --timestamp-oracle-url
+    /// A PostgreSQL that keeps tables and catalog, as a postgres:// URL. Needs --timestamp-oracle-url
     #[arg(long, env = "GLIMPSE_PERSIST_CONSENSUS_URL", hide_env_values = true, value_name = "URL")]
     pub persist_consensus_url: Option<String>,
+    /// Where the large batches are, beside --persist-consensus-url: s3://bucket/prefix or file:///directory; the data directory
+    /// if there is none. Every process has to reach it that is to take over
+    #[arg(long, env = "GLIMPSE_PERSIST_BLOB_URL", hide_env_values = true, value_name = "URL")]
+    pub persist_blob_url: Option<String>,
     /// A PostgreSQL that keeps the time, as a postgres:// URL; the data directory does if there is none
     #[arg(long, env = "GLIMPSE_TIMESTAMP_ORACLE_URL", hide_env_values = true, value_name = "URL")]
     pub timestamp_oracle_url: Option<String>,

@@ -1,4 +1,6 @@
 //! HTTP for operators: `/metrics`, `/api/livez`, `/api/readyz`, `/prof/cpu`.
+//!
+//! Served from the first moment on: a server that waits for its stores, or for another that owns them, is alive and not ready.
 
 use adapter::client::Client;
 use anyhow::Context;
@@ -11,7 +13,8 @@ use ore::metrics::{Gauge, GaugeVec, Registry};
 use std::collections::HashMap;
 use std::future::IntoFuture;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -23,12 +26,15 @@ const PROFILE_SECONDS_MAX: u64 = 600;
 /// A running HTTP server.
 pub struct Handle {
     internal_addr: SocketAddr,
+    shared: Arc<Shared>,
     stop: CancellationToken,
     thread: std::thread::JoinHandle<()>,
 }
 
 struct Shared {
-    client: Client,
+    /// Known when SQL is served.
+    client: OnceLock<Client>,
+    is_ready: AtomicBool,
     registry: Registry,
     index_upper: GaugeVec,
     index_since: GaugeVec,
@@ -38,8 +44,8 @@ struct Shared {
     resident_bytes: Gauge,
 }
 
-/// Serves both ports on a thread of their own.
-pub fn serve(public: SocketAddr, internal: SocketAddr, client: Client, registry: Registry) -> anyhow::Result<Handle> {
+/// Serves both ports on a thread of their own. The server is not ready until [`Handle::ready`].
+pub fn serve(public: SocketAddr, internal: SocketAddr, registry: Registry) -> anyhow::Result<Handle> {
     let shared = Arc::new(Shared {
         index_upper: registry.gauge_vec(
             "mz_index_upper",
@@ -55,12 +61,13 @@ pub fn serve(public: SocketAddr, internal: SocketAddr, client: Client, registry:
         index_bytes: registry.gauge_vec("mz_index_bytes", "Bytes that an index holds.", &["id", "name"]),
         allocated_bytes: registry.gauge("mz_memory_allocated_bytes", "Bytes that are allocated."),
         resident_bytes: registry.gauge("mz_memory_resident_bytes", "Bytes that the allocator has from the system."),
-        client,
+        client: OnceLock::new(),
+        is_ready: AtomicBool::new(false),
         registry,
     });
     let operators =
         health().route("/metrics", get(metrics)).route("/prof/cpu", get(profile)).with_state(Arc::clone(&shared));
-    let health = health::<()>();
+    let health = health().with_state(Arc::clone(&shared));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (public, internal) = runtime.block_on(async {
         let public = tokio::net::TcpListener::bind(public).await.with_context(|| public.to_string())?;
@@ -84,13 +91,25 @@ pub fn serve(public: SocketAddr, internal: SocketAddr, client: Client, registry:
             }
         });
     });
-    Ok(Handle { internal_addr, stop, thread })
+    Ok(Handle { internal_addr, shared, stop, thread })
 }
 
 impl Handle {
     /// Where metrics and profiles are.
     pub fn internal_addr(&self) -> SocketAddr {
         self.internal_addr
+    }
+
+    /// SQL is served, by `client`.
+    pub fn ready(&self, client: Client) {
+        // A second client would be a second server.
+        let _first = self.shared.client.set(client);
+        self.shared.is_ready.store(true, Ordering::Release);
+    }
+
+    /// SQL is not served any more.
+    pub fn stopping(&self) {
+        self.shared.is_ready.store(false, Ordering::Release);
     }
 
     /// Stops serving.
@@ -101,18 +120,26 @@ impl Handle {
     }
 }
 
-fn health<S: Clone + Send + Sync + 'static>() -> Router<S> {
-    Router::new().route("/api/livez", get(alive)).route("/api/readyz", get(alive))
+fn health() -> Router<Arc<Shared>> {
+    Router::new().route("/api/livez", get(alive)).route("/api/readyz", get(ready))
 }
 
-/// Everything was started before the port was opened, so who can ask is answered yes.
+/// Whoever can ask is answered yes.
 async fn alive() -> &'static str {
     std::future::ready("ok\n").await
 }
 
+async fn ready(State(shared): State<Arc<Shared>>) -> (StatusCode, &'static str) {
+    let answer = match shared.is_ready.load(Ordering::Acquire) {
+        true => (StatusCode::OK, "ok\n"),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "SQL is not served\n"),
+    };
+    std::future::ready(answer).await
+}
+
 async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     let as_gauge = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-    for index in shared.client.index_statistics() {
+    for index in shared.client.get().map(Client::index_statistics).unwrap_or_default() {
         let id = index.id.to_string();
         let labels = [id.as_str(), index.name.as_str()];
         shared.index_upper.with(&labels).set(as_gauge(index.upper));

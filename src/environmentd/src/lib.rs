@@ -40,6 +40,9 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
     let or_cores = |threads: usize| if threads == 0 { cores } else { threads };
     let (clock, registry) = (Clock::system(), Registry::new());
 
+    // Before anything that may have to wait.
+    let http = http::serve(config.http_listen_addr, config.internal_http_listen_addr, registry.clone())
+        .context("cannot listen for HTTP")?;
     let (persist, oracle) = stores::open(config, clock.clone(), &registry)?;
     let adhoc = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(or_cores(config.adhoc_threads))
@@ -72,8 +75,7 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
         pgwire::metrics::Metrics::register(&registry),
     )
     .context("cannot listen for SQL")?;
-    let http = http::serve(config.http_listen_addr, config.internal_http_listen_addr, client.clone(), registry)
-        .context("cannot listen for HTTP")?;
+    http.ready(client.clone());
     Ok(Server { wire, http, client, running, oracle, adhoc })
 }
 
@@ -110,6 +112,7 @@ impl Server {
     /// Accepts no more, ends sessions with 57P01, finishes the commits that were begun, and frees everything.
     pub fn stop(self) {
         let Server { wire, http, client, running, oracle, adhoc } = self;
+        http.stopping();
         client.shutdown();
         adhoc.block_on(wire.shutdown());
         drop(running);

@@ -6,6 +6,7 @@ use environmentd::Server;
 use environmentd::config::Config;
 use environmentd::logging::LogFilter;
 use std::io::Write;
+use std::process::ExitCode;
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -17,7 +18,14 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 #[unsafe(export_name = "_rjem_malloc_conf")]
 pub(crate) static ALLOCATOR_DEFAULTS: &[u8; 60] = b"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0\0";
 
-pub(crate) fn main() -> anyhow::Result<()> {
+pub(crate) fn main() -> ExitCode {
+    let Err(error) = run() else { return ExitCode::SUCCESS };
+    // With all of its causes, in one line.
+    let _unheard = writeln!(std::io::stderr(), "environmentd: {error:#}");
+    ExitCode::FAILURE
+}
+
+fn run() -> anyhow::Result<()> {
     let config = Config::parse();
     let log_filter = LogFilter::install();
     let signals = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

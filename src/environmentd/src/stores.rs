@@ -2,7 +2,8 @@
 //! other processes reach as well.
 //!
 //! Whoever owns the timeline may fence those who wrote to the consensus store before; so the timeline comes first, unless the
-//! consensus store is the data directory's, of which a lock decides who has it. Then time comes to what is durable.
+//! consensus store is the data directory's, of which a lock decides who has it. Then time comes to what is durable. Shared stores
+//! are looked at before either: one that cannot be used must not cost the owner its life.
 
 use crate::config::Config;
 use anyhow::{Context, ensure};
@@ -10,6 +11,7 @@ use futures::future::{BoxFuture, FutureExt, pending};
 use ore::clock::Clock;
 use ore::metrics::Registry;
 use persist::PersistClient;
+use persist::client::SharedStores;
 use persist::consensus::postgres::PostgresConsensus;
 use std::sync::Arc;
 use timestamp_oracle::TimestampOracle;
@@ -30,18 +32,22 @@ pub(crate) enum Oracle {
 pub(crate) fn open(config: &Config, clock: Clock, registry: &Registry) -> anyhow::Result<(PersistClient, Oracle)> {
     let Some(oracle_url) = &config.timestamp_oracle_url else {
         ensure!(config.persist_consensus_url.is_none(), "--persist-consensus-url needs --timestamp-oracle-url");
+        ensure!(config.persist_blob_url.is_none(), "--persist-blob-url needs --persist-consensus-url");
         let persist = open_data_dir(config)?;
         let local = LocalOracle::open(&persist, clock).context("cannot restore the time")?;
         return Ok((persist, Oracle::Local(Arc::new(local))));
     };
     let (persist, oracle) = match &config.persist_consensus_url {
         None => {
+            ensure!(config.persist_blob_url.is_none(), "--persist-blob-url needs --persist-consensus-url");
             let persist = open_data_dir(config)?;
             (persist, open_timeline(config, oracle_url, clock, registry)?)
         }
         Some(url) => {
+            // What cannot be used is found out before anybody is replaced.
+            let stores = open_shared(config, url)?;
             let oracle = open_timeline(config, oracle_url, clock, registry)?;
-            (open_consensus(config, url)?, oracle)
+            (PersistClient::open_shared(stores).context("cannot take over the shared stores")?, oracle)
         }
     };
     oracle.apply_write(persist.upper().saturating_sub(1)).context("cannot restore the time")?;
@@ -80,12 +86,19 @@ fn open_data_dir(config: &Config) -> anyhow::Result<PersistClient> {
         .with_context(|| format!("cannot open the data directory {}", config.data_dir.display()))
 }
 
-fn open_consensus(config: &Config, url: &str) -> anyhow::Result<PersistClient> {
-    let consensus = PostgresConsensus::open(url, config.store_timeout, config.store_patience)
-        .context("cannot open the store of --persist-consensus-url")?;
-    tracing::info!(address = consensus.address(), blobs = %config.data_dir.display(), "everything durable is in shared stores");
-    PersistClient::open_shared(&config.data_dir, consensus)
-        .with_context(|| format!("cannot open the consensus store with its blobs in {}", config.data_dir.display()))
+fn open_shared(config: &Config, url: &str) -> anyhow::Result<SharedStores> {
+    let (timeout, patience) = (config.store_timeout, config.store_patience);
+    let consensus =
+        PostgresConsensus::open(url, timeout, patience).context("cannot open the store of --persist-consensus-url")?;
+    let blobs = match &config.persist_blob_url {
+        Some(url) => persist::blob::open(url, timeout, patience).context("cannot open the store of --persist-blob-url"),
+        None => persist::blob::directory(&config.data_dir)
+            .with_context(|| format!("cannot keep blobs in {}", config.data_dir.display())),
+    }?;
+    let (address, blob_address) = (consensus.address(), blobs.address());
+    tracing::info!(address, blobs = blob_address, "everything durable is in shared stores");
+    SharedStores::new(consensus, blobs)
+        .with_context(|| format!("cannot use the consensus store {address} with blobs in {blob_address}"))
 }
 
 fn open_timeline(

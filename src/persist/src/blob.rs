@@ -1,27 +1,36 @@
-//! Blobs: immutable files for batches that are too large for consensus.
+//! Blobs: immutable objects for batches that are too large for consensus.
 //!
-//! A blob is written under a temporary name, synced, renamed and its directory synced, all before the transaction
-//! that refers to it; so a reference that was committed names a complete file. What no transaction refers to is an
-//! orphan of a crash, removed when the directory is opened.
+//! A blob is durable under its name before the transaction that refers to it; so a reference that was committed names a whole
+//! object. What no transaction refers to is an orphan of a crash, removed when the store is opened. Where blobs are, in a
+//! directory or in a bucket, is [`store`]'s concern.
 //!
-//! Plain files and `fsync`, because the file system store of `object_store` cannot sync in the version that the
-//! query engine pins. The surface (put whole, read a range, delete, list) is what an object store offers.
+//! Several processes reach a shared store, and one that was replaced may not know yet. So the name of a blob begins with the
+//! epoch of its writer, and whoever opens the store removes orphans of earlier epochs only: a blob of a later one may be
+//! referred to by a transaction that it has not seen.
 //!
 //! # Invariants
-//! * A blob is never changed after its rename, and its name is never used again (it holds the epoch).
+//! * A blob is never changed, and its name is never used again.
 //! * A blob is deleted only after the last [`BlobLease`] is gone and consensus no longer refers to it.
 
+mod claim;
+mod directory;
+mod s3;
+pub mod store;
+
 use std::collections::HashSet;
-use std::fs::{self, File};
-use std::io::Write;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 
+pub(crate) use crate::blob::claim::claim;
+use crate::blob::directory::Directory;
+pub(crate) use crate::blob::directory::sync_path;
+use crate::blob::s3::Bucket;
+use crate::blob::store::{Object, ObjectStore, Upload};
 use crate::encoding::{BATCH_FORMAT, BLOB_MAGIC, BlobRef, Part, check_format, length_to_u64};
 use crate::error::PersistError;
 use crate::shard::ShardId;
@@ -29,10 +38,30 @@ use crate::shard::ShardId;
 /// Magic and format version.
 const HEADER_BYTES: usize = BLOB_MAGIC.len() + 4;
 
-/// The directory of blobs.
+/// Where in a store the blobs are.
+const BLOBS: &str = "blobs/";
+
+/// Opens the store of a `file://` or `s3://` URL. Waits up to `patience` for one that does not answer; an answer may take up
+/// to `timeout` to begin.
+pub fn open(url: &str, timeout: Duration, patience: Duration) -> Result<Box<dyn ObjectStore>, PersistError> {
+    let unusable = |detail: &str| PersistError::StoreUrl { detail: detail.to_owned() };
+    match url.split_once("://") {
+        Some(("s3", _)) => Ok(Box::new(Bucket::open(url, timeout, patience)?)),
+        Some(("file", path)) if path.starts_with('/') => directory(Path::new(path)),
+        Some(("file", _)) => Err(unusable("a file:// URL has the whole path, from /")),
+        _ => Err(unusable("it begins with neither file:// nor s3://")),
+    }
+}
+
+/// The store in a directory.
+pub fn directory(path: &Path) -> Result<Box<dyn ObjectStore>, PersistError> {
+    Ok(Box::new(Directory::open(path)?))
+}
+
+/// The blobs of a store.
 #[derive(Debug)]
 pub(crate) struct BlobStore {
-    dir: PathBuf,
+    store: Arc<dyn ObjectStore>,
     garbage: Arc<Mutex<Vec<String>>>,
 }
 
@@ -40,20 +69,17 @@ pub(crate) struct BlobStore {
 #[derive(Debug)]
 pub(crate) struct BlobLease {
     pub(crate) blob: BlobRef,
-    path: PathBuf,
+    store: Arc<dyn ObjectStore>,
     /// Set once consensus no longer refers to the blob; the last holder then leaves it to the collector.
     obsolete: AtomicBool,
     garbage: Arc<Mutex<Vec<String>>>,
 }
 
-/// A blob being written. Dropped unfinished, it takes its temporary file with it; should the process die before, the
-/// next open does.
+/// A blob being written. Dropped unfinished, it leaves nothing; should the process die before, the next open does.
 #[derive(Debug)]
 pub(crate) struct BlobWriter {
     key: String,
-    temporary: PathBuf,
-    path: PathBuf,
-    file: File,
+    upload: Box<dyn Upload>,
     part_lengths: Vec<u64>,
 }
 
@@ -61,53 +87,61 @@ pub(crate) struct BlobWriter {
 #[derive(Debug)]
 pub(crate) struct BlobReader {
     lease: Arc<BlobLease>,
-    file: File,
+    shard: ShardId,
+    object: Box<dyn Object>,
     next_part: usize,
     offset: u64,
 }
 
+/// The name of the blob of a batch.
+pub(crate) fn key(epoch: u64, shard: ShardId, seq: u64) -> String {
+    format!("{epoch:08}-{:016x}-{seq:016x}", shard.0)
+}
+
+/// The epoch of the process that wrote a blob.
+fn epoch_of(key: &str) -> Option<u64> {
+    key.split_once('-')?.0.parse().ok()
+}
+
 impl BlobStore {
-    /// Opens the directory, which exists, and removes what `referenced` does not name.
-    pub(crate) fn open(dir: PathBuf, referenced: &HashSet<String>) -> Result<BlobStore, PersistError> {
-        let entries = fs::read_dir(&dir).map_err(|error| PersistError::io("listing blobs", error))?;
-        for entry in entries {
-            let entry = entry.map_err(|error| PersistError::io("listing blobs", error))?;
-            let name = entry.file_name();
-            let is_referenced = name.to_str().is_some_and(|name| referenced.contains(name));
-            if !is_referenced {
-                tracing::info!(blob = ?name, "removing an orphan blob");
-                fs::remove_file(entry.path()).map_err(|error| PersistError::io("removing an orphan blob", error))?;
+    /// The blobs of `store`, of which those are removed that earlier epochs than `epoch` wrote and `referenced` does not name.
+    pub(crate) fn open(
+        store: Box<dyn ObjectStore>,
+        epoch: u64,
+        referenced: &HashSet<String>,
+    ) -> Result<BlobStore, PersistError> {
+        store.forget_unfinished(BLOBS)?;
+        for name in store.list(BLOBS)? {
+            let key = name.strip_prefix(BLOBS).unwrap_or(&name);
+            if !referenced.contains(key) && epoch_of(key).is_some_and(|of| of < epoch) {
+                tracing::info!(blob = key, "removing an orphan blob");
+                store.delete(&name)?;
             }
         }
-        Ok(BlobStore { dir, garbage: Arc::default() })
+        Ok(BlobStore { store: store.into(), garbage: Arc::default() })
     }
 
-    /// Starts a blob. Its bytes reach the disk in [`BlobStore::finish`].
+    /// Starts a blob. It is durable after [`BlobStore::finish`].
     pub(crate) fn create(&self, key: String) -> Result<BlobWriter, PersistError> {
-        let path = self.dir.join(&key);
-        let temporary = self.dir.join(format!("{key}.tmp"));
-        let mut file = File::create(&temporary).map_err(|error| PersistError::io("creating a blob", error))?;
+        let mut upload = self.store.create(&format!("{BLOBS}{key}"))?;
         let mut header = [0; HEADER_BYTES];
         header[..BLOB_MAGIC.len()].copy_from_slice(BLOB_MAGIC);
         header[BLOB_MAGIC.len()..].copy_from_slice(&BATCH_FORMAT.to_le_bytes());
-        file.write_all(&header).map_err(|error| PersistError::io("writing a blob", error))?;
-        Ok(BlobWriter { key, temporary, path, file, part_lengths: Vec::new() })
+        upload.write(&header)?;
+        Ok(BlobWriter { key, upload, part_lengths: Vec::new() })
     }
 
     /// Makes a written blob durable under its name.
-    pub(crate) fn finish(&self, mut writer: BlobWriter) -> Result<Arc<BlobLease>, PersistError> {
-        let io = |error| PersistError::io("syncing a blob", error);
-        writer.file.sync_all().map_err(io)?;
-        fs::rename(&writer.temporary, &writer.path).map_err(io)?;
-        sync_dir(&self.dir).map_err(io)?;
-        let key = std::mem::take(&mut writer.key);
-        Ok(self.lease(BlobRef::new(key, std::mem::take(&mut writer.part_lengths))))
+    pub(crate) fn finish(&self, writer: BlobWriter) -> Result<Arc<BlobLease>, PersistError> {
+        let BlobWriter { key, upload, part_lengths } = writer;
+        upload.finish()?;
+        Ok(self.lease(BlobRef::new(key, part_lengths)))
     }
 
     /// A lease on a blob that consensus refers to.
     pub(crate) fn lease(&self, blob: BlobRef) -> Arc<BlobLease> {
-        let path = self.dir.join(&blob.key);
-        Arc::new(BlobLease { blob, path, obsolete: AtomicBool::new(false), garbage: Arc::clone(&self.garbage) })
+        let (store, garbage) = (Arc::clone(&self.store), Arc::clone(&self.garbage));
+        Arc::new(BlobLease { blob, store, obsolete: AtomicBool::new(false), garbage })
     }
 
     /// Deletes the blobs that became unreachable since the last call. A failure leaves an orphan, removed at the
@@ -115,7 +149,7 @@ impl BlobStore {
     pub(crate) fn collect_garbage(&self) {
         let garbage = std::mem::take(&mut *self.garbage.lock());
         for key in garbage {
-            if let Err(error) = fs::remove_file(self.dir.join(&key)) {
+            if let Err(error) = self.store.delete(&format!("{BLOBS}{key}")) {
                 tracing::warn!(blob = key, %error, "an obsolete blob cannot be removed");
             }
         }
@@ -128,29 +162,28 @@ impl BlobLease {
         self.obsolete.store(true, Ordering::Release);
     }
 
-    /// Opens the blob, checking header and length.
-    pub(crate) fn read(self: &Arc<BlobLease>) -> Result<BlobReader, PersistError> {
-        let corrupt = |detail: String| PersistError::corrupt(format!("blob {}", self.blob.key), detail);
-        let io = |error: std::io::Error| match error.kind() {
-            std::io::ErrorKind::NotFound => corrupt("the file is missing".to_owned()),
-            _ => PersistError::io("opening a blob", error),
-        };
-        let file = File::open(&self.path).map_err(io)?;
-        let found = file.metadata().map_err(io)?.len();
-        let header_bytes = length_to_u64(HEADER_BYTES);
+    /// Opens the blob, which belongs to `shard`, checking header and length.
+    pub(crate) fn read(self: &Arc<BlobLease>, shard: ShardId) -> Result<BlobReader, PersistError> {
+        let corrupt = |detail: &dyn fmt::Display| self.corrupt(shard, detail);
+        let object = self.store.open(&format!("{BLOBS}{}", self.blob.key))?;
+        let mut object = object.ok_or_else(|| corrupt(&"it is missing"))?;
+        let (found, header_bytes) = (object.length(), length_to_u64(HEADER_BYTES));
         let expected = header_bytes + self.blob.part_lengths.iter().sum::<u64>();
         if found != expected {
-            return Err(corrupt(format!("it is {found} bytes long instead of {expected}")));
+            return Err(corrupt(&format_args!("it is {found} bytes long instead of {expected}")));
         }
-        let mut header = [0; HEADER_BYTES];
-        file.read_exact_at(&mut header, 0).map_err(io)?;
+        let header = object.read(0, HEADER_BYTES)?;
         let (magic, version) = header.split_at(BLOB_MAGIC.len());
         if magic != BLOB_MAGIC {
-            return Err(corrupt("it does not begin as a blob does".to_owned()));
+            return Err(corrupt(&"it does not begin as a blob does"));
         }
         let version = u32::from_le_bytes(version.try_into().expect("the header ends in four bytes"));
         check_format("blob", u64::from(version), u64::from(BATCH_FORMAT))?;
-        Ok(BlobReader { lease: Arc::clone(self), file, next_part: 0, offset: header_bytes })
+        Ok(BlobReader { lease: Arc::clone(self), shard, object, next_part: 0, offset: header_bytes })
+    }
+
+    fn corrupt(&self, shard: ShardId, detail: &dyn fmt::Display) -> PersistError {
+        PersistError::corrupt(format!("shard {shard}"), format!("blob {}: {detail}", self.blob.key))
     }
 }
 
@@ -165,52 +198,42 @@ impl Drop for BlobLease {
 impl BlobWriter {
     /// Appends one encoded part.
     pub(crate) fn write_part(&mut self, part: &[u8]) -> Result<(), PersistError> {
-        self.file.write_all(part).map_err(|error| PersistError::io("writing a blob", error))?;
+        self.upload.write(part)?;
         self.part_lengths.push(length_to_u64(part.len()));
         Ok(())
     }
 }
 
-impl Drop for BlobWriter {
-    fn drop(&mut self) {
-        // After the rename there is nothing under this name any more.
-        if fs::remove_file(&self.temporary).is_ok() {
-            tracing::warn!(blob = self.key, "an unfinished blob was removed");
-        }
-    }
-}
-
 impl BlobReader {
     /// The next part, or `None` after the last.
-    pub(crate) fn next_part(&mut self, shard: ShardId) -> Result<Option<Part>, PersistError> {
+    pub(crate) fn next_part(&mut self) -> Result<Option<Part>, PersistError> {
         let Some(length) = self.lease.blob.part_lengths.get(self.next_part).copied() else { return Ok(None) };
-        let corrupt = |detail: String| PersistError::corrupt(format!("blob {}", self.lease.blob.key), detail);
-        let bytes = usize::try_from(length).map_err(|_| corrupt("a part is longer than memory".to_owned()))?;
-        let mut part = vec![0; bytes];
-        self.file.read_exact_at(&mut part, self.offset).map_err(|error| PersistError::io("reading a blob", error))?;
+        let corrupt = |detail: &dyn fmt::Display| self.lease.corrupt(self.shard, detail);
+        let bytes = usize::try_from(length).map_err(|_| corrupt(&"a part is longer than memory"))?;
+        let part = self.object.read(self.offset, bytes)?;
         self.next_part += 1;
         self.offset += length;
-        match Part::decode(shard, Bytes::from(part)) {
+        match Part::decode(self.shard, part) {
             Err(PersistError::Corrupt { detail, .. }) => {
-                Err(corrupt(format!("part {} is damaged: {detail}", self.next_part - 1)))
+                let part = self.next_part - 1;
+                Err(self.lease.corrupt(self.shard, &format_args!("part {part} is damaged: {detail}")))
             }
             decoded => decoded.map(Some),
         }
     }
 }
 
-/// Makes creations and renames in `dir` durable.
-pub(crate) fn sync_dir(dir: &Path) -> std::io::Result<()> {
-    File::open(dir)?.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::encoding::PartBuilder;
+    use std::fs;
 
-    fn store(dir: &Path) -> BlobStore {
-        BlobStore::open(dir.to_owned(), &HashSet::new()).expect("the directory exists")
+    const SHARD: ShardId = ShardId(1);
+
+    fn store(dir: &Path, epoch: u64, referenced: &[&str]) -> BlobStore {
+        let referenced = referenced.iter().map(|key| (*key).to_owned()).collect();
+        BlobStore::open(directory(dir).expect("it exists"), epoch, &referenced).expect("it opens")
     }
 
     fn write(store: &BlobStore, key: &str) -> Arc<BlobLease> {
@@ -218,7 +241,7 @@ mod tests {
         for row in [b"a", b"b"] {
             let mut part = PartBuilder::default();
             part.push(row, 3, 1);
-            writer.write_part(&part.encode(ShardId(1))).expect("it is writable");
+            writer.write_part(&part.encode(SHARD)).expect("it is writable");
         }
         store.finish(writer).expect("it is writable")
     }
@@ -226,57 +249,75 @@ mod tests {
     #[test]
     fn an_obsolete_blob_outlives_its_readers_only() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let store = store(dir.path());
+        let store = store(dir.path(), 1, &[]);
         let lease = write(&store, "x");
-        let mut reader = lease.read().expect("it was just written");
+        let mut reader = lease.read(SHARD).expect("it was just written");
         lease.mark_obsolete();
         drop(lease);
         store.collect_garbage();
-        assert!(dir.path().join("x").exists());
+        assert!(dir.path().join("blobs/x").exists());
         for row in [b"a", b"b"] {
-            let part = reader.next_part(ShardId(1)).expect("intact").expect("two parts");
+            let part = reader.next_part().expect("intact").expect("two parts");
             assert_eq!((part.row(0), part.ts(0), part.diff(0)), (row.as_slice(), 3, 1));
         }
-        assert!(reader.next_part(ShardId(1)).expect("intact").is_none());
+        assert!(reader.next_part().expect("intact").is_none());
         drop(reader);
         store.collect_garbage();
-        assert!(!dir.path().join("x").exists());
+        assert!(!dir.path().join("blobs/x").exists());
     }
 
     #[test]
-    fn a_torn_blob_is_refused_by_name() {
+    fn a_torn_blob_is_refused_and_its_shard_named() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let store = store(dir.path());
+        let store = store(dir.path(), 1, &[]);
         let lease = write(&store, "x");
-        let path = dir.path().join("x");
+        let path = dir.path().join("blobs/x");
         let intact = fs::read(&path).expect("it was just written");
+        let begin = format!("shard {SHARD} is corrupt: blob x: ");
 
         fs::write(&path, &intact[..intact.len() - 1]).expect("writable");
-        let error = lease.read().expect_err("it is short");
-        assert!(error.to_string().starts_with("blob x is corrupt: it is "), "{error}");
+        let error = lease.read(SHARD).expect_err("it is short");
+        assert!(error.to_string().starts_with(&format!("{begin}it is ")), "{error}");
 
         let mut damaged = intact.clone();
         *damaged.last_mut().expect("not empty") ^= 1;
         fs::write(&path, &damaged).expect("writable");
-        let mut reader = lease.read().expect("header and length are right");
-        assert!(reader.next_part(ShardId(1)).is_ok());
-        let error = reader.next_part(ShardId(1)).expect_err("a bit is wrong");
-        assert!(error.to_string().contains("part 1 is damaged"), "{error}");
+        let mut reader = lease.read(SHARD).expect("header and length are right");
+        assert!(reader.next_part().is_ok());
+        let error = reader.next_part().expect_err("a bit is wrong");
+        assert!(error.to_string().starts_with(&format!("{begin}part 1 is damaged")), "{error}");
+
+        let mut newer = intact.clone();
+        newer[BLOB_MAGIC.len()] += 1;
+        fs::write(&path, &newer).expect("writable");
+        let error = lease.read(SHARD).expect_err("it is from the future");
+        assert_eq!(error.to_string(), "blob has format version 2, this version reads 1");
 
         fs::remove_file(&path).expect("it exists");
-        assert!(lease.read().expect_err("it is gone").to_string().contains("missing"));
+        let error = lease.read(SHARD).expect_err("it is gone");
+        assert_eq!(error.to_string(), format!("{begin}it is missing"));
     }
 
     #[test]
-    fn orphans_are_removed_at_open() {
+    fn orphans_of_earlier_epochs_are_removed_at_open() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let first = store(dir.path());
-        write(&first, "kept");
-        write(&first, "orphan");
-        std::mem::forget(first.create("torn".to_owned()).expect("writable"));
-        BlobStore::open(dir.path().to_owned(), &HashSet::from(["kept".to_owned()])).expect("it opens");
-        let left: Vec<_> =
-            fs::read_dir(dir.path()).expect("listable").map(|entry| entry.expect("listable").file_name()).collect();
-        assert_eq!(left, ["kept"]);
+        let first = store(dir.path(), 1, &[]);
+        let names = [key(1, SHARD, 1), key(1, SHARD, 2), key(2, SHARD, 3), key(3, SHARD, 4)];
+        names.iter().for_each(|name| drop(write(&first, name)));
+        std::mem::forget(first.create(key(1, SHARD, 5)).expect("writable"));
+        // Of epoch 2 or later may be what we have not seen: somebody may have replaced us already.
+        let second = store(dir.path(), 2, &[&names[0]]);
+        let mut left = second.store.list("").expect("listable");
+        left.sort();
+        assert_eq!(left, [&names[0], &names[2], &names[3]].map(|name| format!("blobs/{name}")));
+    }
+
+    #[test]
+    fn a_url_of_neither_kind_is_refused() {
+        let second = Duration::from_secs(1);
+        for url in ["http://h/b", "file://relative", "nonsense", "/tmp"] {
+            let error = open(url, second, second).expect_err("it cannot be used");
+            assert!(matches!(error, PersistError::StoreUrl { .. }), "{url}: {error}");
+        }
     }
 }

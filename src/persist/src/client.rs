@@ -25,7 +25,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use repr::{Timestamp, Updates};
 
-use crate::blob::BlobStore;
+use crate::blob::store::ObjectStore;
+use crate::blob::{BlobStore, claim, directory};
 use crate::compact::{Background, BackgroundThread};
 use crate::consensus::postgres::PostgresConsensus;
 use crate::consensus::sqlite::SqliteConsensus;
@@ -85,6 +86,24 @@ pub struct PersistClient {
     _background: Arc<BackgroundThread>,
 }
 
+/// Stores that several processes reach: of consensus, and of the blobs that it refers to. Nobody was fenced yet.
+pub struct SharedStores {
+    consensus: PostgresConsensus,
+    blobs: Box<dyn ObjectStore>,
+}
+
+impl SharedStores {
+    /// Makes sure that the two belong together.
+    ///
+    /// Fails with `OtherStore` if the blobs are those of another consensus store, `NotADataDirectory` if what is there is
+    /// nobody's blobs, and `FormatVersion` if a newer version wrote them.
+    pub fn new(consensus: PostgresConsensus, blobs: Box<dyn ObjectStore>) -> Result<SharedStores, PersistError> {
+        let has_blobs = consensus.load()?.batches.iter().any(|batch| matches!(batch.payload, Payload::Blob(_)));
+        claim(blobs.as_ref(), consensus.id(), !has_blobs)?;
+        Ok(SharedStores { consensus, blobs })
+    }
+}
+
 /// What clients, snapshots and the background thread share.
 pub(crate) struct Inner {
     pub(crate) consensus: Box<dyn Consensus>,
@@ -95,8 +114,8 @@ pub(crate) struct Inner {
     /// The next key for a batch. Keys order batches and name blobs.
     pub(crate) next_seq: AtomicU64,
     pub(crate) epoch: u64,
-    /// Last, so that the lock goes when everything else is closed.
-    _dir: DataDir,
+    /// Of a data directory. Last, so that the lock goes when everything else is closed.
+    _dir: Option<DataDir>,
 }
 
 /// Whoever holds this may change consensus and `shards`.
@@ -118,28 +137,27 @@ impl PersistClient {
         // The store's files are new if the directory is.
         dir.sync()?;
         let loaded = consensus.load()?;
-        PersistClient::start(dir, Box::new(consensus), epoch, &loaded)
+        let blobs = directory(dir.path())?;
+        PersistClient::start(Some(dir), blobs, Box::new(consensus), epoch, &loaded)
     }
 
-    /// Opens a consensus store that others reach, too, with its blobs in the directory `dir`, and fences whoever wrote to it
-    /// before. Whether that one may be fenced was decided by whoever calls this.
-    ///
-    /// Fails with `OtherStore` if the directory holds something else than the blobs of this store.
-    pub fn open_shared(dir: &Path, consensus: PostgresConsensus) -> Result<PersistClient, PersistError> {
+    /// Opens stores that others reach, too, and fences whoever wrote to them before. Whether that one may be fenced was decided
+    /// by whoever calls this.
+    pub fn open_shared(stores: SharedStores) -> Result<PersistClient, PersistError> {
+        let SharedStores { consensus, blobs } = stores;
         let epoch = consensus.fence()?;
         let loaded = consensus.load()?;
-        let has_blobs = loaded.batches.iter().any(|batch| matches!(batch.payload, Payload::Blob(_)));
-        let dir = DataDir::open_shared(dir, consensus.id(), !has_blobs)?;
-        PersistClient::start(dir, Box::new(consensus), epoch, &loaded)
+        PersistClient::start(None, blobs, Box::new(consensus), epoch, &loaded)
     }
 
     pub(crate) fn start(
-        dir: DataDir,
+        dir: Option<DataDir>,
+        blobs: Box<dyn ObjectStore>,
         consensus: Box<dyn Consensus>,
         epoch: u64,
         loaded: &Loaded,
     ) -> Result<PersistClient, PersistError> {
-        let (blobs, shards) = restore(&dir, loaded)?;
+        let (blobs, shards) = restore(blobs, epoch, loaded)?;
         let next_seq = loaded.batches.last().map_or(1, |batch| batch.seq + 1);
         let inner = Arc::new(Inner {
             consensus,
@@ -287,7 +305,7 @@ impl Inner {
     }
 
     pub(crate) fn blob_key(&self, shard: ShardId, seq: u64) -> String {
-        format!("{:08}-{:016x}-{seq:016x}", self.epoch, shard.0)
+        crate::blob::key(self.epoch, shard, seq)
     }
 
     /// Step 1: checks, and everything of the transaction but the batches appended.
@@ -422,15 +440,15 @@ pub(crate) fn batch<P>(row: &BatchRow<P>, location: Location) -> Batch {
 }
 
 /// Rebuilds what is in memory from what is on disk.
-fn restore(dir: &DataDir, loaded: &Loaded) -> Result<(BlobStore, Shards), PersistError> {
+fn restore(blobs: Box<dyn ObjectStore>, epoch: u64, loaded: &Loaded) -> Result<(BlobStore, Shards), PersistError> {
     let mut references = HashMap::new();
     for row in &loaded.batches {
         if let Payload::Blob(reference) = &row.payload {
-            references.insert(row.seq, BlobRef::decode_framed(reference)?);
+            references.insert(row.seq, BlobRef::decode_framed(row.shard, reference)?);
         }
     }
     let referenced: HashSet<String> = references.values().map(|blob| blob.key.clone()).collect();
-    let blobs = BlobStore::open(dir.blobs(), &referenced)?;
+    let blobs = BlobStore::open(blobs, epoch, &referenced)?;
     let mut shards = Shards { upper: loaded.upper, ..Shards::default() };
     for (shard, since) in &loaded.shards {
         shards.by_id.insert(*shard, Shard::new(*since));

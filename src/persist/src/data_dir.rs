@@ -3,11 +3,6 @@
 //! Layout: `lock` (held with `flock` for as long as the process serves the directory, with the holder's process id
 //! inside), `glimpse-data` (marks the directory and its format version), `consensus.db` and its companions, `blobs/`.
 //!
-//! If the consensus store is elsewhere, processes share a directory that has blobs alone, and a marker `glimpse-blobs` that says
-//! of which store: whoever opens it removes what the store does not refer to. Such a directory is not locked. What its
-//! former owner still does there harms nobody: a name of a blob holds the epoch, and no blob of an earlier epoch is
-//! referred to any more unless it was when the new one began.
-//!
 //! # Invariants
 //! * The lock is taken before anything else is read or written. The kernel drops it with the process, however that
 //!   ends, so that no lock is ever stale.
@@ -18,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use bugs::Bug;
 
-use crate::blob::sync_dir;
+use crate::blob::sync_path;
 use crate::encoding::check_format;
 use crate::error::PersistError;
 
@@ -27,16 +22,14 @@ const LAYOUT_FORMAT: u64 = 1;
 
 const LOCK_NAME: &str = "lock";
 const MARKER_NAME: &str = "glimpse-data";
-const SHARED_MARKER_NAME: &str = "glimpse-blobs";
-const SHARED_MARKER_PREFIX: &str = "Glimpse blobs, format ";
 const MARKER_PREFIX: &str = "Glimpse data directory, format ";
 
-/// A data directory.
+/// A data directory that this process has to itself.
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
-    /// Holds the lock, if this process has the directory to itself; closing it lets go.
-    _lock: Option<File>,
+    /// Holds the lock; closing it lets go.
+    _lock: File,
 }
 
 impl DataDir {
@@ -50,67 +43,31 @@ impl DataDir {
         match fs::read_to_string(&marker) {
             Ok(text) => check_marker(path, &text)?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                write_marker(path, MARKER_NAME, &format!("{MARKER_PREFIX}{LAYOUT_FORMAT}")).map_err(io)?;
+                let temporary = path.join("glimpse-data.tmp");
+                let mut file = File::create(&temporary).map_err(io)?;
+                writeln!(file, "{MARKER_PREFIX}{LAYOUT_FORMAT}").map_err(io)?;
+                file.sync_all().map_err(io)?;
+                fs::rename(&temporary, &marker).map_err(io)?;
             }
             Err(error) => return Err(io(error)),
         }
-        let dir = DataDir { path: path.to_owned(), _lock: Some(lock) };
-        fs::create_dir_all(dir.blobs()).map_err(io)?;
-        dir.sync()?;
-        Ok(dir)
-    }
-
-    /// Opens the directory of the blobs of `store`, creating it if need be and if the store `may_be_new`.
-    pub(crate) fn open_shared(path: &Path, store: u64, may_be_new: bool) -> Result<DataDir, PersistError> {
-        let io = |error| PersistError::io("opening the directory of blobs", error);
-        fs::create_dir_all(path).map_err(io)?;
-        let expected = format!("{SHARED_MARKER_PREFIX}{LAYOUT_FORMAT}, store {store:016x}");
-        match fs::read_to_string(path.join(SHARED_MARKER_NAME)) {
-            Ok(found) if found.trim_end() == expected => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && may_be_new => {
-                refuse_foreign(path)?;
-                if path.join(MARKER_NAME).exists() {
-                    return Err(PersistError::OtherStore { dir: path.display().to_string() });
-                }
-                write_marker(path, SHARED_MARKER_NAME, &expected).map_err(io)?;
-            }
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(error)),
-            _ => return Err(PersistError::OtherStore { dir: path.display().to_string() }),
-        }
-        let dir = DataDir { path: path.to_owned(), _lock: None };
-        fs::create_dir_all(dir.blobs()).map_err(io)?;
+        let dir = DataDir { path: path.to_owned(), _lock: lock };
         dir.sync()?;
         Ok(dir)
     }
 
     /// Makes the names of the files in it durable, and its own.
     pub(crate) fn sync(&self) -> Result<(), PersistError> {
-        let io = |error| PersistError::io("syncing the data directory", error);
-        sync_dir(&self.path).map_err(io)?;
-        let absolute = self.path.canonicalize().map_err(io)?;
-        match absolute.parent().map_or(Ok(()), sync_dir) {
-            // A directory that we may not open is one that we did not just create ours in.
-            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
-            synced => synced.map_err(io),
-        }
+        sync_path(&self.path).map_err(|error| PersistError::io("syncing the data directory", error))
     }
 
-    pub(crate) fn blobs(&self) -> PathBuf {
-        self.path.join("blobs")
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     pub(crate) fn consensus(&self) -> PathBuf {
         self.path.join("consensus.db")
     }
-}
-
-/// Durable except for its name.
-fn write_marker(dir: &Path, name: &str, text: &str) -> std::io::Result<()> {
-    let temporary = dir.join(format!("{name}.tmp"));
-    let mut file = File::create(&temporary)?;
-    writeln!(file, "{text}")?;
-    file.sync_all()?;
-    fs::rename(&temporary, dir.join(name))
 }
 
 /// A directory without our marker must be empty, or hold only what a crash during its creation left.
@@ -121,7 +78,7 @@ fn refuse_foreign(path: &Path) -> Result<(), PersistError> {
     let io = |error| PersistError::io("opening the data directory", error);
     for entry in fs::read_dir(path).map_err(io)? {
         let name = entry.map_err(io)?.file_name();
-        let is_ours = ["lock", "glimpse-data.tmp", "glimpse-blobs.tmp", "lost+found"].iter().any(|ours| name == *ours);
+        let is_ours = ["lock", "glimpse-data.tmp", "lost+found"].iter().any(|ours| name == *ours);
         if !is_ours {
             return Err(PersistError::NotADataDirectory { dir: path.display().to_string() });
         }

@@ -66,8 +66,9 @@ impl BlobRef {
         frame(self)
     }
 
-    pub(crate) fn decode_framed(bytes: &[u8]) -> Result<BlobRef, PersistError> {
-        let blob: BlobRef = unframe("blob reference", Bytes::copy_from_slice(bytes))?;
+    /// Decodes the reference to a blob of `shard`.
+    pub(crate) fn decode_framed(shard: ShardId, bytes: &[u8]) -> Result<BlobRef, PersistError> {
+        let blob: BlobRef = unframe("a blob reference", shard, Bytes::copy_from_slice(bytes))?;
         check_format("blob reference", u64::from(blob.format), u64::from(BATCH_FORMAT))?;
         Ok(blob)
     }
@@ -110,9 +111,9 @@ impl Part {
 
     /// Decodes a part that was written for `shard`.
     pub(crate) fn decode(shard: ShardId, bytes: Bytes) -> Result<Part, PersistError> {
-        let proto: PartProto = unframe("batch", bytes)?;
+        let proto: PartProto = unframe("a batch", shard, bytes)?;
         check_format("batch", u64::from(proto.format), u64::from(BATCH_FORMAT))?;
-        let corrupt = |detail: &str| PersistError::corrupt(format!("a batch of shard {shard}"), detail);
+        let corrupt = |detail: &str| PersistError::corrupt(format!("shard {shard}"), format!("a batch: {detail}"));
         if proto.shard != shard.0 {
             return Err(corrupt("it belongs to another shard"));
         }
@@ -219,15 +220,16 @@ fn frame(message: &impl Message) -> Vec<u8> {
     bytes
 }
 
-fn unframe<M: Message + Default>(what: &'static str, mut bytes: Bytes) -> Result<M, PersistError> {
+fn unframe<M: Message + Default>(what: &str, shard: ShardId, mut bytes: Bytes) -> Result<M, PersistError> {
+    let corrupt = |detail: &str| PersistError::corrupt(format!("shard {shard}"), format!("{what}: {detail}"));
     if bytes.len() < CRC_BYTES {
-        return Err(PersistError::corrupt(what, "it is too short"));
+        return Err(corrupt("it is too short"));
     }
     let message = bytes.split_off(CRC_BYTES);
     if crc32fast::hash(&message).to_le_bytes() != *bytes {
-        return Err(PersistError::corrupt(what, "its checksum does not match"));
+        return Err(corrupt("its checksum does not match"));
     }
-    M::decode(message).map_err(|error| PersistError::corrupt(what, error.to_string()))
+    M::decode(message).map_err(|error| corrupt(&error.to_string()))
 }
 
 #[cfg(test)]
@@ -266,6 +268,9 @@ mod tests {
         let error = Part::decode(ShardId(7), Bytes::from(future)).expect_err("it is from the future");
         assert_eq!(error.to_string(), "batch has format version 2, this version reads 1");
         let future = frame(&BlobRef { format: 9, ..BlobRef::default() });
-        assert!(matches!(BlobRef::decode_framed(&future), Err(PersistError::FormatVersion { found: 9, .. })));
+        assert!(matches!(
+            BlobRef::decode_framed(ShardId(7), &future),
+            Err(PersistError::FormatVersion { found: 9, .. })
+        ));
     }
 }

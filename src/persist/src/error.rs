@@ -22,10 +22,10 @@ pub enum PersistError {
         /// The directory.
         dir: String,
     },
-    /// The directory does not belong to the consensus store.
+    /// The blobs do not belong to the consensus store.
     #[error("{dir} does not hold the blobs of this consensus store")]
     OtherStore {
-        /// The directory.
+        /// Where they are.
         dir: String,
     },
     /// Something durable was written by a newer version of this software, or is older than any this one knows.
@@ -129,6 +129,11 @@ impl PersistError {
     /// True if the failed write may have landed. It must not be reported as failed before it was read back.
     pub fn is_indeterminate(&self) -> bool {
         matches!(self, PersistError::Indeterminate { .. })
+    }
+
+    /// True if what is durable cannot be read, and will not be if it is tried again.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, PersistError::Corrupt { .. } | PersistError::FormatVersion { .. })
     }
 
     /// The code a client sees.

@@ -18,7 +18,7 @@
 #![warn(missing_docs)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
 
-mod blob;
+pub mod blob;
 pub mod client;
 mod compact;
 pub mod consensus;
@@ -26,6 +26,7 @@ mod data_dir;
 mod encoding;
 mod error;
 mod merge;
+mod pauses;
 pub mod postgres;
 mod shard;
 pub mod snapshot;

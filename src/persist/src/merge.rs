@@ -18,7 +18,6 @@ use crate::shard::{Batch, Location, ShardId};
 /// A merge in progress.
 #[derive(Debug)]
 pub(crate) struct Merge {
-    shard: ShardId,
     /// Never empty ones: a run leaves when it has nothing left.
     runs: Vec<Run>,
 }
@@ -45,11 +44,11 @@ impl Merge {
             .into_iter()
             .map(|payload| Part::decode(shard, Bytes::from(payload)))
             .collect::<Result<Vec<_>, _>>()?;
-        let mut merge = Merge { shard, runs: Vec::new() };
+        let mut merge = Merge { runs: Vec::new() };
         merge.add(Run { part: sort(&inline), index: 0, rest: None })?;
         for batch in batches {
             if let Location::Blob(lease) = &batch.location {
-                merge.add(Run { part: Part::default(), index: 0, rest: Some(lease.read()?) })?;
+                merge.add(Run { part: Part::default(), index: 0, rest: Some(lease.read(shard)?) })?;
             }
         }
         Ok(merge)
@@ -68,7 +67,7 @@ impl Merge {
             while has_more && run.row() == history.row {
                 history.changes.push((run.part.ts(run.index), run.part.diff(run.index)));
                 run.index += 1;
-                has_more = run.refill(self.shard)?;
+                has_more = run.refill()?;
             }
             if has_more {
                 index += 1;
@@ -80,7 +79,7 @@ impl Merge {
     }
 
     fn add(&mut self, mut run: Run) -> Result<(), PersistError> {
-        if run.refill(self.shard)? {
+        if run.refill()? {
             self.runs.push(run);
         }
         Ok(())
@@ -93,10 +92,10 @@ impl Run {
     }
 
     /// Makes sure that there is a current update. False at the end.
-    fn refill(&mut self, shard: ShardId) -> Result<bool, PersistError> {
+    fn refill(&mut self) -> Result<bool, PersistError> {
         while self.index == self.part.len() {
             let Some(rest) = &mut self.rest else { return Ok(false) };
-            let Some(part) = rest.next_part(shard)? else { return Ok(false) };
+            let Some(part) = rest.next_part()? else { return Ok(false) };
             self.part = part;
             self.index = 0;
         }

@@ -15,11 +15,10 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::future::Future;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ore::task::JoinHandle;
 use parking_lot::Mutex;
-use rand::Rng;
 use tokio::sync::Semaphore;
 use tokio_postgres::config::{Host, TargetSessionAttrs};
 use tokio_postgres::error::SqlState;
@@ -27,26 +26,8 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, NoTls, Row, Statement};
 
 use crate::error::PersistError;
-
-/// The first pause between two attempts, and the longest. Each is twice the one before, less up to half by chance, so that
-/// processes that lost their store together do not come back together.
-const PAUSE_MIN: Duration = Duration::from_millis(20);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
-
-/// How often a wait for the store is logged.
-const LOG_EVERY: Duration = Duration::from_secs(5);
-
-/// What went wrong, with all of its causes.
-pub fn in_full(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
-}
+use crate::pauses::Pauses;
+pub use crate::pauses::in_full;
 
 /// Errors that may go away when the same is asked again.
 pub trait Transient: Error {
@@ -69,26 +50,18 @@ pub async fn retry<T, E: Transient, F: Future<Output = Result<T, E>>>(
     patience: Duration,
     mut attempt: impl FnMut() -> F,
 ) -> Result<T, E> {
-    let (started, mut pause, mut logged) = (Instant::now(), PAUSE_MIN, None::<Instant>);
+    let mut pauses = Pauses::new(what, patience);
     loop {
-        let error = match attempt().await {
-            Err(error) if error.is_transient() && started.elapsed().saturating_add(pause) < patience => error,
-            Ok(answer) => {
-                if logged.is_some() {
-                    tracing::info!(what, waited_ms = started.elapsed().as_millis(), "the shared store answers again");
-                }
-                return Ok(answer);
+        match attempt().await {
+            Err(error) if error.is_transient() => match pauses.next(&error) {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => return Err(error),
+            },
+            answer => {
+                pauses.end();
+                return answer;
             }
-            Err(error) => return Err(error),
-        };
-        if logged.is_none_or(|logged| logged.elapsed() >= LOG_EVERY) {
-            logged = Some(Instant::now());
-            let (error, waited_ms) = (in_full(&error), started.elapsed().as_millis());
-            tracing::warn!(what, error, waited_ms, "waiting for the shared store");
         }
-        let jittered = pause.mul_f64(rand::rng().random_range(0.5..1.0));
-        tokio::time::sleep(jittered).await;
-        pause = (pause * 2).min(PAUSE_MAX);
     }
 }
 

@@ -123,7 +123,8 @@ mod tests {
     /// A store that stops between a swap and its return, until a reader has looked for what is gone.
     struct Pausing {
         store: SqliteConsensus,
-        swapped: SyncSender<()>,
+        /// For one swap.
+        swapped: Mutex<Option<SyncSender<()>>>,
         looked: Mutex<Receiver<()>>,
         looks: SyncSender<()>,
     }
@@ -139,7 +140,10 @@ mod tests {
 
         fn transact(&self, txn: &Txn<'_>) -> Result<(), PersistError> {
             self.store.transact(txn)?;
-            if !txn.delete.is_empty() && self.swapped.try_send(()).is_ok() {
+            let is_swap = !txn.delete.is_empty();
+            let swapped = self.swapped.lock().expect("nobody panicked").take_if(|_| is_swap);
+            if let Some(swapped) = swapped {
+                swapped.send(()).expect("there is room for one");
                 let looked = self.looked.lock().expect("nobody panicked");
                 // The reader waits for us from here on, or fails.
                 assert_ne!(looked.recv_timeout(Duration::from_secs(60)), Err(RecvTimeoutError::Timeout), "nobody read");
@@ -177,8 +181,11 @@ mod tests {
         let store = SqliteConsensus::open(&dir.consensus()).expect("new");
         let epoch = store.fence().expect("works");
         let ((swapped, is_swapped), (looks, looked)) = (sync_channel(1), sync_channel(8));
-        let pausing = Pausing { store, swapped, looked: Mutex::new(looked), looks };
-        let client = PersistClient::start(dir, Box::new(pausing), epoch, &Loaded::default()).expect("empty");
+        let pausing = Pausing { store, swapped: Mutex::new(Some(swapped)), looked: Mutex::new(looked), looks };
+        let client = {
+            let blobs = crate::blob::directory(path.path()).expect("it exists");
+            PersistClient::start(Some(dir), blobs, Box::new(pausing), epoch, &Loaded::default()).expect("empty")
+        };
         let shard = ShardId(1);
         client.commit(1, &[], &[MetaWrite::CreateShard(shard)]).expect("ok");
         let mut row = Updates::new();

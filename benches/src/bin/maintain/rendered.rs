@@ -135,7 +135,7 @@ impl Rendered {
             || {},
             move |give| {
                 rows.into_iter().for_each(|(id, rows)| give(id, AS_OF, Piece::Oks(rows)));
-                true
+                Ok(())
             },
         );
         created.map_err(|error| anyhow!("{error:?}"))?;

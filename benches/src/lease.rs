@@ -1,0 +1,185 @@
+//! Reads of a server that takes the time from a PostgreSQL under a lease, beside those of one that has the time to itself.
+//!
+//! Both are the same program with the same rows. They run one after the other, round by round, the order changing, so that what
+//! the machine does beside them hits both alike. While they read, a session beside them writes and another reads what was
+//! acknowledged: it must be there.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::driver::{Plan, Verify};
+use crate::http;
+use crate::run::{LoadConfig, run};
+use crate::servers::{Server, Target};
+use crate::suite::{FRESH_IDS_PER_RUN, prepare};
+use crate::workload::{Protocol, Workload};
+
+/// How long an answer of the metrics' port may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The metric of reads of the time: from memory, and from the store.
+const FAST_PATH: &str = "mz_ts_oracle_fast_path_total";
+
+/// What to run.
+pub struct Options {
+    /// Numbers of connections.
+    pub connections: Vec<u32>,
+    /// Runs of each server per number of connections and protocol.
+    pub rounds: u32,
+    /// The measured part of each run.
+    pub duration: Duration,
+    /// The unmeasured part before it.
+    pub warmup: Duration,
+    /// Rows of the table that is read.
+    pub rows: u32,
+    /// Where servers keep their data.
+    pub work_dir: PathBuf,
+    /// The server binary, when it is not the one beside this one.
+    pub environmentd: Option<PathBuf>,
+    /// Where PostgreSQL's programs are, when not in the usual places.
+    pub pg_bin: Option<PathBuf>,
+}
+
+/// Point reads over one protocol from some connections; medians of the rounds.
+pub struct Line {
+    /// How it was asked.
+    pub protocol: Protocol,
+    /// From how many connections.
+    pub connections: u32,
+    /// Reads per second with the time embedded.
+    pub embedded_qps: f64,
+    /// Reads per second with the time shared.
+    pub leased_qps: f64,
+    /// Of the rounds' ratios of the second to the first.
+    pub ratio: f64,
+}
+
+/// Reads of the time by the server that shares it, over the whole run.
+pub struct Hits {
+    /// From memory.
+    pub hits: f64,
+    /// From the store.
+    pub misses: f64,
+}
+
+impl Hits {
+    /// The part of the reads that were from memory.
+    pub fn rate(&self) -> f64 {
+        self.hits / (self.hits + self.misses)
+    }
+}
+
+/// Two servers, and the store of one's time.
+pub struct Pair {
+    embedded: Server,
+    leased: Server,
+    _store: Server,
+    options: Options,
+    runs: u32,
+}
+
+impl Pair {
+    /// Starts them, and fills their tables.
+    pub fn start(options: Options) -> Result<Pair> {
+        let store = Server::start_postgres(&options.work_dir, options.pg_bin.as_deref(), 20)?;
+        let endpoint = &store.endpoint;
+        let url = format!("postgres://{}@{}/{}", endpoint.user, endpoint.address, endpoint.database);
+        let start = |flags: &[&str]| {
+            let server = Server::start_glimpse_with(&options.work_dir, options.environmentd.as_deref(), flags)?;
+            prepare(&server.endpoint, Target::Glimpse, options.rows)?;
+            anyhow::Ok(server)
+        };
+        let embedded = start(&[])?;
+        let leased = start(&["--timestamp-oracle-url", &url])?;
+        Ok(Pair { embedded, leased, _store: store, options, runs: 0 })
+    }
+
+    /// Compares them, over each protocol and from each number of connections.
+    pub fn compare(&mut self, mut each: impl FnMut(&Line)) -> Result<Vec<Line>> {
+        let mut lines = Vec::new();
+        for protocol in [Protocol::Simple, Protocol::Prepared] {
+            for connections in self.options.connections.clone() {
+                let line = self.line(protocol, connections)?;
+                each(&line);
+                lines.push(line);
+            }
+        }
+        Ok(lines)
+    }
+
+    fn line(&mut self, protocol: Protocol, connections: u32) -> Result<Line> {
+        let (mut embedded, mut leased, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        for round in 0..self.options.rounds {
+            let (one, other) = match round % 2 {
+                0 => {
+                    let one = self.qps(Which::Embedded, protocol, connections)?;
+                    (one, self.qps(Which::Leased, protocol, connections)?)
+                }
+                _ => {
+                    let other = self.qps(Which::Leased, protocol, connections)?;
+                    (self.qps(Which::Embedded, protocol, connections)?, other)
+                }
+            };
+            embedded.push(one);
+            leased.push(other);
+            ratios.push(other / one);
+        }
+        let (embedded_qps, leased_qps, ratio) = (median(embedded), median(leased), median(ratios));
+        Ok(Line { protocol, connections, embedded_qps, leased_qps, ratio })
+    }
+
+    fn qps(&mut self, which: Which, protocol: Protocol, connections: u32) -> Result<f64> {
+        self.runs += 1;
+        let server = match which {
+            Which::Embedded => &self.embedded,
+            Which::Leased => &self.leased,
+        };
+        let plan = Plan {
+            workload: Workload::Point,
+            protocol,
+            connections,
+            rows: self.options.rows,
+            fresh_ids: self.options.rows + self.runs * FRESH_IDS_PER_RUN,
+            verify: Verify::Contents,
+            describe: false,
+            seed: u64::from(self.runs),
+        };
+        let report = run(&LoadConfig {
+            endpoint: server.endpoint.clone(),
+            plan,
+            threads: 2,
+            warmup: self.options.warmup,
+            duration: self.options.duration,
+            server_pid: Some(server.pid()),
+            check_freshness: true,
+        });
+        Ok(report.with_context(|| format!("its log ends with:\n{}", server.log_tail()))?.qps)
+    }
+
+    /// How the server that shares its time read it, so far.
+    pub fn hits(&self) -> Result<Hits> {
+        let address = self.leased.internal_http.context("a server of ours has a port for metrics")?;
+        let text = String::from_utf8(http::get(&format!("http://{address}/metrics"), TIMEOUT)?)?;
+        let value = |result: &str| {
+            let series = format!("{FAST_PATH}{{result=\"{result}\"}} ");
+            let found = text.lines().find_map(|line| line.strip_prefix(&series)?.parse().ok());
+            found.with_context(|| format!("there is no metric {series}"))
+        };
+        Ok(Hits { hits: value("hit")?, misses: value("miss")? })
+    }
+}
+
+enum Which {
+    Embedded,
+    Leased,
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() % 2 {
+        0 => (values[middle - 1] + values[middle]) / 2.0,
+        _ => values[middle],
+    }
+}
