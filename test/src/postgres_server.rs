@@ -3,8 +3,9 @@
 //! The cluster has the same users (`mz_system`, the superuser, and `materialize`) and database as Glimpse, the C
 //! collation, UTC and no fsync, so that a suite runs unchanged against either.
 
+use std::fs::Permissions;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -30,6 +31,11 @@ const SETTINGS: [&str; 10] = [
     "log_min_messages=fatal",
 ];
 
+/// For `localhost`, and who signed it.
+const CERTIFICATE: &str = include_str!("../tls/server.crt");
+const KEY: &str = include_str!("../tls/server.key");
+const AUTHORITY: &str = include_str!("../tls/ca.crt");
+
 /// A running PostgreSQL.
 #[derive(Debug)]
 pub struct Postgres {
@@ -37,6 +43,8 @@ pub struct Postgres {
     data: TempDir,
     port: u16,
     settings: Vec<String>,
+    /// Its certificate, if it has one.
+    files: Option<TempDir>,
     process: Option<Process>,
 }
 
@@ -60,7 +68,7 @@ impl Postgres {
     /// Makes a new cluster and starts it with more settings, each `name=value`.
     pub fn start_with(settings: Vec<String>) -> anyhow::Result<Postgres> {
         let (data, port) = (tempfile::tempdir()?, free_port()?);
-        let mut server = Postgres { bin: find_bin()?, data, port, settings, process: None };
+        let mut server = Postgres { bin: find_bin()?, data, port, settings, files: None, process: None };
         give(server.data.path())?;
         let output = server
             .command("initdb")?
@@ -75,6 +83,30 @@ impl Postgres {
         wire.execute("CREATE ROLE materialize LOGIN")?;
         wire.execute("CREATE DATABASE materialize OWNER materialize")?;
         Ok(server)
+    }
+
+    /// The same with TLS, by the certificate for `localhost` of `test/tls`.
+    pub fn start_secured() -> anyhow::Result<Postgres> {
+        let files = tempfile::tempdir()?;
+        give(files.path())?;
+        let mut settings = vec!["ssl=on".to_owned()];
+        for (name, text) in [("ca", AUTHORITY), ("cert", CERTIFICATE), ("key", KEY)] {
+            let path = files.path().join(name);
+            std::fs::write(&path, text)?;
+            std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+            give(&path)?;
+            if name != "ca" {
+                settings.push(format!("ssl_{name}_file={}", path.display()));
+            }
+        }
+        let mut server = Postgres::start_with(settings)?;
+        server.files = Some(files);
+        Ok(server)
+    }
+
+    /// The file of whoever has signed the certificate of a secured server.
+    pub fn authority(&self) -> String {
+        self.files.as_ref().map(|files| files.path().join("ca").display().to_string()).unwrap_or_default()
     }
 
     /// Starts the server again on the same port and data; the earlier process must have ended.

@@ -30,6 +30,7 @@ mod pauses;
 pub mod postgres;
 mod shard;
 pub mod snapshot;
+mod tls;
 
 pub use client::{MetaWrite, PersistClient, ShardAppend};
 pub use error::PersistError;

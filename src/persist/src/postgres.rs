@@ -12,6 +12,8 @@
 //! * At most as many connections are open as there are permits.
 //! * `synchronous_commit` is on, whatever the server's configuration says: what was answered is durable.
 
+mod tls;
+
 use std::collections::HashMap;
 use std::error::Error;
 use std::future::Future;
@@ -28,6 +30,7 @@ use tokio_postgres::{Client, Config, NoTls, Row, Statement};
 use crate::error::PersistError;
 use crate::pauses::Pauses;
 pub use crate::pauses::in_full;
+use crate::postgres::tls::Tls;
 
 /// Errors that may go away when the same is asked again.
 pub trait Transient: Error {
@@ -68,6 +71,7 @@ pub async fn retry<T, E: Transient, F: Future<Output = Result<T, E>>>(
 /// See the module.
 pub struct Pool {
     config: Config,
+    tls: Option<Tls>,
     /// How long an attempt may take, connecting included.
     timeout: Duration,
     idle: Mutex<Vec<Connection>>,
@@ -88,6 +92,7 @@ impl Pool {
     /// A pool of up to `connections_max` connections to `url`, whose attempts may take up to `timeout`. Opens none yet.
     pub fn new(url: &str, connections_max: usize, timeout: Duration) -> Result<Pool, PersistError> {
         let unusable = |detail: String| PersistError::StoreUrl { detail };
+        let (url, tls) = tls::split(url).map_err(unusable)?;
         let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| unusable(in_full(&error)))?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(unusable("it names no host".to_owned()));
@@ -102,7 +107,7 @@ impl Pool {
         };
         config.options(options).connect_timeout(timeout).tcp_user_timeout(timeout);
         config.application_name("glimpse").target_session_attrs(TargetSessionAttrs::ReadWrite);
-        Ok(Pool { config, timeout, idle: Mutex::default(), permits: Semaphore::new(connections_max) })
+        Ok(Pool { config, tls, timeout, idle: Mutex::default(), permits: Semaphore::new(connections_max) })
     }
 
     /// Where it connects to, for logs: hosts and database, no secrets.
@@ -193,13 +198,10 @@ impl Pool {
                 return Ok(connection);
             }
         }
-        let (client, driver) = self.config.connect(NoTls).await?;
-        let driver = ore::task::spawn("store connection", async move {
-            // Whoever uses the connection is told as well.
-            if let Err(error) = driver.await {
-                tracing::debug!(error = in_full(&error), "a connection to the shared store ended");
-            }
-        });
+        let (client, driver) = match self.tls.clone() {
+            None => self.config.connect(NoTls).await.map(|(client, driver)| (client, drive(driver)))?,
+            Some(tls) => self.config.connect(tls).await.map(|(client, driver)| (client, drive(driver)))?,
+        };
         Ok(Connection { client, prepared: HashMap::new(), is_broken: false, _driver: driver })
     }
 
@@ -217,6 +219,16 @@ impl Pool {
             false => idle.clear(),
         }
     }
+}
+
+/// Moves the bytes of a connection until it ends.
+fn drive(connection: impl Future<Output = Result<(), tokio_postgres::Error>> + Send + 'static) -> JoinHandle<()> {
+    ore::task::spawn("store connection", async move {
+        // Whoever uses the connection is told as well.
+        if let Err(error) = connection.await {
+            tracing::debug!(error = in_full(&error), "a connection to the shared store ended");
+        }
+    })
 }
 
 /// What became of a transaction.

@@ -2,7 +2,7 @@
 //! kept.
 //!
 //! Written out because the libraries that do it bring features of shared dependencies with them, which would build most of
-//! the workspace again, for a protocol of which we use a page. TLS is rustls with ring, as on our own doors.
+//! the workspace again, for a protocol of which we use a page.
 //!
 //! # Invariants
 //! * A connection is kept only if its last answer was read to the end and did not say otherwise. One that was kept may have
@@ -15,9 +15,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+
+use crate::tls;
 
 /// Connections that are kept while nobody uses them.
 const IDLE_MAX: usize = 8;
@@ -76,7 +77,7 @@ impl Http {
             _ => (host, if trusted.is_some() { 443 } else { 80 }),
         };
         let name = name.trim_matches(['[', ']']).to_owned();
-        let tls = trusted.map(config).transpose()?;
+        let tls = trusted.map(tls::config).transpose()?;
         Ok(Http { name, port, tls, timeout, idle: Mutex::default() })
     }
 
@@ -234,19 +235,6 @@ fn read_line(connection: &mut impl BufRead) -> io::Result<String> {
 
 fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, error)
-}
-
-fn config(trusted: &Path) -> io::Result<Arc<ClientConfig>> {
-    let mut roots = RootCertStore::empty();
-    let certificates = CertificateDer::pem_file_iter(trusted).map_err(invalid)?;
-    roots.add_parsable_certificates(certificates.filter_map(Result::ok));
-    if roots.is_empty() {
-        return Err(invalid(format!("{} has no certificates", trusted.display())));
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder =
-        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().map_err(invalid)?;
-    Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
 }
 
 impl Read for Stream {

@@ -8,17 +8,10 @@ use std::path::PathBuf;
 
 use crate::blob::s3::signature::{Credentials, encode_path};
 use crate::error::PersistError;
+use crate::tls::system_certificates;
 
 /// What Amazon's own tools take if nobody says otherwise.
 const DEFAULT_REGION: &str = "us-east-1";
-
-/// Where the certificates are that systems trust, if no variable says.
-const CERTIFICATES: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
 
 /// See the module.
 #[derive(Clone)]
@@ -72,7 +65,7 @@ impl Location {
             Some("virtual") => false,
             Some(other) => return Err(unusable(format!("its style {other} is neither path nor virtual"))),
         };
-        let certificates = asked.take("ca_bundle").or_else(|| env(&["AWS_CA_BUNDLE", "SSL_CERT_FILE"]));
+        let certificates = asked.take("ca_bundle").or_else(|| env(&["AWS_CA_BUNDLE"]));
         asked.end().map_err(unusable)?;
         let endpoint = endpoint.unwrap_or_else(|| format!("https://s3.{region}.amazonaws.com"));
         let (scheme, host) = endpoint.split_once("://").unwrap_or_default();
@@ -89,9 +82,7 @@ impl Location {
             prefix: if prefix.is_empty() { prefix } else { format!("{prefix}/") },
             region,
             credentials,
-            certificates: certificates
-                .map(PathBuf::from)
-                .or_else(|| CERTIFICATES.iter().map(PathBuf::from).find(|path| path.exists())),
+            certificates: certificates.map(PathBuf::from).or_else(system_certificates),
         })
     }
 
