@@ -92,8 +92,8 @@ impl ObjectStore for Directory {
     }
 
     fn forget_unfinished(&self, prefix: &str) -> Result<(), PersistError> {
-        let unfinished = self.list(prefix)?.into_iter().filter(|name| name.ends_with(TEMPORARY));
-        unfinished.map(|name| self.delete(&name)).collect()
+        let mut unfinished = self.list(prefix)?.into_iter().filter(|name| name.ends_with(TEMPORARY));
+        unfinished.try_for_each(|name| self.delete(&name))
     }
 }
 
