@@ -1,6 +1,7 @@
 //! `bin/torture`: histories, crashes and races for as long as one likes.
 //!
 //! Each part has a share of the time; whichever has had the least of its share is next. Every run has a seed, which is printed.
+#![allow(clippy::print_stdout, reason = "it reports to whoever runs it")]
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
