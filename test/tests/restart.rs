@@ -230,6 +230,63 @@ fn ddl_updates_and_deletes_survive_kill_9() {
     }
 }
 
+/// Transactions that make a table, fill it, and note it in a log: each is there as a whole or not at all.
+#[test]
+fn ddl_and_rows_of_a_transaction_survive_kill_9_together() {
+    let mut target = start();
+    let mut wire = admin(&target);
+    wire.execute("CREATE TABLE log (n int4)").expect("the table is made");
+    wire.execute("CREATE INDEX log_n ON log (n)").expect("the index is made");
+    let next = AtomicUsize::new(0);
+    let mut acked = Vec::new();
+    for round in 0..ROUNDS {
+        let addr = target.admin_addr();
+        let in_doubt = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let mut wire = Wire::start(addr, "mz_system", "materialize").expect("a session starts");
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    let transaction = [
+                        "BEGIN".to_owned(),
+                        format!("INSERT INTO log VALUES ({n})"),
+                        format!("CREATE TABLE t{n} (id int4 NOT NULL)"),
+                        format!("INSERT INTO t{n} SELECT generate_series(1, 100)"),
+                        format!("CREATE INDEX t{n}_id ON t{n} (id)"),
+                        format!("CREATE VIEW v{n} AS SELECT count(*) AS n FROM t{n}"),
+                        "COMMIT".to_owned(),
+                    ];
+                    if transaction.iter().any(|sql| wire.execute(sql).is_err()) {
+                        return n;
+                    }
+                    acked.push(n);
+                }
+            });
+            let start = Instant::now();
+            while next.load(Ordering::Relaxed) < (round + 1) * 8 {
+                assert!(start.elapsed() < Duration::from_secs(60), "transactions commit");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            target.signal_kill().expect("the server is killed");
+            writer.join().expect("the writer ends")
+        });
+        target.reap_killed().expect("the server is gone");
+        target.restart().expect("the server starts again");
+        let mut wire = admin(&target);
+        let logged = wire.rows("SELECT n FROM log ORDER BY n").expect("the log is readable");
+        let logged: Vec<usize> = logged.iter().filter_map(|row| row[0].as_ref()?.parse().ok()).collect();
+        for n in 0..=in_doubt {
+            let code = wire.sqlstate(&format!("SELECT n FROM v{n}")).expect("the server answers");
+            let is_logged = logged.contains(&n);
+            assert_eq!(code.is_none(), is_logged, "transaction {n} is torn: {code:?}");
+            if is_logged {
+                assert_eq!(one(&mut wire, &format!("SELECT n FROM v{n}")), "100", "transaction {n}");
+                assert_eq!(one(&mut wire, &format!("SELECT count(*) FROM t{n} WHERE id = 7")), "1", "transaction {n}");
+            }
+        }
+        assert!(acked.iter().all(|n| logged.contains(n)), "acknowledged {acked:?}, found {logged:?}");
+    }
+}
+
 #[test]
 fn the_quickstart_survives_kill_9() {
     let mut target = start();

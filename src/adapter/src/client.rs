@@ -16,6 +16,7 @@ use catalog::Catalog;
 use catalog::builtin::functions::BuiltinFunctions;
 use catalog::builtin::introspection::CollectionStatus;
 use catalog::state::State;
+use catalog::transact::{Prepared, StateDiff};
 use compute_client::controller::{Controller, SpawnWorkers};
 use compute_client::index::{CollectionClock, IndexHandle};
 use compute_client::plan::IndexInfo;
@@ -32,10 +33,10 @@ use sql::engine::{CatalogFunctions, Engine};
 use sql::names::{ObjectId, Privilege};
 use sql::plan::CatalogView;
 use sql::plan::privileges::has_privilege;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use timestamp_oracle::TimestampOracle;
 use tokio::runtime::Handle;
@@ -57,6 +58,8 @@ pub(crate) struct Published {
     pub(crate) functions: Arc<dyn CatalogFunctions>,
     /// Whether reads of indexes are answered on their connection's thread.
     pub(crate) fast_path: bool,
+    /// What a transaction that has not committed has created: nothing is stored of it yet.
+    pub(crate) created: HashSet<GlobalId>,
 }
 
 /// A table as readers and the committer need it.
@@ -82,7 +85,26 @@ impl Published {
     ) -> Published {
         let functions = Arc::new(BuiltinFunctions::new(Arc::clone(&state)));
         let fast_path = state.system().get_bool("enable_frontend_peek_sequencing");
-        Published { state, tables, indexes, functions, fast_path }
+        Published { state, tables, indexes, functions, fast_path, created: HashSet::new() }
+    }
+
+    /// What the transaction sees that has made this change and not committed: without handles on what is new, which has no
+    /// dataflows yet, and on what has gone.
+    pub(crate) fn staged(&self, prepared: Prepared, number: u64) -> Published {
+        let state = Arc::new(prepared.state.staged(number));
+        let (mut tables, mut indexes) = (self.tables.clone(), self.indexes.clone());
+        tables.retain(|id, _| state.item(*id).is_some());
+        indexes.values_mut().for_each(|indexes| indexes.retain(|index| state.item(index.handle.id).is_some()));
+        for change in &prepared.diff {
+            if let StateDiff::TableCreated(id) = change
+                && let Some(item) = state.item(*id)
+            {
+                let (clock, desc) = (Arc::default(), Arc::clone(&item.desc));
+                tables.insert(*id, Table { clock, desc });
+            }
+        }
+        let created = self.created.iter().copied().chain(prepared.created).collect();
+        Published { created, ..Published::new(state, tables, indexes) }
     }
 
     /// What maintains a materialized view.
@@ -121,6 +143,7 @@ pub(crate) struct Shared {
     /// How far back reads may go, in microseconds: transactions and slow readers have this long to take a hold.
     pub(crate) retain_us: Timestamp,
     next_connection: AtomicU32,
+    next_staged: AtomicU64,
     shutdown: CancellationToken,
 }
 
@@ -202,6 +225,7 @@ impl Client {
             hashing: Hashing::default(),
             retain_us: Timestamp::try_from(config.retain.as_micros()).unwrap_or(Timestamp::MAX),
             next_connection: AtomicU32::new(1),
+            next_staged: AtomicU64::new(0),
             shutdown: CancellationToken::new(),
         });
         let controller = Controller::new(config.spawner);
@@ -368,6 +392,11 @@ impl Shared {
                 Ok(self.oracle.read_ts().await?)
             }
         }
+    }
+
+    /// A number for a catalog that only one transaction knows.
+    pub(crate) fn next_staged(&self) -> u64 {
+        self.next_staged.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Forgets a session.

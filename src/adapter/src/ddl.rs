@@ -1,13 +1,15 @@
 //! Statements that change the catalog: from a plan to the committer's operations.
 
+use crate::client::Published;
 use crate::error::AdapterError;
+use crate::group_commit::{CatalogChange, Committed};
 use crate::implications::{context, key_exprs, maintained, maintained_view};
 use crate::response::{Response, Tag};
 use crate::session::Session;
 use crate::transaction::Status;
 use catalog::error::CatalogError;
 use catalog::state::State;
-use catalog::transact::{self, Op, StateDiff};
+use catalog::transact::{self, Op, Prepared, StateDiff};
 use repr::sqlstate::SqlState;
 use sql::engine::{Engine, SessionInfo};
 use sql::plan::{CatalogView, ItemKind, ItemRef, Plan, plan_index_keys};
@@ -25,13 +27,6 @@ impl Session {
         revision: u64,
     ) -> Result<Response, AdapterError> {
         let in_block = self.transaction.status != Status::Idle;
-        if in_block && !self.transaction.is_fresh() && !self.transaction.has_ddl() {
-            return Err(AdapterError::with_hint(
-                SqlState::ACTIVE_SQL_TRANSACTION,
-                format!("{name} cannot run in a transaction that has read or written"),
-                "Run it in a transaction of its own.",
-            ));
-        }
         if !in_block && !self.transaction.is_fresh() {
             self.end_implicit().await?;
         }
@@ -39,40 +34,37 @@ impl Session {
             .ok_or_else(|| AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{name} is not supported")))?;
         let shared = Arc::clone(&self.shared);
         self.notices.extend(shared.seal(plan, &mut op).await?);
-        self.check_change(plan, &op, revision)?;
+        let before = self.published();
+        if before.state.revision() != revision {
+            return Err(AdapterError::new(SqlState::SERIALIZATION_FAILURE, STALE));
+        }
+        let prepared = self.try_out(plan, &op, &before)?;
         if let Plan::Drop(drop) = plan {
             self.notices.extend(drop.notices.iter().cloned().map(Into::into));
         }
-        if in_block {
-            self.transaction.change_catalog(revision, op);
+        if in_block && let Some(prepared) = prepared {
+            self.transaction.change_catalog(&shared, &before, op, prepared);
             return Ok(Response::Complete(Tag::Plain(name)));
         }
-        if self.shared.change_catalog(revision, vec![op]).await? {
-            Ok(Response::Complete(Tag::Plain(name)))
-        } else {
-            Err(AdapterError::new(SqlState::SERIALIZATION_FAILURE, STALE))
+        let change = CatalogChange { revision, ops: vec![op], writes: Vec::new(), expectations: Vec::new() };
+        match self.shared.change_catalog(change).await? {
+            Committed::At => Ok(Response::Complete(Tag::Plain(name))),
+            Committed::Conflict => Err(AdapterError::new(SqlState::SERIALIZATION_FAILURE, STALE)),
         }
     }
 
-    /// Refuses what could not be carried out, or would leave an index or a materialized view that cannot be maintained:
-    /// plans all that the change brings about or builds anew, in the catalog that it leads to. A change in a block, which
-    /// COMMIT carries out with those before it, is tried out after those.
-    fn check_change(&self, plan: &Plan, op: &Op, revision: u64) -> Result<(), AdapterError> {
+    /// What a change leads to, if it has to be known before it is carried out: in a block, which goes on with it, and of what
+    /// is maintained. Refuses what could not be carried out, or would leave an index or a materialized view that cannot be
+    /// maintained: plans all that the change brings about or builds anew, in the catalog that it leads to.
+    fn try_out(&self, plan: &Plan, op: &Op, before: &Published) -> Result<Option<Prepared>, AdapterError> {
         let replaced = match plan {
             Plan::CreateIndex(_) => None,
             Plan::CreateView(view) if view.cluster.is_some() || view.replace.is_some() => view.replace,
-            _ if self.transaction.has_ddl() => None,
-            _ => return Ok(()),
+            _ if self.transaction.status != Status::Idle => None,
+            _ => return Ok(None),
         };
-        let published = self.shared.published.load();
-        if published.state.revision() != revision {
-            // It will have to be planned again.
-            return Ok(());
-        }
-        let replaced = replaced.and_then(|id| published.state.item(id));
-        let mut ops = self.transaction.catalog_changes().to_vec();
-        ops.push(op.clone());
-        let prepared = transact::prepare(&self.shared.engine, &published.state, ops)?;
+        let replaced = replaced.and_then(|id| before.state.item(id));
+        let prepared = transact::prepare(&self.shared.engine, &before.state, vec![op.clone()])?;
         for change in &prepared.diff {
             let (StateDiff::IndexCreated(id) | StateDiff::MaterializedViewCreated(id)) = change else { continue };
             let Some(item) = prepared.state.item(*id) else { continue };
@@ -89,7 +81,7 @@ impl Session {
                 });
             }
         }
-        Ok(())
+        Ok(Some(prepared))
     }
 }
 

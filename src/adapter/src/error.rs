@@ -120,6 +120,14 @@ impl AdapterError {
         }
     }
 
+    /// With the place in the text of the statement, if planning knows it.
+    pub(crate) fn locate(self, text: &str) -> AdapterError {
+        match self {
+            AdapterError::Sql(error) => AdapterError::Sql(error.locate(text)),
+            other => other,
+        }
+    }
+
     /// The 1-based character of the statement at which the error is.
     pub fn position(&self) -> Option<usize> {
         match self {
@@ -182,6 +190,15 @@ impl Notice {
     /// A warning.
     pub fn warning(sqlstate: SqlState, message: impl Into<String>) -> Notice {
         Notice { severity: "WARNING", sqlstate, message: message.into(), detail: None, hint: None }
+    }
+
+    /// Whether a client is told that wants to hear of `level` and what is more severe.
+    pub(crate) fn reaches(&self, level: &str) -> bool {
+        match level {
+            "error" => false,
+            "warning" => self.severity == "WARNING",
+            _ => true,
+        }
     }
 }
 

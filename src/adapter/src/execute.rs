@@ -157,9 +157,9 @@ impl Session {
             Plan::Begin(modes) => Ok(self.begin(modes)),
             Plan::Commit { chain } => self.commit(*chain).await,
             Plan::Rollback { chain } => Ok(self.rollback(*chain)),
-            Plan::Savepoint(_) | Plan::ReleaseSavepoint(_) | Plan::RollbackToSavepoint(_) => {
-                Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{} is not supported", cached.name)))
-            }
+            Plan::Savepoint(name) => self.savepoint(name, cached.name),
+            Plan::ReleaseSavepoint(name) => self.release_savepoint(name, cached.name),
+            Plan::RollbackToSavepoint(name) => self.rollback_to_savepoint(name, cached.name),
             Plan::Prepare { name, types, statement, sql } => {
                 self.prepare_statement(name, types.clone(), statement, sql)?;
                 Ok(Response::Complete(Tag::Plain("PREPARE")))
@@ -240,7 +240,7 @@ impl Session {
     /// Plans a statement under the current catalog.
     pub(crate) fn plan(&mut self, statement: &Statement, params: &mut Params) -> Result<Arc<CachedPlan>, AdapterError> {
         self.refresh_settings();
-        let published = self.shared.published.load_full();
+        let published = self.published();
         let info = self.info(0);
         let ctx = self.plan_context(&published, &info);
         let plan = sql::plan::plan(&ctx, statement, params)?;
@@ -287,7 +287,7 @@ impl Session {
 
     /// Looks for an index that answers a query.
     pub(crate) fn select_exec(&self, select: SelectPlan) -> SelectExec {
-        let published = self.shared.published.load_full();
+        let published = self.published();
         self.select_exec_under(select, &published)
     }
 
@@ -302,6 +302,10 @@ impl Session {
     /// Errors are those of literals (`out of range`). Where planning fails, the answer is `None`: the statement is then
     /// parsed as it stands, so that errors speak of its own text.
     pub(crate) fn cached(&mut self, sql: &str) -> Result<Option<(Arc<CachedPlan>, Vec<Datum<'static>>)>, AdapterError> {
+        if self.transaction.staged().is_some() {
+            // What only this transaction knows is not for the cache.
+            return Ok(None);
+        }
         let mut lifted = std::mem::take(&mut self.lifted);
         let result = if lift::lift(sql, &mut lifted) { self.look_up(sql, &lifted) } else { Ok(None) };
         self.lifted = lifted;
@@ -313,7 +317,7 @@ impl Session {
         sql: &str,
         lifted: &lift::Lifted,
     ) -> Result<Option<(Arc<CachedPlan>, Vec<Datum<'static>>)>, AdapterError> {
-        let revision = self.shared.published.load().state.revision();
+        let revision = self.revision();
         if let Some(shape) = self.plans.get(&lifted.shape)
             && let Some(plan) = shape.find(sql, lifted)
             && (plan.revision == revision || bugs::is(Bug::PlanOutlivesDdl))
@@ -375,7 +379,7 @@ impl Session {
         let prepared = match statements.pop() {
             Some(statement) => {
                 self.check_failed(&statement.ast)?;
-                self.prepared(Arc::new(statement), declared)?
+                self.prepared(Arc::new(statement), declared).map_err(|error| error.locate(sql))?
             }
             None => Prepared {
                 statement: None,
@@ -400,7 +404,7 @@ impl Session {
     /// What an earlier Parse of the same text and types in this session gave, if it still holds.
     fn parsed(&self, sql: &str, param_oids: &[u32]) -> Option<Prepared> {
         let prepared = self.plans.recall(sql, param_oids)?;
-        let revision = self.shared.published.load().state.revision();
+        let revision = self.revision();
         let holds = prepared.plan.revision == revision && self.transaction.status != Status::Failed;
         (holds && prepared.settings == self.settings_key).then(|| {
             self.shared.metrics.plan_hits.inc();
@@ -438,7 +442,7 @@ impl Session {
     /// result would now have another shape.
     pub(crate) fn revalidated(&mut self, name: &str) -> Result<Arc<CachedPlan>, AdapterError> {
         let Some(prepared) = self.statements.get(name) else { return Err(unknown_statement(name)) };
-        let revision = self.shared.published.load().state.revision();
+        let revision = self.revision();
         let same_settings =
             Arc::ptr_eq(&prepared.settings, &self.settings_key) || prepared.settings == self.settings_key;
         let Some(statement) = &prepared.statement else { return Ok(Arc::clone(&prepared.plan)) };
@@ -478,7 +482,8 @@ impl Session {
         }
         let params = self.decode_params(&plan, params, statement)?;
         formats.check(plan.desc.as_ref().map_or(0, |desc| desc.desc.arity()))?;
-        let bound = Portal { plan, params, formats, rows: None, started: false, hold: false };
+        let savepoints = self.transaction.savepoint_count();
+        let bound = Portal { plan, params, formats, rows: None, started: false, hold: false, savepoints };
         match self.portals.get_mut(portal) {
             Some(slot) => *slot = bound,
             None => {
@@ -582,16 +587,42 @@ impl Session {
         Response::Complete(Tag::Plain("ROLLBACK"))
     }
 
+    fn savepoint(&mut self, name: &str, tag: &'static str) -> Result<Response, AdapterError> {
+        self.check_in_block("SAVEPOINT")?;
+        self.transaction.save(name, &self.vars);
+        Ok(Response::Complete(Tag::Plain(tag)))
+    }
+
+    fn release_savepoint(&mut self, name: &str, tag: &'static str) -> Result<Response, AdapterError> {
+        self.check_in_block("RELEASE SAVEPOINT")?;
+        let at = self.transaction.savepoint(name)?;
+        self.transaction.release(at);
+        for portal in self.portals.values_mut() {
+            portal.savepoints = portal.savepoints.min(at);
+        }
+        Ok(Response::Complete(Tag::Plain(tag)))
+    }
+
+    fn rollback_to_savepoint(&mut self, name: &str, tag: &'static str) -> Result<Response, AdapterError> {
+        self.check_in_block("ROLLBACK TO SAVEPOINT")?;
+        let at = self.transaction.savepoint(name)?;
+        self.vars.restore(self.transaction.go_back(at));
+        self.portals.retain(|_, portal| portal.savepoints <= at);
+        self.refresh_settings();
+        Ok(Response::Complete(Tag::Plain(tag)))
+    }
+
+    fn check_in_block(&self, what: &str) -> Result<(), AdapterError> {
+        if self.transaction.status != Status::Idle {
+            return Ok(());
+        }
+        let message = format!("{what} can only be used in transaction blocks");
+        Err(AdapterError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message))
+    }
+
     fn check_transaction(&self, plan: &CachedPlan) -> Result<(), AdapterError> {
         if self.transaction.status == Status::Failed && !ends_transaction(plan) {
             return Err(failed_transaction());
-        }
-        if self.transaction.has_ddl() && reads_or_writes(plan) {
-            return Err(AdapterError::with_hint(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                format!("{} after a change of the catalog in the same transaction is not supported", plan.name),
-                "Commit the change first.",
-            ));
         }
         if self.vars.read_only() && writes(&plan.exec) {
             return Err(AdapterError::new(
@@ -603,7 +634,10 @@ impl Session {
     }
 
     fn check_failed(&self, statement: &Statement) -> Result<(), AdapterError> {
-        let ends = matches!(statement, Statement::Commit { .. } | Statement::Rollback { .. });
+        let ends = matches!(
+            statement,
+            Statement::Commit { .. } | Statement::Rollback { .. } | Statement::RollbackToSavepoint(_)
+        );
         if self.transaction.status == Status::Failed && !ends { Err(failed_transaction()) } else { Ok(()) }
     }
 
@@ -660,22 +694,12 @@ fn declared_type(oid: u32) -> Result<Option<PgType>, AdapterError> {
 }
 
 fn ends_transaction(plan: &CachedPlan) -> bool {
-    matches!(&plan.exec, Exec::Other(Plan::Commit { .. } | Plan::Rollback { .. }))
+    matches!(&plan.exec, Exec::Other(Plan::Commit { .. } | Plan::Rollback { .. } | Plan::RollbackToSavepoint(_)))
 }
 
 /// Whether what a plan returns is the affair of the cursor or statement that has a name when it runs.
 fn returns_by_name(plan: &CachedPlan) -> bool {
     matches!(&plan.exec, Exec::Other(Plan::Fetch { .. } | Plan::Execute { .. }))
-}
-
-/// Whether a plan reads or writes relations.
-fn reads_or_writes(plan: &CachedPlan) -> bool {
-    match &plan.exec {
-        Exec::Select(select) => !select.select.depends_on.is_empty(),
-        Exec::ReadThenWrite(_) => true,
-        Exec::Other(Plan::Read(_) | Plan::Insert(_) | Plan::CopyFrom(_) | Plan::CopyTo(_)) => true,
-        _ => false,
-    }
 }
 
 /// Whether a plan changes tables or the catalog.

@@ -97,7 +97,7 @@ impl Session {
 
     /// How a view, materialized or not, or the relation of an index, is maintained, or would be if it were indexed.
     fn explain_object(&self, stage: ExplainStage, id: GlobalId) -> Result<String, AdapterError> {
-        let published = self.shared.published.load_full();
+        let published = self.published();
         let missing = || AdapterError::internal(format!("{id} was dropped"));
         let item = published.state.item(id).ok_or_else(missing)?;
         let (on, heading) = match &item.kind {
@@ -132,7 +132,7 @@ impl Session {
     async fn explain_timestamp(&mut self, select: &SelectPlan) -> Result<String, AdapterError> {
         let as_of = self.read_ts_for(&select.depends_on).await?;
         let oracle = self.shared.oracle.known_ts();
-        let published = self.shared.published.load_full();
+        let published = self.published();
         let mut lines = vec![
             format!("                query timestamp: {}", show(as_of)),
             format!("          oracle read timestamp: {}", show(oracle)),

@@ -142,12 +142,22 @@ pub(crate) enum Committed {
 
 /// A catalog change.
 pub(crate) struct DdlRequest {
-    /// The revision under which it was planned.
+    /// What to do.
+    change: CatalogChange,
+    /// Where the answer goes.
+    reply: oneshot::Sender<Result<Committed, AdapterError>>,
+}
+
+/// Changes of the catalog, and what the same transaction has written: all of it or nothing.
+pub(crate) struct CatalogChange {
+    /// The revision under which it was planned; under another one it is a conflict.
     pub(crate) revision: u64,
     /// The changes.
     pub(crate) ops: Vec<Op>,
-    /// Where the answer goes: `false` if the catalog has changed, so that it must be planned again.
-    pub(crate) reply: oneshot::Sender<Result<bool, AdapterError>>,
+    /// The updates by table, also of tables that the changes create.
+    pub(crate) writes: Vec<(GlobalId, Arc<Updates>)>,
+    /// What was read.
+    pub(crate) expectations: Vec<Expectation>,
 }
 
 /// The committer's state.
@@ -265,7 +275,7 @@ impl Committer {
                     Request::Write(write) => writes.push(write),
                     Request::Ddl(ddl) => {
                         self.commit_writes(std::mem::take(&mut writes));
-                        let answer = self.commit_ddl(ddl.revision, ddl.ops);
+                        let answer = self.commit_ddl(ddl.change);
                         // A session that has gone does not want the answer.
                         let _gone = ddl.reply.send(answer);
                     }
@@ -383,7 +393,7 @@ impl Committer {
     /// Lets time come to now, though nothing happened.
     fn tick(&mut self) -> Result<(), AdapterError> {
         let ts = self.write_ts()?;
-        self.make_durable(ts, &[])?;
+        self.make_durable(ts, &[], Vec::new())?;
         self.go_on(ts)?;
         self.raise(ts)
     }
@@ -473,7 +483,7 @@ impl Committer {
             // As if the disk were slow.
             std::thread::sleep(PUBLISH_PATIENCE);
         }
-        if let Err(error) = self.make_durable(ts, &tables) {
+        if let Err(error) = self.make_durable(ts, &tables, Vec::new()) {
             self.start_over(&fed);
             return Err(error.into());
         }
@@ -515,20 +525,38 @@ impl Committer {
         }
     }
 
-    fn commit_ddl(&mut self, revision: u64, ops: Vec<Op>) -> Result<bool, AdapterError> {
+    /// A change of the catalog. What the same transaction wrote becomes durable in the same commit; dataflows that are there
+    /// are fed it as any write, and those that the change starts find it in what they start from.
+    fn commit_ddl(&mut self, change: CatalogChange) -> Result<Committed, AdapterError> {
         let current = self.shared.published.load_full();
-        if current.state.revision() != revision {
-            return Ok(false);
+        let CatalogChange { revision, ops, writes, expectations } = change;
+        if current.state.revision() != revision || contradicted(&current, &self.recent, &BTreeMap::new(), &expectations)
+        {
+            return Ok(Committed::Conflict);
         }
         let prepared = transact::prepare(&self.shared.engine, &current.state, ops)?;
         let ts = self.write_ts()?;
+        let tables: Vec<_> = writes.into_iter().map(|(table, updates)| (table, vec![updates])).collect();
+        let known: Tables = tables.iter().filter(|(table, _)| current.tables.contains_key(table)).cloned().collect();
+        let fed = match known.is_empty() {
+            true => Vec::new(),
+            false => self.dataflows.controller.append(ts, self.since(), &known)?,
+        };
         let mut meta = prepared.meta;
         let dropped = prepared.diff.iter().filter_map(|change| match change {
             StateDiff::MaterializedViewDropped(id) => Some(materialized::unmark(*id)),
             _ => None,
         });
         meta.extend(dropped);
-        self.commit(ts, &[], meta)?;
+        if let Err(error) = self.make_durable(ts, &tables, meta) {
+            self.start_over(&fed);
+            return Err(error.into());
+        }
+        if !known.is_empty() {
+            known.iter().for_each(|(table, _)| current.tables[table].clock.advance(ts));
+            self.recent.remember(ts, &known);
+            self.await_published(ts, &fed)?;
+        }
         let state = Arc::new(prepared.state);
         let published = implications::apply(&self.shared, &current, state, &prepared.diff, &mut self.dataflows, ts)?;
         self.shared.published.store(Arc::new(published));
@@ -540,9 +568,11 @@ impl Committer {
             _ => None,
         });
         self.end_subscriptions(&gone.collect::<Vec<_>>());
-        self.go_on(ts)?;
+        if known.is_empty() {
+            self.go_on(ts)?;
+        }
         self.raise(ts)?;
-        Ok(true)
+        Ok(Committed::At)
     }
 
     fn write_ts(&self) -> Result<Timestamp, AdapterError> {
@@ -550,12 +580,23 @@ impl Committer {
         Ok(self.shared.oracle.write_ts()?)
     }
 
-    /// Commits updates to tables, and what materialized views have to write.
-    fn make_durable(&mut self, ts: Timestamp, tables: &[(GlobalId, Vec<Arc<Updates>>)]) -> Result<(), PersistError> {
+    /// Commits updates to tables, and what materialized views have to write. These
+    /// do not come along with a change of the catalog, which may drop them.
+    fn make_durable(
+        &mut self,
+        ts: Timestamp,
+        tables: &[(GlobalId, Vec<Arc<Updates>>)],
+        meta: Vec<MetaWrite>,
+    ) -> Result<(), PersistError> {
         let mut cargo = self.dataflows.materialized.cargo(tables.iter().map(|(table, _)| table));
+        if !meta.is_empty() {
+            cargo.leave();
+        }
         let all = tables.iter().chain(&cargo.updates);
         let appends: Vec<ShardAppend<'_>> =
             all.map(|(id, updates)| ShardAppend { shard: (*id).into(), updates }).collect();
+        // What the change says of a materialized view's mark comes last.
+        cargo.meta.extend(meta);
         self.commit(ts, &appends, std::mem::take(&mut cargo.meta))?;
         self.dataflows.materialized.delivered(&cargo);
         Ok(())
@@ -599,7 +640,20 @@ fn check(
             ));
         }
     }
-    for expectation in &write.expectations {
+    match contradicted(published, recent, group, &write.expectations) {
+        true => Ok(Committed::Conflict),
+        false => Ok(Committed::At),
+    }
+}
+
+/// Whether something that was read has changed, or is changed by the group.
+fn contradicted(
+    published: &Published,
+    recent: &Recent,
+    group: &BTreeMap<GlobalId, Vec<Arc<Updates>>>,
+    expectations: &[Expectation],
+) -> bool {
+    expectations.iter().any(|expectation| {
         let Expectation { table, read_ts, rows } = expectation;
         let changed = match (published.tables.get(table), rows) {
             (Some(of), _) if of.clock.last_write() <= *read_ts => false,
@@ -618,11 +672,8 @@ fn check(
             (Some(_), None) => true,
             (Some(updates), Some(rows)) => updates.iter().any(|updates| touches(updates, rows)),
         };
-        if changed || changes {
-            return Ok(Committed::Conflict);
-        }
-    }
-    Ok(Committed::At)
+        changed || changes
+    })
 }
 
 /// The same failure for every member of a group.
@@ -648,13 +699,13 @@ impl Shared {
         answer.await.map_err(|_| stopping())?
     }
 
-    /// Changes the catalog; false if `revision` is no longer current.
+    /// Changes the catalog.
     ///
     /// # Cancellation
     /// The change goes on when the future is dropped; only its answer is lost.
-    pub(crate) async fn change_catalog(&self, revision: u64, ops: Vec<Op>) -> Result<bool, AdapterError> {
+    pub(crate) async fn change_catalog(&self, change: CatalogChange) -> Result<Committed, AdapterError> {
         let (reply, answer) = oneshot::channel();
-        self.send(Request::Ddl(DdlRequest { revision, ops, reply })).await?;
+        self.send(Request::Ddl(DdlRequest { change, reply })).await?;
         answer.await.map_err(|_| stopping())?
     }
 

@@ -181,6 +181,15 @@ impl Materialized {
     }
 }
 
+impl Cargo {
+    /// Leaves everything for a later commit but what is no longer true: marks of views that this one outdates.
+    pub(crate) fn leave(&mut self) {
+        self.updates.clear();
+        self.meta.retain(|write| matches!(write, MetaWrite::Delete { .. }));
+        self.marks.retain(|(_, is_marked)| !is_marked);
+    }
+}
+
 impl View {
     fn published(&mut self) -> Option<Changes> {
         // When its cluster has gone nothing will come.

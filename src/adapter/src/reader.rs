@@ -66,6 +66,7 @@ impl StatementReader {
             (None, None) => return Err(failed(&ComputeError::Dropped(id))),
         };
         let opened = match index {
+            _ if self.published.created.contains(&id) => return Ok((Origin::Empty, desc)),
             Some(index) => match self.open_index(id, index, filters).await {
                 // What is dropped or built anew meanwhile is read from where it is durable.
                 Err(ComputeError::Dropped(_)) if self.published.tables.contains_key(&id) => None,
@@ -130,6 +131,8 @@ impl CollectionReader for StatementReader {
 
 /// Where stored rows come from; each execution of a scan begins there anew (a recursive query runs its scans many times).
 enum Origin {
+    /// A table that the transaction has created itself.
+    Empty,
     Index(Box<PeekRows>),
     Shard(PersistClient, GlobalId, Timestamp),
 }
@@ -137,6 +140,7 @@ enum Origin {
 impl Origin {
     fn open(&self) -> Result<RowSource> {
         Ok(match self {
+            Origin::Empty => RowSource::Empty,
             Origin::Index(rows) => RowSource::Index(rows.clone()),
             Origin::Shard(persist, id, as_of) => {
                 let snapshot = persist.snapshot((*id).into(), *as_of).map_err(storage)?;
@@ -148,6 +152,7 @@ impl Origin {
 
 /// One reading of stored rows.
 enum RowSource {
+    Empty,
     Index(Box<PeekRows>),
     Shard { snapshot: Box<ShardSnapshot>, pending: Arc<Updates>, at: usize, copies: Diff },
 }
@@ -156,6 +161,7 @@ impl RowSource {
     /// Takes up to `rows_max` rows; none are left when it takes none.
     fn take(&mut self, rows_max: usize, mut row: impl FnMut(&[u8])) -> std::result::Result<usize, SqlError> {
         match self {
+            RowSource::Empty => Ok(0),
             RowSource::Index(rows) => {
                 let chunk =
                     rows.next_chunk(rows_max).map_err(|error| SqlError::new(error.sqlstate(), error.to_string()))?;

@@ -171,7 +171,7 @@ impl Session {
     pub(crate) fn reader(&self, as_of: Timestamp, info: &SessionInfo) -> Reader {
         Reader {
             shared: Arc::clone(&self.shared),
-            published: self.shared.published.load_full(),
+            published: self.published(),
             as_of,
             overlay: self.transaction.overlay(),
             info: info.clone(),
@@ -211,16 +211,17 @@ impl Session {
         self.transaction.read_ts(&self.shared, now)
     }
 
-    /// The plan over tables alone if the transaction has written to any of them: the index of a view has what is committed.
+    /// The plan over tables alone if the transaction has written to any of them, or has changed the catalog: the index of a
+    /// view has what is committed.
     pub(crate) fn with_own_writes(
         &self,
         plan: LogicalPlan,
         depends_on: &[GlobalId],
     ) -> Result<LogicalPlan, AdapterError> {
-        if !self.reads_own_writes(depends_on) {
+        if !self.reads_own_writes(depends_on) && self.transaction.staged().is_none() {
             return Ok(plan);
         }
-        let (published, info) = (self.shared.published.load_full(), self.info(0));
+        let (published, info) = (self.published(), self.info(0));
         let ctx = PlanContext { from_tables: true, ..self.plan_context(&published, &info) };
         Ok(over_tables(plan, &ctx).map_err(SqlError::from)?)
     }
@@ -230,7 +231,7 @@ impl Session {
         if self.transaction.written().next().is_none() {
             return false;
         }
-        let published = self.shared.published.load();
+        let published = self.published();
         let is_below = |table: &GlobalId| {
             let mut maintained = depends_on.iter().filter_map(|id| published.maintained(*id));
             depends_on.contains(table) || maintained.any(|handle| handle.clocks().contains_key(table))

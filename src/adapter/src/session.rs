@@ -4,7 +4,7 @@
 //! [`Session::run`] (`execute.rs`).
 
 use crate::cancel::{Cancel, Interrupt};
-use crate::client::Shared;
+use crate::client::{Published, Shared};
 use crate::copy::CopyIn;
 use crate::error::{AdapterError, Notice};
 use crate::plan_cache::{CachedPlan, SessionPlans};
@@ -16,6 +16,7 @@ use pgrepr::options::{DateOrder, EncodeOptions};
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType, Timestamp};
 use sql::engine::SessionInfo;
+use sql::engine::session::Assignment;
 use sql::parser::ParsedStatement;
 use sql::plan::lift::Lifted;
 use sql::plan::{CatalogView, RoleRef};
@@ -73,6 +74,8 @@ pub(crate) struct Portal {
     pub(crate) started: bool,
     /// Made by DECLARE … WITH HOLD: survives its transaction.
     pub(crate) hold: bool,
+    /// How many savepoints there were when it was made: it goes with those that came before it.
+    pub(crate) savepoints: usize,
 }
 
 /// The statements of one simple query.
@@ -88,7 +91,7 @@ impl Script {
     pub fn is_done(&self) -> bool {
         match &self.steps {
             Steps::Planned(planned) => planned.is_none(),
-            Steps::Parsed(statements) => statements.is_empty(),
+            Steps::Parsed(statements, _) => statements.is_empty(),
             Steps::Empty => self.done,
         }
     }
@@ -98,8 +101,8 @@ impl Script {
 pub(crate) enum Steps {
     /// One statement whose plan and literals were found in the cache.
     Planned(Option<(Arc<CachedPlan>, Vec<Datum<'static>>)>),
-    /// Parsed statements.
-    Parsed(VecDeque<ParsedStatement>),
+    /// Parsed statements, and the text that they are parts of.
+    Parsed(VecDeque<ParsedStatement>, Arc<str>),
     /// No statement at all.
     Empty,
 }
@@ -154,7 +157,12 @@ impl Session {
 
     /// Notices to be sent.
     pub fn take_notices(&mut self) -> Vec<Notice> {
-        std::mem::take(&mut self.notices)
+        let mut notices = std::mem::take(&mut self.notices);
+        if !notices.is_empty() {
+            let level = self.vars.get("client_min_messages").unwrap_or_default();
+            notices.retain(|notice| notice.reaches(level));
+        }
+        notices
     }
 
     /// Whether there are notices or parameter changes to be sent.
@@ -210,6 +218,7 @@ impl Session {
     /// Takes a simple query apart. Errors: what its syntax errors are.
     pub fn start_script(&mut self, sql: &str) -> Result<Script, AdapterError> {
         self.cancel.reset();
+        self.assign();
         if let Some(planned) = self.cached(sql)? {
             return Ok(Script { steps: Steps::Planned(Some(planned)), implicit: false, done: false });
         }
@@ -221,7 +230,7 @@ impl Session {
             }
         };
         let implicit = statements.len() > 1 && self.transaction.status == Status::Idle;
-        let steps = if statements.is_empty() { Steps::Empty } else { Steps::Parsed(statements.into()) };
+        let steps = if statements.is_empty() { Steps::Empty } else { Steps::Parsed(statements.into(), Arc::from(sql)) };
         Ok(Script { steps, implicit, done: false })
     }
 
@@ -252,10 +261,11 @@ impl Session {
                 let (plan, params) = planned.take().ok_or_else(over)?;
                 self.run(&plan, params, ResultFormats::text(), Autocommit::Yes).await
             }
-            Steps::Parsed(statements) => {
+            Steps::Parsed(statements, text) => {
                 let statement = statements.pop_front().ok_or_else(over)?;
                 let autocommit = if script.implicit { Autocommit::No } else { Autocommit::Yes };
-                self.run_parsed(statement, autocommit).await
+                self.assign();
+                self.run_parsed(statement, autocommit).await.map_err(|error| error.locate(text))
             }
         };
         self.concluded(result)
@@ -268,6 +278,7 @@ impl Session {
 
     /// Ends a script's implicit transaction.
     pub async fn finish_script(&mut self, script: &Script) -> Result<(), AdapterError> {
+        self.assign();
         if self.must_finish(script) { self.end_implicit().await } else { Ok(()) }
     }
 
@@ -276,6 +287,7 @@ impl Session {
     /// Parse.
     pub fn parse(&mut self, name: &str, sql: &str, param_oids: &[u32]) -> Result<(), AdapterError> {
         self.cancel.reset();
+        self.assign();
         let result = self.prepare(name, sql, param_oids);
         self.concluded(result)
     }
@@ -297,6 +309,7 @@ impl Session {
         params: BoundParams<'_>,
         formats: ResultFormats,
     ) -> Result<(), AdapterError> {
+        self.assign();
         let result = self.bind_portal(portal, statement, params, formats);
         self.concluded(result)
     }
@@ -345,6 +358,7 @@ impl Session {
 
     /// Sync, if there is no implicit transaction to be ended; whether that was so.
     pub fn sync_at_once(&mut self) -> bool {
+        self.assign();
         if self.transaction.status != Status::Idle {
             return true;
         }
@@ -367,6 +381,7 @@ impl Session {
 
     /// Notes that something failed outside the session's own verbs.
     pub fn fail_transaction(&mut self) {
+        self.base_info.assignments.take();
         match self.transaction.status {
             Status::Idle => self.transaction = Transaction::new(),
             Status::InBlock | Status::Failed => self.transaction.status = Status::Failed,
@@ -392,8 +407,46 @@ impl Session {
         info.now_us = self.transaction.started_us.unwrap_or(now);
         info.statement_now_us = now;
         info.mz_now = as_of;
-        info.catalog = Some(Arc::clone(&self.shared.published.load().functions));
+        info.catalog = Some(match self.transaction.staged() {
+            Some(staged) => Arc::clone(&staged.functions),
+            None => Arc::clone(&self.shared.published.load().functions),
+        });
         info
+    }
+
+    /// The catalog that this session's statements are planned by, and read.
+    pub(crate) fn published(&self) -> Arc<Published> {
+        self.transaction.staged().map_or_else(|| self.shared.published.load_full(), Arc::clone)
+    }
+
+    /// The revision of [`Session::published`].
+    pub(crate) fn revision(&self) -> u64 {
+        match self.transaction.staged() {
+            Some(staged) => staged.state.revision(),
+            None => self.shared.published.load().state.revision(),
+        }
+    }
+
+    /// Does what `set_config()` has asked for in the statement before. The function has checked it.
+    fn assign(&mut self) {
+        let assignments = self.base_info.assignments.take();
+        if assignments.is_empty() {
+            return;
+        }
+        for Assignment { name, value, local } in assignments {
+            // Outside of a block, what is local has ended with its statement.
+            if local && self.transaction.status == Status::Idle {
+                continue;
+            }
+            let done = match &value {
+                Some(value) => self.vars.set_raw(&name, value, local).map(drop),
+                None => self.vars.reset(&name),
+            };
+            if let Err(error) = done {
+                self.warn(error.sqlstate, &error.message);
+            }
+        }
+        self.refresh_settings();
     }
 
     /// Recomputes what depends on settings, after they have changed.
@@ -445,6 +498,7 @@ impl Session {
                 let system = || shared.published.load().state.system().get(name).map(str::to_owned);
                 snapshot.get(name).map(str::to_owned).or_else(system)
             }),
+            assignments: Arc::clone(&self.base_info.assignments),
             ..SessionInfo::default()
         };
     }

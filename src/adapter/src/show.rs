@@ -71,7 +71,7 @@ impl Session {
         }
         let exec = self.select_exec(read.select.clone());
         let plan = CachedPlan {
-            revision: self.shared.published.load().state.revision(),
+            revision: self.revision(),
             params: Vec::new(),
             param_types: Vec::new(),
             desc: Some(RowDesc::new(Arc::clone(&read.desc))),
@@ -85,6 +85,7 @@ impl Session {
             rows: Some(rows),
             started: true,
             hold,
+            savepoints: self.transaction.savepoint_count(),
         };
         self.portals.insert(name.to_owned(), portal);
         Ok(Response::Complete(Tag::Plain("DECLARE CURSOR")))
@@ -157,7 +158,7 @@ impl Session {
                 format!("Expected {} parameters but got {}.", plan.params.len(), arguments.len()),
             ));
         }
-        let published = self.shared.published.load_full();
+        let published = self.published();
         let info = self.info(self.shared.oracle.known_ts());
         let ctx = self.plan_context(&published, &info);
         arguments

@@ -5,19 +5,23 @@
 //! transaction has read was written since: optimistic, so no statement ever waits for another's transaction, and what
 //! cannot be serialized gets 40001. A statement of its own (autocommit) needs none of this.
 //!
-//! DDL in a block is carried out by COMMIT as well. It must be all that the block does, because the statements after it could
-//! not see what it changes.
+//! DDL in a block is kept back as well. From then on the transaction plans by, and reads, the catalog that its changes lead
+//! to ([`Staged`]); COMMIT carries them out together with its writes, in one durable step, on the condition that nobody else
+//! has changed the catalog.
+//!
+//! A savepoint is how far the transaction has come: writes are only ever added, so going back is cutting them off.
 //!
 //! Three lifetimes share this state: a block (BEGIN … COMMIT), the implicit transaction over the statements of one simple
 //! query, and that over the messages up to a Sync.
 
-use crate::client::Shared;
+use crate::client::{Published, Shared};
 use crate::error::AdapterError;
-use crate::group_commit::{Committed, Expectation};
-use catalog::transact::Op;
+use crate::group_commit::{CatalogChange, Committed, Expectation};
+use catalog::transact::{Op, Prepared};
 use compute_client::read_hold::ReadHold;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
+use sql::vars::SessionVars;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -28,21 +32,39 @@ pub(crate) enum Status {
     Idle,
     /// In a block.
     InBlock,
-    /// In a block that has failed: only its end is accepted.
+    /// In a block that has failed: only its end, or the way back to a savepoint, is accepted.
     Failed,
 }
 
 /// What a transaction has done so far.
-#[derive(Debug)]
 pub(crate) struct Transaction {
     pub(crate) status: Status,
     hold: Option<ReadHold>,
     reads: BTreeSet<GlobalId>,
     writes: BTreeMap<GlobalId, Updates>,
-    /// Changes of the catalog that COMMIT carries out, and the revision they were planned under.
-    ddl: Option<(u64, Vec<Op>)>,
+    staged: Option<Staged>,
+    savepoints: Vec<Savepoint>,
     /// The start of the transaction, for `now()`; microseconds since the epoch.
     pub(crate) started_us: Option<i64>,
+}
+
+/// Changes of the catalog that COMMIT carries out.
+#[derive(Clone)]
+struct Staged {
+    /// The revision of the catalog from which they start.
+    base: u64,
+    ops: Vec<Op>,
+    /// The catalog that they lead to.
+    published: Arc<Published>,
+}
+
+/// How far a transaction had come.
+struct Savepoint {
+    name: String,
+    /// How many updates each table had.
+    written: BTreeMap<GlobalId, usize>,
+    staged: Option<Staged>,
+    vars: SessionVars,
 }
 
 impl Transaction {
@@ -52,14 +74,15 @@ impl Transaction {
             hold: None,
             reads: BTreeSet::new(),
             writes: BTreeMap::new(),
-            ddl: None,
+            staged: None,
+            savepoints: Vec::new(),
             started_us: None,
         }
     }
 
     /// Whether it has neither read nor written.
     pub(crate) fn is_fresh(&self) -> bool {
-        self.hold.is_none() && self.writes.is_empty() && self.ddl.is_none()
+        self.hold.is_none() && self.writes.is_empty() && self.staged.is_none()
     }
 
     /// Whether the time at which it reads is chosen.
@@ -67,19 +90,20 @@ impl Transaction {
         self.hold.is_some()
     }
 
-    /// Whether it will change the catalog.
-    pub(crate) fn has_ddl(&self) -> bool {
-        self.ddl.is_some()
+    /// The catalog as it will be if the transaction commits, if it changes it.
+    pub(crate) fn staged(&self) -> Option<&Arc<Published>> {
+        self.staged.as_ref().map(|staged| &staged.published)
     }
 
-    /// Keeps a change of the catalog back until COMMIT.
-    pub(crate) fn change_catalog(&mut self, revision: u64, op: Op) {
-        self.ddl.get_or_insert_with(|| (revision, Vec::new())).1.push(op);
-    }
-
-    /// The changes of the catalog so far.
-    pub(crate) fn catalog_changes(&self) -> &[Op] {
-        self.ddl.as_ref().map_or(&[], |(_, ops)| ops)
+    /// Keeps a change of the catalog, which was tried out on `before`, back until COMMIT.
+    pub(crate) fn change_catalog(&mut self, shared: &Shared, before: &Published, op: Op, prepared: Prepared) {
+        let (base, mut ops) = match self.staged.take() {
+            Some(staged) => (staged.base, staged.ops),
+            None => (before.state.revision(), Vec::new()),
+        };
+        ops.push(op);
+        let published = Arc::new(before.staged(prepared, shared.next_staged()));
+        self.staged = Some(Staged { base, ops, published });
     }
 
     /// The timestamp of its reads, if it is chosen.
@@ -118,16 +142,51 @@ impl Transaction {
         self.writes.iter().map(|(table, updates)| (*table, Arc::new(updates.clone()))).collect()
     }
 
+    /// How many savepoints there are.
+    pub(crate) fn savepoint_count(&self) -> usize {
+        self.savepoints.len()
+    }
+
+    /// SAVEPOINT.
+    pub(crate) fn save(&mut self, name: &str, vars: &SessionVars) {
+        let written = self.writes.iter().map(|(table, updates)| (*table, updates.len())).collect();
+        let (name, staged, vars) = (name.to_owned(), self.staged.clone(), vars.clone());
+        self.savepoints.push(Savepoint { name, written, staged, vars });
+    }
+
+    /// The place of the latest savepoint of this name, counted from the first. Error 3B001.
+    pub(crate) fn savepoint(&self, name: &str) -> Result<usize, AdapterError> {
+        self.savepoints.iter().rposition(|savepoint| savepoint.name == name).ok_or_else(|| {
+            AdapterError::new(SqlState::INVALID_SAVEPOINT_SPECIFICATION, format!("savepoint \"{name}\" does not exist"))
+        })
+    }
+
+    /// Forgets this savepoint and those after it.
+    pub(crate) fn release(&mut self, at: usize) {
+        self.savepoints.truncate(at);
+    }
+
+    /// Undoes what came after this savepoint, which stays; returns what the settings were. What was read has been read.
+    pub(crate) fn go_back(&mut self, at: usize) -> &SessionVars {
+        self.savepoints.truncate(at + 1);
+        let savepoint = &self.savepoints[at];
+        self.writes.retain(|table, updates| {
+            let written = savepoint.written.get(table);
+            updates.truncate(written.copied().unwrap_or(0));
+            written.is_some()
+        });
+        self.staged.clone_from(&savepoint.staged);
+        self.status = Status::InBlock;
+        &savepoint.vars
+    }
+
     /// Makes its writes durable and visible. Error 40001 if what it read has changed.
     pub(crate) async fn commit(&mut self, shared: &Shared) -> Result<(), AdapterError> {
         let transaction = std::mem::replace(self, Transaction::new());
-        if let Some((revision, ops)) = transaction.ddl {
-            return if shared.change_catalog(revision, ops).await? { Ok(()) } else { Err(conflict()) };
-        }
-        if transaction.writes.is_empty() {
+        if transaction.writes.is_empty() && transaction.staged.is_none() {
             return Ok(());
         }
-        let expectations = match &transaction.hold {
+        let mut expectations: Vec<Expectation> = match &transaction.hold {
             Some(hold) => transaction
                 .reads
                 .iter()
@@ -136,8 +195,17 @@ impl Transaction {
                 .collect(),
             None => Vec::new(),
         };
-        let writes = transaction.writes.into_iter().map(|(table, updates)| (table, Arc::new(updates))).collect();
-        match shared.commit(writes, expectations).await? {
+        let writes = transaction.writes.into_iter().map(|(table, updates)| (table, Arc::new(updates)));
+        let committed = match transaction.staged {
+            Some(Staged { base, ops, published }) => {
+                // Nobody else knows what is new, and nobody will know what has gone.
+                expectations.retain(|expected| !published.created.contains(&expected.table));
+                let writes = writes.filter(|(table, _)| published.tables.contains_key(table)).collect();
+                shared.change_catalog(CatalogChange { revision: base, ops, writes, expectations }).await?
+            }
+            None => shared.commit(writes.collect(), expectations).await?,
+        };
+        match committed {
             Committed::At => Ok(()),
             Committed::Conflict => Err(conflict()),
         }

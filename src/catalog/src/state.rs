@@ -121,6 +121,13 @@ impl State {
         State { revision: self.revision + 1, ..self.clone() }
     }
 
+    /// The same catalog as only one transaction knows it, which has changed it and not committed: under the `number`th of the
+    /// revisions that no published catalog has.
+    #[must_use]
+    pub fn staged(self, number: u64) -> State {
+        State { revision: 1 << 63 | number, ..self }
+    }
+
     /// The system's parameters.
     pub fn system(&self) -> &SystemVars {
         &self.system

@@ -16,6 +16,8 @@ impl SqlState {
     pub const WARNING: SqlState = SqlState("01000");
     /// COMMIT or ROLLBACK outside a transaction.
     pub const NO_ACTIVE_SQL_TRANSACTION: SqlState = SqlState("25P01");
+    /// No savepoint of this name.
+    pub const INVALID_SAVEPOINT_SPECIFICATION: SqlState = SqlState("3B001");
     /// BEGIN inside a transaction.
     pub const ACTIVE_SQL_TRANSACTION: SqlState = SqlState("25001");
     /// A malformed or unexpected message.
@@ -201,6 +203,7 @@ const ALL: &[SqlState] = &[
     SqlState::SUCCESSFUL_COMPLETION,
     SqlState::WARNING,
     SqlState::NO_ACTIVE_SQL_TRANSACTION,
+    SqlState::INVALID_SAVEPOINT_SPECIFICATION,
     SqlState::ACTIVE_SQL_TRANSACTION,
     SqlState::PROTOCOL_VIOLATION,
     SqlState::CONNECTION_FAILURE,

@@ -56,6 +56,13 @@ impl Updates {
         self.diffs.extend_from_slice(&other.diffs);
     }
 
+    /// Forgets all updates but the first `len`.
+    pub fn truncate(&mut self, len: usize) {
+        self.ends.truncate(len);
+        self.diffs.truncate(len);
+        self.bytes.truncate(self.ends.last().copied().unwrap_or(0));
+    }
+
     /// The update at `index`.
     ///
     /// # Panics
@@ -133,6 +140,13 @@ mod tests {
         let mut twice = updates.clone();
         twice.extend(&updates);
         assert_eq!(twice.iter().collect::<Vec<_>>(), [expected.clone(), expected].concat());
+        twice.truncate(4);
+        assert_eq!((twice.len(), twice.bytes(), twice.get(3)), (4, 5, (&b"ab"[..], 1)));
+        twice.truncate(9);
+        assert_eq!(twice.len(), 4);
+        twice.truncate(0);
+        assert!(twice.is_empty() && twice.bytes() == 0);
+        twice.extend(&updates);
         twice.clear();
         assert!(twice.is_empty());
     }

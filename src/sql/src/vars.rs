@@ -267,6 +267,19 @@ impl SessionVars {
         }
     }
 
+    /// What [`SessionVars::set_raw`] would set, or without a value [`SessionVars::reset`]. Errors as theirs.
+    pub fn check_raw(name: &str, value: Option<&str>) -> Result<String, SqlError> {
+        match definitions::find_session(name) {
+            Some((_, definition)) if definition.read_only() => Err(cannot_change(definition.name)),
+            Some((_, definition)) => match value {
+                Some(value) => values::canonical_raw(definition, value),
+                None => Ok(definition.default.to_owned()),
+            },
+            None if name.contains('.') => Ok(value.unwrap_or_default().to_owned()),
+            None => Err(unrecognized(name)),
+        }
+    }
+
     /// RESET. Errors: 42704, 55P02.
     pub fn reset(&mut self, name: &str) -> Result<(), SqlError> {
         match definitions::find_session(name) {
@@ -353,6 +366,20 @@ impl SessionVars {
                 None => self.custom.remove(&name),
             };
         }
+    }
+
+    /// ROLLBACK TO SAVEPOINT: every value becomes what it was in `saved`, an earlier state of these parameters.
+    pub fn restore(&mut self, saved: &SessionVars) {
+        for index in 0..self.slots.len() {
+            if self.slots[index] != saved.slots[index] {
+                self.slots[index].clone_from(&saved.slots[index]);
+                self.note_change(index);
+            }
+        }
+        self.custom.clone_from(&saved.custom);
+        self.undo.clone_from(&saved.undo);
+        self.version += 1;
+        self.decode_all();
     }
 
     /// Says whether the current role is a superuser.

@@ -10,10 +10,47 @@ use repr::Datum;
 use repr::sqlstate::SqlState;
 use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Looks up a session or system variable.
 pub type Settings = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// What `set_config()` has asked for: the session does it before its next statement.
+#[derive(Debug, Default)]
+pub struct Assignments {
+    /// Whether there is any: that there is none is found out without a lock.
+    any: AtomicBool,
+    list: Mutex<Vec<Assignment>>,
+}
+
+impl Assignments {
+    /// Notes a call.
+    pub fn ask(&self, assignment: Assignment) {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner).push(assignment);
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// The calls since this was last asked, in order.
+    pub fn take(&self) -> Vec<Assignment> {
+        if !self.any.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        self.any.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *self.list.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// One call of `set_config()`.
+#[derive(Clone, Debug)]
+pub struct Assignment {
+    /// The parameter.
+    pub name: String,
+    /// Its value, or what RESET goes back to.
+    pub value: Option<String>,
+    /// Whether for the transaction only.
+    pub local: bool,
+}
 
 /// Functions that only the catalog can answer, such as `pg_get_userbyid` or the text of a `regclass`.
 pub trait CatalogFunctions: Send + Sync {
@@ -53,6 +90,8 @@ pub struct SessionInfo {
     pub backend_pid: u32,
     /// `current_setting()`.
     pub settings: Settings,
+    /// `set_config()`.
+    pub assignments: Arc<Assignments>,
     /// The catalog, for functions that need it; `None` refuses them.
     pub catalog: Option<Arc<dyn CatalogFunctions>>,
 }
@@ -88,6 +127,7 @@ impl Default for SessionInfo {
             mz_version: String::new(),
             backend_pid: 0,
             settings: Arc::new(|_| None),
+            assignments: Arc::default(),
             catalog: None,
         }
     }

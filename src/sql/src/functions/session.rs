@@ -5,7 +5,9 @@
 
 use super::registry::Library;
 use super::{boolean, new_text, text};
+use crate::engine::session::Assignment;
 use crate::error::SqlError;
+use crate::vars::SessionVars;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
 use std::borrow::Cow;
@@ -42,8 +44,15 @@ pub fn declare(library: &mut Library) {
             other => other,
         }
     });
-    library.add("set_config(text, text, bool) text !session", |_, _| {
-        Err(SqlError::unsupported("function set_config").with_hint("Use SET."))
+    library.add("set_config(text, text, bool) text !session !each !null", |call, a| {
+        let text_of = |at: usize| if a[at].is_null() { None } else { Some(text(a, at).to_owned()) };
+        let Some(name) = text_of(0) else {
+            return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, "SET requires parameter name"));
+        };
+        let (value, local) = (text_of(1), !a[2].is_null() && boolean(a, 2));
+        let set = SessionVars::check_raw(&name, value.as_deref())?;
+        call.session()?.assignments.ask(Assignment { name, value, local });
+        Ok(new_text(set))
     });
     library.add("pg_typeof(any) regtype !null", |call, _| {
         let ty = call.args.first().cloned().unwrap_or(PgType::Unknown);
