@@ -7,6 +7,7 @@ use crate::response::{Response, Tag};
 use crate::session::{Autocommit, Session};
 use crate::transaction::conflict;
 use compute_client::peek::Bound;
+use pgrepr::length::{LengthRule, fit_text};
 use pgrepr::options::EncodeOptions;
 use repr::row::write_datum;
 use repr::sqlstate::SqlState;
@@ -43,8 +44,35 @@ impl CopyIn {
         &self.name.item
     }
 
-    /// Adds the row of line `line`. Errors carry the line and the column as their context.
+    /// Adds the row of line `line`, in text. Errors carry the line and the column as their context.
     pub fn push_row(&mut self, line: u64, fields: &[Option<Cow<'_, str>>]) -> Result<(), AdapterError> {
+        self.push(line, fields, |column, text, encode| {
+            let fitted = fit_text(&column.ty, text, LengthRule::Assign);
+            let decoded = fitted.and_then(|text| pgrepr::text::decode_text(&column.ty, &text, encode));
+            decoded.map_err(|error| (error.into(), Some(text.to_string())))
+        })
+    }
+
+    /// Adds the row of line `line`, in binary. Errors as [`CopyIn::push_row`].
+    pub fn push_binary_row(&mut self, line: u64, fields: &[Option<&[u8]>]) -> Result<(), AdapterError> {
+        self.push(line, fields, |column, bytes, encode| {
+            let decoded = pgrepr::binary::decode_binary(&column.ty, bytes, encode).and_then(|datum| match datum {
+                Datum::Text(text) => {
+                    fit_text(&column.ty, &text, LengthRule::Assign).map(|text| Datum::Text(text.into_owned().into()))
+                }
+                other => Ok(other),
+            });
+            decoded.map_err(|error| (error.into(), None))
+        })
+    }
+
+    /// Adds a row of fields, each made a value by `decode`, whose errors come with the field as it is to be shown.
+    fn push<F>(
+        &mut self,
+        line: u64,
+        fields: &[Option<F>],
+        decode: impl Fn(&ColumnDesc, &F, &EncodeOptions) -> Result<Datum<'static>, (AdapterError, Option<String>)>,
+    ) -> Result<(), AdapterError> {
         let table = &self.name.item;
         let context = |column: Option<&str>| match column {
             Some(column) => format!("COPY {table}, line {line}, column {column}"),
@@ -67,16 +95,13 @@ impl CopyIn {
                     Source::Field(field) => {
                         parsed = match &fields[*field] {
                             None => Datum::Null,
-                            Some(text) => {
-                                let fitted =
-                                    pgrepr::length::fit_text(&column.ty, text, pgrepr::length::LengthRule::Assign);
-                                fitted.and_then(|text| pgrepr::text::decode_text(&column.ty, &text, encode)).map_err(
-                                    |error| {
-                                        let place = format!("{}: \"{text}\"", context(Some(&column.name)));
-                                        AdapterError::from(error).in_context(place)
-                                    },
-                                )?
-                            }
+                            Some(field) => decode(column, field, encode).map_err(|(error, shown)| {
+                                let place = context(Some(&column.name));
+                                error.in_context(match shown {
+                                    Some(text) => format!("{place}: \"{text}\""),
+                                    None => place,
+                                })
+                            })?,
                         };
                         &parsed
                     }

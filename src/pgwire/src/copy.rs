@@ -1,14 +1,15 @@
-//! COPY's text and csv formats, both directions: [`reader`] takes a stream of bytes apart into rows of fields,
-//! [`writer`] puts fields together into lines.
+//! COPY's formats. Text and csv, both directions: [`reader`] takes a stream of bytes apart into rows of fields,
+//! [`writer`] puts fields together into lines. [`binary`] takes the binary format apart; its rows are written as DataRows are.
 //!
 //! Fields are strings here: their types are the business of whoever takes them. The formats are PostgreSQL's, quirks
 //! included: a NULL is recognised before escapes are resolved (text) and only unquoted (csv), `\.` alone on a line ends
 //! the data, and a stream must keep to the line ending that its first line has.
 
+pub(crate) mod binary;
 pub(crate) mod reader;
 pub(crate) mod writer;
 
-/// The syntax of one COPY stream. The special bytes are ASCII and differ from each other where they must; whoever
+/// The syntax of one COPY stream of lines. The special bytes are ASCII and differ from each other where they must; whoever
 /// accepted the statement's options has checked that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Syntax {

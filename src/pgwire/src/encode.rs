@@ -7,7 +7,7 @@
 pub mod rows;
 
 use crate::error::WireError;
-use adapter::response::RowsTag;
+use adapter::response::{Format, RowsTag};
 use bytes::BufMut;
 use repr::sqlstate::SqlState;
 use std::io::Write;
@@ -232,22 +232,23 @@ pub(crate) fn parameter_description(out: &mut Vec<u8>, oids: &[u32]) {
     });
 }
 
-/// CopyInResponse: text formats throughout.
-pub(crate) fn copy_in_response(out: &mut Vec<u8>, column_count: usize) {
-    copy_response(out, b'G', column_count);
+/// CopyInResponse: one format throughout.
+pub(crate) fn copy_in_response(out: &mut Vec<u8>, column_count: usize, format: Format) {
+    copy_response(out, b'G', column_count, format);
 }
 
-/// CopyOutResponse: text formats throughout.
-pub(crate) fn copy_out_response(out: &mut Vec<u8>, column_count: usize) {
-    copy_response(out, b'H', column_count);
+/// CopyOutResponse: one format throughout.
+pub(crate) fn copy_out_response(out: &mut Vec<u8>, column_count: usize, format: Format) {
+    copy_response(out, b'H', column_count, format);
 }
 
-fn copy_response(out: &mut Vec<u8>, tag: u8, column_count: usize) {
+fn copy_response(out: &mut Vec<u8>, tag: u8, column_count: usize, format: Format) {
+    let code = u8::from(format == Format::Binary);
     message(out, tag, |out| {
         let count = u16::try_from(column_count).unwrap_or(u16::MAX);
-        out.put_u8(0);
+        out.put_u8(code);
         out.put_u16(count);
-        (0..count).for_each(|_| out.put_i16(0));
+        (0..count).for_each(|_| out.put_i16(code.into()));
     });
 }
 

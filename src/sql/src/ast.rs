@@ -376,12 +376,14 @@ pub enum CopyFormat {
     Text,
     /// Comma separated with quotes.
     Csv,
+    /// PostgreSQL's binary format.
+    Binary,
 }
 
 /// How COPY's rows are written, with defaults filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyOptions {
-    /// Text or csv.
+    /// Text, csv or binary; what follows is for the first two.
     pub format: CopyFormat,
     /// Between columns.
     pub delimiter: u8,
@@ -401,6 +403,7 @@ impl CopyOptions {
         let (delimiter, null) = match format {
             CopyFormat::Text => (b'\t', "\\N".to_owned()),
             CopyFormat::Csv => (b',', String::new()),
+            CopyFormat::Binary => (0, String::new()),
         };
         CopyOptions { format, delimiter, null, header: false, quote: b'"', escape: b'"' }
     }

@@ -6,6 +6,7 @@
 
 use super::{Connection, results};
 use crate::codec::Next;
+use crate::copy::binary::BinaryReader;
 use crate::copy::reader::{CopyError, CopyReader};
 use crate::encode;
 use crate::error::WireError;
@@ -13,6 +14,7 @@ use crate::message;
 use crate::metrics::MessageKind;
 use crate::stream::Stream;
 use adapter::copy::CopyIn;
+use adapter::response::Format;
 use adapter::session::Session;
 use std::borrow::Cow;
 use std::pin::pin;
@@ -29,20 +31,50 @@ impl From<CopyError> for RowError {
     }
 }
 
+/// Takes the data apart, by its format.
+enum Reader {
+    Lines(CopyReader),
+    Binary(BinaryReader),
+}
+
+impl Reader {
+    fn push(&mut self, piece: &[u8], copy: &mut CopyIn) -> Result<(), RowError> {
+        match self {
+            Reader::Lines(reader) => reader.push(piece, &mut text_row(copy)),
+            Reader::Binary(reader) => reader.push(piece, &mut |line: u64, fields: &[Option<&[u8]>]| {
+                copy.push_binary_row(line, fields).map_err(RowError::Session)
+            }),
+        }
+    }
+
+    fn finish(&mut self, copy: &mut CopyIn) -> Result<(), RowError> {
+        match self {
+            Reader::Lines(reader) => reader.finish(&mut text_row(copy)),
+            Reader::Binary(reader) => Ok(reader.finish()?),
+        }
+    }
+}
+
+fn text_row(copy: &mut CopyIn) -> impl FnMut(u64, &[Option<Cow<'_, str>>]) -> Result<(), RowError> {
+    move |line, fields| copy.push_row(line, fields).map_err(RowError::Session)
+}
+
 impl<S: Stream> Connection<S> {
     /// Receives COPY data until the client ends it, and commits the rows.
     pub(super) async fn copy_in(&mut self, session: &mut Session, mut copy: Box<CopyIn>) -> Result<(), WireError> {
-        encode::copy_in_response(&mut self.output.buffer, copy.columns.len());
+        let (column_count, format) = (copy.columns.len(), results::format(&copy.options));
+        encode::copy_in_response(&mut self.output.buffer, column_count, format);
         self.output.flush(&mut self.stream).await?;
-        let mut reader = CopyReader::new(results::syntax(&copy.options), self.request_bytes_max);
+        let mut reader = match format {
+            Format::Text => Reader::Lines(CopyReader::new(results::syntax(&copy.options), self.request_bytes_max)),
+            Format::Binary => Reader::Binary(BinaryReader::new(column_count, self.request_bytes_max)),
+        };
         loop {
-            let mut row =
-                |line: u64, fields: &[Option<Cow<'_, str>>]| copy.push_row(line, fields).map_err(RowError::Session);
             let result = match self.input.next()? {
-                Next::Message(b'd') => reader.push(self.input.body(), &mut row),
+                Next::Message(b'd') => reader.push(self.input.body(), &mut copy),
                 Next::Message(b'c') => {
                     message::empty(self.input.body())?;
-                    reader.finish(&mut row).map_err(|error| failed(error, &copy))?;
+                    reader.finish(&mut copy).map_err(|error| failed(error, &copy))?;
                     break;
                 }
                 Next::Message(b'f') => {

@@ -9,7 +9,7 @@ use crate::error::WireError;
 use crate::message;
 use crate::stream::Stream;
 use adapter::copy::CopyIn;
-use adapter::response::{Chunk, Response, ResultFormats, RowDesc, Rows, RowsTag};
+use adapter::response::{Chunk, Format, Response, ResultFormats, RowDesc, Rows, RowsTag};
 use adapter::session::Session;
 use sql::ast::{CopyFormat, CopyOptions};
 use std::sync::Arc;
@@ -168,7 +168,7 @@ impl<S: Stream> Connection<S> {
         Ok(())
     }
 
-    /// COPY TO STDOUT: every row a line, every line a message.
+    /// COPY TO STDOUT: every row a line or its binary form, each of them a message.
     pub(super) async fn copy_out(
         &mut self,
         session: &mut Session,
@@ -179,13 +179,23 @@ impl<S: Stream> Connection<S> {
         let syntax = syntax(options);
         let Connection { output, stream, .. } = self;
         let columns = desc.desc.columns.as_slice();
-        let shape = Shape { columns, options: session.encode_options(), target: Target::Copy(&syntax) };
-        encode::copy_out_response(&mut output.buffer, columns.len());
+        let target = match format(options) {
+            Format::Text => Target::Copy(&syntax),
+            Format::Binary => Target::CopyBinary,
+        };
+        let shape = Shape { columns, options: session.encode_options(), target };
+        encode::copy_out_response(&mut output.buffer, columns.len(), format(options));
+        if let Target::CopyBinary = target {
+            output.rows.begin_binary_copy();
+        }
         if syntax.header {
             output.rows.header(&mut output.buffer, &syntax, shape)?;
         }
         let sending = Sending { shape, rows: &mut rows, rows_max: None, sent: 0 };
         let sent = sending.finish(output, stream).await?;
+        if let Target::CopyBinary = target {
+            output.rows.end_binary_copy(&mut output.buffer);
+        }
         encode::copy_done(&mut output.buffer);
         output.notices(session);
         encode::command_complete(&mut output.buffer, format_args!("COPY {sent}"));
@@ -193,7 +203,15 @@ impl<S: Stream> Connection<S> {
     }
 }
 
-/// The syntax that a statement's options ask for.
+/// Whether a statement's options ask for lines of text or for binary rows.
+pub(super) fn format(options: &CopyOptions) -> Format {
+    match options.format {
+        CopyFormat::Text | CopyFormat::Csv => Format::Text,
+        CopyFormat::Binary => Format::Binary,
+    }
+}
+
+/// The syntax of lines that a statement's options ask for.
 pub(super) fn syntax(options: &CopyOptions) -> Syntax {
     Syntax {
         is_csv: matches!(options.format, CopyFormat::Csv),

@@ -7,6 +7,7 @@
 //! - A row that cannot be encoded leaves nothing in the buffer.
 //! - No length is written that was not checked to fit its field.
 
+use crate::copy::binary::{END, SIGNATURE};
 use crate::copy::{Syntax, writer};
 use crate::error::WireError;
 use adapter::response::{Format, ResultFormats};
@@ -32,6 +33,17 @@ pub struct Shape<'a> {
     pub target: Target<'a>,
 }
 
+impl Shape<'_> {
+    /// The format of a column.
+    fn format(&self, index: usize) -> Format {
+        match self.target {
+            Target::DataRow(formats) => formats.for_column(index),
+            Target::Copy(_) => Format::Text,
+            Target::CopyBinary => Format::Binary,
+        }
+    }
+}
+
 /// What rows are turned into.
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'a> {
@@ -39,6 +51,8 @@ pub enum Target<'a> {
     DataRow(&'a ResultFormats),
     /// CopyData messages with one line each.
     Copy(&'a Syntax),
+    /// CopyData messages with one binary row each, the first behind the signature.
+    CopyBinary,
 }
 
 /// Where the columns of a result are in a stored row.
@@ -57,6 +71,8 @@ pub struct RowEncoder {
     scratch: Vec<u8>,
     /// The text of a value that has to be escaped.
     text: Vec<u8>,
+    /// Whether the binary COPY that was begun has not sent its signature.
+    signature_due: bool,
 }
 
 impl RowEncoder {
@@ -68,8 +84,8 @@ impl RowEncoder {
         stored: Stored<'_>,
         shape: Shape<'_>,
     ) -> Result<(), WireError> {
-        let RowEncoder { scratch, text } = self;
-        framed(out, shape, |out| {
+        let RowEncoder { scratch, text, signature_due } = self;
+        framed(out, shape, signature_due, |out| {
             let (mut rest, mut at) = (row, 0);
             for (index, &column) in stored.projection.iter().enumerate() {
                 if column < at {
@@ -96,11 +112,12 @@ impl RowEncoder {
         row: usize,
         shape: Shape<'_>,
     ) -> Result<(), WireError> {
-        framed(out, shape, |out| {
+        let RowEncoder { text, signature_due, .. } = self;
+        framed(out, shape, signature_due, |out| {
             for index in 0..shape.columns.len() {
                 let array = batch.column(index);
                 let datum = from_array(array.as_ref(), row).ok_or_else(|| unprintable(array.data_type()))?;
-                value(out, &mut self.text, &datum, index, shape)?;
+                value(out, text, &datum, index, shape)?;
             }
             Ok(())
         })
@@ -108,13 +125,28 @@ impl RowEncoder {
 
     /// Appends a COPY line with the columns' names.
     pub fn header(&mut self, out: &mut Vec<u8>, syntax: &Syntax, shape: Shape<'_>) -> Result<(), WireError> {
-        framed(out, shape, |out| {
+        framed(out, shape, &mut false, |out| {
             for (index, column) in shape.columns.iter().enumerate() {
                 writer::separator(out, index, syntax);
                 writer::field(out, Some(column.name.as_bytes()), shape.columns.len(), syntax);
             }
             Ok(())
         })
+    }
+
+    /// Begins a binary COPY. PostgreSQL sends the signature in one message with the first row, and there are clients that
+    /// rely on it.
+    pub fn begin_binary_copy(&mut self) {
+        self.signature_due = true;
+    }
+
+    /// Ends a binary COPY.
+    pub fn end_binary_copy(&mut self, out: &mut Vec<u8>) {
+        let signature: &[u8] = if std::mem::take(&mut self.signature_due) { SIGNATURE } else { &[] };
+        out.put_u8(b'd');
+        out.put_i32(if signature.is_empty() { 6 } else { 25 });
+        out.put_slice(signature);
+        out.put_i16(END);
     }
 
     /// Gives memory back that large values took.
@@ -127,14 +159,19 @@ impl RowEncoder {
 fn framed(
     out: &mut Vec<u8>,
     shape: Shape<'_>,
+    signature_due: &mut bool,
     values: impl FnOnce(&mut Vec<u8>) -> Result<(), WireError>,
 ) -> Result<(), WireError> {
     let start = out.len();
     let result = (|| {
         match shape.target {
-            Target::DataRow(_) => {
-                out.put_u8(b'D');
+            Target::DataRow(_) | Target::CopyBinary => {
+                let is_copy = matches!(shape.target, Target::CopyBinary);
+                out.put_u8(if is_copy { b'd' } else { b'D' });
                 out.put_i32(0);
+                if is_copy && std::mem::take(signature_due) {
+                    out.put_slice(SIGNATURE);
+                }
                 out.put_i16(i16::try_from(shape.columns.len()).map_err(|_| WireError::ResultTooLarge)?);
                 values(out)?;
             }
@@ -163,11 +200,11 @@ fn value(
 ) -> Result<(), WireError> {
     let ty = &shape.columns[index].ty;
     match shape.target {
-        Target::DataRow(_) if datum.is_null() => out.put_i32(-1),
-        Target::DataRow(formats) => {
+        Target::DataRow(_) | Target::CopyBinary if datum.is_null() => out.put_i32(-1),
+        Target::DataRow(_) | Target::CopyBinary => {
             let start = out.len();
             out.put_i32(0);
-            match formats.for_column(index) {
+            match shape.format(index) {
                 Format::Text => encode_text(ty, datum, shape.options, out),
                 Format::Binary => encode_binary(ty, datum, shape.options, out)?,
             }
@@ -267,6 +304,25 @@ mod tests {
         let mut out = Vec::new();
         RowEncoder::default().batch_row(&mut out, &batch, 0, shape).expect("encodes");
         assert_eq!(&out[..], b"D\0\0\0\x15\0\x03\0\0\0\x02-7\0\0\0\x01x\xff\xff\xff\xff");
+    }
+
+    #[test]
+    fn a_binary_copy_begins_and_ends_with_its_marks() {
+        let (desc, batch) = batch();
+        let options = EncodeOptions::default();
+        let shape = Shape { columns: &desc.columns, options: &options, target: Target::CopyBinary };
+        let (mut out, mut encoder) = (Vec::new(), RowEncoder::default());
+        encoder.begin_binary_copy();
+        encoder.batch_row(&mut out, &batch, 0, shape).expect("encodes");
+        encoder.end_binary_copy(&mut out);
+        let signature = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+        let row = b"\0\x03\0\0\0\x04\xff\xff\xff\xf9\0\0\0\x01x\xff\xff\xff\xff";
+        let expected = [&b"d\0\0\0\x2a"[..], signature, row, b"d\0\0\0\x06\xff\xff"].concat();
+        assert_eq!(&out[..], expected);
+        out.clear();
+        encoder.begin_binary_copy();
+        encoder.end_binary_copy(&mut out);
+        assert_eq!(&out[..], [&b"d\0\0\0\x19"[..], signature, b"\xff\xff"].concat());
     }
 
     #[test]

@@ -21,13 +21,19 @@ struct Given {
 pub(super) fn parse_copy(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let span = cursor.span();
     cursor.expect(&["COPY"])?;
-    if cursor.peek("BINARY") {
-        return Err(cursor.unsupported("COPY format \"binary\""));
+    let mut given = Given::default();
+    // `COPY BINARY t …`, unless that is the table.
+    if cursor.peek("BINARY")
+        && !cursor.peek_nth(1, "FROM")
+        && !cursor.peek_nth(1, "TO")
+        && *cursor.token(1) != Token::LParen
+    {
+        cursor.advance();
+        given.format = Some("binary".to_owned());
     }
     let source = parse_source(cursor)?;
     let direction = parse_direction(cursor, &source)?;
     cursor.eat(&["WITH"]);
-    let mut given = Given::default();
     if *cursor.token(0) == Token::LParen {
         cursor.parenthesized(|cursor| parse_option(cursor, &mut given))?;
     } else {
@@ -113,9 +119,9 @@ fn parse_bare_options(cursor: &mut Cursor<'_>, given: &mut Given) -> Result<(), 
         let Some(word) = cursor.word() else { return Ok(()) };
         let option = word.to_ascii_lowercase();
         match option.as_str() {
-            "csv" => {
+            "csv" | "binary" => {
                 cursor.advance();
-                set(&mut given.format, "csv".to_owned(), "format", span)?;
+                set(&mut given.format, option, "format", span)?;
             }
             "header" => {
                 cursor.advance();
@@ -137,7 +143,6 @@ fn parse_bare_options(cursor: &mut Cursor<'_>, given: &mut Given) -> Result<(), 
                 };
                 set(target, value, &option, span)?;
             }
-            "binary" => return Err(cursor.unsupported("COPY format \"binary\"")),
             "force" => return Err(cursor.unsupported("the COPY option FORCE")),
             _ => return Ok(()),
         }
@@ -178,7 +183,7 @@ fn finish(given: Given) -> Result<CopyOptions, SqlError> {
     let format = match given.format.as_deref() {
         None | Some("text") => CopyFormat::Text,
         Some("csv") => CopyFormat::Csv,
-        Some("binary") => return Err(SqlError::unsupported("COPY format \"binary\"")),
+        Some("binary") => CopyFormat::Binary,
         Some(other) => {
             return Err(SqlError::new(
                 SqlState::INVALID_PARAMETER_VALUE,
@@ -187,6 +192,18 @@ fn finish(given: Given) -> Result<CopyOptions, SqlError> {
         }
     };
     let mut options = CopyOptions::new(format);
+    if format == CopyFormat::Binary {
+        let syntax_error = SqlState::SYNTAX_ERROR;
+        for (is_given, option, sqlstate) in [
+            (given.delimiter.is_some(), "DELIMITER", syntax_error),
+            (given.null.is_some(), "NULL", syntax_error),
+            (given.header == Some(true), "HEADER", SqlState::FEATURE_NOT_SUPPORTED),
+        ] {
+            if is_given {
+                return Err(SqlError::new(sqlstate, format!("cannot specify {option} in BINARY mode")));
+            }
+        }
+    }
     if let Some(encoding) = given.encoding
         && !matches!(encoding.to_ascii_lowercase().as_str(), "utf8" | "utf-8" | "unicode")
     {
@@ -198,7 +215,7 @@ fn finish(given: Given) -> Result<CopyOptions, SqlError> {
     if let Some(null) = given.null {
         options.null = null;
     }
-    if format == CopyFormat::Text && (given.quote.is_some() || given.escape.is_some()) {
+    if format != CopyFormat::Csv && (given.quote.is_some() || given.escape.is_some()) {
         let option = if given.quote.is_some() { "quote" } else { "escape" };
         return Err(SqlError::new(
             SqlState::FEATURE_NOT_SUPPORTED,
@@ -213,7 +230,9 @@ fn finish(given: Given) -> Result<CopyOptions, SqlError> {
         options.escape = one_byte(&escape, "COPY escape must be a single one-byte character")?;
     }
     options.header = given.header.unwrap_or(false);
-    check(&options)?;
+    if format != CopyFormat::Binary {
+        check(&options)?;
+    }
     Ok(options)
 }
 

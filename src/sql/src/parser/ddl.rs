@@ -206,6 +206,10 @@ fn parse_create_table(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         return Err(cursor.unsupported("a table without columns"));
     }
     let columns = cursor.parenthesized(parse_column)?;
+    if cursor.peek("WITH") && *cursor.token(1) == Token::LParen {
+        cursor.advance();
+        cursor.parenthesized(parse_storage_parameter)?;
+    }
     match cursor.word().as_deref() {
         Some("AS") => return Err(cursor.unsupported("CREATE TABLE AS").with_hint("Use CREATE TABLE and INSERT.")),
         Some(word @ ("WITH" | "WITHOUT" | "INHERITS" | "PARTITION" | "TABLESPACE" | "USING" | "ON")) => {
@@ -214,6 +218,23 @@ fn parse_create_table(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         _ => {}
     }
     Ok(Statement::CreateTable(CreateTable { name, if_not_exists, columns }))
+}
+
+/// How full pages are made, of which there are none: the only parameter of a table's storage that asks for nothing.
+fn parse_storage_parameter(cursor: &mut Cursor<'_>) -> Result<(), SqlError> {
+    let span = cursor.span();
+    let name = cursor.ident()?;
+    if name != "fillfactor" {
+        return Err(SqlError::unsupported(format!("the storage parameter \"{name}\"")).at(span));
+    }
+    cursor.expect_token(&Token::Eq)?;
+    let percent = cursor.unsigned()?;
+    if (10..=100).contains(&percent) {
+        return Ok(());
+    }
+    let message = format!("value {percent} out of bounds for option \"fillfactor\"");
+    let detail = "Valid values are between \"10\" and \"100\".";
+    Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message).with_detail(detail).at(span))
 }
 
 fn parse_column(cursor: &mut Cursor<'_>) -> Result<ColumnDef, SqlError> {
