@@ -27,6 +27,7 @@ mod join_on;
 mod keys;
 mod predicate;
 mod pull;
+mod recursive;
 mod scalar;
 
 use crate::error::SqlError;

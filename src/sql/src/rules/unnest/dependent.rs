@@ -7,6 +7,7 @@
 //! picks those that it needs.
 
 use super::keys::{inward, is_plan_risky, plan_reads, reads, same};
+use super::recursive::WorkTable;
 use super::{Result, Unnesting, columns, project};
 use crate::error::SqlError;
 use crate::rewrite::replace;
@@ -23,13 +24,15 @@ use std::sync::Arc;
 /// The keys of a subquery and where they come from.
 pub(super) struct Domain {
     /// As they stand in the subquery.
-    keys: Vec<Expr>,
+    pub(super) keys: Vec<Expr>,
     /// The columns of the outer relation.
     outer: DFSchemaRef,
     /// The distinct keys of the outer rows.
     distinct: LogicalPlan,
     /// Whether keys that the outer query does not have do no harm.
     may_exceed: bool,
+    /// The working tables of the recursive queries around, which have the keys.
+    work_tables: Vec<WorkTable>,
 }
 
 /// A plan with the keys among its columns.
@@ -51,7 +54,19 @@ impl Domain {
             exprs.push(inward(key.clone(), &schema)?.alias(format!("k{at}")));
         }
         let distinct = LogicalPlan::Distinct(Distinct::All(Arc::new(project(outer.clone(), exprs)?)));
-        Ok(Domain { keys, outer: schema, distinct, may_exceed: !is_plan_risky(subquery) })
+        Ok(Domain { keys, outer: schema, distinct, may_exceed: !is_plan_risky(subquery), work_tables: Vec::new() })
+    }
+
+    /// The same inside a recursive query, which might go on for ever with keys that the outer query does not have; with its
+    /// working table, in the recursive term.
+    pub(super) fn within(&self, work_table: Option<WorkTable>) -> Domain {
+        Domain {
+            keys: self.keys.clone(),
+            outer: Arc::clone(&self.outer),
+            distinct: self.distinct.clone(),
+            may_exceed: false,
+            work_tables: self.work_tables.iter().cloned().chain(work_table).collect(),
+        }
     }
 
     /// The condition under which a row of a keyed relation belongs to an outer row.
@@ -61,7 +76,7 @@ impl Domain {
     }
 
     fn is_read_by(&self, plan: &LogicalPlan) -> bool {
-        plan_reads(plan, &self.outer)
+        plan_reads(plan, &self.outer) || self.work_tables.iter().any(|table| table.is_read_by(plan))
     }
 
     /// An expression in which keys are columns.
@@ -125,9 +140,11 @@ impl Unnesting {
                 let union = super::rows_as_projections(values)?;
                 self.keyed(union, domain)
             }
-            LogicalPlan::RecursiveQuery(_) => {
-                Err(SqlError::unsupported("a recursive query that refers to an outer one"))
-            }
+            LogicalPlan::RecursiveQuery(query) => self.keyed_recursion(query, domain),
+            LogicalPlan::TableScan(scan) => match domain.work_tables.iter().find(|table| table.is(&scan)) {
+                Some(table) => table.keyed(columns(&LogicalPlan::TableScan(scan))),
+                None => Err(SqlError::internal("a relation reads no outer column")),
+            },
             other => Err(SqlError::unsupported(format!("{} that refers to an outer query", other.display()))),
         }
     }
