@@ -89,11 +89,13 @@ impl Call<'_> {
             | "pg_get_statisticsobjdef"
             | "pg_get_statisticsobjdef_columns"
             | "pg_get_functiondef"
+            | "pg_get_function_sqlbody"
             | "pg_get_serial_sequence" => Ok(Datum::Null),
             "pg_get_function_result" => types::function_result(self.oid(0)?),
             "pg_get_function_arguments" | "pg_get_function_identity_arguments" => {
                 types::function_arguments(self.oid(0)?)
             }
+            "getdatabaseencoding" => Ok(text("UTF8")),
             "pg_encoding_to_char" => Ok(text(if self.integer(0)? == i64::from(ENCODING_UTF8) { "UTF8" } else { "" })),
             "pg_char_to_encoding" => {
                 let known = ["utf8", "utf-8", "unicode"].contains(&self.text(0)?.to_ascii_lowercase().as_str());

@@ -9,7 +9,7 @@ use crate::error::SqlError;
 use repr::Datum;
 
 /// What takes an oid and gives text, or NULL where the oid names nothing.
-const DEFINITIONS: [&str; 10] = [
+const DEFINITIONS: [&str; 11] = [
     "pg_get_constraintdef",
     "pg_get_ruledef",
     "pg_get_triggerdef",
@@ -17,6 +17,7 @@ const DEFINITIONS: [&str; 10] = [
     "pg_get_statisticsobjdef",
     "pg_get_statisticsobjdef_columns",
     "pg_get_functiondef",
+    "pg_get_function_sqlbody",
     "pg_get_function_result",
     "pg_get_function_arguments",
     "pg_get_function_identity_arguments",
@@ -44,7 +45,7 @@ const VISIBLE: [&str; 13] = [
 const PRIVILEGES: [&str; 9] =
     ["table", "any_column", "schema", "database", "sequence", "tablespace", "type", "function", "language"];
 
-const SINGLE: [&str; 24] = [
+const SINGLE: [&str; 25] = [
     "to_regclass(text) regclass",
     "to_regtype(text) regtype",
     "to_regproc(text) regproc",
@@ -57,6 +58,7 @@ const SINGLE: [&str; 24] = [
     "pg_get_indexdef(oid, int4, bool) text",
     "pg_get_serial_sequence(text, text) text",
     "pg_encoding_to_char(int4) name",
+    "getdatabaseencoding() name",
     "pg_char_to_encoding(name) int4",
     "obj_description(oid) text",
     "obj_description(oid, name) text",
