@@ -33,34 +33,35 @@ pub struct Secured {
 impl Secured {
     /// Starts a server with a certificate, and with these rules if there are any.
     pub fn start(rules: Option<&str>) -> anyhow::Result<Secured> {
-        let files = tempfile::tempdir()?;
         let is_postgres = std::env::var("GLIMPSE_TEST_TARGET").is_ok_and(|target| target == "postgres");
-        if is_postgres {
-            postgres_server::give(files.path())?;
-        }
+        if is_postgres { Secured::start_postgres(rules) } else { Secured::start_glimpse(rules) }
+    }
+
+    /// Starts the referee.
+    pub fn start_postgres(rules: Option<&str>) -> anyhow::Result<Secured> {
+        let files = tempfile::tempdir()?;
+        postgres_server::give(files.path())?;
         write_certificate(files.path(), "server")?;
-        let path = |name: &str| files.path().join(name).display().to_string();
-        let (cert, key, hba) = (path("tls.crt"), path("tls.key"), path("hba.conf"));
-        let target = match is_postgres {
-            true => {
-                let mut settings = vec!["ssl=on".to_owned()];
-                settings.extend([format!("ssl_cert_file={cert}"), format!("ssl_key_file={key}")]);
-                if let Some(rules) = rules {
-                    write(files.path(), "hba.conf", &format!("{POSTGRES_FIRST}{rules}"))?;
-                    settings.push(format!("hba_file={hba}"));
-                }
-                Target::Postgres(Postgres::start_with(settings)?)
-            }
-            false => {
-                let mut args = vec!["--handshake-timeout=2s", "--tls-cert", &cert, "--tls-key", &key];
-                if let Some(rules) = rules {
-                    write(files.path(), "hba.conf", rules)?;
-                    args.extend(["--hba-file", &hba]);
-                }
-                Target::Glimpse(Server::start_with(&args)?)
-            }
-        };
-        Ok(Secured { target, files })
+        let mut settings = vec!["ssl=on".to_owned()];
+        settings.push(format!("ssl_cert_file={}", path(&files, "tls.crt")));
+        settings.push(format!("ssl_key_file={}", path(&files, "tls.key")));
+        if let Some(rules) = rules {
+            write(files.path(), "hba.conf", &format!("{POSTGRES_FIRST}{rules}"))?;
+            settings.push(format!("hba_file={}", path(&files, "hba.conf")));
+        }
+        Ok(Secured { target: Target::Postgres(Postgres::start_with(settings)?), files })
+    }
+
+    fn start_glimpse(rules: Option<&str>) -> anyhow::Result<Secured> {
+        let files = tempfile::tempdir()?;
+        write_certificate(files.path(), "server")?;
+        let [cert, key, hba] = ["tls.crt", "tls.key", "hba.conf"].map(|name| path(&files, name));
+        let mut args = vec!["--handshake-timeout=2s", "--tls-cert", &cert, "--tls-key", &key];
+        if let Some(rules) = rules {
+            write(files.path(), "hba.conf", rules)?;
+            args.extend(["--hba-file", &hba]);
+        }
+        Ok(Secured { target: Target::Glimpse(Server::start_with(&args)?), files })
     }
 
     /// Puts other files in place of certificate and key, and has the server read them.
@@ -137,6 +138,10 @@ fn write_certificate(directory: &Path, name: &str) -> anyhow::Result<()> {
     PrivateKeyDer::from_pem_file(&key)?;
     write(directory, "tls.crt", &std::fs::read_to_string(cert)?)?;
     write(directory, "tls.key", &std::fs::read_to_string(key)?)
+}
+
+fn path(files: &TempDir, name: &str) -> String {
+    files.path().join(name).display().to_string()
 }
 
 fn write(directory: &Path, name: &str, text: &str) -> anyhow::Result<()> {

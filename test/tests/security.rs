@@ -88,7 +88,7 @@ fn a_server_without_a_certificate_offers_no_tls() {
 fn tls_from_psycopg() {
     let Some(python) = programs::python("psycopg") else { return };
     let server = secured();
-    let script = glimpse_test::manifest_dir().join("drivers/tls_test.py");
+    let script = glimpse_test::manifest_dir().join("clients/python/tls.py");
     let mut command = client(&python, &server.target);
     command.env("PGHOST", "localhost").env("PGSSLROOTCERT", tls_file("ca.crt"));
     if server.target.is_glimpse() {

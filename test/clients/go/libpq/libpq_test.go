@@ -1,12 +1,13 @@
-// Package libpq drives a server with lib/pq, the way a program does. It connects with the PG* environment variables.
+// Package libpq drives a server with lib/pq, the way a program does. It connects with the PG* environment variables, over TLS
+// and with a password.
 package libpq
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"reflect"
 	"sync"
 	"testing"
@@ -17,7 +18,7 @@ import (
 
 func open(t *testing.T, more string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("postgres", "sslmode=disable "+more)
+	db, err := sql.Open("postgres", more)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,10 +175,89 @@ func TestCopyIn(t *testing.T) {
 	one(t, db, "tab\there 7", "SELECT v FROM go_copy WHERE id = 7")
 }
 
-func TestMain(m *testing.M) {
-	if os.Getenv("PGHOST") == "" {
-		fmt.Println("PGHOST is not set: run bin/test --only drivers")
-		os.Exit(1)
+func TestTransactions(t *testing.T) {
+	db := open(t, "")
+	exec(t, db, 0, "CREATE TABLE go_tx (id int4 NOT NULL)")
+	defer db.Exec("DROP TABLE go_tx")
+	tx, err := db.BeginTx(context.Background(), &sql.TxOptions{Isolation: sql.LevelSerializable})
+	if err != nil {
+		t.Fatal(err)
 	}
-	os.Exit(m.Run())
+	for _, step := range []struct{ query, code string }{
+		{"INSERT INTO go_tx VALUES (1)", ""},
+		{"SAVEPOINT a", ""},
+		{"INSERT INTO go_tx VALUES (2)", ""},
+		{"SELECT 1/0", "22012"},
+		{"SELECT 1", "25P02"},
+		{"ROLLBACK TO SAVEPOINT a", ""},
+		{"INSERT INTO go_tx VALUES (3)", ""},
+		{"RELEASE SAVEPOINT a", ""},
+	} {
+		_, err := tx.Exec(step.query)
+		var pqErr *pq.Error
+		if errors.As(err, &pqErr) {
+			if string(pqErr.Code) != step.code {
+				t.Fatal(step, err)
+			}
+		} else if err != nil || step.code != "" {
+			t.Fatal(step, err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	one(t, db, int64(4), "SELECT sum(id) FROM go_tx")
+	readOnly, err := db.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = readOnly.Exec("DELETE FROM go_tx")
+	var pqErr *pq.Error
+	if !errors.As(err, &pqErr) || pqErr.Code != "25006" {
+		t.Fatal("a read-only transaction wrote:", err)
+	}
+	if err := readOnly.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	// What migrations do.
+	tx, err = db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{"CREATE TABLE go_fresh (id int4)", "INSERT INTO go_fresh VALUES (1)", "UPDATE go_tx SET id = id + 10"} {
+		if _, err := tx.Exec(query); err != nil {
+			t.Fatal(query, err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	one(t, db, int64(1), "SELECT count(*) FROM go_fresh")
+	one(t, db, int64(24), "SELECT sum(id) FROM go_tx")
+	exec(t, db, 0, "DROP TABLE go_fresh")
+}
+
+func TestCancel(t *testing.T) {
+	// The driver asks once to cancel a query; if that came too early, this ends it.
+	db := open(t, "statement_timeout=20000")
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	_, err := db.ExecContext(ctx, "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b")
+	var pqErr *pq.Error
+	if !errors.Is(err, context.DeadlineExceeded) && (!errors.As(err, &pqErr) || pqErr.Code != "57014") {
+		t.Fatal("not cancelled:", err)
+	}
+	one(t, db, 1, "SELECT 1")
+}
+
+func TestWrongPassword(t *testing.T) {
+	db, err := sql.Open("postgres", "password=wrong")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var pqErr *pq.Error
+	if err := db.Ping(); !errors.As(err, &pqErr) || pqErr.Code != "28P01" {
+		t.Fatal("a wrong password:", err)
+	}
 }

@@ -1,0 +1,17 @@
+CREATE SCHEMA shop;
+CREATE TABLE things (id int4 NOT NULL, name text, price numeric(10,2), at timestamptz, tags text[], short varchar(20), data jsonb);
+CREATE INDEX things_id ON things (id);
+CREATE INDEX things_name_at ON things (name, at);
+CREATE VIEW cheap AS SELECT id FROM things WHERE price < 10;
+CREATE TABLE shop.orders (id int8 NOT NULL, paid bool NOT NULL DEFAULT false);
+CREATE MATERIALIZED VIEW totals AS SELECT count(*) AS orders FROM shop.orders;
+COMMENT ON TABLE things IS 'what there is';
+COMMENT ON COLUMN things.name IS 'what it is called';
+COMMENT ON VIEW cheap IS 'what costs little';
+COMMENT ON SCHEMA shop IS 'sales';
+GRANT SELECT ON things TO reader;
+GRANT SELECT, INSERT ON cheap TO PUBLIC;
+GRANT USAGE ON SCHEMA shop TO reader;
+ALTER DEFAULT PRIVILEGES IN SCHEMA shop GRANT SELECT ON TABLES TO reader;
+INSERT INTO things VALUES (1, 'a', 1.50, NULL, '{a,"b c"}', 's', '{"a": 1}'), (2, NULL, 20, '2024-01-01 00:00:00+00', NULL, NULL, NULL), (3, 'c', 3, '2024-01-02 00:00:00+00', '{}', '', '[]');
+CREATE TABLE defaults (id int4 DEFAULT 7, name text DEFAULT 'x', at timestamptz DEFAULT now());

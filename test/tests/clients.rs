@@ -1,0 +1,200 @@
+//! Real clients, over TLS and with a password: each suite of `test/clients` against a server of its own.
+//!
+//! `bin/test` installs the clients beforehand, into the directory that `GLIMPSE_CLIENTS` names. A client that is not there is
+//! named on one line that starts with `SKIPPED`, which `bin/test` counts. psql's answers are compared with PostgreSQL's.
+
+mod clients {
+    pub mod psql;
+    pub mod tokio;
+}
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use glimpse_test::programs::{client, program, run};
+use glimpse_test::secured::{Secured, tls_file};
+use glimpse_test::target::Target;
+
+/// Nobody gets in but over TLS and with a password.
+const RULES: &str = "hostssl all all 127.0.0.1/32 scram-sha-256\n";
+const PASSWORD: &str = "pencil";
+
+/// A server for one suite.
+fn server(rules: &str) -> Secured {
+    with_roles(Secured::start(Some(rules)).expect("the server starts"))
+}
+
+/// A PostgreSQL in its place.
+fn referee(rules: &str) -> Secured {
+    with_roles(Secured::start_postgres(Some(rules)).expect("PostgreSQL starts"))
+}
+
+fn with_roles(server: Secured) -> Secured {
+    let mut admin = server.target.admin().expect("a session starts");
+    admin.execute(&format!("ALTER ROLE materialize PASSWORD '{PASSWORD}'")).expect("the role has a password");
+    admin.execute("CREATE ROLE reader").expect("the role is made");
+    server
+}
+
+/// A command that connects as the user, checking who the server is.
+fn secure(program: &Path, target: &Target) -> Command {
+    let mut command = client(program, target);
+    command
+        .env("PGHOST", "localhost")
+        .env("PGPASSWORD", PASSWORD)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("PGSSLMODE", "verify-full")
+        .env("PGSSLROOTCERT", tls_file("ca.crt"));
+    command
+}
+
+/// A suite's data.
+fn suite(path: &str) -> PathBuf {
+    glimpse_test::manifest_dir().join("clients").join(path)
+}
+
+/// Where something is that `bin/test` installs, or `None` and a line that says so.
+fn installed(path: &str) -> Option<PathBuf> {
+    let found = std::env::var_os("GLIMPSE_CLIENTS").map(|clients| PathBuf::from(clients).join(path));
+    let found = found.filter(|path| path.exists());
+    if found.is_none() {
+        eprintln!("SKIPPED: no {path} in GLIMPSE_CLIENTS, which bin/test sets");
+    }
+    found
+}
+
+/// Runs a suite that ends by saying so, and hands on what it printed.
+fn passes(command: &mut Command) {
+    let said = run(command);
+    assert!(said.trim_end().ends_with("ok"), "{said}");
+    println!("{said}");
+}
+
+fn python(script: &str) {
+    let Some(python) = installed("python/bin/python") else { return };
+    let server = server(RULES);
+    passes(secure(&python, &server.target).arg(suite("python").join(script)));
+}
+
+#[test]
+fn psycopg_3() {
+    python("psycopg3_suite.py");
+}
+
+#[test]
+fn psycopg_2() {
+    python("psycopg2_suite.py");
+}
+
+#[test]
+fn asyncpg() {
+    python("asyncpg_suite.py");
+}
+
+#[test]
+fn sqlalchemy() {
+    python("sqlalchemy_suite.py");
+}
+
+fn node(script: &str) {
+    let Some(node) = program("node", "GLIMPSE_NODE") else { return };
+    let Some(modules) = installed("node/node_modules") else { return };
+    let server = server(RULES);
+    // Modules are looked for beside the script.
+    let directory = tempfile::tempdir().expect("a directory");
+    for file in ["common.mjs", script] {
+        std::fs::copy(suite("node").join(file), directory.path().join(file)).expect("copied");
+    }
+    std::os::unix::fs::symlink(modules, directory.path().join("node_modules")).expect("linked");
+    passes(secure(&node, &server.target).arg(directory.path().join(script)));
+}
+
+#[test]
+fn node_postgres() {
+    node("node_postgres.mjs");
+}
+
+#[test]
+fn postgres_js() {
+    node("postgres_js.mjs");
+}
+
+fn go(package: &str) {
+    let Some(go) = program("go", "GLIMPSE_GO") else { return };
+    let fetched = Command::new(&go).current_dir(suite("go")).args(["mod", "download"]).output();
+    if !fetched.is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED: the modules of {package} could not be downloaded, or this Go is too old for them");
+        return;
+    }
+    let server = server(RULES);
+    run(secure(&go, &server.target).current_dir(suite("go")).args(["test", "-count=1", &format!("./{package}/...")]));
+}
+
+#[test]
+fn pgx() {
+    go("pgx");
+}
+
+#[test]
+fn lib_pq() {
+    go("libpq");
+}
+
+#[test]
+fn pgjdbc() {
+    let Some(java) = program("java", "GLIMPSE_JAVA") else { return };
+    let Some(jars) = installed("java") else { return };
+    let server = server(RULES);
+    passes(secure(&java, &server.target).arg("-cp").arg(jars.join("*")).arg(suite("java/PgJdbc.java")));
+}
+
+#[test]
+fn dbt() {
+    let Some(dbt) = installed("dbt/bin/dbt") else { return };
+    let server = server(RULES);
+    // It writes beside its project.
+    let project = tempfile::tempdir().expect("a directory");
+    run(Command::new("cp").arg("-r").arg(suite("dbt/.")).arg(project.path()));
+    // The second build finds everything there and replaces it.
+    for arguments in [&["debug"][..], &["build"], &["build"], &["docs", "generate"]] {
+        let mut command = secure(&dbt, &server.target);
+        command.current_dir(project.path()).args(arguments).args(["--profiles-dir", "."]);
+        let said = run(&mut command);
+        assert!(arguments != ["build"] || said.contains("ERROR=0 SKIP=0"), "{said}");
+    }
+    let mut wire = server.target.admin().expect("a session starts");
+    let rows = wire.rows("SELECT customer, total FROM analytics.totals ORDER BY 1 LIMIT 1").expect("the rows");
+    assert_eq!(rows, [[Some("ann".to_owned()), Some("17.75".to_owned())]]);
+}
+
+#[test]
+fn pgbench_in_all_modes() {
+    let Some(pgbench) = program("pgbench", "GLIMPSE_PGBENCH") else { return };
+    let server = server(RULES);
+    let pgbench = |arguments: &[&str]| run(secure(&pgbench, &server.target).args(arguments));
+    // Its own tables; its rows it would write after a TRUNCATE of several tables, which is refused.
+    pgbench(&["-i", "-I", "dt"]);
+    let mut wire = server.target.admin().expect("a session starts");
+    for rows in [
+        "pgbench_branches SELECT 1, 0, NULL",
+        "pgbench_tellers SELECT t, 1, 0, NULL FROM generate_series(1, 10) t",
+        "pgbench_accounts SELECT a, 1, 0, '' FROM generate_series(1, 100000) a",
+    ] {
+        wire.execute(&format!("INSERT INTO {rows}")).expect("the rows are stored");
+    }
+    for (table, key) in [("accounts", "aid"), ("branches", "bid"), ("tellers", "tid")] {
+        wire.execute(&format!("CREATE INDEX {table}_key ON pgbench_{table} ({key})")).expect("the index is made");
+    }
+    for mode in ["simple", "extended", "prepared"] {
+        let said =
+            pgbench(&["-n", "-M", mode, "-c", "4", "-j", "2", "-t", "10", "--max-tries", "100", "-b", "tpcb-like"]);
+        assert!(said.contains("number of transactions actually processed: 40/40"), "{mode}: {said}");
+        let said = pgbench(&["-n", "-M", mode, "-c", "4", "-j", "2", "-t", "25", "-b", "select-only"]);
+        assert!(said.contains("number of transactions actually processed: 100/100"), "{mode}: {said}");
+    }
+    let sums = "SELECT (SELECT count(*) FROM pgbench_history), \
+                (SELECT sum(abalance) FROM pgbench_accounts) = (SELECT sum(delta) FROM pgbench_history), \
+                (SELECT sum(bbalance) FROM pgbench_branches) = (SELECT sum(tbalance) FROM pgbench_tellers)";
+    let row = ["120", "t", "t"].map(|value| Some(value.to_owned()));
+    assert_eq!(wire.rows(sums).expect("the sums"), [row]);
+}
