@@ -4,8 +4,8 @@
 //! named on one line that starts with `SKIPPED`, which `bin/test` counts. psql's answers are compared with PostgreSQL's.
 
 mod clients {
-    pub mod psql;
-    pub mod tokio;
+    pub(crate) mod psql;
+    pub(crate) mod tokio;
 }
 
 use std::path::{Path, PathBuf};
