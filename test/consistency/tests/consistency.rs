@@ -6,37 +6,34 @@ use std::time::Duration;
 use glimpse_consistency::deployment::{Setup, Store};
 use glimpse_consistency::faults::{Extent, Fault};
 use glimpse_consistency::linearizable;
-use glimpse_consistency::runs::{Workload, history};
+use glimpse_consistency::runs::{Report, Workload, history};
 
 /// Replays the histories of a run if `CONSISTENCY_SEED` says which.
 fn seed() -> u64 {
     std::env::var("CONSISTENCY_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(rand::random)
 }
 
-fn explained(workload: Workload, store: Store, fault: Fault) {
+fn explained(workload: Workload, store: Store, fault: Fault) -> Report {
     let extent = Extent { duration: Duration::from_secs(5), operations: 500 };
     let setup = Setup { store, ..Setup::default() };
-    match history(workload, &setup, fault, seed(), extent) {
-        Ok(report) => println!("{report}"),
-        Err(error) => panic!("{error:#}"),
-    }
+    history(workload, &setup, fault, seed(), extent).unwrap_or_else(|error| panic!("{error:#}"))
 }
 
 #[test]
 fn registers_are_linearizable() {
-    explained(Workload::Registers, Store::Embedded, Fault::Kill);
-    explained(Workload::Registers, Store::Postgres, Fault::StoreRestart);
+    println!("{}", explained(Workload::Registers, Store::Embedded, Fault::Kill));
+    println!("{}", explained(Workload::Registers, Store::Postgres, Fault::StoreRestart));
     linearizable::forget();
 }
 
 #[test]
 fn lists_are_strictly_serializable() {
-    explained(Workload::Lists, Store::Embedded, Fault::Kill);
-    explained(Workload::Lists, Store::Embedded, Fault::Pause);
+    println!("{}", explained(Workload::Lists, Store::Embedded, Fault::Kill));
+    println!("{}", explained(Workload::Lists, Store::Embedded, Fault::Pause));
 }
 
 #[test]
 fn money_is_neither_made_nor_lost() {
-    explained(Workload::Bank, Store::Embedded, Fault::Kill);
-    explained(Workload::Bank, Store::Postgres, Fault::Network);
+    println!("{}", explained(Workload::Bank, Store::Embedded, Fault::Kill));
+    println!("{}", explained(Workload::Bank, Store::Postgres, Fault::Network));
 }
