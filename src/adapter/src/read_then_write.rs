@@ -8,15 +8,16 @@
 
 use crate::error::AdapterError;
 use crate::group_commit::{Committed, KeyRange};
-use crate::insert::{RETRIES_MAX, answer, expectations, push_batch};
+use crate::insert::{RETRIES_MAX, answer, expectations, not_null, push_batch};
 use crate::plan_cache::ReadThenWriteExec;
 use crate::response::{Chunk, Response, ResultFormats, RowDesc, RowsTag, Tag};
 use crate::session::{Autocommit, Session};
 use crate::transaction::{Status, conflict};
+use arrow::datatypes::DataType;
 use bugs::Bug;
 use compute_client::peek::{self, Bound};
 use compute_client::plan::PeekPlan;
-use repr::row::is_key_exact;
+use repr::row::{is_key_exact, skip_datum};
 use repr::{Timestamp, Updates};
 use sql::plan::{ReadThenWriteKind, ReadThenWritePlan, SelectPlan};
 use std::sync::Arc;
@@ -81,9 +82,13 @@ impl Session {
         while let Some(chunk) = rows.next(usize::MAX).await? {
             match chunk {
                 Chunk::Stored(stored) => {
-                    // Only whole, unchanged rows come as they are stored: the rows of a DELETE.
+                    // The old row is the stored one; a new one that only moves columns is made of its pieces.
+                    let new = is_update.then(|| &stored.projection()[width..]);
                     for row in stored.rows() {
                         updates.push(row, -1);
+                        if let Some(columns) = new {
+                            push_moved(&mut updates, row, columns, plan, stored.stored_types())?;
+                        }
                         count += 1;
                     }
                 }
@@ -109,6 +114,28 @@ pub(crate) fn selection(plan: &ReadThenWritePlan) -> SelectPlan {
         params: plan.params.clone(),
         depends_on: plan.depends_on.clone(),
     }
+}
+
+/// Adds the row that has these columns of another.
+fn push_moved(
+    updates: &mut Updates,
+    row: &[u8],
+    columns: &[usize],
+    plan: &ReadThenWritePlan,
+    types: &[DataType],
+) -> Result<(), AdapterError> {
+    let mut rest = row;
+    let slices: Vec<&[u8]> = types.iter().map(|ty| skip_datum(&mut rest, ty)).collect();
+    for (column, from) in plan.desc.columns.iter().zip(columns) {
+        // NULL of any type begins with a zero.
+        if !column.nullable && slices[*from].first() == Some(&0) {
+            return Err(not_null(&plan.name, &column.name));
+        }
+    }
+    updates.push_with(1, |out| {
+        columns.iter().for_each(|from| out.extend_from_slice(slices[*from]));
+        Ok(())
+    })
 }
 
 fn unchecked(desc: &repr::RelationDesc) -> repr::RelationDesc {
