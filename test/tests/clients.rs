@@ -67,7 +67,7 @@ fn installed(path: &str) -> Option<PathBuf> {
 fn passes(command: &mut Command) {
     let said = run(command);
     assert!(said.trim_end().ends_with("ok"), "{said}");
-    println!("{said}");
+    eprintln!("{said}");
 }
 
 fn python(script: &str) {
