@@ -83,17 +83,17 @@ impl Server {
 
     /// Starts another server on the same data, with more flags, beside this one.
     pub fn beside(&self, more_args: &[&str]) -> anyhow::Result<Server> {
+        let own = self.extra_args.iter().map(String::as_str);
+        self.start_beside(&own.chain(more_args.iter().copied()).collect::<Vec<_>>())
+    }
+
+    /// Starts another server on the same data, with flags of its own.
+    pub fn start_beside(&self, args: &[&str]) -> anyhow::Result<Server> {
         let mut server = Server {
             binary: self.binary.clone(),
             data: Arc::clone(&self.data),
             ports: free_ports()?,
-            extra_args: self
-                .extra_args
-                .iter()
-                .map(String::as_str)
-                .chain(more_args.iter().copied())
-                .map(str::to_owned)
-                .collect(),
+            extra_args: args.iter().map(|&arg| arg.to_owned()).collect(),
             environment: self.environment.clone(),
             process: None,
         };

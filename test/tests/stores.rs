@@ -59,7 +59,7 @@ impl Stores {
         let flags = self.flags(more);
         let args: Vec<&str> = flags.iter().map(String::as_str).collect();
         match beside {
-            Some(first) => first.beside(&args),
+            Some(first) => first.start_beside(&args),
             None => Server::start_with(&args),
         }
     }

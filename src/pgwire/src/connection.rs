@@ -150,7 +150,11 @@ impl<S: Stream> Connection<S> {
         let opening = startup::open(&mut self.stream, packet, visit, &mut self.output.buffer);
         let mut session = match visit.in_time(opening).await {
             Ok(Some(session)) => session,
-            Ok(None) => return true,
+            Ok(None) => {
+                // The answer to a CancelRequest is the end of the connection, which TLS has to announce.
+                let _gone = tokio::time::timeout(GOODBYE, self.stream.shutdown()).await;
+                return true;
+            }
             Err(error) => return self.turn_away(&error).await,
         };
         let ended = session.shutdown();
