@@ -18,7 +18,7 @@ use rustls::ClientConnection;
 pub use message::Message;
 
 /// A read that gets nothing for this long fails the test.
-const READ_MAX: Duration = Duration::from_secs(60);
+const READ_MAX: Duration = Duration::from_secs(300);
 
 /// One connection.
 #[derive(Debug)]
