@@ -77,8 +77,8 @@ pub(crate) enum Request {
     Tick(Timestamp, oneshot::Sender<Result<(), AdapterError>>),
     /// A materialized view's shard was compared with its first contents.
     Compared {
-        /// The view.
-        id: GlobalId,
+        /// The view, as it was when it had its first contents.
+        view: Arc<IndexHandle>,
         /// What its shard lacks.
         correction: Option<Updates>,
     },
@@ -290,7 +290,7 @@ impl Committer {
                         // A session that has gone does not want the answer.
                         let _gone = reply.send(if has_come { Ok(()) } else { self.tick() });
                     }
-                    Request::Compared { id, correction } => self.dataflows.materialized.compared(id, correction),
+                    Request::Compared { view, correction } => self.dataflows.materialized.compared(&view, correction),
                     Request::Stop => {
                         self.commit_writes(writes);
                         self.flush();

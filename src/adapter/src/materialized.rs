@@ -16,6 +16,7 @@ use crate::client::Shared;
 use crate::error::AdapterError;
 use crate::group_commit::Request;
 use compute_client::controller::Controller;
+use compute_client::index::IndexHandle;
 use compute_client::tail::{At, Changes, Tail};
 use persist::{MetaWrite, PersistClient, PersistError, ShardSnapshot};
 use repr::{Diff, GlobalId, Timestamp, Updates};
@@ -121,10 +122,11 @@ impl Materialized {
         ids.into_iter().try_for_each(|id| self.take(id, 0, shared, controller, since))
     }
 
-    /// How a view's shard differs from what its dataflow has published first.
-    /// A shard of which that cannot be told is left as it is.
-    pub(crate) fn compared(&mut self, id: GlobalId, correction: Option<Updates>) {
-        if let Some(view) = self.views.get_mut(&id).filter(|view| view.shard == Shard::Compared) {
+    /// How a view's shard differs from what its dataflow has published first. A shard of which that cannot be told is left as it
+    /// is. What was found out for a dataflow that another has replaced since says nothing.
+    pub(crate) fn compared(&mut self, handle: &Arc<IndexHandle>, correction: Option<Updates>) {
+        let view = self.views.get_mut(&handle.id).filter(|view| Arc::ptr_eq(view.tail.handle(), handle));
+        if let Some(view) = view.filter(|view| view.shard == Shard::Compared) {
             let Some(correction) = correction else {
                 view.give_up();
                 return;
@@ -225,11 +227,11 @@ impl View {
             }
             snapshot => snapshot?,
         };
-        let committer = shared.commits.clone();
+        let (committer, view) = (shared.commits.clone(), Arc::clone(self.tail.handle()));
         let compare = move || {
             let correction = correction(id, &updates, snapshot);
             // A committer that has stopped writes nothing any more.
-            let _gone = committer.send(Request::Compared { id, correction });
+            let _gone = committer.send(Request::Compared { view, correction });
         };
         drop(ore::thread::spawn(format!("compare-{id}"), compare));
         Ok(())

@@ -40,7 +40,7 @@ struct Cluster {
 
 /// Something that a cluster maintains.
 struct Maintained {
-    handle: Arc<IndexHandle>,
+    spec: Arc<IndexSpec>,
     /// The collections that feed it.
     inputs: BTreeSet<GlobalId>,
     /// The tables at whose writes its time goes on: those below it, and those below whatever reads it, which could not go
@@ -53,7 +53,7 @@ struct Maintained {
 impl Maintained {
     /// The next change that comes with time alone and that it was not told to carry out.
     fn next_change(&self) -> Timestamp {
-        match self.handle.own_schedule().filter(|_| self.handle.check().is_ok()) {
+        match self.spec.handle.own_schedule().filter(|_| self.spec.handle.check().is_ok()) {
             Some(schedule) => schedule.next_after(self.told),
             None => Timestamp::MAX,
         }
@@ -114,37 +114,40 @@ impl Controller {
         let Some(cluster) = self.clusters.get_mut(&cluster) else {
             return Err(ComputeError::WorkersGone(cluster.to_string()));
         };
-        let (id, inputs, handle, told) = (spec.id, spec.plan.tables(), Arc::clone(&spec.handle), spec.from);
         let spec = Arc::new(spec);
         cluster.broadcast(|| ComputeCommand::CreateIndex(Arc::clone(&spec)))?;
-        let (ports, lanes, hydrated) = (cluster.ports(), cluster.lanes.clone(), Arc::clone(&handle));
+        let (ports, lanes, index) = (cluster.ports(), cluster.lanes.clone(), Arc::clone(&spec));
         let hydrate = move || {
             // Workers that are gone need none of this.
             if let Some(rows) = seed.and_then(|seed| seed()) {
                 let rows: Arc<[Updates]> = rows.into();
-                let _gone = send_all(&ports, || ComputeCommand::Seed { id, rows: Arc::clone(&rows) });
+                let _gone =
+                    send_all(&ports, || ComputeCommand::Seed { index: Arc::clone(&index), rows: Arc::clone(&rows) });
             }
             ready();
             let _lane = lanes.enter();
             let read = rows(&mut |input, ts, piece| {
-                let _gone = send_all(&ports, || ComputeCommand::Hydrate { id, input, ts, piece: piece.clone() });
+                let _gone = send_all(&ports, || {
+                    let (index, piece) = (Arc::clone(&index), piece.clone());
+                    ComputeCommand::Hydrate { index, input, ts, piece }
+                });
             });
             match read {
                 Ok(()) => {
-                    let _gone = send_all(&ports, || ComputeCommand::Hydrated(id));
+                    let _gone = send_all(&ports, || ComputeCommand::Hydrated(Arc::clone(&index)));
                     let is_there = |handle: &IndexHandle| handle.is_hydrated() && !handle.is_seeded();
-                    futures::executor::block_on(hydrated.wait_until(is_there));
+                    futures::executor::block_on(index.handle.wait_until(is_there));
                 }
                 // Without all of its rows it would give wrong answers: it gives none.
                 Err(reason) => {
-                    hydrated.mark_ended(reason);
-                    let _gone = send_all(&ports, || ComputeCommand::DropIndex(id));
+                    index.handle.mark_ended(reason);
+                    let _gone = send_all(&ports, || ComputeCommand::DropIndex(Arc::clone(&index)));
                 }
             }
         };
-        drop(ore::thread::spawn(format!("hydrate-{id}"), hydrate));
-        let paced_by = sources(&handle);
-        cluster.indexes.insert(id, Maintained { handle, inputs, paced_by, told });
+        drop(ore::thread::spawn(format!("hydrate-{}", spec.id), hydrate));
+        let (inputs, paced_by, told) = (spec.plan.tables(), sources(&spec.handle), spec.from);
+        cluster.indexes.insert(spec.id, Maintained { spec, inputs, paced_by, told });
         self.pace();
         Ok(())
     }
@@ -153,9 +156,9 @@ impl Controller {
     pub fn drop_index(&mut self, id: GlobalId) {
         for cluster in self.clusters.values_mut() {
             if let Some(index) = cluster.indexes.remove(&id) {
-                index.handle.mark_dropped();
+                index.spec.handle.mark_dropped();
                 // A cluster whose workers are gone has freed the index already.
-                let _gone = cluster.broadcast(|| ComputeCommand::DropIndex(id));
+                let _gone = cluster.broadcast(|| ComputeCommand::DropIndex(Arc::clone(&index.spec)));
             }
         }
         self.pace();
@@ -165,7 +168,7 @@ impl Controller {
     fn pace(&mut self) {
         let all = || self.clusters.values().flat_map(|cluster| cluster.indexes.iter());
         let mut paced: BTreeMap<GlobalId, BTreeSet<GlobalId>> =
-            all().map(|(id, index)| (*id, sources(&index.handle))).collect();
+            all().map(|(id, index)| (*id, sources(&index.spec.handle))).collect();
         let readings: Vec<(GlobalId, GlobalId)> = all()
             .flat_map(|(reader, index)| index.inputs.iter().map(|input| (*reader, *input)))
             .filter(|(_, input)| paced.contains_key(input))
@@ -212,7 +215,7 @@ impl Controller {
             let first = touched.len();
             for index in cluster.indexes.values_mut().filter(|index| is_paced(index)) {
                 index.told = ts;
-                touched.push(Arc::clone(&index.handle));
+                touched.push(Arc::clone(&index.spec.handle));
             }
             if touched.len() > first {
                 let indexes: Arc<[GlobalId]> = touched[first..].iter().map(|handle| handle.id).collect();
@@ -263,7 +266,7 @@ impl Cluster {
 
     fn shutdown(&mut self) {
         for index in self.indexes.values() {
-            index.handle.mark_dropped();
+            index.spec.handle.mark_dropped();
         }
         // Workers that are gone already need no telling.
         let _gone = self.broadcast(|| ComputeCommand::Shutdown);

@@ -1,4 +1,7 @@
 //! What workers are told. Every worker of a cluster receives every command, in the same order.
+//!
+//! An index that is built anew keeps its id. What a hydration sends therefore names the index by its [`IndexSpec`], which no
+//! two incarnations share: what is late for one never reaches the next.
 
 use crate::index::IndexHandle;
 use crate::plan::lir::Lir;
@@ -17,7 +20,7 @@ pub enum ComputeCommand {
     /// own share.
     Hydrate {
         /// The index being hydrated.
-        id: GlobalId,
+        index: Arc<IndexSpec>,
         /// The input.
         input: GlobalId,
         /// When the updates happened: `as_of` for everything before, and at most `from`.
@@ -26,11 +29,11 @@ pub enum ComputeCommand {
         piece: Piece,
     },
     /// All rows of an index's inputs have been sent.
-    Hydrated(GlobalId),
+    Hydrated(Arc<IndexSpec>),
     /// Rows of the index itself as of its `as_of`, from a run before; to be shown until it is hydrated.
     Seed {
         /// The index.
-        id: GlobalId,
+        index: Arc<IndexSpec>,
         /// All of its rows.
         rows: Arc<[Updates]>,
     },
@@ -56,7 +59,7 @@ pub enum ComputeCommand {
         changes: Arc<Changes>,
     },
     /// Drop an index and free its memory.
-    DropIndex(GlobalId),
+    DropIndex(Arc<IndexSpec>),
     /// Stop the worker.
     Shutdown,
 }

@@ -116,9 +116,9 @@ impl WorkerLoop<'_> {
     fn apply(&mut self, command: ComputeCommand) -> bool {
         match command {
             ComputeCommand::CreateIndex(spec) => self.create_index(spec),
-            ComputeCommand::Hydrate { id, input, ts, piece } => {
+            ComputeCommand::Hydrate { index, input, ts, piece } => {
                 let share = self.share();
-                if let Some(index) = self.indexes.get_mut(&id)
+                if let Some(index) = self.incarnation(&index)
                     && let Some(source) = index.rendered.sources.get_mut(&input)
                 {
                     match &piece {
@@ -135,15 +135,15 @@ impl WorkerLoop<'_> {
                     }
                 }
             }
-            ComputeCommand::Hydrated(id) => {
-                if let Some(index) = self.indexes.get_mut(&id) {
+            ComputeCommand::Hydrated(index) => {
+                if let Some(index) = self.incarnation(&index) {
                     index.hydrated = true;
                     index.advance();
                 }
             }
-            ComputeCommand::Seed { id, rows } => {
+            ComputeCommand::Seed { index, rows } => {
                 let share = self.share();
-                if let Some(index) = self.indexes.get_mut(&id) {
+                if let Some(index) = self.incarnation(&index) {
                     index.seed(&share, &rows);
                 }
             }
@@ -175,8 +175,10 @@ impl WorkerLoop<'_> {
                     index.advance();
                 }
             }
-            ComputeCommand::DropIndex(id) => {
-                if let Some(index) = self.indexes.remove(&id) {
+            ComputeCommand::DropIndex(spec) => {
+                if self.incarnation(&spec).is_some()
+                    && let Some(index) = self.indexes.remove(&spec.id)
+                {
                     let dataflow = index.rendered.dataflow;
                     drop(index);
                     self.worker.drop_dataflow(dataflow);
@@ -192,6 +194,11 @@ impl WorkerLoop<'_> {
             }
         }
         true
+    }
+
+    /// An index, unless it was dropped, or built anew, since the command was sent.
+    fn incarnation(&mut self, spec: &Arc<IndexSpec>) -> Option<&mut Index> {
+        self.indexes.get_mut(&spec.id).filter(|index| Arc::ptr_eq(&index.spec, spec))
     }
 
     /// The part of everything that is sent to all workers that this one takes.

@@ -17,7 +17,6 @@ fn acknowledged_writes_survive_kills() {
 }
 
 #[test]
-#[ignore = "now and then a dataflow that follows another one ends the process after a failed commit: times only advance"]
 fn a_full_disk_refuses_writers_and_loses_nothing() {
     let seed = rand::random();
     match crash::full_disk(seed) {
@@ -27,7 +26,6 @@ fn a_full_disk_refuses_writers_and_loses_nothing() {
 }
 
 #[test]
-#[ignore = "as above"]
 fn a_disk_that_fails_loses_nothing() {
     for error in [DiskError::Sync, DiskError::NoRoom] {
         let seed = rand::random();
