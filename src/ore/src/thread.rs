@@ -6,8 +6,13 @@
 //!
 //! # Invariants
 //! * A panic is logged with the thread's name before it reaches whoever joins.
+//! * A thread runs on any core, whatever core the one that started it stays on.
 
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 use std::thread::{Builder, JoinHandle};
 
 use crate::task::{OnPanic, report_panic};
@@ -43,17 +48,65 @@ where
 {
     let watched = {
         let name = name.clone();
-        move || match catch_unwind(AssertUnwindSafe(f)) {
-            Ok(value) => value,
-            Err(payload) => report_panic("thread", &name, on_panic, payload),
+        move || {
+            roam();
+            match catch_unwind(AssertUnwindSafe(f)) {
+                Ok(value) => value,
+                Err(payload) => report_panic("thread", &name, on_panic, payload),
+            }
         }
     };
     Builder::new().name(name).spawn(watched).expect("the operating system has room for another thread")
 }
 
+/// The calling thread.
+const HERE: Pid = Pid::from_raw(0);
+
+/// The cores that this process may use; known once the first thread stays on one of them.
+static CORES: OnceLock<CpuSet> = OnceLock::new();
+
+/// The cores that the calling thread may use, in order.
+pub fn cores() -> io::Result<Vec<usize>> {
+    let set = sched_getaffinity(HERE)?;
+    Ok((0..CpuSet::count()).filter(|core| set.is_set(*core).unwrap_or(false)).collect())
+}
+
+/// Lets the calling thread run on one core only.
+pub fn stay_on(core: usize) -> io::Result<()> {
+    let all = sched_getaffinity(HERE)?;
+    CORES.get_or_init(|| all);
+    let mut one = CpuSet::new();
+    one.set(core)?;
+    Ok(sched_setaffinity(HERE, &one)?)
+}
+
+/// Lets the calling thread run on all cores again, which it does not by itself if one that stays on a core has started it.
+pub fn roam() {
+    if let Some(all) = CORES.get()
+        && let Err(error) = sched_setaffinity(HERE, all)
+    {
+        tracing::warn!(%error, "a thread cannot leave its core");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_that_stays_on_a_core_starts_threads_that_do_not() {
+        let all = cores().expect("the system tells");
+        let last = *all.last().expect("there is a core");
+        let (stayed, started) = spawn("stays", move || {
+            stay_on(last).expect("the system permits it");
+            (cores(), spawn("started", cores).join().expect("it does not panic"))
+        })
+        .join()
+        .expect("it does not panic");
+        assert_eq!(stayed.expect("the system tells"), [last]);
+        assert_eq!(started.expect("the system tells"), all);
+        assert_eq!(cores().expect("the system tells"), all);
+    }
 
     #[test]
     fn a_thread_carries_its_name_and_hands_back_its_result() {

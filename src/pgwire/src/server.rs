@@ -1,7 +1,8 @@
 //! The listeners, and the threads that connections live on.
 //!
 //! There are N I/O threads with one single-threaded runtime each, one per core: a connection is dealt to one of them,
-//! round robin, and never leaves it, so that its wake-ups and buffers stay on one core and nothing is stolen or locked.
+//! round robin, and never leaves it, so that its wake-ups and buffers stay on one core and nothing is stolen or locked. Where
+//! there are as many of them as cores, each stays on its own.
 //! Accepting happens on the first of them and costs little; a new socket is handed over unregistered.
 //!
 //! A stop goes in this order: the listeners close; connections in their handshake or in a session are told FATAL 57P01
@@ -205,11 +206,19 @@ fn listen(addr: SocketAddr) -> io::Result<std::net::TcpListener> {
 
 fn start_threads(count: usize, until: &CancellationToken) -> io::Result<Vec<Handle>> {
     let count = if count == 0 { std::thread::available_parallelism()?.get() } else { count };
+    let cores = ore::thread::cores()?;
     (0..count)
         .map(|index| {
-            let runtime = Builder::new_current_thread().enable_all().build()?;
+            // Threads of its own that block are none of those that stay.
+            let runtime = Builder::new_current_thread().enable_all().on_thread_start(ore::thread::roam).build()?;
             let (handle, until) = (runtime.handle().clone(), until.clone());
-            ore::thread::spawn(format!("io-{index}"), move || runtime.block_on(until.cancelled()));
+            let core = cores.get(index).copied().filter(|_| count == cores.len());
+            ore::thread::spawn(format!("io-{index}"), move || {
+                if let Some(Err(error)) = core.map(ore::thread::stay_on) {
+                    tracing::warn!(%error, "an I/O thread does not stay on its core");
+                }
+                runtime.block_on(until.cancelled());
+            });
             Ok(handle)
         })
         .collect()
