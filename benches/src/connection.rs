@@ -30,6 +30,13 @@ pub struct Endpoint {
     pub database: String,
 }
 
+impl Endpoint {
+    /// The same as a URL.
+    pub fn url(&self) -> String {
+        format!("postgres://{}@{}/{}", self.user, self.address, self.database)
+    }
+}
+
 /// What a reply consisted of, up to ReadyForQuery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reply {

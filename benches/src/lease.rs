@@ -4,13 +4,14 @@
 //! the machine does beside them hits both alike. While they read, a session beside them writes and another reads what was
 //! acknowledged: it must be there.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
+use crate::arguments::{Places, Window};
 use crate::driver::{Plan, Verify};
 use crate::http;
+use crate::report::median;
 use crate::run::{LoadConfig, run};
 use crate::servers::{Server, Target};
 use crate::suite::{FRESH_IDS_PER_RUN, prepare};
@@ -27,18 +28,12 @@ pub struct Options {
     pub connections: Vec<u32>,
     /// Runs of each server per number of connections and protocol.
     pub rounds: u32,
-    /// The measured part of each run.
-    pub duration: Duration,
-    /// The unmeasured part before it.
-    pub warmup: Duration,
+    /// The time of each run.
+    pub window: Window,
     /// Rows of the table that is read.
     pub rows: u32,
-    /// Where servers keep their data.
-    pub work_dir: PathBuf,
-    /// The server binary, when it is not the one beside this one.
-    pub environmentd: Option<PathBuf>,
-    /// Where PostgreSQL's programs are, when not in the usual places.
-    pub pg_bin: Option<PathBuf>,
+    /// Where servers are.
+    pub places: Places,
 }
 
 /// Point reads over one protocol from some connections; medians of the rounds.
@@ -82,11 +77,12 @@ pub struct Pair {
 impl Pair {
     /// Starts them, and fills their tables.
     pub fn start(options: Options) -> Result<Pair> {
-        let store = Server::start_postgres(&options.work_dir, options.pg_bin.as_deref(), 20)?;
-        let endpoint = &store.endpoint;
-        let url = format!("postgres://{}@{}/{}", endpoint.user, endpoint.address, endpoint.database);
+        ensure!(options.rounds > 0 && !options.connections.is_empty(), "nothing to run");
+        let Places { work_dir, environmentd, pg_bin } = &options.places;
+        let store = Server::start_postgres(work_dir, pg_bin.as_deref(), 20)?;
+        let url = store.endpoint.url();
         let start = |flags: &[&str]| {
-            let server = Server::start_glimpse_with(&options.work_dir, options.environmentd.as_deref(), flags)?;
+            let server = Server::start_glimpse_with(work_dir, environmentd.as_deref(), flags)?;
             prepare(&server.endpoint, Target::Glimpse, options.rows)?;
             anyhow::Ok(server)
         };
@@ -125,7 +121,8 @@ impl Pair {
             leased.push(other);
             ratios.push(other / one);
         }
-        let (embedded_qps, leased_qps, ratio) = (median(embedded), median(leased), median(ratios));
+        let of_rounds = |values| median(values).context("there are rounds");
+        let (embedded_qps, leased_qps, ratio) = (of_rounds(embedded)?, of_rounds(leased)?, of_rounds(ratios)?);
         Ok(Line { protocol, connections, embedded_qps, leased_qps, ratio })
     }
 
@@ -149,8 +146,8 @@ impl Pair {
             endpoint: server.endpoint.clone(),
             plan,
             threads: 2,
-            warmup: self.options.warmup,
-            duration: self.options.duration,
+            warmup: self.options.window.warmup(),
+            duration: self.options.window.duration(),
             server_pid: Some(server.pid()),
             check_freshness: true,
         });
@@ -173,13 +170,4 @@ impl Pair {
 enum Which {
     Embedded,
     Leased,
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() % 2 {
-        0 => (values[middle - 1] + values[middle]) / 2.0,
-        _ => values[middle],
-    }
 }

@@ -1,6 +1,6 @@
 //! The benchmark: a load generator, a canned-reply server, and the suite that compares servers.
 //!
-//! What it is for: PERFORMANCE claims are ratios, measured side by side in one run. Seven programs share this library:
+//! What it is for: claims of speed are ratios, measured side by side in one run. Eight programs share this library:
 //! - `floor` answers every query with canned bytes and parses nothing but framing: what a tokio server costs at least.
 //! - `load` drives one server with one workload and prints what it measured as JSON.
 //! - `bench` starts floor, Glimpse and a PostgreSQL, alternates `load` between them and prints the table of ratios.
@@ -8,10 +8,11 @@
 //! - `oracle` reads the time from a PostgreSQL, side by side and through the product's own timestamp oracle.
 //! - `lease` compares reads under a lease on a shared time with reads of a server that has the time to itself.
 //! - `views` keeps the queries of TPC-H fresh in Glimpse while their tables change.
+//! - `maintain` compares the dataflows of such views, without a server, with programs written by hand.
 //!
 //! The flow, top to bottom: [`suite`] decides what runs when, [`servers`] starts what is measured, [`run`] holds the
 //! threads and the clock of one run, [`driver`] makes and verifies the queries of one connection, [`connection`]
-//! and [`wire`] know bytes. [`report`] turns measurements into a table.
+//! and [`wire`] know bytes. [`arguments`] is what several programs are told alike. [`report`] turns measurements into a table.
 //!
 //! Deliberately absent: any use of the product's own crates by what judges a server. The client must not share a bug, or a
 //! buffer, with it.
@@ -21,6 +22,7 @@
 //! - Latency is measured for every round trip that ends inside the measured window; nothing is sampled.
 
 pub mod admin;
+pub mod arguments;
 pub mod connection;
 pub mod driver;
 pub mod freshness;

@@ -18,6 +18,7 @@ use timestamp_oracle::metrics::Metrics;
 use timestamp_oracle::postgres::PostgresTimeline;
 use timestamp_oracle::shared::{Options, Reads, SharedOracle};
 
+use crate::arguments::Window;
 use crate::histogram::Histogram;
 use crate::servers::Server;
 
@@ -34,10 +35,8 @@ pub struct Sweep {
     pub readers: Vec<usize>,
     /// Numbers of calls under way.
     pub in_flight: Vec<usize>,
-    /// The measured part of each run.
-    pub duration: Duration,
-    /// The unmeasured part before it.
-    pub warmup: Duration,
+    /// The time of each run.
+    pub window: Window,
 }
 
 /// One run of readers without a lease.
@@ -79,9 +78,7 @@ impl Store {
     }
 
     fn open(&self, reads: Reads, in_flight_max: usize, metrics: Metrics) -> Result<SharedOracle<PostgresTimeline>> {
-        let endpoint = &self.server.endpoint;
-        let url = format!("postgres://{}@{}/{}", endpoint.user, endpoint.address, endpoint.database);
-        let timeline = PostgresTimeline::new(&url, "bench", in_flight_max, TIMEOUT)?;
+        let timeline = PostgresTimeline::new(&self.server.endpoint.url(), "bench", in_flight_max, TIMEOUT)?;
         let (term, name) = (Duration::from_secs(5), "bench".to_owned());
         let options = Options { term, reads, in_flight_max, takeover: false, patience: TIMEOUT, name };
         Ok(SharedOracle::open(timeline, &options, Clock::system(), metrics)?)
@@ -140,10 +137,10 @@ fn run(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let (waits, elapsed, calls) = runtime.block_on(async {
         let tasks: Vec<_> = (0..readers).map(|_| ore::task::spawn("reader", read(Arc::clone(&shared)))).collect();
-        tokio::time::sleep(sweep.warmup).await;
+        tokio::time::sleep(sweep.window.warmup()).await;
         let (calls, started) = (metrics.batch.inner_read_seconds.count(), Instant::now());
         shared.is_measured.store(true, Ordering::SeqCst);
-        tokio::time::sleep(sweep.duration).await;
+        tokio::time::sleep(sweep.window.duration()).await;
         let calls = metrics.batch.inner_read_seconds.count() - calls;
         let elapsed = started.elapsed();
         shared.is_over.store(true, Ordering::SeqCst);

@@ -271,7 +271,8 @@ impl Results {
     }
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
+/// The middle of some values; none of none.
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     if values.len().is_multiple_of(2) {

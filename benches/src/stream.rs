@@ -54,8 +54,6 @@ pub struct Streamed {
     pub elapsed: Duration,
     /// From sending a write until a read after it had seen it.
     pub visible: Histogram,
-    /// The part of it after the write was acknowledged.
-    pub read: Histogram,
 }
 
 impl Streamed {
@@ -79,35 +77,31 @@ pub fn run(endpoint: &Endpoint, plan: Plan, probe: &str) -> Result<Streamed> {
             let probe = (at == 0).then(|| probe.to_owned());
             tasks.push(tokio::task::spawn_local(write(connection, steps, start, probe)));
         }
-        let (mut visible, mut read) = (Histogram::new(), Histogram::new());
+        let mut visible = Histogram::new();
         for task in tasks {
-            let (of_writes, of_reads) = task.await.context("a writer panicked")??;
-            visible.merge(&of_writes);
-            read.merge(&of_reads);
+            visible.merge(&task.await.context("a writer panicked")??);
         }
         Connection::connect(endpoint).await?.simple(probe).await?;
-        Ok(Streamed { rows: plan.rows, elapsed: start.elapsed(), visible, read })
+        Ok(Streamed { rows: plan.rows, elapsed: start.elapsed(), visible })
     })
 }
 
-/// One writer.
+/// One writer. With a probe it is the witness, and tells how long each of its writes took to be seen.
 async fn write(
     mut connection: Connection,
     steps: Vec<Step>,
     start: Instant,
     probe: Option<String>,
-) -> Result<(Histogram, Histogram)> {
-    let (mut visible, mut read) = (Histogram::new(), Histogram::new());
+) -> Result<Histogram> {
+    let mut visible = Histogram::new();
     for step in steps {
         tokio::time::sleep_until((start + step.due).into()).await;
         let sent = Instant::now();
         connection.simple(&step.sql).await?;
         if let Some(probe) = &probe {
-            let acknowledged = Instant::now();
             connection.simple(probe).await?;
             visible.record(sent.elapsed());
-            read.record(acknowledged.elapsed());
         }
     }
-    Ok((visible, read))
+    Ok(visible)
 }

@@ -10,13 +10,13 @@
 //! - Ids of new rows are never reused between runs of one server: `fresh_ids` only grows.
 //! - No two servers are under load at the same time.
 
-use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::admin::Session;
+use crate::arguments::Places;
 use crate::connection::Endpoint;
 use crate::driver::{Plan, Verify};
 use crate::machine::Machine;
@@ -91,12 +91,8 @@ pub struct Options {
     pub describe: bool,
     /// The first seed; each run takes the next.
     pub seed: u64,
-    /// Where servers keep their data.
-    pub work_dir: PathBuf,
-    /// The server binary, when it is not the one beside this one.
-    pub environmentd: Option<PathBuf>,
-    /// Where PostgreSQL's programs are, when not in the usual places.
-    pub pg_bin: Option<PathBuf>,
+    /// Where servers are.
+    pub places: Places,
 }
 
 impl Options {
@@ -172,7 +168,7 @@ struct Fleet {
 /// Runs everything that `options` select.
 pub fn run_suite(options: Options) -> Result<Results> {
     options.check()?;
-    let machine = Machine::inspect(&options.work_dir)?;
+    let machine = Machine::inspect(&options.places.work_dir)?;
     eprintln!("{}", machine.line());
     let mut memory = None;
     let mut fleet = Fleet::start(&options)?;
@@ -195,7 +191,7 @@ pub fn run_suite(options: Options) -> Result<Results> {
 
 impl Fleet {
     fn start(options: &Options) -> Result<Self> {
-        let work_dir = &options.work_dir;
+        let Places { work_dir, environmentd, pg_bin } = &options.places;
         let mut fleet = Self { servers: Vec::new(), floor_t: None, floor_kv: None, runs: 0 };
         for target in &options.targets {
             eprintln!("starting {}", target.name());
@@ -205,11 +201,11 @@ impl Fleet {
                     fleet.floor_kv = Some(Server::start_floor(work_dir, "kv")?);
                 }
                 Target::Glimpse => {
-                    fleet.servers.push(Server::start_glimpse(work_dir, options.environmentd.as_deref())?);
+                    fleet.servers.push(Server::start_glimpse(work_dir, environmentd.as_deref())?);
                 }
                 Target::Postgres => {
                     let most = options.connections.iter().copied().max().unwrap_or(1);
-                    fleet.servers.push(Server::start_postgres(work_dir, options.pg_bin.as_deref(), most)?);
+                    fleet.servers.push(Server::start_postgres(work_dir, pg_bin.as_deref(), most)?);
                 }
             }
         }

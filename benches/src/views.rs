@@ -2,7 +2,7 @@
 //!
 //! For each query: how long its index takes to be there, what memory it needs, how many changed rows per second it follows
 //! when writers go as fast as they can, and how long a write takes until a read sees it at given rates. Then what reads of a
-//! view lose while it changes, and how fast one changed row of the largest table comes through a join and an aggregate.
+//! view lose while it changes, and how fast one changed row of the largest table comes through two joins and an aggregate.
 //!
 //! # Invariants
 //! - After its streams each view has the rows of its query run ad hoc in the same transaction, or the benchmark fails.
@@ -89,12 +89,15 @@ pub struct AtScale {
     pub lines: Vec<Line>,
     /// Reads per second of one row of a view: while nothing changes, and while its table does at the first rate.
     pub reads: (f64, f64),
-    /// From sending an UPDATE of one row until a read has seen it come through a join and an aggregate.
+    /// From sending an UPDATE of one row until a read has seen it come through two joins and an aggregate.
     pub single: Histogram,
 }
 
 /// Runs everything and calls `progress` with each line as it comes.
 pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Vec<AtScale>> {
+    for name in &options.only {
+        ensure!(tpch::queries().any(|(known, _)| known == name), "there is no query named {name}");
+    }
     let mut measured = Vec::new();
     for scale in &options.scales {
         measured.push(at_scale(options, *scale, &mut progress)?);

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use benches::arguments::Places;
 use benches::report;
 use benches::servers::Target;
 use benches::suite::{Options, run_suite};
@@ -51,15 +52,8 @@ struct Arguments {
     /// Also write everything to this file, as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Where servers keep their data; choose the disk with it [default: the system's temporary directory].
-    #[arg(long)]
-    work_dir: Option<PathBuf>,
-    /// The server binary, when it is not the one built beside this program.
-    #[arg(long)]
-    environmentd: Option<PathBuf>,
-    /// The directory of PostgreSQL's programs, when it is not found by itself.
-    #[arg(long)]
-    pg_bin: Option<PathBuf>,
+    #[command(flatten)]
+    places: Places,
 }
 
 fn main() -> Result<()> {
@@ -77,9 +71,7 @@ fn main() -> Result<()> {
         threads: arguments.threads,
         describe: arguments.describe,
         seed: arguments.seed,
-        work_dir: arguments.work_dir.unwrap_or_else(std::env::temp_dir),
-        environmentd: arguments.environmentd,
-        pg_bin: arguments.pg_bin,
+        places: arguments.places,
     };
     let results = run_suite(options)?;
     println!("{}", report::render(&results));

@@ -2,10 +2,8 @@
 
 #![allow(clippy::print_stdout, reason = "the table on standard output is what this program is for")]
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use anyhow::{Result, ensure};
+use anyhow::Result;
+use benches::arguments::{Places, Window};
 use benches::lease::{Options, Pair};
 use benches::machine::Machine;
 use clap::Parser;
@@ -23,40 +21,24 @@ struct Arguments {
     /// Runs of each server; figures are medians.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// Seconds of each run that are measured.
-    #[arg(long, default_value_t = 2.0)]
-    duration: f64,
-    /// Seconds before them that are not.
-    #[arg(long, default_value_t = 0.5)]
-    warmup: f64,
+    #[command(flatten)]
+    window: Window,
     /// Rows of the table that is read.
     #[arg(long, default_value_t = 100_000)]
     rows: u32,
-    /// Where servers keep their data [default: the system's temporary directory].
-    #[arg(long)]
-    work_dir: Option<PathBuf>,
-    /// The server binary, when it is not the one built beside this program.
-    #[arg(long)]
-    environmentd: Option<PathBuf>,
-    /// PostgreSQL's programs, if not found by themselves.
-    #[arg(long)]
-    pg_bin: Option<PathBuf>,
+    #[command(flatten)]
+    places: Places,
 }
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    ensure!(arguments.rounds > 0, "no rounds");
-    let work_dir = arguments.work_dir.unwrap_or_else(std::env::temp_dir);
-    println!("{}\n", Machine::inspect(&work_dir)?.line());
+    println!("{}\n", Machine::inspect(&arguments.places.work_dir)?.line());
     let mut pair = Pair::start(Options {
         connections: arguments.connections,
         rounds: arguments.rounds,
-        duration: Duration::from_secs_f64(arguments.duration),
-        warmup: Duration::from_secs_f64(arguments.warmup),
+        window: arguments.window,
         rows: arguments.rows,
-        work_dir,
-        environmentd: arguments.environmentd,
-        pg_bin: arguments.pg_bin,
+        places: arguments.places,
     })?;
     println!("| point reads | connections | embedded /s | under a lease /s | ratio |");
     println!("|---|--:|--:|--:|--:|");

@@ -3,9 +3,9 @@
 #![allow(clippy::print_stdout, reason = "the table on standard output is what this program is for")]
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::Result;
+use benches::arguments::Window;
 use benches::machine::Machine;
 use benches::oracle::{Line, Store, Sweep};
 use clap::Parser;
@@ -25,12 +25,8 @@ struct Arguments {
     /// Numbers of calls that may be under way.
     #[arg(long, value_delimiter = ',', default_value = "1,2,3,4")]
     in_flight: Vec<usize>,
-    /// Seconds of each run that are measured.
-    #[arg(long, default_value_t = 2.0)]
-    duration: f64,
-    /// Seconds before them that are not.
-    #[arg(long, default_value_t = 0.5)]
-    warmup: f64,
+    #[command(flatten)]
+    window: Window,
     /// Where the server keeps its data [default: the system's temporary directory].
     #[arg(long)]
     work_dir: Option<PathBuf>,
@@ -42,12 +38,7 @@ struct Arguments {
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let work_dir = arguments.work_dir.unwrap_or_else(std::env::temp_dir);
-    let sweep = Sweep {
-        readers: arguments.readers,
-        in_flight: arguments.in_flight,
-        duration: Duration::from_secs_f64(arguments.duration),
-        warmup: Duration::from_secs_f64(arguments.warmup),
-    };
+    let sweep = Sweep { readers: arguments.readers, in_flight: arguments.in_flight, window: arguments.window };
     println!("{}", Machine::inspect(&work_dir)?.line());
     let store = Store::start(&work_dir, arguments.pg_bin.as_deref())?;
     println!("\nTime in {}; reads without a lease.\n", store.version());
