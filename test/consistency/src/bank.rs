@@ -24,7 +24,7 @@ fn expected() -> i64 {
 
 /// Makes the tables and views.
 pub fn prepare(session: &mut Session) -> Result<(), Failure> {
-    for sql in [
+    session.execute_each([
         "CREATE TABLE accounts (id int8, balance int8)".to_owned(),
         "CREATE INDEX accounts_id ON accounts (id)".to_owned(),
         "CREATE TABLE transfers (source int8, target int8, amount int8)".to_owned(),
@@ -33,10 +33,7 @@ pub fn prepare(session: &mut Session) -> Result<(), Failure> {
         "CREATE DEFAULT INDEX ON total_indexed".to_owned(),
         "CREATE MATERIALIZED VIEW total_kept AS SELECT sum(balance) AS total FROM accounts".to_owned(),
         format!("INSERT INTO accounts SELECT n, {EACH} FROM generate_series(0, {}) AS series(n)", ACCOUNTS - 1),
-    ] {
-        session.execute(&sql)?;
-    }
-    Ok(())
+    ])
 }
 
 /// Runs clients until the end; returns how many transfers were acknowledged and how many may have happened.
@@ -88,13 +85,13 @@ fn act(actor: &mut Actor<'_>) -> Option<Move> {
         let (first, second) = (random.random_range(0..TOTALS.len()), random.random_range(0..TOTALS.len()));
         let thinks = random.random_bool(0.02);
         let asked = actor.ask(|session| {
-            session.execute("BEGIN")?;
-            total(session, TOTALS[first])?;
-            if thinks {
-                session.think();
-            }
-            total(session, TOTALS[second])?;
-            session.execute("COMMIT").map(drop)
+            session.block(|session| {
+                total(session, TOTALS[first])?;
+                if thinks {
+                    session.think();
+                }
+                total(session, TOTALS[second])
+            })
         })?;
         never_refused(actor, &asked);
         return Some(Move::Read);
@@ -102,13 +99,7 @@ fn act(actor: &mut Actor<'_>) -> Option<Move> {
     let source = random.random_range(0..ACCOUNTS);
     let target = (source + random.random_range(1..ACCOUNTS)) % ACCOUNTS;
     let (amount, reads) = (random.random_range(1..20), random.random_bool(0.5));
-    let asked = actor.ask(|session| {
-        let result = transfer(session, source, target, amount, reads);
-        if matches!(result, Err(Failure::Refused(_))) {
-            session.roll_back()?;
-        }
-        result
-    })?;
+    let asked = actor.ask(|session| session.block(|session| transfer(session, source, target, amount, reads)))?;
     match asked.answer {
         Answer::Given(()) => Some(Move::Acknowledged),
         Answer::Lost => Some(Move::Unknown),
@@ -122,9 +113,8 @@ fn never_refused(actor: &Actor<'_>, asked: &Asked<()>) {
     }
 }
 
-/// Moves money, in one statement or read by read, and logs it, at once.
+/// Moves money, in one statement or read by read, and logs it; in a block.
 fn transfer(session: &mut Session, source: u64, target: u64, amount: i64, reads: bool) -> Result<(), Failure> {
-    session.execute("BEGIN")?;
     if reads {
         for (id, change) in [(source, -amount), (target, amount)] {
             let balance = session.value(&format!("SELECT balance FROM accounts WHERE id = {id}"))?;
@@ -137,8 +127,7 @@ fn transfer(session: &mut Session, source: u64, target: u64, amount: i64, reads:
              WHERE id IN ({source}, {target})"
         ))?;
     }
-    session.execute(&format!("INSERT INTO transfers VALUES ({source}, {target}, {amount})"))?;
-    session.execute("COMMIT").map(drop)
+    session.execute(&format!("INSERT INTO transfers VALUES ({source}, {target}, {amount})")).map(drop)
 }
 
 fn total(session: &mut Session, sql: &str) -> Result<(), Failure> {

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, bail, ensure};
 use glimpse_test::server::find_binary;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -31,7 +31,7 @@ const ROWS_MAX: u64 = 40;
 /// What was done.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// Kills.
+    /// Kills while writers were at work.
     pub kills: u64,
     /// Writes that were acknowledged.
     pub acknowledged: u64,
@@ -73,31 +73,21 @@ struct Log {
 /// Kills the server again and again under writers, for so long, and compares.
 pub fn kills(setup: &Setup, seed: u64, duration: Duration) -> anyhow::Result<Report> {
     let mut deployment = Deployment::start(setup)?;
-    prepare(&mut deployment.session()?).map_err(|failure| wrong(&failure))?;
-    let (stage, log) = (Stage::new(vec![deployment.server.internal_sql_addr()]), Log::default());
-    let (mut random, started, mut report) = (StdRng::seed_from_u64(seed), Instant::now(), Report::default());
-    let result: anyhow::Result<()> = std::thread::scope(|scope| {
-        scope.spawn(|| stage.clients(WRITERS, seed, |actor| log.write(actor)));
-        let result = (|| {
-            while started.elapsed() < duration && !stage.is_over() {
-                rest(Duration::from_millis(random.random_range(LIVES_MS)), || stage.is_over());
-                deployment.check_log()?;
-                deployment.server.kill9()?;
-                let cut_off = log.cycle.fetch_add(1, Ordering::SeqCst);
-                deployment.server.restart()?;
-                report.kills += 1;
-                log.compare(&mut deployment.session()?, Some(cut_off))?;
-            }
-            Ok(())
-        })();
-        stage.end();
-        result
-    });
-    result?;
-    ensure!(stage.reports().is_empty(), "{}", stage.reports().join("\n"));
-    log.compare(&mut deployment.session()?, None)?;
+    let (mut random, started, mut kills) = (StdRng::seed_from_u64(seed), Instant::now(), 0);
+    let report = under_writers(&mut deployment, seed, |deployment, stage, log| {
+        while started.elapsed() < duration && !stage.is_over() {
+            rest(Duration::from_millis(random.random_range(LIVES_MS)), || stage.is_over());
+            deployment.check_log()?;
+            deployment.server.kill9()?;
+            let cut_off = log.cycle.fetch_add(1, Ordering::SeqCst);
+            deployment.server.restart()?;
+            kills += 1;
+            log.compare(&mut deployment.session()?, Some(cut_off))?;
+        }
+        Ok(())
+    })?;
     deployment.check_log()?;
-    Ok(log.count(report, &stage))
+    Ok(Report { kills, ..report })
 }
 
 /// Fills the disk under writers: they are refused, readers are not, and when there is room again all goes on; also after a
@@ -105,45 +95,29 @@ pub fn kills(setup: &Setup, seed: u64, duration: Duration) -> anyhow::Result<Rep
 pub fn full_disk(seed: u64) -> anyhow::Result<Option<Report>> {
     let Some(disk) = SmallDisk::mount()? else { return Ok(None) };
     let mut deployment = Deployment::start(&Setup { data_in: Some(disk.path()), ..Setup::default() })?;
-    prepare(&mut deployment.session()?).map_err(|failure| wrong(&failure))?;
-    let (stage, log) = (Stage::new(vec![deployment.server.internal_sql_addr()]), Log::default());
-    let mut report = Report::default();
-    let result: anyhow::Result<()> = std::thread::scope(|scope| {
-        scope.spawn(|| stage.clients(WRITERS, seed, |actor| log.write(actor)));
-        let result = (|| {
-            for round in 0..2 {
-                let ballast = disk.path().join("ballast");
-                let before = stage.counts().refused;
-                fill(&ballast)?;
-                wait_for("writers are refused", &stage, || stage.counts().refused > before + 20)?;
-                let mut reader = deployment.session()?;
-                let count = reader.value("SELECT count(*) FROM log").map_err(|failure| wrong(&failure))?;
-                ensure!(count.is_some(), "a full disk is in the way of readers");
-                if round == 1 {
-                    deployment.server.kill9()?;
-                    log.cycle.fetch_add(1, Ordering::SeqCst);
-                    report.kills += 1;
-                }
-                std::fs::remove_file(&ballast)?;
-                if round == 1 {
-                    deployment.server.restart()?;
-                }
-                let acknowledged = log.acknowledged();
-                wait_for("writers go on", &stage, || log.acknowledged() > acknowledged + 20)?;
+    let ballast = disk.path().join("ballast");
+    let report = under_writers(&mut deployment, seed, |deployment, stage, log| {
+        for is_killed in [false, true] {
+            let before = stage.counts().refused;
+            fill(&ballast)?;
+            stage.wait_for("writers are refused", || stage.counts().refused > before + 20)?;
+            let mut reader = deployment.session()?;
+            let count = reader.value("SELECT count(*) FROM log").map_err(|failure| wrong(&failure))?;
+            ensure!(count.is_some(), "a full disk is in the way of readers");
+            if is_killed {
+                deployment.server.kill9()?;
+                log.cycle.fetch_add(1, Ordering::SeqCst);
             }
-            Ok(())
-        })();
-        stage.end();
-        result
-    });
-    result?;
-    ensure!(stage.reports().is_empty(), "{}", stage.reports().join("\n"));
-    log.compare(&mut deployment.session()?, None)?;
-    deployment.server.kill9()?;
-    deployment.server.restart()?;
-    log.compare(&mut deployment.session()?, None)?;
+            std::fs::remove_file(&ballast)?;
+            if is_killed {
+                deployment.server.restart()?;
+            }
+            log.wait_for_more(stage, 20)?;
+        }
+        Ok(())
+    })?;
     deployment.check_log()?;
-    Ok(Some(log.count(report, &stage)))
+    Ok(Some(Report { kills: 1, ..report }))
 }
 
 /// Lets a sync, or a write, fail once the server has done many, under writers; then restarts it on a disk that works. `None` if
@@ -154,29 +128,33 @@ pub fn disk_errors(error: DiskError, seed: u64) -> anyhow::Result<Option<Report>
     let healthy = dir.path().join("healthy");
     let Some(wrapper) = faulty(dir.path(), &healthy, error, random.random_range(100..400))? else { return Ok(None) };
     let mut deployment = Deployment::start(&Setup { binary: Some(wrapper), ..Setup::default() })?;
+    let report = under_writers(&mut deployment, seed, |deployment, stage, log| {
+        // A server that cannot know what is durable ends; one that knows refuses.
+        stage.wait_for("the disk fails", || stage.counts().lost > 0 || stage.counts().refused > 0)?;
+        std::fs::write(&healthy, "")?;
+        deployment.server.kill9()?;
+        log.cycle.fetch_add(1, Ordering::SeqCst);
+        deployment.server.restart()?;
+        log.wait_for_more(stage, 100)
+    })?;
+    Ok(Some(Report { kills: 1, ..report }))
+}
+
+/// Runs writers beside what happens to their server, and compares what is stored with what they were told: at once, and after
+/// one more kill.
+fn under_writers(
+    deployment: &mut Deployment,
+    seed: u64,
+    happens: impl FnOnce(&mut Deployment, &Stage, &Log) -> anyhow::Result<()>,
+) -> anyhow::Result<Report> {
     prepare(&mut deployment.session()?).map_err(|failure| wrong(&failure))?;
     let (stage, log) = (Stage::new(vec![deployment.server.internal_sql_addr()]), Log::default());
-    let mut report = Report::default();
-    let result: anyhow::Result<()> = std::thread::scope(|scope| {
-        scope.spawn(|| stage.clients(WRITERS, seed, |actor| log.write(actor)));
-        let result = (|| {
-            // A server that cannot know what is durable ends; one that knows refuses.
-            wait_for("the disk fails", &stage, || stage.counts().lost > 0 || stage.counts().refused > 0)?;
-            std::fs::write(&healthy, "")?;
-            deployment.server.kill9()?;
-            log.cycle.fetch_add(1, Ordering::SeqCst);
-            deployment.server.restart()?;
-            report.kills += 1;
-            let acknowledged = log.acknowledged();
-            wait_for("writers go on", &stage, || log.acknowledged() > acknowledged + 100)
-        })();
-        stage.end();
-        result
-    });
-    result?;
-    ensure!(stage.reports().is_empty(), "{}", stage.reports().join("\n"));
+    stage.beside(WRITERS, seed, |actor| log.write(actor), || happens(deployment, &stage, &log))?;
     log.compare(&mut deployment.session()?, None)?;
-    Ok(Some(log.count(report, &stage)))
+    deployment.server.kill9()?;
+    deployment.server.restart()?;
+    log.compare(&mut deployment.session()?, None)?;
+    Ok(log.report(&stage))
 }
 
 /// How a disk fails.
@@ -216,15 +194,12 @@ fn faulty(dir: &Path, healthy: &Path, error: DiskError, after: u64) -> anyhow::R
 }
 
 fn prepare(session: &mut Session) -> Result<(), Failure> {
-    for sql in [
+    session.execute_each([
         "CREATE TABLE log (cycle int8, n int8, padding text)",
         "CREATE INDEX log_cycle ON log (cycle)",
         "CREATE TABLE shadow (cycle int8, n int8)",
         "CREATE MATERIALIZED VIEW counted AS SELECT cycle, count(*) AS n FROM log GROUP BY cycle",
-    ] {
-        session.execute(sql)?;
-    }
-    Ok(())
+    ])
 }
 
 impl Log {
@@ -246,11 +221,7 @@ impl Log {
             true => format!("BEGIN; {insert}; INSERT INTO shadow VALUES {}; COMMIT", rows("")),
         };
         let asked = actor.ask(|session| {
-            let result = session.execute(&sql);
-            if in_block && matches!(result, Err(Failure::Refused(_))) {
-                session.roll_back()?;
-            }
-            result
+            if in_block { session.or_roll_back(|session| session.execute(&sql)) } else { session.execute(&sql) }
         })?;
         let is_acknowledged = match asked.answer {
             Answer::Given(_) => true,
@@ -261,8 +232,14 @@ impl Log {
         Some(())
     }
 
-    fn acknowledged(&self) -> usize {
-        self.writes.lock().expect("nobody panics here").iter().filter(|write| write.is_acknowledged).count()
+    /// Waits until more than so many writes more were acknowledged.
+    fn wait_for_more(&self, stage: &Stage, more: usize) -> anyhow::Result<()> {
+        let acknowledged = || {
+            let writes = self.writes.lock().expect("nobody panics here");
+            writes.iter().filter(|write| write.is_acknowledged).count()
+        };
+        let before = acknowledged();
+        stage.wait_for("writers go on", || acknowledged() > before + more)
     }
 
     /// Compares what is stored with what writers were told, of one cycle or of all.
@@ -304,31 +281,20 @@ impl Log {
         Ok(())
     }
 
-    fn count(&self, report: Report, stage: &Stage) -> Report {
+    /// What writers were told.
+    fn report(&self, stage: &Stage) -> Report {
         let writes = self.writes.lock().expect("nobody panics here");
         let (acknowledged, unknown): (Vec<&Write>, Vec<&Write>) =
             writes.iter().partition(|write| write.is_acknowledged);
         let length = |writes: &[&Write]| u64::try_from(writes.len()).expect("few");
         Report {
+            kills: 0,
             acknowledged: length(&acknowledged),
             rows: acknowledged.iter().map(|write| write.count).sum(),
             unknown: length(&unknown),
             refused: stage.counts().refused,
-            ..report
         }
     }
-}
-
-fn wait_for(what: &str, stage: &Stage, is_so: impl Fn() -> bool) -> anyhow::Result<()> {
-    let until = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        ensure!(!stage.is_over(), "{}", stage.reports().join("\n"));
-        if Instant::now() > until {
-            return Err(anyhow!("waited in vain until {what}"));
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
 }
 
 /// Writes until there is no room.

@@ -15,7 +15,7 @@ use crate::session::{Failure, Session};
 /// What is to be deployed.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
-    /// Where time, and what else it can be given, is kept.
+    /// Where time is kept.
     pub store: Store,
     /// The bug that the server has on purpose; it then is the program that can have one.
     pub bug: Option<Bug>,

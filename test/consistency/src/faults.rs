@@ -58,15 +58,21 @@ pub struct Extent {
     pub operations: u64,
 }
 
-/// Until the end of the history, which it decides, lets a fault happen again and again; returns how often. Afterwards
+/// What is done to the servers of one history.
+#[derive(Clone, Copy, Debug)]
+pub struct Ordeal {
+    /// What happens to them.
+    pub fault: Fault,
+    /// What decides when, and what clients ask.
+    pub seed: u64,
+    /// How long it is.
+    pub extent: Extent,
+}
+
+/// Until the end of the history, which it decides, lets a fault happen again and again; returns how often it did. Afterwards
 /// everything runs.
-pub fn torment(
-    deployment: &mut Deployment,
-    stage: &Stage,
-    fault: Fault,
-    seed: u64,
-    extent: Extent,
-) -> anyhow::Result<u64> {
+pub fn torment(deployment: &mut Deployment, stage: &Stage, ordeal: Ordeal) -> anyhow::Result<u64> {
+    let Ordeal { fault, seed, extent } = ordeal;
     let (mut random, started, mut count) = (StdRng::seed_from_u64(seed), Instant::now(), 0);
     let is_over = || {
         let elapsed = started.elapsed();
@@ -79,26 +85,26 @@ pub fn torment(
             continue;
         }
         let trouble = Duration::from_millis(random.random_range(TROUBLE_MS));
-        let result = strike(deployment, stage, fault, trouble, &mut random);
-        if result.is_err() {
+        let struck = strike(deployment, stage, fault, trouble, &mut random);
+        if struck.is_err() {
             stage.end();
         }
-        result?;
-        count += 1;
+        count += u64::from(struck?);
     }
     stage.end();
     Ok(count)
 }
 
+/// Lets a fault happen; whether it could.
 fn strike(
     deployment: &mut Deployment,
     stage: &Stage,
     fault: Fault,
     trouble: Duration,
     random: &mut StdRng,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
     match fault {
-        Fault::Calm => {}
+        Fault::Calm => return Ok(false),
         Fault::Kill => {
             deployment.check_log()?;
             deployment.server.kill9()?;
@@ -122,22 +128,22 @@ fn strike(
             network.heal();
         }
         Fault::Clock => {
-            if let Some(clock) = &mut deployment.clock {
-                // Back from where it was the furthest, whence writes have their times.
-                let furthest = deployment.clock_furthest;
-                let next: f64 = match random.random_range(0..4) {
-                    0 | 1 => f64::max(furthest - random.random_range(0.0..8.0), 0.0),
-                    2 => furthest + random.random_range(0.0..10.0),
-                    _ => furthest + random.random_range(0.0..3_600.0),
-                };
-                deployment.clock_furthest = furthest.max(next);
-                clock.set(Duration::from_secs_f64(next))?;
-            }
+            let Some(clock) = &mut deployment.clock else { return Ok(false) };
+            // Back from where it was the furthest, whence writes have their times.
+            let furthest = deployment.clock_furthest;
+            let next: f64 = match random.random_range(0..4) {
+                0 | 1 => f64::max(furthest - random.random_range(0.0..8.0), 0.0),
+                2 => furthest + random.random_range(0.0..10.0),
+                _ => furthest + random.random_range(0.0..3_600.0),
+            };
+            deployment.clock_furthest = furthest.max(next);
+            clock.set(Duration::from_secs_f64(next))?;
         }
         Fault::Second => {
-            if deployment.second.is_none()
-                && let Ok(second) = deployment.server.beside(&[])
-            {
+            if deployment.second.is_some() {
+                return Ok(false);
+            }
+            if let Ok(second) = deployment.server.beside(&[]) {
                 stage.move_to(vec![deployment.network.addr, second.internal_sql_addr()]);
                 deployment.second = Some(second);
                 deployment.network.cut();
@@ -145,13 +151,12 @@ fn strike(
             }
         }
         Fault::StoreRestart => {
-            if let Some(store) = &mut deployment.store {
-                store.kill9()?;
-                store.restart()?;
-            }
+            let Some(store) = &mut deployment.store else { return Ok(false) };
+            store.kill9()?;
+            store.restart()?;
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Waits, but not beyond the end.

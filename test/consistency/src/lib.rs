@@ -12,7 +12,7 @@
 //! - [`registers`]: reads, writes, compare-and-set, also of a view's definition; judged by porcupine ([`linearizable`]).
 //! - [`lists`]: transactions that append and read, and SUBSCRIBE; judged by [`list_append`] with [`graph`].
 //! - [`bank`]: transfers that keep a total, which tables, views and indexes show.
-//! - [`crash`]: acknowledged rows after `kill -9`, and a disk that is full.
+//! - [`crash`]: acknowledged rows after `kill -9`, and on a disk that is full or fails.
 //! - [`races`]: readers, DDL and compaction in each other's way.
 //! - [`takeover`]: a stopped server that was replaced.
 //! - [`controls`]: the bugs, and what finds each.

@@ -18,7 +18,7 @@ pub fn checker() -> Option<&'static PathBuf> {
 
 fn build() -> Option<PathBuf> {
     let go = program("go", "GLIMPSE_GO")?;
-    let source = crate::runs::manifest_dir().join("porcupine");
+    let source = manifest_dir().join("porcupine");
     // Beside what else was built; named after the process, so that nobody runs what another writes.
     let binary = std::env::current_exe().ok()?.with_file_name(format!("porcupine-{}", std::process::id()));
     let built = Command::new(go).current_dir(source).args(["build", "-o"]).arg(&binary).arg(".").output();
@@ -34,6 +34,11 @@ fn build() -> Option<PathBuf> {
             None
         }
     }
+}
+
+/// Where this crate's data is: what cargo says when it runs a test, because a build cache may be older than the checkout.
+fn manifest_dir() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), Into::into)
 }
 
 /// Removes the built checker.

@@ -24,7 +24,7 @@ const ROUTES: [&str; 4] = ["lists", "lists_bare", "lists_view", "lists_copy"];
 
 /// Makes the tables and views.
 pub fn prepare(session: &mut Session) -> Result<(), Failure> {
-    for sql in [
+    session.execute_each([
         "CREATE TABLE lists (key int8, items text)".to_owned(),
         "CREATE INDEX lists_key ON lists (key)".to_owned(),
         "CREATE VIEW lists_bare AS SELECT key + 0 AS key, items FROM lists".to_owned(),
@@ -32,10 +32,7 @@ pub fn prepare(session: &mut Session) -> Result<(), Failure> {
         "CREATE INDEX lists_view_key ON lists_view (key)".to_owned(),
         "CREATE MATERIALIZED VIEW lists_copy AS SELECT key, items FROM lists".to_owned(),
         format!("INSERT INTO lists SELECT n, '' FROM generate_series(0, {}) AS series(n)", LISTS - 1),
-    ] {
-        session.execute(&sql)?;
-    }
-    Ok(())
+    ])
 }
 
 /// What all clients of one history share.
@@ -96,11 +93,15 @@ impl Lists {
             if !in_block {
                 return plan[0].run(session, prepared, &mut steps);
             }
-            let result = block(session, &plan, thinks, &mut steps);
-            if matches!(result, Err(Failure::Refused(_))) {
-                session.roll_back()?;
-            }
-            result
+            session.block(|session| {
+                for (at, planned) in plan.iter().enumerate() {
+                    if thinks && at > 0 {
+                        session.think();
+                    }
+                    planned.run(session, false, &mut steps)?;
+                }
+                Ok(())
+            })
         })?;
         if asked.is_refused() && plan.iter().all(|step| !step.appends) {
             actor.stage.report(format!("a transaction that only reads is refused: {steps:?}"));
@@ -200,17 +201,6 @@ impl Planned {
         }
         Ok(())
     }
-}
-
-fn block(session: &mut Session, plan: &[Planned], thinks: bool, steps: &mut Vec<Step>) -> Result<(), Failure> {
-    session.execute("BEGIN")?;
-    for (at, planned) in plan.iter().enumerate() {
-        if thinks && at > 0 {
-            session.think();
-        }
-        planned.run(session, false, steps)?;
-    }
-    session.execute("COMMIT").map(drop)
 }
 
 fn parse(items: &str) -> Vec<u64> {

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -66,43 +66,32 @@ pub fn run(setup: &Setup, seed: u64, duration: Duration) -> anyhow::Result<Repor
     let seen: Vec<Mutex<Vec<i64>>> =
         (0..READERS).map(|_| Mutex::new(vec![0; usize::try_from(GROUPS).expect("few")])).collect();
     let (mut random, started, mut restarts) = (StdRng::seed_from_u64(seed), Instant::now(), 0);
-    let result: anyhow::Result<()> = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            stage.clients(READERS + WRITERS + 1, seed, |actor| match actor.index {
-                0 => change(actor, &counts),
-                writer if writer <= WRITERS => write(actor, &counts),
-                reader => read(actor, &seen[reader - WRITERS - 1], &counts),
-            })
-        });
-        let result = (|| {
-            while started.elapsed() < duration && !stage.is_over() {
-                let life = Duration::from_millis(random.random_range(LIVES_MS));
-                rest(life, || stage.is_over() || started.elapsed() >= duration);
-                deployment.check_log()?;
-                deployment.server.kill9()?;
-                deployment.server.restart()?;
-                restarts += 1;
-            }
-            Ok(())
-        })();
-        stage.end();
-        result
-    });
-    result?;
-    ensure!(stage.reports().is_empty(), "seed {seed}: {}", stage.reports().join("\n"));
+    let act = |actor: &mut Actor<'_>| match actor.index {
+        0 => change(actor, &counts),
+        writer if writer <= WRITERS => write(actor, &counts),
+        reader => read(actor, &seen[reader - WRITERS - 1], &counts),
+    };
+    stage.beside(READERS + WRITERS + 1, seed, act, || {
+        while started.elapsed() < duration && !stage.is_over() {
+            let life = Duration::from_millis(random.random_range(LIVES_MS));
+            rest(life, || stage.is_over() || started.elapsed() >= duration);
+            deployment.check_log()?;
+            deployment.server.kill9()?;
+            deployment.server.restart()?;
+            restarts += 1;
+        }
+        Ok(())
+    })?;
     deployment.check_log()?;
-    let wrong_groups =
-        deployment.session()?.rows("SELECT g FROM race GROUP BY g HAVING min(v) <> max(v) OR count(*) <> 8");
-    let wrong_groups = wrong_groups.map_err(|failure| wrong(&failure))?;
-    if !wrong_groups.is_empty() {
-        bail!("seed {seed}: groups {wrong_groups:?} are torn");
-    }
+    let sql = format!("SELECT g FROM race GROUP BY g HAVING min(v) <> max(v) OR count(*) <> {ROWS}");
+    let torn = deployment.session()?.rows(&sql).map_err(|failure| wrong(&failure))?;
+    ensure!(torn.is_empty(), "groups {torn:?} are torn");
     let get = |counter: &AtomicU64| counter.load(Ordering::SeqCst);
     Ok(Report { peeks: get(&counts.peeks), writes: get(&counts.writes), ddl: get(&counts.ddl), restarts })
 }
 
 fn prepare(session: &mut Session) -> Result<(), Failure> {
-    for sql in [
+    session.execute_each([
         "CREATE TABLE race (g int8, r int8, v int8)".to_owned(),
         "CREATE INDEX race_g ON race (g)".to_owned(),
         "CREATE VIEW race_view AS SELECT g, r, v, v % 2 AS parity FROM race".to_owned(),
@@ -111,10 +100,7 @@ fn prepare(session: &mut Session) -> Result<(), Failure> {
             "INSERT INTO race SELECT g, r, 0 FROM generate_series(0, {}) AS a(g), generate_series(1, {ROWS}) AS b(r)",
             GROUPS - 1
         ),
-    ] {
-        session.execute(&sql)?;
-    }
-    Ok(())
+    ])
 }
 
 fn read(actor: &mut Actor<'_>, seen: &Mutex<Vec<i64>>, counts: &Counts) -> Option<()> {

@@ -3,7 +3,6 @@
 //! Compare-and-set is one UPDATE that finds no row if the value is another: a statement that changes nothing says something
 //! about the time at which it was asked, too. A swap is a block that reads and then writes.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rand::Rng;
@@ -69,7 +68,7 @@ impl Operation {
 
 /// Makes the tables and views.
 pub fn prepare(session: &mut Session) -> Result<(), Failure> {
-    for sql in [
+    session.execute_each([
         "CREATE TABLE registers (key int8, value int8)".to_owned(),
         "CREATE INDEX registers_key ON registers (key)".to_owned(),
         "CREATE TABLE bare_registers (key int8, value int8)".to_owned(),
@@ -81,10 +80,7 @@ pub fn prepare(session: &mut Session) -> Result<(), Failure> {
         format!(
             "INSERT INTO bare_registers SELECT n, 0 FROM generate_series(0, {REGISTERS}) AS series(n) WHERE n % 2 = 1"
         ),
-    ] {
-        session.execute(&sql)?;
-    }
-    Ok(())
+    ])
 }
 
 /// What all clients of one history share.
@@ -140,13 +136,7 @@ impl Registers {
             _ => operation(
                 actor,
                 key,
-                |session| {
-                    let result = swap(session, &source, table, key, value);
-                    if matches!(result, Err(Failure::Refused(_))) {
-                        session.roll_back()?;
-                    }
-                    result
-                },
+                |session| session.block(|session| swap(session, &source, table, key, value)),
                 |found| Action::Swap { found, value },
             ),
         }
@@ -184,11 +174,9 @@ fn operation<A>(
 }
 
 fn swap(session: &mut Session, source: &str, table: &str, key: u64, value: u64) -> Result<u64, Failure> {
-    session.execute("BEGIN")?;
     let found = read(session, source, key, false)?;
     let changed = session.execute(&format!("UPDATE {table} SET value = {value} WHERE key = {key}"))?;
     one_row(changed, table, key)?;
-    session.execute("COMMIT")?;
     Ok(found)
 }
 
@@ -224,13 +212,4 @@ fn one_row(changed: u64, table: &str, key: u64) -> Result<(), Failure> {
         1 => Ok(()),
         others => Err(Failure::Wrong(format!("a write of register {key} in {table} changed {others} rows"))),
     }
-}
-
-/// How many operations each register has, for the report.
-pub fn by_key(history: &[Operation]) -> HashMap<u64, usize> {
-    let mut counts = HashMap::new();
-    for operation in history {
-        *counts.entry(operation.key).or_insert(0) += 1;
-    }
-    counts
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow, bail, ensure};
 
 use crate::clock::{WallClock, shown};
 use crate::deployment::{Deployment, Setup, Store, wrong};
-use crate::faults::{Extent, Fault, torment};
+use crate::faults::{Extent, Fault, Ordeal, torment};
 use crate::lists::Lists;
 use crate::registers::Registers;
 use crate::stage::{Counts, Stage};
@@ -66,9 +66,9 @@ impl fmt::Display for Report {
     }
 }
 
-/// Where this crate's data is: what cargo says when it runs a test, because a build cache may be older than the checkout.
-pub fn manifest_dir() -> std::path::PathBuf {
-    std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), Into::into)
+/// What decides the runs of a test: `CONSISTENCY_SEED`, or chance.
+pub fn seed() -> u64 {
+    std::env::var("CONSISTENCY_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(rand::random)
 }
 
 /// Makes a history and judges it. An error says what is wrong and how to make such a history again.
@@ -78,10 +78,11 @@ pub fn history(workload: Workload, setup: &Setup, fault: Fault, seed: u64, exten
     let setup = &Setup { jumping_clock: fault == Fault::Clock, ..setup.clone() };
     let mut deployment = Deployment::start(setup)?;
     let stage = Stage::new(vec![deployment.network.addr]);
+    let ordeal = Ordeal { fault, seed, extent };
     let judged = match workload {
-        Workload::Registers => of_registers(&mut deployment, &stage, fault, seed, extent),
-        Workload::Lists => of_lists(&mut deployment, &stage, fault, seed, extent),
-        Workload::Bank => of_bank(&mut deployment, &stage, fault, seed, extent),
+        Workload::Registers => of_registers(&mut deployment, &stage, ordeal),
+        Workload::Lists => of_lists(&mut deployment, &stage, ordeal),
+        Workload::Bank => of_bank(&mut deployment, &stage, ordeal),
     };
     let judged = judged.and_then(|faults| {
         deployment.check_log()?;
@@ -93,15 +94,15 @@ pub fn history(workload: Workload, setup: &Setup, fault: Fault, seed: u64, exten
 }
 
 /// Lets clients work while faults happen; returns what the clients recorded, and how often the fault happened.
-pub fn perform<H: Send>(
+fn perform<H: Send>(
     deployment: &mut Deployment,
     stage: &Stage,
-    (fault, seed, extent): (Fault, u64, Extent),
+    ordeal: Ordeal,
     clients: impl FnOnce() -> H + Send,
 ) -> anyhow::Result<(H, u64)> {
     let (recorded, faults) = std::thread::scope(|scope| {
         let running = scope.spawn(clients);
-        let faults = torment(deployment, stage, fault, seed, extent);
+        let faults = torment(deployment, stage, ordeal);
         await_end(&running, deployment, stage);
         (running.join(), faults)
     });
@@ -126,41 +127,29 @@ fn await_end<H>(running: &ScopedJoinHandle<'_, H>, deployment: &Deployment, stag
     }
 }
 
-fn of_registers(
-    deployment: &mut Deployment,
-    stage: &Stage,
-    fault: Fault,
-    seed: u64,
-    extent: Extent,
-) -> anyhow::Result<u64> {
+fn of_registers(deployment: &mut Deployment, stage: &Stage, ordeal: Ordeal) -> anyhow::Result<u64> {
     registers::prepare(&mut deployment.session()?).map_err(|failure| wrong(&failure))?;
-    let clients = || Registers::default().run(stage, CLIENTS, seed);
-    let (history, faults) = perform(deployment, stage, (fault, seed, extent), clients)?;
+    let clients = || Registers::default().run(stage, CLIENTS, ordeal.seed);
+    let (history, faults) = perform(deployment, stage, ordeal, clients)?;
     refuse(linearizable::check(&history)?)?;
     Ok(faults)
 }
 
-fn of_lists(
-    deployment: &mut Deployment,
-    stage: &Stage,
-    fault: Fault,
-    seed: u64,
-    extent: Extent,
-) -> anyhow::Result<u64> {
+fn of_lists(deployment: &mut Deployment, stage: &Stage, ordeal: Ordeal) -> anyhow::Result<u64> {
     lists::prepare(&mut deployment.session()?).map_err(|failure| wrong(&failure))?;
     let lists = Lists::default();
-    let clients = || lists.run(stage, CLIENTS, seed);
-    let (mut history, faults) = perform(deployment, stage, (fault, seed, extent), clients)?;
+    let clients = || lists.run(stage, CLIENTS, ordeal.seed);
+    let (mut history, faults) = perform(deployment, stage, ordeal, clients)?;
     let last = lists.last_word(stage, &mut deployment.session()?);
     history.extend(last.map_err(|failure| wrong(&failure))?);
     refuse(list_append::check(&history))?;
     Ok(faults)
 }
 
-fn of_bank(deployment: &mut Deployment, stage: &Stage, fault: Fault, seed: u64, extent: Extent) -> anyhow::Result<u64> {
+fn of_bank(deployment: &mut Deployment, stage: &Stage, ordeal: Ordeal) -> anyhow::Result<u64> {
     bank::prepare(&mut deployment.session()?).map_err(|failure| wrong(&failure))?;
-    let clients = || bank::run(stage, CLIENTS, seed);
-    let (moves, faults) = perform(deployment, stage, (fault, seed, extent), clients)?;
+    let clients = || bank::run(stage, CLIENTS, ordeal.seed);
+    let (moves, faults) = perform(deployment, stage, ordeal, clients)?;
     bank::last_word(&mut deployment.session()?, moves).map_err(|failure| wrong(&failure))?;
     Ok(faults)
 }

@@ -51,6 +51,30 @@ impl Session {
         Ok(count)
     }
 
+    /// Runs statements one after the other, each by itself.
+    pub fn execute_each<S: AsRef<str>>(&mut self, statements: impl IntoIterator<Item = S>) -> Result<(), Failure> {
+        statements.into_iter().try_for_each(|sql| self.execute(sql.as_ref()).map(drop))
+    }
+
+    /// Runs a block. One that is refused is rolled back, so that the session can go on.
+    pub fn block<A>(&mut self, steps: impl FnOnce(&mut Session) -> Result<A, Failure>) -> Result<A, Failure> {
+        self.or_roll_back(|session| {
+            session.execute("BEGIN")?;
+            let answer = steps(session)?;
+            session.execute("COMMIT")?;
+            Ok(answer)
+        })
+    }
+
+    /// Runs what leaves a block behind if it is refused.
+    pub fn or_roll_back<A>(&mut self, steps: impl FnOnce(&mut Session) -> Result<A, Failure>) -> Result<A, Failure> {
+        let result = steps(self);
+        if matches!(result, Err(Failure::Refused(_))) {
+            self.execute("ROLLBACK")?;
+        }
+        result
+    }
+
     /// The rows of a query, as text.
     pub fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Failure> {
         let row = |message| match message {
@@ -77,11 +101,6 @@ impl Session {
     /// Does nothing for longer than reads may go back without a hold.
     pub fn think(&self) {
         std::thread::sleep(RETAINED + RETAINED / 2);
-    }
-
-    /// Ends a block that failed, so that the session can go on.
-    pub fn roll_back(&mut self) -> Result<(), Failure> {
-        self.execute("ROLLBACK").map(drop)
     }
 
     fn simple(&mut self, sql: &str) -> Result<Vec<SimpleQueryMessage>, Failure> {

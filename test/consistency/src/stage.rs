@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use anyhow::ensure;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -12,6 +13,8 @@ use crate::session::{Failure, Session};
 
 /// How long a client without a server waits before it looks again.
 const RETRY: Duration = Duration::from_millis(10);
+/// How long anything may take that is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// See the module. What clients share.
 #[derive(Debug)]
@@ -91,6 +94,36 @@ impl Stage {
     /// What was reported.
     pub fn reports(&self) -> Vec<String> {
         self.wrong.lock().expect("nobody panics here").clone()
+    }
+
+    /// Runs clients beside something else, which decides when the history ends. Fails if that fails, or if a client has met with
+    /// what no server should say.
+    pub fn beside<R: Send, T>(
+        &self,
+        count: usize,
+        seed: u64,
+        act: impl Fn(&mut Actor<'_>) -> Option<R> + Sync,
+        other: impl FnOnce() -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let result = std::thread::scope(|scope| {
+            scope.spawn(|| self.clients(count, seed, &act));
+            let result = other();
+            self.end();
+            result
+        })?;
+        ensure!(self.reports().is_empty(), "{}", self.reports().join("\n"));
+        Ok(result)
+    }
+
+    /// Waits until something is so. Fails if it does not become so, or if the history ends before.
+    pub fn wait_for(&self, what: &str, is_so: impl Fn() -> bool) -> anyhow::Result<()> {
+        let until = Instant::now() + PATIENCE;
+        while !is_so() {
+            ensure!(!self.is_over(), "{}", self.reports().join("\n"));
+            ensure!(Instant::now() < until, "waited in vain until {what}");
+            std::thread::sleep(RETRY);
+        }
+        Ok(())
     }
 
     /// Runs clients until the end, each with a seed of its own; returns what they recorded.

@@ -5,17 +5,14 @@
 //! they would be from before a write that somebody was told of.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use glimpse_test::server::{Launch, Server};
 
 use crate::deployment::{Deployment, LEASE_MS, Setup, Store, connect, wrong};
-use crate::stage::{Answer, Stage};
+use crate::stage::{Actor, Answer, Stage};
 
 const READERS: usize = 8;
-/// How long a server that was replaced may take to end.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What was seen.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,35 +35,24 @@ pub fn run(setup: &Setup, seed: u64) -> anyhow::Result<Report> {
     // When the new owner has acknowledged a write.
     let acknowledged_ns = AtomicU64::new(u64::MAX);
     let (before, unanswered) = (AtomicU64::new(0), AtomicU64::new(0));
-    let result: anyhow::Result<Server> = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            stage.clients(READERS, seed, |actor| {
-                let asked = actor.ask(|session| session.rows("SELECT a FROM t"))?;
-                let is_after = asked.call_ns > acknowledged_ns.load(Ordering::SeqCst);
-                match (asked.answer, is_after) {
-                    (Answer::Given(rows), true) => stage.report(format!("a server that was replaced answers {rows:?}")),
-                    (Answer::Given(_), false) => drop(before.fetch_add(1, Ordering::SeqCst)),
-                    (_, true) => drop(unanswered.fetch_add(1, Ordering::SeqCst)),
-                    (_, false) => {}
-                }
-                Some(())
-            })
-        });
-        let replaced = replace(&mut deployment, &stage, &acknowledged_ns);
-        stage.end();
-        replaced
-    });
-    let _new_owner = result?;
-    ensure!(stage.reports().is_empty(), "seed {seed}: {}", stage.reports().join("\n"));
+    let act = |actor: &mut Actor<'_>| {
+        let asked = actor.ask(|session| session.rows("SELECT a FROM t"))?;
+        let is_after = asked.call_ns > acknowledged_ns.load(Ordering::SeqCst);
+        match (asked.answer, is_after) {
+            (Answer::Given(rows), true) => stage.report(format!("a server that was replaced answers {rows:?}")),
+            (Answer::Given(_), false) => drop(before.fetch_add(1, Ordering::SeqCst)),
+            (_, true) => drop(unanswered.fetch_add(1, Ordering::SeqCst)),
+            (_, false) => {}
+        }
+        Some(())
+    };
+    let _new_owner = stage.beside(READERS, seed, act, || replace(&mut deployment, &stage, &acknowledged_ns))?;
     Ok(Report { before: before.into_inner(), unanswered: unanswered.into_inner() })
 }
 
 /// Returns the new owner, once the old one has ended, or somebody has seen it answer.
 fn replace(deployment: &mut Deployment, stage: &Stage, acknowledged_ns: &AtomicU64) -> anyhow::Result<Server> {
-    let until = Instant::now() + PATIENCE;
-    while stage.counts().operations < 1_000 && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    stage.wait_for("clients read", || stage.counts().operations >= 1_000)?;
     deployment.server.signal("STOP")?;
     let url = deployment.store_url()?;
     let flags = ["--timestamp-oracle-url", &url, "--timestamp-oracle-lease", LEASE_MS, "--takeover"];

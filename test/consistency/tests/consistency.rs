@@ -6,12 +6,7 @@ use std::time::Duration;
 use glimpse_consistency::deployment::{Setup, Store};
 use glimpse_consistency::faults::{Extent, Fault};
 use glimpse_consistency::linearizable;
-use glimpse_consistency::runs::{Report, Workload, history};
-
-/// Replays the histories of a run if `CONSISTENCY_SEED` says which.
-fn seed() -> u64 {
-    std::env::var("CONSISTENCY_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(rand::random)
-}
+use glimpse_consistency::runs::{Report, Workload, history, seed};
 
 fn explained(workload: Workload, store: Store, fault: Fault) -> Report {
     let extent = Extent { duration: Duration::from_secs(5), operations: 500 };

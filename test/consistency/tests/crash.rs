@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use glimpse_consistency::crash::{self, DiskError};
 use glimpse_consistency::deployment::{Setup, Store};
+use glimpse_consistency::runs::seed;
 
 #[test]
 fn acknowledged_writes_survive_kills() {
     for store in [Store::Embedded, Store::Postgres] {
-        let seed = rand::random();
+        let seed = seed();
         match crash::kills(&Setup { store, ..Setup::default() }, seed, Duration::from_secs(8)) {
             Ok(report) => println!("{report}, seed {seed}"),
             Err(error) => panic!("{store:?}, seed {seed}: {error:#}"),
@@ -18,7 +19,7 @@ fn acknowledged_writes_survive_kills() {
 
 #[test]
 fn a_full_disk_refuses_writers_and_loses_nothing() {
-    let seed = rand::random();
+    let seed = seed();
     match crash::full_disk(seed) {
         Ok(report) => println!("{report:?}, seed {seed}"),
         Err(error) => panic!("seed {seed}: {error:#}"),
@@ -28,7 +29,7 @@ fn a_full_disk_refuses_writers_and_loses_nothing() {
 #[test]
 fn a_disk_that_fails_loses_nothing() {
     for error in [DiskError::Sync, DiskError::NoRoom] {
-        let seed = rand::random();
+        let seed = seed();
         match crash::disk_errors(error, seed) {
             Ok(report) => println!("{error:?}: {report:?}, seed {seed}"),
             Err(failure) => panic!("{error:?}, seed {seed}: {failure:#}"),

@@ -26,7 +26,7 @@ struct Options {
     /// Histories only with this fault; by turns otherwise
     #[arg(long)]
     fault: Option<Fault>,
-    /// Only on this store; by turns otherwise
+    /// Only what runs on this store; by turns otherwise
     #[arg(long)]
     store: Option<Store>,
     /// The seed of the first run; the others follow it
@@ -62,7 +62,7 @@ const OPERATIONS: u64 = 2_000;
 const RUN: Duration = Duration::from_secs(30);
 
 impl Part {
-    /// Of the time, in percent.
+    /// Of the time, beside the others' shares.
     fn share(self) -> u32 {
         match self {
             Part::Registers | Part::Lists | Part::Bank => 15,
@@ -70,6 +70,31 @@ impl Part {
             Part::Races => 20,
             Part::Disk | Part::Takeover => 3,
         }
+    }
+
+    fn runs_on(self, store: Store) -> bool {
+        match self {
+            Part::Registers | Part::Lists | Part::Bank | Part::Crash | Part::Races => true,
+            Part::Disk => store == Store::Embedded,
+            Part::Takeover => store == Store::Postgres,
+        }
+    }
+}
+
+impl Options {
+    fn selects(&self, part: Part) -> bool {
+        self.only.is_none_or(|only| only == part) && self.store.is_none_or(|store| part.runs_on(store))
+    }
+
+    /// Where the next run of a part is.
+    fn store(&self, part: Part, turn: u64) -> Store {
+        let by_turns = if turn.is_multiple_of(2) { Store::Embedded } else { Store::Postgres };
+        let needed = (self.fault == Some(Fault::StoreRestart)).then_some(Store::Postgres);
+        let wanted = self.store.or(needed).unwrap_or(by_turns);
+        if part.runs_on(wanted) {
+            return wanted;
+        }
+        if part.runs_on(Store::Embedded) { Store::Embedded } else { Store::Postgres }
     }
 }
 
@@ -88,8 +113,14 @@ struct Totals {
 fn main() -> ExitCode {
     let options = Options::parse();
     let until = Instant::now() + Duration::from_secs(options.minutes * 60);
-    let parts = Part::value_variants().iter().copied().filter(|part| options.only.is_none_or(|only| only == *part));
+    let parts = Part::value_variants().iter().copied().filter(|part| options.selects(*part));
     let mut used: Vec<(Part, Duration, u64)> = parts.map(|part| (part, Duration::ZERO, 0)).collect();
+    if used.is_empty() || (options.fault == Some(Fault::StoreRestart) && options.store == Some(Store::Embedded)) {
+        println!(
+            "there is no such run: disks are tested on the embedded store, take-overs and its restarts on postgres"
+        );
+        return ExitCode::FAILURE;
+    }
     let (mut seed, mut totals) = (options.seed.unwrap_or_else(rand::random), Totals::default());
     while Instant::now() < until {
         let Some(next) = used.iter_mut().min_by_key(|(part, time, _)| *time / part.share()) else { break };
@@ -116,8 +147,7 @@ fn main() -> ExitCode {
 }
 
 fn run(part: Part, turn: u64, seed: u64, options: &Options, totals: &mut Totals) -> anyhow::Result<String> {
-    let by_turns = if turn.is_multiple_of(2) { Store::Embedded } else { Store::Postgres };
-    let store = options.store.unwrap_or(by_turns);
+    let store = options.store(part, turn);
     let setup = Setup { store, ..Setup::default() };
     let workload = match part {
         Part::Registers => Workload::Registers,
