@@ -1,8 +1,8 @@
 """An S3-compatible service for tests: moto, which keeps everything in memory, with signatures checked.
 
-Arguments: the port, the bucket to make, and for TLS a file with certificate and key. Prints `ready KEY_ID SECRET`. On SIGUSR1
-it stops listening, on SIGUSR2 it starts again with all that was stored: an outage of the service. Each is told by a line,
-`stopped` or `started`.
+Arguments: the port, the bucket to make, and for TLS a file with certificate and key. Prints `ready KEY_ID SECRET`, of a user, and
+on the same line key, secret and token that a role lends. On SIGUSR1 it stops listening, on SIGUSR2 it starts again with all
+that was stored: an outage of the service. Each is told by a line, `stopped` or `started`.
 """
 
 import logging
@@ -17,6 +17,7 @@ from moto import settings
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
+TRUST = '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}]}'
 POLICY = '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}'
 
 
@@ -53,8 +54,12 @@ def main():
     iam.create_user(UserName="glimpse")
     iam.put_user_policy(UserName="glimpse", PolicyName="all", PolicyDocument=POLICY)
     key = iam.create_access_key(UserName="glimpse")["AccessKey"]
+    role = iam.create_role(RoleName="glimpse", AssumeRolePolicyDocument=TRUST)["Role"]
+    iam.put_role_policy(RoleName="glimpse", PolicyName="all", PolicyDocument=POLICY)
+    lent = boto3.client("sts", **ours).assume_role(RoleArn=role["Arn"], RoleSessionName="lent")["Credentials"]
+    lent = [lent[name] for name in ["AccessKeyId", "SecretAccessKey", "SessionToken"]]
     settings.INITIAL_NO_AUTH_ACTION_COUNT = 0
-    print("ready", key["AccessKeyId"], key["SecretAccessKey"], flush=True)
+    print("ready", key["AccessKeyId"], key["SecretAccessKey"], *lent, flush=True)
 
     while True:
         asked = signal.sigwait(signals)

@@ -6,7 +6,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use tempfile::TempDir;
 
 use crate::process::{Process, free_port};
@@ -28,6 +28,7 @@ pub struct S3 {
     port: u16,
     key_id: String,
     secret: String,
+    lent: [String; 3],
     is_secured: bool,
     /// Its log and certificates; removed after the process has ended.
     dir: TempDir,
@@ -59,9 +60,14 @@ impl S3 {
         process.wait_ready(|| ensure_said(dir.path(), "ready"))?;
         let log = process.log();
         let ready = log.lines().find_map(|line| line.strip_prefix("ready ")).context("a line with credentials")?;
-        let (key_id, secret) = ready.split_once(' ').context("a key and a secret")?;
-        let (key_id, secret) = (key_id.to_owned(), secret.to_owned());
-        Ok(Some(S3 { process, port, key_id, secret, is_secured, dir }))
+        let words: Vec<String> = ready.split(' ').map(str::to_owned).collect();
+        let Ok([key_id, secret, lent @ ..]) = <[String; 5]>::try_from(words) else { bail!("it is ready with {ready}") };
+        Ok(Some(S3 { process, port, key_id, secret, lent, is_secured, dir }))
+    }
+
+    /// Key, secret and session token that are lent for an hour.
+    pub fn lent(&self) -> &[String; 3] {
+        &self.lent
     }
 
     /// The URL of what is below `prefix` in its bucket.

@@ -18,6 +18,7 @@
 #![warn(missing_docs)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
 
+mod background;
 pub mod blob;
 pub mod client;
 mod compact;

@@ -13,13 +13,16 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// How often a wait for the store is logged.
 const LOG_EVERY: Duration = Duration::from_secs(5);
 
-/// What went wrong, with all of its causes.
+/// What went wrong, with all of its causes; those that were told already are left out.
 pub fn in_full(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
+        let said = error.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
         cause = error.source();
     }
     text

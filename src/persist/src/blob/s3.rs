@@ -3,8 +3,8 @@
 //! A small object is one PUT; a large one goes in parts as it is made, so that its writer holds one part in memory, and is
 //! there when the last request, which joins them, was answered. Reading asks for ranges, some megabytes at a time.
 //!
-//! A client of our own, because the requests are few and that of `object_store` would set features of shared dependencies,
-//! by which most of the workspace would be built again.
+//! Signatures, credentials and XML are the concern of the library `object_store`; waiting for a service that does not answer, and what
+//! that means for a write, is ours, as it is for the consensus store.
 //!
 //! # Invariants
 //! * An answer that was lost does no harm: the same request again has the same effect, or none.
@@ -12,14 +12,18 @@
 mod client;
 mod http;
 mod location;
-mod signature;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use object_store::list::{PaginatedListOptions, PaginatedListStore};
+use object_store::multipart::{MultipartStore, PartId};
+use object_store::{GetOptions, MultipartId, ObjectStore as _, ObjectStoreExt, PutPayload};
 
-use crate::blob::s3::client::{Call, Client, element, elements};
+use crate::blob::BLOBS;
+use crate::blob::s3::client::Client;
 use crate::blob::s3::location::Location;
 use crate::blob::store::{Object, ObjectStore, Upload};
 use crate::encoding::length_to_u64;
@@ -52,8 +56,8 @@ struct BucketUpload {
 
 #[derive(Debug)]
 struct Parts {
-    id: String,
-    etags: Vec<String>,
+    id: MultipartId,
+    sent: Vec<PartId>,
     length: u64,
 }
 
@@ -68,27 +72,47 @@ struct BucketObject {
 }
 
 impl Bucket {
-    /// The objects below an `s3://` URL. Waits up to `patience` for a service that does not answer; an answer may take up to
-    /// `timeout` to begin.
+    /// The objects below an `s3://` URL. Waits up to `patience` for a service that does not answer; an attempt may take up to
+    /// `timeout`, and longer if it carries much.
     pub(crate) fn open(url: &str, timeout: Duration, patience: Duration) -> Result<Bucket, PersistError> {
-        let location = Location::parse(url, &|name| std::env::var(name).ok())?;
-        let bucket = Bucket { client: Arc::new(Client::new(location, timeout)?) };
-        let query = [("list-type", "2"), ("max-keys", "1"), ("prefix", bucket.client.location.prefix.as_str())];
-        let call = Call { method: "GET", query: &query, ..Call::default() };
-        let answer = bucket.client.call("opening the blob store", patience, &call)?;
-        match answer.status {
-            200 => Ok(bucket),
-            status => Err(bucket.client.refused(status, &answer.body)),
-        }
+        Bucket::open_in(url, &|name| std::env::var(name).ok(), timeout, patience)
     }
 
-    fn call(&self, what: &'static str, call: &Call<'_>) -> Result<String, PersistError> {
-        let answer = self.client.call(what, PATIENCE, call)?;
-        let text = String::from_utf8_lossy(&answer.body).into_owned();
-        if answer.status >= 400 {
-            return Err(self.client.refused(answer.status, &answer.body));
+    /// The same with other environment variables.
+    fn open_in(
+        url: &str,
+        env: &dyn Fn(&str) -> Option<String>,
+        timeout: Duration,
+        patience: Duration,
+    ) -> Result<Bucket, PersistError> {
+        let client = Client::new(Location::parse(url, env)?, timeout)?;
+        if client.location.credentials.are_lent() {
+            client.check_credentials(patience)?;
         }
-        Ok(text)
+        let bucket = Bucket { client: Arc::new(client) };
+        bucket.page("opening the blob store", patience, BLOBS, None, Some(1))?;
+        Ok(bucket)
+    }
+
+    /// The names of some objects that begin with `prefix`, and how to ask for more.
+    fn page(
+        &self,
+        what: &'static str,
+        patience: Duration,
+        prefix: &str,
+        page_token: Option<String>,
+        max_keys: Option<usize>,
+    ) -> Result<(Vec<String>, Option<String>), PersistError> {
+        let root = &self.client.location.prefix;
+        let from = format!("{root}{prefix}");
+        let asked = self.client.call(what, patience, 0, || {
+            let page_token = page_token.clone();
+            let options = PaginatedListOptions { page_token, max_keys, ..PaginatedListOptions::default() };
+            self.client.store.list_paginated(Some(&from), options)
+        })?;
+        let keys = asked.result.objects.iter().map(|object| object.location.as_ref());
+        let names = keys.filter_map(|key| key.strip_prefix(root.as_str()).filter(|name| name.starts_with(prefix)));
+        Ok((names.map(str::to_owned).collect(), asked.page_token))
     }
 }
 
@@ -98,18 +122,14 @@ impl ObjectStore for Bucket {
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<String>, PersistError> {
-        let root = &self.client.location.prefix;
-        let (from, mut names, mut token) = (format!("{root}{prefix}"), Vec::new(), None::<String>);
+        let (mut names, mut token) = (Vec::new(), None);
         loop {
-            let mut query = vec![("list-type", "2"), ("prefix", from.as_str())];
-            query.extend(token.as_deref().map(|token| ("continuation-token", token)));
-            let text = self.call("listing blobs", &Call { method: "GET", query: &query, ..Call::default() })?;
-            let keys = elements(&text, "Contents").filter_map(|inside| element(inside, "Key"));
-            names.extend(keys.filter_map(|key| Some(key.strip_prefix(root.as_str())?.to_owned())));
-            token = element(&text, "NextContinuationToken");
-            if token.is_none() {
+            let (found, next) = self.page("listing blobs", PATIENCE, prefix, token, None)?;
+            names.extend(found);
+            if next.is_none() {
                 return Ok(names);
             }
+            token = next;
         }
     }
 
@@ -119,42 +139,34 @@ impl ObjectStore for Bucket {
     }
 
     fn open(&self, name: &str) -> Result<Option<Box<dyn Object>>, PersistError> {
-        let range = Some((0, length_to_u64(WINDOW_BYTES) - 1));
-        let answer = self.client.call(
-            "opening a blob",
-            PATIENCE,
-            &Call { method: "GET", key: name, range, ..Call::default() },
-        )?;
-        let (length, window) = match answer.status {
-            404 => return Ok(None),
-            // Nothing is within any range of an empty object.
-            416 => (0, Bytes::new()),
-            _ => (answer.total_length.unwrap_or(length_to_u64(answer.body.len())), answer.body),
-        };
         let (client, name) = (Arc::clone(&self.client), name.to_owned());
+        let opened = match client.read("opening a blob", &name, 0..length_to_u64(WINDOW_BYTES)) {
+            // Nothing is within any range of an empty object.
+            Err(error @ PersistError::Determinate { .. }) => match client.length(&name)? {
+                Some(0) => Some((0, Bytes::new())),
+                _ => return Err(error),
+            },
+            opened => opened?,
+        };
+        let Some((length, window)) = opened else { return Ok(None) };
         Ok(Some(Box::new(BucketObject { client, name, length, window_at: 0, window })))
     }
 
     fn delete(&self, name: &str) -> Result<(), PersistError> {
-        self.client
-            .call("removing a blob", PATIENCE, &Call { method: "DELETE", key: name, ..Call::default() })
-            .map(drop)
+        let path = self.client.path(name);
+        self.client.find("removing a blob", PATIENCE, 0, || self.client.store.delete(&path)).map(drop)
     }
 
     fn forget_unfinished(&self, prefix: &str) -> Result<(), PersistError> {
         let root = &self.client.location.prefix;
         let from = format!("{root}{prefix}");
-        let query = [("uploads", ""), ("prefix", from.as_str())];
-        let text = self.call("listing unfinished blobs", &Call { method: "GET", query: &query, ..Call::default() })?;
-        for upload in elements(&text, "Upload") {
-            let (key, id) = (element(upload, "Key").unwrap_or_default(), element(upload, "UploadId"));
-            let (Some(name), Some(id)) = (key.strip_prefix(root.as_str()), id) else { continue };
-            if name.starts_with(prefix) {
-                tracing::info!(blob = name, "forgetting an unfinished blob");
-                let query = [("uploadId", id.as_str())];
-                let call = Call { method: "DELETE", key: name, query: &query, ..Call::default() };
-                self.client.call("forgetting an unfinished blob", PATIENCE, &call)?;
-            }
+        let ask = || self.client.unfinished(&from);
+        for upload in self.client.call("listing unfinished blobs", PATIENCE, 0, ask)? {
+            let Some(name) = upload.key.strip_prefix(root.as_str()).filter(|name| name.starts_with(prefix)) else {
+                continue;
+            };
+            tracing::info!(blob = name, "forgetting an unfinished blob");
+            self.client.forget("forgetting an unfinished blob", PATIENCE, name, &upload.upload_id)?;
         }
         Ok(())
     }
@@ -168,9 +180,10 @@ impl Upload for BucketUpload {
 
     fn finish(mut self: Box<Self>) -> Result<(), PersistError> {
         if self.parts.is_none() {
-            let call = Call { method: "PUT", key: &self.name, body: &self.buffer, ..Call::default() };
-            let answer = self.client.call("writing a blob", PATIENCE, &call)?;
-            return self.expect(answer.status == 200, answer.status, &answer.body);
+            let (path, bytes) = (self.client.path(&self.name), self.buffer.len());
+            let payload = PutPayload::from(std::mem::take(&mut self.buffer));
+            let ask = || self.client.store.put(&path, payload.clone());
+            return self.client.call("writing a blob", PATIENCE, bytes, ask).map(drop);
         }
         if !self.buffer.is_empty() {
             self.send_part()?;
@@ -183,63 +196,70 @@ impl Upload for BucketUpload {
 
 impl BucketUpload {
     fn send_part(&mut self) -> Result<(), PersistError> {
-        if self.parts.is_none() {
-            let call = Call { method: "POST", key: &self.name, query: &[("uploads", "")], ..Call::default() };
-            let answer = self.client.call("beginning a blob", PATIENCE, &call)?;
-            let id = element(&String::from_utf8_lossy(&answer.body), "UploadId");
-            self.expect(id.is_some(), answer.status, &answer.body)?;
-            self.parts = id.map(|id| Parts { id, etags: Vec::new(), length: 0 });
-        }
-        let parts = self.parts.as_ref().expect("it was just made");
-        let number = (parts.etags.len() + 1).to_string();
-        let query = [("partNumber", number.as_str()), ("uploadId", parts.id.as_str())];
-        let call = Call { method: "PUT", key: &self.name, query: &query, body: &self.buffer, ..Call::default() };
-        let answer = self.client.call("writing a part of a blob", PATIENCE, &call)?;
-        self.expect(answer.status == 200 && answer.etag.is_some(), answer.status, &answer.body)?;
-        let length = length_to_u64(self.buffer.len());
-        self.buffer.clear();
-        let parts = self.parts.as_mut().expect("it was just used");
-        parts.length += length;
-        parts.etags.extend(answer.etag);
+        let (client, path) = (&self.client, self.client.path(&self.name));
+        let parts = match &mut self.parts {
+            Some(parts) => parts,
+            none => {
+                let id = client.call("beginning a blob", PATIENCE, 0, || client.store.create_multipart(&path))?;
+                none.insert(Parts { id, sent: Vec::new(), length: 0 })
+            }
+        };
+        let (at, bytes) = (parts.sent.len(), self.buffer.len());
+        let payload = PutPayload::from(std::mem::take(&mut self.buffer));
+        let ask = || client.store.put_part(&path, &parts.id, at, payload.clone());
+        let sent = client.call("writing a part of a blob", PATIENCE, bytes, ask)?;
+        parts.length += length_to_u64(bytes);
+        parts.sent.push(sent);
         Ok(())
     }
 
     /// Makes the parts one object. If the answer is lost, the next one is that there is no such upload, and the object tells.
     fn join_parts(&self) -> Result<(), PersistError> {
-        let Parts { id, etags, length } = self.parts.as_ref().expect("there are parts");
-        let listed: String = etags
-            .iter()
-            .enumerate()
-            .map(|(at, etag)| format!("<Part><PartNumber>{}</PartNumber><ETag>{etag}</ETag></Part>", at + 1))
-            .collect();
-        let body = format!("<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>");
-        let query = [("uploadId", id.as_str())];
-        let call = Call { method: "POST", key: &self.name, query: &query, body: body.as_bytes(), ..Call::default() };
-        let answer = self.client.call("finishing a blob", PATIENCE, &call)?;
-        if answer.status == 404 {
-            let store = Bucket { client: Arc::clone(&self.client) };
-            let is_whole = store.open(&self.name)?.is_some_and(|object| object.length() == *length);
-            return self.expect(is_whole, answer.status, &answer.body);
+        let Parts { id, sent, length } = self.parts.as_ref().expect("there are parts");
+        let path = self.client.path(&self.name);
+        let ask = || self.client.store.complete_multipart(&path, id, sent.clone());
+        if self.client.find("finishing a blob", PATIENCE, 0, ask)?.is_some() {
+            return Ok(());
         }
-        // It may begin with 200 and end with an error.
-        let is_error = elements(&String::from_utf8_lossy(&answer.body), "Error").next().is_some();
-        self.expect(answer.status == 200 && !is_error, answer.status, &answer.body)
-    }
-
-    fn expect(&self, is_so: bool, status: u16, body: &[u8]) -> Result<(), PersistError> {
-        if is_so { Ok(()) } else { Err(self.client.refused(status, body)) }
+        match self.client.length(&self.name)? == Some(*length) {
+            true => Ok(()),
+            false => Err(self.client.determinate("a blob cannot be finished: its upload is gone".to_owned())),
+        }
     }
 }
 
 impl Drop for BucketUpload {
     fn drop(&mut self) {
         if let Some(Parts { id, .. }) = &self.parts {
-            let query = [("uploadId", id.as_str())];
-            let call = Call { method: "DELETE", key: &self.name, query: &query, ..Call::default() };
             // Once: who opens the store next forgets it otherwise.
-            let forgotten = self.client.attempt(&call).is_ok();
+            let forgotten = self.client.forget("giving a blob up", Duration::ZERO, &self.name, id).is_ok();
             tracing::warn!(blob = self.name, forgotten, "an unfinished blob was given up");
         }
+    }
+}
+
+impl Client {
+    /// The length of an object, and what is in a range of it; `None` if there is none of that name.
+    fn read(&self, what: &'static str, name: &str, range: Range<u64>) -> Result<Option<(u64, Bytes)>, PersistError> {
+        let path = self.path(name);
+        let bytes = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+        self.find(what, PATIENCE, bytes, || async {
+            let options = GetOptions { range: Some(range.clone().into()), ..GetOptions::default() };
+            let found = self.store.get_opts(&path, options).await?;
+            Ok((found.meta.size, found.bytes().await?))
+        })
+    }
+
+    fn length(&self, name: &str) -> Result<Option<u64>, PersistError> {
+        let path = self.path(name);
+        let found = self.find("looking at a blob", PATIENCE, 0, || self.store.head(&path))?;
+        Ok(found.map(|found| found.size))
+    }
+
+    /// Gives an upload up, if it is there.
+    fn forget(&self, what: &'static str, patience: Duration, name: &str, id: &str) -> Result<(), PersistError> {
+        let (path, id) = (self.path(name), id.to_owned());
+        self.find(what, patience, 0, || self.store.abort_multipart(&path, &id)).map(drop)
     }
 }
 
@@ -253,17 +273,12 @@ impl Object for BucketObject {
             return Ok(found);
         }
         let asked = length_to_u64(length.max(WINDOW_BYTES));
-        let last = (offset + asked).min(self.length).saturating_sub(1);
-        let call = Call { method: "GET", key: &self.name, range: Some((offset, last)), ..Call::default() };
-        let answer = self.client.call("reading a blob", PATIENCE, &call)?;
-        if answer.status == 206 {
-            (self.window_at, self.window) = (offset, answer.body.clone());
-        }
+        let range = offset..(offset + asked).min(self.length);
+        let read = self.client.read("reading a blob", &self.name, range)?;
         let gone = || PersistError::corrupt(format!("blob {}", self.name), "it was removed while it was read");
-        match answer.status {
-            404 => Err(gone()),
-            status => self.in_window(offset, length).ok_or_else(|| self.client.refused(status, &answer.body)),
-        }
+        (self.window_at, self.window) = (offset, read.ok_or_else(gone)?.1);
+        let cut = || self.client.determinate("an answer is shorter than what was asked for".to_owned());
+        self.in_window(offset, length).ok_or_else(cut)
     }
 }
 
@@ -280,6 +295,9 @@ mod tests {
     use super::*;
     use crate::blob::store::contract;
     use glimpse_test::s3_server::S3;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn open(url: &str) -> Result<Bucket, PersistError> {
         let second = Duration::from_secs(1);
@@ -316,6 +334,85 @@ mod tests {
         assert!(error(&url.replace("s3://glimpse", "s3://another")).contains("NoSuchBucket"));
         let wrong = error(&url.replace("secret_access_key=", "secret_access_key=not"));
         assert!(wrong.contains("SignatureDoesNotMatch"), "{wrong}");
+    }
+
+    #[test]
+    fn unfinished_uploads_are_forgotten() {
+        let Some(server) = S3::start().expect("the emulator starts") else { return };
+        let bucket = open(&server.url("p")).expect("it opens");
+        let unfinished = || {
+            let ask = || bucket.client.unfinished("p/");
+            let found = bucket.client.call("looking", PATIENCE, 0, ask).expect("the service answers");
+            let mut keys: Vec<String> = found.into_iter().map(|upload| upload.key).collect();
+            keys.sort();
+            keys
+        };
+        let begin = |name: &str| {
+            let mut upload = bucket.create(name).expect("works");
+            upload.write(&vec![0; UPLOAD_PART_BYTES]).expect("works");
+            upload
+        };
+        std::mem::forget(begin("blobs/torn & more"));
+        std::mem::forget(begin("others/torn"));
+        drop(begin("blobs/given-up"));
+        assert_eq!(unfinished(), ["p/blobs/torn & more", "p/others/torn"]);
+        bucket.forget_unfinished("blobs/").expect("works");
+        assert_eq!(unfinished(), ["p/others/torn"]);
+    }
+
+    #[test]
+    fn who_has_no_credentials_is_told_so_at_once() {
+        let env = |name: &str| (name == "AWS_METADATA_ENDPOINT").then(|| "http://127.0.0.1:1".to_owned());
+        let (minute, url) = (Duration::from_secs(60), "s3://b?endpoint=http://127.0.0.1:1");
+        let error = Bucket::open_in(url, &env, minute, minute).expect_err("nobody lends any");
+        assert!(matches!(error, PersistError::StoreUrl { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("set AWS_ACCESS_KEY_ID") && text.contains("the machine lends none"), "{text}");
+    }
+
+    /// What the service of a container answers, always; how often it was asked so far.
+    fn lender(body: String) -> (String, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("http://{}/credentials", listener.local_addr().expect("it listens"));
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        ore::thread::spawn("lender", move || {
+            for mut stream in listener.incoming().flatten() {
+                let mut head = [0; 4096];
+                let read = stream.read(&mut head).expect("readable");
+                assert!(String::from_utf8_lossy(&head[..read]).contains("authorization: let-me-in"));
+                count.fetch_add(1, Ordering::SeqCst);
+                let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
+                stream.write_all(format!("{head}{body}").as_bytes()).expect("writable");
+            }
+        });
+        (url, asked)
+    }
+
+    #[test]
+    fn lent_credentials_are_used_and_renewed() {
+        let Some(server) = S3::start().expect("the emulator starts") else { return };
+        let location = Location::parse(&server.url("p"), &|_| None).expect("usable");
+        let [key_id, secret, token] = server.lent();
+        // So near to its end, a loan is not trusted.
+        let end = "2000-01-01T00:00:00Z";
+        let (lender, asked) = lender(format!(
+            "{{\"AccessKeyId\":\"{key_id}\",\"SecretAccessKey\":\"{secret}\",\"Token\":\"{token}\",\"Expiration\":\"{end}\"}}"
+        ));
+        let word = tempfile::NamedTempFile::new().expect("a temporary file");
+        std::fs::write(word.path(), "let-me-in").expect("writable");
+        let path = word.path().display().to_string();
+        let env = |name: &str| match name {
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI" => Some(lender.clone()),
+            "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE" => Some(path.clone()),
+            _ => None,
+        };
+        let (second, url) = (Duration::from_secs(1), format!("s3://glimpse/p?endpoint={}", location.endpoint()));
+        let bucket = Bucket::open_in(&url, &env, 10 * second, second).expect("it opens");
+        bucket.put("blobs/a", b"text").expect("works");
+        let before = asked.load(Ordering::SeqCst);
+        assert_eq!(bucket.list("").expect("works"), ["blobs/a"]);
+        assert!(asked.load(Ordering::SeqCst) > before, "it was asked for {before} times at first, and not again");
     }
 
     #[test]

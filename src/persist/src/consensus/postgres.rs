@@ -15,13 +15,12 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
-use futures::executor::block_on;
 use rand::Rng;
 use repr::Timestamp;
-use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use crate::background::Background;
 use crate::consensus::{BatchRow, Consensus, Loaded, Payload, Txn};
 use crate::encoding::check_format;
 use crate::error::PersistError;
@@ -100,8 +99,8 @@ pub struct PostgresConsensus {
     pool: Pool,
     /// Which store this is, for what is kept beside it.
     store: u64,
-    /// Moves the bytes. `None` only while it is dropped.
-    runtime: Option<Runtime>,
+    /// Moves the bytes.
+    background: Background,
 }
 
 impl PostgresConsensus {
@@ -109,9 +108,8 @@ impl PostgresConsensus {
     /// that does not answer. An attempt may take up to `timeout`.
     pub fn open(url: &str, timeout: Duration, patience: Duration) -> Result<PostgresConsensus, PersistError> {
         let pool = Pool::new(url, CONNECTIONS_MAX, timeout)?;
-        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("consensus").enable_all().build();
-        let runtime = runtime.map_err(|error| PersistError::io("starting threads for the consensus store", error))?;
-        let mut opened = PostgresConsensus { pool, store: 0, runtime: Some(runtime) };
+        let background = Background::start("consensus")?;
+        let mut opened = PostgresConsensus { pool, store: 0, background };
         let id = rand::rng().random::<i64>();
         opened.store = opened.wait(async {
             retry("opening the consensus store", patience, || opened.pool.execute_batch(CREATE)).await?;
@@ -136,10 +134,8 @@ impl PostgresConsensus {
         self.pool.address()
     }
 
-    /// Runs something on this thread, whatever that is, while the runtime's own thread moves the bytes.
     fn wait<F: Future>(&self, future: F) -> F::Output {
-        let _within = self.runtime.as_ref().expect("it is there until the drop").enter();
-        block_on(future)
+        self.background.wait(future)
     }
 
     fn read(&self, sql: &'static str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, PersistError> {
@@ -234,15 +230,6 @@ impl Consensus for PostgresConsensus {
     fn maintain(&self) -> Result<(), PersistError> {
         // The server's own vacuum does it.
         Ok(())
-    }
-}
-
-impl Drop for PostgresConsensus {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            // The last one to hold us may be a task, which must not wait for threads.
-            runtime.shutdown_background();
-        }
     }
 }
 

@@ -1,165 +1,183 @@
-//! Requests to an S3-compatible service: signed, with time limits, tried again when that may help.
+//! Requests to an S3-compatible service, by the library `object_store`: with time limits, tried again when that may help.
 //!
 //! Every request may be repeated: the same bytes go to the same name. So whatever may pass (a lost connection, a service that
 //! starts or is overloaded) is tried again with growing pauses until patience ends.
 
 use std::error::Error;
 use std::fmt;
+use std::future::Future;
 use std::time::Duration;
 
-use bytes::Bytes;
-use ore::clock::Clock;
+use object_store::aws::{AmazonS3, AmazonS3Builder, AwsAuthorizer};
+use object_store::client::{HttpClient, HttpConnector, HttpRequest, HttpRequestBody};
+use object_store::path::Path;
+use object_store::{ClientOptions, RetryConfig};
+use reqwest::Url;
+use serde::Deserialize;
 
-use crate::blob::s3::http::{self, Http};
-use crate::blob::s3::location::Location;
-use crate::blob::s3::signature::{self, authorization, encode_path, query_string, sha256_hex};
+use crate::background::Background;
+use crate::blob::s3::http::{Connector, generic, may_pass};
+use crate::blob::s3::location::{Credentials, Location};
+use crate::encoding::length_to_u64;
 use crate::error::PersistError;
-use crate::pauses::Pauses;
+use crate::pauses::in_full;
+use crate::postgres::retry;
+use crate::tls;
 
 /// See the module.
 pub(crate) struct Client {
     pub(crate) location: Location,
-    http: Http,
-    clock: Clock,
+    pub(crate) store: AmazonS3,
+    /// For what the library does not ask.
+    http: HttpClient,
+    timeout: Duration,
+    background: Background,
 }
 
-/// A request.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Call<'a> {
-    pub(crate) method: &'static str,
-    /// The key within the bucket; empty for the bucket itself.
-    pub(crate) key: &'a str,
-    pub(crate) query: &'a [(&'a str, &'a str)],
-    /// The first and the last byte that is asked for.
-    pub(crate) range: Option<(u64, u64)>,
-    pub(crate) body: &'a [u8],
-}
-
-/// An answer: what was asked for, or that it is not there.
-pub(crate) struct Answer {
-    /// 200 and its like, 404, or 416 if a range is beyond the end.
-    pub(crate) status: u16,
-    pub(crate) body: Bytes,
-    /// The length of the whole object, if a range was asked for.
-    pub(crate) total_length: Option<u64>,
-    pub(crate) etag: Option<String>,
-}
-
-/// What a service said.
+/// What went wrong, and where.
 #[derive(Debug)]
-struct Refusal {
+struct Trouble {
     store: String,
     said: String,
 }
 
+/// The uploads that were begun and neither finished nor given up; a thousand of them at the most.
+#[derive(Deserialize)]
+struct Unfinished {
+    #[serde(rename = "Upload", default)]
+    uploads: Vec<UnfinishedUpload>,
+}
+
+/// One of them.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct UnfinishedUpload {
+    pub(crate) key: String,
+    pub(crate) upload_id: String,
+}
+
 impl Client {
-    /// Nothing is asked yet. Connecting may take `timeout`, and each piece of a request and of an answer.
+    /// Nothing is asked yet. An attempt may take `timeout`, and the longer the more it carries.
     pub(crate) fn new(location: Location, timeout: Duration) -> Result<Client, PersistError> {
-        let trusted = match location.scheme.as_str() {
-            "https" => Some(location.certificates.as_deref().ok_or("no certificates were found: set SSL_CERT_FILE")),
-            _ => None,
-        };
-        let http = trusted
-            .transpose()
-            .map_err(str::to_owned)
-            .and_then(|trusted| Http::new(&location.host, trusted, timeout).map_err(|error| error.to_string()));
-        let http = http.map_err(|detail| PersistError::StoreUrl { detail })?;
-        Ok(Client { location, http, clock: Clock::system() })
-    }
-
-    /// Asks until there is an answer, an error that stays, or `patience` is at its end.
-    pub(crate) fn call(&self, what: &'static str, patience: Duration, call: &Call<'_>) -> Result<Answer, PersistError> {
-        let mut pauses = Pauses::new(what, patience);
-        loop {
-            match self.attempt(call) {
-                Err(error @ PersistError::Unreachable { .. }) => match pauses.next(&error) {
-                    Some(pause) => std::thread::sleep(pause),
-                    None => return Err(error),
-                },
-                answer => {
-                    pauses.end();
-                    return answer;
-                }
+        let unusable = |detail: String| PersistError::StoreUrl { detail };
+        let is_http = location.scheme == "http";
+        // Who lends credentials may be asked over TLS even if the service is not.
+        let trusted = location.certificates.as_deref().filter(|_| !is_http || location.credentials.are_lent());
+        let tls = trusted.map(tls::config).transpose().map_err(|error| unusable(error.to_string()))?;
+        if tls.is_none() && !is_http {
+            return Err(unusable("no certificates were found: set SSL_CERT_FILE".to_owned()));
+        }
+        let connector = Connector { tls, timeout };
+        let options = ClientOptions::new().with_allow_http(is_http);
+        let http = connector.connect(&options).map_err(|error| unusable(in_full(&error)))?;
+        let builder = AmazonS3Builder::new()
+            .with_bucket_name(&location.bucket)
+            .with_region(&location.region)
+            .with_endpoint(location.endpoint())
+            .with_virtual_hosted_style_request(!location.by_path)
+            .with_client_options(options)
+            .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() })
+            .with_http_connector(connector);
+        let builder = match &location.credentials {
+            Credentials::Given { key_id, secret, session_token } => {
+                let builder = builder.with_access_key_id(key_id).with_secret_access_key(secret);
+                session_token.iter().fold(builder, |builder, token| builder.with_token(token))
             }
-        }
-    }
-
-    /// Asks once.
-    pub(crate) fn attempt(&self, call: &Call<'_>) -> Result<Answer, PersistError> {
-        let response = self.send(call).map_err(|error| self.failed(error))?;
-        let header = |name: &str| response.header(name).map(str::to_owned);
-        let (etag, status) = (header("etag"), response.status);
-        let total_length = header("content-range").and_then(|range| range.rsplit_once('/')?.1.parse().ok());
-        let body = response.body;
-        match status {
-            200..300 | 404 | 416 => {}
-            _ => return Err(self.refused(status, &body)),
-        }
-        if status == 404 && element(&String::from_utf8_lossy(&body), "Code").as_deref() == Some("NoSuchBucket") {
-            return Err(self.refused(status, &body));
-        }
-        Ok(Answer { status, body: Bytes::from(body), total_length, etag })
-    }
-
-    fn send(&self, call: &Call<'_>) -> std::io::Result<http::Response> {
-        let Location { host, root, prefix, region, credentials, .. } = &self.location;
-        let path = match call.key {
-            "" => root.clone(),
-            key => format!("{root}{}", encode_path(&format!("{prefix}{key}"))),
+            Credentials::Lent(settings) => {
+                settings.iter().fold(builder, |builder, (key, value)| builder.with_config(*key, value))
+            }
         };
-        let (query, body_sha256) = (query_string(call.query), sha256_hex(call.body));
-        let now_us = i64::try_from(self.clock.now_us()).unwrap_or(i64::MAX);
-        let now = chrono::DateTime::from_timestamp_micros(now_us).unwrap_or_default();
-        let time = now.format("%Y%m%dT%H%M%SZ").to_string();
-        let mut headers = vec![("host", host.clone())];
-        headers.extend(call.range.map(|(first, last)| ("range", format!("bytes={first}-{last}"))));
-        headers.push(("x-amz-content-sha256", body_sha256.clone()));
-        headers.push(("x-amz-date", time.clone()));
-        headers.extend(credentials.session_token.clone().map(|token| ("x-amz-security-token", token)));
-        let signed = signature::Request {
-            method: call.method,
-            path: &path,
-            query: &query,
-            headers: &headers,
-            body_sha256: &body_sha256,
-            time: &time,
-            region,
-        };
-        let authorization = authorization(&signed, credentials);
-        headers.push(("authorization", authorization));
-        let target = if query.is_empty() { path } else { format!("{path}?{query}") };
-        self.http.send(&http::Request { method: call.method, target: &target, headers: &headers, body: call.body })
+        let store = builder.build().map_err(|error| unusable(in_full(&error)))?;
+        let background = Background::start("blobs")?;
+        Ok(Client { location, store, http, timeout, background })
     }
 
-    /// No answer. Asking again may help, unless it is the certificate that we do not believe.
-    fn failed(&self, error: std::io::Error) -> PersistError {
-        let is_refused = error.get_ref().is_some_and(|cause| {
-            matches!(
-                cause.downcast_ref(),
-                Some(rustls::Error::InvalidCertificate(_) | rustls::Error::InvalidMessage(_))
-            )
-        });
-        let source = Refusal { store: self.location.address(), said: error.to_string() };
-        match is_refused {
-            false => PersistError::Unreachable { source: source.into() },
-            true => PersistError::Determinate { context: "asking the blob store", source: source.into() },
+    /// Fails if nobody lends us credentials, where none were given.
+    pub(crate) fn check_credentials(&self, patience: Duration) -> Result<(), PersistError> {
+        let ask = || async { self.store.credentials().get_credential().await.map(drop) };
+        let asked = |patience| self.call("asking for credentials", patience, 0, ask);
+        match self.location.credentials.is_machine_asked() {
+            false => asked(patience),
+            // It answers at once, or there is no such machine.
+            true => asked(Duration::ZERO).map_err(|error| PersistError::StoreUrl {
+                detail: format!(
+                    "there are no credentials: set AWS_ACCESS_KEY_ID, or access_key_id in the URL; and the machine lends none: {}",
+                    in_full(&error)
+                ),
+            }),
         }
     }
 
-    /// An answer that is no help: whether asking again may be.
-    pub(crate) fn refused(&self, status: u16, body: &[u8]) -> PersistError {
-        let text = String::from_utf8_lossy(body);
-        let said = match (element(&text, "Code"), element(&text, "Message")) {
-            (Some(code), Some(message)) => format!("it answered {status} {code}: {message}"),
-            (Some(code), None) => format!("it answered {status} {code}"),
-            _ => format!("it answered {status}"),
+    /// The object of a name.
+    pub(crate) fn path(&self, name: &str) -> Path {
+        Path::parse(format!("{}{name}", self.location.prefix)).expect("prefix and names are those of objects")
+    }
+
+    /// Asks until there is an answer, an error that stays, or `patience` is at its end. `bytes` is what the question or the
+    /// answer carries at the most.
+    pub(crate) fn call<T, F>(
+        &self,
+        what: &'static str,
+        patience: Duration,
+        bytes: usize,
+        ask: impl Fn() -> F,
+    ) -> Result<T, PersistError>
+    where
+        F: Future<Output = object_store::Result<T>>,
+    {
+        let found = self.find(what, patience, bytes, ask)?;
+        found.ok_or_else(|| self.determinate(format!("there is no such thing ({what})")))
+    }
+
+    /// The same for what may not be there.
+    pub(crate) fn find<T, F>(
+        &self,
+        what: &'static str,
+        patience: Duration,
+        bytes: usize,
+        ask: impl Fn() -> F,
+    ) -> Result<Option<T>, PersistError>
+    where
+        F: Future<Output = object_store::Result<T>>,
+    {
+        // A network carries a byte in a microsecond, at the least.
+        let limit = self.timeout + Duration::from_micros(length_to_u64(bytes));
+        let attempt = || async {
+            match tokio::time::timeout(limit, ask()).await {
+                Ok(Ok(answer)) => Ok(Some(answer)),
+                Ok(Err(object_store::Error::NotFound { .. })) => Ok(None),
+                Ok(Err(error)) if may_pass(&error) => Err(self.unreachable(in_full(&error))),
+                Ok(Err(error)) => Err(self.determinate(in_full(&error))),
+                Err(_) => Err(self.unreachable(format!("no answer within {limit:?}"))),
+            }
         };
-        let source = Refusal { store: self.location.address(), said };
-        // A 200 that is none: some requests end with an error though they began well.
-        match matches!(status, 200 | 408 | 429 | 500 | 502 | 503 | 504) {
-            true => PersistError::Unreachable { source: source.into() },
-            false => PersistError::Determinate { context: "asking the blob store", source: source.into() },
-        }
+        self.background.wait(retry(what, patience, attempt))
+    }
+
+    /// The uploads below a key that were begun and not finished. The library cannot ask for them.
+    pub(crate) async fn unfinished(&self, from: &str) -> object_store::Result<Vec<UnfinishedUpload>> {
+        let url = Url::parse_with_params(&self.location.bucket_url(), [("uploads", ""), ("prefix", from)]);
+        let mut request = HttpRequest::new(HttpRequestBody::empty());
+        *request.uri_mut() = url.map_err(generic)?.as_str().parse().map_err(|error| generic(format!("{error}")))?;
+        let credential = self.store.credentials().get_credential().await?;
+        AwsAuthorizer::new(&credential, "s3", &self.location.region).authorize(&mut request, None);
+        let response = self.http.execute(request).await.map_err(generic)?;
+        let body = response.into_body().bytes().await.map_err(generic)?;
+        let unfinished: Unfinished = quick_xml::de::from_str(&String::from_utf8_lossy(&body)).map_err(generic)?;
+        Ok(unfinished.uploads)
+    }
+
+    fn unreachable(&self, said: String) -> PersistError {
+        PersistError::Unreachable { source: self.trouble(said).into() }
+    }
+
+    /// A failure that stays.
+    pub(crate) fn determinate(&self, said: String) -> PersistError {
+        PersistError::Determinate { context: "asking the blob store", source: self.trouble(said).into() }
+    }
+
+    fn trouble(&self, said: String) -> Trouble {
+        Trouble { store: self.location.address(), said }
     }
 }
 
@@ -169,47 +187,10 @@ impl fmt::Debug for Client {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.store, self.said)
     }
 }
 
-impl Error for Refusal {}
-
-/// The text of the first element of that name in an XML document.
-pub(crate) fn element(xml: &str, name: &str) -> Option<String> {
-    elements(xml, name).next().map(unescape)
-}
-
-/// What is inside of all elements of that name, none of which is within another.
-pub(crate) fn elements<'a>(xml: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
-    let (open, close) = (format!("<{name}>"), format!("</{name}>"));
-    let mut rest = xml;
-    std::iter::from_fn(move || {
-        let inside = &rest[rest.find(&open)? + open.len()..];
-        let end = inside.find(&close)?;
-        rest = &inside[end + close.len()..];
-        Some(&inside[..end])
-    })
-}
-
-fn unescape(text: &str) -> String {
-    let pairs = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#34;", "\""), ("&apos;", "'"), ("&#39;", "'")];
-    let text = pairs.iter().fold(text.to_owned(), |text, (escaped, plain)| text.replace(escaped, plain));
-    text.replace("&amp;", "&")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn elements_of_an_answer() {
-        let xml = "<L><C><Key>a&amp;lt;b</Key><N>1</N></C><C><Key>c</Key></C><Next>x</Next></L>";
-        let keys: Vec<_> = elements(xml, "C").map(|inside| element(inside, "Key").expect("a key")).collect();
-        assert_eq!(keys, ["a&lt;b", "c"]);
-        assert_eq!(element(xml, "Next").as_deref(), Some("x"));
-        assert_eq!(element(xml, "None"), None);
-    }
-}
+impl Error for Trouble {}
