@@ -63,10 +63,10 @@ fn installed(path: &str) -> Option<PathBuf> {
     found
 }
 
-/// Runs a suite that ends by saying so, and hands on what it printed.
+/// Runs a suite that says so at its end, beside what its client may warn of, and hands on what it printed.
 fn passes(command: &mut Command) {
     let said = run(command);
-    assert!(said.trim_end().ends_with("ok"), "{said}");
+    assert!(said.lines().any(|line| line == "ok"), "{said}");
     eprintln!("{said}");
 }
 
@@ -87,13 +87,11 @@ fn psycopg_2() {
 }
 
 #[test]
-#[ignore = "a regclass is sent as its OID's digits"]
 fn asyncpg() {
     python("asyncpg_suite.py");
 }
 
 #[test]
-#[ignore = "SQLAlchemy sets the isolation level back to what SHOW said, and does not know strict serializable"]
 fn sqlalchemy() {
     python("sqlalchemy_suite.py");
 }
@@ -112,7 +110,6 @@ fn node(script: &str) {
 }
 
 #[test]
-#[ignore = "there is no pg_cancel_backend"]
 fn node_postgres() {
     node("node_postgres.mjs");
 }
@@ -144,7 +141,6 @@ fn lib_pq() {
 }
 
 #[test]
-#[ignore = "getIndexInfo needs information_schema._pg_expandarray"]
 fn pgjdbc() {
     let Some(java) = program("java", "GLIMPSE_JAVA") else { return };
     let Some(jars) = installed("java") else { return };
@@ -153,7 +149,6 @@ fn pgjdbc() {
 }
 
 #[test]
-#[ignore = "the second build, which renames a view to take its place in one transaction, does not find it"]
 fn dbt() {
     let Some(dbt) = installed("dbt/bin/dbt") else { return };
     let server = server(RULES);
@@ -177,16 +172,9 @@ fn pgbench_in_all_modes() {
     let Some(pgbench) = program("pgbench", "GLIMPSE_PGBENCH") else { return };
     let server = server(RULES);
     let pgbench = |arguments: &[&str]| run(secure(&pgbench, &server.target).args(arguments));
-    // Its own tables; its rows it would write after a TRUNCATE of several tables, which is refused.
-    pgbench(&["-i", "-I", "dt"]);
+    // Its own tables and rows.
+    pgbench(&["-i", "-I", "dtgv"]);
     let mut wire = server.target.admin().expect("a session starts");
-    for rows in [
-        "pgbench_branches SELECT 1, 0, NULL",
-        "pgbench_tellers SELECT t, 1, 0, NULL FROM generate_series(1, 10) t",
-        "pgbench_accounts SELECT a, 1, 0, '' FROM generate_series(1, 100000) a",
-    ] {
-        wire.execute(&format!("INSERT INTO {rows}")).expect("the rows are stored");
-    }
     for (table, key) in [("accounts", "aid"), ("branches", "bid"), ("tellers", "tid")] {
         wire.execute(&format!("CREATE INDEX {table}_key ON pgbench_{table} ({key})")).expect("the index is made");
     }

@@ -312,3 +312,74 @@ fn default_privileges_are_granted_on_what_is_created() {
         ],
     );
 }
+
+#[test]
+fn sessions_are_ended_by_those_who_may() {
+    let target = Target::start().expect("the server starts");
+    let mut admin = target.admin().expect("a session");
+    for sql in ["CREATE ROLE rita LOGIN", "CREATE ROLE otto LOGIN"] {
+        admin.execute(sql).expect(sql);
+    }
+    let (mut rita, mut own, mut otto) = (session(&target, "rita"), session(&target, "rita"), session(&target, "otto"));
+    let pid = |wire: &mut Wire| value(wire, "SELECT pg_backend_pid()");
+    let (of_admin, of_own, of_otto) = (pid(&mut admin), pid(&mut own), pid(&mut otto));
+    for function in ["pg_cancel_backend", "pg_terminate_backend"] {
+        let call = |pid: &str| format!("SELECT {function}({pid})");
+        assert_sqlstates(&mut rita, &[(&call(&of_admin), Some("42501")), (&call(&of_otto), Some("42501"))]);
+        // Nobody has this number.
+        assert_eq!(value(&mut rita, &call("2147483647")), "f");
+    }
+    assert_eq!(value(&mut own, "SELECT 1"), "1");
+    // A session that runs nothing is not harmed by what cancels statements.
+    assert_eq!(value(&mut rita, &format!("SELECT pg_cancel_backend({of_own})")), "t");
+    assert_eq!(value(&mut own, "SELECT 1"), "1");
+    assert_eq!(value(&mut rita, &format!("SELECT pg_terminate_backend({of_own})")), "t");
+    assert!(own.rows("SELECT 1").is_err(), "it has ended");
+    // A member of the role may what the role may, and a superuser everything.
+    admin.execute("GRANT otto TO rita").expect("granted");
+    assert_eq!(value(&mut rita, &format!("SELECT pg_terminate_backend({of_otto})")), "t");
+    assert!(otto.rows("SELECT 1").is_err(), "it has ended");
+    let of_rita = pid(&mut rita);
+    assert_eq!(value(&mut admin, &format!("SELECT pg_terminate_backend({of_rita})")), "t");
+    assert!(rita.rows("SELECT 1").is_err(), "it has ended");
+}
+
+#[test]
+fn sessions_are_seen_by_those_who_may() {
+    let target = Target::start().expect("the server starts");
+    let mut admin = target.admin().expect("a session");
+    for sql in ["CREATE ROLE rita LOGIN", "CREATE ROLE otto LOGIN"] {
+        admin.execute(sql).expect(sql);
+    }
+    let (mut rita, mut otto) = (session(&target, "rita"), session(&target, "otto"));
+    let pid = value(&mut otto, "SELECT pg_backend_pid()");
+    for sql in ["SET application_name = 'a test'", "BEGIN"] {
+        otto.execute(sql).expect(sql);
+    }
+    let look = format!(
+        "SELECT datname, usename, application_name, state, query, xact_start >= backend_start, client_addr \
+         FROM pg_stat_activity WHERE pid = {pid}"
+    );
+    let all = ["materialize", "otto", "a test", "idle in transaction", "BEGIN", "t", "127.0.0.1"];
+    let some = |shown: &[&str]| shown.iter().map(|value| Some((*value).to_owned())).collect::<Vec<_>>();
+    if target.is_glimpse() {
+        assert_eq!(admin.rows(&look).expect("its row"), [some(&all)]);
+    }
+    let hidden = rita.rows(&look).expect("its row").remove(0);
+    assert_eq!(hidden[1..3], some(&all[1..3]));
+    assert_eq!(hidden[3..], [None, Some("<insufficient privilege>".to_owned()), None, None]);
+    assert_eq!(otto.sqlstate("SELECT nothing").expect("an answer").as_deref(), Some("42703"));
+    let state = format!("SELECT state, xact_start IS NULL FROM pg_stat_activity WHERE pid = {pid}");
+    assert_eq!(admin.rows(&state).expect("its row")[0], some(&["idle in transaction (aborted)", "f"]));
+    otto.execute("ROLLBACK").expect("it ends");
+    assert_eq!(admin.rows(&state).expect("its row")[0], some(&["idle", "t"]));
+    let own = "SELECT state, query FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+    assert_eq!(admin.rows(own).expect("its row")[0], some(&["active", own]));
+    drop(otto);
+    let gone = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}");
+    let forgotten = (0..1000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        value(&mut admin, &gone) == "0"
+    });
+    assert!(forgotten, "a session that has ended is not listed");
+}

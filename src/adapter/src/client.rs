@@ -3,6 +3,7 @@
 //! Everything a statement reads besides its own session is here as an immutable value: [`Published`] holds the catalog with
 //! the handles on everything that it names, swapped as one by the committer after each DDL.
 
+use crate::activity::Activity;
 use crate::cancel::Cancel;
 use crate::error::AdapterError;
 use crate::group_commit::{Committer, Request};
@@ -29,10 +30,12 @@ use persist::PersistClient;
 use rand::Rng;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, RelationDesc, Timestamp};
+use sql::engine::session::{Backends, Signal};
 use sql::engine::{CatalogFunctions, Engine};
+use sql::error::SqlError;
 use sql::names::{ObjectId, Privilege};
-use sql::plan::CatalogView;
 use sql::plan::privileges::has_privilege;
+use sql::plan::{CatalogView, RoleRef};
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -147,11 +150,16 @@ pub(crate) struct Shared {
     shutdown: CancellationToken,
 }
 
-/// What others may do to a session.
+/// What others know of a session, and may do to it.
+#[derive(Clone)]
 pub(crate) struct SessionHandle {
-    secret: u32,
-    cancel: Arc<Cancel>,
-    superuser: bool,
+    /// What a CancelRequest must know.
+    pub(crate) secret: u32,
+    /// Who logged in.
+    pub(crate) role: Arc<RoleRef>,
+    pub(crate) cancel: Arc<Cancel>,
+    pub(crate) ended: CancellationToken,
+    pub(crate) activity: Arc<Activity>,
 }
 
 /// How to start an adapter.
@@ -278,10 +286,16 @@ impl Client {
         )?;
         allowed_role(state, &role, vars.get("role").unwrap_or_default())?;
         let (id, secret) = (shared.next_connection.fetch_add(1, Ordering::Relaxed), rand::rng().random());
-        let cancel = Arc::new(Cancel::default());
-        self.register(id, SessionHandle { secret, cancel: Arc::clone(&cancel), superuser: role.superuser })?;
-        let ended = shared.shutdown.child_token();
-        Ok(Session::new(Arc::clone(shared), role, vars, (id, secret), cancel, ended))
+        let now = i64::try_from(shared.clock.now_us()).unwrap_or(i64::MAX);
+        let handle = SessionHandle {
+            secret,
+            activity: Arc::new(Activity::new(role.id, &database, startup.peer, now)),
+            role,
+            cancel: Arc::default(),
+            ended: shared.shutdown.child_token(),
+        };
+        self.register(id, handle.clone())?;
+        Ok(Session::new(Arc::clone(shared), vars, id, handle))
     }
 
     /// The database that a user means: one that was named, or the user's, or the default.
@@ -338,8 +352,8 @@ impl Client {
         let reserved = limit("superuser_reserved_connections").unwrap_or(0);
         let mut sessions = self.shared.sessions.lock();
         let free_for_all = max.saturating_sub(reserved);
-        if sessions.len() >= max || (!handle.superuser && sessions.len() >= free_for_all) {
-            let message = if handle.superuser {
+        if sessions.len() >= max || (!handle.role.superuser && sessions.len() >= free_for_all) {
+            let message = if handle.role.superuser {
                 "sorry, too many clients already"
             } else {
                 "remaining connection slots are reserved for superusers"
@@ -404,6 +418,45 @@ impl Shared {
         let mut sessions = self.sessions.lock();
         sessions.remove(&connection_id);
         self.metrics.sessions.set(i64::try_from(sessions.len()).unwrap_or(i64::MAX));
+    }
+}
+
+/// The server's sessions, for one of them.
+pub(crate) struct Others(pub(crate) Arc<Shared>);
+
+impl Backends for Others {
+    fn signal(&self, pid: i32, signal: Signal, user: &str) -> Result<bool, SqlError> {
+        let published = self.0.published.load();
+        let sessions = self.0.sessions.lock();
+        let Some(session) = u32::try_from(pid).ok().and_then(|pid| sessions.get(&pid)) else { return Ok(false) };
+        if !may_signal(&published.state, user, session.role.as_ref()) {
+            return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, refusal(signal, session.role.superuser)));
+        }
+        match signal {
+            Signal::Cancel => session.cancel.request(),
+            Signal::Terminate => session.ended.cancel(),
+        }
+        Ok(true)
+    }
+}
+
+/// Superusers may end everybody's work, others that of the roles whose members they are.
+fn may_signal(state: &State, user: &str, target: &RoleRef) -> bool {
+    state.role_by_name(user).is_some_and(|role| {
+        role.superuser || (!target.superuser && (role.id == target.id || state.is_member(role.id, target.id)))
+    })
+}
+
+fn refusal(signal: Signal, of_superuser: bool) -> &'static str {
+    match (signal, of_superuser) {
+        (Signal::Cancel, true) => "must be a superuser to cancel superuser query",
+        (Signal::Cancel, false) => {
+            "must be a member of the role whose query is being canceled or member of pg_signal_backend"
+        }
+        (Signal::Terminate, true) => "must be a superuser to terminate superuser process",
+        (Signal::Terminate, false) => {
+            "must be a member of the role whose process is being terminated or member of pg_signal_backend"
+        }
     }
 }
 

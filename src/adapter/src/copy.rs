@@ -137,7 +137,10 @@ impl Session {
             name: plan.name.clone(),
             desc: Arc::clone(&plan.desc),
             sources,
-            encode: self.encode_options().clone(),
+            encode: match plan.desc.columns.iter().any(|column| column.ty.names_objects()) {
+                true => self.naming_options(),
+                false => self.encode_options().clone(),
+            },
             updates: Updates::new(),
         }))))
         .await

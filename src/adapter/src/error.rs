@@ -30,6 +30,9 @@ pub enum AdapterError {
     /// From a value that does not fit its column: only a bug of ours.
     #[error(transparent)]
     Row(#[from] RowError),
+    /// A prepared statement's columns are others now. Drivers that know it by its routine prepare it again.
+    #[error("cached plan must not change result type")]
+    ResultChanged,
     /// Raised here.
     #[error("{message}")]
     Raised {
@@ -94,6 +97,7 @@ impl AdapterError {
             AdapterError::Compute(error) => error.sqlstate(),
             AdapterError::Persist(error) => error.sqlstate(),
             AdapterError::Row(_) => SqlState::INTERNAL_ERROR,
+            AdapterError::ResultChanged => SqlState::FEATURE_NOT_SUPPORTED,
             AdapterError::Raised { sqlstate, .. } => *sqlstate,
         }
     }
@@ -140,6 +144,14 @@ impl AdapterError {
     pub fn context(&self) -> Option<String> {
         match self {
             AdapterError::Raised { context, .. } => context.clone(),
+            _ => None,
+        }
+    }
+
+    /// PostgreSQL's name for the place in the source, where clients go by it.
+    pub fn routine(&self) -> Option<&'static str> {
+        match self {
+            AdapterError::ResultChanged => Some("RevalidateCachedQuery"),
             _ => None,
         }
     }

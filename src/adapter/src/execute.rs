@@ -50,6 +50,9 @@ impl Session {
         formats: ResultFormats,
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
+        if !plan.only_reads() {
+            self.begin_statement(&plan.text);
+        }
         match &plan.exec {
             Exec::Empty | Exec::Select(_) => {
                 let now = self.now().await?;
@@ -78,6 +81,9 @@ impl Session {
     ) -> Result<Response, AdapterError> {
         self.check_transaction(plan)?;
         let Exec::Select(select) = &plan.exec else { return Ok(Response::Empty) };
+        if select.peek.is_none() {
+            self.begin_statement(&plan.text);
+        }
         let rows = self.select(select, Bound { values: params, types: &plan.param_types }, now)?;
         let desc = plan.desc.clone().ok_or_else(|| AdapterError::internal("a SELECT without columns"))?;
         let tag = if plan.name == "SHOW" { RowsTag::Show } else { RowsTag::Select };
@@ -100,6 +106,7 @@ impl Session {
                 Ok(Response::Rows { desc, formats, rows, tag: RowsTag::Select })
             }
             Plan::Insert(insert) => self.insert(insert, cached.desc.as_ref(), params, formats, autocommit).await,
+            Plan::TruncateSeveral(plans) => self.truncate_several(plans, params, formats, autocommit).await,
             Plan::CopyFrom(copy) => self.copy_from(copy).await,
             Plan::CopyTo(copy) => {
                 let rows = self.read(&copy.read, params).await?;
@@ -108,6 +115,7 @@ impl Session {
             }
             Plan::Explain(explain) => self.explain(explain, cached.desc.as_ref(), params, formats).await,
             Plan::ShowVariable { variable, .. } => self.show_variable(variable, cached.desc.as_ref(), formats),
+            Plan::ShowIsolationLevel { .. } => self.show_isolation_level(cached.desc.as_ref(), formats),
             Plan::ShowAll { .. } => self.show_all(cached.desc.as_ref(), formats),
             Plan::Set { variable, value, .. } if variable.as_str() == FAST_PATH => {
                 // A system parameter, which a session may override for itself to compare the two ways of reading.
@@ -214,7 +222,7 @@ impl Session {
             false => None,
         };
         for _ in 0..REPLANS_MAX {
-            let plan = self.plan(&statement.ast, &mut Params::none())?;
+            let plan = self.plan(&statement.ast, &statement.sql, &mut Params::none())?;
             match self.run(&plan, Vec::new(), ResultFormats::text(), autocommit).await {
                 Err(error) if is_stale(&error) => continue,
                 result => return result,
@@ -237,21 +245,27 @@ impl Session {
         }
     }
 
-    /// Plans a statement under the current catalog.
-    pub(crate) fn plan(&mut self, statement: &Statement, params: &mut Params) -> Result<Arc<CachedPlan>, AdapterError> {
+    /// Plans a statement of the given text under the current catalog.
+    pub(crate) fn plan(
+        &mut self,
+        statement: &Statement,
+        text: &str,
+        params: &mut Params,
+    ) -> Result<Arc<CachedPlan>, AdapterError> {
         self.refresh_settings();
         let published = self.published();
         let info = self.info(0);
         let ctx = self.plan_context(&published, &info);
         let plan = sql::plan::plan(&ctx, statement, params)?;
         self.shared.metrics.plan_misses.inc();
-        Ok(Arc::new(self.cached_plan(plan, statement.name(), &published, params)?))
+        Ok(Arc::new(self.cached_plan(plan, statement.name(), text, &published, params)?))
     }
 
     fn cached_plan(
         &self,
         plan: Plan,
         name: &'static str,
+        text: &str,
         published: &Published,
         params: &Params,
     ) -> Result<CachedPlan, AdapterError> {
@@ -261,7 +275,7 @@ impl Session {
             Plan::Insert(insert) => insert.returning.as_ref().map(|returning| &returning.desc),
             Plan::ReadThenWrite(write) => write.returning.as_ref().map(|returning| &returning.desc),
             Plan::Explain(explain) => Some(&explain.desc),
-            Plan::ShowVariable { desc, .. } | Plan::ShowAll { desc } => Some(desc),
+            Plan::ShowVariable { desc, .. } | Plan::ShowIsolationLevel { desc } | Plan::ShowAll { desc } => Some(desc),
             _ => None,
         };
         let desc = match &plan {
@@ -282,7 +296,8 @@ impl Session {
             }
             other => Exec::Other(other),
         };
-        Ok(CachedPlan { revision: published.state.revision(), params, param_types, desc, name, exec })
+        let text = Arc::from(text);
+        Ok(CachedPlan { revision: published.state.revision(), params, param_types, desc, name, text, exec })
     }
 
     /// Looks for an index that answers a query.
@@ -323,7 +338,7 @@ impl Session {
             && (plan.revision == revision || bugs::is(Bug::PlanOutlivesDdl))
         {
             self.shared.metrics.plan_hits.inc();
-            let values = literal_values(sql, lifted, &shape.roles, plan, self.encode_options())?;
+            let values = self.literal_values(sql, lifted, &shape.roles, plan)?;
             return Ok(Some((Arc::clone(plan), values)));
         }
         let texts: Vec<&str> = lifted.literals.iter().map(|literal| &sql[literal.range.clone()]).collect();
@@ -344,7 +359,7 @@ impl Session {
                 plan
             }
             None => {
-                let Ok(plan) = self.plan(&parsed.statement, &mut params) else { return Ok(None) };
+                let Ok(plan) = self.plan(&parsed.statement, &lifted.shape, &mut params) else { return Ok(None) };
                 let entries = self.shared.plans.insert(key, Arc::clone(&plan));
                 self.shared.metrics.plan_entries.set(i64::try_from(entries).unwrap_or(i64::MAX));
                 plan
@@ -352,12 +367,30 @@ impl Session {
         };
         let roles =
             Roles { parameters: self.plans.get(&lifted.shape).map_or(Vec::new(), |s| s.roles.parameters.clone()) };
-        let values = literal_values(sql, lifted, &roles, &plan, self.encode_options());
+        let values = self.literal_values(sql, lifted, &roles, &plan);
         self.plans.entry(&lifted.shape, roles).insert(sql, lifted, Arc::clone(&plan));
         match values {
             Ok(values) => Ok(Some((plan, values))),
             Err(_) => Ok(None),
         }
+    }
+
+    /// The values of a text's literals in the types of the plan's parameters.
+    fn literal_values(
+        &self,
+        sql: &str,
+        lifted: &lift::Lifted,
+        roles: &Roles,
+        plan: &CachedPlan,
+    ) -> Result<Vec<Datum<'static>>, AdapterError> {
+        let mut values = vec![Datum::Null; plan.params.len()];
+        for (literal, role) in lifted.literals.iter().zip(&roles.parameters) {
+            if let Some(parameter) = role {
+                let text = lift::literal_text(&sql[literal.range.clone()], literal.kind);
+                values[*parameter] = self.decode_text(&plan.params[*parameter], &text)?;
+            }
+        }
+        Ok(values)
     }
 
     // ---- prepared statements and portals
@@ -389,6 +422,7 @@ impl Session {
                     param_types: Vec::new(),
                     desc: None,
                     name: "",
+                    text: Arc::from(""),
                     exec: Exec::Empty,
                 }),
                 settings: Arc::clone(&self.settings_key),
@@ -418,7 +452,7 @@ impl Session {
         declared: Vec<Option<PgType>>,
     ) -> Result<Prepared, AdapterError> {
         let mut params = Params::declared(declared);
-        let plan = self.plan(&statement.ast, &mut params)?;
+        let plan = self.plan(&statement.ast, &statement.sql, &mut params)?;
         Ok(Prepared { statement: Some(statement), plan, settings: Arc::clone(&self.settings_key) })
     }
 
@@ -459,7 +493,7 @@ impl Session {
         let renewed = self.prepared(statement, declared)?;
         let shape = |plan: &CachedPlan| plan.desc.as_ref().map(|desc| desc.desc.columns.clone());
         if shape(&before) != shape(&renewed.plan) {
-            return Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
+            return Err(AdapterError::ResultChanged);
         }
         let plan = Arc::clone(&renewed.plan);
         self.statements.insert(name.to_owned(), renewed);
@@ -542,9 +576,8 @@ impl Session {
 
     fn begin(&mut self, modes: &TransactionModes) -> Response {
         if self.transaction.status == Status::Idle {
-            let now = i64::try_from(self.shared.clock.now_us()).unwrap_or(i64::MAX);
             self.transaction.status = Status::InBlock;
-            self.transaction.started_us = Some(now);
+            self.transaction.started_us = Some(self.now_us());
             self.vars.begin_transaction();
         } else {
             self.warn(SqlState::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress");
@@ -665,24 +698,6 @@ impl Session {
     }
 }
 
-/// The values of a text's literals in the types of the plan's parameters.
-fn literal_values(
-    sql: &str,
-    lifted: &lift::Lifted,
-    roles: &Roles,
-    plan: &CachedPlan,
-    options: &pgrepr::options::EncodeOptions,
-) -> Result<Vec<Datum<'static>>, AdapterError> {
-    let mut values = vec![Datum::Null; plan.params.len()];
-    for (literal, role) in lifted.literals.iter().zip(&roles.parameters) {
-        if let Some(parameter) = role {
-            let text = lift::literal_text(&sql[literal.range.clone()], literal.kind);
-            values[*parameter] = pgrepr::text::decode_text(&plan.params[*parameter], &text, options)?;
-        }
-    }
-    Ok(values)
-}
-
 fn declared_type(oid: u32) -> Result<Option<PgType>, AdapterError> {
     match oid {
         0 | 705 => Ok(None),
@@ -706,7 +721,7 @@ fn returns_by_name(plan: &CachedPlan) -> bool {
 fn writes(exec: &Exec) -> bool {
     match exec {
         Exec::Empty | Exec::Select(_) => false,
-        Exec::ReadThenWrite(_) | Exec::Other(Plan::Insert(_) | Plan::CopyFrom(_)) => true,
+        Exec::ReadThenWrite(_) | Exec::Other(Plan::Insert(_) | Plan::TruncateSeveral(_) | Plan::CopyFrom(_)) => true,
         Exec::Other(plan) => crate::ddl::is_ddl(plan),
     }
 }

@@ -1,16 +1,29 @@
 //! What is stored and maintained, as it is now: for the relations of `mz_internal` and `mz_introspection`, and for metrics.
 
 use crate::client::{Published, Shared};
-use catalog::builtin::introspection::{Arrangement, CollectionStatus};
+use catalog::builtin::introspection::{Arrangement, CollectionStatus, Live, SessionStatus};
 use compute_client::index::IndexHandle;
 use repr::{GlobalId, Timestamp};
 
-/// Every table, index and materialized view.
-pub(crate) fn collections(shared: &Shared, published: &Published) -> Vec<CollectionStatus> {
-    let read_ts = shared.oracle.known_ts();
-    let tables = published.tables.keys().map(|id| table(shared, *id, read_ts));
-    let indexes = published.indexes.values().flatten();
-    tables.chain(indexes.map(|index| maintained(shared, &index.handle, read_ts))).collect()
+/// What is going on now.
+pub(crate) struct Now<'a> {
+    /// The server.
+    pub(crate) shared: &'a Shared,
+    /// The catalog of whoever asks.
+    pub(crate) published: &'a Published,
+}
+
+impl Live for Now<'_> {
+    fn collections(&self) -> Vec<CollectionStatus> {
+        let read_ts = self.shared.oracle.known_ts();
+        let tables = self.published.tables.keys().map(|id| table(self.shared, *id, read_ts));
+        let indexes = self.published.indexes.values().flatten();
+        tables.chain(indexes.map(|index| maintained(self.shared, &index.handle, read_ts))).collect()
+    }
+
+    fn sessions(&self) -> Vec<SessionStatus> {
+        self.shared.sessions.lock().iter().map(|(id, session)| session.activity.status(*id)).collect()
+    }
 }
 
 /// A table shows every write that was acknowledged.

@@ -5,6 +5,7 @@
 //! one writer of tables, catalog and time. Deliberately absent: wire bytes, and the name of `compute`, which only the
 //! server joins to this crate.
 
+mod activity;
 mod cancel;
 pub mod client;
 pub mod copy;

@@ -42,6 +42,8 @@ pub(crate) struct CachedPlan {
     pub(crate) desc: Option<Arc<RowDesc>>,
     /// The statement's name in messages, also its tag.
     pub(crate) name: &'static str,
+    /// The statement; where its literals were lifted, with their places.
+    pub(crate) text: Arc<str>,
     /// What is to be done.
     pub(crate) exec: Exec,
 }

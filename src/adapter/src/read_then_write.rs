@@ -65,6 +65,25 @@ impl Session {
         Err(conflict())
     }
 
+    /// Runs a TRUNCATE of several tables, which is a transaction if it is not part of one.
+    pub(crate) async fn truncate_several(
+        &mut self,
+        plans: &[ReadThenWritePlan],
+        params: Bound<'_>,
+        formats: ResultFormats,
+        autocommit: Autocommit,
+    ) -> Result<Response, AdapterError> {
+        for plan in plans {
+            let (plan, select) = (plan.clone(), self.select_exec(selection(plan)));
+            let exec = ReadThenWriteExec { plan, select, reads_now: false };
+            Box::pin(self.read_then_write(&exec, None, params, formats.clone(), Autocommit::No)).await?;
+        }
+        if autocommit == Autocommit::Yes && self.transaction.status == Status::Idle {
+            self.end_implicit().await?;
+        }
+        Ok(Response::Complete(Tag::Plain("TRUNCATE TABLE")))
+    }
+
     /// Steps 1 and 2: the updates, and the number of rows that the statement changes.
     async fn changed_rows(
         &mut self,

@@ -109,8 +109,8 @@ impl CollectionReader for StatementReader {
         _state: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if let GlobalId::System(_) = id {
-            let live = || introspection::collections(&self.shared, &self.published);
-            let batch = self.published.state.builtin_rows(id, &self.session, &live).map_err(external)?;
+            let now = introspection::Now { shared: &self.shared, published: &self.published };
+            let batch = self.published.state.builtin_rows(id, &self.session, &now).map_err(external)?;
             let schema = batch.schema();
             return Ok(MemorySourceConfig::try_new_exec(&[vec![batch]], schema, projection.cloned())?);
         }

@@ -109,13 +109,16 @@ pub struct RowDesc {
     pub desc: Arc<RelationDesc>,
     /// The whole RowDescription message with every column in text format.
     pub text_row_description: Bytes,
+    /// Whether the catalog is needed to print its values.
+    pub names_objects: bool,
 }
 
 impl RowDesc {
     /// Encodes the description once.
     pub fn new(desc: Arc<RelationDesc>) -> Arc<RowDesc> {
         let text_row_description = describe(&desc, &ResultFormats::text());
-        Arc::new(RowDesc { desc, text_row_description })
+        let names_objects = desc.columns.iter().any(|column| column.ty.names_objects());
+        Arc::new(RowDesc { desc, text_row_description, names_objects })
     }
 
     /// The RowDescription message with these formats.

@@ -3,8 +3,9 @@
 //! The simple and the extended protocol differ only in how a plan and its parameters are found; both then call
 //! [`Session::run`] (`execute.rs`).
 
+use crate::activity::Activity;
 use crate::cancel::{Cancel, Interrupt};
-use crate::client::{Published, Shared};
+use crate::client::{Others, Published, SessionHandle, Shared};
 use crate::copy::CopyIn;
 use crate::error::{AdapterError, Notice};
 use crate::plan_cache::{CachedPlan, SessionPlans};
@@ -23,6 +24,7 @@ use sql::plan::{CatalogView, RoleRef};
 use sql::vars::SessionVars;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio_util::sync::CancellationToken;
 
 /// What `role` is called while it is the session's own.
@@ -39,6 +41,9 @@ pub struct Session {
     key: (u32, u32),
     cancel: Arc<Cancel>,
     ended: CancellationToken,
+    activity: Arc<Activity>,
+    /// Whether a statement was noted there, or has failed, since the session was last ready.
+    is_active: AtomicBool,
     pub(crate) transaction: Transaction,
     pub(crate) notices: Vec<Notice>,
     pub(crate) statements: AHashMap<String, Prepared>,
@@ -108,22 +113,18 @@ pub(crate) enum Steps {
 }
 
 impl Session {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        role: Arc<RoleRef>,
-        vars: SessionVars,
-        key: (u32, u32),
-        cancel: Arc<Cancel>,
-        ended: CancellationToken,
-    ) -> Session {
+    pub(crate) fn new(shared: Arc<Shared>, vars: SessionVars, id: u32, handle: SessionHandle) -> Session {
+        let SessionHandle { secret, role, cancel, ended, activity } = handle;
         let mut session = Session {
             shared,
             session_role: Arc::clone(&role),
             role,
             vars,
-            key,
+            key: (id, secret),
             cancel,
             ended,
+            activity,
+            is_active: AtomicBool::new(false),
             transaction: Transaction::new(),
             notices: Vec::new(),
             statements: AHashMap::new(),
@@ -172,6 +173,10 @@ impl Session {
 
     /// For ReadyForQuery: `I`, `T` or `E`.
     pub fn transaction_status(&self) -> u8 {
+        if self.is_active.load(Ordering::Relaxed) {
+            self.is_active.store(false, Ordering::Relaxed);
+            self.activity.rest(self.transaction.status, self.transaction.started_us, self.now_us());
+        }
         match self.transaction.status {
             Status::Idle => b'I',
             Status::InBlock => b'T',
@@ -182,6 +187,19 @@ impl Session {
     /// How values are printed.
     pub fn encode_options(&self) -> &EncodeOptions {
         &self.options
+    }
+
+    /// How values are printed among which are some of `regclass` and its kin: by what the objects are called now.
+    pub fn naming_options(&self) -> EncodeOptions {
+        EncodeOptions { names: Some(Arc::new(self.info(0))), ..self.options.clone() }
+    }
+
+    /// Reads a value that a client sent as text.
+    pub(crate) fn decode_text(&self, ty: &PgType, text: &str) -> Result<Datum<'static>, AdapterError> {
+        Ok(match ty.names_objects() {
+            true => pgrepr::text::decode_text(ty, text, &self.naming_options())?,
+            false => pgrepr::text::decode_text(ty, text, &self.options)?,
+        })
     }
 
     /// Fires when the server stops or the session is to end.
@@ -382,6 +400,7 @@ impl Session {
     /// Notes that something failed outside the session's own verbs.
     pub fn fail_transaction(&mut self) {
         self.base_info.assignments.take();
+        self.is_active.store(true, Ordering::Relaxed);
         match self.transaction.status {
             Status::Idle => self.transaction = Transaction::new(),
             Status::InBlock | Status::Failed => self.transaction.status = Status::Failed,
@@ -389,6 +408,17 @@ impl Session {
     }
 
     // ---- shared by the verbs
+
+    /// Notes a statement that may take its time.
+    pub(crate) fn begin_statement(&self, statement: &Arc<str>) {
+        self.activity.begin(statement, self.transaction.started_us, self.now_us());
+        self.is_active.store(true, Ordering::Relaxed);
+    }
+
+    /// The wall clock, in microseconds since the epoch.
+    pub(crate) fn now_us(&self) -> i64 {
+        i64::try_from(self.shared.clock.now_us()).unwrap_or(i64::MAX)
+    }
 
     /// What ends the current statement early.
     pub(crate) fn interrupt(&self) -> Interrupt {
@@ -402,7 +432,7 @@ impl Session {
 
     /// The session as functions see it, reading at `as_of`.
     pub(crate) fn info(&self, as_of: Timestamp) -> SessionInfo {
-        let now = i64::try_from(self.shared.clock.now_us()).unwrap_or(i64::MAX);
+        let now = self.now_us();
         let mut info = self.base_info.clone();
         info.now_us = self.transaction.started_us.unwrap_or(now);
         info.statement_now_us = now;
@@ -457,6 +487,7 @@ impl Session {
         self.role = self.current_role();
         self.vars.set_superuser(self.role.superuser);
         self.settings_version = self.vars.version();
+        self.activity.name(self.vars.get("application_name").unwrap_or_default());
         let vars = &self.vars;
         let key = format!(
             "{}\u{1}{}\u{1}{:?}\u{1}{}\u{1}{}\u{1}{:?}",
@@ -499,6 +530,7 @@ impl Session {
                 snapshot.get(name).map(str::to_owned).or_else(system)
             }),
             assignments: Arc::clone(&self.base_info.assignments),
+            backends: Some(Arc::new(Others(Arc::clone(&self.shared)))),
             ..SessionInfo::default()
         };
     }
@@ -563,7 +595,7 @@ impl Session {
             let Some(bytes) = value else { return Ok(Datum::Null) };
             Ok(match format(index)? {
                 Format::Binary => pgrepr::binary::decode_binary(ty, bytes, &self.options)?,
-                Format::Text => pgrepr::text::decode_text(ty, pgrepr::binary::utf8(bytes)?, &self.options)?,
+                Format::Text => self.decode_text(ty, pgrepr::binary::utf8(bytes)?)?,
             })
         };
         params.values.iter().zip(&plan.params).enumerate().map(decode).collect()

@@ -11,6 +11,7 @@ use compute_client::peek::Bound;
 use futures::FutureExt;
 use repr::Datum;
 use repr::sqlstate::SqlState;
+use sql::ast::IsolationLevel;
 use sql::plan::{ReadPlan, plan_argument};
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +32,17 @@ impl Session {
             .or_else(|| published.state.system().get(variable))
             .ok_or_else(|| sql::vars::unrecognized(variable))?;
         text_rows(desc, formats, RowsTag::Show, vec![vec![value.to_owned()]])
+    }
+
+    /// SHOW TRANSACTION ISOLATION LEVEL, in the standard's terms.
+    pub(crate) fn show_isolation_level(
+        &self,
+        desc: Option<&Arc<RowDesc>>,
+        formats: ResultFormats,
+    ) -> Result<Response, AdapterError> {
+        let level = self.vars.get("transaction_isolation").unwrap_or_default();
+        let standard = IsolationLevel::from_name(level).map(|level| level.standard().to_owned());
+        text_rows(desc, formats, RowsTag::Show, vec![vec![standard.unwrap_or_else(|| level.to_owned())]])
     }
 
     /// SHOW ALL.
@@ -76,6 +88,7 @@ impl Session {
             param_types: Vec::new(),
             desc: Some(RowDesc::new(Arc::clone(&read.desc))),
             name: "SELECT",
+            text: Arc::from("FETCH"),
             exec: Exec::Select(exec),
         };
         let portal = Portal {

@@ -18,7 +18,9 @@ mod information_schema;
 pub mod introspection;
 mod mz_catalog;
 mod pg_catalog;
+mod pg_depend;
 mod pg_views;
+mod sessions;
 
 use crate::state::State;
 use crate::system::{MZ_SYSTEM, SYSTEM_SCHEMAS};
@@ -66,7 +68,7 @@ pub struct Context<'a> {
     /// Whose view of it.
     pub session: &'a SessionInfo,
     /// How to find out what is going on.
-    pub live: Live<'a>,
+    pub live: &'a dyn Live,
 }
 
 /// Every system relation.
@@ -134,7 +136,7 @@ fn zero(ty: &PgType) -> Datum<'static> {
         PgType::Int8 => Datum::Int8(0),
         PgType::Float4 => Datum::Float4(0.0),
         PgType::Oid | PgType::Regproc | PgType::Regtype => Datum::Oid(0),
-        PgType::Array(_) => Datum::List(Vec::new()),
+        PgType::Array(_) | PgType::Int2Vector | PgType::OidVector => Datum::List(Vec::new()),
         _ => text(""),
     }
 }
@@ -169,9 +171,15 @@ fn parse_relation(line: &'static str) -> Option<SystemRelation> {
 
 fn producer(schema: &str, name: &str) -> Option<Producer> {
     match schema {
-        "pg_catalog" => pg_catalog::producer(name).or_else(|| pg_views::producer(name)),
+        "pg_catalog" => {
+            let tables = pg_catalog::producer(name).or_else(|| pg_depend::producer(name));
+            tables.or_else(|| pg_views::producer(name)).or_else(|| sessions::producer(name))
+        }
         "information_schema" => information_schema::producer(name),
-        _ => mz_catalog::producer(name).or_else(|| introspection::producer(name)),
+        _ => {
+            let producer = mz_catalog::producer(name).or_else(|| introspection::producer(name));
+            producer.or_else(|| sessions::producer(name))
+        }
     }
 }
 

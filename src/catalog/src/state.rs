@@ -213,7 +213,7 @@ impl State {
     }
 
     /// The rows of a relation of the system. Errors: one without rows, which is a bug; whatever making them raises.
-    pub fn builtin_rows(&self, id: GlobalId, session: &SessionInfo, live: Live<'_>) -> Result<RecordBatch, SqlError> {
+    pub fn builtin_rows(&self, id: GlobalId, session: &SessionInfo, live: &dyn Live) -> Result<RecordBatch, SqlError> {
         match crate::builtin::relation(id) {
             Some(relation) => relation.rows(&crate::builtin::Context { catalog: self, session, live }),
             None => Err(SqlError::internal(format!("{id} is not a relation of the system"))),

@@ -103,7 +103,9 @@ pub fn encode_binary(
             out.put_i32(*days);
             out.put_i32(*months);
         }
-        (PgType::Array(item), Datum::List(items)) => encode_array(item, items, options, out)?,
+        (PgType::Array(item), Datum::List(items)) => encode_array(item, items, 1, options, out)?,
+        (PgType::Int2Vector, Datum::List(items)) => encode_array(&PgType::Int2, items, 0, options, out)?,
+        (PgType::OidVector, Datum::List(items)) => encode_array(&PgType::Oid, items, 0, options, out)?,
         (PgType::Record, Datum::Record(fields)) => encode_record(fields, options, out)?,
         (PgType::Void, _) => {}
         _ => return Err(mismatch(ty, datum)),
@@ -154,6 +156,7 @@ fn i32_length(length: usize) -> Result<i32, PgReprError> {
 fn encode_array(
     item: &PgType,
     items: &[Datum<'_>],
+    lower_bound: i32,
     options: &EncodeOptions,
     out: &mut Vec<u8>,
 ) -> Result<(), PgReprError> {
@@ -168,7 +171,7 @@ fn encode_array(
         return Ok(());
     }
     out.put_i32(i32_length(items.len())?);
-    out.put_i32(1); // the lower bound
+    out.put_i32(lower_bound);
     items.iter().try_for_each(|datum| put_field(item, datum, options, out))
 }
 
@@ -232,6 +235,8 @@ pub fn decode_binary(ty: &PgType, bytes: &[u8], options: &EncodeOptions) -> Resu
             [] => return Err(malformed()),
         },
         PgType::Array(item) => decode_array(item, rest, options)?,
+        PgType::Int2Vector => decode_array(&PgType::Int2, rest, options)?,
+        PgType::OidVector => decode_array(&PgType::Oid, rest, options)?,
         PgType::Void => Datum::Null,
         PgType::Record => {
             return Err(PgReprError::unsupported("input of anonymous composite types is not implemented"));

@@ -6,8 +6,8 @@
 //! Entry points: [`text::encode_text`], [`text::decode_text`], [`binary::encode_binary`], [`binary::decode_binary`],
 //! [`row_description::row_description`], and [`types`] for OIDs, type modifiers and type names.
 //!
-//! Deliberately absent: names of relations, functions and schemas (`regclass` and its kin are numbers here, because
-//! only the catalog knows the names), arrays of more than one dimension, and every date style but ISO.
+//! Deliberately absent: the catalog (the names behind `regclass` and its kin arrive in [`options::EncodeOptions`] too;
+//! without them those are numbers), arrays of more than one dimension, and every date style but ISO.
 //!
 //! # Invariants
 //! - Decoding never panics, whatever the bytes: proptest feeds it garbage.

@@ -5,10 +5,22 @@
 
 use crate::error::PgReprError;
 use crate::timezone::TimeZone;
+use repr::PgType;
 use repr::sqlstate::SqlState;
+use std::fmt;
+use std::sync::Arc;
+
+/// What the catalog knows of the values of `regclass` and its kin.
+pub trait ObjectNames: fmt::Debug + Send + Sync {
+    /// What the object is called, in the session's search path; its digits if there is none.
+    fn name(&self, ty: &PgType, oid: u32) -> String;
+
+    /// The object that `text` names. Errors: 42P01 and its kin if there is none.
+    fn oid(&self, ty: &PgType, text: &str) -> Result<u32, PgReprError>;
+}
 
 /// Everything that the codecs need to know of a session.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct EncodeOptions {
     /// `TimeZone`: how timestamptz is printed and read.
     pub time_zone: TimeZone,
@@ -21,6 +33,8 @@ pub struct EncodeOptions {
     /// Microseconds since the epoch of the transaction's start, for `now`, `today` and their kin; without it they are
     /// refused.
     pub now_us: Option<i64>,
+    /// The names of objects; without it they are numbers.
+    pub names: Option<Arc<dyn ObjectNames>>,
 }
 
 impl Default for EncodeOptions {
@@ -31,6 +45,7 @@ impl Default for EncodeOptions {
             bytea_output: ByteaOutput::Hex,
             date_order: DateOrder::Mdy,
             now_us: None,
+            names: None,
         }
     }
 }

@@ -32,7 +32,7 @@ pub fn encode_text(ty: &PgType, datum: &Datum<'_>, options: &EncodeOptions, out:
         Datum::Int4(value) => put_integer(*value, out),
         Datum::Int8(value) => put_integer(*value, out),
         Datum::UInt8(value) => put_integer(*value, out),
-        Datum::Oid(value) => put_oid(ty, *value, out),
+        Datum::Oid(value) => put_oid(ty, *value, options, out),
         Datum::Float4(value) => float::encode_float4(*value, options.extra_float_digits, out),
         Datum::Float8(value) => float::encode_float8(*value, options.extra_float_digits, out),
         Datum::Numeric(value, scale) => numeric::encode_text(*value, *scale, display_of(ty), out),
@@ -46,7 +46,10 @@ pub fn encode_text(ty: &PgType, datum: &Datum<'_>, options: &EncodeOptions, out:
         }
         Datum::Timestamp(us) => datetime::encode_timestamp(*us, out),
         Datum::Interval(months, days, us) => interval::encode_interval(*months, *days, *us, out),
-        Datum::List(items) => encode_array(ty, items, options, out),
+        Datum::List(items) => match ty.vector_item() {
+            Some(item) => encode_vector(&item, items, options, out),
+            None => encode_array(ty, items, options, out),
+        },
         Datum::Record(fields) => encode_record(fields, options, out),
     }
 }
@@ -56,7 +59,14 @@ fn put_integer(value: impl itoa::Integer, out: &mut Vec<u8>) {
 }
 
 /// An OID alias: only types can be named without the catalog.
-fn put_oid(ty: &PgType, value: u32, out: &mut Vec<u8>) {
+fn put_oid(ty: &PgType, value: u32, options: &EncodeOptions, out: &mut Vec<u8>) {
+    match (ty, &options.names) {
+        (_, Some(names)) if ty.names_objects() => out.put_slice(names.name(ty, value).as_bytes()),
+        _ => put_unnamed(ty, value, out),
+    }
+}
+
+fn put_unnamed(ty: &PgType, value: u32, out: &mut Vec<u8>) {
     match ty {
         PgType::Regclass | PgType::Regproc | PgType::Regtype | PgType::Regnamespace if value == 0 => out.put_u8(b'-'),
         PgType::Regtype => match types::from_oid(value) {
@@ -89,6 +99,15 @@ fn encode_array(ty: &PgType, items: &[Datum<'_>], options: &EncodeOptions, out: 
         if matches!(item, Datum::List(_)) { Item::Nested } else { Item::Value }
     };
     array::encode_text(items.len(), put, out);
+}
+
+fn encode_vector(item: &PgType, items: &[Datum<'_>], options: &EncodeOptions, out: &mut Vec<u8>) {
+    for (i, value) in items.iter().enumerate() {
+        if i > 0 {
+            out.put_u8(b' ');
+        }
+        encode_text(item, value, options, out);
+    }
 }
 
 fn encode_record(fields: &[Datum<'_>], options: &EncodeOptions, out: &mut Vec<u8>) {
@@ -134,7 +153,7 @@ pub fn decode_text(ty: &PgType, text: &str, options: &EncodeOptions) -> Result<D
         PgType::Int8 => Datum::Int8(decode_integer(text, "bigint")?),
         PgType::Oid => Datum::Oid(decode_oid(text, "oid")?),
         PgType::Regclass | PgType::Regproc | PgType::Regtype | PgType::Regnamespace => {
-            Datum::Oid(decode_alias(ty, text)?)
+            Datum::Oid(decode_alias(ty, text, options)?)
         }
         PgType::Float4 => Datum::Float4(float::decode_float4(text)?),
         PgType::Float8 => Datum::Float8(float::decode_float8(text)?),
@@ -167,11 +186,18 @@ pub fn decode_text(ty: &PgType, text: &str, options: &EncodeOptions) -> Result<D
             };
             Datum::List(items.into_iter().map(read).collect::<Result<_, _>>()?)
         }
+        PgType::Int2Vector => decode_vector(&PgType::Int2, text, options)?,
+        PgType::OidVector => decode_vector(&PgType::Oid, text, options)?,
         PgType::Void => Datum::Null,
         PgType::Record => {
             return Err(PgReprError::unsupported("input of anonymous composite types is not implemented"));
         }
     })
+}
+
+fn decode_vector(item: &PgType, text: &str, options: &EncodeOptions) -> Result<Datum<'static>, PgReprError> {
+    let items = text.split(is_space).filter(|word| !word.is_empty());
+    Ok(Datum::List(items.map(|word| decode_text(item, word, options)).collect::<Result<_, _>>()?))
 }
 
 fn owned_text(text: String) -> Datum<'static> {
@@ -209,13 +235,16 @@ fn decode_oid(text: &str, type_name: &str) -> Result<u32, PgReprError> {
 }
 
 /// A number, `-` for none, or the name of a type; other names need the catalog, which is asked before we are.
-fn decode_alias(ty: &PgType, text: &str) -> Result<u32, PgReprError> {
+fn decode_alias(ty: &PgType, text: &str, options: &EncodeOptions) -> Result<u32, PgReprError> {
     let trimmed = text.trim_matches(is_space);
     if trimmed == "-" {
         return Ok(0);
     }
     if trimmed.bytes().all(|byte| byte.is_ascii_digit()) && !trimmed.is_empty() {
         return decode_oid(text, "oid");
+    }
+    if let Some(names) = &options.names {
+        return names.oid(ty, trimmed);
     }
     let missing = |code, what: &str| PgReprError::new(code, format!("{what} \"{trimmed}\" does not exist"));
     Err(match ty {

@@ -28,6 +28,7 @@ pub(crate) struct Report<'a> {
     pub(crate) hint: Option<&'a str>,
     pub(crate) position: Option<usize>,
     pub(crate) context: Option<&'a str>,
+    pub(crate) routine: Option<&'a str>,
 }
 
 /// Appends a message whose body `body` writes.
@@ -139,6 +140,7 @@ pub(crate) fn error_response(out: &mut Vec<u8>, severity: Severity, error: &Wire
         hint: hint.as_deref(),
         position: error.position(),
         context: context.as_deref(),
+        routine: error.routine(),
     };
     message(out, b'E', |out| fields(out, &report));
 }
@@ -157,7 +159,7 @@ fn fields(out: &mut Vec<u8>, report: &Report<'_>) {
     field(b'V', report.severity);
     field(b'C', report.sqlstate.code());
     field(b'M', report.message);
-    for (code, text) in [(b'D', report.detail), (b'H', report.hint), (b'W', report.context)] {
+    for (code, text) in [(b'D', report.detail), (b'H', report.hint), (b'W', report.context), (b'R', report.routine)] {
         if let Some(text) = text {
             field(code, text);
         }

@@ -140,6 +140,14 @@ impl WireError {
         }
     }
 
+    /// PostgreSQL's name for the place in the source, where clients go by it.
+    pub fn routine(&self) -> Option<&'static str> {
+        match self {
+            WireError::Session(error) => error.routine(),
+            _ => None,
+        }
+    }
+
     /// Whether the connection ends.
     pub fn is_fatal(&self) -> bool {
         match self {

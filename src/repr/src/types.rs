@@ -72,6 +72,10 @@ pub enum PgType {
     Record,
     /// A one-dimensional array.
     Array(Box<PgType>),
+    /// The lists of the catalogs: stored as arrays, printed with blanks, counted from 0.
+    Int2Vector,
+    /// The same of oids.
+    OidVector,
 }
 
 impl PgType {
@@ -81,6 +85,24 @@ impl PgType {
             // A tag outlives a cast that the planner put over the column; it counts only while it fits.
             Some(ty) if fits(&ty.data_type(), field.data_type()) => ty,
             _ => PgType::from_data_type(field.data_type()),
+        }
+    }
+
+    /// Whether its values are numbers of objects whose names only the catalog knows, or contain such.
+    pub fn names_objects(&self) -> bool {
+        match self {
+            PgType::Regclass | PgType::Regproc | PgType::Regtype | PgType::Regnamespace => true,
+            PgType::Array(item) => item.names_objects(),
+            _ => false,
+        }
+    }
+
+    /// What a list of the catalogs has as elements.
+    pub fn vector_item(&self) -> Option<PgType> {
+        match self {
+            PgType::Int2Vector => Some(PgType::Int2),
+            PgType::OidVector => Some(PgType::Oid),
+            _ => None,
         }
     }
 
@@ -136,6 +158,8 @@ impl PgType {
             PgType::Timestamptz => DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())),
             PgType::Interval => DataType::Interval(IntervalUnit::MonthDayNano),
             PgType::Array(item) => DataType::List(Arc::new(item.field("item", true))),
+            PgType::Int2Vector => DataType::List(Arc::new(PgType::Int2.field("item", true))),
+            PgType::OidVector => DataType::List(Arc::new(PgType::Oid.field("item", true))),
             PgType::Void => DataType::Null,
             PgType::Record => DataType::Struct(Default::default()),
             PgType::Text
@@ -176,6 +200,8 @@ impl PgType {
             PgType::Regproc => "regproc".to_owned(),
             PgType::Regtype => "regtype".to_owned(),
             PgType::Regnamespace => "regnamespace".to_owned(),
+            PgType::Int2Vector => "int2vector".to_owned(),
+            PgType::OidVector => "oidvector".to_owned(),
             PgType::Unknown => "unknown".to_owned(),
             _ => return None,
         })
@@ -203,6 +229,8 @@ impl PgType {
             "regproc" => PgType::Regproc,
             "regtype" => PgType::Regtype,
             "regnamespace" => PgType::Regnamespace,
+            "int2vector" => PgType::Int2Vector,
+            "oidvector" => PgType::OidVector,
             "unknown" => PgType::Unknown,
             _ => return None,
         })
@@ -240,6 +268,8 @@ impl PgType {
             PgType::Unknown => "unknown",
             PgType::Void => "void",
             PgType::Record => "record",
+            PgType::Int2Vector => "int2vector",
+            PgType::OidVector => "oidvector",
             PgType::Array(item) => return format!("{}[]", item.name()),
         }
         .to_owned()

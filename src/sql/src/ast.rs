@@ -9,6 +9,7 @@
 //! - A value of these types holds nothing that would be ignored: what is not supported was refused by the parser.
 
 mod default_privileges;
+mod isolation;
 mod recursion;
 mod secret;
 
@@ -17,6 +18,7 @@ use datafusion::sql::sqlparser::ast as sp;
 use repr::PgType;
 
 pub use default_privileges::{DefaultKind, DefaultPrivileges};
+pub use isolation::IsolationLevel;
 pub use recursion::{AtLimit, ROUNDS_DEFAULT, RecursionLimit, print_query};
 pub use secret::{NewPassword, Secret};
 
@@ -42,6 +44,8 @@ pub enum Statement {
     Delete(Box<sp::Delete>),
     /// TRUNCATE: deletes everything.
     Truncate(Vec<Name>),
+    /// VACUUM, ANALYZE.
+    Upkeep(Upkeep),
     /// COPY.
     Copy(Copy),
     /// EXPLAIN in all its forms.
@@ -154,6 +158,8 @@ pub enum Statement {
     GrantRole(GrantRole),
     /// SHOW of a variable.
     ShowVariable(String),
+    /// SHOW TRANSACTION ISOLATION LEVEL.
+    ShowIsolationLevel,
     /// SHOW ALL.
     ShowAll,
     /// SHOW of objects.
@@ -280,6 +286,7 @@ impl Statement {
             Statement::Update(_) => "UPDATE",
             Statement::Delete(_) => "DELETE",
             Statement::Truncate(_) => "TRUNCATE TABLE",
+            Statement::Upkeep(upkeep) => upkeep.verb,
             Statement::Copy(_) => "COPY",
             Statement::Explain(_) => "EXPLAIN",
             Statement::CreateDatabase { .. } => "CREATE DATABASE",
@@ -301,6 +308,7 @@ impl Statement {
             Statement::GrantRole(grant) if grant.revoke => "REVOKE ROLE",
             Statement::GrantRole(_) => "GRANT ROLE",
             Statement::ShowVariable(_)
+            | Statement::ShowIsolationLevel
             | Statement::ShowAll
             | Statement::ShowObjects(_)
             | Statement::ShowCreate { .. } => "SHOW",
@@ -735,41 +743,13 @@ pub struct TransactionModes {
     pub deferrable: Option<bool>,
 }
 
-/// Isolation levels. The three weak ones are accepted and mean serializable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the variants are the levels' own names")]
-pub enum IsolationLevel {
-    ReadUncommitted,
-    ReadCommitted,
-    RepeatableRead,
-    Serializable,
-    StrictSerializable,
-}
-
-impl IsolationLevel {
-    /// As SHOW transaction_isolation prints it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            IsolationLevel::ReadUncommitted => "read uncommitted",
-            IsolationLevel::ReadCommitted => "read committed",
-            IsolationLevel::RepeatableRead => "repeatable read",
-            IsolationLevel::Serializable => "serializable",
-            IsolationLevel::StrictSerializable => "strict serializable",
-        }
-    }
-
-    /// Reads what [`IsolationLevel::as_str`] prints, in any case.
-    pub fn from_name(name: &str) -> Option<IsolationLevel> {
-        [
-            IsolationLevel::ReadUncommitted,
-            IsolationLevel::ReadCommitted,
-            IsolationLevel::RepeatableRead,
-            IsolationLevel::Serializable,
-            IsolationLevel::StrictSerializable,
-        ]
-        .into_iter()
-        .find(|level| level.as_str().eq_ignore_ascii_case(name.trim()))
-    }
+/// VACUUM or ANALYZE.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upkeep {
+    /// Which of the two.
+    pub verb: &'static str,
+    /// Of these tables; of all if there is none.
+    pub tables: Vec<Name>,
 }
 
 /// What DISCARD throws away.

@@ -25,6 +25,7 @@ mod session;
 mod show;
 mod statement;
 mod subscribe;
+mod upkeep;
 
 use crate::ast::Statement;
 use crate::error::SqlError;

@@ -28,11 +28,14 @@ mod show;
 
 use crate::ast::{
     ClusterOptions, CopyOptions, DiscardTarget, ExplainFormat, ExplainStage, RoleOptions, SetValue, Statement,
-    TransactionModes,
+    TransactionModes, Upkeep,
 };
 use crate::engine::{Engine, Params, SessionInfo};
 use crate::error::SqlError;
-use crate::names::{ClusterId, DatabaseId, FullName, ObjectId, ObjectKind, Privilege, RoleId, SchemaId, Scope};
+use crate::names::{
+    ClusterId, DatabaseId, FullName, ObjectId, ObjectKind, Privilege, RoleId, SchemaId, Scope, resolve_item,
+    unknown_relation,
+};
 use datafusion::common::DFSchemaRef;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast as sp;
@@ -86,6 +89,8 @@ pub enum Plan {
     Insert(InsertPlan),
     /// UPDATE, DELETE, TRUNCATE.
     ReadThenWrite(ReadThenWritePlan),
+    /// TRUNCATE of several tables: all or none.
+    TruncateSeveral(Vec<ReadThenWritePlan>),
     /// COPY FROM STDIN.
     CopyFrom(CopyFromPlan),
     /// COPY TO STDOUT.
@@ -211,6 +216,11 @@ pub enum Plan {
         /// The result's shape.
         desc: Arc<RelationDesc>,
     },
+    /// SHOW TRANSACTION ISOLATION LEVEL: one row, one text column.
+    ShowIsolationLevel {
+        /// The result's shape.
+        desc: Arc<RelationDesc>,
+    },
     /// SHOW ALL: name, setting, description.
     ShowAll {
         /// The result's shape.
@@ -304,9 +314,7 @@ pub enum Plan {
     Close(Option<String>),
     /// DISCARD.
     Discard(DiscardTarget),
-    /// UNLISTEN, which succeeds: LISTEN is refused, so there is nothing to end.
-    Unlisten,
-    /// Nothing is left to do: IF [NOT] EXISTS was met.
+    /// Nothing is left to do: IF [NOT] EXISTS was met, or UNLISTEN ends what LISTEN, being refused, never began.
     NoOp {
         /// The command tag.
         tag: &'static str,
@@ -562,6 +570,19 @@ pub enum Grantee {
     Role(RoleId),
 }
 
+/// VACUUM and ANALYZE: batches are compacted as they are written, and the planner needs no statistics.
+fn plan_upkeep(ctx: &PlanContext<'_>, upkeep: &Upkeep) -> Result<Plan, SqlError> {
+    for name in &upkeep.tables {
+        resolve_item(ctx.catalog, ctx.scope(), name)?.ok_or_else(|| unknown_relation(name))?;
+    }
+    let notice = PlanNotice {
+        sqlstate: SqlState::SUCCESSFUL_COMPLETION,
+        message: format!("{} has nothing to do", upkeep.verb),
+        detail: Some("What is stored is compacted all the time, and plans do not depend on statistics.".to_owned()),
+    };
+    Ok(Plan::NoOp { tag: upkeep.verb, notices: vec![notice] })
+}
+
 /// Plans a statement for the role, database and search path of `ctx`. Types of parameters that `params` leaves open
 /// are inferred and recorded there.
 pub fn plan(ctx: &PlanContext<'_>, statement: &Statement, params: &mut Params) -> Result<Plan, SqlError> {
@@ -574,6 +595,7 @@ pub fn plan(ctx: &PlanContext<'_>, statement: &Statement, params: &mut Params) -
         Statement::Update(update) => dml::plan_update(ctx, update, params),
         Statement::Delete(delete) => dml::plan_delete(ctx, delete, params),
         Statement::Truncate(names) => dml::plan_truncate(ctx, names),
+        Statement::Upkeep(upkeep) => plan_upkeep(ctx, upkeep),
         Statement::Copy(copy) => copy::plan_copy(ctx, copy),
         Statement::Explain(explain) => explain::plan_explain(ctx, explain, params),
         Statement::CreateDatabase { name, if_not_exists } => ddl::plan_create_database(ctx, name, *if_not_exists),

@@ -87,7 +87,6 @@ fn psql_meta_commands() {
 }
 
 #[test]
-#[ignore = "some errors point at another place of the statement than PostgreSQL's"]
 fn psql_session() {
     let Some(psql) = program("psql", "GLIMPSE_PSQL") else { return };
     let glimpse = prepared(&psql, server(RULES));

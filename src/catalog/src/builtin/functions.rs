@@ -7,7 +7,7 @@
 mod privileges;
 mod types;
 
-use super::introspection::NOTHING_LIVE;
+use super::introspection::NothingLive;
 use super::pg_catalog::{ENCODING_UTF8, comment, is_system};
 use super::{Context, is_table, maybe, text};
 use crate::state::State;
@@ -51,7 +51,7 @@ impl CatalogFunctions for BuiltinFunctions {
             return Ok(Datum::Null);
         }
         let call =
-            Call { functions: self, context: Context { catalog: &self.catalog, session, live: NOTHING_LIVE }, args };
+            Call { functions: self, context: Context { catalog: &self.catalog, session, live: &NothingLive }, args };
         call.run(name)
     }
 }

@@ -141,7 +141,7 @@ fn column_row(context: &Context<'_>, item: &ItemRef, i: usize, column: &ColumnDe
         maybe(default, text),
         yes_or_no(column.nullable),
         text(match &column.ty {
-            PgType::Array(_) => "ARRAY".to_owned(),
+            PgType::Array(_) | PgType::Int2Vector | PgType::OidVector => "ARRAY".to_owned(),
             ty => ty.name(),
         }),
         int(length),

@@ -10,13 +10,32 @@ use arrow::array::RecordBatch;
 use repr::datum::Datum;
 use repr::{GlobalId, Timestamp};
 use sql::error::SqlError;
+use sql::names::RoleId;
 use sql::plan::CatalogView;
+use std::net::SocketAddr;
+use std::sync::Arc;
 
-/// Gives the state of every table, index and materialized view, in any order.
-pub type Live<'a> = &'a dyn Fn() -> Vec<CollectionStatus>;
+/// How to find out what is going on.
+pub trait Live: Sync {
+    /// The state of every table, index and materialized view, in any order.
+    fn collections(&self) -> Vec<CollectionStatus>;
+
+    /// The state of every session, in any order.
+    fn sessions(&self) -> Vec<SessionStatus>;
+}
 
 /// Where there is nothing to ask.
-pub const NOTHING_LIVE: Live<'static> = &Vec::new;
+pub struct NothingLive;
+
+impl Live for NothingLive {
+    fn collections(&self) -> Vec<CollectionStatus> {
+        Vec::new()
+    }
+
+    fn sessions(&self) -> Vec<SessionStatus> {
+        Vec::new()
+    }
+}
 
 /// A table, an index or a materialized view at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +51,33 @@ pub struct CollectionStatus {
     pub lag_us: Option<u64>,
     /// Of what a dataflow maintains.
     pub arrangement: Option<Arrangement>,
+}
+
+/// A session at one moment. Times are microseconds since the epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionStatus {
+    /// `pg_backend_pid()`.
+    pub id: u32,
+    /// Who logged in.
+    pub role: RoleId,
+    /// The database.
+    pub database: String,
+    /// What the client calls itself.
+    pub application_name: String,
+    /// Where the client is.
+    pub peer: Option<SocketAddr>,
+    /// When it began.
+    pub started_us: i64,
+    /// When its transaction began, if it is in one.
+    pub transaction_us: Option<i64>,
+    /// When its latest statement began.
+    pub statement_us: Option<i64>,
+    /// When it last began or ended a statement.
+    pub changed_us: i64,
+    /// `active`, `idle`, …
+    pub state: &'static str,
+    /// Its latest statement.
+    pub statement: Arc<str>,
 }
 
 /// What a dataflow holds of a collection.
@@ -58,7 +104,7 @@ pub(super) fn producer(name: &str) -> Option<Producer> {
 }
 
 fn collections(context: &Context<'_>) -> Vec<CollectionStatus> {
-    let mut all = (context.live)();
+    let mut all = context.live.collections();
     all.sort_by_key(|collection| collection.id);
     all
 }

@@ -42,7 +42,7 @@ fn schema_id(id: SchemaId) -> Datum<'static> {
     text(if is_system_schema(id) { format!("s{id}") } else { format!("u{id}") })
 }
 
-fn role_id(id: RoleId) -> Datum<'static> {
+pub(super) fn role_id(id: RoleId) -> Datum<'static> {
     text(if id == MZ_SYSTEM { format!("s{id}") } else { format!("u{id}") })
 }
 

@@ -1,9 +1,7 @@
 //! The tables of `pg_catalog`.
 
 use super::acl::{acl, aclitems};
-use super::{
-    Context, FIRST_USER_OID, Producer, SystemRelation, is_relation, is_view, maybe, position, relation, text, texts,
-};
+use super::{Context, Producer, SystemRelation, is_view, maybe, position, relation, text, texts};
 use crate::objects::DefaultAcl;
 use arrow::array::RecordBatch;
 use pgrepr::types;
@@ -43,7 +41,6 @@ pub(super) fn producer(name: &str) -> Option<Producer> {
         "pg_default_acl" => pg_default_acl,
         "pg_description" => pg_description,
         "pg_shdescription" => pg_shdescription,
-        "pg_depend" => pg_depend,
         "pg_type" | "pg_proc" | "pg_am" | "pg_collation" | "pg_tablespace" | "pg_language" | "pg_opclass"
         | "pg_opfamily" => shipped,
         _ => return None,
@@ -182,7 +179,7 @@ fn pg_attribute(context: &Context<'_>, relation: &SystemRelation) -> Result<Reco
 
 fn attribute_row(item: &ItemRef, i: usize, column: &ColumnDesc) -> [Datum<'static>; 16] {
     let info = types::info(&column.ty);
-    let array = matches!(column.ty, PgType::Array(_));
+    let array = matches!(column.ty, PgType::Array(_)) || column.ty.vector_item().is_some();
     let has_default = matches!(&item.kind, ItemKind::Table { defaults } if matches!(defaults.get(i), Some(Some(_))));
     let not_null = !column.nullable && matches!(item.kind, ItemKind::Table { .. } | ItemKind::SystemTable);
     [
@@ -442,26 +439,6 @@ fn pg_shdescription(context: &Context<'_>, relation: &SystemRelation) -> Result<
         }
     }
     relation.batch(["objoid", "classoid", "description"], rows)
-}
-
-/// What depends on what: views and indexes on the relations they read.
-fn pg_depend(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
-    let mut rows = Vec::new();
-    for on in context.items().iter().filter(|item| is_relation(item) && item.oid >= FIRST_USER_OID) {
-        for id in context.catalog.dependents(on.id) {
-            if let Some(item) = context.catalog.item(id) {
-                let index = matches!(item.kind, ItemKind::Index(_));
-                rows.push([
-                    Datum::Oid(PG_CLASS_OID),
-                    Datum::Oid(item.oid),
-                    Datum::Oid(PG_CLASS_OID),
-                    Datum::Oid(on.oid),
-                    text(if index { "a" } else { "n" }),
-                ]);
-            }
-        }
-    }
-    relation.batch(["classid", "objid", "refclassid", "refobjid", "deptype"], rows)
 }
 
 /// The comment on a column or, with 0, on the object.

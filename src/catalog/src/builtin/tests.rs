@@ -1,7 +1,7 @@
 //! A small catalog, and what the system relations and functions say about it.
 
 use super::functions::BuiltinFunctions;
-use super::introspection::{Arrangement, CollectionStatus, NOTHING_LIVE};
+use super::introspection::{Arrangement, CollectionStatus, Live, NothingLive, SessionStatus};
 use super::{Context, RELATIONS, relation};
 use crate::objects::AclItem;
 use crate::state::State;
@@ -107,27 +107,48 @@ fn state() -> Arc<State> {
     Arc::new(state)
 }
 
-/// `t` is there; the index `t_name` is behind, and `m` is being built.
-fn live() -> Vec<CollectionStatus> {
-    let hydrated = Arrangement { is_hydrated: true, record_count: 5, batch_count: 2, byte_count: 640 };
-    let building = Arrangement { is_hydrated: false, record_count: 0, batch_count: 0, byte_count: 0 };
-    let status = |id, since, upper, lag_us, arrangement| CollectionStatus {
-        id: GlobalId::User(id),
-        since,
-        upper,
-        lag_us,
-        arrangement,
-    };
-    vec![
-        status(4, 0, 0, None, Some(building)),
-        status(3, 50, 90, Some(1_500_000), Some(hydrated)),
-        status(1, 60, 101, Some(0), None),
-    ]
+/// `t` is there; the index `t_name` is behind, and `m` is being built. The user and the system are connected.
+struct Going;
+
+impl Live for Going {
+    fn collections(&self) -> Vec<CollectionStatus> {
+        let hydrated = Arrangement { is_hydrated: true, record_count: 5, batch_count: 2, byte_count: 640 };
+        let building = Arrangement { is_hydrated: false, record_count: 0, batch_count: 0, byte_count: 0 };
+        let status = |id, since, upper, lag_us, arrangement| CollectionStatus {
+            id: GlobalId::User(id),
+            since,
+            upper,
+            lag_us,
+            arrangement,
+        };
+        vec![
+            status(4, 0, 0, None, Some(building)),
+            status(3, 50, 90, Some(1_500_000), Some(hydrated)),
+            status(1, 60, 101, Some(0), None),
+        ]
+    }
+
+    fn sessions(&self) -> Vec<SessionStatus> {
+        let session = |id, role, state, statement: &str| SessionStatus {
+            id,
+            role,
+            database: "materialize".to_owned(),
+            application_name: "psql".to_owned(),
+            peer: Some(([127, 0, 0, 1], 5000).into()),
+            started_us: 10,
+            transaction_us: None,
+            statement_us: Some(20),
+            changed_us: 30,
+            state,
+            statement: statement.into(),
+        };
+        vec![session(8, MZ_SYSTEM, "idle", "SELECT 2"), session(7, USER, "active", "SELECT 1")]
+    }
 }
 
 fn rows(state: &State, schema: &str, name: &str) -> RecordBatch {
     let relation = RELATIONS.iter().find(|relation| relation.schema == schema && relation.name == name).expect(name);
-    relation.rows(&Context { catalog: state, session: &SessionInfo::default(), live: &live }).expect(name)
+    relation.rows(&Context { catalog: state, session: &SessionInfo::default(), live: &Going }).expect(name)
 }
 
 /// The named columns of the rows that have `value` in the column `key`.
@@ -224,8 +245,40 @@ fn tables_views_and_indexes() {
     let key = Datum::List(vec![Datum::Int2(2), Datum::Int2(0)]);
     let expected = vec![Datum::Oid(20_005), key, text("id + 1")];
     assert_eq!(pick(&index, "indrelid", &Datum::Oid(TABLE_OID), &["indexrelid", "indkey", "indexprs"]), vec![expected]);
+    // As clients look for the views of a table: by the rules that make them views.
     let depend = rows(&state, "pg_catalog", "pg_depend");
-    assert_eq!(depend.num_rows(), 4);
+    let rules = rows(&state, "pg_catalog", "pg_rewrite");
+    let mut views = Vec::new();
+    for rule in pick(&depend, "refobjid", &Datum::Oid(TABLE_OID), &["objid"]) {
+        views.extend(pick(&rules, "oid", &rule[0], &["ev_class"]));
+    }
+    let class_of = |name| pick(&class, "relname", &text(name), &["oid"])[0].clone();
+    assert_eq!(views, vec![class_of("v"), vec![Datum::Oid(MATERIALIZED_OID)]]);
+    let own = pick(&depend, "refobjid", &Datum::Oid(MATERIALIZED_OID), &["deptype"]);
+    assert!(own.contains(&vec![text("i")]) && own.contains(&vec![text("a")]), "its rule and its index: {own:?}");
+}
+
+#[test]
+fn sessions() {
+    let state = state();
+    let columns = ["datname", "usename", "client_port", "query_start", "state", "query"];
+    let seen = |asking: &str, pid: i32| {
+        let relation = RELATIONS.iter().find(|relation| relation.name == "pg_stat_activity").expect("it is there");
+        let session = SessionInfo { user: asking.to_owned(), ..SessionInfo::default() };
+        let batch = relation.rows(&Context { catalog: &state, session: &session, live: &Going }).expect("its rows");
+        pick(&batch, "pid", &Datum::Int4(pid), &columns)
+    };
+    let everything = |user: &str, state: &str, statement: &str| {
+        let (port, start) = (Datum::Int4(5000), Datum::Timestamp(20));
+        vec![vec![text("materialize"), text(user), port, start, text(state), text(statement)]]
+    };
+    assert_eq!(seen("mz_system", 7), everything("materialize", "active", "SELECT 1"));
+    assert_eq!(seen("materialize", 7), everything("materialize", "active", "SELECT 1"));
+    let hidden = [text("materialize"), text("mz_system"), Datum::Null, Datum::Null, Datum::Null];
+    let hidden: Vec<_> = hidden.into_iter().chain([text("<insufficient privilege>")]).collect();
+    assert_eq!(seen("materialize", 8), vec![hidden]);
+    let sessions = rows(&state, "mz_internal", "mz_sessions");
+    assert_eq!(pick(&sessions, "connection_id", &Datum::Int8(8), &["role_id", "client_ip"])[0][1], text("127.0.0.1"));
 }
 
 #[test]
@@ -306,7 +359,7 @@ fn another_database_does_not_show() {
     let state = state();
     let session = SessionInfo { database: "other".into(), ..SessionInfo::default() };
     let relation = relation(GlobalId::System(1259)).expect("pg_class");
-    let batch = relation.rows(&Context { catalog: &state, session: &session, live: NOTHING_LIVE }).expect("pg_class");
+    let batch = relation.rows(&Context { catalog: &state, session: &session, live: &NothingLive }).expect("pg_class");
     assert!(pick(&batch, "relname", &text("t"), &["oid"]).is_empty());
     assert_eq!(pick(&rows(&state, "mz_catalog", "mz_tables"), "name", &text("t"), &["id"]), vec![vec![text("u1")]]);
 }

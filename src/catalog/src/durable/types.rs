@@ -83,6 +83,8 @@ fn encode_type(ty: &PgType) -> String {
         PgType::Unknown => "unknown".to_owned(),
         PgType::Void => "void".to_owned(),
         PgType::Record => "record".to_owned(),
+        PgType::Int2Vector => "int2vector".to_owned(),
+        PgType::OidVector => "oidvector".to_owned(),
     }
 }
 
@@ -106,7 +108,7 @@ fn decode_type(text: &str) -> Option<PgType> {
 }
 
 /// The types without modifiers.
-const SIMPLE: [PgType; 31] = [
+const SIMPLE: [PgType; 33] = [
     PgType::Bool,
     PgType::Int2,
     PgType::Int4,
@@ -138,6 +140,8 @@ const SIMPLE: [PgType; 31] = [
     PgType::Unknown,
     PgType::Void,
     PgType::Record,
+    PgType::Int2Vector,
+    PgType::OidVector,
 ];
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use crate::stream::Stream;
 use adapter::copy::CopyIn;
 use adapter::response::{Chunk, Format, Response, ResultFormats, RowDesc, Rows, RowsTag};
 use adapter::session::Session;
+use pgrepr::options::EncodeOptions;
 use sql::ast::{CopyFormat, CopyOptions};
 use std::sync::Arc;
 
@@ -31,6 +32,8 @@ pub(super) enum Answer {
 pub(super) struct Reply {
     desc: Arc<RowDesc>,
     formats: ResultFormats,
+    /// How values are printed, if that takes more than the session's settings.
+    options: Option<Box<EncodeOptions>>,
     rows: Rows,
     tag: RowsTag,
     /// How many the client wants at the most; `None` is all.
@@ -41,7 +44,8 @@ pub(super) struct Reply {
 impl Reply {
     fn sending<'a>(&'a mut self, session: &'a Session) -> Sending<'a> {
         let target = Target::DataRow(&self.formats);
-        let shape = Shape { columns: &self.desc.desc.columns, options: session.encode_options(), target };
+        let options = self.options.as_deref().unwrap_or(session.encode_options());
+        let shape = Shape { columns: &self.desc.desc.columns, options, target };
         Sending { shape, rows: &mut self.rows, rows_max: self.rows_max, sent: self.sent }
     }
 }
@@ -124,7 +128,8 @@ impl<S: Stream> Connection<S> {
     ) -> Result<Option<Answer>, WireError> {
         match response {
             Response::Rows { desc, formats, rows, tag } => {
-                let mut reply = Reply { desc, formats, rows, tag, rows_max, sent: 0 };
+                let options = desc.names_objects.then(|| Box::new(session.naming_options()));
+                let mut reply = Reply { desc, formats, options, rows, tag, rows_max, sent: 0 };
                 let mut sending = reply.sending(session);
                 let is_done = sending.encode(&mut self.output)?;
                 reply.sent = sending.sent;
@@ -183,7 +188,8 @@ impl<S: Stream> Connection<S> {
             Format::Text => Target::Copy(&syntax),
             Format::Binary => Target::CopyBinary,
         };
-        let shape = Shape { columns, options: session.encode_options(), target };
+        let named = desc.names_objects.then(|| session.naming_options());
+        let shape = Shape { columns, options: named.as_ref().unwrap_or(session.encode_options()), target };
         encode::copy_out_response(&mut output.buffer, columns.len(), format(options));
         if let Target::CopyBinary = target {
             output.rows.begin_binary_copy();

@@ -40,6 +40,14 @@ impl TypedExpr {
         Ok(TypedExpr { expr: Expr::Literal(scalar, None), ty, data_type, nullable })
     }
 
+    /// A list of the catalogs as an array, which is how all functions but the subscripts take it; anything else as it is.
+    pub fn vector_as_array(self) -> TypedExpr {
+        match self.ty.vector_item() {
+            Some(item) => TypedExpr { ty: PgType::Array(Box::new(item)), ..self },
+            None => self,
+        }
+    }
+
     /// A numeric constant with its own scale.
     pub fn numeric(value: i256, scale: i8) -> Result<TypedExpr, SqlError> {
         let digits = value.to_string().trim_start_matches('-').len() as u8;
@@ -196,6 +204,7 @@ impl Coercer<'_> {
 
     /// Converts to a type, by whichever means; the caller has checked that there is a cast.
     pub fn cast(&mut self, expr: TypedExpr, to: &PgType, rule: LengthRule) -> Result<TypedExpr, SqlError> {
+        let expr = if matches!(to, PgType::Array(_)) { expr.vector_as_array() } else { expr };
         if expr.ty == *to {
             return Ok(expr);
         }

@@ -3,12 +3,16 @@
 //! Plans are shared between sessions, so nothing of this is folded into a plan; functions find it at run time in the
 //! configuration that DataFusion hands to them.
 
+use super::types::internal_name;
 use crate::error::SqlError;
 use datafusion::common::Result;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
-use repr::Datum;
+use pgrepr::error::PgReprError;
+use pgrepr::options::ObjectNames;
 use repr::sqlstate::SqlState;
+use repr::{Datum, PgType};
 use std::any::Any;
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,6 +67,22 @@ pub trait CatalogFunctions: Send + Sync {
     ) -> std::result::Result<Datum<'static>, SqlError>;
 }
 
+/// What one session may ask of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// `pg_cancel_backend`: to give up the statement that it runs.
+    Cancel,
+    /// `pg_terminate_backend`: to end.
+    Terminate,
+}
+
+/// The server's sessions.
+pub trait Backends: Send + Sync {
+    /// Sends a signal to the session that `pg_backend_pid()` calls `pid`, in the name of the role `user`; whether there is one.
+    /// Error: 42501.
+    fn signal(&self, pid: i32, signal: Signal, user: &str) -> std::result::Result<bool, SqlError>;
+}
+
 /// A session's identity, clock and settings as of one statement.
 #[derive(Clone)]
 pub struct SessionInfo {
@@ -92,6 +112,8 @@ pub struct SessionInfo {
     pub settings: Settings,
     /// `set_config()`.
     pub assignments: Arc<Assignments>,
+    /// The other sessions; `None` where there are none.
+    pub backends: Option<Arc<dyn Backends>>,
     /// The catalog, for functions that need it; `None` refuses them.
     pub catalog: Option<Arc<dyn CatalogFunctions>>,
 }
@@ -107,6 +129,23 @@ impl SessionInfo {
         match &self.catalog {
             Some(catalog) => catalog.call(name, args, self),
             None => Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{name} is not supported here"))),
+        }
+    }
+}
+
+impl ObjectNames for SessionInfo {
+    fn name(&self, ty: &PgType, oid: u32) -> String {
+        match self.call_catalog(&format!("{}out", internal_name(ty)), &[Datum::Oid(oid)]) {
+            Ok(Datum::Text(name)) => name.into_owned(),
+            _ => oid.to_string(),
+        }
+    }
+
+    fn oid(&self, ty: &PgType, text: &str) -> std::result::Result<u32, PgReprError> {
+        match self.call_catalog(&format!("{}in", internal_name(ty)), &[Datum::Text(Cow::Borrowed(text))]) {
+            Ok(Datum::Oid(oid)) => Ok(oid),
+            Ok(_) => Err(PgReprError::invalid_text(&ty.name(), text)),
+            Err(error) => Err(PgReprError::new(error.sqlstate, error.message)),
         }
     }
 }
@@ -128,6 +167,7 @@ impl Default for SessionInfo {
             backend_pid: 0,
             settings: Arc::new(|_| None),
             assignments: Arc::default(),
+            backends: None,
             catalog: None,
         }
     }

@@ -182,6 +182,8 @@ pub fn by_name(name: &str) -> Option<PgType> {
         "regproc" | "regprocedure" => PgType::Regproc,
         "regtype" => PgType::Regtype,
         "regnamespace" => PgType::Regnamespace,
+        "int2vector" => PgType::Int2Vector,
+        "oidvector" => PgType::OidVector,
         "void" => PgType::Void,
         "record" => PgType::Record,
         _ => return None,
@@ -264,7 +266,7 @@ pub fn category(ty: &PgType) -> Category {
         | PgType::Regnamespace => Category::Numeric,
         PgType::Date | PgType::Time | PgType::Timestamp | PgType::Timestamptz => Category::DateTime,
         PgType::Interval => Category::Timespan,
-        PgType::Array(_) => Category::Array,
+        PgType::Array(_) | PgType::Int2Vector | PgType::OidVector => Category::Array,
         PgType::Unknown => Category::Unknown,
         _ => Category::User,
     }
@@ -315,6 +317,9 @@ pub enum CastContext {
 pub fn cast_context(from: &PgType, to: &PgType) -> Option<CastContext> {
     use CastContext::{Assignment, Explicit, Implicit};
     use PgType as T;
+    if let (Some(item), T::Array(_)) = (from.vector_item(), to) {
+        return cast_context(&T::Array(Box::new(item)), to);
+    }
     if base(from) == base(to) || *from == T::Unknown {
         return Some(Implicit);
     }

@@ -37,6 +37,22 @@ pub fn declare(library: &mut Library) {
         let index = usize::try_from(int(a, 1) - 1).ok();
         Ok(index.and_then(|i| list(a, 0).get(i)).cloned().map_or(Datum::Null, Datum::into_owned))
     });
+    // Of the lists of the catalogs, which are counted from 0.
+    library.add("vector_array_subscript(anyarray, int4) anyelement", |_, a| {
+        let index = usize::try_from(int(a, 1)).ok();
+        Ok(index.and_then(|i| list(a, 0).get(i)).cloned().map_or(Datum::Null, Datum::into_owned))
+    });
+    library.add("vector_generate_subscripts(anyarray, int4) setof int4", |_, a| {
+        let length = if int(a, 1) == 1 { list(a, 0).len() } else { 0 };
+        Ok(Datum::List((0..length as i32).map(Datum::Int4).collect()))
+    });
+    library.add("vector_array_lower(anyarray, int4) int4", |_, a| {
+        Ok(if int(a, 1) == 1 && !list(a, 0).is_empty() { Datum::Int4(0) } else { Datum::Null })
+    });
+    library.add("vector_array_upper(anyarray, int4) int4", |_, a| {
+        let length = list(a, 0).len();
+        Ok(if int(a, 1) == 1 && length > 0 { Datum::Int4(length as i32 - 1) } else { Datum::Null })
+    });
     library.add("array_slice(anyarray, int4, int4) anyarray !null", slice);
     library.add("array_length(anyarray, int4) int4", |_, a| {
         let length = list(a, 0).len();

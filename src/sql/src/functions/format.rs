@@ -102,7 +102,7 @@ fn format(call: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError> 
             Some(width) => (true, width),
             None => (false, flags.as_str()),
         };
-        let width: usize = if width.is_empty() { 0 } else { width.parse().unwrap_or(0) };
+        let width = if width.is_empty() { 0 } else { width_of(width)? };
         if position == Some(0) {
             return Err(invalid("format specifies argument 0, but arguments are numbered from 1".to_owned()));
         }
@@ -125,10 +125,20 @@ fn format(call: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError> 
                     .with_hint("For a single \"%\" use \"%%\"."));
             }
         };
+        super::string::check_length(i64::try_from(out.len() + width).unwrap_or(i64::MAX))?;
         let missing = " ".repeat(width.saturating_sub(shown.chars().count()));
         out.push_str(&if left { format!("{shown}{missing}") } else { format!("{missing}{shown}") });
     }
     Ok(new_text(out))
+}
+
+/// The width of a specifier. Digits and stray signs are all that reach here.
+fn width_of(digits: &str) -> Result<usize, SqlError> {
+    let out_of_range = || SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "number is out of range");
+    match digits.parse::<i32>() {
+        Ok(width) => usize::try_from(width).map_err(|_| out_of_range()),
+        Err(_) => Err(out_of_range()),
+    }
 }
 
 const MONTHS: [&str; 12] = [

@@ -4,8 +4,9 @@
 //! the other dates and times, in `datetime`; schemas and names of objects are with the catalog.
 
 use super::registry::Library;
+use super::row::Call;
 use super::{boolean, new_text, text};
-use crate::engine::session::Assignment;
+use crate::engine::session::{Assignment, Signal};
 use crate::error::SqlError;
 use crate::vars::SessionVars;
 use repr::sqlstate::SqlState;
@@ -24,6 +25,8 @@ pub fn declare(library: &mut Library) {
         library.add(&format!("{name}() name !session"), |call, _| Ok(new_text(call.session()?.database.clone())));
     }
     library.add("pg_backend_pid() int4 !session", |call, _| Ok(Datum::Int4(call.session()?.backend_pid as i32)));
+    library.add("pg_cancel_backend(int4) bool !session !each", |call, a| signal(call, a, Signal::Cancel));
+    library.add("pg_terminate_backend(int4) bool !session !each", |call, a| signal(call, a, Signal::Terminate));
     library.add("pg_is_in_recovery() bool", |_, _| Ok(Datum::Bool(false)));
     library.add("pg_jit_available() bool", |_, _| Ok(Datum::Bool(false)));
     library.add("inet_server_addr() text", |_, _| Ok(Datum::Null));
@@ -80,6 +83,14 @@ pub fn declare(library: &mut Library) {
     }
     library.add("pg_sleep(float8) void", |_, _| Err(SqlError::unsupported("function pg_sleep")));
     library.add("txid_current() int8", |_, _| Err(SqlError::unsupported("function txid_current")));
+}
+
+fn signal(call: &Call<'_>, args: &[Datum<'_>], signal: Signal) -> Result<Datum<'static>, SqlError> {
+    let (Datum::Int4(pid), session) = (&args[0], call.session()?) else {
+        return Err(SqlError::internal("a process is named by an integer"));
+    };
+    let sent = session.backends.as_ref().map(|backends| backends.signal(*pid, signal, &session.user)).transpose()?;
+    Ok(Datum::Bool(sent.unwrap_or(false)))
 }
 
 fn setting(settings: &crate::engine::Settings, name: &str) -> Result<Datum<'static>, SqlError> {

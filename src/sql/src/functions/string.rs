@@ -200,7 +200,7 @@ fn declare_changing(library: &mut Library) {
     });
 }
 
-fn check_length(length: i64) -> Result<(), SqlError> {
+pub(super) fn check_length(length: i64) -> Result<(), SqlError> {
     if length < TEXT_BYTES_MAX {
         return Ok(());
     }

@@ -14,6 +14,9 @@ pub(super) fn parse_show(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError>
     if cursor.eat(&["CREATE"]) {
         return parse_show_create(cursor);
     }
+    if cursor.eat(&["TRANSACTION", "ISOLATION", "LEVEL"]) {
+        return Ok(Statement::ShowIsolationLevel);
+    }
     if let Some(kind) = parse_kind(cursor) {
         return parse_objects(cursor, kind);
     }

@@ -1,7 +1,7 @@
 //! Which statement it is, by its first words.
 
 use super::cursor::Cursor;
-use super::{copy, data, ddl, grant, session, show, subscribe};
+use super::{copy, data, ddl, grant, session, show, subscribe, upkeep};
 use crate::ast::{AsOf, Explain, ExplainFormat, ExplainOf, ExplainStage, Statement};
 use crate::error::SqlError;
 use datafusion::sql::sqlparser::ast as sp;
@@ -69,11 +69,10 @@ pub(super) fn parse_statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlE
         "DECLARE" | "FETCH" | "MOVE" | "CLOSE" => session::parse_cursor(cursor),
         "DISCARD" | "LISTEN" | "UNLISTEN" => session::parse_miscellaneous(cursor),
         "SUBSCRIBE" => subscribe::parse_subscribe(cursor),
+        "VACUUM" | "ANALYZE" | "ANALYSE" => upkeep::parse_upkeep(cursor),
         // Statements of Postgres and Materialize that are refused by name.
-        "TAIL" | "MERGE" | "CALL" | "DO" | "LOCK" | "NOTIFY" | "VACUUM" | "ANALYZE" | "ANALYSE" | "CLUSTER"
-        | "REINDEX" | "CHECKPOINT" | "LOAD" | "REASSIGN" | "IMPORT" | "SECURITY" | "VALIDATE" | "INSPECT" | "USE" => {
-            Err(cursor.unsupported(&word))
-        }
+        "TAIL" | "MERGE" | "CALL" | "DO" | "LOCK" | "NOTIFY" | "CLUSTER" | "REINDEX" | "CHECKPOINT" | "LOAD"
+        | "REASSIGN" | "IMPORT" | "SECURITY" | "VALIDATE" | "INSPECT" | "USE" => Err(cursor.unsupported(&word)),
         _ => Err(cursor.unexpected()),
     }
 }

@@ -7,13 +7,14 @@ use crate::ast::{Copy, CopyDirection, CopySource};
 use crate::engine::Params;
 use crate::error::SqlError;
 use crate::names::{Name, ObjectKind, Privilege, quote_ident, resolve_item, unknown_relation};
+use datafusion::sql::sqlparser::tokenizer::Span;
 use repr::sqlstate::SqlState;
 use std::sync::Arc;
 
 pub(super) fn plan_copy(ctx: &PlanContext<'_>, copy: &Copy) -> Result<Plan, SqlError> {
     match (&copy.source, copy.direction) {
         (CopySource::Table { name, columns }, CopyDirection::FromStdin) => {
-            let table = resolve_target(ctx, name, "copy to", Privilege::Insert)?;
+            let table = resolve_target(ctx, name, Span::empty(), "copy to", Privilege::Insert)?;
             let targets = target_columns(&table, columns)?;
             Ok(Plan::CopyFrom(CopyFromPlan {
                 table: table.id,

@@ -18,6 +18,7 @@ use arrow::datatypes::Schema;
 use build::{Target, column_ref, name_of};
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::sql::sqlparser::ast as sp;
+use datafusion::sql::sqlparser::tokenizer::Span;
 use repr::sqlstate::SqlState;
 use repr::{PgType, RelationDesc};
 use std::ops::ControlFlow;
@@ -29,10 +30,11 @@ pub(super) use insert::{default_exprs, plan_insert, target_columns};
 pub(super) fn resolve_target(
     ctx: &PlanContext<'_>,
     name: &Name,
+    span: Span,
     verb: &str,
     privilege: Privilege,
 ) -> Result<Arc<ItemRef>, SqlError> {
-    let item = resolve_item(ctx.catalog, ctx.scope(), name)?.ok_or_else(|| unknown_relation(name))?;
+    let item = resolve_item(ctx.catalog, ctx.scope(), name)?.ok_or_else(|| unknown_relation(name).at(span))?;
     match item.object_kind() {
         ObjectKind::Table => {}
         ObjectKind::View => {
@@ -65,7 +67,7 @@ pub(super) fn resolve_target(
 
 pub(super) fn plan_update(ctx: &PlanContext<'_>, update: &sp::Update, params: &mut Params) -> Result<Plan, SqlError> {
     let target = Target::of(&update.table.relation)?;
-    let table = resolve_target(ctx, &target.name, "update", Privilege::Update)?;
+    let table = resolve_target(ctx, &target.name, target.span, "update", Privilege::Update)?;
     let alias = target.alias_or(&table);
     let from = match &update.from {
         Some(sp::UpdateTableFromKind::AfterSet(from)) => from.clone(),
@@ -117,7 +119,7 @@ pub(super) fn plan_delete(ctx: &PlanContext<'_>, delete: &sp::Delete, params: &m
     };
     let [relation] = from.as_slice() else { return Err(SqlError::internal("DELETE from several tables was parsed")) };
     let target = Target::of(&relation.relation)?;
-    let table = resolve_target(ctx, &target.name, "delete from", Privilege::Delete)?;
+    let table = resolve_target(ctx, &target.name, target.span, "delete from", Privilege::Delete)?;
     let alias = target.alias_or(&table);
     let using = delete.using.clone().unwrap_or_default();
     if delete.selection.is_some() || delete.returning.is_some() || !using.is_empty() {
@@ -144,8 +146,21 @@ pub(super) fn plan_delete(ctx: &PlanContext<'_>, delete: &sp::Delete, params: &m
 }
 
 pub(super) fn plan_truncate(ctx: &PlanContext<'_>, names: &[Name]) -> Result<Plan, SqlError> {
-    let [name] = names else { return Err(SqlError::unsupported("TRUNCATE of several tables at once")) };
-    let table = resolve_target(ctx, name, "truncate", Privilege::Truncate)?;
+    let mut plans: Vec<ReadThenWritePlan> = Vec::with_capacity(names.len());
+    for name in names {
+        let plan = truncate_one(ctx, name)?;
+        if plans.iter().all(|other| other.table != plan.table) {
+            plans.push(plan);
+        }
+    }
+    Ok(match <[ReadThenWritePlan; 1]>::try_from(plans) {
+        Ok([plan]) => Plan::ReadThenWrite(plan),
+        Err(plans) => Plan::TruncateSeveral(plans),
+    })
+}
+
+fn truncate_one(ctx: &PlanContext<'_>, name: &Name) -> Result<ReadThenWritePlan, SqlError> {
+    let table = resolve_target(ctx, name, Span::empty(), "truncate", Privilege::Truncate)?;
     let target = Target::named(name.clone());
     let alias = target.alias_or(&table);
     let projection = table.desc.columns.iter().map(|column| column_ref(&alias, &column.name)).collect();
@@ -153,7 +168,7 @@ pub(super) fn plan_truncate(ctx: &PlanContext<'_>, names: &[Name]) -> Result<Pla
     let dependencies = Dependencies::new();
     let resolver = dependencies.resolver(ctx).exempting(table.id);
     let planned = ctx.engine.plan_query(&query, &resolver, &mut Params::none())?;
-    Ok(Plan::ReadThenWrite(ReadThenWritePlan {
+    Ok(ReadThenWritePlan {
         table: table.id,
         name: table.name.clone(),
         desc: Arc::clone(&table.desc),
@@ -162,7 +177,7 @@ pub(super) fn plan_truncate(ctx: &PlanContext<'_>, names: &[Name]) -> Result<Pla
         returning: None,
         params: Vec::new(),
         depends_on: dependencies.all(),
-    }))
+    })
 }
 
 /// Whether an expression has columns in it, or a subquery, which may read anything.

@@ -12,7 +12,7 @@ use crate::names::{Name, Privilege, RoleId, Scope, quote_ident, resolve_item, re
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
 use repr::sqlstate::SqlState;
-use repr::{GlobalId, PgType, RelationDesc};
+use repr::{Datum, GlobalId, PgType, RelationDesc};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
@@ -176,6 +176,10 @@ impl TableResolver for Resolver<'_> {
                 let data_type = crate::parser::parse_data_type(text)?;
                 types::from_ast(&data_type).map(|ty| pgrepr::types::oid(&ty))
             }
+            PgType::Regproc => match self.ctx.session.call_catalog("regprocin", &[Datum::Text(text.into())])? {
+                Datum::Oid(oid) => Ok(oid),
+                _ => Err(SqlError::internal("regprocin gives an oid")),
+            },
             _ => Err(SqlError::unsupported(format!("the cast of {} to {ty}", quote_ident(text)))),
         }
     }

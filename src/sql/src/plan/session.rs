@@ -20,6 +20,7 @@ pub(super) fn plan_session(ctx: &PlanContext<'_>, statement: &Statement) -> Resu
     const SYSTEM: &str = "permission denied to set a system parameter";
     Ok(match statement {
         Statement::ShowVariable(name) => plan_show_variable(name)?,
+        Statement::ShowIsolationLevel => Plan::ShowIsolationLevel { desc: one_text("transaction_isolation") },
         Statement::ShowAll => Plan::ShowAll {
             desc: Arc::new(RelationDesc::new(
                 ["name", "setting", "description"].map(|name| (name.to_owned(), PgType::Text, false)),
@@ -64,7 +65,7 @@ pub(super) fn plan_session(ctx: &PlanContext<'_>, statement: &Statement) -> Resu
         }
         Statement::Close(name) => Plan::Close(name.clone()),
         Statement::Discard(target) => Plan::Discard(*target),
-        Statement::Unlisten(_) => Plan::Unlisten,
+        Statement::Unlisten(_) => Plan::NoOp { tag: "UNLISTEN", notices: Vec::new() },
         Statement::Listen(_) => {
             // Registering would promise notifications that never come.
             return Err(SqlError::unsupported("LISTEN"));
@@ -90,8 +91,12 @@ fn plan_show_variable(name: &str) -> Result<Plan, SqlError> {
         None if name.contains('.') => name.to_owned(),
         None => return Err(unrecognized(name)),
     };
-    let desc = Arc::new(RelationDesc::new([(variable.clone(), PgType::Text, false)]));
+    let desc = one_text(&variable);
     Ok(Plan::ShowVariable { variable, desc })
+}
+
+fn one_text(column: &str) -> Arc<RelationDesc> {
+    Arc::new(RelationDesc::new([(column.to_owned(), PgType::Text, false)]))
 }
 
 pub(super) fn plan_argument(ctx: &PlanContext<'_>, argument: &sp::Expr, ty: &PgType) -> Result<Expr, SqlError> {

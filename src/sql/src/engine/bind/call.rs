@@ -19,7 +19,9 @@ use datafusion::logical_expr::expr::{
     AggregateFunction, AggregateFunctionParams, NullTreatment, ScalarFunction, Sort, Unnest, WindowFunction,
     WindowFunctionParams,
 };
-use datafusion::logical_expr::{Aggregate, AggregateUDF, Expr, LogicalPlan, Operator, WindowFunctionDefinition, when};
+use datafusion::logical_expr::{
+    Aggregate, AggregateUDF, Expr, LogicalPlan, Operator, WindowFunctionDefinition, lit, when,
+};
 use datafusion::sql::sqlparser::ast::{
     self, DuplicateTreatment, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
     Spanned,
@@ -30,6 +32,9 @@ use repr::PgType;
 use repr::sqlstate::SqlState;
 use repr::types::{NUMERIC_PRECISION, NUMERIC_SCALE, NumericDisplay};
 use std::sync::Arc;
+
+/// The function by which JDBC drivers take keys apart.
+const EXPAND_ARRAY: &str = "_pg_expandarray";
 
 /// The syntax of a call, taken apart.
 struct Parsed<'a> {
@@ -100,7 +105,8 @@ impl Binder<'_> {
             args.push(self.expr(arg, cx)?);
         }
         let typed = self.call(&parsed.name, args, parsed.span)?;
-        if matches!(typed.expr, Expr::Unnest(_)) && !matches!(cx.clause, Clause::Select) {
+        let is_set = matches!(typed.expr, Expr::Unnest(_)) || parsed.name == EXPAND_ARRAY;
+        if is_set && !matches!(cx.clause, Clause::Select) {
             return Err(SqlError::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
                 format!("set-returning functions are not allowed in {}", cx.clause.name()),
@@ -142,6 +148,12 @@ impl Binder<'_> {
                 let oid = args.first().map_or(0, |arg| pgrepr::types::oid(&arg.ty));
                 TypedExpr::constant(&repr::Datum::Oid(oid), PgType::Regtype)
             }
+            EXPAND_ARRAY => self.expand_array(args),
+            "generate_subscripts" | "array_lower" | "array_upper"
+                if args.first().is_some_and(|list| list.ty.vector_item().is_some()) =>
+            {
+                self.call(&format!("vector_{name}"), args, span)
+            }
             _ => match self.listed(name, args) {
                 Ok((typed, true)) => Ok(unnest(typed)),
                 Ok((typed, false)) => Ok(typed),
@@ -151,10 +163,26 @@ impl Binder<'_> {
         called.map_err(|error| error.at(span))
     }
 
+    /// `_pg_expandarray(array)` of `information_schema`: a row of each element `x` and its number `n`.
+    fn expand_array(&mut self, args: Vec<TypedExpr>) -> Result<TypedExpr, SqlError> {
+        let Ok([array]) = <[TypedExpr; 1]>::try_from(args) else {
+            return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("{EXPAND_ARRAY} takes an array")));
+        };
+        let array = array.vector_as_array();
+        let dimension = TypedExpr::constant(&repr::Datum::Int4(1), PgType::Int4)?;
+        let number = self.call("generate_subscripts", vec![array.clone(), dimension], Span::empty())?;
+        let item = self.call("unnest", vec![array], Span::empty())?;
+        let fields = vec![item.ty.field("x", true), number.ty.field("n", true)];
+        let named = [("x", item.expr), ("n", number.expr)].map(|(name, value)| [lit(name), value]);
+        let udf = datafusion::functions::core::named_struct();
+        let expr = Expr::ScalarFunction(ScalarFunction::new_udf(udf, named.into_iter().flatten().collect()));
+        Ok(TypedExpr::new(expr, PgType::Record, DataType::Struct(fields.into())))
+    }
+
     /// A function in FROM: its rows as a list.
     pub fn table_function(&mut self, call: &TableCall<'_>, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
         let name = function_name(&object_name(call.name)?)?;
-        let span = call.name.0.last().and_then(|part| part.as_ident()).map_or(Span::empty(), |ident| ident.span);
+        let span = call.name.0.first().and_then(|part| part.as_ident()).map_or(Span::empty(), |ident| ident.span);
         let mut args = Vec::with_capacity(call.args.len());
         for arg in &call.args {
             args.push(self.expr(arg, cx)?);
@@ -169,6 +197,7 @@ impl Binder<'_> {
 
     /// A scalar call, and whether its value is the list of a set's rows.
     fn listed(&mut self, name: &str, args: Vec<TypedExpr>) -> Result<(TypedExpr, bool), SqlError> {
+        let args: Vec<TypedExpr> = args.into_iter().map(TypedExpr::vector_as_array).collect();
         let actual: Vec<PgType> = args.iter().map(|arg| arg.ty.clone()).collect();
         if !registry::exists(name) {
             return match (types::by_name(name), args.len()) {
@@ -386,7 +415,7 @@ fn no_window_here(clause: Clause) -> SqlError {
 
 fn parse(function: &Function) -> Result<Parsed<'_>, SqlError> {
     let names = object_name(&function.name)?;
-    let span = function.name.0.last().and_then(|part| part.as_ident()).map_or(Span::empty(), |ident| ident.span);
+    let span = function.name.0.first().and_then(|part| part.as_ident()).map_or(Span::empty(), |ident| ident.span);
     let name = function_name(&names).map_err(|error| error.at(span))?;
     if function.parameters != FunctionArguments::None || function.uses_odbc_syntax {
         return Err(SqlError::unsupported(format!("this form of a call of {name}")).at(span));
@@ -427,6 +456,7 @@ fn function_name(names: &[String]) -> Result<String, SqlError> {
     match names {
         [name] => Ok(name.clone()),
         [schema, name] if ["pg_catalog", "mz_catalog", "mz_internal"].contains(&schema.as_str()) => Ok(name.clone()),
+        [schema, name] if schema == "information_schema" && name == EXPAND_ARRAY => Ok(name.clone()),
         _ => Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {} does not exist", names.join(".")))),
     }
 }

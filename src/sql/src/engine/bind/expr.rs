@@ -220,15 +220,16 @@ impl Binder<'_> {
 
     fn compound_identifier(&mut self, parts: &[Ident], cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
         match parts {
-            [table, column] => cx.frame.resolve(Some(&fold(table)), &fold(column), column),
+            [table, column] => cx.frame.resolve(Some(&fold(table)), &fold(column), table),
             [_, _, _, _, ..] => Err(SqlError::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
                 format!(
                     "cross-database references are not implemented: {}",
                     parts.iter().map(fold).collect::<Vec<_>>().join(".")
                 ),
-            )),
-            [_, table, column] => cx.frame.resolve(Some(&fold(table)), &fold(column), column),
+            )
+            .at(parts[0].span)),
+            [schema, table, column] => cx.frame.resolve(Some(&fold(table)), &fold(column), schema),
             _ => Err(SqlError::internal("a compound identifier has two parts")),
         }
     }
@@ -539,12 +540,32 @@ impl Binder<'_> {
 
     /// Subscripts count from 1; fields of records are not supported.
     fn access(&mut self, root: &ast::Expr, chain: &[AccessExpr], cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
-        let mut value = self.expr(root, cx)?;
+        // `t.c[1]` is read as a chain that begins at `t`.
+        let mut names = match root {
+            ast::Expr::Identifier(name) => vec![name.clone()],
+            ast::Expr::CompoundIdentifier(names) => names.clone(),
+            _ => Vec::new(),
+        };
+        let is_name = |access: &&AccessExpr| matches!(access, AccessExpr::Dot(ast::Expr::Identifier(_)));
+        let (leading, chain) = match names.is_empty() {
+            true => (&[][..], chain),
+            false => chain.split_at(chain.iter().take_while(is_name).count()),
+        };
+        names.extend(leading.iter().filter_map(|access| match access {
+            AccessExpr::Dot(ast::Expr::Identifier(name)) => Some(name.clone()),
+            _ => None,
+        }));
+        let mut value = match leading {
+            [] => self.expr(root, cx)?,
+            _ => self.compound_identifier(&names, cx)?,
+        };
         for access in chain {
             value = match access {
                 AccessExpr::Subscript(Subscript::Index { index }) => {
                     let position = self.expr(index, cx)?;
                     let position = self.coercer.implicit(position, &PgType::Int4, "array subscript")?;
+                    let from_zero = value.ty.vector_item().is_some();
+                    let value = value.vector_as_array();
                     if !matches!(value.ty, PgType::Array(_)) {
                         return Err(SqlError::new(
                             SqlState::DATATYPE_MISMATCH,
@@ -554,7 +575,8 @@ impl Binder<'_> {
                             ),
                         ));
                     }
-                    self.call("array_subscript", vec![value, position], index.span())?
+                    let subscript = if from_zero { "vector_array_subscript" } else { "array_subscript" };
+                    self.call(subscript, vec![value, position], index.span())?
                 }
                 AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride: None }) => {
                     let mut args = vec![value];
@@ -566,6 +588,7 @@ impl Binder<'_> {
                     }
                     self.call("array_slice", args, root.span())?
                 }
+                AccessExpr::Dot(ast::Expr::Identifier(field)) => field_of(value, field)?,
                 _ => return Err(SqlError::unsupported("a field of a composite value")),
             };
         }
@@ -593,6 +616,22 @@ impl Binder<'_> {
     pub fn argument(&mut self, typed: TypedExpr, to: &PgType) -> Result<TypedExpr, SqlError> {
         self.coercer.cast(typed, to, LengthRule::Cast)
     }
+}
+
+/// `(value).field`
+fn field_of(value: TypedExpr, field: &Ident) -> Result<TypedExpr, SqlError> {
+    let name = fold(field);
+    let DataType::Struct(fields) = &value.data_type else {
+        let message =
+            format!("column notation .{name} applied to type {}, which is not a composite type", value.ty.name());
+        return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+    };
+    let Some(found) = fields.iter().find(|of| *of.name() == name) else {
+        let message = format!("could not identify column \"{name}\" in record data type");
+        return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message).at(field.span));
+    };
+    let (ty, data_type) = (PgType::from_field(found), found.data_type().clone());
+    Ok(TypedExpr::new(datafusion::functions::core::expr_fn::get_field(value.expr, name), ty, data_type))
 }
 
 /// A string constant whose type is decided.

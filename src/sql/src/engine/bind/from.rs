@@ -211,7 +211,7 @@ impl Binder<'_> {
                     return Err(SqlError::unsupported("TABLESAMPLE, a version or a partition of a table"));
                 }
                 let names = object_name(name)?;
-                let span = name.0.last().and_then(|part| part.as_ident()).map_or(Span::empty(), |ident| ident.span);
+                let span = name.0.first().and_then(|part| part.as_ident()).map_or(Span::empty(), |ident| ident.span);
                 self.relation(&names, alias.as_ref(), span)
             }
             TableFactor::Derived { lateral, subquery, alias, sample: None } => {

@@ -250,6 +250,7 @@ impl Binder<'_> {
 
     /// `||`: text with anything, arrays with arrays and items, jsonb and bytea with themselves.
     fn concat(&mut self, left: TypedExpr, right: TypedExpr, span: Span) -> Result<TypedExpr, SqlError> {
+        let (left, right) = (left.vector_as_array(), right.vector_as_array());
         let stringy = |ty: &PgType| is_stringlike(ty) || *ty == PgType::Unknown;
         let is_array = |ty: &PgType| matches!(ty, PgType::Array(_));
         match (&left.ty, &right.ty) {
@@ -257,8 +258,8 @@ impl Binder<'_> {
             (PgType::Bytea, PgType::Bytea | PgType::Unknown) | (PgType::Unknown, PgType::Bytea) => {
                 self.call("bytea_concat", vec![left, right], span)
             }
-            (PgType::Jsonb, _) | (_, PgType::Jsonb) if !is_stringlike(&left.ty) && !is_stringlike(&right.ty) => {
-                Err(SqlError::unsupported("the operator || on jsonb").at(span))
+            (PgType::Jsonb, PgType::Jsonb | PgType::Unknown) | (PgType::Unknown, PgType::Jsonb) => {
+                self.call("jsonb_concat", vec![left, right], span)
             }
             (l, r) if stringy(l) || stringy(r) => {
                 let left = self.text_operand(left)?;
@@ -420,6 +421,10 @@ pub fn comparison_type(left: &PgType, right: &PgType) -> Option<PgType> {
             });
         }
         _ => {}
+    }
+    let as_array = |ty: &T| ty.vector_item().map(|item| T::Array(Box::new(item)));
+    if as_array(&l).is_some() || as_array(&r).is_some() {
+        return comparison_type(&as_array(&l).unwrap_or(l), &as_array(&r).unwrap_or(r));
     }
     if is_number(&l) && is_number(&r) {
         return arithmetic_type(&l, &r);

@@ -197,7 +197,7 @@ impl Binder<'_> {
                 let item = if left.ty == PgType::Unknown { PgType::Text } else { types::base(&left.ty) };
                 self.coercer.cast(array, &PgType::Array(Box::new(item)), LengthRule::Cast)?
             }
-            _ => array,
+            _ => array.vector_as_array(),
         };
         let PgType::Array(item) = &array.ty else {
             return Err(

@@ -16,6 +16,8 @@ pub(super) struct Target {
     pub(super) name: Name,
     /// Its alias, if it has one.
     alias: Option<String>,
+    /// Where it stands in the text.
+    pub(super) span: Span,
 }
 
 impl Target {
@@ -27,12 +29,13 @@ impl Target {
         if alias.as_ref().is_some_and(|alias| !alias.columns.is_empty()) {
             return Err(SqlError::unsupported("a list of column aliases for the target of UPDATE or DELETE"));
         }
-        Ok(Target { name: name_of(name)?, alias: alias.as_ref().map(|alias| fold(&alias.name)) })
+        let alias = alias.as_ref().map(|alias| fold(&alias.name));
+        Ok(Target { name: name_of(name)?, alias, span: span_of(name) })
     }
 
     /// A target without an alias.
     pub(super) fn named(name: Name) -> Target {
-        Target { name, alias: None }
+        Target { name, alias: None, span: Span::empty() }
     }
 
     /// What its columns are qualified with.

@@ -23,15 +23,15 @@ pub(in crate::plan) fn plan_insert(
     let sp::TableObject::TableName(name) = &insert.table else {
         return Err(SqlError::unsupported("INSERT into something that is no table"));
     };
-    let table = resolve_target(ctx, &build::name_of(name)?, "insert into", Privilege::Insert)
-        .map_err(|error| error.at(build::span_of(name)))?;
+    let span = build::span_of(name);
+    let table = resolve_target(ctx, &build::name_of(name)?, span, "insert into", Privilege::Insert)?;
     let names = insert
         .columns
         .iter()
         .map(|column| {
             let folded = build::name_of(column)?;
             match folded.parts.as_slice() {
-                [name] => Ok(name.clone()),
+                [name] if table.desc.position(name).is_some() => Ok(name.clone()),
                 [first, ..] => Err(unknown_column(&table, first).at(build::span_of(column))),
                 [] => Err(SqlError::internal("a column without a name was parsed")),
             }

@@ -1,0 +1,91 @@
+//! What a session does, for `pg_stat_activity`.
+//!
+//! A statement that is answered at once, from an index, on the connection's own thread, leaves no trace here: it would be over
+//! before anybody could see it, and noting it would cost a good part of what it costs. All others are noted when they begin,
+//! and the session as idle when it is ready for the next.
+
+use crate::transaction::Status;
+use catalog::builtin::introspection::SessionStatus;
+use parking_lot::Mutex;
+use sql::names::RoleId;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// One session's, shared with whoever looks.
+pub(crate) struct Activity {
+    role: RoleId,
+    database: String,
+    peer: Option<SocketAddr>,
+    started_us: i64,
+    doing: Mutex<Doing>,
+}
+
+/// What changes.
+struct Doing {
+    application_name: String,
+    transaction_us: Option<i64>,
+    statement_us: Option<i64>,
+    changed_us: i64,
+    state: &'static str,
+    statement: Arc<str>,
+}
+
+impl Activity {
+    /// Of a session that begins.
+    pub(crate) fn new(role: RoleId, database: &str, peer: Option<SocketAddr>, now_us: i64) -> Activity {
+        let doing = Doing {
+            application_name: String::new(),
+            transaction_us: None,
+            statement_us: None,
+            changed_us: now_us,
+            state: "idle",
+            statement: Arc::from(""),
+        };
+        Activity { role, database: database.to_owned(), peer, started_us: now_us, doing: Mutex::new(doing) }
+    }
+
+    /// What the client calls itself now.
+    pub(crate) fn name(&self, application: &str) {
+        application.clone_into(&mut self.doing.lock().application_name);
+    }
+
+    /// A statement begins, in the transaction that began at `transaction_us`, if not in its own.
+    pub(crate) fn begin(&self, statement: &Arc<str>, transaction_us: Option<i64>, now_us: i64) {
+        let mut doing = self.doing.lock();
+        doing.state = "active";
+        doing.statement = Arc::clone(statement);
+        doing.statement_us = Some(now_us);
+        doing.changed_us = now_us;
+        doing.transaction_us = Some(transaction_us.unwrap_or(now_us));
+    }
+
+    /// The session is ready for the next statement.
+    pub(crate) fn rest(&self, status: Status, transaction_us: Option<i64>, now_us: i64) {
+        let mut doing = self.doing.lock();
+        doing.state = match status {
+            Status::Idle => "idle",
+            Status::InBlock => "idle in transaction",
+            Status::Failed => "idle in transaction (aborted)",
+        };
+        doing.changed_us = now_us;
+        doing.transaction_us = transaction_us;
+    }
+
+    /// How it looks now.
+    pub(crate) fn status(&self, id: u32) -> SessionStatus {
+        let doing = self.doing.lock();
+        SessionStatus {
+            id,
+            role: self.role,
+            database: self.database.clone(),
+            application_name: doing.application_name.clone(),
+            peer: self.peer,
+            started_us: self.started_us,
+            transaction_us: doing.transaction_us,
+            statement_us: doing.statement_us,
+            changed_us: doing.changed_us,
+            state: doing.state,
+            statement: Arc::clone(&doing.statement),
+        }
+    }
+}

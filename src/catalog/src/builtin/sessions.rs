@@ -1,0 +1,100 @@
+//! `pg_stat_activity` and `mz_sessions`: who is connected, and what they do.
+//!
+//! As in PostgreSQL, everybody sees that a session is there; what it does is for superusers and for members of its role.
+
+use super::introspection::SessionStatus;
+use super::{Context, Producer, SystemRelation, maybe, text};
+use arrow::array::RecordBatch;
+use repr::datum::Datum;
+use sql::error::SqlError;
+use sql::names::RoleId;
+use sql::plan::CatalogView;
+
+pub(super) fn producer(name: &str) -> Option<Producer> {
+    Some(match name {
+        "pg_stat_activity" => pg_stat_activity,
+        "mz_sessions" => mz_sessions,
+        _ => return None,
+    })
+}
+
+fn sessions(context: &Context<'_>) -> Vec<SessionStatus> {
+    let mut all = context.live.sessions();
+    all.sort_by_key(|session| session.id);
+    all
+}
+
+/// Whether the session that asks may see what one of the role does.
+fn may_see(context: &Context<'_>, role: RoleId) -> bool {
+    let asking = context.catalog.role_by_name(&context.session.user);
+    asking.is_some_and(|asking| asking.superuser || asking.id == role || context.catalog.is_member(asking.id, role))
+}
+
+fn address(session: &SessionStatus) -> Datum<'static> {
+    maybe(session.peer, |peer| text(peer.ip().to_string()))
+}
+
+fn number(id: u32) -> i32 {
+    i32::try_from(id).unwrap_or(i32::MAX)
+}
+
+fn pg_stat_activity(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let row = |session: &SessionStatus| {
+        let seen = may_see(context, session.role);
+        let shown = |value: Datum<'static>| if seen { value } else { Datum::Null };
+        let time = |us: Option<i64>| shown(maybe(us, Datum::Timestamp));
+        let database = context.catalog.database_by_name(&session.database);
+        let statement = if seen { session.statement.as_ref() } else { "<insufficient privilege>" };
+        [
+            maybe(database, |database| Datum::Oid(database.oid)),
+            text(&session.database),
+            Datum::Int4(number(session.id)),
+            Datum::Oid(context.role_oid(session.role)),
+            text(context.role_name(session.role)),
+            text(&session.application_name),
+            shown(address(session)),
+            shown(maybe(session.peer, |peer| Datum::Int4(peer.port().into()))),
+            time(Some(session.started_us)),
+            time(session.transaction_us),
+            time(session.statement_us),
+            time(Some(session.changed_us)),
+            shown(text(session.state)),
+            text(statement),
+            shown(text("client backend")),
+        ]
+    };
+    relation.batch(
+        [
+            "datid",
+            "datname",
+            "pid",
+            "usesysid",
+            "usename",
+            "application_name",
+            "client_addr",
+            "client_port",
+            "backend_start",
+            "xact_start",
+            "query_start",
+            "state_change",
+            "state",
+            "query",
+            "backend_type",
+        ],
+        sessions(context).iter().map(row).collect(),
+    )
+}
+
+fn mz_sessions(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let row = |session: &SessionStatus| {
+        [
+            text(session.id.to_string()),
+            Datum::Int8(session.id.into()),
+            super::mz_catalog::role_id(session.role),
+            address(session),
+            Datum::Timestamp(session.started_us),
+        ]
+    };
+    let rows = sessions(context).iter().map(row).collect();
+    relation.batch(["id", "connection_id", "role_id", "client_ip", "connected_at"], rows)
+}
