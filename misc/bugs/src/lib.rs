@@ -24,11 +24,13 @@ pub enum Bug {
     EmptyUpdateIsStale,
     /// A plan is used after what it was made for has changed.
     PlanOutlivesDdl,
+    /// Nobody asks whether a key is taken when a write commits.
+    KeysUnclaimed,
 }
 
 impl Bug {
     /// All.
-    pub const ALL: [Bug; 8] = [
+    pub const ALL: [Bug; 9] = [
         Bug::RaisedBeforeDurable,
         Bug::AcknowledgedBeforeRaised,
         Bug::StoppedOwnerReads,
@@ -37,6 +39,7 @@ impl Bug {
         Bug::FarFuture,
         Bug::EmptyUpdateIsStale,
         Bug::PlanOutlivesDdl,
+        Bug::KeysUnclaimed,
     ];
 
     /// What `GLIMPSE_BUG` calls it.
@@ -50,6 +53,7 @@ impl Bug {
             Bug::FarFuture => "far-future",
             Bug::EmptyUpdateIsStale => "empty-update-is-stale",
             Bug::PlanOutlivesDdl => "plan-outlives-ddl",
+            Bug::KeysUnclaimed => "keys-unclaimed",
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::activity::Activity;
 use crate::cancel::Cancel;
+use crate::constraint::TableConstraints;
 use crate::error::AdapterError;
 use crate::group_commit::{Committer, Request};
 use crate::introspection;
@@ -35,7 +36,7 @@ use sql::engine::{CatalogFunctions, Engine};
 use sql::error::SqlError;
 use sql::names::{ObjectId, Privilege};
 use sql::plan::privileges::has_privilege;
-use sql::plan::{CatalogView, RoleRef};
+use sql::plan::{CatalogView, ItemRef, RoleRef};
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -72,6 +73,21 @@ pub(crate) struct Table {
     pub(crate) clock: Arc<CollectionClock>,
     /// Its columns.
     pub(crate) desc: Arc<RelationDesc>,
+    /// What it demands of its rows.
+    pub(crate) constraints: Arc<TableConstraints>,
+}
+
+impl Table {
+    /// A table as the catalog has it.
+    pub(crate) fn new(
+        engine: &Engine,
+        state: &State,
+        item: &ItemRef,
+        clock: Arc<CollectionClock>,
+    ) -> Result<Table, AdapterError> {
+        let constraints = TableConstraints::of(engine, state, item)?;
+        Ok(Table { clock, desc: Arc::clone(&item.desc), constraints })
+    }
 }
 
 impl Published {
@@ -93,21 +109,21 @@ impl Published {
 
     /// What the transaction sees that has made this change and not committed: without handles on what is new, which has no
     /// dataflows yet, and on what has gone.
-    pub(crate) fn staged(&self, prepared: Prepared, number: u64) -> Published {
+    pub(crate) fn staged(&self, engine: &Engine, prepared: Prepared, number: u64) -> Result<Published, AdapterError> {
         let state = Arc::new(prepared.state.staged(number));
         let (mut tables, mut indexes) = (self.tables.clone(), self.indexes.clone());
         tables.retain(|id, _| state.item(*id).is_some());
         indexes.values_mut().for_each(|indexes| indexes.retain(|index| state.item(index.handle.id).is_some()));
         for change in &prepared.diff {
-            if let StateDiff::TableCreated(id) = change
+            if let StateDiff::TableCreated(id) | StateDiff::TableAltered(id) = change
                 && let Some(item) = state.item(*id)
             {
-                let (clock, desc) = (Arc::default(), Arc::clone(&item.desc));
-                tables.insert(*id, Table { clock, desc });
+                let clock = tables.get(id).map(|table| Arc::clone(&table.clock)).unwrap_or_default();
+                tables.insert(*id, Table::new(engine, &state, &item, clock)?);
             }
         }
         let created = self.created.iter().copied().chain(prepared.created).collect();
-        Published { created, ..Published::new(state, tables, indexes) }
+        Ok(Published { created, ..Published::new(state, tables, indexes) })
     }
 
     /// What maintains a materialized view.

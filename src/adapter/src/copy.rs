@@ -1,11 +1,12 @@
 //! COPY FROM STDIN: rows collected from the client's fields, then committed as one.
 
+use crate::constraint::{Wording, not_null};
 use crate::error::AdapterError;
 use crate::group_commit::Committed;
-use crate::insert::not_null;
 use crate::response::{Response, Tag};
 use crate::session::{Autocommit, Session};
 use crate::transaction::conflict;
+use crate::write::WriteTarget;
 use compute_client::peek::Bound;
 use pgrepr::length::{LengthRule, fit_text};
 use pgrepr::options::EncodeOptions;
@@ -30,6 +31,8 @@ pub struct CopyIn {
     /// For each column of the table: the field it comes from, or its default.
     sources: Vec<Source>,
     encode: EncodeOptions,
+    /// Whether errors show rows.
+    shows_rows: bool,
     updates: Updates,
 }
 
@@ -86,9 +89,10 @@ impl CopyIn {
             let message = format!("missing data for column \"{}\"", missing.name);
             return Err(AdapterError::new(SqlState::BAD_COPY_FILE_FORMAT, message).in_context(context(None)));
         }
-        let (desc, sources, encode, name) = (&self.desc, &self.sources, &self.encode, &self.name);
+        let (desc, sources, encode, shows_rows) = (&self.desc, &self.sources, &self.encode, self.shows_rows);
         self.updates.push_with(1, |out| {
-            for (column, source) in desc.columns.iter().zip(sources) {
+            let (start, mut missing) = (out.len(), None);
+            for (at, (column, source)) in desc.columns.iter().zip(sources).enumerate() {
                 let parsed;
                 let datum = match source {
                     Source::Default(datum) => datum,
@@ -107,11 +111,13 @@ impl CopyIn {
                     }
                 };
                 if datum.is_null() && !column.nullable {
-                    return Err(not_null(name, &column.name).in_context(context(None)));
+                    missing = missing.or(Some(at));
                 }
                 write_datum(out, &column.data_type, datum)?;
             }
-            Ok(())
+            let Some(missing) = missing else { return Ok(()) };
+            let wording = Wording { relation: table, options: encode, shows_rows: &|| shows_rows };
+            Err(not_null(desc, missing, &out[start..], wording).in_context(context(None)))
         })
     }
 }
@@ -141,6 +147,7 @@ impl Session {
                 true => self.naming_options(),
                 false => self.encode_options().clone(),
             },
+            shows_rows: self.may_select(plan.table),
             updates: Updates::new(),
         }))))
         .await
@@ -149,9 +156,12 @@ impl Session {
     /// Commits the rows of a COPY.
     pub(crate) async fn finish_copy(&mut self, copy: Box<CopyIn>) -> Result<Tag, AdapterError> {
         let count = u64::try_from(copy.updates.len()).unwrap_or(u64::MAX);
-        match self.write(copy.table, copy.updates, Vec::new(), Autocommit::Yes).await? {
+        let CopyIn { table, name, desc, updates, .. } = *copy;
+        let target = WriteTarget { table, name: &name, desc: &desc, arbiters: &[] };
+        match self.write(target, updates, Vec::new(), Autocommit::Yes).await? {
             Committed::At => Ok(Tag::Counted("COPY", count)),
-            Committed::Conflict => Err(conflict()),
+            // It has read nothing, and takes no key for a conflict.
+            Committed::Conflict | Committed::Duplicate(_) => Err(conflict()),
         }
     }
 }

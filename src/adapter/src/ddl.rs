@@ -1,6 +1,7 @@
 //! Statements that change the catalog: from a plan to the committer's operations.
 
 use crate::client::Published;
+use crate::constraint::{TableConstraints, Wording, validate};
 use crate::error::AdapterError;
 use crate::group_commit::{CatalogChange, Committed};
 use crate::implications::{context, key_exprs, maintained, maintained_view};
@@ -42,15 +43,46 @@ impl Session {
         if let Plan::Drop(drop) = plan {
             self.notices.extend(drop.notices.iter().cloned().map(Into::into));
         }
+        if let Plan::AlterTable(alter) = plan {
+            self.notices.extend(alter.notices.iter().cloned().map(Into::into));
+        }
         if in_block && let Some(prepared) = prepared {
-            self.transaction.change_catalog(&shared, &before, op, prepared);
+            self.validate_altered(&before, &prepared).await?;
+            self.transaction.change_catalog(&shared, &before, op, prepared)?;
             return Ok(Response::Complete(Tag::Plain(name)));
         }
         let change = CatalogChange { revision, ops: vec![op], writes: Vec::new(), expectations: Vec::new() };
         match self.shared.change_catalog(change).await? {
             Committed::At => Ok(Response::Complete(Tag::Plain(name))),
             Committed::Conflict => Err(AdapterError::new(SqlState::SERIALIZATION_FAILURE, STALE)),
+            Committed::Duplicate(taken) => Err(self.duplicate(&taken)),
         }
+    }
+
+    /// Checks what the transaction sees of tables that get constraints. COMMIT will check what there is then.
+    async fn validate_altered(&mut self, before: &Published, prepared: &Prepared) -> Result<(), AdapterError> {
+        for change in &prepared.diff {
+            let StateDiff::TableAltered(id) = *change else { continue };
+            let (Some(item), Some(table)) = (prepared.state.item(id), before.tables.get(&id)) else { continue };
+            let after = TableConstraints::of(&self.shared.engine, &prepared.state, &item)?;
+            if !after.demands_more_than(&table.constraints) {
+                continue;
+            }
+            // What it reads here may change before COMMIT, which looks again.
+            let now = self.now().await?;
+            let read_ts = self.transaction.read_ts(&self.shared, now);
+            let is_stored = !before.created.contains(&id);
+            let own = self.transaction.written_to(id).cloned().unwrap_or_default();
+            let (shared, known) = (Arc::clone(&self.shared), Arc::clone(&table.constraints));
+            let options = self.encode_options().clone();
+            let work = ore::task::spawn_on(&self.shared.adhoc, "validate", async move {
+                let stored = is_stored.then(|| shared.persist.snapshot(id.into(), read_ts)).transpose()?;
+                let wording = Wording { relation: &item.name.item, options: &options, shows_rows: &|| true };
+                validate(&shared.engine, Some(&known), &after, stored, &own, wording).map(drop)
+            });
+            work.await.map_err(|error| AdapterError::internal(error.to_string()))??;
+        }
+        Ok(())
     }
 
     /// What a change leads to, if it has to be known before it is carried out: in a block, which goes on with it, and of what
@@ -106,6 +138,7 @@ pub(crate) fn is_ddl(plan: &Plan) -> bool {
         Plan::CreateDatabase { .. }
             | Plan::CreateSchema { .. }
             | Plan::CreateTable(_)
+            | Plan::AlterTable(_)
             | Plan::CreateView(_)
             | Plan::CreateIndex(_)
             | Plan::CreateCluster { .. }

@@ -20,30 +20,38 @@
 //! - If the commit fails, the timestamp is not used and nothing of the group is seen: what was fed starts over from what is
 //!   durable.
 
+mod admission;
+mod claims;
+mod expectations;
+
 use crate::client::{Published, Shared};
+use crate::constraint::TableConstraints;
 use crate::error::AdapterError;
 use crate::implications;
 use crate::maintain::{Dataflows, Durable, Job, Target, maintain};
 use crate::materialized::{self, Materialized};
 use crate::subscribe::SubscribeRequest;
-use arrow::datatypes::DataType;
 use bugs::Bug;
 use catalog::Catalog;
 use catalog::transact::{self, Op, StateDiff};
+use claims::Claims;
 use compute_client::controller::Controller;
 use compute_client::index::IndexHandle;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
+use expectations::{Recent, Tables, contradicted};
 use persist::postgres::in_full;
 use persist::{MetaWrite, PersistError, ShardAppend};
-use repr::row::skip_datum;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
 use sql::plan::CatalogView;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use timestamp_oracle::OracleError;
 use tokio::sync::oneshot;
+
+pub(crate) use claims::Duplicate;
+pub(crate) use expectations::{Expectation, KeyRange};
 
 /// How long the committer waits for the indexes it has fed before it lets time advance without them: readers then wait
 /// by themselves. Well above a worker's step for a small commit, well below what a writer would notice.
@@ -58,17 +66,14 @@ const FAILED_PAUSE: Duration = Duration::from_secs(1);
 const GATHER_MAX: Duration = Duration::from_micros(500);
 /// Statements that are committed together at most.
 const GROUP_MAX: usize = 4_096;
-/// Commits, and updates in them, that are remembered to compare rows with. A statement that read before the oldest of them
-/// counts as contradicted by any write to its table.
-const RECENT_COMMITS_MAX: usize = 1_024;
-const RECENT_UPDATES_MAX: usize = 16_384;
-
 /// What the committer is asked for.
 pub(crate) enum Request {
     /// Commit writes to tables.
     Write(WriteRequest),
     /// Change the catalog.
     Ddl(DdlRequest),
+    /// Say which keys are taken.
+    Probe(ProbeRequest),
     /// A materialized view that was not waited for has published, or a subscription has ended.
     Progress,
     /// Start what a SUBSCRIBE follows.
@@ -88,56 +93,51 @@ pub(crate) enum Request {
 
 /// Writes of one statement or transaction.
 pub(crate) struct WriteRequest {
-    /// The updates by table.
-    pub(crate) writes: Vec<(GlobalId, Arc<Updates>)>,
+    /// Each table once.
+    pub(crate) writes: Vec<TableWrite>,
     /// What was read to make them.
     pub(crate) expectations: Vec<Expectation>,
     /// Where the answer goes.
     pub(crate) reply: oneshot::Sender<Result<Committed, AdapterError>>,
 }
 
-/// A table, or some of its rows, that was read at a time and must not have changed since.
-#[derive(Clone, Debug)]
-pub(crate) struct Expectation {
+/// Updates of one table.
+pub(crate) struct TableWrite {
     /// The table.
     pub(crate) table: GlobalId,
-    /// When it was read.
-    pub(crate) read_ts: Timestamp,
-    /// The rows that were read, if they can be told from others; `None` is all of them.
-    pub(crate) rows: Option<Arc<KeyRange>>,
-}
-
-/// The rows of a table whose first key columns have one of some values.
-#[derive(Debug)]
-pub(crate) struct KeyRange {
-    /// The types of the table's columns.
-    pub(crate) types: Arc<[DataType]>,
-    /// The columns that were looked up, in the key's order.
-    pub(crate) columns: Vec<usize>,
-    /// The values, encoded one after the other.
-    pub(crate) keys: Vec<Vec<u8>>,
-}
-
-impl KeyRange {
-    fn contains(&self, row: &[u8]) -> bool {
-        let (mut rest, mut slices) = (row, Vec::with_capacity(self.types.len()));
-        for data_type in self.types.iter() {
-            slices.push(skip_datum(&mut rest, data_type));
-        }
-        self.keys.iter().any(|key| {
-            let mut key = key.as_slice();
-            self.columns.iter().all(|column| key.strip_prefix(slices[*column]).map(|tail| key = tail).is_some())
-        })
-    }
+    /// The updates.
+    pub(crate) updates: Arc<Updates>,
+    /// By what definition of the table their rows were checked; `None` if by several.
+    pub(crate) checked: Option<Arc<TableConstraints>>,
 }
 
 /// What became of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Committed {
     /// It is durable and visible.
     At,
     /// Something that it read has changed: read again.
     Conflict,
+    /// It would give a table a key twice.
+    Duplicate(Box<Duplicate>),
+}
+
+/// A question for the keys of a table that are taken.
+pub(crate) struct ProbeRequest {
+    /// The table.
+    table: GlobalId,
+    /// The constraint's oid, and a key.
+    keys: Vec<(u32, Vec<u8>)>,
+    /// Where the answer goes.
+    reply: oneshot::Sender<Result<Probed, AdapterError>>,
+}
+
+/// Which keys are taken, and when that was so.
+pub(crate) struct Probed {
+    /// As of this time.
+    pub(crate) ts: Timestamp,
+    /// For each key that was asked for.
+    pub(crate) taken: Vec<bool>,
 }
 
 /// A catalog change.
@@ -154,8 +154,8 @@ pub(crate) struct CatalogChange {
     pub(crate) revision: u64,
     /// The changes.
     pub(crate) ops: Vec<Op>,
-    /// The updates by table, also of tables that the changes create.
-    pub(crate) writes: Vec<(GlobalId, Arc<Updates>)>,
+    /// Each table once, also those that the changes create.
+    pub(crate) writes: Vec<TableWrite>,
     /// What was read.
     pub(crate) expectations: Vec<Expectation>,
 }
@@ -168,6 +168,7 @@ pub(crate) struct Committer {
     subscriptions: BTreeMap<GlobalId, Vec<GlobalId>>,
     next_transient: u64,
     recent: Recent,
+    claims: Claims,
     /// Time does not come to what changes with it before this.
     changes_from: Instant,
     company: Company,
@@ -199,47 +200,6 @@ impl Company {
     }
 }
 
-/// The latest commits, to tell whether a write hit rows that another had read.
-#[derive(Default)]
-struct Recent {
-    /// Time and updates by table, oldest first.
-    commits: VecDeque<(Timestamp, Tables)>,
-    update_count: usize,
-    /// Commits at or below this time are forgotten.
-    forgotten: Timestamp,
-}
-
-type Tables = Arc<[(GlobalId, Vec<Arc<Updates>>)]>;
-
-impl Recent {
-    fn remember(&mut self, ts: Timestamp, tables: &Tables) {
-        self.update_count += Recent::count(tables);
-        self.commits.push_back((ts, Arc::clone(tables)));
-        while self.update_count > RECENT_UPDATES_MAX || self.commits.len() > RECENT_COMMITS_MAX {
-            let Some((ts, tables)) = self.commits.pop_front() else { return };
-            self.update_count -= Recent::count(&tables);
-            self.forgotten = ts;
-        }
-    }
-
-    fn count(tables: &Tables) -> usize {
-        tables.iter().flat_map(|(_, updates)| updates).map(|updates| updates.len()).sum()
-    }
-
-    /// Whether any of these rows of a table was written after `ts`, as far as is known.
-    fn changed(&self, table: GlobalId, rows: &KeyRange, ts: Timestamp) -> bool {
-        self.forgotten > ts
-            || self.commits.iter().rev().take_while(|(at, _)| *at > ts).any(|(_, tables)| {
-                let of_table = tables.iter().filter(|(written, _)| *written == table);
-                of_table.flat_map(|(_, updates)| updates).any(|updates| touches(updates, rows))
-            })
-    }
-}
-
-fn touches(updates: &Updates, rows: &KeyRange) -> bool {
-    updates.iter().any(|(row, _)| rows.contains(row))
-}
-
 impl Committer {
     /// Brings back everything that the catalog names.
     pub(crate) fn boot(
@@ -262,7 +222,8 @@ impl Committer {
         let (subscriptions, next_transient) = (BTreeMap::new(), 1);
         let (recent, changes_from) = (Recent::default(), Instant::now());
         let company = Company { size: 0, commit: Duration::ZERO, answered: changes_from };
-        Ok(Committer { shared, dataflows, subscriptions, next_transient, recent, changes_from, company })
+        let claims = Claims::default();
+        Ok(Committer { shared, dataflows, subscriptions, next_transient, recent, claims, changes_from, company })
     }
 
     /// Works until it is told to stop.
@@ -276,8 +237,13 @@ impl Committer {
                     Request::Ddl(ddl) => {
                         self.commit_writes(std::mem::take(&mut writes));
                         let answer = self.commit_ddl(ddl.change);
+                        self.claims.forget();
                         // A session that has gone does not want the answer.
                         let _gone = ddl.reply.send(answer);
+                    }
+                    Request::Probe(ProbeRequest { table, keys, reply }) => {
+                        // A session that has gone does not want the answer.
+                        let _gone = reply.send(self.probe(table, &keys));
                     }
                     Request::Progress => self.take_progress(),
                     Request::Subscribe(request) => {
@@ -435,9 +401,9 @@ impl Committer {
         let mut tables: BTreeMap<GlobalId, Vec<Arc<Updates>>> = BTreeMap::new();
         let mut replies = Vec::with_capacity(writes.len());
         for write in writes {
-            match check(&published, &self.recent, &tables, &write) {
+            match self.admit(&published, &tables, &write) {
                 Ok(Committed::At) => {
-                    for (table, updates) in write.writes {
+                    for TableWrite { table, updates, .. } in write.writes {
                         if !updates.is_empty() {
                             tables.entry(table).or_default().push(updates);
                         }
@@ -445,7 +411,9 @@ impl Committer {
                     replies.push(write.reply);
                 }
                 refused => {
-                    self.shared.metrics.conflicts.inc();
+                    if matches!(refused, Ok(Committed::Conflict)) {
+                        self.shared.metrics.conflicts.inc();
+                    }
                     // A session that has gone does not want the answer.
                     let _gone = write.reply.send(refused);
                 }
@@ -453,6 +421,7 @@ impl Committer {
         }
         self.shared.metrics.group_size.observe(f64::from(u32::try_from(replies.len()).unwrap_or(u32::MAX)));
         let result = if tables.is_empty() { Ok(()) } else { self.append(&published, tables) };
+        self.claims.forget();
         let took = started.elapsed();
         self.shared.metrics.append_seconds.observe_duration(took);
         let size = replies.len();
@@ -487,6 +456,7 @@ impl Committer {
             self.start_over(&fed);
             return Err(error.into());
         }
+        self.claims.settle();
         for (table, _) in tables.iter() {
             published.tables[table].clock.advance(ts);
         }
@@ -525,6 +495,16 @@ impl Committer {
         }
     }
 
+    /// Which of these keys are taken, by what is committed.
+    fn probe(&mut self, table: GlobalId, keys: &[(u32, Vec<u8>)]) -> Result<Probed, AdapterError> {
+        let published = self.shared.published.load_full();
+        let taken = match published.tables.get(&table) {
+            Some(known) => self.claims.are_taken(&self.shared.persist, table, &known.constraints, keys)?,
+            None => vec![false; keys.len()],
+        };
+        Ok(Probed { ts: self.shared.oracle.known_ts(), taken })
+    }
+
     /// A change of the catalog. What the same transaction wrote becomes durable in the same commit; dataflows that are there
     /// are fed it as any write, and those that the change starts find it in what they start from.
     fn commit_ddl(&mut self, change: CatalogChange) -> Result<Committed, AdapterError> {
@@ -535,8 +515,12 @@ impl Committer {
             return Ok(Committed::Conflict);
         }
         let prepared = transact::prepare(&self.shared.engine, &current.state, ops)?;
+        let new_keys = match self.admit_change(&current, &prepared, &writes)? {
+            Ok(new_keys) => new_keys,
+            Err(duplicate) => return Ok(Committed::Duplicate(duplicate)),
+        };
         let ts = self.write_ts()?;
-        let tables: Vec<_> = writes.into_iter().map(|(table, updates)| (table, vec![updates])).collect();
+        let tables: Vec<_> = writes.into_iter().map(|write| (write.table, vec![write.updates])).collect();
         let known: Tables = tables.iter().filter(|(table, _)| current.tables.contains_key(table)).cloned().collect();
         let fed = match known.is_empty() {
             true => Vec::new(),
@@ -552,6 +536,8 @@ impl Committer {
             self.start_over(&fed);
             return Err(error.into());
         }
+        self.claims.settle();
+        new_keys.into_iter().for_each(|(table, keys)| self.claims.install(table, keys));
         if !known.is_empty() {
             known.iter().for_each(|(table, _)| current.tables[table].clock.advance(ts));
             self.recent.remember(ts, &known);
@@ -559,6 +545,11 @@ impl Committer {
         }
         let state = Arc::new(prepared.state);
         let published = implications::apply(&self.shared, &current, state, &prepared.diff, &mut self.dataflows, ts)?;
+        for change in &prepared.diff {
+            if let StateDiff::TableAltered(id) | StateDiff::TableDropped(id) = change {
+                self.claims.retain(*id, published.tables.get(id).map(|table| table.constraints.as_ref()));
+            }
+        }
         self.shared.published.store(Arc::new(published));
         let gone = prepared.diff.iter().filter_map(|change| match change {
             StateDiff::TableDropped(id)
@@ -625,57 +616,6 @@ impl Committer {
     }
 }
 
-/// Step 1: whether a write may join the group whose writes so far are `group`.
-fn check(
-    published: &Published,
-    recent: &Recent,
-    group: &BTreeMap<GlobalId, Vec<Arc<Updates>>>,
-    write: &WriteRequest,
-) -> Result<Committed, AdapterError> {
-    for (table, _) in &write.writes {
-        if !published.tables.contains_key(table) {
-            return Err(AdapterError::new(
-                SqlState::UNDEFINED_TABLE,
-                "the table was dropped before the write committed",
-            ));
-        }
-    }
-    match contradicted(published, recent, group, &write.expectations) {
-        true => Ok(Committed::Conflict),
-        false => Ok(Committed::At),
-    }
-}
-
-/// Whether something that was read has changed, or is changed by the group.
-fn contradicted(
-    published: &Published,
-    recent: &Recent,
-    group: &BTreeMap<GlobalId, Vec<Arc<Updates>>>,
-    expectations: &[Expectation],
-) -> bool {
-    expectations.iter().any(|expectation| {
-        let Expectation { table, read_ts, rows } = expectation;
-        let changed = match (published.tables.get(table), rows) {
-            (Some(of), _) if of.clock.last_write() <= *read_ts => false,
-            (Some(_), Some(rows)) => recent.changed(*table, rows, *read_ts),
-            (Some(_), None) => true,
-            // A materialized view changes with the tables below it; any other with those it depends on, which are expected of
-            // as well.
-            (None, _) => match published.maintained(*table) {
-                Some(handle) => handle.last_write() > *read_ts,
-                None => published.state.item(*table).is_none(),
-            },
-        };
-        let below = |handle: &Arc<IndexHandle>| group.keys().any(|table| handle.clocks().contains_key(table));
-        let changes = match (group.get(table), rows) {
-            (None, _) => published.maintained(*table).is_some_and(below),
-            (Some(_), None) => true,
-            (Some(updates), Some(rows)) => updates.iter().any(|updates| touches(updates, rows)),
-        };
-        changed || changes
-    })
-}
-
 /// The same failure for every member of a group.
 fn shared_error(error: &Arc<AdapterError>) -> AdapterError {
     match error.as_ref() {
@@ -691,11 +631,21 @@ impl Shared {
     /// The write goes on when the future is dropped; only its answer is lost.
     pub(crate) async fn commit(
         &self,
-        writes: Vec<(GlobalId, Arc<Updates>)>,
+        writes: Vec<TableWrite>,
         expectations: Vec<Expectation>,
     ) -> Result<Committed, AdapterError> {
         let (reply, answer) = oneshot::channel();
         self.send(Request::Write(WriteRequest { writes, expectations, reply })).await?;
+        answer.await.map_err(|_| stopping())?
+    }
+
+    /// Which of these keys of a table, each of the constraint with the oid beside it, are taken.
+    ///
+    /// # Cancellation
+    /// Safe to drop.
+    pub(crate) async fn probe(&self, table: GlobalId, keys: Vec<(u32, Vec<u8>)>) -> Result<Probed, AdapterError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Request::Probe(ProbeRequest { table, keys, reply })).await?;
         answer.await.map_err(|_| stopping())?
     }
 

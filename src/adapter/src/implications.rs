@@ -40,10 +40,13 @@ pub(crate) fn apply(
             StateDiff::ClusterCreated(id) => start_cluster(&after.state, *id, dataflows),
             StateDiff::ClusterDropped(id) => dataflows.controller.drop_cluster(id.0),
             StateDiff::TableCreated(id) => {
-                if let Some(item) = after.state.item(*id) {
-                    let table = Table { clock: Arc::new(CollectionClock::default()), desc: Arc::clone(&item.desc) };
-                    table.clock.advance(ts);
-                    after.tables.insert(*id, table);
+                let clock = Arc::new(CollectionClock::default());
+                clock.advance(ts);
+                put_table(shared, &mut after, *id, clock)?;
+            }
+            StateDiff::TableAltered(id) => {
+                if let Some(clock) = after.tables.get(id).map(|table| Arc::clone(&table.clock)) {
+                    put_table(shared, &mut after, *id, clock)?;
                 }
             }
             StateDiff::TableDropped(id) => {
@@ -65,6 +68,20 @@ pub(crate) fn apply(
         }
     }
     Ok(after)
+}
+
+/// A table as the catalog has it now.
+fn put_table(
+    shared: &Shared,
+    after: &mut Published,
+    id: GlobalId,
+    clock: Arc<CollectionClock>,
+) -> Result<(), AdapterError> {
+    if let Some(item) = after.state.item(id) {
+        let table = Table::new(&shared.engine, &after.state, &item, clock)?;
+        after.tables.insert(id, table);
+    }
+    Ok(())
 }
 
 /// Builds these and everything that reads them anew, from what is durable as of `ts`, and returns what readers shall see:

@@ -3,22 +3,22 @@
 //! The common INSERT has a constant or a parameter in every place: its row is encoded straight from the bound values. Any
 //! other expression is evaluated by the engine over one empty row.
 
+use crate::constraint::{Wording, not_null};
 use crate::error::AdapterError;
 use crate::group_commit::{Committed, Expectation};
 use crate::response::{Response, ResultFormats, RowDesc, Rows, RowsTag, Tag};
 use crate::select::{bind, collect};
 use crate::session::{Autocommit, Session};
-use crate::transaction::{Status, conflict};
+use crate::transaction::conflict;
+use crate::write::WriteTarget;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Schema};
 use compute_client::peek::{Bound, bind as bind_expr};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
 use repr::row::{RowCodec, write_datum};
-use repr::sqlstate::SqlState;
-use repr::{Datum, GlobalId, RelationDesc, Updates};
+use repr::{ColumnDesc, Datum, GlobalId, RelationDesc, Updates};
 use sql::engine::{SessionInfo, value};
-use sql::names::FullName;
 use sql::plan::{InsertPlan, InsertSource, Returning};
 use sql::temporal::query_reads_now;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Session {
             self.come_to_now().await?;
         }
         for _ in 0..RETRIES_MAX {
-            let (updates, expectations) = match &plan.source {
+            let (mut updates, mut expectations) = match &plan.source {
                 InsertSource::Values { rows } => (self.value_rows(plan, rows, params)?, Vec::new()),
                 InsertSource::Query(query) => {
                     let read_ts = self.read_ts_for(&plan.depends_on).await?;
@@ -50,15 +50,23 @@ impl Session {
                     let reading = self.query(query, read_ts).run();
                     let batches = self.interrupt().guard(async { collect(reading.await?).await }).await??;
                     let mut updates = Updates::new();
+                    let shows = || self.may_select(plan.table);
                     for batch in &batches {
-                        push_batch(&mut updates, batch.columns(), 1, &plan.desc, &plan.name)?;
+                        push_batch(&mut updates, batch.columns(), 1, &plan.desc, self.wording(&plan.name, &shows))?;
                     }
                     (updates, expectations(&plan.depends_on, read_ts))
                 }
             };
-            let count = u64::try_from(updates.len()).unwrap_or(u64::MAX);
+            let mut count = u64::try_from(updates.len()).unwrap_or(u64::MAX);
+            let mut arbiters: &[u32] = &[];
+            if let Some(on) = &plan.on_conflict {
+                let resolved = self.resolve_conflicts(plan, on, &updates, params).await?;
+                expectations.extend(resolved.expectations);
+                (updates, count, arbiters) = (resolved.updates, resolved.count, &on.arbiters);
+            }
             let returned = self.returning(plan.returning.as_ref(), &plan.desc, &updates, params)?;
-            if self.write(plan.table, updates, expectations, autocommit).await? == Committed::Conflict {
+            let target = WriteTarget { table: plan.table, name: &plan.name, desc: &plan.desc, arbiters };
+            if let Committed::Conflict = self.write(target, updates, expectations, autocommit).await? {
                 continue;
             }
             return Ok(answer(returned, desc, formats, RowsTag::Insert, Tag::Counted("INSERT 0", count)));
@@ -71,7 +79,8 @@ impl Session {
         let mut info = None;
         for row in rows {
             updates.push_with(1, |out| {
-                for (column, expr) in plan.desc.columns.iter().zip(row) {
+                let (start, mut missing) = (out.len(), None);
+                for (at, (column, expr)) in plan.desc.columns.iter().zip(row).enumerate() {
                     let computed;
                     let datum = match direct(expr, &column.data_type, params) {
                         Some(datum) => datum,
@@ -82,11 +91,13 @@ impl Session {
                         }
                     };
                     if datum.is_null() && !column.nullable {
-                        return Err(not_null(&plan.name, &column.name));
+                        missing = missing.or(Some(at));
                     }
                     write_datum(out, &column.data_type, datum)?;
                 }
-                Ok(())
+                let Some(missing) = missing else { return Ok(()) };
+                let shows = || self.may_select(plan.table);
+                Err(not_null(&plan.desc, missing, &out[start..], self.wording(&plan.name, &shows)))
             })?;
         }
         Ok(updates)
@@ -155,34 +166,6 @@ impl Session {
             .map_err(|error| internal(&error))?;
         Ok(Some(vec![batch]))
     }
-
-    /// Commits updates of one table, or keeps them back until the transaction commits.
-    pub(crate) async fn write(
-        &mut self,
-        table: GlobalId,
-        updates: Updates,
-        expectations: Vec<Expectation>,
-        autocommit: Autocommit,
-    ) -> Result<Committed, AdapterError> {
-        let alone = self.transaction.status == Status::Idle && self.transaction.is_fresh();
-        if alone && autocommit == Autocommit::Yes {
-            if updates.is_empty() {
-                return Ok(Committed::At);
-            }
-            return self.shared.commit(vec![(table, Arc::new(updates))], expectations).await;
-        }
-        if !expectations.is_empty() {
-            // Read at the transaction's own timestamp, which COMMIT will hold it to.
-            self.transaction.note_reads(expectations.iter().map(|expectation| expectation.table));
-            let now = self.now().await?;
-            let held = self.transaction.read_ts(&self.shared, now);
-            if expectations.iter().any(|expectation| expectation.read_ts != held) {
-                return Ok(Committed::Conflict);
-            }
-        }
-        self.transaction.write(table, &updates);
-        Ok(Committed::At)
-    }
 }
 
 /// What was read at `read_ts` and must not have changed.
@@ -207,19 +190,33 @@ pub(crate) fn answer(
     }
 }
 
-/// Encodes the rows of a batch, each with multiplicity `diff`.
+/// Encodes the rows of a batch, each with multiplicity `diff`. Error 23502.
 pub(crate) fn push_batch(
     updates: &mut Updates,
     columns: &[ArrayRef],
     diff: repr::Diff,
     desc: &RelationDesc,
-    name: &FullName,
+    wording: Wording<'_>,
 ) -> Result<(), AdapterError> {
-    for (column, array) in desc.columns.iter().zip(columns) {
-        if !column.nullable && array.null_count() > 0 {
-            return Err(not_null(name, &column.name));
-        }
+    let before = updates.len();
+    push_unchecked(updates, columns, diff, desc)?;
+    let of_column = |(at, (column, array)): (usize, (&ColumnDesc, &ArrayRef))| {
+        let row = if column.nullable { None } else { array.nulls().and_then(|nulls| nulls.iter().position(|v| !v)) };
+        row.map(|row| (row, at))
+    };
+    match desc.columns.iter().zip(columns).enumerate().filter_map(of_column).min() {
+        None => Ok(()),
+        Some((row, column)) => Err(not_null(desc, column, updates.row(before + row), wording)),
     }
+}
+
+/// The same without a look at NOT NULL.
+pub(crate) fn push_unchecked(
+    updates: &mut Updates,
+    columns: &[ArrayRef],
+    diff: repr::Diff,
+    desc: &RelationDesc,
+) -> Result<(), AdapterError> {
     let types: Vec<DataType> = desc.columns.iter().map(|column| column.data_type.clone()).collect();
     let columns = columns
         .iter()
@@ -244,12 +241,4 @@ fn direct<'a>(expr: &Expr, data_type: &DataType, params: Bound<'a>) -> Option<&'
     let position: usize = placeholder.id.strip_prefix('$')?.parse().ok()?;
     let position = position.checked_sub(1)?;
     (params.types.get(position)? == data_type).then(|| &params.values[position])
-}
-
-/// 23502.
-pub(crate) fn not_null(table: &FullName, column: &str) -> AdapterError {
-    AdapterError::new(
-        SqlState::NOT_NULL_VIOLATION,
-        format!("null value in column \"{column}\" of relation \"{}\" violates not-null constraint", table.item),
-    )
 }

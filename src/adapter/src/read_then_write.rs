@@ -6,19 +6,21 @@
 //!
 //! A statement that finds no row commits nothing; it has been linearized by its read.
 
+use crate::constraint::{Wording, not_null};
 use crate::error::AdapterError;
 use crate::group_commit::{Committed, KeyRange};
-use crate::insert::{RETRIES_MAX, answer, expectations, not_null, push_batch};
+use crate::insert::{RETRIES_MAX, answer, expectations, push_batch, push_unchecked};
 use crate::plan_cache::ReadThenWriteExec;
 use crate::response::{Chunk, Response, ResultFormats, RowDesc, RowsTag, Tag};
 use crate::session::{Autocommit, Session};
 use crate::transaction::{Status, conflict};
+use crate::write::WriteTarget;
 use arrow::datatypes::DataType;
 use bugs::Bug;
 use compute_client::peek::{self, Bound};
 use compute_client::plan::PeekPlan;
 use repr::row::{is_key_exact, skip_datum};
-use repr::{Timestamp, Updates};
+use repr::{ColumnDesc, Timestamp, Updates};
 use sql::plan::{ReadThenWriteKind, ReadThenWritePlan, SelectPlan};
 use std::sync::Arc;
 
@@ -49,7 +51,8 @@ impl Session {
             {
                 expectation.rows = key_range(peek, params);
             }
-            if self.write(plan.table, updates, expectations, autocommit).await? == Committed::Conflict {
+            let target = WriteTarget { table: plan.table, name: &plan.name, desc: &plan.desc, arbiters: &[] };
+            if let Committed::Conflict = self.write(target, updates, expectations, autocommit).await? {
                 if self.transaction.status != Status::Idle {
                     return Err(conflict());
                 }
@@ -96,9 +99,9 @@ impl Session {
         let width = plan.desc.arity();
         let (mut updates, mut count) = (Updates::new(), 0_u64);
         let is_update = plan.kind == ReadThenWriteKind::Update;
-        // New rows are checked against constraints; old ones passed when they were written.
-        let unchecked = unchecked(&plan.desc);
         while let Some(chunk) = rows.next(usize::MAX).await? {
+            let shows = || self.may_select(plan.table);
+            let wording = self.wording(&plan.name, &shows);
             match chunk {
                 Chunk::Stored(stored) => {
                     // The old row is the stored one; a new one that only moves columns is made of its pieces.
@@ -106,16 +109,17 @@ impl Session {
                     for row in stored.rows() {
                         updates.push(row, -1);
                         if let Some(columns) = new {
-                            push_moved(&mut updates, row, columns, plan, stored.stored_types())?;
+                            push_moved(&mut updates, row, columns, plan, (stored.stored_types(), wording))?;
                         }
                         count += 1;
                     }
                 }
                 Chunk::Batch(batch, range) => {
                     let batch = batch.slice(range.start, range.len());
-                    push_batch(&mut updates, &batch.columns()[..width], -1, &unchecked, &plan.name)?;
+                    // New rows are checked; old ones passed when they were written.
+                    push_unchecked(&mut updates, &batch.columns()[..width], -1, &plan.desc)?;
                     if is_update {
-                        push_batch(&mut updates, &batch.columns()[width..], 1, &plan.desc, &plan.name)?;
+                        push_batch(&mut updates, &batch.columns()[width..], 1, &plan.desc, wording)?;
                     }
                     count += u64::try_from(range.len()).unwrap_or(u64::MAX);
                 }
@@ -141,28 +145,20 @@ fn push_moved(
     row: &[u8],
     columns: &[usize],
     plan: &ReadThenWritePlan,
-    types: &[DataType],
+    (types, wording): (&[DataType], Wording<'_>),
 ) -> Result<(), AdapterError> {
     let mut rest = row;
     let slices: Vec<&[u8]> = types.iter().map(|ty| skip_datum(&mut rest, ty)).collect();
-    for (column, from) in plan.desc.columns.iter().zip(columns) {
-        // NULL of any type begins with a zero.
-        if !column.nullable && slices[*from].first() == Some(&0) {
-            return Err(not_null(&plan.name, &column.name));
-        }
-    }
     updates.push_with(1, |out| {
+        let start = out.len();
         columns.iter().for_each(|from| out.extend_from_slice(slices[*from]));
-        Ok(())
+        // NULL of any type begins with a zero.
+        let is_missing = |(column, from): (&ColumnDesc, &usize)| !column.nullable && slices[*from].first() == Some(&0);
+        match plan.desc.columns.iter().zip(columns).position(is_missing) {
+            Some(missing) => Err(not_null(&plan.desc, missing, &out[start..], wording)),
+            None => Ok(()),
+        }
     })
-}
-
-fn unchecked(desc: &repr::RelationDesc) -> repr::RelationDesc {
-    let mut desc = desc.clone();
-    for column in &mut desc.columns {
-        column.nullable = true;
-    }
-    desc
 }
 
 /// The rows that a look-up reads, if their key can be cut out of a row as it is stored.
@@ -171,5 +167,5 @@ fn key_range(plan: &PeekPlan, params: Bound<'_>) -> Option<Arc<KeyRange>> {
     let columns: Option<Vec<usize>> = plan.index.key.iter().take(plan.lookup_width()).copied().collect();
     let columns = columns?;
     let exact = columns.iter().all(|column| is_key_exact(&plan.row_types[*column]));
-    exact.then(|| Arc::new(KeyRange { types: Arc::clone(&plan.row_types), columns, keys }))
+    exact.then(|| Arc::new(KeyRange::new(Arc::clone(&plan.row_types), columns, keys)))
 }

@@ -8,6 +8,7 @@ use crate::cancel::{Cancel, Interrupt};
 use crate::client::{Others, Published, SessionHandle, Shared};
 use crate::copy::CopyIn;
 use crate::error::{AdapterError, Notice};
+use crate::group_commit::Committed;
 use crate::plan_cache::{CachedPlan, SessionPlans};
 use crate::response::{BoundParams, Format, Response, ResultFormats, RowDesc, Rows, StatementDesc, Tag};
 use crate::transaction::{Status, Transaction};
@@ -561,7 +562,10 @@ impl Session {
         let result = self.transaction.commit(&shared).await;
         self.transaction = Transaction::new();
         self.portals.retain(|_, portal| portal.hold);
-        result
+        match result? {
+            Committed::Duplicate(duplicate) => Err(self.duplicate(&duplicate)),
+            _ => Ok(()),
+        }
     }
 
     /// A statement's result, which fails the transaction if it is an error.

@@ -9,14 +9,16 @@
 //! to ([`Staged`]); COMMIT carries them out together with its writes, in one durable step, on the condition that nobody else
 //! has changed the catalog.
 //!
-//! A savepoint is how far the transaction has come: writes are only ever added, so going back is cutting them off.
+//! A savepoint is how far the transaction has come: writes are only ever added, so going back is cutting them off. What they do
+//! to the keys of a table is made from what remains of them.
 //!
 //! Three lifetimes share this state: a block (BEGIN … COMMIT), the implicit transaction over the statements of one simple
 //! query, and that over the messages up to a Sync.
 
 use crate::client::{Published, Shared};
+use crate::constraint::{NetKeys, TableConstraints, UniqueKey, net_keys};
 use crate::error::AdapterError;
-use crate::group_commit::{CatalogChange, Committed, Expectation};
+use crate::group_commit::{CatalogChange, Committed, Expectation, TableWrite};
 use catalog::transact::{Op, Prepared};
 use compute_client::read_hold::ReadHold;
 use repr::sqlstate::SqlState;
@@ -42,6 +44,10 @@ pub(crate) struct Transaction {
     hold: Option<ReadHold>,
     reads: BTreeSet<GlobalId>,
     writes: BTreeMap<GlobalId, Updates>,
+    /// By what definition of a table the rows written to it were checked; `None` if by several.
+    checked: BTreeMap<GlobalId, Option<Arc<TableConstraints>>>,
+    /// By table and constraint: what its writes do to the keys. Made from them when first asked for.
+    own_keys: HashMap<(GlobalId, u32), NetKeys>,
     staged: Option<Staged>,
     savepoints: Vec<Savepoint>,
     /// The start of the transaction, for `now()`; microseconds since the epoch.
@@ -74,6 +80,8 @@ impl Transaction {
             hold: None,
             reads: BTreeSet::new(),
             writes: BTreeMap::new(),
+            checked: BTreeMap::new(),
+            own_keys: HashMap::new(),
             staged: None,
             savepoints: Vec::new(),
             started_us: None,
@@ -96,14 +104,21 @@ impl Transaction {
     }
 
     /// Keeps a change of the catalog, which was tried out on `before`, back until COMMIT.
-    pub(crate) fn change_catalog(&mut self, shared: &Shared, before: &Published, op: Op, prepared: Prepared) {
+    pub(crate) fn change_catalog(
+        &mut self,
+        shared: &Shared,
+        before: &Published,
+        op: Op,
+        prepared: Prepared,
+    ) -> Result<(), AdapterError> {
+        let published = Arc::new(before.staged(&shared.engine, prepared, shared.next_staged())?);
         let (base, mut ops) = match self.staged.take() {
             Some(staged) => (staged.base, staged.ops),
             None => (before.state.revision(), Vec::new()),
         };
         ops.push(op);
-        let published = Arc::new(before.staged(prepared, shared.next_staged()));
         self.staged = Some(Staged { base, ops, published });
+        Ok(())
     }
 
     /// The timestamp of its reads, if it is chosen.
@@ -127,9 +142,31 @@ impl Transaction {
         self.reads.extend(collections);
     }
 
-    /// Keeps writes back until COMMIT.
-    pub(crate) fn write(&mut self, table: GlobalId, updates: &Updates) {
+    /// Keeps writes back until COMMIT. Their rows were checked by this definition of the table, and what they do to its keys was
+    /// added to [`Transaction::own_keys`].
+    pub(crate) fn write(&mut self, table: GlobalId, updates: &Updates, checked: &Arc<TableConstraints>) {
         self.writes.entry(table).or_default().extend(updates);
+        let before = self.checked.entry(table).or_insert_with(|| Some(Arc::clone(checked)));
+        if !before.as_ref().is_some_and(|before| Arc::ptr_eq(before, checked)) {
+            *before = None;
+        }
+    }
+
+    /// What it has written to a table.
+    pub(crate) fn written_to(&self, table: GlobalId) -> Option<&Updates> {
+        self.writes.get(&table)
+    }
+
+    /// What its writes do to the keys of a table's constraint.
+    pub(crate) fn own_keys(
+        &mut self,
+        table: GlobalId,
+        constraints: &TableConstraints,
+        key: &UniqueKey,
+    ) -> &mut NetKeys {
+        let writes = &self.writes;
+        let keys = || writes.get(&table).map(|updates| net_keys(constraints, key, updates)).unwrap_or_default();
+        self.own_keys.entry((table, key.oid)).or_insert_with(keys)
     }
 
     /// The tables that it has written to.
@@ -175,16 +212,17 @@ impl Transaction {
             updates.truncate(written.copied().unwrap_or(0));
             written.is_some()
         });
+        self.own_keys.clear();
         self.staged.clone_from(&savepoint.staged);
         self.status = Status::InBlock;
         &savepoint.vars
     }
 
     /// Makes its writes durable and visible. Error 40001 if what it read has changed.
-    pub(crate) async fn commit(&mut self, shared: &Shared) -> Result<(), AdapterError> {
+    pub(crate) async fn commit(&mut self, shared: &Shared) -> Result<Committed, AdapterError> {
         let transaction = std::mem::replace(self, Transaction::new());
         if transaction.writes.is_empty() && transaction.staged.is_none() {
-            return Ok(());
+            return Ok(Committed::At);
         }
         let mut expectations: Vec<Expectation> = match &transaction.hold {
             Some(hold) => transaction
@@ -195,19 +233,24 @@ impl Transaction {
                 .collect(),
             None => Vec::new(),
         };
-        let writes = transaction.writes.into_iter().map(|(table, updates)| (table, Arc::new(updates)));
+        let mut checked = transaction.checked;
+        let writes = transaction.writes.into_iter().map(|(table, updates)| TableWrite {
+            table,
+            updates: Arc::new(updates),
+            checked: checked.remove(&table).flatten(),
+        });
         let committed = match transaction.staged {
             Some(Staged { base, ops, published }) => {
                 // Nobody else knows what is new, and nobody will know what has gone.
                 expectations.retain(|expected| !published.created.contains(&expected.table));
-                let writes = writes.filter(|(table, _)| published.tables.contains_key(table)).collect();
+                let writes = writes.filter(|write| published.tables.contains_key(&write.table)).collect();
                 shared.change_catalog(CatalogChange { revision: base, ops, writes, expectations }).await?
             }
             None => shared.commit(writes.collect(), expectations).await?,
         };
         match committed {
-            Committed::At => Ok(()),
             Committed::Conflict => Err(conflict()),
+            committed => Ok(committed),
         }
     }
 }

@@ -13,6 +13,7 @@
 //! - The id of a system relation is `GlobalId::System` of its oid.
 
 pub mod acl;
+mod constraints;
 pub mod functions;
 mod information_schema;
 pub mod introspection;
@@ -170,6 +171,9 @@ fn parse_relation(line: &'static str) -> Option<SystemRelation> {
 }
 
 fn producer(schema: &str, name: &str) -> Option<Producer> {
+    if let Some(producer) = constraints::producer(schema, name) {
+        return Some(producer);
+    }
     match schema {
         "pg_catalog" => {
             let tables = pg_catalog::producer(name).or_else(|| pg_depend::producer(name));
@@ -201,6 +205,12 @@ impl<'a> Context<'a> {
     /// What is in those schemas.
     fn items(&self) -> Vec<Arc<ItemRef>> {
         self.schemas().iter().flat_map(|schema| self.catalog.items(schema.id)).collect()
+    }
+
+    /// Whether the item has an index, or a key, for which Postgres has one.
+    fn has_index(&self, item: &ItemRef) -> bool {
+        let has_key = item.constraints().iter().any(|constraint| constraint.is_key());
+        has_key || !self.catalog.indexes_on(item.id).is_empty()
     }
 
     fn role_oid(&self, role: RoleId) -> u32 {

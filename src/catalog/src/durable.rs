@@ -26,8 +26,11 @@ use sql::names::{ObjectId, Privilege, RoleId, SchemaId};
 use sql::plan::{ClusterRef, DatabaseRef, Grantee, ItemKind, ItemRef, RoleRef, SchemaRef};
 use std::sync::Arc;
 
-/// The format that this code writes, and the newest that it reads.
-const FORMAT: u64 = 1;
+/// The format that this code writes, and the newest that it reads. Since 2 tables have constraints: who does not know of them
+/// would not keep them. What is of the format before is read, and becomes this one with its first change.
+const FORMAT: u64 = 2;
+/// The oldest format that this code reads.
+const FORMAT_OLDEST: u64 = 1;
 
 /// What all keys begin with.
 pub(crate) const PREFIX: &str = "catalog/";
@@ -97,7 +100,7 @@ pub(crate) fn decode(stored: Vec<(String, Vec<u8>)>) -> Result<State, CatalogErr
         }
     }
     match version {
-        Some(FORMAT) => {}
+        Some(FORMAT_OLDEST..=FORMAT) => {}
         found => return Err(CatalogError::FormatVersion { found: found.unwrap_or(0), supported: FORMAT }),
     }
     for (text, value) in stored {
@@ -229,7 +232,7 @@ fn encode_item(state: &State, id: GlobalId) -> Option<ItemProto> {
 fn decode_item(state: &State, id: GlobalId, proto: ItemProto) -> Result<ItemRef, String> {
     let schema = SchemaId(proto.schema);
     let name = state.full_name(schema, proto.name).ok_or_else(|| format!("schema {schema} does not exist"))?;
-    let kind = proto::decode_kind(proto.kind.ok_or("the item has no kind")?, &proto.depends_on);
+    let kind = proto::decode_kind(proto.kind.ok_or("the item has no kind")?, &proto.depends_on)?;
     let desc = Arc::new(types::decode_columns(&proto.columns)?);
     let item = ItemRef { id, oid: proto.oid, name, schema, owner: RoleId(proto.owner), desc, kind };
     check_item(state, &item)?;
@@ -244,8 +247,16 @@ fn check_item(state: &State, item: &ItemRef) -> Result<(), String> {
         return Err(format!("cluster {cluster} does not exist"));
     }
     match &item.kind {
-        ItemKind::Table { defaults } if defaults.len() != item.desc.arity() => {
+        ItemKind::Table { defaults, .. } if defaults.len() != item.desc.arity() => {
             Err(format!("{} defaults for {} columns", defaults.len(), item.desc.arity()))
+        }
+        ItemKind::Table { constraints, .. } => {
+            let arity = item.desc.arity();
+            let beyond = constraints.iter().find(|constraint| constraint.columns().iter().any(|at| *at >= arity));
+            match beyond {
+                Some(constraint) => Err(format!("constraint {} is about a column that is not there", constraint.name)),
+                None => Ok(()),
+            }
         }
         _ => Ok(()),
     }

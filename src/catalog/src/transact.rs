@@ -11,6 +11,7 @@
 //! - The diff is in dependency order: what is created comes after what it refers to, what is dropped before.
 
 mod alter;
+mod constraint;
 mod create;
 mod defaults;
 mod drop;
@@ -31,7 +32,9 @@ use sql::ast::{ClusterOptions, RoleOptions, SetValue};
 use sql::engine::Engine;
 use sql::error::SqlError;
 use sql::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
-use sql::plan::{CreateIndexPlan, CreateTablePlan, CreateViewPlan, DefaultPrivilegesPlan, GrantPlan, Plan};
+use sql::plan::{
+    CreateIndexPlan, CreateTablePlan, CreateViewPlan, DefaultPrivilegesPlan, GrantPlan, Plan, TableChange,
+};
 use std::collections::BTreeSet;
 
 /// One change of the catalog.
@@ -51,6 +54,11 @@ pub enum Op {
     CreateTable {
         plan: CreateTablePlan,
         owner: RoleId,
+    },
+    /// Of constraints.
+    AlterTable {
+        id: GlobalId,
+        changes: Vec<TableChange>,
     },
     /// Or a materialized view; or replace one.
     CreateView {
@@ -156,6 +164,7 @@ impl Op {
                 Op::CreateSchema { database: *database, name: name.clone(), owner: *owner }
             }
             Plan::CreateTable(plan) => Op::CreateTable { plan: plan.clone(), owner: role },
+            Plan::AlterTable(plan) => Op::AlterTable { id: plan.id, changes: plan.changes.clone() },
             Plan::CreateView(plan) => Op::CreateView { plan: plan.clone(), owner: role },
             Plan::CreateIndex(plan) => Op::CreateIndex { plan: plan.clone(), owner: role },
             Plan::CreateCluster { name, size, workers, replication_factor } => Op::CreateCluster {
@@ -207,6 +216,8 @@ pub enum StateDiff {
     ClusterDropped(ClusterId),
     /// A table is new and empty.
     TableCreated(GlobalId),
+    /// A table has other constraints, which its rows have yet to be checked against.
+    TableAltered(GlobalId),
     /// A table is gone.
     TableDropped(GlobalId),
     /// A view is new.
@@ -257,6 +268,41 @@ pub fn prepare(engine: &Engine, base: &State, ops: Vec<Op>) -> Result<Prepared, 
     Ok(transaction.finish())
 }
 
+/// A difference without what came and went within it: there is nothing to be started, or stopped, for that.
+fn lasting(state: &State, diff: Vec<StateDiff>) -> Vec<StateDiff> {
+    let id_of = |change: &StateDiff| match change {
+        StateDiff::TableCreated(id)
+        | StateDiff::TableAltered(id)
+        | StateDiff::TableDropped(id)
+        | StateDiff::ViewCreated(id)
+        | StateDiff::ViewReplaced(id)
+        | StateDiff::ViewDropped(id)
+        | StateDiff::MaterializedViewCreated(id)
+        | StateDiff::MaterializedViewDropped(id)
+        | StateDiff::MaterializedViewMoved(id)
+        | StateDiff::IndexCreated(id)
+        | StateDiff::IndexDropped(id) => Some(*id),
+        _ => None,
+    };
+    let is_created = |change: &&StateDiff| {
+        matches!(
+            change,
+            StateDiff::TableCreated(_)
+                | StateDiff::ViewCreated(_)
+                | StateDiff::MaterializedViewCreated(_)
+                | StateDiff::IndexCreated(_)
+        )
+    };
+    let is_there = |id: &GlobalId| state.items.contains_key(id);
+    let created: BTreeSet<GlobalId> = diff.iter().filter(is_created).filter_map(id_of).collect();
+    let lasts = |change: &StateDiff| match (id_of(change), change) {
+        (Some(id), StateDiff::MaterializedViewMoved(_) | StateDiff::TableAltered(_)) => is_there(&id),
+        (Some(id), _) => is_there(&id) || !created.contains(&id),
+        (None, _) => true,
+    };
+    diff.into_iter().filter(lasts).collect()
+}
+
 /// Runs ops on a state of its own.
 pub(crate) struct Transaction {
     state: State,
@@ -272,7 +318,8 @@ impl Transaction {
     fn new(base: &State) -> Transaction {
         Transaction {
             state: base.clone(),
-            dirty: BTreeSet::new(),
+            // What is written is of this version's format from here on.
+            dirty: BTreeSet::from([Key::Version]),
             created_shards: BTreeSet::new(),
             dropped_shards: BTreeSet::new(),
             diff: Vec::new(),
@@ -286,6 +333,7 @@ impl Transaction {
             Op::CreateDatabase { name, owner } => self.create_database(name, owner).map(drop),
             Op::CreateSchema { database, name, owner } => self.create_schema(database, name, owner).map(drop),
             Op::CreateTable { plan, owner } => self.create_table(plan, owner),
+            Op::AlterTable { id, changes } => self.alter_table(id, changes),
             Op::CreateView { plan, owner } => self.create_view(plan, owner, engine),
             Op::CreateIndex { plan, owner } => self.create_index(plan, owner),
             Op::CreateCluster { name, size, workers, replication_factor, owner } => {
@@ -327,7 +375,8 @@ impl Transaction {
             Some(value) => MetaWrite::Put { key: key.to_string(), value },
             None => MetaWrite::Delete { key: key.to_string() },
         }));
-        Prepared { state, diff: self.diff, meta, created: self.created }
+        let diff = lasting(&state, self.diff);
+        Prepared { state, diff, meta, created: self.created }
     }
 
     fn create_shard(&mut self, id: GlobalId) {

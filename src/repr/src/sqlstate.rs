@@ -72,6 +72,8 @@ impl SqlState {
     pub const NOT_NULL_VIOLATION: SqlState = SqlState("23502");
     /// A duplicate key.
     pub const UNIQUE_VIOLATION: SqlState = SqlState("23505");
+    /// A row of which a CHECK is false.
+    pub const CHECK_VIOLATION: SqlState = SqlState("23514");
     /// A write in a read-only transaction.
     pub const READ_ONLY_SQL_TRANSACTION: SqlState = SqlState("25006");
     /// The transaction cannot run this statement.
@@ -231,6 +233,7 @@ const ALL: &[SqlState] = &[
     SqlState::INVALID_ESCAPE_SEQUENCE,
     SqlState::NOT_NULL_VIOLATION,
     SqlState::UNIQUE_VIOLATION,
+    SqlState::CHECK_VIOLATION,
     SqlState::READ_ONLY_SQL_TRANSACTION,
     SqlState::INVALID_TRANSACTION_STATE,
     SqlState::IN_FAILED_SQL_TRANSACTION,

@@ -8,6 +8,7 @@
 //! # Invariants
 //! - A value of these types holds nothing that would be ignored: what is not supported was refused by the parser.
 
+mod constraint;
 mod default_privileges;
 mod isolation;
 mod recursion;
@@ -17,6 +18,7 @@ use crate::names::{Name, ObjectKind, Privilege};
 use datafusion::sql::sqlparser::ast as sp;
 use repr::PgType;
 
+pub use constraint::{AlterTable, ConstraintSpec, TableAction, TableConstraint};
 pub use default_privileges::{DefaultKind, DefaultPrivileges};
 pub use isolation::IsolationLevel;
 pub use recursion::{AtLimit, ROUNDS_DEFAULT, RecursionLimit, print_query};
@@ -68,6 +70,8 @@ pub enum Statement {
     },
     /// CREATE TABLE.
     CreateTable(CreateTable),
+    /// ALTER TABLE.
+    AlterTable(AlterTable),
     /// CREATE VIEW or MATERIALIZED VIEW.
     CreateView(CreateView),
     /// CREATE INDEX.
@@ -292,6 +296,7 @@ impl Statement {
             Statement::CreateDatabase { .. } => "CREATE DATABASE",
             Statement::CreateSchema { .. } => "CREATE SCHEMA",
             Statement::CreateTable(_) => "CREATE TABLE",
+            Statement::AlterTable(_) => "ALTER TABLE",
             Statement::CreateView(create) => create.tag(),
             Statement::CreateIndex(_) => "CREATE INDEX",
             Statement::CreateCluster { .. } => "CREATE CLUSTER",
@@ -529,6 +534,8 @@ pub struct CreateTable {
     pub if_not_exists: bool,
     /// Its columns.
     pub columns: Vec<ColumnDef>,
+    /// Its constraints and those of its columns, in the order of the text.
+    pub constraints: Vec<TableConstraint>,
 }
 
 /// A column of CREATE TABLE.

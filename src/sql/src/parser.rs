@@ -13,6 +13,7 @@
 
 mod balance;
 mod complexity;
+mod constraint;
 mod copy;
 mod cursor;
 mod data;

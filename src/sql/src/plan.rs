@@ -9,6 +9,7 @@
 //! - Every relation that a plan reads or writes is in its `depends_on`, views included, each once.
 //! - Privileges were checked for the role of the context; a plan must not run for another role.
 
+pub mod constraint;
 mod copy;
 mod ddl;
 mod default_privileges;
@@ -47,8 +48,8 @@ use std::time::Duration;
 pub use ddl::plan_index_keys;
 pub use default_privileges::{DefaultPrivilegesPlan, DefaultScope};
 pub use objects::{
-    CatalogView, ClusterRef, DatabaseRef, IndexDef, IndexKeyDef, ItemKind, ItemRef, MaterializedViewDef, RoleRef,
-    SchemaRef, ViewDef, ViewRead,
+    CatalogView, ClusterRef, ConstraintDef, ConstraintKind, DatabaseRef, IndexDef, IndexKeyDef, ItemKind, ItemRef,
+    MaterializedViewDef, RoleRef, SchemaRef, ViewDef, ViewRead,
 };
 pub use query::{describe_view, plan_view};
 pub use read::{EnvelopePlan, How, Keyed, ReadPlan, SortColumn, SubscribePlan, TimePlan};
@@ -113,6 +114,8 @@ pub enum Plan {
     },
     /// CREATE TABLE.
     CreateTable(CreateTablePlan),
+    /// ALTER TABLE.
+    AlterTable(AlterTablePlan),
     /// CREATE VIEW or MATERIALIZED VIEW.
     CreateView(CreateViewPlan),
     /// CREATE INDEX.
@@ -358,6 +361,8 @@ pub struct InsertPlan {
     pub desc: Arc<RelationDesc>,
     /// The rows.
     pub source: InsertSource,
+    /// ON CONFLICT.
+    pub on_conflict: Option<OnConflictPlan>,
     /// RETURNING, over the table's columns.
     pub returning: Option<Returning>,
     /// The types of `$1`, `$2`, ….
@@ -377,6 +382,30 @@ pub enum InsertSource {
     },
     /// A query whose output is the table's columns, in order and in their types. Optimised.
     Query(LogicalPlan),
+}
+
+/// ON CONFLICT: what becomes of a row whose key is taken.
+#[derive(Clone, Debug)]
+pub struct OnConflictPlan {
+    /// The oids of the constraints whose keys count; what violates another is an error.
+    pub arbiters: Vec<u32>,
+    /// DO UPDATE; without it, DO NOTHING.
+    pub update: Option<Box<ConflictUpdate>>,
+}
+
+/// ON CONFLICT … DO UPDATE.
+#[derive(Clone, Debug)]
+pub struct ConflictUpdate {
+    /// One per column of the table: its new value, in its type.
+    pub values: Vec<Expr>,
+    /// WHERE.
+    pub filter: Option<Expr>,
+    /// What they read: the table's columns as they are, then those of the row that was to be inserted.
+    pub schema: DFSchemaRef,
+    /// The table's row whose key is `$1`, `$2`, …. Optimised.
+    pub lookup: SelectPlan,
+    /// All rows of the table. Optimised.
+    pub scan: SelectPlan,
 }
 
 /// RETURNING: expressions over one row of a table.
@@ -486,8 +515,37 @@ pub struct CreateTablePlan {
     pub desc: Arc<RelationDesc>,
     /// For each column, its DEFAULT as SQL text.
     pub defaults: Vec<Option<String>>,
+    /// Its constraints, without oids.
+    pub constraints: Vec<ConstraintDef>,
     /// Whether IF NOT EXISTS was given, should the name be taken meanwhile.
     pub if_not_exists: bool,
+}
+
+/// ALTER TABLE of constraints.
+#[derive(Clone, Debug)]
+pub struct AlterTablePlan {
+    /// Which table.
+    pub id: GlobalId,
+    /// What is done, in order; each is possible after those before it.
+    pub changes: Vec<TableChange>,
+    /// What the client is told.
+    pub notices: Vec<PlanNotice>,
+}
+
+/// One change of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TableChange {
+    /// A new constraint, without oids. The rows have yet to be checked.
+    AddConstraint(ConstraintDef),
+    /// A constraint goes; what NOT NULL it brought stays.
+    DropConstraint(String),
+    /// A constraint gets another name.
+    RenameConstraint {
+        /// Its name.
+        from: String,
+        /// Its new name.
+        to: String,
+    },
 }
 
 /// CREATE VIEW or CREATE MATERIALIZED VIEW.
@@ -603,6 +661,7 @@ pub fn plan(ctx: &PlanContext<'_>, statement: &Statement, params: &mut Params) -
             ddl::plan_create_schema(ctx, name, *if_not_exists, authorization.as_deref())
         }
         Statement::CreateTable(create) => ddl::plan_create_table(ctx, create),
+        Statement::AlterTable(alter) => ddl::plan_alter_table(ctx, alter),
         Statement::CreateView(create) => ddl::plan_create_view(ctx, create),
         Statement::CreateIndex(create) => ddl::plan_create_index(ctx, create),
         Statement::CreateCluster { name, if_not_exists, options } => {

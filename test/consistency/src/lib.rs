@@ -12,6 +12,7 @@
 //! - [`registers`]: reads, writes, compare-and-set, also of a view's definition; judged by porcupine ([`linearizable`]).
 //! - [`lists`]: transactions that append and read, and SUBSCRIBE; judged by [`list_append`] with [`graph`].
 //! - [`bank`]: transfers that keep a total, which tables, views and indexes show.
+//! - [`keys`]: rows of a table with a primary key, of which no two have one key.
 //! - [`crash`]: acknowledged rows after `kill -9`, and on a disk that is full or fails.
 //! - [`races`]: readers, DDL and compaction in each other's way.
 //! - [`takeover`]: a stopped server that was replaced.
@@ -28,6 +29,7 @@ pub mod crash;
 pub mod deployment;
 pub mod faults;
 pub mod graph;
+pub mod keys;
 pub mod linearizable;
 pub mod list_append;
 pub mod lists;

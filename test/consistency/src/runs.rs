@@ -12,7 +12,7 @@ use crate::faults::{Extent, Fault, Ordeal, torment};
 use crate::lists::Lists;
 use crate::registers::Registers;
 use crate::stage::{Counts, Stage};
-use crate::{bank, linearizable, list_append, lists, registers};
+use crate::{bank, keys, linearizable, list_append, lists, registers};
 
 /// Clients of a history.
 const CLIENTS: usize = 12;
@@ -32,11 +32,13 @@ pub enum Workload {
     Lists,
     /// Transfers that keep a total.
     Bank,
+    /// Rows of a table with a primary key.
+    Keys,
 }
 
 impl Workload {
     /// All.
-    pub const ALL: [Workload; 3] = [Workload::Registers, Workload::Lists, Workload::Bank];
+    pub const ALL: [Workload; 4] = [Workload::Registers, Workload::Lists, Workload::Bank, Workload::Keys];
 }
 
 /// What a history was, if nothing was wrong with it.
@@ -83,6 +85,7 @@ pub fn history(workload: Workload, setup: &Setup, fault: Fault, seed: u64, exten
         Workload::Registers => of_registers(&mut deployment, &stage, ordeal),
         Workload::Lists => of_lists(&mut deployment, &stage, ordeal),
         Workload::Bank => of_bank(&mut deployment, &stage, ordeal),
+        Workload::Keys => of_keys(&mut deployment, &stage, ordeal),
     };
     let judged = judged.and_then(|faults| {
         deployment.check_log()?;
@@ -151,6 +154,14 @@ fn of_bank(deployment: &mut Deployment, stage: &Stage, ordeal: Ordeal) -> anyhow
     let clients = || bank::run(stage, CLIENTS, ordeal.seed);
     let (moves, faults) = perform(deployment, stage, ordeal, clients)?;
     bank::last_word(&mut deployment.session()?, moves).map_err(|failure| wrong(&failure))?;
+    Ok(faults)
+}
+
+fn of_keys(deployment: &mut Deployment, stage: &Stage, ordeal: Ordeal) -> anyhow::Result<u64> {
+    keys::prepare(&mut deployment.session()?).map_err(|failure| wrong(&failure))?;
+    let clients = || keys::run(stage, CLIENTS, ordeal.seed);
+    let (deeds, faults) = perform(deployment, stage, ordeal, clients)?;
+    keys::last_word(&mut deployment.session()?, &deeds).map_err(|failure| wrong(&failure))?;
     Ok(faults)
 }
 

@@ -32,3 +32,9 @@ fn money_is_neither_made_nor_lost() {
     println!("{}", explained(Workload::Bank, Store::Embedded, Fault::Kill));
     println!("{}", explained(Workload::Bank, Store::Postgres, Fault::Network));
 }
+
+#[test]
+fn no_two_rows_have_one_key() {
+    println!("{}", explained(Workload::Keys, Store::Embedded, Fault::Kill));
+    println!("{}", explained(Workload::Keys, Store::Embedded, Fault::Calm));
+}

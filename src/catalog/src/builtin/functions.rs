@@ -7,6 +7,7 @@
 mod privileges;
 mod types;
 
+use super::constraints::{KeyIndex, key_indexes};
 use super::introspection::NothingLive;
 use super::pg_catalog::{ENCODING_UTF8, comment, is_system};
 use super::{Context, is_table, maybe, text};
@@ -29,6 +30,8 @@ pub struct BuiltinFunctions {
     catalog: Arc<State>,
     /// Every item of every database, by oid; made when first needed.
     by_oid: OnceLock<HashMap<u32, Arc<ItemRef>>>,
+    /// The indexes of all keys, likewise.
+    keys: OnceLock<HashMap<u32, KeyIndex>>,
 }
 
 impl fmt::Debug for BuiltinFunctions {
@@ -40,7 +43,7 @@ impl fmt::Debug for BuiltinFunctions {
 impl BuiltinFunctions {
     /// Functions over a catalog state.
     pub fn new(catalog: Arc<State>) -> BuiltinFunctions {
-        BuiltinFunctions { catalog, by_oid: OnceLock::new() }
+        BuiltinFunctions { catalog, by_oid: OnceLock::new(), keys: OnceLock::new() }
     }
 }
 
@@ -81,9 +84,9 @@ impl Call<'_> {
             "pg_get_expr" => Ok(text(self.text(0)?)),
             "pg_get_indexdef" => self.index_definition(),
             "pg_get_viewdef" => self.view_definition(),
+            "pg_get_constraintdef" => self.constraint_definition(),
             // There are no such objects, so no oid names one.
-            "pg_get_constraintdef"
-            | "pg_get_ruledef"
+            "pg_get_ruledef"
             | "pg_get_triggerdef"
             | "pg_get_partkeydef"
             | "pg_get_statisticsobjdef"
@@ -238,13 +241,15 @@ impl Call<'_> {
         let oid = self.oid(0)?;
         let named = match name {
             _ if oid == 0 => Some("-".to_owned()),
-            "regclassout" => self.item_by_oid(oid).map(|item| {
-                if self.is_visible(item) {
-                    quote_ident(&item.name.item)
-                } else {
-                    definition::within_database(&item.name)
-                }
-            }),
+            "regclassout" => {
+                let key =
+                    || self.key_by_oid(oid).map(|key| (quote_ident(&key.constraint.name), Arc::clone(&key.table)));
+                let named = self.item_by_oid(oid).map(|item| (quote_ident(&item.name.item), Arc::clone(item)));
+                named.or_else(key).map(|(name, item)| match self.is_visible(&item) {
+                    true => name,
+                    false => format!("{}.{name}", quote_ident(&item.name.schema)),
+                })
+            }
             "regtypeout" => pgrepr::types::from_oid(oid).map(|ty| ty.name()),
             "regprocout" => types::function_name(oid).map(quote_ident),
             _ => self.schema_by_oid(oid).map(|schema| quote_ident(&schema.name)),
@@ -268,7 +273,11 @@ impl Call<'_> {
     }
 
     fn table_is_visible(&self) -> Answer {
-        Ok(maybe(self.item_by_oid(self.oid(0)?), |item| Datum::Bool(self.is_visible(item))))
+        let oid = self.oid(0)?;
+        // The index of a key is found where its table is.
+        let key = || self.key_by_oid(oid).map(|key| Arc::clone(&key.table));
+        let item = self.item_by_oid(oid).cloned().or_else(key);
+        Ok(maybe(item, |item| Datum::Bool(self.is_visible(&item))))
     }
 
     /// Types, functions, operators and so on are all in pg_catalog, which is always searched.
@@ -287,7 +296,17 @@ impl Call<'_> {
 
     /// The whole definition, or with a second argument above 0 that column of the key.
     fn index_definition(&self) -> Answer {
-        let Some(item) = self.item_by_oid(self.oid(0)?) else { return Ok(Datum::Null) };
+        let oid = self.oid(0)?;
+        if let Some(key) = self.key_by_oid(oid) {
+            let column = if self.args.len() > 1 { self.integer(1)? } else { 0 };
+            let name = |column: usize| key.columns().nth(column - 1).map(|column| quote_ident(&column.name));
+            return Ok(match usize::try_from(column) {
+                Ok(0) => text(definition::key_index(&key.table, &key.constraint)),
+                Ok(column) => text(name(column).unwrap_or_default()),
+                Err(_) => text(""),
+            });
+        }
+        let Some(item) = self.item_by_oid(oid) else { return Ok(Datum::Null) };
         let ItemKind::Index(index) = &item.kind else { return Ok(Datum::Null) };
         let column = if self.args.len() > 1 { self.integer(1)? } else { 0 };
         Ok(match usize::try_from(column) {
@@ -297,6 +316,21 @@ impl Call<'_> {
             }
             Err(_) => text(""),
         })
+    }
+
+    /// The index of a key constraint that has this oid.
+    fn key_by_oid(&self, oid: u32) -> Option<&KeyIndex> {
+        let all = || self.context.catalog.all_items().flat_map(key_indexes).map(|index| (index.oid, index)).collect();
+        self.functions.keys.get_or_init(all).get(&oid)
+    }
+
+    fn constraint_definition(&self) -> Answer {
+        let oid = self.oid(0)?;
+        let of_table = |table: &Arc<ItemRef>| {
+            let found = table.constraints().iter().find(|constraint| constraint.oid == oid);
+            found.map(|constraint| constraint.definition(&table.desc))
+        };
+        Ok(maybe(self.context.catalog.all_items().find_map(of_table), text))
     }
 
     fn view_definition(&self) -> Answer {

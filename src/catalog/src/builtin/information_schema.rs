@@ -31,11 +31,11 @@ pub(super) fn producer(name: &str) -> Option<Producer> {
     })
 }
 
-fn yes_or_no(value: bool) -> Datum<'static> {
+pub(super) fn yes_or_no(value: bool) -> Datum<'static> {
     text(if value { "YES" } else { "NO" })
 }
 
-fn database(context: &Context<'_>) -> Datum<'static> {
+pub(super) fn database(context: &Context<'_>) -> Datum<'static> {
     text(&context.session.database)
 }
 
@@ -49,7 +49,7 @@ fn is_standard(item: &ItemRef) -> bool {
 }
 
 /// Tables and views that the role may do anything with.
-fn visible(context: &Context<'_>) -> Vec<Arc<ItemRef>> {
+pub(super) fn visible(context: &Context<'_>) -> Vec<Arc<ItemRef>> {
     let role = role(context);
     let any = Privilege::all_of(ObjectKind::Table);
     let may = |item: &ItemRef| {
@@ -118,7 +118,7 @@ fn columns(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBat
 
 fn column_row(context: &Context<'_>, item: &ItemRef, i: usize, column: &ColumnDesc) -> [Datum<'static>; 22] {
     let default = match &item.kind {
-        ItemKind::Table { defaults } => defaults.get(i).cloned().flatten(),
+        ItemKind::Table { defaults, .. } => defaults.get(i).cloned().flatten(),
         _ => None,
     };
     let length = match &column.ty {

@@ -102,7 +102,7 @@ fn columns(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBat
     for item in context.catalog.all_items().filter(|item| is_relation(item)) {
         for (i, column) in item.desc.columns.iter().enumerate() {
             let default = match &item.kind {
-                ItemKind::Table { defaults } => defaults.get(i).cloned().flatten(),
+                ItemKind::Table { defaults, .. } => defaults.get(i).cloned().flatten(),
                 _ => None,
             };
             rows.push([

@@ -1,6 +1,7 @@
 //! The tables of `pg_catalog`.
 
 use super::acl::{acl, aclitems};
+use super::constraints::{self, key_indexes};
 use super::{Context, Producer, SystemRelation, is_view, maybe, position, relation, text, texts};
 use crate::objects::DefaultAcl;
 use arrow::array::RecordBatch;
@@ -22,7 +23,7 @@ pub(super) const PG_DATABASE_OID: u32 = 1262;
 pub(super) const PG_AUTHID_OID: u32 = 1260;
 /// The access methods of `data/pg_am.tsv`.
 const HEAP_OID: u32 = 2;
-const BTREE_OID: u32 = 403;
+pub(super) const BTREE_OID: u32 = 403;
 /// The tablespace `pg_default`.
 const DEFAULT_TABLESPACE_OID: u32 = 1663;
 /// PostgreSQL's number for UTF8.
@@ -95,7 +96,9 @@ pub(super) fn functions() -> impl Iterator<Item = (u32, &'static str)> {
 }
 
 fn pg_class(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
-    let rows = context.items().iter().map(|item| class_row(context, item)).collect();
+    let items = context.items();
+    let keys = items.iter().flat_map(key_indexes).map(|index| constraints::class_row(context, &index));
+    let rows = items.iter().map(|item| class_row(context, item)).chain(keys).collect();
     relation.batch(
         [
             "oid",
@@ -112,12 +115,13 @@ fn pg_class(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBa
             "reltuples",
             "relacl",
             "relhasrules",
+            "relchecks",
         ],
         rows,
     )
 }
 
-fn class_row(context: &Context<'_>, item: &ItemRef) -> [Datum<'static>; 14] {
+fn class_row(context: &Context<'_>, item: &ItemRef) -> [Datum<'static>; 15] {
     let view = is_view(item);
     let (kind, access_method) = match &item.kind {
         ItemKind::Index(_) => ("i", BTREE_OID),
@@ -133,7 +137,7 @@ fn class_row(context: &Context<'_>, item: &ItemRef) -> [Datum<'static>; 14] {
         Datum::Oid(access_method),
         text(kind),
         Datum::Int2(i16::try_from(item.desc.arity()).unwrap_or(i16::MAX)),
-        Datum::Bool(!context.catalog.indexes_on(item.id).is_empty()),
+        Datum::Bool(context.has_index(item)),
         text("p"),
         text(if matches!(item.id, GlobalId::System(_)) || !matches!(kind, "r" | "m") { "n" } else { "d" }),
         Datum::Bool(true),
@@ -144,6 +148,7 @@ fn class_row(context: &Context<'_>, item: &ItemRef) -> [Datum<'static>; 14] {
             id => acl(context, ObjectId::Item(id)),
         },
         Datum::Bool(item.view().is_some() || view),
+        Datum::Int2(i16::try_from(item.constraints().iter().filter(|c| !c.is_key()).count()).unwrap_or(i16::MAX)),
     ]
 }
 
@@ -151,8 +156,12 @@ fn pg_attribute(context: &Context<'_>, relation: &SystemRelation) -> Result<Reco
     let mut rows = Vec::new();
     for item in context.items() {
         for (i, column) in item.desc.columns.iter().enumerate() {
-            rows.push(attribute_row(&item, i, column));
+            let has_default =
+                matches!(&item.kind, ItemKind::Table { defaults, .. } if matches!(defaults.get(i), Some(Some(_))));
+            let not_null = !column.nullable && matches!(item.kind, ItemKind::Table { .. } | ItemKind::SystemTable);
+            rows.push(attribute_row(item.oid, i, column, not_null, has_default));
         }
+        rows.extend(key_indexes(&item).flat_map(|index| constraints::attribute_rows(&index)));
     }
     relation.batch(
         [
@@ -177,13 +186,17 @@ fn pg_attribute(context: &Context<'_>, relation: &SystemRelation) -> Result<Reco
     )
 }
 
-fn attribute_row(item: &ItemRef, i: usize, column: &ColumnDesc) -> [Datum<'static>; 16] {
+pub(super) fn attribute_row(
+    relation: u32,
+    i: usize,
+    column: &ColumnDesc,
+    not_null: bool,
+    has_default: bool,
+) -> [Datum<'static>; 16] {
     let info = types::info(&column.ty);
     let array = matches!(column.ty, PgType::Array(_)) || column.ty.vector_item().is_some();
-    let has_default = matches!(&item.kind, ItemKind::Table { defaults } if matches!(defaults.get(i), Some(Some(_))));
-    let not_null = !column.nullable && matches!(item.kind, ItemKind::Table { .. } | ItemKind::SystemTable);
     [
-        Datum::Oid(item.oid),
+        Datum::Oid(relation),
         text(&column.name),
         Datum::Oid(types::oid(&column.ty)),
         Datum::Int2(types::typlen(&column.ty)),
@@ -210,7 +223,7 @@ pub(super) fn default_oid(table: u32, column: usize) -> u32 {
 fn pg_attrdef(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let mut rows = Vec::new();
     for item in context.items() {
-        let ItemKind::Table { defaults } = &item.kind else { continue };
+        let ItemKind::Table { defaults, .. } = &item.kind else { continue };
         for (i, default) in defaults.iter().enumerate() {
             if let Some(default) = default {
                 let oid = Datum::Oid(default_oid(item.oid, i));
@@ -229,6 +242,7 @@ fn pg_index(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBa
             ItemKind::Index(index) => Some(index_row(context, item, index)),
             _ => None,
         })
+        .chain(items.iter().flat_map(key_indexes).map(|index| constraints::index_row(&index)))
         .collect();
     relation.batch(
         [
@@ -245,18 +259,18 @@ fn pg_index(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBa
             "indclass",
             "indoption",
             "indexprs",
+            "indisunique",
+            "indisprimary",
         ],
         rows,
     )
 }
 
-fn index_row(context: &Context<'_>, item: &ItemRef, index: &IndexDef) -> [Datum<'static>; 13] {
+fn index_row(context: &Context<'_>, item: &ItemRef, index: &IndexDef) -> [Datum<'static>; 15] {
     let count = Datum::Int2(i16::try_from(index.keys.len()).unwrap_or(i16::MAX));
     let expressions: Vec<&str> =
         index.keys.iter().filter(|key| key.column.is_none()).map(|key| key.sql.as_str()).collect();
-    let per_column = |value: &dyn Fn(&ColumnDesc) -> u32| {
-        Datum::List(item.desc.columns.iter().map(|column| Datum::Oid(value(column))).collect())
-    };
+    let (collations, classes, options) = index_columns(&item.desc.columns);
     [
         Datum::Oid(item.oid),
         Datum::Oid(context.catalog.item(index.on).map_or(0, |on| on.oid)),
@@ -268,11 +282,25 @@ fn index_row(context: &Context<'_>, item: &ItemRef, index: &IndexDef) -> [Datum<
         Datum::Bool(true),
         // Zero stands for an expression.
         Datum::List(index.keys.iter().map(|key| Datum::Int2(key.column.map_or(0, position))).collect()),
+        collations,
+        classes,
+        options,
+        if expressions.is_empty() { Datum::Null } else { text(expressions.join(", ")) },
+        Datum::Bool(false),
+        Datum::Bool(false),
+    ]
+}
+
+/// Collations, operator classes and options of an index's columns.
+pub(super) fn index_columns(columns: &[ColumnDesc]) -> (Datum<'static>, Datum<'static>, Datum<'static>) {
+    let per_column = |value: &dyn Fn(&ColumnDesc) -> u32| {
+        Datum::List(columns.iter().map(|column| Datum::Oid(value(column))).collect())
+    };
+    (
         per_column(&|column| types::info(&column.ty).collation()),
         per_column(&|column| operator_class(&column.ty)),
-        Datum::List(index.keys.iter().map(|_| Datum::Int2(0)).collect()),
-        if expressions.is_empty() { Datum::Null } else { text(expressions.join(", ")) },
-    ]
+        Datum::List(columns.iter().map(|_| Datum::Int2(0)).collect()),
+    )
 }
 
 /// The default operator class of a type, 0 where there is none.

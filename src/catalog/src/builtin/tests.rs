@@ -79,7 +79,8 @@ fn state() -> Arc<State> {
     let id = ("id".to_owned(), PgType::Int4, false);
     let name = ("name".to_owned(), PgType::Varchar(Some(10)), true);
     let defaults = vec![None, Some("'x'".to_owned())];
-    state.put_item(item(1, TABLE_OID, "t", vec![id.clone(), name.clone()], ItemKind::Table { defaults }));
+    let table = ItemKind::Table { defaults, constraints: Vec::new() };
+    state.put_item(item(1, TABLE_OID, "t", vec![id.clone(), name.clone()], table));
     let view = ViewDef {
         query: "SELECT id FROM t".into(),
         database: "materialize".into(),

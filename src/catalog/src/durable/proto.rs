@@ -2,7 +2,9 @@
 
 use repr::GlobalId;
 use sql::names::{ClusterId, Name};
-use sql::plan::{IndexDef, IndexKeyDef, ItemKind, MaterializedViewDef, ViewDef, ViewRead};
+use sql::plan::{
+    ConstraintDef, ConstraintKind, IndexDef, IndexKeyDef, ItemKind, MaterializedViewDef, ViewDef, ViewRead,
+};
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct NumberProto {
@@ -185,6 +187,46 @@ pub(super) enum KindProto {
 pub(super) struct TableProto {
     #[prost(message, repeated, tag = "1")]
     pub(super) defaults: Vec<DefaultProto>,
+    /// From format 2 on.
+    #[prost(message, repeated, tag = "2")]
+    pub(super) constraints: Vec<ConstraintProto>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct ConstraintProto {
+    #[prost(uint32, tag = "1")]
+    pub(super) oid: u32,
+    #[prost(string, tag = "2")]
+    pub(super) name: String,
+    /// Positions.
+    #[prost(uint64, repeated, tag = "3")]
+    pub(super) columns: Vec<u64>,
+    #[prost(oneof = "ConstraintKindProto", tags = "4, 5")]
+    pub(super) kind: Option<ConstraintKindProto>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(super) enum ConstraintKindProto {
+    #[prost(message, tag = "4")]
+    Key(KeyProto),
+    #[prost(message, tag = "5")]
+    Check(CheckProto),
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct KeyProto {
+    #[prost(bool, tag = "1")]
+    pub(super) primary: bool,
+    #[prost(uint32, tag = "2")]
+    pub(super) index_oid: u32,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct CheckProto {
+    #[prost(string, tag = "1")]
+    pub(super) sql: String,
+    #[prost(string, tag = "2")]
+    pub(super) time_zone: String,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -250,8 +292,9 @@ pub(super) struct IndexKeyProto {
 pub(super) fn encode_kind(kind: &ItemKind) -> Option<KindProto> {
     Some(match kind {
         ItemKind::SystemTable => return None,
-        ItemKind::Table { defaults } => KindProto::Table(TableProto {
+        ItemKind::Table { defaults, constraints } => KindProto::Table(TableProto {
             defaults: defaults.iter().map(|sql| DefaultProto { sql: sql.clone() }).collect(),
+            constraints: constraints.iter().map(encode_constraint).collect(),
         }),
         ItemKind::View(view) => KindProto::View(encode_view(view)),
         ItemKind::MaterializedView(materialized) => KindProto::MaterializedView(MaterializedViewProto {
@@ -271,11 +314,12 @@ pub(super) fn encode_kind(kind: &ItemKind) -> Option<KindProto> {
 }
 
 /// The inverse of [`encode_kind`]; `uses` are the words of what the item refers to.
-pub(super) fn decode_kind(proto: KindProto, uses: &[u64]) -> ItemKind {
-    match proto {
-        KindProto::Table(table) => {
-            ItemKind::Table { defaults: table.defaults.into_iter().map(|default| default.sql).collect() }
-        }
+pub(super) fn decode_kind(proto: KindProto, uses: &[u64]) -> Result<ItemKind, &'static str> {
+    Ok(match proto {
+        KindProto::Table(table) => ItemKind::Table {
+            defaults: table.defaults.into_iter().map(|default| default.sql).collect(),
+            constraints: table.constraints.into_iter().map(decode_constraint).collect::<Result<_, _>>()?,
+        },
         KindProto::View(view) => ItemKind::View(decode_view(view, uses)),
         KindProto::MaterializedView(MaterializedViewProto { view, cluster }) => {
             let view = decode_view(view, uses);
@@ -286,7 +330,36 @@ pub(super) fn decode_kind(proto: KindProto, uses: &[u64]) -> ItemKind {
             let keys = index.keys.into_iter().map(key).collect();
             ItemKind::Index(IndexDef { on: GlobalId::from_u64(index.on), cluster: ClusterId(index.cluster), keys })
         }
+    })
+}
+
+fn encode_constraint(constraint: &ConstraintDef) -> ConstraintProto {
+    let kind = match &constraint.kind {
+        ConstraintKind::Key { primary, index_oid, .. } => {
+            ConstraintKindProto::Key(KeyProto { primary: *primary, index_oid: *index_oid })
+        }
+        ConstraintKind::Check { sql, time_zone, .. } => {
+            ConstraintKindProto::Check(CheckProto { sql: sql.clone(), time_zone: time_zone.clone() })
+        }
+    };
+    ConstraintProto {
+        oid: constraint.oid,
+        name: constraint.name.clone(),
+        columns: constraint.columns().iter().copied().map(super::number).collect(),
+        kind: Some(kind),
     }
+}
+
+fn decode_constraint(proto: ConstraintProto) -> Result<ConstraintDef, &'static str> {
+    let ConstraintProto { oid, name, columns, kind } = proto;
+    let columns = columns.into_iter().map(super::position).collect();
+    let kind = match kind.ok_or("a constraint has no kind")? {
+        ConstraintKindProto::Key(KeyProto { primary, index_oid }) => {
+            ConstraintKind::Key { primary, columns, index_oid }
+        }
+        ConstraintKindProto::Check(CheckProto { sql, time_zone }) => ConstraintKind::Check { sql, columns, time_zone },
+    };
+    Ok(ConstraintDef { oid, name, kind })
 }
 
 fn encode_view(view: &ViewDef) -> ViewProto {

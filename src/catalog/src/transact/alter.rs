@@ -10,6 +10,7 @@ use repr::sqlstate::SqlState;
 use sql::ast::{ClusterOptions, RoleOptions, SetValue};
 use sql::error::SqlError;
 use sql::names::{ClusterId, DatabaseId, FullName, ObjectId, ObjectKind, RoleId, SchemaId};
+use sql::plan::constraint::key_named;
 use sql::plan::{CatalogView, ClusterRef, DatabaseRef, Grantee, ItemKind, ItemRef, RoleRef, SchemaRef};
 use sql::vars::SystemVars;
 use std::sync::Arc;
@@ -150,7 +151,8 @@ impl Transaction {
             }
             ObjectId::Item(id) => {
                 let item = self.state.item(id).ok_or_else(|| missing(object))?;
-                if let Some(other) = self.state.item_by_name(item.schema, &to) {
+                let other = self.state.item_by_name(item.schema, &to);
+                if let Some(other) = other.or_else(|| key_named(&self.state, item.schema, &to)) {
                     return taken(other.object_kind());
                 }
                 let name = FullName { item: to, ..item.name.clone() };

@@ -12,6 +12,7 @@ use repr::{GlobalId, RelationDesc};
 use sql::ast::{DefaultKind, RoleOptions};
 use sql::engine::{Engine, SessionInfo};
 use sql::names::{ClusterId, DatabaseId, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
+use sql::plan::constraint::key_named;
 use sql::plan::{
     CatalogView, ClusterRef, CreateIndexPlan, CreateTablePlan, CreateViewPlan, DatabaseRef, Grantee, IndexDef,
     ItemKind, ItemRef, MaterializedViewDef, PlanContext, RoleRef, SchemaRef, ViewDef, describe_view,
@@ -106,7 +107,8 @@ impl Transaction {
         if self.is_taken(plan.schema, &plan.name.item, plan.if_not_exists)? {
             return Ok(());
         }
-        let kind = ItemKind::Table { defaults: plan.defaults };
+        let constraints = plan.constraints.into_iter().map(|new| self.with_oids(new)).collect::<Result<_, _>>()?;
+        let kind = ItemKind::Table { defaults: plan.defaults, constraints };
         let id = self.create_item(plan.schema, plan.name.item, owner, &plan.desc, kind)?;
         self.create_shard(id);
         self.diff.push(StateDiff::TableCreated(id));
@@ -275,7 +277,8 @@ impl Transaction {
     /// Whether there is nothing to do because the name is taken and that was allowed for. Errors: 42P07.
     fn is_taken(&self, schema: SchemaId, name: &str, if_not_exists: bool) -> Result<bool, CatalogError> {
         self.check_user_schema(schema)?;
-        match self.state.item_by_name(schema, name) {
+        let relation = self.state.item_by_name(schema, name);
+        match relation.or_else(|| key_named(&self.state, schema, name)) {
             None => Ok(false),
             Some(_) if if_not_exists => Ok(true),
             Some(item) => Err(CatalogError::AlreadyExists { kind: item.object_kind(), name: name.to_owned() }),

@@ -208,9 +208,9 @@ fn a_data_directory_keeps_the_catalog() {
 #[test]
 fn a_newer_catalog_is_refused() {
     let mut server = Server::new();
-    server.stored.insert("catalog/version".to_owned(), vec![8, 2]);
+    server.stored.insert("catalog/version".to_owned(), vec![8, 3]);
     let error = durable::decode(server.stored.clone().into_iter().collect()).expect_err("it is newer");
-    assert_eq!(error.to_string(), "the catalog has format version 2, this version reads 1");
+    assert_eq!(error.to_string(), "the catalog has format version 3, this version reads 2");
     server.stored.remove("catalog/version");
     assert!(durable::decode(server.stored.into_iter().collect()).is_err());
 }

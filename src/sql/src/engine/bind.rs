@@ -106,6 +106,27 @@ pub fn plan_expr(
     tables: &dyn TableResolver,
     params: &mut Params,
 ) -> Result<TypedExpr, SqlError> {
+    let scope = scope_of(schema);
+    let mut binder = Binder::new(tables, params);
+    binder.expr(expr, &expr::Cx::new(&Frame { scope: &scope, outer: None }, Clause::Expression))
+}
+
+/// Binds a condition over the columns of `schema` that stands in a clause outside of a query.
+pub fn plan_condition(
+    expr: &ast::Expr,
+    schema: &DFSchema,
+    (clause, what): (Clause, &str),
+    tables: &dyn TableResolver,
+    params: &mut Params,
+) -> Result<Expr, SqlError> {
+    let scope = scope_of(schema);
+    let mut binder = Binder::new(tables, params);
+    let bound = binder.expr(expr, &expr::Cx::new(&Frame { scope: &scope, outer: None }, clause))?;
+    Ok(binder.boolean(bound, what, expr)?.expr)
+}
+
+/// The columns of a schema as names.
+fn scope_of(schema: &DFSchema) -> Scope {
     let columns = schema
         .iter()
         .map(|(qualifier, field)| ScopeColumn {
@@ -119,9 +140,7 @@ pub fn plan_expr(
             star: true,
         })
         .collect();
-    let scope = Scope { columns };
-    let mut binder = Binder::new(tables, params);
-    binder.expr(expr, &expr::Cx::new(&Frame { scope: &scope, outer: None }, Clause::Expression))
+    Scope { columns }
 }
 
 /// How columns of undecided type leave a query.

@@ -43,13 +43,12 @@ pub(super) fn check_insert(insert: &sp::Insert) -> Result<(), SqlError> {
     if foreign {
         return Err(syntax("INSERT"));
     }
-    match &insert.on {
-        Some(sp::OnInsert::OnConflict(_)) => Err(SqlError::unsupported("INSERT … ON CONFLICT")),
-        Some(_) => Err(syntax("INSERT")),
-        None => match &insert.source {
-            Some(query) => super::statement::check_query(query),
-            None => Ok(()),
-        },
+    if insert.on.as_ref().is_some_and(|on| !matches!(on, sp::OnInsert::OnConflict(_))) {
+        return Err(syntax("INSERT"));
+    }
+    match &insert.source {
+        Some(query) => super::statement::check_query(query),
+        None => Ok(()),
     }
 }
 

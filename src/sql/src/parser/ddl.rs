@@ -1,9 +1,10 @@
 //! CREATE, ALTER, DROP, COMMENT ON.
 
+use super::constraint;
 use super::cursor::Cursor;
 use crate::ast::{
     ClusterOptions, ColumnDef, CreateIndex, CreateTable, CreateView, Drop, Materialized, NewPassword, RoleOptions,
-    Secret, SetValue, Statement,
+    Secret, SetValue, Statement, TableConstraint,
 };
 use crate::engine::types;
 use crate::error::SqlError;
@@ -205,7 +206,18 @@ fn parse_create_table(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if *cursor.token(0) == Token::LParen && *cursor.token(1) == Token::RParen {
         return Err(cursor.unsupported("a table without columns"));
     }
-    let columns = cursor.parenthesized(parse_column)?;
+    let (mut columns, mut constraints) = (Vec::new(), Vec::new());
+    cursor.parenthesized(|cursor| {
+        if constraint::is_of_table(cursor) {
+            constraints.push(constraint::parse(cursor)?);
+        } else {
+            columns.push(parse_column(cursor, &mut constraints)?);
+        }
+        Ok(())
+    })?;
+    if columns.is_empty() {
+        return Err(cursor.unsupported("a table without columns"));
+    }
     if cursor.peek("WITH") && *cursor.token(1) == Token::LParen {
         cursor.advance();
         cursor.parenthesized(parse_storage_parameter)?;
@@ -217,11 +229,11 @@ fn parse_create_table(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         }
         _ => {}
     }
-    Ok(Statement::CreateTable(CreateTable { name, if_not_exists, columns }))
+    Ok(Statement::CreateTable(CreateTable { name, if_not_exists, columns, constraints }))
 }
 
 /// How full pages are made, of which there are none: the only parameter of a table's storage that asks for nothing.
-fn parse_storage_parameter(cursor: &mut Cursor<'_>) -> Result<(), SqlError> {
+pub(super) fn parse_storage_parameter(cursor: &mut Cursor<'_>) -> Result<(), SqlError> {
     let span = cursor.span();
     let name = cursor.ident()?;
     if name != "fillfactor" {
@@ -237,12 +249,7 @@ fn parse_storage_parameter(cursor: &mut Cursor<'_>) -> Result<(), SqlError> {
     Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message).with_detail(detail).at(span))
 }
 
-fn parse_column(cursor: &mut Cursor<'_>) -> Result<ColumnDef, SqlError> {
-    if let Some("PRIMARY" | "FOREIGN" | "CONSTRAINT" | "LIKE" | "CHECK" | "UNIQUE" | "EXCLUDE") =
-        cursor.word().as_deref()
-    {
-        refuse_constraint(cursor)?;
-    }
+fn parse_column(cursor: &mut Cursor<'_>, constraints: &mut Vec<TableConstraint>) -> Result<ColumnDef, SqlError> {
     let name = cursor.ident()?;
     let span = cursor.span();
     if let Some(word @ ("SERIAL" | "BIGSERIAL" | "SMALLSERIAL" | "SERIAL4" | "SERIAL8" | "SERIAL2")) =
@@ -277,8 +284,9 @@ fn parse_column(cursor: &mut Cursor<'_>) -> Result<ColumnDef, SqlError> {
             column.default = Some(parse_default(cursor)?);
         } else if cursor.peek("COLLATE") {
             return Err(cursor.unsupported("COLLATE of a column"));
+        } else if let Some(constraint) = constraint::parse_of_column(cursor, &column.name)? {
+            constraints.push(constraint);
         } else {
-            refuse_constraint(cursor)?;
             break;
         }
     }
@@ -320,26 +328,6 @@ fn parse_default(cursor: &mut Cursor<'_>) -> Result<sp::Expr, SqlError> {
 
 fn conflicting_null(column: &str) -> SqlError {
     SqlError::new(SqlState::SYNTAX_ERROR, format!("conflicting NULL/NOT NULL declarations for column \"{column}\""))
-}
-
-fn refuse_constraint(cursor: &mut Cursor<'_>) -> Result<(), SqlError> {
-    let span = cursor.span();
-    if cursor.eat(&["CONSTRAINT"]) {
-        cursor.ident()?;
-    }
-    let Some(word) = cursor.word() else { return Ok(()) };
-    let what = match word.as_str() {
-        "PRIMARY" => "a PRIMARY KEY constraint",
-        "UNIQUE" => "a UNIQUE constraint",
-        "CHECK" => "a CHECK constraint",
-        "REFERENCES" | "FOREIGN" => "a FOREIGN KEY constraint",
-        "EXCLUDE" => "an EXCLUDE constraint",
-        "GENERATED" => "a GENERATED column",
-        "LIKE" => "CREATE TABLE … LIKE",
-        "NOT" | "NULL" | "DEFAULT" => "a named NOT NULL or DEFAULT constraint",
-        _ => return Ok(()),
-    };
-    Err(SqlError::unsupported(what).at(span))
 }
 
 fn parse_create_index(cursor: &mut Cursor<'_>, default: bool) -> Result<Statement, SqlError> {
@@ -527,6 +515,7 @@ pub(super) fn parse_alter(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError
         return Ok(Statement::AlterRename { kind, name, if_exists, to: cursor.ident()? });
     }
     match kind {
+        ObjectKind::Table if constraint::is_altered(cursor) => constraint::parse_alter(cursor, name, if_exists),
         ObjectKind::MaterializedView | ObjectKind::Index if cursor.eat(&["SET", "CLUSTER"]) => {
             Ok(Statement::AlterSetCluster { kind, name, if_exists, cluster: cursor.ident()? })
         }

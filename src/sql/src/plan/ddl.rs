@@ -1,8 +1,10 @@
 //! CREATE, ALTER and COMMENT.
 
+mod constraint;
 mod index;
 mod relation;
 
+use super::constraint::key_named;
 use super::privileges::{check_create_in, check_object, check_owner, check_system, is_superuser};
 use super::{Plan, PlanContext, PlanNotice};
 use crate::ast::{ClusterOptions, RoleSpec};
@@ -13,6 +15,7 @@ use crate::names::{
 };
 use repr::sqlstate::SqlState;
 
+pub(super) use constraint::plan_alter_table;
 pub(super) use index::plan_create_index;
 pub use index::plan_index_keys;
 pub(super) use relation::{is_same_type, plan_create_table, plan_create_view};
@@ -203,7 +206,7 @@ pub(super) fn plan_alter_rename(
     }
     if let ObjectId::Item(id) = object
         && let Some(item) = ctx.catalog.item(id)
-        && ctx.catalog.item_by_name(item.schema, to).is_some()
+        && (ctx.catalog.item_by_name(item.schema, to).is_some() || key_named(ctx.catalog, item.schema, to).is_some())
     {
         return Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{to}\" already exists")));
     }

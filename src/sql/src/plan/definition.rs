@@ -2,7 +2,7 @@
 
 mod present;
 
-use super::{CatalogView, IndexDef, ItemKind, ItemRef};
+use super::{CatalogView, ConstraintDef, IndexDef, ItemKind, ItemRef};
 use crate::names::{ClusterId, FullName, quote_ident};
 
 /// `CREATE INDEX i ON s.t USING btree (k)`, as `pg_get_indexdef` prints it. Tools look for `USING`; that indexes are
@@ -11,6 +11,13 @@ pub fn index(catalog: &dyn CatalogView, item: &ItemRef, index: &IndexDef) -> Str
     let on = catalog.item(index.on);
     let on = on.as_ref().map(|on| within_database(&on.name)).unwrap_or_default();
     format!("CREATE INDEX {} ON {on} USING btree ({})", quote_ident(&item.name.item), keys(catalog, index).join(", "))
+}
+
+/// `CREATE UNIQUE INDEX t_pkey ON s.t USING btree (id)`: the index that Postgres has for a key constraint, as it prints it.
+pub fn key_index(table: &ItemRef, constraint: &ConstraintDef) -> String {
+    let (name, on) = (quote_ident(&constraint.name), within_database(&table.name));
+    let columns = super::constraint::column_list(&table.desc, constraint.columns());
+    format!("CREATE UNIQUE INDEX {name} ON {on} USING btree ({columns})")
 }
 
 /// The key's expressions: column names, and other expressions in parentheses.
@@ -48,7 +55,7 @@ pub fn create_sql(catalog: &dyn CatalogView, item: &ItemRef) -> Option<String> {
             let (cluster, keys) = (cluster_name(catalog, index.cluster), keys(catalog, index).join(", "));
             format!("CREATE INDEX {} IN CLUSTER {cluster} ON {on} ({keys})", quote_ident(&item.name.item))
         }
-        ItemKind::Table { defaults } => {
+        ItemKind::Table { defaults, constraints } => {
             let column = |(i, column): (usize, &repr::ColumnDesc)| {
                 let mut sql = format!("{} {}", quote_ident(&column.name), column.ty);
                 if !column.nullable {
@@ -60,8 +67,12 @@ pub fn create_sql(catalog: &dyn CatalogView, item: &ItemRef) -> Option<String> {
                 }
                 sql
             };
-            let columns: Vec<String> = item.desc.columns.iter().enumerate().map(column).collect();
-            format!("CREATE TABLE {} ({})", item.name, columns.join(", "))
+            let constraint = |constraint: &ConstraintDef| {
+                format!("CONSTRAINT {} {}", quote_ident(&constraint.name), constraint.definition(&item.desc))
+            };
+            let columns = item.desc.columns.iter().enumerate().map(column);
+            let elements: Vec<String> = columns.chain(constraints.iter().map(constraint)).collect();
+            format!("CREATE TABLE {} ({})", item.name, elements.join(", "))
         }
     })
 }

@@ -6,6 +6,7 @@
 
 mod build;
 mod insert;
+mod on_conflict;
 
 use super::privileges::check_item;
 use super::resolver::{Dependencies, Resolver};
@@ -73,7 +74,7 @@ pub(super) fn plan_update(ctx: &PlanContext<'_>, update: &sp::Update, params: &m
         Some(sp::UpdateTableFromKind::AfterSet(from)) => from.clone(),
         _ => Vec::new(),
     };
-    let assigned = assignments(&table, update)?;
+    let assigned = assignments(&table, &update.assignments)?;
     let computes = assigned.iter().any(|(_, value)| value.as_ref().is_some_and(reads_rows));
     if computes || update.selection.is_some() || update.returning.is_some() || !from.is_empty() {
         check_item(ctx.catalog, ctx.role, &table, Privilege::Select)?;
@@ -193,8 +194,8 @@ fn reads_rows(expr: &sp::Expr) -> bool {
     found.is_break()
 }
 
-/// Which columns UPDATE sets, and to what; `None` is DEFAULT.
-fn assignments(table: &ItemRef, update: &sp::Update) -> Result<Vec<(usize, Option<sp::Expr>)>, SqlError> {
+/// Which columns SET sets, and to what; `None` is DEFAULT.
+fn assignments(table: &ItemRef, assignments: &[sp::Assignment]) -> Result<Vec<(usize, Option<sp::Expr>)>, SqlError> {
     let mut assigned: Vec<(usize, Option<sp::Expr>)> = Vec::new();
     let mut assign = |target: &sp::ObjectName, value: &sp::Expr| {
         let position = assigned_column(table, target)?;
@@ -207,7 +208,7 @@ fn assignments(table: &ItemRef, update: &sp::Update) -> Result<Vec<(usize, Optio
         assigned.push((position, if build::is_default(value) { None } else { Some(value.clone()) }));
         Ok(())
     };
-    for assignment in &update.assignments {
+    for assignment in assignments {
         match (&assignment.target, &assignment.value) {
             (sp::AssignmentTarget::ColumnName(name), value) => assign(name, value)?,
             (sp::AssignmentTarget::Tuple(names), value) => {
@@ -250,7 +251,7 @@ pub(super) fn unknown_column(table: &ItemRef, column: &str) -> SqlError {
 /// The defaults of a table's columns.
 pub(super) fn defaults_of(table: &ItemRef) -> &[Option<String>] {
     match &table.kind {
-        ItemKind::Table { defaults } => defaults,
+        ItemKind::Table { defaults, .. } => defaults,
         _ => &[],
     }
 }

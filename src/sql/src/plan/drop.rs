@@ -3,15 +3,19 @@
 //! Indexes go with their relation. Anything else that depends on a dropped object keeps it from being dropped unless
 //! CASCADE says that it goes, too; then the client is told.
 
+use super::constraint::key_named;
 use super::ddl::{article, resolve_object};
 use super::privileges::{check_owner, check_system};
-use super::{DropPlan, ItemKind, Plan, PlanContext, PlanNotice};
+use super::{DropPlan, ItemKind, ItemRef, Plan, PlanContext, PlanNotice};
 use crate::ast::Drop;
 use crate::error::SqlError;
-use crate::names::{ClusterId, DatabaseId, Name, ObjectId, ObjectKind, Privilege, RoleId, SchemaId, resolve_item};
+use crate::names::{
+    ClusterId, DatabaseId, Name, ObjectId, ObjectKind, Privilege, RoleId, SchemaId, effective_search_path, resolve_item,
+};
 use repr::GlobalId;
 use repr::sqlstate::SqlState;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// How many dependent objects a message lists, as in Postgres.
 const LISTED_MAX: usize = 100;
@@ -37,7 +41,7 @@ pub(super) fn plan_drop(ctx: &PlanContext<'_>, drop: &Drop) -> Result<Plan, SqlE
                 check_droppable(ctx, object, drop.kind, name)?;
                 named.push((object, name.clone()));
             }
-            Err(error) if drop.if_exists && error.sqlstate != SqlState::WRONG_OBJECT_TYPE => {
+            Err(error) if drop.if_exists && may_be_missing(&error) => {
                 notices.push(PlanNotice {
                     sqlstate: SqlState::SUCCESSFUL_COMPLETION,
                     message: format!("{} \"{}\" does not exist, skipping", drop.kind, name),
@@ -74,9 +78,10 @@ fn resolve(ctx: &PlanContext<'_>, kind: ObjectKind, name: &Name) -> Result<Objec
     }
     resolve_object(ctx, kind, name).map_err(|error| match (error.sqlstate, kind) {
         // For an index Postgres says 42704, not that there is no relation.
-        (SqlState::UNDEFINED_TABLE, ObjectKind::Index) => {
-            SqlError::new(SqlState::UNDEFINED_OBJECT, format!("index \"{name}\" does not exist"))
-        }
+        (SqlState::UNDEFINED_TABLE, ObjectKind::Index) => match key_of(ctx, name) {
+            Some(table) => index_of_key(name, &table.name.item),
+            None => SqlError::new(SqlState::UNDEFINED_OBJECT, format!("index \"{name}\" does not exist")),
+        },
         (SqlState::UNDEFINED_TABLE, kind) => {
             SqlError::new(SqlState::UNDEFINED_TABLE, format!("{kind} \"{name}\" does not exist"))
         }
@@ -90,6 +95,24 @@ fn resolve(ctx: &PlanContext<'_>, kind: ObjectKind, name: &Name) -> Result<Objec
         },
         _ => error,
     })
+}
+
+/// Whether IF EXISTS makes a notice of an error.
+fn may_be_missing(error: &SqlError) -> bool {
+    !matches!(error.sqlstate, SqlState::WRONG_OBJECT_TYPE | SqlState::DEPENDENT_OBJECTS_STILL_EXIST)
+}
+
+/// The table of which a key constraint has this name, and Postgres an index for it.
+fn key_of(ctx: &PlanContext<'_>, name: &Name) -> Option<Arc<ItemRef>> {
+    let [bare] = name.parts.as_slice() else { return None };
+    let schemas = effective_search_path(ctx.catalog, ctx.scope());
+    schemas.iter().find_map(|schema| key_named(ctx.catalog, schema.id, bare))
+}
+
+fn index_of_key(name: &Name, table: &str) -> SqlError {
+    let message = format!("cannot drop index {name} because constraint {name} on table {table} requires it");
+    SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
+        .with_hint(format!("You can drop constraint {name} on table {table} instead."))
 }
 
 fn check_droppable(ctx: &PlanContext<'_>, object: ObjectId, kind: ObjectKind, name: &Name) -> Result<(), SqlError> {

@@ -203,6 +203,11 @@ fn mark_parameters(statement: &mut Statement, kinds: &[LiteralKind], parameters:
             {
                 values.rows.iter_mut().flat_map(|row| row.content.iter_mut()).for_each(&mut keep);
             }
+            if let Some(sp::OnInsert::OnConflict(on)) = &mut insert.on
+                && let sp::OnConflictAction::DoUpdate(update) = &mut on.action
+            {
+                update.assignments.iter_mut().for_each(|set| keep(&mut set.value));
+            }
         }
         Statement::Update(update) => update.assignments.iter_mut().for_each(|set| keep(&mut set.value)),
         _ => {}

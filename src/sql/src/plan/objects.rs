@@ -190,6 +190,14 @@ impl ItemRef {
         uses.into_iter().collect()
     }
 
+    /// The constraints of a table, NOT NULL apart.
+    pub fn constraints(&self) -> &[ConstraintDef] {
+        match &self.kind {
+            ItemKind::Table { constraints, .. } => constraints,
+            _ => &[],
+        }
+    }
+
     /// Whether its rows are stored durably, in a shard of its own.
     pub fn is_stored(&self) -> bool {
         matches!(self.kind, ItemKind::Table { .. } | ItemKind::MaterializedView(_))
@@ -203,6 +211,8 @@ pub enum ItemKind {
     Table {
         /// For each column, its DEFAULT as SQL text that [`crate::parser::parse_expr`] reads.
         defaults: Vec<Option<String>>,
+        /// PRIMARY KEY, UNIQUE and CHECK; NOT NULL is in the columns.
+        constraints: Vec<ConstraintDef>,
     },
     /// A relation of the system, whose rows are made from the catalog or the process's state.
     SystemTable,
@@ -212,6 +222,40 @@ pub enum ItemKind {
     MaterializedView(MaterializedViewDef),
     /// An index.
     Index(IndexDef),
+}
+
+/// A constraint of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConstraintDef {
+    /// Its oid, as `pg_constraint` shows it; 0 in a plan, until the catalog gives it one.
+    pub oid: u32,
+    /// Its name, unlike that of any other constraint of the table.
+    pub name: String,
+    /// What it demands.
+    pub kind: ConstraintKind,
+}
+
+/// What a constraint demands of a table's rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConstraintKind {
+    /// PRIMARY KEY or UNIQUE: no two rows have the same values in these columns, unless one of the values is NULL.
+    Key {
+        /// PRIMARY KEY, which is also NOT NULL of each column.
+        primary: bool,
+        /// The columns' positions, in the key's order.
+        columns: Vec<usize>,
+        /// The oid of the index that `pg_class` shows for it; 0 in a plan.
+        index_oid: u32,
+    },
+    /// CHECK: the condition is not false.
+    Check {
+        /// The condition as SQL text that [`crate::parser::parse_expr`] reads, over the bare names of the columns.
+        sql: String,
+        /// The positions of the columns that it reads.
+        columns: Vec<usize>,
+        /// The time zone when it was made, by which its literals are read.
+        time_zone: String,
+    },
 }
 
 /// A view's definition: a query, and all that binding it depends on besides the relations it names.

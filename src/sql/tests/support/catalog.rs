@@ -88,6 +88,7 @@ fn items() -> Vec<Arc<ItemRef>> {
     let one = vec![("x".to_owned(), PgType::Int4, true)];
     let table = |defaults: &[Option<&str>]| ItemKind::Table {
         defaults: defaults.iter().map(|default| default.map(str::to_owned)).collect(),
+        constraints: Vec::new(),
     };
     let def = |query: &str| ViewDef {
         query: query.to_owned(),

@@ -46,6 +46,8 @@ enum Part {
     Lists,
     /// Histories of transfers
     Bank,
+    /// Histories of rows with keys
+    Keys,
     /// kill -9 under writers
     Crash,
     /// Disks that are full, or fail
@@ -65,7 +67,7 @@ impl Part {
     /// Of the time, beside the others' shares.
     fn share(self) -> u32 {
         match self {
-            Part::Registers | Part::Lists | Part::Bank => 15,
+            Part::Registers | Part::Lists | Part::Bank | Part::Keys => 15,
             Part::Crash => 30,
             Part::Races => 20,
             Part::Disk | Part::Takeover => 3,
@@ -74,7 +76,7 @@ impl Part {
 
     fn runs_on(self, store: Store) -> bool {
         match self {
-            Part::Registers | Part::Lists | Part::Bank | Part::Crash | Part::Races => true,
+            Part::Registers | Part::Lists | Part::Bank | Part::Keys | Part::Crash | Part::Races => true,
             Part::Disk => store == Store::Embedded,
             Part::Takeover => store == Store::Postgres,
         }
@@ -153,6 +155,7 @@ fn run(part: Part, turn: u64, seed: u64, options: &Options, totals: &mut Totals)
         Part::Registers => Workload::Registers,
         Part::Lists => Workload::Lists,
         Part::Bank => Workload::Bank,
+        Part::Keys => Workload::Keys,
         Part::Crash => {
             let report = crash::kills(&setup, seed, RUN)?;
             totals.kills += report.kills;

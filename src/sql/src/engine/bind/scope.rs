@@ -73,6 +73,8 @@ pub enum Clause {
     Aggregate,
     /// PARTITION BY, ORDER BY or an argument of a window function
     Window,
+    /// CHECK
+    Check,
     /// An expression outside any query
     Expression,
 }
@@ -92,6 +94,7 @@ impl Clause {
             Clause::From => "functions in FROM",
             Clause::Aggregate => "aggregate arguments",
             Clause::Window => "window definitions",
+            Clause::Check => "check constraints",
             Clause::Expression => "this expression",
         }
     }

@@ -6,6 +6,7 @@ use crate::ast::CreateIndex;
 use crate::engine::Params;
 use crate::error::SqlError;
 use crate::names::{ObjectId, ObjectKind, quote_ident, resolve_item, truncate_identifier, unknown_relation};
+use crate::plan::constraint::key_named;
 use crate::plan::resolver::Dependencies;
 use crate::plan::{CreateIndexPlan, IndexKey, IndexKeyDef, ItemRef, Plan, PlanContext};
 use datafusion::common::{DFSchema, TableReference};
@@ -54,7 +55,8 @@ pub(in crate::plan) fn plan_create_index(ctx: &PlanContext<'_>, create: &CreateI
     };
     let item = match &create.name {
         Some(name) => {
-            if ctx.catalog.item_by_name(on.schema, name).is_some() {
+            if ctx.catalog.item_by_name(on.schema, name).is_some() || key_named(ctx.catalog, on.schema, name).is_some()
+            {
                 return already_exists(name, create.if_not_exists, "CREATE INDEX");
             }
             name.clone()
@@ -106,7 +108,7 @@ fn bind_keys(ctx: &PlanContext<'_>, on: &ItemRef, exprs: &[sp::Expr]) -> Result<
 }
 
 /// The expression in words that stay true when the relation is renamed: it is over one relation's columns.
-fn without_qualifiers(expr: &sp::Expr) -> sp::Expr {
+pub(in crate::plan) fn without_qualifiers(expr: &sp::Expr) -> sp::Expr {
     let mut expr = expr;
     while let sp::Expr::Nested(inner) = expr {
         expr = inner;

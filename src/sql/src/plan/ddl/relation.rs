@@ -1,10 +1,12 @@
 //! CREATE TABLE, CREATE VIEW and CREATE MATERIALIZED VIEW.
 
+use super::constraint::{Subject, plan_constraints, with_primary_key};
 use super::{check_create_in, check_owner, exists_notice, resolve_cluster};
 use crate::ast::{CreateTable, CreateView};
 use crate::engine::Params;
 use crate::error::SqlError;
 use crate::names::{FullName, Name, ObjectId, ObjectKind, quote_ident, resolve_new_item};
+use crate::plan::constraint::key_named;
 use crate::plan::resolver::Dependencies;
 use crate::plan::{CreateTablePlan, CreateViewPlan, ItemRef, Plan, PlanContext, SchemaRef, ViewDef};
 use datafusion::common::DFSchema;
@@ -41,11 +43,16 @@ pub(in crate::plan) fn plan_create_table(ctx: &PlanContext<'_>, create: &CreateT
         });
     }
     let columns = create.columns.iter().map(|column| (column.name.clone(), column.ty.clone(), column.nullable));
+    let desc = RelationDesc::new(columns);
+    let mut subject = Subject::new(ctx, schema.id, &name.item, &desc, Vec::new());
+    plan_constraints(ctx, &mut subject, &create.constraints)?;
+    let constraints = subject.constraints;
     Ok(Plan::CreateTable(CreateTablePlan {
         schema: schema.id,
+        desc: Arc::new(with_primary_key(&desc, &constraints)),
         name,
-        desc: Arc::new(RelationDesc::new(columns)),
         defaults,
+        constraints,
         if_not_exists: create.if_not_exists,
     }))
 }
@@ -220,6 +227,9 @@ fn new_item(ctx: &PlanContext<'_>, name: &Name) -> Result<(Arc<SchemaRef>, FullN
     let (schema, item) = resolve_new_item(ctx.catalog, ctx.scope(), name)?;
     check_create_in(ctx, &schema)?;
     let existing = ctx.catalog.item_by_name(schema.id, &item);
+    if key_named(ctx.catalog, schema.id, &item).is_some() {
+        return Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{item}\" already exists")));
+    }
     Ok((Arc::clone(&schema), full_name(ctx, &schema, item), existing))
 }
 

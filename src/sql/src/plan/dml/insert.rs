@@ -1,6 +1,7 @@
 //! INSERT.
 
 use super::build;
+use super::on_conflict::plan_on_conflict;
 use super::{defaults_of, plan_returning, resolve_target, unknown_column};
 use crate::engine::{Params, TableResolver, bind};
 use crate::error::SqlError;
@@ -53,12 +54,14 @@ pub(in crate::plan) fn plan_insert(
         Some(alias) => crate::parser::fold(&alias.alias),
         None => table.name.item.clone(),
     };
+    let on_conflict = plan_on_conflict(ctx, &table, &alias, insert.on.as_ref(), &resolver, params)?;
     let returning = plan_returning(ctx, &table, &alias, insert.returning.as_deref(), &resolver, params)?;
     Ok(Plan::Insert(InsertPlan {
         table: table.id,
         name: table.name.clone(),
         desc: Arc::clone(&table.desc),
         source,
+        on_conflict,
         returning,
         params: params.finish()?,
         depends_on: dependencies.all(),
@@ -98,7 +101,7 @@ pub(in crate::plan) fn default_exprs(
         .collect()
 }
 
-fn default_expr(
+pub(super) fn default_expr(
     ctx: &PlanContext<'_>,
     table: &ItemRef,
     position: usize,

@@ -1,0 +1,303 @@
+//! What a table demands of its rows, compiled for those who write: keys, conditions, NOT NULL.
+//!
+//! NOT NULL and CHECK are about one row, so the session that makes a row checks them. A key is about all rows, of which only
+//! the committer knows (`group_commit/claims.rs`). A write says by which definition its rows were checked; if that is not
+//! the table's any more, because DDL came between, the committer checks them again.
+//!
+//! # Invariants
+//! - A table's definition is one `Arc` for as long as neither its columns nor its constraints change.
+
+mod key;
+mod validate;
+
+use crate::error::AdapterError;
+use arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::DataType;
+use catalog::state::State;
+use datafusion::common::{DFSchema, DFSchemaRef};
+use datafusion::physical_expr::PhysicalExpr;
+use pgrepr::options::EncodeOptions;
+use repr::row::{RowCodec, read_datum, skip_datum};
+use repr::sqlstate::SqlState;
+use repr::{Datum, RelationDesc, Updates};
+use sql::engine::{Engine, SessionInfo};
+use sql::error::SqlError;
+use sql::plan::constraint::{Check, plan_checks};
+use sql::plan::{ConstraintKind, ItemRef, PlanContext};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+pub(crate) use key::{NetKeys, UniqueKey, duplicate, first_row_with, net_keys};
+pub(crate) use validate::{Validated, validate};
+
+/// Rows that are checked at once.
+const CHECKED_ROWS: usize = 8_192;
+/// Bytes of a value that DETAIL shows, as in Postgres.
+const SHOWN_BYTES_MAX: usize = 64;
+
+/// What a table demands of its rows.
+#[derive(Debug)]
+pub(crate) struct TableConstraints {
+    /// Its columns; those that are not nullable are NOT NULL.
+    pub(crate) desc: Arc<RelationDesc>,
+    /// Their types.
+    pub(crate) types: Arc<[DataType]>,
+    /// PRIMARY KEY and UNIQUE, in the order in which they are checked.
+    pub(crate) keys: Vec<UniqueKey>,
+    checks: Vec<Check>,
+    schema: DFSchemaRef,
+}
+
+/// How violations are put into words: the table's name, and how its values are printed.
+#[derive(Clone, Copy)]
+pub(crate) struct Wording<'a> {
+    /// The table.
+    pub(crate) relation: &'a str,
+    /// How values are printed.
+    pub(crate) options: &'a EncodeOptions,
+    /// Whether its rows may be shown to who reads the error.
+    pub(crate) shows_rows: &'a dyn Fn() -> bool,
+}
+
+impl TableConstraints {
+    /// Those of a table.
+    pub(crate) fn of(engine: &Engine, state: &State, table: &ItemRef) -> Result<Arc<TableConstraints>, SqlError> {
+        let session = SessionInfo::default();
+        let ctx = PlanContext {
+            engine,
+            catalog: state,
+            session: &session,
+            role: table.owner,
+            cluster: "",
+            from_tables: true,
+        };
+        let mut keys: Vec<UniqueKey> = table
+            .constraints()
+            .iter()
+            .filter_map(|constraint| match &constraint.kind {
+                ConstraintKind::Key { columns, .. } => {
+                    Some(UniqueKey::new(constraint.oid, constraint.name.clone(), columns.clone(), &table.desc))
+                }
+                ConstraintKind::Check { .. } => None,
+            })
+            .collect();
+        keys.sort_by_key(|key| key.oid);
+        Ok(Arc::new(TableConstraints {
+            desc: Arc::clone(&table.desc),
+            types: table.desc.columns.iter().map(|column| column.data_type.clone()).collect(),
+            keys,
+            checks: plan_checks(&ctx, table)?,
+            schema: Arc::new(DFSchema::try_from(Arc::clone(&table.desc.schema))?),
+        }))
+    }
+
+    /// Whether it has conditions.
+    pub(crate) fn has_checks(&self) -> bool {
+        !self.checks.is_empty()
+    }
+
+    /// The key with this oid.
+    pub(crate) fn key(&self, oid: u32) -> Option<&UniqueKey> {
+        self.keys.iter().find(|key| key.oid == oid)
+    }
+
+    /// The same with only some of the keys, and without conditions.
+    pub(crate) fn with_keys(&self, keeps: impl Fn(&UniqueKey) -> bool) -> TableConstraints {
+        TableConstraints {
+            desc: Arc::clone(&self.desc),
+            types: Arc::clone(&self.types),
+            keys: self.keys.iter().filter(|key| keeps(key)).cloned().collect(),
+            checks: Vec::new(),
+            schema: Arc::clone(&self.schema),
+        }
+    }
+
+    /// Whether rows that satisfy `before` may not satisfy this.
+    pub(crate) fn demands_more_than(&self, before: &TableConstraints) -> bool {
+        let columns = self.desc.columns.iter().zip(&before.desc.columns);
+        self.keys.iter().any(|key| before.key(key.oid).is_none())
+            || self.checks.iter().any(|check| before.checks.iter().all(|known| known.oid != check.oid))
+            || columns.into_iter().any(|(after, before)| !after.nullable && before.nullable)
+    }
+
+    /// Checks what NOT NULL and CHECK demand of the rows that `updates` add. Errors: 23502, 23514, and those of a condition that
+    /// cannot be evaluated.
+    pub(crate) fn check_rows(
+        &self,
+        engine: &Engine,
+        info: &SessionInfo,
+        updates: &Updates,
+        wording: Wording<'_>,
+    ) -> Result<(), AdapterError> {
+        self.check_not_null(updates, wording)?;
+        self.check_conditions(engine, info, updates, wording)
+    }
+
+    fn check_not_null(&self, updates: &Updates, wording: Wording<'_>) -> Result<(), AdapterError> {
+        if self.desc.columns.iter().all(|column| column.nullable) {
+            return Ok(());
+        }
+        for (row, _) in updates.iter().filter(|(_, diff)| *diff > 0) {
+            if let Some(column) = self.null_column(row, |_| true) {
+                return Err(not_null(&self.desc, column, row, wording));
+            }
+        }
+        Ok(())
+    }
+
+    /// The first of the NOT NULL columns of which `counts` is true that has none in a row.
+    fn null_column(&self, row: &[u8], counts: impl Fn(usize) -> bool) -> Option<usize> {
+        let mut rest = row;
+        self.desc.columns.iter().enumerate().find_map(|(at, column)| {
+            let value = skip_datum(&mut rest, &column.data_type);
+            // NULL of any type begins with a zero.
+            (!column.nullable && counts(at) && value.first() == Some(&0)).then_some(at)
+        })
+    }
+
+    /// Checks what CHECK demands of the rows that `updates` add.
+    pub(crate) fn check_conditions(
+        &self,
+        engine: &Engine,
+        info: &SessionInfo,
+        updates: &Updates,
+        wording: Wording<'_>,
+    ) -> Result<(), AdapterError> {
+        if self.checks.is_empty() {
+            return Ok(());
+        }
+        let conditions = Conditions::new(self, engine, info, |_| true)?;
+        let rows: Vec<&[u8]> = updates.iter().filter(|(_, diff)| *diff > 0).map(|(row, _)| row).collect();
+        for rows in rows.chunks(CHECKED_ROWS) {
+            if let Some((row, check)) = conditions.first_violation(rows)? {
+                let (relation, name) = (wording.relation, &check.name);
+                let message = format!("new row for relation \"{relation}\" violates check constraint \"{name}\"");
+                return Err(wording.with_row(SqlState::CHECK_VIOLATION, message, &self.desc, rows[row]));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// CHECK constraints, compiled for one statement.
+struct Conditions<'a> {
+    table: &'a TableConstraints,
+    checks: Vec<(&'a Check, Arc<dyn PhysicalExpr>)>,
+    codec: RowCodec,
+}
+
+impl<'a> Conditions<'a> {
+    /// Those of which `counts` is true.
+    fn new(
+        table: &'a TableConstraints,
+        engine: &Engine,
+        info: &SessionInfo,
+        counts: impl Fn(&Check) -> bool,
+    ) -> Result<Conditions<'a>, AdapterError> {
+        let checks = table.checks.iter().filter(|check| counts(check));
+        let checks = checks
+            .map(|check| Ok((check, engine.create_physical_expr(&check.expr, &table.schema, info)?)))
+            .collect::<Result<_, SqlError>>()?;
+        Ok(Conditions { table, checks, codec: RowCodec::new(&table.types)? })
+    }
+
+    /// The first row that violates a condition, and the first condition that it violates.
+    fn first_violation(&self, rows: &[&[u8]]) -> Result<Option<(usize, &'a Check)>, AdapterError> {
+        if rows.is_empty() || self.checks.is_empty() {
+            return Ok(None);
+        }
+        match (self.evaluate(rows), rows) {
+            // Of several rows it may be a later one that cannot be evaluated.
+            (Err(_), [_, _, ..]) => {
+                for (at, row) in rows.iter().enumerate() {
+                    if let Some((_, check)) = self.first_violation(&[*row])? {
+                        return Ok(Some((at, check)));
+                    }
+                }
+                Ok(None)
+            }
+            (found, _) => found,
+        }
+    }
+
+    fn evaluate(&self, rows: &[&[u8]]) -> Result<Option<(usize, &'a Check)>, AdapterError> {
+        let internal = |error: &dyn std::fmt::Display| AdapterError::internal(error.to_string());
+        let columns = self.codec.decode(rows.iter().copied())?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.table.desc.schema), columns, &options)
+            .map_err(|error| internal(&error))?;
+        let mut first: Option<(usize, &Check)> = None;
+        for (check, condition) in &self.checks {
+            let holds = condition.evaluate(&batch).and_then(|value| value.into_array(rows.len()));
+            let holds = holds.map_err(SqlError::from)?;
+            let holds = holds.as_any().downcast_ref::<BooleanArray>();
+            let holds = holds.ok_or_else(|| internal(&format!("CHECK {} is no condition", check.name)))?;
+            // NULL is not false.
+            let violated = (0..rows.len()).find(|at| holds.is_valid(*at) && !holds.value(*at));
+            if let Some(at) = violated
+                && first.is_none_or(|(before, _)| at < before)
+            {
+                first = Some((at, *check));
+            }
+        }
+        Ok(first)
+    }
+}
+
+impl Wording<'_> {
+    fn with_row(&self, sqlstate: SqlState, message: String, desc: &RelationDesc, row: &[u8]) -> AdapterError {
+        match (self.shows_rows)() {
+            true => AdapterError::with_detail(sqlstate, message, failing_row(desc, row, self.options)),
+            false => AdapterError::new(sqlstate, message),
+        }
+    }
+}
+
+/// 23502 of a row.
+pub(crate) fn not_null(desc: &RelationDesc, column: usize, row: &[u8], wording: Wording<'_>) -> AdapterError {
+    let (column, relation) = (&desc.columns[column].name, wording.relation);
+    let message = format!("null value in column \"{column}\" of relation \"{relation}\" violates not-null constraint");
+    wording.with_row(SqlState::NOT_NULL_VIOLATION, message, desc, row)
+}
+
+/// `Failing row contains (1, null).`, long values cut off.
+fn failing_row(desc: &RelationDesc, row: &[u8], options: &EncodeOptions) -> String {
+    let mut rest = row;
+    let values = desc.columns.iter().map(|column| {
+        let bytes = skip_datum(&mut rest, &column.data_type);
+        let mut text = value_text(column, bytes, options);
+        if text.len() > SHOWN_BYTES_MAX {
+            let mut end = SHOWN_BYTES_MAX;
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            text.truncate(end);
+            text.push_str("...");
+        }
+        text
+    });
+    format!("Failing row contains ({}).", values.collect::<Vec<_>>().join(", "))
+}
+
+/// A stored value as Postgres prints it.
+fn value_text(column: &repr::ColumnDesc, bytes: &[u8], options: &EncodeOptions) -> String {
+    let (mut rest, mut scratch) = (bytes, Vec::new());
+    match read_datum(&mut rest, &column.data_type, &mut scratch) {
+        Datum::Null => "null".to_owned(),
+        datum => {
+            let mut text = Vec::new();
+            pgrepr::text::encode_text(&column.ty, &datum, options, &mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        }
+    }
+}
+
+/// Rows by what is added to them and taken from them; those of which nothing remains are left out.
+pub(crate) fn net_rows(updates: &Updates) -> HashMap<&[u8], repr::Diff> {
+    let mut net: HashMap<&[u8], repr::Diff> = HashMap::new();
+    for (row, diff) in updates.iter() {
+        *net.entry(row).or_default() += diff;
+    }
+    net.retain(|_, diff| *diff != 0);
+    net
+}

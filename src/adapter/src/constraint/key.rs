@@ -1,0 +1,198 @@
+//! The keys of rows, as bytes.
+
+use super::{TableConstraints, Wording, value_text};
+use crate::error::AdapterError;
+use ahash::AHashMap;
+use arrow::datatypes::DataType;
+use pgrepr::options::EncodeOptions;
+use repr::row::{is_key_exact, read_datum, skip_datum, write_datum, write_key_datum};
+use repr::sqlstate::SqlState;
+use repr::{Datum, Diff, PgType, RelationDesc, Updates};
+use sql::plan::constraint::column_list;
+
+/// How often a write adds each key, less how often it takes it away. Keys of which nothing remains are left out.
+pub(crate) type NetKeys = AHashMap<Vec<u8>, Diff>;
+
+/// A PRIMARY KEY or UNIQUE constraint.
+#[derive(Clone, Debug)]
+pub(crate) struct UniqueKey {
+    /// Its oid: the constraint's identity, whatever it is called.
+    pub(crate) oid: u32,
+    /// Its name.
+    pub(crate) name: String,
+    /// The positions of its columns, in the key's order.
+    pub(crate) columns: Vec<usize>,
+    /// How the bytes of each are made those of its equals.
+    forms: Vec<Form>,
+    /// One past the last of the columns.
+    reach: usize,
+}
+
+/// What has to be done to a stored value so that equal values are equal bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Exact,
+    /// `-0.0` is `0.0`.
+    Float,
+    /// Blanks at the end do not count.
+    Blanks,
+}
+
+impl UniqueKey {
+    pub(super) fn new(oid: u32, name: String, columns: Vec<usize>, desc: &RelationDesc) -> UniqueKey {
+        let form = |column: &usize| {
+            let column = &desc.columns[*column];
+            match (&column.ty, &column.data_type) {
+                (PgType::Bpchar(_), _) => Form::Blanks,
+                (_, DataType::List(_)) => Form::Exact,
+                (_, data_type) if is_key_exact(data_type) => Form::Exact,
+                _ => Form::Float,
+            }
+        };
+        let (forms, reach) = (columns.iter().map(form).collect(), columns.iter().max().map_or(0, |last| last + 1));
+        UniqueKey { oid, name, columns, forms, reach }
+    }
+
+    /// Whether the bytes of a key are those of its columns in the row.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.forms.iter().all(|form| *form == Form::Exact)
+    }
+
+    /// The key of a row; `None` if a column of it is NULL, so that it is like no other.
+    pub(crate) fn of(&self, types: &[DataType], row: &[u8]) -> Option<Vec<u8>> {
+        let mut rest = row;
+        let slices: Vec<&[u8]> = types[..self.reach].iter().map(|ty| skip_datum(&mut rest, ty)).collect();
+        let mut key = Vec::with_capacity(self.columns.iter().map(|column| slices[*column].len()).sum());
+        for (column, form) in self.columns.iter().zip(&self.forms) {
+            let bytes = slices[*column];
+            // NULL of any type begins with a zero.
+            if bytes.first() == Some(&0) {
+                return None;
+            }
+            match form {
+                Form::Exact => key.extend_from_slice(bytes),
+                form => write_form(&mut key, *form, &types[*column], bytes),
+            }
+        }
+        Some(key)
+    }
+
+    /// `(a, b)=(1, x)`, as DETAIL shows a key.
+    pub(crate) fn describe(&self, desc: &RelationDesc, key: &[u8], options: &EncodeOptions) -> String {
+        let mut rest = key;
+        let types = self.columns.iter().map(|column| &desc.columns[*column].data_type);
+        self.describe_values(desc, types.map(|ty| skip_datum(&mut rest, ty)), options)
+    }
+
+    /// The same of a row, in whose own words it is shown: `-0`, and with the blanks at the end.
+    fn describe_of(&self, desc: &RelationDesc, row: &[u8], options: &EncodeOptions) -> String {
+        let mut rest = row;
+        let slices: Vec<&[u8]> = desc.columns.iter().map(|column| skip_datum(&mut rest, &column.data_type)).collect();
+        self.describe_values(desc, self.columns.iter().map(|column| slices[*column]), options)
+    }
+
+    fn describe_values<'v>(
+        &self,
+        desc: &RelationDesc,
+        values: impl Iterator<Item = &'v [u8]>,
+        options: &EncodeOptions,
+    ) -> String {
+        let columns = self.columns.iter().map(|column| &desc.columns[*column]);
+        let values: Vec<String> =
+            columns.zip(values).map(|(column, bytes)| value_text(column, bytes, options)).collect();
+        format!("({})=({})", column_list(desc, &self.columns), values.join(", "))
+    }
+
+    /// The values of a key.
+    pub(crate) fn values(&self, types: &[DataType], key: &[u8]) -> Vec<Datum<'static>> {
+        let mut rest = key;
+        let value = |column: &usize| {
+            let (mut bytes, mut scratch) = (skip_datum(&mut rest, &types[*column]), Vec::new());
+            read_datum(&mut bytes, &types[*column], &mut scratch).into_owned()
+        };
+        self.columns.iter().map(value).collect()
+    }
+}
+
+fn write_form(key: &mut Vec<u8>, form: Form, ty: &DataType, bytes: &[u8]) {
+    let (mut rest, mut scratch) = (bytes, Vec::new());
+    let datum = read_datum(&mut rest, ty, &mut scratch);
+    let written = match (&datum, form) {
+        (Datum::Text(text), Form::Blanks) => write_datum(key, ty, &Datum::Text(text.trim_end_matches(' ').into())),
+        (datum, _) => write_key_datum(key, ty, datum),
+    };
+    written.expect("a value that was stored can be written as one of its type");
+}
+
+/// What updates do to a key.
+pub(crate) fn net_keys(table: &TableConstraints, key: &UniqueKey, updates: &Updates) -> NetKeys {
+    let mut net = NetKeys::with_capacity(updates.len());
+    for (row, diff) in updates.iter() {
+        if let Some(key) = key.of(&table.types, row) {
+            *net.entry(key).or_default() += diff;
+        }
+    }
+    net.retain(|_, diff| *diff != 0);
+    net
+}
+
+/// The first of the rows that `updates` add of a key of which `is_wanted` is true: given the key's place among the table's, and its
+/// bytes. Returns the constraint's oid with it.
+pub(crate) fn first_row_with(
+    table: &TableConstraints,
+    updates: &Updates,
+    is_wanted: impl Fn(usize, &[u8]) -> bool,
+) -> Option<(u32, Vec<u8>)> {
+    let added = updates.iter().filter(|(_, diff)| *diff > 0);
+    added.map(|(row, _)| row).find_map(|row| {
+        table.keys.iter().enumerate().find_map(|(at, key)| {
+            let bytes = key.of(&table.types, row)?;
+            is_wanted(at, &bytes).then(|| (key.oid, row.to_vec()))
+        })
+    })
+}
+
+/// 23505 of a row. Its key is shown to who may see it.
+pub(crate) fn duplicate(table: &TableConstraints, constraint: u32, row: &[u8], wording: Wording<'_>) -> AdapterError {
+    let Some(key) = table.key(constraint) else {
+        return AdapterError::internal("a key is of a constraint that is not there");
+    };
+    let message = format!("duplicate key value violates unique constraint \"{}\"", key.name);
+    if !(wording.shows_rows)() {
+        return AdapterError::new(SqlState::UNIQUE_VIOLATION, message);
+    }
+    let detail = format!("Key {} already exists.", key.describe_of(&table.desc, row, wording.options));
+    AdapterError::with_detail(SqlState::UNIQUE_VIOLATION, message, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use repr::row::write_datum;
+
+    fn row(values: &[Datum<'_>], desc: &RelationDesc) -> Vec<u8> {
+        let mut row = Vec::new();
+        for (value, column) in values.iter().zip(&desc.columns) {
+            write_datum(&mut row, &column.data_type, value).expect("the value is of the column's type");
+        }
+        row
+    }
+
+    #[test]
+    fn equal_values_have_equal_keys_and_null_has_none() {
+        let columns = [("a", PgType::Int4), ("b", PgType::Float8), ("c", PgType::Bpchar(None))];
+        let desc = RelationDesc::new(columns.map(|(name, ty)| (name.to_owned(), ty, true)));
+        let types: Vec<DataType> = desc.columns.iter().map(|column| column.data_type.clone()).collect();
+        let key = UniqueKey::new(1, "k".to_owned(), vec![2, 1], &desc);
+        let of = |a: i32, b: f64, c: &str| {
+            key.of(&types, &row(&[Datum::Int4(a), Datum::Float8(b), Datum::Text(c.into())], &desc))
+        };
+        assert!(!key.is_exact());
+        assert_eq!(of(1, 0.0, "x"), of(2, -0.0, "x  "));
+        assert_ne!(of(1, 0.0, "x"), of(1, 0.0, "y"));
+        assert_ne!(of(1, 0.0, "x"), of(1, 1.0, "x"));
+        assert_eq!(key.of(&types, &row(&[Datum::Int4(1), Datum::Null, Datum::Text("x".into())], &desc)), None);
+        let shown = of(1, 1.5, "x").map(|bytes| key.describe(&desc, &bytes, &EncodeOptions::default()));
+        assert_eq!(shown.as_deref(), Some("(c, b)=(x, 1.5)"));
+    }
+}

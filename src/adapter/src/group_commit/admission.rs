@@ -1,0 +1,149 @@
+//! Whether a write, or a change of the catalog, may be committed: step 1 of the committer.
+//!
+//! 1. Its tables exist.
+//! 2. What it read has not changed since, by itself or by the group.
+//! 3. Its rows satisfy NOT NULL and CHECK. The session has seen to it; if the table demands something else by now, they are
+//!    checked again.
+//! 4. The keys of its rows are free.
+//!
+//! A change of the catalog may add constraints. What is stored is checked against these here, where nobody writes meanwhile,
+//! so that no number of writers can keep a constraint from being added.
+
+use super::claims::{Claimant, Duplicate};
+use super::expectations::contradicted;
+use super::{Committed, Committer, TableWrite, WriteRequest};
+use crate::client::Published;
+use crate::constraint::{TableConstraints, Validated, Wording, net_rows, validate};
+use crate::error::AdapterError;
+use catalog::transact::{Prepared, StateDiff};
+use pgrepr::options::EncodeOptions;
+use repr::sqlstate::SqlState;
+use repr::{GlobalId, Updates};
+use sql::engine::SessionInfo;
+use sql::plan::{CatalogView, ItemRef};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+impl Committer {
+    /// Whether a write may join the group whose writes so far are `group`; its keys are staged then.
+    pub(super) fn admit(
+        &mut self,
+        published: &Published,
+        group: &BTreeMap<GlobalId, Vec<Arc<Updates>>>,
+        write: &WriteRequest,
+    ) -> Result<Committed, AdapterError> {
+        if write.writes.iter().any(|write| !published.tables.contains_key(&write.table)) {
+            let message = "the table was dropped before the write committed";
+            return Err(AdapterError::new(SqlState::UNDEFINED_TABLE, message));
+        }
+        if contradicted(published, &self.recent, group, &write.expectations) {
+            return Ok(Committed::Conflict);
+        }
+        let mut claimants = Vec::new();
+        for write in &write.writes {
+            claimants.extend(self.claimant(published, write)?);
+        }
+        Ok(match self.stage(&claimants)? {
+            Some(duplicate) => Committed::Duplicate(Box::new(duplicate)),
+            None => Committed::At,
+        })
+    }
+
+    /// Step 3 for one table, and what step 4 needs of it.
+    fn claimant<'w>(&self, published: &Published, write: &'w TableWrite) -> Result<Option<Claimant<'w>>, AdapterError> {
+        let constraints = &published.tables[&write.table].constraints;
+        if !write.checked.as_ref().is_some_and(|checked| Arc::ptr_eq(checked, constraints))
+            && let Some(item) = published.state.item(write.table)
+        {
+            self.check_rows(constraints, &item, &write.updates)?;
+        }
+        let has_keys = !constraints.keys.is_empty() && !write.updates.is_empty();
+        let constraints = Arc::clone(constraints);
+        Ok(has_keys.then(|| Claimant { table: write.table, constraints, updates: &write.updates }))
+    }
+
+    fn stage(&mut self, claimants: &[Claimant<'_>]) -> Result<Option<Duplicate>, AdapterError> {
+        if claimants.is_empty() {
+            return Ok(None);
+        }
+        self.claims.stage(&self.shared.persist, claimants)
+    }
+
+    /// Checks rows that were not, or by another definition of their table.
+    fn check_rows(
+        &self,
+        constraints: &TableConstraints,
+        item: &ItemRef,
+        updates: &Updates,
+    ) -> Result<(), AdapterError> {
+        let remaining: Updates = net_rows(updates).into_iter().filter(|(_, diff)| *diff > 0).collect();
+        let options = EncodeOptions::default();
+        constraints.check_rows(&self.shared.engine, &SessionInfo::default(), &remaining, wording(item, &options))
+    }
+
+    /// Whether a change of the catalog may be made together with what was written in its transaction. The keys of constraints
+    /// that are not new are staged then; those of the others are returned.
+    pub(super) fn admit_change(
+        &mut self,
+        current: &Published,
+        prepared: &Prepared,
+        writes: &[TableWrite],
+    ) -> Result<Result<Vec<(GlobalId, Validated)>, Box<Duplicate>>, AdapterError> {
+        let altered = prepared.diff.iter().filter_map(|change| match change {
+            StateDiff::TableAltered(id) => Some(*id),
+            _ => None,
+        });
+        let altered: BTreeSet<GlobalId> = altered.collect();
+        let none = TableWrite { table: GlobalId::Transient(0), updates: Arc::default(), checked: None };
+        let (mut claimants, mut new_keys) = (Vec::new(), Vec::new());
+        let written = writes.iter().map(|write| (write.table, write));
+        let unwritten = altered.iter().filter(|id| writes.iter().all(|write| write.table != **id));
+        for (table, write) in written.chain(unwritten.map(|id| (*id, &none))) {
+            let before = current.tables.get(&table).map(|table| &table.constraints);
+            if before.is_some() && !altered.contains(&table) {
+                claimants.extend(self.claimant(current, write)?);
+                continue;
+            }
+            let Some(item) = prepared.state.item(table) else { continue };
+            let after = TableConstraints::of(&self.shared.engine, &prepared.state, &item)?;
+            new_keys.push((table, self.validate(before, &after, &item, &write.updates)?));
+            self.check_rows(&after, &item, &write.updates)?;
+            let kept = after.with_keys(|key| before.is_some_and(|before| before.key(key.oid).is_some()));
+            if !kept.keys.is_empty() && !write.updates.is_empty() {
+                claimants.push(Claimant { table, constraints: Arc::new(kept), updates: &write.updates });
+            }
+        }
+        Ok(match self.stage(&claimants)? {
+            Some(duplicate) => Err(Box::new(duplicate)),
+            None => Ok(new_keys),
+        })
+    }
+
+    /// Checks what is stored, with what was written over it, against constraints that `after` has and `before` has not.
+    fn validate(
+        &self,
+        before: Option<&Arc<TableConstraints>>,
+        after: &TableConstraints,
+        item: &ItemRef,
+        written: &Updates,
+    ) -> Result<Validated, AdapterError> {
+        let persist = &self.shared.persist;
+        let stored = match before {
+            Some(before) if after.demands_more_than(before) => {
+                Some(persist.snapshot(item.id.into(), persist.upper().saturating_sub(1))?)
+            }
+            _ => None,
+        };
+        let (engine, options) = (&self.shared.engine, EncodeOptions::default());
+        validate(engine, before.map(Arc::as_ref), after, stored, written, wording(item, &options))
+    }
+}
+
+/// The committer speaks for no session: it prints values in their standard form.
+fn wording<'a>(item: &'a ItemRef, options: &'a EncodeOptions) -> Wording<'a> {
+    Wording { relation: &item.name.item, options, shows_rows: &always }
+}
+
+fn always() -> bool {
+    true
+}

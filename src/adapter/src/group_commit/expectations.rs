@@ -1,0 +1,138 @@
+//! What a write has read, and whether that has changed since.
+//!
+//! The committer remembers the latest commits, so that a statement that read some rows by their key is contradicted by a write
+//! to these rows and not by any other to their table.
+
+use crate::client::Published;
+use arrow::datatypes::DataType;
+use compute_client::index::IndexHandle;
+use repr::row::skip_datum;
+use repr::{GlobalId, Timestamp, Updates};
+use sql::plan::CatalogView;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Commits, and updates in them, that are remembered to compare rows with. A statement that read before the oldest of them
+/// counts as contradicted by any write to its table.
+const RECENT_COMMITS_MAX: usize = 1_024;
+const RECENT_UPDATES_MAX: usize = 16_384;
+
+/// A table, or some of its rows, that was read at a time and must not have changed since.
+#[derive(Clone, Debug)]
+pub(crate) struct Expectation {
+    /// The table.
+    pub(crate) table: GlobalId,
+    /// When it was read.
+    pub(crate) read_ts: Timestamp,
+    /// The rows that were read, if they can be told from others; `None` is all of them.
+    pub(crate) rows: Option<Arc<KeyRange>>,
+}
+
+/// The rows of a table whose first key columns have one of some values.
+#[derive(Debug)]
+pub(crate) struct KeyRange {
+    /// The types of the table's columns.
+    types: Arc<[DataType]>,
+    /// The columns that were looked up, in the key's order.
+    columns: Vec<usize>,
+    /// The values, encoded one after the other; in order.
+    keys: Vec<Vec<u8>>,
+}
+
+/// With more keys than this a row's key is looked for by halving.
+const KEYS_COMPARED_MAX: usize = 8;
+
+impl KeyRange {
+    /// The rows that have one of `keys` in `columns`.
+    pub(crate) fn new(types: Arc<[DataType]>, columns: Vec<usize>, mut keys: Vec<Vec<u8>>) -> KeyRange {
+        keys.sort_unstable();
+        KeyRange { types, columns, keys }
+    }
+
+    fn contains(&self, row: &[u8]) -> bool {
+        let (mut rest, mut slices) = (row, Vec::with_capacity(self.types.len()));
+        for data_type in self.types.iter() {
+            slices.push(skip_datum(&mut rest, data_type));
+        }
+        if self.keys.len() > KEYS_COMPARED_MAX {
+            let key: Vec<u8> = self.columns.iter().flat_map(|column| slices[*column]).copied().collect();
+            return self.keys.binary_search(&key).is_ok();
+        }
+        self.keys.iter().any(|key| {
+            let mut key = key.as_slice();
+            self.columns.iter().all(|column| key.strip_prefix(slices[*column]).map(|tail| key = tail).is_some())
+        })
+    }
+}
+
+/// The latest commits, to tell whether a write hit rows that another had read.
+#[derive(Default)]
+pub(super) struct Recent {
+    /// Time and updates by table, oldest first.
+    commits: VecDeque<(Timestamp, Tables)>,
+    update_count: usize,
+    /// Commits at or below this time are forgotten.
+    forgotten: Timestamp,
+}
+
+/// Updates by table.
+pub(super) type Tables = Arc<[(GlobalId, Vec<Arc<Updates>>)]>;
+
+impl Recent {
+    pub(super) fn remember(&mut self, ts: Timestamp, tables: &Tables) {
+        self.update_count += Recent::count(tables);
+        self.commits.push_back((ts, Arc::clone(tables)));
+        while self.update_count > RECENT_UPDATES_MAX || self.commits.len() > RECENT_COMMITS_MAX {
+            let Some((ts, tables)) = self.commits.pop_front() else { return };
+            self.update_count -= Recent::count(&tables);
+            self.forgotten = ts;
+        }
+    }
+
+    fn count(tables: &Tables) -> usize {
+        tables.iter().flat_map(|(_, updates)| updates).map(|updates| updates.len()).sum()
+    }
+
+    /// Whether any of these rows of a table was written after `ts`, as far as is known.
+    fn changed(&self, table: GlobalId, rows: &KeyRange, ts: Timestamp) -> bool {
+        self.forgotten > ts
+            || self.commits.iter().rev().take_while(|(at, _)| *at > ts).any(|(_, tables)| {
+                let of_table = tables.iter().filter(|(written, _)| *written == table);
+                of_table.flat_map(|(_, updates)| updates).any(|updates| touches(updates, rows))
+            })
+    }
+}
+
+fn touches(updates: &Updates, rows: &KeyRange) -> bool {
+    updates.iter().any(|(row, _)| rows.contains(row))
+}
+
+/// Whether something that was read has changed, or is changed by the group.
+pub(super) fn contradicted(
+    published: &Published,
+    recent: &Recent,
+    group: &BTreeMap<GlobalId, Vec<Arc<Updates>>>,
+    expectations: &[Expectation],
+) -> bool {
+    expectations.iter().any(|expectation| {
+        let Expectation { table, read_ts, rows } = expectation;
+        let changed = match (published.tables.get(table), rows) {
+            (Some(of), _) if of.clock.last_write() <= *read_ts => false,
+            (Some(_), Some(rows)) => recent.changed(*table, rows, *read_ts),
+            (Some(_), None) => true,
+            // A materialized view changes with the tables below it; any other with those it depends on, which are expected of
+            // as well.
+            (None, _) => match published.maintained(*table) {
+                Some(handle) => handle.last_write() > *read_ts,
+                None => published.state.item(*table).is_none(),
+            },
+        };
+        let below = |handle: &Arc<IndexHandle>| group.keys().any(|table| handle.clocks().contains_key(table));
+        let changes = match (group.get(table), rows) {
+            (None, _) => published.maintained(*table).is_some_and(below),
+            (Some(_), None) => true,
+            (Some(updates), Some(rows)) => updates.iter().any(|updates| touches(updates, rows)),
+        };
+        changed || changes
+    })
+}

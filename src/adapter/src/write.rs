@@ -1,0 +1,164 @@
+//! What a statement writes to a table: checked, then committed, or kept back until its transaction commits.
+//!
+//! A key that is taken is an error of the statement. A statement that commits by itself learns it from its commit. In a
+//! transaction the statement asks the committer, with what the transaction has written before; COMMIT asks again.
+
+use crate::constraint::{TableConstraints, Wording, duplicate, first_row_with, net_keys};
+use crate::error::AdapterError;
+use crate::group_commit::{Committed, Duplicate, Expectation, TableWrite};
+use crate::session::{Autocommit, Session};
+use crate::transaction::{Status, conflict};
+use ahash::AHashSet;
+use repr::sqlstate::SqlState;
+use repr::{GlobalId, RelationDesc, Updates};
+use sql::names::{FullName, ObjectId, Privilege};
+use sql::plan::privileges::has_privilege;
+use std::sync::Arc;
+
+/// A table that a statement was planned to write to.
+pub(crate) struct WriteTarget<'a> {
+    pub(crate) table: GlobalId,
+    pub(crate) name: &'a FullName,
+    /// Its columns, by which NOT NULL was checked.
+    pub(crate) desc: &'a Arc<RelationDesc>,
+    /// The constraints of which a key that is taken is no error but a conflict.
+    pub(crate) arbiters: &'a [u32],
+}
+
+impl Session {
+    /// Commits updates of one table, or keeps them back until the transaction commits.
+    pub(crate) async fn write(
+        &mut self,
+        target: WriteTarget<'_>,
+        updates: Updates,
+        expectations: Vec<Expectation>,
+        autocommit: Autocommit,
+    ) -> Result<Committed, AdapterError> {
+        let constraints = self.constraints_of(target.table)?;
+        self.check_rows(target.table, target.name, &constraints, target.desc, &updates)?;
+        let alone = self.transaction.status == Status::Idle && self.transaction.is_fresh();
+        if alone && autocommit == Autocommit::Yes {
+            if updates.is_empty() {
+                return Ok(Committed::At);
+            }
+            let write = TableWrite { table: target.table, updates: Arc::new(updates), checked: Some(constraints) };
+            return match self.shared.commit(vec![write], expectations).await? {
+                Committed::Duplicate(taken) if target.arbiters.contains(&taken.constraint) => Ok(Committed::Conflict),
+                Committed::Duplicate(taken) => Err(self.duplicate(&taken)),
+                committed => Ok(committed),
+            };
+        }
+        if !expectations.is_empty() {
+            // Read at the transaction's own timestamp, which COMMIT will hold it to.
+            self.transaction.note_reads(expectations.iter().map(|expectation| expectation.table));
+            let now = self.now().await?;
+            let held = self.transaction.read_ts(&self.shared, now);
+            if expectations.iter().any(|expectation| expectation.read_ts != held) {
+                return Ok(Committed::Conflict);
+            }
+        }
+        match self.claim_in_transaction(target.table, &constraints, &updates).await? {
+            // Taken by what was committed after the statement had looked.
+            Some(taken) if target.arbiters.contains(&taken.constraint) => return Err(conflict()),
+            Some(taken) => return Err(self.duplicate(&taken)),
+            None => {}
+        }
+        self.transaction.write(target.table, &updates, &constraints);
+        Ok(Committed::At)
+    }
+
+    /// What a table demands of its rows now. Error 42P01 if it has gone.
+    pub(crate) fn constraints_of(&self, table: GlobalId) -> Result<Arc<TableConstraints>, AdapterError> {
+        let published = self.published();
+        let known = published.tables.get(&table).map(|table| Arc::clone(&table.constraints));
+        known.ok_or_else(|| {
+            let message = "the table was dropped before the write committed";
+            AdapterError::new(SqlState::UNDEFINED_TABLE, message)
+        })
+    }
+
+    /// Checks CHECK, and NOT NULL if `checked`, by which it was checked, are not the table's columns any more.
+    pub(crate) fn check_rows(
+        &self,
+        table: GlobalId,
+        name: &FullName,
+        constraints: &TableConstraints,
+        checked: &Arc<RelationDesc>,
+        updates: &Updates,
+    ) -> Result<(), AdapterError> {
+        let is_current = Arc::ptr_eq(checked, &constraints.desc);
+        if is_current && !constraints.has_checks() {
+            return Ok(());
+        }
+        let info = self.info(self.shared.oracle.known_ts());
+        let shows = || self.may_select(table);
+        let (engine, wording) = (&self.shared.engine, self.wording(name, &shows));
+        match is_current {
+            true => constraints.check_conditions(engine, &info, updates, wording),
+            false => constraints.check_rows(engine, &info, updates, wording),
+        }
+    }
+
+    /// Finds a key that the transaction's own rows have already, or what is committed.
+    async fn claim_in_transaction(
+        &mut self,
+        table: GlobalId,
+        constraints: &Arc<TableConstraints>,
+        updates: &Updates,
+    ) -> Result<Option<Duplicate>, AdapterError> {
+        if constraints.keys.is_empty() || updates.is_empty() {
+            return Ok(None);
+        }
+        let (mut twice, mut once) = (AHashSet::new(), Vec::new());
+        for (at, key) in constraints.keys.iter().enumerate() {
+            let statement = net_keys(constraints, key, updates);
+            let own = self.transaction.own_keys(table, constraints, key);
+            for (bytes, diff) in statement {
+                let total = own.get(&bytes).copied().unwrap_or(0) + diff;
+                match total {
+                    0 => drop(own.remove(&bytes)),
+                    total => drop(own.insert(bytes.clone(), total)),
+                }
+                match (total, diff > 0) {
+                    (2.., true) => drop(twice.insert((at, bytes))),
+                    (1, true) => once.push((at, bytes)),
+                    _ => {}
+                }
+            }
+        }
+        if !once.is_empty() && !self.published().created.contains(&table) {
+            let asked = once.iter().map(|(at, key)| (constraints.keys[*at].oid, key.clone())).collect();
+            let (interrupt, shared) = (self.interrupt(), Arc::clone(&self.shared));
+            let probed = interrupt.guard(shared.probe(table, asked)).await??;
+            let taken = once.into_iter().zip(probed.taken).filter(|(_, is_taken)| *is_taken);
+            twice.extend(taken.map(|(key, _)| key));
+        }
+        if twice.is_empty() {
+            return Ok(None);
+        }
+        match first_row_with(constraints, updates, |at, key| twice.contains(&(at, key.to_vec()))) {
+            Some((constraint, row)) => {
+                Ok(Some(Duplicate { id: table, table: Arc::clone(constraints), constraint, row }))
+            }
+            None => Err(AdapterError::internal("a key that is there twice is of no row")),
+        }
+    }
+
+    /// 23505.
+    pub(crate) fn duplicate(&self, taken: &Duplicate) -> AdapterError {
+        let shows = || self.may_select(taken.id);
+        let wording = Wording { relation: "", options: self.encode_options(), shows_rows: &shows };
+        duplicate(&taken.table, taken.constraint, &taken.row, wording)
+    }
+
+    /// How violations of what a table demands are put into words for this session.
+    pub(crate) fn wording<'a>(&'a self, name: &'a FullName, shows_rows: &'a dyn Fn() -> bool) -> Wording<'a> {
+        Wording { relation: &name.item, options: self.encode_options(), shows_rows }
+    }
+
+    /// Whether the session's role may see a table's rows, and so those that errors are about.
+    pub(crate) fn may_select(&self, table: GlobalId) -> bool {
+        let published = self.published();
+        has_privilege(published.state.as_ref(), self.role.id, ObjectId::Item(table), Privilege::Select)
+    }
+}

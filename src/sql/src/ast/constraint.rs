@@ -1,0 +1,62 @@
+//! Constraints of tables, and ALTER TABLE, which adds and drops them.
+
+use crate::names::Name;
+use datafusion::sql::sqlparser::ast as sp;
+use datafusion::sql::sqlparser::tokenizer::Span;
+
+/// A constraint as CREATE TABLE or ALTER TABLE states it: of the table, or of a column, which is the same.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableConstraint {
+    /// The name that the statement gives it.
+    pub name: Option<String>,
+    /// What it demands.
+    pub spec: ConstraintSpec,
+    /// Where it stands in the text.
+    pub span: Span,
+}
+
+/// What a constraint demands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ConstraintSpec {
+    /// PRIMARY KEY or UNIQUE.
+    Key {
+        /// PRIMARY KEY.
+        primary: bool,
+        /// Its columns.
+        columns: Vec<String>,
+    },
+    /// CHECK.
+    Check(Box<sp::Expr>),
+}
+
+/// ALTER TABLE … ADD, DROP or RENAME CONSTRAINT.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AlterTable {
+    /// The table.
+    pub name: Name,
+    /// IF EXISTS.
+    pub if_exists: bool,
+    /// What is done, in order.
+    pub actions: Vec<TableAction>,
+}
+
+/// One action of ALTER TABLE.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TableAction {
+    /// ADD.
+    Add(TableConstraint),
+    /// DROP CONSTRAINT.
+    Drop {
+        /// Which.
+        name: String,
+        /// IF EXISTS.
+        if_exists: bool,
+    },
+    /// RENAME CONSTRAINT.
+    Rename {
+        /// Its name.
+        from: String,
+        /// Its new name.
+        to: String,
+    },
+}

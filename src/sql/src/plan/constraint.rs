@@ -1,0 +1,119 @@
+//! Constraints as the catalog keeps them: the conditions that rows are checked by, and their text.
+
+use super::{CatalogView, ConstraintDef, ConstraintKind, ItemRef, PlanContext};
+use crate::engine::bind::plan_condition;
+use crate::engine::bind::scope::Clause;
+use crate::engine::bind::subquery::has_subquery;
+use crate::engine::{Params, SessionInfo};
+use crate::error::SqlError;
+use crate::names::{SchemaId, quote_ident};
+use crate::plan::resolver::Dependencies;
+use crate::temporal::reads_now;
+use datafusion::common::DFSchema;
+use datafusion::logical_expr::Expr;
+use datafusion::sql::sqlparser::ast as sp;
+use repr::sqlstate::SqlState;
+use repr::{PgType, RelationDesc};
+use std::sync::Arc;
+
+/// A CHECK constraint, bound.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// The constraint's oid.
+    pub oid: u32,
+    /// Its name.
+    pub name: String,
+    /// The condition, over the table's columns without a qualifier.
+    pub expr: Expr,
+}
+
+/// The CHECK constraints of a table in the order in which they are checked: by name, as in Postgres.
+pub fn plan_checks(ctx: &PlanContext<'_>, table: &ItemRef) -> Result<Vec<Check>, SqlError> {
+    let schema = DFSchema::try_from(Arc::clone(&table.desc.schema))?;
+    let mut checks = Vec::new();
+    for constraint in table.constraints() {
+        let ConstraintKind::Check { sql, time_zone, .. } = &constraint.kind else { continue };
+        let session = SessionInfo { time_zone: time_zone.clone(), ..ctx.session.clone() };
+        let ctx = PlanContext { session: &session, ..*ctx };
+        let expr = bind_check(&ctx, &crate::parser::parse_expr(sql)?, &schema)?;
+        checks.push(Check { oid: constraint.oid, name: constraint.name.clone(), expr });
+    }
+    checks.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(checks)
+}
+
+/// Binds the condition of a CHECK. Errors: 0A000, 42803, 42P20, 42804 for what cannot be one.
+pub(super) fn bind_check(ctx: &PlanContext<'_>, check: &sp::Expr, schema: &DFSchema) -> Result<Expr, SqlError> {
+    if has_subquery(check) {
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "cannot use subquery in check constraint"));
+    }
+    let dependencies = Dependencies::new();
+    let resolver = dependencies.resolver(ctx);
+    let expr = plan_condition(check, schema, (Clause::Check, "CHECK"), &resolver, &mut Params::none())?;
+    if reads_now(&expr) {
+        return Err(SqlError::unsupported("mz_now() in a CHECK constraint"));
+    }
+    Ok(expr)
+}
+
+/// Whether equal values of a type have equal bytes in a key, once the key has made them so.
+pub(super) fn check_key_type(ty: &PgType) -> Result<(), SqlError> {
+    let refuse = || Err(SqlError::unsupported(format!("a unique key over a column of type {}", ty.name())));
+    match ty {
+        PgType::Json | PgType::Void | PgType::Record | PgType::Unknown => Err(SqlError::new(
+            SqlState::UNDEFINED_OBJECT,
+            format!("data type {} has no default operator class for access method \"btree\"", ty.name()),
+        )
+        .with_hint(
+            "You must specify an operator class for the index or define a default operator class for the data type.",
+        )),
+        PgType::Interval => refuse(),
+        PgType::Array(item) => match item.as_ref() {
+            PgType::Float4 | PgType::Float8 | PgType::Bpchar(_) | PgType::Interval => refuse(),
+            item => check_key_type(item),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// The table of a schema that has a key constraint of this name, whose index takes the name of a relation.
+pub fn key_named(catalog: &dyn CatalogView, schema: SchemaId, name: &str) -> Option<Arc<ItemRef>> {
+    let is_named = |constraint: &ConstraintDef| constraint.is_key() && constraint.name == name;
+    catalog.items(schema).into_iter().find(|item| item.constraints().iter().any(is_named))
+}
+
+impl ConstraintDef {
+    /// Whether it is a PRIMARY KEY or UNIQUE.
+    pub fn is_key(&self) -> bool {
+        matches!(self.kind, ConstraintKind::Key { .. })
+    }
+
+    /// Whether it is the PRIMARY KEY.
+    pub fn is_primary(&self) -> bool {
+        matches!(self.kind, ConstraintKind::Key { primary: true, .. })
+    }
+
+    /// The positions of the columns that it is about.
+    pub fn columns(&self) -> &[usize] {
+        match &self.kind {
+            ConstraintKind::Key { columns, .. } | ConstraintKind::Check { columns, .. } => columns,
+        }
+    }
+
+    /// As `pg_get_constraintdef` prints it.
+    pub fn definition(&self, desc: &RelationDesc) -> String {
+        match &self.kind {
+            ConstraintKind::Key { primary, columns, .. } => {
+                let kind = if *primary { "PRIMARY KEY" } else { "UNIQUE" };
+                format!("{kind} ({})", column_list(desc, columns))
+            }
+            ConstraintKind::Check { sql, .. } => format!("CHECK (({sql}))"),
+        }
+    }
+}
+
+/// Names of columns, quoted where that is needed.
+pub fn column_list(desc: &RelationDesc, columns: &[usize]) -> String {
+    let names: Vec<String> = columns.iter().map(|column| quote_ident(&desc.columns[*column].name)).collect();
+    names.join(", ")
+}
