@@ -17,6 +17,10 @@ use sqllogictest::Record;
 /// Transactions that change the catalog, and conflict with whoever else changes it meanwhile.
 const CHANGES_CATALOG: &str = "ddl_transaction.slt";
 
+fn changes_catalog(path: &Path) -> bool {
+    path.to_string_lossy().ends_with(CHANGES_CATALOG)
+}
+
 /// The issue asks for at least this many.
 const RECORDS_MIN: usize = 2_000;
 
@@ -77,7 +81,7 @@ fn run(mode: Mode<'_>, how: &str) {
     files.retain(|path| path.to_string_lossy().contains(&only));
     if let Mode::Views(_) = mode {
         // Views are made by a connection of their own, with which transactions that change the catalog would conflict.
-        files.retain(|path| !path.ends_with(CHANGES_CATALOG));
+        files.retain(|path| !changes_catalog(path));
     }
     let target = Target::start().expect("the server starts");
     let differences = differences();
@@ -94,7 +98,7 @@ fn run(mode: Mode<'_>, how: &str) {
         total.failed.extend(outcome.failed);
     };
     let (alone, others): (Vec<&PathBuf>, Vec<&PathBuf>) =
-        files.iter().partition(|path| path.ends_with(CHANGES_CATALOG));
+        files.iter().partition(|path| changes_catalog(path));
     alone.into_iter().for_each(|path| run_file(path));
     // Two files at a time: the server and this process share the machine.
     std::thread::scope(|scope| {

@@ -1,0 +1,391 @@
+//! Constraints under concurrency and across crashes, and the words in which they refuse.
+//!
+//! What is refused, and with which code, is in `sqllogictest/statements/constraint.slt` and `on_conflict.slt`. Here several
+//! write at once: of two rows with one key one is stored, whoever writes them and whatever happens to the server.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use glimpse_test::target::Target;
+use postgres::Client;
+use postgres::error::SqlState;
+
+const WRITERS: usize = 8;
+
+fn start() -> Target {
+    Target::start().expect("the server starts")
+}
+
+fn client(target: &Target) -> Client {
+    target.client().expect("a session starts")
+}
+
+fn run(client: &mut Client, sql: &str) {
+    client.batch_execute(sql).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+}
+
+fn count(client: &mut Client, sql: &str) -> i64 {
+    client.query_one(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error:?}")).get(0)
+}
+
+/// What a statement is refused with.
+fn refusal(client: &mut Client, sql: &str) -> postgres::error::DbError {
+    let error = client.batch_execute(sql).expect_err(sql);
+    error.as_db_error().unwrap_or_else(|| panic!("{sql}: {error:?}")).clone()
+}
+
+fn is_duplicate(error: &postgres::Error) -> bool {
+    error.code() == Some(&SqlState::UNIQUE_VIOLATION)
+}
+
+#[test]
+fn violations_are_put_in_the_words_of_postgres() {
+    let target = start();
+    let mut client = client(&target);
+    run(
+        &mut client,
+        "CREATE TABLE words (id int4 PRIMARY KEY, \"B b\" text, c int4 CHECK (c > 0), UNIQUE (\"B b\", c))",
+    );
+    run(&mut client, "INSERT INTO words VALUES (1, 'x', 1), (2, 'y', 2)");
+    let long = "z".repeat(70);
+    let cases = [
+        (
+            "INSERT INTO words VALUES (3, 'z', 3), (1, 'q', 4)".to_owned(),
+            "duplicate key value violates unique constraint \"words_pkey\"",
+            "Key (id)=(1) already exists.".to_owned(),
+        ),
+        (
+            "UPDATE words SET \"B b\" = 'x', c = 1 WHERE id = 2".to_owned(),
+            "duplicate key value violates unique constraint \"words_B b_c_key\"",
+            "Key (\"B b\", c)=(x, 1) already exists.".to_owned(),
+        ),
+        (
+            "INSERT INTO words VALUES (5, NULL, -1)".to_owned(),
+            "new row for relation \"words\" violates check constraint \"words_c_check\"",
+            "Failing row contains (5, null, -1).".to_owned(),
+        ),
+        (
+            format!("INSERT INTO words VALUES (5, '{long}', -1)"),
+            "new row for relation \"words\" violates check constraint \"words_c_check\"",
+            format!("Failing row contains (5, {}..., -1).", &long[..64]),
+        ),
+        (
+            "INSERT INTO words VALUES (NULL, 'n', 1)".to_owned(),
+            "null value in column \"id\" of relation \"words\" violates not-null constraint",
+            "Failing row contains (null, n, 1).".to_owned(),
+        ),
+        (
+            "UPDATE words SET id = NULL WHERE id = 2".to_owned(),
+            "null value in column \"id\" of relation \"words\" violates not-null constraint",
+            "Failing row contains (null, y, 2).".to_owned(),
+        ),
+        (
+            "BEGIN; INSERT INTO words VALUES (9, 'p', 1); INSERT INTO words VALUES (9, 'q', 1)".to_owned(),
+            "duplicate key value violates unique constraint \"words_pkey\"",
+            "Key (id)=(9) already exists.".to_owned(),
+        ),
+    ];
+    for (sql, message, detail) in cases {
+        let error = refusal(&mut client, &sql);
+        assert_eq!((error.message(), error.detail()), (message, Some(detail.as_str())), "{sql}");
+        run(&mut client, "ROLLBACK");
+    }
+    run(&mut client, "CREATE TABLE late (id int4, c int4); INSERT INTO late VALUES (1, 1), (1, NULL)");
+    for (sql, message, detail) in [
+        (
+            "ALTER TABLE late ADD PRIMARY KEY (id)",
+            "could not create unique index \"late_pkey\"",
+            Some("Key (id)=(1) is duplicated."),
+        ),
+        ("ALTER TABLE late ADD PRIMARY KEY (c)", "column \"c\" of relation \"late\" contains null values", None),
+        (
+            "ALTER TABLE late ADD CHECK (c > 1)",
+            "check constraint \"late_c_check\" of relation \"late\" is violated by some row",
+            None,
+        ),
+        ("ALTER TABLE late DROP CONSTRAINT x", "constraint \"x\" of relation \"late\" does not exist", None),
+    ] {
+        let error = refusal(&mut client, sql);
+        assert_eq!((error.message(), error.detail()), (message, detail), "{sql}");
+    }
+    let twice = "INSERT INTO words VALUES (1, 'a', 1), (1, 'b', 1) ON CONFLICT (id) DO UPDATE SET c = 5";
+    let error = refusal(&mut client, twice);
+    assert_eq!(error.message(), "ON CONFLICT DO UPDATE command cannot affect row a second time");
+    let hint = "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.";
+    assert_eq!(error.hint(), Some(hint));
+    assert_eq!(count(&mut client, "SELECT count(*) FROM words"), 2);
+}
+
+/// What of a key is not to be seen by who may only insert.
+#[test]
+fn rows_are_not_shown_to_who_may_not_see_them() {
+    let target = start();
+    let mut client = client(&target);
+    run(&mut client, "CREATE TABLE hidden (id int4 PRIMARY KEY, c int4 NOT NULL); INSERT INTO hidden VALUES (1, 1)");
+    run(
+        &mut client,
+        "CREATE ROLE writer; GRANT writer TO materialize; GRANT INSERT ON hidden TO writer; SET ROLE writer",
+    );
+    let error = refusal(&mut client, "INSERT INTO hidden VALUES (1, 2)");
+    assert_eq!((error.code(), error.detail()), (&SqlState::UNIQUE_VIOLATION, None));
+    run(&mut client, "INSERT INTO hidden VALUES (2, 2) ON CONFLICT DO NOTHING");
+    let error = refusal(&mut client, "INSERT INTO hidden VALUES (1, 2) ON CONFLICT (id) DO UPDATE SET c = 1");
+    assert_eq!(error.code(), &SqlState::INSUFFICIENT_PRIVILEGE);
+}
+
+/// All writers insert the same keys, in every way in which rows are inserted.
+#[test]
+fn of_concurrent_rows_with_one_key_one_is_stored() {
+    const KEYS: i32 = 60;
+    let target = start();
+    let mut admin = client(&target);
+    run(&mut admin, "CREATE TABLE race (id int4 PRIMARY KEY, writer int4, v text)");
+    run(&mut admin, "CREATE INDEX race_id ON race (id)");
+    let won: Vec<Vec<i32>> = std::thread::scope(|scope| {
+        let race = |writer: i32| {
+            let mut client = client(&target);
+            let mut won = Vec::new();
+            for id in 0..KEYS {
+                let result = match (writer + id) % 4 {
+                    0 => client.execute("INSERT INTO race VALUES ($1, $2, 'x')", &[&id, &writer]).map(|_| 1),
+                    1 => client
+                        .execute("INSERT INTO race VALUES ($1, $2, 'x') ON CONFLICT (id) DO NOTHING", &[&id, &writer]),
+                    2 => client
+                        .batch_execute(&format!("BEGIN; INSERT INTO race VALUES ({id}, {writer}, 'x'); COMMIT"))
+                        .map(|()| 1),
+                    _ => copy(&mut client, &format!("{id}\t{writer}\tx\n")).map(|()| 1),
+                };
+                match result {
+                    Ok(1) => won.push(id),
+                    Ok(_) => {}
+                    Err(error) => {
+                        assert!(is_duplicate(&error), "{error:?}");
+                        run(&mut client, "ROLLBACK");
+                    }
+                }
+            }
+            won
+        };
+        let writers = i32::try_from(WRITERS).expect("few");
+        let threads: Vec<_> = (0..writers).map(|writer| scope.spawn(move || race(writer))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no writer panics")).collect()
+    });
+    let mut all: Vec<i32> = won.iter().flatten().copied().collect();
+    all.sort_unstable();
+    assert_eq!(all, (0..KEYS).collect::<Vec<_>>(), "each key was won once");
+    for (writer, won) in won.iter().enumerate() {
+        let writer = i32::try_from(writer).expect("few");
+        let stored = admin.query("SELECT id FROM race WHERE writer = $1", &[&writer]).expect("the query succeeds");
+        let stored: BTreeSet<i32> = stored.iter().map(|row| row.get(0)).collect();
+        assert_eq!(stored, won.iter().copied().collect(), "the rows of writer {writer}");
+    }
+}
+
+fn copy(client: &mut Client, lines: &str) -> Result<(), postgres::Error> {
+    use std::io::Write;
+    let mut writer = client.copy_in("COPY race FROM STDIN")?;
+    writer.write_all(lines.as_bytes()).expect("the lines are sent");
+    writer.finish().map(drop)
+}
+
+/// Counting by upsert loses no count: with an index on the key and without.
+#[test]
+fn upserts_lose_nothing() {
+    const ROUNDS: usize = 25;
+    let target = start();
+    let mut admin = client(&target);
+    run(&mut admin, "CREATE TABLE counted (id int4 PRIMARY KEY, n int4 NOT NULL)");
+    for indexed in [false, true] {
+        run(&mut admin, "DELETE FROM counted");
+        if indexed {
+            run(&mut admin, "CREATE INDEX counted_id ON counted (id)");
+        }
+        std::thread::scope(|scope| {
+            for _ in 0..WRITERS {
+                scope.spawn(|| {
+                    let mut client = client(&target);
+                    for round in 0..ROUNDS {
+                        let id = i32::try_from(round % 3).expect("small");
+                        let sql =
+                            "INSERT INTO counted VALUES ($1, 1), ($1 + 10, 1) ON CONFLICT (id) DO UPDATE SET n = counted.n + 1";
+                        assert_eq!(client.execute(sql, &[&id]).expect("the upsert succeeds"), 2);
+                    }
+                });
+            }
+        });
+        let total = i64::try_from(2 * WRITERS * ROUNDS).expect("few");
+        assert_eq!(count(&mut admin, "SELECT sum(n) FROM counted"), total, "indexed: {indexed}");
+        assert_eq!(count(&mut admin, "SELECT count(*) FROM counted"), 6);
+    }
+}
+
+#[test]
+fn keys_are_known_after_kill_9() {
+    let mut target = start();
+    let mut admin = client(&target);
+    run(&mut admin, "CREATE TABLE kept (id int4 PRIMARY KEY, u int4 UNIQUE, c int4 CHECK (c > 0))");
+    run(&mut admin, "INSERT INTO kept SELECT n, n + 1000, 1 FROM generate_series(1, 300) AS s(n)");
+    run(&mut admin, "DELETE FROM kept WHERE id > 290");
+    drop(admin);
+    for round in 0..2 {
+        let acked = AtomicUsize::new(0);
+        let stored: Vec<Vec<i32>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..WRITERS)
+                .map(|_| {
+                    let (mut client, acked) = (client(&target), &acked);
+                    scope.spawn(move || {
+                        let mut stored = Vec::new();
+                        for id in (round + 1) * 1_000.. {
+                            match client.execute("INSERT INTO kept VALUES ($1, NULL, 1)", &[&id]) {
+                                Ok(_) => stored.push(id),
+                                Err(error) if is_duplicate(&error) => {}
+                                Err(error) => {
+                                    assert!(
+                                        error.as_db_error().is_none_or(|error| error.code().code().starts_with("57P")),
+                                        "{error:?}"
+                                    );
+                                    return stored;
+                                }
+                            }
+                            acked.fetch_add(1, Ordering::Relaxed);
+                        }
+                        stored
+                    })
+                })
+                .collect();
+            let started = Instant::now();
+            while acked.load(Ordering::Relaxed) < 200 && started.elapsed() < Duration::from_secs(60) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            target.signal_kill().expect("the server is killed");
+            threads.into_iter().map(|thread| thread.join().expect("no writer panics")).collect()
+        });
+        target.reap_killed().expect("the server is gone");
+        target.restart().expect("the server starts again");
+        let mut client = client(&target);
+        let acknowledged: Vec<i32> = stored.into_iter().flatten().collect();
+        let distinct: BTreeSet<i32> = acknowledged.iter().copied().collect();
+        assert_eq!(distinct.len(), acknowledged.len(), "no key was given twice");
+        assert_eq!(count(&mut client, "SELECT count(*) - count(DISTINCT id) FROM kept"), 0);
+        for id in acknowledged.iter().step_by(20) {
+            let error = client.execute("INSERT INTO kept VALUES ($1, NULL, 1)", &[id]).expect_err("it is taken");
+            assert!(is_duplicate(&error), "{error:?}");
+        }
+        let error = client.execute("INSERT INTO kept VALUES (5000, 1001, 1)", &[]).expect_err("u is taken");
+        assert!(is_duplicate(&error), "{error:?}");
+        assert_eq!(refusal(&mut client, "INSERT INTO kept VALUES (5000, 1, 0)").code(), &SqlState::CHECK_VIOLATION);
+        run(&mut client, "INSERT INTO kept VALUES (291, 1291, 1); DELETE FROM kept WHERE id = 291");
+    }
+}
+
+/// A key is added while others write, some of them the same rows twice: from the moment in which it is there no two are alike,
+/// and no number of writers keeps it from being added.
+#[test]
+fn a_key_is_added_while_others_write() {
+    let target = start();
+    let mut admin = client(&target);
+    for round in 0..4 {
+        run(&mut admin, "CREATE TABLE busy (id int4 NOT NULL, w int4)");
+        let (is_over, refused) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let added = std::thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                let (is_over, refused, target) = (&is_over, &refused, &target);
+                scope.spawn(move || {
+                    let mut client = client(target);
+                    let writer = i32::try_from(writer).expect("few");
+                    for n in 0.. {
+                        if is_over.load(Ordering::Relaxed) {
+                            return;
+                        }
+                        // Rounds with an odd number have no two rows alike until the key is there.
+                        let id = if round % 2 == 0 { n } else { n * 100 + writer };
+                        match client.execute("INSERT INTO busy VALUES ($1, $2)", &[&id, &writer]) {
+                            Ok(_) => {}
+                            Err(error) if is_duplicate(&error) => drop(refused.fetch_add(1, Ordering::Relaxed)),
+                            Err(error) => panic!("{error:?}"),
+                        }
+                        if round % 2 == 0 && n % 16 == 15 {
+                            // Makes room for the key: whoever is left has one of each.
+                            let sql = "DELETE FROM busy WHERE w <> 0";
+                            client.execute(sql, &[]).expect("rows are deleted");
+                        }
+                    }
+                });
+            }
+            let started = Instant::now();
+            let mut added = false;
+            while !added && started.elapsed() < Duration::from_secs(30) {
+                match admin.batch_execute("ALTER TABLE busy ADD PRIMARY KEY (id)") {
+                    Ok(()) => added = true,
+                    Err(error) => {
+                        assert!(is_duplicate(&error), "{error:?}");
+                        assert!(round % 2 == 0, "no two rows are alike: {error:?}");
+                        run(&mut admin, "DELETE FROM busy");
+                    }
+                }
+            }
+            std::thread::sleep(Duration::from_millis(100));
+            is_over.store(true, Ordering::Relaxed);
+            added
+        });
+        assert!(added, "the key could not be added in half a minute, round {round}");
+        assert_eq!(count(&mut admin, "SELECT count(*) - count(DISTINCT id) FROM busy"), 0, "round {round}");
+        run(&mut admin, "DROP TABLE busy");
+    }
+}
+
+#[test]
+fn nothing_of_a_copy_lands_that_violates_a_constraint() {
+    let target = start();
+    let mut client = client(&target);
+    run(&mut client, "CREATE TABLE race (id int4 PRIMARY KEY, writer int4 CHECK (writer >= 0), v text NOT NULL)");
+    run(&mut client, "INSERT INTO race VALUES (7, 0, 'x')");
+    let many: String = (100..3_000).map(|id| format!("{id}\t1\tx\n")).collect();
+    for (lines, code) in [
+        (format!("{many}7\t1\tx\n"), SqlState::UNIQUE_VIOLATION),
+        (format!("{many}100\t1\tx\n"), SqlState::UNIQUE_VIOLATION),
+        (format!("{many}8\t-1\tx\n"), SqlState::CHECK_VIOLATION),
+        (format!("{many}8\t1\t\\N\n"), SqlState::NOT_NULL_VIOLATION),
+        (format!("{many}\\N\t1\tx\n"), SqlState::NOT_NULL_VIOLATION),
+    ] {
+        let error = copy(&mut client, &lines).expect_err("it is refused");
+        assert_eq!(error.code(), Some(&code), "{error:?}");
+        assert_eq!(count(&mut client, "SELECT count(*) FROM race"), 1);
+    }
+    copy(&mut client, &many).expect("it is stored");
+    assert_eq!(count(&mut client, "SELECT count(*) FROM race"), 2_901);
+}
+
+/// Transactions that overlap: of two that take one key, the second to commit fails, and is undone altogether.
+#[test]
+fn of_overlapping_transactions_one_gets_the_key() {
+    let target = start();
+    if !target.is_glimpse() {
+        // PostgreSQL lets the second wait for the first.
+        return;
+    }
+    let (mut one, mut two) = (client(&target), client(&target));
+    run(&mut one, "CREATE TABLE over (id int4 PRIMARY KEY, v int4); CREATE TABLE other (v int4)");
+    run(&mut one, "BEGIN; INSERT INTO over VALUES (1, 1)");
+    run(&mut two, "BEGIN; INSERT INTO other VALUES (2); INSERT INTO over VALUES (1, 2)");
+    run(&mut one, "COMMIT");
+    assert_eq!(refusal(&mut two, "COMMIT").code(), &SqlState::UNIQUE_VIOLATION);
+    assert_eq!(count(&mut two, "SELECT count(*) FROM other"), 0);
+    // The keys that the failed commit would have had are free.
+    run(&mut one, "BEGIN; INSERT INTO over VALUES (2, 1), (3, 1)");
+    run(&mut two, "BEGIN; INSERT INTO over VALUES (3, 2), (4, 2)");
+    run(&mut one, "COMMIT");
+    assert_eq!(refusal(&mut two, "COMMIT").code(), &SqlState::UNIQUE_VIOLATION);
+    run(&mut two, "INSERT INTO over VALUES (4, 4)");
+    // A row that was planned before there was a constraint is checked when it commits.
+    run(&mut one, "BEGIN; INSERT INTO over VALUES (5, -1)");
+    run(&mut two, "ALTER TABLE over ADD CHECK (v > 0)");
+    assert_eq!(refusal(&mut one, "COMMIT").code(), &SqlState::CHECK_VIOLATION);
+    assert_eq!(count(&mut two, "SELECT count(*) FROM over"), 4);
+    // So it is with what changes the catalog.
+    run(&mut one, "BEGIN; CREATE TABLE third (id int4 PRIMARY KEY); INSERT INTO over VALUES (6, 1)");
+    run(&mut two, "INSERT INTO over VALUES (6, 2)");
+    assert_eq!(refusal(&mut one, "COMMIT").code(), &SqlState::UNIQUE_VIOLATION);
+    run(&mut one, "CREATE TABLE third (id int4 PRIMARY KEY)");
+}
