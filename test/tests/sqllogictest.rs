@@ -97,8 +97,7 @@ fn run(mode: Mode<'_>, how: &str) {
         total.skipped += outcome.skipped;
         total.failed.extend(outcome.failed);
     };
-    let (alone, others): (Vec<&PathBuf>, Vec<&PathBuf>) =
-        files.iter().partition(|path| changes_catalog(path));
+    let (alone, others): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(|path| changes_catalog(path));
     alone.into_iter().for_each(|path| run_file(path));
     // Two files at a time: the server and this process share the machine.
     std::thread::scope(|scope| {

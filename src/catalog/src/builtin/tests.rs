@@ -277,7 +277,7 @@ fn sessions() {
     assert_eq!(seen("materialize", 7), everything("materialize", "active", "SELECT 1"));
     let hidden = [text("materialize"), text("mz_system"), Datum::Null, Datum::Null, Datum::Null];
     let hidden: Vec<_> = hidden.into_iter().chain([text("<insufficient privilege>")]).collect();
-    assert_eq!(seen("materialize", 8), vec![hidden]);
+    assert_eq!(seen("nobody", 8), vec![hidden]);
     let sessions = rows(&state, "mz_internal", "mz_sessions");
     assert_eq!(pick(&sessions, "connection_id", &Datum::Int8(8), &["role_id", "client_ip"])[0][1], text("127.0.0.1"));
 }

@@ -79,7 +79,7 @@ pub(super) fn function_result(oid: u32) -> Answer {
 pub(super) fn function_arguments(oid: u32) -> Answer {
     let Some(field) = function_field(oid, ARGUMENTS_FIELD) else { return Ok(Datum::Null) };
     let mut names = Vec::new();
-    for argument in field.trim_matches(['{', '}']).split(',').filter_map(|argument| argument.parse().ok()) {
+    for argument in field.split(' ').filter_map(|argument| argument.parse().ok()) {
         if let Datum::Text(name) = format_type(argument, None)? {
             names.push(name.into_owned());
         }

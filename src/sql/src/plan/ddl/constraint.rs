@@ -63,7 +63,7 @@ impl Names {
         let is_key = matches!(kind, ConstraintSpec::Key { .. });
         let mut name = object_name(first, second, label);
         for pass in 1.. {
-            if !self.constraints.contains(&name) && !(is_key && self.relations.contains(&name)) {
+            if !(self.constraints.contains(&name) || is_key && self.relations.contains(&name)) {
                 break;
             }
             name = object_name(first, second, &format!("{label}{pass}"));
