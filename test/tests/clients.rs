@@ -174,7 +174,7 @@ fn pgbench_in_all_modes() {
     let server = server(RULES);
     let pgbench = |arguments: &[&str]| run(secure(&pgbench, &server.target).args(arguments));
     // Its own tables and rows.
-    pgbench(&["-i", "-I", "dtgv"]);
+    pgbench(&["-i"]);
     let mut wire = server.target.admin().expect("a session starts");
     for (table, key) in [("accounts", "aid"), ("branches", "bid"), ("tellers", "tid")] {
         wire.execute(&format!("CREATE INDEX {table}_key ON pgbench_{table} ({key})")).expect("the index is made");
