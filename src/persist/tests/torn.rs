@@ -2,9 +2,10 @@
 //! not synced has any part of what was written. Whatever is left, an acknowledged commit is there, and the one that was under way
 //! is there as a whole or not at all.
 //!
-//! Commits that are small enough append to SQLite's log and touch nothing else until it is copied back, so that the length
-//! of the log after each commit says what was synced by then. A cut takes an image of the directory, keeps the log up to there, and
-//! decides by chance about every sector beyond.
+//! Commits that are small enough go to the end of what SQLite's log holds and touch nothing else until that is copied back. The
+//! file has its length from the start, so what a commit changed says how far it was synced by then. A cut takes an
+//! image of the directory, keeps the log up to there, and decides by chance about every sector of the commit under way: it is
+//! written, or as it was before, or zero, or anything. What follows is as it was when the store was opened.
 
 use std::fs;
 use std::path::Path;
@@ -19,10 +20,13 @@ use tempfile::TempDir;
 const SHARD: ShardId = ShardId(3);
 /// Few enough that the log is not copied back meanwhile.
 const COMMITS: u64 = 60;
-const CUTS: usize = 300;
+const CUTS: usize = 100;
 /// What a disk writes as a whole.
 const SECTOR_BYTES: usize = 512;
 const LOG: &str = "consensus.db-wal";
+const SHARED: &str = "consensus.db-shm";
+const LOG_HEADER_BYTES: usize = 32;
+const FRAME_BYTES: usize = 24 + 4096;
 
 fn commit(client: &PersistClient, ts: u64, random: &mut StdRng) {
     // One row says which commit it is; the others make some commits span pages.
@@ -31,6 +35,13 @@ fn commit(client: &PersistClient, ts: u64, random: &mut StdRng) {
         updates.push(&[ts.to_be_bytes().as_slice(), &random.random::<[u8; 32]>()].concat(), 1);
     }
     client.commit(ts, &[ShardAppend { shard: SHARD, updates: &[Arc::new(updates)] }], &[]).expect("it commits");
+}
+
+/// Where a log ends that was `before` and is `after` a commit. The file's own length may be more.
+fn end(before: &[u8], after: &[u8]) -> usize {
+    let is_old = |at: usize| before.get(at) == Some(&after[at]);
+    let last = (0..after.len()).rev().find(|at| !is_old(*at)).expect("a commit writes");
+    LOG_HEADER_BYTES + (last + 1 - LOG_HEADER_BYTES).next_multiple_of(FRAME_BYTES)
 }
 
 /// The rows by commit: how many there are.
@@ -55,8 +66,8 @@ fn copy(from: &Path, to: &Path) {
         let target = to.join(entry.file_name());
         if entry.file_type().expect("known").is_dir() {
             copy(&entry.path(), &target);
-        } else if !entry.file_name().to_string_lossy().ends_with("-shm") {
-            // What processes share of the log is memory.
+        } else if ![LOG, SHARED].iter().any(|name| entry.file_name() == *name) {
+            // What processes share of the log is memory, and the log is written by the cut.
             fs::copy(entry.path(), target).expect("writable");
         }
     }
@@ -70,15 +81,20 @@ fn a_power_cut_keeps_what_was_acknowledged_and_tears_nothing() {
     let client = PersistClient::open(dir.path()).expect("it opens");
     client.commit(1, &[], &[MetaWrite::CreateShard(SHARD)]).expect("it commits");
     let log = dir.path().join(LOG);
-    let length = || usize::try_from(fs::metadata(&log).expect("it is there").len()).expect("small");
+    let read = || fs::read(&log).expect("readable");
     let database = fs::read(dir.path().join("consensus.db")).expect("readable");
-    // By commit: how long the log was once it was acknowledged.
-    let mut synced = vec![length()];
-    for ts in 2..2 + COMMITS {
+    commit(&client, 2, &mut random);
+    // What commits write over, and by commit, where the log ended once it was acknowledged.
+    let filler = read();
+    let (mut synced, mut before) = (vec![], filler.clone());
+    for ts in 3..3 + COMMITS {
         commit(&client, ts, &mut random);
-        synced.push(length());
+        let after = read();
+        synced.push(end(&before, &after));
+        before = after;
     }
-    let whole = fs::read(&log).expect("readable");
+    let whole = before;
+    assert_eq!(whole.len(), filler.len(), "the log has its length from the start");
     assert!(
         database == fs::read(dir.path().join("consensus.db")).expect("readable"),
         "the log was copied back: fewer commits"
@@ -90,28 +106,37 @@ fn a_power_cut_keeps_what_was_acknowledged_and_tears_nothing() {
         let image = TempDir::new().expect("a temporary directory");
         copy(dir.path(), image.path());
         let last = random.random_range(0..synced.len() - 1);
-        let mut left = whole[..synced[last + 1]].to_vec();
-        for sector in left[synced[last]..].chunks_mut(SECTOR_BYTES) {
-            match random.random_range(0..4) {
-                0 | 1 => {}
-                2 => sector.fill(0),
-                _ => random.fill(sector),
+        let (from, to) = (synced[last], synced[last + 1]);
+        let mut left = [&whole[..to], &filler[to..]].concat();
+        let damage = [0.0, 0.05, 0.5][random.random_range(0..3)];
+        for at in (from..to).step_by(SECTOR_BYTES) {
+            let sector = at..to.min(at + SECTOR_BYTES);
+            if !random.random_bool(damage) {
+                continue;
+            }
+            match random.random_range(0..3) {
+                0 => left[sector.clone()].copy_from_slice(&filler[sector]),
+                1 => left[sector].fill(0),
+                _ => random.fill(&mut left[sector]),
             }
         }
-        if random.random_bool(0.5) {
-            left.truncate(random.random_range(synced[last]..=left.len()));
+        if random.random_bool(0.2) {
+            left.truncate(random.random_range(from..=to));
         }
         fs::write(image.path().join(LOG), &left).expect("writable");
         let client = PersistClient::open(image.path()).expect("it opens");
         let found = counts(&client);
-        let is_whole = found == expected[..last] || found == expected[..last + 1];
-        assert!(is_whole, "cut {cut} after {last} acknowledged commits, seed {seed}: {found:?}");
-        torn += usize::from(found.len() == last);
-        commit(&client, 2 + 2 * COMMITS, &mut random);
+        // The first commit made the filler durable and is not cut.
+        let acknowledged = last + 2;
+        let is_whole = found == expected[..acknowledged] || found == expected[..acknowledged + 1];
+        assert!(is_whole, "cut {cut} after {acknowledged} acknowledged commits, seed {seed}: {found:?}");
+        torn += usize::from(found.len() == acknowledged);
+        commit(&client, 3 + 2 * COMMITS, &mut random);
         assert_eq!(counts(&client).len(), found.len() + 1, "cut {cut}, seed {seed}: it goes on");
     }
     println!("{CUTS} cuts, {torn} of them without the commit that was under way, seed {seed}");
     assert!(torn > 0, "no cut took anything away, seed {seed}");
+    assert!(torn < CUTS, "every cut took a commit away, seed {seed}");
 }
 
 /// Large batches are files, which are synced before the log refers to them: what is left of a file without a reference is nothing.

@@ -8,15 +8,17 @@
 //!
 //! A passive checkpoint beside a busy writer never catches up with the end of the log, and only a log that was
 //! copied to its end starts over. So when the log has grown large the checkpointer runs twice: once beside the
-//! writer, then with the writer held up, when only a few frames are left. The log file then keeps its length and is
-//! overwritten from the start, which spares commits the cost of growing a file.
+//! writer, then with the writer held up, when only a few frames are left. The log file keeps its length and is
+//! overwritten from the start, which spares commits the cost of growing a file: to sync a file that grew, the file
+//! system writes its own journal, too. A log is given that length when the store is opened, so that the first
+//! commits are no slower than the later ones.
 //!
 //! # Invariants
 //! * Unsigned words are stored as the signed integers of the same bits: SQLite has no others. Keys of batches stay
 //!   below 2^63, so that their order is the order of their rowids.
 //! * `synchronous=FULL` on the writer: a transaction is on disk when it returns.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use bugs::Bug;
@@ -37,6 +39,9 @@ const CHECKPOINT_FRAMES: u64 = 256;
 
 /// Frames in the log from which on the writer is held up for a moment so that the log can start over: 16 MiB.
 const RESTART_FRAMES: u64 = 4096;
+
+/// How long the log is made when the store is opened.
+const LOG_BYTES: u64 = RESTART_FRAMES * (FRAME_HEADER_BYTES + PAGE_BYTES);
 
 /// The header of a log frame, which precedes its page.
 const FRAME_HEADER_BYTES: u64 = 24;
@@ -65,7 +70,6 @@ pub struct SqliteConsensus {
     writer: Mutex<Connection>,
     reader: Mutex<Connection>,
     checkpointer: Mutex<Connection>,
-    log_path: PathBuf,
 }
 
 impl SqliteConsensus {
@@ -73,13 +77,11 @@ impl SqliteConsensus {
     pub fn open(path: &Path) -> Result<SqliteConsensus, PersistError> {
         let writer = connect(path)?;
         create_or_check_schema(&writer)?;
-        let mut log_path = path.as_os_str().to_owned();
-        log_path.push("-wal");
+        extend_log(&writer, path);
         Ok(SqliteConsensus {
             writer: Mutex::new(writer),
             reader: Mutex::new(connect(path)?),
             checkpointer: Mutex::new(connect(path)?),
-            log_path: log_path.into(),
         })
     }
 }
@@ -157,26 +159,37 @@ impl Consensus for SqliteConsensus {
     }
 
     fn maintain(&self) -> Result<(), PersistError> {
-        let log_bytes = std::fs::metadata(&self.log_path).map_or(0, |metadata| metadata.len());
-        if log_bytes < CHECKPOINT_FRAMES * (FRAME_HEADER_BYTES + PAGE_BYTES) {
+        let checkpointer = self.checkpointer.lock();
+        let log = wal_checkpoint(&checkpointer, "NOOP")?;
+        if log.frames.saturating_sub(log.copied) < CHECKPOINT_FRAMES {
             return Ok(());
         }
-        let checkpointer = self.checkpointer.lock();
-        if checkpoint(&checkpointer)? >= RESTART_FRAMES {
+        if wal_checkpoint(&checkpointer, "PASSIVE")?.frames >= RESTART_FRAMES {
             let _held_up = self.writer.lock();
-            checkpoint(&checkpointer)?;
+            wal_checkpoint(&checkpointer, "PASSIVE")?;
         }
         Ok(())
     }
 }
 
-/// Copies what it can without waiting for anybody. Returns how many frames the log has.
-fn checkpoint(checkpointer: &Connection) -> Result<u64, PersistError> {
-    let frames: i64 = checkpointer
-        .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))
-        .map_err(|error| failed("copying the log into the database", error))?;
+/// How much a log holds, in frames.
+struct Log {
+    frames: u64,
+    /// Those that are in the database, too.
+    copied: u64,
+}
+
+/// Runs a checkpoint of `mode`: `NOOP` only counts, `PASSIVE` copies what it can without waiting for anybody,
+/// `TRUNCATE` copies everything and empties the file.
+fn wal_checkpoint(connection: &Connection, mode: &str) -> Result<Log, PersistError> {
     // Negative if there is no log.
-    Ok(u64::try_from(frames).unwrap_or_default())
+    let frames =
+        |row: &rusqlite::Row<'_>, index| row.get::<_, i64>(index).map(|n| u64::try_from(n).unwrap_or_default());
+    connection
+        .query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
+            Ok(Log { frames: frames(row, 1)?, copied: frames(row, 2)? })
+        })
+        .map_err(|error| failed("copying the log into the database", error))
 }
 
 fn connect(path: &Path) -> Result<Connection, PersistError> {
@@ -200,6 +213,38 @@ fn create_or_check_schema(writer: &Connection) -> Result<(), PersistError> {
         return writer.execute_batch(&create).map_err(opening);
     }
     check_format("consensus store", version.cast_unsigned(), SCHEMA_FORMAT)
+}
+
+/// Makes the log as long as it will be when it starts over. A transaction that is larger than SQLite's page cache
+/// spills into the log, and rolling it back leaves the frames in the file, where later commits overwrite them. The
+/// database never sees them. The next commit, which starts an epoch, syncs them.
+///
+/// A disk without room for them takes back what was written: such a store is as good as any, but slower at first.
+fn extend_log(writer: &Connection, path: &Path) {
+    let bytes = log_bytes(path);
+    if bytes >= LOG_BYTES {
+        return;
+    }
+    let missing_pages = (LOG_BYTES - bytes) / (FRAME_HEADER_BYTES + PAGE_BYTES);
+    let spill = format!(
+        "BEGIN IMMEDIATE; CREATE TABLE filler (bytes BLOB); INSERT INTO filler VALUES (zeroblob({}));",
+        missing_pages * PAGE_BYTES
+    );
+    let spilled = writer.execute_batch(&spill);
+    let rolled_back = writer.is_autocommit() || writer.execute_batch("ROLLBACK").is_ok();
+    if let Err(error) = spilled {
+        tracing::warn!(%error, "the log of the consensus store cannot be given its length");
+        if rolled_back {
+            let _ = wal_checkpoint(writer, "TRUNCATE");
+        }
+    }
+}
+
+/// The length of the log beside the database at `path`.
+fn log_bytes(path: &Path) -> u64 {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    std::fs::metadata(log).map_or(0, |metadata| metadata.len())
 }
 
 fn load(reader: &Connection) -> rusqlite::Result<Loaded> {
@@ -346,19 +391,40 @@ mod tests {
     }
 
     #[test]
+    fn the_log_has_its_length_from_the_start() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("consensus.db");
+        let open = || SqliteConsensus::open(&path).expect("it opens");
+        let store = open();
+        let length = log_bytes(&path);
+        assert!(length > LOG_BYTES / 2, "{length}");
+        let epoch = store.fence().expect("works");
+        store.transact(&Txn { epoch, meta: vec![("k", Some(b"v"))], ..Txn::default() }).expect("works");
+        assert_eq!(log_bytes(&path), length, "a commit overwrites what is there");
+
+        // Another process finds the log as a crash left it: the commits, not the filler behind them.
+        let other = open();
+        assert!(log_bytes(&path) < length + LOG_BYTES / 2, "it is not lengthened twice");
+        assert_eq!(other.meta_get("k").expect("works").as_deref(), Some(b"v".as_slice()));
+        drop((store, other));
+
+        let bytes = std::fs::metadata(&path).expect("it is there").len();
+        assert!(bytes < 1 << 20, "the filler is in the database, which has {bytes} bytes");
+    }
+
+    #[test]
     fn the_log_starts_over_beside_a_busy_writer() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("consensus.db");
         let store = SqliteConsensus::open(&path).expect("it opens");
         let epoch = store.fence().expect("works");
-        let log_bytes = || std::fs::metadata(&store.log_path).expect("there is a log").len();
         let value = vec![7; 1 << 20];
         let mut bytes_max = 0;
         for round in 0..64_u8 {
             let key = format!("k{}", round % 4);
             store.transact(&Txn { epoch, meta: vec![(&key, Some(&value))], ..Txn::default() }).expect("works");
             store.maintain().expect("works");
-            bytes_max = log_bytes().max(bytes_max);
+            bytes_max = log_bytes(&path).max(bytes_max);
         }
         // 64 MiB were written; without starting over the log would hold them all.
         assert!(bytes_max < 32 << 20, "{bytes_max}");
