@@ -11,7 +11,7 @@ use crate::error::AdapterError;
 use crate::maintain::{Dataflows, Durable, Job, maintain};
 use catalog::state::State;
 use catalog::transact::StateDiff;
-use compute_client::index::CollectionClock;
+use compute_client::clock::CollectionClock;
 use compute_client::plan::lir::{Lir, Node};
 use compute_client::plan::lower::lower;
 use compute_client::plan::{IndexInfo, unqualified};

@@ -12,6 +12,7 @@
 //! Hence no ticks: an idle database does nothing, and a write wakes only the indexes it changes. Where rows come and go with
 //! time, the times at which they do are known beforehand and stand in a [`Schedule`], which is asked as the clocks are.
 
+use crate::clock::CollectionClock;
 use crate::error::ComputeError;
 use crate::schedule::Schedule;
 use crate::tail::{Queue, Sealed};
@@ -19,26 +20,10 @@ use arrangement::snapshot::{Snapshot, SnapshotSlot};
 use parking_lot::{Condvar, Mutex};
 use repr::{GlobalId, Timestamp};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 use tokio::sync::Notify;
-
-/// The time of a table's latest write. Its one writer is the committer.
-#[derive(Debug, Default)]
-pub struct CollectionClock(AtomicU64);
-
-impl CollectionClock {
-    /// Notes a write, before the oracle is raised to it.
-    pub fn advance(&self, ts: Timestamp) {
-        self.0.fetch_max(ts, Ordering::Release);
-    }
-
-    /// The latest write.
-    pub fn last_write(&self) -> Timestamp {
-        self.0.load(Ordering::Acquire)
-    }
-}
 
 /// The tables below a maintained collection, with their clocks.
 pub type Clocks = BTreeMap<GlobalId, Arc<CollectionClock>>;

@@ -5,6 +5,7 @@
 //! the workers themselves (crate `compute`), so that they may one day live in another process.
 #![warn(missing_docs)]
 
+pub mod clock;
 pub mod controller;
 pub mod error;
 pub mod index;
@@ -14,3 +15,8 @@ pub mod protocol;
 pub mod read_hold;
 pub mod schedule;
 pub mod tail;
+
+/// Where [`clock`] takes its atomics from.
+mod sync {
+    pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+}

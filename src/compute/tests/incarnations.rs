@@ -1,8 +1,9 @@
 //! An index that is built anew under its id hears nothing of what was sent for the one before.
 
 use arrow::datatypes::{DataType, Field, Schema};
+use compute_client::clock::CollectionClock;
 use compute_client::controller::Controller;
-use compute_client::index::{Clocks, CollectionClock, IndexHandle, Schedules};
+use compute_client::index::{Clocks, IndexHandle, Schedules};
 use compute_client::plan::lir::{Lir, Node};
 use compute_client::protocol::{IndexSpec, KeyExpr, Piece};
 use compute_client::tail::Tail;

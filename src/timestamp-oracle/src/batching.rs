@@ -15,11 +15,9 @@
 //! and then for another. A call that began later answers for all that began before it, and an answer that comes late is
 //! covered by the greater mark.
 //!
-//! # Invariants
-//! * `started` is the greatest N that was noted: a worker that finds no ticket at or above it has nothing to do.
+//! Steps 1, 2, 4 and 5 are [`crate::tickets`]; here is who waits for what.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use futures::future::BoxFuture;
@@ -30,6 +28,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::OracleError;
 use crate::metrics::BatchMetrics;
+use crate::tickets::{Done, Tickets};
 
 /// A call to the store.
 pub type Call = Box<dyn Fn() -> BoxFuture<'static, Result<Timestamp, OracleError>> + Send + Sync>;
@@ -41,27 +40,14 @@ pub struct Batching {
 }
 
 struct Shared {
-    /// The next ticket.
-    next: AtomicU64,
-    started: AtomicU64,
+    tickets: Tickets,
     /// Told of every ticket.
     asked: Notify,
     /// Written by workers, each change atomic.
-    done: watch::Sender<Done>,
+    done: watch::Sender<Done<OracleError>>,
     call: Call,
     note: Note,
     metrics: BatchMetrics,
-}
-
-/// What is known so far.
-#[derive(Default)]
-struct Done {
-    /// Tickets below are answered by `ts`.
-    mark: u64,
-    ts: Timestamp,
-    /// Tickets below that are not below the mark have failed with `error`.
-    failed: u64,
-    error: Option<OracleError>,
 }
 
 /// When a worker notes whose call it is.
@@ -81,10 +67,9 @@ impl Batching {
 
     fn start(runtime: &Handle, in_flight_max: usize, call: Call, metrics: BatchMetrics, note: Note) -> Batching {
         let shared = Arc::new(Shared {
-            next: AtomicU64::new(0),
-            started: AtomicU64::new(0),
+            tickets: Tickets::new(),
             asked: Notify::new(),
-            done: watch::Sender::new(Done::default()),
+            done: watch::Sender::new(Done::new()),
             call,
             note,
             metrics,
@@ -101,15 +86,11 @@ impl Batching {
     pub async fn read_ts(&self) -> Result<Timestamp, OracleError> {
         let (shared, asked) = (&*self.shared, Instant::now());
         let mut done = shared.done.subscribe();
-        let ticket = shared.next.fetch_add(1, Ordering::SeqCst);
+        let ticket = shared.tickets.take();
         shared.asked.notify_one();
-        let is_known = |done: &Done| done.mark > ticket || done.failed > ticket;
-        let known = done.wait_for(is_known).await.expect("the sender is beside us");
+        let known = done.wait_for(|done| done.answer(ticket).is_some()).await.expect("the sender is beside us");
         shared.metrics.wait_seconds.observe_duration(asked.elapsed());
-        match (&known.error, known.mark > ticket) {
-            (Some(error), false) => Err(error.clone()),
-            _ => Ok(known.ts),
-        }
+        known.answer(ticket).expect("it was waited for")
     }
 }
 
@@ -119,30 +100,17 @@ async fn work(shared: Arc<Shared>) {
         shared.asked.notified().await;
         // Those who were answered together ask again together: let them take their tickets.
         tokio::task::yield_now().await;
-        let noted = shared.next.load(Ordering::SeqCst);
-        let covered = shared.started.fetch_max(noted, Ordering::SeqCst);
-        if covered >= noted {
-            continue;
-        }
-        shared.metrics.batch_size.observe((noted - covered) as f64);
+        let Some(begun) = shared.tickets.begin() else { continue };
+        shared.metrics.batch_size.observe(begun.new as f64);
         let started = Instant::now();
         let answer = (shared.call)().await;
         shared.metrics.inner_read_seconds.observe_duration(started.elapsed());
         let noted = match shared.note {
-            Note::BeforeCall => noted,
+            Note::BeforeCall => begun.noted,
             #[cfg(test)]
-            Note::AfterCall => shared.next.load(Ordering::SeqCst),
+            Note::AfterCall => shared.tickets.taken(),
         };
-        shared.done.send_modify(|done| match answer {
-            Ok(ts) => {
-                done.mark = done.mark.max(noted);
-                done.ts = done.ts.max(ts);
-            }
-            Err(error) => {
-                done.failed = done.failed.max(noted);
-                done.error = Some(error);
-            }
-        });
+        shared.done.send_modify(|done| done.note(noted, answer));
     }
 }
 
@@ -156,6 +124,7 @@ mod tests {
     use futures::FutureExt;
     use ore::clock::Clock;
     use ore::metrics::Registry;
+    use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
     use tokio::runtime::Runtime;
     use tokio::sync::Semaphore;

@@ -3,8 +3,9 @@
 //! Strict serializability is this: if one operation was answered before another was asked, the other sees it. The
 //! oracle turns that into numbers. A write takes [`TimestampOracle::write_ts`], becomes durable at that time, then is
 //! applied with [`TimestampOracle::apply_write`], and only then acknowledged. A read takes
-//! [`TimestampOracle::read_ts_fast`], or if that is not to be had [`TimestampOracle::read_ts`], after it was asked. In that order, and in no other: applied before durable, a crash
-//! could take back what a reader has seen; acknowledged before applied, a later reader could miss it.
+//! [`TimestampOracle::read_ts_fast`], or if that is not to be had [`TimestampOracle::read_ts`], after it was asked. In
+//! that order, and in no other: applied before durable, a crash could take back what a reader has seen; acknowledged
+//! before applied, a later reader could miss it.
 //!
 //! # Laws
 //! 1. `write_ts()` is strictly greater than every read and write timestamp that was handed out before.
@@ -20,8 +21,11 @@
 //!
 //! Every implementation passes [`contract`]. [`local::LocalOracle`] is the one for a process that owns its data
 //! directory: an atomic word. [`shared::SharedOracle`] keeps the time in a store that several processes reach
-//! ([`timeline`], [`postgres`]), of which one at a time owns it: a [`lease`] decides when that one may trust its word, and
-//! reads without it go to the store together ([`batching`]).
+//! ([`timeline`], [`postgres`]), of which one at a time owns it ([`handover`]): a [`lease`] decides when that one may trust
+//! its word, and reads without it go to the store together ([`batching`]).
+//!
+//! The protocols' steps over shared memory are [`word`], [`lease`] and [`tickets`], small files that `test/model` also
+//! runs through all orders in which threads can take them.
 //!
 //! Where it sits: the committer (`adapter`) calls the two that write, every session those that read.
 //! Deliberately absent: several processes that move one timeline at the same time.
@@ -29,6 +33,7 @@
 
 pub mod batching;
 pub mod contract;
+mod handover;
 mod lease;
 pub mod local;
 #[cfg(test)]
@@ -36,7 +41,14 @@ mod memory;
 pub mod metrics;
 pub mod postgres;
 pub mod shared;
+mod tickets;
 pub mod timeline;
+mod word;
+
+/// Where [`word`], [`lease`] and [`tickets`] take their atomics from.
+mod sync {
+    pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+}
 
 use std::sync::Arc;
 

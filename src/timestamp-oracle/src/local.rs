@@ -30,6 +30,7 @@ use persist::{MetaWrite, PersistClient, PersistError};
 use prost::Message;
 use repr::Timestamp;
 
+use crate::word::Word;
 use crate::{OracleError, TimestampOracle};
 
 /// How far a write timestamp may be ahead of the wall clock: twice what a restart can lead it ahead.
@@ -59,20 +60,16 @@ struct MarkProto {
 /// See the module.
 #[derive(Debug)]
 pub struct LocalOracle {
-    /// What readers load. On a cache line of its own: it is read by every core and written by one.
-    read: Aligned,
+    /// What readers load.
+    read: Word,
     /// The latest write timestamp handed out.
-    last: Aligned,
+    last: Word,
     /// Up to here, time may be applied: the store will remember.
     mark: AtomicU64,
     /// The last mark asked for; durable once a time beyond `mark` is applied.
     pending: AtomicU64,
     clock: Clock,
 }
-
-#[derive(Debug)]
-#[repr(align(128))]
-struct Aligned(AtomicU64);
 
 impl LocalOracle {
     /// Starts where the last owner of the data directory cannot have been yet, and makes that time readable.
@@ -93,8 +90,8 @@ impl LocalOracle {
 
     fn new(start: Timestamp, mark: Timestamp, clock: Clock) -> LocalOracle {
         LocalOracle {
-            read: Aligned(AtomicU64::new(start)),
-            last: Aligned(AtomicU64::new(start)),
+            read: Word::new(start),
+            last: Word::new(start),
             mark: AtomicU64::new(mark),
             pending: AtomicU64::new(mark),
             clock,
@@ -109,9 +106,7 @@ impl TimestampOracle for LocalOracle {
         let next = |last: Timestamp| now_us.max(last.saturating_add(1));
         let bound_us = now_us.saturating_add(AHEAD_US_MAX);
         self.last
-            .0
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| (next(last) <= bound_us).then(|| next(last)))
-            .map(next)
+            .step(|last| Some(next(last)).filter(|next| *next <= bound_us))
             .map_err(|last| OracleError::AheadOfClock { ahead_us: next(last) - now_us, bound_us: AHEAD_US_MAX })
     }
 
@@ -126,7 +121,7 @@ impl TimestampOracle for LocalOracle {
 
     #[inline]
     fn known_ts(&self) -> Timestamp {
-        self.read.0.load(Ordering::Acquire)
+        self.read.get()
     }
 
     fn apply_write(&self, ts: Timestamp) -> Result<(), OracleError> {
@@ -136,8 +131,8 @@ impl TimestampOracle for LocalOracle {
             self.mark.fetch_max(pending, Ordering::AcqRel);
         }
         // In this order: whoever reads `ts` finds that no write timestamp below it will be handed out any more.
-        self.last.0.fetch_max(ts, Ordering::AcqRel);
-        self.read.0.fetch_max(ts, Ordering::AcqRel);
+        self.last.raise(ts);
+        self.read.raise(ts);
         Ok(())
     }
 

@@ -22,7 +22,6 @@
 //! * After another owner was seen (`fenced`), no call succeeds any more.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bugs::Bug;
@@ -36,10 +35,12 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 
 use crate::batching::Batching;
-use crate::lease::{self, Lease};
+use crate::handover;
+use crate::lease::Lease;
 use crate::local::AHEAD_US_MAX;
 use crate::metrics::Metrics;
 use crate::timeline::Timeline;
+use crate::word::Word;
 use crate::{OracleError, TimestampOracle};
 
 /// How long a read or a write timestamp waits for a store that does not answer.
@@ -90,7 +91,7 @@ pub struct SharedOracle<T> {
 
 /// What tasks share.
 struct Core<T> {
-    /// What readers load. On a cache line of its own.
+    /// What readers load.
     read: Word,
     lease: Lease,
     reads: Reads,
@@ -101,10 +102,6 @@ struct Core<T> {
     fenced: CancellationToken,
     metrics: Metrics,
 }
-
-#[derive(Debug)]
-#[repr(align(128))]
-struct Word(AtomicU64);
 
 impl<T: Timeline> SharedOracle<T> {
     /// Waits for the store, then for the timeline, and becomes its owner. Blocks, for as long as the timeline has another
@@ -155,9 +152,9 @@ impl<T: Timeline> SharedOracle<T> {
 impl<T: Timeline> TimestampOracle for SharedOracle<T> {
     #[inline]
     fn read_ts_fast(&self) -> Option<Timestamp> {
-        let ts = self.core.read.0.load(Ordering::Acquire);
+        let ts = self.core.read.get();
         let may = match self.core.reads {
-            Reads::UnderLease => self.core.lease.holds() || bugs::is(Bug::StoppedOwnerReads),
+            Reads::UnderLease => self.core.holds_lease() || bugs::is(Bug::StoppedOwnerReads),
             Reads::FromStore => false,
             #[cfg(test)]
             Reads::FromWord => true,
@@ -168,13 +165,13 @@ impl<T: Timeline> TimestampOracle for SharedOracle<T> {
     fn read_ts(&self) -> BoxFuture<'_, Result<Timestamp, OracleError>> {
         async {
             let ts = self.seen(self.batching.read_ts().await)?;
-            Ok(self.core.read.0.fetch_max(ts, Ordering::AcqRel).max(ts))
+            Ok(self.core.read.raise(ts))
         }
         .boxed()
     }
 
     fn known_ts(&self) -> Timestamp {
-        self.core.read.0.load(Ordering::Acquire)
+        self.core.read.get()
     }
 
     fn write_ts(&self) -> Result<Timestamp, OracleError> {
@@ -187,7 +184,7 @@ impl<T: Timeline> TimestampOracle for SharedOracle<T> {
         let core = &self.core;
         let attempt = || core.timeline.apply_write(core.epoch, ts);
         self.seen(self.block_on(retry("applying a write", Duration::MAX, attempt)))?;
-        core.read.0.fetch_max(ts, Ordering::AcqRel);
+        core.read.raise(ts);
         Ok(())
     }
 }
@@ -202,6 +199,11 @@ impl<T> Drop for SharedOracle<T> {
 }
 
 impl<T> Core<T> {
+    #[inline]
+    fn holds_lease(&self) -> bool {
+        self.lease.holds(self.clock.monotonic())
+    }
+
     fn see(&self, error: &OracleError) {
         if let OracleError::Fenced { by } = error
             && !self.fenced.is_cancelled()
@@ -222,13 +224,13 @@ async fn start<T: Timeline>(
 ) -> Result<(Arc<Core<T>>, JoinHandle<()>), OracleError> {
     retry("opening the timeline", options.patience, || timeline.prepare()).await?;
     let (term, name) = (options.term, options.name.as_str());
-    let take = || lease::take(&timeline, &clock, term, name, options.takeover);
+    let take = || handover::take(&timeline, &clock, term, name, options.takeover);
     let (epoch, asked, remaining) = retry("taking the timeline", options.patience, take).await?;
     metrics.epoch.set_u64(epoch);
     metrics.lease_held.set(i64::from(options.reads == Reads::UnderLease));
     let core = Arc::new(Core {
-        read: Word(AtomicU64::new(0)),
-        lease: Lease::new(clock.clone()),
+        read: Word::new(0),
+        lease: Lease::new(),
         reads: options.reads,
         epoch,
         term,
@@ -239,9 +241,9 @@ async fn start<T: Timeline>(
     });
     core.lease.extend(asked, term);
     let keeper = ore::task::spawn("oracle lease", keep(Arc::clone(&core)));
-    lease::wait(&core.clock, remaining).await;
+    handover::wait(&core.clock, remaining).await;
     let ts = retry("reading the time", options.patience, || core.timeline.read_ts(epoch)).await?;
-    core.read.0.fetch_max(ts, Ordering::AcqRel);
+    core.read.raise(ts);
     tracing::info!(epoch, ts, owner = name, "the timeline is ours");
     Ok((core, keeper))
 }
@@ -260,7 +262,7 @@ async fn keep<T: Timeline>(core: Arc<Core<T>>) {
         if core.fenced.is_cancelled() {
             return;
         }
-        let holds = core.lease.holds();
+        let holds = core.holds_lease();
         core.metrics.lease_held.set(i64::from(holds && core.reads == Reads::UnderLease));
         match (held, holds, &beat) {
             (true, false, Err(error)) => {
