@@ -24,7 +24,9 @@ use crate::stage::{Actor, Answer, Stage};
 
 const WRITERS: usize = 16;
 /// When the server is killed, in milliseconds after its last start.
-const LIVES_MS: std::ops::Range<u64> = 20..900;
+const LIVES_MS: std::ops::Range<u64> = 20..2_500;
+/// Writes to the log that give it its length when the store is opened: a header and a page for each of 4,096 frames. Disks fail after.
+const FILLER_WRITES: u64 = 2 * 4_096;
 /// Rows of one statement at the most; above some size they are no longer part of the log, but a file.
 const ROWS_MAX: u64 = 40;
 
@@ -177,8 +179,9 @@ fn faulty(dir: &Path, healthy: &Path, error: DiskError, after: u64) -> anyhow::R
         DiskError::Sync => format!("-e trace=fsync,fdatasync -e inject=fsync,fdatasync:error=EIO:when={after}+"),
         // Of the store's log alone, which is in the directory that the second argument names: threads wake each other by writes.
         DiskError::NoRoom => format!(
-            "-P \"$2/consensus.db-wal\" -e trace=write,pwrite64 -e inject=write,pwrite64:error=ENOSPC:when={after}..{}",
-            after + 200
+            "-P \"$2/consensus.db-wal\" -e trace=write,pwrite64 -e inject=write,pwrite64:error=ENOSPC:when={}..{}",
+            FILLER_WRITES + after,
+            FILLER_WRITES + after + 200
         ),
     };
     let server = find_binary()?;

@@ -67,10 +67,10 @@ impl Part {
     /// Of the time, beside the others' shares.
     fn share(self) -> u32 {
         match self {
-            Part::Registers | Part::Lists | Part::Bank | Part::Keys => 15,
-            Part::Crash => 30,
-            Part::Races => 20,
-            Part::Disk | Part::Takeover => 3,
+            Part::Registers | Part::Lists | Part::Bank | Part::Keys => 12,
+            Part::Crash => 45,
+            Part::Races => 25,
+            Part::Disk | Part::Takeover => 2,
         }
     }
 
