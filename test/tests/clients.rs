@@ -141,7 +141,6 @@ fn lib_pq() {
 }
 
 #[test]
-#[ignore = "getSQLKeywords needs pg_get_keywords()"]
 fn pgjdbc() {
     let Some(java) = program("java", "GLIMPSE_JAVA") else { return };
     let Some(jars) = installed("java") else { return };

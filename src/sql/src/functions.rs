@@ -17,6 +17,7 @@ pub mod digest;
 pub mod format;
 pub mod interval;
 pub mod json;
+pub mod keywords;
 pub mod math;
 pub mod numeric;
 pub mod pattern;

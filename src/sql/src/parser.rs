@@ -20,8 +20,8 @@ mod data;
 mod ddl;
 mod dialect;
 mod grant;
+mod keywords;
 mod recursive;
-mod reserved;
 mod session;
 mod show;
 mod statement;
@@ -37,7 +37,7 @@ use dialect::BoundedDialect;
 use repr::sqlstate::SqlState;
 
 pub(crate) use cursor::fold;
-pub use reserved::needs_quotes;
+pub use keywords::{Category, Keyword, keywords, needs_quotes};
 
 /// A statement and its own text.
 #[derive(Clone, Debug, PartialEq)]

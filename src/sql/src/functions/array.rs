@@ -158,6 +158,12 @@ pub fn declare(library: &mut Library) {
         let length = if int(a, 1) == 1 { list(a, 0).len() } else { 0 };
         Ok(Datum::List((1..=length as i32).map(Datum::Int4).collect()))
     });
+    library.add("_pg_expandarray(anyarray) setof (x anyelement, n int4)", |call, a| {
+        Ok(match call.column {
+            0 => a[0].clone().into_owned(),
+            _ => Datum::List((1..=list(a, 0).len() as i32).map(Datum::Int4).collect()),
+        })
+    });
     library.add("ordinality(any) setof int8", |_, a| {
         Ok(Datum::List((1..=list(a, 0).len() as i64).map(Datum::Int8).collect()))
     });

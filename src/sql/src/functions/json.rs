@@ -8,6 +8,7 @@
 //! - The parts below never parse a document twice; they trust that it was checked when it was made.
 
 mod document;
+mod each;
 
 use super::registry::Library;
 use super::row::Call;
@@ -26,6 +27,7 @@ pub fn declare(library: &mut Library) {
         declare_access(library, ty);
         declare_building(library, ty);
         document::declare(library, ty);
+        each::declare(library, ty);
     }
     declare_editing(library);
     library.add("?(jsonb, text) bool", |_, a| Ok(Datum::Bool(has_key(text(a, 0), text(a, 1))?)));

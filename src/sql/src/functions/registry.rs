@@ -55,6 +55,8 @@ pub enum Returns {
     Element,
     /// An array of the item type.
     Array,
+    /// Rows of several named columns.
+    Columns(Vec<(String, Returns)>),
 }
 
 /// One declared function.
@@ -70,7 +72,7 @@ pub struct Overload {
     pub variadic: bool,
     /// Its result.
     pub returns: Returns,
-    /// Whether it gives a set; the body gives its rows as a list.
+    /// Whether it gives a set; the body gives its rows as a list, of several columns those of [`Call::column`].
     pub set: bool,
     /// Whether it is NULL whenever an argument is.
     pub strict: bool,
@@ -89,8 +91,10 @@ pub struct Choice {
     pub overload: &'static Overload,
     /// The type of each argument.
     pub args: Vec<PgType>,
-    /// The type of the result.
+    /// The type of the result; `record` for several columns.
     pub returns: PgType,
+    /// The names and types of several columns.
+    pub columns: Vec<(String, PgType)>,
 }
 
 /// Collects declarations.
@@ -100,7 +104,8 @@ pub struct Library {
 }
 
 impl Library {
-    /// Declares a function: `name(type, …, variadic type) [setof] type [!null] [!session] [!each]`.
+    /// Declares a function: `name(type, …, variadic type) [setof] type [!null] [!session] [!each]`. Rows of several columns are
+    /// `setof (name type, …)`.
     ///
     /// Result types `same`, `integer`, `digits` and `free` after `numeric:` give the scale of a numeric.
     pub fn add(&mut self, declaration: &str, body: Body) {
@@ -111,7 +116,7 @@ impl Library {
 
 fn parse(declaration: &str, body: Body, id: usize) -> Option<Overload> {
     let open = declaration.find('(')?;
-    let close = declaration.rfind(')')?;
+    let close = declaration.find(')')?;
     let (mut args, mut variadic) = (Vec::new(), false);
     for arg in declaration[open + 1..close].split(',').map(str::trim).filter(|arg| !arg.is_empty()) {
         let name = arg.strip_prefix("variadic ");
@@ -125,25 +130,40 @@ fn parse(declaration: &str, body: Body, id: usize) -> Option<Overload> {
     }
     let (mut returns, mut set) = (None, false);
     let (mut strict, mut session, mut each) = (true, false, false);
-    for word in declaration[close + 1..].split_whitespace() {
+    let mut rest = declaration[close + 1..].trim();
+    if let Some((columns, after)) = rest.strip_prefix("setof (").and_then(|rest| rest.split_once(')')) {
+        let column = |column: &str| {
+            let (name, ty) = column.trim().split_once(' ')?;
+            Some((name.to_owned(), parse_returns(ty)?))
+        };
+        returns = Some(Returns::Columns(columns.split(',').map(column).collect::<Option<_>>()?));
+        (set, rest) = (true, after);
+    }
+    for word in rest.split_whitespace() {
         match word {
             "setof" => set = true,
             "!null" => strict = false,
             "!session" => session = true,
             "!each" => each = true,
-            "anyelement" => returns = Some(Returns::Element),
-            "anyarray" => returns = Some(Returns::Array),
-            "numeric:same" => returns = Some(Returns::Numeric(NumericRule::Same)),
-            "numeric:integer" => returns = Some(Returns::Numeric(NumericRule::Integer)),
-            "numeric:digits" => returns = Some(Returns::Numeric(NumericRule::Digits)),
-            "numeric:quotient" => returns = Some(Returns::Numeric(NumericRule::Quotient)),
-            "numeric:field" => returns = Some(Returns::Numeric(NumericRule::Field)),
-            "numeric" | "numeric:free" => returns = Some(Returns::Numeric(NumericRule::Free)),
-            ty => returns = Some(Returns::Exact(types::by_name(ty)?)),
+            ty => returns = Some(parse_returns(ty)?),
         }
     }
     let name = declaration[..open].trim().to_owned();
     Some(Overload { id, name, args, variadic, returns: returns?, set, strict, session, each, body })
+}
+
+fn parse_returns(word: &str) -> Option<Returns> {
+    Some(match word {
+        "anyelement" => Returns::Element,
+        "anyarray" => Returns::Array,
+        "numeric:same" => Returns::Numeric(NumericRule::Same),
+        "numeric:integer" => Returns::Numeric(NumericRule::Integer),
+        "numeric:digits" => Returns::Numeric(NumericRule::Digits),
+        "numeric:quotient" => Returns::Numeric(NumericRule::Quotient),
+        "numeric:field" => Returns::Numeric(NumericRule::Field),
+        "numeric" | "numeric:free" => Returns::Numeric(NumericRule::Free),
+        ty => Returns::Exact(types::by_name(ty)?),
+    })
 }
 
 struct Index {
@@ -164,6 +184,7 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
     super::json::declare(&mut library);
     super::session::declare(&mut library);
     super::catalog::declare(&mut library);
+    super::keywords::declare(&mut library);
     let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
     for overload in &library.overloads {
         by_name.entry(overload.name.clone()).or_default().push(overload.id);
@@ -305,13 +326,23 @@ fn reach(overload: &'static Overload, actual: &[PgType]) -> Option<Choice> {
             Pattern::Array => PgType::Array(Box::new(element.clone())),
         });
     }
-    let returns = match &overload.returns {
+    let columns = match &overload.returns {
+        Returns::Columns(columns) => {
+            columns.iter().map(|(name, ty)| (name.clone(), result_type(ty, &element))).collect()
+        }
+        _ => Vec::new(),
+    };
+    Some(Choice { overload, args, returns: result_type(&overload.returns, &element), columns })
+}
+
+fn result_type(returns: &Returns, element: &PgType) -> PgType {
+    match returns {
         Returns::Exact(ty) => ty.clone(),
         Returns::Numeric(_) => types::NUMERIC,
-        Returns::Element => element,
-        Returns::Array => PgType::Array(Box::new(element)),
-    };
-    Some(Choice { overload, args, returns })
+        Returns::Element => element.clone(),
+        Returns::Array => PgType::Array(Box::new(element.clone())),
+        Returns::Columns(_) => PgType::Record,
+    }
 }
 
 /// The argument types as error messages list them.

@@ -29,6 +29,8 @@ pub struct Call<'a> {
     pub returns: &'a PgType,
     /// The function's name.
     pub name: &'a str,
+    /// Which column of its rows is asked for, if they have several.
+    pub column: usize,
 }
 
 impl Call<'_> {
@@ -50,12 +52,24 @@ pub struct RowFunction {
     args: Vec<PgType>,
     returns: PgType,
     data_type: DataType,
+    column: usize,
     signature: Signature,
 }
 
 impl RowFunction {
     /// The function with its argument and result types.
     pub fn udf(overload: &'static Overload, args: &[PgType], returns: &PgType, data_type: &DataType) -> Arc<ScalarUDF> {
+        RowFunction::column_udf(overload, 0, args, returns, data_type)
+    }
+
+    /// One column of a function whose rows have several.
+    pub fn column_udf(
+        overload: &'static Overload,
+        column: usize,
+        args: &[PgType],
+        returns: &PgType,
+        data_type: &DataType,
+    ) -> Arc<ScalarUDF> {
         let volatility = if overload.session || overload.each { Volatility::Volatile } else { Volatility::Immutable };
         let signature =
             if args.is_empty() { Signature::nullary(volatility) } else { Signature::any(args.len(), volatility) };
@@ -64,6 +78,7 @@ impl RowFunction {
             args: args.to_vec(),
             returns: returns.clone(),
             data_type: data_type.clone(),
+            column,
             signature,
         }))
     }
@@ -104,7 +119,7 @@ impl ScalarUDFImpl for RowFunction {
     fn schema_name(&self, args: &[Expr]) -> DfResult<String> {
         // The types are part of the name, because casts do not show in the names of arguments.
         let args: Vec<String> = args.iter().map(|arg| arg.schema_name().to_string()).collect();
-        Ok(format!("{}#{}({})", self.name(), self.id, args.join(",")))
+        Ok(format!("{}#{}.{}({})", self.name(), self.id, self.column, args.join(",")))
     }
 
     fn signature(&self) -> &Signature {
@@ -149,7 +164,14 @@ impl ScalarUDFImpl for RowFunction {
                 ColumnarValue::Scalar(scalar) => Column { array: scalar.to_array()?, is_scalar: true },
             });
         }
-        let call = Call { session, context: &context, args: &self.args, returns: &self.returns, name: &overload.name };
+        let call = Call {
+            session,
+            context: &context,
+            args: &self.args,
+            returns: &self.returns,
+            name: &overload.name,
+            column: self.column,
+        };
         let array = self.evaluate(&columns, rows, &call)?;
         if one {
             return Ok(ColumnarValue::Scalar(first_scalar(&array)?));

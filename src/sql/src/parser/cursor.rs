@@ -4,7 +4,7 @@
 //! compared by text (many of ours are no keywords of sqlparser's), folded names, and Postgres's wording of errors.
 
 use super::dialect::BoundedDialect;
-use super::reserved::is_reserved;
+use super::keywords::is_reserved;
 use crate::error::SqlError;
 use crate::names::{Name, truncate_identifier};
 use datafusion::sql::sqlparser::ast::{self as sp, Ident};

@@ -36,6 +36,16 @@ use std::sync::Arc;
 /// The function by which JDBC drivers take keys apart.
 const EXPAND_ARRAY: &str = "_pg_expandarray";
 
+/// What a call gives.
+enum Called {
+    /// A value.
+    Value(TypedExpr),
+    /// A set, as the list of its values.
+    Set(TypedExpr),
+    /// Rows of several named columns, each as the list of its values.
+    Rows(Vec<(String, TypedExpr)>),
+}
+
 /// The syntax of a call, taken apart.
 struct Parsed<'a> {
     name: String,
@@ -105,8 +115,7 @@ impl Binder<'_> {
             args.push(self.expr(arg, cx)?);
         }
         let typed = self.call(&parsed.name, args, parsed.span)?;
-        let is_set = matches!(typed.expr, Expr::Unnest(_)) || parsed.name == EXPAND_ARRAY;
-        if is_set && !matches!(cx.clause, Clause::Select) {
+        if is_set(&typed.expr) && !matches!(cx.clause, Clause::Select) {
             return Err(SqlError::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
                 format!("set-returning functions are not allowed in {}", cx.clause.name()),
@@ -148,63 +157,52 @@ impl Binder<'_> {
                 let oid = args.first().map_or(0, |arg| pgrepr::types::oid(&arg.ty));
                 TypedExpr::constant(&repr::Datum::Oid(oid), PgType::Regtype)
             }
-            EXPAND_ARRAY => self.expand_array(args),
             "generate_subscripts" | "array_lower" | "array_upper"
                 if args.first().is_some_and(|list| list.ty.vector_item().is_some()) =>
             {
                 self.call(&format!("vector_{name}"), args, span)
             }
-            _ => match self.listed(name, args) {
-                Ok((typed, true)) => Ok(unnest(typed)),
-                Ok((typed, false)) => Ok(typed),
-                Err(error) => Err(error),
-            },
+            _ => self.listed(name, args).and_then(|called| match called {
+                Called::Value(typed) => Ok(typed),
+                Called::Set(list) => Ok(unnest(list)),
+                Called::Rows(columns) => Ok(record_of_rows(columns)),
+            }),
         };
         called.map_err(|error| error.at(span))
     }
 
-    /// `_pg_expandarray(array)` of `information_schema`: a row of each element `x` and its number `n`.
-    fn expand_array(&mut self, args: Vec<TypedExpr>) -> Result<TypedExpr, SqlError> {
-        let Ok([array]) = <[TypedExpr; 1]>::try_from(args) else {
-            return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("{EXPAND_ARRAY} takes an array")));
-        };
-        let array = array.vector_as_array();
-        let dimension = TypedExpr::constant(&repr::Datum::Int4(1), PgType::Int4)?;
-        let number = self.call("generate_subscripts", vec![array.clone(), dimension], Span::empty())?;
-        let item = self.call("unnest", vec![array], Span::empty())?;
-        let fields = vec![item.ty.field("x", true), number.ty.field("n", true)];
-        let named = [("x", item.expr), ("n", number.expr)].map(|(name, value)| [lit(name), value]);
-        let udf = datafusion::functions::core::named_struct();
-        let expr = Expr::ScalarFunction(ScalarFunction::new_udf(udf, named.into_iter().flatten().collect()));
-        Ok(TypedExpr::new(expr, PgType::Record, DataType::Struct(fields.into())))
-    }
-
-    /// A function in FROM: its rows as a list.
-    pub fn table_function(&mut self, call: &TableCall<'_>, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
+    /// A function in FROM: its rows as a list, or a list for each of its columns, which then have names.
+    pub fn table_function(
+        &mut self,
+        call: &TableCall<'_>,
+        cx: &Cx<'_>,
+    ) -> Result<Vec<(Option<String>, TypedExpr)>, SqlError> {
         let name = function_name(&object_name(call.name)?)?;
         let span = call.name.0.first().and_then(|part| part.as_ident()).map_or(Span::empty(), |ident| ident.span);
         let mut args = Vec::with_capacity(call.args.len());
         for arg in &call.args {
             args.push(self.expr(arg, cx)?);
         }
-        let (typed, set) = self.listed(&name, args).map_err(|error| error.at(span))?;
-        if set {
-            return Ok(typed);
-        }
-        let item = types::base(&typed.ty);
-        self.make_array(vec![typed], &item)
+        Ok(match self.listed(&name, args).map_err(|error| error.at(span))? {
+            Called::Value(typed) => {
+                let item = types::base(&typed.ty);
+                vec![(None, self.make_array(vec![typed], &item)?)]
+            }
+            Called::Set(list) => vec![(None, list)],
+            Called::Rows(columns) => columns.into_iter().map(|(name, list)| (Some(name), list)).collect(),
+        })
     }
 
-    /// A scalar call, and whether its value is the list of a set's rows.
-    fn listed(&mut self, name: &str, args: Vec<TypedExpr>) -> Result<(TypedExpr, bool), SqlError> {
+    /// A scalar call.
+    fn listed(&mut self, name: &str, args: Vec<TypedExpr>) -> Result<Called, SqlError> {
         let args: Vec<TypedExpr> = args.into_iter().map(TypedExpr::vector_as_array).collect();
         let actual: Vec<PgType> = args.iter().map(|arg| arg.ty.clone()).collect();
         if !registry::exists(name) {
             return match (types::by_name(name), args.len()) {
-                (Some(ty), 1) => Ok((
-                    self.coercer.explicit(args.into_iter().next().unwrap_or_else(super::literal::null), &ty)?,
-                    false,
-                )),
+                (Some(ty), 1) => {
+                    let arg = args.into_iter().next().unwrap_or_else(super::literal::null);
+                    Ok(Called::Value(self.coercer.explicit(arg, &ty)?))
+                }
                 _ => Err(function_missing(name, &actual)),
             };
         }
@@ -220,17 +218,26 @@ impl Binder<'_> {
             exprs.push(arg.expr.clone());
             typed_args.push(arg);
         }
-        let (ty, data_type) = result_type(&choice, &typed_args);
-        let (ty, data_type) = if choice.overload.set {
-            let item = Field::new("item", data_type, true);
-            (PgType::Array(Box::new(ty)), DataType::List(Arc::new(item)))
-        } else {
-            (ty, data_type)
-        };
         let declared: Vec<PgType> = typed_args.iter().map(|arg| arg.ty.clone()).collect();
-        let udf = RowFunction::udf(choice.overload, &declared, &ty, &data_type);
-        let expr = Expr::ScalarFunction(ScalarFunction::new_udf(udf, exprs));
-        Ok((TypedExpr::new(expr, ty, data_type), choice.overload.set))
+        let column = |at: usize, ty: PgType, data_type: DataType| {
+            let udf = RowFunction::column_udf(choice.overload, at, &declared, &ty, &data_type);
+            let expr = Expr::ScalarFunction(ScalarFunction::new_udf(udf, exprs.clone()));
+            TypedExpr::new(expr, ty, data_type)
+        };
+        let list = |at: usize, item: PgType, data_type: DataType| {
+            let field = Field::new("item", data_type, true);
+            column(at, PgType::Array(Box::new(item)), DataType::List(Arc::new(field)))
+        };
+        if !choice.columns.is_empty() {
+            let columns = choice.columns.iter().enumerate();
+            let lists = columns.map(|(at, (name, ty))| (name.clone(), list(at, ty.clone(), ty.data_type())));
+            return Ok(Called::Rows(lists.collect()));
+        }
+        let (ty, data_type) = result_type(&choice, &typed_args);
+        Ok(match choice.overload.set {
+            true => Called::Set(list(0, ty, data_type)),
+            false => Called::Value(column(0, ty, data_type)),
+        })
     }
 
     fn coalesce(&mut self, args: Vec<TypedExpr>) -> Result<TypedExpr, SqlError> {
@@ -459,6 +466,29 @@ fn function_name(names: &[String]) -> Result<String, SqlError> {
         [schema, name] if schema == "information_schema" && name == EXPAND_ARRAY => Ok(name.clone()),
         _ => Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {} does not exist", names.join(".")))),
     }
+}
+
+/// Whether an expression is a set-returning call.
+fn is_set(expr: &Expr) -> bool {
+    match expr {
+        Expr::Unnest(_) => true,
+        // A record of several columns that are unnested together.
+        Expr::ScalarFunction(function) => function.args.iter().any(|arg| matches!(arg, Expr::Unnest(_))),
+        _ => false,
+    }
+}
+
+/// The rows of several columns as records.
+fn record_of_rows(columns: Vec<(String, TypedExpr)>) -> TypedExpr {
+    let (mut fields, mut args) = (Vec::with_capacity(columns.len()), Vec::with_capacity(2 * columns.len()));
+    for (name, list) in columns {
+        let item = unnest(list);
+        fields.push(item.ty.field(&name, true));
+        args.extend([lit(name), item.expr]);
+    }
+    let udf = datafusion::functions::core::named_struct();
+    let expr = Expr::ScalarFunction(ScalarFunction::new_udf(udf, args));
+    TypedExpr::new(expr, PgType::Record, DataType::Struct(fields.into()))
 }
 
 fn unnest(list: TypedExpr) -> TypedExpr {

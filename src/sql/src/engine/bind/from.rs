@@ -342,24 +342,28 @@ impl Binder<'_> {
         outer: Option<&Frame<'_>>,
     ) -> Result<Relation, SqlError> {
         let (calls, alias, ordinality, name) = function_calls(factor)?;
-        let mut listed = Vec::new();
+        let (mut named, mut listed) = (Vec::new(), Vec::new());
         {
             let frame = Frame { scope: &left.scope, outer };
             let cx = Cx::new(&frame, Clause::From);
             for call in &calls {
-                listed.push(self.table_function(call, &cx)?);
+                for (column, list) in self.table_function(call, &cx)? {
+                    named.push(column);
+                    listed.push(list);
+                }
             }
         }
         let visible = alias.map_or_else(|| name.clone(), |alias| fold(&alias.name));
         if left.scope.columns.iter().any(|column| column.table.as_deref() == Some(visible.as_str())) {
             return Err(duplicate_alias(&visible));
         }
-        let mut names: Vec<String> = match alias {
-            // A function of one column gives its alias to the column.
-            Some(alias) if alias.columns.is_empty() && listed.len() == 1 => vec![fold(&alias.name)],
-            _ if listed.len() == 1 => vec![name.clone()],
-            _ => listed.iter().map(|_| name.clone()).collect(),
+        // A function of one column gives its alias to the column.
+        let of_one = match alias {
+            Some(alias) if listed.len() == 1 => fold(&alias.name),
+            _ => name.clone(),
         };
+        let mut names: Vec<String> =
+            named.into_iter().map(|column| column.unwrap_or_else(|| of_one.clone())).collect();
         if ordinality {
             names.push("ordinality".to_owned());
             let first = listed.first().cloned().ok_or_else(|| SqlError::internal("a function gives a column"))?;
