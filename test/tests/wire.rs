@@ -355,12 +355,38 @@ fn hundreds_of_simple_queries_in_one_write() {
 
 #[test]
 fn a_long_query_can_be_cancelled() {
+    // A query that is over before the cancel arrives would hide a broken cancel, so this one runs for minutes.
+    cancelled(
+        "SELECT sum(a.x * b.x % 7) FROM generate_series(1, 100000) a(x) CROSS JOIN generate_series(1, 1000000) b(x)",
+    );
+}
+
+#[test]
+fn a_sleeping_query_can_be_cancelled() {
+    cancelled("SELECT pg_sleep(100000)");
+}
+
+#[test]
+fn sleeping_queries_hold_up_nobody() {
+    let sleeping: Vec<Wire> = (0..40)
+        .map(|_| {
+            let mut wire = session();
+            wire.send(&frontend::query("SELECT pg_sleep(100000)")).expect("send");
+            wire
+        })
+        .collect();
+    let mut wire = session();
+    let messages = wire.query("SELECT count(*) FROM generate_series(1, 1000) a(x) WHERE x % 2 = 0").expect("an answer");
+    assert_eq!(messages[1].row_text(), [Some("500".to_owned())]);
+    drop(sleeping);
+}
+
+fn cancelled(endless: &str) {
+    let is_over = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let mut wire = session();
     let key = wire.cancel_key.expect("BackendKeyData");
-    // A query that is over before the cancel arrives would hide a broken cancel, so this one runs for minutes.
-    let endless =
-        "SELECT sum(a.x * b.x % 7) FROM generate_series(1, 100000) a(x) CROSS JOIN generate_series(1, 1000000) b(x)";
     wire.send(&frontend::query(endless)).expect("send");
+    let was_answered = std::sync::Arc::clone(&is_over);
     let cancel = std::thread::spawn(move || {
         // The query may not have begun when a cancel arrives, so cancels go on until the answer is there.
         for _ in 0..200 {
@@ -370,21 +396,19 @@ fn a_long_query_can_be_cancelled() {
                 break;
             }
             drop(wire.until_closed());
-            if CANCELLED.load(std::sync::atomic::Ordering::Relaxed) {
+            if was_answered.load(std::sync::atomic::Ordering::Relaxed) {
                 break;
             }
         }
     });
     let messages = wire.until_ready().expect("the server answers");
-    CANCELLED.store(true, std::sync::atomic::Ordering::Relaxed);
+    is_over.store(true, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(first_error(&messages).expect("an error").code, "57014");
     cancel.join().expect("the cancelling thread does not panic");
     // A late cancel may hit the next statement; the session survives that too.
     let _ = wire.query("SELECT 1").expect("the session goes on");
     assert_alive(&mut wire);
 }
-
-static CANCELLED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
 #[test]
 fn a_wrong_cancel_key_cancels_nothing() {

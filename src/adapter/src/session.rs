@@ -531,6 +531,7 @@ impl Session {
                 snapshot.get(name).map(str::to_owned).or_else(system)
             }),
             assignments: Arc::clone(&self.base_info.assignments),
+            timer: Some(Arc::new(|duration| Box::pin(tokio::time::sleep(duration)))),
             backends: Some(Arc::new(Others(Arc::clone(&self.shared)))),
             ..SessionInfo::default()
         };

@@ -24,6 +24,7 @@ pub mod pattern;
 pub mod registry;
 pub mod row;
 pub mod session;
+pub mod sleep;
 pub mod string;
 
 use crate::error::SqlError;

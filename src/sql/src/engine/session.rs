@@ -14,8 +14,10 @@ use repr::{Datum, PgType};
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Looks up a session or system variable.
 pub type Settings = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -83,6 +85,9 @@ pub trait Backends: Send + Sync {
     fn signal(&self, pid: i32, signal: Signal, user: &str) -> std::result::Result<bool, SqlError>;
 }
 
+/// Waits for a duration, on whatever runtime calls it.
+pub type Timer = Arc<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
 /// A session's identity, clock and settings as of one statement.
 #[derive(Clone)]
 pub struct SessionInfo {
@@ -112,6 +117,8 @@ pub struct SessionInfo {
     pub settings: Settings,
     /// `set_config()`.
     pub assignments: Arc<Assignments>,
+    /// What waits for `pg_sleep()`; `None` where nothing does.
+    pub timer: Option<Timer>,
     /// The other sessions; `None` where there are none.
     pub backends: Option<Arc<dyn Backends>>,
     /// The catalog, for functions that need it; `None` refuses them.
@@ -167,6 +174,7 @@ impl Default for SessionInfo {
             backend_pid: 0,
             settings: Arc::new(|_| None),
             assignments: Arc::default(),
+            timer: None,
             backends: None,
             catalog: None,
         }

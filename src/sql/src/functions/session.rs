@@ -81,7 +81,8 @@ pub fn declare(library: &mut Library) {
     {
         library.add(declaration, |call, _| Err(SqlError::unsupported(format!("function {}", call.name))));
     }
-    library.add("pg_sleep(float8) void", |_, _| Err(SqlError::unsupported("function pg_sleep")));
+    // Where it is called as a value, `sleep` has it.
+    library.add("pg_sleep(float8) void", |_, _| Err(SqlError::unsupported("function pg_sleep here")));
     library.add("txid_current() int8", |_, _| Err(SqlError::unsupported("function txid_current")));
 }
 

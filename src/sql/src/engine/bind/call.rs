@@ -12,6 +12,7 @@ use crate::error::SqlError;
 use crate::functions::aggregate::{self, AggregateArgs};
 use crate::functions::registry::{self, Choice, NumericRule, Returns, function_missing};
 use crate::functions::row::RowFunction;
+use crate::functions::sleep;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::TreeNode;
@@ -157,6 +158,7 @@ impl Binder<'_> {
                 let oid = args.first().map_or(0, |arg| pgrepr::types::oid(&arg.ty));
                 TypedExpr::constant(&repr::Datum::Oid(oid), PgType::Regtype)
             }
+            "pg_sleep" if args.len() == 1 => self.sleep(args),
             "generate_subscripts" | "array_lower" | "array_upper"
                 if args.first().is_some_and(|list| list.ty.vector_item().is_some()) =>
             {
@@ -238,6 +240,16 @@ impl Binder<'_> {
             true => Called::Set(list(0, ty, data_type)),
             false => Called::Value(column(0, ty, data_type)),
         })
+    }
+
+    fn sleep(&mut self, args: Vec<TypedExpr>) -> Result<TypedExpr, SqlError> {
+        let actual: Vec<PgType> = args.iter().map(|arg| arg.ty.clone()).collect();
+        let choice = registry::choose("pg_sleep", &actual)?;
+        let seconds = args.into_iter().zip(&choice.args);
+        let seconds = seconds.map(|(arg, ty)| Ok(self.coercer.cast(arg, ty, LengthRule::Cast)?.expr));
+        let seconds = seconds.collect::<Result<_, SqlError>>()?;
+        let expr = Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&sleep::PG_SLEEP), seconds));
+        Ok(TypedExpr::new(expr, PgType::Void, PgType::Void.data_type()))
     }
 
     fn coalesce(&mut self, args: Vec<TypedExpr>) -> Result<TypedExpr, SqlError> {
