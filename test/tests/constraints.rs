@@ -351,10 +351,46 @@ fn nothing_of_a_copy_lands_that_violates_a_constraint() {
     ] {
         let error = copy(&mut client, &lines).expect_err("it is refused");
         assert_eq!(error.code(), Some(&code), "{error:?}");
+        // The line; PostgreSQL adds its text where it still has it.
+        let place = error.as_db_error().and_then(|error| error.where_()).unwrap_or_default();
+        assert!(place.starts_with("COPY race, line 2901"), "{place}");
         assert_eq!(count(&mut client, "SELECT count(*) FROM race"), 1);
     }
     copy(&mut client, &many).expect("it is stored");
     assert_eq!(count(&mut client, "SELECT count(*) FROM race"), 2_901);
+}
+
+/// Clients tell by these fields which constraint was violated, and need not take messages apart.
+#[test]
+fn errors_name_what_they_are_about() {
+    let target = start();
+    let mut client = client(&target);
+    run(&mut client, "CREATE SCHEMA s; CREATE TABLE s.\"T\" (id int4 PRIMARY KEY, n int4 NOT NULL, c int4 CHECK (c > 0))");
+    run(&mut client, "CREATE TABLE s.old (a int4); INSERT INTO s.old VALUES (1), (1), (NULL)");
+    run(&mut client, "INSERT INTO s.\"T\" VALUES (1, 1, 1)");
+    let cases = [
+        ("INSERT INTO s.\"T\" VALUES (1, 1, 1)", "T", None, Some("T_pkey")),
+        ("INSERT INTO s.\"T\" VALUES (2, 1, 1), (2, 1, 1)", "T", None, Some("T_pkey")),
+        ("BEGIN; INSERT INTO s.\"T\" VALUES (1, 1, 1); COMMIT", "T", None, Some("T_pkey")),
+        ("INSERT INTO s.\"T\" VALUES (2, NULL, 1)", "T", Some("n"), None),
+        ("INSERT INTO s.\"T\" SELECT 2, NULL, 1", "T", Some("n"), None),
+        ("UPDATE s.\"T\" SET n = NULL", "T", Some("n"), None),
+        ("INSERT INTO s.\"T\" VALUES (2, 1, -1)", "T", None, Some("T_c_check")),
+        ("UPDATE s.\"T\" SET c = -1", "T", None, Some("T_c_check")),
+        ("ALTER TABLE s.old ADD PRIMARY KEY (a)", "old", None, Some("old_pkey")),
+        ("ALTER TABLE s.old ADD CONSTRAINT k UNIQUE (a)", "old", None, Some("k")),
+        ("ALTER TABLE s.old ADD CHECK (a > 1)", "old", None, Some("old_a_check")),
+    ];
+    for (sql, table, column, constraint) in cases {
+        let error = refusal(&mut client, sql);
+        let found = (error.schema(), error.table(), error.column(), error.constraint());
+        assert_eq!(found, (Some("s"), Some(table), column, constraint), "{sql}: {error:?}");
+        run(&mut client, "ROLLBACK");
+    }
+    for sql in ["SELECT nosuch FROM s.old", "SELECT 1 / 0", "INSERT INTO s.old VALUES ('x')"] {
+        let error = refusal(&mut client, sql);
+        assert_eq!((error.schema(), error.table(), error.column(), error.constraint()), (None, None, None, None), "{sql}");
+    }
 }
 
 /// Transactions that overlap: of two that take one key, the second to commit fails, and is undone altogether.

@@ -10,7 +10,7 @@
 mod key;
 mod validate;
 
-use crate::error::AdapterError;
+use crate::error::{AdapterError, Part, Subject};
 use arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::DataType;
 use catalog::state::State;
@@ -22,12 +22,13 @@ use repr::sqlstate::SqlState;
 use repr::{Datum, RelationDesc, Updates};
 use sql::engine::{Engine, SessionInfo};
 use sql::error::SqlError;
+use sql::names::FullName;
 use sql::plan::constraint::{Check, plan_checks};
 use sql::plan::{ConstraintKind, ItemRef, PlanContext};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub(crate) use key::{NetKeys, UniqueKey, duplicate, first_row_with, net_keys};
+pub(crate) use key::{Duplicate, NetKeys, UniqueKey, duplicate, first_duplicate, net_keys};
 pub(crate) use validate::{Validated, validate};
 
 /// Rows that are checked at once.
@@ -48,11 +49,11 @@ pub(crate) struct TableConstraints {
     schema: DFSchemaRef,
 }
 
-/// How violations are put into words: the table's name, and how its values are printed.
+/// How violations are put into words.
 #[derive(Clone, Copy)]
 pub(crate) struct Wording<'a> {
     /// The table.
-    pub(crate) relation: &'a str,
+    pub(crate) table: &'a FullName,
     /// How values are printed.
     pub(crate) options: &'a EncodeOptions,
     /// Whether its rows may be shown to who reads the error.
@@ -168,11 +169,13 @@ impl TableConstraints {
         }
         let conditions = Conditions::new(self, engine, info, |_| true)?;
         let rows: Vec<&[u8]> = updates.iter().filter(|(_, diff)| *diff > 0).map(|(row, _)| row).collect();
-        for rows in rows.chunks(CHECKED_ROWS) {
+        for (chunk, rows) in rows.chunks(CHECKED_ROWS).enumerate() {
             if let Some((row, check)) = conditions.first_violation(rows)? {
-                let (relation, name) = (wording.relation, &check.name);
+                let (relation, name) = (&wording.table.item, &check.name);
                 let message = format!("new row for relation \"{relation}\" violates check constraint \"{name}\"");
-                return Err(wording.with_row(SqlState::CHECK_VIOLATION, message, &self.desc, rows[row]));
+                let detail = wording.failing_row(&self.desc, rows[row]);
+                let subject = Subject { row: Some(chunk * CHECKED_ROWS + row), ..wording.constraint(name) };
+                return Err(AdapterError::violation(SqlState::CHECK_VIOLATION, message, detail, subject));
             }
         }
         Ok(())
@@ -245,19 +248,30 @@ impl<'a> Conditions<'a> {
 }
 
 impl Wording<'_> {
-    fn with_row(&self, sqlstate: SqlState, message: String, desc: &RelationDesc, row: &[u8]) -> AdapterError {
-        match (self.shows_rows)() {
-            true => AdapterError::with_detail(sqlstate, message, failing_row(desc, row, self.options)),
-            false => AdapterError::new(sqlstate, message),
-        }
+    /// DETAIL of a row, for who may see it.
+    fn failing_row(&self, desc: &RelationDesc, row: &[u8]) -> Option<String> {
+        (self.shows_rows)().then(|| failing_row(desc, row, self.options))
+    }
+
+    fn column(&self, name: &str) -> Subject {
+        self.subject(Part::Column(name.to_owned()))
+    }
+
+    fn constraint(&self, name: &str) -> Subject {
+        self.subject(Part::Constraint(name.to_owned()))
+    }
+
+    fn subject(&self, part: Part) -> Subject {
+        Subject { schema: self.table.schema.clone(), table: self.table.item.clone(), part, row: None }
     }
 }
 
 /// 23502 of a row.
 pub(crate) fn not_null(desc: &RelationDesc, column: usize, row: &[u8], wording: Wording<'_>) -> AdapterError {
-    let (column, relation) = (&desc.columns[column].name, wording.relation);
+    let (column, relation) = (&desc.columns[column].name, &wording.table.item);
     let message = format!("null value in column \"{column}\" of relation \"{relation}\" violates not-null constraint");
-    wording.with_row(SqlState::NOT_NULL_VIOLATION, message, desc, row)
+    let detail = wording.failing_row(desc, row);
+    AdapterError::violation(SqlState::NOT_NULL_VIOLATION, message, detail, wording.column(column))
 }
 
 /// `Failing row contains (1, null).`, long values cut off.

@@ -34,6 +34,33 @@ pub struct CopyIn {
     /// Whether errors show rows.
     shows_rows: bool,
     updates: Updates,
+    lines: Lines,
+}
+
+/// The line in which each row was. Few rows are not in the line after that of the row before.
+#[derive(Default)]
+struct Lines {
+    /// Those rows, and their lines.
+    jumps: Vec<(usize, u64)>,
+    row_count: usize,
+    last: u64,
+}
+
+impl Lines {
+    fn push(&mut self, line: u64) {
+        if self.row_count == 0 || line != self.last + 1 {
+            self.jumps.push((self.row_count, line));
+        }
+        (self.last, self.row_count) = (line, self.row_count + 1);
+    }
+
+    fn of(&self, row: usize) -> u64 {
+        let (start, line) = match self.jumps.partition_point(|(start, _)| *start <= row) {
+            0 => (0, 1),
+            after => self.jumps[after - 1],
+        };
+        line + (row - start) as u64
+    }
 }
 
 enum Source {
@@ -76,7 +103,7 @@ impl CopyIn {
         fields: &[Option<F>],
         decode: impl Fn(&ColumnDesc, &F, &EncodeOptions) -> Result<Datum<'static>, (AdapterError, Option<String>)>,
     ) -> Result<(), AdapterError> {
-        let table = &self.name.item;
+        let (name, table) = (&self.name, &self.name.item);
         let context = |column: Option<&str>| match column {
             Some(column) => format!("COPY {table}, line {line}, column {column}"),
             None => format!("COPY {table}, line {line}"),
@@ -116,9 +143,11 @@ impl CopyIn {
                 write_datum(out, &column.data_type, datum)?;
             }
             let Some(missing) = missing else { return Ok(()) };
-            let wording = Wording { relation: table, options: encode, shows_rows: &|| shows_rows };
+            let wording = Wording { table: name, options: encode, shows_rows: &|| shows_rows };
             Err(not_null(desc, missing, &out[start..], wording).in_context(context(None)))
-        })
+        })?;
+        self.lines.push(line);
+        Ok(())
     }
 }
 
@@ -149,6 +178,7 @@ impl Session {
             },
             shows_rows: self.may_select(plan.table),
             updates: Updates::new(),
+            lines: Lines::default(),
         }))))
         .await
     }
@@ -156,9 +186,14 @@ impl Session {
     /// Commits the rows of a COPY.
     pub(crate) async fn finish_copy(&mut self, copy: Box<CopyIn>) -> Result<Tag, AdapterError> {
         let count = u64::try_from(copy.updates.len()).unwrap_or(u64::MAX);
-        let CopyIn { table, name, desc, updates, .. } = *copy;
+        let CopyIn { table, name, desc, updates, lines, .. } = *copy;
         let target = WriteTarget { table, name: &name, desc: &desc, arbiters: &[] };
-        match self.write(target, updates, Vec::new(), Autocommit::Yes).await? {
+        let written = self.write(target, updates, Vec::new(), Autocommit::Yes).await;
+        let written = written.map_err(|error| match error.subject().and_then(|subject| subject.row) {
+            Some(row) => error.in_context(format!("COPY {}, line {}", name.item, lines.of(row))),
+            None => error,
+        });
+        match written? {
             Committed::At => Ok(Tag::Counted("COPY", count)),
             // It has read nothing, and takes no key for a conflict.
             Committed::Conflict | Committed::Duplicate(_) => Err(conflict()),

@@ -77,7 +77,7 @@ impl Session {
             let options = self.encode_options().clone();
             let work = ore::task::spawn_on(&self.shared.adhoc, "validate", async move {
                 let stored = is_stored.then(|| shared.persist.snapshot(id.into(), read_ts)).transpose()?;
-                let wording = Wording { relation: &item.name.item, options: &options, shows_rows: &|| true };
+                let wording = Wording { table: &item.name, options: &options, shows_rows: &|| true };
                 validate(&shared.engine, Some(&known), &after, stored, &own, wording).map(drop)
             });
             work.await.map_err(|error| AdapterError::internal(error.to_string()))??;

@@ -46,25 +46,61 @@ pub enum AdapterError {
         hint: Option<String>,
         /// Where it happened, as COPY reports it.
         context: Option<String>,
+        /// What of a table it is about.
+        subject: Option<Box<Subject>>,
     },
+}
+
+/// What of a table an error is about. Clients tell by it which constraint was violated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// The table's schema.
+    pub schema: String,
+    /// The table.
+    pub table: String,
+    /// The column or constraint.
+    pub part: Part,
+    /// Which of the rows that the statement adds, if one does not fit: COPY knows the line that it was in.
+    pub row: Option<usize>,
+}
+
+/// A part of a table, by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// A column that is NOT NULL.
+    Column(String),
+    /// A PRIMARY KEY, UNIQUE or CHECK constraint.
+    Constraint(String),
 }
 
 impl AdapterError {
     /// An error of this crate.
     pub fn new(sqlstate: SqlState, message: impl Into<String>) -> AdapterError {
-        AdapterError::Raised { sqlstate, message: message.into(), detail: None, hint: None, context: None }
+        let message = message.into();
+        AdapterError::Raised { sqlstate, message, detail: None, hint: None, context: None, subject: None }
+    }
+
+    /// A violated constraint, with DETAIL if rows may be shown.
+    pub(crate) fn violation(
+        sqlstate: SqlState,
+        message: String,
+        detail: Option<String>,
+        subject: Subject,
+    ) -> AdapterError {
+        let subject = Some(Box::new(subject));
+        AdapterError::Raised { sqlstate, message, detail, hint: None, context: None, subject }
     }
 
     /// An error of this crate with DETAIL.
     pub fn with_detail(sqlstate: SqlState, message: impl Into<String>, detail: impl Into<String>) -> AdapterError {
         let (message, detail) = (message.into(), Some(detail.into()));
-        AdapterError::Raised { sqlstate, message, detail, hint: None, context: None }
+        AdapterError::Raised { sqlstate, message, detail, hint: None, context: None, subject: None }
     }
 
     /// An error of this crate with a HINT.
     pub fn with_hint(sqlstate: SqlState, message: impl Into<String>, hint: impl Into<String>) -> AdapterError {
         let (message, hint) = (message.into(), Some(hint.into()));
-        AdapterError::Raised { sqlstate, message, detail: None, hint, context: None }
+        AdapterError::Raised { sqlstate, message, detail: None, hint, context: None, subject: None }
     }
 
     /// A bug of ours.
@@ -85,6 +121,7 @@ impl AdapterError {
             detail: self.detail(),
             hint: self.hint(),
             context: Some(context),
+            subject: self.subject().cloned().map(Box::new),
         }
     }
 
@@ -148,6 +185,14 @@ impl AdapterError {
         }
     }
 
+    /// What of a table it is about.
+    pub fn subject(&self) -> Option<&Subject> {
+        match self {
+            AdapterError::Raised { subject, .. } => subject.as_deref(),
+            _ => None,
+        }
+    }
+
     /// PostgreSQL's name for the place in the source, where clients go by it.
     pub fn routine(&self) -> Option<&'static str> {
         match self {
@@ -173,7 +218,7 @@ impl AdapterError {
 impl From<OracleError> for AdapterError {
     fn from(error: OracleError) -> AdapterError {
         let (sqlstate, hint) = (error.sqlstate(), error.hint().map(str::to_owned));
-        AdapterError::Raised { sqlstate, message: error.to_string(), detail: None, hint, context: None }
+        AdapterError::Raised { sqlstate, message: error.to_string(), detail: None, hint, context: None, subject: None }
     }
 }
 

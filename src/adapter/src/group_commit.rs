@@ -25,7 +25,7 @@ mod claims;
 mod expectations;
 
 use crate::client::{Published, Shared};
-use crate::constraint::TableConstraints;
+use crate::constraint::{Duplicate, TableConstraints};
 use crate::error::AdapterError;
 use crate::implications;
 use crate::maintain::{Dataflows, Durable, Job, Target, maintain};
@@ -50,7 +50,6 @@ use std::time::{Duration, Instant};
 use timestamp_oracle::OracleError;
 use tokio::sync::oneshot;
 
-pub(crate) use claims::Duplicate;
 pub(crate) use expectations::{Expectation, KeyRange};
 
 /// How long the committer waits for the indexes it has fed before it lets time advance without them: readers then wait

@@ -3,15 +3,16 @@
 //! A key that is taken is an error of the statement. A statement that commits by itself learns it from its commit. In a
 //! transaction the statement asks the committer, with what the transaction has written before; COMMIT asks again.
 
-use crate::constraint::{TableConstraints, Wording, duplicate, first_row_with, net_keys};
+use crate::constraint::{Duplicate, TableConstraints, Wording, duplicate, first_duplicate, net_keys};
 use crate::error::AdapterError;
-use crate::group_commit::{Committed, Duplicate, Expectation, TableWrite};
+use crate::group_commit::{Committed, Expectation, TableWrite};
 use crate::session::{Autocommit, Session};
 use crate::transaction::{Status, conflict};
-use ahash::AHashSet;
+use ahash::AHashMap;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, RelationDesc, Updates};
 use sql::names::{FullName, ObjectId, Privilege};
+use sql::plan::CatalogView;
 use sql::plan::privileges::has_privilege;
 use std::sync::Arc;
 
@@ -109,7 +110,8 @@ impl Session {
         if constraints.keys.is_empty() || updates.is_empty() {
             return Ok(None);
         }
-        let (mut twice, mut once) = (AHashSet::new(), Vec::new());
+        // How often a key would be there, where that is more than once.
+        let (mut twice, mut once) = (AHashMap::new(), Vec::new());
         for (at, key) in constraints.keys.iter().enumerate() {
             let statement = net_keys(constraints, key, updates);
             let own = self.transaction.own_keys(table, constraints, key);
@@ -120,7 +122,7 @@ impl Session {
                     total => drop(own.insert(bytes.clone(), total)),
                 }
                 match (total, diff > 0) {
-                    (2.., true) => drop(twice.insert((at, bytes))),
+                    (2.., true) => drop(twice.insert((at, bytes), total)),
                     (1, true) => once.push((at, bytes)),
                     _ => {}
                 }
@@ -131,29 +133,28 @@ impl Session {
             let (interrupt, shared) = (self.interrupt(), Arc::clone(&self.shared));
             let probed = interrupt.guard(shared.probe(table, asked)).await??;
             let taken = once.into_iter().zip(probed.taken).filter(|(_, is_taken)| *is_taken);
-            twice.extend(taken.map(|(key, _)| key));
+            twice.extend(taken.map(|(key, _)| (key, 2)));
         }
         if twice.is_empty() {
             return Ok(None);
         }
-        match first_row_with(constraints, updates, |at, key| twice.contains(&(at, key.to_vec()))) {
-            Some((constraint, row)) => {
-                Ok(Some(Duplicate { id: table, table: Arc::clone(constraints), constraint, row }))
-            }
+        let copies_after = |at: usize, key: &[u8]| twice.get(&(at, key.to_vec())).copied().unwrap_or(0);
+        match first_duplicate(table, constraints, updates, copies_after) {
+            Some(duplicate) => Ok(Some(duplicate)),
             None => Err(AdapterError::internal("a key that is there twice is of no row")),
         }
     }
 
-    /// 23505.
+    /// 23505; or 40001, if the table has gone since.
     pub(crate) fn duplicate(&self, taken: &Duplicate) -> AdapterError {
+        let Some(table) = self.published().state.item(taken.id) else { return conflict() };
         let shows = || self.may_select(taken.id);
-        let wording = Wording { relation: "", options: self.encode_options(), shows_rows: &shows };
-        duplicate(&taken.table, taken.constraint, &taken.row, wording)
+        duplicate(taken, self.wording(&table.name, &shows))
     }
 
     /// How violations of what a table demands are put into words for this session.
     pub(crate) fn wording<'a>(&'a self, name: &'a FullName, shows_rows: &'a dyn Fn() -> bool) -> Wording<'a> {
-        Wording { relation: &name.item, options: self.encode_options(), shows_rows }
+        Wording { table: name, options: self.encode_options(), shows_rows }
     }
 
     /// Whether the session's role may see a table's rows, and so those that errors are about.

@@ -547,6 +547,7 @@ impl Output {
                 hint: notice.hint.as_deref(),
                 position: None,
                 context: None,
+                subject: None,
                 routine: None,
             };
             encode::notice_response(&mut self.buffer, &report);

@@ -7,6 +7,7 @@
 pub mod rows;
 
 use crate::error::WireError;
+use adapter::error::{Part, Subject};
 use adapter::response::{Format, RowsTag};
 use bytes::BufMut;
 use repr::sqlstate::SqlState;
@@ -28,6 +29,7 @@ pub(crate) struct Report<'a> {
     pub(crate) hint: Option<&'a str>,
     pub(crate) position: Option<usize>,
     pub(crate) context: Option<&'a str>,
+    pub(crate) subject: Option<&'a Subject>,
     pub(crate) routine: Option<&'a str>,
 }
 
@@ -140,6 +142,7 @@ pub(crate) fn error_response(out: &mut Vec<u8>, severity: Severity, error: &Wire
         hint: hint.as_deref(),
         position: error.position(),
         context: context.as_deref(),
+        subject: error.subject(),
         routine: error.routine(),
     };
     message(out, b'E', |out| fields(out, &report));
@@ -166,6 +169,14 @@ fn fields(out: &mut Vec<u8>, report: &Report<'_>) {
     }
     if let Some(position) = report.position {
         field(b'P', &position.to_string());
+    }
+    if let Some(subject) = report.subject {
+        field(b's', &subject.schema);
+        field(b't', &subject.table);
+        match &subject.part {
+            Part::Column(name) => field(b'c', name),
+            Part::Constraint(name) => field(b'n', name),
+        }
     }
     out.put_u8(0);
 }

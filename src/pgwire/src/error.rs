@@ -6,7 +6,7 @@
 use crate::codec::FrameError;
 use crate::copy::reader::CopyError;
 use crate::message::DecodeError;
-use adapter::error::AdapterError;
+use adapter::error::{AdapterError, Subject};
 use pgrepr::error::PgReprError;
 use repr::sqlstate::SqlState;
 use std::io;
@@ -136,6 +136,14 @@ impl WireError {
         match self {
             WireError::Session(error) => error.context(),
             WireError::Copy { error, table } => Some(format!("COPY {table}, line {}", error.line)),
+            _ => None,
+        }
+    }
+
+    /// What of a table it is about.
+    pub fn subject(&self) -> Option<&Subject> {
+        match self {
+            WireError::Session(error) => error.subject(),
             _ => None,
         }
     }

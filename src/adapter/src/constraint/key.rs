@@ -1,14 +1,15 @@
 //! The keys of rows, as bytes.
 
 use super::{TableConstraints, Wording, value_text};
-use crate::error::AdapterError;
+use crate::error::{AdapterError, Subject};
 use ahash::AHashMap;
 use arrow::datatypes::DataType;
 use pgrepr::options::EncodeOptions;
 use repr::row::{is_key_exact, read_datum, skip_datum, write_datum, write_key_datum};
 use repr::sqlstate::SqlState;
-use repr::{Datum, Diff, PgType, RelationDesc, Updates};
+use repr::{Datum, Diff, GlobalId, PgType, RelationDesc, Updates};
 use sql::plan::constraint::column_list;
+use std::sync::Arc;
 
 /// How often a write adds each key, less how often it takes it away. Keys of which nothing remains are left out.
 pub(crate) type NetKeys = AHashMap<Vec<u8>, Diff>;
@@ -136,33 +137,64 @@ pub(crate) fn net_keys(table: &TableConstraints, key: &UniqueKey, updates: &Upda
     net
 }
 
-/// The first of the rows that `updates` add of a key of which `is_wanted` is true: given the key's place among the table's, and its
-/// bytes. Returns the constraint's oid with it.
-pub(crate) fn first_row_with(
-    table: &TableConstraints,
+/// A row whose key was taken.
+#[derive(Clone, Debug)]
+pub(crate) struct Duplicate {
+    /// The table.
+    pub(crate) id: GlobalId,
+    /// What the table demands.
+    pub(crate) table: Arc<TableConstraints>,
+    /// The constraint.
+    pub(crate) constraint: u32,
+    /// The row.
+    pub(crate) row: Vec<u8>,
+    /// Which of the rows that were added it is.
+    pub(crate) at: usize,
+}
+
+/// The first of the rows that `updates` add whose key is taken by then. `copies_after` says of a key how often it would be there
+/// after all of them, given its place among the table's keys and its bytes.
+pub(crate) fn first_duplicate(
+    id: GlobalId,
+    table: &Arc<TableConstraints>,
     updates: &Updates,
-    is_wanted: impl Fn(usize, &[u8]) -> bool,
-) -> Option<(u32, Vec<u8>)> {
-    let added = updates.iter().filter(|(_, diff)| *diff > 0);
-    added.map(|(row, _)| row).find_map(|row| {
-        table.keys.iter().enumerate().find_map(|(at, key)| {
-            let bytes = key.of(&table.types, row)?;
-            is_wanted(at, &bytes).then(|| (key.oid, row.to_vec()))
-        })
+    copies_after: impl Fn(usize, &[u8]) -> Diff,
+) -> Option<Duplicate> {
+    let added = || updates.iter().filter(|(_, diff)| *diff > 0).map(|(row, _)| row);
+    let keys = |row| {
+        let of = move |(place, key): (usize, &UniqueKey)| Some((place, key.of(&table.types, row)?));
+        table.keys.iter().enumerate().filter_map(of)
+    };
+    // How often each key is there before the row that is looked at: first, before all of them.
+    let mut copies: AHashMap<(usize, Vec<u8>), Diff> = AHashMap::new();
+    for (place, key) in added().flat_map(keys) {
+        let after = copies_after(place, &key);
+        if after > 1 {
+            *copies.entry((place, key)).or_insert(after) -= 1;
+        }
+    }
+    added().enumerate().find_map(|(at, row)| {
+        let place = keys(row).find_map(|(place, key)| {
+            let before = copies.get_mut(&(place, key))?;
+            *before += 1;
+            (*before > 1).then_some(place)
+        })?;
+        let (table, constraint) = (Arc::clone(table), table.keys[place].oid);
+        Some(Duplicate { id, table, constraint, row: row.to_vec(), at })
     })
 }
 
 /// 23505 of a row. Its key is shown to who may see it.
-pub(crate) fn duplicate(table: &TableConstraints, constraint: u32, row: &[u8], wording: Wording<'_>) -> AdapterError {
-    let Some(key) = table.key(constraint) else {
+pub(crate) fn duplicate(duplicate: &Duplicate, wording: Wording<'_>) -> AdapterError {
+    let Duplicate { table, constraint, row, at, .. } = duplicate;
+    let Some(key) = table.key(*constraint) else {
         return AdapterError::internal("a key is of a constraint that is not there");
     };
     let message = format!("duplicate key value violates unique constraint \"{}\"", key.name);
-    if !(wording.shows_rows)() {
-        return AdapterError::new(SqlState::UNIQUE_VIOLATION, message);
-    }
-    let detail = format!("Key {} already exists.", key.describe_of(&table.desc, row, wording.options));
-    AdapterError::with_detail(SqlState::UNIQUE_VIOLATION, message, detail)
+    let describe = || format!("Key {} already exists.", key.describe_of(&table.desc, row, wording.options));
+    let detail = (wording.shows_rows)().then(describe);
+    let subject = Subject { row: Some(*at), ..wording.constraint(&key.name) };
+    AdapterError::violation(SqlState::UNIQUE_VIOLATION, message, detail, subject)
 }
 
 #[cfg(test)]

@@ -95,12 +95,14 @@ impl Validation<'_> {
         if self.failure.is_some() {
             return Ok(());
         }
-        let (relation, desc) = (self.wording.relation, &self.after.desc);
+        let (relation, desc) = (&self.wording.table.item, &self.after.desc);
         for row in rows {
             if let Some(column) = self.after.null_column(row, |at| self.is_new_not_null[at]) {
                 let column = &desc.columns[column].name;
                 let message = format!("column \"{column}\" of relation \"{relation}\" contains null values");
-                self.failure = Some(AdapterError::new(SqlState::NOT_NULL_VIOLATION, message));
+                let subject = self.wording.column(column);
+                self.failure =
+                    Some(AdapterError::violation(SqlState::NOT_NULL_VIOLATION, message, None, subject));
                 return Ok(());
             }
         }
@@ -108,7 +110,8 @@ impl Validation<'_> {
             if let Some((_, check)) = self.conditions.first_violation(rows)? {
                 let name = &check.name;
                 let message = format!("check constraint \"{name}\" of relation \"{relation}\" is violated by some row");
-                self.failure = Some(AdapterError::new(SqlState::CHECK_VIOLATION, message));
+                let subject = self.wording.constraint(name);
+                self.failure = Some(AdapterError::violation(SqlState::CHECK_VIOLATION, message, None, subject));
                 return Ok(());
             }
         }
@@ -121,10 +124,11 @@ impl Validation<'_> {
         for (oid, counts) in std::mem::take(&mut self.keys) {
             if let (Some((twice, _)), Some(key)) = (counts.iter().find(|(_, copies)| **copies > 1), self.after.key(oid))
             {
-                return Err(AdapterError::with_detail(
+                return Err(AdapterError::violation(
                     SqlState::UNIQUE_VIOLATION,
                     format!("could not create unique index \"{}\"", key.name),
-                    format!("Key {} is duplicated.", key.describe(&self.after.desc, twice, self.wording.options)),
+                    Some(format!("Key {} is duplicated.", key.describe(&self.after.desc, twice, self.wording.options))),
+                    self.wording.constraint(&key.name),
                 ));
             }
             let keys = counts.into_iter().filter(|(_, copies)| *copies > 0).map(|(key, _)| key).collect();

@@ -9,11 +9,11 @@
 //! A change of the catalog may add constraints. What is stored is checked against these here, where nobody writes meanwhile,
 //! so that no number of writers can keep a constraint from being added.
 
-use super::claims::{Claimant, Duplicate};
+use super::claims::Claimant;
 use super::expectations::contradicted;
 use super::{Committed, Committer, TableWrite, WriteRequest};
 use crate::client::Published;
-use crate::constraint::{TableConstraints, Validated, Wording, net_rows, validate};
+use crate::constraint::{Duplicate, TableConstraints, Validated, Wording, net_rows, validate};
 use crate::error::AdapterError;
 use catalog::transact::{Prepared, StateDiff};
 use pgrepr::options::EncodeOptions;
@@ -141,7 +141,7 @@ impl Committer {
 
 /// The committer speaks for no session: it prints values in their standard form.
 fn wording<'a>(item: &'a ItemRef, options: &'a EncodeOptions) -> Wording<'a> {
-    Wording { relation: &item.name.item, options, shows_rows: &always }
+    Wording { table: &item.name, options, shows_rows: &always }
 }
 
 fn always() -> bool {

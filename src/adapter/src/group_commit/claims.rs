@@ -12,7 +12,7 @@
 //! # Invariants
 //! - Between groups nothing is staged, and the claims of a table are the keys of what is durable of it.
 
-use crate::constraint::{NetKeys, TableConstraints, Validated, first_row_with, net_keys};
+use crate::constraint::{Duplicate, NetKeys, TableConstraints, Validated, first_duplicate, net_keys};
 use crate::error::AdapterError;
 use ahash::{AHashMap, AHashSet};
 use bugs::Bug;
@@ -36,19 +36,6 @@ struct Claim {
     taken: AHashSet<Box<[u8]>>,
     /// By key: whether it is taken after the group.
     staged: AHashMap<Vec<u8>, bool>,
-}
-
-/// A key that was taken.
-#[derive(Clone, Debug)]
-pub(crate) struct Duplicate {
-    /// The table.
-    pub(crate) id: GlobalId,
-    /// What the table demands.
-    pub(crate) table: Arc<TableConstraints>,
-    /// The constraint.
-    pub(crate) constraint: u32,
-    /// The first row that has it.
-    pub(crate) row: Vec<u8>,
 }
 
 /// A write to a table whose keys are to be claimed.
@@ -93,7 +80,7 @@ impl Claims {
         Ok(None)
     }
 
-    /// The key of the first row that would be there twice.
+    /// The first row whose key would be there twice.
     fn refuse(
         &self,
         table: GlobalId,
@@ -122,13 +109,11 @@ impl Claims {
         if !is_refused {
             return Ok(None);
         }
-        let is_twice = |at: usize, key: &[u8]| {
-            nets[at].get(key).is_some_and(|diff| after(constraints.keys[at].oid, key, *diff) > 1)
+        let copies_after = |place: usize, key: &[u8]| {
+            nets[place].get(key).map_or(0, |diff| after(constraints.keys[place].oid, key, *diff))
         };
-        match first_row_with(constraints, updates, is_twice) {
-            Some((constraint, row)) => {
-                Ok(Some(Duplicate { id: table, table: Arc::clone(constraints), constraint, row }))
-            }
+        match first_duplicate(table, constraints, updates, copies_after) {
+            Some(duplicate) => Ok(Some(duplicate)),
             None => Err(AdapterError::internal("a key that is there twice is of no row")),
         }
     }
