@@ -492,7 +492,8 @@ impl Session {
         );
         let renewed = self.prepared(statement, declared)?;
         let shape = |plan: &CachedPlan| plan.desc.as_ref().map(|desc| desc.desc.columns.clone());
-        if shape(&before) != shape(&renewed.plan) {
+        // The rows of FETCH are those of whatever cursor has the name then.
+        if shape(&before) != shape(&renewed.plan) && !returns_by_name(&renewed.plan) {
             return Err(AdapterError::ResultChanged);
         }
         let plan = Arc::clone(&renewed.plan);

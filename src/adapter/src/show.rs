@@ -113,6 +113,7 @@ impl Session {
         timeout: Option<Duration>,
         formats: ResultFormats,
     ) -> Result<Response, AdapterError> {
+        self.start_portal(name).await?;
         let portal = self.portals.get_mut(name).ok_or_else(|| unknown_cursor(name))?;
         let desc = portal.plan.desc.clone().ok_or_else(|| unknown_cursor(name))?;
         let wanted = count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX));
@@ -155,6 +156,20 @@ impl Session {
         }
         let rows = Rows::ready(batches);
         Ok(Response::Rows { desc, formats, rows, tag: RowsTag::Fetch })
+    }
+
+    /// Runs a query that a client has bound under this name and not executed yet: FETCH and MOVE go on in its rows.
+    async fn start_portal(&mut self, name: &str) -> Result<(), AdapterError> {
+        let Some(portal) = self.portals.get_mut(name).filter(|portal| !portal.started && portal.plan.only_reads()) else {
+            return Ok(());
+        };
+        portal.started = true;
+        let (plan, formats, params) = (Arc::clone(&portal.plan), portal.formats.clone(), std::mem::take(&mut portal.params));
+        let response = Box::pin(self.run(&plan, params, formats, Autocommit::No)).await?;
+        if let (Response::Rows { rows, .. }, Some(portal)) = (response, self.portals.get_mut(name)) {
+            portal.rows = Some(rows);
+        }
+        Ok(())
     }
 
     /// The arguments of EXECUTE as values of the statement's parameters.
