@@ -56,6 +56,40 @@ fn sigterm_tells_sessions_exits_0_and_loses_nothing() {
     assert_eq!(one(&mut wire, "SELECT sum(id) FROM kept"), "6");
 }
 
+#[test]
+fn temporary_tables_go_with_their_session() {
+    let mut target = start();
+    let mut other = admin(&target);
+    let mut wire = admin(&target);
+    wire.execute("CREATE TABLE t (v text)").expect("the table is made");
+    wire.execute("INSERT INTO t VALUES ('kept')").expect("the row is stored");
+    // What the other session plans before there is a temporary table, and after, is shared with nobody.
+    let read = "SELECT v FROM t";
+    assert_eq!((one(&mut wire, read), one(&mut other, read)), ("kept".to_owned(), "kept".to_owned()));
+    wire.execute("CREATE TEMP TABLE t (v text)").expect("the temporary table is made");
+    wire.execute("CREATE INDEX ON t (v)").expect("the index is made");
+    wire.execute("INSERT INTO t VALUES ('temporary')").expect("the row is stored");
+    assert_eq!((one(&mut wire, read), one(&mut other, read)), ("temporary".to_owned(), "kept".to_owned()));
+    other.execute("CREATE TEMP TABLE t (v text)").expect("each session has its own");
+    other.execute("INSERT INTO t VALUES ('other')").expect("the row is stored");
+    assert_eq!((one(&mut wire, read), one(&mut other, read)), ("temporary".to_owned(), "other".to_owned()));
+    let left = "SELECT count(*) FROM pg_class WHERE relpersistence = 't' AND relkind = 'r'";
+    drop(wire);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while one(&mut other, left) != "1" {
+        assert!(Instant::now() < deadline, "the temporary table of the session that ended is there");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    if target.is_glimpse() {
+        target.kill9().expect("the server is killed");
+        target.restart().expect("the server starts again");
+        let mut wire = admin(&target);
+        assert_eq!(one(&mut wire, left), "0");
+        assert_eq!(one(&mut wire, "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'pg_temp%'"), "0");
+        assert_eq!(one(&mut wire, read), "kept");
+    }
+}
+
 /// What one writer knows: statements that were acknowledged, and the one that was under way at the end.
 #[derive(Debug, Default)]
 struct Journal {

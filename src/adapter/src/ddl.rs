@@ -13,7 +13,7 @@ use catalog::state::State;
 use catalog::transact::{self, Op, Prepared, StateDiff};
 use repr::sqlstate::SqlState;
 use sql::engine::{Engine, SessionInfo};
-use sql::plan::{CatalogView, ItemKind, ItemRef, Plan, plan_index_keys};
+use sql::plan::{CatalogView, CreateTablePlan, ItemKind, ItemRef, Plan, TableSchema, plan_index_keys};
 use std::sync::Arc;
 
 /// The message of the error that asks for the statement to be planned again; no client sees it.
@@ -45,6 +45,11 @@ impl Session {
         }
         if let Plan::AlterTable(alter) = plan {
             self.notices.extend(alter.notices.iter().cloned().map(Into::into));
+        }
+        let is_temporary =
+            matches!(plan, Plan::CreateTable(CreateTablePlan { schema: TableSchema::Temporary { .. }, .. }));
+        if is_temporary {
+            self.note_temporary();
         }
         if in_block && let Some(prepared) = prepared {
             self.validate_altered(&before, &prepared).await?;

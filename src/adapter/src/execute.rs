@@ -195,7 +195,7 @@ impl Session {
                 }
                 Ok(Response::Complete(Tag::Plain(cached.name)))
             }
-            Plan::Discard(target) => self.discard(*target, cached.name),
+            Plan::Discard(target) => self.discard(*target, cached.name).await,
             Plan::NoOp { tag, notices } => {
                 self.notices.extend(notices.iter().cloned().map(Notice::from));
                 Ok(Response::Complete(Tag::Plain(tag)))
@@ -675,7 +675,7 @@ impl Session {
         if self.transaction.status == Status::Failed && !ends { Err(failed_transaction()) } else { Ok(()) }
     }
 
-    fn discard(&mut self, target: DiscardTarget, name: &'static str) -> Result<Response, AdapterError> {
+    async fn discard(&mut self, target: DiscardTarget, name: &'static str) -> Result<Response, AdapterError> {
         match target {
             DiscardTarget::All => {
                 if self.transaction.status != Status::Idle {
@@ -687,9 +687,19 @@ impl Session {
                 self.vars.reset_all();
                 self.vars.reset("role")?;
                 self.refresh_settings();
+                self.drop_temporary().await?;
             }
             DiscardTarget::Plans => self.plans.clear(),
-            DiscardTarget::Sequences | DiscardTarget::Temporary => {}
+            DiscardTarget::Temporary => {
+                if self.has_temporary && self.transaction.status != Status::Idle {
+                    return Err(AdapterError::new(
+                        SqlState::FEATURE_NOT_SUPPORTED,
+                        "DISCARD TEMP in a transaction block is not supported",
+                    ));
+                }
+                self.drop_temporary().await?;
+            }
+            DiscardTarget::Sequences => {}
         }
         Ok(Response::Complete(Tag::Plain(name)))
     }

@@ -32,5 +32,6 @@ mod reader;
 mod select;
 mod show;
 mod subscribe;
+mod temporary;
 mod transaction;
 mod write;

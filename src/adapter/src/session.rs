@@ -19,6 +19,7 @@ use repr::sqlstate::SqlState;
 use repr::{Datum, PgType, Timestamp};
 use sql::engine::SessionInfo;
 use sql::engine::session::Assignment;
+use sql::names::temporary_schema;
 use sql::parser::ParsedStatement;
 use sql::plan::lift::Lifted;
 use sql::plan::{CatalogView, RoleRef};
@@ -55,6 +56,8 @@ pub struct Session {
     pub(crate) settings_key: Arc<str>,
     settings_version: u64,
     base_info: SessionInfo,
+    /// Whether it has made temporary tables, and so may have a schema of its own.
+    pub(crate) has_temporary: bool,
     /// This session's own `enable_frontend_peek_sequencing`.
     pub(crate) fast_path: Option<bool>,
     options: EncodeOptions,
@@ -135,6 +138,7 @@ impl Session {
             settings_key: Arc::from(""),
             settings_version: u64::MAX,
             base_info: SessionInfo::default(),
+            has_temporary: false,
             fast_path: None,
             options: EncodeOptions::default(),
         };
@@ -228,9 +232,14 @@ impl Session {
         AdapterError::new(sqlstate, message)
     }
 
-    /// Ends the session; an open transaction is rolled back.
-    #[allow(clippy::unused_async, reason = "temporary objects will be dropped here")]
-    pub async fn close(self) {}
+    /// Ends the session; an open transaction is rolled back, and temporary tables are dropped.
+    pub async fn close(mut self) {
+        self.transaction = Transaction::new();
+        if let Err(error) = self.drop_temporary().await {
+            // They go when the server starts again.
+            tracing::warn!(connection_id = self.key.0, %error, "temporary tables were not dropped");
+        }
+    }
 
     // ---- simple protocol
 
@@ -480,6 +489,12 @@ impl Session {
         self.refresh_settings();
     }
 
+    /// Recomputes what depends on settings, after something else of the session has changed that it depends on.
+    pub(crate) fn settings_changed(&mut self) {
+        self.settings_version = u64::MAX;
+        self.refresh_settings();
+    }
+
     /// Recomputes what depends on settings, after they have changed.
     pub(crate) fn refresh_settings(&mut self) {
         if self.settings_version == self.vars.version() {
@@ -490,14 +505,16 @@ impl Session {
         self.settings_version = self.vars.version();
         self.activity.name(self.vars.get("application_name").unwrap_or_default());
         let vars = &self.vars;
+        let temporary = self.has_temporary.then(|| temporary_schema(self.key.0));
         let key = format!(
-            "{}\u{1}{}\u{1}{:?}\u{1}{}\u{1}{}\u{1}{:?}",
+            "{}\u{1}{}\u{1}{:?}\u{1}{}\u{1}{}\u{1}{:?}\u{1}{:?}",
             self.role.id,
             vars.database(),
             vars.search_path(),
             vars.cluster(),
             vars.time_zone(),
             vars.isolation(),
+            temporary,
         );
         if *key != *self.settings_key {
             self.settings_key = Arc::from(key);
@@ -526,6 +543,7 @@ impl Session {
             ),
             mz_version: sql::vars::definitions::MZ_VERSION.to_owned(),
             backend_pid: self.key.0,
+            temporary,
             settings: Arc::new(move |name| {
                 let system = || shared.published.load().state.system().get(name).map(str::to_owned);
                 snapshot.get(name).map(str::to_owned).or_else(system)

@@ -6,6 +6,7 @@ use crate::state::State;
 use crate::transact::{StateDiff, Transaction};
 use persist::{MetaWrite, PersistClient};
 use repr::GlobalId;
+use sql::names::{SchemaId, is_temporary};
 use sql::plan::ItemKind;
 use std::sync::Arc;
 
@@ -28,7 +29,9 @@ impl Catalog {
             let mut state = durable::decode(stored)?;
             // A directory from before there were passwords.
             let secret = state.mock_secret.bytes().is_none().then(|| state.choose_mock_secret());
-            (state, secret.map(|write| vec![write]))
+            let (state, mut meta) = without_temporary(state)?;
+            meta.extend(secret);
+            (state, (!meta.is_empty()).then_some(meta))
         };
         for (name, value) in system_defaults {
             state.system.set_default(name, value)?;
@@ -46,6 +49,21 @@ impl Catalog {
     pub fn boot(&self) -> (Arc<State>, Vec<StateDiff>) {
         (Arc::clone(&self.opened), difference_from_empty(&self.opened))
     }
+}
+
+/// Drops the temporary tables of sessions that have ended with the process before.
+fn without_temporary(state: State) -> Result<(State, Vec<MetaWrite>), CatalogError> {
+    let left = state.all_schemas().filter(|schema| is_temporary(&schema.name));
+    let left: Vec<SchemaId> = left.map(|schema| schema.id).collect();
+    if left.is_empty() {
+        return Ok((state, Vec::new()));
+    }
+    let mut transaction = Transaction::new(&state);
+    for schema in left {
+        transaction.drop_temporary(schema)?;
+    }
+    let prepared = transaction.finish();
+    Ok((prepared.state, prepared.meta))
 }
 
 /// What a catalog without users' objects has to go through to become `state`.

@@ -116,6 +116,8 @@ pub enum Op {
     Drop {
         objects: Vec<ObjectId>,
     },
+    /// A session's schema for temporary tables, with all that is in it.
+    DropTemporary(SchemaId),
     /// GRANT or REVOKE, as the plan says.
     Grant {
         plan: GrantPlan,
@@ -315,7 +317,7 @@ pub(crate) struct Transaction {
 }
 
 impl Transaction {
-    fn new(base: &State) -> Transaction {
+    pub(crate) fn new(base: &State) -> Transaction {
         Transaction {
             state: base.clone(),
             // What is written is of this version's format from here on.
@@ -355,6 +357,7 @@ impl Transaction {
             Op::AlterRename { object, to } => self.alter_rename(object, to),
             Op::AlterSetCluster { id, cluster } => self.alter_set_cluster(id, cluster),
             Op::Drop { objects } => self.drop_objects(&objects),
+            Op::DropTemporary(schema) => self.drop_temporary(schema),
             Op::Grant { plan, grantor } => self.grant(&plan, grantor),
             Op::DefaultPrivileges(plan) => self.default_privileges(&plan),
             Op::GrantRole { revoke, roles, members, grantor } => self.grant_role(revoke, &roles, &members, grantor),
@@ -365,7 +368,7 @@ impl Transaction {
     }
 
     /// Step 3.
-    fn finish(self) -> Prepared {
+    pub(crate) fn finish(self) -> Prepared {
         let mut state = self.state;
         state.revision += 1;
         let mut meta: Vec<MetaWrite> =

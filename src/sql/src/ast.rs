@@ -532,6 +532,8 @@ pub struct CreateTable {
     pub name: Name,
     /// IF NOT EXISTS.
     pub if_not_exists: bool,
+    /// TEMPORARY: it goes with the session.
+    pub temporary: bool,
     /// Its columns.
     pub columns: Vec<ColumnDef>,
     /// Its constraints and those of its columns, in the order of the text.

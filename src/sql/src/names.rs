@@ -18,6 +18,9 @@ use std::sync::Arc;
 /// The longest identifier; a longer one is cut, as Postgres cuts it.
 pub const IDENTIFIER_BYTES_MAX: usize = 63;
 
+/// What the schema of a session's temporary tables is called in statements.
+pub const TEMPORARY: &str = "pg_temp";
+
 /// Schemas searched after the search path for unqualified names.
 pub const IMPLICIT_LAST: [&str; 3] = ["mz_catalog", "mz_internal", "mz_introspection"];
 
@@ -323,22 +326,39 @@ pub struct Scope<'a> {
     pub search_path: &'a [String],
     /// The role's name, for `$user`.
     pub user: &'a str,
+    /// The schema of the session's temporary tables, if it has made any: `pg_temp`.
+    pub temporary: Option<&'a str>,
+}
+
+/// What a session's schema for temporary tables is called in the catalog.
+pub fn temporary_schema(backend_pid: u32) -> String {
+    format!("{TEMPORARY}_{backend_pid}")
+}
+
+/// Whether a schema is one of a session's temporary tables.
+pub fn is_temporary(schema: &str) -> bool {
+    schema.strip_prefix(TEMPORARY).is_some_and(|rest| rest.starts_with('_'))
 }
 
 /// The schemas of the search path that exist, in the order in which unqualified names are looked up (`pg_catalog`
-/// first unless the path names it), without the implicit ones at the end.
+/// first unless the path names it, and the session's temporary tables before), without the implicit ones at the end.
 pub fn effective_search_path(catalog: &dyn CatalogView, scope: Scope<'_>) -> Vec<Arc<SchemaRef>> {
     let database = catalog.database_by_name(scope.database);
-    let mut path = Vec::with_capacity(scope.search_path.len() + 1);
+    let mut path = Vec::with_capacity(scope.search_path.len() + 2);
+    let own = |name: &str| catalog.schema_by_name(Some(database.as_ref()?.id), name);
+    if !scope.search_path.iter().any(|name| name == TEMPORARY) {
+        path.extend(scope.temporary.and_then(own));
+    }
     if !scope.search_path.iter().any(|name| name == "pg_catalog") {
         path.extend(catalog.schema_by_name(None, "pg_catalog"));
     }
     for name in scope.search_path {
-        let name = if name == "$user" { scope.user } else { name };
-        let schema = catalog
-            .schema_by_name(None, name)
-            .or_else(|| database.as_ref().and_then(|database| catalog.schema_by_name(Some(database.id), name)));
-        path.extend(schema);
+        let name = match name.as_str() {
+            "$user" => scope.user,
+            TEMPORARY => scope.temporary.unwrap_or(TEMPORARY),
+            name => name,
+        };
+        path.extend(catalog.schema_by_name(None, name).or_else(|| own(name)));
     }
     path
 }
@@ -365,13 +385,15 @@ pub fn resolve_item(
                 .find_map(|schema| catalog.item_by_name(schema.id, item)))
         }
         [schema, item] => {
-            Ok(find_schema(catalog, scope.database, schema).and_then(|schema| catalog.item_by_name(schema.id, item)))
+            let schema = find_schema(catalog, scope, scope.database, schema);
+            Ok(schema.and_then(|schema| catalog.item_by_name(schema.id, item)))
         }
         [database, schema, item] => {
             if catalog.database_by_name(database).is_none() {
                 return Err(unknown_database(database));
             }
-            Ok(find_schema(catalog, database, schema).and_then(|schema| catalog.item_by_name(schema.id, item)))
+            let schema = find_schema(catalog, scope, database, schema);
+            Ok(schema.and_then(|schema| catalog.item_by_name(schema.id, item)))
         }
         _ => Err(too_many_parts(name)),
     }
@@ -387,12 +409,12 @@ pub fn resolve_schema(catalog: &dyn CatalogView, scope: Scope<'_>, name: &Name) 
     if name.parts.len() == 2 && catalog.database_by_name(database).is_none() {
         return Err(unknown_database(database));
     }
-    find_schema(catalog, database, schema).ok_or_else(|| unknown_schema(schema))
+    find_schema(catalog, scope, database, schema).ok_or_else(|| unknown_schema(schema))
 }
 
 /// The schema in which an object called `name` would be created, and the object's own name.
 ///
-/// Unqualified names go to the first schema of the search path that exists and is not a system schema.
+/// Unqualified names go to the first schema of the search path that exists and is neither a system schema nor temporary.
 pub fn resolve_new_item(
     catalog: &dyn CatalogView,
     scope: Scope<'_>,
@@ -401,7 +423,7 @@ pub fn resolve_new_item(
     match name.parts.as_slice() {
         [item] => effective_search_path(catalog, scope)
             .into_iter()
-            .find(|schema| schema.database.is_some())
+            .find(|schema| schema.database.is_some() && !is_temporary(&schema.name))
             .map(|schema| (schema, item.clone()))
             .ok_or_else(|| SqlError::new(SqlState::INVALID_SCHEMA_NAME, "no schema has been selected to create in")),
         [qualification @ .., item] => {
@@ -412,7 +434,13 @@ pub fn resolve_new_item(
     }
 }
 
-fn find_schema(catalog: &dyn CatalogView, database: &str, schema: &str) -> Option<Arc<SchemaRef>> {
+fn find_schema(
+    catalog: &dyn CatalogView,
+    scope: Scope<'_>,
+    database: &str,
+    schema: &str,
+) -> Option<Arc<SchemaRef>> {
+    let schema = if schema == TEMPORARY { scope.temporary? } else { schema };
     catalog.schema_by_name(None, schema).or_else(|| {
         let database = catalog.database_by_name(database)?;
         catalog.schema_by_name(Some(database.id), schema)

@@ -75,7 +75,7 @@ pub struct PlanContext<'a> {
 impl<'a> PlanContext<'a> {
     /// Where names are looked up.
     pub fn scope(&self) -> Scope<'a> {
-        Scope { database: &self.session.database, search_path: &self.session.search_path, user: &self.session.user }
+        self.session.scope()
     }
 }
 
@@ -504,11 +504,25 @@ pub enum Explained {
     Object(GlobalId),
 }
 
+/// Where a table is made.
+#[derive(Clone, Debug)]
+pub enum TableSchema {
+    /// In a schema that is there.
+    Existing(SchemaId),
+    /// In the session's schema for temporary tables, which its first one brings with it.
+    Temporary {
+        /// In which database.
+        database: DatabaseId,
+        /// What it is called.
+        name: String,
+    },
+}
+
 /// CREATE TABLE.
 #[derive(Clone, Debug)]
 pub struct CreateTablePlan {
     /// In which schema.
-    pub schema: SchemaId,
+    pub schema: TableSchema,
     /// Its full name.
     pub name: FullName,
     /// Its columns.

@@ -17,7 +17,7 @@ use repr::sqlstate::SqlState;
 use sql::engine::{CatalogFunctions, SessionInfo};
 use sql::error::SqlError;
 use sql::names::{
-    Name, ObjectId, Scope, effective_search_path, quote_ident, resolve_item, resolve_schema, unknown_relation,
+    Name, ObjectId, Scope, TEMPORARY, effective_search_path, is_temporary, quote_ident, resolve_item, resolve_schema, unknown_relation,
 };
 use sql::plan::{CatalogView, definition};
 use sql::plan::{ItemKind, ItemRef, SchemaRef};
@@ -120,8 +120,12 @@ impl Call<'_> {
                 let implicit = matches!(self.args.first(), Some(Datum::Bool(true)));
                 Ok(Datum::List(self.search_path(implicit).iter().map(|schema| text(&schema.name)).collect()))
             }
-            "pg_my_temp_schema" => Ok(Datum::Oid(0)),
-            "pg_is_other_temp_schema" => Ok(Datum::Bool(false)),
+            "pg_my_temp_schema" => Ok(Datum::Oid(self.temporary().map_or(0, |schema| schema.oid))),
+            "pg_is_other_temp_schema" => {
+                let schema = self.schema_by_oid(self.oid(0)?).filter(|schema| is_temporary(&schema.name));
+                let own = self.temporary().map(|schema| schema.id);
+                Ok(Datum::Bool(schema.is_some_and(|schema| Some(schema.id) != own)))
+            }
             name if name.starts_with("has_") && name.ends_with("_privilege") => self.has_privilege(name),
             "pg_has_role" => self.has_role(),
             name => Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {name} does not exist"))),
@@ -155,8 +159,7 @@ impl Call<'_> {
     }
 
     fn scope(&self) -> Scope<'_> {
-        let session = self.context.session;
-        Scope { database: &session.database, search_path: &session.search_path, user: &session.user }
+        self.context.session.scope()
     }
 
     fn item_by_oid(&self, oid: u32) -> Option<&Arc<ItemRef>> {
@@ -193,7 +196,15 @@ impl Call<'_> {
         if !implicit && !named {
             path.retain(|schema| schema.name != "pg_catalog");
         }
+        if !implicit {
+            path.retain(|schema| !is_temporary(&schema.name));
+        }
         path
+    }
+
+    /// The schema of the session's temporary tables.
+    fn temporary(&self) -> Option<Arc<SchemaRef>> {
+        resolve_schema(self.context.catalog, self.scope(), &Name::bare(TEMPORARY)).ok()
     }
 
     fn reg_in(&self, name: &str) -> Result<u32, SqlError> {

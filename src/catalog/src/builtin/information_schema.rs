@@ -10,7 +10,7 @@ use repr::ColumnDesc;
 use repr::datum::Datum;
 use repr::types::{NumericDisplay, PgType};
 use sql::error::SqlError;
-use sql::names::{ObjectId, ObjectKind, Privilege};
+use sql::names::{ObjectId, ObjectKind, Privilege, is_temporary};
 use sql::plan::privileges::has_privilege;
 use sql::plan::{CatalogView, definition};
 use sql::plan::{Grantee, ItemKind, ItemRef, RoleRef};
@@ -70,7 +70,11 @@ fn tables(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatc
                 database(context),
                 text(&item.name.schema),
                 text(&item.name.item),
-                text(if view { "VIEW" } else { "BASE TABLE" }),
+                text(match view {
+                    true => "VIEW",
+                    false if is_temporary(&item.name.schema) => "LOCAL TEMPORARY",
+                    false => "BASE TABLE",
+                }),
                 yes_or_no(!view && !is_system(item)),
                 yes_or_no(false),
             ]

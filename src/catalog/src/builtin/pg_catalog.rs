@@ -11,7 +11,7 @@ use repr::types::PgType;
 use repr::{ColumnDesc, GlobalId};
 use sql::ast::DefaultKind;
 use sql::error::SqlError;
-use sql::names::{ObjectId, RoleId};
+use sql::names::{ObjectId, RoleId, is_temporary};
 use sql::plan::CatalogView;
 use sql::plan::{DefaultScope, IndexDef, ItemKind, ItemRef, RoleRef};
 use std::sync::Arc;
@@ -138,7 +138,7 @@ fn class_row(context: &Context<'_>, item: &ItemRef) -> [Datum<'static>; 15] {
         text(kind),
         Datum::Int2(i16::try_from(item.desc.arity()).unwrap_or(i16::MAX)),
         Datum::Bool(context.has_index(item)),
-        text("p"),
+        text(if is_temporary(&item.name.schema) { "t" } else { "p" }),
         text(if matches!(item.id, GlobalId::System(_)) || !matches!(kind, "r" | "m") { "n" } else { "d" }),
         Datum::Bool(true),
         // PostgreSQL's mark for a relation that was never analysed.

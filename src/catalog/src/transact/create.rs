@@ -15,7 +15,7 @@ use sql::names::{ClusterId, DatabaseId, ObjectId, ObjectKind, Privilege, RoleId,
 use sql::plan::constraint::key_named;
 use sql::plan::{
     CatalogView, ClusterRef, CreateIndexPlan, CreateTablePlan, CreateViewPlan, DatabaseRef, Grantee, IndexDef,
-    ItemKind, ItemRef, MaterializedViewDef, PlanContext, RoleRef, SchemaRef, ViewDef, describe_view,
+    ItemKind, ItemRef, MaterializedViewDef, PlanContext, RoleRef, SchemaRef, TableSchema, ViewDef, describe_view,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -87,8 +87,17 @@ impl Transaction {
         owner: RoleId,
     ) -> Result<SchemaId, CatalogError> {
         self.check_exists(ObjectId::Role(owner))?;
-        self.check_exists(ObjectId::Database(database))?;
         check_schema_name(&name)?;
+        self.put_new_schema(database, name, owner)
+    }
+
+    fn put_new_schema(
+        &mut self,
+        database: DatabaseId,
+        name: String,
+        owner: RoleId,
+    ) -> Result<SchemaId, CatalogError> {
+        self.check_exists(ObjectId::Database(database))?;
         let taken = [None, Some(database)].into_iter().any(|of| self.state.schema_by_name(of, &name).is_some());
         if taken {
             return Err(CatalogError::AlreadyExists { kind: ObjectKind::Schema, name });
@@ -104,12 +113,19 @@ impl Transaction {
 
     pub(super) fn create_table(&mut self, plan: CreateTablePlan, owner: RoleId) -> Result<(), CatalogError> {
         self.check_exists(ObjectId::Role(owner))?;
-        if self.is_taken(plan.schema, &plan.name.item, plan.if_not_exists)? {
+        let schema = match plan.schema {
+            TableSchema::Existing(schema) => schema,
+            TableSchema::Temporary { database, name } => match self.state.schema_by_name(Some(database), &name) {
+                Some(schema) => schema.id,
+                None => self.put_new_schema(database, name, owner)?,
+            },
+        };
+        if self.is_taken(schema, &plan.name.item, plan.if_not_exists)? {
             return Ok(());
         }
         let constraints = plan.constraints.into_iter().map(|new| self.with_oids(new)).collect::<Result<_, _>>()?;
         let kind = ItemKind::Table { defaults: plan.defaults, constraints };
-        let id = self.create_item(plan.schema, plan.name.item, owner, &plan.desc, kind)?;
+        let id = self.create_item(schema, plan.name.item, owner, &plan.desc, kind)?;
         self.create_shard(id);
         self.diff.push(StateDiff::TableCreated(id));
         Ok(())

@@ -6,7 +6,7 @@ use crate::error::CatalogError;
 use crate::objects::Membership;
 use crate::system::MZ_SYSTEM;
 use repr::GlobalId;
-use sql::names::{ObjectId, RoleId};
+use sql::names::{ObjectId, RoleId, SchemaId};
 use sql::plan::{CatalogView, Grantee, ItemKind};
 use std::collections::BTreeSet;
 
@@ -22,6 +22,18 @@ impl Transaction {
             self.drop_object(*object);
         }
         Ok(())
+    }
+
+    /// Drops a session's schema for temporary tables; one that is gone already is no error.
+    pub(crate) fn drop_temporary(&mut self, schema: SchemaId) -> Result<(), CatalogError> {
+        if !self.state.schemas.contains_key(&schema) {
+            return Ok(());
+        }
+        let items: Vec<GlobalId> = self.state.items(schema).iter().map(|item| item.id).collect();
+        let mut objects: Vec<ObjectId> = self.state.with_dependents(items).into_iter().map(ObjectId::Item).collect();
+        objects.reverse();
+        objects.push(ObjectId::Schema(schema));
+        self.drop_objects(&objects)
     }
 
     fn check_unused(&self, object: ObjectId, doomed: &BTreeSet<ObjectId>) -> Result<(), CatalogError> {

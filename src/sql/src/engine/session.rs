@@ -5,6 +5,7 @@
 
 use super::types::internal_name;
 use crate::error::SqlError;
+use crate::names::Scope;
 use datafusion::common::Result;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use pgrepr::error::PgReprError;
@@ -113,6 +114,8 @@ pub struct SessionInfo {
     pub mz_version: String,
     /// `pg_backend_pid()`.
     pub backend_pid: u32,
+    /// The schema of its temporary tables, if it has made any.
+    pub temporary: Option<String>,
     /// `current_setting()`.
     pub settings: Settings,
     /// `set_config()`.
@@ -129,6 +132,16 @@ impl SessionInfo {
     /// The session that a function runs in.
     pub fn from_config(config: &ConfigOptions) -> Option<&SessionInfo> {
         config.extensions.get::<SessionInfo>()
+    }
+
+    /// Where it looks names up.
+    pub fn scope(&self) -> Scope<'_> {
+        Scope {
+            database: &self.database,
+            search_path: &self.search_path,
+            user: &self.user,
+            temporary: self.temporary.as_deref(),
+        }
     }
 
     /// Calls a function of the catalog.
@@ -172,6 +185,7 @@ impl Default for SessionInfo {
             version: String::new(),
             mz_version: String::new(),
             backend_pid: 0,
+            temporary: None,
             settings: Arc::new(|_| None),
             assignments: Arc::default(),
             timer: None,

@@ -60,7 +60,10 @@ const UNSUPPORTED_OBJECTS: [&str; 40] = [
 pub(super) fn parse_create(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     cursor.expect(&["CREATE"])?;
     let or_replace = cursor.eat(&["OR", "REPLACE"]);
-    if let Some(word) = ["TEMP", "TEMPORARY", "UNLOGGED", "LOCAL", "GLOBAL"].iter().find(|word| cursor.peek(word)) {
+    if cursor.eat(&["TEMPORARY"]) || cursor.eat(&["TEMP"]) {
+        return parse_create_temporary(cursor);
+    }
+    if let Some(word) = ["UNLOGGED", "LOCAL", "GLOBAL"].iter().find(|word| cursor.peek(word)) {
         return Err(cursor.unsupported(format!("CREATE {word}")));
     }
     if let Some(what) = unsupported_object(cursor) {
@@ -76,7 +79,7 @@ pub(super) fn parse_create(cursor: &mut Cursor<'_>) -> Result<Statement, SqlErro
         return Err(cursor.unexpected());
     }
     if cursor.eat(&["TABLE"]) {
-        return parse_create_table(cursor);
+        return Ok(Statement::CreateTable(parse_create_table(cursor)?));
     }
     if cursor.peek("UNIQUE") && cursor.peek_nth(1, "INDEX") {
         return Err(cursor.unsupported("CREATE UNIQUE INDEX"));
@@ -194,7 +197,15 @@ fn refuse_view_options(cursor: &mut Cursor<'_>) -> Result<(), SqlError> {
     }
 }
 
-fn parse_create_table(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+fn parse_create_temporary(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    if !cursor.eat(&["TABLE"]) {
+        let what = cursor.word().unwrap_or_default();
+        return Err(cursor.unsupported(format!("CREATE TEMPORARY {what}")));
+    }
+    Ok(Statement::CreateTable(CreateTable { temporary: true, ..parse_create_table(cursor)? }))
+}
+
+fn parse_create_table(cursor: &mut Cursor<'_>) -> Result<CreateTable, SqlError> {
     let if_not_exists = cursor.if_not_exists();
     let name = cursor.name()?;
     match cursor.word().as_deref() {
@@ -222,6 +233,8 @@ fn parse_create_table(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         cursor.advance();
         cursor.parenthesized(parse_storage_parameter)?;
     }
+    // What becomes of the rows without it.
+    let _keeps_rows = cursor.eat(&["ON", "COMMIT", "PRESERVE", "ROWS"]);
     match cursor.word().as_deref() {
         Some("AS") => return Err(cursor.unsupported("CREATE TABLE AS").with_hint("Use CREATE TABLE and INSERT.")),
         Some(word @ ("WITH" | "WITHOUT" | "INHERITS" | "PARTITION" | "TABLESPACE" | "USING" | "ON")) => {
@@ -229,7 +242,7 @@ fn parse_create_table(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         }
         _ => {}
     }
-    Ok(Statement::CreateTable(CreateTable { name, if_not_exists, columns, constraints }))
+    Ok(CreateTable { name, if_not_exists, temporary: false, columns, constraints })
 }
 
 /// How full pages are made, of which there are none: the only parameter of a table's storage that asks for nothing.

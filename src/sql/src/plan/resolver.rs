@@ -91,7 +91,12 @@ impl<'a> Resolver<'a> {
         }
         let inner = Resolver {
             ctx: self.ctx,
-            scope: Scope { database: &view.database, search_path: &view.search_path, user: self.scope.user },
+            scope: Scope {
+                database: &view.database,
+                search_path: &view.search_path,
+                user: self.scope.user,
+                temporary: None,
+            },
             view: Some(view),
             role: owner,
             exempt: None,

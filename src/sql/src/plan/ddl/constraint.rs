@@ -42,9 +42,9 @@ struct Names {
 }
 
 impl Names {
-    fn of(catalog: &dyn CatalogView, schema: SchemaId) -> Names {
+    fn of(catalog: &dyn CatalogView, schema: Option<SchemaId>) -> Names {
         let mut names = Names { relations: BTreeSet::new(), constraints: BTreeSet::new() };
-        for item in catalog.items(schema) {
+        for item in schema.map(|schema| catalog.items(schema)).unwrap_or_default() {
             names.relations.insert(item.name.item.clone());
             item.constraints().iter().for_each(|constraint| names.take(constraint));
         }
@@ -96,7 +96,7 @@ fn cut(text: &str, bytes: usize) -> &str {
 impl<'a> Subject<'a> {
     pub(super) fn new(
         ctx: &PlanContext<'_>,
-        schema: SchemaId,
+        schema: Option<SchemaId>,
         table: &'a str,
         desc: &'a RelationDesc,
         constraints: Vec<ConstraintDef>,
@@ -244,7 +244,7 @@ pub(in crate::plan) fn plan_alter_table(ctx: &PlanContext<'_>, alter: &AlterTabl
         return Err(wrong_kind(&item, &alter.actions));
     }
     check_owner(ctx, ObjectId::Item(item.id), ObjectKind::Table, &item.name.item)?;
-    let mut subject = Subject::new(ctx, item.schema, &item.name.item, &item.desc, item.constraints().to_vec());
+    let mut subject = Subject::new(ctx, Some(item.schema), &item.name.item, &item.desc, item.constraints().to_vec());
     let (mut changes, mut notices) = (Vec::new(), Vec::new());
     // As Postgres orders the actions of one statement: what goes before what comes.
     let is_drop = |action: &&TableAction| matches!(action, TableAction::Drop { .. });

@@ -5,14 +5,18 @@ use super::{check_create_in, check_owner, exists_notice, resolve_cluster};
 use crate::ast::{CreateTable, CreateView};
 use crate::engine::Params;
 use crate::error::SqlError;
-use crate::names::{FullName, Name, ObjectId, ObjectKind, quote_ident, resolve_new_item};
+use crate::names::{
+    FullName, Name, ObjectId, ObjectKind, Privilege, TEMPORARY, is_temporary, quote_ident, resolve_new_item,
+    temporary_schema, unknown_database,
+};
 use crate::plan::constraint::key_named;
+use crate::plan::privileges::has_privilege;
 use crate::plan::resolver::Dependencies;
-use crate::plan::{CreateTablePlan, CreateViewPlan, ItemRef, Plan, PlanContext, SchemaRef, ViewDef};
+use crate::plan::{CreateTablePlan, CreateViewPlan, ItemRef, Plan, PlanContext, SchemaRef, TableSchema, ViewDef};
 use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast as sp;
 use repr::sqlstate::SqlState;
-use repr::{PgType, RelationDesc};
+use repr::{GlobalId, PgType, RelationDesc};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -23,7 +27,13 @@ const COLUMNS_MAX: usize = 1600;
 const TOO_MANY_COLUMNS: SqlState = SqlState("54011");
 
 pub(in crate::plan) fn plan_create_table(ctx: &PlanContext<'_>, create: &CreateTable) -> Result<Plan, SqlError> {
-    let (schema, name, existing) = new_item(ctx, &create.name)?;
+    let (schema, name, existing) = match temporary_name(create)? {
+        Some(item) => new_temporary(ctx, item)?,
+        None => {
+            let (schema, name, existing) = new_item(ctx, &create.name)?;
+            (TableSchema::Existing(schema.id), name, existing)
+        }
+    };
     if existing.is_some() {
         return already_exists(&name.item, create.if_not_exists, "CREATE TABLE");
     }
@@ -44,17 +54,57 @@ pub(in crate::plan) fn plan_create_table(ctx: &PlanContext<'_>, create: &CreateT
     }
     let columns = create.columns.iter().map(|column| (column.name.clone(), column.ty.clone(), column.nullable));
     let desc = RelationDesc::new(columns);
-    let mut subject = Subject::new(ctx, schema.id, &name.item, &desc, Vec::new());
+    let there = match &schema {
+        TableSchema::Existing(schema) => Some(*schema),
+        TableSchema::Temporary { database, name } => {
+            ctx.catalog.schema_by_name(Some(*database), name).map(|schema| schema.id)
+        }
+    };
+    let mut subject = Subject::new(ctx, there, &name.item, &desc, Vec::new());
     plan_constraints(ctx, &mut subject, &create.constraints)?;
     let constraints = subject.constraints;
     Ok(Plan::CreateTable(CreateTablePlan {
-        schema: schema.id,
+        schema,
         desc: Arc::new(with_primary_key(&desc, &constraints)),
         name,
         defaults,
         constraints,
         if_not_exists: create.if_not_exists,
     }))
+}
+
+/// The name of a temporary table, which may say no other schema than `pg_temp`; `None` for a table that stays.
+fn temporary_name(create: &CreateTable) -> Result<Option<&str>, SqlError> {
+    match create.name.parts.as_slice() {
+        [schema, item] if schema == TEMPORARY => Ok(Some(item)),
+        [item] if create.temporary => Ok(Some(item)),
+        _ if create.temporary => Err(SqlError::new(
+            SqlState::INVALID_TABLE_DEFINITION,
+            "cannot create temporary relation in non-temporary schema",
+        )),
+        _ => Ok(None),
+    }
+}
+
+/// Where a temporary table goes: see [`new_item`].
+fn new_temporary(
+    ctx: &PlanContext<'_>,
+    item: &str,
+) -> Result<(TableSchema, FullName, Option<Arc<ItemRef>>), SqlError> {
+    let database = &ctx.session.database;
+    let found = ctx.catalog.database_by_name(database).ok_or_else(|| unknown_database(database))?;
+    if !has_privilege(ctx.catalog, ctx.role, ObjectId::Database(found.id), Privilege::Temporary) {
+        let message = format!("permission denied to create temporary tables in database \"{database}\"");
+        return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+    }
+    let schema = temporary_schema(ctx.session.backend_pid);
+    let name = FullName { database: Some(database.clone()), schema: schema.clone(), item: item.to_owned() };
+    let there = ctx.catalog.schema_by_name(Some(found.id), &schema);
+    let existing = there.as_ref().and_then(|there| ctx.catalog.item_by_name(there.id, item));
+    if there.is_some_and(|there| key_named(ctx.catalog, there.id, item).is_some()) {
+        return Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{item}\" already exists")));
+    }
+    Ok((TableSchema::Temporary { database: found.id, name: schema }, name, existing))
 }
 
 /// Pseudo-types are for expressions only.
@@ -135,6 +185,10 @@ pub(in crate::plan) fn plan_create_view(ctx: &PlanContext<'_>, create: &CreateVi
         }
     };
     check_distinct(desc.columns.iter().map(|column| column.name.as_str()))?;
+    let is_temporary = |id: &GlobalId| ctx.catalog.item(*id).is_some_and(|item| is_temporary(&item.name.schema));
+    if dependencies.all().iter().any(is_temporary) {
+        return Err(SqlError::unsupported("a view over a temporary table"));
+    }
     if cluster.is_some() {
         desc.columns.iter().try_for_each(|column| check_storable(&column.name, &column.ty))?;
     }

@@ -32,7 +32,7 @@ pub(super) fn query(catalog: &dyn CatalogView, name: &FullName, view: &ViewDef) 
 /// What to write after FROM in place of a name; `None` if that still does.
 fn present_form(catalog: &dyn CatalogView, view: &FullName, def: &ViewDef, read: &ViewRead) -> Option<String> {
     let item = catalog.item(read.id)?;
-    let scope = Scope { database: &def.database, search_path: &def.search_path, user: "" };
+    let scope = Scope { database: &def.database, search_path: &def.search_path, user: "", temporary: None };
     let is_found = resolve_item(catalog, scope, &read.name).is_ok_and(|found| found.is_some_and(|f| f.id == read.id));
     let name = match is_found {
         true => quoted(&read.name),
