@@ -366,6 +366,21 @@ fn a_sleeping_query_can_be_cancelled() {
     cancelled("SELECT pg_sleep(100000)");
 }
 
+/// It counts from the first message, though none of them takes long.
+#[test]
+fn a_timeout_ends_what_is_prepared_too_slowly() {
+    let mut wire = session();
+    wire.query("SET statement_timeout = '500ms'").expect("an answer");
+    wire.send(&[frontend::parse("slow", "SELECT $1::int4", &[]), frontend::flush()].concat()).expect("send");
+    // The client's own slowness.
+    std::thread::sleep(Duration::from_secs(1));
+    wire.send(&[frontend::describe(b'S', "slow"), frontend::sync()].concat()).expect("send");
+    let messages = wire.until_ready().expect("the server answers");
+    assert_eq!(first_error(&messages).expect("an error").code, "57014");
+    let messages = wire.query("SELECT 1").expect("the session goes on");
+    assert!(first_error(&messages).is_none(), "the next statement has a time of its own");
+}
+
 #[test]
 fn sleeping_queries_hold_up_nobody() {
     let sleeping: Vec<Wire> = (0..40)

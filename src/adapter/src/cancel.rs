@@ -85,7 +85,8 @@ impl Interrupt {
     }
 }
 
-fn timed_out() -> AdapterError {
+/// 57014 of `statement_timeout`.
+pub(crate) fn timed_out() -> AdapterError {
     AdapterError::new(SqlState::QUERY_CANCELED, "canceling statement due to statement timeout")
 }
 

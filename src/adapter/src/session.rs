@@ -4,7 +4,7 @@
 //! [`Session::run`] (`execute.rs`).
 
 use crate::activity::Activity;
-use crate::cancel::{Cancel, Interrupt};
+use crate::cancel::{Cancel, Interrupt, timed_out};
 use crate::client::{Others, Published, SessionHandle, Shared};
 use crate::copy::CopyIn;
 use crate::error::{AdapterError, Notice};
@@ -27,6 +27,7 @@ use sql::vars::SessionVars;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// What `role` is called while it is the session's own.
@@ -56,6 +57,8 @@ pub struct Session {
     pub(crate) settings_key: Arc<str>,
     settings_version: u64,
     base_info: SessionInfo,
+    /// When `statement_timeout` ends what the extended protocol has begun and not executed or synced; `None` without one.
+    deadline: Option<Instant>,
     /// Whether it has made temporary tables, and so may have a schema of its own.
     pub(crate) has_temporary: bool,
     /// This session's own `enable_frontend_peek_sequencing`.
@@ -138,6 +141,7 @@ impl Session {
             settings_key: Arc::from(""),
             settings_version: u64::MAX,
             base_info: SessionInfo::default(),
+            deadline: None,
             has_temporary: false,
             fast_path: None,
             options: EncodeOptions::default(),
@@ -316,13 +320,13 @@ impl Session {
     pub fn parse(&mut self, name: &str, sql: &str, param_oids: &[u32]) -> Result<(), AdapterError> {
         self.cancel.reset();
         self.assign();
-        let result = self.prepare(name, sql, param_oids);
+        let result = self.in_time().and_then(|()| self.prepare(name, sql, param_oids));
         self.concluded(result)
     }
 
     /// Describe of a statement. Error 26000.
     pub fn describe_statement(&mut self, name: &str) -> Result<StatementDesc, AdapterError> {
-        let result = self.revalidated(name).map(|plan| StatementDesc {
+        let result = self.in_time().and_then(|()| self.revalidated(name)).map(|plan| StatementDesc {
             params: plan.params.iter().map(pgrepr::types::oid).collect(),
             rows: plan.desc.clone(),
         });
@@ -338,7 +342,7 @@ impl Session {
         formats: ResultFormats,
     ) -> Result<(), AdapterError> {
         self.assign();
-        let result = self.bind_portal(portal, statement, params, formats);
+        let result = self.in_time().and_then(|()| self.bind_portal(portal, statement, params, formats));
         self.concluded(result)
     }
 
@@ -354,7 +358,9 @@ impl Session {
     /// Execute, if that needs no waiting. `None` if it does: then nothing has happened, and [`Session::execute`] does it.
     pub fn execute_at_once(&mut self, portal: &str) -> Option<Result<Response, AdapterError>> {
         self.cancel.reset();
-        self.execute_portal_at_once(portal)
+        let result = self.execute_portal_at_once(portal)?;
+        self.deadline = None;
+        Some(result)
     }
 
     /// Execute. `sync_follows` says that nothing else comes before the next Sync, so that the statement may commit by itself.
@@ -364,7 +370,9 @@ impl Session {
     pub async fn execute(&mut self, portal: &str, sync_follows: bool) -> Result<Response, AdapterError> {
         self.cancel.reset();
         let autocommit = if sync_follows { Autocommit::Yes } else { Autocommit::No };
-        self.execute_portal(portal, autocommit).await
+        let result = self.execute_portal(portal, autocommit).await;
+        self.deadline = None;
+        result
     }
 
     /// Gives back rows of which the client has not taken all.
@@ -386,6 +394,7 @@ impl Session {
 
     /// Sync, if there is no implicit transaction to be ended; whether that was so.
     pub fn sync_at_once(&mut self) -> bool {
+        self.deadline = None;
         self.assign();
         if self.transaction.status != Status::Idle {
             return true;
@@ -428,6 +437,17 @@ impl Session {
     /// The wall clock, in microseconds since the epoch.
     pub(crate) fn now_us(&self) -> i64 {
         i64::try_from(self.shared.clock.now_us()).unwrap_or(i64::MAX)
+    }
+
+    /// Whether `statement_timeout` is not over, which counts from the first message of the extended protocol until one is
+    /// executed. Error: 57014.
+    fn in_time(&mut self) -> Result<(), AdapterError> {
+        let Some(timeout) = self.vars.statement_timeout() else { return Ok(()) };
+        let now = Instant::now();
+        match *self.deadline.get_or_insert(now + timeout) <= now {
+            true => Err(timed_out()),
+            false => Ok(()),
+        }
     }
 
     /// What ends the current statement early.
