@@ -2,13 +2,16 @@
 //!
 //! A json is checked and kept as it was written. A jsonb is stored as its canonical text: keys ordered by length and
 //! then by bytes, the last of equal keys, one blank behind `:` and `,`, escapes resolved, numbers written out as
-//! numeric prints them. Equal jsonb values therefore have equal text.
+//! numeric prints them. Two texts of equal jsonb differ in the zeros at the ends of numbers alone, which are shown and do not
+//! count: [`order`] says when documents are equal.
 //!
 //! One recursive-descent parser serves both: it builds a small tree, which json throws away.
 //!
 //! # Invariants
 //! - Nesting is bounded by [`DEPTH_MAX`], so no document exhausts the stack.
 //! - A number of few bytes that stands for many digits is bounded by [`NUMBER_DIGITS_MAX`].
+
+pub mod order;
 
 use crate::error::PgReprError;
 use repr::sqlstate::SqlState;

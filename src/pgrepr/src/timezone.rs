@@ -2,8 +2,11 @@
 //!
 //! Offsets are seconds east of UTC. A local time that a change of clocks skips is read with the offset before the
 //! change, one that occurs twice with the offset after it, as PostgreSQL does.
+//!
+//! The tables of the zones end in 2037. The rules that are in force then go on, and they speak of days of the week: a later moment
+//! has the offset of the same one in a year of the table's end whose days of the week fall alike.
 
-use crate::calendar::SECOND_US;
+use crate::calendar::{DAY_US, SECOND_US, civil_from_days, days_from_civil};
 use crate::error::PgReprError;
 use crate::options::invalid_setting;
 use chrono::{DateTime, NaiveDateTime, Offset, TimeDelta, TimeZone as _, Utc};
@@ -14,6 +17,9 @@ pub const OFFSET_SECONDS_MAX: i32 = 16 * 3600 - 1;
 /// Beyond this many seconds from the epoch (a quarter million years) chrono cannot help; the rules of the time zone
 /// are meaningless there anyway, and the offset at the bound is used.
 const CHRONO_SECONDS_MAX: i64 = 8_000_000_000_000;
+
+/// Years at the end of the zones' tables in which, before and after February, the year begins on every day of the week.
+const LAST_YEARS: std::ops::RangeInclusive<i64> = 2027..=2037;
 
 /// A time zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +96,7 @@ impl TimeZone {
         match self {
             TimeZone::Fixed(east) => *east,
             TimeZone::Named(Tz::UTC) => 0,
-            TimeZone::Named(zone) => zone.offset_from_utc_datetime(&naive(utc_us)).fix().local_minus_utc(),
+            TimeZone::Named(zone) => zone.offset_from_utc_datetime(&naive(utc_us, *zone)).fix().local_minus_utc(),
         }
     }
 
@@ -100,7 +106,7 @@ impl TimeZone {
             TimeZone::Fixed(east) => *east,
             TimeZone::Named(Tz::UTC) => 0,
             TimeZone::Named(zone) => {
-                let local = naive(local_us);
+                let local = naive(local_us, *zone);
                 let offset = match zone.offset_from_local_datetime(&local) {
                     chrono::LocalResult::Single(offset) => offset,
                     chrono::LocalResult::Ambiguous(_, after) => after,
@@ -125,9 +131,28 @@ impl TimeZone {
     }
 }
 
-fn naive(us: i64) -> NaiveDateTime {
+/// A moment, or one of the table's years that is like it.
+fn naive(us: i64, zone: Tz) -> NaiveDateTime {
+    // Their tables go on, because the clocks follow the moon.
+    let is_tabled = matches!(zone, Tz::Africa__Casablanca | Tz::Africa__El_Aaiun);
+    let us = if is_tabled { us } else { in_table(us) };
     let seconds = us.div_euclid(SECOND_US).clamp(-CHRONO_SECONDS_MAX, CHRONO_SECONDS_MAX);
     DateTime::<Utc>::from_timestamp(seconds, 0).unwrap_or_default().naive_utc()
+}
+
+/// The same moment in a year that the tables have, on the same day of the week.
+fn in_table(us: i64) -> i64 {
+    let day = us.div_euclid(DAY_US);
+    let (year, month, day_of_month) = civil_from_days(day);
+    if year <= *LAST_YEARS.end() {
+        return us;
+    }
+    // The leap day is like the one before it.
+    let day_of_month = if month == 2 { day_of_month.min(28) } else { day_of_month };
+    let wanted = days_from_civil(year, month, day_of_month).rem_euclid(7);
+    let alike = LAST_YEARS.map(|year| days_from_civil(year, month, day_of_month));
+    let found = alike.into_iter().find(|day| day.rem_euclid(7) == wanted).unwrap_or(day);
+    found * DAY_US + us.rem_euclid(DAY_US)
 }
 
 #[cfg(test)]
@@ -157,6 +182,16 @@ mod tests {
         assert_eq!(berlin.offset_at_local(local(2024, 3, 31, 2, 30)), 3600); // skipped: before
         assert_eq!(berlin.offset_at_local(local(2024, 10, 27, 2, 30)), 3600); // twice: after
         assert_eq!(berlin.offset_at_local(local(2024, 7, 1, 0, 0)), 7200);
+        // After the table's end, by its last rules.
+        for year in [2038, 2100, 2400, 2500] {
+            assert_eq!(berlin.offset_at(local(year, 1, 15, 0, 0)), 3600, "{year}");
+            assert_eq!(berlin.offset_at(local(year, 7, 15, 0, 0)), 7200, "{year}");
+        }
+        // 2100-03-28 is the last Sunday of March.
+        assert_eq!(berlin.offset_at(local(2100, 3, 28, 0, 59)), 3600);
+        assert_eq!(berlin.offset_at(local(2100, 3, 28, 1, 0)), 7200);
+        assert_eq!(berlin.offset_at_local(local(2100, 3, 28, 2, 30)), 3600);
+        assert_eq!(berlin.offset_at(local(2100, 2, 29, 0, 0)), 3600);
         // Far outside chrono's years.
         assert_eq!(TimeZone::UTC.offset_at(i64::MIN), 0);
         berlin.offset_at(i64::MAX);

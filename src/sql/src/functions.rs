@@ -20,6 +20,7 @@ pub mod json;
 pub mod keywords;
 pub mod math;
 pub mod numeric;
+pub mod order;
 pub mod pattern;
 pub mod registry;
 pub mod row;

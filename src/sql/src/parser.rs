@@ -21,6 +21,7 @@ mod ddl;
 mod dialect;
 mod grant;
 mod keywords;
+mod prefix;
 mod recursive;
 mod session;
 mod show;

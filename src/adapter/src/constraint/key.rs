@@ -4,6 +4,7 @@ use super::{TableConstraints, Wording, value_text};
 use crate::error::{AdapterError, Subject};
 use ahash::AHashMap;
 use arrow::datatypes::DataType;
+use pgrepr::json::order::common_jsonb;
 use pgrepr::options::EncodeOptions;
 use repr::row::{is_key_exact, read_datum, skip_datum, write_datum, write_key_datum};
 use repr::sqlstate::SqlState;
@@ -37,6 +38,8 @@ enum Form {
     Float,
     /// Blanks at the end do not count.
     Blanks,
+    /// Zeros at the ends of numbers do not count.
+    Json,
 }
 
 impl UniqueKey {
@@ -45,6 +48,7 @@ impl UniqueKey {
             let column = &desc.columns[*column];
             match (&column.ty, &column.data_type) {
                 (PgType::Bpchar(_), _) => Form::Blanks,
+                (PgType::Jsonb, _) => Form::Json,
                 (_, DataType::List(_)) => Form::Exact,
                 (_, data_type) if is_key_exact(data_type) => Form::Exact,
                 _ => Form::Float,
@@ -120,6 +124,7 @@ fn write_form(key: &mut Vec<u8>, form: Form, ty: &DataType, bytes: &[u8]) {
     let datum = read_datum(&mut rest, ty, &mut scratch);
     let written = match (&datum, form) {
         (Datum::Text(text), Form::Blanks) => write_datum(key, ty, &Datum::Text(text.trim_end_matches(' ').into())),
+        (Datum::Text(text), Form::Json) => write_datum(key, ty, &Datum::Text(common_jsonb(text).into())),
         (datum, _) => write_key_datum(key, ty, datum),
     };
     written.expect("a value that was stored can be written as one of its type");

@@ -342,8 +342,8 @@ fn weekday(word: &str) -> bool {
         || matches!(word, "tues" | "wednes" | "weds" | "thur" | "thurs")
 }
 
-/// The zone abbreviations of PostgreSQL's default set that have one meaning in practice.
-fn abbreviation(word: &str) -> Option<TimeZone> {
+/// The zone abbreviations of PostgreSQL's default set that have one meaning in practice. The word is in lower case.
+pub fn abbreviation(word: &str) -> Option<TimeZone> {
     let hours = match word {
         "z" | "zulu" | "utc" | "gmt" | "wet" => 0,
         "bst" | "cet" | "met" | "west" => 1,

@@ -17,6 +17,7 @@ pub mod from;
 pub mod grouping;
 pub mod literal;
 pub mod logic;
+mod matching;
 pub mod name;
 pub mod operator;
 pub mod query;

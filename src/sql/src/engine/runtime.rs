@@ -8,8 +8,9 @@ use super::collection::{CollectionReader, ReaderExtension};
 use super::session::SessionInfo;
 use crate::error::SqlError;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::TreeNode;
-use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result as DfResult, ScalarValue};
+use datafusion::error::DataFusionError;
 use datafusion::execution::context::{ExecutionProps, SessionConfig, SessionState};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -77,7 +78,7 @@ impl Engine {
         let is_call = |expr: &Expr| matches!(expr, Expr::ScalarFunction(_) | Expr::HigherOrderFunction(_));
         let calls = expr.exists(|expr| Ok(is_call(expr))).unwrap_or(true);
         let props = if calls { self.props(session) } else { ExecutionProps::new() };
-        Ok(datafusion::physical_expr::create_physical_expr(expr, schema, &props, &Default::default())?)
+        Ok(physical(expr.clone(), schema, &props)?)
     }
 
     /// What functions find their session in.
@@ -160,6 +161,30 @@ fn unplannable(error: SqlError) -> SqlError {
     }
 }
 
+/// Compiles an expression that the optimizer has not seen. It would have made CASE of COALESCE, which cannot run as it is.
+fn physical(expr: Expr, schema: &DFSchema, props: &ExecutionProps) -> DfResult<Arc<dyn PhysicalExpr>> {
+    let expr = expr.transform_up(|expr| match expr {
+        Expr::ScalarFunction(call) if call.name() == COALESCE => Ok(Transformed::yes(first_value(call.args)?)),
+        other => Ok(Transformed::no(other)),
+    })?;
+    datafusion::physical_expr::create_physical_expr(&expr.data, schema, props, &Default::default())
+}
+
+/// DataFusion's name of the function.
+const COALESCE: &str = "coalesce";
+
+/// The first of the values that is not NULL.
+fn first_value(mut values: Vec<Expr>) -> DfResult<Expr> {
+    let Some(last) = values.pop() else { return Err(DataFusionError::Internal("no value to choose".to_owned())) };
+    let mut whens = values.into_iter().map(|value| (value.clone().is_not_null(), value));
+    let Some((condition, value)) = whens.next() else { return Ok(last) };
+    let mut case = datafusion::logical_expr::when(condition, value);
+    for (condition, value) in whens {
+        case = case.when(condition, value);
+    }
+    case.otherwise(last)
+}
+
 /// The value of an expression of constants.
 pub fn fold(expr: &Expr) -> Option<ScalarValue> {
     let varies =
@@ -169,7 +194,7 @@ pub fn fold(expr: &Expr) -> Option<ScalarValue> {
     }
     let schema = DFSchema::empty();
     let props = ExecutionProps::new();
-    let physical = datafusion::physical_expr::create_physical_expr(expr, &schema, &props, &Default::default()).ok()?;
+    let physical = physical(expr.clone(), &schema, &props).ok()?;
     let empty = Arc::new(arrow::datatypes::Schema::empty());
     let one = arrow::array::RecordBatchOptions::new().with_row_count(Some(1));
     let batch = arrow::array::RecordBatch::try_new_with_options(empty, vec![], &one).ok()?;

@@ -30,12 +30,19 @@ pub struct AggregateArgs<'a> {
     pub name: &'a str,
     /// `count(*)`
     pub star: bool,
-    /// DISTINCT
-    pub distinct: bool,
-    /// ORDER BY inside the call
-    pub ordered: bool,
+    /// DISTINCT, and the order in which it leaves the first argument's values.
+    pub distinct: Option<DistinctOrder>,
     /// The arguments.
     pub args: Vec<TypedExpr>,
+}
+
+/// The order of values each of which is there once: ORDER BY of a call with DISTINCT can be about its arguments only.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DistinctOrder {
+    /// DESC
+    pub descending: bool,
+    /// NULLS FIRST
+    pub nulls_first: bool,
 }
 
 /// Places an accumulator in a group or a window.
@@ -119,7 +126,7 @@ pub fn build(binder: &mut Binder<'_>, call: AggregateArgs<'_>, site: Site<'_>) -
     if call.star != (call.name == "count" && call.args.is_empty()) {
         return Err(missing());
     }
-    if call.star && call.distinct {
+    if call.star && call.distinct.is_some() {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "DISTINCT cannot be applied to *"));
     }
     if call.star {
@@ -140,10 +147,13 @@ pub fn build(binder: &mut Binder<'_>, call: AggregateArgs<'_>, site: Site<'_>) -
         return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
     }
     let first = binder.coercer.settle(args.remove(0))?;
+    if call.distinct.is_some() {
+        binder.require_equality(&first.ty, &first.ty)?;
+    }
     let first = match (call.distinct, call.name, &first.ty) {
-        (true, "count", _) => binder.comparison_key(first)?,
-        (true, name, PgType::Interval) => {
-            return Err(SqlError::unsupported(format!("{name} of distinct intervals")));
+        (Some(_), "count", _) => binder.comparison_key(first)?,
+        (Some(_), "sum" | "avg", PgType::Interval) => {
+            return Err(SqlError::unsupported(format!("{} of distinct intervals", call.name)));
         }
         _ => first,
     };
@@ -289,10 +299,7 @@ fn extreme(binder: &mut Binder<'_>, name: &str, arg: TypedExpr, site: Site<'_>) 
 fn over_list(binder: &mut Binder<'_>, function: &str, arg: TypedExpr, site: Site<'_>) -> Result<TypedExpr, SqlError> {
     let item = types::base(&arg.ty);
     let arg = binder.coercer.store_as(arg, &item, &item.data_type())?;
-    let list = site(df::array_agg::array_agg_udaf(), vec![arg.expr]);
-    let data_type = DataType::new_list(item.data_type(), true);
-    let list = TypedExpr::new(list, PgType::Array(Box::new(item)), data_type);
-    binder.call(function, vec![list], Span::empty())
+    binder.call(function, vec![list_of(arg, site)], Span::empty())
 }
 
 fn array_agg(
@@ -306,11 +313,12 @@ fn array_agg(
     }
     let item = types::base(&arg.ty);
     let arg = binder.coercer.store_as(arg, &item, &item.data_type())?;
-    let list = site(df::array_agg::array_agg_udaf(), vec![arg.expr]);
-    let data_type = DataType::new_list(item.data_type(), true);
-    let list = TypedExpr::new(list, PgType::Array(Box::new(item)), data_type);
-    // DISTINCT sorts in Postgres, where it hashes in DataFusion.
-    if call.distinct && !call.ordered { binder.call("array_sorted", vec![list], Span::empty()) } else { Ok(list) }
+    let list = list_of(arg, site);
+    let Some(order) = call.distinct else { return Ok(list) };
+    // DISTINCT sorts in Postgres, where it hashes what is stored in DataFusion.
+    let flag = |flag: bool| TypedExpr::constant(&repr::Datum::Bool(flag), PgType::Bool);
+    let args = vec![list, flag(order.descending)?, flag(order.nulls_first)?];
+    binder.call("array_distinct", args, Span::empty())
 }
 
 fn string_agg(
@@ -341,7 +349,7 @@ fn json_agg(
     site: Site<'_>,
 ) -> Result<TypedExpr, SqlError> {
     let json = if call.name == "json_agg" { "json" } else { "jsonb" };
-    if call.distinct {
+    if call.distinct.is_some() {
         // What is distinct are the values, not how JSON writes them.
         let list = array_agg(binder, call, arg, site)?;
         return binder.call(&format!("to_{json}_document"), vec![list], Span::empty());
@@ -361,7 +369,7 @@ fn json_object_agg(
     value: TypedExpr,
     site: Site<'_>,
 ) -> Result<TypedExpr, SqlError> {
-    if call.distinct {
+    if call.distinct.is_some() {
         return Err(SqlError::unsupported(format!("{} with DISTINCT", call.name)));
     }
     if matches!(key.ty, PgType::Array(_) | PgType::Json | PgType::Jsonb | PgType::Record) {
@@ -442,8 +450,14 @@ pub fn window(binder: &mut Binder<'_>, name: &str, args: Vec<TypedExpr>) -> Resu
         "dense_rank" => bigint(dfw::rank::dense_rank_udwf()),
         "percent_rank" => fraction(dfw::rank::percent_rank_udwf()),
         "cume_dist" => fraction(dfw::cume_dist::cume_dist_udwf()),
+        // A NULL in the place of a number leaves nothing to show.
+        "ntile" if is_null(&args[0]) => nothing(PgType::Int4, DataType::Int32)?,
+        "nth_value" | "lag" | "lead" if args.get(1).is_some_and(is_null) => {
+            let value = binder.coercer.settle(args[0].clone())?;
+            nothing(value.ty, value.data_type)?
+        }
         "ntile" => {
-            let buckets = constant(binder, args[0].clone(), "ntile")?;
+            let buckets = constant(binder, args[0].clone(), "ntile", &missing)?;
             if matches!(&buckets, Expr::Literal(ScalarValue::Int64(Some(n)), _) if *n <= 0) {
                 return Err(SqlError::new(SqlState("22014"), "argument of ntile must be greater than zero"));
             }
@@ -459,7 +473,7 @@ pub fn window(binder: &mut Binder<'_>, name: &str, args: Vec<TypedExpr>) -> Resu
             };
             let mut exprs = vec![value.expr];
             if let Some(n) = args.get(1) {
-                let n = constant(binder, n.clone(), name)?;
+                let n = constant(binder, n.clone(), name, &missing)?;
                 if matches!(&n, Expr::Literal(ScalarValue::Int64(Some(n)), _) if *n <= 0) {
                     return Err(SqlError::new(SqlState("22016"), "argument of nth_value must be greater than zero"));
                 }
@@ -482,7 +496,7 @@ pub fn window(binder: &mut Binder<'_>, name: &str, args: Vec<TypedExpr>) -> Resu
             };
             let mut exprs = vec![value.expr];
             if let Some(offset) = args.get(1) {
-                exprs.push(constant(binder, offset.clone(), name)?);
+                exprs.push(constant(binder, offset.clone(), name, &missing)?);
             }
             if let Some(default) = default {
                 if default.as_literal().is_none() {
@@ -496,8 +510,28 @@ pub fn window(binder: &mut Binder<'_>, name: &str, args: Vec<TypedExpr>) -> Resu
     })
 }
 
-fn constant(binder: &mut Binder<'_>, arg: TypedExpr, name: &str) -> Result<Expr, SqlError> {
-    let arg = binder.coercer.implicit(arg, &PgType::Int8, &format!("argument of {name}"))?;
+fn is_null(arg: &TypedExpr) -> bool {
+    arg.as_literal().is_some_and(ScalarValue::is_null)
+}
+
+/// A window function that is NULL in every row.
+fn nothing(ty: PgType, data_type: DataType) -> Result<WindowParts, SqlError> {
+    let null = Expr::Literal(ScalarValue::try_from(&data_type)?, None);
+    Ok((dfw::nth_value::first_value_udwf(), vec![null], ty, data_type, None))
+}
+
+/// A number that Postgres takes as an integer, constant here and as wide as DataFusion's.
+fn constant(
+    binder: &mut Binder<'_>,
+    arg: TypedExpr,
+    name: &str,
+    missing: &dyn Fn() -> SqlError,
+) -> Result<Expr, SqlError> {
+    if !types::implicitly(&arg.ty, &PgType::Int4) {
+        return Err(missing());
+    }
+    let arg = binder.coercer.cast(arg, &PgType::Int4, LengthRule::Cast)?;
+    let arg = binder.coercer.cast(arg, &PgType::Int8, LengthRule::Cast)?;
     match arg.as_literal() {
         Some(_) => Ok(arg.expr),
         None => Err(SqlError::unsupported(format!("{name} with an argument that is not a constant"))),

@@ -1,7 +1,8 @@
 //! One-dimensional arrays: their making, subscripts from 1, comparisons with ANY and ALL, and functions on them.
 
+use super::order::{compare, compare_nulls_last, equal, item_type, not_distinct};
 use super::registry::Library;
-use super::{int, list, new_text, text};
+use super::{boolean, int, list, new_text, text};
 use crate::engine::TypedExpr;
 use crate::engine::types::{self, is_stringlike};
 use crate::error::SqlError;
@@ -53,7 +54,7 @@ pub fn declare(library: &mut Library) {
         let length = list(a, 0).len();
         Ok(if int(a, 1) == 1 && length > 0 { Datum::Int4(length as i32 - 1) } else { Datum::Null })
     });
-    library.add("array_slice(anyarray, int4, int4) anyarray !null", slice);
+    library.add("array_slice(anyarray, int4, int4) anyarray", slice);
     library.add("array_length(anyarray, int4) int4", |_, a| {
         let length = list(a, 0).len();
         Ok(if int(a, 1) == 1 && length > 0 { Datum::Int4(length as i32) } else { Datum::Null })
@@ -86,30 +87,30 @@ pub fn declare(library: &mut Library) {
         items.extend(owned(list(a, 1)));
         Ok(Datum::List(items))
     });
-    library.add("array_position(anyarray, anyelement) int4 !null", |_, a| {
-        let at = list(a, 0).iter().position(|item| not_distinct(item, &a[1]));
+    library.add("array_position(anyarray, anyelement) int4 !null", |call, a| {
+        let at = list(a, 0).iter().position(|item| not_distinct(item_type(call, 0), item, &a[1]));
         Ok(at.map_or(Datum::Null, |at| Datum::Int4(at as i32 + 1)))
     });
-    library.add("array_positions(anyarray, anyelement) int4[] !null", |_, a| {
+    library.add("array_positions(anyarray, anyelement) int4[] !null", |call, a| {
         if a[0].is_null() {
             return Ok(Datum::Null);
         }
-        let found = list(a, 0).iter().enumerate().filter(|(_, item)| not_distinct(item, &a[1]));
+        let found = list(a, 0).iter().enumerate().filter(|(_, item)| not_distinct(item_type(call, 0), item, &a[1]));
         Ok(Datum::List(found.map(|(i, _)| Datum::Int4(i as i32 + 1)).collect()))
     });
-    library.add("array_remove(anyarray, anyelement) anyarray !null", |_, a| {
+    library.add("array_remove(anyarray, anyelement) anyarray !null", |call, a| {
         if a[0].is_null() {
             return Ok(Datum::Null);
         }
-        let kept = list(a, 0).iter().filter(|item| !not_distinct(item, &a[1]));
+        let kept = list(a, 0).iter().filter(|item| !not_distinct(item_type(call, 0), item, &a[1]));
         Ok(Datum::List(kept.cloned().map(Datum::into_owned).collect()))
     });
-    library.add("array_replace(anyarray, anyelement, anyelement) anyarray !null", |_, a| {
+    library.add("array_replace(anyarray, anyelement, anyelement) anyarray !null", |call, a| {
         if a[0].is_null() {
             return Ok(Datum::Null);
         }
-        let replace =
-            |item: &Datum<'_>| if not_distinct(item, &a[1]) { a[2].clone() } else { item.clone() }.into_owned();
+        let is_wanted = |item: &Datum<'_>| not_distinct(item_type(call, 0), item, &a[1]);
+        let replace = |item: &Datum<'_>| if is_wanted(item) { a[2].clone() } else { item.clone() }.into_owned();
         Ok(Datum::List(list(a, 0).iter().map(replace).collect()))
     });
     library.add("array_to_string(anyarray, text) text", |call, a| join(call, list(a, 0), text(a, 1), None));
@@ -134,25 +135,29 @@ pub fn declare(library: &mut Library) {
             .collect();
         Ok(if parts.is_empty() { Datum::Null } else { new_text(parts.join(text(a, 1))) })
     });
-    library.add("array_sorted(anyarray) anyarray", |_, a| {
-        let mut items = owned(list(a, 0));
-        items.sort_by(compare_nulls_last);
-        Ok(Datum::List(items))
+    library.add("array_distinct(anyarray, bool, bool) anyarray", distinct);
+    library.add("list_min(anyarray) anyelement", |call, a| Ok(extreme(item_type(call, 0), list(a, 0), Ordering::Less)));
+    library
+        .add("list_max(anyarray) anyelement", |call, a| Ok(extreme(item_type(call, 0), list(a, 0), Ordering::Greater)));
+    library.add("@>(anyarray, anyarray) bool", |call, a| {
+        Ok(Datum::Bool(contains(item_type(call, 0), list(a, 0), list(a, 1))))
     });
-    library.add("list_min(anyarray) anyelement", |_, a| Ok(extreme(list(a, 0), Ordering::Less)));
-    library.add("list_max(anyarray) anyelement", |_, a| Ok(extreme(list(a, 0), Ordering::Greater)));
-    library.add("@>(anyarray, anyarray) bool", |_, a| Ok(Datum::Bool(contains(list(a, 0), list(a, 1)))));
-    library.add("<@(anyarray, anyarray) bool", |_, a| Ok(Datum::Bool(contains(list(a, 1), list(a, 0)))));
-    library.add("&&(anyarray, anyarray) bool", |_, a| {
-        let overlap = list(a, 0).iter().any(|x| list(a, 1).iter().any(|y| equal(x, y)));
+    library.add("<@(anyarray, anyarray) bool", |call, a| {
+        Ok(Datum::Bool(contains(item_type(call, 0), list(a, 1), list(a, 0))))
+    });
+    library.add("&&(anyarray, anyarray) bool", |call, a| {
+        let is_item = |x: &Datum<'_>| list(a, 1).iter().any(|y| equal(item_type(call, 0), x, y));
+        let overlap = list(a, 0).iter().any(is_item);
         Ok(Datum::Bool(overlap))
     });
     for op in ["=", "<>", "<", "<=", ">", ">="] {
         library.add(&format!("any{op}(anyelement, anyarray) bool !null"), |call, a| any_all(call, a, false));
         library.add(&format!("all{op}(anyelement, anyarray) bool !null"), |call, a| any_all(call, a, true));
     }
-    library.add("greatest(variadic anyelement) anyelement !null", |_, a| Ok(extreme(a, Ordering::Greater)));
-    library.add("least(variadic anyelement) anyelement !null", |_, a| Ok(extreme(a, Ordering::Less)));
+    library.add("greatest(variadic anyelement) anyelement !null", |call, a| {
+        Ok(extreme(&call.args[0], a, Ordering::Greater))
+    });
+    library.add("least(variadic anyelement) anyelement !null", |call, a| Ok(extreme(&call.args[0], a, Ordering::Less)));
     library.add("unnest(anyarray) setof anyelement", |_, a| Ok(a[0].clone().into_owned()));
     library.add("generate_subscripts(anyarray, int4) setof int4", |_, a| {
         let length = if int(a, 1) == 1 { list(a, 0).len() } else { 0 };
@@ -222,72 +227,18 @@ fn owned(items: &[Datum<'_>]) -> Vec<Datum<'static>> {
     items.iter().cloned().map(Datum::into_owned).collect()
 }
 
-/// The order of two values of one type; NULL is not comparable.
-pub fn compare(left: &Datum<'_>, right: &Datum<'_>) -> Option<Ordering> {
-    Some(match (left, right) {
-        (Datum::Null, _) | (_, Datum::Null) => return None,
-        (Datum::Bool(a), Datum::Bool(b)) => a.cmp(b),
-        (Datum::Int2(a), Datum::Int2(b)) => a.cmp(b),
-        (Datum::Int4(a), Datum::Int4(b)) => a.cmp(b),
-        (Datum::Int8(a), Datum::Int8(b)) => a.cmp(b),
-        (Datum::Oid(a), Datum::Oid(b)) => a.cmp(b),
-        (Datum::Float4(a), Datum::Float4(b)) => compare_floats((*a).into(), (*b).into()),
-        (Datum::Float8(a), Datum::Float8(b)) => compare_floats(*a, *b),
-        (Datum::Numeric(a, s), Datum::Numeric(b, t)) => compare_numerics((*a, *s), (*b, *t)),
-        (Datum::Text(a), Datum::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
-        (Datum::Bytes(a), Datum::Bytes(b)) => a.cmp(b),
-        (Datum::Date(a), Datum::Date(b)) => a.cmp(b),
-        (Datum::Time(a), Datum::Time(b)) | (Datum::Timestamp(a), Datum::Timestamp(b)) => a.cmp(b),
-        (Datum::Interval(m, d, u), Datum::Interval(n, e, v)) => {
-            super::interval::total_us(*m, *d, *u).cmp(&super::interval::total_us(*n, *e, *v))
-        }
-        (Datum::List(a), Datum::List(b)) => {
-            let differing = a.iter().zip(b).map(|(x, y)| compare_nulls_last(x, y)).find(|o| *o != Ordering::Equal);
-            differing.unwrap_or_else(|| a.len().cmp(&b.len()))
-        }
-        _ => return None,
-    })
-}
-
-fn compare_floats(a: f64, b: f64) -> Ordering {
-    // NaN equals itself and is larger than everything; the zeros are equal.
-    a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
-}
-
-fn compare_numerics((a, s): (arrow::datatypes::i256, i8), (b, t): (arrow::datatypes::i256, i8)) -> Ordering {
-    let scale = s.max(t);
-    match (pgrepr::numeric::rescale(a, s, scale), pgrepr::numeric::rescale(b, t, scale)) {
-        (Some(a), Some(b)) => a.cmp(&b),
-        // Only a number too large for the other's scale fails.
-        (None, _) => a.cmp(&arrow::datatypes::i256::ZERO),
-        (_, None) => arrow::datatypes::i256::ZERO.cmp(&b),
-    }
-}
-
-fn compare_nulls_last(left: &Datum<'_>, right: &Datum<'_>) -> Ordering {
-    compare(left, right).unwrap_or_else(|| left.is_null().cmp(&right.is_null()))
-}
-
-fn equal(left: &Datum<'_>, right: &Datum<'_>) -> bool {
-    compare(left, right) == Some(Ordering::Equal)
-}
-
-fn not_distinct(left: &Datum<'_>, right: &Datum<'_>) -> bool {
-    (left.is_null() && right.is_null()) || equal(left, right)
-}
-
-fn extreme(items: &[Datum<'_>], wanted: Ordering) -> Datum<'static> {
+fn extreme(ty: &PgType, items: &[Datum<'_>], wanted: Ordering) -> Datum<'static> {
     let mut best: Option<&Datum<'_>> = None;
     for item in items.iter().filter(|item| !item.is_null()) {
-        if best.is_none_or(|best| compare(item, best) == Some(wanted)) {
+        if best.is_none_or(|best| compare(ty, item, best) == Some(wanted)) {
             best = Some(item);
         }
     }
     best.cloned().map_or(Datum::Null, Datum::into_owned)
 }
 
-fn contains(outer: &[Datum<'_>], inner: &[Datum<'_>]) -> bool {
-    inner.iter().all(|x| outer.iter().any(|y| equal(x, y)))
+fn contains(ty: &PgType, outer: &[Datum<'_>], inner: &[Datum<'_>]) -> bool {
+    inner.iter().all(|x| outer.iter().any(|y| equal(ty, x, y)))
 }
 
 /// Three-valued: a NULL among the items leaves an undecided answer NULL.
@@ -298,7 +249,7 @@ fn any_all(call: &Call<'_>, args: &[Datum<'_>], all: bool) -> Result<Datum<'stat
     }
     let mut unknown = false;
     for item in list(args, 1) {
-        let Some(order) = compare(&args[0], item) else {
+        let Some(order) = compare(&call.args[0], &args[0], item) else {
             unknown = true;
             continue;
         };
@@ -317,13 +268,24 @@ fn any_all(call: &Call<'_>, args: &[Datum<'_>], all: bool) -> Result<Datum<'stat
     Ok(if unknown { Datum::Null } else { Datum::Bool(all) })
 }
 
+/// Each value once, in the order that DISTINCT inside of an aggregate leaves: the flags are DESC and NULLS FIRST.
+fn distinct(call: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError> {
+    let (descending, nulls_first) = (boolean(a, 1), boolean(a, 2));
+    let ty = item_type(call, 0);
+    let mut items = owned(list(a, 0));
+    items.sort_by(|x, y| match (x.is_null(), y.is_null()) {
+        (false, false) if descending => compare_nulls_last(ty, y, x),
+        (false, false) => compare_nulls_last(ty, x, y),
+        (x, y) if nulls_first => y.cmp(&x),
+        (x, y) => x.cmp(&y),
+    });
+    items.dedup_by(|later, kept| not_distinct(ty, later, kept));
+    Ok(Datum::List(items))
+}
+
 fn slice(_: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError> {
-    if a[0].is_null() {
-        return Ok(Datum::Null);
-    }
     let items = list(a, 0);
-    let from = if a[1].is_null() { 1 } else { int(a, 1).max(1) };
-    let to = if a[2].is_null() { items.len() as i64 } else { int(a, 2).min(items.len() as i64) };
+    let (from, to) = (int(a, 1).max(1), int(a, 2).min(items.len() as i64));
     if from > to {
         return Ok(Datum::List(Vec::new()));
     }

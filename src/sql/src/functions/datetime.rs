@@ -88,6 +88,9 @@ fn declare_dates(library: &mut Library) {
     library.add("+(int4, date) date", |_, a| date(days(&a[1]) + int(a, 0)));
     library.add("-(date, int4) date", |_, a| date(days(&a[0]) - int(a, 1)));
     library.add("-(date, date) int4", |_, a| {
+        if is_infinite(us(&a[0])) || is_infinite(us(&a[1])) {
+            return Err(SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "cannot subtract infinite dates"));
+        }
         i32::try_from(days(&a[0]) - days(&a[1])).map(Datum::Int4).map_err(|_| date_out_of_range())
     });
     library.add("+(date, interval) timestamp", |_, a| timestamp(shift(us(&a[0]), parts(&a[1]))));
@@ -235,10 +238,10 @@ fn declare_times(library: &mut Library) {
 
 fn declare_fields(library: &mut Library) {
     for ty in ["date", "timestamp", "time", "interval"] {
-        library.add(&format!("extract(text, {ty}) numeric:field"), |call, a| extract(call, a).map(numeric));
+        library.add(&format!("extract(text, {ty}) numeric:field"), |call, a| numeric(extract(call, a)?));
         library.add(&format!("date_part(text, {ty}) float8"), |call, a| extract(call, a).map(to_float));
     }
-    library.add("extract(text, timestamptz) numeric:field !session", |call, a| extract(call, a).map(numeric));
+    library.add("extract(text, timestamptz) numeric:field !session", |call, a| numeric(extract(call, a)?));
     library.add("date_part(text, timestamptz) float8 !session", |call, a| extract(call, a).map(to_float));
     library.add("date_trunc(text, timestamp) timestamp", |_, a| timestamp(Some(truncate(text(a, 0), us(&a[1]))?)));
     library.add("date_trunc(text, timestamptz) timestamptz !session", |call, a| {
@@ -257,18 +260,46 @@ fn declare_fields(library: &mut Library) {
     });
 }
 
-/// A field's value: unscaled, and the digits after the point that Postgres shows.
-struct Field(i128, i8);
-
-fn numeric(field: Option<Field>) -> Datum<'static> {
-    field.map_or(Datum::Null, |Field(v, scale)| Datum::Numeric(i256::from_i128(v), scale))
+/// A field's value.
+enum Field {
+    /// Unscaled, and the digits after the point that Postgres shows.
+    Number(i128, i8),
+    /// Of an infinite time, a field that grows with time.
+    Infinite(f64),
+    /// Of an infinite time, a field that returns.
+    Nothing,
 }
 
-fn to_float(field: Option<Field>) -> Datum<'static> {
-    field.map_or(Datum::Null, |Field(v, scale)| Datum::Float8(v as f64 / 10_f64.powi(scale.into())))
+fn numeric(field: Field) -> Result<Datum<'static>, SqlError> {
+    match field {
+        Field::Number(v, scale) => Ok(Datum::Numeric(i256::from_i128(v), scale)),
+        Field::Infinite(sign) => {
+            Err(SqlError::unsupported(format!("numeric {}Infinity", if sign < 0.0 { "-" } else { "" })))
+        }
+        Field::Nothing => Ok(Datum::Null),
+    }
 }
 
-fn extract(call: &Call<'_>, a: &[Datum<'_>]) -> Result<Option<Field>, SqlError> {
+fn to_float(field: Field) -> Datum<'static> {
+    match field {
+        Field::Number(v, scale) => Datum::Float8(v as f64 / 10_f64.powi(scale.into())),
+        Field::Infinite(sign) => Datum::Float8(sign * f64::INFINITY),
+        Field::Nothing => Datum::Null,
+    }
+}
+
+/// A field of an infinite time.
+fn infinite_field(name: &str, at: i64) -> Option<Field> {
+    match name {
+        "year" | "years" | "decade" | "century" | "millennium" | "julian" | "isoyear" | "epoch" => {
+            Some(Field::Infinite(if at < 0 { -1.0 } else { 1.0 }))
+        }
+        _ if date_field(name, 0).is_some() => Some(Field::Nothing),
+        _ => None,
+    }
+}
+
+fn extract(call: &Call<'_>, a: &[Datum<'_>]) -> Result<Field, SqlError> {
     let name = text(a, 0).to_lowercase();
     let ty = call.args.get(1).cloned().unwrap_or(PgType::Timestamp);
     let unsupported = || {
@@ -276,22 +307,25 @@ fn extract(call: &Call<'_>, a: &[Datum<'_>]) -> Result<Option<Field>, SqlError> 
     };
     let field = match &a[1] {
         Datum::Interval(m, d, u) => interval_field(&name, (*m, *d, *u)),
-        Datum::Time(us) => time_field(&name, *us).or_else(|| (name == "epoch").then_some(Field((*us).into(), 6))),
-        Datum::Date(days) if is_infinite(date_to_us(*days).unwrap_or(0)) => return Ok(None),
+        Datum::Time(us) => {
+            time_field(&name, *us).or_else(|| (name == "epoch").then_some(Field::Number((*us).into(), 6)))
+        }
         Datum::Date(days) => match name.as_str() {
-            "epoch" => Some(Field(i128::from(*days) * 86_400, 0)),
             _ if time_field(&name, 0).is_some() => return Err(unsupported()),
+            _ if is_infinite(date_to_us(*days).unwrap_or(0)) => infinite_field(&name, (*days).into()),
+            "epoch" => Some(Field::Number(i128::from(*days) * 86_400, 0)),
             _ => date_field(&name, i64::from(*days) * DAY_US),
         },
-        Datum::Timestamp(us) if is_infinite(*us) => return Ok(None),
+        Datum::Timestamp(us) if is_infinite(*us) && time_field(&name, 0).is_some() => Some(Field::Nothing),
+        Datum::Timestamp(us) if is_infinite(*us) => infinite_field(&name, *us),
         Datum::Timestamp(us) => {
             let zoned = ty == PgType::Timestamptz;
             let at = if zoned { local(call, *us).ok_or_else(out_of_range)? } else { *us };
             match name.as_str() {
-                "epoch" => Some(Field((*us).into(), 6)),
-                "timezone" if zoned => Some(Field(((at - us) / SECOND_US).into(), 0)),
-                "timezone_hour" if zoned => Some(Field(((at - us) / (3_600 * SECOND_US)).into(), 0)),
-                "timezone_minute" if zoned => Some(Field(((at - us) / (60 * SECOND_US) % 60).into(), 0)),
+                "epoch" => Some(Field::Number((*us).into(), 6)),
+                "timezone" if zoned => Some(Field::Number(((at - us) / SECOND_US).into(), 0)),
+                "timezone_hour" if zoned => Some(Field::Number(((at - us) / (3_600 * SECOND_US)).into(), 0)),
+                "timezone_minute" if zoned => Some(Field::Number(((at - us) / (60 * SECOND_US) % 60).into(), 0)),
                 _ => time_field(&name, at.rem_euclid(DAY_US)).or_else(|| date_field(&name, at)),
             }
         }
@@ -299,7 +333,7 @@ fn extract(call: &Call<'_>, a: &[Datum<'_>]) -> Result<Option<Field>, SqlError> 
     };
     let known = field.is_some() || interval_field(&name, (0, 0, 0)).is_some() || date_field(&name, 0).is_some();
     match field {
-        Some(field) => Ok(Some(field)),
+        Some(field) => Ok(field),
         None if known || name.starts_with("timezone") => Err(unsupported()),
         None => Err(SqlError::new(
             SqlState::INVALID_PARAMETER_VALUE,
@@ -310,11 +344,11 @@ fn extract(call: &Call<'_>, a: &[Datum<'_>]) -> Result<Option<Field>, SqlError> 
 
 fn time_field(name: &str, time: i64) -> Option<Field> {
     Some(match name {
-        "hour" | "hours" => Field((time / 3_600_000_000).into(), 0),
-        "minute" | "minutes" => Field((time / 60_000_000 % 60).into(), 0),
-        "second" | "seconds" => Field((time % 60_000_000).into(), 6),
-        "millisecond" | "milliseconds" => Field((time % 60_000_000).into(), 3),
-        "microsecond" | "microseconds" => Field((time % 60_000_000).into(), 0),
+        "hour" | "hours" => Field::Number((time / 3_600_000_000).into(), 0),
+        "minute" | "minutes" => Field::Number((time / 60_000_000 % 60).into(), 0),
+        "second" | "seconds" => Field::Number((time % 60_000_000).into(), 6),
+        "millisecond" | "milliseconds" => Field::Number((time % 60_000_000).into(), 3),
+        "microsecond" | "microseconds" => Field::Number((time % 60_000_000).into(), 0),
         _ => return None,
     })
 }
@@ -325,7 +359,7 @@ fn date_field(name: &str, at: i64) -> Option<Field> {
     let weekday = (days + 4).rem_euclid(7);
     // There is no year zero: 1 BC is -1.
     let signed = |year: i64| if year > 0 { year } else { year - 1 };
-    let whole = |v: i64| Some(Field(v.into(), 0));
+    let whole = |v: i64| Some(Field::Number(v.into(), 0));
     match name {
         "year" | "years" => whole(signed(year)),
         "month" | "months" => whole(month),
@@ -341,14 +375,14 @@ fn date_field(name: &str, at: i64) -> Option<Field> {
         "isoyear" => whole(signed(iso_week(days).0)),
         "julian" => {
             let time = at.rem_euclid(DAY_US);
-            (time == 0).then_some(Field((days + pgrepr::calendar::UNIX_EPOCH_JULIAN).into(), 0))
+            (time == 0).then_some(Field::Number((days + pgrepr::calendar::UNIX_EPOCH_JULIAN).into(), 0))
         }
         _ => None,
     }
 }
 
 fn interval_field(name: &str, (months, days, us): Parts) -> Option<Field> {
-    let whole = |v: i64| Some(Field(v.into(), 0));
+    let whole = |v: i64| Some(Field::Number(v.into(), 0));
     let months = i64::from(months);
     match name {
         "year" | "years" => whole(months / 12),
@@ -360,14 +394,14 @@ fn interval_field(name: &str, (months, days, us): Parts) -> Option<Field> {
         "millennium" => whole(months / 12_000),
         "hour" | "hours" => whole(us / 3_600_000_000),
         "minute" | "minutes" => whole(us / 60_000_000 % 60),
-        "second" | "seconds" => Some(Field((us % 60_000_000).into(), 6)),
-        "millisecond" | "milliseconds" => Some(Field((us % 60_000_000).into(), 3)),
+        "second" | "seconds" => Some(Field::Number((us % 60_000_000).into(), 6)),
+        "millisecond" | "milliseconds" => Some(Field::Number((us % 60_000_000).into(), 3)),
         "microsecond" | "microseconds" => whole(us % 60_000_000),
         "epoch" => {
             // A year counts for 365.25 days here, a month for 30.
             let seconds = i128::from(months / 12) * 31_557_600 + i128::from(months % 12) * 2_592_000;
             let seconds = seconds + i128::from(days) * 86_400;
-            Some(Field(seconds * 1_000_000 + i128::from(us), 6))
+            Some(Field::Number(seconds * 1_000_000 + i128::from(us), 6))
         }
         _ => None,
     }
@@ -452,6 +486,12 @@ fn bin((months, days, us): Parts, at: i64, origin: i64) -> Result<Datum<'static>
     if stride <= 0 {
         return Err(SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "stride must be greater than zero"));
     }
+    if is_infinite(at) {
+        return Ok(Datum::Timestamp(at));
+    }
+    if is_infinite(origin) {
+        return Err(SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "origin out of range"));
+    }
     let since = at.checked_sub(origin).ok_or_else(out_of_range)?;
     timestamp(origin.checked_add(since.div_euclid(stride) * stride))
 }
@@ -459,8 +499,25 @@ fn bin((months, days, us): Parts, at: i64, origin: i64) -> Result<Datum<'static>
 fn declare_zones(library: &mut Library) {
     library.add("timezone(text, timestamp) timestamptz", |_, a| zoned(text(a, 0), us(&a[1]), TimeZone::to_utc));
     library.add("timezone(text, timestamptz) timestamp", |_, a| zoned(text(a, 0), us(&a[1]), TimeZone::to_local));
-    library.add("timezone(interval, timestamp) timestamptz", |_, a| timestamp(us(&a[1]).checked_sub(parts(&a[0]).2)));
-    library.add("timezone(interval, timestamptz) timestamp", |_, a| timestamp(us(&a[1]).checked_add(parts(&a[0]).2)));
+    library.add("timezone(interval, timestamp) timestamptz", |_, a| {
+        timestamp(us(&a[1]).checked_sub(zone_offset(parts(&a[0]))?))
+    });
+    library.add("timezone(interval, timestamptz) timestamp", |_, a| {
+        timestamp(us(&a[1]).checked_add(zone_offset(parts(&a[0]))?))
+    });
+}
+
+/// An interval as a time zone: hours east of UTC.
+fn zone_offset((months, days, us): Parts) -> Result<i64, SqlError> {
+    if months != 0 || days != 0 {
+        let mut shown = Vec::new();
+        let interval = Datum::Interval(months, days, us);
+        pgrepr::text::encode_text(&PgType::Interval, &interval, &pgrepr::options::EncodeOptions::default(), &mut shown);
+        let message =
+            format!("interval time zone \"{}\" must not include months or days", String::from_utf8_lossy(&shown));
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+    }
+    Ok(us)
 }
 
 fn zoned(name: &str, at: i64, convert: fn(&TimeZone, i64) -> Option<i64>) -> Result<Datum<'static>, SqlError> {
@@ -495,7 +552,10 @@ fn checked_days(year: i64, month: i64, day: i64) -> Result<i32, SqlError> {
             format!("date field value out of range: {year}-{month:02}-{day:02}"),
         ));
     }
-    i32::try_from(days_from_civil(civil, month, day)).map_err(|_| date_out_of_range())
+    match date(days_from_civil(civil, month, day))? {
+        Datum::Date(days) => Ok(days),
+        _ => Err(date_out_of_range()),
+    }
 }
 
 fn checked_time(hour: i64, minute: i64, second: f64) -> Result<i64, SqlError> {

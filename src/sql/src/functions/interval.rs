@@ -16,6 +16,15 @@ pub fn declare(library: &mut Library) {
         let (m, d, u) = parts(&a[0]);
         Ok(Datum::Numeric(arrow::datatypes::i256::from_i128(total_us(m, d, u)), 0))
     });
+    // What a RANGE is measured along, in microseconds.
+    library.add("range_key(time) int8", |_, a| match a[0] {
+        Datum::Time(us) => Ok(Datum::Int8(us)),
+        _ => Ok(Datum::Null),
+    });
+    library.add("range_key(interval) int8", |_, a| {
+        let (m, d, u) = parts(&a[0]);
+        i64::try_from(total_us(m, d, u)).map(Datum::Int8).map_err(|_| out_of_range())
+    });
     library.add("+(interval, interval) interval", |_, a| add(parts(&a[0]), parts(&a[1])));
     library.add("-(interval, interval) interval", |_, a| add(parts(&a[0]), negate(parts(&a[1]))?));
     library.add("-(interval) interval", |_, a| {
@@ -41,19 +50,22 @@ pub fn declare(library: &mut Library) {
     });
     library.add("justify_days(interval) interval", |_, a| {
         let (m, d, u) = parts(&a[0]);
-        let months = m.checked_add(d / 30).ok_or_else(out_of_range)?;
-        Ok(balance(months, d % 30, u))
+        let (months, days) = months_and_days(m.checked_add(d / 30).ok_or_else(out_of_range)?, d % 30, 0);
+        Ok(Datum::Interval(months, days, u))
     });
     library.add("justify_hours(interval) interval", |_, a| {
         let (m, d, u) = parts(&a[0]);
         let days = d.checked_add((u / DAY_US) as i32).ok_or_else(out_of_range)?;
-        Ok(balance(m, days, u % DAY_US))
+        let (days, us) = days_and_time(days, u % DAY_US);
+        Ok(Datum::Interval(m, days, us))
     });
     library.add("justify_interval(interval) interval", |_, a| {
         let (m, d, u) = parts(&a[0]);
         let days = d.checked_add((u / DAY_US) as i32).ok_or_else(out_of_range)?;
         let months = m.checked_add(days / 30).ok_or_else(out_of_range)?;
-        Ok(balance(months, days % 30, u % DAY_US))
+        let (months, days) = months_and_days(months, days % 30, u % DAY_US);
+        let (days, us) = days_and_time(days, u % DAY_US);
+        Ok(Datum::Interval(months, days, us))
     });
     library.add("make_interval(int4, int4, int4, int4, int4, int4, float8) interval", |_, a| {
         let n = |i| int(a, i) as i32;
@@ -142,21 +154,24 @@ fn microround(value: f64) -> f64 {
     (value * 1e6).round_ties_even() / 1e6
 }
 
-/// Makes the signs of the parts agree, as the justify functions do.
-fn balance(mut months: i32, mut days: i32, mut us: i64) -> Datum<'static> {
-    if days > 0 && us < 0 {
-        us += DAY_US;
-        days -= 1;
-    } else if days < 0 && us > 0 {
-        us -= DAY_US;
-        days += 1;
-    }
+/// Makes the sign of the months that of what is behind them.
+fn months_and_days(months: i32, days: i32, us: i64) -> (i32, i32) {
     if months > 0 && (days < 0 || (days == 0 && us < 0)) {
-        days += 30;
-        months -= 1;
+        (months - 1, days + 30)
     } else if months < 0 && (days > 0 || (days == 0 && us > 0)) {
-        days -= 30;
-        months += 1;
+        (months + 1, days - 30)
+    } else {
+        (months, days)
     }
-    Datum::Interval(months, days, us)
+}
+
+/// Makes the signs of days and time agree.
+fn days_and_time(days: i32, us: i64) -> (i32, i64) {
+    if days > 0 && us < 0 {
+        (days - 1, us + DAY_US)
+    } else if days < 0 && us > 0 {
+        (days + 1, us - DAY_US)
+    } else {
+        (days, us)
+    }
 }

@@ -181,6 +181,7 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
     super::datetime::declare(&mut library);
     super::interval::declare(&mut library);
     super::array::declare(&mut library);
+    super::order::declare(&mut library);
     super::json::declare(&mut library);
     super::session::declare(&mut library);
     super::catalog::declare(&mut library);

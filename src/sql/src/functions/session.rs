@@ -103,9 +103,10 @@ fn setting(settings: &crate::engine::Settings, name: &str) -> Result<Datum<'stat
     }
 }
 
-/// The time zone that a name or an offset stands for, as AT TIME ZONE reads it.
+/// The time zone that an abbreviation, a name or an offset stands for, as AT TIME ZONE reads it.
 pub fn time_zone(name: &str) -> Result<pgrepr::timezone::TimeZone, SqlError> {
-    pgrepr::timezone::TimeZone::from_name(name)
+    pgrepr::datetime::parse::abbreviation(&name.to_ascii_lowercase())
+        .or_else(|| pgrepr::timezone::TimeZone::from_name(name))
         .or_else(|| posix_offset(name))
         .ok_or_else(|| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("time zone \"{name}\" not recognized")))
 }

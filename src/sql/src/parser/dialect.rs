@@ -5,9 +5,10 @@
 //! step parses a prefix of an expression, for which the dialect is asked first; so the dialect counts, and when the count
 //! is far beyond what the statement's length explains, it refuses.
 //!
-//! It also reads what sqlparser reads otherwise than Postgres: the right side of `IS DISTINCT FROM` ends before AND, and the
+//! It also reads what sqlparser reads otherwise than Postgres: ISNULL is an operator, the right side of `IS DISTINCT FROM` ends before AND, and the
 //! query of ANY and ALL may begin with a parenthesis of its own. Everything else is sqlparser's own dialect.
 
+use super::prefix;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -51,17 +52,21 @@ impl Dialect for BoundedDialect {
         TypeId::of::<PostgreSqlDialect>()
     }
 
-    fn parse_prefix(&self, _parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
+    fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
         match self.steps_left.get().checked_sub(1) {
             Some(left) => {
                 self.steps_left.set(left);
-                None
+                prefix::parse(self, parser)
             }
             None => Some(Err(ParserError::RecursionLimitExceeded)),
         }
     }
 
     fn parse_infix(&self, parser: &mut Parser<'_>, left: &Expr, _precedence: u8) -> Option<Result<Expr, ParserError>> {
+        if is_isnull(parser) {
+            parser.advance_token();
+            return Some(Ok(Expr::IsNull(Box::new(left.clone()))));
+        }
         distinct_from(self, parser, left).or_else(|| quantified(parser, left).transpose())
     }
 
@@ -90,6 +95,9 @@ impl Dialect for BoundedDialect {
     }
 
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
+        if is_isnull(parser) {
+            return Some(Ok(self.prec_value(Precedence::Is)));
+        }
         self.inner.get_next_precedence(parser)
     }
 
@@ -129,6 +137,12 @@ impl Dialect for BoundedDialect {
         supports_xml_expressions,
         supports_comment_optimizer_hint,
     );
+}
+
+/// The postfix operator ISNULL, which sqlparser takes for a name.
+fn is_isnull(parser: &Parser<'_>) -> bool {
+    matches!(&parser.peek_token_ref().token,
+        Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("isnull"))
 }
 
 /// `IS [NOT] DISTINCT FROM`, whose right side binds as tightly as IS.

@@ -69,7 +69,7 @@ pub(super) fn check_key_type(ty: &PgType) -> Result<(), SqlError> {
         )),
         PgType::Interval => refuse(),
         PgType::Array(item) => match item.as_ref() {
-            PgType::Float4 | PgType::Float8 | PgType::Bpchar(_) | PgType::Interval => refuse(),
+            PgType::Float4 | PgType::Float8 | PgType::Bpchar(_) | PgType::Interval | PgType::Jsonb => refuse(),
             item => check_key_type(item),
         },
         _ => Ok(()),

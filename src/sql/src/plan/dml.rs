@@ -75,6 +75,9 @@ pub(super) fn plan_update(ctx: &PlanContext<'_>, update: &sp::Update, params: &m
         _ => Vec::new(),
     };
     let assigned = assignments(&table, &update.assignments)?;
+    for (_, value) in &assigned {
+        value.iter().try_for_each(refuse_windows)?;
+    }
     let computes = assigned.iter().any(|(_, value)| value.as_ref().is_some_and(reads_rows));
     if computes || update.selection.is_some() || update.returning.is_some() || !from.is_empty() {
         check_item(ctx.catalog, ctx.role, &table, Privilege::Select)?;
@@ -192,6 +195,45 @@ fn reads_rows(expr: &sp::Expr) -> bool {
         _ => ControlFlow::Continue(()),
     });
     found.is_break()
+}
+
+/// 42P20 for a window function outside the subqueries of an assigned value.
+fn refuse_windows(value: &sp::Expr) -> Result<(), SqlError> {
+    let mut finder = WindowFinder { depth: 0 };
+    match sp::Visit::visit(value, &mut finder) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(span) => {
+            Err(SqlError::new(SqlState::WINDOWING_ERROR, "window functions are not allowed in UPDATE").at(span))
+        }
+    }
+}
+
+/// Stops at a window function that is at no query's depth.
+struct WindowFinder {
+    depth: usize,
+}
+
+impl sp::Visitor for WindowFinder {
+    type Break = Span;
+
+    fn pre_visit_query(&mut self, _query: &sp::Query) -> ControlFlow<Span> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &sp::Query) -> ControlFlow<Span> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &sp::Expr) -> ControlFlow<Span> {
+        match expr {
+            sp::Expr::Function(function) if self.depth == 0 && function.over.is_some() => {
+                ControlFlow::Break(sp::Spanned::span(function))
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
 }
 
 /// Which columns SET sets, and to what; `None` is DEFAULT.

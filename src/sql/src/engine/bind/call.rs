@@ -9,7 +9,7 @@ use crate::engine::TypedExpr;
 use crate::engine::coerce::{decimal, precision_and_scale};
 use crate::engine::types::{self, NUMERIC};
 use crate::error::SqlError;
-use crate::functions::aggregate::{self, AggregateArgs};
+use crate::functions::aggregate::{self, AggregateArgs, DistinctOrder};
 use crate::functions::registry::{self, Choice, NumericRule, Returns, function_missing};
 use crate::functions::row::RowFunction;
 use crate::functions::sleep;
@@ -84,6 +84,11 @@ impl Binder<'_> {
                     format!("OVER specified, but {} is not a window function nor an aggregate function", parsed.name),
                 )
                 .at(parsed.span));
+            }
+            let refused = [(function.filter.is_some(), "FILTER"), (parsed.distinct, "DISTINCT")];
+            if let Some((_, what)) = refused.iter().find(|(present, _)| *present) {
+                let message = format!("{what} is not implemented for non-aggregate window functions");
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).at(parsed.span));
             }
             let window = self.window(over, cx)?;
             return self.window_call(parsed, window, cx);
@@ -285,7 +290,8 @@ impl Binder<'_> {
             Some(filter) => Some(Box::new(self.condition(filter, &inner, "FILTER")?)),
             None => None,
         };
-        let mut order_by = Vec::new();
+        let (mut order_by, mut distinct) = (Vec::new(), parsed.distinct.then(DistinctOrder::default));
+        let mut of_argument = false;
         for item in parsed.order_by.iter().chain(&function.within_group) {
             // What repeats an argument is that argument, subqueries included.
             let argument = parsed.args.iter().position(|arg| **arg == item.expr);
@@ -293,7 +299,20 @@ impl Binder<'_> {
                 Some(at) => args[at].clone(),
                 None => self.expr(&item.expr, &inner)?,
             };
-            order_by.push(self.sort_expr(expr, item)?);
+            let argument = args.iter().position(|arg| arg.expr == expr.expr);
+            let sort = self.sort_expr(expr, item)?;
+            match (&mut distinct, argument) {
+                (None, _) => order_by.push(sort),
+                (Some(_), None) => {
+                    let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
+                    return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message).at(parsed.span));
+                }
+                (Some(order), Some(0)) if !of_argument => {
+                    of_argument = true;
+                    *order = DistinctOrder { descending: !sort.asc, nulls_first: sort.nulls_first };
+                }
+                (Some(_), Some(_)) => {}
+            }
         }
         if !function.within_group.is_empty() {
             return Err(SqlError::unsupported(format!("{} WITHIN GROUP", parsed.name)).at(parsed.span));
@@ -317,13 +336,7 @@ impl Binder<'_> {
             return Err(SqlError::unsupported("an aggregate of an outer query in a subquery").at(parsed.span));
         }
         let site = AggregateSite { distinct: parsed.distinct, filter, order_by, window };
-        let call = AggregateArgs {
-            name: &parsed.name,
-            star: parsed.star,
-            distinct: parsed.distinct,
-            ordered: !site.order_by.is_empty(),
-            args,
-        };
+        let call = AggregateArgs { name: &parsed.name, star: parsed.star, distinct, args };
         aggregate::build(self, call, &|func, args| site.expr(func, args)).map_err(|error| error.at(parsed.span))
     }
 

@@ -580,10 +580,10 @@ impl Binder<'_> {
                 }
                 AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride: None }) => {
                     let mut args = vec![value];
-                    for bound in [lower_bound, upper_bound] {
+                    for (bound, furthest) in [(lower_bound, i32::MIN), (upper_bound, i32::MAX)] {
                         args.push(match bound {
                             Some(bound) => self.expr(bound, cx)?,
-                            None => TypedExpr::constant(&repr::Datum::Null, PgType::Int4)?,
+                            None => TypedExpr::constant(&repr::Datum::Int4(furthest), PgType::Int4)?,
                         });
                     }
                     self.call("array_slice", args, root.span())?

@@ -11,11 +11,13 @@ use super::scope::{Clause, Scope, fold};
 use super::select::{Items, Parts, columns_of_plan};
 use crate::engine::TypedExpr;
 use crate::error::SqlError;
+use crate::functions::order::is_exact;
 use crate::rewrite::collect;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, ExprSchema, ScalarValue};
 use datafusion::functions_aggregate::grouping::grouping_udaf;
+use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
 use datafusion::logical_expr::expr::{AggregateFunction, GroupingSet};
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Operator, Projection, binary_expr, lit, when};
 use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr};
@@ -33,8 +35,11 @@ const KEYS_MAX: usize = 31;
 /// `54011 too_many_columns`.
 const TOO_MANY_COLUMNS: SqlState = SqlState("54011");
 
-/// The sets of keys of a GROUP BY.
-pub(super) struct Grouping(Vec<Vec<Expr>>);
+/// The sets of keys of a GROUP BY, and of the keys whose equal values can be stored differently, what rows are grouped by instead.
+pub(super) struct Grouping {
+    sets: Vec<Vec<Expr>>,
+    inexact: Vec<(TypedExpr, Expr)>,
+}
 
 impl Binder<'_> {
     /// GROUP BY, if there is one.
@@ -54,8 +59,9 @@ impl Binder<'_> {
         }
         let cx = cx.within(Clause::GroupBy);
         let mut sets: Vec<Vec<Expr>> = vec![Vec::new()];
+        let mut inexact = Vec::new();
         for expr in exprs {
-            let factor = self.grouping_sets(expr, items, &cx)?;
+            let factor = self.grouping_sets(expr, items, &cx, &mut inexact)?;
             if sets.len().saturating_mul(factor.len()) > SETS_MAX {
                 return Err(SqlError::new(
                     SqlState::STATEMENT_TOO_COMPLEX,
@@ -64,30 +70,36 @@ impl Binder<'_> {
             }
             sets = sets.iter().flat_map(|set| factor.iter().map(|more| union(set, more))).collect();
         }
-        Ok(Some(Grouping(sets)))
+        Ok(Some(Grouping { sets, inexact }))
     }
 
     /// The sets that one item of GROUP BY stands for.
-    fn grouping_sets(&mut self, expr: &ast::Expr, items: &Items, cx: &Cx<'_>) -> Result<Vec<Vec<Expr>>, SqlError> {
+    fn grouping_sets(
+        &mut self,
+        expr: &ast::Expr,
+        items: &Items,
+        cx: &Cx<'_>,
+        inexact: &mut Vec<(TypedExpr, Expr)>,
+    ) -> Result<Vec<Vec<Expr>>, SqlError> {
         match expr {
-            ast::Expr::Tuple(keys) => Ok(vec![self.group_keys(keys, items, cx)?]),
-            ast::Expr::Rollup(parts) => Ok(rollup(&self.grouping_parts(parts, items, cx)?)),
-            ast::Expr::Cube(parts) => cube(&self.grouping_parts(parts, items, cx)?),
+            ast::Expr::Tuple(keys) => Ok(vec![self.group_keys(keys, items, cx, inexact)?]),
+            ast::Expr::Rollup(parts) => Ok(rollup(&self.grouping_parts(parts, items, cx, inexact)?)),
+            ast::Expr::Cube(parts) => cube(&self.grouping_parts(parts, items, cx, inexact)?),
             ast::Expr::GroupingSets(sets) => {
                 let mut all = Vec::new();
                 for set in sets {
                     // ROLLUP and CUBE inside GROUPING SETS are read as calls.
                     match nested(set) {
                         Some((name, parts)) => {
-                            let parts = self.grouping_parts(&parts, items, cx)?;
+                            let parts = self.grouping_parts(&parts, items, cx, inexact)?;
                             all.extend(if name == "rollup" { rollup(&parts) } else { cube(&parts)? });
                         }
-                        None => all.push(self.group_keys(set, items, cx)?),
+                        None => all.push(self.group_keys(set, items, cx, inexact)?),
                     }
                 }
                 Ok(all)
             }
-            expr => Ok(vec![vec![self.group_key(expr, items, cx)?]]),
+            expr => Ok(vec![vec![self.group_key(expr, items, cx, inexact)?]]),
         }
     }
 
@@ -96,17 +108,30 @@ impl Binder<'_> {
         parts: &[Vec<ast::Expr>],
         items: &Items,
         cx: &Cx<'_>,
+        inexact: &mut Vec<(TypedExpr, Expr)>,
     ) -> Result<Vec<Vec<Expr>>, SqlError> {
-        parts.iter().map(|part| self.group_keys(part, items, cx)).collect()
+        parts.iter().map(|part| self.group_keys(part, items, cx, inexact)).collect()
     }
 
-    fn group_keys(&mut self, keys: &[ast::Expr], items: &Items, cx: &Cx<'_>) -> Result<Vec<Expr>, SqlError> {
-        let keys = keys.iter().map(|key| self.group_key(key, items, cx)).collect::<Result<Vec<_>, _>>()?;
+    fn group_keys(
+        &mut self,
+        keys: &[ast::Expr],
+        items: &Items,
+        cx: &Cx<'_>,
+        inexact: &mut Vec<(TypedExpr, Expr)>,
+    ) -> Result<Vec<Expr>, SqlError> {
+        let keys = keys.iter().map(|key| self.group_key(key, items, cx, inexact)).collect::<Result<Vec<_>, _>>()?;
         Ok(union(&[], &keys))
     }
 
     /// A key: a position, an input column, an output name, or an expression.
-    fn group_key(&mut self, expr: &ast::Expr, items: &Items, cx: &Cx<'_>) -> Result<Expr, SqlError> {
+    fn group_key(
+        &mut self,
+        expr: &ast::Expr,
+        items: &Items,
+        cx: &Cx<'_>,
+        inexact: &mut Vec<(TypedExpr, Expr)>,
+    ) -> Result<Expr, SqlError> {
         let typed = match (position(expr), expr) {
             (Some(n), _) => nth(&items.exprs, n, "GROUP BY")?,
             (None, ast::Expr::Identifier(ident)) => {
@@ -125,8 +150,10 @@ impl Binder<'_> {
         if contains_aggregate(&typed.expr) {
             return Err(SqlError::new(SqlState::GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY"));
         }
-        if typed.ty == PgType::Interval {
-            return Err(SqlError::unsupported("GROUP BY of an interval"));
+        self.require_equality(&typed.ty, &typed.ty)?;
+        if !is_exact(&typed.ty) {
+            let key = self.comparison_key(typed.clone())?.expr;
+            inexact.push((typed.clone(), key));
         }
         Ok(typed.expr)
     }
@@ -165,12 +192,13 @@ impl Binder<'_> {
         if calls.is_empty() && parts.having.is_none() && grouping.is_none() {
             return Ok(plan);
         }
-        let Grouping(sets) = grouping.unwrap_or(Grouping(vec![Vec::new()]));
+        let Grouping { sets, inexact } =
+            grouping.unwrap_or_else(|| Grouping { sets: vec![Vec::new()], inexact: Vec::new() });
         let keys = union(&[], &sets.concat());
         if sets.len() > 1 && keys.len() > KEYS_MAX {
             return Err(SqlError::unsupported(format!("more than {KEYS_MAX} keys in grouping sets")));
         }
-        let (plan, columns) = self.key_columns(plan, &keys, sets.len() > 1)?;
+        let (plan, columns) = self.key_columns(plan, &keys, &inexact, sets.len() > 1)?;
         let named = |set: &Vec<Expr>| set.iter().map(|key| column_for(key, &keys, &columns)).collect::<Vec<Expr>>();
         let group_exprs: Vec<Expr> = match sets.as_slice() {
             [_] => columns.clone(),
@@ -183,6 +211,14 @@ impl Binder<'_> {
             calls.push(crate::functions::aggregate::count_star()?);
         }
         let mut aggregate_exprs = Vec::new();
+        for (typed, _) in &inexact {
+            let Some((_, column)) = map.iter_mut().find(|(key, _)| *key == typed.expr) else { continue };
+            let name = self.internal_name("chosen");
+            aggregate_exprs.push(representative(typed).alias(&name));
+            // Where the key is missing from the set, so is its value.
+            let none = Expr::Literal(ScalarValue::try_from(&typed.data_type)?, None);
+            *column = when(column.clone().is_null(), none).otherwise(Expr::Column(Column::from_name(name)))?;
+        }
         for call in calls {
             let name = self.internal_name("aggregate");
             map.push((call.clone(), Expr::Column(Column::from_name(&name))));
@@ -207,11 +243,13 @@ impl Binder<'_> {
         &mut self,
         plan: LogicalPlan,
         keys: &[Expr],
+        inexact: &[(TypedExpr, Expr)],
         in_sets: bool,
     ) -> Result<(LogicalPlan, Vec<Expr>), SqlError> {
         let mut below = Vec::new();
         let mut columns = Vec::with_capacity(keys.len());
         for key in keys {
+            let key = inexact.iter().find(|(typed, _)| typed.expr == *key).map_or(key, |(_, instead)| instead);
             if matches!(key, Expr::Column(_)) {
                 columns.push(key.clone());
                 continue;
@@ -230,6 +268,16 @@ impl Binder<'_> {
         let exprs = columns_of_plan(&plan).into_iter().chain(below).collect();
         Ok((LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(plan))?), columns))
     }
+}
+
+/// The value that stands for all that are equal to it: always the same of them, whatever order they come in.
+pub(super) fn representative(typed: &TypedExpr) -> Expr {
+    let func = match typed.ty {
+        // With all its blanks.
+        PgType::Bpchar(_) => max_udaf(),
+        _ => min_udaf(),
+    };
+    Expr::AggregateFunction(AggregateFunction::new_udf(func, vec![typed.expr.clone()], false, None, vec![], None))
 }
 
 /// Both lists, each expression once.

@@ -13,6 +13,7 @@ use crate::engine::value::from_scalar;
 use crate::engine::{TypedExpr, coerce};
 use crate::error::SqlError;
 use crate::functions::arith::{Arith, ArithOp};
+use crate::functions::order::is_exact;
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -189,7 +190,7 @@ impl Binder<'_> {
             .ok_or_else(|| operator_missing(&symbol, &left.ty, &right.ty).at(span))?;
         let ordered =
             !matches!(op, Operator::Eq | Operator::NotEq | Operator::IsDistinctFrom | Operator::IsNotDistinctFrom);
-        if !has_equality(&target) || (ordered && !has_order(&target)) {
+        if !has_equality(&target) {
             return Err(operator_missing(&symbol, &left.ty, &right.ty).at(span));
         }
         let left = self.coercer.cast(left, &target, LengthRule::Cast).map_err(|error| error.at(span))?;
@@ -198,9 +199,11 @@ impl Binder<'_> {
             PgType::Numeric(_) => self.same_decimal(left, right)?,
             _ => (left, right),
         };
-        let left = self.comparison_key(left)?;
-        let right = self.comparison_key(right)?;
-        let expr = binary_expr(left.expr, op, right.expr);
+        let (left, right) = match ordered {
+            true => (self.order_key(left)?, self.order_key(right)?),
+            false => (self.comparison_key(left)?.expr, self.comparison_key(right)?.expr),
+        };
+        let expr = binary_expr(left, op, right);
         Ok(TypedExpr::new(expr, PgType::Bool, DataType::Boolean))
     }
 
@@ -222,25 +225,29 @@ impl Binder<'_> {
         Ok((self.coercer.store_as(left, &ty, &data_type)?, self.coercer.store_as(right, &ty, &data_type)?))
     }
 
-    /// What an expression is compared and grouped by, where Arrow's order of its type is not Postgres's.
+    /// What an expression is matched and grouped by: equal where it is equal, and nowhere else.
     pub fn comparison_key(&mut self, typed: TypedExpr) -> Result<TypedExpr, SqlError> {
         match typed.ty {
             PgType::Bpchar(_) => self.call("bpchar_key", vec![typed], Span::empty()),
             PgType::Interval => self.call("interval_key", vec![typed], Span::empty()),
+            ref ty if !is_exact(ty) => self.call("order_key", vec![typed], Span::empty()),
             _ => Ok(typed),
         }
     }
 
     /// What an expression is sorted by.
     pub fn order_key(&mut self, typed: TypedExpr) -> Result<Expr, SqlError> {
-        if !has_order(&typed.ty) {
+        if !has_equality(&typed.ty) {
             return Err(SqlError::new(
                 SqlState::UNDEFINED_FUNCTION,
                 format!("could not identify an ordering operator for type {}", typed.ty.name()),
             )
             .with_hint("Use an explicit ordering operator or modify the query."));
         }
-        Ok(self.comparison_key(typed)?.expr)
+        match typed.ty {
+            PgType::Array(_) => Ok(self.call("order_key", vec![typed], Span::empty())?.expr),
+            _ => Ok(self.comparison_key(typed)?.expr),
+        }
     }
 
     /// 42883 for types without equality.
@@ -448,20 +455,11 @@ pub fn comparison_type(left: &PgType, right: &PgType) -> Option<PgType> {
     }
 }
 
-/// Whether `=` exists.
+/// Whether `=` exists, and with it an order.
 pub fn has_equality(ty: &PgType) -> bool {
     match ty {
         PgType::Json | PgType::Void | PgType::Record => false,
         PgType::Array(item) => has_equality(item),
-        _ => true,
-    }
-}
-
-/// Whether `<` exists and our order is Postgres's.
-pub fn has_order(ty: &PgType) -> bool {
-    match ty {
-        PgType::Json | PgType::Jsonb | PgType::Void | PgType::Record => false,
-        PgType::Array(item) => has_order(item) && !matches!(**item, PgType::Interval | PgType::Bpchar(_)),
         _ => true,
     }
 }

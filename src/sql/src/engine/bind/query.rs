@@ -7,6 +7,7 @@ use super::{Binder, BoundQuery, OutputColumn, Settle};
 use crate::engine::TypedExpr;
 use crate::engine::coerce::assign;
 use crate::error::SqlError;
+use crate::functions::order::is_exact;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Column, DFSchema, ScalarValue};
@@ -116,12 +117,13 @@ impl Binder<'_> {
         let right = self.set_expr(right, outer, Settle::Later)?;
         let (left, right) = self.unify_columns(left, right, &op.to_string())?;
         let columns = left.columns.clone();
-        // Rows are matched as they are stored, and equal values of these types can be stored differently.
-        let keyed = |column: &&OutputColumn| matches!(column.ty, PgType::Interval | PgType::Bpchar(None));
-        if let Some(column) = columns.iter().find(keyed)
-            && !(op == SetOperator::Union && all)
-        {
-            return Err(SqlError::unsupported(format!("{op} of type {}", column.ty.name())));
+        if !(op == SetOperator::Union && all) {
+            for column in &columns {
+                self.require_equality(&column.ty, &column.ty)?;
+            }
+            if !columns.iter().all(|column| is_exact(&column.ty)) {
+                return self.set_operation_by_keys(op, all, left, right);
+            }
         }
         let (l, r) = (left.plan, right.plan);
         let plan = match (op, all) {

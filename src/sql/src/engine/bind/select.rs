@@ -12,6 +12,7 @@ use super::window::NamedWindows;
 use super::{Binder, BoundQuery, OutputColumn, Settle, name};
 use crate::engine::TypedExpr;
 use crate::error::SqlError;
+use crate::functions::order::is_exact;
 use crate::rewrite::{collect, replace};
 use datafusion::common::Column;
 use datafusion::logical_expr::expr::{Sort, WindowFunction, WindowFunctionParams};
@@ -86,6 +87,7 @@ impl Binder<'_> {
         let keys = self.keys_with_subqueries(&select.group_by, &frame)?;
         let cx = Cx { windows: &windows, keys: &keys, ..Cx::new(&frame, Clause::Select) };
         let items = self.items(select, &cx)?;
+        self.check_windows(&cx)?;
         let grouping = self.group_by(&select.group_by, &items, &cx)?;
         let having = match &select.having {
             Some(having) => Some(self.condition(having, &cx.within(Clause::Having), "HAVING")?),
@@ -113,7 +115,9 @@ impl Binder<'_> {
         if let Some(ast::Distinct::On(exprs)) = &select.distinct {
             for expr in exprs {
                 let bound = self.output_or_input(expr, &list, &cx.within(Clause::OrderBy), "SELECT DISTINCT ON")?;
-                distinct_on.push(self.coercer.settle(bound)?);
+                let bound = self.coercer.settle(bound)?;
+                let key = self.order_key(bound.clone())?;
+                distinct_on.push(TypedExpr { expr: key, ..bound });
             }
         }
         let mut parts = Parts { items: list.exprs, having, sorts, distinct_on };
@@ -308,12 +312,16 @@ impl Binder<'_> {
         columns: &[OutputColumn],
         mut parts: Parts,
     ) -> Result<LogicalPlan, SqlError> {
-        let keyed = |column: &OutputColumn| matches!(column.ty, PgType::Interval | PgType::Bpchar(_));
+        for column in columns {
+            self.require_equality(&column.ty, &column.ty)?;
+        }
+        let keyed = |column: &OutputColumn| !is_exact(&column.ty) || matches!(column.ty, PgType::Array(_));
         if columns.iter().any(keyed) {
-            // Equal values of these types can be stored differently: the first row of each set of keys is taken.
+            // Equal values of these types can be stored differently, or are ordered by their keys: the first row of each set of
+            // keys is taken.
             for item in parts.items.clone() {
-                let key = self.comparison_key(item)?;
-                parts.distinct_on.push(key);
+                let key = self.order_key(item.clone())?;
+                parts.distinct_on.push(TypedExpr { expr: key, ..item });
             }
             if parts.sorts.iter().any(|sort| !parts.distinct_on.iter().any(|key| key.expr == sort.expr)) {
                 return Err(not_in_select_list());

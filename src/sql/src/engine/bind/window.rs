@@ -3,14 +3,19 @@
 use super::Binder;
 use super::expr::Cx;
 use super::scope::{Clause, fold};
-use crate::engine::TypedExpr;
+use crate::engine::runtime::fold as fold_constant;
+use crate::engine::value::from_scalar;
+use crate::engine::{TypedExpr, types};
 use crate::error::SqlError;
+use crate::functions::interval::{out_of_range, total_us};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::Sort;
 use datafusion::logical_expr::{Expr, WindowFrame, WindowFrameBound, WindowFrameUnits};
 use datafusion::sql::sqlparser::ast::{self, NamedWindowDefinition, NamedWindowExpr, WindowSpec, WindowType};
-use repr::PgType;
+use datafusion::sql::sqlparser::tokenizer::Span;
+use pgrepr::length::LengthRule;
 use repr::sqlstate::SqlState;
+use repr::{Datum, PgType};
 
 /// The WINDOW clause.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +30,8 @@ pub struct BoundWindow {
     pub partition_by: Vec<Expr>,
     /// ORDER BY
     pub order_by: Vec<Sort>,
+    /// What ORDER BY names, before it is brought under a key.
+    ordered: Vec<TypedExpr>,
     /// The frame, or Postgres's default one.
     pub frame: WindowFrame,
 }
@@ -78,42 +85,54 @@ impl Binder<'_> {
         }
     }
 
-    fn window_spec(&mut self, spec: &WindowSpec, cx: &Cx<'_>) -> Result<BoundWindow, SqlError> {
-        let (mut partition_by, mut order_by) = (Vec::new(), Vec::new());
-        if let Some(name) = &spec.window_name {
-            let base = self.window_spec(cx.windows.find(name)?, cx)?;
-            if !spec.partition_by.is_empty() {
-                return Err(SqlError::new(
-                    SqlState::WINDOWING_ERROR,
-                    format!("cannot override PARTITION BY clause of window \"{}\"", fold(name)),
-                ));
+    /// Binds the windows of the WINDOW clause, whether they are used or not.
+    pub(super) fn check_windows(&mut self, cx: &Cx<'_>) -> Result<(), SqlError> {
+        for (_, definition) in &cx.windows.windows {
+            if let NamedWindowExpr::WindowSpec(spec) = definition {
+                self.window_spec(spec, &cx.within(Clause::Window))?;
             }
-            partition_by = base.partition_by;
-            order_by = base.order_by;
+        }
+        Ok(())
+    }
+
+    fn window_spec(&mut self, spec: &WindowSpec, cx: &Cx<'_>) -> Result<BoundWindow, SqlError> {
+        let (mut partition_by, mut order_by, mut ordered) = (Vec::new(), Vec::new(), Vec::new());
+        if let Some(name) = &spec.window_name {
+            let definition = cx.windows.find(name)?;
+            let base = self.window_spec(definition, cx)?;
+            let refused = [
+                (!spec.partition_by.is_empty(), "override PARTITION BY clause of", ""),
+                (!spec.order_by.is_empty() && !base.order_by.is_empty(), "override ORDER BY clause of", ""),
+                (definition.window_frame.is_some(), "copy", " because it has a frame clause"),
+            ];
+            if let Some((_, what, why)) = refused.iter().find(|(present, ..)| *present) {
+                let message = format!("cannot {what} window \"{}\"{why}", fold(name));
+                return Err(SqlError::new(SqlState::WINDOWING_ERROR, message).at(name.span));
+            }
+            (partition_by, order_by, ordered) = (base.partition_by, base.order_by, base.ordered);
         }
         for expr in &spec.partition_by {
             let typed = self.expr(expr, cx)?;
             let typed = self.coercer.settle(typed)?;
             partition_by.push(self.comparison_key(typed)?.expr);
         }
-        let mut order_type = None;
         for item in &spec.order_by {
             let typed = self.expr(&item.expr, cx)?;
-            order_type = Some(typed.ty.clone());
+            ordered.push(typed.clone());
             order_by.push(self.sort_expr(typed, item)?);
         }
         let frame = match &spec.window_frame {
-            Some(frame) => self.window_frame(frame, &order_by, order_type, cx)?,
+            Some(frame) => self.window_frame(frame, &mut order_by, &ordered, cx)?,
             None => WindowFrame::new((!order_by.is_empty()).then_some(false)),
         };
-        Ok(BoundWindow { partition_by, order_by, frame })
+        Ok(BoundWindow { partition_by, order_by, ordered, frame })
     }
 
     fn window_frame(
         &mut self,
         frame: &ast::WindowFrame,
-        order_by: &[Sort],
-        order_type: Option<PgType>,
+        order_by: &mut [Sort],
+        ordered: &[TypedExpr],
         cx: &Cx<'_>,
     ) -> Result<WindowFrame, SqlError> {
         let units = match frame.units {
@@ -124,44 +143,61 @@ impl Binder<'_> {
         if units == WindowFrameUnits::Groups && order_by.is_empty() {
             return Err(SqlError::new(SqlState::WINDOWING_ERROR, "GROUPS mode requires an ORDER BY clause"));
         }
-        let offset_type = match units {
-            WindowFrameUnits::Range => order_type.unwrap_or(PgType::Int8),
-            _ => PgType::Int8,
+        let offset = match (units, has_offset(frame)) {
+            (WindowFrameUnits::Range, true) => self.range_offset(order_by, ordered)?,
+            _ => Offset::Plain(PgType::Int8),
         };
-        let start = self.frame_bound(&frame.start_bound, units, &offset_type, cx)?;
+        let start = self.frame_bound(&frame.start_bound, units, &offset, cx)?;
         let end = match &frame.end_bound {
-            Some(bound) => self.frame_bound(bound, units, &offset_type, cx)?,
+            Some(bound) => self.frame_bound(bound, units, &offset, cx)?,
             None => WindowFrameBound::CurrentRow,
         };
-        match (&start, &end) {
-            (WindowFrameBound::Following(value), _) if value.is_null() => {
-                return Err(SqlError::new(SqlState::WINDOWING_ERROR, "frame start cannot be UNBOUNDED FOLLOWING"));
-            }
-            (_, WindowFrameBound::Preceding(value)) if value.is_null() => {
-                return Err(SqlError::new(SqlState::WINDOWING_ERROR, "frame end cannot be UNBOUNDED PRECEDING"));
-            }
+        let refused = match (&start, &end) {
+            (WindowFrameBound::Following(value), _) if value.is_null() => "frame start cannot be UNBOUNDED FOLLOWING",
+            (_, WindowFrameBound::Preceding(value)) if value.is_null() => "frame end cannot be UNBOUNDED PRECEDING",
             (WindowFrameBound::CurrentRow, WindowFrameBound::Preceding(_)) => {
-                return Err(SqlError::new(
-                    SqlState::WINDOWING_ERROR,
-                    "frame starting from current row cannot have preceding rows",
-                ));
+                "frame starting from current row cannot have preceding rows"
             }
             (WindowFrameBound::Following(_), WindowFrameBound::Preceding(_) | WindowFrameBound::CurrentRow) => {
-                return Err(SqlError::new(
-                    SqlState::WINDOWING_ERROR,
-                    "frame starting from following row cannot have preceding rows",
-                ));
+                "frame starting from following row cannot have preceding rows"
             }
-            _ => {}
-        }
-        Ok(WindowFrame::new_bounds(units, start, end))
+            _ => return Ok(WindowFrame::new_bounds(units, start, end)),
+        };
+        Err(SqlError::new(SqlState::WINDOWING_ERROR, refused))
+    }
+
+    /// How far a RANGE reaches is added to what rows are ordered by, which becomes something that can be added to.
+    fn range_offset(&mut self, order_by: &mut [Sort], ordered: &[TypedExpr]) -> Result<Offset, SqlError> {
+        let ([sort], [typed]) = (order_by, ordered) else {
+            return Err(SqlError::new(
+                SqlState::WINDOWING_ERROR,
+                "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column",
+            ));
+        };
+        let (key, offset) = match &typed.ty {
+            ty if types::is_number(ty) => return Ok(Offset::Plain(ty.clone())),
+            PgType::Timestamp | PgType::Timestamptz => return Ok(Offset::Plain(PgType::Interval)),
+            PgType::Date => (
+                self.coercer.cast(typed.clone(), &PgType::Timestamp, LengthRule::Cast)?,
+                Offset::Plain(PgType::Interval),
+            ),
+            PgType::Time => (self.call("range_key", vec![typed.clone()], Span::empty())?, Offset::TimeOfDay),
+            PgType::Interval => (self.call("range_key", vec![typed.clone()], Span::empty())?, Offset::Length),
+            other => {
+                let message =
+                    format!("RANGE with offset PRECEDING/FOLLOWING is not supported for column type {}", other.name());
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
+        };
+        sort.expr = key.expr;
+        Ok(offset)
     }
 
     fn frame_bound(
         &mut self,
         bound: &ast::WindowFrameBound,
         units: WindowFrameUnits,
-        offset_type: &PgType,
+        offset: &Offset,
         cx: &Cx<'_>,
     ) -> Result<WindowFrameBound, SqlError> {
         let unbounded = ScalarValue::UInt64(None);
@@ -170,10 +206,10 @@ impl Binder<'_> {
             ast::WindowFrameBound::Preceding(None) => WindowFrameBound::Preceding(unbounded),
             ast::WindowFrameBound::Following(None) => WindowFrameBound::Following(unbounded),
             ast::WindowFrameBound::Preceding(Some(expr)) => {
-                WindowFrameBound::Preceding(self.frame_offset(expr, units, offset_type, cx)?)
+                WindowFrameBound::Preceding(self.frame_offset(expr, units, offset, cx)?)
             }
             ast::WindowFrameBound::Following(Some(expr)) => {
-                WindowFrameBound::Following(self.frame_offset(expr, units, offset_type, cx)?)
+                WindowFrameBound::Following(self.frame_offset(expr, units, offset, cx)?)
             }
         })
     }
@@ -182,37 +218,70 @@ impl Binder<'_> {
         &mut self,
         expr: &ast::Expr,
         units: WindowFrameUnits,
-        offset_type: &PgType,
+        offset: &Offset,
         cx: &Cx<'_>,
     ) -> Result<ScalarValue, SqlError> {
-        let typed = self.expr(expr, cx)?;
-        let target = match (units, offset_type) {
-            (WindowFrameUnits::Range, PgType::Date | PgType::Timestamp | PgType::Timestamptz | PgType::Interval) => {
-                PgType::Interval
-            }
-            (_, other) => other.clone(),
+        // A bare string is read as an interval, and one with a cast as an interval of that.
+        let typed = match expr {
+            ast::Expr::Interval(interval) if interval.leading_field.is_none() => self.expr(&interval.value, cx)?,
+            expr => self.expr(expr, cx)?,
         };
-        let typed: TypedExpr = self.coercer.implicit_or_assign(typed, &target, "frame offset")?;
-        let Some(scalar) = typed.as_literal() else {
+        let target = match offset {
+            Offset::Plain(ty) => ty,
+            Offset::TimeOfDay | Offset::Length => &PgType::Interval,
+        };
+        let typed: TypedExpr = self.coercer.implicit_or_assign(typed, target, "frame offset")?;
+        let Some(scalar) = fold_constant(&typed.expr) else {
             return Err(SqlError::unsupported("a window frame offset that is not a constant"));
         };
-        let negative = match scalar {
-            ScalarValue::Int64(Some(n)) => *n < 0,
-            ScalarValue::Int32(Some(n)) => *n < 0,
-            ScalarValue::Int16(Some(n)) => *n < 0,
-            ScalarValue::Float64(Some(n)) => *n < 0.0,
-            scalar if scalar.is_null() => {
+        let value = from_scalar(&scalar)?;
+        let negative = match &value {
+            Datum::Null => {
                 return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, "frame offset must not be null"));
             }
+            Datum::Int8(n) => *n < 0,
+            Datum::Int4(n) => *n < 0,
+            Datum::Int2(n) => *n < 0,
+            Datum::Float8(n) => *n < 0.0 || n.is_nan(),
+            Datum::Float4(n) => *n < 0.0 || n.is_nan(),
+            Datum::Numeric(n, _) => n.is_negative(),
+            Datum::Interval(m, d, us) => total_us(*m, *d, *us) < 0,
             _ => false,
         };
         if negative {
-            return Err(SqlError::new(SqlState("22013"), "frame starting offset must not be negative"));
+            let message = match units {
+                WindowFrameUnits::Range => "invalid preceding or following size in window function",
+                _ => "frame starting offset must not be negative",
+            };
+            return Err(SqlError::new(SqlState("22013"), message));
         }
-        Ok(match (units, scalar) {
-            (WindowFrameUnits::Range, scalar) => scalar.clone(),
-            (_, ScalarValue::Int64(Some(n))) => ScalarValue::UInt64(Some(n.unsigned_abs())),
-            (_, other) => other.clone(),
+        Ok(match (units, offset, value) {
+            // Of an interval, a time of day moves by what is less than a day.
+            (_, Offset::TimeOfDay, Datum::Interval(.., us)) => ScalarValue::Int64(Some(us)),
+            (_, Offset::Length, Datum::Interval(m, d, us)) => {
+                let total = i64::try_from(total_us(m, d, us)).map_err(|_| out_of_range())?;
+                ScalarValue::Int64(Some(total))
+            }
+            (WindowFrameUnits::Range, ..) => scalar,
+            (_, _, Datum::Int8(n)) => ScalarValue::UInt64(Some(n.unsigned_abs())),
+            _ => scalar,
         })
     }
+}
+
+/// What is added to the place of a row to find an end of its frame.
+enum Offset {
+    /// A value of a type.
+    Plain(PgType),
+    /// An interval, to a time in microseconds.
+    TimeOfDay,
+    /// An interval, to another.
+    Length,
+}
+
+fn has_offset(frame: &ast::WindowFrame) -> bool {
+    let is_offset = |bound: &ast::WindowFrameBound| {
+        matches!(bound, ast::WindowFrameBound::Preceding(Some(_)) | ast::WindowFrameBound::Following(Some(_)))
+    };
+    is_offset(&frame.start_bound) || frame.end_bound.as_ref().is_some_and(is_offset)
 }
