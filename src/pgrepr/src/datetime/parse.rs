@@ -444,19 +444,14 @@ fn time_of(hour: i64, minute: i64, second: i64, fraction: &str) -> Result<i64, R
     if us > DAY_US { Err(Refusal::Field) } else { Ok(us) }
 }
 
-/// Microseconds of `.123456789`, rounded; zero for nothing.
+/// Microseconds of `.123456789`, zero for nothing; rounded as a float is, halves to even.
 pub(crate) fn fraction_us(fraction: &str) -> Option<i64> {
     let digits = fraction.strip_prefix('.').unwrap_or(fraction);
-    let mut us = 0;
-    for place in 0..6 {
-        let digit = digits.as_bytes().get(place).copied().unwrap_or(b'0');
-        us = us * 10 + i64::from(digit.is_ascii_digit().then(|| digit - b'0')?);
-    }
-    let rest = digits.as_bytes().get(6..).unwrap_or(&[]);
-    if !rest.iter().all(u8::is_ascii_digit) {
+    if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
         return None;
     }
-    Some(us + i64::from(rest.first().is_some_and(|digit| *digit >= b'5')))
+    let seconds: f64 = format!("0.{digits}").parse().ok()?;
+    Some((seconds * SECOND_US as f64).round_ties_even() as i64)
 }
 
 fn half_day(us: i64, afternoon: bool) -> Result<i64, Refusal> {

@@ -22,6 +22,7 @@ pub mod name;
 pub mod operator;
 pub mod query;
 pub mod recursive;
+mod row_in;
 pub mod scope;
 pub mod select;
 pub mod subquery;

@@ -11,6 +11,7 @@ use crate::engine::coerce::{decimal, precision_and_scale};
 use crate::engine::types::{self, NUMERIC, is_float, is_integer, is_stringlike};
 use crate::error::SqlError;
 use crate::functions::registry::function_missing;
+use crate::functions::{ordered_set, regression};
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::functions_aggregate as df;
@@ -31,14 +32,15 @@ pub struct AggregateArgs<'a> {
     /// `count(*)`
     pub star: bool,
     /// DISTINCT, and the order in which it leaves the first argument's values.
-    pub distinct: Option<DistinctOrder>,
+    pub distinct: Option<ValueOrder>,
     /// The arguments.
     pub args: Vec<TypedExpr>,
 }
 
-/// The order of values each of which is there once: ORDER BY of a call with DISTINCT can be about its arguments only.
+/// The order of the values of one expression: ORDER BY of a call with DISTINCT, which can be about its arguments only, or that of
+/// WITHIN GROUP.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct DistinctOrder {
+pub struct ValueOrder {
     /// DESC
     pub descending: bool,
     /// NULLS FIRST
@@ -75,10 +77,10 @@ pub fn is_aggregate(name: &str) -> bool {
             | "bit_and"
             | "bit_or"
             | "bit_xor"
-            | "corr"
-            | "covar_pop"
-            | "covar_samp"
-    )
+            | "percentile_cont"
+            | "percentile_disc"
+            | "mode"
+    ) || regression::NAMES.contains(&name)
 }
 
 /// Whether a name is a window function's.
@@ -135,7 +137,8 @@ pub fn build(binder: &mut Binder<'_>, call: AggregateArgs<'_>, site: Site<'_>) -
     }
     let mut args = call.args.clone();
     let arity = match call.name {
-        "string_agg" | "corr" | "covar_pop" | "covar_samp" | "json_object_agg" | "jsonb_object_agg" => 2,
+        "string_agg" | "json_object_agg" | "jsonb_object_agg" => 2,
+        name if regression::NAMES.contains(&name) => 2,
         _ => 1,
     };
     if args.len() != arity {
@@ -148,7 +151,7 @@ pub fn build(binder: &mut Binder<'_>, call: AggregateArgs<'_>, site: Site<'_>) -
     }
     let first = binder.coercer.settle(args.remove(0))?;
     if call.distinct.is_some() {
-        binder.require_equality(&first.ty, &first.ty)?;
+        binder.require_distinct(&first.ty)?;
     }
     let first = match (call.distinct, call.name, &first.ty) {
         (Some(_), "count", _) => binder.comparison_key(first)?,
@@ -184,23 +187,63 @@ pub fn build(binder: &mut Binder<'_>, call: AggregateArgs<'_>, site: Site<'_>) -
         "json_object_agg" | "jsonb_object_agg" => {
             json_object_agg(binder, &call, first, second.ok_or_else(missing)?, site)
         }
-        "corr" | "covar_pop" | "covar_samp" => {
-            let second = second.ok_or_else(missing)?;
-            let left = binder.coercer.implicit(first, &PgType::Float8, call.name).map_err(|_| missing())?;
-            let right = binder.coercer.implicit(second, &PgType::Float8, call.name).map_err(|_| missing())?;
-            let func = match call.name {
-                "corr" => df::correlation::corr_udaf(),
-                "covar_pop" => df::covariance::covar_pop_udaf(),
-                _ => df::covariance::covar_samp_udaf(),
-            };
-            let expr = site(func, vec![left.expr, right.expr]);
-            Ok(TypedExpr::new(expr, PgType::Float8, DataType::Float64))
-        }
         "stddev" | "stddev_samp" | "stddev_pop" | "variance" | "var_samp" | "var_pop" => {
             spread(binder, call.name, first, site)?.ok_or_else(missing)
         }
+        name if regression::NAMES.contains(&name) => {
+            let mut lists = Vec::with_capacity(2);
+            for arg in [first, second.ok_or_else(missing)?] {
+                let arg = binder.coercer.implicit(arg, &PgType::Float8, name).map_err(|_| missing())?;
+                lists.push(list_of(arg, site));
+            }
+            binder.call(&format!("{name}_list"), lists, Span::empty())
+        }
         _ => Err(missing()),
     }
+}
+
+/// An ordered-set aggregate: `name(direct) WITHIN GROUP (ORDER BY value)`. DESC and NULLS FIRST are those of `order`.
+pub fn ordered_set(
+    binder: &mut Binder<'_>,
+    name: &str,
+    direct: Vec<TypedExpr>,
+    value: TypedExpr,
+    order: ValueOrder,
+    site: Site<'_>,
+) -> Result<TypedExpr, SqlError> {
+    let actual: Vec<PgType> = direct.iter().chain([&value]).map(|arg| arg.ty.clone()).collect();
+    let missing = || function_missing(name, &actual);
+    let (function, hypothetical) = ordered_set::function(name).ok_or_else(missing)?;
+    if direct.len() != usize::from(name != "mode") {
+        return Err(missing());
+    }
+    let value = binder.coercer.settle(value)?;
+    binder.require_distinct(&value.ty)?;
+    let value = match name {
+        "percentile_cont" => {
+            let ty = ordered_set::continuous(&value.ty);
+            binder.coercer.implicit(value, &ty, name).map_err(|_| missing())?
+        }
+        _ => value,
+    };
+    let item = types::base(&value.ty);
+    let value = binder.coercer.store_as(value, &item, &item.data_type())?;
+    let mut args = vec![list_of(value, site)];
+    for direct in direct {
+        let to = match (&direct.ty, hypothetical) {
+            (_, true) => item.clone(),
+            (PgType::Array(_), false) => PgType::Array(Box::new(PgType::Float8)),
+            _ => PgType::Float8,
+        };
+        let direct = binder.coercer.implicit(direct, &to, name).map_err(|_| missing())?;
+        args.push(binder.coercer.store_as(direct, &to, &to.data_type())?);
+    }
+    let flag = |flag: bool| TypedExpr::constant(&repr::Datum::Bool(flag), PgType::Bool);
+    args.push(flag(order.descending)?);
+    if hypothetical {
+        args.push(flag(order.nulls_first)?);
+    }
+    binder.call(function, args, Span::empty())
 }
 
 /// Sums are wide enough never to wrap: integers in int8 or numeric, numerics ten digits wider.

@@ -68,6 +68,21 @@ pub fn declare(library: &mut Library) {
     });
     library
         .add("array_ndims(anyarray) int4", |_, a| Ok(if list(a, 0).is_empty() { Datum::Null } else { Datum::Int4(1) }));
+    library.add("array_dims(anyarray) text", |_, a| {
+        let length = list(a, 0).len();
+        Ok(if length == 0 { Datum::Null } else { new_text(format!("[1:{length}]")) })
+    });
+    library.add("trim_array(anyarray, int4) anyarray", |_, a| {
+        let (items, count) = (list(a, 0), int(a, 1));
+        match usize::try_from(count).ok().and_then(|count| items.len().checked_sub(count)) {
+            Some(kept) => Ok(Datum::List(owned(&items[..kept]))),
+            None => {
+                let message = format!("number of elements to trim must be between 0 and {}", items.len());
+                Err(SqlError::new(SqlState::ARRAY_SUBSCRIPT_ERROR, message))
+            }
+        }
+    });
+    library.add("array_fill(anyelement, int4[]) anyarray !null", fill);
     library.add("cardinality(anyarray) int4", |_, a| Ok(Datum::Int4(list(a, 0).len() as i32)));
     library.add("array_append(anyarray, anyelement) anyarray !null", |_, a| {
         let mut items = owned(list(a, 0));
@@ -266,6 +281,27 @@ fn any_all(call: &Call<'_>, args: &[Datum<'_>], all: bool) -> Result<Datum<'stat
         }
     }
     Ok(if unknown { Datum::Null } else { Datum::Bool(all) })
+}
+
+/// An array of one value, as long as the second argument's only element says.
+fn fill(_: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError> {
+    let null = |what: &str| SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, format!("{what} cannot be null"));
+    if a[1].is_null() {
+        return Err(null("dimension array or low bound array"));
+    }
+    if list(a, 1).iter().any(Datum::is_null) {
+        return Err(null("dimension values"));
+    }
+    let lengths: Vec<i64> = (0..list(a, 1).len()).map(|at| int(list(a, 1), at)).collect();
+    let total = lengths.iter().try_fold(1_i64, |total, length| total.checked_mul((*length).max(0)));
+    if total.is_none_or(|total| total > ELEMENTS_MAX) {
+        return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "array size exceeds the maximum allowed"));
+    }
+    match lengths.as_slice() {
+        [] => Ok(Datum::List(Vec::new())),
+        [length] => Ok(Datum::List(vec![a[0].clone().into_owned(); usize::try_from(*length).unwrap_or(0)])),
+        _ => Err(SqlError::unsupported("an array of more than one dimension")),
+    }
 }
 
 /// Each value once, in the order that DISTINCT inside of an aggregate leaves: the flags are DESC and NULLS FIRST.

@@ -105,7 +105,8 @@ pub fn negate((m, d, u): Parts) -> Result<Parts, SqlError> {
     }
 }
 
-fn add((m, d, u): Parts, (n, e, v): Parts) -> Result<Datum<'static>, SqlError> {
+/// The sum, part by part.
+pub fn add((m, d, u): Parts, (n, e, v): Parts) -> Result<Datum<'static>, SqlError> {
     match (m.checked_add(n), d.checked_add(e), u.checked_add(v)) {
         (Some(m), Some(d), Some(u)) => Ok(Datum::Interval(m, d, u)),
         _ => Err(out_of_range()),
@@ -121,7 +122,7 @@ fn sum(items: &[Datum<'_>]) -> Result<Datum<'static>, SqlError> {
 }
 
 /// Multiplies; what is left of a month goes to the days, of a day to the time.
-fn scale((months, days, us): Parts, factor: f64) -> Result<Datum<'static>, SqlError> {
+pub fn scale((months, days, us): Parts, factor: f64) -> Result<Datum<'static>, SqlError> {
     spread(f64::from(months) * factor, f64::from(days) * factor, us as f64 * factor)
 }
 

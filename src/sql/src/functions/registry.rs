@@ -182,6 +182,8 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
     super::interval::declare(&mut library);
     super::array::declare(&mut library);
     super::order::declare(&mut library);
+    super::ordered_set::declare(&mut library);
+    super::regression::declare(&mut library);
     super::json::declare(&mut library);
     super::session::declare(&mut library);
     super::catalog::declare(&mut library);

@@ -9,7 +9,8 @@ use crate::engine::TypedExpr;
 use crate::engine::coerce::{decimal, precision_and_scale};
 use crate::engine::types::{self, NUMERIC};
 use crate::error::SqlError;
-use crate::functions::aggregate::{self, AggregateArgs, DistinctOrder};
+use crate::functions::aggregate::{self, AggregateArgs, ValueOrder};
+use crate::functions::ordered_set;
 use crate::functions::registry::{self, Choice, NumericRule, Returns, function_missing};
 use crate::functions::row::RowFunction;
 use crate::functions::sleep;
@@ -73,6 +74,9 @@ impl Binder<'_> {
         if parsed.name == "grouping" && function.over.is_none() {
             check_site(&parsed, false, cx.clause)?;
             return self.grouping_call(&parsed.args, cx, parsed.span);
+        }
+        if !function.within_group.is_empty() {
+            return self.ordered_set_call(function, parsed, cx);
         }
         if aggregate::is_aggregate(&parsed.name) {
             return self.aggregate_call(function, parsed, cx);
@@ -271,6 +275,11 @@ impl Binder<'_> {
         let [left, right] = <[TypedExpr; 2]>::try_from(args)
             .map_err(|args| function_missing("nullif", &args.iter().map(|arg| arg.ty.clone()).collect::<Vec<_>>()))?;
         let left = self.coercer.settle_as_other(left, &right)?;
+        // The value has the type that it is compared as, if an operator of other types has to be found for that.
+        let left = match super::operator::comparison_type(&left.ty, &right.ty) {
+            Some(ty @ (PgType::Numeric(_) | PgType::Float8)) => self.coercer.cast(left, &ty, LengthRule::Cast)?,
+            _ => left,
+        };
         let equal = self.compare(Operator::Eq, left.clone(), right, span)?;
         let null = Expr::Literal(ScalarValue::try_from(&left.data_type)?, None);
         let expr = when(equal.expr, null).otherwise(left.expr)?;
@@ -290,9 +299,9 @@ impl Binder<'_> {
             Some(filter) => Some(Box::new(self.condition(filter, &inner, "FILTER")?)),
             None => None,
         };
-        let (mut order_by, mut distinct) = (Vec::new(), parsed.distinct.then(DistinctOrder::default));
+        let (mut order_by, mut distinct) = (Vec::new(), parsed.distinct.then(ValueOrder::default));
         let mut of_argument = false;
-        for item in parsed.order_by.iter().chain(&function.within_group) {
+        for item in parsed.order_by {
             // What repeats an argument is that argument, subqueries included.
             let argument = parsed.args.iter().position(|arg| **arg == item.expr);
             let expr = match argument {
@@ -309,13 +318,14 @@ impl Binder<'_> {
                 }
                 (Some(order), Some(0)) if !of_argument => {
                     of_argument = true;
-                    *order = DistinctOrder { descending: !sort.asc, nulls_first: sort.nulls_first };
+                    *order = ValueOrder { descending: !sort.asc, nulls_first: sort.nulls_first };
                 }
                 (Some(_), Some(_)) => {}
             }
         }
-        if !function.within_group.is_empty() {
-            return Err(SqlError::unsupported(format!("{} WITHIN GROUP", parsed.name)).at(parsed.span));
+        if ordered_set::function(&parsed.name).is_some() {
+            let message = format!("WITHIN GROUP is required for ordered-set aggregate {}", parsed.name);
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message).at(parsed.span));
         }
         if window.is_some() && parsed.distinct {
             return Err(SqlError::new(
@@ -338,6 +348,56 @@ impl Binder<'_> {
         let site = AggregateSite { distinct: parsed.distinct, filter, order_by, window };
         let call = AggregateArgs { name: &parsed.name, star: parsed.star, distinct, args };
         aggregate::build(self, call, &|func, args| site.expr(func, args)).map_err(|error| error.at(parsed.span))
+    }
+
+    /// `percentile_cont(0.5) WITHIN GROUP (ORDER BY x)` and its kin.
+    fn ordered_set_call(
+        &mut self,
+        function: &Function,
+        parsed: Parsed<'_>,
+        cx: &Cx<'_>,
+    ) -> Result<TypedExpr, SqlError> {
+        check_site(&parsed, false, cx.clause)?;
+        let refused = |state: SqlState, message: String| Err(SqlError::new(state, message).at(parsed.span));
+        if ordered_set::function(&parsed.name).is_none() {
+            let message = format!("{} is not an ordered-set aggregate, so it cannot have WITHIN GROUP", parsed.name);
+            return refused(SqlState::WRONG_OBJECT_TYPE, message);
+        }
+        if parsed.distinct {
+            return refused(SqlState::SYNTAX_ERROR, "cannot use DISTINCT with WITHIN GROUP".to_owned());
+        }
+        if !parsed.order_by.is_empty() {
+            return refused(
+                SqlState::SYNTAX_ERROR,
+                "cannot use multiple ORDER BY clauses with WITHIN GROUP".to_owned(),
+            );
+        }
+        if function.over.is_some() {
+            let message = format!("OVER is not supported for ordered-set aggregate {}", parsed.name);
+            return refused(SqlState::FEATURE_NOT_SUPPORTED, message);
+        }
+        let [item] = function.within_group.as_slice() else {
+            return Err(SqlError::unsupported(format!("{} over several expressions", parsed.name)).at(parsed.span));
+        };
+        let inner = cx.within(Clause::Aggregate);
+        // Direct arguments are evaluated once for each group, over what it is grouped by.
+        let mut direct = Vec::with_capacity(parsed.args.len());
+        for arg in &parsed.args {
+            direct.push(self.expr(arg, &inner)?);
+        }
+        let value = self.expr(&item.expr, &inner)?;
+        let descending = !item.options.asc.unwrap_or(true);
+        let order = ValueOrder { descending, nulls_first: item.options.nulls_first.unwrap_or(descending) };
+        let filter = match &function.filter {
+            Some(filter) => Some(Box::new(self.condition(filter, &inner, "FILTER")?)),
+            None => None,
+        };
+        if is_of_outer_query([&value.expr].into_iter().chain(filter.as_deref())) {
+            return Err(SqlError::unsupported("an aggregate of an outer query in a subquery").at(parsed.span));
+        }
+        let site = AggregateSite { distinct: false, filter, order_by: Vec::new(), window: None };
+        aggregate::ordered_set(self, &parsed.name, direct, value, order, &|func, args| site.expr(func, args))
+            .map_err(|error| error.at(parsed.span))
     }
 
     fn window_call(&mut self, parsed: Parsed<'_>, window: BoundWindow, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {

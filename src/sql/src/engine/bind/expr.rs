@@ -274,13 +274,7 @@ impl Binder<'_> {
         rights: &[ast::Expr],
         cx: &Cx<'_>,
     ) -> Result<TypedExpr, SqlError> {
-        if lefts.len() != rights.len() {
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "unequal number of entries in row expressions"));
-        }
-        let mut pairs = Vec::new();
-        for (left, right) in lefts.iter().zip(rights) {
-            pairs.push((self.expr(left, cx)?, self.expr(right, cx)?));
-        }
+        let pairs = self.row_pairs(lefts, rights, cx)?;
         let span =
             lefts.first().map(|expr| expr.span()).unwrap_or_else(datafusion::sql::sqlparser::tokenizer::Span::empty);
         let (strict, last) = match op {
@@ -306,6 +300,22 @@ impl Binder<'_> {
         }
         let expr = result.ok_or_else(|| SqlError::internal("a row has columns"))?;
         Ok(TypedExpr::new(expr, PgType::Bool, DataType::Boolean))
+    }
+
+    /// The fields of two rows.
+    fn row_pairs(
+        &mut self,
+        lefts: &[ast::Expr],
+        rights: &[ast::Expr],
+        cx: &Cx<'_>,
+    ) -> Result<Vec<(TypedExpr, TypedExpr)>, SqlError> {
+        if lefts.len() != rights.len() {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "unequal number of entries in row expressions"));
+        }
+        if lefts.is_empty() {
+            return Err(SqlError::unsupported("comparing rows of zero length"));
+        }
+        lefts.iter().zip(rights).map(|(left, right)| Ok((self.expr(left, cx)?, self.expr(right, cx)?))).collect()
     }
 
     fn all_pairs(
@@ -418,9 +428,14 @@ impl Binder<'_> {
         cx: &Cx<'_>,
         test: impl Fn(Box<Expr>) -> Expr,
     ) -> Result<TypedExpr, SqlError> {
-        let typed = self.expr(inner, cx)?;
-        let typed = self.coercer.settle(typed)?;
-        let expr = test(Box::new(typed.expr));
+        // Of a row it is asked of every field.
+        let fields = row_items(inner).unwrap_or_else(|| vec![inner.clone()]);
+        let mut tests = Vec::with_capacity(fields.len());
+        for field in &fields {
+            let typed = self.expr(field, cx)?;
+            tests.push(test(Box::new(self.coercer.settle(typed)?.expr)));
+        }
+        let expr = if tests.is_empty() { lit(true) } else { balanced(tests, Operator::And) };
         Ok(TypedExpr { expr, ty: PgType::Bool, data_type: DataType::Boolean, nullable: false })
     }
 
@@ -444,6 +459,11 @@ impl Binder<'_> {
         op: Operator,
         cx: &Cx<'_>,
     ) -> Result<TypedExpr, SqlError> {
+        if let (Some(lefts), Some(rights)) = (row_items(left), row_items(right)) {
+            let join = if op == Operator::IsDistinctFrom { Operator::Or } else { Operator::And };
+            let pairs = self.row_pairs(&lefts, &rights, cx)?;
+            return self.all_pairs(pairs, op, join, right.span());
+        }
         let l = self.expr(left, cx)?;
         let r = self.expr(right, cx)?;
         self.compare(op, l, r, right.span())
@@ -457,13 +477,13 @@ impl Binder<'_> {
         negated: bool,
         cx: &Cx<'_>,
     ) -> Result<TypedExpr, SqlError> {
-        if let ast::Expr::Tuple(lefts) = expr {
+        if let Some(lefts) = row_items(expr) {
             let mut any = Vec::new();
             for item in list {
-                let ast::Expr::Tuple(rights) = item else {
+                let Some(rights) = row_items(item) else {
                     return Err(SqlError::unsupported("IN of a row and an expression"));
                 };
-                any.push(self.row_comparison(lefts, &BinaryOperator::Eq, rights, cx)?.expr);
+                any.push(self.row_comparison(&lefts, &BinaryOperator::Eq, &rights, cx)?.expr);
             }
             let expr = balanced(any, Operator::Or);
             let expr = if negated { Expr::Not(Box::new(expr)) } else { expr };
@@ -653,13 +673,14 @@ fn minus_before_power(expr: &ast::Expr) -> Option<ast::Expr> {
 }
 
 /// The items of `(a, b)` or `ROW(a, b)`.
-fn row_items(expr: &ast::Expr) -> Option<Vec<ast::Expr>> {
+pub(super) fn row_items(expr: &ast::Expr) -> Option<Vec<ast::Expr>> {
     match expr {
+        ast::Expr::Nested(inner) => row_items(inner),
         ast::Expr::Tuple(items) => Some(items.clone()),
         ast::Expr::Function(function) if function.over.is_none() => {
             let name = object_name(&function.name).ok()?;
             let ast::FunctionArguments::List(list) = &function.args else { return None };
-            if name != ["row"] || list.args.len() < 2 {
+            if name != ["row"] {
                 return None;
             }
             list.args

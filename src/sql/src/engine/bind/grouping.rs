@@ -150,7 +150,7 @@ impl Binder<'_> {
         if contains_aggregate(&typed.expr) {
             return Err(SqlError::new(SqlState::GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY"));
         }
-        self.require_equality(&typed.ty, &typed.ty)?;
+        self.require_distinct(&typed.ty)?;
         if !is_exact(&typed.ty) {
             let key = self.comparison_key(typed.clone())?.expr;
             inexact.push((typed.clone(), key));

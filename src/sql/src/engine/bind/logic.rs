@@ -31,6 +31,10 @@ impl Binder<'_> {
         let what = if conjuncts.len() > 1 { "AND" } else { what };
         let mut bound = Vec::with_capacity(conjuncts.len());
         for conjunct in conjuncts {
+            if let Some(found) = self.row_in_filter(conjunct, cx)? {
+                bound.push(found);
+                continue;
+            }
             match operands(conjunct, &BinaryOperator::Or).as_slice() {
                 [_] => bound.push(self.operand(conjunct, what, cx)?),
                 alternatives => bound.extend(self.disjunction(alternatives, cx)?),

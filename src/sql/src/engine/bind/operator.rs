@@ -255,6 +255,15 @@ impl Binder<'_> {
         if has_equality(left) { Ok(()) } else { Err(operator_missing("=", left, right)) }
     }
 
+    /// 42883 for types whose values cannot be told from their equals.
+    pub fn require_distinct(&self, ty: &PgType) -> Result<(), SqlError> {
+        if has_equality(ty) {
+            return Ok(());
+        }
+        let message = format!("could not identify an equality operator for type {}", ty.name());
+        Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message))
+    }
+
     /// `||`: text with anything, arrays with arrays and items, jsonb and bytea with themselves.
     fn concat(&mut self, left: TypedExpr, right: TypedExpr, span: Span) -> Result<TypedExpr, SqlError> {
         let (left, right) = (left.vector_as_array(), right.vector_as_array());

@@ -119,7 +119,7 @@ impl Binder<'_> {
         let columns = left.columns.clone();
         if !(op == SetOperator::Union && all) {
             for column in &columns {
-                self.require_equality(&column.ty, &column.ty)?;
+                self.require_distinct(&column.ty)?;
             }
             if !columns.iter().all(|column| is_exact(&column.ty)) {
                 return self.set_operation_by_keys(op, all, left, right);

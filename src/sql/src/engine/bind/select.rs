@@ -313,7 +313,7 @@ impl Binder<'_> {
         mut parts: Parts,
     ) -> Result<LogicalPlan, SqlError> {
         for column in columns {
-            self.require_equality(&column.ty, &column.ty)?;
+            self.require_distinct(&column.ty)?;
         }
         let keyed = |column: &OutputColumn| !is_exact(&column.ty) || matches!(column.ty, PgType::Array(_));
         if columns.iter().any(keyed) {

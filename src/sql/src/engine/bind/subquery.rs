@@ -86,8 +86,8 @@ impl Binder<'_> {
         negated: bool,
         cx: &Cx<'_>,
     ) -> Result<TypedExpr, SqlError> {
-        if matches!(left, ast::Expr::Tuple(_)) {
-            return Err(SqlError::unsupported("IN of a row and a subquery"));
+        if let Some(fields) = super::expr::row_items(left) {
+            return self.row_in(&fields, query, negated, cx);
         }
         let (left, bound) = self.comparable(left, query, cx, "=")?;
         let expr =
