@@ -365,7 +365,10 @@ fn nothing_of_a_copy_lands_that_violates_a_constraint() {
 fn errors_name_what_they_are_about() {
     let target = start();
     let mut client = client(&target);
-    run(&mut client, "CREATE SCHEMA s; CREATE TABLE s.\"T\" (id int4 PRIMARY KEY, n int4 NOT NULL, c int4 CHECK (c > 0))");
+    run(
+        &mut client,
+        "CREATE SCHEMA s; CREATE TABLE s.\"T\" (id int4 PRIMARY KEY, n int4 NOT NULL, c int4 CHECK (c > 0))",
+    );
     run(&mut client, "CREATE TABLE s.old (a int4); INSERT INTO s.old VALUES (1), (1), (NULL)");
     run(&mut client, "INSERT INTO s.\"T\" VALUES (1, 1, 1)");
     let cases = [
@@ -389,7 +392,11 @@ fn errors_name_what_they_are_about() {
     }
     for sql in ["SELECT nosuch FROM s.old", "SELECT 1 / 0", "INSERT INTO s.old VALUES ('x')"] {
         let error = refusal(&mut client, sql);
-        assert_eq!((error.schema(), error.table(), error.column(), error.constraint()), (None, None, None, None), "{sql}");
+        assert_eq!(
+            (error.schema(), error.table(), error.column(), error.constraint()),
+            (None, None, None, None),
+            "{sql}"
+        );
     }
 }
 

@@ -56,8 +56,8 @@ pub struct Session {
     /// What planning reads of the settings, as part of plan-cache keys; recomputed when `vars` say so.
     pub(crate) settings_key: Arc<str>,
     settings_version: u64,
-    /// Whether the transaction was read-only then, which is no part of the version: every BEGIN says it.
-    settings_read_only: bool,
+    /// If what then ran was read-only, whether in a transaction. It is no part of the version: every BEGIN says it.
+    settings_read_only: Option<bool>,
     base_info: SessionInfo,
     /// When `statement_timeout` ends what the extended protocol has begun and not executed or synced; `None` without one.
     deadline: Option<Instant>,
@@ -142,7 +142,7 @@ impl Session {
             lifted: Lifted::default(),
             settings_key: Arc::from(""),
             settings_version: u64::MAX,
-            settings_read_only: false,
+            settings_read_only: None,
             base_info: SessionInfo::default(),
             deadline: None,
             has_temporary: false,
@@ -520,12 +520,13 @@ impl Session {
 
     /// Recomputes what depends on settings, after they have changed.
     pub(crate) fn refresh_settings(&mut self) {
-        if self.settings_version == self.vars.version() && self.settings_read_only == self.vars.read_only() {
+        let read_only = self.vars.read_only().then(|| self.vars.in_transaction());
+        if self.settings_version == self.vars.version() && self.settings_read_only == read_only {
             return;
         }
         self.role = self.current_role();
         self.vars.set_superuser(self.role.superuser);
-        (self.settings_version, self.settings_read_only) = (self.vars.version(), self.vars.read_only());
+        (self.settings_version, self.settings_read_only) = (self.vars.version(), read_only);
         self.activity.name(self.vars.get("application_name").unwrap_or_default());
         let vars = &self.vars;
         let temporary = self.has_temporary.then(|| temporary_schema(self.key.0));

@@ -160,11 +160,13 @@ impl Session {
 
     /// Runs a query that a client has bound under this name and not executed yet: FETCH and MOVE go on in its rows.
     async fn start_portal(&mut self, name: &str) -> Result<(), AdapterError> {
-        let Some(portal) = self.portals.get_mut(name).filter(|portal| !portal.started && portal.plan.only_reads()) else {
+        let Some(portal) = self.portals.get_mut(name).filter(|portal| !portal.started && portal.plan.only_reads())
+        else {
             return Ok(());
         };
         portal.started = true;
-        let (plan, formats, params) = (Arc::clone(&portal.plan), portal.formats.clone(), std::mem::take(&mut portal.params));
+        let (plan, formats, params) =
+            (Arc::clone(&portal.plan), portal.formats.clone(), std::mem::take(&mut portal.params));
         let response = Box::pin(self.run(&plan, params, formats, Autocommit::No)).await?;
         if let (Response::Rows { rows, .. }, Some(portal)) = (response, self.portals.get_mut(name)) {
             portal.rows = Some(rows);

@@ -434,12 +434,7 @@ pub fn resolve_new_item(
     }
 }
 
-fn find_schema(
-    catalog: &dyn CatalogView,
-    scope: Scope<'_>,
-    database: &str,
-    schema: &str,
-) -> Option<Arc<SchemaRef>> {
+fn find_schema(catalog: &dyn CatalogView, scope: Scope<'_>, database: &str, schema: &str) -> Option<Arc<SchemaRef>> {
     let schema = if schema == TEMPORARY { scope.temporary? } else { schema };
     catalog.schema_by_name(None, schema).or_else(|| {
         let database = catalog.database_by_name(database)?;

@@ -101,8 +101,7 @@ impl Validation<'_> {
                 let column = &desc.columns[column].name;
                 let message = format!("column \"{column}\" of relation \"{relation}\" contains null values");
                 let subject = self.wording.column(column);
-                self.failure =
-                    Some(AdapterError::violation(SqlState::NOT_NULL_VIOLATION, message, None, subject));
+                self.failure = Some(AdapterError::violation(SqlState::NOT_NULL_VIOLATION, message, None, subject));
                 return Ok(());
             }
         }

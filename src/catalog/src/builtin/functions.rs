@@ -17,7 +17,8 @@ use repr::sqlstate::SqlState;
 use sql::engine::{CatalogFunctions, SessionInfo};
 use sql::error::SqlError;
 use sql::names::{
-    Name, ObjectId, Scope, TEMPORARY, effective_search_path, is_temporary, quote_ident, resolve_item, resolve_schema, unknown_relation,
+    Name, ObjectId, Scope, TEMPORARY, effective_search_path, is_temporary, quote_ident, resolve_item, resolve_schema,
+    unknown_relation,
 };
 use sql::plan::{CatalogView, definition};
 use sql::plan::{ItemKind, ItemRef, SchemaRef};

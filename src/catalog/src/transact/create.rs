@@ -91,12 +91,7 @@ impl Transaction {
         self.put_new_schema(database, name, owner)
     }
 
-    fn put_new_schema(
-        &mut self,
-        database: DatabaseId,
-        name: String,
-        owner: RoleId,
-    ) -> Result<SchemaId, CatalogError> {
+    fn put_new_schema(&mut self, database: DatabaseId, name: String, owner: RoleId) -> Result<SchemaId, CatalogError> {
         self.check_exists(ObjectId::Database(database))?;
         let taken = [None, Some(database)].into_iter().any(|of| self.state.schema_by_name(of, &name).is_some());
         if taken {

@@ -8,9 +8,7 @@ use arrow::array::{Array, Float64Array};
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::logical_expr::async_udf::{AsyncScalarUDF, AsyncScalarUDFImpl};
-use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 use repr::PgType;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock};

@@ -362,8 +362,7 @@ impl Binder<'_> {
             Some(alias) if listed.len() == 1 => fold(&alias.name),
             _ => name.clone(),
         };
-        let mut names: Vec<String> =
-            named.into_iter().map(|column| column.unwrap_or_else(|| of_one.clone())).collect();
+        let mut names: Vec<String> = named.into_iter().map(|column| column.unwrap_or_else(|| of_one.clone())).collect();
         if ordinality {
             names.push("ordinality".to_owned());
             let first = listed.first().cloned().ok_or_else(|| SqlError::internal("a function gives a column"))?;

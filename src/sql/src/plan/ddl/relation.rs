@@ -87,10 +87,7 @@ fn temporary_name(create: &CreateTable) -> Result<Option<&str>, SqlError> {
 }
 
 /// Where a temporary table goes: see [`new_item`].
-fn new_temporary(
-    ctx: &PlanContext<'_>,
-    item: &str,
-) -> Result<(TableSchema, FullName, Option<Arc<ItemRef>>), SqlError> {
+fn new_temporary(ctx: &PlanContext<'_>, item: &str) -> Result<(TableSchema, FullName, Option<Arc<ItemRef>>), SqlError> {
     let database = &ctx.session.database;
     let found = ctx.catalog.database_by_name(database).ok_or_else(|| unknown_database(database))?;
     if !has_privilege(ctx.catalog, ctx.role, ObjectId::Database(found.id), Privilege::Temporary) {
