@@ -445,6 +445,7 @@ fn time_of(hour: i64, minute: i64, second: i64, fraction: &str) -> Result<i64, R
 }
 
 /// Microseconds of `.123456789`, zero for nothing; rounded as a float is, halves to even.
+#[allow(clippy::cast_possible_truncation, reason = "it is at most a million")]
 pub(crate) fn fraction_us(fraction: &str) -> Option<i64> {
     let digits = fraction.strip_prefix('.').unwrap_or(fraction);
     if !digits.bytes().all(|digit| digit.is_ascii_digit()) {

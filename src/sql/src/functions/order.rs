@@ -197,7 +197,7 @@ mod tests {
                 int,
                 vec![
                     list(&[]),
-                    list(&[one.clone()]),
+                    list(std::slice::from_ref(&one)),
                     list(&[one.clone(), two.clone()]),
                     list(&[one.clone(), Datum::Null]),
                     list(&[two]),

@@ -173,10 +173,10 @@ impl Binder<'_> {
             {
                 self.call(&format!("vector_{name}"), args, span)
             }
-            _ => self.listed(name, args).and_then(|called| match called {
-                Called::Value(typed) => Ok(typed),
-                Called::Set(list) => Ok(unnest(list)),
-                Called::Rows(columns) => Ok(record_of_rows(columns)),
+            _ => self.listed(name, args).map(|called| match called {
+                Called::Value(typed) => typed,
+                Called::Set(list) => unnest(list),
+                Called::Rows(columns) => record_of_rows(columns),
             }),
         };
         called.map_err(|error| error.at(span))
