@@ -13,14 +13,12 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::arguments::{Places, Window};
 use crate::connection::{Connection, Endpoint};
-use crate::driver::{Plan, Verify};
 use crate::histogram::Histogram;
 use crate::procfs;
 use crate::report::median;
-use crate::run::{LoadConfig, run};
 use crate::servers::{Server, Target};
-use crate::suite::{FRESH_IDS_PER_RUN, prepare};
-use crate::workload::{Protocol, Workload};
+use crate::suite::{point_reads, prepare};
+use crate::workload::Protocol;
 
 /// How long a crowd may take to come.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -178,26 +176,8 @@ impl Stand {
     /// Reads per second, their median and their 99th percentile, in microseconds.
     fn reads(&mut self) -> Result<(f64, f64, f64)> {
         self.runs += 1;
-        let plan = Plan {
-            workload: Workload::Point,
-            protocol: Protocol::Simple,
-            connections: self.options.busy,
-            rows: self.options.rows,
-            fresh_ids: self.options.rows + self.runs * FRESH_IDS_PER_RUN,
-            verify: Verify::Contents,
-            describe: false,
-            seed: u64::from(self.runs),
-        };
-        let report = run(&LoadConfig {
-            endpoint: self.server.endpoint.clone(),
-            plan,
-            threads: 2,
-            warmup: self.options.window.warmup(),
-            duration: self.options.window.duration(),
-            server_pid: Some(self.server.pid()),
-            check_freshness: true,
-        })
-        .with_context(|| format!("its log ends with:\n{}", self.server.log_tail()))?;
+        let Options { busy, rows, window, .. } = &self.options;
+        let report = point_reads(&self.server, Protocol::Simple, *busy, *rows, *window, self.runs)?;
         Ok((report.qps, report.latency.p50_us, report.latency.p99_us))
     }
 }

@@ -9,13 +9,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use crate::arguments::{Places, Window};
-use crate::driver::{Plan, Verify};
 use crate::http;
 use crate::report::median;
-use crate::run::{LoadConfig, run};
 use crate::servers::{Server, Target};
-use crate::suite::{FRESH_IDS_PER_RUN, prepare};
-use crate::workload::{Protocol, Workload};
+use crate::suite::{point_reads, prepare};
+use crate::workload::Protocol;
 
 /// How long an answer of the metrics' port may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -132,26 +130,8 @@ impl Pair {
             Which::Embedded => &self.embedded,
             Which::Leased => &self.leased,
         };
-        let plan = Plan {
-            workload: Workload::Point,
-            protocol,
-            connections,
-            rows: self.options.rows,
-            fresh_ids: self.options.rows + self.runs * FRESH_IDS_PER_RUN,
-            verify: Verify::Contents,
-            describe: false,
-            seed: u64::from(self.runs),
-        };
-        let report = run(&LoadConfig {
-            endpoint: server.endpoint.clone(),
-            plan,
-            threads: 2,
-            warmup: self.options.window.warmup(),
-            duration: self.options.window.duration(),
-            server_pid: Some(server.pid()),
-            check_freshness: true,
-        });
-        Ok(report.with_context(|| format!("its log ends with:\n{}", server.log_tail()))?.qps)
+        let Options { rows, window, .. } = &self.options;
+        Ok(point_reads(server, protocol, connections, *rows, *window, self.runs)?.qps)
     }
 
     /// How the server that shares its time read it, so far.

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::admin::Session;
-use crate::arguments::Places;
+use crate::arguments::{Places, Window};
 use crate::connection::Endpoint;
 use crate::driver::{Plan, Verify};
 use crate::machine::Machine;
@@ -28,7 +28,7 @@ use crate::workload::{Protocol, STAR_ID, Workload};
 /// Rows per COPY while loading.
 const LOAD_CHUNK_ROWS: u32 = 100_000;
 /// Ids set aside for the new rows of one run.
-pub const FRESH_IDS_PER_RUN: u32 = 2_000_000;
+const FRESH_IDS_PER_RUN: u32 = 2_000_000;
 /// How long the servers may settle before their memory is read.
 const SETTLE: Duration = Duration::from_secs(3);
 
@@ -321,6 +321,38 @@ fn load(server: &Server, rows: u32) -> Result<Memory> {
         load_seconds,
         index_seconds,
     })
+}
+
+/// Reads by key of a prepared server's rows, beside a session that writes and one that must see it. `run_number` counts the runs
+/// of one server.
+pub fn point_reads(
+    server: &Server,
+    protocol: Protocol,
+    connections: u32,
+    rows: u32,
+    window: Window,
+    run_number: u32,
+) -> Result<LoadReport> {
+    let plan = Plan {
+        workload: Workload::Point,
+        protocol,
+        connections,
+        rows,
+        fresh_ids: rows + run_number * FRESH_IDS_PER_RUN,
+        verify: Verify::Contents,
+        describe: false,
+        seed: u64::from(run_number),
+    };
+    let report = run(&LoadConfig {
+        endpoint: server.endpoint.clone(),
+        plan,
+        threads: 2,
+        warmup: window.warmup(),
+        duration: window.duration(),
+        server_pid: Some(server.pid()),
+        check_freshness: true,
+    });
+    report.with_context(|| format!("its log ends with:\n{}", server.log_tail()))
 }
 
 /// Makes and fills the tables, indexes them, and checks that everything is there; seconds of loading and of indexing.

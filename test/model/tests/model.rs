@@ -75,7 +75,6 @@ mod tickets {
     use glimpse_model::tickets::{Mistake, check};
 
     const SEED: u64 = 20_261_122;
-    /// A mistake shows in the first few hundred.
     const ORDERS: usize = 20_000;
 
     #[test]
