@@ -69,6 +69,9 @@ fn set_up(wire: &mut Wire) {
     run("CREATE TABLE orders (id int4, account int4, amount int4)");
     run("INSERT INTO accounts SELECT i, 'owner ' || i % 5 FROM generate_series(1, 20) AS g(i)");
     run("INSERT INTO orders SELECT i, 1 + i % 20, 1 + i * 7 % 50 FROM generate_series(1, 200) AS g(i)");
+    // Which the joins read.
+    run("CREATE INDEX accounts_id ON accounts (id)");
+    run("CREATE INDEX orders_account ON orders (account)");
     for (name, place, query, _) in VIEWS {
         run(&format!("CREATE MATERIALIZED VIEW {name} {place} AS {query}"));
     }
@@ -170,6 +173,8 @@ fn views_move_and_go() {
         "ALTER MATERIALIZED VIEW big SET CLUSTER quickstart",
         "ALTER MATERIALIZED VIEW spent SET CLUSTER quickstart",
         "DROP INDEX big_total",
+        "DROP INDEX accounts_id",
+        "ALTER CLUSTER quickstart SET (SIZE '2')",
     ] {
         wire.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
         check(&mut wire, &format!("after {sql}"));

@@ -6,10 +6,23 @@
 
 use glimpse_test::target::Target;
 use glimpse_test::views::{Comparison, corpus, say, script, setting};
+use glimpse_test::wire::Wire;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 const STEPS: usize = 6;
+
+/// What joins of the corpus are on: indexes by these are read by the views that are made after them.
+const TABLE_INDEXES: [(&str, &str); 8] = [
+    ("t1_id", "t1 (id)"),
+    ("t1_g", "t1 (g)"),
+    ("t1_x_g", "t1 (x, g)"),
+    ("t2_id", "t2 (id)"),
+    ("t2_k", "t2 (k)"),
+    ("t3_a", "t3 (a)"),
+    ("t3_c", "t3 (c)"),
+    ("t4_k", "t4 (k)"),
+];
 
 /// Draws rows and changes. Values are few, so that joins hit, groups have members and rows repeat.
 struct Generator {
@@ -80,7 +93,7 @@ impl Generator {
     }
 }
 
-fn run(seed: u64) -> anyhow::Result<()> {
+fn run(seed: u64, table_indexes: bool) -> anyhow::Result<()> {
     let views = corpus(include_str!("../views/corpus.sql"), std::env::var("VIEWS_ONLY").ok().as_deref());
     let mut both = Comparison::start()?;
     let mut generator = Generator { random: StdRng::seed_from_u64(seed) };
@@ -93,12 +106,28 @@ fn run(seed: u64) -> anyhow::Result<()> {
     let workers = generator.random.random_range(1..=3);
     both.glimpse.execute(&format!("CREATE CLUSTER views (WORKERS {workers})"))?;
     both.glimpse.execute("SET cluster = views")?;
+    for (name, on) in TABLE_INDEXES.iter().filter(|_| table_indexes) {
+        both.glimpse.execute(&format!("CREATE INDEX {name} ON {on}"))?;
+    }
+    let mut readers = 0;
     for view in &views {
         both.create(view)?;
+        let plan = both.glimpse.rows(&format!("EXPLAIN PHYSICAL PLAN FOR VIEW {}", view.name))?;
+        readers += usize::from(format!("{plan:?}").contains("from index"));
     }
+    anyhow::ensure!(
+        (readers > 0) == (table_indexes && views.len() > 100) || views.len() <= 100,
+        "{readers} read indexes"
+    );
     let steps = setting("VIEWS_STEPS").unwrap_or(STEPS);
     let mut row_count = 0;
     for step in 0..=steps {
+        // Whoever reads them goes on.
+        if table_indexes && step == steps / 2 {
+            for (name, _) in TABLE_INDEXES {
+                both.glimpse.execute(&format!("DROP INDEX {name}"))?;
+            }
+        }
         if step > 0 {
             for _ in 0..generator.random.random_range(1..4) {
                 both.execute(&generator.change())?;
@@ -106,7 +135,11 @@ fn run(seed: u64) -> anyhow::Result<()> {
         }
         row_count += both.compare_all(&views, &format!("step {step}"))?;
     }
-    say(&format!("{} views compared {} times, {row_count} rows, VIEWS_SEED={seed}", views.len(), steps + 1));
+    let views = views.len();
+    say(&format!(
+        "{views} views, {readers} reading indexes of tables, compared {} times, {row_count} rows, VIEWS_SEED={seed}",
+        steps + 1
+    ));
     anyhow::ensure!(row_count > 0, "nothing was compared");
     Ok(())
 }
@@ -195,7 +228,92 @@ fn a_recursion_without_end_harms_nobody_else() {
 #[test]
 fn views_equal_their_queries() {
     let seed = setting("VIEWS_SEED").unwrap_or_else(rand::random);
-    if let Err(error) = run(seed) {
+    if let Err(error) = run(seed, false) {
         panic!("VIEWS_SEED={seed}\n{error:#}");
     }
+}
+
+#[test]
+fn views_over_indexed_tables_equal_their_queries() {
+    let seed = setting("VIEWS_SEED").unwrap_or_else(rand::random);
+    if let Err(error) = run(seed, true) {
+        panic!("VIEWS_SEED={seed}\n{error:#}");
+    }
+}
+
+/// A join reads the indexes that are there when it is built, also where the other table alone is written, where keys are NULL,
+/// where conditions were to be met before, and after the index was dropped and the server was restarted.
+#[test]
+fn joins_read_the_indexes_of_their_tables() {
+    const QUERY: &str = "SELECT a.k, a.v, b.w FROM a JOIN b ON a.k = b.k AND a.l = b.l WHERE a.v > 'a' AND b.w <> 7";
+    let mut target = Target::start().expect("the server starts");
+    let mut wire = target.admin().expect("a session starts");
+    let run = |wire: &mut Wire, sql: &str| wire.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    for sql in [
+        "CREATE TABLE a (v text, l int8, k int4)",
+        "CREATE TABLE b (k int4 NOT NULL, w int4, l int8 NOT NULL)",
+        "CREATE TABLE c (k int4, z int4)",
+        "CREATE INDEX a_key ON a (k, l)",
+        "CREATE INDEX b_key ON b (k, l)",
+        "CREATE INDEX c_key ON c (k)",
+        "INSERT INTO a VALUES ('a', 1, 1), ('b', 1, 1), ('c', 1, 1), ('c', 1, 1), ('d', NULL, 1), ('e', 2, NULL)",
+        "INSERT INTO b VALUES (1, 1, 1), (1, 7, 1), (2, 3, 1)",
+    ] {
+        run(&mut wire, sql);
+    }
+    // Time goes on for what is not written any more, too.
+    run(&mut wire, "INSERT INTO c VALUES (1, 1), (NULL, 2)");
+    run(&mut wire, &format!("CREATE VIEW joined AS {QUERY}"));
+    run(&mut wire, "CREATE INDEX joined_k ON joined (k)");
+    run(&mut wire, &format!("CREATE MATERIALIZED VIEW kept AS SELECT q.*, c.z FROM ({QUERY}) q JOIN c ON c.k = q.k"));
+    run(&mut wire, "CREATE MATERIALIZED VIEW nulls AS SELECT x.z, y.z AS other FROM c x JOIN c y ON x.k = y.k");
+    let read_from = |wire: &mut Wire, what: &str| {
+        let rows = wire.rows(&format!("EXPLAIN PHYSICAL PLAN FOR {what}")).expect("it is explained");
+        let text: Vec<String> = rows.into_iter().flatten().flatten().collect();
+        text.iter().filter(|line| line.contains("from index")).count()
+    };
+    // Both sides have rows with a NULL key in the last: one index is read, and one arrangement is made without them.
+    let counts =
+        ["INDEX joined_k", "MATERIALIZED VIEW kept", "MATERIALIZED VIEW nulls"].map(|what| read_from(&mut wire, what));
+    assert_eq!(counts, [2, 3, 1]);
+    let check = |wire: &mut Wire, when: &str| {
+        let z = format!("SELECT q.*, c.z FROM ({QUERY}) q JOIN c ON c.k = q.k");
+        let nulls = "SELECT x.z, y.z AS other FROM c x JOIN c y ON x.k = y.k";
+        for (view, query) in [("joined", QUERY), ("kept", z.as_str()), ("nulls", nulls)] {
+            let mut answers =
+                [format!("SELECT * FROM {view}"), query.to_owned()].map(|sql| wire.rows(&sql).expect("an answer"));
+            answers.iter_mut().for_each(|rows| rows.sort());
+            assert_eq!(answers[0], answers[1], "{when}: {view}");
+            assert!(!answers[0].is_empty(), "{when}: {view}");
+        }
+    };
+    check(&mut wire, "at first");
+    let changes = |wire: &mut Wire, when: &str| {
+        for sql in [
+            "INSERT INTO b VALUES (1, 8, 1)",
+            "INSERT INTO c VALUES (1, 3), (NULL, 3)",
+            "UPDATE a SET v = v || 'x' WHERE l = 1",
+            "DELETE FROM b WHERE w = 1",
+            "INSERT INTO a VALUES ('f', 1, 2), ('g', NULL, NULL)",
+            "DELETE FROM c WHERE k IS NULL",
+        ] {
+            wire.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+            check(wire, &format!("{when}: {sql}"));
+        }
+    };
+    changes(&mut wire, "with indexes");
+    run(&mut wire, "DROP INDEX a_key, c_key");
+    changes(&mut wire, "without some of the indexes");
+    run(&mut wire, "DROP INDEX joined_k");
+    run(&mut wire, "CREATE INDEX a_key ON a (l, k)");
+    run(&mut wire, "CREATE INDEX joined_k ON joined (k)");
+    changes(&mut wire, "with an index in another order");
+    target.kill9().expect("the server ends");
+    target.restart().expect("the server starts again");
+    wire = target.admin().expect("a session starts");
+    check(&mut wire, "after kill -9");
+    changes(&mut wire, "after kill -9");
+    run(&mut wire, "DROP MATERIALIZED VIEW kept");
+    run(&mut wire, "DROP TABLE a CASCADE");
+    assert_eq!(target.sigterm().expect("the server ends").code(), Some(0), "it stops in good order");
 }

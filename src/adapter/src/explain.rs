@@ -2,12 +2,15 @@
 
 use crate::error::AdapterError;
 use crate::implications::{maintained, maintained_view};
+use crate::maintain::described;
 use crate::plan_cache::SelectExec;
 use crate::read_then_write::selection;
 use crate::response::{Response, ResultFormats, RowDesc, RowsTag};
 use crate::session::Session;
 use crate::show::text_rows;
 use compute_client::peek::Bound;
+use compute_client::plan::lir::Lir;
+use compute_client::plan::reuse::reuse;
 use datafusion::logical_expr::LogicalPlan;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp};
@@ -118,12 +121,28 @@ impl Session {
         };
         let info = self.info(0);
         let ctx = PlanContext { role: on.owner, from_tables: true, ..self.plan_context(&published, &info) };
+        // What it is maintained in, if it is, can be read if it is older.
+        let cluster = match item.cluster().and_then(|cluster| published.state.cluster(cluster)) {
+            Some(cluster) => cluster.name.clone(),
+            None => self.vars.cluster().to_owned(),
+        };
+        let reader = if item.cluster().is_some() { id } else { GlobalId::Transient(0) };
+        let reused = |plan: Lir| {
+            let arrangements = |table| {
+                let indexes = published.indexes_on(table).iter().filter(|_| published.tables.contains_key(&table));
+                let here = indexes.filter(|index| index.cluster == cluster && index.handle.id < reader);
+                let columns = |key: &[Option<usize>]| key.iter().copied().collect::<Option<Vec<_>>>();
+                let by_columns = here.filter_map(|index| Some((index.handle.id, columns(&index.key)?)));
+                described(&published, table, by_columns)
+            };
+            reuse(plan, &arrangements).to_string()
+        };
         // An index on a materialized view reads its rows; the materialized view itself follows from its query.
         let by_query = matches!(on.kind, ItemKind::View(_)) || item.view().is_some();
         let text = match stage {
             ExplainStage::Optimized if by_query => plan_view(&ctx, &on)?.logical.display_indent().to_string(),
-            _ if by_query => maintained_view(&ctx, &on)?.to_string(),
-            _ => maintained(&ctx, &on)?.to_string(),
+            _ if by_query => reused(maintained_view(&ctx, &on)?),
+            _ => reused(maintained(&ctx, &on)?),
         };
         let indented: Vec<String> = text.lines().map(|line| format!("  {line}")).collect();
         Ok(heading + &indented.join("\n"))

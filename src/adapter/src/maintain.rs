@@ -2,6 +2,7 @@
 //!
 //! A dataflow is *hydrated* with its inputs as of a time and then follows them. Tables come from their shards; a
 //! materialized view comes from what its own dataflow has published, for which the hydration waits, and is held until then.
+//! What a join finds in the arrangement of an index is read there, once the index is hydrated.
 //!
 //! # Invariants
 //! - Runs on the committer's thread: everything at or below [`Job::from`] is what a dataflow is hydrated with, and everything
@@ -15,12 +16,14 @@ use compute_client::controller::{Controller, Seed};
 use compute_client::error::ComputeError;
 use compute_client::index::{Clocks, IndexHandle, Schedules};
 use compute_client::plan::lir::Lir;
+use compute_client::plan::reuse::{Arrangement, reuse};
 use compute_client::protocol::{IndexSpec, KeyExpr, Piece};
 use compute_client::schedule::Schedule;
 use compute_client::tail::{At, Tail};
 use persist::{PersistClient, PersistError};
 use repr::{GlobalId, Timestamp, Updates};
 use sql::names::ClusterId;
+use sql::plan::CatalogView;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -74,6 +77,8 @@ pub(crate) fn maintain(
     durable: Durable,
 ) -> Result<Arc<IndexHandle>, AdapterError> {
     let Job { id, name, cluster, plan, key, as_of, from } = job;
+    let arrangements = |table| dataflows.controller.arrangements(cluster.0, table, as_of, id);
+    let plan = reuse(plan, &|table| described(published, table, arrangements(table)));
     let missing = |what: &str| AdapterError::internal(format!("{id} has no {what}"));
     let worker_count = dataflows.controller.worker_count(cluster.0).ok_or_else(|| missing("workers"))?;
     let (mut clocks, mut schedules) = (Clocks::new(), Schedules::new());
@@ -81,6 +86,14 @@ pub(crate) fn maintain(
     for input in plan.tables() {
         if let Some(table) = published.tables.get(&input) {
             clocks.insert(input, Arc::clone(&table.clock));
+        }
+    }
+    for index in plan.arrangements() {
+        let handle = dataflows.controller.handle(cluster.0, index).ok_or_else(|| missing("arrangement"))?;
+        inputs.push((index, Input::Arranged(handle)));
+    }
+    for input in plan.fed() {
+        if published.tables.contains_key(&input) {
             inputs.push((input, Input::Shard(shared.persist.clone())));
         } else {
             let handle = published.maintained(input).ok_or_else(|| missing("input"))?;
@@ -134,6 +147,20 @@ pub(crate) fn maintain(
     Ok(handle)
 }
 
+/// The arrangements of a table, each given by its index and its columns.
+pub(crate) fn described(
+    published: &Published,
+    table: GlobalId,
+    arrangements: impl IntoIterator<Item = (GlobalId, Vec<usize>)>,
+) -> Vec<Arrangement> {
+    let Some(item) = published.state.item(table) else { return Vec::new() };
+    let described = |(index, key): (GlobalId, Vec<usize>)| {
+        let has_nulls = key.iter().any(|column| item.desc.columns[*column].nullable);
+        Arrangement { index, key, has_nulls }
+    };
+    arrangements.into_iter().map(described).collect()
+}
+
 /// What the readers of a dataflow are told of which an input cannot be read. A dataflow without all of its rows would give wrong
 /// answers; without any it gives none.
 fn unreadable(id: GlobalId, input: GlobalId, error: ReadError) -> ComputeError {
@@ -168,6 +195,8 @@ fn seed(shared: &Shared, id: GlobalId, as_of: Timestamp) -> Result<Seed, Adapter
 /// Where the contents of an input are.
 enum Input {
     Shard(PersistClient),
+    /// In the arrangement of an index, where they stay.
+    Arranged(Arc<IndexHandle>),
     Maintained(Arc<IndexHandle>, compute_client::read_hold::ReadHold),
 }
 
@@ -175,6 +204,7 @@ enum Input {
 enum Contents {
     Shard(Box<persist::ShardSnapshot>, BTreeMap<Timestamp, Updates>),
     Damaged(PersistError),
+    Arranged(Arc<IndexHandle>),
     Maintained(Arc<IndexHandle>, compute_client::read_hold::ReadHold),
 }
 
@@ -195,6 +225,7 @@ impl Input {
                 Err(error) if error.is_damage() => Contents::Damaged(error),
                 Err(error) => return Err(error.into()),
             },
+            Input::Arranged(handle) => Contents::Arranged(handle),
             Input::Maintained(handle, hold) => Contents::Maintained(handle, hold),
         })
     }
@@ -215,7 +246,7 @@ impl Contents {
     fn maintained(&self) -> Option<Arc<IndexHandle>> {
         match self {
             Contents::Shard(..) | Contents::Damaged(_) => None,
-            Contents::Maintained(handle, _) => Some(Arc::clone(handle)),
+            Contents::Arranged(handle) | Contents::Maintained(handle, _) => Some(Arc::clone(handle)),
         }
     }
 
@@ -223,6 +254,7 @@ impl Contents {
     fn read(self, as_of: Timestamp, from: Timestamp, give: &mut dyn FnMut(Timestamp, Piece)) -> Result<(), ReadError> {
         match self {
             Contents::Damaged(error) => return Err(error.into()),
+            Contents::Arranged(handle) => handle.check()?,
             Contents::Shard(snapshot, later) => {
                 for rows in *snapshot {
                     give(as_of, Piece::Oks(Arc::new(rows?)));

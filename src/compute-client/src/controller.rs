@@ -2,7 +2,8 @@
 
 use crate::error::ComputeError;
 use crate::index::IndexHandle;
-use crate::protocol::{ComputeCommand, IndexSpec, Piece};
+use crate::plan::lir::Node;
+use crate::protocol::{ComputeCommand, IndexSpec, KeyExpr, Piece};
 use crate::tail::Changes;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use repr::{GlobalId, Timestamp, Updates};
@@ -41,16 +42,29 @@ struct Cluster {
 /// Something that a cluster maintains.
 struct Maintained {
     spec: Arc<IndexSpec>,
-    /// The collections that feed it.
+    /// The collections that feed it, and the indexes whose arrangements it reads.
     inputs: BTreeSet<GlobalId>,
     /// The tables at whose writes its time goes on: those below it, and those below whatever reads it, which could not go
     /// on otherwise. Likewise the dataflows at whose scheduled changes it does.
     paced_by: BTreeSet<GlobalId>,
     /// The latest time that it was told.
     told: Timestamp,
+    /// The time below which it was told that reads are over.
+    since: Timestamp,
+    /// Whether nobody but other dataflows reads it any more.
+    is_dropped: bool,
 }
 
 impl Maintained {
+    /// By which columns another dataflow can read a table's rows of it, if it holds these and nothing else.
+    fn arrangement_of(&self, table: GlobalId, as_of: Timestamp) -> Option<(GlobalId, Vec<usize>)> {
+        let spec = &self.spec;
+        let is_table = matches!(spec.plan.node, Node::Get(id) if id == table) && spec.maintained.is_empty();
+        let is_readable = !self.is_dropped && self.since <= as_of && spec.handle.check().is_ok();
+        let key = spec.key.iter().map(KeyExpr::as_column).collect::<Option<Vec<_>>>()?;
+        (is_table && is_readable).then_some((spec.id, key))
+    }
+
     /// The next change that comes with time alone and that it was not told to carry out.
     fn next_change(&self) -> Timestamp {
         match self.spec.handle.own_schedule().filter(|_| self.spec.handle.check().is_ok()) {
@@ -99,6 +113,23 @@ impl Controller {
         self.clusters.get(&cluster).map(|cluster| cluster.workers.len())
     }
 
+    /// The indexes of a table in a cluster that hold everything from `as_of` on and are older than `reader`, with their columns.
+    pub fn arrangements(
+        &self,
+        cluster: u64,
+        table: GlobalId,
+        as_of: Timestamp,
+        reader: GlobalId,
+    ) -> Vec<(GlobalId, Vec<usize>)> {
+        let here = self.clusters.get(&cluster).into_iter().flat_map(|cluster| cluster.indexes.range(..reader));
+        here.filter_map(|(_, index)| index.arrangement_of(table, as_of)).collect()
+    }
+
+    /// Where an index publishes.
+    pub fn handle(&self, cluster: u64, index: GlobalId) -> Option<Arc<IndexHandle>> {
+        self.clusters.get(&cluster)?.indexes.get(&index).map(|index| Arc::clone(&index.spec.handle))
+    }
+
     /// Starts an index; `rows` is called on a thread of its own and gives the rows of its inputs as of `spec.as_of`, in
     /// pieces, so that a large table does not hold up commits: updates of later times may overtake them. If it fails, that
     /// is what the index's readers are told. What the index held before, if that is known, is shown until it is there.
@@ -115,7 +146,9 @@ impl Controller {
             return Err(ComputeError::WorkersGone(cluster.to_string()));
         };
         let spec = Arc::new(spec);
+        let arrangements = spec.plan.arrangements();
         cluster.broadcast(|| ComputeCommand::CreateIndex(Arc::clone(&spec)))?;
+        cluster.go_on(&arrangements, spec.from)?;
         let (ports, lanes, index) = (cluster.ports(), cluster.lanes.clone(), Arc::clone(&spec));
         let hydrate = move || {
             // Workers that are gone need none of this.
@@ -141,24 +174,24 @@ impl Controller {
                 // Without all of its rows it would give wrong answers: it gives none.
                 Err(reason) => {
                     index.handle.mark_ended(reason);
-                    let _gone = send_all(&ports, || ComputeCommand::DropIndex(Arc::clone(&index)));
+                    let _gone = send_all(&ports, || ComputeCommand::GiveUp(Arc::clone(&index)));
                 }
             }
         };
         drop(ore::thread::spawn(format!("hydrate-{}", spec.id), hydrate));
-        let (inputs, paced_by, told) = (spec.plan.tables(), sources(&spec.handle), spec.from);
-        cluster.indexes.insert(spec.id, Maintained { spec, inputs, paced_by, told });
+        let inputs = spec.plan.fed().into_iter().chain(arrangements).collect();
+        let (paced_by, told, since) = (sources(&spec.handle), spec.from, spec.as_of);
+        cluster.indexes.insert(spec.id, Maintained { spec, inputs, paced_by, told, since, is_dropped: false });
         self.pace();
         Ok(())
     }
 
-    /// Drops an index.
+    /// Drops an index: at once, or when the last dataflow is gone that reads its arrangement.
     pub fn drop_index(&mut self, id: GlobalId) {
         for cluster in self.clusters.values_mut() {
-            if let Some(index) = cluster.indexes.remove(&id) {
-                index.spec.handle.mark_dropped();
-                // A cluster whose workers are gone has freed the index already.
-                let _gone = cluster.broadcast(|| ComputeCommand::DropIndex(Arc::clone(&index.spec)));
+            if let Some(index) = cluster.indexes.get_mut(&id) {
+                index.is_dropped = true;
+                cluster.free();
             }
         }
         self.pace();
@@ -212,13 +245,15 @@ impl Controller {
             let is_paced = |index: &Maintained| {
                 tables.iter().map(|(written, _)| written).chain(&due).any(|source| index.paced_by.contains(source))
             };
-            let first = touched.len();
-            for index in cluster.indexes.values_mut().filter(|index| is_paced(index)) {
-                index.told = ts;
-                touched.push(Arc::clone(&index.spec.handle));
+            let mut indexes = Vec::new();
+            for (id, index) in cluster.indexes.iter_mut().filter(|(_, index)| is_paced(index)) {
+                (index.told, index.since) = (ts, index.since.max(since));
+                indexes.push(*id);
+                // Nobody waits for what was dropped.
+                touched.extend((!index.is_dropped).then(|| Arc::clone(&index.spec.handle)));
             }
-            if touched.len() > first {
-                let indexes: Arc<[GlobalId]> = touched[first..].iter().map(|handle| handle.id).collect();
+            if !indexes.is_empty() {
+                let indexes: Arc<[GlobalId]> = indexes.into();
                 cluster.broadcast(|| {
                     let (tables, indexes) = (Arc::clone(tables), Arc::clone(&indexes));
                     ComputeCommand::Append { ts, since, tables, indexes }
@@ -258,6 +293,39 @@ impl Drop for Controller {
 impl Cluster {
     fn broadcast(&self, command: impl Fn() -> ComputeCommand) -> Result<(), ComputeError> {
         send_all(&self.ports(), command).map_err(|Gone| ComputeError::WorkersGone(self.name.clone()))
+    }
+
+    /// Lets these come to a time up to which everything is known.
+    fn go_on(&mut self, indexes: &BTreeSet<GlobalId>, ts: Timestamp) -> Result<(), ComputeError> {
+        let mut behind = Vec::new();
+        for id in indexes {
+            if let Some(index) = self.indexes.get_mut(id).filter(|index| index.told < ts) {
+                index.told = ts;
+                behind.push(*id);
+            }
+        }
+        if behind.is_empty() {
+            return Ok(());
+        }
+        let (tables, indexes): (Arc<[_]>, Arc<[GlobalId]>) = (Arc::new([]), behind.into());
+        self.broadcast(|| {
+            let (tables, indexes) = (Arc::clone(&tables), Arc::clone(&indexes));
+            ComputeCommand::Append { ts, since: 0, tables, indexes }
+        })
+    }
+
+    /// Frees what was dropped and nothing reads.
+    fn free(&mut self) {
+        let unread = |indexes: &BTreeMap<GlobalId, Maintained>| {
+            let is_read = |id| indexes.values().any(|reader| reader.spec.plan.arrangements().contains(id));
+            indexes.iter().find(|(id, index)| index.is_dropped && !is_read(*id)).map(|(id, _)| *id)
+        };
+        while let Some(id) = unread(&self.indexes) {
+            let Some(index) = self.indexes.remove(&id) else { return };
+            index.spec.handle.mark_dropped();
+            // A cluster whose workers are gone has freed the index already.
+            let _gone = self.broadcast(|| ComputeCommand::DropIndex(Arc::clone(&index.spec)));
+        }
     }
 
     fn ports(&self) -> Vec<(Sender<ComputeCommand>, Thread)> {

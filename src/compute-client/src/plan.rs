@@ -9,6 +9,7 @@ mod fold;
 mod keys;
 pub mod lir;
 pub mod lower;
+pub mod reuse;
 
 use crate::index::IndexHandle;
 use arrow::datatypes::{DataType, SchemaRef};

@@ -4,7 +4,7 @@
 //! two incarnations share: what is late for one never reaches the next.
 
 use crate::index::IndexHandle;
-use crate::plan::lir::Lir;
+use crate::plan::lir::{Lir, column};
 use crate::tail::Changes;
 use arrow::datatypes::DataType;
 use datafusion::physical_expr::PhysicalExpr;
@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 /// A command to the workers of one cluster.
 pub enum ComputeCommand {
-    /// Build and maintain an index. The contents of its inputs as of `spec.as_of` follow as [`ComputeCommand::Hydrate`].
+    /// Build and maintain an index. The contents of its inputs as of `spec.as_of` follow as [`ComputeCommand::Hydrate`], but for
+    /// those that its plan reads from the arrangements of other indexes, which are there and hold everything from then on.
     CreateIndex(Arc<IndexSpec>),
     /// Rows of one of an index's inputs as of its `as_of`, or updates since; each worker takes the rows whose position is its
     /// own share.
@@ -58,7 +59,9 @@ pub enum ComputeCommand {
         /// Its updates. Those at or below an index's `from` are in what it is hydrated with.
         changes: Arc<Changes>,
     },
-    /// Drop an index and free its memory.
+    /// An index cannot be hydrated: feed it no more. What reads its arrangement is told the same.
+    GiveUp(Arc<IndexSpec>),
+    /// Drop an index and free its memory. Nothing reads its arrangement any more.
     DropIndex(Arc<IndexSpec>),
     /// Stop the worker.
     Shutdown,
@@ -100,4 +103,14 @@ pub enum KeyExpr {
     Column(usize),
     /// An expression over the row, and its type.
     Expr(Arc<dyn PhysicalExpr>, DataType),
+}
+
+impl KeyExpr {
+    /// The column that it is, if it is one.
+    pub fn as_column(&self) -> Option<usize> {
+        match self {
+            KeyExpr::Column(column) => Some(*column),
+            KeyExpr::Expr(expr, _) => column(expr),
+        }
+    }
 }

@@ -29,6 +29,7 @@ use crate::render::totals::{Give, KeyTotals};
 use arrangement::batcher::{ParcelBuilder, Parcels, RowBatcher};
 use arrangement::packed::{Packed, PackedUpdate};
 use arrangement::spine::{RowBuilder, RowSpine, RowUpdate};
+use arrow::datatypes::SchemaRef;
 use compute_client::index::key_hash;
 use compute_client::plan::lir::{LetRec, Lir, LocalId, Node, Stage};
 use compute_client::protocol::{IndexSpec, KeyExpr};
@@ -157,14 +158,21 @@ pub struct Rendered {
     pub dataflow: usize,
 }
 
-/// Builds the dataflow of an index.
-pub fn render(worker: &mut Worker, spec: &IndexSpec) -> Result<Rendered, RowError> {
+/// Builds the dataflow of an index, which reads these arrangements of others.
+pub fn render(
+    worker: &mut Worker,
+    spec: &IndexSpec,
+    arrangements: BTreeMap<GlobalId, Trace>,
+) -> Result<Rendered, RowError> {
     let dataflow = worker.next_dataflow_index();
     let is_first = worker.index() == 0;
     let name = format!("index {} ({})", spec.id, spec.name);
     worker.dataflow_named::<Timestamp, _, _>(&name, |scope: Scope<'_, Timestamp>| {
         let (mut sources, mut tables, mut errs) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        for id in spec.plan.tables() {
+        let import =
+            |(id, mut trace): (GlobalId, Trace)| (id, trace.import_named(scope, &format!("Rows of index {id}")));
+        let arrangements = arrangements.into_iter().map(import).collect();
+        for id in spec.plan.fed() {
             let (oks, rows) = RowFeed::new(scope);
             tables.insert(id, rows);
             let failed = spec.maintained.contains(&id).then(|| scope.new_collection::<Vec<u8>, Diff>());
@@ -177,7 +185,7 @@ pub fn render(worker: &mut Worker, spec: &IndexSpec) -> Result<Rendered, RowErro
         let schedule = spec.handle.own_schedule().cloned();
         let (feed, clock) = schedule.as_ref().map(|_| scope.new_collection::<Vec<u8>, Diff>()).unzip();
         let (locals, level) = (BTreeMap::new(), 0);
-        let mut builder = Builder { scope, is_first, tables, locals, level, clock, schedule, errs };
+        let mut builder = Builder { scope, is_first, tables, arrangements, locals, level, clock, schedule, errs };
         let oks = builder.arranged_by(&spec.plan, &spec.key, NullKeys::Keep, "Arrange oks")?.trace;
         let errs = match builder.errs.is_empty() {
             true => None,
@@ -199,12 +207,24 @@ fn source(lir: &Lir) -> (&Lir, &[Stage]) {
     }
 }
 
+/// The rows below a map/filter/project.
+pub struct Below<'scope, 'lir, T: ScopeTime> {
+    /// The rows.
+    pub rows: Flow<'scope, T>,
+    /// Their columns.
+    pub schema: &'lir SchemaRef,
+    /// What is left to be done to them.
+    pub stages: &'lir [Stage],
+}
+
 /// A dataflow under construction.
 pub struct Builder<'scope, T: ScopeTime = Timestamp> {
     scope: Scope<'scope, T>,
     /// Whether this is the worker that constants begin at.
     is_first: bool,
     tables: BTreeMap<GlobalId, Chunks<'scope, T>>,
+    /// What other indexes hold.
+    arrangements: BTreeMap<GlobalId, ArrangedRows<'scope, T>>,
     /// The collections of the recursions around what is rendered.
     locals: BTreeMap<LocalId, Rows<'scope, T>>,
     /// In how many recursions that is.
@@ -223,6 +243,9 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         match &lir.node {
             Node::Constant(rows) => Ok(self.constant(rows.iter().map(|(row, diff)| (row.to_vec(), diff)).collect())),
             Node::Get(id) => Ok(flow::single_rows(self.tables[id].clone())),
+            Node::GetArranged { index, .. } => {
+                Ok(self.arrangements[index].clone().as_collection(|_, row| row.to_vec()))
+            }
             Node::GetLocal(id) => Ok(self.locals[id].clone()),
             Node::LetRec(recursion) => {
                 T::let_rec(self, recursion)?;
@@ -260,6 +283,24 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         }
     }
 
+    /// The rows below a map/filter/project. What leaves out or cuts the pairs of a join is done while they are made.
+    pub fn below<'lir>(&mut self, lir: &'lir Lir) -> Result<Below<'scope, 'lir, T>, RowError> {
+        let (source, stages) = source(lir);
+        if let Node::Join(join) = &source.node
+            && join.is_plain()
+        {
+            for count in (1..=stages.len()).rev() {
+                let (cuts, stages) = stages.split_at(count);
+                let plan = RowPlan::new(&source.schema, cuts, &[], NullKeys::Keep)?;
+                if !plan.can_fail() {
+                    let schema = cuts.iter().rev().find_map(Stage::schema).unwrap_or(&source.schema);
+                    return Ok(Below { rows: Flow::Packed(self.pairs_by(join, plan)?), schema, stages });
+                }
+            }
+        }
+        Ok(Below { rows: self.flow(source)?, schema: &source.schema, stages })
+    }
+
     /// An operator's rows under keys. The last map/filter/project makes the keys as well, and where nothing is computed, so do
     /// joins.
     pub fn packed_by(
@@ -269,14 +310,17 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         null_keys: NullKeys,
     ) -> Result<PackedRows<'scope, T>, RowError> {
         let (source, stages) = source(lir);
-        let plan = RowPlan::new(&source.schema, stages, key, null_keys)?;
-        match &source.node {
-            Node::Join(join) if join.is_plain() && !plan.can_fail() => self.pairs_by(join, plan),
-            _ => {
-                let rows = self.flow(source)?;
-                Ok(self.packed(rows, plan))
+        if let Node::Join(join) = &source.node
+            && join.is_plain()
+        {
+            let plan = RowPlan::new(&source.schema, stages, key, null_keys)?;
+            if !plan.can_fail() {
+                return self.pairs_by(join, plan);
             }
         }
+        let Below { rows, schema, stages } = self.below(lir)?;
+        let plan = RowPlan::new(schema, stages, key, null_keys)?;
+        Ok(self.packed(rows, plan))
     }
 
     /// An operator's rows under a key, arranged.
@@ -287,6 +331,12 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         null_keys: NullKeys,
         name: &str,
     ) -> Result<ArrangedRows<'scope, T>, RowError> {
+        if let Node::GetArranged { index, key: held, .. } = &lir.node
+            && let Some(wanted) = key.iter().map(KeyExpr::as_column).collect::<Option<Vec<_>>>()
+            && wanted == *held
+        {
+            return Ok(self.arrangements[index].clone());
+        }
         Ok(arrange_packed(self.packed_by(lir, key, null_keys)?, name))
     }
 

@@ -77,6 +77,8 @@ struct Index {
     rendered: Rendered,
     listeners: Vec<Listener>,
     hydrated: bool,
+    /// Whether it never will be.
+    is_given_up: bool,
     /// The latest commit, behind which the tables stand once the index is hydrated.
     target: Timestamp,
     /// Where the maintained inputs stand.
@@ -150,7 +152,7 @@ impl WorkerLoop<'_> {
             ComputeCommand::Append { ts, since, tables, indexes } => {
                 let share = self.share();
                 for id in indexes.iter() {
-                    let Some(index) = self.indexes.get_mut(id) else { continue };
+                    let Some(index) = self.indexes.get_mut(id).filter(|index| !index.is_given_up) else { continue };
                     for (table, updates) in tables.iter() {
                         let Some(source) = index.rendered.sources.get_mut(table) else { continue };
                         updates.iter().for_each(|updates| share.put(&mut source.oks, updates, ts));
@@ -162,7 +164,7 @@ impl WorkerLoop<'_> {
             }
             ComputeCommand::Follow { id, since, changes } => {
                 let share = self.share();
-                for index in self.indexes.values_mut() {
+                for index in self.indexes.values_mut().filter(|index| !index.is_given_up) {
                     let Some(source) = index.rendered.sources.get_mut(&id) else { continue };
                     for (ts, at) in changes.at.range(index.spec.from + 1..) {
                         share.put(&mut source.oks, &Arc::new(at.oks.clone()), *ts);
@@ -173,6 +175,11 @@ impl WorkerLoop<'_> {
                     index.uppers.insert(id, changes.upper);
                     index.since = index.since.max(since);
                     index.advance();
+                }
+            }
+            ComputeCommand::GiveUp(spec) => {
+                if let Some(index) = self.incarnation(&spec) {
+                    index.is_given_up = true;
                 }
             }
             ComputeCommand::DropIndex(spec) => {
@@ -207,7 +214,14 @@ impl WorkerLoop<'_> {
     }
 
     fn create_index(&mut self, spec: Arc<IndexSpec>) {
-        let mut rendered = render(self.worker, &spec).expect("the planner admits only storable types");
+        let arrangement = |id| {
+            let index: &Index =
+                self.indexes.get(&id).expect("an index is there as long as something reads its arrangement");
+            (id, index.rendered.oks.clone())
+        };
+        let arrangements = spec.plan.arrangements().into_iter().map(arrangement).collect();
+        let rendered = render(self.worker, &spec, arrangements);
+        let mut rendered = rendered.expect("the planner admits only storable types");
         rendered.sources.values_mut().for_each(|source| source.advance_to(spec.as_of));
         if let Some(clock) = &mut rendered.clock {
             clock.advance_to(spec.as_of);
@@ -223,6 +237,7 @@ impl WorkerLoop<'_> {
             uppers: BTreeMap::new(),
             since: spec.as_of,
             hydrated: false,
+            is_given_up: false,
             published_upper: 0,
             published_batches: 0,
             rendered,

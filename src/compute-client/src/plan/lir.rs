@@ -9,9 +9,11 @@
 //!   and the row of a group is its key followed by its aggregates.
 
 use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::LoweredAggregate;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::window::WindowExpr;
 use repr::{GlobalId, Updates};
 use sql::ast::{AtLimit, RecursionLimit};
@@ -33,6 +35,15 @@ pub enum Node {
     Constant(Arc<Updates>),
     /// A table.
     Get(GlobalId),
+    /// A table, as an index holds it already.
+    GetArranged {
+        /// The table.
+        table: GlobalId,
+        /// The index.
+        index: GlobalId,
+        /// The columns that it is arranged by.
+        key: Vec<usize>,
+    },
     /// What a recursion around this defines.
     GetLocal(LocalId),
     /// Collections that are defined in terms of each other.
@@ -253,8 +264,19 @@ impl Lir {
         self.schema.fields().iter().map(|field| field.data_type().clone()).collect()
     }
 
-    /// The tables that it reads.
+    /// The tables that it reads, also those that indexes hold for it.
     pub fn tables(&self) -> BTreeSet<GlobalId> {
+        let mut tables = self.fed();
+        self.visit(&mut |lir| {
+            if let Node::GetArranged { table, .. } = lir.node {
+                tables.insert(table);
+            }
+        });
+        tables
+    }
+
+    /// The tables whose rows it is fed.
+    pub fn fed(&self) -> BTreeSet<GlobalId> {
         let mut tables = BTreeSet::new();
         self.visit(&mut |lir| {
             if let Node::Get(id) = lir.node {
@@ -262,6 +284,17 @@ impl Lir {
             }
         });
         tables
+    }
+
+    /// The indexes whose arrangements it reads.
+    pub fn arrangements(&self) -> BTreeSet<GlobalId> {
+        let mut indexes = BTreeSet::new();
+        self.visit(&mut |lir| {
+            if let Node::GetArranged { index, .. } = lir.node {
+                indexes.insert(index);
+            }
+        });
+        indexes
     }
 
     /// Whether it reads a collection of a recursion.
@@ -299,7 +332,7 @@ impl Lir {
     /// Its inputs, in the order in which EXPLAIN shows them.
     pub fn inputs(&self) -> Vec<&Lir> {
         match &self.node {
-            Node::Constant(_) | Node::Get(_) | Node::GetLocal(_) => Vec::new(),
+            Node::Constant(_) | Node::Get(_) | Node::GetArranged { .. } | Node::GetLocal(_) => Vec::new(),
             Node::LetRec(recursion) => {
                 recursion.bindings.iter().map(|(_, value)| value).chain([&recursion.body]).collect()
             }
@@ -316,6 +349,10 @@ impl Lir {
         match &self.node {
             Node::Constant(rows) => write!(f, "Constant ({} rows)", rows.len())?,
             Node::Get(id) => write!(f, "Get {id}")?,
+            Node::GetArranged { table, index, key } => {
+                let key: Vec<&str> = key.iter().map(|at| self.schema.field(*at).name().as_str()).collect();
+                write!(f, "Get {table} from index {index}, arranged by ({})", key.join(", "))?;
+            }
             Node::GetLocal(id) => write!(f, "Get {id}")?,
             Node::LetRec(recursion) => {
                 let ids: Vec<String> = recursion.bindings.iter().map(|(id, _)| id.to_string()).collect();
@@ -385,6 +422,57 @@ impl Lir {
         }
         Ok(())
     }
+}
+
+impl Node {
+    /// The same operator over other inputs that give the same rows.
+    #[must_use]
+    pub fn map_inputs(self, map: &mut impl FnMut(Lir) -> Lir) -> Node {
+        match self {
+            Node::Constant(_) | Node::Get(_) | Node::GetArranged { .. } | Node::GetLocal(_) => self,
+            Node::LetRec(recursion) => {
+                let LetRec { bindings, limit, body } = *recursion;
+                let bindings = bindings.into_iter().map(|(id, value)| (id, map(value))).collect();
+                Node::LetRec(Box::new(LetRec { bindings, limit, body: map(body) }))
+            }
+            Node::Mfp { input, stages } => Node::Mfp { input: Box::new(map(*input)), stages },
+            Node::Temporal { input, bounds } => Node::Temporal { input: Box::new(map(*input)), bounds },
+            Node::Join(join) => {
+                let Join { kind, left, right, on, nulls_match, filter, pair } = *join;
+                let (left, right) = (map(left), map(right));
+                Node::Join(Box::new(Join { kind, left, right, on, nulls_match, filter, pair }))
+            }
+            Node::Reduce(reduce) => {
+                let Reduce { input, key, always, aggregates } = *reduce;
+                Node::Reduce(Box::new(Reduce { input: map(input), key, always, aggregates }))
+            }
+            Node::Single(input) => Node::Single(Box::new(map(*input))),
+            Node::TopK { input, key, order, skip, fetch } => {
+                Node::TopK { input: Box::new(map(*input)), key, order, skip, fetch }
+            }
+            Node::Window { input, functions } => Node::Window { input: Box::new(map(*input)), functions },
+            Node::Union(inputs) => Node::Union(inputs.into_iter().map(map).collect()),
+        }
+    }
+}
+
+/// The column that an expression is, if it is one.
+pub fn column(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
+    expr.downcast_ref::<Column>().map(Column::index)
+}
+
+/// An expression over rows in which its columns are at other places.
+pub fn moved(expr: &Arc<dyn PhysicalExpr>, to: &dyn Fn(usize) -> usize) -> Arc<dyn PhysicalExpr> {
+    let moved = Arc::clone(expr).transform_down(|expr| {
+        Ok(match expr.downcast_ref::<Column>() {
+            Some(column) => {
+                let column = Column::new(column.name(), to(column.index()));
+                Transformed::yes(Arc::new(column) as Arc<dyn PhysicalExpr>)
+            }
+            None => Transformed::no(expr),
+        })
+    });
+    moved.expect("an expression takes other columns of the same types").data
 }
 
 impl fmt::Display for LocalId {

@@ -442,7 +442,7 @@ fn has_subquery(expr: &Expr) -> bool {
 }
 
 /// Puts stages behind an operator, in the same step if it is one of that kind already.
-fn mfp(input: Lir, stages: Vec<Stage>) -> Lir {
+pub(super) fn mfp(input: Lir, stages: Vec<Stage>) -> Lir {
     let schema = Arc::clone(stages.iter().rev().find_map(Stage::schema).unwrap_or(&input.schema));
     match input.node {
         _ if stages.is_empty() => input,
@@ -471,7 +471,7 @@ fn positional(schema: &SchemaRef) -> SchemaRef {
     ))
 }
 
-fn concatenated(left: &SchemaRef, right: &SchemaRef) -> SchemaRef {
+pub(super) fn concatenated(left: &SchemaRef, right: &SchemaRef) -> SchemaRef {
     let fields = left.fields().iter().chain(right.fields().iter());
     nullable(&Arc::new(Schema::new(fields.map(|field| field.as_ref().clone()).collect::<Vec<_>>())))
 }

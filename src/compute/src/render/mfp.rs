@@ -17,7 +17,7 @@ use arrow::array::{
 use arrow::datatypes::{DataType, SchemaRef, UInt8Type, UInt16Type, UInt64Type};
 use bytes::ByteFilter;
 use compute_client::error::encode_error;
-use compute_client::plan::lir::Stage;
+use compute_client::plan::lir::{self, Stage};
 use compute_client::protocol::KeyExpr;
 use datafusion::error::DataFusionError;
 use datafusion::physical_expr::PhysicalExpr;
@@ -118,7 +118,7 @@ impl RowPlan {
         let origin = |key: &KeyExpr| {
             let column = match key {
                 KeyExpr::Column(column) => Some(*column),
-                KeyExpr::Expr(expr, ty) => narrow::column(expr).filter(|column| output_types[*column] == *ty),
+                KeyExpr::Expr(expr, ty) => lir::column(expr).filter(|column| output_types[*column] == *ty),
             };
             column.filter(|column| is_key_exact(&output_types[*column])).and_then(|column| origins[column])
         };

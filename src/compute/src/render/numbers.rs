@@ -11,7 +11,7 @@ use crate::render::sums::{Slot, Summed, add_narrow};
 use crate::render::tally::Groups;
 use crate::render::totals::ROWS;
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, SchemaRef};
-use compute_client::plan::lir::Stage;
+use compute_client::plan::lir::{self, Stage};
 use compute_client::protocol::KeyExpr;
 use datafusion::common::ScalarValue;
 use datafusion::physical_expr::expressions::{CastExpr, Literal};
@@ -76,7 +76,7 @@ impl Numbers {
         let types = types(input);
         let key_column = |key: &KeyExpr| {
             let KeyExpr::Column(column) = key else { return None };
-            narrow::column(&exprs[*column]).filter(|column| is_key_exact(&types[*column]))
+            lir::column(&exprs[*column]).filter(|column| is_key_exact(&types[*column]))
         };
         let key: Vec<usize> = key.iter().map(key_column).collect::<Option<_>>()?;
         let mut program = Program { input, steps: Vec::new(), required: BTreeSet::new() };
@@ -238,7 +238,7 @@ impl Program<'_> {
 
     /// Notes that a column or constant is counted.
     fn require(&mut self, expr: &Arc<dyn PhysicalExpr>) -> Option<()> {
-        match (narrow::column(expr), expr.downcast_ref::<Literal>()) {
+        match (lir::column(expr), expr.downcast_ref::<Literal>()) {
             (Some(column), _) => {
                 self.required.insert(column);
                 Some(())
@@ -251,7 +251,7 @@ impl Program<'_> {
     /// The step that gives the value of an expression, as an integer of its last digit.
     fn step(&mut self, expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
         let ty = expr.data_type(self.input).ok()?;
-        if let Some(column) = narrow::column(expr) {
+        if let Some(column) = lir::column(expr) {
             let is_number =
                 matches!(ty, DataType::Decimal128(..) | DataType::Int16 | DataType::Int32 | DataType::Int64);
             self.required.extend(is_number.then_some(column));

@@ -79,7 +79,8 @@ pub(super) fn let_rec(builder: &mut Builder<'_, Timestamp>, recursion: &LetRec) 
         let locals = builder.locals.iter().map(|(id, rows)| (*id, rows.clone().enter(scope))).collect();
         let is_first = builder.is_first;
         let (clock, schedule) = (builder.clock.clone().map(|clock| clock.enter(scope)), builder.schedule.clone());
-        let mut inner = Builder { scope, is_first, tables, locals, level: 1, clock, schedule, errs: Vec::new() };
+        let (arrangements, errs) = (BTreeMap::new(), Vec::new());
+        let mut inner = Builder { scope, is_first, tables, arrangements, locals, level: 1, clock, schedule, errs };
         inner.go_round(recursion)?;
         builder.errs.extend(inner.errs.into_iter().map(|errs| errs.leave(outer)));
         for (id, _) in &recursion.bindings {

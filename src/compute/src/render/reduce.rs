@@ -11,7 +11,7 @@ use crate::render::mfp::{NullKeys, RowPlan, contained, types};
 use crate::render::numbers::Numbers;
 use crate::render::sums::slots;
 use crate::render::tally::Tally;
-use crate::render::{Builder, Keyed, Rows, SUCCEEDED, ScopeTime, arrange, outcome, reduced, source};
+use crate::render::{Below, Builder, Keyed, Rows, SUCCEEDED, ScopeTime, arrange, outcome, reduced};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use compute_client::plan::lir::{Aggregate, Reduce, Stage, Strategy};
 use compute_client::protocol::KeyExpr;
@@ -62,21 +62,20 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         let fields: Vec<_> = all_types.map(|(at, ty)| Field::new(at.to_string(), ty.clone(), true)).collect();
         let key: Vec<KeyExpr> = (values.len()..fields.len()).map(KeyExpr::Column).collect();
         let all = values.into_iter().chain(reduce.key.iter().cloned()).collect();
-        let (input, stages) = source(&reduce.input);
-        let stages = [stages, &[Stage::Project(all, Arc::new(Schema::new(fields)))]].concat();
+        let Below { rows, schema, stages } = self.below(&reduce.input)?;
+        let stages = [stages, [Stage::Project(all, Arc::new(Schema::new(fields)))].as_slice()].concat();
         let markers = reduce.always.iter().map(|(key, diff)| (key.to_vec(), diff)).collect();
         let markers = (!reduce.always.is_empty()).then(|| self.constant(markers));
-        let rows = self.flow(input)?;
         if let [part] = parts.as_slice()
             && part.is_of_sums()
         {
             let (slots, width) = slots(part);
-            let numbers = Numbers::new(&input.schema, &stages, &key, &slots);
-            let plan = RowPlan::of_columns(&input.schema, &stages, &key, part.exprs.len())?;
+            let numbers = Numbers::new(schema, &stages, &key, &slots);
+            let plan = RowPlan::of_columns(schema, &stages, &key, part.exprs.len())?;
             let groups = self.accumulate_rows(rows, Tally { plan, numbers, slots, width }, markers);
             return Ok(self.outcomes(groups));
         }
-        let keyed = self.keyed(rows, RowPlan::new(&input.schema, &stages, &key, NullKeys::Keep)?);
+        let keyed = self.keyed(rows, RowPlan::new(schema, &stages, &key, NullKeys::Keep)?);
         let markers = markers.map(|markers| markers.map(|key| (key, Vec::new())));
         let (mut first, mut outcomes) = (0, Vec::with_capacity(parts.len()));
         for part in &parts {

@@ -2,9 +2,9 @@
 //!
 //! The bytes of values compare as the values do, so that a row that does not pass is left out before anything is decoded.
 
-use super::{NULL, narrow, reused, types};
+use super::{NULL, reused, types};
 use arrow::datatypes::{DataType, SchemaRef};
-use compute_client::plan::lir::Stage;
+use compute_client::plan::lir::{self, Stage};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, IsNotNullExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
@@ -94,7 +94,7 @@ impl ByteFilter {
 /// The comparison that a condition is, if it is one of a column with a constant.
 fn comparison(condition: &Arc<dyn PhysicalExpr>, types: &[DataType]) -> Option<Comparison> {
     let column_of = |expr: &Arc<dyn PhysicalExpr>| {
-        let column = narrow::column(expr)?;
+        let column = lir::column(expr)?;
         // Where it is must be known.
         (is_key_exact(&types[column]) && types[..=column].iter().all(is_delimited)).then_some(column)
     };

@@ -4,7 +4,7 @@
 //! a predicate or an expression reads is decoded, and only what an expression makes is encoded.
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use compute_client::plan::lir::Stage;
+use compute_client::plan::lir::{self, Stage, moved};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -27,7 +27,7 @@ pub(super) enum Step {
 /// For each column behind the last stage: the input's column whose value it has.
 pub(super) fn origins(width: usize, stages: &[Stage]) -> Vec<Option<usize>> {
     let mut origins: Vec<Option<usize>> = (0..width).map(Some).collect();
-    let of = |expr: &Arc<dyn PhysicalExpr>, origins: &[Option<usize>]| column(expr).and_then(|at| origins[at]);
+    let of = |expr: &Arc<dyn PhysicalExpr>, origins: &[Option<usize>]| lir::column(expr).and_then(|at| origins[at]);
     for stage in stages {
         origins = match stage {
             Stage::Filter(_) => origins,
@@ -45,11 +45,6 @@ pub(super) fn origins(width: usize, stages: &[Stage]) -> Vec<Option<usize>> {
         };
     }
     origins
-}
-
-/// The column that an expression is, if it is one.
-pub fn column(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
-    expr.downcast_ref::<Column>().map(Column::index)
 }
 
 /// The columns that an expression reads.
@@ -102,7 +97,7 @@ pub fn flattened(input: &SchemaRef, stages: &[Stage]) -> Option<Vec<Arc<dyn Phys
         let Stage::Project(exprs, _) = stage else { return None };
         let put_in = |expr: &Arc<dyn PhysicalExpr>| {
             let put_in = Arc::clone(expr).transform_up(|expr| {
-                Ok(match self::column(&expr) {
+                Ok(match lir::column(&expr) {
                     Some(column) => Transformed::yes(Arc::clone(&columns[column])),
                     None => Transformed::no(expr),
                 })
@@ -125,16 +120,7 @@ fn places(columns: &BTreeSet<usize>, present: &BTreeSet<usize>) -> Vec<usize> {
 
 /// The expression over a batch that has these columns alone.
 pub fn over(expr: &Arc<dyn PhysicalExpr>, present: &BTreeSet<usize>) -> Arc<dyn PhysicalExpr> {
-    let moved = Arc::clone(expr).transform_down(|expr| {
-        Ok(match expr.downcast_ref::<Column>() {
-            Some(column) => {
-                let column = Column::new(column.name(), place(column.index(), present));
-                Transformed::yes(Arc::new(column) as Arc<dyn PhysicalExpr>)
-            }
-            None => Transformed::no(expr),
-        })
-    });
-    moved.expect("an expression takes other columns of the same types").data
+    moved(expr, &|column| place(column, present))
 }
 
 /// Some of a schema's columns.
