@@ -246,6 +246,8 @@ fn views_over_indexed_tables_equal_their_queries() {
 #[test]
 fn joins_read_the_indexes_of_their_tables() {
     const QUERY: &str = "SELECT a.k, a.v, b.w FROM a JOIN b ON a.k = b.k AND a.l = b.l WHERE a.v > 'a' AND b.w <> 7";
+    const LEFT: &str = "SELECT c.k, c.z, a.v, EXISTS (SELECT 1 FROM b WHERE b.k = c.k AND b.l = c.z) FROM c
+        LEFT JOIN a ON a.k = c.k AND a.l = c.z AND a.v || 'y' > c.k::text";
     let mut target = Target::start().expect("the server starts");
     let mut wire = target.admin().expect("a session starts");
     let run = |wire: &mut Wire, sql: &str| wire.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
@@ -267,6 +269,7 @@ fn joins_read_the_indexes_of_their_tables() {
     run(&mut wire, "CREATE INDEX joined_k ON joined (k)");
     run(&mut wire, &format!("CREATE MATERIALIZED VIEW kept AS SELECT q.*, c.z FROM ({QUERY}) q JOIN c ON c.k = q.k"));
     run(&mut wire, "CREATE MATERIALIZED VIEW nulls AS SELECT x.z, y.z AS other FROM c x JOIN c y ON x.k = y.k");
+    run(&mut wire, &format!("CREATE MATERIALIZED VIEW lefts AS {LEFT}"));
     let read_from = |wire: &mut Wire, what: &str| {
         let rows = wire.rows(&format!("EXPLAIN PHYSICAL PLAN FOR {what}")).expect("it is explained");
         let text: Vec<String> = rows.into_iter().flatten().flatten().collect();
@@ -279,7 +282,7 @@ fn joins_read_the_indexes_of_their_tables() {
     let check = |wire: &mut Wire, when: &str| {
         let z = format!("SELECT q.*, c.z FROM ({QUERY}) q JOIN c ON c.k = q.k");
         let nulls = "SELECT x.z, y.z AS other FROM c x JOIN c y ON x.k = y.k";
-        for (view, query) in [("joined", QUERY), ("kept", z.as_str()), ("nulls", nulls)] {
+        for (view, query) in [("joined", QUERY), ("kept", z.as_str()), ("nulls", nulls), ("lefts", LEFT)] {
             let mut answers =
                 [format!("SELECT * FROM {view}"), query.to_owned()].map(|sql| wire.rows(&sql).expect("an answer"));
             answers.iter_mut().for_each(|rows| rows.sort());

@@ -1,8 +1,9 @@
 //! Joins that read what an index holds already, instead of arranging a table once more.
 //!
-//! An inner join needs its inputs arranged by what must be equal. Where an input is a table of which an index is arranged by just
-//! that, the join reads the index: nothing is fed, nothing is arranged, and no memory is taken. What would have been done to the
-//! table's rows before the join (leave some out, cut columns) is done to the pairs.
+//! A join needs its inputs arranged by what must be equal. Where an input is a table of which an index is arranged by just that, the
+//! join reads the index: nothing is fed, nothing is arranged, and no memory is taken. What would have been done to the table's
+//! rows before an inner join (leave some out, cut columns) is done to the pairs. Of other joins it is the right input that is read
+//! so, if all of its rows count; of the left one they need the rows by themselves.
 //!
 //! # Invariants
 //! - Only conditions that fail for no row move behind the join: the error of a row without partner would be lost.
@@ -35,7 +36,7 @@ pub struct Arrangement {
 /// The arrangements of a table.
 pub type ArrangementsOf<'a> = &'a dyn Fn(GlobalId) -> Vec<Arrangement>;
 
-/// The same plan, with inner joins reading arrangements where there are some. Those inside recursion, whose times have rounds, make
+/// The same plan, with joins reading arrangements where there are some. Those inside recursion, whose times have rounds, make
 /// their own.
 #[must_use]
 pub fn reuse(lir: Lir, of: ArrangementsOf<'_>) -> Lir {
@@ -43,24 +44,30 @@ pub fn reuse(lir: Lir, of: ArrangementsOf<'_>) -> Lir {
     match node {
         Node::LetRec(_) => Lir { node, schema },
         Node::Mfp { input, stages } => Lir { schema, ..mfp(reuse(*input, of), stages) },
-        Node::Join(join) => Lir { schema, ..joined(*join, of) },
+        Node::Join(join) => Lir { schema: Arc::clone(&schema), ..joined(*join, schema, of) },
         node => Lir { node: node.map_inputs(&mut |input| reuse(input, of)), schema },
     }
 }
 
-fn joined(join: Join, of: ArrangementsOf<'_>) -> Lir {
+fn joined(join: Join, schema: SchemaRef, of: ArrangementsOf<'_>) -> Lir {
     let join = Join { left: reuse(join.left, of), right: reuse(join.right, of), ..join };
     let (left, right) = (Side::of(&join.left), Side::of(&join.right));
-    let lefts = left.choices(join.on.iter().map(|(left, _)| left), of);
-    let rights = right.choices(join.on.iter().map(|(_, right)| right), of);
+    let (reads_left, reads_right) = match join.kind {
+        JoinKind::Inner => (true, true),
+        // Rows that are left out have no partner, which is known before there are pairs.
+        JoinKind::Left | JoinKind::Semi | JoinKind::Anti | JoinKind::Mark => (false, right.is_whole()),
+        JoinKind::Full | JoinKind::NotIn => (false, false),
+    };
+    let mut lefts = left.choices(join.on.iter().map(|(left, _)| left), of);
+    let mut rights = right.choices(join.on.iter().map(|(_, right)| right), of);
+    lefts.retain(|_| reads_left);
+    rights.retain(|_| reads_right);
     let fit = |l: &Choice, r: &Choice| {
         l.order == r.order && (join.nulls_match || !l.arrangement.has_nulls || !r.arrangement.has_nulls)
     };
     let both = lefts.iter().find_map(|l| rights.iter().find(|r| fit(l, r)).map(|r| (Some(l), Some(r))));
     let of_left = || lefts.first().map(|l| (Some(l), None));
-    let chosen = both.or_else(of_left).or_else(|| rights.first().map(|r| (None, Some(r))));
-    let Some((l, r)) = chosen.filter(|_| join.kind == JoinKind::Inner) else {
-        let schema = Arc::clone(&join.pair);
+    let Some((l, r)) = both.or_else(of_left).or_else(|| rights.first().map(|r| (None, Some(r)))) else {
         return Lir { schema, node: Node::Join(Box::new(join)) };
     };
     let order = l.or(r).map(|choice| choice.order.clone()).unwrap_or_default();
@@ -84,25 +91,25 @@ fn joined(join: Join, of: ArrangementsOf<'_>) -> Lir {
     conditions.extend(left.conditions);
     conditions.extend(right.conditions.iter().map(|expr| moved(expr, &behind)));
     let columns: Vec<usize> = left.columns.into_iter().chain(right.columns.into_iter().map(behind)).collect();
+    // What must be true of pairs for them to be partners is a matter of the join, if it gives more than pairs.
+    let (filter, last) = match join.kind {
+        JoinKind::Inner => (None, join.filter),
+        _ => (join.filter.map(|filter| moved(&filter, &|at| columns[at])), None),
+    };
     let mut stages = Vec::new();
     if !conditions.is_empty() {
         stages.push(Stage::Filter(conjunction(conditions)));
     }
-    if !columns.iter().copied().eq(0..pair.fields().len()) {
+    let gives_pairs = matches!(join.kind, JoinKind::Inner | JoinKind::Left);
+    if gives_pairs && !columns.iter().copied().eq(0..pair.fields().len()) {
         let exprs = columns.iter().map(|at| reference(&pair, *at)).collect();
         stages.push(Stage::Project(exprs, Arc::clone(&join.pair)));
     }
-    stages.extend(join.filter.map(Stage::Filter));
-    let node = Node::Join(Box::new(Join {
-        kind: JoinKind::Inner,
-        left: left.lir,
-        right: right.lir,
-        on,
-        nulls_match: join.nulls_match,
-        filter: None,
-        pair: Arc::clone(&pair),
-    }));
-    mfp(Lir { node, schema: pair }, stages)
+    stages.extend(last.map(Stage::Filter));
+    let schema = if gives_pairs { Arc::clone(&pair) } else { schema };
+    let (kind, nulls_match) = (join.kind, join.nulls_match);
+    let node = Join { kind, left: left.lir, right: right.lir, on, nulls_match, filter, pair };
+    mfp(Lir { node: Node::Join(Box::new(node)), schema }, stages)
 }
 
 /// An input of a join, if it is a table of whose rows some may be left out and some columns cut.
@@ -160,6 +167,11 @@ impl Side {
             }
         }
         Side(Some(Table { id, schema, conditions, columns }))
+    }
+
+    /// Whether it is a table with all of its rows.
+    fn is_whole(&self) -> bool {
+        self.0.as_ref().is_some_and(|table| table.conditions.is_empty())
     }
 
     /// The arrangements by these columns, in any order.

@@ -14,7 +14,8 @@
 //!
 //! # Invariants
 //! - Remembered are all values of a key up to some value, so that a walk may skip what is between them.
-//! - The trace is compacted to the last time before its upper and no further: what is new can be told from what was there.
+//! - The trace is compacted to the last time before its upper and no further: what is new can be told from what was there. Of
+//!   another dataflow's trace, times before its since are that: its batches may be merged while they are on their way.
 
 use crate::render::{ArrangedRows, Keyed};
 use arrangement::spine::RowBatch;
@@ -67,6 +68,9 @@ pub fn first<'scope>(arranged: ArrangedRows<'scope>, name: &str, wanted: Diff, m
                 }
             });
             if let Some(capability) = capability {
+                // Another dataflow's trace may be compacted up to where its time is, to which nothing has come since.
+                trace.advance_upper(&mut upper);
+                let since = trace.get_logical_compaction().as_option().copied().unwrap_or(Timestamp::MIN);
                 let mut session = output.session(&capability);
                 let (mut changed, changed_storage) = cursor_list(batches);
                 let (mut values, storage) = trace
@@ -74,11 +78,16 @@ pub fn first<'scope>(arranged: ArrangedRows<'scope>, name: &str, wanted: Diff, m
                     .expect("the trace is not compacted beyond what was read of it");
                 while let Some(key) = changed.get_key(&changed_storage) {
                     values.seek_key(&storage, key);
-                    debug_assert_eq!(values.get_key(&storage), Some(key), "what has changed is in the trace");
-                    let (times, touched) = changes_of_key(&mut changed, &changed_storage);
+                    if values.get_key(&storage) != Some(key) {
+                        // It came and went before the since.
+                        changed.step_key(&changed_storage);
+                        continue;
+                    }
+                    let (times, touched) = changes_of_key(&mut changed, &changed_storage, since);
                     for time in times {
                         values.rewind_vals(&storage);
-                        let (before, after) = walk(&mut values, &storage, key, &touched, &mut known, time, wanted);
+                        let (before, after) =
+                            walk(&mut values, &storage, key, &touched, &mut known, (since, time), wanted);
                         let mut output = Vec::new();
                         for (prefix, sign) in [(before, -1), (after, 1)] {
                             let mut given = Vec::new();
@@ -107,13 +116,18 @@ pub fn first<'scope>(arranged: ArrangedRows<'scope>, name: &str, wanted: Diff, m
 /// For some keys, the first values that were there when the key was last walked.
 type Known = HashMap<Vec<u8>, Vec<Vec<u8>>>;
 
-/// The times at which the cursor's key changes, and its values that do, both in order.
-fn changes_of_key<'a>(changed: &mut Values, storage: &'a Vec<RowBatch>) -> (Vec<Timestamp>, Vec<&'a [u8]>) {
+/// The times at which the cursor's key changes, none before `since`, and its values that do, both in order.
+fn changes_of_key<'a>(
+    changed: &mut Values,
+    storage: &'a Vec<RowBatch>,
+    since: Timestamp,
+) -> (Vec<Timestamp>, Vec<&'a [u8]>) {
     let (mut times, mut touched) = (Vec::new(), Vec::new());
     while let Some(value) = changed.get_val(storage) {
         changed.map_times(storage, |time, _| {
-            if times.last() != Some(time) {
-                times.push(*time);
+            let time = (*time).max(since);
+            if times.last() != Some(&time) {
+                times.push(time);
             }
         });
         touched.push(value);
@@ -143,14 +157,14 @@ impl<'a> Prefix<'a> {
     }
 }
 
-/// Walks the values of the cursor's key; what it finds there before `time`, and at it.
+/// Walks the values of the cursor's key; what it finds there before `time`, and at it. What is older than `since` is as old.
 fn walk<'a>(
     values: &mut Values,
     storage: &'a Vec<RowBatch>,
     key: &[u8],
     touched: &[&[u8]],
     known: &mut Known,
-    time: Timestamp,
+    (since, time): (Timestamp, Timestamp),
     wanted: Diff,
 ) -> (Prefix<'a>, Prefix<'a>) {
     let (mut before, mut after) = (Prefix::new(wanted), Prefix::new(wanted));
@@ -158,8 +172,9 @@ fn walk<'a>(
     let mut visit = |values: &mut Values, value: &'a [u8]| {
         let (mut old, mut new) = (0, 0);
         values.map_times(storage, |at, diff| {
-            old += if *at < time { *diff } else { 0 };
-            new += if *at <= time { *diff } else { 0 };
+            let at = (*at).max(since);
+            old += if at < time { *diff } else { 0 };
+            new += if at <= time { *diff } else { 0 };
         });
         dead_count += usize::from(old == 0 && new == 0);
         before.add(value, old);
@@ -219,10 +234,12 @@ mod tests {
     use super::Counted;
     use crate::render::{ScopeTime, arrange};
     use differential_dataflow::input::Input;
+    use differential_dataflow::trace::TraceReader;
     use proptest::prelude::{any, prop, proptest};
     use repr::{Diff, Timestamp};
     use std::collections::BTreeMap;
     use std::sync::{Arc, Mutex};
+    use timely::progress::Antichain;
 
     /// Updates of one time, and whether the worker steps after it.
     type Step = (Vec<(u8, u8, Diff)>, bool);
@@ -255,18 +272,28 @@ mod tests {
         first
     }
 
-    fn check(steps: Vec<Step>) {
+    /// Checks the operator behind an arrangement, or, from a step on, behind that of another dataflow.
+    fn check(steps: Vec<Step>, imported_at: Option<u64>) {
         let given: Arc<Mutex<Vec<((Vec<u8>, Vec<u8>), Timestamp, Diff)>>> = Arc::default();
         let inputs = steps.clone();
         let seen = Arc::clone(&given);
         timely::execute_directly(move |worker| {
-            let mut input = worker.dataflow::<Timestamp, _, _>(|scope| {
+            let note = move |update: &_| seen.lock().expect("not poisoned").push(Clone::clone(update));
+            let (mut input, mut trace) = worker.dataflow::<Timestamp, _, _>(|scope| {
                 let (input, rows) = scope.new_collection::<(Vec<u8>, Vec<u8>), Diff>();
-                let first = Timestamp::first(arrange(rows, "rows"), "first", WANTED, prefix);
-                first.inspect(move |update| seen.lock().expect("not poisoned").push(update.clone()));
-                input
+                let rows = arrange(rows, "rows");
+                let trace = rows.trace.clone();
+                if imported_at.is_none() {
+                    Timestamp::first(rows, "first", WANTED, prefix).inspect(note.clone());
+                }
+                (input, trace)
             });
             for (time, (updates, steps)) in (0_u64..).zip(inputs) {
+                if imported_at == Some(time) {
+                    worker.dataflow::<Timestamp, _, _>(|scope| {
+                        Timestamp::first(trace.import(scope), "first", WANTED, prefix).inspect(note.clone());
+                    });
+                }
                 for (key, value, diff) in updates {
                     input.update_at((vec![key], vec![value]), time, diff);
                 }
@@ -275,6 +302,12 @@ mod tests {
                 for _ in 0..if steps { 20 } else { 0 } {
                     worker.step();
                 }
+                // As the worker does that publishes it.
+                let mut upper = Antichain::new();
+                trace.read_upper(&mut upper);
+                let since: Antichain<Timestamp> = upper.iter().map(|time| time.saturating_sub(1)).collect();
+                trace.set_logical_compaction(since.borrow());
+                trace.set_physical_compaction(upper.borrow());
             }
         });
         let (mut rows, mut first) = (Rows::new(), Rows::new());
@@ -283,7 +316,9 @@ mod tests {
             for (row, _, diff) in given.lock().expect("not poisoned").iter().filter(|(_, at, _)| *at == time) {
                 add(&mut first, row.clone(), *diff);
             }
-            assert_eq!(first, expected(&rows), "at {time}");
+            if imported_at.is_none_or(|imported_at| imported_at <= time) {
+                assert_eq!(first, expected(&rows), "at {time}");
+            }
         }
     }
 
@@ -292,14 +327,21 @@ mod tests {
         let fill = (0..200).map(|value| (0, value, 1)).collect();
         let pop = (1..200).map(|value| (vec![(0, value, -1)], value % 3 == 0));
         let push_below = [(vec![(0, 0, 2)], true), (vec![(0, 0, -3), (0, 7, 1)], true), (vec![(0, 7, -1)], true)];
-        check([(fill, true)].into_iter().chain(pop).chain(push_below).collect());
+        check([(fill, true)].into_iter().chain(pop).chain(push_below).collect(), None);
     }
 
     proptest! {
         #[test]
         fn it_gives_what_a_scan_gives(steps in prop::collection::vec(
             (prop::collection::vec((0_u8..3, 0_u8..12, -2_i64..3), 0..6), any::<bool>()), 1..30)) {
-            check(steps);
+            check(steps, None);
+        }
+
+        #[test]
+        fn it_gives_the_same_of_what_another_dataflow_has_arranged(steps in prop::collection::vec(
+            (prop::collection::vec((0_u8..3, 0_u8..12, -2_i64..3), 0..6), any::<bool>()), 2..30), at in 0_usize..30) {
+            let at = u64::try_from(at % steps.len()).expect("small");
+            check(steps, Some(at));
         }
     }
 }

@@ -31,73 +31,83 @@ struct Side<'scope, T: ScopeTime> {
     rows: Rows<'scope, T>,
     /// The rows that may have a partner, by key.
     by_key: ArrangedRows<'scope, T>,
-    types: Vec<DataType>,
 }
 
 impl<'scope, T: ScopeTime> Builder<'scope, T> {
     /// Renders a join.
     pub(super) fn join(&mut self, join: &Join) -> Result<Rows<'scope, T>, RowError> {
-        if join.is_plain() {
-            return Ok(flow::rows(self.plain_pairs(join)?));
+        match join.kind {
+            JoinKind::Inner if join.filter.is_none() => Ok(flow::rows(self.plain_pairs(join)?)),
+            JoinKind::Inner => {
+                let (left, right) = self.keyed_sides(join)?;
+                Ok(self.pairs(join, left, right)?.map(|(row, _)| row))
+            }
+            JoinKind::Semi if join.filter.is_none() => {
+                let (left, right) = self.keyed_sides(join)?;
+                Ok(with_partner(left, right))
+            }
+            JoinKind::Left | JoinKind::Semi | JoinKind::Anti | JoinKind::Mark => self.of_left_rows(join),
+            JoinKind::Full => self.full_join(join),
+            JoinKind::NotIn => self.not_in(join),
         }
-        if join.kind == JoinKind::Inner {
-            let (left, right) = self.keyed_sides(join)?;
-            return Ok(self.pairs(join, left, right)?.map(|(row, _)| row));
-        }
-        if join.kind == JoinKind::Semi && join.filter.is_none() {
-            let (left, right) = self.keyed_sides(join)?;
-            return Ok(with_partner(left, right));
-        }
+    }
+
+    /// A join that gives something of every left row, or of every one that has a partner or none.
+    fn of_left_rows(&mut self, join: &Join) -> Result<Rows<'scope, T>, RowError> {
         let (left_key, right_key, null_keys) = keys(join)?;
         let left = self.side(&join.left, &left_key, null_keys)?;
-        let right = self.side(&join.right, &right_key, null_keys)?;
-        match join.kind {
-            JoinKind::Inner | JoinKind::Left => {
-                let pairs = self.pairs(join, left.by_key.clone(), right.by_key.clone())?;
-                let lonely = unmatched(&left.rows, &self.matched(join, &left, &right, Some(&pairs))?);
-                let nulls = nulls(&right.types)?;
-                Ok(pairs.map(|(row, _)| row).concat(lonely.map(move |row| [row, nulls.clone()].concat())))
-            }
-            JoinKind::Full => {
-                let pairs = self.pairs(join, left.by_key.clone(), right.by_key.clone())?;
-                let lonely = unmatched(&left.rows, &self.matched(join, &left, &right, Some(&pairs))?);
-                let right_parts = distinct(pairs.clone().map(|(row, at)| row[at..].to_vec()), "Matched right");
-                let lonely_right = unmatched(&right.rows, &among(&right.rows, &right_parts));
-                let (left_nulls, right_nulls) = (nulls(&left.types)?, nulls(&right.types)?);
-                Ok(pairs
-                    .map(|(row, _)| row)
-                    .concat(lonely.map(move |row| [row, right_nulls.clone()].concat()))
-                    .concat(lonely_right.map(move |row| [left_nulls.clone(), row].concat())))
-            }
-            JoinKind::Semi => self.matched(join, &left, &right, None),
-            JoinKind::Anti => Ok(unmatched(&left.rows, &self.matched(join, &left, &right, None)?)),
-            JoinKind::Mark => {
-                let matched = self.matched(join, &left, &right, None)?;
-                let lonely = unmatched(&left.rows, &matched);
-                let mark = |value: bool| {
-                    let mut bytes = Vec::new();
-                    write_datum(&mut bytes, &DataType::Boolean, &Datum::Bool(value)).map(|()| bytes)
-                };
-                let (yes, no) = (mark(true)?, mark(false)?);
-                Ok(matched
-                    .map(move |row| [row, yes.clone()].concat())
-                    .concat(lonely.map(move |row| [row, no.clone()].concat())))
-            }
-            JoinKind::NotIn => {
-                let lonely = unmatched(&left.rows, &self.matched(join, &left, &right, None)?);
-                // Left rows whose key is NULL are among the lonely; they stay only if there is nothing to compare with.
-                let with_key = left.by_key.clone().as_collection(|_, row| row.to_vec());
-                let without_key = unmatched(&left.rows, &with_key);
-                let lonely_with_key = unmatched(&lonely, &without_key);
-                let all = right.rows.clone().map(|_| (Vec::new(), Vec::new()));
-                let keyless = unmatched(&right.rows, &right.by_key.clone().as_collection(|_, row| row.to_vec()));
-                let exists = |rows| arrange(exists(arrange(rows, "Exists"), "Exists"), "Exists");
-                let any = exists(all);
-                let any_null = exists(keyless.map(|_| (Vec::new(), Vec::new())));
-                let kept = unmatched(&lonely_with_key, &when(&lonely_with_key, &any_null));
-                Ok(kept.concat(unmatched(&without_key, &when(&without_key, &any))))
-            }
+        let right = self.arranged_by(&join.right, &right_key, null_keys, "Join input")?;
+        if join.kind == JoinKind::Left {
+            let pairs = self.pairs(join, left.by_key.clone(), right.clone())?;
+            let lonely = unmatched(&left.rows, &self.matched(join, &left, &right, Some(&pairs))?);
+            let nulls = nulls(&join.right.types())?;
+            return Ok(pairs.map(|(row, _)| row).concat(lonely.map(move |row| [row, nulls.clone()].concat())));
         }
+        let matched = self.matched(join, &left, &right, None)?;
+        if join.kind == JoinKind::Semi {
+            return Ok(matched);
+        }
+        let lonely = unmatched(&left.rows, &matched);
+        if join.kind == JoinKind::Anti {
+            return Ok(lonely);
+        }
+        let mark = |value: bool| {
+            let mut bytes = Vec::new();
+            write_datum(&mut bytes, &DataType::Boolean, &Datum::Bool(value)).map(|()| bytes)
+        };
+        let (yes, no) = (mark(true)?, mark(false)?);
+        Ok(matched
+            .map(move |row| [row, yes.clone()].concat())
+            .concat(lonely.map(move |row| [row, no.clone()].concat())))
+    }
+
+    fn full_join(&mut self, join: &Join) -> Result<Rows<'scope, T>, RowError> {
+        let (left, right) = self.sides(join)?;
+        let pairs = self.pairs(join, left.by_key.clone(), right.by_key.clone())?;
+        let lonely = unmatched(&left.rows, &self.matched(join, &left, &right.by_key, Some(&pairs))?);
+        let right_parts = distinct(pairs.clone().map(|(row, at)| row[at..].to_vec()), "Matched right");
+        let lonely_right = unmatched(&right.rows, &among(&right.rows, &right_parts));
+        let (left_nulls, right_nulls) = (nulls(&join.left.types())?, nulls(&join.right.types())?);
+        Ok(pairs
+            .map(|(row, _)| row)
+            .concat(lonely.map(move |row| [row, right_nulls.clone()].concat()))
+            .concat(lonely_right.map(move |row| [left_nulls.clone(), row].concat())))
+    }
+
+    fn not_in(&mut self, join: &Join) -> Result<Rows<'scope, T>, RowError> {
+        let (left, right) = self.sides(join)?;
+        let lonely = unmatched(&left.rows, &self.matched(join, &left, &right.by_key, None)?);
+        // Left rows whose key is NULL are among the lonely; they stay only if there is nothing to compare with.
+        let with_key = left.by_key.clone().as_collection(|_, row| row.to_vec());
+        let without_key = unmatched(&left.rows, &with_key);
+        let lonely_with_key = unmatched(&lonely, &without_key);
+        let all = right.rows.clone().map(|_| (Vec::new(), Vec::new()));
+        let keyless = unmatched(&right.rows, &right.by_key.clone().as_collection(|_, row| row.to_vec()));
+        let exists = |rows| arrange(exists(arrange(rows, "Exists"), "Exists"), "Exists");
+        let any = exists(all);
+        let any_null = exists(keyless.map(|_| (Vec::new(), Vec::new())));
+        let kept = unmatched(&lonely_with_key, &when(&lonely_with_key, &any_null));
+        Ok(kept.concat(unmatched(&without_key, &when(&without_key, &any))))
     }
 
     /// The pairs of a plain join.
@@ -120,11 +130,18 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         Ok((left, self.arranged_by(&join.right, &right_key, null_keys, "Join input")?))
     }
 
+    /// Both sides, where the rows without a partner count as well.
+    fn sides(&mut self, join: &Join) -> Result<(Side<'scope, T>, Side<'scope, T>), RowError> {
+        let (left_key, right_key, null_keys) = keys(join)?;
+        let left = self.side(&join.left, &left_key, null_keys)?;
+        Ok((left, self.side(&join.right, &right_key, null_keys)?))
+    }
+
     fn side(&mut self, lir: &Lir, key: &[KeyExpr], null_keys: NullKeys) -> Result<Side<'scope, T>, RowError> {
         let rows = self.rows(lir)?;
         let plan = RowPlan::new(&lir.schema, &[], key, null_keys)?;
         let by_key = arrange_packed(self.packed(Flow::Rows(rows.clone()), plan), "Join input");
-        Ok(Side { rows, by_key, types: lir.types() })
+        Ok(Side { rows, by_key })
     }
 
     /// The pairs with equal keys that the filter lets pass.
@@ -189,15 +206,15 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         &mut self,
         join: &Join,
         left: &Side<'scope, T>,
-        right: &Side<'scope, T>,
+        right: &ArrangedRows<'scope, T>,
         pairs: Option<&Pairs<'scope, T>>,
     ) -> Result<Rows<'scope, T>, RowError> {
         if join.filter.is_none() {
-            return Ok(with_partner(left.by_key.clone(), right.by_key.clone()));
+            return Ok(with_partner(left.by_key.clone(), right.clone()));
         }
         let pairs = match pairs {
             Some(pairs) => pairs.clone(),
-            None => self.pairs(join, left.by_key.clone(), right.by_key.clone())?,
+            None => self.pairs(join, left.by_key.clone(), right.clone())?,
         };
         let parts = distinct(
             pairs.map(|(mut row, at)| {
