@@ -64,13 +64,16 @@ const OPERATIONS: u64 = 2_000;
 const RUN: Duration = Duration::from_secs(30);
 
 impl Part {
-    /// Of the time, beside the others' shares.
-    fn share(self) -> u32 {
-        match self {
-            Part::Registers | Part::Lists | Part::Bank | Part::Keys => 12,
-            Part::Crash => 45,
-            Part::Races => 25,
-            Part::Disk | Part::Takeover => 2,
+    /// Of the time, beside the others' shares. Where each commit goes to a PostgreSQL, writes need more of it and readers,
+    /// whom writers disturb less, need little.
+    fn share(self, store: Option<Store>) -> u32 {
+        match (self, store) {
+            (Part::Registers | Part::Lists | Part::Bank | Part::Keys, _) => 12,
+            (Part::Crash, Some(Store::Postgres)) => 50,
+            (Part::Races, Some(Store::Postgres)) => 8,
+            (Part::Crash, _) => 45,
+            (Part::Races, _) => 25,
+            (Part::Disk | Part::Takeover, _) => 2,
         }
     }
 
@@ -125,7 +128,7 @@ fn main() -> ExitCode {
     }
     let (mut seed, mut totals) = (options.seed.unwrap_or_else(rand::random), Totals::default());
     while Instant::now() < until {
-        let Some(next) = used.iter_mut().min_by_key(|(part, time, _)| *time / part.share()) else { break };
+        let Some(next) = used.iter_mut().min_by_key(|(part, time, _)| *time / part.share(options.store)) else { break };
         let (part, time, turn) = next;
         let started = Instant::now();
         match run(*part, *turn, seed, &options, &mut totals) {
