@@ -107,6 +107,11 @@ fn a_session_over_tls_moves_large_results_and_requests() {
     wire.finish_startup().expect("a session");
     let rows = wire.rows("SELECT repeat('x', 1000) FROM generate_series(1, 20000)").expect("rows");
     assert_eq!(rows.len(), 20_000);
+    let own = "SELECT ssl::text, version, bits > 100, client_dn FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(wire.rows(own).expect("a row"), [[text("true"), text("TLSv1.3"), text("t"), None]]);
+    let mut plain = server.target.wire().expect("a session");
+    assert_eq!(plain.rows(own).expect("a row"), [[text("false"), None, None, None]]);
     let long = "y".repeat(3 << 20);
     let rows = wire.rows(&format!("SELECT length('{long}')")).expect("a row");
     assert_eq!(rows, [[Some((3 << 20).to_string())]]);
