@@ -13,7 +13,7 @@ fn fuzz(name: &str, executions: u64) {
     let seed = given.unwrap_or_else(rand::random);
     let target = TARGETS.into_iter().find(|target| target.name == name).expect("a target");
     match drive::run(target, seed, 0, executions, None) {
-        Ok(report) => println!("{name}: {report:?}, FUZZ_SEED={seed}"),
+        Ok(report) => eprintln!("{name}: {report:?}, FUZZ_SEED={seed}"),
         Err(failure) => panic!(
             "execution {} of FUZZ_SEED={seed}: {}\n{}",
             failure.number,
