@@ -59,6 +59,7 @@ impl Server {
             internal: true,
             options: Vec::new(),
             peer: None,
+            encryption: None,
         };
         self.client.connect(startup).expect("the user exists")
     }

@@ -13,6 +13,7 @@
 //! - [`programs`]: psql, Python and the like, run as clients.
 //! - [`http`]: what the internal HTTP port says.
 //! - [`wire`]: a blocking client that sees every message, and the builders of frontend messages.
+//! - [`hostile`]: frames that no client sends.
 //! - [`blocks`]: text files of inputs with recorded outputs, the form of the next two.
 //! - [`pgtest`]: scripts of wire messages (`pgtest/*.pt`).
 //! - [`slt`]: sqllogictest files: the driver, the runner, the list of differences.
@@ -28,6 +29,7 @@
 pub mod blocks;
 pub mod choices;
 pub mod columns;
+pub mod hostile;
 pub mod http;
 pub mod pgtest;
 pub mod postgres_server;

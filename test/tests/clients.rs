@@ -150,6 +150,17 @@ fn pgjdbc() {
 }
 
 #[test]
+fn sqlx() {
+    let Some(cargo) = program("cargo", "CARGO") else { return };
+    let Some(built) = installed("rust/target") else { return };
+    let server = server(RULES);
+    // Its packages are there; the suite is compiled again if it has changed.
+    let mut command = secure(&cargo, &server.target);
+    command.args(["run", "--quiet", "--offline", "--manifest-path"]).arg(suite("rust/Cargo.toml"));
+    passes(command.arg("--target-dir").arg(built));
+}
+
+#[test]
 fn dbt() {
     let Some(dbt) = installed("dbt/bin/dbt") else { return };
     let server = server(RULES);

@@ -107,6 +107,11 @@ fn a_session_over_tls_moves_large_results_and_requests() {
     wire.finish_startup().expect("a session");
     let rows = wire.rows("SELECT repeat('x', 1000) FROM generate_series(1, 20000)").expect("rows");
     assert_eq!(rows.len(), 20_000);
+    let own = "SELECT ssl::text, version, bits > 100, client_dn FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(wire.rows(own).expect("a row"), [[text("true"), text("TLSv1.3"), text("t"), None]]);
+    let mut plain = server.target.wire().expect("a session");
+    assert_eq!(plain.rows(own).expect("a row"), [[text("false"), None, None, None]]);
     let long = "y".repeat(3 << 20);
     let rows = wire.rows(&format!("SELECT length('{long}')")).expect("a row");
     assert_eq!(rows, [[Some((3 << 20).to_string())]]);
@@ -486,6 +491,26 @@ fn an_empty_password_is_none() {
     }
 }
 
+/// Who may set a password of their own must not keep the server busy with it, nor those who log in.
+#[test]
+fn huge_numbers_of_iterations_are_refused() {
+    let server = with_roles(PASSWORDS);
+    if !server.target.is_glimpse() {
+        return; // PostgreSQL stores any number, and leaves it to its clients.
+    }
+    let mut admin = server.target.admin().expect("a session");
+    let with = |iterations: &str| format!("ALTER ROLE alice PASSWORD '{}'", PENCIL.replacen("4096", iterations, 1));
+    for iterations in
+        ["1000001", "2147483647", "2147483648", "4294967295", "4294967296", "99999999999999999999", "0", "-1"]
+    {
+        let code = admin.sqlstate(&with(iterations)).expect("an answer");
+        assert_eq!(code.as_deref(), Some("22023"), "{iterations}");
+        assert_eq!(refusal(&plain_scram(&server, "alice", "open sesame")), None, "{iterations}");
+    }
+    admin.execute(&with("4096")).expect("what PostgreSQL stores");
+    assert_eq!(refusal(&plain_scram(&server, "alice", "pencil")), None);
+}
+
 #[test]
 fn passwords_are_set_and_kept_and_not_shown() {
     let mut server = with_roles(PASSWORDS);
@@ -535,7 +560,7 @@ fn passwords_are_set_and_kept_and_not_shown() {
 fn check_nothing_is_shown(server: &Secured, admin: &mut Wire) {
     for (sql, code) in [
         ("ALTER ROLE bob PASSWORD 'md5d41d8cd98f00b204e9800998ecf8427e'", "0A000"),
-        ("ALTER ROLE bob PASSWORD 'SCRAM-SHA-256$999999999:AAAA$AAAA:AAAA'", "22023"),
+        ("ALTER ROLE bob PASSWORD 'SCRAM-SHA-256$4096:AAAA$AAAA:AAAA'", "22023"),
     ] {
         assert_eq!(admin.sqlstate(sql).expect("an answer").as_deref(), Some(code), "{sql}");
     }

@@ -266,8 +266,7 @@ fn malformed_frames_end_that_connection_alone() {
         }
         assert_alive(&mut bystander);
     }
-    // A frame of the right length with a body that ends early is an error of the message: the session goes on or ends,
-    // but never reads the rest as another message (CVE-2015-0244).
+    // A frame of the right length with a body that ends early is an error of the message: the session goes on or ends.
     for frame in
         [short_bind, frontend::frame(b'Q', b"no terminator"), frontend::frame(b'P', b"x"), frontend::frame(b'E', b"\0")]
     {
@@ -280,6 +279,53 @@ fn malformed_frames_end_that_connection_alone() {
         assert!(messages.iter().all(|message| message.tag != b'D'), "no rows come of a malformed message");
     }
     assert_alive(&mut bystander);
+}
+
+/// CVE-2015-0244: what stands in the middle of a message that fails is never read as a message of its own.
+#[test]
+fn the_rest_of_a_message_that_fails_is_not_run() {
+    let mut wire = session();
+    wire.execute("CREATE TABLE desync (id int4)").expect("the table is made");
+    let inner = frontend::query("INSERT INTO desync VALUES (1)");
+    // Values of 2 GiB, counts of what is not there, strings that do not end, and rows that are none.
+    for attack in [
+        frontend::frame(b'B', &[b"\0\0\0\0\0\x01\x7f\xff\xff\xff", &inner[..]].concat()),
+        frontend::frame(b'B', &[b"\0\0\xff\xff", &inner[..]].concat()),
+        frontend::frame(b'P', &[b"\0SELECT 1\0\xff\xff", &inner[..]].concat()),
+        frontend::frame(b'E', &[b"\0", &inner[..]].concat()),
+        frontend::frame(b'Q', &[b"\0", &inner[..]].concat()),
+        [frontend::query("COPY desync FROM STDIN"), frontend::copy_data(&[b"no number\n", &inner[..]].concat())]
+            .concat(),
+        [frontend::query("COPY desync FROM STDIN (FORMAT binary)"), frontend::copy_data(&inner)].concat(),
+    ] {
+        let mut victim = session();
+        victim.send(&[attack, frontend::sync()].concat()).expect("send");
+        victim.shutdown_write().expect("shutdown");
+        let messages = victim.until_closed().expect("the server closes the connection");
+        assert!(first_error(&messages).is_some(), "no error: {messages:?}");
+        assert!(messages.iter().all(|message| message.command_tag().is_none()), "something was run: {messages:?}");
+    }
+    assert_eq!(wire.rows("SELECT count(*) FROM desync").expect("the count"), [[Some("0".to_owned())]]);
+    wire.execute("DROP TABLE desync").expect("the table goes");
+}
+
+#[test]
+fn a_number_of_rows_is_no_promise() {
+    // As a capacity, -1 would be all of the memory.
+    let mut wire = session();
+    for rows_max in [-1, i32::MIN, i32::MAX, 0] {
+        let messages = [
+            frontend::parse("", "SELECT g FROM generate_series(1, 1000) g(g)", &[]),
+            frontend::bind("", "", &[], &[], &[]),
+            frontend::execute("", rows_max),
+            frontend::sync(),
+        ];
+        wire.send(&messages.concat()).expect("send");
+        let messages = wire.until_ready().expect("the server answers");
+        assert_eq!(first_error(&messages), None, "{rows_max}");
+        assert_eq!(messages.iter().filter(|message| message.tag == b'D').count(), 1000, "{rows_max}");
+    }
+    assert_alive(&mut wire);
 }
 
 #[test]
@@ -295,6 +341,20 @@ fn negative_lengths_of_fields_are_refused() {
     let messages = wire.until_ready().or_else(|_| wire.until_closed()).expect("an answer or the end");
     let error = first_error(&messages).expect("an error");
     assert_eq!(error.code, "08P01");
+    // An item of an array, and a field of a row of COPY.
+    let mut wire = session();
+    let array = b"\0\0\0\x01\0\0\0\0\0\0\0\x17\0\0\0\x01\0\0\0\x01\xff\xff\xff\xfe";
+    let bind = frontend::bind("", "", &[1], &[Some(array)], &[]);
+    wire.send(&[frontend::parse("", "SELECT $1::int4[]", &[]), bind, frontend::sync()].concat()).expect("send");
+    let error = first_error(&wire.until_ready().expect("the server answers")).expect("an error");
+    assert!(["22P03", "08P01"].contains(&error.code.as_str()), "{error}");
+    wire.execute("CREATE TABLE negative (id int4)").expect("the table is made");
+    let row = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0\0\x01\xff\xff\xff\xfe";
+    let copy = frontend::query("COPY negative FROM STDIN (FORMAT binary)");
+    wire.send(&[copy, frontend::copy_data(row), frontend::copy_done()].concat()).expect("send");
+    let error = first_error(&wire.until_ready().expect("the server answers")).expect("an error");
+    assert_eq!(error.code, "22P04");
+    wire.execute("DROP TABLE negative").expect("the table goes");
     assert_server_alive();
 }
 

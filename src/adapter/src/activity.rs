@@ -5,7 +5,7 @@
 //! and the session as idle when it is ready for the next.
 
 use crate::transaction::Status;
-use catalog::builtin::introspection::SessionStatus;
+use catalog::builtin::introspection::{Encryption, SessionStatus};
 use parking_lot::Mutex;
 use sql::names::RoleId;
 use std::net::SocketAddr;
@@ -16,6 +16,7 @@ pub(crate) struct Activity {
     role: RoleId,
     database: String,
     peer: Option<SocketAddr>,
+    encryption: Option<Encryption>,
     started_us: i64,
     doing: Mutex<Doing>,
 }
@@ -32,7 +33,13 @@ struct Doing {
 
 impl Activity {
     /// Of a session that begins.
-    pub(crate) fn new(role: RoleId, database: &str, peer: Option<SocketAddr>, now_us: i64) -> Activity {
+    pub(crate) fn new(
+        role: RoleId,
+        database: &str,
+        peer: Option<SocketAddr>,
+        encryption: Option<Encryption>,
+        now_us: i64,
+    ) -> Activity {
         let doing = Doing {
             application_name: String::new(),
             transaction_us: None,
@@ -41,7 +48,13 @@ impl Activity {
             state: "idle",
             statement: Arc::from(""),
         };
-        Activity { role, database: database.to_owned(), peer, started_us: now_us, doing: Mutex::new(doing) }
+        let doing = Mutex::new(doing);
+        Activity { role, database: database.to_owned(), peer, encryption, started_us: now_us, doing }
+    }
+
+    /// When the session began.
+    pub(crate) fn started_us(&self) -> i64 {
+        self.started_us
     }
 
     /// What the client calls itself now.
@@ -80,6 +93,7 @@ impl Activity {
             database: self.database.clone(),
             application_name: doing.application_name.clone(),
             peer: self.peer,
+            encryption: self.encryption.clone(),
             started_us: self.started_us,
             transaction_us: doing.transaction_us,
             statement_us: doing.statement_us,

@@ -8,6 +8,7 @@ use crate::cancel::Cancel;
 use crate::constraint::TableConstraints;
 use crate::error::AdapterError;
 use crate::group_commit::{Committer, Request};
+use crate::history::History;
 use crate::introspection;
 use crate::metrics::Metrics;
 use crate::password::Hashing;
@@ -16,7 +17,7 @@ use crate::session::{Session, allowed_role};
 use arc_swap::ArcSwap;
 use catalog::Catalog;
 use catalog::builtin::functions::BuiltinFunctions;
-use catalog::builtin::introspection::CollectionStatus;
+use catalog::builtin::introspection::{CollectionStatus, Encryption};
 use catalog::state::State;
 use catalog::transact::{Prepared, StateDiff};
 use compute_client::clock::CollectionClock;
@@ -160,6 +161,7 @@ pub(crate) struct Shared {
     /// make each other's plans stale, and the slower one's again and again.
     pub(crate) changing: tokio::sync::Mutex<()>,
     pub(crate) hashing: Hashing,
+    pub(crate) history: History,
     /// How far back reads may go, in microseconds: transactions and slow readers have this long to take a hold.
     pub(crate) retain_us: Timestamp,
     next_connection: AtomicU32,
@@ -218,6 +220,8 @@ pub struct StartupParams {
     pub options: Vec<(String, String)>,
     /// Where it came from.
     pub peer: Option<SocketAddr>,
+    /// How it is encrypted, if it is.
+    pub encryption: Option<Encryption>,
 }
 
 /// Stops the committer when dropped, after it has finished what it had begun.
@@ -248,6 +252,7 @@ impl Client {
             orphans: Mutex::default(),
             changing: tokio::sync::Mutex::default(),
             hashing: Hashing::default(),
+            history: History::default(),
             retain_us: Timestamp::try_from(config.retain.as_micros()).unwrap_or(Timestamp::MAX),
             next_connection: AtomicU32::new(1),
             next_staged: AtomicU64::new(0),
@@ -306,7 +311,7 @@ impl Client {
         let now = i64::try_from(shared.clock.now_us()).unwrap_or(i64::MAX);
         let handle = SessionHandle {
             secret,
-            activity: Arc::new(Activity::new(role.id, &database, startup.peer, now)),
+            activity: Arc::new(Activity::new(role.id, &database, startup.peer, startup.encryption, now)),
             role,
             cancel: Arc::default(),
             ended: shared.shutdown.child_token(),

@@ -1,9 +1,11 @@
 //! What is stored and maintained, as it is now: for the relations of `mz_internal` and `mz_introspection`, and for metrics.
 
 use crate::client::{Published, Shared};
+use catalog::builtin::history::Execution;
 use catalog::builtin::introspection::{Arrangement, CollectionStatus, Live, SessionStatus};
 use compute_client::index::IndexHandle;
 use repr::{GlobalId, Timestamp};
+use std::sync::Arc;
 
 /// What is going on now.
 pub(crate) struct Now<'a> {
@@ -23,6 +25,10 @@ impl Live for Now<'_> {
 
     fn sessions(&self) -> Vec<SessionStatus> {
         self.shared.sessions.lock().iter().map(|(id, session)| session.activity.status(*id)).collect()
+    }
+
+    fn executions(&self) -> Vec<Arc<Execution>> {
+        self.shared.history.executions()
     }
 }
 

@@ -20,6 +20,7 @@ pub mod session;
 mod ddl;
 mod execute;
 mod group_commit;
+mod history;
 mod implications;
 mod insert;
 mod introspection;

@@ -16,6 +16,7 @@ use crate::reader::StatementReader;
 use crate::response::Rows;
 use crate::session::Session;
 use crate::transaction::Status;
+use catalog::builtin::history::Strategy;
 use compute_client::error::ComputeError;
 use compute_client::peek::{self, Bound, Lagging, Opened};
 use compute_client::plan::PeekPlan;
@@ -129,6 +130,7 @@ impl Session {
             }
             Opened::Rows(_) | Opened::Lagging(_) => return Ok(None),
         };
+        self.note_read(Strategy::FastPath, as_of);
         self.shared.metrics.peek_seconds.stop(started);
         self.shared.metrics.first_row_seconds.stop(started);
         Ok(Some(rows))
@@ -144,8 +146,10 @@ impl Session {
         let metrics = &self.shared.metrics;
         if plan.depends_on.is_empty() {
             metrics.peeks_constant.inc();
+            self.note_read(Strategy::Constant, as_of);
         } else {
             metrics.peeks_adhoc.inc();
+            self.note_read(Strategy::Standard, as_of);
         }
         let started = metrics.first_row_seconds.start();
         let hold = self.shared.holds.acquire(as_of);

@@ -9,10 +9,12 @@ use crate::client::{Others, Published, SessionHandle, Shared};
 use crate::copy::CopyIn;
 use crate::error::{AdapterError, Notice};
 use crate::group_commit::Committed;
+use crate::history::Sampling;
 use crate::plan_cache::{CachedPlan, SessionPlans};
 use crate::response::{BoundParams, Format, Response, ResultFormats, RowDesc, Rows, StatementDesc, Tag};
 use crate::transaction::{Status, Transaction};
 use ahash::AHashMap;
+use catalog::builtin::history::Outcome;
 use catalog::state::State;
 use pgrepr::options::{DateOrder, EncodeOptions};
 use repr::sqlstate::SqlState;
@@ -47,6 +49,8 @@ pub struct Session {
     activity: Arc<Activity>,
     /// Whether a statement was noted there, or has failed, since the session was last ready.
     is_active: AtomicBool,
+    /// Which of its statements are noted for later.
+    pub(crate) sampling: Sampling,
     pub(crate) transaction: Transaction,
     pub(crate) notices: Vec<Notice>,
     pub(crate) statements: AHashMap<String, Prepared>,
@@ -124,6 +128,7 @@ pub(crate) enum Steps {
 impl Session {
     pub(crate) fn new(shared: Arc<Shared>, vars: SessionVars, id: u32, handle: SessionHandle) -> Session {
         let SessionHandle { secret, role, cancel, ended, activity } = handle;
+        let sampling = Sampling::new(vars.get("application_name").unwrap_or_default());
         let mut session = Session {
             shared,
             session_role: Arc::clone(&role),
@@ -134,6 +139,7 @@ impl Session {
             ended,
             activity,
             is_active: AtomicBool::new(false),
+            sampling,
             transaction: Transaction::new(),
             notices: Vec::new(),
             statements: AHashMap::new(),
@@ -156,6 +162,11 @@ impl Session {
     /// Connection id and secret, for BackendKeyData.
     pub fn backend_key(&self) -> (u32, u32) {
         self.key
+    }
+
+    /// Who logged in, and when.
+    pub(crate) fn who(&self) -> (&RoleRef, i64) {
+        (&self.session_role, self.activity.started_us())
     }
 
     /// All reported parameters.
@@ -255,6 +266,7 @@ impl Session {
         self.cancel.reset();
         self.assign();
         if let Some(planned) = self.cached(sql)? {
+            self.sample(planned.0.name, sql);
             return Ok(Script { steps: Steps::Planned(Some(planned)), implicit: false, done: false });
         }
         let statements = match sql::parser::parse(sql) {
@@ -300,6 +312,7 @@ impl Session {
                 let statement = statements.pop_front().ok_or_else(over)?;
                 let autocommit = if script.implicit { Autocommit::No } else { Autocommit::Yes };
                 self.assign();
+                self.sample(statement.ast.name(), &statement.sql);
                 self.run_parsed(statement, autocommit).await.map_err(|error| error.locate(text))
             }
         };
@@ -361,6 +374,7 @@ impl Session {
     /// Execute, if that needs no waiting. `None` if it does: then nothing has happened, and [`Session::execute`] does it.
     pub fn execute_at_once(&mut self, portal: &str) -> Option<Result<Response, AdapterError>> {
         self.cancel.reset();
+        self.sample_portal(portal);
         let result = self.execute_portal_at_once(portal)?;
         self.deadline = None;
         Some(result)
@@ -528,6 +542,7 @@ impl Session {
         self.vars.set_superuser(self.role.superuser);
         (self.settings_version, self.settings_read_only) = (self.vars.version(), read_only);
         self.activity.name(self.vars.get("application_name").unwrap_or_default());
+        self.sampling.set_rate(self.vars.statement_logging_sample_rate());
         let vars = &self.vars;
         let temporary = self.has_temporary.then(|| temporary_schema(self.key.0));
         let key = format!(
@@ -651,6 +666,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        self.end(Outcome::Aborted);
         self.shared.unregister(self.key.0);
     }
 }

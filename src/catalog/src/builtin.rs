@@ -15,6 +15,7 @@
 pub mod acl;
 mod constraints;
 pub mod functions;
+pub mod history;
 mod information_schema;
 pub mod introspection;
 mod mz_catalog;
@@ -182,7 +183,7 @@ fn producer(schema: &str, name: &str) -> Option<Producer> {
         "information_schema" => information_schema::producer(name),
         _ => {
             let producer = mz_catalog::producer(name).or_else(|| introspection::producer(name));
-            producer.or_else(|| sessions::producer(name))
+            producer.or_else(|| sessions::producer(name)).or_else(|| history::producer(name))
         }
     }
 }

@@ -133,7 +133,7 @@ async fn exchange(
 }
 
 /// SASLInitialResponse: the mechanism, and the first message unless it comes later.
-fn initial_response(body: &[u8]) -> Result<(&str, Option<&[u8]>), WireError> {
+pub(crate) fn initial_response(body: &[u8]) -> Result<(&str, Option<&[u8]>), WireError> {
     let mut reader = Reader(body);
     let mechanism = reader.string().map_err(malformed)?;
     let length = reader.u32().map_err(malformed)?;

@@ -106,7 +106,7 @@ impl Visit<'_> {
 pub(crate) async fn run(stream: TcpStream, shared: &Shared, internal: bool) -> bool {
     let deadline = Instant::now() + shared.handshake_timeout;
     let (peer, local) = (stream.peer_addr().ok(), stream.local_addr().ok());
-    let visit = Visit { shared, internal, peer, local, identity: None, deadline };
+    let visit = Visit { shared, internal, peer, local, identity: None, encryption: None, deadline };
     let mut connection = Connection::new(stream, shared);
     match visit.in_time(startup::introduce(&mut connection.stream, shared.tls.is_some())).await {
         Ok(Introduction::Packet(packet)) => connection.converse(packet, visit).await,
@@ -131,7 +131,11 @@ async fn run_encrypted(stream: TcpStream, how: Upgrade, visit: Visit<'_>) -> boo
         Upgrade::Asked | Upgrade::Direct => visit.in_time(startup::introduce_encrypted(&mut connection.stream)).await,
     };
     match introduced {
-        Ok(packet) => connection.converse(packet, Visit { identity: Some(&identity), ..visit }).await,
+        Ok(packet) => {
+            let encryption = tls::encryption(&connection.stream);
+            let visit = Visit { identity: Some(&identity), encryption: encryption.as_ref(), ..visit };
+            connection.converse(packet, visit).await
+        }
         Err(error) => connection.turn_away(&error).await,
     }
 }
@@ -561,6 +565,7 @@ impl Output {
         }
         // The session does not know of errors that were met here: in a message, in COPY data, in rows being pulled.
         session.fail_transaction();
+        session.failed(error.sqlstate(), &error);
         self.notices(session);
         encode::error_response(&mut self.buffer, Severity::Error, &error);
         // A client that sent Flush and no Sync must hear of the error too, although its Flush is skipped.

@@ -10,8 +10,7 @@
 //! Before a session there is its user, who is believed as far as the rules of [`hba`] say and has to prove the rest to
 //! [`auth`].
 //!
-//! Deliberately absent: client certificates, the function call protocol, replication, binary COPY, and any knowledge of
-//! SQL.
+//! Deliberately absent: client certificates, the function call protocol, replication, and any knowledge of SQL. [`fuzz`] is for tests.
 #![deny(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
@@ -25,6 +24,7 @@ mod connection;
 pub mod copy;
 pub mod encode;
 pub mod error;
+pub mod fuzz;
 mod hba;
 mod message;
 pub mod metrics;

@@ -28,6 +28,7 @@ use crate::stream::Stream;
 use crate::tls::{Identity, Upgrade};
 use adapter::client::StartupParams;
 use adapter::session::Session;
+use catalog::builtin::introspection::Encryption as Cipher;
 use repr::sqlstate::SqlState;
 use std::io;
 use std::net::SocketAddr;
@@ -135,6 +136,8 @@ pub(crate) struct Visit<'a> {
     pub(crate) local: Option<SocketAddr>,
     /// As whom we did the TLS handshake, if there was one.
     pub(crate) identity: Option<&'a Identity>,
+    /// How it is encrypted then.
+    pub(crate) encryption: Option<&'a Cipher>,
     /// Of everything up to the session. It is never set anew: each step takes from what the steps before have left.
     pub(crate) deadline: Instant,
 }
@@ -191,7 +194,8 @@ pub(crate) async fn open(
     auth::authenticate(stream, claim, visit.method_for(&startup.user, &database), client, out).await?;
     let (internal, peer) = (visit.internal, visit.peer);
     let (database, options) = (Some(database), startup.settings);
-    let session = client.connect(StartupParams { user: startup.user, database, internal, options, peer })?;
+    let (user, encryption) = (startup.user, visit.encryption.cloned());
+    let session = client.connect(StartupParams { user, database, internal, options, peer, encryption })?;
     encode::authentication_ok(out);
     for (name, value) in session.parameter_statuses() {
         encode::parameter_status(out, name, &value);

@@ -10,6 +10,8 @@
 
 use crate::error::WireError;
 use arc_swap::ArcSwap;
+use catalog::builtin::introspection::Encryption;
+use rustls::ProtocolVersion;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{NoServerSessionStorage, ServerConfig};
@@ -101,6 +103,33 @@ pub(crate) fn is_ours(stream: &TlsStream<TcpStream>) -> bool {
     stream.get_ref().1.alpn_protocol() == Some(ALPN)
 }
 
+/// What the handshake has agreed on, in OpenSSL's words, which tools know.
+pub(crate) fn encryption(stream: &TlsStream<TcpStream>) -> Option<Encryption> {
+    let connection = stream.get_ref().1;
+    let version = match connection.protocol_version()? {
+        ProtocolVersion::TLSv1_2 => "TLSv1.2",
+        ProtocolVersion::TLSv1_3 => "TLSv1.3",
+        _ => return None,
+    };
+    let (cipher, bits) = cipher(&format!("{:?}", connection.negotiated_cipher_suite()?.suite()));
+    Some(Encryption { version, cipher, bits })
+}
+
+/// A cipher suite's name and bits by its registered name: `TLS13_AES_256_GCM_SHA384`.
+fn cipher(name: &str) -> (String, i32) {
+    let bits = if name.contains("AES_128") { 128 } else { 256 };
+    let openssl = match (name.strip_prefix("TLS13_"), name.strip_prefix("TLS_")) {
+        (Some(rest), _) => format!("TLS_{rest}"),
+        // ECDHE_RSA_WITH_AES_256_GCM_SHA384 is ECDHE-RSA-AES256-GCM-SHA384.
+        (None, Some(rest)) => {
+            let rest = rest.replace("_WITH", "").replace("AES_", "AES").replace("_POLY1305_SHA256", "_POLY1305");
+            rest.replace('_', "-")
+        }
+        (None, None) => name.to_owned(),
+    };
+    (openssl, bits)
+}
+
 fn load(files: &TlsFiles) -> io::Result<Arc<Identity>> {
     let chain = CertificateDer::pem_file_iter(&files.cert)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
@@ -167,7 +196,7 @@ fn unusable(path: &Path, reason: impl std::fmt::Display) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use super::{der, end_point};
+    use super::{cipher, der, end_point};
     use proptest::prelude::{any, prop, proptest};
 
     /// A certificate with nothing in it but its algorithm.
@@ -194,6 +223,19 @@ mod tests {
             (Vec::new(), None),
         ] {
             assert_eq!(end_point(&certificate(&oid)).map(|hash| hash.len()), bytes, "{oid:?}");
+        }
+    }
+
+    #[test]
+    fn ciphers_have_the_names_that_openssl_gives_them() {
+        for (name, expected) in [
+            ("TLS13_AES_256_GCM_SHA384", ("TLS_AES_256_GCM_SHA384", 256)),
+            ("TLS13_AES_128_GCM_SHA256", ("TLS_AES_128_GCM_SHA256", 128)),
+            ("TLS13_CHACHA20_POLY1305_SHA256", ("TLS_CHACHA20_POLY1305_SHA256", 256)),
+            ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", ("ECDHE-RSA-AES256-GCM-SHA384", 256)),
+            ("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", ("ECDHE-ECDSA-CHACHA20-POLY1305", 256)),
+        ] {
+            assert_eq!(cipher(name), (expected.0.to_owned(), expected.1));
         }
     }
 

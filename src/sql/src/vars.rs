@@ -24,6 +24,9 @@ use repr::sqlstate::SqlState;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// The parameter that says which share of its statements a session has noted.
+const SAMPLE_RATE: &str = "statement_logging_sample_rate";
+
 /// What ALTER SYSTEM and `--system-parameter-default` set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SystemVars {
@@ -100,6 +103,11 @@ impl SystemVars {
     /// `get` for a real parameter.
     pub fn get_real(&self, name: &str) -> Option<f64> {
         self.get(name)?.parse().ok()
+    }
+
+    /// Whether somebody has set it.
+    fn is_set(&self, name: &str) -> bool {
+        self.values.contains_key(name) || self.defaults.contains_key(name)
     }
 
     fn value(&self, definition: &Definition) -> &str {
@@ -196,6 +204,11 @@ impl SessionVars {
         vars.set_builtin_default("session_authorization", user);
         vars.set_builtin_default("is_superuser", if superuser { "on" } else { "off" });
         vars.set_builtin_default("database", database);
+        // A session's rate has a default of its own, which is a parameter of the system.
+        if !system.is_set(SAMPLE_RATE) {
+            let rate = system.get("statement_logging_default_sample_rate").unwrap_or("0");
+            vars.set_builtin_default(SAMPLE_RATE, rate);
+        }
         for (name, value) in role_defaults {
             // A default that was valid when it was stored but is not any more must not lock the role out.
             if let Some((index, definition)) = definitions::find_session(name)
@@ -492,6 +505,11 @@ impl SessionVars {
     /// Above zero, floats print with as many digits as it takes to read them back; otherwise with 15 (6) plus this many.
     pub fn extra_float_digits(&self) -> i32 {
         self.decoded.extra_float_digits
+    }
+
+    /// The share of statements that the session wants noted in the server's history.
+    pub fn statement_logging_sample_rate(&self) -> f64 {
+        self.slots[definitions::index_of(SAMPLE_RATE)].value().parse().unwrap_or(0.0)
     }
 
     fn duration(&self, name: &str) -> Option<Duration> {

@@ -5,6 +5,7 @@
 //! out ([`Live`]), and is asked only by the relations of this file. Their rows are of the moment of the scan, not of the
 //! statement's timestamp.
 
+use super::history::Execution;
 use super::{Context, Producer, SystemRelation, maybe, text};
 use arrow::array::RecordBatch;
 use repr::datum::Datum;
@@ -22,6 +23,9 @@ pub trait Live: Sync {
 
     /// The state of every session, in any order.
     fn sessions(&self) -> Vec<SessionStatus>;
+
+    /// Statements that were sampled, the oldest first.
+    fn executions(&self) -> Vec<Arc<Execution>>;
 }
 
 /// Where there is nothing to ask.
@@ -33,6 +37,10 @@ impl Live for NothingLive {
     }
 
     fn sessions(&self) -> Vec<SessionStatus> {
+        Vec::new()
+    }
+
+    fn executions(&self) -> Vec<Arc<Execution>> {
         Vec::new()
     }
 }
@@ -66,6 +74,8 @@ pub struct SessionStatus {
     pub application_name: String,
     /// Where the client is.
     pub peer: Option<SocketAddr>,
+    /// How what it says is encrypted, if it is.
+    pub encryption: Option<Encryption>,
     /// When it began.
     pub started_us: i64,
     /// When its transaction began, if it is in one.
@@ -78,6 +88,17 @@ pub struct SessionStatus {
     pub state: &'static str,
     /// Its latest statement.
     pub statement: Arc<str>,
+}
+
+/// How a session's connection is encrypted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encryption {
+    /// The protocol: `TLSv1.3`.
+    pub version: &'static str,
+    /// The cipher, as OpenSSL calls it.
+    pub cipher: String,
+    /// The bits of its key.
+    pub bits: i32,
 }
 
 /// What a dataflow holds of a collection.

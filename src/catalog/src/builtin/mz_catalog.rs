@@ -50,7 +50,7 @@ fn database_id(id: DatabaseId) -> Datum<'static> {
     text(format!("u{id}"))
 }
 
-fn cluster_id(id: ClusterId) -> Datum<'static> {
+pub(super) fn cluster_id(id: ClusterId) -> Datum<'static> {
     text(format!("u{id}"))
 }
 

@@ -1,4 +1,4 @@
-//! `pg_stat_activity` and `mz_sessions`: who is connected, and what they do.
+//! `pg_stat_activity`, `pg_stat_ssl` and `mz_sessions`: who is connected, and what they do.
 //!
 //! As in PostgreSQL, everybody sees that a session is there; what it does is for superusers and for members of its role.
 
@@ -13,6 +13,7 @@ use sql::plan::CatalogView;
 pub(super) fn producer(name: &str) -> Option<Producer> {
     Some(match name {
         "pg_stat_activity" => pg_stat_activity,
+        "pg_stat_ssl" => pg_stat_ssl,
         "mz_sessions" => mz_sessions,
         _ => return None,
     })
@@ -25,7 +26,7 @@ fn sessions(context: &Context<'_>) -> Vec<SessionStatus> {
 }
 
 /// Whether the session that asks may see what one of the role does.
-fn may_see(context: &Context<'_>, role: RoleId) -> bool {
+pub(super) fn may_see(context: &Context<'_>, role: RoleId) -> bool {
     let asking = context.catalog.role_by_name(&context.session.user);
     asking.is_some_and(|asking| asking.superuser || asking.id == role || context.catalog.is_member(asking.id, role))
 }
@@ -83,6 +84,22 @@ fn pg_stat_activity(context: &Context<'_>, relation: &SystemRelation) -> Result<
         ],
         sessions(context).iter().map(row).collect(),
     )
+}
+
+/// As in PostgreSQL, others are not even named.
+fn pg_stat_ssl(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let row = |session: &SessionStatus| {
+        let encryption = session.encryption.as_ref();
+        [
+            Datum::Int4(number(session.id)),
+            Datum::Bool(encryption.is_some()),
+            maybe(encryption, |encryption| text(encryption.version)),
+            maybe(encryption, |encryption| text(&encryption.cipher)),
+            maybe(encryption, |encryption| Datum::Int4(encryption.bits)),
+        ]
+    };
+    let seen = sessions(context).into_iter().filter(|session| may_see(context, session.role));
+    relation.batch(["pid", "ssl", "version", "cipher", "bits"], seen.map(|session| row(&session)).collect())
 }
 
 fn mz_sessions(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {

@@ -1,7 +1,8 @@
 //! A small catalog, and what the system relations and functions say about it.
 
 use super::functions::BuiltinFunctions;
-use super::introspection::{Arrangement, CollectionStatus, Live, NothingLive, SessionStatus};
+use super::history::{End, Execution, Outcome, Strategy};
+use super::introspection::{Arrangement, CollectionStatus, Encryption, Live, NothingLive, SessionStatus};
 use super::{Context, RELATIONS, relation};
 use crate::objects::AclItem;
 use crate::state::State;
@@ -10,7 +11,7 @@ use arrow::array::RecordBatch;
 use pgrepr::types::TYPES;
 use repr::datum::{Datum, from_array};
 use repr::types::PgType;
-use repr::{GlobalId, RelationDesc};
+use repr::{GlobalId, RelationDesc, Timestamp};
 use sql::engine::{CatalogFunctions, SessionInfo};
 use sql::names::{ClusterId, DatabaseId, FullName, Name, ObjectId, Privilege, RoleId, SchemaId};
 use sql::plan::{
@@ -19,7 +20,7 @@ use sql::plan::{
 };
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 const USER: RoleId = RoleId(100);
 const DATABASE: DatabaseId = DatabaseId(1);
@@ -136,6 +137,11 @@ impl Live for Going {
             database: "materialize".to_owned(),
             application_name: "psql".to_owned(),
             peer: Some(([127, 0, 0, 1], 5000).into()),
+            encryption: (id == 7).then(|| Encryption {
+                version: "TLSv1.3",
+                cipher: "TLS_AES_256_GCM_SHA384".to_owned(),
+                bits: 256,
+            }),
             started_us: 10,
             transaction_us: None,
             statement_us: Some(20),
@@ -144,6 +150,34 @@ impl Live for Going {
             statement: statement.into(),
         };
         vec![session(8, MZ_SYSTEM, "idle", "SELECT 2"), session(7, USER, "active", "SELECT 1")]
+    }
+
+    fn executions(&self) -> Vec<Arc<Execution>> {
+        let execution = |session, role, read: Option<(Strategy, Timestamp)>, end: Option<End>| Execution {
+            id: [7; 16],
+            sample_rate: 0.5,
+            session,
+            role,
+            user: "somebody".to_owned(),
+            application_names: ["first".to_owned(), "psql".to_owned()],
+            connected_us: 10,
+            cluster: "quickstart".to_owned(),
+            database: "materialize".to_owned(),
+            search_path: vec!["public".to_owned()],
+            isolation: "strict serializable".to_owned(),
+            params: vec![Some("1".to_owned()), None],
+            prepared: Some("s".to_owned()),
+            sql: "SELECT $1".into(),
+            kind: "CREATE TABLE",
+            began_us: 20,
+            read: read.map_or_else(OnceLock::new, OnceLock::from),
+            end: end.map_or_else(OnceLock::new, OnceLock::from),
+        };
+        let success = End { us: 30, outcome: Outcome::Success(Some((2, 40))) };
+        vec![
+            Arc::new(execution(7, USER, Some((Strategy::FastPath, 15)), Some(success))),
+            Arc::new(execution(8, MZ_SYSTEM, None, None)),
+        ]
     }
 }
 
@@ -280,6 +314,37 @@ fn sessions() {
     assert_eq!(seen("nobody", 8), vec![hidden]);
     let sessions = rows(&state, "mz_internal", "mz_sessions");
     assert_eq!(pick(&sessions, "connection_id", &Datum::Int8(8), &["role_id", "client_ip"])[0][1], text("127.0.0.1"));
+}
+
+#[test]
+fn history_is_shown_to_whom_it_concerns() {
+    let state = state();
+    let relation = |name: &str| RELATIONS.iter().find(|relation| relation.name == name).expect("it is there");
+    let seen = |name: &str, asking: &str| {
+        let session = SessionInfo { user: asking.to_owned(), ..SessionInfo::default() };
+        relation(name).rows(&Context { catalog: &state, session: &session, live: &Going }).expect("its rows")
+    };
+    let log = seen("mz_recent_activity_log", "materialize");
+    let columns = ["execution_strategy", "rows_returned", "result_size", "finished_status", "statement_type", "sql"];
+    let row = vec![
+        text("fast-path"),
+        Datum::Int8(2),
+        Datum::Int8(40),
+        text("success"),
+        text("create_table"),
+        text("SELECT $1"),
+    ];
+    assert_eq!(pick(&log, "session_id", &text("7"), &columns), vec![row]);
+    assert_eq!(log.num_rows(), 2, "it is a member of the other's role");
+    let log = seen("mz_recent_activity_log", "mz_system");
+    assert_eq!(log.num_rows(), 2);
+    assert_eq!(pick(&log, "session_id", &text("8"), &["finished_at", "finished_status"]), vec![vec![Datum::Null; 2]]);
+    assert_eq!(seen("mz_recent_activity_log", "nobody").num_rows(), 0);
+    let columns = ["ssl", "version", "bits"];
+    let encrypted = vec![Datum::Bool(true), text("TLSv1.3"), Datum::Int4(256)];
+    assert_eq!(pick(&seen("pg_stat_ssl", "materialize"), "pid", &Datum::Int4(7), &columns), vec![encrypted]);
+    assert_eq!(seen("pg_stat_ssl", "mz_system").num_rows(), 2);
+    assert_eq!(seen("pg_stat_ssl", "nobody").num_rows(), 0);
 }
 
 #[test]

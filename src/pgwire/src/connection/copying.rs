@@ -100,6 +100,7 @@ impl<S: Stream> Connection<S> {
         let tag = self.metrics.watch(MessageKind::CopyIn, pin!(session.copy_in_finish(copy))).await?;
         self.output.notices(session);
         encode::command_complete(&mut self.output.buffer, tag);
+        session.succeeded(None);
         Ok(())
     }
 }

@@ -39,6 +39,7 @@ pub(super) struct Reply {
     /// How many the client wants at the most; `None` is all.
     rows_max: Option<usize>,
     sent: usize,
+    bytes: usize,
 }
 
 impl Reply {
@@ -46,7 +47,7 @@ impl Reply {
         let target = Target::DataRow(&self.formats);
         let options = self.options.as_deref().unwrap_or(session.encode_options());
         let shape = Shape { columns: &self.desc.desc.columns, options, target };
-        Sending { shape, rows: &mut self.rows, rows_max: self.rows_max, sent: self.sent }
+        Sending { shape, rows: &mut self.rows, rows_max: self.rows_max, sent: self.sent, bytes: self.bytes }
     }
 }
 
@@ -56,13 +57,21 @@ pub(super) struct Sending<'a> {
     rows: &'a mut Rows,
     /// How many shall be sent; `None` is all.
     rows_max: Option<usize>,
-    /// How many have been.
+    /// How many have been, and their bytes.
     sent: usize,
+    bytes: usize,
 }
 
 impl Sending<'_> {
     /// Encodes rows for as long as there are some and the buffer is not full. Whether that was all of them.
     fn encode(&mut self, output: &mut Output) -> Result<bool, WireError> {
+        let before = output.buffer.len();
+        let is_done = self.fill(output)?;
+        self.bytes += output.buffer.len() - before;
+        Ok(is_done)
+    }
+
+    fn fill(&mut self, output: &mut Output) -> Result<bool, WireError> {
         loop {
             let wanted = self.rows_max.map_or(CHUNK_ROWS_MAX, |max| CHUNK_ROWS_MAX.min(max - self.sent));
             if wanted == 0 {
@@ -90,8 +99,8 @@ impl Sending<'_> {
         }
     }
 
-    /// Sends what is left, waiting for rows and for the client.
-    async fn finish(mut self, output: &mut Output, stream: &mut impl Stream) -> Result<usize, WireError> {
+    /// Sends what is left, waiting for rows and for the client. How many rows were sent, and their bytes.
+    async fn finish(mut self, output: &mut Output, stream: &mut impl Stream) -> Result<(usize, usize), WireError> {
         while !self.encode(output)? {
             if self.rows.is_live() {
                 output.flush(stream).await?;
@@ -102,7 +111,7 @@ impl Sending<'_> {
                 attended(stream, self.rows.wait()).await??;
             }
         }
-        Ok(self.sent)
+        Ok((self.sent, self.bytes))
     }
 }
 
@@ -129,10 +138,10 @@ impl<S: Stream> Connection<S> {
         match response {
             Response::Rows { desc, formats, rows, tag } => {
                 let options = desc.names_objects.then(|| Box::new(session.naming_options()));
-                let mut reply = Reply { desc, formats, options, rows, tag, rows_max, sent: 0 };
+                let mut reply = Reply { desc, formats, options, rows, tag, rows_max, sent: 0, bytes: 0 };
                 let mut sending = reply.sending(session);
                 let is_done = sending.encode(&mut self.output)?;
-                reply.sent = sending.sent;
+                (reply.sent, reply.bytes) = (sending.sent, sending.bytes);
                 match is_done {
                     true => self.complete(session, reply)?,
                     false => return Ok(Some(Answer::Rows(reply))),
@@ -141,6 +150,7 @@ impl<S: Stream> Connection<S> {
             Response::Complete(tag) => {
                 self.output.notices(session);
                 encode::command_complete(&mut self.output.buffer, tag);
+                session.succeeded(None);
             }
             Response::Empty => encode::empty_query_response(&mut self.output.buffer),
             Response::CopyIn(copy) => return Ok(Some(Answer::CopyIn(copy))),
@@ -153,7 +163,8 @@ impl<S: Stream> Connection<S> {
     pub(super) async fn finish(&mut self, session: &mut Session, answer: Answer) -> Result<(), WireError> {
         match answer {
             Answer::Rows(mut reply) => {
-                reply.sent = reply.sending(session).finish(&mut self.output, &mut self.stream).await?;
+                let sending = reply.sending(session);
+                (reply.sent, reply.bytes) = sending.finish(&mut self.output, &mut self.stream).await?;
                 self.complete(session, reply)
             }
             Answer::CopyIn(copy) => self.copy_in(session, copy).await,
@@ -164,6 +175,7 @@ impl<S: Stream> Connection<S> {
     /// What follows the rows. Those that the client has not asked for yet stay with their portal.
     fn complete(&mut self, session: &mut Session, reply: Reply) -> Result<(), WireError> {
         self.output.notices(session);
+        session.succeeded(Some((reply.sent, reply.bytes)));
         if reply.rows_max == Some(reply.sent) {
             session.suspend(message::execute(self.input.body())?.portal, reply.rows);
             encode::portal_suspended(&mut self.output.buffer);
@@ -197,14 +209,15 @@ impl<S: Stream> Connection<S> {
         if syntax.header {
             output.rows.header(&mut output.buffer, &syntax, shape)?;
         }
-        let sending = Sending { shape, rows: &mut rows, rows_max: None, sent: 0 };
-        let sent = sending.finish(output, stream).await?;
+        let sending = Sending { shape, rows: &mut rows, rows_max: None, sent: 0, bytes: 0 };
+        let (sent, bytes) = sending.finish(output, stream).await?;
         if let Target::CopyBinary = target {
             output.rows.end_binary_copy(&mut output.buffer);
         }
         encode::copy_done(&mut output.buffer);
         output.notices(session);
         encode::command_complete(&mut output.buffer, format_args!("COPY {sent}"));
+        session.succeeded(Some((sent, bytes)));
         Ok(())
     }
 }

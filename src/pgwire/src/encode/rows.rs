@@ -22,6 +22,9 @@ use repr::row::{read_datum, skip_datum};
 use repr::sqlstate::SqlState;
 use repr::{ColumnDesc, Datum};
 
+/// The longest row that is sent, together with what waits to be sent before it; PostgreSQL's bound.
+const ROW_BYTES_MAX: usize = 1 << 30;
+
 /// What a row of a result looks like on the wire.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape<'a> {
@@ -222,7 +225,8 @@ fn value(
             writer::field(out, field, shape.columns.len(), syntax);
         }
     }
-    Ok(())
+    // Before the next value, not after the last: a row of many long values would have filled the memory by then.
+    if out.len() > ROW_BYTES_MAX { Err(WireError::ResultTooLarge) } else { Ok(()) }
 }
 
 /// Fills the length field at `at` with the number of bytes from it to the end, less `excluded`.
@@ -241,8 +245,9 @@ fn unprintable(ty: &DataType) -> WireError {
 
 #[cfg(test)]
 mod tests {
-    use super::{RowEncoder, Shape, Stored, Target};
+    use super::{ROW_BYTES_MAX, RowEncoder, Shape, Stored, Target, fill_length};
     use crate::copy::Syntax;
+    use crate::error::WireError;
     use adapter::response::ResultFormats;
     use arrow::array::{Int32Array, RecordBatch, StringArray};
     use arrow::datatypes::DataType;
@@ -304,6 +309,27 @@ mod tests {
         let mut out = Vec::new();
         RowEncoder::default().batch_row(&mut out, &batch, 0, shape).expect("encodes");
         assert_eq!(&out[..], b"D\0\0\0\x15\0\x03\0\0\0\x02-7\0\0\0\x01x\xff\xff\xff\xff");
+    }
+
+    /// CVE-2024-27304: a length that wraps would make the rest of a value a message of its own.
+    #[test]
+    fn a_row_that_no_length_can_hold_is_refused() {
+        let (desc, batch) = batch();
+        let options = EncodeOptions::default();
+        let formats = ResultFormats::text();
+        let copy = crate::copy::tests::text();
+        for target in [Target::DataRow(&formats), Target::Copy(&copy), Target::CopyBinary] {
+            let shape = Shape { columns: &desc.columns, options: &options, target };
+            // Zeroes that nobody touches take no memory.
+            let mut out = vec![0; ROW_BYTES_MAX];
+            let refused = RowEncoder::default().batch_row(&mut out, &batch, 0, shape);
+            assert!(matches!(refused, Err(WireError::ResultTooLarge)), "{refused:?}");
+            assert_eq!(out.len(), ROW_BYTES_MAX, "of a row that is refused nothing is left");
+        }
+        for length in [1_usize << 31, (1 << 32) - 4, 1 << 32, (1 << 32) + 9] {
+            let refused = fill_length(&mut vec![0; length + 4], 0, 4);
+            assert!(matches!(refused, Err(WireError::ResultTooLarge)), "{length}");
+        }
     }
 
     #[test]

@@ -259,6 +259,12 @@ pub static SESSION_VARS: &[Definition] = &[
     )
     .reported(),
     Definition::new(
+        "statement_logging_sample_rate",
+        Kind::Real(0.0, 1.0),
+        "0.01",
+        "Sets the share of statements that mz_recent_activity_log has.",
+    ),
+    Definition::new(
         "statement_timeout",
         Kind::Milliseconds,
         "0",
@@ -332,13 +338,13 @@ pub static SYSTEM_VARS: &[Definition] = &[
     Definition::system(
         "statement_logging_default_sample_rate",
         Kind::Real(0.0, 1.0),
-        "0",
+        "0.01",
         "Sets the share of statements that a session logs by default.",
     ),
     Definition::system(
         "statement_logging_max_sample_rate",
         Kind::Real(0.0, 1.0),
-        "0",
+        "1",
         "Sets the largest share of statements that are logged.",
     ),
     Definition::system(

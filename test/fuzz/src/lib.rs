@@ -1,0 +1,105 @@
+//! Fuzzing: what reads the bytes of strangers, given bytes that are nearly right.
+//!
+//! A [`Target`] is a function of bytes that panics when something is wrong, with inputs to begin from. [`mutate`] changes
+//! those, [`drive`] runs targets on what comes out. Coverage guides nothing: an input follows from target, seed and its
+//! number alone, so that any run can be repeated from any place, and a bug that needs luck is looked for by numbers.
+//!
+//! # Where to look
+//! - [`wire`]: frames, messages, startup packets, SCRAM, COPY; they are functions of `pgwire` itself.
+//! - [`values`]: values of every type in both formats.
+//! - [`statements`]: the parser, the lifting of literals, the planner over a small catalog.
+//!
+//! # Invariants
+//! - No target needs a clock, a file or a socket.
+
+// The small catalog of the planner's own tests, which knows the crate by this name.
+extern crate sql as glimpse_sql;
+
+#[path = "../../../src/sql/tests/support/catalog.rs"]
+mod catalog;
+pub mod drive;
+pub mod mutate;
+pub mod statements;
+pub mod values;
+pub mod wire;
+
+use mutate::Grain;
+
+/// One thing to be fuzzed.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Returns if all is well with these bytes, and panics otherwise.
+    pub run: fn(&[u8]),
+    /// Inputs that are right.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// What inputs are put together from.
+    pub grain: Grain,
+    /// What is worth putting in.
+    pub words: &'static [&'static str],
+}
+
+/// All targets.
+pub const TARGETS: [Target; 12] = [
+    Target { name: "frames", run: pgwire::fuzz::frames, seeds: wire::streams, grain: Grain::Bytes, words: &[] },
+    Target { name: "bodies", run: pgwire::fuzz::bodies, seeds: wire::bodies, grain: Grain::Bytes, words: &[] },
+    Target {
+        name: "packets",
+        run: pgwire::fuzz::packets,
+        seeds: wire::packets,
+        grain: Grain::Bytes,
+        words: wire::PACKET_WORDS,
+    },
+    Target {
+        name: "scram",
+        run: pgwire::fuzz::scram,
+        seeds: wire::scram,
+        grain: Grain::Bytes,
+        words: wire::SCRAM_WORDS,
+    },
+    Target {
+        name: "copy_text",
+        run: pgwire::fuzz::copy_text,
+        seeds: wire::copy_text,
+        grain: Grain::Bytes,
+        words: wire::COPY_WORDS,
+    },
+    Target {
+        name: "copy_csv",
+        run: pgwire::fuzz::copy_csv,
+        seeds: wire::copy_csv,
+        grain: Grain::Bytes,
+        words: wire::COPY_WORDS,
+    },
+    Target {
+        name: "copy_binary",
+        run: pgwire::fuzz::copy_binary,
+        seeds: wire::copy_binary,
+        grain: Grain::Bytes,
+        words: &[],
+    },
+    Target { name: "binary", run: values::binary, seeds: values::binary_seeds, grain: Grain::Bytes, words: &[] },
+    Target { name: "text", run: values::text, seeds: values::text_seeds, grain: Grain::Bytes, words: values::WORDS },
+    Target {
+        name: "parse",
+        run: statements::parse,
+        seeds: statements::parser_seeds,
+        grain: Grain::Words,
+        words: statements::WORDS,
+    },
+    Target {
+        name: "lift",
+        run: statements::lift,
+        seeds: statements::parser_seeds,
+        grain: Grain::Words,
+        words: statements::WORDS,
+    },
+    Target {
+        name: "plan",
+        run: statements::plan,
+        seeds: statements::plan_seeds,
+        grain: Grain::Words,
+        words: statements::WORDS,
+    },
+];

@@ -1,0 +1,61 @@
+//! A small budget of fuzzing. `bin/fuzz` has a large one.
+//!
+//! `FUZZ_SEED` repeats a run.
+
+use glimpse_fuzz::{TARGETS, drive};
+
+/// Executions of a target that takes microseconds, and of one that plans statements.
+const QUICK: u64 = 100_000;
+const SLOW: u64 = 2_000;
+
+fn fuzz(name: &str, executions: u64) {
+    let given = std::env::var("FUZZ_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = given.unwrap_or_else(rand::random);
+    let target = TARGETS.into_iter().find(|target| target.name == name).expect("a target");
+    match drive::run(target, seed, 0, executions, None) {
+        Ok(report) => eprintln!("{name}: {report:?}, FUZZ_SEED={seed}"),
+        Err(failure) => panic!(
+            "execution {} of FUZZ_SEED={seed}: {}\n{}",
+            failure.number,
+            failure.message,
+            failure.input.escape_ascii()
+        ),
+    }
+}
+
+#[test]
+fn what_is_right_passes() {
+    for target in TARGETS {
+        for seed in (target.seeds)() {
+            assert_eq!(drive::execute(target, &seed), Ok(()), "{}: {}", target.name, seed.escape_ascii());
+        }
+    }
+}
+
+#[test]
+fn the_wire() {
+    for name in ["frames", "bodies", "packets", "scram"] {
+        fuzz(name, QUICK);
+    }
+}
+
+#[test]
+fn rows_of_copy() {
+    for name in ["copy_text", "copy_csv", "copy_binary"] {
+        fuzz(name, QUICK);
+    }
+}
+
+#[test]
+fn values() {
+    for name in ["binary", "text"] {
+        fuzz(name, QUICK);
+    }
+}
+
+#[test]
+fn statements() {
+    for (name, executions) in [("parse", 10 * SLOW), ("lift", 10 * SLOW), ("plan", SLOW)] {
+        fuzz(name, executions);
+    }
+}
