@@ -293,9 +293,10 @@ fn fill(_: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError> {
         return Err(null("dimension values"));
     }
     let lengths: Vec<i64> = (0..list(a, 1).len()).map(|at| int(list(a, 1), at)).collect();
-    let total = lengths.iter().try_fold(1_i64, |total, length| total.checked_mul((*length).max(0)));
-    if total.is_none_or(|total| total > ELEMENTS_MAX) {
-        return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "array size exceeds the maximum allowed"));
+    let total = lengths.iter().try_fold(1_i64, |total, length| total.checked_mul(*length));
+    if lengths.iter().any(|length| *length < 0) || total.is_none_or(|total| total > ELEMENTS_MAX) {
+        let message = format!("array size exceeds the maximum allowed ({ELEMENTS_MAX})");
+        return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
     }
     match lengths.as_slice() {
         [] => Ok(Datum::List(Vec::new())),

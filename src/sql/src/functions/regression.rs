@@ -36,7 +36,8 @@ struct Sums {
 
 /// Declares the functions of this file: over the lists of Y and of X.
 pub fn declare(library: &mut Library) {
-    library.add("regr_count_list(float8[], float8[]) int8", |_, a| Ok(Datum::Int8(sums(a).count as i64)));
+    // Of no rows there is no list.
+    library.add("regr_count_list(float8[], float8[]) int8 !null", |_, a| Ok(Datum::Int8(sums(a).count as i64)));
     for name in NAMES.into_iter().filter(|name| *name != "regr_count") {
         library.add(&format!("{name}_list(float8[], float8[]) float8"), |call, a| {
             let name = call.name.trim_end_matches("_list");

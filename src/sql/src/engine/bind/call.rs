@@ -568,7 +568,8 @@ fn record_of_rows(columns: Vec<(String, TypedExpr)>) -> TypedExpr {
     let (mut fields, mut args) = (Vec::with_capacity(columns.len()), Vec::with_capacity(2 * columns.len()));
     for (name, list) in columns {
         let item = unnest(list);
-        fields.push(item.ty.field(&name, true));
+        // As the struct's constructor says it: without tags.
+        fields.push(Field::new(&name, item.data_type.clone(), true));
         args.extend([lit(name), item.expr]);
     }
     let udf = datafusion::functions::core::named_struct();
