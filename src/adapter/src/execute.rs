@@ -19,7 +19,7 @@ use sql::ast::{DiscardTarget, SetValue, Statement, TransactionModes};
 use sql::engine::{Params, SessionInfo};
 use sql::parser::ParsedStatement;
 use sql::plan::lift::{self, LiteralKind};
-use sql::plan::{Plan, PlanContext, ReadPlan, SelectPlan};
+use sql::plan::{ExplainPlan, Plan, PlanContext, ReadPlan, Returning, SelectPlan};
 use sql::temporal::query_reads_now;
 use sql::vars::canonical_name;
 use std::sync::Arc;
@@ -110,7 +110,7 @@ impl Session {
             Plan::CopyFrom(copy) => self.copy_from(copy).await,
             Plan::CopyTo(copy) => {
                 let rows = self.read(&copy.read, params).await?;
-                let desc = RowDesc::new(Arc::clone(&copy.read.desc));
+                let desc = RowDesc::new(Arc::clone(&copy.read.desc), Vec::new());
                 Ok(Response::CopyOut { desc, rows, options: Box::new(copy.options.clone()) })
             }
             Plan::Explain(explain) => self.explain(explain, cached.desc.as_ref(), params, formats).await,
@@ -269,19 +269,21 @@ impl Session {
         published: &Published,
         params: &Params,
     ) -> Result<CachedPlan, AdapterError> {
-        let desc = match &plan {
-            Plan::Select(select) => Some(&select.desc),
-            Plan::Read(read) => Some(&read.desc),
-            Plan::Insert(insert) => insert.returning.as_ref().map(|returning| &returning.desc),
-            Plan::ReadThenWrite(write) => write.returning.as_ref().map(|returning| &returning.desc),
-            Plan::Explain(explain) => Some(&explain.desc),
-            Plan::ShowVariable { desc, .. } | Plan::ShowIsolationLevel { desc } | Plan::ShowAll { desc } => Some(desc),
-            _ => None,
+        let of_returning = |returning: &Option<Returning>| {
+            returning.as_ref().map(|returning| RowDesc::new(Arc::clone(&returning.desc), returning.origins.clone()))
         };
         let desc = match &plan {
             Plan::Fetch { name, skip: false, .. } => self.portals.get(name).and_then(|portal| portal.plan.desc.clone()),
             Plan::Execute { name, .. } => self.statements.get(name).and_then(|prepared| prepared.plan.desc.clone()),
-            _ => desc.map(|desc| RowDesc::new(Arc::clone(desc))),
+            Plan::Select(select) => Some(RowDesc::new(Arc::clone(&select.desc), select.origins.clone())),
+            Plan::Read(read) => Some(RowDesc::new(Arc::clone(&read.desc), read.origins().to_vec())),
+            Plan::Insert(insert) => of_returning(&insert.returning),
+            Plan::ReadThenWrite(write) => of_returning(&write.returning),
+            Plan::Explain(ExplainPlan { desc, .. })
+            | Plan::ShowVariable { desc, .. }
+            | Plan::ShowIsolationLevel { desc }
+            | Plan::ShowAll { desc } => Some(RowDesc::new(Arc::clone(desc), Vec::new())),
+            _ => None,
         };
         let params = params.finish()?;
         let param_types = params.iter().map(PgType::data_type).collect();

@@ -40,6 +40,7 @@ use crate::names::{
 use datafusion::common::DFSchemaRef;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast as sp;
+use repr::relation::ColumnOrigin;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
 use std::sync::Arc;
@@ -73,6 +74,12 @@ pub struct PlanContext<'a> {
 }
 
 impl<'a> PlanContext<'a> {
+    /// A column of a relation as clients are told of it.
+    fn column_origin(&self, id: GlobalId, column: usize) -> Option<ColumnOrigin> {
+        let number = i16::try_from(column + 1).ok()?;
+        self.catalog.item(id).map(|item| ColumnOrigin { relation: item.oid, number })
+    }
+
     /// Where names are looked up.
     pub fn scope(&self) -> Scope<'a> {
         self.session.scope()
@@ -344,6 +351,8 @@ pub struct SelectPlan {
     pub logical: LogicalPlan,
     /// What the client sees.
     pub desc: Arc<RelationDesc>,
+    /// For each column that is one of a relation, which it is.
+    pub origins: Vec<Option<ColumnOrigin>>,
     /// The types of `$1`, `$2`, ….
     pub params: Vec<PgType>,
     /// Every relation it reads, and the views through which it does.
@@ -417,6 +426,8 @@ pub struct Returning {
     pub schema: DFSchemaRef,
     /// What the client sees.
     pub desc: Arc<RelationDesc>,
+    /// For each column that is one of the table, which it is.
+    pub origins: Vec<Option<ColumnOrigin>>,
 }
 
 /// UPDATE, DELETE or TRUNCATE.

@@ -149,7 +149,8 @@ impl TableResolver for Resolver<'_> {
                 let schema = DFSchema::try_from(Arc::clone(&item.desc.schema))?;
                 let empty = EmptyRelation { produce_one_row: false, schema: Arc::new(schema) };
                 let (plan, desc) = (LogicalPlan::EmptyRelation(empty), item.desc.as_ref().clone());
-                Ok(ResolvedTable::View(Box::new(PlannedQuery { plan, desc }.truncated(columns)?)))
+                let planned = PlannedQuery { plan, desc, origins: Vec::new() }.truncated(columns)?;
+                Ok(ResolvedTable::View { id: item.id, query: Box::new(planned) })
             }
             // The rows of a materialized view are its own: whoever reads it depends on it and on nothing below it.
             ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::MaterializedView(_) => Ok(collection()),
@@ -159,7 +160,7 @@ impl TableResolver for Resolver<'_> {
                     .ok_or_else(|| SqlError::internal(format!("the definition of view {} has changed", item.name)))?;
                 // An indexed view is read from its index. It was planned all the same, for what it depends on.
                 if self.ctx.from_tables || self.ctx.catalog.indexes_on(item.id).is_empty() {
-                    Ok(ResolvedTable::View(Box::new(planned.truncated(columns)?)))
+                    Ok(ResolvedTable::View { id: item.id, query: Box::new(planned.truncated(columns)?) })
                 } else {
                     Ok(collection())
                 }
