@@ -13,7 +13,7 @@ use catalog::state::State;
 use catalog::transact::{self, Op, Prepared, StateDiff};
 use repr::sqlstate::SqlState;
 use sql::engine::{Engine, SessionInfo};
-use sql::plan::{CatalogView, CreateTablePlan, ItemKind, ItemRef, Plan, TableSchema, plan_index_keys};
+use sql::plan::{CatalogView, CreateTableAsPlan, ItemKind, ItemRef, Plan, TableSchema, plan_index_keys};
 use std::sync::Arc;
 
 /// The message of the error that asks for the statement to be planned again; no client sees it.
@@ -46,9 +46,9 @@ impl Session {
         if let Plan::AlterTable(alter) = plan {
             self.notices.extend(alter.notices.iter().cloned().map(Into::into));
         }
-        let is_temporary =
-            matches!(plan, Plan::CreateTable(CreateTablePlan { schema: TableSchema::Temporary { .. }, .. }));
-        if is_temporary {
+        if let Plan::CreateTable(table) | Plan::CreateTableAs(CreateTableAsPlan { table, .. }) = plan
+            && let TableSchema::Temporary { .. } = table.schema
+        {
             self.note_temporary();
         }
         if in_block && let Some(prepared) = prepared {
@@ -143,6 +143,7 @@ pub(crate) fn is_ddl(plan: &Plan) -> bool {
         Plan::CreateDatabase { .. }
             | Plan::CreateSchema { .. }
             | Plan::CreateTable(_)
+            | Plan::CreateTableAs(_)
             | Plan::AlterTable(_)
             | Plan::CreateView(_)
             | Plan::CreateIndex(_)

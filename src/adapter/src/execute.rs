@@ -19,7 +19,7 @@ use sql::ast::{DiscardTarget, SetValue, Statement, TransactionModes};
 use sql::engine::{Params, SessionInfo};
 use sql::parser::ParsedStatement;
 use sql::plan::lift::{self, LiteralKind};
-use sql::plan::{ExplainPlan, Plan, PlanContext, ReadPlan, Returning, SelectPlan};
+use sql::plan::{CreateTableAsPlan, ExplainPlan, Plan, PlanContext, ReadPlan, Returning, SelectPlan};
 use sql::temporal::query_reads_now;
 use sql::vars::canonical_name;
 use std::sync::Arc;
@@ -106,6 +106,9 @@ impl Session {
                 Ok(Response::Rows { desc, formats, rows, tag: RowsTag::Select })
             }
             Plan::Insert(insert) => self.insert(insert, cached.desc.as_ref(), params, formats, autocommit).await,
+            Plan::CreateTableAs(CreateTableAsPlan { table, source: Some(source) }) => {
+                self.create_table_as(plan, (table, source), cached.revision).await
+            }
             Plan::TruncateSeveral(plans) => self.truncate_several(plans, params, formats, autocommit).await,
             Plan::CopyFrom(copy) => self.copy_from(copy).await,
             Plan::CopyTo(copy) => {

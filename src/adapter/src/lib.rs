@@ -17,6 +17,7 @@ pub mod password;
 pub mod response;
 pub mod session;
 
+mod create_table_as;
 mod ddl;
 mod execute;
 mod group_commit;

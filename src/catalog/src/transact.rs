@@ -166,6 +166,7 @@ impl Op {
                 Op::CreateSchema { database: *database, name: name.clone(), owner: *owner }
             }
             Plan::CreateTable(plan) => Op::CreateTable { plan: plan.clone(), owner: role },
+            Plan::CreateTableAs(plan) => Op::CreateTable { plan: plan.table.clone(), owner: role },
             Plan::AlterTable(plan) => Op::AlterTable { id: plan.id, changes: plan.changes.clone() },
             Plan::CreateView(plan) => Op::CreateView { plan: plan.clone(), owner: role },
             Plan::CreateIndex(plan) => Op::CreateIndex { plan: plan.clone(), owner: role },

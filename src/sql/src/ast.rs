@@ -70,6 +70,8 @@ pub enum Statement {
     },
     /// CREATE TABLE.
     CreateTable(CreateTable),
+    /// CREATE TABLE AS.
+    CreateTableAs(CreateTableAs),
     /// ALTER TABLE.
     AlterTable(AlterTable),
     /// CREATE VIEW or MATERIALIZED VIEW.
@@ -296,6 +298,7 @@ impl Statement {
             Statement::CreateDatabase { .. } => "CREATE DATABASE",
             Statement::CreateSchema { .. } => "CREATE SCHEMA",
             Statement::CreateTable(_) => "CREATE TABLE",
+            Statement::CreateTableAs(_) => "CREATE TABLE AS",
             Statement::AlterTable(_) => "ALTER TABLE",
             Statement::CreateView(create) => create.tag(),
             Statement::CreateIndex(_) => "CREATE INDEX",
@@ -538,6 +541,23 @@ pub struct CreateTable {
     pub columns: Vec<ColumnDef>,
     /// Its constraints and those of its columns, in the order of the text.
     pub constraints: Vec<TableConstraint>,
+}
+
+/// CREATE TABLE AS.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateTableAs {
+    /// The table's name.
+    pub name: Name,
+    /// IF NOT EXISTS.
+    pub if_not_exists: bool,
+    /// TEMPORARY: it goes with the session.
+    pub temporary: bool,
+    /// New names for its first columns.
+    pub columns: Vec<String>,
+    /// The query whose rows it gets.
+    pub query: Box<sp::Query>,
+    /// False for WITH NO DATA.
+    pub with_data: bool,
 }
 
 /// A column of CREATE TABLE.

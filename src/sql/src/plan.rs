@@ -121,6 +121,8 @@ pub enum Plan {
     },
     /// CREATE TABLE.
     CreateTable(CreateTablePlan),
+    /// CREATE TABLE AS.
+    CreateTableAs(CreateTableAsPlan),
     /// ALTER TABLE.
     AlterTable(AlterTablePlan),
     /// CREATE VIEW or MATERIALIZED VIEW.
@@ -546,6 +548,15 @@ pub struct CreateTablePlan {
     pub if_not_exists: bool,
 }
 
+/// CREATE TABLE AS.
+#[derive(Clone, Debug)]
+pub struct CreateTableAsPlan {
+    /// The table.
+    pub table: CreateTablePlan,
+    /// What gives its rows, whose columns are the table's, in its types; `None` for WITH NO DATA.
+    pub source: Option<SelectPlan>,
+}
+
 /// ALTER TABLE of constraints.
 #[derive(Clone, Debug)]
 pub struct AlterTablePlan {
@@ -686,6 +697,7 @@ pub fn plan(ctx: &PlanContext<'_>, statement: &Statement, params: &mut Params) -
             ddl::plan_create_schema(ctx, name, *if_not_exists, authorization.as_deref())
         }
         Statement::CreateTable(create) => ddl::plan_create_table(ctx, create),
+        Statement::CreateTableAs(create) => ddl::plan_create_table_as(ctx, create),
         Statement::AlterTable(alter) => ddl::plan_alter_table(ctx, alter),
         Statement::CreateView(create) => ddl::plan_create_view(ctx, create),
         Statement::CreateIndex(create) => ddl::plan_create_index(ctx, create),

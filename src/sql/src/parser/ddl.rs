@@ -3,7 +3,7 @@
 use super::constraint;
 use super::cursor::Cursor;
 use crate::ast::{
-    ClusterOptions, ColumnDef, CreateIndex, CreateTable, CreateView, Drop, Materialized, NewPassword, RoleOptions,
+    ClusterOptions, ColumnDef, CreateIndex, CreateTable, CreateTableAs, CreateView, Drop, Materialized, NewPassword, RoleOptions,
     Secret, SetValue, Statement, TableConstraint,
 };
 use crate::engine::types;
@@ -79,7 +79,7 @@ pub(super) fn parse_create(cursor: &mut Cursor<'_>) -> Result<Statement, SqlErro
         return Err(cursor.unexpected());
     }
     if cursor.eat(&["TABLE"]) {
-        return Ok(Statement::CreateTable(parse_create_table(cursor)?));
+        return parse_create_table(cursor, false);
     }
     if cursor.peek("UNIQUE") && cursor.peek_nth(1, "INDEX") {
         return Err(cursor.unsupported("CREATE UNIQUE INDEX"));
@@ -202,14 +202,22 @@ fn parse_create_temporary(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError
         let what = cursor.word().unwrap_or_default();
         return Err(cursor.unsupported(format!("CREATE TEMPORARY {what}")));
     }
-    Ok(Statement::CreateTable(CreateTable { temporary: true, ..parse_create_table(cursor)? }))
+    parse_create_table(cursor, true)
 }
 
-fn parse_create_table(cursor: &mut Cursor<'_>) -> Result<CreateTable, SqlError> {
+fn parse_create_table(cursor: &mut Cursor<'_>, temporary: bool) -> Result<Statement, SqlError> {
     let if_not_exists = cursor.if_not_exists();
     let name = cursor.name()?;
+    // Names alone are those of what a query gives.
+    let has_names_alone =
+        *cursor.token(0) == Token::LParen && matches!(cursor.token(2), Token::Comma | Token::RParen);
+    if has_names_alone || cursor.peek("AS") {
+        let columns = parse_view_columns(cursor)?;
+        let (query, with_data) = parse_create_table_as(cursor)?;
+        let create = CreateTableAs { name, if_not_exists, temporary, columns, query, with_data };
+        return Ok(Statement::CreateTableAs(create));
+    }
     match cursor.word().as_deref() {
-        Some("AS") => return Err(cursor.unsupported("CREATE TABLE AS").with_hint("Use CREATE TABLE and INSERT.")),
         Some(word @ ("OF" | "PARTITION")) => return Err(cursor.unsupported(format!("CREATE TABLE … {word}"))),
         Some("FROM") => return Err(cursor.unsupported("CREATE TABLE … FROM SOURCE")),
         _ => {}
@@ -229,20 +237,44 @@ fn parse_create_table(cursor: &mut Cursor<'_>) -> Result<CreateTable, SqlError> 
     if columns.is_empty() {
         return Err(cursor.unsupported("a table without columns"));
     }
+    parse_storage(cursor)?;
+    match cursor.word().as_deref() {
+        Some(word @ ("WITH" | "WITHOUT" | "INHERITS" | "PARTITION" | "TABLESPACE" | "USING" | "ON")) => {
+            return Err(cursor.unsupported(format!("CREATE TABLE … {word}")));
+        }
+        _ => {}
+    }
+    Ok(Statement::CreateTable(CreateTable { name, if_not_exists, temporary, columns, constraints }))
+}
+
+/// How and for how long the rows are kept: only what asks for nothing.
+fn parse_storage(cursor: &mut Cursor<'_>) -> Result<(), SqlError> {
     if cursor.peek("WITH") && *cursor.token(1) == Token::LParen {
         cursor.advance();
         cursor.parenthesized(parse_storage_parameter)?;
     }
     // What becomes of the rows without it.
     let _keeps_rows = cursor.eat(&["ON", "COMMIT", "PRESERVE", "ROWS"]);
-    match cursor.word().as_deref() {
-        Some("AS") => return Err(cursor.unsupported("CREATE TABLE AS").with_hint("Use CREATE TABLE and INSERT.")),
-        Some(word @ ("WITH" | "WITHOUT" | "INHERITS" | "PARTITION" | "TABLESPACE" | "USING" | "ON")) => {
-            return Err(cursor.unsupported(format!("CREATE TABLE … {word}")));
-        }
-        _ => {}
+    Ok(())
+}
+
+/// What follows the names of the columns: `AS query [WITH [NO] DATA]`.
+fn parse_create_table_as(cursor: &mut Cursor<'_>) -> Result<(Box<sp::Query>, bool), SqlError> {
+    parse_storage(cursor)?;
+    if let Some(word @ ("WITH" | "WITHOUT" | "TABLESPACE" | "USING" | "ON")) = cursor.word().as_deref() {
+        return Err(cursor.unsupported(format!("CREATE TABLE … {word}")));
     }
-    Ok(CreateTable { name, if_not_exists, temporary: false, columns, constraints })
+    cursor.expect(&["AS"])?;
+    if cursor.peek("EXECUTE") {
+        return Err(cursor.unsupported("CREATE TABLE … AS EXECUTE"));
+    }
+    let query = cursor.query()?;
+    super::statement::check_query(&query)?;
+    let with_data = !cursor.eat(&["WITH", "NO", "DATA"]);
+    if with_data {
+        cursor.eat(&["WITH", "DATA"]);
+    }
+    Ok((query, with_data))
 }
 
 /// How full pages are made, of which there are none: the only parameter of a table's storage that asks for nothing.

@@ -1,6 +1,7 @@
 //! CREATE, ALTER and COMMENT.
 
 mod constraint;
+mod create_table_as;
 mod index;
 mod relation;
 
@@ -16,6 +17,7 @@ use crate::names::{
 use repr::sqlstate::SqlState;
 
 pub(super) use constraint::plan_alter_table;
+pub(super) use create_table_as::plan_create_table_as;
 pub(super) use index::plan_create_index;
 pub use index::plan_index_keys;
 pub(super) use relation::{is_same_type, plan_create_table, plan_create_view};
