@@ -208,10 +208,10 @@ fn parse_create_temporary(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError
 fn parse_create_table(cursor: &mut Cursor<'_>, temporary: bool) -> Result<Statement, SqlError> {
     let if_not_exists = cursor.if_not_exists();
     let name = cursor.name()?;
-    // Names alone are those of what a query gives.
+    // Names alone are those of what a query gives; without any, it gives those as well.
     let has_names_alone =
         *cursor.token(0) == Token::LParen && matches!(cursor.token(2), Token::Comma | Token::RParen);
-    if has_names_alone || cursor.peek("AS") {
+    if has_names_alone || ["AS", "WITH", "ON"].iter().any(|word| cursor.peek(word)) {
         let columns = parse_view_columns(cursor)?;
         let (query, with_data) = parse_create_table_as(cursor)?;
         let create = CreateTableAs { name, if_not_exists, temporary, columns, query, with_data };
