@@ -334,8 +334,14 @@ fn pipelines_skip_to_sync_after_an_error() {
 /// of a relation has neither.
 const ORIGINS: [(&str, &[&str]); 27] = [
     ("SELECT * FROM origin_t", &["origin_t.1", "origin_t.2", "origin_t.3"]),
-    ("SELECT c AS x, a, a + 1, 1, 'x', (SELECT a FROM origin_t LIMIT 1) FROM origin_t z", &["origin_t.3", "origin_t.1", "", "", "", ""]),
-    ("SELECT c, origin_t.a FROM origin_t WHERE a > 0 ORDER BY b DESC, a LIMIT 1 OFFSET 0", &["origin_t.3", "origin_t.1"]),
+    (
+        "SELECT c AS x, a, a + 1, 1, 'x', (SELECT a FROM origin_t LIMIT 1) FROM origin_t z",
+        &["origin_t.3", "origin_t.1", "", "", "", ""],
+    ),
+    (
+        "SELECT c, origin_t.a FROM origin_t WHERE a > 0 ORDER BY b DESC, a LIMIT 1 OFFSET 0",
+        &["origin_t.3", "origin_t.1"],
+    ),
     ("SELECT DISTINCT b FROM origin_t ORDER BY b", &["origin_t.2"]),
     ("SELECT DISTINCT c FROM origin_t", &["origin_t.3"]),
     ("SELECT DISTINCT ON (b) b, a FROM origin_t ORDER BY b, a", &["origin_t.2", "origin_t.1"]),

@@ -45,7 +45,8 @@ impl Session {
             if before.state.revision() != revision {
                 return Err(AdapterError::new(SqlState::SERIALIZATION_FAILURE, STALE));
             }
-            let op = Op::from_plan(plan, self.role.id).ok_or_else(|| AdapterError::internal("no catalog is changed"))?;
+            let op =
+                Op::from_plan(plan, self.role.id).ok_or_else(|| AdapterError::internal("no catalog is changed"))?;
             let prepared = transact::prepare(&self.shared.engine, &before.state, vec![op.clone()])?;
             let id = *prepared.created.last().ok_or_else(|| AdapterError::internal("no table was made"))?;
             if let TableSchema::Temporary { .. } = table.schema {
@@ -60,7 +61,7 @@ impl Session {
             }
             let write = TableWrite { table: id, updates: Arc::new(updates), checked: None };
             let expectations = expectations(&source.depends_on, read_ts);
-            let change = CatalogChange { revision, ops: vec![op], writes: vec![write], expectations };
+            let change = CatalogChange { writes: vec![write], expectations, ..CatalogChange::new(revision, vec![op]) };
             match self.shared.change_catalog(change).await? {
                 Committed::At => return Ok(Response::Complete(tag)),
                 Committed::Conflict => {}

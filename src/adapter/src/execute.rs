@@ -7,6 +7,7 @@ use crate::client::Published;
 use crate::error::{AdapterError, Notice};
 use crate::plan_cache::{CachedPlan, Exec, ReadThenWriteExec, Roles, SelectExec};
 use crate::read_then_write::selection;
+use crate::replan::is_stale;
 use crate::response::{BoundParams, Response, ResultFormats, RowDesc, Rows, RowsTag, Tag};
 use crate::session::{Autocommit, Portal, Prepared, Session, unknown_portal};
 use crate::transaction::{Status, Transaction};
@@ -574,7 +575,14 @@ impl Session {
         portal.started = true;
         let (plan, formats) = (Arc::clone(&portal.plan), portal.formats.clone());
         let params = std::mem::take(&mut portal.params);
-        let result = self.run(&plan, params, formats, autocommit).await;
+        let again = (!plan.only_reads()).then(|| params.clone());
+        let mut result = self.run(&plan, params, formats.clone(), autocommit).await;
+        let has_failed = result.as_ref().is_err_and(|error| is_stale(error));
+        if let Some(params) = again.filter(|_| has_failed)
+            && let Some(renewed) = self.renewed(&plan)
+        {
+            result = self.run(&renewed, params, formats, autocommit).await;
+        }
         self.concluded(result)
     }
 
@@ -745,11 +753,6 @@ fn writes(exec: &Exec) -> bool {
 fn is_ddl(statement: &Statement) -> bool {
     let name = statement.name();
     ["CREATE", "ALTER", "DROP", "GRANT", "REVOKE", "COMMENT"].iter().any(|verb| name.starts_with(verb))
-}
-
-/// Whether a statement failed only because the catalog changed after it was planned.
-fn is_stale(error: &AdapterError) -> bool {
-    matches!(error, AdapterError::Raised { message, .. } if message == crate::ddl::STALE)
 }
 
 fn failed_transaction() -> AdapterError {

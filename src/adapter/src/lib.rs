@@ -30,6 +30,8 @@ mod on_conflict;
 mod plan_cache;
 mod read_then_write;
 mod reader;
+mod replan;
+mod rewrite;
 mod select;
 mod show;
 mod subscribe;

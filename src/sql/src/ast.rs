@@ -8,6 +8,7 @@
 //! # Invariants
 //! - A value of these types holds nothing that would be ignored: what is not supported was refused by the parser.
 
+mod alter_table;
 mod constraint;
 mod default_privileges;
 mod isolation;
@@ -18,7 +19,8 @@ use crate::names::{Name, ObjectKind, Privilege};
 use datafusion::sql::sqlparser::ast as sp;
 use repr::PgType;
 
-pub use constraint::{AlterTable, ConstraintSpec, TableAction, TableConstraint};
+pub use alter_table::{AlterTable, TableAction};
+pub use constraint::{ConstraintSpec, TableConstraint};
 pub use default_privileges::{DefaultKind, DefaultPrivileges};
 pub use isolation::IsolationLevel;
 pub use recursion::{AtLimit, ROUNDS_DEFAULT, RecursionLimit, print_query};

@@ -74,6 +74,8 @@ pub enum ResolvedTable {
         desc: Arc<RelationDesc>,
         /// How many of them are seen, from the first.
         columns: usize,
+        /// The names under which they are seen; empty for their own.
+        names: Vec<String>,
     },
     /// A view, inlined.
     View {

@@ -9,6 +9,7 @@
 //! - Every relation that a plan reads or writes is in its `depends_on`, views included, each once.
 //! - Privileges were checked for the role of the context; a plan must not run for another role.
 
+pub mod column;
 pub mod constraint;
 mod copy;
 mod ddl;
@@ -37,6 +38,8 @@ use crate::names::{
     ClusterId, DatabaseId, FullName, ObjectId, ObjectKind, Privilege, RoleId, SchemaId, Scope, resolve_item,
     unknown_relation,
 };
+use arrow::datatypes::DataType;
+use column::ColumnChange;
 use datafusion::common::DFSchemaRef;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast as sp;
@@ -557,15 +560,28 @@ pub struct CreateTableAsPlan {
     pub source: Option<SelectPlan>,
 }
 
-/// ALTER TABLE of constraints.
+/// ALTER TABLE of columns and constraints.
 #[derive(Clone, Debug)]
 pub struct AlterTablePlan {
     /// Which table.
     pub id: GlobalId,
-    /// What is done, in order; each is possible after those before it.
+    /// What goes with columns that are dropped, dependents before what they depend on, each once.
+    pub drops: Vec<ObjectId>,
+    /// What is done then, in order; each is possible after those before it.
     pub changes: Vec<TableChange>,
+    /// Where the columns of the rows come from afterwards, if every row is another one then.
+    pub rewrite: Option<Vec<ColumnSource>>,
     /// What the client is told.
     pub notices: Vec<PlanNotice>,
+}
+
+/// Where a column of a table's rows comes from when they are written anew.
+#[derive(Clone, Debug)]
+pub enum ColumnSource {
+    /// The column at this position before.
+    Kept(usize),
+    /// A new column's DEFAULT, of the column's type and over no columns.
+    New(Expr, DataType),
 }
 
 /// One change of a table.
@@ -582,6 +598,8 @@ pub enum TableChange {
         /// Its new name.
         to: String,
     },
+    /// A change of the columns.
+    Column(ColumnChange),
 }
 
 /// CREATE VIEW or CREATE MATERIALIZED VIEW.

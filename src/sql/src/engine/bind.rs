@@ -36,11 +36,11 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::{Column, DFSchema};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast;
+pub use origin::Origin;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
-pub use origin::Origin;
 use scope::{Clause, Frame, Scope, ScopeColumn};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// The deepest nesting of expressions and queries that is bound; deeper is 54001.
@@ -103,6 +103,14 @@ pub fn plan_source(
     let mut binder = Binder::new(tables, params);
     let bound = binder.query(query, None, Settle::Assign(targets))?;
     finish(&binder, bound)
+}
+
+/// The columns that a query reads of the relations that it names, by their names there.
+pub fn columns_read(query: &ast::Query, tables: &dyn TableResolver) -> Result<BTreeSet<(GlobalId, String)>, SqlError> {
+    let mut params = Params::none();
+    let mut binder = Binder::new(tables, &mut params);
+    let bound = binder.query(query, None, Settle::Text)?;
+    binder.columns_read(&bound.plan)
 }
 
 /// Binds an expression over one relation: [`super::Engine::plan_expr`].

@@ -1,10 +1,10 @@
 //! CREATE, ALTER, DROP, COMMENT ON.
 
-use super::constraint;
 use super::cursor::Cursor;
+use super::{alter_table, constraint};
 use crate::ast::{
-    ClusterOptions, ColumnDef, CreateIndex, CreateTable, CreateTableAs, CreateView, Drop, Materialized, NewPassword, RoleOptions,
-    Secret, SetValue, Statement, TableConstraint,
+    ClusterOptions, ColumnDef, CreateIndex, CreateTable, CreateTableAs, CreateView, Drop, Materialized, NewPassword,
+    RoleOptions, Secret, SetValue, Statement, TableConstraint,
 };
 use crate::engine::types;
 use crate::error::SqlError;
@@ -209,8 +209,7 @@ fn parse_create_table(cursor: &mut Cursor<'_>, temporary: bool) -> Result<Statem
     let if_not_exists = cursor.if_not_exists();
     let name = cursor.name()?;
     // Names alone are those of what a query gives; without any, it gives those as well.
-    let has_names_alone =
-        *cursor.token(0) == Token::LParen && matches!(cursor.token(2), Token::Comma | Token::RParen);
+    let has_names_alone = *cursor.token(0) == Token::LParen && matches!(cursor.token(2), Token::Comma | Token::RParen);
     if has_names_alone || ["AS", "WITH", "ON"].iter().any(|word| cursor.peek(word)) {
         let columns = parse_view_columns(cursor)?;
         let (query, with_data) = parse_create_table_as(cursor)?;
@@ -238,11 +237,10 @@ fn parse_create_table(cursor: &mut Cursor<'_>, temporary: bool) -> Result<Statem
         return Err(cursor.unsupported("a table without columns"));
     }
     parse_storage(cursor)?;
-    match cursor.word().as_deref() {
-        Some(word @ ("WITH" | "WITHOUT" | "INHERITS" | "PARTITION" | "TABLESPACE" | "USING" | "ON")) => {
-            return Err(cursor.unsupported(format!("CREATE TABLE … {word}")));
-        }
-        _ => {}
+    if let Some(word @ ("WITH" | "WITHOUT" | "INHERITS" | "PARTITION" | "TABLESPACE" | "USING" | "ON")) =
+        cursor.word().as_deref()
+    {
+        return Err(cursor.unsupported(format!("CREATE TABLE … {word}")));
     }
     Ok(Statement::CreateTable(CreateTable { name, if_not_exists, temporary, columns, constraints }))
 }
@@ -294,7 +292,10 @@ pub(super) fn parse_storage_parameter(cursor: &mut Cursor<'_>) -> Result<(), Sql
     Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message).with_detail(detail).at(span))
 }
 
-fn parse_column(cursor: &mut Cursor<'_>, constraints: &mut Vec<TableConstraint>) -> Result<ColumnDef, SqlError> {
+pub(super) fn parse_column(
+    cursor: &mut Cursor<'_>,
+    constraints: &mut Vec<TableConstraint>,
+) -> Result<ColumnDef, SqlError> {
     let name = cursor.ident()?;
     let span = cursor.span();
     if let Some(word @ ("SERIAL" | "BIGSERIAL" | "SMALLSERIAL" | "SERIAL4" | "SERIAL8" | "SERIAL2")) =
@@ -340,7 +341,7 @@ fn parse_column(cursor: &mut Cursor<'_>, constraints: &mut Vec<TableConstraint>)
 }
 
 /// The expression after DEFAULT: up to the next constraint, because `DEFAULT 1 NOT NULL` is no `1 NOT NULL`.
-fn parse_default(cursor: &mut Cursor<'_>) -> Result<sp::Expr, SqlError> {
+pub(super) fn parse_default(cursor: &mut Cursor<'_>) -> Result<sp::Expr, SqlError> {
     const AFTER: [&str; 9] =
         ["NOT", "NULL", "DEFAULT", "CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "REFERENCES", "GENERATED"];
     let mut tokens = Vec::new();
@@ -560,7 +561,7 @@ pub(super) fn parse_alter(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError
         return Ok(Statement::AlterRename { kind, name, if_exists, to: cursor.ident()? });
     }
     match kind {
-        ObjectKind::Table if constraint::is_altered(cursor) => constraint::parse_alter(cursor, name, if_exists),
+        ObjectKind::Table if alter_table::is_altered(cursor) => alter_table::parse(cursor, name, if_exists),
         ObjectKind::MaterializedView | ObjectKind::Index if cursor.eat(&["SET", "CLUSTER"]) => {
             Ok(Statement::AlterSetCluster { kind, name, if_exists, cluster: cursor.ident()? })
         }

@@ -304,15 +304,17 @@ impl Binder<'_> {
                 let plan = self.adopted(view.plan)?;
                 self.derived_of(Some(id), BoundQuery { plan, columns }, alias, &last)
             }
-            ResolvedTable::Collection { id, desc, columns: seen } => {
+            ResolvedTable::Collection { id, desc, columns: seen, names } => {
                 let visible = alias.map_or(last, |alias| fold(&alias.name));
                 let qualifier = self.qualifier(&visible);
-                self.note_relation(&qualifier, id);
+                if names.is_empty() {
+                    self.note_relation(&qualifier, id);
+                }
                 let source = CollectionTable::source(id, Arc::clone(&desc));
                 let table = datafusion::common::TableReference::bare(qualifier);
                 let projection = (seen < desc.arity()).then(|| (0..seen).collect());
                 let plan = LogicalPlanBuilder::scan(table, source, projection)?.build()?;
-                let columns = desc
+                let mut columns: Vec<OutputColumn> = desc
                     .columns
                     .iter()
                     .take(seen)
@@ -322,7 +324,16 @@ impl Binder<'_> {
                         data_type: column.data_type.clone(),
                     })
                     .collect();
-                scoped(BoundQuery { plan, columns }, &visible, alias)
+                if names.is_empty() {
+                    return scoped(BoundQuery { plan, columns }, &visible, alias);
+                }
+                // A view sees the columns under the names that they had when it was created.
+                for (column, name) in columns.iter_mut().zip(&names) {
+                    column.name.clone_from(name);
+                }
+                let own = super::select::columns_of_plan(&plan);
+                let plan = super::query::project(plan, own, &names)?;
+                self.derived_of(Some(id), BoundQuery { plan, columns }, alias, &visible)
             }
         }
     }

@@ -4,9 +4,12 @@
 //! column that is handed on unchanged is followed down to the scan, or to the view, of which it is a column.
 
 use super::Binder;
-use datafusion::common::JoinType;
+use crate::error::SqlError;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, JoinType};
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan};
 use repr::GlobalId;
+use std::collections::BTreeSet;
 
 /// A column of a relation that the statement names: the relation, and the column's position.
 pub type Origin = (GlobalId, usize);
@@ -20,6 +23,27 @@ impl Binder<'_> {
     /// For each column of a plan, the column of a relation that it is.
     pub(super) fn origins(&self, plan: &LogicalPlan) -> Vec<Option<Origin>> {
         (0..plan.schema().fields().len()).map(|at| self.origin(plan, at)).collect()
+    }
+
+    /// The columns of relations that a plan reads, by their names, subqueries included.
+    pub(super) fn columns_read(&self, plan: &LogicalPlan) -> Result<BTreeSet<(GlobalId, String)>, SqlError> {
+        let mut read = BTreeSet::new();
+        let mut note = |column: &Column| {
+            if let Some(id) = column.relation.as_ref().and_then(|relation| self.relations.get(relation.table())) {
+                read.insert((*id, column.name.clone()));
+            }
+        };
+        plan.apply_with_subqueries(|node| {
+            node.apply_expressions(|expr| {
+                expr.apply(|expr| {
+                    if let Expr::Column(column) | Expr::OuterReferenceColumn(_, column) = expr {
+                        note(column);
+                    }
+                    Ok(TreeNodeRecursion::Continue)
+                })
+            })
+        })?;
+        Ok(read)
     }
 
     fn origin(&self, plan: &LogicalPlan, at: usize) -> Option<Origin> {

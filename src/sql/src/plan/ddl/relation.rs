@@ -45,14 +45,14 @@ pub(in crate::plan) fn plan_create_table(ctx: &PlanContext<'_>, create: &CreateT
         });
     }
     let columns = create.columns.iter().map(|column| (column.name.clone(), column.ty.clone(), column.nullable));
-    let desc = RelationDesc::new(columns);
+    let desc = Arc::new(RelationDesc::new(columns));
     let there = match &schema {
         TableSchema::Existing(schema) => Some(*schema),
         TableSchema::Temporary { database, name } => {
             ctx.catalog.schema_by_name(Some(*database), name).map(|schema| schema.id)
         }
     };
-    let mut subject = Subject::new(ctx, there, &name.item, &desc, Vec::new());
+    let mut subject = Subject::new(ctx, there, &name.item, Arc::clone(&desc), Vec::new());
     plan_constraints(ctx, &mut subject, &create.constraints)?;
     let constraints = subject.constraints;
     Ok(Plan::CreateTable(CreateTablePlan {
@@ -133,7 +133,12 @@ pub(super) fn check_storable(column: &str, ty: &PgType) -> Result<(), SqlError> 
 }
 
 /// A default refers to no column and no relation, and can be assigned to its column.
-fn check_default(ctx: &PlanContext<'_>, column: &str, ty: &PgType, default: &sp::Expr) -> Result<(), SqlError> {
+pub(super) fn check_default(
+    ctx: &PlanContext<'_>,
+    column: &str,
+    ty: &PgType,
+    default: &sp::Expr,
+) -> Result<(), SqlError> {
     let refused = sp::visit_expressions(default, |expr| match expr {
         sp::Expr::Identifier(_) | sp::Expr::CompoundIdentifier(_) => {
             ControlFlow::Break("cannot use column reference in DEFAULT expression")
