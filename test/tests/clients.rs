@@ -141,7 +141,6 @@ fn lib_pq() {
 }
 
 #[test]
-#[ignore = "columns of results do not say which table they are of"]
 fn pgjdbc() {
     let Some(java) = program("java", "GLIMPSE_JAVA") else { return };
     let Some(jars) = installed("java") else { return };

@@ -335,6 +335,58 @@ fn a_key_is_added_while_others_write() {
     }
 }
 
+/// Writers go on while columns come and go: every row that was acknowledged is there, once, with the columns' values, also in
+/// what is computed from the table.
+#[test]
+fn columns_come_and_go_while_others_write() {
+    let target = start();
+    let mut admin = client(&target);
+    run(&mut admin, "CREATE TABLE busy (id int4 PRIMARY KEY, w int4)");
+    run(&mut admin, "CREATE INDEX busy_w ON busy (w)");
+    run(&mut admin, "CREATE VIEW busy_counts AS SELECT w, count(*) AS n FROM busy GROUP BY w");
+    if target.is_glimpse() {
+        run(&mut admin, "CREATE INDEX busy_counts_w ON busy_counts (w)");
+    }
+    let is_over = AtomicBool::new(false);
+    let write = |writer: i32| {
+        let (mut client, mut acked) = (client(&target), 0);
+        for n in 0.. {
+            if is_over.load(Ordering::Relaxed) {
+                break;
+            }
+            match client.execute("INSERT INTO busy (id, w) VALUES ($1, $2)", &[&(n * 100 + writer), &writer]) {
+                Ok(_) => acked += 1,
+                Err(error) if error.code() == Some(&SqlState::T_R_SERIALIZATION_FAILURE) => {}
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        acked
+    };
+    let written: i64 = std::thread::scope(|scope| {
+        let write = &write;
+        let writers = i32::try_from(WRITERS).expect("few");
+        let writers: Vec<_> = (0..writers).map(|writer| scope.spawn(move || write(writer))).collect();
+        for round in 0..8 {
+            run(&mut admin, &format!("ALTER TABLE busy ADD COLUMN c{round} int4 DEFAULT {round}"));
+            let others = format!("SELECT count(*) FROM busy WHERE c{round} IS DISTINCT FROM {round}");
+            assert_eq!(count(&mut admin, &others), 0, "round {round}");
+            if round % 2 == 1 {
+                run(&mut admin, &format!("ALTER TABLE busy DROP COLUMN c{}", round - 1));
+            }
+            run(&mut admin, &format!("ALTER TABLE busy RENAME COLUMN c{round} TO d{round}"));
+            run(&mut admin, &format!("ALTER TABLE busy RENAME COLUMN d{round} TO c{round}"));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        writers.into_iter().map(|writer| writer.join().expect("the writer ends")).sum()
+    });
+    assert!(written > 0);
+    assert_eq!(count(&mut admin, "SELECT count(*) FROM busy"), written);
+    assert_eq!(count(&mut admin, "SELECT count(DISTINCT id) FROM busy"), written);
+    assert_eq!(count(&mut admin, "SELECT sum(n)::int8 FROM busy_counts"), written);
+    let error = admin.execute("INSERT INTO busy (id) SELECT min(id) FROM busy", &[]).expect_err("the key is taken");
+    assert!(is_duplicate(&error), "{error:?}");
+}
+
 #[test]
 fn nothing_of_a_copy_lands_that_violates_a_constraint() {
     let target = start();

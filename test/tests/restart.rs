@@ -321,6 +321,72 @@ fn ddl_and_rows_of_a_transaction_survive_kill_9_together() {
     }
 }
 
+/// Columns that are added under writers: each is there with its value in every row, or not at all, and no row is lost.
+#[test]
+fn columns_and_their_values_survive_kill_9_together() {
+    let mut target = start();
+    let mut wire = admin(&target);
+    wire.execute("CREATE TABLE grown (id int4 PRIMARY KEY)").expect("the table is made");
+    wire.execute("CREATE MATERIALIZED VIEW grown_count AS SELECT count(*) AS n FROM grown").expect("the view is made");
+    let (next, added) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let mut acked = Vec::new();
+    for round in 0..ROUNDS {
+        let addr = target.admin_addr();
+        let session = || Wire::start(addr, "mz_system", "materialize").expect("a session starts");
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let (mut wire, mut acked) = (session(), Vec::new());
+                loop {
+                    let id = next.fetch_add(1, Ordering::Relaxed);
+                    match wire.sqlstate(&format!("INSERT INTO grown (id) VALUES ({id})")) {
+                        Ok(None) => acked.push(id),
+                        Ok(Some(code)) => assert_eq!(code, "40001"),
+                        Err(_) => return acked,
+                    }
+                }
+            });
+            let adder = scope.spawn(|| {
+                let mut wire = session();
+                loop {
+                    let n = added.load(Ordering::Relaxed);
+                    match wire.sqlstate(&format!("ALTER TABLE grown ADD COLUMN c{n} int4 DEFAULT {n}")) {
+                        Ok(code) => assert_eq!(code, None),
+                        Err(_) => return,
+                    }
+                    added.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            let start = Instant::now();
+            while added.load(Ordering::Relaxed) < (round + 1) * 6 {
+                assert!(start.elapsed() < Duration::from_secs(60), "columns are added");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            target.signal_kill().expect("the server is killed");
+            acked.extend(writer.join().expect("the writer ends"));
+            adder.join().expect("the other ends");
+        });
+        target.reap_killed().expect("the server is gone");
+        target.restart().expect("the server starts again");
+        let mut wire = admin(&target);
+        // The last one may have been added without anybody being told.
+        let n = added.load(Ordering::Relaxed);
+        if wire.sqlstate(&format!("SELECT c{n} FROM grown")).expect("the server answers").is_none() {
+            added.fetch_add(1, Ordering::Relaxed);
+        }
+        for n in 0..added.load(Ordering::Relaxed) {
+            let others = format!("SELECT count(*) FROM grown WHERE c{n} IS DISTINCT FROM {n}");
+            assert_eq!(one(&mut wire, &others), "0", "column {n}");
+        }
+        let ids = wire.rows("SELECT id FROM grown").expect("the rows are readable");
+        let ids: Vec<usize> = ids.iter().filter_map(|row| row[0].as_ref()?.parse().ok()).collect();
+        assert!(acked.iter().all(|id| ids.contains(id)), "acknowledged {acked:?}, found {ids:?}");
+        assert_eq!(one(&mut wire, "SELECT count(DISTINCT id) FROM grown"), ids.len().to_string());
+        if target.is_glimpse() {
+            assert_eq!(one(&mut wire, "SELECT n FROM grown_count"), ids.len().to_string());
+        }
+    }
+}
+
 #[test]
 fn the_quickstart_survives_kill_9() {
     let mut target = start();

@@ -390,6 +390,85 @@ fn pipelines_skip_to_sync_after_an_error() {
     assert_alive(&mut wire);
 }
 
+/// Results, and for each of their columns the relation and the number there that RowDescription has to name. What is no column
+/// of a relation has neither.
+const ORIGINS: [(&str, &[&str]); 27] = [
+    ("SELECT * FROM origin_t", &["origin_t.1", "origin_t.2", "origin_t.3"]),
+    (
+        "SELECT c AS x, a, a + 1, 1, 'x', (SELECT a FROM origin_t LIMIT 1) FROM origin_t z",
+        &["origin_t.3", "origin_t.1", "", "", "", ""],
+    ),
+    (
+        "SELECT c, origin_t.a FROM origin_t WHERE a > 0 ORDER BY b DESC, a LIMIT 1 OFFSET 0",
+        &["origin_t.3", "origin_t.1"],
+    ),
+    ("SELECT DISTINCT b FROM origin_t ORDER BY b", &["origin_t.2"]),
+    ("SELECT DISTINCT c FROM origin_t", &["origin_t.3"]),
+    ("SELECT DISTINCT ON (b) b, a FROM origin_t ORDER BY b, a", &["origin_t.2", "origin_t.1"]),
+    ("SELECT b, count(*), max(a) FROM origin_t GROUP BY b HAVING count(*) > 0", &["origin_t.2", "", ""]),
+    ("SELECT b, a, count(*) FROM origin_t GROUP BY ROLLUP (b, a)", &["origin_t.2", "origin_t.1", ""]),
+    ("SELECT a, row_number() OVER (ORDER BY a) FROM origin_t", &["origin_t.1", ""]),
+    ("SELECT a, generate_series(1, 2) FROM origin_t", &["origin_t.1", ""]),
+    ("SELECT u.y, t.b FROM origin_t t JOIN origin_u u ON u.x = t.a", &["origin_u.2", "origin_t.2"]),
+    ("SELECT u.y, t.b FROM origin_t t LEFT JOIN origin_u u ON u.x = t.a, origin_u w", &["origin_u.2", "origin_t.2"]),
+    ("SELECT * FROM origin_t JOIN origin_w USING (a)", &["origin_t.1", "origin_t.2", "origin_t.3", "origin_w.2"]),
+    ("SELECT a FROM origin_t FULL JOIN origin_w USING (a)", &[""]),
+    ("SELECT s.q, s.r FROM (SELECT a AS q, a * 2 AS r FROM origin_t) s", &["origin_t.1", ""]),
+    ("WITH s AS (SELECT b, a FROM origin_t) SELECT a, b FROM s", &["origin_t.1", "origin_t.2"]),
+    ("SELECT l.x FROM origin_t t, LATERAL (SELECT t.b AS x) l", &["origin_t.2"]),
+    ("SELECT a FROM origin_t UNION SELECT x FROM origin_u", &[""]),
+    ("SELECT a FROM origin_t UNION ALL SELECT x FROM origin_u ORDER BY a", &[""]),
+    ("SELECT a FROM origin_t INTERSECT SELECT x FROM origin_u", &[""]),
+    ("SELECT c FROM origin_t EXCEPT SELECT 1.5", &[""]),
+    ("SELECT s.a FROM (SELECT a FROM origin_t EXCEPT SELECT 7) s", &[""]),
+    ("SELECT n, origin_v.k FROM origin_v", &["origin_v.1", "origin_v.2"]),
+    ("SELECT s.k FROM (SELECT * FROM origin_v) s", &["origin_v.2"]),
+    ("SELECT m FROM origin_m", &["origin_m.1"]),
+    ("TABLE origin_u", &["origin_u.1", "origin_u.2"]),
+    ("UPDATE origin_t SET b = b RETURNING a, b, a + 1", &["origin_t.1", "origin_t.2", ""]),
+];
+
+#[test]
+fn columns_of_results_say_which_columns_of_relations_they_are() {
+    let mut wire = session();
+    for sql in [
+        "CREATE TABLE origin_t (a int4, b text, c numeric)",
+        "CREATE TABLE origin_u (x int4, y text)",
+        "CREATE TABLE origin_w (a int4, d text)",
+        "INSERT INTO origin_t VALUES (1, 'one', 1.5)",
+        "INSERT INTO origin_u VALUES (1, 'one')",
+        "CREATE VIEW origin_v AS SELECT b AS n, a AS k FROM origin_t",
+        "CREATE MATERIALIZED VIEW origin_m AS SELECT a AS m FROM origin_t",
+    ] {
+        wire.execute(sql).expect(sql);
+    }
+    let oids = wire.rows("SELECT oid, relname FROM pg_class WHERE relname LIKE 'origin\\__'").expect("there are oids");
+    let name = |oid: u32| {
+        let row = oids.iter().find(|row| row[0].as_deref() == Some(oid.to_string().as_str()));
+        row.and_then(|row| row[1].clone()).unwrap_or_else(|| oid.to_string())
+    };
+    let described = |messages: &[Message]| -> Vec<String> {
+        let columns = messages.iter().find(|message| message.tag == b'T').map(Message::columns);
+        let origin = |column: glimpse_test::wire::message::Column| match (column.relation, column.number) {
+            (0, 0) => String::new(),
+            (relation, number) => format!("{}.{number}", name(relation)),
+        };
+        columns.into_iter().flatten().map(origin).collect()
+    };
+    for (sql, expected) in ORIGINS {
+        let messages = wire.query(sql).expect("the server answers");
+        assert_eq!(described(&messages), expected, "{sql}: {:?}", render(&messages));
+        // The same of a statement, and of a portal whose results are binary.
+        for describe in [
+            frontend::describe(b'S', ""),
+            [frontend::bind("", "", &[], &[], &[1]), frontend::describe(b'P', "")].concat(),
+        ] {
+            wire.send(&[frontend::parse("", sql, &[]), describe, frontend::sync()].concat()).expect("send");
+            assert_eq!(described(&wire.until_ready().expect("the server answers")), expected, "{sql}");
+        }
+    }
+}
+
 #[test]
 fn an_error_without_sync_waits_for_it() {
     let mut wire = session();

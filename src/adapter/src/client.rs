@@ -66,6 +66,8 @@ pub(crate) struct Published {
     pub(crate) fast_path: bool,
     /// What a transaction that has not committed has created: nothing is stored of it yet.
     pub(crate) created: HashSet<GlobalId>,
+    /// By the id that it had, the id of a table that has had other columns since.
+    pub(crate) successors: HashMap<GlobalId, GlobalId>,
 }
 
 /// A table as readers and the committer need it.
@@ -77,6 +79,8 @@ pub(crate) struct Table {
     pub(crate) desc: Arc<RelationDesc>,
     /// What it demands of its rows.
     pub(crate) constraints: Arc<TableConstraints>,
+    /// Before this time its rows are not to be had: they were others, under another id.
+    pub(crate) readable_from: Timestamp,
 }
 
 impl Table {
@@ -86,9 +90,10 @@ impl Table {
         state: &State,
         item: &ItemRef,
         clock: Arc<CollectionClock>,
+        readable_from: Timestamp,
     ) -> Result<Table, AdapterError> {
         let constraints = TableConstraints::of(engine, state, item)?;
-        Ok(Table { clock, desc: Arc::clone(&item.desc), constraints })
+        Ok(Table { clock, desc: Arc::clone(&item.desc), constraints, readable_from })
     }
 }
 
@@ -106,7 +111,8 @@ impl Published {
     ) -> Published {
         let functions = Arc::new(BuiltinFunctions::new(Arc::clone(&state)));
         let fast_path = state.system().get_bool("enable_frontend_peek_sequencing");
-        Published { state, tables, indexes, functions, fast_path, created: HashSet::new() }
+        let (created, successors) = (HashSet::new(), HashMap::new());
+        Published { state, tables, indexes, functions, fast_path, created, successors }
     }
 
     /// What the transaction sees that has made this change and not committed: without handles on what is new, which has no
@@ -120,12 +126,26 @@ impl Published {
             if let StateDiff::TableCreated(id) | StateDiff::TableAltered(id) = change
                 && let Some(item) = state.item(*id)
             {
-                let clock = tables.get(id).map(|table| Arc::clone(&table.clock)).unwrap_or_default();
-                tables.insert(*id, Table::new(engine, &state, &item, clock)?);
+                let (clock, from) = match tables.get(id) {
+                    Some(table) => (Arc::clone(&table.clock), table.readable_from),
+                    None => (Arc::default(), 0),
+                };
+                tables.insert(*id, Table::new(engine, &state, &item, clock, from)?);
             }
         }
         let created = self.created.iter().copied().chain(prepared.created).collect();
-        Ok(Published { created, ..Published::new(state, tables, indexes) })
+        let mut successors = self.successors.clone();
+        successors.extend(prepared.rewritten);
+        Ok(Published { created, successors, ..Published::new(state, tables, indexes) })
+    }
+
+    /// The table that had this id before it got other columns.
+    pub(crate) fn successor(&self, id: GlobalId) -> Option<Arc<ItemRef>> {
+        let mut id = *self.successors.get(&id)?;
+        while let Some(next) = self.successors.get(&id) {
+            id = *next;
+        }
+        self.state.item(id)
     }
 
     /// What maintains a materialized view.

@@ -6,14 +6,17 @@ use crate::error::AdapterError;
 use crate::group_commit::{CatalogChange, Committed};
 use crate::implications::{context, key_exprs, maintained, maintained_view};
 use crate::response::{Response, Tag};
-use crate::session::Session;
+use crate::rewrite::Rewriting;
+use crate::session::{Autocommit, Session};
 use crate::transaction::Status;
+use crate::write::WriteTarget;
 use catalog::error::CatalogError;
 use catalog::state::State;
 use catalog::transact::{self, Op, Prepared, StateDiff};
+use repr::Updates;
 use repr::sqlstate::SqlState;
 use sql::engine::{Engine, SessionInfo};
-use sql::plan::{CatalogView, CreateTablePlan, ItemKind, ItemRef, Plan, TableSchema, plan_index_keys};
+use sql::plan::{CatalogView, CreateTableAsPlan, ItemKind, ItemRef, Plan, TableSchema, plan_index_keys};
 use std::sync::Arc;
 
 /// The message of the error that asks for the statement to be planned again; no client sees it.
@@ -46,17 +49,29 @@ impl Session {
         if let Plan::AlterTable(alter) = plan {
             self.notices.extend(alter.notices.iter().cloned().map(Into::into));
         }
-        let is_temporary =
-            matches!(plan, Plan::CreateTable(CreateTablePlan { schema: TableSchema::Temporary { .. }, .. }));
-        if is_temporary {
+        if let Plan::CreateTable(table) | Plan::CreateTableAs(CreateTableAsPlan { table, .. }) = plan
+            && let TableSchema::Temporary { .. } = table.schema
+        {
             self.note_temporary();
         }
+        let rewriting = match plan {
+            Plan::AlterTable(alter) => self.rewriting(alter, &before)?,
+            _ => None,
+        };
         if in_block && let Some(prepared) = prepared {
             self.validate_altered(&before, &prepared).await?;
+            let rewritten = match rewriting {
+                Some(rewriting) => self.rewritten(rewriting, &before, &prepared).await?,
+                None => None,
+            };
             self.transaction.change_catalog(&shared, &before, op, prepared)?;
+            if let Some((table, updates)) = rewritten {
+                let target = WriteTarget { table: table.id, name: &table.name, desc: &table.desc, arbiters: &[] };
+                self.write(target, updates, Vec::new(), Autocommit::No).await?;
+            }
             return Ok(Response::Complete(Tag::Plain(name)));
         }
-        let change = CatalogChange { revision, ops: vec![op], writes: Vec::new(), expectations: Vec::new() };
+        let change = CatalogChange { rewriting, ..CatalogChange::new(revision, vec![op]) };
         match self.shared.change_catalog(change).await? {
             Committed::At => Ok(Response::Complete(Tag::Plain(name))),
             Committed::Conflict => Err(AdapterError::new(SqlState::SERIALIZATION_FAILURE, STALE)),
@@ -90,6 +105,27 @@ impl Session {
         Ok(())
     }
 
+    /// The rows, as the transaction sees them, of a table that it gives other columns, and the table as it will be.
+    async fn rewritten(
+        &mut self,
+        rewriting: Rewriting,
+        before: &Published,
+        prepared: &Prepared,
+    ) -> Result<Option<(Arc<ItemRef>, Updates)>, AdapterError> {
+        let id = rewriting.table;
+        let Some(item) = prepared.rewritten.get(&id).and_then(|new| prepared.state.item(*new)) else { return Ok(None) };
+        let read_ts = self.read_ts_for(&[id]).await?;
+        let is_stored = !before.created.contains(&id);
+        let own = self.transaction.written_to(id).cloned().unwrap_or_default();
+        let persist = self.shared.persist.clone();
+        let work = ore::task::spawn_on(&self.shared.adhoc, "rewrite", async move {
+            let stored = is_stored.then(|| persist.snapshot(id.into(), read_ts)).transpose()?;
+            rewriting.rows(stored, &own)
+        });
+        let updates = work.await.map_err(|error| AdapterError::internal(error.to_string()))??;
+        Ok(Some((item, updates)))
+    }
+
     /// What a change leads to, if it has to be known before it is carried out: in a block, which goes on with it, and of what
     /// is maintained. Refuses what could not be carried out, or would leave an index or a materialized view that cannot be
     /// maintained: plans all that the change brings about or builds anew, in the catalog that it leads to.
@@ -97,6 +133,7 @@ impl Session {
         let replaced = match plan {
             Plan::CreateIndex(_) => None,
             Plan::CreateView(view) if view.cluster.is_some() || view.replace.is_some() => view.replace,
+            Plan::AlterTable(alter) if alter.rewrite.is_some() => Some(alter.id),
             _ if self.transaction.status != Status::Idle => None,
             _ => return Ok(None),
         };
@@ -143,6 +180,7 @@ pub(crate) fn is_ddl(plan: &Plan) -> bool {
         Plan::CreateDatabase { .. }
             | Plan::CreateSchema { .. }
             | Plan::CreateTable(_)
+            | Plan::CreateTableAs(_)
             | Plan::AlterTable(_)
             | Plan::CreateView(_)
             | Plan::CreateIndex(_)

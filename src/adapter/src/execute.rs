@@ -7,6 +7,7 @@ use crate::client::Published;
 use crate::error::{AdapterError, Notice};
 use crate::plan_cache::{CachedPlan, Exec, ReadThenWriteExec, Roles, SelectExec};
 use crate::read_then_write::selection;
+use crate::replan::is_stale;
 use crate::response::{BoundParams, Response, ResultFormats, RowDesc, Rows, RowsTag, Tag};
 use crate::session::{Autocommit, Portal, Prepared, Session, unknown_portal};
 use crate::transaction::{Status, Transaction};
@@ -19,7 +20,7 @@ use sql::ast::{DiscardTarget, SetValue, Statement, TransactionModes};
 use sql::engine::{Params, SessionInfo};
 use sql::parser::ParsedStatement;
 use sql::plan::lift::{self, LiteralKind};
-use sql::plan::{Plan, PlanContext, ReadPlan, SelectPlan};
+use sql::plan::{CreateTableAsPlan, ExplainPlan, Plan, PlanContext, ReadPlan, Returning, SelectPlan};
 use sql::temporal::query_reads_now;
 use sql::vars::canonical_name;
 use std::sync::Arc;
@@ -106,11 +107,14 @@ impl Session {
                 Ok(Response::Rows { desc, formats, rows, tag: RowsTag::Select })
             }
             Plan::Insert(insert) => self.insert(insert, cached.desc.as_ref(), params, formats, autocommit).await,
+            Plan::CreateTableAs(CreateTableAsPlan { table, source: Some(source) }) => {
+                self.create_table_as(plan, (table, source), cached.revision).await
+            }
             Plan::TruncateSeveral(plans) => self.truncate_several(plans, params, formats, autocommit).await,
             Plan::CopyFrom(copy) => self.copy_from(copy).await,
             Plan::CopyTo(copy) => {
                 let rows = self.read(&copy.read, params).await?;
-                let desc = RowDesc::new(Arc::clone(&copy.read.desc));
+                let desc = RowDesc::new(Arc::clone(&copy.read.desc), Vec::new());
                 Ok(Response::CopyOut { desc, rows, options: Box::new(copy.options.clone()) })
             }
             Plan::Explain(explain) => self.explain(explain, cached.desc.as_ref(), params, formats).await,
@@ -269,19 +273,21 @@ impl Session {
         published: &Published,
         params: &Params,
     ) -> Result<CachedPlan, AdapterError> {
-        let desc = match &plan {
-            Plan::Select(select) => Some(&select.desc),
-            Plan::Read(read) => Some(&read.desc),
-            Plan::Insert(insert) => insert.returning.as_ref().map(|returning| &returning.desc),
-            Plan::ReadThenWrite(write) => write.returning.as_ref().map(|returning| &returning.desc),
-            Plan::Explain(explain) => Some(&explain.desc),
-            Plan::ShowVariable { desc, .. } | Plan::ShowIsolationLevel { desc } | Plan::ShowAll { desc } => Some(desc),
-            _ => None,
+        let of_returning = |returning: &Option<Returning>| {
+            returning.as_ref().map(|returning| RowDesc::new(Arc::clone(&returning.desc), returning.origins.clone()))
         };
         let desc = match &plan {
             Plan::Fetch { name, skip: false, .. } => self.portals.get(name).and_then(|portal| portal.plan.desc.clone()),
             Plan::Execute { name, .. } => self.statements.get(name).and_then(|prepared| prepared.plan.desc.clone()),
-            _ => desc.map(|desc| RowDesc::new(Arc::clone(desc))),
+            Plan::Select(select) => Some(RowDesc::new(Arc::clone(&select.desc), select.origins.clone())),
+            Plan::Read(read) => Some(RowDesc::new(Arc::clone(&read.desc), read.origins().to_vec())),
+            Plan::Insert(insert) => of_returning(&insert.returning),
+            Plan::ReadThenWrite(write) => of_returning(&write.returning),
+            Plan::Explain(ExplainPlan { desc, .. })
+            | Plan::ShowVariable { desc, .. }
+            | Plan::ShowIsolationLevel { desc }
+            | Plan::ShowAll { desc } => Some(RowDesc::new(Arc::clone(desc), Vec::new())),
+            _ => None,
         };
         let params = params.finish()?;
         let param_types = params.iter().map(PgType::data_type).collect();
@@ -569,7 +575,14 @@ impl Session {
         portal.started = true;
         let (plan, formats) = (Arc::clone(&portal.plan), portal.formats.clone());
         let params = std::mem::take(&mut portal.params);
-        let result = self.run(&plan, params, formats, autocommit).await;
+        let again = (!plan.only_reads()).then(|| params.clone());
+        let mut result = self.run(&plan, params, formats.clone(), autocommit).await;
+        let has_failed = result.as_ref().is_err_and(|error| is_stale(error));
+        if let Some(params) = again.filter(|_| has_failed)
+            && let Some(renewed) = self.renewed(&plan)
+        {
+            result = self.run(&renewed, params, formats, autocommit).await;
+        }
         self.concluded(result)
     }
 
@@ -740,11 +753,6 @@ fn writes(exec: &Exec) -> bool {
 fn is_ddl(statement: &Statement) -> bool {
     let name = statement.name();
     ["CREATE", "ALTER", "DROP", "GRANT", "REVOKE", "COMMENT"].iter().any(|verb| name.starts_with(verb))
-}
-
-/// Whether a statement failed only because the catalog changed after it was planned.
-fn is_stale(error: &AdapterError) -> bool {
-    matches!(error, AdapterError::Raised { message, .. } if message == crate::ddl::STALE)
 }
 
 fn failed_transaction() -> AdapterError {

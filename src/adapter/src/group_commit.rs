@@ -30,10 +30,11 @@ use crate::error::AdapterError;
 use crate::implications;
 use crate::maintain::{Dataflows, Durable, Job, Target, maintain};
 use crate::materialized::{self, Materialized};
+use crate::rewrite::Rewriting;
 use crate::subscribe::SubscribeRequest;
 use bugs::Bug;
 use catalog::Catalog;
-use catalog::transact::{self, Op, StateDiff};
+use catalog::transact::{self, Op, Prepared, StateDiff};
 use claims::Claims;
 use compute_client::controller::Controller;
 use compute_client::index::IndexHandle;
@@ -157,6 +158,15 @@ pub(crate) struct CatalogChange {
     pub(crate) writes: Vec<TableWrite>,
     /// What was read.
     pub(crate) expectations: Vec<Expectation>,
+    /// What becomes of the rows of a table that the changes give other columns.
+    pub(crate) rewriting: Option<Rewriting>,
+}
+
+impl CatalogChange {
+    /// Changes of nothing else.
+    pub(crate) fn new(revision: u64, ops: Vec<Op>) -> CatalogChange {
+        CatalogChange { revision, ops, writes: Vec::new(), expectations: Vec::new(), rewriting: None }
+    }
 }
 
 /// The committer's state.
@@ -508,12 +518,15 @@ impl Committer {
     /// are fed it as any write, and those that the change starts find it in what they start from.
     fn commit_ddl(&mut self, change: CatalogChange) -> Result<Committed, AdapterError> {
         let current = self.shared.published.load_full();
-        let CatalogChange { revision, ops, writes, expectations } = change;
+        let CatalogChange { revision, ops, mut writes, expectations, rewriting } = change;
         if current.state.revision() != revision || contradicted(&current, &self.recent, &BTreeMap::new(), &expectations)
         {
             return Ok(Committed::Conflict);
         }
         let prepared = transact::prepare(&self.shared.engine, &current.state, ops)?;
+        if let Some(rewriting) = &rewriting {
+            writes.extend(self.rewritten(rewriting, &prepared)?);
+        }
         let new_keys = match self.admit_change(&current, &prepared, &writes)? {
             Ok(new_keys) => new_keys,
             Err(duplicate) => return Ok(Committed::Duplicate(duplicate)),
@@ -543,7 +556,9 @@ impl Committer {
             self.await_published(ts, &fed)?;
         }
         let state = Arc::new(prepared.state);
-        let published = implications::apply(&self.shared, &current, state, &prepared.diff, &mut self.dataflows, ts)?;
+        let mut published =
+            implications::apply(&self.shared, &current, state, &prepared.diff, &mut self.dataflows, ts)?;
+        published.successors.extend(prepared.rewritten);
         for change in &prepared.diff {
             if let StateDiff::TableAltered(id) | StateDiff::TableDropped(id) = change {
                 self.claims.retain(*id, published.tables.get(id).map(|table| table.constraints.as_ref()));
@@ -563,6 +578,15 @@ impl Committer {
         }
         self.raise(ts)?;
         Ok(Committed::At)
+    }
+
+    /// The rows of a table under its new id, made of all that are stored under the old one.
+    fn rewritten(&self, rewriting: &Rewriting, prepared: &Prepared) -> Result<Option<TableWrite>, AdapterError> {
+        let persist = &self.shared.persist;
+        let stored = persist.snapshot(rewriting.table.into(), persist.upper().saturating_sub(1))?;
+        let updates = Arc::new(rewriting.rows(Some(stored), &Updates::new())?);
+        let table = prepared.rewritten.get(&rewriting.table).copied();
+        Ok(table.filter(|_| !updates.is_empty()).map(|table| TableWrite { table, updates, checked: None }))
     }
 
     fn write_ts(&self) -> Result<Timestamp, AdapterError> {
@@ -667,8 +691,20 @@ impl Shared {
         if self.oracle.known_ts() >= now {
             return Ok(());
         }
+        self.tick_to(now).await
+    }
+
+    /// Waits until the committer is through with what it is at: what has gone from the stores is gone from the catalog then.
+    ///
+    /// # Cancellation
+    /// Safe to drop.
+    pub(crate) async fn settle(&self) -> Result<(), AdapterError> {
+        self.tick_to(Timestamp::MIN).await
+    }
+
+    async fn tick_to(&self, at_least: Timestamp) -> Result<(), AdapterError> {
         let (reply, answer) = oneshot::channel();
-        self.send(Request::Tick(now, reply)).await?;
+        self.send(Request::Tick(at_least, reply)).await?;
         answer.await.map_err(|_| stopping())?
     }
 

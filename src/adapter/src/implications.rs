@@ -35,6 +35,7 @@ pub(crate) fn apply(
     ts: Timestamp,
 ) -> Result<Published, AdapterError> {
     let mut after = Published::new(state, before.tables.clone(), before.indexes.clone());
+    after.successors.clone_from(&before.successors);
     for change in diff {
         match change {
             StateDiff::ClusterCreated(id) => start_cluster(&after.state, *id, dataflows),
@@ -42,11 +43,13 @@ pub(crate) fn apply(
             StateDiff::TableCreated(id) => {
                 let clock = Arc::new(CollectionClock::default());
                 clock.advance(ts);
-                put_table(shared, &mut after, *id, clock)?;
+                let since = shared.persist.shard_stats((*id).into()).map_or(0, |stats| stats.since);
+                put_table(shared, &mut after, *id, (clock, since))?;
             }
             StateDiff::TableAltered(id) => {
-                if let Some(clock) = after.tables.get(id).map(|table| Arc::clone(&table.clock)) {
-                    put_table(shared, &mut after, *id, clock)?;
+                if let Some(table) = after.tables.get(id) {
+                    let kept = (Arc::clone(&table.clock), table.readable_from);
+                    put_table(shared, &mut after, *id, kept)?;
                 }
             }
             StateDiff::TableDropped(id) => {
@@ -75,10 +78,10 @@ fn put_table(
     shared: &Shared,
     after: &mut Published,
     id: GlobalId,
-    clock: Arc<CollectionClock>,
+    (clock, readable_from): (Arc<CollectionClock>, Timestamp),
 ) -> Result<(), AdapterError> {
     if let Some(item) = after.state.item(id) {
-        let table = Table::new(&shared.engine, &after.state, &item, clock)?;
+        let table = Table::new(&shared.engine, &after.state, &item, clock, readable_from)?;
         after.tables.insert(id, table);
     }
     Ok(())
@@ -94,22 +97,26 @@ pub(crate) fn start_over(
     ts: Timestamp,
 ) -> Result<Published, AdapterError> {
     let mut after = Published::new(Arc::new(before.state.revised()), before.tables.clone(), before.indexes.clone());
+    after.successors.clone_from(&before.successors);
     restart(shared, &mut after, ids, dataflows, ts, |_| {})?;
     Ok(after)
 }
 
 /// Indexes are shown under the names that things have now.
 fn rename(after: &mut Published) {
-    for index in after.indexes.values_mut().flatten() {
-        let Some(item) = after.state.item(index.handle.id) else { continue };
-        let cluster = item.cluster().and_then(|cluster| after.state.cluster(cluster));
-        *index = Arc::new(IndexInfo {
-            handle: Arc::clone(&index.handle),
-            name: item.name.to_string(),
-            cluster: cluster.map_or_else(|| index.cluster.clone(), |cluster| cluster.name.clone()),
-            key: index.key.clone(),
-            schema: Arc::clone(&index.schema),
-        });
+    for (on, indexes) in &mut after.indexes {
+        let on = after.state.item(*on);
+        for index in indexes {
+            let Some(item) = after.state.item(index.handle.id) else { continue };
+            let cluster = item.cluster().and_then(|cluster| after.state.cluster(cluster));
+            *index = Arc::new(IndexInfo {
+                handle: Arc::clone(&index.handle),
+                name: item.name.to_string(),
+                cluster: cluster.map_or_else(|| index.cluster.clone(), |cluster| cluster.name.clone()),
+                key: index.key.clone(),
+                schema: on.as_ref().map_or_else(|| Arc::clone(&index.schema), |on| Arc::clone(&on.desc.schema)),
+            });
+        }
     }
 }
 

@@ -17,6 +17,7 @@ pub mod password;
 pub mod response;
 pub mod session;
 
+mod create_table_as;
 mod ddl;
 mod execute;
 mod group_commit;
@@ -30,6 +31,8 @@ mod on_conflict;
 mod plan_cache;
 mod read_then_write;
 mod reader;
+mod replan;
+mod rewrite;
 mod select;
 mod show;
 mod subscribe;

@@ -60,7 +60,7 @@ impl Session {
         proposed: &Updates,
         params: Bound<'_>,
     ) -> Result<Resolved, AdapterError> {
-        let constraints = self.constraints_of(plan.table)?;
+        let constraints = self.constraints_of(plan.table, &plan.name)?;
         // Those of DO UPDATE are over the same columns: one decides for all.
         let deciding = if on.update.is_some() { &on.arbiters[..1] } else { &on.arbiters };
         let arbiters: Option<Vec<UniqueKey>> = deciding.iter().map(|oid| constraints.key(*oid).cloned()).collect();

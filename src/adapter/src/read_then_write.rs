@@ -134,6 +134,7 @@ pub(crate) fn selection(plan: &ReadThenWritePlan) -> SelectPlan {
     SelectPlan {
         logical: plan.selection.clone(),
         desc: Arc::clone(&plan.desc),
+        origins: Vec::new(),
         params: plan.params.clone(),
         depends_on: plan.depends_on.clone(),
     }

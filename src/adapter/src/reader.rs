@@ -20,8 +20,9 @@ use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
-use persist::{PersistClient, ShardSnapshot};
+use persist::{PersistClient, PersistError, ShardSnapshot};
 use repr::row::RowCodec;
+use repr::sqlstate::SqlState;
 use repr::{Diff, GlobalId, RelationDesc, Timestamp, Updates};
 use sql::engine::{CollectionReader, SessionInfo};
 use sql::error::SqlError;
@@ -76,6 +77,10 @@ impl StatementReader {
         };
         let origin = match opened {
             Some(rows) => Origin::Index(rows),
+            // It went with the table, or with the columns that the table had.
+            None if self.shared.persist.shard_stats(id.into()).is_none() => {
+                return Err(failed(&ComputeError::Dropped(id)));
+            }
             None => Origin::Shard(self.shared.persist.clone(), id, self.as_of),
         };
         Ok((origin, desc))
@@ -310,6 +315,15 @@ fn failed(error: &ComputeError) -> DataFusionError {
     external(SqlError::new(error.sqlstate(), error.to_string()))
 }
 
-fn storage(error: persist::PersistError) -> DataFusionError {
-    external(SqlError::new(error.sqlstate(), error.to_string()))
+/// A shard that has gone, or has no rows of that time, is that of a table that was dropped or got other columns after the
+/// statement was planned.
+fn storage(error: PersistError) -> DataFusionError {
+    external(match error {
+        PersistError::UnknownShard(_) | PersistError::AsOfOutOfRange { .. } => {
+            let message = "a table was dropped or changed while it was read";
+            SqlError::new(SqlState::SERIALIZATION_FAILURE, message)
+                .with_hint("The transaction might succeed if retried.")
+        }
+        error => SqlError::new(error.sqlstate(), error.to_string()),
+    })
 }

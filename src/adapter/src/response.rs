@@ -10,6 +10,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use repr::RelationDesc;
+use repr::relation::ColumnOrigin;
 use repr::sqlstate::SqlState;
 use sql::ast::CopyOptions;
 use sql::error::SqlError;
@@ -107,6 +108,8 @@ pub struct StatementDesc {
 pub struct RowDesc {
     /// Names and types.
     pub desc: Arc<RelationDesc>,
+    /// Which of its columns are those of relations.
+    origins: Vec<Option<ColumnOrigin>>,
     /// The whole RowDescription message with every column in text format.
     pub text_row_description: Bytes,
     /// Whether the catalog is needed to print its values.
@@ -115,28 +118,28 @@ pub struct RowDesc {
 
 impl RowDesc {
     /// Encodes the description once.
-    pub fn new(desc: Arc<RelationDesc>) -> Arc<RowDesc> {
-        let text_row_description = describe(&desc, &ResultFormats::text());
+    pub fn new(desc: Arc<RelationDesc>, origins: Vec<Option<ColumnOrigin>>) -> Arc<RowDesc> {
+        let text_row_description = describe(&desc, &origins, &ResultFormats::text());
         let names_objects = desc.columns.iter().any(|column| column.ty.names_objects());
-        Arc::new(RowDesc { desc, text_row_description, names_objects })
+        Arc::new(RowDesc { desc, origins, text_row_description, names_objects })
     }
 
     /// The RowDescription message with these formats.
     pub fn row_description(&self, formats: &ResultFormats) -> Bytes {
         match formats {
             ResultFormats::All(Format::Text) => self.text_row_description.clone(),
-            formats => describe(&self.desc, formats),
+            formats => describe(&self.desc, &self.origins, formats),
         }
     }
 }
 
-fn describe(desc: &RelationDesc, formats: &ResultFormats) -> Bytes {
+fn describe(desc: &RelationDesc, origins: &[Option<ColumnOrigin>], formats: &ResultFormats) -> Bytes {
     let mut out = Vec::new();
     let code = |column| match formats.for_column(column) {
         Format::Text => 0,
         Format::Binary => 1,
     };
-    pgrepr::row_description::row_description(desc, code, &mut out);
+    pgrepr::row_description::row_description(desc, origins, code, &mut out);
     out.into()
 }
 

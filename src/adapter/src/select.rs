@@ -10,6 +10,7 @@
 
 use crate::cancel::Interrupt;
 use crate::client::{Published, Shared};
+use crate::ddl::STALE;
 use crate::error::AdapterError;
 use crate::plan_cache::SelectExec;
 use crate::reader::StatementReader;
@@ -23,7 +24,7 @@ use compute_client::plan::PeekPlan;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, ScalarValue};
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableScan};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt};
 use repr::sqlstate::SqlState;
@@ -32,7 +33,7 @@ use sql::engine::recursion::renamed;
 use sql::engine::{CollectionTable, SessionInfo};
 use sql::error::SqlError;
 use sql::names::RoleId;
-use sql::plan::{How, PlanContext, ReadPlan, SelectPlan, plan_view};
+use sql::plan::{How, ItemRef, PlanContext, ReadPlan, SelectPlan, plan_view};
 use sql::temporal::query_reads_now;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -78,7 +79,7 @@ impl Session {
             }
             How::AsOf(time) => {
                 let as_of = self.given_time(time, &plan.select.depends_on).await?;
-                self.adhoc_as_of(&plan.select, params, as_of)
+                self.adhoc_as_of(&plan.select, params, as_of, Later::Never)
             }
             How::Subscribe(subscribe) => self.subscribe(plan, subscribe).await,
         }
@@ -139,10 +140,17 @@ impl Session {
     /// Runs a plan with the ad hoc engine.
     fn adhoc(&mut self, plan: &SelectExec, params: Bound<'_>, now: Timestamp) -> Result<Rows, AdapterError> {
         let as_of = self.read_at(&plan.select.depends_on, now);
-        self.adhoc_as_of(&plan.select, params, as_of)
+        let later = if self.transaction.is_fresh() { Later::Allowed } else { Later::Never };
+        self.adhoc_as_of(&plan.select, params, as_of, later)
     }
 
-    fn adhoc_as_of(&self, plan: &SelectPlan, params: Bound<'_>, as_of: Timestamp) -> Result<Rows, AdapterError> {
+    fn adhoc_as_of(
+        &self,
+        plan: &SelectPlan,
+        params: Bound<'_>,
+        as_of: Timestamp,
+        later: Later,
+    ) -> Result<Rows, AdapterError> {
         let metrics = &self.shared.metrics;
         if plan.depends_on.is_empty() {
             metrics.peeks_constant.inc();
@@ -154,9 +162,11 @@ impl Session {
         let started = metrics.first_row_seconds.start();
         let hold = self.shared.holds.acquire(as_of);
         let logical = self.with_own_writes(bind(&plan.logical, params)?, &plan.depends_on)?;
-        let query = self.query(logical, as_of);
+        let mut query = Query { later, ..self.query(logical, as_of) };
         let (shared, interrupt) = (Arc::clone(&self.shared), self.interrupt());
+        let readable_from = self.readable_from(&plan.depends_on);
         Ok(Rows::pending(self.interrupt(), async move {
+            query.await_rows(readable_from).await;
             let stream = query.run().await?;
             shared.metrics.first_row_seconds.stop(started);
             // What it reads has been opened: snapshots keep themselves.
@@ -168,7 +178,7 @@ impl Session {
     /// A query that the ad hoc engine can run.
     pub(crate) fn query(&self, plan: LogicalPlan, as_of: Timestamp) -> Query {
         let info = self.info(as_of);
-        Query { reader: self.reader(as_of, &info), plan, role: self.role.id }
+        Query { reader: self.reader(as_of, &info), plan, role: self.role.id, later: Later::Never }
     }
 
     /// A reader of all collections as of a time, with the transaction's own writes over them.
@@ -202,8 +212,22 @@ impl Session {
 
     /// The time at which to read these collections, which a transaction notes and holds.
     pub(crate) async fn read_ts_for(&mut self, collections: &[GlobalId]) -> Result<Timestamp, AdapterError> {
-        let now = self.now().await?;
+        let mut now = self.now().await?;
+        if self.transaction.is_fresh()
+            && let Some(from) = self.readable_from(collections).filter(|from| *from > now)
+        {
+            let (interrupt, shared) = (self.interrupt(), Arc::clone(&self.shared));
+            interrupt.guard(shared.raised_to(from)).await?;
+            now = from;
+        }
         Ok(self.read_at(collections, now))
+    }
+
+    /// From which time on the tables among these have rows. The catalog in which a table has other columns is seen a moment
+    /// before time comes to its rows.
+    fn readable_from(&self, collections: &[GlobalId]) -> Option<Timestamp> {
+        let published = self.published();
+        collections.iter().filter_map(|id| published.tables.get(id)).map(|table| table.readable_from).max()
     }
 
     /// The same for a statement that began at `now`.
@@ -227,7 +251,7 @@ impl Session {
         }
         let (published, info) = (self.published(), self.info(0));
         let ctx = PlanContext { from_tables: true, ..self.plan_context(&published, &info) };
-        Ok(over_tables(plan, &ctx).map_err(SqlError::from)?)
+        Ok(over_tables(plan, &ctx, &published).map_err(SqlError::from)?)
     }
 
     /// Whether the transaction has written to any of these, or to a table below a materialized view among them.
@@ -249,14 +273,21 @@ impl Session {
     }
 }
 
-/// The same plan over tables alone: views, materialized or not, are what their queries say.
-fn over_tables(plan: LogicalPlan, ctx: &PlanContext<'_>) -> datafusion::error::Result<LogicalPlan> {
+/// The same plan over tables alone, as they are now: views, materialized or not, are what their queries say.
+fn over_tables(
+    plan: LogicalPlan,
+    ctx: &PlanContext<'_>,
+    published: &Published,
+) -> datafusion::error::Result<LogicalPlan> {
     let expanded = plan.transform_up_with_subqueries(|node| {
         let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
         let Some(collection) = CollectionTable::from_source(&scan.source) else { return Ok(Transformed::no(node)) };
+        if let Some(table) = published.successor(collection.id) {
+            return Ok(Transformed::yes(over_successor(scan, &collection, &table)?));
+        }
         let view = ctx.catalog.item(collection.id).filter(|item| item.view().is_some());
         let Some(view) = view else { return Ok(Transformed::no(node)) };
-        let inner = over_tables(plan_view(ctx, &view)?.logical, ctx)?;
+        let inner = over_tables(plan_view(ctx, &view)?.logical, ctx, published)?;
         let inner = renamed(inner, |name| format!("{name} of {}", view.id))?;
         let schema = Arc::clone(inner.schema());
         let all: Vec<usize> = (0..schema.fields().len()).collect();
@@ -269,6 +300,20 @@ fn over_tables(plan: LogicalPlan, ctx: &PlanContext<'_>) -> datafusion::error::R
         Ok(Transformed::yes(LogicalPlanBuilder::from(inner).project(columns.collect::<Vec<_>>())?.build()?))
     });
     Ok(expanded?.data)
+}
+
+/// The scan of a table that has got other columns since, over these. Error 40001 if some of its own are not among them.
+fn over_successor(scan: &TableScan, before: &CollectionTable, now: &ItemRef) -> datafusion::error::Result<LogicalPlan> {
+    let (name, source) = (scan.table_name.clone(), CollectionTable::source(now.id, Arc::clone(&now.desc)));
+    let all: Vec<usize> = (0..before.desc.arity()).collect();
+    let columns = scan.projection.as_ref().unwrap_or(&all).iter().map(|at| {
+        let column = &before.desc.columns[*at];
+        let kept = now.desc.columns.iter().any(|new| new.name == column.name && new.data_type == column.data_type);
+        let expr = Expr::Column(Column::new(Some(name.clone()), &column.name));
+        kept.then_some(expr).ok_or_else(|| SqlError::new(SqlState::SERIALIZATION_FAILURE, STALE).into())
+    });
+    let columns = columns.collect::<datafusion::error::Result<Vec<Expr>>>()?;
+    LogicalPlanBuilder::scan(scan.table_name.clone(), source, None)?.project(columns)?.build()
 }
 
 /// The rows of a peek once its index has caught up.
@@ -289,6 +334,22 @@ async fn caught_up(
     }
 }
 
+impl Shared {
+    /// Waits until the oracle has come to this time.
+    async fn raised_to(&self, ts: Timestamp) {
+        loop {
+            // Registered before the oracle is asked: a time that comes in between is not missed.
+            let raised = self.raised.notified();
+            tokio::pin!(raised);
+            raised.as_mut().enable();
+            if self.oracle.known_ts() >= ts {
+                return;
+            }
+            raised.await;
+        }
+    }
+}
+
 /// Whether an index was dropped, or is built anew, after a plan had chosen it.
 fn is_dropped(error: &AdapterError) -> bool {
     error.sqlstate() == ComputeError::Dropped(GlobalId::Transient(0)).sqlstate()
@@ -299,27 +360,52 @@ pub(crate) struct Query {
     reader: Reader,
     plan: LogicalPlan,
     role: RoleId,
+    later: Later,
+}
+
+/// Whether a query may read as of a later time than it was to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Later {
+    /// It stands for itself, and has just begun.
+    Allowed,
+    /// What else is done goes by the time.
+    Never,
 }
 
 impl Query {
-    /// Runs it; over tables alone, which are always there, if an index that it was made for has gone.
+    /// Runs it; over tables alone, and as they are now, if what it was made for has gone. Error 40001 if that cannot be, because
+    /// a table has gone or has not its columns any more.
     ///
     /// # Cancellation
     /// As [`run`].
-    pub(crate) async fn run(self) -> Result<SendableRecordBatchStream, AdapterError> {
-        let Query { reader, plan, role } = self;
-        let info = reader.info.clone();
-        match run(reader.clone(), plan.clone(), info.clone()).await {
+    pub(crate) async fn run(mut self) -> Result<SendableRecordBatchStream, AdapterError> {
+        let info = self.reader.info.clone();
+        match run(self.reader.clone(), self.plan.clone(), info.clone()).await {
             Err(error) if is_dropped(&error) => {}
             result => return result,
         }
-        let published = reader.shared.published.load_full();
+        self.reader.shared.settle().await?;
+        let published = self.reader.shared.published.load_full();
+        let readable_from = published.tables.values().map(|table| table.readable_from).max();
+        self.await_rows(readable_from).await;
+        let Query { reader, plan, role, .. } = self;
         let plan = {
             let (engine, catalog, session) = (&reader.shared.engine, published.state.as_ref(), &info);
             let ctx = PlanContext { engine, catalog, session, role, cluster: "", from_tables: true };
-            over_tables(plan, &ctx).map_err(SqlError::from)?
+            over_tables(plan, &ctx, &published).map_err(SqlError::from)?
         };
-        run(Reader { published, ..reader }, plan, info).await
+        match run(Reader { published, ..reader }, plan, info).await {
+            Err(error) if is_dropped(&error) => Err(AdapterError::new(SqlState::SERIALIZATION_FAILURE, STALE)),
+            result => result,
+        }
+    }
+
+    /// Waits for the rows of tables that are not to be had before this time, and reads as of it, if it may.
+    async fn await_rows(&mut self, readable_from: Option<Timestamp>) {
+        if let Some(from) = readable_from.filter(|from| *from > self.reader.as_of && self.later == Later::Allowed) {
+            self.reader.shared.raised_to(from).await;
+            self.reader.as_of = from;
+        }
     }
 }
 

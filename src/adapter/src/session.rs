@@ -108,7 +108,7 @@ impl Script {
     /// Whether all of its statements were run.
     pub fn is_done(&self) -> bool {
         match &self.steps {
-            Steps::Planned(planned) => planned.is_none(),
+            Steps::Planned(planned, _) => planned.is_none(),
             Steps::Parsed(statements, _) => statements.is_empty(),
             Steps::Empty => self.done,
         }
@@ -117,8 +117,8 @@ impl Script {
 
 /// What a script runs.
 pub(crate) enum Steps {
-    /// One statement whose plan and literals were found in the cache.
-    Planned(Option<(Arc<CachedPlan>, Vec<Datum<'static>>)>),
+    /// One statement whose plan and literals were found in the cache; and its text, if it writes.
+    Planned(Option<(Arc<CachedPlan>, Vec<Datum<'static>>)>, Option<Box<str>>),
     /// Parsed statements, and the text that they are parts of.
     Parsed(VecDeque<ParsedStatement>, Arc<str>),
     /// No statement at all.
@@ -267,7 +267,8 @@ impl Session {
         self.assign();
         if let Some(planned) = self.cached(sql)? {
             self.sample(planned.0.name, sql);
-            return Ok(Script { steps: Steps::Planned(Some(planned)), implicit: false, done: false });
+            let text = (!planned.0.only_reads()).then(|| Box::from(sql));
+            return Ok(Script { steps: Steps::Planned(Some(planned), text), implicit: false, done: false });
         }
         let statements = match sql::parser::parse(sql) {
             Ok(statements) => statements,
@@ -286,7 +287,7 @@ impl Session {
     ///
     /// No future is made here. One would have room for all that a statement might do, and be moved with it.
     pub fn next_at_once(&mut self, script: &mut Script) -> Option<Result<Response, AdapterError>> {
-        let Steps::Planned(planned) = &mut script.steps else { return None };
+        let Steps::Planned(planned, _) = &mut script.steps else { return None };
         let (plan, params) = planned.as_ref()?;
         let result = self.run_at_once(plan, params, ResultFormats::text())?;
         *planned = None;
@@ -304,9 +305,9 @@ impl Session {
                 true => Err(over()),
                 false => Ok(Response::Empty),
             },
-            Steps::Planned(planned) => {
-                let (plan, params) = planned.take().ok_or_else(over)?;
-                self.run(&plan, params, ResultFormats::text(), Autocommit::Yes).await
+            Steps::Planned(planned, text) => {
+                let planned = planned.take().ok_or_else(over)?;
+                self.run_cached(planned, text.as_deref()).await
             }
             Steps::Parsed(statements, text) => {
                 let statement = statements.pop_front().ok_or_else(over)?;

@@ -86,7 +86,7 @@ impl Session {
             revision: self.revision(),
             params: Vec::new(),
             param_types: Vec::new(),
-            desc: Some(RowDesc::new(Arc::clone(&read.desc))),
+            desc: Some(RowDesc::new(Arc::clone(&read.desc), read.origins().to_vec())),
             name: "SELECT",
             text: Arc::from("FETCH"),
             exec: Exec::Select(exec),

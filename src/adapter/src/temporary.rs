@@ -35,8 +35,7 @@ impl Session {
             let schema = database
                 .and_then(|database| state.schema_by_name(Some(database.id), &temporary_schema(self.backend_key().0)));
             let Some(schema) = schema else { return Ok(()) };
-            let (revision, ops) = (state.revision(), vec![Op::DropTemporary(schema.id)]);
-            let change = CatalogChange { revision, ops, writes: Vec::new(), expectations: Vec::new() };
+            let change = CatalogChange::new(state.revision(), vec![Op::DropTemporary(schema.id)]);
             match self.shared.change_catalog(change).await? {
                 Committed::Conflict => {}
                 Committed::At | Committed::Duplicate(_) => return Ok(()),

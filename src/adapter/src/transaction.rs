@@ -244,7 +244,7 @@ impl Transaction {
                 // Nobody else knows what is new, and nobody will know what has gone.
                 expectations.retain(|expected| !published.created.contains(&expected.table));
                 let writes = writes.filter(|write| published.tables.contains_key(&write.table)).collect();
-                shared.change_catalog(CatalogChange { revision: base, ops, writes, expectations }).await?
+                shared.change_catalog(CatalogChange { writes, expectations, ..CatalogChange::new(base, ops) }).await?
             }
             None => shared.commit(writes.collect(), expectations).await?,
         };

@@ -4,6 +4,7 @@
 //! transaction the statement asks the committer, with what the transaction has written before; COMMIT asks again.
 
 use crate::constraint::{Duplicate, TableConstraints, Wording, duplicate, first_duplicate, net_keys};
+use crate::ddl::STALE;
 use crate::error::AdapterError;
 use crate::group_commit::{Committed, Expectation, TableWrite};
 use crate::session::{Autocommit, Session};
@@ -35,7 +36,7 @@ impl Session {
         expectations: Vec<Expectation>,
         autocommit: Autocommit,
     ) -> Result<Committed, AdapterError> {
-        let constraints = self.constraints_of(target.table)?;
+        let constraints = self.constraints_of(target.table, target.name)?;
         self.check_rows(target.table, target.name, &constraints, target.desc, &updates)?;
         let alone = self.transaction.status == Status::Idle && self.transaction.is_fresh();
         if alone && autocommit == Autocommit::Yes {
@@ -68,13 +69,20 @@ impl Session {
         Ok(Committed::At)
     }
 
-    /// What a table demands of its rows now. Error 42P01 if it has gone.
-    pub(crate) fn constraints_of(&self, table: GlobalId) -> Result<Arc<TableConstraints>, AdapterError> {
+    /// What a table demands of its rows now. Errors: 42P01 if it has gone; [`STALE`] if it has other columns now.
+    pub(crate) fn constraints_of(
+        &self,
+        table: GlobalId,
+        name: &FullName,
+    ) -> Result<Arc<TableConstraints>, AdapterError> {
         let published = self.published();
         let known = published.tables.get(&table).map(|table| Arc::clone(&table.constraints));
-        known.ok_or_else(|| {
-            let message = "the table was dropped before the write committed";
-            AdapterError::new(SqlState::UNDEFINED_TABLE, message)
+        known.ok_or_else(|| match published.state.all_items().any(|item| item.name == *name) {
+            true => AdapterError::new(SqlState::SERIALIZATION_FAILURE, STALE),
+            false => {
+                let message = "the table was dropped before the write committed";
+                AdapterError::new(SqlState::UNDEFINED_TABLE, message)
+            }
         })
     }
 

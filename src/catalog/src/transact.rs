@@ -35,7 +35,7 @@ use sql::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
 use sql::plan::{
     CreateIndexPlan, CreateTablePlan, CreateViewPlan, DefaultPrivilegesPlan, GrantPlan, Plan, TableChange,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One change of the catalog.
 #[derive(Clone, Debug)]
@@ -55,9 +55,10 @@ pub enum Op {
         plan: CreateTablePlan,
         owner: RoleId,
     },
-    /// Of constraints.
+    /// Of columns and constraints, after what depends on columns that go has gone.
     AlterTable {
         id: GlobalId,
+        drops: Vec<ObjectId>,
         changes: Vec<TableChange>,
     },
     /// Or a materialized view; or replace one.
@@ -166,7 +167,10 @@ impl Op {
                 Op::CreateSchema { database: *database, name: name.clone(), owner: *owner }
             }
             Plan::CreateTable(plan) => Op::CreateTable { plan: plan.clone(), owner: role },
-            Plan::AlterTable(plan) => Op::AlterTable { id: plan.id, changes: plan.changes.clone() },
+            Plan::CreateTableAs(plan) => Op::CreateTable { plan: plan.table.clone(), owner: role },
+            Plan::AlterTable(plan) => {
+                Op::AlterTable { id: plan.id, drops: plan.drops.clone(), changes: plan.changes.clone() }
+            }
             Plan::CreateView(plan) => Op::CreateView { plan: plan.clone(), owner: role },
             Plan::CreateIndex(plan) => Op::CreateIndex { plan: plan.clone(), owner: role },
             Plan::CreateCluster { name, size, workers, replication_factor } => Op::CreateCluster {
@@ -218,9 +222,9 @@ pub enum StateDiff {
     ClusterDropped(ClusterId),
     /// A table is new and empty.
     TableCreated(GlobalId),
-    /// A table has other constraints, which its rows have yet to be checked against.
+    /// A table has other constraints, which its rows have yet to be checked against, or other names or defaults of columns.
     TableAltered(GlobalId),
-    /// A table is gone.
+    /// A table is gone; or its rows are others under another id ([`Prepared::rewritten`]).
     TableDropped(GlobalId),
     /// A view is new.
     ViewCreated(GlobalId),
@@ -258,6 +262,9 @@ pub struct Prepared {
     pub meta: Vec<MetaWrite>,
     /// The items that were created.
     pub created: Vec<GlobalId>,
+    /// By the id that it had, the new id of a table all of whose rows are others now. They have to be written in the same
+    /// commit. Whatever is computed from the table is dropped, and created with a new id.
+    pub rewritten: BTreeMap<GlobalId, GlobalId>,
 }
 
 /// What `base` becomes by `ops`, all of them or none. Changes nothing: the committer makes `meta` durable and then publishes
@@ -314,6 +321,7 @@ pub(crate) struct Transaction {
     dropped_shards: BTreeSet<GlobalId>,
     diff: Vec<StateDiff>,
     created: Vec<GlobalId>,
+    rewritten: BTreeMap<GlobalId, GlobalId>,
 }
 
 impl Transaction {
@@ -326,6 +334,7 @@ impl Transaction {
             dropped_shards: BTreeSet::new(),
             diff: Vec::new(),
             created: Vec::new(),
+            rewritten: BTreeMap::new(),
         }
     }
 
@@ -335,7 +344,7 @@ impl Transaction {
             Op::CreateDatabase { name, owner } => self.create_database(name, owner).map(drop),
             Op::CreateSchema { database, name, owner } => self.create_schema(database, name, owner).map(drop),
             Op::CreateTable { plan, owner } => self.create_table(plan, owner),
-            Op::AlterTable { id, changes } => self.alter_table(id, changes),
+            Op::AlterTable { id, drops, changes } => self.alter_table(id, &drops, changes, engine),
             Op::CreateView { plan, owner } => self.create_view(plan, owner, engine),
             Op::CreateIndex { plan, owner } => self.create_index(plan, owner),
             Op::CreateCluster { name, size, workers, replication_factor, owner } => {
@@ -371,15 +380,18 @@ impl Transaction {
     pub(crate) fn finish(self) -> Prepared {
         let mut state = self.state;
         state.revision += 1;
-        let mut meta: Vec<MetaWrite> =
-            self.created_shards.into_iter().map(|id| MetaWrite::CreateShard(ShardId::from(id))).collect();
+        let create_shard = |id: GlobalId| match self.rewritten.values().any(|new| *new == id) {
+            true => MetaWrite::CreateShardFromHere(ShardId::from(id)),
+            false => MetaWrite::CreateShard(ShardId::from(id)),
+        };
+        let mut meta: Vec<MetaWrite> = self.created_shards.into_iter().map(create_shard).collect();
         meta.extend(self.dropped_shards.into_iter().map(|id| MetaWrite::DropShard(ShardId::from(id))));
         meta.extend(self.dirty.into_iter().map(|key| match durable::encode(&state, &key) {
             Some(value) => MetaWrite::Put { key: key.to_string(), value },
             None => MetaWrite::Delete { key: key.to_string() },
         }));
         let diff = lasting(&state, self.diff);
-        Prepared { state, diff, meta, created: self.created }
+        Prepared { state, diff, meta, created: self.created, rewritten: self.rewritten }
     }
 
     fn create_shard(&mut self, id: GlobalId) {

@@ -68,8 +68,10 @@ pub enum MetaWrite {
         /// The key.
         key: String,
     },
-    /// Adds an empty shard. The same commit may append to it.
+    /// Adds an empty shard. The same commit may append to it. It is readable at every earlier time, and empty there.
     CreateShard(ShardId),
+    /// The same, readable from this commit on: what it holds was elsewhere before.
+    CreateShardFromHere(ShardId),
     /// Removes a shard with all that is in it. Snapshots that were taken before stay readable.
     DropShard(ShardId),
 }
@@ -324,12 +326,12 @@ impl Inner {
             match write {
                 MetaWrite::Put { key, value } => txn.meta.push((key, Some(value))),
                 MetaWrite::Delete { key } => txn.meta.push((key, None)),
-                MetaWrite::CreateShard(shard) => {
+                MetaWrite::CreateShard(shard) | MetaWrite::CreateShardFromHere(shard) => {
                     if shards.by_id.contains_key(shard) || txn.create.iter().any(|(created, _)| created == shard) {
                         return Err(PersistError::DuplicateShard(*shard));
                     }
-                    // Empty at every earlier time, and so readable there.
-                    txn.create.push((*shard, 0));
+                    let since = if matches!(write, MetaWrite::CreateShard(_)) { 0 } else { ts };
+                    txn.create.push((*shard, since));
                 }
                 MetaWrite::DropShard(shard) => {
                     let state = shards.by_id.get(shard).ok_or(PersistError::UnknownShard(*shard))?;

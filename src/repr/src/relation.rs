@@ -26,6 +26,15 @@ pub struct RelationDesc {
     pub schema: SchemaRef,
 }
 
+/// The column of a relation that a result's column is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnOrigin {
+    /// The oid of the relation, as `pg_class` shows it.
+    pub relation: u32,
+    /// The number of the column, from 1, as `pg_attribute` shows it.
+    pub number: i16,
+}
+
 impl RelationDesc {
     /// Describes stored columns: name, type, nullability.
     ///

@@ -8,6 +8,7 @@
 //! # Invariants
 //! - A value of these types holds nothing that would be ignored: what is not supported was refused by the parser.
 
+mod alter_table;
 mod constraint;
 mod default_privileges;
 mod isolation;
@@ -18,7 +19,8 @@ use crate::names::{Name, ObjectKind, Privilege};
 use datafusion::sql::sqlparser::ast as sp;
 use repr::PgType;
 
-pub use constraint::{AlterTable, ConstraintSpec, TableAction, TableConstraint};
+pub use alter_table::{AlterTable, TableAction};
+pub use constraint::{ConstraintSpec, TableConstraint};
 pub use default_privileges::{DefaultKind, DefaultPrivileges};
 pub use isolation::IsolationLevel;
 pub use recursion::{AtLimit, ROUNDS_DEFAULT, RecursionLimit, print_query};
@@ -70,6 +72,8 @@ pub enum Statement {
     },
     /// CREATE TABLE.
     CreateTable(CreateTable),
+    /// CREATE TABLE AS.
+    CreateTableAs(CreateTableAs),
     /// ALTER TABLE.
     AlterTable(AlterTable),
     /// CREATE VIEW or MATERIALIZED VIEW.
@@ -296,6 +300,7 @@ impl Statement {
             Statement::CreateDatabase { .. } => "CREATE DATABASE",
             Statement::CreateSchema { .. } => "CREATE SCHEMA",
             Statement::CreateTable(_) => "CREATE TABLE",
+            Statement::CreateTableAs(_) => "CREATE TABLE AS",
             Statement::AlterTable(_) => "ALTER TABLE",
             Statement::CreateView(create) => create.tag(),
             Statement::CreateIndex(_) => "CREATE INDEX",
@@ -538,6 +543,23 @@ pub struct CreateTable {
     pub columns: Vec<ColumnDef>,
     /// Its constraints and those of its columns, in the order of the text.
     pub constraints: Vec<TableConstraint>,
+}
+
+/// CREATE TABLE AS.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateTableAs {
+    /// The table's name.
+    pub name: Name,
+    /// IF NOT EXISTS.
+    pub if_not_exists: bool,
+    /// TEMPORARY: it goes with the session.
+    pub temporary: bool,
+    /// New names for its first columns.
+    pub columns: Vec<String>,
+    /// The query whose rows it gets.
+    pub query: Box<sp::Query>,
+    /// False for WITH NO DATA.
+    pub with_data: bool,
 }
 
 /// A column of CREATE TABLE.

@@ -30,6 +30,7 @@ use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
 use std::sync::Arc;
 
+pub use bind::Origin;
 pub use collection::{CollectionReader, CollectionTable, ReaderExtension};
 pub use runtime::Engine;
 pub use session::{CatalogFunctions, SessionInfo, Settings};
@@ -42,6 +43,8 @@ pub struct PlannedQuery {
     /// The client's view: Postgres's output names (duplicates are legal) and types. Its schema has the same names and
     /// the plan's Arrow types.
     pub desc: RelationDesc,
+    /// For each column, the column of a relation of the catalog that it is, if it is nothing else.
+    pub origins: Vec<Option<Origin>>,
 }
 
 impl PlannedQuery {
@@ -54,7 +57,9 @@ impl PlannedQuery {
         let mut desc = RelationDesc::from_schema(Arc::new(self.desc.schema.project(&indices)?));
         desc.columns = self.desc.columns[..columns].to_vec();
         let plan = LogicalPlanBuilder::from(self.plan).select(indices)?.build()?;
-        Ok(PlannedQuery { plan, desc })
+        let mut origins = self.origins;
+        origins.truncate(columns);
+        Ok(PlannedQuery { plan, desc, origins })
     }
 }
 
@@ -69,9 +74,16 @@ pub enum ResolvedTable {
         desc: Arc<RelationDesc>,
         /// How many of them are seen, from the first.
         columns: usize,
+        /// The names under which they are seen; empty for their own.
+        names: Vec<String>,
     },
-    /// A view, inlined: its query bound under its own search path.
-    View(Box<PlannedQuery>),
+    /// A view, inlined.
+    View {
+        /// Its id.
+        id: GlobalId,
+        /// Its query, bound under its own search path.
+        query: Box<PlannedQuery>,
+    },
 }
 
 /// Resolves the names of a statement against the catalog.

@@ -11,6 +11,7 @@
 //! - Work is linear in the length of the text.
 //! - Places in the AST (spans) count lines and columns of the whole text that was given to [`parse`].
 
+mod alter_table;
 mod balance;
 mod complexity;
 mod constraint;

@@ -9,6 +9,7 @@
 //! - Every relation that a plan reads or writes is in its `depends_on`, views included, each once.
 //! - Privileges were checked for the role of the context; a plan must not run for another role.
 
+pub mod column;
 pub mod constraint;
 mod copy;
 mod ddl;
@@ -37,9 +38,12 @@ use crate::names::{
     ClusterId, DatabaseId, FullName, ObjectId, ObjectKind, Privilege, RoleId, SchemaId, Scope, resolve_item,
     unknown_relation,
 };
+use arrow::datatypes::DataType;
+use column::ColumnChange;
 use datafusion::common::DFSchemaRef;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast as sp;
+use repr::relation::ColumnOrigin;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
 use std::sync::Arc;
@@ -73,6 +77,12 @@ pub struct PlanContext<'a> {
 }
 
 impl<'a> PlanContext<'a> {
+    /// A column of a relation as clients are told of it.
+    fn column_origin(&self, id: GlobalId, column: usize) -> Option<ColumnOrigin> {
+        let number = i16::try_from(column + 1).ok()?;
+        self.catalog.item(id).map(|item| ColumnOrigin { relation: item.oid, number })
+    }
+
     /// Where names are looked up.
     pub fn scope(&self) -> Scope<'a> {
         self.session.scope()
@@ -114,6 +124,8 @@ pub enum Plan {
     },
     /// CREATE TABLE.
     CreateTable(CreateTablePlan),
+    /// CREATE TABLE AS.
+    CreateTableAs(CreateTableAsPlan),
     /// ALTER TABLE.
     AlterTable(AlterTablePlan),
     /// CREATE VIEW or MATERIALIZED VIEW.
@@ -344,6 +356,8 @@ pub struct SelectPlan {
     pub logical: LogicalPlan,
     /// What the client sees.
     pub desc: Arc<RelationDesc>,
+    /// For each column that is one of a relation, which it is.
+    pub origins: Vec<Option<ColumnOrigin>>,
     /// The types of `$1`, `$2`, ….
     pub params: Vec<PgType>,
     /// Every relation it reads, and the views through which it does.
@@ -417,6 +431,8 @@ pub struct Returning {
     pub schema: DFSchemaRef,
     /// What the client sees.
     pub desc: Arc<RelationDesc>,
+    /// For each column that is one of the table, which it is.
+    pub origins: Vec<Option<ColumnOrigin>>,
 }
 
 /// UPDATE, DELETE or TRUNCATE.
@@ -535,15 +551,37 @@ pub struct CreateTablePlan {
     pub if_not_exists: bool,
 }
 
-/// ALTER TABLE of constraints.
+/// CREATE TABLE AS.
+#[derive(Clone, Debug)]
+pub struct CreateTableAsPlan {
+    /// The table.
+    pub table: CreateTablePlan,
+    /// What gives its rows, whose columns are the table's, in its types; `None` for WITH NO DATA.
+    pub source: Option<SelectPlan>,
+}
+
+/// ALTER TABLE of columns and constraints.
 #[derive(Clone, Debug)]
 pub struct AlterTablePlan {
     /// Which table.
     pub id: GlobalId,
-    /// What is done, in order; each is possible after those before it.
+    /// What goes with columns that are dropped, dependents before what they depend on, each once.
+    pub drops: Vec<ObjectId>,
+    /// What is done then, in order; each is possible after those before it.
     pub changes: Vec<TableChange>,
+    /// Where the columns of the rows come from afterwards, if every row is another one then.
+    pub rewrite: Option<Vec<ColumnSource>>,
     /// What the client is told.
     pub notices: Vec<PlanNotice>,
+}
+
+/// Where a column of a table's rows comes from when they are written anew.
+#[derive(Clone, Debug)]
+pub enum ColumnSource {
+    /// The column at this position before.
+    Kept(usize),
+    /// A new column's DEFAULT, of the column's type and over no columns.
+    New(Expr, DataType),
 }
 
 /// One change of a table.
@@ -560,6 +598,8 @@ pub enum TableChange {
         /// Its new name.
         to: String,
     },
+    /// A change of the columns.
+    Column(ColumnChange),
 }
 
 /// CREATE VIEW or CREATE MATERIALIZED VIEW.
@@ -675,6 +715,7 @@ pub fn plan(ctx: &PlanContext<'_>, statement: &Statement, params: &mut Params) -
             ddl::plan_create_schema(ctx, name, *if_not_exists, authorization.as_deref())
         }
         Statement::CreateTable(create) => ddl::plan_create_table(ctx, create),
+        Statement::CreateTableAs(create) => ddl::plan_create_table_as(ctx, create),
         Statement::AlterTable(alter) => ddl::plan_alter_table(ctx, alter),
         Statement::CreateView(create) => ddl::plan_create_view(ctx, create),
         Statement::CreateIndex(create) => ddl::plan_create_index(ctx, create),

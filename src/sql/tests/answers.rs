@@ -45,7 +45,7 @@ impl TableResolver for Tables<'_> {
         match TABLES.iter().find(|(table, _)| *table == wanted) {
             Some((_, text)) => {
                 let view = self.engine.plan_query(&*parse_query(text)?, self, &mut Params::none())?;
-                Ok(ResolvedTable::View(Box::new(view)))
+                Ok(ResolvedTable::View { id: GlobalId::User(1), query: Box::new(view) })
             }
             None => {
                 Err(SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{}\" does not exist", name.join("."))))
@@ -84,7 +84,7 @@ fn session() -> SessionInfo {
 
 async fn run(engine: &Engine, text: &str) -> Result<String, SqlError> {
     let tables = Tables { engine };
-    let PlannedQuery { plan, desc } = engine.plan_query(&*parse_query(text)?, &tables, &mut Params::none())?;
+    let PlannedQuery { plan, desc, .. } = engine.plan_query(&*parse_query(text)?, &tables, &mut Params::none())?;
     let session = session();
     let optimized = engine.optimize(plan, &session)?;
     let mut stream = engine.execute(optimized, &session, Arc::new(NoCollections)).await?;

@@ -27,7 +27,7 @@ impl TableResolver for OneTable {
             ("blank".to_owned(), PgType::Bpchar(Some(4)), true),
         ]);
         let columns = desc.arity();
-        Ok(ResolvedTable::Collection { id: GlobalId::User(1), desc: Arc::new(desc), columns })
+        Ok(ResolvedTable::Collection { id: GlobalId::User(1), desc: Arc::new(desc), columns, names: Vec::new() })
     }
 }
 

@@ -16,6 +16,10 @@ pub struct Message {
 pub struct Column {
     /// Its name.
     pub name: String,
+    /// The OID of the relation that it is a column of, which differs between any two servers; 0 if it is none's.
+    pub relation: u32,
+    /// Its number among the relation's columns, from 1; 0 if it is none's.
+    pub number: i16,
     /// The OID of its type.
     pub oid: u32,
     /// The length of its type, negative when it varies.
@@ -74,10 +78,10 @@ impl Message {
         (0..columns)
             .map(|_| {
                 let name = reader.cstr();
-                // The table's OID and the attribute's number differ between any two servers.
-                reader.take(6);
                 Column {
                     name,
+                    relation: reader.u32(),
+                    number: reader.u16().cast_signed(),
                     oid: reader.u32(),
                     type_len: reader.u16().cast_signed(),
                     type_mod: reader.i32(),

@@ -41,7 +41,12 @@ impl TableResolver for Resolver<'_> {
     fn resolve(&self, name: &[String]) -> Result<ResolvedTable, SqlError> {
         let found = self.0.iter().find(|(table, _)| name.last().is_some_and(|name| name == table.name()));
         let (table, desc) = found.ok_or_else(|| SqlError::internal(format!("there is no table {name:?}")))?;
-        Ok(ResolvedTable::Collection { id: id(*table), desc: Arc::clone(desc), columns: desc.arity() })
+        Ok(ResolvedTable::Collection {
+            id: id(*table),
+            desc: Arc::clone(desc),
+            columns: desc.arity(),
+            names: Vec::new(),
+        })
     }
 }
 

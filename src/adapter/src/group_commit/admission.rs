@@ -1,6 +1,6 @@
 //! Whether a write, or a change of the catalog, may be committed: step 1 of the committer.
 //!
-//! 1. Its tables exist.
+//! 1. Its tables exist. If not, whoever wrote looks again: a table may have gone, or have other columns and a new id.
 //! 2. What it read has not changed since, by itself or by the group.
 //! 3. Its rows satisfy NOT NULL and CHECK. The session has seen to it; if the table demands something else by now, they are
 //!    checked again.
@@ -17,7 +17,6 @@ use crate::constraint::{Duplicate, TableConstraints, Validated, Wording, net_row
 use crate::error::AdapterError;
 use catalog::transact::{Prepared, StateDiff};
 use pgrepr::options::EncodeOptions;
-use repr::sqlstate::SqlState;
 use repr::{GlobalId, Updates};
 use sql::engine::SessionInfo;
 use sql::plan::{CatalogView, ItemRef};
@@ -33,8 +32,7 @@ impl Committer {
         write: &WriteRequest,
     ) -> Result<Committed, AdapterError> {
         if write.writes.iter().any(|write| !published.tables.contains_key(&write.table)) {
-            let message = "the table was dropped before the write committed";
-            return Err(AdapterError::new(SqlState::UNDEFINED_TABLE, message));
+            return Ok(Committed::Conflict);
         }
         if contradicted(published, &self.recent, group, &write.expectations) {
             return Ok(Committed::Conflict);

@@ -87,7 +87,7 @@ fn state() -> Arc<State> {
         database: "materialize".into(),
         search_path: vec!["public".into()],
         time_zone: "UTC".into(),
-        reads: vec![ViewRead { name: Name::bare("t"), id: TABLE, columns: 2 }],
+        reads: vec![ViewRead { name: Name::bare("t"), id: TABLE, columns: 2, names: Vec::new() }],
     };
     state.put_item(item(2, 20_004, "v", vec![id.clone()], ItemKind::View(view.clone())));
     let materialized = MaterializedViewDef { view, cluster: ClusterId(1) };

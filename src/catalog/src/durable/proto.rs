@@ -259,6 +259,8 @@ pub(super) struct ViewReadProto {
     pub(super) id: u64,
     #[prost(uint64, tag = "3")]
     pub(super) columns: u64,
+    #[prost(string, repeated, tag = "4")]
+    pub(super) names: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -367,6 +369,7 @@ fn encode_view(view: &ViewDef) -> ViewProto {
         name: read.name.parts.clone(),
         id: read.id.to_u64(),
         columns: super::number(read.columns),
+        names: read.names.clone(),
     });
     ViewProto {
         query: view.query.clone(),
@@ -378,14 +381,15 @@ fn encode_view(view: &ViewDef) -> ViewProto {
 }
 
 fn decode_view(ViewProto { query, database, search_path, time_zone, reads }: ViewProto, uses: &[u64]) -> ViewDef {
-    let read = |ViewReadProto { name, id, columns }| ViewRead {
+    let read = |ViewReadProto { name, id, columns, names }| ViewRead {
         name: Name { parts: name },
         id: GlobalId::from_u64(id),
         columns: super::position(columns),
+        names,
     };
     if time_zone.is_empty() {
         // From before names were kept: they are looked up along the search path, and no name in a query has no parts.
-        let read = |id: &u64| read(ViewReadProto { name: Vec::new(), id: *id, columns: 0 });
+        let read = |id: &u64| read(ViewReadProto { name: Vec::new(), id: *id, columns: 0, names: Vec::new() });
         let reads = uses.iter().map(read).collect();
         return ViewDef { query, database, search_path, time_zone: "UTC".to_owned(), reads };
     }

@@ -1,13 +1,22 @@
-//! ALTER TABLE: constraints come, go and are renamed. Whether the rows satisfy a new one is for the committer to see.
+//! ALTER TABLE: columns and constraints come, go and are renamed.
+//!
+//! Whether the rows satisfy a new constraint is for the committer to see. Where columns come or go, every row is another one:
+//! the table gets a new id, under which the committer writes them, and what is computed from it is built anew, as if a view
+//! had been replaced. Its oid, and so what users see of it, stays.
 
 use super::{StateDiff, Transaction, missing};
+use crate::durable::keys::Key;
+use crate::durable::types::normalize;
 use crate::error::CatalogError;
 use repr::GlobalId;
 use repr::sqlstate::SqlState;
+use sql::engine::Engine;
 use sql::error::SqlError;
 use sql::names::ObjectId;
+use sql::plan::column::{self, ColumnChange};
 use sql::plan::constraint::key_named;
 use sql::plan::{CatalogView, ConstraintDef, ConstraintKind, ItemKind, ItemRef, TableChange};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Transaction {
@@ -20,8 +29,16 @@ impl Transaction {
         Ok(new)
     }
 
-    pub(super) fn alter_table(&mut self, id: GlobalId, changes: Vec<TableChange>) -> Result<(), CatalogError> {
+    pub(super) fn alter_table(
+        &mut self,
+        id: GlobalId,
+        drops: &[ObjectId],
+        changes: Vec<TableChange>,
+        engine: &Engine,
+    ) -> Result<(), CatalogError> {
         self.check_not_required(ObjectId::Item(id), "alter")?;
+        self.drop_objects(drops)?;
+        let (mut is_rewritten, mut is_renamed) = (false, false);
         for change in changes {
             let item = self.state.item(id).ok_or_else(|| missing(ObjectId::Item(id)))?;
             let mut altered = ItemRef::clone(&item);
@@ -47,12 +64,62 @@ impl Transaction {
                     self.check_name(&item, &to, constraints[at].is_key())?;
                     constraints[at].name = to;
                 }
+                TableChange::Column(change) => {
+                    is_rewritten |= change.changes_rows();
+                    is_renamed |= matches!(change, ColumnChange::Rename { .. });
+                    column::change(&mut altered, &change)?;
+                    self.follow(&item, &change)?;
+                }
             }
             self.state.put_item(altered);
         }
         self.touch(ObjectId::Item(id));
-        self.diff.push(StateDiff::TableAltered(id));
+        if !is_rewritten && !is_renamed {
+            self.diff.push(StateDiff::TableAltered(id));
+            return Ok(());
+        }
+        let affected = self.state.with_dependents([id]);
+        self.describe_dependents(id, &affected, engine)?;
+        if is_rewritten {
+            self.rebuild(&affected);
+        } else {
+            self.diff.extend([StateDiff::TableAltered(id), StateDiff::Renamed(ObjectId::Item(id))]);
+        }
         Ok(())
+    }
+
+    /// Changes what refers to a table as a change of its columns demands.
+    fn follow(&mut self, table: &ItemRef, change: &ColumnChange) -> Result<(), CatalogError> {
+        for id in self.state.dependents(table.id) {
+            let Some(item) = self.state.item(id) else { continue };
+            let mut followed = ItemRef::clone(&item);
+            column::follow(&mut followed, table, change)?;
+            if followed != *item {
+                followed.desc = Arc::new(normalize(&followed.desc));
+                self.state.put_item(followed);
+                self.touch(ObjectId::Item(id));
+            }
+        }
+        if let ColumnChange::Drop(at) = change {
+            self.drop_column_comment(table.id, *at);
+        }
+        Ok(())
+    }
+
+    /// The comments on the columns behind one that goes are on one before.
+    fn drop_column_comment(&mut self, table: GlobalId, at: usize) {
+        let object = ObjectId::Item(table);
+        let Some(comments) = self.state.comments.remove(&object) else { return };
+        let kept = comments.into_iter().filter_map(|(column, text)| match column {
+            Some(column) if column == at => None,
+            Some(column) if column > at => Some((Some(column - 1), text)),
+            column => Some((column, text)),
+        });
+        let kept: BTreeMap<Option<usize>, String> = kept.collect();
+        if !kept.is_empty() {
+            self.state.comments.insert(object, kept);
+        }
+        self.dirty.insert(Key::Comment(object));
     }
 
     /// A constraint's name is its own within the table, and a key's within the schema's relations as well.

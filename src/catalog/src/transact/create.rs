@@ -181,7 +181,7 @@ impl Transaction {
 
     /// Binds the views over a replaced one anew. They keep their columns, but how those are stored follows from what they are
     /// computed from.
-    fn describe_dependents(
+    pub(super) fn describe_dependents(
         &mut self,
         replaced: GlobalId,
         affected: &[GlobalId],
@@ -211,7 +211,8 @@ impl Transaction {
     }
 
     /// Gives new ids to the indexes and materialized views among `affected`, which are in order of dependency and complete:
-    /// so nobody takes the old for the new, and what was stored of the old goes. Views that refer to them follow.
+    /// so nobody takes the old for the new, and what was stored of the old goes. Views that refer to them follow. A table among
+    /// them is one all of whose rows are others now.
     pub(super) fn rebuild(&mut self, affected: &[GlobalId]) {
         for id in affected.iter().rev() {
             match self.state.item(*id).expect("what is affected exists").kind {
@@ -220,7 +221,11 @@ impl Transaction {
                     self.diff.push(StateDiff::MaterializedViewDropped(*id));
                 }
                 ItemKind::Index(_) => self.diff.push(StateDiff::IndexDropped(*id)),
-                ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::View(_) => {}
+                ItemKind::Table { .. } => {
+                    self.drop_shard(*id);
+                    self.diff.push(StateDiff::TableDropped(*id));
+                }
+                ItemKind::SystemTable | ItemKind::View(_) => {}
             }
         }
         let mut renumbered = BTreeMap::new();
@@ -232,7 +237,8 @@ impl Transaction {
     /// `renumbered` has the new ids of what was renumbered before.
     fn renumber(&mut self, old: GlobalId, renumbered: &mut BTreeMap<GlobalId, GlobalId>) {
         let item = self.state.item(old).expect("what is affected exists");
-        if item.cluster().is_some() {
+        let is_table = matches!(item.kind, ItemKind::Table { .. });
+        if is_table || item.cluster().is_some() {
             renumbered.insert(old, self.allocate_item());
         }
         let now = |id: GlobalId| renumbered.get(&id).copied().unwrap_or(id);
@@ -263,7 +269,13 @@ impl Transaction {
             self.state.acls.insert(ObjectId::Item(new), acl);
             self.dirty.extend([old, new].map(|id| Key::Acl(ObjectId::Item(id))));
         }
-        if stored {
+        if is_table {
+            self.create_shard(new);
+            self.diff.push(StateDiff::TableCreated(new));
+            self.created.retain(|created| *created != old);
+            self.created.push(new);
+            self.rewritten.insert(old, new);
+        } else if stored {
             self.create_shard(new);
             self.diff.push(StateDiff::MaterializedViewCreated(new));
         } else if maintained {

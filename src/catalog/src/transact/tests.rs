@@ -1,6 +1,7 @@
 //! Changes as statements ask for them: what they leave in the catalog, what they write, what they refuse. Everything that
 //! is written goes into a map as durable storage would keep it, from which the catalog has to come back as it was.
 
+mod columns;
 mod rename;
 mod replace;
 
@@ -45,7 +46,9 @@ impl Server {
             match write.clone() {
                 MetaWrite::Put { key, value } => drop(self.stored.insert(key, value)),
                 MetaWrite::Delete { key } => drop(self.stored.remove(&key)),
-                MetaWrite::CreateShard(shard) => assert!(self.shards.insert(shard), "{shard} exists"),
+                MetaWrite::CreateShard(shard) | MetaWrite::CreateShardFromHere(shard) => {
+                    assert!(self.shards.insert(shard), "{shard} exists")
+                }
                 MetaWrite::DropShard(shard) => assert!(self.shards.remove(&shard), "{shard} does not exist"),
             }
         }

@@ -1,6 +1,5 @@
-//! Constraints of tables, and ALTER TABLE, which adds and drops them.
+//! Constraints of tables.
 
-use crate::names::Name;
 use datafusion::sql::sqlparser::ast as sp;
 use datafusion::sql::sqlparser::tokenizer::Span;
 
@@ -27,36 +26,4 @@ pub enum ConstraintSpec {
     },
     /// CHECK.
     Check(Box<sp::Expr>),
-}
-
-/// ALTER TABLE … ADD, DROP or RENAME CONSTRAINT.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AlterTable {
-    /// The table.
-    pub name: Name,
-    /// IF EXISTS.
-    pub if_exists: bool,
-    /// What is done, in order.
-    pub actions: Vec<TableAction>,
-}
-
-/// One action of ALTER TABLE.
-#[derive(Clone, Debug, PartialEq)]
-pub enum TableAction {
-    /// ADD.
-    Add(TableConstraint),
-    /// DROP CONSTRAINT.
-    Drop {
-        /// Which.
-        name: String,
-        /// IF EXISTS.
-        if_exists: bool,
-    },
-    /// RENAME CONSTRAINT.
-    Rename {
-        /// Its name.
-        from: String,
-        /// Its new name.
-        to: String,
-    },
 }

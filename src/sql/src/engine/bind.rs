@@ -20,6 +20,7 @@ pub mod logic;
 mod matching;
 pub mod name;
 pub mod operator;
+mod origin;
 pub mod query;
 pub mod recursive;
 mod row_in;
@@ -35,10 +36,11 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::{Column, DFSchema};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast;
+pub use origin::Origin;
 use repr::sqlstate::SqlState;
-use repr::{PgType, RelationDesc};
+use repr::{GlobalId, PgType, RelationDesc};
 use scope::{Clause, Frame, Scope, ScopeColumn};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// The deepest nesting of expressions and queries that is bound; deeper is 54001.
@@ -73,6 +75,8 @@ pub struct Binder<'a> {
     /// Puts casts into expressions; holds the parameters and the catalog.
     pub coercer: Coercer<'a>,
     qualifiers: HashSet<String>,
+    /// By qualifier, the relations of the catalog among what the plan reads.
+    relations: HashMap<String, GlobalId>,
     counter: usize,
     ctes: Vec<HashMap<String, BoundQuery>>,
     depth: usize,
@@ -86,7 +90,7 @@ pub fn plan_query(
 ) -> Result<PlannedQuery, SqlError> {
     let mut binder = Binder::new(tables, params);
     let bound = binder.query(query, None, Settle::Text)?;
-    finish(bound)
+    finish(&binder, bound)
 }
 
 /// Binds the source of an INSERT: its columns are converted to `targets` as assignments.
@@ -98,7 +102,15 @@ pub fn plan_source(
 ) -> Result<PlannedQuery, SqlError> {
     let mut binder = Binder::new(tables, params);
     let bound = binder.query(query, None, Settle::Assign(targets))?;
-    finish(bound)
+    finish(&binder, bound)
+}
+
+/// The columns that a query reads of the relations that it names, by their names there.
+pub fn columns_read(query: &ast::Query, tables: &dyn TableResolver) -> Result<BTreeSet<(GlobalId, String)>, SqlError> {
+    let mut params = Params::none();
+    let mut binder = Binder::new(tables, &mut params);
+    let bound = binder.query(query, None, Settle::Text)?;
+    binder.columns_read(&bound.plan)
 }
 
 /// Binds an expression over one relation: [`super::Engine::plan_expr`].
@@ -161,6 +173,7 @@ impl<'a> Binder<'a> {
         Binder {
             coercer: Coercer { params, tables },
             qualifiers: HashSet::new(),
+            relations: HashMap::new(),
             counter: 0,
             ctes: Vec::new(),
             depth: 0,
@@ -203,7 +216,7 @@ impl<'a> Binder<'a> {
 }
 
 /// The result for the client.
-fn finish(bound: BoundQuery) -> Result<PlannedQuery, SqlError> {
+fn finish(binder: &Binder<'_>, bound: BoundQuery) -> Result<PlannedQuery, SqlError> {
     let BoundQuery { plan, columns } = bound;
     let planned = plan.schema();
     if planned.fields().len() != columns.len() {
@@ -226,5 +239,6 @@ fn finish(bound: BoundQuery) -> Result<PlannedQuery, SqlError> {
     for (described, column) in desc.columns.iter_mut().zip(columns) {
         described.ty = column.ty;
     }
-    Ok(PlannedQuery { plan, desc })
+    let origins = binder.origins(&plan);
+    Ok(PlannedQuery { plan, desc, origins })
 }

@@ -1,10 +1,9 @@
-//! Constraints: PRIMARY KEY, UNIQUE and CHECK, of a table or a column, and what ALTER TABLE does with them.
+//! Constraints: PRIMARY KEY, UNIQUE and CHECK, of a table or a column.
 
 use super::cursor::Cursor;
 use super::ddl::parse_storage_parameter;
-use crate::ast::{AlterTable, ConstraintSpec, Statement, TableAction, TableConstraint};
+use crate::ast::{ConstraintSpec, TableConstraint};
 use crate::error::SqlError;
-use crate::names::Name;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 /// Whether what comes next among the elements of CREATE TABLE is a constraint and no column.
@@ -132,44 +131,4 @@ fn parse_attributes(cursor: &mut Cursor<'_>) -> Result<(), SqlError> {
         };
         return Err(cursor.unsupported(what));
     }
-}
-
-/// Whether ALTER TABLE goes on with something that is done to a constraint.
-pub(super) fn is_altered(cursor: &Cursor<'_>) -> bool {
-    const ADDED: [&str; 6] = ["CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN", "EXCLUDE"];
-    (cursor.peek("ADD") && ADDED.iter().any(|word| cursor.peek_nth(1, word)))
-        || (cursor.peek("DROP") && cursor.peek_nth(1, "CONSTRAINT"))
-        || (cursor.peek("RENAME") && cursor.peek_nth(1, "CONSTRAINT"))
-}
-
-/// The rest of ALTER TABLE.
-pub(super) fn parse_alter(cursor: &mut Cursor<'_>, name: Name, if_exists: bool) -> Result<Statement, SqlError> {
-    let actions = if cursor.eat(&["RENAME", "CONSTRAINT"]) {
-        let from = cursor.ident()?;
-        cursor.expect(&["TO"])?;
-        vec![TableAction::Rename { from, to: cursor.ident()? }]
-    } else {
-        cursor.comma_separated(parse_action)?
-    };
-    Ok(Statement::AlterTable(AlterTable { name, if_exists, actions }))
-}
-
-fn parse_action(cursor: &mut Cursor<'_>) -> Result<TableAction, SqlError> {
-    if !is_altered(cursor) || cursor.peek("RENAME") {
-        return match cursor.word() {
-            Some(action) => Err(cursor.unsupported(format!("ALTER TABLE … {action}"))),
-            None => Err(cursor.unexpected()),
-        };
-    }
-    if cursor.eat(&["ADD"]) {
-        return Ok(TableAction::Add(parse(cursor)?));
-    }
-    cursor.expect(&["DROP", "CONSTRAINT"])?;
-    let if_exists = cursor.if_exists();
-    let name = cursor.ident()?;
-    // Nothing depends on a constraint.
-    if !cursor.eat(&["CASCADE"]) {
-        cursor.eat(&["RESTRICT"]);
-    }
-    Ok(TableAction::Drop { name, if_exists })
 }

@@ -1,10 +1,10 @@
 //! CREATE, ALTER, DROP, COMMENT ON.
 
-use super::constraint;
 use super::cursor::Cursor;
+use super::{alter_table, constraint};
 use crate::ast::{
-    ClusterOptions, ColumnDef, CreateIndex, CreateTable, CreateView, Drop, Materialized, NewPassword, RoleOptions,
-    Secret, SetValue, Statement, TableConstraint,
+    ClusterOptions, ColumnDef, CreateIndex, CreateTable, CreateTableAs, CreateView, Drop, Materialized, NewPassword,
+    RoleOptions, Secret, SetValue, Statement, TableConstraint,
 };
 use crate::engine::types;
 use crate::error::SqlError;
@@ -79,7 +79,7 @@ pub(super) fn parse_create(cursor: &mut Cursor<'_>) -> Result<Statement, SqlErro
         return Err(cursor.unexpected());
     }
     if cursor.eat(&["TABLE"]) {
-        return Ok(Statement::CreateTable(parse_create_table(cursor)?));
+        return parse_create_table(cursor, false);
     }
     if cursor.peek("UNIQUE") && cursor.peek_nth(1, "INDEX") {
         return Err(cursor.unsupported("CREATE UNIQUE INDEX"));
@@ -202,14 +202,21 @@ fn parse_create_temporary(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError
         let what = cursor.word().unwrap_or_default();
         return Err(cursor.unsupported(format!("CREATE TEMPORARY {what}")));
     }
-    Ok(Statement::CreateTable(CreateTable { temporary: true, ..parse_create_table(cursor)? }))
+    parse_create_table(cursor, true)
 }
 
-fn parse_create_table(cursor: &mut Cursor<'_>) -> Result<CreateTable, SqlError> {
+fn parse_create_table(cursor: &mut Cursor<'_>, temporary: bool) -> Result<Statement, SqlError> {
     let if_not_exists = cursor.if_not_exists();
     let name = cursor.name()?;
+    // Names alone are those of what a query gives; without any, it gives those as well.
+    let has_names_alone = *cursor.token(0) == Token::LParen && matches!(cursor.token(2), Token::Comma | Token::RParen);
+    if has_names_alone || ["AS", "WITH", "ON"].iter().any(|word| cursor.peek(word)) {
+        let columns = parse_view_columns(cursor)?;
+        let (query, with_data) = parse_create_table_as(cursor)?;
+        let create = CreateTableAs { name, if_not_exists, temporary, columns, query, with_data };
+        return Ok(Statement::CreateTableAs(create));
+    }
     match cursor.word().as_deref() {
-        Some("AS") => return Err(cursor.unsupported("CREATE TABLE AS").with_hint("Use CREATE TABLE and INSERT.")),
         Some(word @ ("OF" | "PARTITION")) => return Err(cursor.unsupported(format!("CREATE TABLE … {word}"))),
         Some("FROM") => return Err(cursor.unsupported("CREATE TABLE … FROM SOURCE")),
         _ => {}
@@ -229,20 +236,43 @@ fn parse_create_table(cursor: &mut Cursor<'_>) -> Result<CreateTable, SqlError> 
     if columns.is_empty() {
         return Err(cursor.unsupported("a table without columns"));
     }
+    parse_storage(cursor)?;
+    if let Some(word @ ("WITH" | "WITHOUT" | "INHERITS" | "PARTITION" | "TABLESPACE" | "USING" | "ON")) =
+        cursor.word().as_deref()
+    {
+        return Err(cursor.unsupported(format!("CREATE TABLE … {word}")));
+    }
+    Ok(Statement::CreateTable(CreateTable { name, if_not_exists, temporary, columns, constraints }))
+}
+
+/// How and for how long the rows are kept: only what asks for nothing.
+fn parse_storage(cursor: &mut Cursor<'_>) -> Result<(), SqlError> {
     if cursor.peek("WITH") && *cursor.token(1) == Token::LParen {
         cursor.advance();
         cursor.parenthesized(parse_storage_parameter)?;
     }
     // What becomes of the rows without it.
     let _keeps_rows = cursor.eat(&["ON", "COMMIT", "PRESERVE", "ROWS"]);
-    match cursor.word().as_deref() {
-        Some("AS") => return Err(cursor.unsupported("CREATE TABLE AS").with_hint("Use CREATE TABLE and INSERT.")),
-        Some(word @ ("WITH" | "WITHOUT" | "INHERITS" | "PARTITION" | "TABLESPACE" | "USING" | "ON")) => {
-            return Err(cursor.unsupported(format!("CREATE TABLE … {word}")));
-        }
-        _ => {}
+    Ok(())
+}
+
+/// What follows the names of the columns: `AS query [WITH [NO] DATA]`.
+fn parse_create_table_as(cursor: &mut Cursor<'_>) -> Result<(Box<sp::Query>, bool), SqlError> {
+    parse_storage(cursor)?;
+    if let Some(word @ ("WITH" | "WITHOUT" | "TABLESPACE" | "USING" | "ON")) = cursor.word().as_deref() {
+        return Err(cursor.unsupported(format!("CREATE TABLE … {word}")));
     }
-    Ok(CreateTable { name, if_not_exists, temporary: false, columns, constraints })
+    cursor.expect(&["AS"])?;
+    if cursor.peek("EXECUTE") {
+        return Err(cursor.unsupported("CREATE TABLE … AS EXECUTE"));
+    }
+    let query = cursor.query()?;
+    super::statement::check_query(&query)?;
+    let with_data = !cursor.eat(&["WITH", "NO", "DATA"]);
+    if with_data {
+        cursor.eat(&["WITH", "DATA"]);
+    }
+    Ok((query, with_data))
 }
 
 /// How full pages are made, of which there are none: the only parameter of a table's storage that asks for nothing.
@@ -262,7 +292,10 @@ pub(super) fn parse_storage_parameter(cursor: &mut Cursor<'_>) -> Result<(), Sql
     Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message).with_detail(detail).at(span))
 }
 
-fn parse_column(cursor: &mut Cursor<'_>, constraints: &mut Vec<TableConstraint>) -> Result<ColumnDef, SqlError> {
+pub(super) fn parse_column(
+    cursor: &mut Cursor<'_>,
+    constraints: &mut Vec<TableConstraint>,
+) -> Result<ColumnDef, SqlError> {
     let name = cursor.ident()?;
     let span = cursor.span();
     if let Some(word @ ("SERIAL" | "BIGSERIAL" | "SMALLSERIAL" | "SERIAL4" | "SERIAL8" | "SERIAL2")) =
@@ -308,7 +341,7 @@ fn parse_column(cursor: &mut Cursor<'_>, constraints: &mut Vec<TableConstraint>)
 }
 
 /// The expression after DEFAULT: up to the next constraint, because `DEFAULT 1 NOT NULL` is no `1 NOT NULL`.
-fn parse_default(cursor: &mut Cursor<'_>) -> Result<sp::Expr, SqlError> {
+pub(super) fn parse_default(cursor: &mut Cursor<'_>) -> Result<sp::Expr, SqlError> {
     const AFTER: [&str; 9] =
         ["NOT", "NULL", "DEFAULT", "CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "REFERENCES", "GENERATED"];
     let mut tokens = Vec::new();
@@ -528,7 +561,7 @@ pub(super) fn parse_alter(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError
         return Ok(Statement::AlterRename { kind, name, if_exists, to: cursor.ident()? });
     }
     match kind {
-        ObjectKind::Table if constraint::is_altered(cursor) => constraint::parse_alter(cursor, name, if_exists),
+        ObjectKind::Table if alter_table::is_altered(cursor) => alter_table::parse(cursor, name, if_exists),
         ObjectKind::MaterializedView | ObjectKind::Index if cursor.eat(&["SET", "CLUSTER"]) => {
             Ok(Statement::AlterSetCluster { kind, name, if_exists, cluster: cursor.ident()? })
         }

@@ -1,6 +1,8 @@
 //! CREATE, ALTER and COMMENT.
 
+mod alter_table;
 mod constraint;
+mod create_table_as;
 mod index;
 mod relation;
 
@@ -15,7 +17,8 @@ use crate::names::{
 };
 use repr::sqlstate::SqlState;
 
-pub(super) use constraint::plan_alter_table;
+pub(super) use alter_table::plan_alter_table;
+pub(super) use create_table_as::plan_create_table_as;
 pub(super) use index::plan_create_index;
 pub use index::plan_index_keys;
 pub(super) use relation::{is_same_type, plan_create_table, plan_create_view};

@@ -314,6 +314,7 @@ pub(super) fn plan_returning(
     let mut exprs = Vec::new();
     let mut fields = Vec::new();
     let mut types = Vec::new();
+    let mut origins = Vec::new();
     let mut add = |expr: &sp::Expr, name: String, params: &mut Params| {
         if bind::subquery::has_subquery(expr) {
             return Err(SqlError::unsupported("a subquery in RETURNING"));
@@ -326,6 +327,12 @@ pub(super) fn plan_returning(
         }
         fields.push(typed.ty.field(&name, true).with_data_type(typed.data_type));
         types.push(typed.ty);
+        origins.push(match &typed.expr {
+            datafusion::logical_expr::Expr::Column(column) => {
+                table.desc.position(&column.name).and_then(|at| ctx.column_origin(table.id, at))
+            }
+            _ => None,
+        });
         exprs.push(typed.expr);
         Ok(())
     };
@@ -345,5 +352,5 @@ pub(super) fn plan_returning(
     for (column, ty) in desc.columns.iter_mut().zip(types) {
         column.ty = ty;
     }
-    Ok(Some(Returning { exprs, schema: Arc::new(schema), desc: Arc::new(desc) }))
+    Ok(Some(Returning { exprs, schema: Arc::new(schema), desc: Arc::new(desc), origins }))
 }

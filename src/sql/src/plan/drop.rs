@@ -64,11 +64,60 @@ pub(super) fn plan_drop(ctx: &PlanContext<'_>, drop: &Drop) -> Result<Plan, SqlE
     }
     if !collected.cascaded.is_empty() {
         if !drop.cascade {
-            return Err(dependents_exist(drop.kind, &named, &collected));
+            let what = match named.as_slice() {
+                [(_, name)] => format!("{} {name}", drop.kind),
+                _ => "desired object(s)".to_owned(),
+            };
+            return Err(dependents_exist(&what, &collected));
         }
         notices.push(cascade_notice(ctx, &collected));
     }
     Ok(Plan::Drop(DropPlan { kind: drop.kind, objects: collected.order, notices }))
+}
+
+/// A column that goes, and what refers to its table by it.
+pub(super) struct OfColumn {
+    /// Its name.
+    pub(super) column: String,
+    /// Whether what depends on it goes, too.
+    pub(super) cascade: bool,
+    /// The indexes of the table that have it in their keys: they go without being asked.
+    pub(super) indexes: Vec<GlobalId>,
+    /// The views that read it.
+    pub(super) views: Vec<GlobalId>,
+}
+
+/// What goes with columns of a table, dependents before what they depend on. Errors: 2BP01.
+pub(super) fn plan_column_drops(
+    ctx: &PlanContext<'_>,
+    table: &ItemRef,
+    columns: &[OfColumn],
+    notices: &mut Vec<PlanNotice>,
+) -> Result<Vec<ObjectId>, SqlError> {
+    let mut collected = Collected::default();
+    for column in columns {
+        let what = format!("column {} of table {}", column.column, table.name.item);
+        for index in &column.indexes {
+            collected.automatic.insert(ObjectId::Item(*index));
+            collect(ctx, ObjectId::Item(*index), &mut collected);
+        }
+        for view in &column.views {
+            let view = ObjectId::Item(*view);
+            let text = format!("{} depends on {what}", describe(ctx, view));
+            collected.cascaded.entry(view).or_insert(text);
+            collect(ctx, view, &mut collected);
+        }
+        for object in &collected.automatic {
+            collected.cascaded.remove(object);
+        }
+        if !column.cascade && !column.views.is_empty() {
+            return Err(dependents_exist(&what, &collected));
+        }
+    }
+    if !collected.cascaded.is_empty() {
+        notices.push(cascade_notice(ctx, &collected));
+    }
+    Ok(collected.order)
 }
 
 fn resolve(ctx: &PlanContext<'_>, kind: ObjectKind, name: &Name) -> Result<ObjectId, SqlError> {
@@ -230,11 +279,7 @@ fn maintained_in(ctx: &PlanContext<'_>, cluster: ClusterId) -> Vec<ObjectId> {
         .collect()
 }
 
-fn dependents_exist(kind: ObjectKind, named: &[(ObjectId, Name)], collected: &Collected) -> SqlError {
-    let what = match named {
-        [(_, name)] => format!("{kind} {name}"),
-        _ => "desired object(s)".to_owned(),
-    };
+fn dependents_exist(what: &str, collected: &Collected) -> SqlError {
     let lines: Vec<&str> = collected.cascaded.values().take(LISTED_MAX).map(String::as_str).collect();
     SqlError::new(
         SqlState::DEPENDENT_OBJECTS_STILL_EXIST,

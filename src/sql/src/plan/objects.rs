@@ -172,6 +172,15 @@ impl ItemRef {
         }
     }
 
+    /// The same, to be changed.
+    pub(super) fn view_mut(&mut self) -> Option<&mut ViewDef> {
+        match &mut self.kind {
+            ItemKind::View(view) => Some(view),
+            ItemKind::MaterializedView(materialized) => Some(&mut materialized.view),
+            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::Index(_) => None,
+        }
+    }
+
     /// The cluster that maintains the item, if one does.
     pub fn cluster(&self) -> Option<ClusterId> {
         match &self.kind {
@@ -283,6 +292,9 @@ pub struct ViewRead {
     /// How many columns that had when the view was created. The view does not see what was added behind them: its `*`
     /// becomes no longer, and none of its names becomes ambiguous or means another column.
     pub columns: usize,
+    /// What those columns were called then, if any of them is called otherwise now; else empty. The view sees them under these
+    /// names.
+    pub names: Vec<String>,
 }
 
 /// A materialized view's definition.

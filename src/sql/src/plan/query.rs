@@ -2,7 +2,7 @@
 
 use super::resolver::{Dependencies, under_names};
 use super::{ItemRef, PlanContext, SelectPlan, ViewDef};
-use crate::engine::{Params, PlannedQuery};
+use crate::engine::{Origin, Params, PlannedQuery};
 use crate::error::SqlError;
 use datafusion::sql::sqlparser::ast as sp;
 use repr::RelationDesc;
@@ -27,7 +27,14 @@ fn finish(
     dependencies: &Dependencies,
 ) -> Result<SelectPlan, SqlError> {
     let logical = ctx.engine.optimize(planned.plan, ctx.session)?;
-    Ok(SelectPlan { logical, desc: Arc::new(planned.desc), params: params.finish()?, depends_on: dependencies.all() })
+    let origin = |origin: &Option<Origin>| origin.and_then(|(id, column)| ctx.column_origin(id, column));
+    Ok(SelectPlan {
+        logical,
+        desc: Arc::new(planned.desc),
+        origins: planned.origins.iter().map(origin).collect(),
+        params: params.finish()?,
+        depends_on: dependencies.all(),
+    })
 }
 
 /// Plans the query of a view, materialized or not, as whoever maintains it needs it.

@@ -11,6 +11,7 @@ use arrow::datatypes::{Field, FieldRef, Schema};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
 use datafusion::sql::sqlparser::ast as sp;
+use repr::relation::ColumnOrigin;
 use repr::sqlstate::SqlState;
 use repr::types::NumericDisplay;
 use repr::{GlobalId, PgType, RelationDesc};
@@ -96,6 +97,14 @@ pub struct Keyed {
 }
 
 impl ReadPlan {
+    /// For each column of the result that is one of a relation, which it is. Those of SUBSCRIBE are its own.
+    pub fn origins(&self) -> &[Option<ColumnOrigin>] {
+        match self.how {
+            How::Now | How::AsOf(_) => &self.select.origins,
+            How::Subscribe(_) => &[],
+        }
+    }
+
     /// A query, read as every query.
     pub fn now(select: SelectPlan) -> ReadPlan {
         let desc = Arc::clone(&select.desc);

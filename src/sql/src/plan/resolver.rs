@@ -6,7 +6,7 @@
 use super::ddl::is_same_type;
 use super::privileges::check_item;
 use super::{ItemKind, ItemRef, PlanContext, ViewDef, ViewRead};
-use crate::engine::{Params, PlannedQuery, ResolvedTable, TableResolver, types};
+use crate::engine::{Params, PlannedQuery, ResolvedTable, TableResolver, bind, types};
 use crate::error::SqlError;
 use crate::names::{Name, Privilege, RoleId, Scope, quote_ident, resolve_item, resolve_schema, unknown_relation};
 use datafusion::common::DFSchema;
@@ -72,6 +72,7 @@ impl Dependencies {
             name: Name { parts: parts.clone() },
             id: *id,
             columns: *columns,
+            names: Vec::new(),
         };
         used.named.iter().map(read).collect()
     }
@@ -86,10 +87,23 @@ impl<'a> Resolver<'a> {
 
     /// Binds the query of a view, whose names are looked up by `owner` as they were when it was created.
     pub(super) fn view(&self, view: &ViewDef, owner: RoleId) -> Result<PlannedQuery, SqlError> {
+        let query = crate::parser::parse_query(&view.query)?;
+        let inner = self.inside(view, owner)?;
+        self.ctx.engine.plan_query(&query, &inner, &mut Params::none()).map_err(inside_view)
+    }
+
+    /// The columns that the query of a view reads of the relations that it names, by their names there.
+    pub(super) fn columns_read(&self, view: &ViewDef, owner: RoleId) -> Result<BTreeSet<(GlobalId, String)>, SqlError> {
+        let query = crate::parser::parse_query(&view.query)?;
+        bind::columns_read(&query, &self.inside(view, owner)?).map_err(inside_view)
+    }
+
+    /// A resolver for the names in a view.
+    fn inside<'b>(&'b self, view: &'b ViewDef, owner: RoleId) -> Result<Resolver<'b>, SqlError> {
         if self.depth == VIEW_DEPTH_MAX {
             return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "views are nested too deeply"));
         }
-        let inner = Resolver {
+        Ok(Resolver {
             ctx: self.ctx,
             scope: Scope {
                 database: &view.database,
@@ -102,13 +116,12 @@ impl<'a> Resolver<'a> {
             exempt: None,
             used: self.used,
             depth: self.depth + 1,
-        };
-        let query = crate::parser::parse_query(&view.query)?;
-        self.ctx.engine.plan_query(&query, &inner, &mut Params::none()).map_err(inside_view)
+        })
     }
 
-    /// What a name stands for, and how many of its columns are seen: in a view, what was so when it was created.
-    fn lookup(&self, name: Name) -> Result<(Arc<ItemRef>, usize), SqlError> {
+    /// What a name stands for, how many of its columns are seen, and under which names if these are not its own: in a view, what
+    /// was so when it was created.
+    fn lookup(&self, name: Name) -> Result<(Arc<ItemRef>, usize, Vec<String>), SqlError> {
         let read = self.view.and_then(|view| view.reads.iter().find(|read| read.name == name));
         let item = match read {
             Some(read) => self.ctx.catalog.item(read.id),
@@ -116,7 +129,8 @@ impl<'a> Resolver<'a> {
         };
         let item = item.ok_or_else(|| unknown_relation(&name))?;
         let columns = read.map_or(item.desc.arity(), |read| read.columns);
-        Ok((item, columns))
+        let names = read.map(|read| read.names.clone()).unwrap_or_default();
+        Ok((item, columns, names))
     }
 
     fn record(&self, name: &[String], item: &ItemRef) {
@@ -130,7 +144,7 @@ impl<'a> Resolver<'a> {
 
 impl TableResolver for Resolver<'_> {
     fn resolve(&self, name: &[String]) -> Result<ResolvedTable, SqlError> {
-        let (item, columns) = self.lookup(Name { parts: name.to_vec() })?;
+        let (item, columns, names) = self.lookup(Name { parts: name.to_vec() })?;
         if matches!(item.kind, ItemKind::Index(_)) {
             return Err(SqlError::new(
                 SqlState::WRONG_OBJECT_TYPE,
@@ -142,14 +156,15 @@ impl TableResolver for Resolver<'_> {
             check_item(self.ctx.catalog, self.role, &item, Privilege::Select)?;
         }
         self.record(name, &item);
-        let collection = || ResolvedTable::Collection { id: item.id, desc: Arc::clone(&item.desc), columns };
+        let collection = || ResolvedTable::Collection { id: item.id, desc: Arc::clone(&item.desc), columns, names };
         match &item.kind {
             ItemKind::SystemTable if self.ctx.catalog.is_always_empty(item.id) => {
                 // Known to be empty, so that the optimizer drops what would be computed from it.
                 let schema = DFSchema::try_from(Arc::clone(&item.desc.schema))?;
                 let empty = EmptyRelation { produce_one_row: false, schema: Arc::new(schema) };
                 let (plan, desc) = (LogicalPlan::EmptyRelation(empty), item.desc.as_ref().clone());
-                Ok(ResolvedTable::View(Box::new(PlannedQuery { plan, desc }.truncated(columns)?)))
+                let planned = PlannedQuery { plan, desc, origins: Vec::new() }.truncated(columns)?;
+                Ok(ResolvedTable::View { id: item.id, query: Box::new(planned) })
             }
             // The rows of a materialized view are its own: whoever reads it depends on it and on nothing below it.
             ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::MaterializedView(_) => Ok(collection()),
@@ -159,7 +174,7 @@ impl TableResolver for Resolver<'_> {
                     .ok_or_else(|| SqlError::internal(format!("the definition of view {} has changed", item.name)))?;
                 // An indexed view is read from its index. It was planned all the same, for what it depends on.
                 if self.ctx.from_tables || self.ctx.catalog.indexes_on(item.id).is_empty() {
-                    Ok(ResolvedTable::View(Box::new(planned.truncated(columns)?)))
+                    Ok(ResolvedTable::View { id: item.id, query: Box::new(planned.truncated(columns)?) })
                 } else {
                     Ok(collection())
                 }

@@ -98,7 +98,7 @@ fn a_view_is_not_made_of_itself() {
         panic!("it is a view");
     };
     for used in [v.id, w.id] {
-        plan.view.reads = vec![ViewRead { name: Name::bare("v"), id: used, columns: 1 }];
+        plan.view.reads = vec![ViewRead { name: Name::bare("v"), id: used, columns: 1, names: Vec::new() }];
         let error = server.prepare(vec![Op::CreateView { plan: plan.clone(), owner }]).expect_err("it is a cycle");
         assert!(matches!(error, CatalogError::DependencyCycle { .. }), "{error}");
     }

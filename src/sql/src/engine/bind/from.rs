@@ -13,8 +13,8 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArg, FunctionArgExpr, JoinConstraint, JoinOperator, ObjectName, TableAlias, TableFactor, TableWithJoins,
 };
 use datafusion::sql::sqlparser::tokenizer::Span;
-use repr::PgType;
 use repr::sqlstate::SqlState;
+use repr::{GlobalId, PgType};
 use std::sync::Arc;
 
 /// A relation or join: its plan and what its columns are called.
@@ -290,7 +290,7 @@ impl Binder<'_> {
         }
         let last = names.last().cloned().unwrap_or_default();
         match self.coercer.tables.resolve(names).map_err(|error| error.at(span))? {
-            ResolvedTable::View(view) => {
+            ResolvedTable::View { id, query: view } => {
                 let columns = view
                     .desc
                     .columns
@@ -302,16 +302,19 @@ impl Binder<'_> {
                     })
                     .collect();
                 let plan = self.adopted(view.plan)?;
-                self.derived(BoundQuery { plan, columns }, alias, &last)
+                self.derived_of(Some(id), BoundQuery { plan, columns }, alias, &last)
             }
-            ResolvedTable::Collection { id, desc, columns: seen } => {
+            ResolvedTable::Collection { id, desc, columns: seen, names } => {
                 let visible = alias.map_or(last, |alias| fold(&alias.name));
                 let qualifier = self.qualifier(&visible);
+                if names.is_empty() {
+                    self.note_relation(&qualifier, id);
+                }
                 let source = CollectionTable::source(id, Arc::clone(&desc));
                 let table = datafusion::common::TableReference::bare(qualifier);
                 let projection = (seen < desc.arity()).then(|| (0..seen).collect());
                 let plan = LogicalPlanBuilder::scan(table, source, projection)?.build()?;
-                let columns = desc
+                let mut columns: Vec<OutputColumn> = desc
                     .columns
                     .iter()
                     .take(seen)
@@ -321,15 +324,38 @@ impl Binder<'_> {
                         data_type: column.data_type.clone(),
                     })
                     .collect();
-                scoped(BoundQuery { plan, columns }, &visible, alias)
+                if names.is_empty() {
+                    return scoped(BoundQuery { plan, columns }, &visible, alias);
+                }
+                // A view sees the columns under the names that they had when it was created.
+                for (column, name) in columns.iter_mut().zip(&names) {
+                    column.name.clone_from(name);
+                }
+                let own = super::select::columns_of_plan(&plan);
+                let plan = super::query::project(plan, own, &names)?;
+                self.derived_of(Some(id), BoundQuery { plan, columns }, alias, &visible)
             }
         }
     }
 
     /// A subquery under an alias.
     fn derived(&mut self, bound: BoundQuery, alias: Option<&TableAlias>, default: &str) -> Result<Relation, SqlError> {
+        self.derived_of(None, bound, alias, default)
+    }
+
+    /// A subquery, which may be that of a view, under an alias.
+    fn derived_of(
+        &mut self,
+        view: Option<GlobalId>,
+        bound: BoundQuery,
+        alias: Option<&TableAlias>,
+        default: &str,
+    ) -> Result<Relation, SqlError> {
         let visible = alias.map_or_else(|| default.to_owned(), |alias| fold(&alias.name));
         let qualifier = self.qualifier(&visible);
+        if let Some(view) = view {
+            self.note_relation(&qualifier, view);
+        }
         let plan = alias_plan(bound.plan, &qualifier)?;
         scoped(BoundQuery { plan, columns: bound.columns }, &visible, alias)
     }

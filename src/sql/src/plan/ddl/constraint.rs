@@ -1,14 +1,11 @@
-//! Constraints of CREATE TABLE and ALTER TABLE: checked against the table, and named as Postgres names them.
+//! New constraints: checked against the table, and named as Postgres names them.
 
 use super::index::without_qualifiers;
-use super::{check_owner, missing};
-use crate::ast::{AlterTable, ConstraintSpec, TableAction, TableConstraint};
+use crate::ast::{ConstraintSpec, TableConstraint};
 use crate::error::SqlError;
-use crate::names::{ObjectId, ObjectKind, SchemaId, resolve_item, unknown_relation};
+use crate::names::SchemaId;
 use crate::plan::constraint::{bind_check, check_key_type};
-use crate::plan::{
-    AlterTablePlan, CatalogView, ConstraintDef, ConstraintKind, ItemRef, Plan, PlanContext, PlanNotice, TableChange,
-};
+use crate::plan::{CatalogView, ConstraintDef, ConstraintKind, PlanContext};
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::sql::sqlparser::ast as sp;
 use repr::RelationDesc;
@@ -28,7 +25,7 @@ pub(super) struct Subject<'a> {
     /// Its name.
     pub(super) table: &'a str,
     /// Its columns.
-    pub(super) desc: &'a RelationDesc,
+    pub(super) desc: Arc<RelationDesc>,
     /// The constraints that it has.
     pub(super) constraints: Vec<ConstraintDef>,
     /// Names that no new constraint is given.
@@ -98,7 +95,7 @@ impl<'a> Subject<'a> {
         ctx: &PlanContext<'_>,
         schema: Option<SchemaId>,
         table: &'a str,
-        desc: &'a RelationDesc,
+        desc: Arc<RelationDesc>,
         constraints: Vec<ConstraintDef>,
     ) -> Subject<'a> {
         let mut names = Names::of(ctx.catalog, schema);
@@ -168,7 +165,7 @@ impl<'a> Subject<'a> {
     }
 
     /// A key's name is also that of a relation. Errors: 42P07, 42710.
-    fn check_free(&self, name: &str, is_key: bool) -> Result<(), SqlError> {
+    pub(super) fn check_free(&self, name: &str, is_key: bool) -> Result<(), SqlError> {
         if is_key && self.names.relations.contains(name) {
             return Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists")));
         }
@@ -235,46 +232,9 @@ pub(super) fn with_primary_key(desc: &RelationDesc, constraints: &[ConstraintDef
     desc
 }
 
-pub(in crate::plan) fn plan_alter_table(ctx: &PlanContext<'_>, alter: &AlterTable) -> Result<Plan, SqlError> {
-    const TAG: &str = "ALTER TABLE";
-    let Some(item) = resolve_item(ctx.catalog, ctx.scope(), &alter.name)? else {
-        return missing(ObjectKind::Table, &alter.name, alter.if_exists, TAG, unknown_relation(&alter.name));
-    };
-    if item.object_kind() != ObjectKind::Table {
-        return Err(wrong_kind(&item, &alter.actions));
-    }
-    check_owner(ctx, ObjectId::Item(item.id), ObjectKind::Table, &item.name.item)?;
-    let mut subject = Subject::new(ctx, Some(item.schema), &item.name.item, &item.desc, item.constraints().to_vec());
-    let (mut changes, mut notices) = (Vec::new(), Vec::new());
-    // As Postgres orders the actions of one statement: what goes before what comes.
-    let is_drop = |action: &&TableAction| matches!(action, TableAction::Drop { .. });
-    let drops = alter.actions.iter().filter(is_drop);
-    for action in drops.chain(alter.actions.iter().filter(|action| !is_drop(action))) {
-        match action {
-            TableAction::Add(constraint) => changes.push(TableChange::AddConstraint(subject.add(ctx, constraint)?)),
-            TableAction::Drop { name, if_exists } => match subject.remove(name) {
-                Ok(_) => changes.push(TableChange::DropConstraint(name.clone())),
-                Err(error) if *if_exists => {
-                    let message = format!("{}, skipping", error.message);
-                    notices.push(PlanNotice { sqlstate: SqlState::SUCCESSFUL_COMPLETION, message, detail: None });
-                }
-                Err(error) => return Err(error),
-            },
-            TableAction::Rename { from, to } => {
-                let renamed = subject.remove(from).map_err(|_| unknown_for(from, "for table", subject.table))?;
-                subject.check_free(to, renamed.is_key())?;
-                changes.push(TableChange::RenameConstraint { from: from.clone(), to: to.clone() });
-            }
-        }
-    }
-    if changes.is_empty() {
-        return Ok(Plan::NoOp { tag: TAG, notices });
-    }
-    Ok(Plan::AlterTable(AlterTablePlan { id: item.id, changes, notices }))
-}
-
 impl Subject<'_> {
-    fn remove(&mut self, name: &str) -> Result<ConstraintDef, SqlError> {
+    /// Takes a constraint away. Error 42704.
+    pub(super) fn remove(&mut self, name: &str) -> Result<ConstraintDef, SqlError> {
         let at = self.constraints.iter().position(|constraint| constraint.name == name);
         let removed = self.constraints.remove(at.ok_or_else(|| unknown_for(name, "of relation", self.table))?);
         self.names.constraints.remove(name);
@@ -286,28 +246,6 @@ impl Subject<'_> {
 }
 
 /// 42704.
-fn unknown_for(name: &str, what: &str, table: &str) -> SqlError {
+pub(super) fn unknown_for(name: &str, what: &str, table: &str) -> SqlError {
     SqlError::new(SqlState::UNDEFINED_OBJECT, format!("constraint \"{name}\" {what} \"{table}\" does not exist"))
-}
-
-fn wrong_kind(item: &Arc<ItemRef>, actions: &[TableAction]) -> SqlError {
-    let name = &item.name.item;
-    let action = match actions.first() {
-        Some(TableAction::Add(_)) => "ADD CONSTRAINT",
-        Some(TableAction::Drop { .. }) => "DROP CONSTRAINT",
-        _ => "RENAME CONSTRAINT",
-    };
-    let kind = item.object_kind();
-    SqlError::new(
-        SqlState::WRONG_OBJECT_TYPE,
-        format!("ALTER action {action} cannot be performed on relation \"{name}\""),
-    )
-    .with_detail(format!("This operation is not supported for {}.", plural(kind)))
-}
-
-fn plural(kind: ObjectKind) -> String {
-    match kind {
-        ObjectKind::Index => "indexes".to_owned(),
-        kind => format!("{kind}s"),
-    }
 }

@@ -27,19 +27,11 @@ const COLUMNS_MAX: usize = 1600;
 const TOO_MANY_COLUMNS: SqlState = SqlState("54011");
 
 pub(in crate::plan) fn plan_create_table(ctx: &PlanContext<'_>, create: &CreateTable) -> Result<Plan, SqlError> {
-    let (schema, name, existing) = match temporary_name(create)? {
-        Some(item) => new_temporary(ctx, item)?,
-        None => {
-            let (schema, name, existing) = new_item(ctx, &create.name)?;
-            (TableSchema::Existing(schema.id), name, existing)
-        }
-    };
+    let (schema, name, existing) = new_table(ctx, &create.name, create.temporary)?;
     if existing.is_some() {
         return already_exists(&name.item, create.if_not_exists, "CREATE TABLE");
     }
-    if create.columns.len() > COLUMNS_MAX {
-        return Err(SqlError::new(TOO_MANY_COLUMNS, format!("tables can have at most {COLUMNS_MAX} columns")));
-    }
+    check_column_count(create.columns.len())?;
     check_distinct(create.columns.iter().map(|column| column.name.as_str()))?;
     let mut defaults = Vec::with_capacity(create.columns.len());
     for column in &create.columns {
@@ -53,14 +45,14 @@ pub(in crate::plan) fn plan_create_table(ctx: &PlanContext<'_>, create: &CreateT
         });
     }
     let columns = create.columns.iter().map(|column| (column.name.clone(), column.ty.clone(), column.nullable));
-    let desc = RelationDesc::new(columns);
+    let desc = Arc::new(RelationDesc::new(columns));
     let there = match &schema {
         TableSchema::Existing(schema) => Some(*schema),
         TableSchema::Temporary { database, name } => {
             ctx.catalog.schema_by_name(Some(*database), name).map(|schema| schema.id)
         }
     };
-    let mut subject = Subject::new(ctx, there, &name.item, &desc, Vec::new());
+    let mut subject = Subject::new(ctx, there, &name.item, Arc::clone(&desc), Vec::new());
     plan_constraints(ctx, &mut subject, &create.constraints)?;
     let constraints = subject.constraints;
     Ok(Plan::CreateTable(CreateTablePlan {
@@ -73,12 +65,33 @@ pub(in crate::plan) fn plan_create_table(ctx: &PlanContext<'_>, create: &CreateT
     }))
 }
 
+/// Errors: 54011.
+pub(super) fn check_column_count(columns: usize) -> Result<(), SqlError> {
+    if columns > COLUMNS_MAX {
+        return Err(SqlError::new(TOO_MANY_COLUMNS, format!("tables can have at most {COLUMNS_MAX} columns")));
+    }
+    Ok(())
+}
+
+/// Where a new table goes, its full name, and what has that name already.
+pub(super) fn new_table(
+    ctx: &PlanContext<'_>,
+    name: &Name,
+    temporary: bool,
+) -> Result<(TableSchema, FullName, Option<Arc<ItemRef>>), SqlError> {
+    if let Some(item) = temporary_name(name, temporary)? {
+        return new_temporary(ctx, item);
+    }
+    let (schema, name, existing) = new_item(ctx, name)?;
+    Ok((TableSchema::Existing(schema.id), name, existing))
+}
+
 /// The name of a temporary table, which may say no other schema than `pg_temp`; `None` for a table that stays.
-fn temporary_name(create: &CreateTable) -> Result<Option<&str>, SqlError> {
-    match create.name.parts.as_slice() {
+fn temporary_name(name: &Name, temporary: bool) -> Result<Option<&str>, SqlError> {
+    match name.parts.as_slice() {
         [schema, item] if schema == TEMPORARY => Ok(Some(item)),
-        [item] if create.temporary => Ok(Some(item)),
-        _ if create.temporary => Err(SqlError::new(
+        [item] if temporary => Ok(Some(item)),
+        _ if temporary => Err(SqlError::new(
             SqlState::INVALID_TABLE_DEFINITION,
             "cannot create temporary relation in non-temporary schema",
         )),
@@ -105,7 +118,7 @@ fn new_temporary(ctx: &PlanContext<'_>, item: &str) -> Result<(TableSchema, Full
 }
 
 /// Pseudo-types are for expressions only.
-fn check_storable(column: &str, ty: &PgType) -> Result<(), SqlError> {
+pub(super) fn check_storable(column: &str, ty: &PgType) -> Result<(), SqlError> {
     let item = match ty {
         PgType::Array(item) => item.as_ref(),
         ty => ty,
@@ -120,7 +133,12 @@ fn check_storable(column: &str, ty: &PgType) -> Result<(), SqlError> {
 }
 
 /// A default refers to no column and no relation, and can be assigned to its column.
-fn check_default(ctx: &PlanContext<'_>, column: &str, ty: &PgType, default: &sp::Expr) -> Result<(), SqlError> {
+pub(super) fn check_default(
+    ctx: &PlanContext<'_>,
+    column: &str,
+    ty: &PgType,
+    default: &sp::Expr,
+) -> Result<(), SqlError> {
     let refused = sp::visit_expressions(default, |expr| match expr {
         sp::Expr::Identifier(_) | sp::Expr::CompoundIdentifier(_) => {
             ControlFlow::Break("cannot use column reference in DEFAULT expression")
@@ -299,7 +317,7 @@ pub(super) fn already_exists(name: &str, if_not_exists: bool, tag: &'static str)
     Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("{what} already exists")))
 }
 
-fn check_distinct<'n>(names: impl Iterator<Item = &'n str>) -> Result<(), SqlError> {
+pub(super) fn check_distinct<'n>(names: impl Iterator<Item = &'n str>) -> Result<(), SqlError> {
     let mut seen = HashSet::new();
     for name in names {
         if !seen.insert(name) {

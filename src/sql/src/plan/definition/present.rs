@@ -1,9 +1,10 @@
 //! The text of a view's query, in words that mean today what they meant when the view was created.
 //!
 //! What the query names may be called otherwise by now, something else may be found under the name, or more columns may have
-//! come. The view itself goes by what it has recorded ([`ViewDef::reads`]), but its text would not do as a definition any
-//! more. Then it is printed anew: a table `t` that was renamed is `public.t2 AS t`, and a view `v` that was replaced by one
-//! with more columns is `(SELECT a, b FROM v) AS v`.
+//! come, or be called otherwise. The view itself goes by what it has recorded ([`ViewDef::reads`]), but its text would not do
+//! as a definition any more. Then it is printed anew: a table `t` that was renamed is `public.t2 AS t`, a view `v` that was
+//! replaced by one with more columns is `(SELECT a, b FROM v) AS v`, and a table whose column `b` was renamed to `c` is
+//! `(SELECT a, c AS b FROM t) AS t`.
 
 use super::within_database;
 use crate::ast::print_query;
@@ -13,6 +14,7 @@ use crate::names::{FullName, Name, Scope, quote_ident, resolve_item};
 use crate::parser::parse_query;
 use crate::plan::{CatalogView, ViewDef, ViewRead};
 use datafusion::sql::sqlparser::ast::{Query, SetExpr, TableFactor, VisitMut, VisitorMut};
+use repr::ColumnDesc;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -39,9 +41,12 @@ fn present_form(catalog: &dyn CatalogView, view: &FullName, def: &ViewDef, read:
         false if item.name.database.is_none() || item.name.database == view.database => within_database(&item.name),
         false => item.name.to_string(),
     };
-    if read.columns < item.desc.arity() {
-        let columns: Vec<String> =
-            item.desc.columns.iter().take(read.columns).map(|column| quote_ident(&column.name)).collect();
+    if read.columns < item.desc.arity() || !read.names.is_empty() {
+        let column = |(at, column): (usize, &ColumnDesc)| match read.names.get(at) {
+            Some(name) if *name != column.name => format!("{} AS {}", quote_ident(&column.name), quote_ident(name)),
+            _ => quote_ident(&column.name),
+        };
+        let columns: Vec<String> = item.desc.columns.iter().take(read.columns).enumerate().map(column).collect();
         return Some(format!("(SELECT {} FROM {name})", columns.join(", ")));
     }
     (!is_found).then_some(name)

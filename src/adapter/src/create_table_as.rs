@@ -1,0 +1,91 @@
+//! CREATE TABLE AS: the table and its rows in one commit, or nothing.
+//!
+//! 1. Read the rows at a timestamp of the oracle.
+//! 2. Commit the change of the catalog together with them, unless what was read has been written since: then begin again.
+//!
+//! In a block both are kept back, as those of CREATE TABLE and INSERT are.
+
+use crate::constraint::Wording;
+use crate::ddl::STALE;
+use crate::error::AdapterError;
+use crate::group_commit::{CatalogChange, Committed, TableWrite};
+use crate::insert::{RETRIES_MAX, expectations, push_batch};
+use crate::response::{Response, Tag};
+use crate::select::collect;
+use crate::session::{Autocommit, Session};
+use crate::transaction::{Status, conflict};
+use crate::write::WriteTarget;
+use catalog::transact::{self, Op};
+use repr::sqlstate::SqlState;
+use repr::{Timestamp, Updates};
+use sql::plan::{CreateTablePlan, Plan, SelectPlan, TableSchema};
+use sql::temporal::query_reads_now;
+use std::sync::Arc;
+
+impl Session {
+    /// Runs a CREATE TABLE AS that was planned under `revision`.
+    pub(crate) async fn create_table_as(
+        &mut self,
+        plan: &Plan,
+        (table, source): (&CreateTablePlan, &SelectPlan),
+        revision: u64,
+    ) -> Result<Response, AdapterError> {
+        let in_block = self.transaction.status != Status::Idle;
+        if !in_block && !self.transaction.is_fresh() {
+            self.end_implicit().await?;
+        }
+        if query_reads_now(&source.logical) {
+            self.come_to_now().await?;
+        }
+        for _ in 0..RETRIES_MAX {
+            let read_ts = self.read_ts_for(&source.depends_on).await?;
+            let updates = self.source_rows(table, source, read_ts).await?;
+            let tag = Tag::Counted("SELECT", u64::try_from(updates.len()).unwrap_or(u64::MAX));
+            let before = self.published();
+            if before.state.revision() != revision {
+                return Err(AdapterError::new(SqlState::SERIALIZATION_FAILURE, STALE));
+            }
+            let op =
+                Op::from_plan(plan, self.role.id).ok_or_else(|| AdapterError::internal("no catalog is changed"))?;
+            let prepared = transact::prepare(&self.shared.engine, &before.state, vec![op.clone()])?;
+            let id = *prepared.created.last().ok_or_else(|| AdapterError::internal("no table was made"))?;
+            if let TableSchema::Temporary { .. } = table.schema {
+                self.note_temporary();
+            }
+            if in_block {
+                let shared = Arc::clone(&self.shared);
+                self.transaction.change_catalog(&shared, &before, op, prepared)?;
+                let target = WriteTarget { table: id, name: &table.name, desc: &table.desc, arbiters: &[] };
+                self.write(target, updates, Vec::new(), Autocommit::No).await?;
+                return Ok(Response::Complete(tag));
+            }
+            let write = TableWrite { table: id, updates: Arc::new(updates), checked: None };
+            let expectations = expectations(&source.depends_on, read_ts);
+            let change = CatalogChange { writes: vec![write], expectations, ..CatalogChange::new(revision, vec![op]) };
+            match self.shared.change_catalog(change).await? {
+                Committed::At => return Ok(Response::Complete(tag)),
+                Committed::Conflict => {}
+                Committed::Duplicate(taken) => return Err(self.duplicate(&taken)),
+            }
+        }
+        Err(conflict())
+    }
+
+    /// Step 1: the rows, as the table will store them.
+    async fn source_rows(
+        &mut self,
+        table: &CreateTablePlan,
+        source: &SelectPlan,
+        read_ts: Timestamp,
+    ) -> Result<Updates, AdapterError> {
+        let query = self.with_own_writes(source.logical.clone(), &source.depends_on)?;
+        let reading = self.query(query, read_ts).run();
+        let batches = self.interrupt().guard(async { collect(reading.await?).await }).await??;
+        let wording = Wording { table: &table.name, options: self.encode_options(), shows_rows: &|| true };
+        let mut updates = Updates::new();
+        for batch in &batches {
+            push_batch(&mut updates, batch.columns(), 1, &table.desc, wording)?;
+        }
+        Ok(updates)
+    }
+}

@@ -1,0 +1,156 @@
+//! The rows of a table whose columns come or go: each made of a stored one.
+//!
+//! A stored row is its columns' bytes one after the other, so what is kept of it is cut out. The DEFAULT of a new column is
+//! evaluated once for all rows, or for each if it gives another value every time, as in Postgres.
+//!
+//! Outside a block the committer makes the rows, while nobody writes; so ALTER TABLE neither loses to writers nor misses one.
+//! In a block the session does, from what the transaction sees, and COMMIT fails if the table was written meanwhile.
+
+use crate::client::Published;
+use crate::constraint::net_rows;
+use crate::error::AdapterError;
+use crate::session::Session;
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, Schema};
+use arrow::row::Rows;
+use compute_client::peek::Bound;
+use datafusion::common::DFSchema;
+use datafusion::physical_expr::PhysicalExpr;
+use persist::ShardSnapshot;
+use repr::row::{RowCodec, skip_datum, write_datum};
+use repr::{Diff, GlobalId, Updates};
+use sql::error::SqlError;
+use sql::plan::{AlterTablePlan, ColumnSource};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Rows that are made at once.
+const ROWS_AT_ONCE: usize = 8_192;
+
+/// How the rows of a table become others.
+pub(crate) struct Rewriting {
+    /// The table as it is.
+    pub(crate) table: GlobalId,
+    /// The types of its columns.
+    types: Arc<[DataType]>,
+    columns: Vec<Column>,
+}
+
+/// Where a column of the new rows comes from.
+enum Column {
+    /// The old row.
+    Kept(usize),
+    /// A value for all rows, encoded.
+    Same(Vec<u8>),
+    /// A value of this type for each row.
+    Each(Arc<dyn PhysicalExpr>, DataType),
+}
+
+impl Session {
+    /// What ALTER TABLE makes of the table's rows, if they become others. Errors: those of a DEFAULT.
+    pub(crate) fn rewriting(
+        &self,
+        plan: &AlterTablePlan,
+        before: &Published,
+    ) -> Result<Option<Rewriting>, AdapterError> {
+        let (Some(sources), Some(table)) = (&plan.rewrite, before.tables.get(&plan.id)) else { return Ok(None) };
+        let info = self.info(self.shared.oracle.known_ts());
+        let column = |source: &ColumnSource| match source {
+            ColumnSource::Kept(at) => Ok(Column::Kept(*at)),
+            ColumnSource::New(expr, data_type) if expr.is_volatile() => {
+                let physical = self.shared.engine.create_physical_expr(expr, &DFSchema::empty(), &info)?;
+                Ok(Column::Each(physical, data_type.clone()))
+            }
+            ColumnSource::New(expr, data_type) => {
+                let value = self.evaluate_constant(expr, Bound::none(), &info)?;
+                let mut bytes = Vec::new();
+                write_datum(&mut bytes, data_type, &value)?;
+                Ok(Column::Same(bytes))
+            }
+        };
+        let columns = sources.iter().map(column).collect::<Result<_, AdapterError>>()?;
+        Ok(Some(Rewriting { table: plan.id, types: Arc::clone(&table.constraints.types), columns }))
+    }
+}
+
+impl Rewriting {
+    /// What becomes of the rows of `stored`, with `own` over them.
+    pub(crate) fn rows(&self, stored: Option<ShardSnapshot>, own: &Updates) -> Result<Updates, AdapterError> {
+        let mut new = Updates::new();
+        let mut own: HashMap<&[u8], Diff> = net_rows(own);
+        for rows in stored.into_iter().flatten() {
+            let rows = rows?;
+            let counted = rows.iter().map(|(row, diff)| (row, diff + own.remove(row).unwrap_or(0)));
+            self.push(&mut new, counted)?;
+        }
+        self.push(&mut new, own.into_iter())?;
+        Ok(new)
+    }
+
+    fn push<'r>(&self, new: &mut Updates, rows: impl Iterator<Item = (&'r [u8], Diff)>) -> Result<(), AdapterError> {
+        let rows = rows.filter(|(_, copies)| *copies > 0);
+        if !self.columns.iter().any(|column| matches!(column, Column::Each(..))) {
+            for (row, copies) in rows {
+                self.push_row(new, row, copies, &[], 0)?;
+            }
+            return Ok(());
+        }
+        // Copies of a row become different rows.
+        let each: Vec<&[u8]> =
+            rows.flat_map(|(row, copies)| std::iter::repeat_n(row, usize::try_from(copies).unwrap_or(0))).collect();
+        for chunk in each.chunks(ROWS_AT_ONCE) {
+            let values = self.values(chunk.len())?;
+            for (at, row) in chunk.iter().enumerate() {
+                self.push_row(new, row, 1, &values, at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One row, with the values at `at` in the columns that are evaluated for each.
+    fn push_row(
+        &self,
+        new: &mut Updates,
+        row: &[u8],
+        copies: Diff,
+        values: &[Rows],
+        at: usize,
+    ) -> Result<(), AdapterError> {
+        let mut rest = row;
+        let slices: Vec<&[u8]> = self.types.iter().map(|ty| skip_datum(&mut rest, ty)).collect();
+        let mut values = values.iter();
+        new.push_with(copies, |out| {
+            for column in &self.columns {
+                match column {
+                    Column::Kept(from) => out.extend_from_slice(slices[*from]),
+                    Column::Same(bytes) => out.extend_from_slice(bytes),
+                    Column::Each(..) => {
+                        let values = values.next().ok_or_else(|| AdapterError::internal("a column has no values"))?;
+                        out.extend_from_slice(values.row(at).as_ref());
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Encoded values for `count` rows, of each column that has them.
+    fn values(&self, count: usize) -> Result<Vec<Rows>, AdapterError> {
+        let internal = |error: arrow::error::ArrowError| AdapterError::internal(error.to_string());
+        let options = RecordBatchOptions::new().with_row_count(Some(count));
+        let rows =
+            RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options).map_err(internal)?;
+        let evaluated = self.columns.iter().filter_map(|column| match column {
+            Column::Each(expr, data_type) => Some((expr, data_type)),
+            Column::Kept(_) | Column::Same(_) => None,
+        });
+        evaluated
+            .map(|(expr, data_type)| {
+                let array = expr.evaluate(&rows).and_then(|value| value.into_array(count)).map_err(SqlError::from)?;
+                // Only the spelling of a type may differ here (a view of strings, a time zone's name).
+                let array = arrow::compute::cast(&array, data_type).map_err(internal)?;
+                Ok(RowCodec::new(std::slice::from_ref(data_type))?.encode(&[array])?)
+            })
+            .collect()
+    }
+}

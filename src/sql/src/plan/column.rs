@@ -1,0 +1,202 @@
+//! What a change of a table's columns makes of the table, and of what refers to it.
+//!
+//! Positions move up when a column goes. Names are in the words of CHECK constraints and of indexes, which are over the
+//! table's own columns and get other words. A view keeps its words: it sees the columns under the names that they had when it
+//! was created ([`ViewRead::names`]).
+
+use super::resolver::Dependencies;
+use super::{ConstraintKind, IndexDef, ItemKind, ItemRef, PlanContext, ViewRead};
+use crate::error::SqlError;
+use crate::names::quote_ident;
+use crate::parser::{fold, parse_expr};
+use datafusion::sql::sqlparser::ast as sp;
+use repr::{PgType, RelationDesc};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// One change of a table's columns. Columns are given by their position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ColumnChange {
+    /// A column comes, behind the others.
+    Add {
+        /// Its name.
+        name: String,
+        /// Its type.
+        ty: PgType,
+        /// False for NOT NULL.
+        nullable: bool,
+        /// Its DEFAULT as SQL text.
+        default: Option<String>,
+    },
+    /// A column goes, and with it the constraints that are about it. What else depends on it has gone before.
+    Drop(usize),
+    /// A column gets another name.
+    Rename {
+        /// Which.
+        column: usize,
+        /// Its new name.
+        to: String,
+    },
+    /// A column gets another DEFAULT, or none.
+    SetDefault {
+        /// Which.
+        column: usize,
+        /// The DEFAULT as SQL text.
+        default: Option<String>,
+    },
+    /// A column becomes NOT NULL, or ceases to be. The rows have yet to be checked.
+    SetNullable {
+        /// Which.
+        column: usize,
+        /// False for NOT NULL.
+        nullable: bool,
+    },
+}
+
+impl ColumnChange {
+    /// Whether every row is another one afterwards.
+    pub fn changes_rows(&self) -> bool {
+        matches!(self, ColumnChange::Add { .. } | ColumnChange::Drop(_))
+    }
+}
+
+/// Changes the columns of a table. Errors with an internal error if `table` is none.
+pub fn change(table: &mut ItemRef, change: &ColumnChange) -> Result<(), SqlError> {
+    let ItemKind::Table { defaults, constraints } = &mut table.kind else {
+        return Err(SqlError::internal(format!("{} is not a table", table.name)));
+    };
+    let described = table.desc.columns.iter();
+    let mut columns: Vec<_> =
+        described.map(|column| (column.name.clone(), column.ty.clone(), column.nullable)).collect();
+    match change {
+        ColumnChange::Add { name, ty, nullable, default } => {
+            columns.push((name.clone(), ty.clone(), *nullable));
+            defaults.push(default.clone());
+        }
+        ColumnChange::Drop(at) => {
+            columns.remove(*at);
+            defaults.remove(*at);
+            constraints.retain(|constraint| !constraint.columns().contains(at));
+            let positions = constraints.iter_mut().flat_map(|constraint| match &mut constraint.kind {
+                ConstraintKind::Key { columns, .. } | ConstraintKind::Check { columns, .. } => columns,
+            });
+            positions.filter(|position| **position > *at).for_each(|position| *position -= 1);
+        }
+        ColumnChange::Rename { column, to } => {
+            for constraint in constraints {
+                if let ConstraintKind::Check { sql, columns: read, .. } = &mut constraint.kind
+                    && read.contains(column)
+                {
+                    *sql = renamed(sql, &columns[*column].0, to)?;
+                }
+            }
+            columns[*column].0.clone_from(to);
+        }
+        ColumnChange::SetDefault { column, default } => defaults[*column].clone_from(default),
+        ColumnChange::SetNullable { column, nullable } => columns[*column].2 = *nullable,
+    }
+    table.desc = Arc::new(RelationDesc::new(columns));
+    Ok(())
+}
+
+/// What the same change of `table`, given as it was before, makes of an item that refers to it directly.
+pub fn follow(dependent: &mut ItemRef, table: &ItemRef, change: &ColumnChange) -> Result<(), SqlError> {
+    if let ItemKind::Index(index) = &mut dependent.kind {
+        return match change {
+            ColumnChange::Drop(at) => {
+                let positions = index.keys.iter_mut().filter_map(|key| key.column.as_mut());
+                positions.filter(|position| **position > *at).for_each(|position| *position -= 1);
+                Ok(())
+            }
+            ColumnChange::Rename { column, to } => rename_in_index(dependent, table, *column, to),
+            _ => Ok(()),
+        };
+    }
+    let reads = dependent.view_mut().into_iter().flat_map(|view| &mut view.reads);
+    for read in reads.filter(|read| read.id == table.id) {
+        match change {
+            ColumnChange::Drop(at) if *at < read.columns => {
+                read.columns -= 1;
+                if !read.names.is_empty() {
+                    read.names.remove(*at);
+                }
+            }
+            ColumnChange::Rename { column, .. } if *column < read.columns && read.names.is_empty() => {
+                read.names = table.desc.columns.iter().take(read.columns).map(|column| column.name.clone()).collect();
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn rename_in_index(index: &mut ItemRef, table: &ItemRef, column: usize, to: &str) -> Result<(), SqlError> {
+    let ItemKind::Index(IndexDef { keys, .. }) = &mut index.kind else { return Ok(()) };
+    let described = index.desc.columns.iter();
+    let mut columns: Vec<_> =
+        described.map(|column| (column.name.clone(), column.ty.clone(), column.nullable)).collect();
+    for (key, described) in keys.iter_mut().zip(&mut columns) {
+        match key.column {
+            Some(of) if of == column => {
+                key.sql = quote_ident(to);
+                to.clone_into(&mut described.0);
+            }
+            Some(_) => {}
+            None => key.sql = renamed(&key.sql, &table.desc.columns[column].name, to)?,
+        }
+    }
+    index.desc = Arc::new(RelationDesc::new(columns));
+    Ok(())
+}
+
+/// Whether an index's key has a column of its table in it.
+pub fn index_reads(index: &IndexDef, table: &ItemRef, column: usize) -> Result<bool, SqlError> {
+    let name = &table.desc.columns[column].name;
+    for key in &index.keys {
+        let reads = match key.column {
+            Some(of) => of == column,
+            None => mentions(&key.sql, name)?,
+        };
+        if reads {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether the query of a view reads a column of a table that it names. Errors: it cannot be bound.
+pub fn view_reads(ctx: &PlanContext<'_>, view: &ItemRef, table: &ItemRef, column: usize) -> Result<bool, SqlError> {
+    let Some(def) = view.view() else { return Ok(false) };
+    let ctx = PlanContext { from_tables: true, ..*ctx };
+    let read = Dependencies::new().resolver(&ctx).columns_read(def, view.owner)?;
+    let name = |of: &ViewRead| of.names.get(column).unwrap_or(&table.desc.columns[column].name).clone();
+    let mut seen = def.reads.iter().filter(|of| of.id == table.id && column < of.columns);
+    Ok(seen.any(|of| read.contains(&(table.id, name(of)))))
+}
+
+/// Whether an expression over a table's own columns has the one of this name in it.
+fn mentions(sql: &str, name: &str) -> Result<bool, SqlError> {
+    let found = sp::visit_expressions(&parse_expr(sql)?, |expr| match expr {
+        sp::Expr::Identifier(ident) if fold(ident) == name => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    Ok(found.is_break())
+}
+
+/// An expression over a table's own columns, of which one is called otherwise now.
+fn renamed(sql: &str, from: &str, to: &str) -> Result<String, SqlError> {
+    let mut expr = parse_expr(sql)?;
+    let new = match quote_ident(to) == to {
+        true => sp::Ident::new(to),
+        false => sp::Ident::with_quote('"', to),
+    };
+    let _done = sp::visit_expressions_mut(&mut expr, |expr| {
+        if let sp::Expr::Identifier(ident) = expr
+            && fold(ident) == from
+        {
+            *ident = new.clone();
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    Ok(expr.to_string())
+}

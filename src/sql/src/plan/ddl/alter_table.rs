@@ -1,0 +1,295 @@
+//! ALTER TABLE of columns and constraints.
+//!
+//! The actions of a statement are taken in Postgres's order: what goes, what comes, and the rest. Each is planned against the
+//! table as those before it make it.
+
+use super::constraint::{Subject, unknown_for};
+use super::relation::{check_column_count, check_default, check_storable};
+use super::{check_owner, missing};
+use crate::ast::{AlterTable, ColumnDef, TableAction, TableConstraint};
+use crate::error::SqlError;
+use crate::names::{ObjectId, ObjectKind, resolve_item, unknown_relation};
+use crate::plan::column::{self, ColumnChange, index_reads, view_reads};
+use crate::plan::dml::{default_exprs, unknown_column};
+use crate::plan::drop::{OfColumn, plan_column_drops};
+use crate::plan::{
+    AlterTablePlan, ColumnSource, ConstraintDef, ItemKind, ItemRef, Plan, PlanContext, PlanNotice, TableChange,
+};
+use datafusion::sql::sqlparser::ast as sp;
+use repr::sqlstate::SqlState;
+use std::sync::Arc;
+
+const TAG: &str = "ALTER TABLE";
+
+pub(in crate::plan) fn plan_alter_table(ctx: &PlanContext<'_>, alter: &AlterTable) -> Result<Plan, SqlError> {
+    let Some(item) = resolve_item(ctx.catalog, ctx.scope(), &alter.name)? else {
+        return missing(ObjectKind::Table, &alter.name, alter.if_exists, TAG, unknown_relation(&alter.name));
+    };
+    if item.object_kind() != ObjectKind::Table {
+        return Err(wrong_kind(&item, &alter.actions));
+    }
+    check_owner(ctx, ObjectId::Item(item.id), ObjectKind::Table, &item.name.item)?;
+    let mut actions: Vec<&TableAction> = alter.actions.iter().collect();
+    actions.sort_by_key(|action| pass(action));
+    let mut altered = Altered::new(ctx, &item);
+    actions.into_iter().try_for_each(|action| altered.take(action))?;
+    altered.finish()
+}
+
+/// When an action is taken.
+fn pass(action: &TableAction) -> usize {
+    match action {
+        TableAction::Drop { .. }
+        | TableAction::DropColumn { .. }
+        | TableAction::DropNotNull(_)
+        | TableAction::SetDefault { default: None, .. } => 0,
+        TableAction::AddColumn { .. } => 1,
+        TableAction::SetNotNull(_) => 2,
+        TableAction::Add(_)
+        | TableAction::SetDefault { default: Some(_), .. }
+        | TableAction::Rename { .. }
+        | TableAction::RenameColumn { .. } => 3,
+    }
+}
+
+/// A table on its way through a statement.
+struct Altered<'a> {
+    ctx: &'a PlanContext<'a>,
+    /// As the catalog has it.
+    before: &'a ItemRef,
+    /// As the actions so far leave it.
+    table: ItemRef,
+    /// The same, for new constraints.
+    subject: Subject<'a>,
+    /// Where the columns of its rows come from.
+    sources: Vec<ColumnSource>,
+    /// The columns that go, and what depends on them.
+    dropped: Vec<OfColumn>,
+    changes: Vec<TableChange>,
+    notices: Vec<PlanNotice>,
+}
+
+impl<'a> Altered<'a> {
+    fn new(ctx: &'a PlanContext<'a>, table: &'a ItemRef) -> Altered<'a> {
+        let (name, desc, constraints) = (&table.name.item, Arc::clone(&table.desc), table.constraints().to_vec());
+        Altered {
+            ctx,
+            before: table,
+            table: table.clone(),
+            subject: Subject::new(ctx, Some(table.schema), name, desc, constraints),
+            sources: (0..table.desc.arity()).map(ColumnSource::Kept).collect(),
+            dropped: Vec::new(),
+            changes: Vec::new(),
+            notices: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, action: &TableAction) -> Result<(), SqlError> {
+        match action {
+            TableAction::Add(constraint) => self.add_constraint(constraint),
+            TableAction::Drop { name, if_exists } => self.drop_constraint(name, *if_exists),
+            TableAction::Rename { from, to } => {
+                let renamed = self.subject.remove(from);
+                let renamed = renamed.map_err(|_| unknown_for(from, "for table", self.subject.table))?;
+                self.subject.check_free(to, renamed.is_key())?;
+                self.subject.constraints.push(ConstraintDef { name: to.clone(), ..renamed });
+                self.set_constraints();
+                self.changes.push(TableChange::RenameConstraint { from: from.clone(), to: to.clone() });
+                Ok(())
+            }
+            TableAction::AddColumn { column, constraints, if_not_exists } => {
+                self.add_column(column, constraints, *if_not_exists)
+            }
+            TableAction::DropColumn { name, if_exists, cascade } => self.drop_column(name, *if_exists, *cascade),
+            TableAction::RenameColumn { from, to } => {
+                let column = self.table.desc.position(from).ok_or_else(|| {
+                    SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{from}\" does not exist"))
+                })?;
+                if self.table.desc.position(to).is_some() {
+                    return Err(self.column_exists(to));
+                }
+                self.change(ColumnChange::Rename { column, to: to.clone() })
+            }
+            TableAction::SetDefault { column, default } => {
+                let at = self.position(column)?;
+                let default = match default {
+                    Some(default) => Some(self.checked_default(column, &self.table.desc.columns[at].ty, default)?),
+                    None => None,
+                };
+                self.change(ColumnChange::SetDefault { column: at, default })
+            }
+            TableAction::SetNotNull(name) => {
+                let column = self.position(name)?;
+                self.change(ColumnChange::SetNullable { column, nullable: false })
+            }
+            TableAction::DropNotNull(name) => {
+                let column = self.position(name)?;
+                let in_key =
+                    |constraint: &&ConstraintDef| constraint.is_primary() && constraint.columns().contains(&column);
+                if self.table.constraints().iter().any(|constraint| in_key(&constraint)) {
+                    let message = format!("column \"{name}\" is in a primary key");
+                    return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
+                }
+                self.change(ColumnChange::SetNullable { column, nullable: true })
+            }
+        }
+    }
+
+    fn add_constraint(&mut self, constraint: &TableConstraint) -> Result<(), SqlError> {
+        let constraint = self.subject.add(self.ctx, constraint)?;
+        self.set_constraints();
+        self.changes.push(TableChange::AddConstraint(constraint));
+        Ok(())
+    }
+
+    fn drop_constraint(&mut self, name: &str, if_exists: bool) -> Result<(), SqlError> {
+        match self.subject.remove(name) {
+            Ok(_) => {
+                self.set_constraints();
+                self.changes.push(TableChange::DropConstraint(name.to_owned()));
+                Ok(())
+            }
+            Err(error) if if_exists => {
+                self.skip(SqlState::SUCCESSFUL_COMPLETION, &error.message);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn add_column(
+        &mut self,
+        column: &ColumnDef,
+        constraints: &[TableConstraint],
+        if_not_exists: bool,
+    ) -> Result<(), SqlError> {
+        let ColumnDef { name, ty, nullable, default } = column;
+        if self.table.desc.position(name).is_some() {
+            let error = self.column_exists(name);
+            if if_not_exists {
+                self.skip(error.sqlstate, &error.message);
+                return Ok(());
+            }
+            return Err(error);
+        }
+        check_column_count(self.table.desc.arity() + 1)?;
+        check_storable(name, ty)?;
+        let default = match default {
+            Some(default) => Some(self.checked_default(name, ty, default)?),
+            None => None,
+        };
+        self.change(ColumnChange::Add { name: name.clone(), ty: ty.clone(), nullable: *nullable, default })?;
+        let given: Vec<usize> = (0..self.sources.len()).collect();
+        let data_type = self.table.desc.columns[given.len()].data_type.clone();
+        let new = default_exprs(self.ctx, &self.table, &given)?;
+        self.sources.extend(new.into_iter().map(|(_, value)| ColumnSource::New(value, data_type.clone())));
+        constraints.iter().try_for_each(|constraint| self.add_constraint(constraint))
+    }
+
+    fn drop_column(&mut self, name: &str, if_exists: bool, cascade: bool) -> Result<(), SqlError> {
+        let at = match self.position(name) {
+            Ok(at) => at,
+            Err(error) if if_exists => {
+                self.skip(SqlState::SUCCESSFUL_COMPLETION, &error.message);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        if self.table.desc.arity() == 1 {
+            return Err(SqlError::unsupported("a table without columns"));
+        }
+        if let ColumnSource::Kept(column) = self.sources.remove(at) {
+            self.dropped.push(self.dependents(name, column, cascade)?);
+        }
+        self.change(ColumnChange::Drop(at))
+    }
+
+    /// What depends on a column that the catalog has at this position.
+    fn dependents(&self, name: &str, column: usize, cascade: bool) -> Result<OfColumn, SqlError> {
+        let mut dropped = OfColumn { column: name.to_owned(), cascade, indexes: Vec::new(), views: Vec::new() };
+        for id in self.ctx.catalog.dependents(self.before.id) {
+            let Some(dependent) = self.ctx.catalog.item(id) else { continue };
+            match &dependent.kind {
+                ItemKind::Index(index) if index_reads(index, self.before, column)? => dropped.indexes.push(id),
+                ItemKind::View(_) | ItemKind::MaterializedView(_)
+                    if view_reads(self.ctx, &dependent, self.before, column)? =>
+                {
+                    dropped.views.push(id);
+                }
+                _ => {}
+            }
+        }
+        Ok(dropped)
+    }
+
+    fn finish(mut self) -> Result<Plan, SqlError> {
+        if self.changes.is_empty() {
+            return Ok(Plan::NoOp { tag: TAG, notices: self.notices });
+        }
+        let drops = plan_column_drops(self.ctx, self.before, &self.dropped, &mut self.notices)?;
+        let changes_rows =
+            |change: &TableChange| matches!(change, TableChange::Column(change) if change.changes_rows());
+        let rewrite = self.changes.iter().any(changes_rows).then_some(self.sources);
+        let (id, changes, notices) = (self.before.id, self.changes, self.notices);
+        Ok(Plan::AlterTable(AlterTablePlan { id, drops, changes, rewrite, notices }))
+    }
+
+    /// Makes a change of the columns.
+    fn change(&mut self, change: ColumnChange) -> Result<(), SqlError> {
+        column::change(&mut self.table, &change)?;
+        self.subject.desc = Arc::clone(&self.table.desc);
+        for gone in self.subject.constraints.clone() {
+            if self.table.constraints().iter().all(|constraint| constraint.name != gone.name) {
+                self.subject.remove(&gone.name)?;
+            }
+        }
+        self.subject.constraints = self.table.constraints().to_vec();
+        self.changes.push(TableChange::Column(change));
+        Ok(())
+    }
+
+    /// Gives the table the constraints that it has now.
+    fn set_constraints(&mut self) {
+        if let ItemKind::Table { constraints, .. } = &mut self.table.kind {
+            constraints.clone_from(&self.subject.constraints);
+        }
+    }
+
+    fn checked_default(&self, name: &str, ty: &repr::PgType, default: &sp::Expr) -> Result<String, SqlError> {
+        check_default(self.ctx, name, ty, default)?;
+        Ok(default.to_string())
+    }
+
+    fn position(&self, name: &str) -> Result<usize, SqlError> {
+        self.table.desc.position(name).ok_or_else(|| unknown_column(&self.table, name))
+    }
+
+    fn column_exists(&self, name: &str) -> SqlError {
+        let message = format!("column \"{name}\" of relation \"{}\" already exists", self.table.name.item);
+        SqlError::new(SqlState::DUPLICATE_COLUMN, message)
+    }
+
+    fn skip(&mut self, sqlstate: SqlState, what: &str) {
+        self.notices.push(PlanNotice { sqlstate, message: format!("{what}, skipping"), detail: None });
+    }
+}
+
+fn wrong_kind(item: &Arc<ItemRef>, actions: &[TableAction]) -> SqlError {
+    let (name, kind) = (&item.name.item, item.object_kind());
+    let action = actions.first().map_or("", TableAction::name);
+    if matches!(actions.first(), Some(TableAction::RenameColumn { .. } | TableAction::SetDefault { .. })) {
+        return SqlError::unsupported(format!("{action} of {} {kind}", super::article(kind)));
+    }
+    SqlError::new(
+        SqlState::WRONG_OBJECT_TYPE,
+        format!("ALTER action {action} cannot be performed on relation \"{name}\""),
+    )
+    .with_detail(format!("This operation is not supported for {}.", plural(kind)))
+}
+
+fn plural(kind: ObjectKind) -> String {
+    match kind {
+        ObjectKind::Index => "indexes".to_owned(),
+        kind => format!("{kind}s"),
+    }
+}
