@@ -577,7 +577,7 @@ impl Session {
         let params = std::mem::take(&mut portal.params);
         let again = (!plan.only_reads()).then(|| params.clone());
         let mut result = self.run(&plan, params, formats.clone(), autocommit).await;
-        let has_failed = result.as_ref().is_err_and(|error| is_stale(error));
+        let has_failed = result.as_ref().is_err_and(is_stale);
         if let Some(params) = again.filter(|_| has_failed)
             && let Some(renewed) = self.renewed(&plan)
         {

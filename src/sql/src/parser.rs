@@ -155,7 +155,8 @@ fn split(tokens: Vec<TokenWithSpan>) -> Vec<Piece> {
 
 fn tokenize(sql: &str) -> Result<Vec<TokenWithSpan>, SqlError> {
     let tokens = Tokenizer::new(&DIALECT, sql).tokenize_with_location().map_err(|error| lexical_error(sql, &error))?;
-    let is_nameless = |token: &Token| matches!(token, Token::Word(word) if word.quote_style.is_some() && word.value.is_empty());
+    let is_nameless =
+        |token: &Token| matches!(token, Token::Word(word) if word.quote_style.is_some() && word.value.is_empty());
     match tokens.iter().find(|token| is_nameless(&token.token)) {
         Some(nameless) => {
             let message = "zero-length delimited identifier at or near \"\"\"\"";
