@@ -7,12 +7,14 @@
 //! waits for the end of a pipe whose other end only we hold, and then ends that one process and removes its files.
 
 use std::fs::File;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use rand::Rng;
 
 /// How long a server may take to answer its first connection. Generous: CI machines build at the same time.
 const READY_SECONDS_MAX: u64 = 120;
@@ -30,10 +32,16 @@ pub struct Process {
 /// What the watchdog runs: `$1` is the signal, `$2` the process, `$3` its temporary directory.
 const WATCHDOG: &str = r#"read -r _; kill -s "$1" "$2" && sleep 1; rm -rf -- "$3""#;
 
+/// Where ports are taken from: below those that the system gives to connections, so that a server which starts again finds its
+/// own still free.
+const PORTS: Range<u16> = 10_000..32_768;
+
 /// Returns a port of the loopback interface that was free a moment ago.
 pub fn free_port() -> anyhow::Result<u16> {
-    let listener = TcpListener::bind("127.0.0.1:0").context("bind a free port")?;
-    Ok(listener.local_addr()?.port())
+    let mut random = rand::rng();
+    let mut tried = (0..1_000).map(|_| random.random_range(PORTS));
+    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    tried.find(is_free).context("no port is free")
 }
 
 impl Process {
