@@ -32,10 +32,13 @@ fn statements_are_there_with_how_they_were_answered_and_ended() {
         "CREATE TABLE t (k int4, v text)",
         "CREATE INDEX t_k ON t (k)",
         "INSERT INTO t VALUES (1, 'one'), (2, 'two')",
-        "SELECT k, v FROM t WHERE k = 1",
-        "SELECT count(*) FROM t a, t b WHERE a.k <= b.k",
-        "SELECT 1 + 1",
     ] {
+        wire.execute(sql).expect(sql);
+    }
+    // An index that is not there yet is not read.
+    let is_hydrated = "SELECT bool_and(hydrated) FROM mz_internal.mz_hydration_statuses";
+    while wire.rows(is_hydrated).expect("an answer") != [[text("t")]] {}
+    for sql in ["SELECT k, v FROM t WHERE k = 1", "SELECT count(*) FROM t a, t b WHERE a.k <= b.k", "SELECT 1 + 1"] {
         wire.execute(sql).expect(sql);
     }
     assert_eq!(wire.sqlstate("SELECT 1/0 FROM t").expect("an answer").as_deref(), Some("22012"));
