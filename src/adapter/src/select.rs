@@ -223,13 +223,6 @@ impl Session {
         Ok(self.read_at(collections, now))
     }
 
-    /// From which time on the tables among these have rows. The catalog in which a table has other columns is seen a moment
-    /// before time comes to its rows.
-    fn readable_from(&self, collections: &[GlobalId]) -> Option<Timestamp> {
-        let published = self.published();
-        collections.iter().filter_map(|id| published.tables.get(id)).map(|table| table.readable_from).max()
-    }
-
     /// The same for a statement that began at `now`.
     fn read_at(&mut self, collections: &[GlobalId], now: Timestamp) -> Timestamp {
         if self.transaction.status == Status::Idle && self.transaction.is_fresh() {
@@ -237,6 +230,13 @@ impl Session {
         }
         self.transaction.note_reads(collections.iter().copied());
         self.transaction.read_ts(&self.shared, now)
+    }
+
+    /// From which time on the tables among these have rows. The catalog in which a table has other columns is seen a moment
+    /// before time comes to its rows.
+    fn readable_from(&self, collections: &[GlobalId]) -> Option<Timestamp> {
+        let published = self.published();
+        collections.iter().filter_map(|id| published.tables.get(id)).map(|table| table.readable_from).max()
     }
 
     /// The plan over tables alone if the transaction has written to any of them, or has changed the catalog: the index of a

@@ -266,35 +266,26 @@ impl Lir {
 
     /// The tables that it reads, also those that indexes hold for it.
     pub fn tables(&self) -> BTreeSet<GlobalId> {
-        let mut tables = self.fed();
-        self.visit(&mut |lir| {
-            if let Node::GetArranged { table, .. } = lir.node {
-                tables.insert(table);
-            }
-        });
-        tables
+        self.ids(|node| match node {
+            Node::Get(table) | Node::GetArranged { table, .. } => Some(*table),
+            _ => None,
+        })
     }
 
     /// The tables whose rows it is fed.
     pub fn fed(&self) -> BTreeSet<GlobalId> {
-        let mut tables = BTreeSet::new();
-        self.visit(&mut |lir| {
-            if let Node::Get(id) = lir.node {
-                tables.insert(id);
-            }
-        });
-        tables
+        self.ids(|node| if let Node::Get(table) = node { Some(*table) } else { None })
     }
 
     /// The indexes whose arrangements it reads.
     pub fn arrangements(&self) -> BTreeSet<GlobalId> {
-        let mut indexes = BTreeSet::new();
-        self.visit(&mut |lir| {
-            if let Node::GetArranged { index, .. } = lir.node {
-                indexes.insert(index);
-            }
-        });
-        indexes
+        self.ids(|node| if let Node::GetArranged { index, .. } = node { Some(*index) } else { None })
+    }
+
+    fn ids(&self, of: impl Fn(&Node) -> Option<GlobalId>) -> BTreeSet<GlobalId> {
+        let mut ids = BTreeSet::new();
+        self.visit(&mut |lir| ids.extend(of(&lir.node)));
+        ids
     }
 
     /// Whether it reads a collection of a recursion.

@@ -41,16 +41,17 @@ pub type ArrangementsOf<'a> = &'a dyn Fn(GlobalId) -> Vec<Arrangement>;
 #[must_use]
 pub fn reuse(lir: Lir, of: ArrangementsOf<'_>) -> Lir {
     let Lir { node, schema } = lir;
-    match node {
-        Node::LetRec(_) => Lir { node, schema },
-        Node::Mfp { input, stages } => Lir { schema, ..mfp(reuse(*input, of), stages) },
+    if matches!(node, Node::LetRec(_)) {
+        return Lir { node, schema };
+    }
+    match node.map_inputs(&mut |input| reuse(input, of)) {
+        Node::Mfp { input, stages } => Lir { schema, ..mfp(*input, stages) },
         Node::Join(join) => Lir { schema: Arc::clone(&schema), ..joined(*join, schema, of) },
-        node => Lir { node: node.map_inputs(&mut |input| reuse(input, of)), schema },
+        node => Lir { node, schema },
     }
 }
 
 fn joined(join: Join, schema: SchemaRef, of: ArrangementsOf<'_>) -> Lir {
-    let join = Join { left: reuse(join.left, of), right: reuse(join.right, of), ..join };
     let (left, right) = (Side::of(&join.left), Side::of(&join.right));
     let (reads_left, reads_right) = match join.kind {
         JoinKind::Inner => (true, true),
