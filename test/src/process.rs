@@ -1,7 +1,7 @@
 //! Child processes: free ports, output in a log file, signals, and waits that poll.
 //!
 //! Both servers under test are plain children of the test process. Their output goes to a file, of which the
-//! last lines are printed when the test that owns the server panics.
+//! last lines are printed when the test that owns the server panics, or when the server crashed.
 //!
 //! A server that tests share lives in a static, which is never dropped. So each process has a watchdog: a shell that
 //! waits for the end of a pipe whose other end only we hold, and then ends that one process and removes its files.
@@ -9,6 +9,7 @@
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -18,6 +19,8 @@ use rand::Rng;
 
 /// How long a server may take to answer its first connection. Generous: CI machines build at the same time.
 const READY_SECONDS_MAX: u64 = 120;
+/// The signals that tests end a server with: KILL, TERM, and INT or QUIT, which stop a PostgreSQL.
+const ENDED_BY_US: [i32; 4] = [9, 15, 2, 3];
 /// How often a wait looks again.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -135,7 +138,11 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        // A test that gives its error on has no panic yet.
+        let crashed = self.child.try_wait().is_ok_and(|status| {
+            status.and_then(|status| status.signal()).is_some_and(|signal| !ENDED_BY_US.contains(&signal))
+        });
+        if crashed || std::thread::panicking() {
             eprintln!("--- last lines of process {} ---\n{}\n---", self.id(), self.log_tail());
         }
         // The watchdog goes first, while the process id is surely still ours.
