@@ -70,7 +70,7 @@ impl Part {
         match (self, store) {
             (Part::Registers | Part::Lists | Part::Bank | Part::Keys, _) => 12,
             (Part::Crash, Some(Store::Postgres)) => 50,
-            (Part::Races, Some(Store::Postgres)) => 8,
+            (Part::Races, Some(Store::Postgres)) => 12,
             (Part::Crash, _) => 45,
             (Part::Races, _) => 25,
             (Part::Disk | Part::Takeover, _) => 2,
