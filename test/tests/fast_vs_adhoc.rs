@@ -15,7 +15,7 @@ const SEEDS: u64 = 6;
 const STEPS: usize = 150;
 
 /// The columns of the table: name, type, and literals to draw from. NULL is drawn besides.
-const COLUMNS: [(&str, &str, &[&str]); 16] = [
+const COLUMNS: [(&str, &str, &[&str]); 17] = [
     ("a", "int4", &["0", "1", "2", "3", "-1", "2147483647"]),
     ("b", "text", &["''", "'x'", "'y'", "'xx'", "'é'", "'X'"]),
     ("c", "int8", &["0", "1", "9223372036854775807", "-5"]),
@@ -32,11 +32,26 @@ const COLUMNS: [(&str, &str, &[&str]); 16] = [
     ("n", "int2", &["0", "1", "-32768"]),
     ("o", "float4", &["0", "1.5", "'NaN'"]),
     ("p", "varchar(4)", &["'v'", "'abcd'", "''"]),
+    ("q", "char(3)", &["'a'", "'a  '", "'abc'", "'abc   '", "''", "'é'"]),
 ];
 
 /// Key columns of the indexes, by position.
-const INDEXES: [&[usize]; 12] =
-    [&[0], &[1], &[0, 1], &[1, 5, 0], &[2], &[3], &[4], &[6, 7], &[8], &[9, 10], &[11, 12], &[13, 14, 15]];
+const INDEXES: [&[usize]; 14] = [
+    &[0],
+    &[1],
+    &[0, 1],
+    &[1, 5, 0],
+    &[2],
+    &[3],
+    &[4],
+    &[6, 7],
+    &[8],
+    &[9, 10],
+    &[11, 12],
+    &[13, 14, 15],
+    &[16],
+    &[16, 0],
+];
 
 /// What a query gave.
 #[derive(Debug, PartialEq)]
@@ -142,6 +157,7 @@ impl Generator {
             "n",
             "o",
             "p",
+            "q",
             "a + 1",
             "upper(b)",
             "c - 1",
@@ -278,6 +294,48 @@ fn the_sessions_use_different_paths() {
     let (by_fast, by_slow) = (explain(&mut fast), explain(&mut slow));
     assert!(by_fast.contains("t_the_index"), "the fast path names its index:\n{by_fast}");
     assert!(!by_slow.contains("t_the_index"), "the ad hoc path reads no index:\n{by_slow}");
+}
+
+/// Values of char(n) are looked up whatever blanks they end with, as constants and as parameters.
+#[test]
+fn char_is_looked_up_with_its_blanks() {
+    let target = Target::start().expect("the server starts");
+    let mut fast = target.admin().expect("a session starts");
+    fast.execute("CREATE TABLE t (c char(3), n int4)").expect("the table is made");
+    fast.execute("INSERT INTO t VALUES ('a', 1), ('abc', 2), ('', 3), (NULL, 4), ('é', 5)").expect("valid SQL");
+    fast.execute("CREATE INDEX t_c ON t (c)").expect("the index is made");
+    if target.is_glimpse() {
+        let rows = fast.rows("EXPLAIN SELECT n FROM t WHERE c = 'a'").expect("it explains");
+        let plan = rows.into_iter().flatten().flatten().collect::<Vec<String>>().join("\n");
+        assert!(plan.contains("t_c (lookup"), "{plan}");
+    }
+    for (text, expected) in [
+        ("a", Some("1")),
+        ("a     ", Some("1")),
+        ("abc", Some("2")),
+        ("abc ", Some("2")),
+        ("abcd", None),
+        ("ab", None),
+        ("", Some("3")),
+        ("    ", Some("3")),
+        ("é ", Some("5")),
+        ("ab d", None),
+    ] {
+        let expected: Vec<Vec<Option<String>>> = expected.map(|n| vec![Some(n.to_owned())]).into_iter().collect();
+        assert_eq!(fast.rows(&format!("SELECT n FROM t WHERE c = '{text}'")).expect("valid SQL"), expected, "{text:?}");
+        for query in ["SELECT n FROM t WHERE c = $1", "SELECT n FROM t WHERE c IN ($1, 'nobody')"] {
+            let bytes = [
+                frontend::parse("", query, &[]),
+                frontend::bind("", "", &[], &[Some(text.as_bytes())], &[]),
+                frontend::execute("", 0),
+                frontend::sync(),
+            ];
+            fast.send(&bytes.concat()).expect("send");
+            let messages = fast.until_ready().expect("the server answers");
+            let rows = messages.iter().filter(|message| message.tag == b'D').map(Message::row_text);
+            assert_eq!(rows.collect::<Vec<_>>(), expected, "{query}, {text:?}");
+        }
+    }
 }
 
 #[test]

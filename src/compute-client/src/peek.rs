@@ -23,6 +23,7 @@ use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::PhysicalExpr;
+use pgrepr::length::repadded;
 use repr::row::{RowCodec, write_key_datum};
 use repr::{Datum, Timestamp};
 use smallvec::{SmallVec, smallvec};
@@ -265,9 +266,17 @@ fn snapshot(index: &IndexInfo, worker: usize, as_of: Timestamp) -> Result<Option
 fn keys(plan: &PeekPlan, params: Bound<'_>) -> Keys {
     let Access::Lookup(columns) = &plan.access else { return Keys::Scan };
     let extend = |key: &mut Vec<u8>, value: &KeyValue| {
+        let padded;
         let datum = match &value.source {
             KeySource::Constant(datum) => datum,
             KeySource::Parameter(position) => &params.values[*position],
+            KeySource::Padded(position, length) => match &params.values[*position] {
+                Datum::Text(text) => {
+                    padded = Datum::Text(repadded(text, *length));
+                    &padded
+                }
+                other => other,
+            },
         };
         fit(datum, &value.data_type).is_some_and(|datum| write_key_datum(key, &value.data_type, &datum).is_ok())
     };

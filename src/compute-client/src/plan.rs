@@ -81,6 +81,8 @@ pub enum KeySource {
     Constant(Datum<'static>),
     /// Parameter `$n`, from 0.
     Parameter(usize),
+    /// Parameter `$n`, from 0, as a char of that length.
+    Padded(usize, u32),
 }
 
 /// The columns of a peek's result.
@@ -176,7 +178,7 @@ impl PeekPlan {
 
 fn describe_value(value: &KeyValue) -> String {
     match &value.source {
-        KeySource::Parameter(position) => format!("${}", position + 1),
+        KeySource::Parameter(position) | KeySource::Padded(position, _) => format!("${}", position + 1),
         KeySource::Constant(Datum::Text(text)) => format!("'{text}'"),
         KeySource::Constant(Datum::Bool(v)) => v.to_string(),
         KeySource::Constant(Datum::Int2(v)) => v.to_string(),
@@ -205,7 +207,7 @@ impl Access {
         match self {
             Access::Scan => false,
             Access::Lookup(columns) => {
-                columns.iter().flatten().any(|value| matches!(value.source, KeySource::Parameter(_)))
+                columns.iter().flatten().any(|value| !matches!(value.source, KeySource::Constant(_)))
             }
         }
     }

@@ -23,15 +23,22 @@ pub enum LengthRule {
 pub fn fit_text<'a>(ty: &PgType, text: &'a str, rule: LengthRule) -> Result<Cow<'a, str>, PgReprError> {
     match ty {
         PgType::Varchar(Some(limit)) => cut(text, *limit, "character varying", rule).map(Cow::Borrowed),
-        PgType::Bpchar(Some(limit)) => {
-            let text = cut(text, *limit, "character", rule)?;
-            let missing = usize::try_from(*limit).unwrap_or(0).saturating_sub(text.chars().count());
-            Ok(if missing == 0 { Cow::Borrowed(text) } else { Cow::Owned(format!("{text}{}", " ".repeat(missing))) })
-        }
+        PgType::Bpchar(Some(limit)) => Ok(padded(cut(text, *limit, "character", rule)?, *limit)),
         PgType::Name => Ok(Cow::Borrowed(cut_bytes(text, NAME_BYTES_MAX))),
         PgType::Char => Ok(Cow::Borrowed(cut_bytes(text, text.chars().next().map_or(0, char::len_utf8)))),
         _ => Ok(Cow::Borrowed(text)),
     }
+}
+
+/// The text with blanks behind it, up to so many characters.
+pub fn padded(text: &str, length: u32) -> Cow<'_, str> {
+    let missing = usize::try_from(length).unwrap_or(0).saturating_sub(text.chars().count());
+    if missing == 0 { Cow::Borrowed(text) } else { Cow::Owned(format!("{text}{}", " ".repeat(missing))) }
+}
+
+/// What a char(n) of at most `length` characters is padded to, whatever blanks it ends with now. A longer one stays longer.
+pub fn repadded(text: &str, length: u32) -> Cow<'_, str> {
+    padded(text.trim_end_matches(' '), length)
 }
 
 fn cut<'a>(text: &'a str, limit: u32, name: &str, rule: LengthRule) -> Result<&'a str, PgReprError> {

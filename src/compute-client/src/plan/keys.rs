@@ -109,6 +109,14 @@ fn value_of(expr: &Expr, data_type: &DataType) -> Option<KeyValue> {
             };
             widens(&from, field.data_type()).then_some(inner)
         }
+        Expr::ScalarFunction(call) if call.func.name() == "bpchar_padded" => {
+            let [Expr::Placeholder(_), Expr::Literal(ScalarValue::Int32(Some(length)), _)] = call.args.as_slice()
+            else {
+                return None;
+            };
+            let KeySource::Parameter(position) = value_of(&call.args[0], data_type)?.source else { return None };
+            value(KeySource::Padded(position, u32::try_from(*length).ok()?))
+        }
         _ => None,
     }
 }

@@ -34,10 +34,19 @@ pub fn declare(library: &mut Library) {
 /// Whether equal values of a type are stored alike, zeros of floats aside.
 pub fn is_exact(ty: &PgType) -> bool {
     match ty {
-        PgType::Bpchar(_) | PgType::Interval | PgType::Jsonb => false,
-        PgType::Array(item) => is_exact(item),
+        // Whatever makes a char(n) pads it to its n.
+        PgType::Bpchar(length) => length.is_some(),
+        PgType::Interval | PgType::Jsonb => false,
+        // Functions make arrays of items without their length.
+        PgType::Array(item) => is_exact(item) && !matches!(**item, PgType::Bpchar(_)),
         _ => true,
     }
+}
+
+/// Whether values of a type come in the order of what is stored.
+pub fn is_ordered_as_stored(ty: &PgType) -> bool {
+    // Blanks at the end count for nothing, and yet what comes before a blank comes before them.
+    is_exact(ty) && !matches!(ty, PgType::Array(_) | PgType::Bpchar(_))
 }
 
 /// The item type of the array in the first argument of a call; of any other, its own.

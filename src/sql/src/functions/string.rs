@@ -4,6 +4,7 @@ use super::registry::Library;
 use super::row::Call;
 use super::{bytes, int, new_text, text};
 use crate::error::SqlError;
+use pgrepr::length::repadded;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
 use std::borrow::Cow;
@@ -38,8 +39,12 @@ fn declare_lengths(library: &mut Library) {
     library.add("strpos(text, text) int4", |_, a| Ok(position(text(a, 0), text(a, 1))));
     library.add("ascii(text) int4", |_, a| Ok(Datum::Int4(text(a, 0).chars().next().map_or(0, |c| c as i32))));
     library.add("starts_with(text, text) bool", |_, a| Ok(Datum::Bool(text(a, 0).starts_with(text(a, 1)))));
-    // What char(n) is compared by: its text without the padding.
+    // What char(n) is compared by: its text without the padding, or with as much as that of the other has.
     library.add("bpchar_key(bpchar) text", |_, a| Ok(new_text(text(a, 0).trim_end_matches(' '))));
+    library.add("bpchar_padded(bpchar, int4) bpchar", |_, a| {
+        let length = u32::try_from(int(a, 1)).unwrap_or(0);
+        Ok(Datum::Text(repadded(text(a, 0), length).into_owned().into()))
+    });
 }
 
 fn position(whole: &str, part: &str) -> Datum<'static> {

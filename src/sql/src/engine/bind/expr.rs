@@ -507,12 +507,9 @@ impl Binder<'_> {
         }
         let (unified, ty, _) = self.coercer.unify(all, "IN")?;
         self.require_equality(&ty, &ty)?;
-        let mut keys = Vec::with_capacity(unified.len());
-        for item in unified {
-            keys.push(self.comparison_key(item)?.expr);
-        }
-        let expr = Box::new(keys.remove(0));
-        let expr = Expr::InList(InList { expr, list: keys, negated });
+        let mut keys = self.comparison_keys(unified, &types_of)?.into_iter().map(|key| key.expr);
+        let expr = Box::new(keys.next().ok_or_else(|| SqlError::internal("IN tests nothing"))?);
+        let expr = Expr::InList(InList { expr, list: keys.collect(), negated });
         Ok(TypedExpr::new(expr, PgType::Bool, DataType::Boolean))
     }
 

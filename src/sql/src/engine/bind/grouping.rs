@@ -13,7 +13,7 @@ use crate::engine::TypedExpr;
 use crate::error::SqlError;
 use crate::functions::order::is_exact;
 use crate::rewrite::collect;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, ExprSchema, ScalarValue};
 use datafusion::functions_aggregate::grouping::grouping_udaf;
@@ -213,11 +213,11 @@ impl Binder<'_> {
         let mut aggregate_exprs = Vec::new();
         for (typed, _) in &inexact {
             let Some((_, column)) = map.iter_mut().find(|(key, _)| *key == typed.expr) else { continue };
-            let name = self.internal_name("chosen");
-            aggregate_exprs.push(representative(typed).alias(&name));
+            let (choice, chosen) = self.representative(typed)?;
+            aggregate_exprs.push(choice);
             // Where the key is missing from the set, so is its value.
             let none = Expr::Literal(ScalarValue::try_from(&typed.data_type)?, None);
-            *column = when(column.clone().is_null(), none).otherwise(Expr::Column(Column::from_name(name)))?;
+            *column = when(column.clone().is_null(), none).otherwise(chosen)?;
         }
         for call in calls {
             let name = self.internal_name("aggregate");
@@ -235,6 +235,29 @@ impl Binder<'_> {
             check_grouped(expr, &allowed, scope)?;
         }
         Ok(LogicalPlan::Aggregate(aggregate))
+    }
+
+    /// The aggregate that gives the value which stands for all that are equal to it, always the same of them, whatever order they
+    /// come in; and that value, above the Aggregate node.
+    pub(super) fn representative(&mut self, typed: &TypedExpr) -> Result<(Expr, Expr), SqlError> {
+        let func = match typed.ty {
+            // With all its blanks.
+            PgType::Bpchar(_) => max_udaf(),
+            _ => min_udaf(),
+        };
+        // The aggregate loses what is noted of the items of a list.
+        let kept = match &typed.data_type {
+            DataType::List(item) => {
+                DataType::List(Arc::new(Field::new(item.name(), item.data_type().clone(), item.is_nullable())))
+            }
+            other => other.clone(),
+        };
+        let value = self.coercer.store_as(typed.clone(), &typed.ty, &kept)?.expr;
+        let name = self.internal_name("chosen");
+        let call = AggregateFunction::new_udf(func, vec![value], false, None, vec![], None);
+        let chosen = TypedExpr::new(Expr::Column(Column::from_name(&name)), typed.ty.clone(), kept);
+        let chosen = self.coercer.store_as(chosen, &typed.ty, &typed.data_type)?.expr;
+        Ok((Expr::AggregateFunction(call).alias(name), chosen))
     }
 
     /// What the Aggregate node groups by: the keys as columns, or under names of their own. Grouping sets are made of columns
@@ -268,16 +291,6 @@ impl Binder<'_> {
         let exprs = columns_of_plan(&plan).into_iter().chain(below).collect();
         Ok((LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(plan))?), columns))
     }
-}
-
-/// The value that stands for all that are equal to it: always the same of them, whatever order they come in.
-pub(super) fn representative(typed: &TypedExpr) -> Expr {
-    let func = match typed.ty {
-        // With all its blanks.
-        PgType::Bpchar(_) => max_udaf(),
-        _ => min_udaf(),
-    };
-    Expr::AggregateFunction(AggregateFunction::new_udf(func, vec![typed.expr.clone()], false, None, vec![], None))
 }
 
 /// Both lists, each expression once.

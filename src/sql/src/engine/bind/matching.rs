@@ -3,7 +3,6 @@
 //! DataFusion's set operations match rows as they are stored. Here rows are matched by the keys of their columns, and of rows that
 //! are equal one that does not depend on their order is shown.
 
-use super::grouping::representative;
 use super::query::{columns_of, project, unique_names};
 use super::select::columns_of_plan;
 use super::{Binder, BoundQuery};
@@ -78,9 +77,9 @@ impl Binder<'_> {
             let expr = if is_exact(&column.ty) {
                 Expr::Column(Column::from_name(&name))
             } else {
-                let chosen = self.internal_name("chosen");
-                shown.push(representative(&column).alias(&chosen));
-                Expr::Column(Column::from_name(chosen))
+                let (choice, chosen) = self.representative(&column)?;
+                shown.push(choice);
+                chosen
             };
             groups.push(key.alias(name));
             names.push(expr);

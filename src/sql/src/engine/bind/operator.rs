@@ -193,6 +193,7 @@ impl Binder<'_> {
         if !has_equality(&target) {
             return Err(operator_missing(&symbol, &left.ty, &right.ty).at(span));
         }
+        let declared = [left.ty.clone(), right.ty.clone()];
         let left = self.coercer.cast(left, &target, LengthRule::Cast).map_err(|error| error.at(span))?;
         let right = self.coercer.cast(right, &target, LengthRule::Cast).map_err(|error| error.at(span))?;
         let (left, right) = match target {
@@ -201,7 +202,11 @@ impl Binder<'_> {
         };
         let (left, right) = match ordered {
             true => (self.order_key(left)?, self.order_key(right)?),
-            false => (self.comparison_key(left)?.expr, self.comparison_key(right)?.expr),
+            false => {
+                let mut keys = self.comparison_keys(vec![left, right], &declared)?;
+                let right = keys.remove(1);
+                (keys.remove(0).expr, right.expr)
+            }
         };
         let expr = binary_expr(left, op, right);
         Ok(TypedExpr::new(expr, PgType::Bool, DataType::Boolean))
@@ -225,10 +230,26 @@ impl Binder<'_> {
         Ok((self.coercer.store_as(left, &ty, &data_type)?, self.coercer.store_as(right, &ty, &data_type)?))
     }
 
+    /// What expressions of one type are matched by. They had the `declared` types before they were brought to it: of char(n)
+    /// the longest stay as they are, so that an index of a column is of use.
+    pub fn comparison_keys(&mut self, exprs: Vec<TypedExpr>, declared: &[PgType]) -> Result<Vec<TypedExpr>, SqlError> {
+        let length = |ty: &PgType| if let PgType::Bpchar(length) = ty { *length } else { None };
+        let longest = declared.iter().filter_map(length).max();
+        let key = |(typed, declared): (TypedExpr, &PgType)| match (&typed.ty, longest) {
+            (PgType::Bpchar(_), Some(longest)) if length(declared) == Some(longest) => Ok(typed),
+            (PgType::Bpchar(_), Some(longest)) => {
+                let longest = TypedExpr::constant(&Datum::Int4(longest.cast_signed()), PgType::Int4)?;
+                self.call("bpchar_padded", vec![typed, longest], Span::empty())
+            }
+            _ => self.comparison_key(typed),
+        };
+        exprs.into_iter().zip(declared).map(key).collect()
+    }
+
     /// What an expression is matched and grouped by: equal where it is equal, and nowhere else.
     pub fn comparison_key(&mut self, typed: TypedExpr) -> Result<TypedExpr, SqlError> {
         match typed.ty {
-            PgType::Bpchar(_) => self.call("bpchar_key", vec![typed], Span::empty()),
+            PgType::Bpchar(None) => self.call("bpchar_key", vec![typed], Span::empty()),
             PgType::Interval => self.call("interval_key", vec![typed], Span::empty()),
             ref ty if !is_exact(ty) => self.call("order_key", vec![typed], Span::empty()),
             _ => Ok(typed),
@@ -246,6 +267,7 @@ impl Binder<'_> {
         }
         match typed.ty {
             PgType::Array(_) => Ok(self.call("order_key", vec![typed], Span::empty())?.expr),
+            PgType::Bpchar(_) => Ok(self.call("bpchar_key", vec![typed], Span::empty())?.expr),
             _ => Ok(self.comparison_key(typed)?.expr),
         }
     }
@@ -449,9 +471,7 @@ pub fn comparison_type(left: &PgType, right: &PgType) -> Option<PgType> {
         return Some(T::Oid);
     }
     match (&l, &r) {
-        (T::Bpchar(_), T::Varchar(_) | T::Text | T::Name) | (T::Varchar(_) | T::Text | T::Name, T::Bpchar(_)) => {
-            Some(T::Text)
-        }
+        (T::Bpchar(_), T::Varchar(_)) | (T::Varchar(_), T::Bpchar(_)) => Some(T::Bpchar(None)),
         (l, r) if is_stringlike(l) && is_stringlike(r) => Some(T::Text),
         (T::Date, T::Timestamp) | (T::Timestamp, T::Date) => Some(T::Timestamp),
         (T::Date | T::Timestamp, T::Timestamptz) | (T::Timestamptz, T::Date | T::Timestamp) => Some(T::Timestamptz),

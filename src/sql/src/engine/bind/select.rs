@@ -12,7 +12,7 @@ use super::window::NamedWindows;
 use super::{Binder, BoundQuery, OutputColumn, Settle, name};
 use crate::engine::TypedExpr;
 use crate::error::SqlError;
-use crate::functions::order::is_exact;
+use crate::functions::order::is_ordered_as_stored;
 use crate::rewrite::{collect, replace};
 use datafusion::common::Column;
 use datafusion::logical_expr::expr::{Sort, WindowFunction, WindowFunctionParams};
@@ -315,7 +315,11 @@ impl Binder<'_> {
         for column in columns {
             self.require_distinct(&column.ty)?;
         }
-        let keyed = |column: &OutputColumn| !is_exact(&column.ty) || matches!(column.ty, PgType::Array(_));
+        let is_sorted = !parts.sorts.is_empty();
+        let keyed = |column: &OutputColumn| match column.ty {
+            PgType::Bpchar(Some(_)) => is_sorted,
+            ref ty => !is_ordered_as_stored(ty),
+        };
         if columns.iter().any(keyed) {
             // Equal values of these types can be stored differently, or are ordered by their keys: the first row of each set of
             // keys is taken.

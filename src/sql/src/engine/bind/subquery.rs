@@ -116,11 +116,13 @@ impl Binder<'_> {
             .ok_or_else(|| super::operator::operator_missing(symbol, &left.ty, &right.ty).at(span))?;
         self.require_equality(&target, &target)?;
         let unchanged = right.clone();
+        let declared = [left.ty.clone(), right.ty.clone()];
         let left = self.coercer.cast(left, &target, LengthRule::Cast)?;
         let right = self.coercer.cast(right, &target, LengthRule::Cast)?;
-        let (mut pair, ..) = self.coercer.unify(vec![left, right], "IN")?;
-        let right = self.comparison_key(pair.remove(1))?;
-        let left = self.comparison_key(pair.remove(0))?;
+        let (pair, ..) = self.coercer.unify(vec![left, right], "IN")?;
+        let mut keys = self.comparison_keys(pair, &declared)?;
+        let right = keys.remove(1);
+        let left = keys.remove(0);
         if right.expr == unchanged.expr {
             return Ok((left, bound));
         }
