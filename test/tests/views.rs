@@ -241,6 +241,64 @@ fn views_over_indexed_tables_equal_their_queries() {
     }
 }
 
+/// Equal subplans are one, others are not: how often the plan says that something is made.
+#[test]
+fn what_is_read_twice_is_made_once() {
+    const CASES: [(&str, &str, usize); 12] = [
+        ("WITH q AS (SELECT k, sum(w) AS s FROM b GROUP BY k) SELECT x.k FROM q x JOIN q y ON x.s = y.s", "Reduce", 1),
+        (
+            "SELECT x.p FROM (SELECT k AS p, sum(w) AS s FROM b GROUP BY k) x
+                JOIN (SELECT k AS q, sum(w) AS t FROM b GROUP BY k) y ON x.s = y.t",
+            "Reduce",
+            1,
+        ),
+        (
+            "SELECT x.k FROM (SELECT k, sum(w) AS s FROM b GROUP BY k) x
+                JOIN (SELECT k, sum(w) AS s FROM b WHERE w > 1 GROUP BY k) y ON x.s = y.s",
+            "Reduce",
+            2,
+        ),
+        (
+            "SELECT x.k FROM (SELECT k, sum(w) AS s FROM b GROUP BY k) x
+                JOIN (SELECT k, sum(l) AS s FROM b GROUP BY k) y ON x.s = y.s",
+            "Reduce",
+            2,
+        ),
+        (
+            "SELECT x.k FROM (SELECT k, count(w) AS s FROM b GROUP BY k) x
+                JOIN (SELECT k, count(DISTINCT w) AS s FROM b GROUP BY k) y ON x.s = y.s",
+            "Reduce",
+            2,
+        ),
+        (
+            "WITH j AS (SELECT a.v, b.w FROM a JOIN b ON a.k = b.k) SELECT v, w FROM j UNION ALL SELECT v, w + 1 FROM j",
+            "Join",
+            1,
+        ),
+        ("SELECT x.v, y.v AS other FROM a x JOIN a y ON x.k = y.k", "Get u", 1),
+        ("SELECT x.w, y.w AS other FROM b x JOIN b y ON x.k = y.k AND x.l = y.l", "Get u", 1),
+        ("SELECT x.v, y.l FROM a x JOIN a y ON x.k = y.l", "Get u", 2),
+        ("SELECT v FROM a UNION ALL SELECT v FROM a", "Get u", 2),
+        ("SELECT v, (SELECT max(w) FROM b) + 1 AS p, (SELECT max(w) FROM b) - 1 AS m FROM a", "Reduce", 1),
+        ("SELECT sum(w) OVER (ORDER BY k) FROM b UNION ALL SELECT sum(w) OVER (ORDER BY k) FROM b", "Window", 2),
+    ];
+    let target = Target::start().expect("the server starts");
+    if !target.is_glimpse() {
+        return;
+    }
+    let mut wire = target.admin().expect("a session starts");
+    wire.execute("CREATE TABLE a (v text, l int8, k int4)").expect("valid SQL");
+    wire.execute("CREATE TABLE b (k int4, w int4, l int8)").expect("valid SQL");
+    for (at, (query, operator, expected)) in CASES.iter().enumerate() {
+        wire.execute(&format!("CREATE VIEW v{at} AS {query}")).expect("valid SQL");
+        let rows = wire.rows(&format!("EXPLAIN PHYSICAL PLAN FOR VIEW v{at}")).expect("it is explained");
+        let plan: Vec<String> = rows.into_iter().flatten().flatten().collect();
+        let plan = plan.join("\n");
+        let count = plan.lines().filter(|line| line.trim_start().starts_with(operator)).count();
+        assert_eq!(count, *expected, "{query}\n{plan}");
+    }
+}
+
 /// A join reads the indexes that are there when it is built, also where the other table alone is written, where keys are NULL,
 /// where conditions were to be met before, and after the index was dropped and the server was restarted.
 #[test]

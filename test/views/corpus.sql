@@ -3107,3 +3107,105 @@ SELECT id, x FROM t1 WHERE (x <> 0 AND 10 / x > 1) OR g = 2;
 
 -- name: or_guards_in_select_list
 SELECT id, (g = 1 AND x <> 0 AND 10 / x > 1) OR (g = 1 AND x = 0) AS here FROM t1;
+
+-- What a query reads several times.
+
+-- name: shared_groups_of_each_other
+WITH q AS (SELECT g, sum(x) AS s FROM t1 GROUP BY g) SELECT a.g, b.g AS other FROM q a JOIN q b ON a.s = b.s;
+
+-- name: shared_groups_and_their_greatest
+WITH q AS (SELECT k, sum(y) AS s FROM t2 GROUP BY k) SELECT k, s FROM q WHERE s = (SELECT max(s) FROM q);
+
+-- name: shared_under_other_names
+SELECT u.p, v.r FROM (SELECT g AS p, count(*) AS n FROM t1 GROUP BY g) u JOIN (SELECT g AS r, count(*) AS m FROM t1 GROUP BY g) v
+    ON u.n = v.m;
+
+-- name: shared_but_for_a_filter
+SELECT u.g, v.g AS other FROM (SELECT g, count(*) AS n FROM t1 WHERE x > 3 GROUP BY g) u
+    JOIN (SELECT g, count(*) AS n FROM t1 WHERE x > 4 GROUP BY g) v ON u.n = v.n;
+
+-- name: shared_but_for_distinct
+SELECT u.g, u.n, v.n AS other FROM (SELECT g, count(x) AS n FROM t1 GROUP BY g) u
+    JOIN (SELECT g, count(DISTINCT x) AS n FROM t1 GROUP BY g) v ON u.g = v.g;
+
+-- name: shared_but_for_an_aggregate_filter
+SELECT u.g, u.n, v.n AS other FROM (SELECT g, count(x) FILTER (WHERE b) AS n FROM t1 GROUP BY g) u
+    JOIN (SELECT g, count(x) AS n FROM t1 GROUP BY g) v ON u.g = v.g;
+
+-- name: shared_but_for_an_order
+SELECT u.g, u.l, v.l AS other FROM (SELECT g, string_agg(s, ',' ORDER BY s) AS l FROM t1 GROUP BY g) u
+    JOIN (SELECT g, string_agg(s, ',' ORDER BY s DESC) AS l FROM t1 GROUP BY g) v ON u.g = v.g;
+
+-- name: shared_self_join
+SELECT a.id, b.x FROM t1 a JOIN t1 b ON a.g = b.g;
+
+-- name: shared_self_join_of_two_columns
+SELECT a.id, b.x FROM t1 a JOIN t1 b ON a.g = b.g AND a.x = b.x WHERE a.s <> b.s;
+
+-- name: shared_self_join_of_three
+SELECT a.id, b.id AS second, c.id AS third FROM t1 a JOIN t1 b ON a.g = b.g JOIN t1 c ON b.g = c.g WHERE c.x > 5;
+
+-- name: shared_self_join_by_other_keys
+SELECT a.a, b.c FROM t3 a JOIN t3 b ON a.c = b.a;
+
+-- name: shared_self_join_of_all_columns
+SELECT a.a, a.c, b.a AS other FROM t3 a JOIN t3 b ON a.a = b.a AND a.c = b.c;
+
+-- name: shared_self_left_join
+SELECT a.id, b.id AS other FROM t1 a LEFT JOIN t1 b ON a.x = b.x AND a.id < b.id;
+
+-- name: shared_self_full_join
+SELECT a.id, b.id AS other FROM t1 a FULL JOIN t1 b ON a.id = b.id;
+
+-- name: shared_self_semi_join
+SELECT id, x FROM t1 a WHERE EXISTS (SELECT 1 FROM t1 b WHERE b.g = a.g AND b.id <> a.id);
+
+-- name: shared_self_anti_join
+SELECT id, x FROM t1 a WHERE NOT EXISTS (SELECT 1 FROM t1 b WHERE b.g = a.g AND b.x > a.x);
+
+-- name: shared_self_not_in
+SELECT a, c FROM t3 WHERE a NOT IN (SELECT c FROM t3 WHERE c IS NOT NULL);
+
+-- name: shared_join_grouped_twice
+WITH j AS (SELECT t1.g, t2.y, t2.n FROM t1 JOIN t2 ON t1.id = t2.id)
+SELECT p.g, p.s, q.m FROM (SELECT g, sum(n) AS s FROM j GROUP BY g) p LEFT JOIN (SELECT y, max(n) AS m FROM j GROUP BY y) q ON p.g = q.y;
+
+-- name: shared_join_and_its_total
+WITH j AS (SELECT t1.g, t2.n FROM t1 JOIN t2 ON t1.id = t2.id)
+SELECT g, sum(n) AS s FROM j GROUP BY g HAVING sum(n) > (SELECT sum(n) * 0.2 FROM j);
+
+-- name: shared_by_what_is_shared
+WITH a AS (SELECT g, count(*) AS n FROM t1 GROUP BY g), b AS (SELECT p.g, q.n FROM a p JOIN a q ON p.g = q.n)
+SELECT l.g, r.n FROM b l LEFT JOIN b r ON l.n = r.g;
+
+-- name: shared_first_rows
+WITH top AS (SELECT id, x, s FROM t1 ORDER BY x, id, s LIMIT 3) SELECT a.id, b.x FROM top a JOIN top b ON a.id = b.id;
+
+-- name: shared_distinct
+WITH d AS (SELECT DISTINCT g, s FROM t1) SELECT a.g, b.s FROM d a JOIN d b ON a.g = b.g AND a.s < b.s;
+
+-- name: shared_union_all
+WITH j AS (SELECT t1.g, t2.y FROM t1 JOIN t2 ON t1.id = t2.id) SELECT g, y FROM j UNION ALL SELECT y, g FROM j UNION ALL SELECT g, y FROM j;
+
+-- name: shared_except
+WITH j AS (SELECT t1.g, t2.k FROM t1 JOIN t2 ON t1.id = t2.id) SELECT g, k FROM j EXCEPT SELECT k, g FROM j;
+
+-- name: shared_errors
+WITH j AS (SELECT t1.g, 100 / t2.y AS e FROM t1 JOIN t2 ON t1.id = t2.id) SELECT a.g, b.e FROM j a JOIN j b ON a.g = b.e;
+
+-- name: shared_errors_of_groups
+WITH j AS (SELECT g, 10 / (count(*) - 2) AS e FROM t1 GROUP BY g) SELECT a.g, b.e FROM j a LEFT JOIN j b ON a.g = b.e;
+
+-- name: shared_scalars
+SELECT id, x - (SELECT max(y) FROM t2) AS below, x + (SELECT max(y) FROM t2) AS above FROM t1;
+
+-- name: shared_below_windows
+WITH j AS (SELECT t1.g, t2.y FROM t1 JOIN t2 ON t1.id = t2.id)
+SELECT g, r FROM (SELECT g, rank() OVER (ORDER BY y) AS r FROM j) w WHERE g IN (SELECT y FROM j);
+
+-- name: shared_beside_recursion
+WITH RECURSIVE e AS (SELECT DISTINCT a, c FROM t3), r(n) AS (SELECT 1 UNION SELECT e.c FROM r JOIN e ON e.a = r.n)
+SELECT r.n, x.a, y.c FROM r JOIN e x ON x.c = r.n JOIN e y ON y.a = r.n;
+
+-- name: shared_groups_of_nothing
+WITH q AS (SELECT count(*) AS n, sum(x) AS s FROM t1 WHERE x > 1000) SELECT a.n, b.s FROM q a JOIN q b ON a.n = b.n;

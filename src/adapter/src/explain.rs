@@ -11,6 +11,7 @@ use crate::show::text_rows;
 use compute_client::peek::Bound;
 use compute_client::plan::lir::Lir;
 use compute_client::plan::reuse::reuse;
+use compute_client::plan::share::share;
 use datafusion::logical_expr::LogicalPlan;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp};
@@ -135,7 +136,7 @@ impl Session {
                 let by_columns = here.filter_map(|index| Some((index.handle.id, columns(&index.key)?)));
                 described(&published, table, by_columns)
             };
-            reuse(plan, &arrangements).to_string()
+            share(reuse(plan, &arrangements)).to_string()
         };
         // An index on a materialized view reads its rows; the materialized view itself follows from its query.
         let by_query = matches!(on.kind, ItemKind::View(_)) || item.view().is_some();

@@ -17,6 +17,7 @@ use compute_client::error::ComputeError;
 use compute_client::index::{Clocks, IndexHandle, Schedules};
 use compute_client::plan::lir::Lir;
 use compute_client::plan::reuse::{Arrangement, reuse};
+use compute_client::plan::share::share;
 use compute_client::protocol::{IndexSpec, KeyExpr, Piece};
 use compute_client::schedule::Schedule;
 use compute_client::tail::{At, Tail};
@@ -78,7 +79,7 @@ pub(crate) fn maintain(
 ) -> Result<Arc<IndexHandle>, AdapterError> {
     let Job { id, name, cluster, plan, key, as_of, from } = job;
     let arrangements = |table| dataflows.controller.arrangements(cluster.0, table, as_of, id);
-    let plan = reuse(plan, &|table| described(published, table, arrangements(table)));
+    let plan = share(reuse(plan, &|table| described(published, table, arrangements(table))));
     let missing = |what: &str| AdapterError::internal(format!("{id} has no {what}"));
     let worker_count = dataflows.controller.worker_count(cluster.0).ok_or_else(|| missing("workers"))?;
     let (mut clocks, mut schedules) = (Clocks::new(), Schedules::new());

@@ -10,6 +10,7 @@ mod keys;
 pub mod lir;
 pub mod lower;
 pub mod reuse;
+pub mod share;
 
 use crate::index::IndexHandle;
 use arrow::datatypes::{DataType, SchemaRef};

@@ -31,7 +31,7 @@ use arrangement::packed::{Packed, PackedUpdate};
 use arrangement::spine::{RowBuilder, RowSpine, RowUpdate};
 use arrow::datatypes::SchemaRef;
 use compute_client::index::key_hash;
-use compute_client::plan::lir::{LetRec, Lir, LocalId, Node, Stage};
+use compute_client::plan::lir::{LetRec, Lir, LocalId, Node, SharedId, Stage, is_same};
 use compute_client::protocol::{IndexSpec, KeyExpr};
 use compute_client::schedule::Schedule;
 use differential_dataflow::collection::concatenate;
@@ -185,8 +185,11 @@ pub fn render(
         let schedule = spec.handle.own_schedule().cloned();
         let (feed, clock) = schedule.as_ref().map(|_| scope.new_collection::<Vec<u8>, Diff>()).unzip();
         let (locals, level) = (BTreeMap::new(), 0);
-        let mut builder = Builder { scope, is_first, tables, arrangements, locals, level, clock, schedule, errs };
-        let oks = builder.arranged_by(&spec.plan, &spec.key, NullKeys::Keep, "Arrange oks")?.trace;
+        let (shared, arranged) = (BTreeMap::new(), Vec::new());
+        let mut builder =
+            Builder { scope, is_first, tables, arrangements, shared, arranged, locals, level, clock, schedule, errs };
+        let body = builder.body(&spec.plan)?;
+        let oks = builder.arranged_by(body, &spec.key, NullKeys::Keep, "Arrange oks")?.trace;
         let errs = match builder.errs.is_empty() {
             true => None,
             // Under one key, so that one worker has them all.
@@ -225,6 +228,10 @@ pub struct Builder<'scope, T: ScopeTime = Timestamp> {
     tables: BTreeMap<GlobalId, Chunks<'scope, T>>,
     /// What other indexes hold.
     arrangements: BTreeMap<GlobalId, ArrangedRows<'scope, T>>,
+    /// What is made once and read several times.
+    shared: BTreeMap<SharedId, Flow<'scope, T>>,
+    /// Arrangements of that and of tables.
+    arranged: Vec<(Arrangement, ArrangedRows<'scope, T>)>,
     /// The collections of the recursions around what is rendered.
     locals: BTreeMap<LocalId, Rows<'scope, T>>,
     /// In how many recursions that is.
@@ -237,7 +244,47 @@ pub struct Builder<'scope, T: ScopeTime = Timestamp> {
     errs: Vec<Rows<'scope, T>>,
 }
 
+/// What an arrangement is of.
+struct Arrangement {
+    table: Option<GlobalId>,
+    shared: Option<SharedId>,
+    key: Vec<KeyExpr>,
+    null_keys: NullKeys,
+}
+
+impl Arrangement {
+    /// That of an operator's rows, if others may read the same ones.
+    fn of(lir: &Lir, key: &[KeyExpr], null_keys: NullKeys) -> Option<Arrangement> {
+        let (table, shared) = match lir.node {
+            Node::Get(table) => (Some(table), None),
+            Node::GetShared(shared) => (None, Some(shared)),
+            _ => return None,
+        };
+        Some(Arrangement { table, shared, key: key.to_vec(), null_keys })
+    }
+
+    fn is(&self, other: &Arrangement) -> bool {
+        let is_same_key = |(left, right): (&KeyExpr, &KeyExpr)| match (left, right) {
+            (KeyExpr::Expr(left, ty), KeyExpr::Expr(right, other)) => ty == other && is_same(left, right),
+            _ => left.as_column().is_some_and(|column| right.as_column() == Some(column)),
+        };
+        (self.table, self.shared, self.null_keys) == (other.table, other.shared, other.null_keys)
+            && self.key.len() == other.key.len()
+            && self.key.iter().zip(&other.key).all(is_same_key)
+    }
+}
+
 impl<'scope, T: ScopeTime> Builder<'scope, T> {
+    /// Renders what a plan makes once, and gives what it makes of that.
+    fn body<'lir>(&mut self, plan: &'lir Lir) -> Result<&'lir Lir, RowError> {
+        let Node::Shared(shared) = &plan.node else { return Ok(plan) };
+        for (id, part) in &shared.parts {
+            let flow = self.flow(part)?;
+            self.shared.insert(*id, flow);
+        }
+        Ok(&shared.body)
+    }
+
     /// The rows of an operator.
     pub fn rows(&mut self, lir: &Lir) -> Result<Rows<'scope, T>, RowError> {
         match &lir.node {
@@ -247,6 +294,11 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
                 Ok(self.arrangements[index].clone().as_collection(|_, row| row.to_vec()))
             }
             Node::GetLocal(id) => Ok(self.locals[id].clone()),
+            Node::GetShared(id) => Ok(self.shared[id].clone().rows()),
+            Node::Shared(_) => {
+                let body = self.body(lir)?;
+                self.rows(body)
+            }
             Node::LetRec(recursion) => {
                 T::let_rec(self, recursion)?;
                 self.rows(&recursion.body)
@@ -278,6 +330,8 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
     pub fn flow(&mut self, lir: &Lir) -> Result<Flow<'scope, T>, RowError> {
         match &lir.node {
             Node::Get(id) => Ok(Flow::Chunks(self.tables[id].clone())),
+            Node::GetShared(id) => Ok(self.shared[id].clone()),
+            Node::Mfp { .. } => Ok(Flow::Packed(self.packed_by(lir, &[], NullKeys::Keep)?)),
             Node::Join(join) if join.is_plain() => Ok(Flow::Packed(self.plain_pairs(join)?)),
             _ => Ok(Flow::Rows(self.rows(lir)?)),
         }
@@ -337,7 +391,14 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         {
             return Ok(self.arrangements[index].clone());
         }
-        Ok(arrange_packed(self.packed_by(lir, key, null_keys)?, name))
+        let arrangement = Arrangement::of(lir, key, null_keys);
+        let known = |arrangement: &Arrangement| self.arranged.iter().find(|(known, _)| known.is(arrangement));
+        if let Some((_, arranged)) = arrangement.as_ref().and_then(known) {
+            return Ok(arranged.clone());
+        }
+        let arranged = arrange_packed(self.packed_by(lir, key, null_keys)?, name);
+        self.arranged.extend(arrangement.map(|arrangement| (arrangement, arranged.clone())));
+        Ok(arranged)
     }
 
     /// Rows mapped, filtered and put under keys; what fails joins the errors.

@@ -48,6 +48,10 @@ pub enum Node {
     GetLocal(LocalId),
     /// Collections that are defined in terms of each other.
     LetRec(Box<LetRec>),
+    /// What a [`Node::Shared`] above this makes.
+    GetShared(SharedId),
+    /// Collections that are made once and read several times. Only a whole plan is one.
+    Shared(Box<Shared>),
     /// Filters, maps and multiplies rows one by one.
     Mfp {
         /// The rows.
@@ -95,6 +99,18 @@ pub enum Node {
 /// A collection of a recursion, in its plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LocalId(pub usize);
+
+/// A collection that is made once, in its plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SharedId(pub usize);
+
+/// Collections that are made once and read several times, and what is made of them.
+pub struct Shared {
+    /// The collections and what they are, each of which may read those before it.
+    pub parts: Vec<(SharedId, Lir)>,
+    /// What is asked for.
+    pub body: Lir,
+}
 
 /// Collections that are defined in terms of each other, evaluated in rounds until nothing changes, and what is asked of them
 /// then.
@@ -323,10 +339,13 @@ impl Lir {
     /// Its inputs, in the order in which EXPLAIN shows them.
     pub fn inputs(&self) -> Vec<&Lir> {
         match &self.node {
-            Node::Constant(_) | Node::Get(_) | Node::GetArranged { .. } | Node::GetLocal(_) => Vec::new(),
+            Node::Constant(_) | Node::Get(_) | Node::GetArranged { .. } | Node::GetLocal(_) | Node::GetShared(_) => {
+                Vec::new()
+            }
             Node::LetRec(recursion) => {
                 recursion.bindings.iter().map(|(_, value)| value).chain([&recursion.body]).collect()
             }
+            Node::Shared(shared) => shared.parts.iter().map(|(_, part)| part).chain([&shared.body]).collect(),
             Node::Mfp { input, .. } | Node::TopK { input, .. } | Node::Window { input, .. } => vec![input],
             Node::Single(input) | Node::Temporal { input, .. } => vec![input],
             Node::Join(join) => vec![&join.left, &join.right],
@@ -345,6 +364,11 @@ impl Lir {
                 write!(f, "Get {table} from index {index}, arranged by ({})", key.join(", "))?;
             }
             Node::GetLocal(id) => write!(f, "Get {id}")?,
+            Node::GetShared(id) => write!(f, "Get {id}")?,
+            Node::Shared(shared) => {
+                let ids: Vec<String> = shared.parts.iter().map(|(id, _)| id.to_string()).collect();
+                write!(f, "Shared {}", ids.join(", "))?;
+            }
             Node::LetRec(recursion) => {
                 let ids: Vec<String> = recursion.bindings.iter().map(|(id, _)| id.to_string()).collect();
                 let then = if recursion.limit.then == AtLimit::Return { "return" } else { "error" };
@@ -420,7 +444,14 @@ impl Node {
     #[must_use]
     pub fn map_inputs(self, map: &mut impl FnMut(Lir) -> Lir) -> Node {
         match self {
-            Node::Constant(_) | Node::Get(_) | Node::GetArranged { .. } | Node::GetLocal(_) => self,
+            Node::Constant(_) | Node::Get(_) | Node::GetArranged { .. } | Node::GetLocal(_) | Node::GetShared(_) => {
+                self
+            }
+            Node::Shared(shared) => {
+                let Shared { parts, body } = *shared;
+                let parts = parts.into_iter().map(|(id, part)| (id, map(part))).collect();
+                Node::Shared(Box::new(Shared { parts, body: map(body) }))
+            }
             Node::LetRec(recursion) => {
                 let LetRec { bindings, limit, body } = *recursion;
                 let bindings = bindings.into_iter().map(|(id, value)| (id, map(value))).collect();
@@ -454,21 +485,34 @@ pub fn column(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
 
 /// An expression over rows in which its columns are at other places.
 pub fn moved(expr: &Arc<dyn PhysicalExpr>, to: &dyn Fn(usize) -> usize) -> Arc<dyn PhysicalExpr> {
-    let moved = Arc::clone(expr).transform_down(|expr| {
+    with_columns(expr, &|column| Column::new(column.name(), to(column.index())))
+}
+
+/// Whether expressions compute the same, whatever their columns are called.
+pub fn is_same(left: &Arc<dyn PhysicalExpr>, right: &Arc<dyn PhysicalExpr>) -> bool {
+    let nameless = |expr| with_columns(expr, &|column| Column::new("", column.index()));
+    nameless(left) == nameless(right)
+}
+
+fn with_columns(expr: &Arc<dyn PhysicalExpr>, of: &dyn Fn(&Column) -> Column) -> Arc<dyn PhysicalExpr> {
+    let changed = Arc::clone(expr).transform_down(|expr| {
         Ok(match expr.downcast_ref::<Column>() {
-            Some(column) => {
-                let column = Column::new(column.name(), to(column.index()));
-                Transformed::yes(Arc::new(column) as Arc<dyn PhysicalExpr>)
-            }
+            Some(column) => Transformed::yes(Arc::new(of(column)) as Arc<dyn PhysicalExpr>),
             None => Transformed::no(expr),
         })
     });
-    moved.expect("an expression takes other columns of the same types").data
+    changed.expect("an expression takes other columns of the same types").data
 }
 
 impl fmt::Display for LocalId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "l{}", self.0)
+    }
+}
+
+impl fmt::Display for SharedId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "s{}", self.0)
     }
 }
 

@@ -123,6 +123,7 @@ impl<T: 'static> Lies<T> for Packed<T> {
 }
 
 /// Rows in one of their forms.
+#[derive(Clone)]
 pub enum Flow<'scope, T: ScopeTime> {
     /// As they were committed.
     Chunks(Chunks<'scope, T>),
@@ -133,6 +134,15 @@ pub enum Flow<'scope, T: ScopeTime> {
 }
 
 impl<'scope, T: ScopeTime> Flow<'scope, T> {
+    /// The rows, one by one.
+    pub fn rows(self) -> Rows<'scope, T> {
+        match self {
+            Flow::Chunks(chunks) => single_rows(chunks),
+            Flow::Packed(packed) => rows(packed),
+            Flow::Rows(rows) => rows,
+        }
+    }
+
     /// An operator on batches of one time, whose results go one way and whose errors another.
     pub fn evaluated<B: ContainerBuilder<Container: Container + Clone> + 'static>(
         self,

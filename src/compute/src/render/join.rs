@@ -10,7 +10,7 @@ use crate::render::{ArrangedRows, Builder, Keyed, Rows, ScopeTime, arrange, arra
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 use compute_client::error::encode_error;
-use compute_client::plan::lir::{Join, JoinKind, Lir};
+use compute_client::plan::lir::{Join, JoinKind, Lir, Node};
 use compute_client::protocol::KeyExpr;
 use datafusion::error::DataFusionError;
 use datafusion::physical_expr::PhysicalExpr;
@@ -139,6 +139,10 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
 
     fn side(&mut self, lir: &Lir, key: &[KeyExpr], null_keys: NullKeys) -> Result<Side<'scope, T>, RowError> {
         let rows = self.rows(lir)?;
+        if matches!(lir.node, Node::Get(_) | Node::GetShared(_)) {
+            // Others may have it arranged.
+            return Ok(Side { rows, by_key: self.arranged_by(lir, key, null_keys, "Join input")? });
+        }
         let plan = RowPlan::new(&lir.schema, &[], key, null_keys)?;
         let by_key = arrange_packed(self.packed(Flow::Rows(rows.clone()), plan), "Join input");
         Ok(Side { rows, by_key })

@@ -79,8 +79,11 @@ pub(super) fn let_rec(builder: &mut Builder<'_, Timestamp>, recursion: &LetRec) 
         let locals = builder.locals.iter().map(|(id, rows)| (*id, rows.clone().enter(scope))).collect();
         let is_first = builder.is_first;
         let (clock, schedule) = (builder.clock.clone().map(|clock| clock.enter(scope)), builder.schedule.clone());
-        let (arrangements, errs) = (BTreeMap::new(), Vec::new());
-        let mut inner = Builder { scope, is_first, tables, arrangements, locals, level: 1, clock, schedule, errs };
+        // What is in it makes its own.
+        let (arrangements, shared, arranged, errs) = (BTreeMap::new(), BTreeMap::new(), Vec::new(), Vec::new());
+        let level = 1;
+        let mut inner =
+            Builder { scope, is_first, tables, arrangements, shared, arranged, locals, level, clock, schedule, errs };
         inner.go_round(recursion)?;
         builder.errs.extend(inner.errs.into_iter().map(|errs| errs.leave(outer)));
         for (id, _) in &recursion.bindings {
