@@ -174,18 +174,34 @@ impl ColumnDecoder {
     }
 }
 
-/// The integer that a cut holds which is not NULL: the value of an integer, a decimal's in units of its last digit.
+/// The integers that the cuts of one column hold: the value of an integer, a decimal's in units of its last digit; false if one is
+/// NULL, or does not fit.
 ///
 /// # Panics
-/// When the cut is none of an integer of at most 128 bits.
+/// When the cuts are none of integers of at most 128 bits.
 #[inline]
-pub fn integer(cut: &[u8]) -> i128 {
-    match cut.len() {
-        17 => i128::from_be_bytes(unflip(&cut[1..])),
-        9 => i64::from_be_bytes(unflip(&cut[1..])).into(),
-        5 => i32::from_be_bytes(unflip(&cut[1..])).into(),
-        _ => i16::from_be_bytes(unflip(&cut[1..])).into(),
+pub fn integers<'a, N: TryFrom<i128> + Default>(cuts: impl Iterator<Item = &'a [u8]>, integers: &mut [N]) -> bool {
+    let mut cuts = cuts.zip(integers).peekable();
+    let Some((first, _)) = cuts.peek() else { return true };
+    match first.len() {
+        17 => each_integer(cuts, |bytes| i128::from_be_bytes(unflip(bytes))),
+        9 => each_integer(cuts, |bytes| i64::from_be_bytes(unflip(bytes)).into()),
+        5 => each_integer(cuts, |bytes| i32::from_be_bytes(unflip(bytes)).into()),
+        _ => each_integer(cuts, |bytes| i16::from_be_bytes(unflip(bytes)).into()),
     }
+}
+
+#[inline]
+fn each_integer<'a, 'o, N: TryFrom<i128> + Default + 'o>(
+    cuts: impl Iterator<Item = (&'a [u8], &'o mut N)>,
+    value: impl Fn(&[u8]) -> i128,
+) -> bool {
+    cuts.fold(true, |all, (cut, integer)| {
+        let value = N::try_from(value(&cut[1..]));
+        let fits = value.is_ok() && cut[0] != NULL;
+        *integer = value.unwrap_or_default();
+        all & fits
+    })
 }
 
 /// Whether [`array`] knows the type.

@@ -1,8 +1,8 @@
 //! Sums of integers and decimals, of the bytes of rows.
 //!
 //! Most of what is added up are columns, and what `+`, `-` and `*` make of them. Such sums need no Arrow: numbers are read
-//! where rows have them and calculated in 128 bits, block by block. A batch in which there is a NULL, or anything that 128
-//! bits do not hold, is left to those who can evaluate everything.
+//! where rows have them and calculated block by block: in 64 bits, or in 128 if anything in the block needs them. A batch in which
+//! there is a NULL, or anything that 128 bits do not hold, is left to those who can evaluate everything.
 
 use crate::render::flow::Update;
 use crate::render::mfp::bytes::{self, Test};
@@ -16,7 +16,8 @@ use compute_client::protocol::KeyExpr;
 use datafusion::common::ScalarValue;
 use datafusion::physical_expr::expressions::{CastExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
-use repr::columns::{Cutter, integer};
+use repr::Diff;
+use repr::columns::{Cutter, integers};
 use repr::row::is_key_exact;
 use sql::functions::arith::Arith;
 use std::collections::BTreeSet;
@@ -24,6 +25,8 @@ use std::sync::Arc;
 
 /// Rows that are calculated with at once.
 const BLOCK: usize = 256;
+/// Multiplicities below this can be multiplied with numbers of 64 bits and added up, as often as a batch has rows.
+const NARROW_DIFF: u64 = 1 << 32;
 /// Digits before the point that hold any integer.
 const INTEGER_DIGITS: i32 = 19;
 /// The first byte of a NULL.
@@ -54,13 +57,15 @@ pub(super) struct Numbers {
     /// Which rows count.
     tests: Vec<Test>,
     key: Vec<usize>,
-    /// The cuts that must not be NULL.
+    /// The cuts that must not be NULL besides those of `columns`.
     required: Vec<usize>,
     steps: Vec<Step>,
     /// The steps that are columns, and their cuts.
     columns: Vec<(usize, usize)>,
-    /// What steps give for a block.
-    results: Vec<[i128; BLOCK]>,
+    /// What steps give for a block, unless a constant needs more bits.
+    narrow: Option<Vec<[i64; BLOCK]>>,
+    /// The same in 128 bits.
+    wide: Vec<[i128; BLOCK]>,
     sums: Vec<Sum>,
     /// Where the totals have another sum's parts once more: from, to, how many.
     repeated: Vec<(usize, usize, usize)>,
@@ -111,14 +116,13 @@ impl Numbers {
         sums: Vec<Sum>,
         counts: Vec<usize>,
     ) -> Numbers {
-        let (mut columns, mut results) = (Vec::new(), vec![[0; BLOCK]; steps.len()]);
-        for (at, step) in steps.iter().enumerate() {
-            match step {
-                Step::Column(column) => columns.push((at, cutter.place(*column))),
-                Step::Constant(value) => results[at].fill(*value),
-                _ => {}
-            }
-        }
+        let column = |(at, step): (usize, &Step)| match step {
+            Step::Column(column) => Some((at, cutter.place(*column))),
+            _ => None,
+        };
+        let columns: Vec<(usize, usize)> = steps.iter().enumerate().filter_map(column).collect();
+        let mut required = required;
+        required.retain(|cut| !columns.iter().any(|(_, column)| column == cut));
         let mut distinct: Vec<Sum> = Vec::new();
         let mut repeated = Vec::new();
         for sum in sums {
@@ -127,7 +131,8 @@ impl Numbers {
                 None => distinct.push(sum),
             }
         }
-        Numbers { cutter, tests, key, required, steps, columns, results, sums: distinct, repeated, counts }
+        let (narrow, wide) = (constants(&steps), constants(&steps).expect("constants are of 128 bits"));
+        Numbers { cutter, tests, key, required, steps, columns, narrow, wide, sums: distinct, repeated, counts }
     }
 
     /// Adds what rows count for to the totals of their groups, of which none has any yet; false if that cannot be done here.
@@ -135,7 +140,7 @@ impl Numbers {
         let width = self.cutter.len();
         let (mut cuts, mut key) = (Vec::with_capacity(width * BLOCK.min(updates.len())), Vec::new());
         // Of each row of a block that counts: its group and how often it counts.
-        let (mut of_groups, mut diffs) = ([0; BLOCK], [0_i128; BLOCK]);
+        let (mut of_groups, mut diffs) = ([0; BLOCK], [0; BLOCK]);
         for block in updates.chunks(BLOCK) {
             let mut count = 0;
             cuts.clear();
@@ -149,74 +154,146 @@ impl Numbers {
                 }
                 key.clear();
                 self.key.iter().for_each(|cut| key.extend_from_slice(row[*cut]));
-                let (group, diff) = (groups.of(&key, update.time), i128::from(update.diff));
-                groups.totals[group + ROWS] += diff;
-                (of_groups[count], diffs[count]) = (group, diff);
+                let group = groups.of(&key, update.time);
+                groups.totals[group + ROWS] += i128::from(update.diff);
+                (of_groups[count], diffs[count]) = (group, update.diff);
                 count += 1;
             }
             let column = |cut: usize| cuts.chunks_exact(width.max(1)).map(move |row| row[cut]);
             if self.required.iter().any(|cut| column(*cut).any(|value| value.first() == Some(&NULL))) {
                 return false;
             }
-            for (step, cut) in &self.columns {
-                self.results[*step].iter_mut().zip(column(*cut)).for_each(|(result, cut)| *result = integer(cut));
-            }
-            if !self.calculate(count) {
-                return false;
-            }
-            for sum in &self.sums {
-                let rows = self.results[sum.step].iter().zip(&of_groups).zip(&diffs).take(count);
-                match sum.part_count {
-                    1 => rows.for_each(|((value, group), diff)| {
-                        let total = &mut groups.totals[group + sum.at];
-                        *total = total.wrapping_add(value.wrapping_mul(*diff));
-                    }),
-                    parts => rows.for_each(|((value, group), diff)| {
-                        add_narrow(*value, *diff, &mut groups.totals[group + sum.at..][..parts]);
-                    }),
+            let rows = Rows { columns: &self.columns, column, groups: &of_groups[..count], diffs: &diffs[..count] };
+            let is_narrow = diffs[..count].iter().all(|diff| diff.unsigned_abs() < NARROW_DIFF);
+            let is_narrow = match &mut self.narrow {
+                Some(narrow) if is_narrow => rows.calculate(&self.steps, narrow),
+                _ => false,
+            };
+            match &self.narrow {
+                Some(narrow) if is_narrow => {
+                    for sum in &self.sums {
+                        // All in the first part: it is cut in the end.
+                        rows.each(&narrow[sum.step], |value, diff, group| {
+                            let total = &mut groups.totals[group + sum.at];
+                            *total = total.wrapping_add(i128::from(value) * i128::from(diff));
+                        });
+                    }
                 }
+                _ if rows.calculate(&self.steps, &mut self.wide) => {
+                    for sum in &self.sums {
+                        rows.each(&self.wide[sum.step], |value, diff, group| {
+                            add_narrow(value, diff.into(), &mut groups.totals[group + sum.at..][..sum.part_count]);
+                        });
+                    }
+                }
+                _ => return false,
             }
         }
         groups.each(|totals| {
+            for sum in self.sums.iter().filter(|sum| sum.part_count > 1) {
+                let parts = &mut totals[sum.at..][..sum.part_count];
+                let all = std::mem::take(&mut parts[0]);
+                add_narrow(all, 1, parts);
+            }
             self.counts.iter().for_each(|at| totals[*at] = totals[ROWS]);
             self.repeated.iter().for_each(|(from, to, count)| totals.copy_within(*from..from + count, *to));
         });
         true
     }
+}
 
-    /// Calculates everything for the first rows of a block; false if a result has too many bits.
-    fn calculate(&mut self, count: usize) -> bool {
-        for (at, step) in self.steps.iter().enumerate() {
-            let (before, result) = self.results.split_at_mut(at);
-            let mut each = |left: usize, right: usize, operator: fn(i128, i128) -> Option<i128>| {
-                let operands = before[left][..count].iter().zip(&before[right][..count]);
-                result[0].iter_mut().zip(operands).all(|(result, (left, right))| {
-                    operator(*left, *right).is_some_and(|value| {
-                        *result = value;
-                        true
-                    })
-                })
-            };
-            let fits = match step {
-                Step::Column(_) | Step::Constant(_) => true,
-                Step::Add(left, right) => each(*left, *right, i128::checked_add),
-                Step::Sub(left, right) => each(*left, *right, i128::checked_sub),
-                Step::Mul(left, right) => each(*left, *right, product),
-            };
-            if !fits {
+/// The rows of a block that count.
+struct Rows<'a, C> {
+    /// The steps that are columns, and their cuts.
+    columns: &'a [(usize, usize)],
+    /// Gives the values of a cut.
+    column: C,
+    groups: &'a [usize],
+    diffs: &'a [Diff],
+}
+
+impl<'c, C: Fn(usize) -> I, I: Iterator<Item = &'c [u8]>> Rows<'_, C> {
+    /// Calculates everything; false if there is a NULL, or a result has too many bits.
+    fn calculate<N: Number>(&self, steps: &[Step], results: &mut [[N; BLOCK]]) -> bool {
+        let count = self.groups.len();
+        for (step, cut) in self.columns {
+            if !integers((self.column)(*cut), &mut results[*step]) {
                 return false;
             }
         }
-        true
+        steps.iter().enumerate().all(|(at, step)| {
+            let (before, result) = results.split_at_mut(at);
+            let mut each = |left: usize, right: usize, operator: fn(N, N) -> (N, bool)| {
+                let operands = before[left][..count].iter().zip(&before[right][..count]);
+                !result[0].iter_mut().zip(operands).fold(false, |over, (result, (left, right))| {
+                    let (value, too_large) = operator(*left, *right);
+                    *result = value;
+                    over | too_large
+                })
+            };
+            match step {
+                Step::Column(_) | Step::Constant(_) => true,
+                Step::Add(left, right) => each(*left, *right, N::plus),
+                Step::Sub(left, right) => each(*left, *right, N::minus),
+                Step::Mul(left, right) => each(*left, *right, N::times),
+            }
+        })
+    }
+
+    /// Gives each row's value, how often it counts, and where its group's totals begin.
+    #[inline]
+    fn each<N: Number>(&self, values: &[N; BLOCK], mut give: impl FnMut(N, Diff, usize)) {
+        for ((value, diff), group) in values.iter().zip(self.diffs).zip(self.groups) {
+            give(*value, *diff, *group);
+        }
     }
 }
 
-/// A product; most factors are of 64 bits.
-#[inline]
-fn product(left: i128, right: i128) -> Option<i128> {
-    match (i64::try_from(left), i64::try_from(right)) {
-        (Ok(left), Ok(right)) => Some(i128::from(left) * i128::from(right)),
-        _ => left.checked_mul(right),
+/// Room for the results of steps, with those that are constants; none if one has too many bits.
+fn constants<N: Number>(steps: &[Step]) -> Option<Vec<[N; BLOCK]>> {
+    let of = |step: &Step| match step {
+        Step::Constant(value) => N::try_from(*value).ok().map(|value| [value; BLOCK]),
+        _ => Some([N::default(); BLOCK]),
+    };
+    steps.iter().map(of).collect()
+}
+
+/// What is calculated with; each operation also says whether its result has too many bits.
+trait Number: Copy + Default + TryFrom<i128> {
+    fn plus(self, other: Self) -> (Self, bool);
+    fn minus(self, other: Self) -> (Self, bool);
+    fn times(self, other: Self) -> (Self, bool);
+}
+
+impl Number for i64 {
+    fn plus(self, other: i64) -> (i64, bool) {
+        self.overflowing_add(other)
+    }
+
+    fn minus(self, other: i64) -> (i64, bool) {
+        self.overflowing_sub(other)
+    }
+
+    fn times(self, other: i64) -> (i64, bool) {
+        self.overflowing_mul(other)
+    }
+}
+
+impl Number for i128 {
+    fn plus(self, other: i128) -> (i128, bool) {
+        self.overflowing_add(other)
+    }
+
+    fn minus(self, other: i128) -> (i128, bool) {
+        self.overflowing_sub(other)
+    }
+
+    fn times(self, other: i128) -> (i128, bool) {
+        // Most factors are of 64 bits.
+        match (i64::try_from(self), i64::try_from(other)) {
+            (Ok(left), Ok(right)) => (i128::from(left) * i128::from(right), false),
+            _ => self.overflowing_mul(other),
+        }
     }
 }
 

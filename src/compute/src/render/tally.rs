@@ -56,6 +56,8 @@ pub(super) struct Groups<T> {
     width: usize,
     keys: Vec<(Vec<u8>, T)>,
     by_key: HashTable<usize>,
+    /// The group that was asked for last.
+    last: usize,
     hasher: FixedState,
     /// The totals of all groups, one after the other.
     pub(super) totals: Vec<i128>,
@@ -64,21 +66,24 @@ pub(super) struct Groups<T> {
 impl<T: Ord + Clone> Groups<T> {
     /// None.
     pub(super) fn new(width: usize) -> Groups<T> {
-        Groups { width, keys: Vec::new(), by_key: HashTable::new(), hasher: hasher(), totals: Vec::new() }
+        Groups { width, keys: Vec::new(), by_key: HashTable::new(), last: 0, hasher: hasher(), totals: Vec::new() }
     }
 
     /// Where the totals of a group begin.
     pub(super) fn of(&mut self, key: &[u8], time: &T) -> usize {
-        let Groups { width, keys, by_key, hasher, totals } = self;
+        let Groups { width, keys, by_key, last, hasher, totals } = self;
+        if keys.get(*last).is_some_and(|(known, at)| known == key && at == time) {
+            return *last * *width;
+        }
         let hash = hasher.hash_one(key);
         let found = by_key.find(hash, |group| keys[*group].0 == key && keys[*group].1 == *time).copied();
-        let group = found.unwrap_or_else(|| {
+        *last = found.unwrap_or_else(|| {
             keys.push((key.to_vec(), time.clone()));
             totals.resize(keys.len() * *width, 0);
             by_key.insert_unique(hash, keys.len() - 1, |group| hasher.hash_one(keys[*group].0.as_slice()));
             keys.len() - 1
         });
-        group * *width
+        *last * *width
     }
 
     /// Looks at the totals of each group.

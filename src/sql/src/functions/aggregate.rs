@@ -302,15 +302,13 @@ fn avg(binder: &mut Binder<'_>, arg: TypedExpr, site: Site<'_>) -> Result<Option
     let count = site(df::count::count_udaf(), vec![arg.expr.clone()]);
     let count = TypedExpr::new(count, PgType::Int8, DataType::Int64);
     let total = numeric_sum(binder, arg, site)?;
-    let count = binder.coercer.cast(count, &NUMERIC, LengthRule::Cast)?;
     // No rows give NULL, not a division by zero.
-    let none = Expr::Literal(ScalarValue::try_from(&count.data_type)?, None);
-    let zero = count.expr.clone().eq(Expr::Literal(ScalarValue::new_zero(&count.data_type)?, None));
-    let count = datafusion::logical_expr::when(zero, none).otherwise(count.expr)?;
+    let count = binder.call("nonzero", vec![count], Span::empty())?;
+    let count = binder.coercer.cast(count, &NUMERIC, LengthRule::Cast)?;
     let quotient = PgType::Numeric(NumericDisplay::Quotient);
     let data_type = DataType::Decimal256(NUMERIC_PRECISION, NUMERIC_SCALE);
     let udf = Arith::udf(ArithOp::Div, &quotient, &data_type);
-    let expr = Expr::ScalarFunction(ScalarFunction::new_udf(udf, vec![total.expr, count]));
+    let expr = Expr::ScalarFunction(ScalarFunction::new_udf(udf, vec![total.expr, count.expr]));
     Ok(Some(TypedExpr::new(expr, quotient, data_type)))
 }
 

@@ -56,6 +56,8 @@ fn declare_signs(library: &mut Library) {
     for (ty, name) in [("int2", "+"), ("int4", "+"), ("int8", "+"), ("float4", "+"), ("float8", "+")] {
         library.add(&format!("{name}({ty}) {ty}"), |_, a| Ok(a[0].clone().into_owned()));
     }
+    // What an average is divided by: NULL if there is nothing.
+    library.add("nonzero(int8) int8", |_, a| Ok(if int(a, 0) == 0 { Datum::Null } else { Datum::Int8(int(a, 0)) }));
     library.add("abs(int2) int2", |_, a| int2(int(a, 0).abs()));
     library.add("abs(int4) int4", |_, a| int4(int(a, 0).abs()));
     library.add("abs(int8) int8", |_, a| int8(int(a, 0).checked_abs()));
