@@ -13,8 +13,9 @@ use std::ops::Range;
 use anyhow::{Context, Result, bail, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 
-use crate::wire;
+use crate::{tls, wire};
 
 /// Room for a reply; grows when a frame is larger.
 const INPUT_BYTES: usize = 16 * 1024;
@@ -28,6 +29,8 @@ pub struct Endpoint {
     pub user: String,
     /// The database to connect to.
     pub database: String,
+    /// Whether over TLS.
+    pub tls: bool,
 }
 
 impl Endpoint {
@@ -48,9 +51,15 @@ pub struct Reply {
     pub affected: u64,
 }
 
+/// What bytes go through.
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
 /// A connected session; dropping it closes the socket.
 pub struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     input: Vec<u8>,
     start: usize,
     end: usize,
@@ -65,6 +74,10 @@ impl Connection {
             .await
             .with_context(|| format!("cannot connect to {}", endpoint.address))?;
         stream.set_nodelay(true)?;
+        let stream = match endpoint.tls {
+            false => Stream::Plain(stream),
+            true => Stream::Tls(Box::new(tls::connect(stream).await?)),
+        };
         let mut connection =
             Self { stream, input: vec![0; INPUT_BYTES], start: 0, end: 0, output: Vec::with_capacity(INPUT_BYTES) };
         wire::startup(&mut connection.output, &endpoint.user, &endpoint.database);
@@ -75,7 +88,7 @@ impl Connection {
 
     /// Writes everything in `output`.
     pub async fn send(&mut self) -> Result<()> {
-        self.stream.write_all(&self.output).await.context("the server closed the connection")?;
+        self.stream.write(&self.output).await.context("the server closed the connection")?;
         self.output.clear();
         Ok(())
     }
@@ -163,6 +176,25 @@ impl Connection {
         ensure!(read > 0, "the server closed the connection");
         self.end += read;
         Ok(())
+    }
+}
+
+impl Stream {
+    async fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        match self {
+            Self::Plain(stream) => stream.write_all(bytes).await,
+            Self::Tls(stream) => {
+                stream.write_all(bytes).await?;
+                stream.flush().await
+            }
+        }
+    }
+
+    async fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.read(room).await,
+            Self::Tls(stream) => stream.read(room).await,
+        }
     }
 }
 

@@ -13,7 +13,7 @@
 //!
 //! The flow, top to bottom: [`suite`] decides what runs when, [`servers`] starts what is measured, [`run`] holds the
 //! threads and the clock of one run, [`driver`] makes and verifies the queries of one connection, [`connection`]
-//! and [`wire`] know bytes. [`arguments`] is what several programs are told alike. [`report`] turns measurements into a table.
+//! and [`wire`] know bytes, [`tls`] has the certificates. [`arguments`] is what several programs are told alike. [`report`] turns measurements into a table.
 //!
 //! Deliberately absent: any use of the product's own crates by what judges a server. The client must not share a bug, or a
 //! buffer, with it.
@@ -39,6 +39,7 @@ pub mod run;
 pub mod servers;
 pub mod stream;
 pub mod suite;
+pub mod tls;
 pub mod views;
 pub mod wire;
 pub mod workload;

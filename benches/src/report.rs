@@ -66,6 +66,7 @@ pub fn render(results: &Results) -> String {
         options.rounds, options.duration, options.warmup, options.threads, options.rows, options.seed, options.describe
     );
     table(results, &mut out);
+    tls_table(results, &mut out);
     if let Some(memory) = &results.memory {
         let _ = writeln!(
             out,
@@ -142,14 +143,32 @@ fn table(results: &Results, out: &mut String) {
         "| workload | conns | Glimpse /s | / floor | / PG | p50 us | p99 us | p99.9 us | server CPU us/query: Glimpse | floor | PG | client | floor /s | PG /s |\n",
     );
     out.push_str("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
-    let names = CASES.iter().flat_map(|case| match case.name {
-        "mixed" => vec![READS_ALONE, case.name],
-        name => vec![name],
-    });
+    let names = CASES.iter().flat_map(|case| case.beside.into_iter().chain([case.name]));
     for name in names {
         for connections in &results.options.connections {
             row(results, name, *connections, out);
         }
+    }
+}
+
+/// What is left of the point reads over TLS, beside those without on the same server.
+fn tls_table(results: &Results, out: &mut String) {
+    let pairs = CASES.iter().filter(|case| case.tls).filter_map(|case| Some((case.name, case.beside?)));
+    let pairs = pairs.flat_map(|pair| results.options.connections.iter().map(move |connections| (pair, *connections)));
+    let mut rows = Vec::new();
+    for ((case, beside), connections) in pairs {
+        let ratios = [Target::Glimpse, Target::Postgres].map(|target| {
+            let qps = |name, round| Some(results.report(name, connections, target, round)?.qps);
+            results.by_round(|round| Some(qps(case, round)? / qps(beside, round)?))
+        });
+        if ratios.iter().any(Option::is_some) {
+            let [glimpse, postgres] = ratios.map(|ratio| cell(ratio, 2));
+            rows.push(format!("| {case} / {beside} | {connections} | {glimpse} | {postgres} |"));
+        }
+    }
+    if !rows.is_empty() {
+        let head = "| over TLS / without | conns | Glimpse | PG |\n|---|--:|--:|--:|";
+        let _ = writeln!(out, "\n{head}\n{}", rows.join("\n"));
     }
 }
 

@@ -20,6 +20,7 @@ use tempfile::TempDir;
 
 use crate::admin::Session;
 use crate::connection::Endpoint;
+use crate::tls;
 
 /// How long a server may take to start or to stop.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -76,6 +77,11 @@ pub struct Server {
 }
 
 impl Server {
+    /// Where it answers SQL over TLS; the floor does not.
+    pub fn over_tls(&self) -> Endpoint {
+        Endpoint { tls: true, ..self.endpoint.clone() }
+    }
+
     /// Starts the canned-reply server with rows shaped like table `shape`.
     pub fn start_floor(work_dir: &Path, shape: &str) -> Result<Self> {
         let dir = temporary(work_dir, "floor")?;
@@ -98,7 +104,9 @@ impl Server {
             Some(binary) => binary.to_owned(),
             None => beside_this_binary("environmentd")?,
         };
+        let [certificate, key] = tls::write_files(dir.path())?;
         let mut command = Command::new(binary);
+        command.arg("--tls-cert").arg(certificate).arg("--tls-key").arg(key);
         command.arg("--data-dir").arg(dir.path().join("data")).args(flags);
         let flags = ["--sql", "--internal-sql", "--http", "--internal-http"];
         for (flag, port) in flags.iter().zip(ports) {
@@ -121,9 +129,11 @@ impl Server {
         fs::create_dir(&data)?;
         // The server refuses to run as root: its data then belongs to its own user.
         let account = if fs::metadata(dir.path())?.uid() == 0 { Some(postgres_account()?) } else { None };
+        let [certificate, key] = tls::write_files(dir.path())?;
         if let Some((uid, gid)) = account {
-            chown(&data, Some(uid), Some(gid))?;
-            chown(dir.path(), Some(uid), Some(gid))?;
+            for path in [&data, &certificate, &key, dir.path()] {
+                chown(path, Some(uid), Some(gid))?;
+            }
         }
         let program = |name: &str| {
             let mut command = Command::new(bin_dir.join(name));
@@ -143,6 +153,10 @@ impl Server {
         for setting in POSTGRES_SETTINGS {
             command.args(["-c", setting]);
         }
+        command.args(["-c", "ssl=on"]);
+        for (setting, file) in [("ssl_cert_file", certificate), ("ssl_key_file", key)] {
+            command.args(["-c", &format!("{setting}={}", file.display())]);
+        }
         // SIGINT is PostgreSQL's fast shutdown: it does not wait for sessions to leave.
         Self::start(Target::Postgres, command, dir, port, ("postgres", "postgres"), "INT")
     }
@@ -159,7 +173,8 @@ impl Server {
         let output = File::create(&log)?;
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let process = command.spawn().with_context(|| format!("cannot run {:?}", command.get_program()))?;
-        let endpoint = Endpoint { address: loopback(port), user: user.to_owned(), database: database.to_owned() };
+        let (user, database) = (user.to_owned(), database.to_owned());
+        let endpoint = Endpoint { address: loopback(port), user, database, tls: false };
         let mut server = Self { target, endpoint, internal_http: None, process, stop_signal, log, _dir: dir };
         server.wait_until_ready()?;
         Ok(server)

@@ -43,10 +43,15 @@ pub struct Case {
     pub workload: Workload,
     /// How.
     pub protocol: Protocol,
+    /// Whether over TLS.
+    pub tls: bool,
+    /// The name under which point reads without writes and without TLS are recorded that run right before on the same server, for
+    /// comparison.
+    pub beside: Option<&'static str>,
 }
 
 const fn case(name: &'static str, group: &'static str, workload: Workload, protocol: Protocol) -> Case {
-    Case { name, group, workload, protocol }
+    Case { name, group, workload, protocol, tls: false, beside: None }
 }
 
 /// All cases, in the order of the table.
@@ -56,7 +61,13 @@ pub const CASES: &[Case] = &[
     case("point_prepared", "point", Workload::Point, Protocol::Prepared),
     case("point_binary", "point", Workload::Point, Protocol::Binary),
     case("pipelined", "pipelined", Workload::Point, Protocol::Pipelined),
-    case("mixed", "mixed", Workload::Mixed, Protocol::Simple),
+    Case { tls: true, beside: Some("simple_plain"), ..case("simple_tls", "tls", Workload::Point, Protocol::Simple) },
+    Case {
+        tls: true,
+        beside: Some("prepared_plain"),
+        ..case("prepared_tls", "tls", Workload::Point, Protocol::Prepared)
+    },
+    Case { beside: Some(READS_ALONE), ..case("mixed", "mixed", Workload::Mixed, Protocol::Simple) },
     case("insert_simple", "insert", Workload::Insert, Protocol::Simple),
     case("insert_prepared", "insert", Workload::Insert, Protocol::Prepared),
     case("insert_multi", "insert", Workload::Insert, Protocol::MultiRow),
@@ -114,7 +125,7 @@ impl Options {
 /// One run.
 #[derive(Clone, Debug)]
 pub struct Measurement {
-    /// The case, or [`READS_ALONE`].
+    /// The case, or the name of what ran beside it.
     pub case: &'static str,
     /// Connections.
     pub connections: u32,
@@ -212,9 +223,10 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// The servers that a case runs on. Writes are not compared with a floor: nothing durable is free.
+    /// The servers that a case runs on. Writes are not compared with a floor: nothing durable is free. Nor is what is encrypted.
     fn servers_for(&self, case: &Case) -> Vec<&Server> {
         let floor = match case.workload {
+            _ if case.tls => None,
             Workload::SelectStar => self.floor_t.as_ref(),
             Workload::Point => self.floor_kv.as_ref(),
             Workload::Mixed | Workload::Insert => None,
@@ -238,36 +250,29 @@ impl Fleet {
         let first = round as usize % servers.len();
         servers.rotate_left(first);
         for server in servers {
-            let mut one = |name: &'static str, workload: Workload| -> Result<()> {
-                let config = load_config(options, case, workload, connections, server, runs);
+            let mut one = |case: &Case| -> Result<()> {
+                let config = load_config(options, case, connections, server, runs);
                 let report = measure(server, &config).with_context(|| failed(server))?;
                 runs += 1;
-                eprintln!("{}", progress(name, connections, round, server, &report));
-                measurements.push(Measurement { case: name, connections, round, target: server.target, report });
+                eprintln!("{}", progress(case.name, connections, round, server, &report));
+                measurements.push(Measurement { case: case.name, connections, round, target: server.target, report });
                 Ok(())
             };
-            if case.workload == Workload::Mixed {
-                one(READS_ALONE, Workload::Point)?;
+            if let Some(name) = case.beside {
+                one(&Case { name, workload: Workload::Point, tls: false, ..*case })?;
             }
-            one(case.name, case.workload)?;
+            one(case)?;
         }
         self.runs = runs;
         Ok(())
     }
 }
 
-fn load_config(
-    options: &Options,
-    case: &Case,
-    workload: Workload,
-    connections: u32,
-    server: &Server,
-    runs: u32,
-) -> LoadConfig {
+fn load_config(options: &Options, case: &Case, connections: u32, server: &Server, runs: u32) -> LoadConfig {
     LoadConfig {
-        endpoint: server.endpoint.clone(),
+        endpoint: if case.tls { server.over_tls() } else { server.endpoint.clone() },
         plan: Plan {
-            workload,
+            workload: case.workload,
             protocol: case.protocol,
             connections,
             rows: options.rows,

@@ -38,6 +38,9 @@ pub fn message(out: &mut Vec<u8>, tag: u8, body: impl FnOnce(&mut Vec<u8>)) {
     out[at..at + 4].copy_from_slice(&length.to_be_bytes());
 }
 
+/// SSLRequest: eight bytes, the last four of them the code 80877103.
+pub const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
+
 /// Appends the startup packet, which has no tag.
 pub fn startup(out: &mut Vec<u8>, user: &str, database: &str) {
     let at = out.len();

@@ -15,7 +15,7 @@ use clap::Parser;
 /// Compares Glimpse with a canned-reply server (the floor) and with PostgreSQL, on this machine, in this run.
 #[derive(Parser)]
 struct Arguments {
-    /// Workloads: select_star, point[_simple|_prepared|_binary], pipelined, mixed,
+    /// Workloads: select_star, point[_simple|_prepared|_binary], tls, pipelined, mixed,
     /// insert[_simple|_prepared|_multi|_copy], memory. All when not given.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,

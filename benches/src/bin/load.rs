@@ -27,6 +27,9 @@ struct Arguments {
     /// The database to connect to.
     #[arg(long, default_value = "materialize")]
     database: String,
+    /// Over TLS; the server has the certificate of test/tls, for localhost.
+    #[arg(long)]
+    tls: bool,
     /// What to ask.
     #[arg(long, default_value = "point")]
     workload: Workload,
@@ -71,7 +74,12 @@ struct Arguments {
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let config = LoadConfig {
-        endpoint: Endpoint { address: arguments.server, user: arguments.user, database: arguments.database },
+        endpoint: Endpoint {
+            address: arguments.server,
+            user: arguments.user,
+            database: arguments.database,
+            tls: arguments.tls,
+        },
         plan: Plan {
             workload: arguments.workload,
             protocol: arguments.protocol,

@@ -86,7 +86,8 @@ fn main() -> Result<()> {
 }
 
 fn find_subject(arguments: &Arguments) -> Result<Subject> {
-    let endpoint = |address| Endpoint { address, user: "materialize".to_owned(), database: "materialize".to_owned() };
+    let name = || "materialize".to_owned();
+    let endpoint = |address| Endpoint { address, user: name(), database: name(), tls: false };
     let subject = if let Some(url) = &arguments.url {
         Subject { endpoint: endpoint(arguments.server), http: url.clone(), pid: None, _started: None }
     } else if let Some(pid) = arguments.pid {

@@ -27,8 +27,9 @@ use sql::plan::{ClusterRef, DatabaseRef, Grantee, ItemKind, ItemRef, RoleRef, Sc
 use std::sync::Arc;
 
 /// The format that this code writes, and the newest that it reads. Since 2 tables have constraints: who does not know of them
-/// would not keep them. What is of the format before is read, and becomes this one with its first change.
-const FORMAT: u64 = 2;
+/// would not keep them. Since 3 privileges are on columns: who does not know of them would take them for privileges on the whole.
+/// What is of a format before is read, and becomes this one with its first change.
+const FORMAT: u64 = 3;
 /// The oldest format that this code reads.
 const FORMAT_OLDEST: u64 = 1;
 
@@ -270,11 +271,13 @@ fn encode_grant(item: &AclItem) -> proto::GrantProto {
         },
         privilege: item.privilege.name().to_owned(),
         grantor: item.grantor.0,
+        column: item.column.map(number),
     }
 }
 
 fn decode_grant(proto: &proto::GrantProto) -> Option<AclItem> {
     Some(AclItem {
+        column: proto.column.map(position),
         grantee: proto.grantee.map_or(Grantee::Public, |role| Grantee::Role(RoleId(role))),
         privilege: Privilege::from_name(&proto.privilege)?,
         grantor: RoleId(proto.grantor),

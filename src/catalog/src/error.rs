@@ -5,9 +5,6 @@ use repr::sqlstate::SqlState;
 use sql::error::SqlError;
 use sql::names::ObjectKind;
 
-/// A grant that cannot be, such as of a role to itself.
-const INVALID_GRANT_OPERATION: SqlState = SqlState("0LP01");
-
 /// A failure of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogError {
@@ -137,7 +134,7 @@ impl CatalogError {
             CatalogError::ReservedName { .. } => SqlState::RESERVED_NAME,
             CatalogError::DependencyCycle { .. } => SqlState::INVALID_OBJECT_DEFINITION,
             CatalogError::DependentFails { .. } => SqlState::FEATURE_NOT_SUPPORTED,
-            CatalogError::MembershipCycle { .. } => INVALID_GRANT_OPERATION,
+            CatalogError::MembershipCycle { .. } => SqlState::INVALID_GRANT_OPERATION,
         }
     }
 

@@ -6,9 +6,11 @@ use sql::names::{ObjectId, ObjectKind, Privilege, RoleId};
 use sql::plan::Grantee;
 use std::collections::BTreeSet;
 
-/// One privilege on one object.
+/// One privilege on one object, or on a column of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AclItem {
+    /// The column's position, if it is on one.
+    pub column: Option<usize>,
     /// Who has it.
     pub grantee: Grantee,
     /// What they may do.

@@ -157,12 +157,18 @@ impl State {
         })
     }
 
-    /// The privileges granted on an object, in order. An owner's are implied and not in here.
+    /// The privileges granted on an object as a whole, in order. An owner's are implied and not in here.
     pub fn acl(&self, object: ObjectId) -> impl Iterator<Item = &AclItem> {
-        self.acls.get(&object).into_iter().flatten()
+        self.acls.get(&object).into_iter().flatten().filter(|item| item.column.is_none())
     }
 
-    /// All granted privileges, in order of object.
+    /// The privileges granted on a column by itself, in order.
+    pub fn column_acl(&self, relation: GlobalId, column: usize) -> impl Iterator<Item = &AclItem> {
+        let all = self.acls.get(&ObjectId::Item(relation)).into_iter().flatten();
+        all.filter(move |item| item.column == Some(column))
+    }
+
+    /// All granted privileges, on columns as well, in order of object.
     pub fn acls(&self) -> impl Iterator<Item = (ObjectId, &AclItem)> {
         self.acls.iter().flat_map(|(object, acl)| acl.iter().map(move |item| (*object, item)))
     }
@@ -218,6 +224,14 @@ impl State {
             Some(relation) => relation.rows(&crate::builtin::Context { catalog: self, session, live }),
             None => Err(SqlError::internal(format!("{id} is not a relation of the system"))),
         }
+    }
+
+    /// An object, or a column of it, as messages print them.
+    pub(crate) fn describe_column(&self, object: ObjectId, column: Option<usize>) -> String {
+        let (ObjectId::Item(id), Some(column)) = (object, column) else { return self.describe(object) };
+        let name =
+            self.items.get(&id).and_then(|item| item.desc.columns.get(column)).map(|column| column.name.as_str());
+        format!("column {} of {}", name.unwrap_or("?column?"), self.describe(object))
     }
 
     /// Kind and name, as messages print them; the id where there is no name any more.

@@ -459,6 +459,12 @@ impl Transaction {
     }
 }
 
+/// The column went away, or never was.
+fn no_such_column(relation: &str, column: usize) -> CatalogError {
+    let message = format!("column {} of {relation} does not exist", column + 1);
+    SqlError::new(SqlState::UNDEFINED_COLUMN, message).into()
+}
+
 /// The object went away, or never was.
 fn missing(object: ObjectId) -> CatalogError {
     CatalogError::Missing { kind: kind_of(object), name: id_text(object) }

@@ -26,6 +26,8 @@ impl SqlState {
     pub const CONNECTION_FAILURE: SqlState = SqlState("08006");
     /// Valid SQL that is not supported.
     pub const FEATURE_NOT_SUPPORTED: SqlState = SqlState("0A000");
+    /// A grant that cannot be, such as of a role to itself.
+    pub const INVALID_GRANT_OPERATION: SqlState = SqlState("0LP01");
     /// A scalar subquery gave more than one row.
     pub const CARDINALITY_VIOLATION: SqlState = SqlState("21000");
     /// A string is too long for its type.
@@ -210,6 +212,7 @@ const ALL: &[SqlState] = &[
     SqlState::PROTOCOL_VIOLATION,
     SqlState::CONNECTION_FAILURE,
     SqlState::FEATURE_NOT_SUPPORTED,
+    SqlState::INVALID_GRANT_OPERATION,
     SqlState::CARDINALITY_VIOLATION,
     SqlState::STRING_DATA_RIGHT_TRUNCATION,
     SqlState::NUMERIC_VALUE_OUT_OF_RANGE,

@@ -11,17 +11,19 @@
 mod alter_table;
 mod constraint;
 mod default_privileges;
+mod grant;
 mod isolation;
 mod recursion;
 mod secret;
 
-use crate::names::{Name, ObjectKind, Privilege};
+use crate::names::{Name, ObjectKind};
 use datafusion::sql::sqlparser::ast as sp;
 use repr::PgType;
 
 pub use alter_table::{AlterTable, TableAction};
 pub use constraint::{ConstraintSpec, TableConstraint};
 pub use default_privileges::{DefaultKind, DefaultPrivileges};
+pub use grant::{GrantPrivileges, GrantRole, GrantTarget, PrivilegeSpec};
 pub use isolation::IsolationLevel;
 pub use recursion::{AtLimit, ROUNDS_DEFAULT, RecursionLimit, print_query};
 pub use secret::{NewPassword, Secret};
@@ -677,41 +679,6 @@ pub struct Drop {
     pub names: Vec<Name>,
     /// CASCADE; the opposite of RESTRICT.
     pub cascade: bool,
-}
-
-/// GRANT or REVOKE on objects.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GrantPrivileges {
-    /// REVOKE.
-    pub revoke: bool,
-    /// Which privileges; `None` is ALL.
-    pub privileges: Option<Vec<Privilege>>,
-    /// On what.
-    pub target: GrantTarget,
-    /// To or from whom.
-    pub grantees: Vec<RoleSpec>,
-}
-
-/// On what privileges are granted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GrantTarget {
-    /// Objects of one kind; [`ObjectKind::Table`] covers views and materialized views.
-    Objects(ObjectKind, Vec<Name>),
-    /// ALL TABLES IN SCHEMA.
-    AllTablesInSchema(Vec<Name>),
-    /// SYSTEM.
-    System,
-}
-
-/// GRANT or REVOKE of membership.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GrantRole {
-    /// REVOKE.
-    pub revoke: bool,
-    /// The roles of which others become members.
-    pub roles: Vec<String>,
-    /// The members.
-    pub members: Vec<RoleSpec>,
 }
 
 /// SHOW of objects.

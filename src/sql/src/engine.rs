@@ -30,7 +30,7 @@ use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
 use std::sync::Arc;
 
-pub use bind::Origin;
+pub use bind::{Origin, Read};
 pub use collection::{CollectionReader, CollectionTable, ReaderExtension};
 pub use runtime::Engine;
 pub use session::{CatalogFunctions, SessionInfo, Settings};
@@ -97,6 +97,11 @@ pub trait TableResolver: Send + Sync {
     /// `regnamespace` (numbers have been handled).
     fn resolve_reg(&self, ty: &PgType, text: &str) -> Result<u32, SqlError> {
         Err(SqlError::unsupported(format!("the cast of \"{text}\" to {ty}")))
+    }
+
+    /// Told what a query or an expression reads, once it is bound. Errors: 42501, if that is not allowed.
+    fn check_reads(&self, _reads: &[Read]) -> Result<(), SqlError> {
+        Ok(())
     }
 
     /// The session's TimeZone, by which literals of type timestamptz are read.

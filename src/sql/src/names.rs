@@ -154,6 +154,10 @@ impl Privilege {
         })
     }
 
+    /// What ALL PRIVILEGES means for a column.
+    pub const OF_COLUMN: [Privilege; 4] =
+        [Privilege::Insert, Privilege::Select, Privilege::Update, Privilege::References];
+
     /// What ALL PRIVILEGES means for an object of this kind, in the order Postgres lists them.
     pub fn all_of(kind: ObjectKind) -> &'static [Privilege] {
         match kind {

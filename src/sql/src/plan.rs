@@ -51,6 +51,7 @@ use std::time::Duration;
 
 pub use ddl::plan_index_keys;
 pub use default_privileges::{DefaultPrivilegesPlan, DefaultScope};
+pub use dml::unknown_column;
 pub use objects::{
     CatalogView, ClusterRef, ConstraintDef, ConstraintKind, DatabaseRef, IndexDef, IndexKeyDef, ItemKind, ItemRef,
     MaterializedViewDef, RoleRef, SchemaRef, ViewDef, ViewRead,
@@ -71,8 +72,7 @@ pub struct PlanContext<'a> {
     pub role: RoleId,
     /// The session's cluster.
     pub cluster: &'a str,
-    /// Whether views are planned from tables even where an index holds their rows: a maintained view is. The rights to read
-    /// them are not checked then; they were when it was created.
+    /// Whether views are planned from tables even where an index holds their rows: a maintained view is.
     pub from_tables: bool,
 }
 
@@ -667,10 +667,21 @@ pub struct DropPlan {
 pub struct GrantPlan {
     /// REVOKE.
     pub revoke: bool,
-    /// On what, and which.
-    pub grants: Vec<(ObjectId, Vec<Privilege>)>,
+    /// Which.
+    pub grants: Vec<Grant>,
     /// To or from whom.
     pub grantees: Vec<Grantee>,
+}
+
+/// Privileges on an object, or on a column of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The object.
+    pub object: ObjectId,
+    /// The column's position, if they are on one.
+    pub column: Option<usize>,
+    /// Which.
+    pub privileges: Vec<Privilege>,
 }
 
 /// To whom a privilege is granted.

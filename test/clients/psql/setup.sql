@@ -11,6 +11,8 @@ COMMENT ON VIEW cheap IS 'what costs little';
 COMMENT ON SCHEMA shop IS 'sales';
 GRANT SELECT ON things TO reader;
 GRANT SELECT, INSERT ON cheap TO PUBLIC;
+GRANT SELECT (id), UPDATE (name, price) ON things TO reader;
+GRANT SELECT (id) ON cheap TO reader;
 GRANT USAGE ON SCHEMA shop TO reader;
 ALTER DEFAULT PRIVILEGES IN SCHEMA shop GRANT SELECT ON TABLES TO reader;
 INSERT INTO things VALUES (1, 'a', 1.50, NULL, '{a,"b c"}', 's', '{"a": 1}'), (2, NULL, 20, '2024-01-01 00:00:00+00', NULL, NULL, NULL), (3, 'c', 3, '2024-01-02 00:00:00+00', '{}', '', '[]');

@@ -1,7 +1,8 @@
 //! Access privileges as Postgres prints them: `grantee=arwd/grantor`.
 
-use super::{Context, text};
+use super::Context;
 use crate::objects::AclItem;
+use repr::GlobalId;
 use repr::datum::Datum;
 use sql::names::{ObjectId, Privilege, RoleId, quote_ident};
 use sql::plan::Grantee;
@@ -35,10 +36,18 @@ pub(super) fn aclitems<'a>(context: &Context<'_>, grants: impl Iterator<Item = &
         .collect()
 }
 
-/// The same as a value: NULL where nothing was granted, which means the defaults.
+/// The grants on a column by itself as a value: NULL where nothing was granted.
+pub(super) fn column_acl(context: &Context<'_>, relation: GlobalId, column: usize) -> Datum<'static> {
+    or_null(aclitems(context, context.catalog.column_acl(relation, column)))
+}
+
+/// The grants on an object as a value: NULL where nothing was granted, which means the defaults.
 pub(super) fn acl(context: &Context<'_>, object: ObjectId) -> Datum<'static> {
-    let items = items(context, object);
-    if items.is_empty() { Datum::Null } else { Datum::List(items.into_iter().map(text).collect()) }
+    or_null(items(context, object))
+}
+
+fn or_null(items: Vec<String>) -> Datum<'static> {
+    if items.is_empty() { Datum::Null } else { super::texts(items) }
 }
 
 /// The same as a value that is never NULL.

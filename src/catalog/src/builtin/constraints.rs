@@ -6,7 +6,7 @@
 //! `mz_indexes` does not list it.
 
 use super::information_schema::{database, visible, yes_or_no};
-use super::pg_catalog::{BTREE_OID, attribute_row, index_columns};
+use super::pg_catalog::{Attribute, BTREE_OID, index_columns};
 use super::{Context, Producer, SystemRelation, position, text};
 use arrow::array::RecordBatch;
 use repr::datum::Datum;
@@ -77,8 +77,9 @@ pub(super) fn class_row(context: &Context<'_>, index: &KeyIndex) -> [Datum<'stat
 }
 
 /// The rows of `pg_attribute`, in the order of the columns there.
-pub(super) fn attribute_rows(index: &KeyIndex) -> Vec<[Datum<'static>; 16]> {
-    index.columns().enumerate().map(|(i, column)| attribute_row(index.oid, i, column, false, false)).collect()
+pub(super) fn attribute_rows(index: &KeyIndex) -> Vec<[Datum<'static>; 17]> {
+    let plain = || Attribute { not_null: false, has_default: false, acl: Datum::Null };
+    index.columns().enumerate().map(|(i, column)| plain().row(index.oid, i, column)).collect()
 }
 
 /// The row of `pg_index`, in the order of the columns there.

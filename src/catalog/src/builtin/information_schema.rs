@@ -4,16 +4,18 @@
 
 use super::pg_catalog::is_system;
 use super::{Context, Producer, SystemRelation, is_table, is_view, maybe, position, text};
+use crate::objects::AclItem;
 use arrow::array::RecordBatch;
 use pgrepr::types;
 use repr::ColumnDesc;
 use repr::datum::Datum;
 use repr::types::{NumericDisplay, PgType};
 use sql::error::SqlError;
-use sql::names::{ObjectId, ObjectKind, Privilege, is_temporary};
+use sql::names::{ObjectId, ObjectKind, Privilege, RoleId, is_temporary};
 use sql::plan::privileges::has_privilege;
 use sql::plan::{CatalogView, definition};
 use sql::plan::{Grantee, ItemKind, ItemRef, RoleRef};
+use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) fn producer(name: &str) -> Option<Producer> {
@@ -23,6 +25,7 @@ pub(super) fn producer(name: &str) -> Option<Producer> {
         "schemata" => schemata,
         "views" => views,
         "table_privileges" | "role_table_grants" => table_privileges,
+        "column_privileges" | "role_column_grants" => column_privileges,
         "enabled_roles" => enabled_roles,
         "applicable_roles" => applicable_roles,
         "character_sets" => character_sets,
@@ -48,14 +51,26 @@ fn is_standard(item: &ItemRef) -> bool {
     is_table(item) || is_view(item)
 }
 
+/// Whether the role may do anything with these columns.
+fn may_use(context: &Context<'_>, role: RoleId, item: &ItemRef, mut columns: Range<usize>) -> bool {
+    let has = |privilege: &Privilege| has_privilege(context.catalog, role, ObjectId::Item(item.id), *privilege);
+    let on_column = |column: usize| {
+        let has = |privilege: &Privilege| context.catalog.has_column_privilege(role, item.id, column, *privilege);
+        Privilege::OF_COLUMN.iter().any(has)
+    };
+    Privilege::OF_COLUMN.iter().any(has) || columns.any(on_column)
+}
+
 /// Tables and views that the role may do anything with.
 pub(super) fn visible(context: &Context<'_>) -> Vec<Arc<ItemRef>> {
     let role = role(context);
     let any = Privilege::all_of(ObjectKind::Table);
     let may = |item: &ItemRef| {
+        let has = |role: RoleId, privilege| has_privilege(context.catalog, role, ObjectId::Item(item.id), privilege);
         is_system(item)
             || role.as_ref().is_some_and(|role| {
-                any.iter().any(|privilege| has_privilege(context.catalog, role.id, ObjectId::Item(item.id), *privilege))
+                any.iter().any(|privilege| has(role.id, *privilege))
+                    || may_use(context, role.id, item, 0..item.desc.arity())
             })
     };
     context.items().into_iter().filter(|item| is_standard(item) && may(item)).collect()
@@ -86,8 +101,10 @@ fn tables(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatc
 
 fn columns(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let mut rows = Vec::new();
+    let role = role(context);
     for item in visible(context) {
-        for (i, column) in item.desc.columns.iter().enumerate() {
+        let may = |i| is_system(&item) || role.as_ref().is_some_and(|role| may_use(context, role.id, &item, i..i + 1));
+        for (i, column) in item.desc.columns.iter().enumerate().filter(|(i, _)| may(*i)) {
             rows.push(column_row(context, &item, i, column));
         }
     }
@@ -223,34 +240,73 @@ fn views(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch
     )
 }
 
+/// Who granted a privilege to whom, and whether they may grant it.
+struct Granted {
+    grantor: RoleId,
+    grantee: Grantee,
+    privilege: Privilege,
+    grantable: bool,
+}
+
+impl Granted {
+    fn names(&self, context: &Context<'_>) -> [Datum<'static>; 2] {
+        let grantee = match self.grantee {
+            Grantee::Public => "PUBLIC".to_owned(),
+            Grantee::Role(role) => context.role_name(role),
+        };
+        [text(context.role_name(self.grantor)), text(grantee)]
+    }
+}
+
+/// The privileges on a relation that are among these and concern the session's role: what the owner has by owning it, and what was
+/// granted, each once.
+fn granted<'a>(
+    context: &Context<'_>,
+    item: &ItemRef,
+    among: &'a [Privilege],
+    acl: impl Iterator<Item = &'a AclItem>,
+) -> Vec<Granted> {
+    let owner = |privilege: &Privilege| Granted {
+        grantor: item.owner,
+        grantee: Grantee::Role(item.owner),
+        privilege: *privilege,
+        grantable: true,
+    };
+    let mut all: Vec<Granted> = among.iter().map(owner).collect();
+    for AclItem { grantee, privilege, grantor, .. } in acl.filter(|grant| among.contains(&grant.privilege)) {
+        if !all.iter().any(|other| other.grantee == *grantee && other.privilege == *privilege) {
+            all.push(Granted { grantor: *grantor, grantee: *grantee, privilege: *privilege, grantable: false });
+        }
+    }
+    let role = role(context);
+    let has = |of: RoleId| role.as_ref().is_some_and(|own| own.superuser || context.catalog.inherits(own.id, of));
+    all.retain(|grant| match grant.grantee {
+        Grantee::Public => true,
+        Grantee::Role(grantee) => has(grantee) || has(grant.grantor),
+    });
+    all
+}
+
+/// Tables and views whose privileges are listed.
+fn grantable(context: &Context<'_>) -> impl Iterator<Item = Arc<ItemRef>> {
+    context.items().into_iter().filter(|item| is_standard(item) && !is_system(item))
+}
+
 fn table_privileges(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let mut rows = Vec::new();
-    for item in context.items().iter().filter(|item| is_standard(item) && !is_system(item)) {
-        let owner = context.role_name(item.owner);
-        let by_owner = Privilege::all_of(ObjectKind::Table).iter().map(|p| (owner.clone(), owner.clone(), *p, true));
-        let granted = context.catalog.acl(ObjectId::Item(item.id)).map(|grant| {
-            let grantee = match grant.grantee {
-                Grantee::Public => "PUBLIC".to_owned(),
-                Grantee::Role(role) => context.role_name(role),
-            };
-            (context.role_name(grant.grantor), grantee, grant.privilege, false)
-        });
-        let mut seen: Vec<(String, Privilege)> = Vec::new();
-        for (grantor, grantee, privilege, grantable) in by_owner.chain(granted) {
-            let key = (grantee.clone(), privilege);
-            if seen.contains(&key) {
-                continue;
-            }
-            seen.push(key);
+    for item in grantable(context) {
+        let acl = context.catalog.acl(ObjectId::Item(item.id));
+        for grant in granted(context, &item, Privilege::all_of(ObjectKind::Table), acl) {
+            let [grantor, grantee] = grant.names(context);
             rows.push([
-                text(grantor),
-                text(grantee),
+                grantor,
+                grantee,
                 database(context),
                 text(&item.name.schema),
                 text(&item.name.item),
-                text(privilege.name()),
-                yes_or_no(grantable),
-                yes_or_no(privilege == Privilege::Select),
+                text(grant.privilege.name()),
+                yes_or_no(grant.grantable),
+                yes_or_no(grant.privilege == Privilege::Select),
             ]);
         }
     }
@@ -264,6 +320,42 @@ fn table_privileges(context: &Context<'_>, relation: &SystemRelation) -> Result<
             "privilege_type",
             "is_grantable",
             "with_hierarchy",
+        ],
+        rows,
+    )
+}
+
+/// A privilege on a relation is one on each of its columns.
+fn column_privileges(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let mut rows = Vec::new();
+    for item in grantable(context) {
+        for (i, column) in item.desc.columns.iter().enumerate() {
+            let acl = context.catalog.acl(ObjectId::Item(item.id)).chain(context.catalog.column_acl(item.id, i));
+            for grant in granted(context, &item, &Privilege::OF_COLUMN, acl) {
+                let [grantor, grantee] = grant.names(context);
+                rows.push([
+                    grantor,
+                    grantee,
+                    database(context),
+                    text(&item.name.schema),
+                    text(&item.name.item),
+                    text(&column.name),
+                    text(grant.privilege.name()),
+                    yes_or_no(grant.grantable),
+                ]);
+            }
+        }
+    }
+    relation.batch(
+        [
+            "grantor",
+            "grantee",
+            "table_catalog",
+            "table_schema",
+            "table_name",
+            "column_name",
+            "privilege_type",
+            "is_grantable",
         ],
         rows,
     )

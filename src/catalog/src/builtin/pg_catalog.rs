@@ -1,6 +1,6 @@
 //! The tables of `pg_catalog`.
 
-use super::acl::{acl, aclitems};
+use super::acl::{acl, aclitems, column_acl};
 use super::constraints::{self, key_indexes};
 use super::{Context, Producer, SystemRelation, is_view, maybe, position, relation, text, texts};
 use crate::objects::DefaultAcl;
@@ -159,7 +159,9 @@ fn pg_attribute(context: &Context<'_>, relation: &SystemRelation) -> Result<Reco
             let has_default =
                 matches!(&item.kind, ItemKind::Table { defaults, .. } if matches!(defaults.get(i), Some(Some(_))));
             let not_null = !column.nullable && matches!(item.kind, ItemKind::Table { .. } | ItemKind::SystemTable);
-            rows.push(attribute_row(item.oid, i, column, not_null, has_default));
+            rows.push(
+                Attribute { not_null, has_default, acl: column_acl(context, item.id, i) }.row(item.oid, i, column),
+            );
         }
         rows.extend(key_indexes(&item).flat_map(|index| constraints::attribute_rows(&index)));
     }
@@ -181,38 +183,43 @@ fn pg_attribute(context: &Context<'_>, relation: &SystemRelation) -> Result<Reco
             "attislocal",
             "attcollation",
             "attstattarget",
+            "attacl",
         ],
         rows,
     )
 }
 
-pub(super) fn attribute_row(
-    relation: u32,
-    i: usize,
-    column: &ColumnDesc,
-    not_null: bool,
-    has_default: bool,
-) -> [Datum<'static>; 16] {
-    let info = types::info(&column.ty);
-    let array = matches!(column.ty, PgType::Array(_)) || column.ty.vector_item().is_some();
-    [
-        Datum::Oid(relation),
-        text(&column.name),
-        Datum::Oid(types::oid(&column.ty)),
-        Datum::Int2(types::typlen(&column.ty)),
-        Datum::Int2(position(i)),
-        Datum::Int4(array.into()),
-        Datum::Int4(-1),
-        Datum::Int4(types::typmod(&column.ty)),
-        Datum::Bool(info.by_value && !array),
-        text(if array && info.align != 'd' { 'i' } else { info.align }),
-        text(if array { 'x' } else { info.storage }),
-        Datum::Bool(not_null),
-        Datum::Bool(has_default),
-        Datum::Bool(true),
-        Datum::Oid(info.collation()),
-        Datum::Int4(-1),
-    ]
+/// What a column's row says beside its name and type.
+pub(super) struct Attribute {
+    pub(super) not_null: bool,
+    pub(super) has_default: bool,
+    pub(super) acl: Datum<'static>,
+}
+
+impl Attribute {
+    pub(super) fn row(self, relation: u32, i: usize, column: &ColumnDesc) -> [Datum<'static>; 17] {
+        let info = types::info(&column.ty);
+        let array = matches!(column.ty, PgType::Array(_)) || column.ty.vector_item().is_some();
+        [
+            Datum::Oid(relation),
+            text(&column.name),
+            Datum::Oid(types::oid(&column.ty)),
+            Datum::Int2(types::typlen(&column.ty)),
+            Datum::Int2(position(i)),
+            Datum::Int4(array.into()),
+            Datum::Int4(-1),
+            Datum::Int4(types::typmod(&column.ty)),
+            Datum::Bool(info.by_value && !array),
+            text(if array && info.align != 'd' { 'i' } else { info.align }),
+            text(if array { 'x' } else { info.storage }),
+            Datum::Bool(self.not_null),
+            Datum::Bool(self.has_default),
+            Datum::Bool(true),
+            Datum::Oid(info.collation()),
+            Datum::Int4(-1),
+            self.acl,
+        ]
+    }
 }
 
 /// The oid of a column's default: stable, and out of the way of all others.

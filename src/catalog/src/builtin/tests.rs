@@ -101,7 +101,8 @@ fn state() -> Arc<State> {
     let sum = ("?column?".to_owned(), PgType::Int4, true);
     let index = IndexDef { on: TABLE, cluster: ClusterId(1), keys };
     state.put_item(item(3, 20_005, "t_name", vec![name, sum], ItemKind::Index(index)));
-    let grant = AclItem { grantee: Grantee::Role(USER), privilege: Privilege::Select, grantor: MZ_SYSTEM };
+    let grant =
+        AclItem { column: None, grantee: Grantee::Role(USER), privilege: Privilege::Select, grantor: MZ_SYSTEM };
     state.acls.insert(ObjectId::Item(TABLE), BTreeSet::from([grant]));
     let comments = BTreeMap::from([(None, "a table".to_owned()), (Some(1), "a name".to_owned())]);
     state.comments.insert(ObjectId::Item(TABLE), comments);

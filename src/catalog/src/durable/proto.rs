@@ -122,6 +122,9 @@ pub(super) struct GrantProto {
     pub(super) privilege: String,
     #[prost(uint64, tag = "3")]
     pub(super) grantor: u64,
+    /// From 0; absent for the object itself.
+    #[prost(uint64, optional, tag = "4")]
+    pub(super) column: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

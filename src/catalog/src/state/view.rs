@@ -1,7 +1,7 @@
 //! The catalog as planning sees it.
 
 use super::State;
-use crate::objects::is_system_item;
+use crate::objects::{AclItem, is_system_item};
 use repr::GlobalId;
 use sql::names::{ClusterId, DatabaseId, ObjectId, Privilege, RoleId, SchemaId};
 use sql::plan::{CatalogView, ClusterRef, DatabaseRef, Grantee, ItemKind, ItemRef, RoleRef, SchemaRef};
@@ -97,14 +97,11 @@ impl CatalogView for State {
             return true;
         }
         let has = self.inherited_roles(role);
-        self.owner(object).is_some_and(|owner| has.contains(&owner))
-            || self.acl(object).any(|item| {
-                item.privilege == privilege
-                    && match item.grantee {
-                        Grantee::Public => true,
-                        Grantee::Role(grantee) => has.contains(&grantee),
-                    }
-            })
+        self.owner(object).is_some_and(|owner| has.contains(&owner)) || grants(self.acl(object), &has, privilege)
+    }
+
+    fn has_column_privilege(&self, role: RoleId, item: GlobalId, column: usize, privilege: Privilege) -> bool {
+        grants(self.column_acl(item, column), &self.inherited_roles(role), privilege)
     }
 
     fn comment(&self, object: ObjectId, column: Option<usize>) -> Option<String> {
@@ -132,6 +129,15 @@ impl CatalogView for State {
             ObjectId::Item(id) => self.items.get(&id).map(|object| object.owner),
         }
     }
+}
+
+/// Whether a privilege is granted to any of these roles, or to everybody.
+fn grants<'a>(acl: impl Iterator<Item = &'a AclItem>, roles: &BTreeSet<RoleId>, privilege: Privilege) -> bool {
+    let mut granted = acl.filter(|item| item.privilege == privilege);
+    granted.any(|item| match item.grantee {
+        Grantee::Public => true,
+        Grantee::Role(grantee) => roles.contains(&grantee),
+    })
 }
 
 impl State {

@@ -1,14 +1,12 @@
 //! ALTER, COMMENT and ALTER SYSTEM.
 
 use super::create::{check_role_name, check_schema_name};
-use super::{PasswordChange, StateDiff, Transaction, missing};
+use super::{PasswordChange, StateDiff, Transaction, missing, no_such_column};
 use crate::durable::keys::Key;
 use crate::error::CatalogError;
 use crate::objects::AclItem;
 use repr::GlobalId;
-use repr::sqlstate::SqlState;
 use sql::ast::{ClusterOptions, RoleOptions, SetValue};
-use sql::error::SqlError;
 use sql::names::{ClusterId, DatabaseId, FullName, ObjectId, ObjectKind, RoleId, SchemaId};
 use sql::plan::constraint::key_named;
 use sql::plan::{CatalogView, ClusterRef, DatabaseRef, Grantee, ItemKind, ItemRef, RoleRef, SchemaRef};
@@ -102,18 +100,14 @@ impl Transaction {
     }
 
     fn change_acl_owner(&mut self, object: ObjectId, old: RoleId, new: RoleId) {
-        let Some(acl) = self.state.acls.remove(&object) else { return };
         let change = |role| if role == old { new } else { role };
-        let changed = acl.into_iter().map(|item| AclItem {
-            grantee: match item.grantee {
+        self.change_acl(object, |item| {
+            let grantee = match item.grantee {
                 Grantee::Public => Grantee::Public,
                 Grantee::Role(role) => Grantee::Role(change(role)),
-            },
-            privilege: item.privilege,
-            grantor: change(item.grantor),
+            };
+            Some(AclItem { grantee, grantor: change(item.grantor), ..item })
         });
-        self.state.acls.insert(object, changed.collect());
-        self.dirty.insert(Key::Acl(object));
     }
 
     pub(super) fn alter_rename(&mut self, object: ObjectId, to: String) -> Result<(), CatalogError> {
@@ -198,8 +192,7 @@ impl Transaction {
         if let (Some(column), ObjectId::Item(id)) = (column, object)
             && self.state.item(id).is_none_or(|item| column >= item.desc.arity())
         {
-            let message = format!("column {} of {} does not exist", column + 1, self.state.describe(object));
-            return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message).into());
+            return Err(no_such_column(&self.state.describe(object), column));
         }
         self.state.set_comment(object, column, text);
         self.dirty.insert(Key::Comment(object));

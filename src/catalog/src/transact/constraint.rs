@@ -8,6 +8,7 @@ use super::{StateDiff, Transaction, missing};
 use crate::durable::keys::Key;
 use crate::durable::types::normalize;
 use crate::error::CatalogError;
+use crate::objects::AclItem;
 use repr::GlobalId;
 use repr::sqlstate::SqlState;
 use sql::engine::Engine;
@@ -102,6 +103,7 @@ impl Transaction {
         }
         if let ColumnChange::Drop(at) = change {
             self.drop_column_comment(table.id, *at);
+            self.drop_column_acl(table.id, *at);
         }
         Ok(())
     }
@@ -120,6 +122,15 @@ impl Transaction {
             self.state.comments.insert(object, kept);
         }
         self.dirty.insert(Key::Comment(object));
+    }
+
+    /// Likewise the privileges.
+    fn drop_column_acl(&mut self, table: GlobalId, at: usize) {
+        self.change_acl(ObjectId::Item(table), |item| match item.column {
+            Some(column) if column == at => None,
+            Some(column) if column > at => Some(AclItem { column: Some(column - 1), ..item }),
+            _ => Some(item),
+        });
     }
 
     /// A constraint's name is its own within the table, and a key's within the schema's relations as well.

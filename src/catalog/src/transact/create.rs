@@ -45,12 +45,12 @@ impl Transaction {
         let schema = SchemaRef { oid: PUBLIC_OID, ..SchemaRef::clone(&new.state.schemas[&public]) };
         new.state.put_schema(schema);
         let cluster = new.create_cluster("quickstart".to_owned(), "1".to_owned(), 1, 1, MZ_SYSTEM)?;
-        new.add_grant(ObjectId::Cluster(cluster), Grantee::Public, Privilege::Usage, MZ_SYSTEM);
+        new.grant_whole(ObjectId::Cluster(cluster), Grantee::Public, Privilege::Usage, MZ_SYSTEM);
         // The default user may do what does not take a superuser.
         let role = Grantee::Role(role);
         for object in [ObjectId::System, ObjectId::Database(database), ObjectId::Cluster(cluster)] {
             for privilege in Privilege::all_of(crate::objects::kind_of(object)) {
-                new.add_grant(object, role, *privilege, MZ_SYSTEM);
+                new.grant_whole(object, role, *privilege, MZ_SYSTEM);
             }
         }
         Ok(new.finish())
@@ -71,11 +71,11 @@ impl Transaction {
         self.state.put_database(DatabaseRef { id, oid, name, owner });
         self.touch(ObjectId::Database(id));
         for privilege in [Privilege::Connect, Privilege::Temporary] {
-            self.add_grant(ObjectId::Database(id), Grantee::Public, privilege, owner);
+            self.grant_whole(ObjectId::Database(id), Grantee::Public, privilege, owner);
         }
         let public = self.create_schema(id, "public".to_owned(), owner)?;
         for privilege in [Privilege::Usage, Privilege::Create] {
-            self.add_grant(ObjectId::Schema(public), Grantee::Public, privilege, owner);
+            self.grant_whole(ObjectId::Schema(public), Grantee::Public, privilege, owner);
         }
         Ok((id, public))
     }
@@ -376,8 +376,13 @@ impl Transaction {
         self.diff.push(StateDiff::Other);
     }
 
-    pub(super) fn add_grant(&mut self, object: ObjectId, grantee: Grantee, privilege: Privilege, grantor: RoleId) {
-        self.state.acls.entry(object).or_default().insert(AclItem { grantee, privilege, grantor });
+    /// Grants a privilege on an object as a whole.
+    fn grant_whole(&mut self, object: ObjectId, grantee: Grantee, privilege: Privilege, grantor: RoleId) {
+        self.add_grant(object, AclItem { column: None, grantee, privilege, grantor });
+    }
+
+    pub(super) fn add_grant(&mut self, object: ObjectId, item: AclItem) {
+        self.state.acls.entry(object).or_default().insert(item);
         self.dirty.insert(Key::Acl(object));
     }
 }

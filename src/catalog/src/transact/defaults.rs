@@ -36,7 +36,7 @@ impl Transaction {
         };
         for grantee in &plan.grantees {
             for privilege in &plan.privileges {
-                let item = AclItem { grantee: *grantee, privilege: *privilege, grantor: scope.role };
+                let item = AclItem { column: None, grantee: *grantee, privilege: *privilege, grantor: scope.role };
                 if plan.revoke {
                     acl.items.remove(&item)
                 } else {
@@ -64,7 +64,7 @@ impl Transaction {
         let acls = scopes.filter_map(|scope| self.state.default_acls.get(&scope));
         let granted: Vec<AclItem> = acls.flat_map(|acl| acl.items.iter().copied()).collect();
         for item in granted {
-            self.add_grant(object, item.grantee, item.privilege, owner);
+            self.add_grant(object, AclItem { grantor: owner, ..item });
         }
     }
 

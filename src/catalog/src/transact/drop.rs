@@ -80,15 +80,16 @@ impl Transaction {
             .filter(|object| !doomed.contains(object))
             .map(|object| format!("owner of {}", self.state.describe(object)))
             .collect();
-        let granted: BTreeSet<ObjectId> = self
+        let granted: BTreeSet<(ObjectId, Option<usize>)> = self
             .state
             .acls()
             .filter(|(object, item)| {
                 !doomed.contains(object) && (item.grantee == Grantee::Role(role) || item.grantor == role)
             })
-            .map(|(object, _)| object)
+            .map(|(object, item)| (object, item.column))
             .collect();
-        dependents.extend(granted.into_iter().map(|object| format!("privileges for {}", self.state.describe(object))));
+        let described = granted.into_iter().map(|(object, column)| self.state.describe_column(object, column));
+        dependents.extend(described.map(|what| format!("privileges for {what}")));
         dependents.extend(self.defaults_with(role));
         if dependents.is_empty() {
             return Ok(());

@@ -1,13 +1,15 @@
 //! GRANT and REVOKE.
 //!
-//! An owner's privileges are implied by owning and cannot be revoked. Everybody else's are in the object's list, granted in
-//! the name of its owner, since only owners and superusers grant.
+//! An owner's privileges are implied by owning and cannot be revoked. Everybody else's are in the object's list, those on its
+//! columns as well, granted in the name of its owner, since only owners and superusers grant.
 
-use super::{StateDiff, Transaction};
+use super::{StateDiff, Transaction, no_such_column};
 use crate::durable::keys::Key;
 use crate::error::CatalogError;
-use sql::names::{ObjectId, Privilege, RoleId};
-use sql::plan::{CatalogView, GrantPlan, Grantee};
+use crate::objects::AclItem;
+use sql::names::{ObjectId, RoleId};
+use sql::plan::{CatalogView, Grant, GrantPlan, Grantee};
+use std::collections::BTreeSet;
 
 impl Transaction {
     pub(super) fn grant(&mut self, plan: &GrantPlan, grantor: RoleId) -> Result<(), CatalogError> {
@@ -16,15 +18,15 @@ impl Transaction {
                 self.check_exists(ObjectId::Role(*role))?;
             }
         }
-        for (object, privileges) in &plan.grants {
-            self.check_exists(*object)?;
-            let grantor = self.state.owner(*object).unwrap_or(grantor);
+        for grant in &plan.grants {
+            self.check_grantable(grant)?;
+            let grantor = self.state.owner(grant.object).unwrap_or(grantor);
             for grantee in &plan.grantees {
-                for privilege in privileges {
-                    if plan.revoke {
-                        self.remove_grant(*object, *grantee, *privilege);
-                    } else {
-                        self.add_grant(*object, *grantee, *privilege, grantor);
+                for privilege in &grant.privileges {
+                    let item = AclItem { column: grant.column, grantee: *grantee, privilege: *privilege, grantor };
+                    match plan.revoke {
+                        true => self.remove_grant(grant.object, item),
+                        false => self.add_grant(grant.object, item),
                     }
                 }
             }
@@ -33,11 +35,33 @@ impl Transaction {
         Ok(())
     }
 
-    fn remove_grant(&mut self, object: ObjectId, grantee: Grantee, privilege: Privilege) {
-        let Some(acl) = self.state.acls.get_mut(&object) else { return };
-        acl.retain(|item| item.grantee != grantee || item.privilege != privilege);
-        if acl.is_empty() {
-            self.state.acls.remove(&object);
+    fn check_grantable(&self, grant: &Grant) -> Result<(), CatalogError> {
+        self.check_exists(grant.object)?;
+        let arity = match grant.object {
+            ObjectId::Item(id) => self.state.item(id).map_or(0, |item| item.desc.arity()),
+            _ => 0,
+        };
+        match grant.column {
+            Some(column) if column >= arity => Err(no_such_column(&self.state.describe(grant.object), column)),
+            _ => Ok(()),
+        }
+    }
+
+    /// What goes from the whole goes from its columns.
+    fn remove_grant(&mut self, object: ObjectId, revoked: AclItem) {
+        let is_meant = |item: &AclItem| {
+            let within = revoked.column.is_none() || item.column == revoked.column;
+            within && item.grantee == revoked.grantee && item.privilege == revoked.privilege
+        };
+        self.change_acl(object, |item| if is_meant(&item) { None } else { Some(item) });
+    }
+
+    /// Makes each privilege on an object, and on its columns, another one or none.
+    pub(super) fn change_acl(&mut self, object: ObjectId, change: impl FnMut(AclItem) -> Option<AclItem>) {
+        let Some(acl) = self.state.acls.remove(&object) else { return };
+        let changed: BTreeSet<AclItem> = acl.into_iter().filter_map(change).collect();
+        if !changed.is_empty() {
+            self.state.acls.insert(object, changed);
         }
         self.dirty.insert(Key::Acl(object));
     }

@@ -211,9 +211,9 @@ fn a_data_directory_keeps_the_catalog() {
 #[test]
 fn a_newer_catalog_is_refused() {
     let mut server = Server::new();
-    server.stored.insert("catalog/version".to_owned(), vec![8, 3]);
+    server.stored.insert("catalog/version".to_owned(), vec![8, 4]);
     let error = durable::decode(server.stored.clone().into_iter().collect()).expect_err("it is newer");
-    assert_eq!(error.to_string(), "the catalog has format version 3, this version reads 2");
+    assert_eq!(error.to_string(), "the catalog has format version 4, this version reads 3");
     server.stored.remove("catalog/version");
     assert!(durable::decode(server.stored.into_iter().collect()).is_err());
 }
@@ -463,7 +463,7 @@ const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 fn random_statement(rng: &mut StdRng) -> String {
     let mut name = || *NAMES.choose(rng).expect("there are names");
     let (x, y, z) = (name(), name(), name());
-    match rng.random_range(0..35) {
+    match rng.random_range(0..38) {
         0..5 => format!("CREATE TABLE {x} (k int NOT NULL, v numeric(8,3) DEFAULT 1, w varchar(9), z text[])"),
         5..8 => format!("CREATE VIEW v_{x} AS SELECT k, v * 2 AS v FROM {y}"),
         8 => format!("CREATE OR REPLACE VIEW v_{x} AS SELECT k, v / 3 AS v FROM {y} WHERE k > 1"),
@@ -492,6 +492,9 @@ fn random_statement(rng: &mut StdRng) -> String {
         29..31 => format!("CREATE OR REPLACE MATERIALIZED VIEW m_{x} AS SELECT k FROM v_{y}"),
         31 => format!("CREATE MATERIALIZED VIEW v_{x} AS SELECT k, 1::numeric AS v FROM m_{y}"),
         32 => format!("CREATE INDEX n_{x} ON m_{y} (k)"),
+        34 => format!("GRANT SELECT (k), UPDATE (v, w) ON {x} TO r_{y}"),
+        35 => format!("REVOKE ALL (w) ON {x} FROM r_{y}"),
+        36 => format!("ALTER TABLE {x} DROP COLUMN w"),
         33 => format!("ALTER MATERIALIZED VIEW m_{x} SET CLUSTER c_{z}"),
         _ => format!("ALTER SYSTEM SET max_connections = {}", rng.random_range(1..9)),
     }

@@ -22,6 +22,7 @@ pub mod name;
 pub mod operator;
 mod origin;
 pub mod query;
+mod reads;
 pub mod recursive;
 mod row_in;
 pub mod scope;
@@ -37,10 +38,12 @@ use datafusion::common::{Column, DFSchema};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast;
 pub use origin::Origin;
+pub use reads::Read;
+use reads::Reads;
 use repr::sqlstate::SqlState;
-use repr::{GlobalId, PgType, RelationDesc};
+use repr::{PgType, RelationDesc};
 use scope::{Clause, Frame, Scope, ScopeColumn};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The deepest nesting of expressions and queries that is bound; deeper is 54001.
@@ -75,8 +78,7 @@ pub struct Binder<'a> {
     /// Puts casts into expressions; holds the parameters and the catalog.
     pub coercer: Coercer<'a>,
     qualifiers: HashSet<String>,
-    /// By qualifier, the relations of the catalog among what the plan reads.
-    relations: HashMap<String, GlobalId>,
+    reads: Reads,
     counter: usize,
     ctes: Vec<HashMap<String, BoundQuery>>,
     depth: usize,
@@ -90,6 +92,7 @@ pub fn plan_query(
 ) -> Result<PlannedQuery, SqlError> {
     let mut binder = Binder::new(tables, params);
     let bound = binder.query(query, None, Settle::Text)?;
+    binder.check_reads()?;
     finish(&binder, bound)
 }
 
@@ -102,15 +105,15 @@ pub fn plan_source(
 ) -> Result<PlannedQuery, SqlError> {
     let mut binder = Binder::new(tables, params);
     let bound = binder.query(query, None, Settle::Assign(targets))?;
+    binder.check_reads()?;
     finish(&binder, bound)
 }
 
-/// The columns that a query reads of the relations that it names, by their names there.
-pub fn columns_read(query: &ast::Query, tables: &dyn TableResolver) -> Result<BTreeSet<(GlobalId, String)>, SqlError> {
-    let mut params = Params::none();
-    let mut binder = Binder::new(tables, &mut params);
-    let bound = binder.query(query, None, Settle::Text)?;
-    binder.columns_read(&bound.plan)
+/// What a query reads of the relations that it names, in the order in which it names them. Nobody is told of it.
+pub fn reads(query: &ast::Query, tables: &dyn TableResolver, params: &mut Params) -> Result<Vec<Read>, SqlError> {
+    let mut binder = Binder::new(tables, params);
+    binder.query(query, None, Settle::Text)?;
+    Ok(binder.reads.into_all())
 }
 
 /// Binds an expression over one relation: [`super::Engine::plan_expr`].
@@ -122,7 +125,9 @@ pub fn plan_expr(
 ) -> Result<TypedExpr, SqlError> {
     let scope = scope_of(schema);
     let mut binder = Binder::new(tables, params);
-    binder.expr(expr, &expr::Cx::new(&Frame { scope: &scope, outer: None }, Clause::Expression))
+    let bound = binder.expr(expr, &expr::Cx::new(&Frame { scope: &scope, outer: None }, Clause::Expression))?;
+    binder.check_reads()?;
+    Ok(bound)
 }
 
 /// Binds a condition over the columns of `schema` that stands in a clause outside of a query.
@@ -136,7 +141,9 @@ pub fn plan_condition(
     let scope = scope_of(schema);
     let mut binder = Binder::new(tables, params);
     let bound = binder.expr(expr, &expr::Cx::new(&Frame { scope: &scope, outer: None }, clause))?;
-    Ok(binder.boolean(bound, what, expr)?.expr)
+    let condition = binder.boolean(bound, what, expr)?.expr;
+    binder.check_reads()?;
+    Ok(condition)
 }
 
 /// The columns of a schema as names.
@@ -173,7 +180,7 @@ impl<'a> Binder<'a> {
         Binder {
             coercer: Coercer { params, tables },
             qualifiers: HashSet::new(),
-            relations: HashMap::new(),
+            reads: Reads::default(),
             counter: 0,
             ctes: Vec::new(),
             depth: 0,
@@ -208,6 +215,10 @@ impl<'a> Binder<'a> {
 
     fn shallower(&mut self) {
         self.depth -= 1;
+    }
+
+    fn check_reads(&self) -> Result<(), SqlError> {
+        self.coercer.tables.check_reads(self.reads.all())
     }
 
     fn cte(&self, name: &str) -> Option<&BoundQuery> {

@@ -1,11 +1,16 @@
 //! GRANT and REVOKE, of privileges and of membership, and the privileges that there are by default.
 
 use super::cursor::Cursor;
-use crate::ast::{DefaultKind, DefaultPrivileges, GrantPrivileges, GrantRole, GrantTarget, RoleSpec, Statement};
+use crate::ast::{
+    DefaultKind, DefaultPrivileges, GrantPrivileges, GrantRole, GrantTarget, PrivilegeSpec, RoleSpec, Statement,
+};
 use crate::error::SqlError;
 use crate::names::{Name, ObjectKind, Privilege};
 use datafusion::sql::sqlparser::tokenizer::{Span, Token};
 use repr::sqlstate::SqlState;
+
+/// Of `GRANT role (column)`.
+const COLUMNS_OF_ROLE: &str = "column names cannot be included in GRANT/REVOKE ROLE";
 
 pub(super) fn parse_grant(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     cursor.expect(&["GRANT"])?;
@@ -26,38 +31,53 @@ pub(super) fn parse_revoke(cursor: &mut Cursor<'_>) -> Result<Statement, SqlErro
 fn parse(cursor: &mut Cursor<'_>, revoke: bool) -> Result<Statement, SqlError> {
     let span = cursor.span();
     let preposition = if revoke { "FROM" } else { "TO" };
-    let all = cursor.eat(&["ALL"]);
-    let words = if all {
-        cursor.eat(&["PRIVILEGES"]);
-        Vec::new()
-    } else {
-        cursor.comma_separated(parse_privilege_or_role)?
-    };
-    if *cursor.token(0) == Token::LParen {
-        return Err(cursor.unsupported("a privilege on columns"));
-    }
+    let words = parse_words(cursor)?;
     if !cursor.eat(&["ON"]) {
-        if all {
-            return Err(cursor.unexpected());
-        }
+        let roles = words.into_iter().map(|(word, columns)| match word {
+            None => Err(cursor.unexpected()),
+            Some(_) if !columns.is_empty() => Err(invalid_grant(COLUMNS_OF_ROLE).at(span)),
+            Some(role) => Ok(role),
+        });
+        let roles = roles.collect::<Result<_, _>>()?;
         cursor.expect(&[preposition])?;
         let members = cursor.comma_separated(parse_role_spec)?;
         refuse_options(cursor)?;
-        return Ok(Statement::GrantRole(GrantRole { revoke, roles: words, members }));
+        return Ok(Statement::GrantRole(GrantRole { revoke, roles, members }));
     }
-    let privileges = if all { None } else { Some(known_privileges(&words, span)?) };
+    let known = |(word, columns): (Option<String>, Vec<String>)| -> Result<PrivilegeSpec, SqlError> {
+        let privilege = word.map(|word| known_privilege(&word, span)).transpose()?;
+        Ok(PrivilegeSpec { privilege, columns })
+    };
+    let privileges = words.into_iter().map(known).collect::<Result<_, _>>()?;
     let target = parse_target(cursor)?;
     let grantees = parse_grantees(cursor, preposition)?;
     Ok(Statement::GrantPrivileges(GrantPrivileges { revoke, privileges, target, grantees }))
 }
 
-fn known_privileges(words: &[String], span: Span) -> Result<Vec<Privilege>, SqlError> {
-    let known = |word: &String| {
-        Privilege::from_name(word).ok_or_else(|| {
-            SqlError::new(SqlState::SYNTAX_ERROR, format!("unrecognized privilege type \"{word}\"")).at(span)
-        })
-    };
-    words.iter().map(known).collect()
+/// What stands before ON or TO: privileges, or roles, each perhaps with columns; `None` is ALL.
+fn parse_words(cursor: &mut Cursor<'_>) -> Result<Vec<(Option<String>, Vec<String>)>, SqlError> {
+    if cursor.eat(&["ALL"]) {
+        cursor.eat(&["PRIVILEGES"]);
+        return Ok(vec![(None, parse_columns(cursor)?)]);
+    }
+    cursor.comma_separated(|cursor| Ok((Some(parse_privilege_or_role(cursor)?), parse_columns(cursor)?)))
+}
+
+fn parse_columns(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SqlError> {
+    match cursor.token(0) {
+        Token::LParen => cursor.parenthesized(Cursor::ident),
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn known_privilege(word: &str, span: Span) -> Result<Privilege, SqlError> {
+    Privilege::from_name(word).ok_or_else(|| {
+        SqlError::new(SqlState::SYNTAX_ERROR, format!("unrecognized privilege type \"{word}\"")).at(span)
+    })
+}
+
+fn invalid_grant(message: &str) -> SqlError {
+    SqlError::new(SqlState::INVALID_GRANT_OPERATION, message)
 }
 
 fn parse_grantees(cursor: &mut Cursor<'_>, preposition: &str) -> Result<Vec<RoleSpec>, SqlError> {
@@ -94,12 +114,14 @@ pub(super) fn parse_default_privileges(cursor: &mut Cursor<'_>) -> Result<Statem
         return Err(cursor.unsupported("REVOKE GRANT OPTION FOR"));
     }
     let span = cursor.span();
-    let privileges = if cursor.eat(&["ALL"]) {
-        cursor.eat(&["PRIVILEGES"]);
-        None
-    } else {
-        Some(known_privileges(&cursor.comma_separated(parse_privilege_or_role)?, span)?)
-    };
+    let words = parse_words(cursor)?;
+    if words.iter().any(|(_, columns)| !columns.is_empty()) {
+        return Err(invalid_grant("default privileges cannot be set for columns").at(span));
+    }
+    let words: Option<Vec<String>> = words.into_iter().map(|(word, _)| word).collect();
+    let known =
+        |words: Vec<String>| words.iter().map(|word| known_privilege(word, span)).collect::<Result<Vec<_>, SqlError>>();
+    let privileges = words.map(known).transpose()?;
     cursor.expect(&["ON"])?;
     let kind = if cursor.eat(&["TABLES"]) {
         DefaultKind::Tables

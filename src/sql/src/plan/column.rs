@@ -2,10 +2,10 @@
 //!
 //! Positions move up when a column goes. Names are in the words of CHECK constraints and of indexes, which are over the
 //! table's own columns and get other words. A view keeps its words: it sees the columns under the names that they had when it
-//! was created ([`ViewRead::names`]).
+//! was created ([`ViewRead::names`](super::ViewRead::names)).
 
 use super::resolver::Dependencies;
-use super::{ConstraintKind, IndexDef, ItemKind, ItemRef, PlanContext, ViewRead};
+use super::{ConstraintKind, IndexDef, ItemKind, ItemRef, PlanContext};
 use crate::error::SqlError;
 use crate::names::quote_ident;
 use crate::parser::{fold, parse_expr};
@@ -168,10 +168,8 @@ pub fn index_reads(index: &IndexDef, table: &ItemRef, column: usize) -> Result<b
 pub fn view_reads(ctx: &PlanContext<'_>, view: &ItemRef, table: &ItemRef, column: usize) -> Result<bool, SqlError> {
     let Some(def) = view.view() else { return Ok(false) };
     let ctx = PlanContext { from_tables: true, ..*ctx };
-    let read = Dependencies::new().resolver(&ctx).columns_read(def, view.owner)?;
-    let name = |of: &ViewRead| of.names.get(column).unwrap_or(&table.desc.columns[column].name).clone();
-    let mut seen = def.reads.iter().filter(|of| of.id == table.id && column < of.columns);
-    Ok(seen.any(|of| read.contains(&(table.id, name(of)))))
+    let reads = Dependencies::new().trusted(&ctx).reads(def, view.owner)?;
+    Ok(reads.iter().any(|read| read.id == table.id && read.columns.contains(&column)))
 }
 
 /// Whether an expression over a table's own columns has the one of this name in it.

@@ -1,6 +1,6 @@
 //! COPY.
 
-use super::dml::{default_exprs, resolve_target, target_columns};
+use super::dml::{check_writes, default_exprs, resolve_target, target_columns};
 use super::read::plan_read;
 use super::{CopyFromPlan, CopyToPlan, Plan, PlanContext, ReadPlan, query};
 use crate::ast::{Copy, CopyDirection, CopySource};
@@ -14,8 +14,9 @@ use std::sync::Arc;
 pub(super) fn plan_copy(ctx: &PlanContext<'_>, copy: &Copy) -> Result<Plan, SqlError> {
     match (&copy.source, copy.direction) {
         (CopySource::Table { name, columns }, CopyDirection::FromStdin) => {
-            let table = resolve_target(ctx, name, Span::empty(), "copy to", Privilege::Insert)?;
+            let table = resolve_target(ctx, name, Span::empty(), "copy to")?;
             let targets = target_columns(&table, columns)?;
+            check_writes(ctx, &table, Privilege::Insert, targets.iter().copied())?;
             Ok(Plan::CopyFrom(CopyFromPlan {
                 table: table.id,
                 name: table.name.clone(),

@@ -2,7 +2,7 @@
 
 use super::ddl::resolve_role;
 use super::privileges::is_superuser;
-use super::roles::{INVALID_GRANT_OPERATION, plan_grantees, privileges_for};
+use super::roles::{plan_grantees, privileges_for};
 use super::{Grantee, Plan, PlanContext};
 use crate::ast::{DefaultKind, DefaultPrivileges};
 use crate::error::SqlError;
@@ -40,7 +40,7 @@ pub(super) fn plan_default_privileges(ctx: &PlanContext<'_>, defaults: &DefaultP
     };
     if defaults.kind == DefaultKind::Schemas && !defaults.schemas.is_empty() {
         return Err(SqlError::new(
-            INVALID_GRANT_OPERATION,
+            SqlState::INVALID_GRANT_OPERATION,
             "cannot use IN SCHEMA clause when using GRANT/REVOKE ON SCHEMAS",
         ));
     }

@@ -7,8 +7,9 @@
 mod build;
 mod insert;
 mod on_conflict;
+mod rights;
 
-use super::privileges::check_item;
+use super::privileges::{check_item, check_schema, system_item};
 use super::resolver::{Dependencies, Resolver};
 use super::{ItemKind, ItemRef, Plan, PlanContext, ReadThenWriteKind, ReadThenWritePlan, Returning};
 use crate::engine::{Params, bind};
@@ -16,26 +17,28 @@ use crate::error::SqlError;
 use crate::names::{Name, ObjectKind, Privilege, resolve_item, unknown_relation};
 use crate::parser::fold;
 use arrow::datatypes::Schema;
-use build::{Target, column_ref, name_of};
+use build::{Reading, Target, column_ref, name_of};
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::sql::sqlparser::ast as sp;
 use datafusion::sql::sqlparser::tokenizer::Span;
 use repr::sqlstate::SqlState;
-use repr::{PgType, RelationDesc};
+use repr::{GlobalId, PgType, RelationDesc};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 pub(super) use insert::{default_exprs, plan_insert, target_columns};
+pub(super) use rights::check_writes;
 
-/// Finds the table that a statement changes. Errors: 42P01, 42809, 55000, 42501.
+/// Finds the table that a statement changes; whether it may is for the caller to check. Errors: 42P01, 42809, 55000, and
+/// 42501 for what nobody changes or this role may not name.
 pub(super) fn resolve_target(
     ctx: &PlanContext<'_>,
     name: &Name,
     span: Span,
     verb: &str,
-    privilege: Privilege,
 ) -> Result<Arc<ItemRef>, SqlError> {
     let item = resolve_item(ctx.catalog, ctx.scope(), name)?.ok_or_else(|| unknown_relation(name).at(span))?;
+    check_schema(ctx.catalog, ctx.role, &item)?;
     match item.object_kind() {
         ObjectKind::Table => {}
         ObjectKind::View => {
@@ -62,13 +65,15 @@ pub(super) fn resolve_target(
             .with_detail("This operation is not supported for indexes."));
         }
     }
-    check_item(ctx.catalog, ctx.role, &item, privilege)?;
+    if matches!(item.id, GlobalId::System(_)) {
+        return Err(system_item(&item));
+    }
     Ok(item)
 }
 
 pub(super) fn plan_update(ctx: &PlanContext<'_>, update: &sp::Update, params: &mut Params) -> Result<Plan, SqlError> {
     let target = Target::of(&update.table.relation)?;
-    let table = resolve_target(ctx, &target.name, target.span, "update", Privilege::Update)?;
+    let table = resolve_target(ctx, &target.name, target.span, "update")?;
     let alias = target.alias_or(&table);
     let from = match &update.from {
         Some(sp::UpdateTableFromKind::AfterSet(from)) => from.clone(),
@@ -77,10 +82,6 @@ pub(super) fn plan_update(ctx: &PlanContext<'_>, update: &sp::Update, params: &m
     let assigned = assignments(&table, &update.assignments)?;
     for (_, value) in &assigned {
         value.iter().try_for_each(refuse_windows)?;
-    }
-    let computes = assigned.iter().any(|(_, value)| value.as_ref().is_some_and(reads_rows));
-    if computes || update.selection.is_some() || update.returning.is_some() || !from.is_empty() {
-        check_item(ctx.catalog, ctx.role, &table, Privilege::Select)?;
     }
     let mut projection: Vec<sp::Expr> =
         table.desc.columns.iter().map(|column| column_ref(&alias, &column.name)).collect();
@@ -98,13 +99,18 @@ pub(super) fn plan_update(ctx: &PlanContext<'_>, update: &sp::Update, params: &m
             None => column_ref(&alias, &column.name),
         });
     }
-    let query = build::select(&target, &alias, projection, from, update.selection.clone());
+    let query = build::select(&target, &alias, projection, from.clone(), update.selection.clone());
     let dependencies = Dependencies::new();
     dependencies.add(table.id);
     let resolver = dependencies.resolver(ctx).exempting(table.id);
     let planned = bind::plan_source(&query, &targets, &resolver, params)?;
     let selection = ctx.engine.optimize(planned.plan, ctx.session)?;
     let returning = plan_returning(ctx, &table, &alias, update.returning.as_deref(), &resolver, params)?;
+    check_writes(ctx, &table, Privilege::Update, assigned.iter().map(|(position, _)| *position))?;
+    let values = assigned.into_iter().filter_map(|(_, value)| value).collect();
+    let reading =
+        Reading { target: &target, alias: &alias, values, others: &from, selection: update.selection.as_ref() };
+    rights::check_reading(ctx, &table, reading, params)?;
     Ok(Plan::ReadThenWrite(ReadThenWritePlan {
         table: table.id,
         name: table.name.clone(),
@@ -123,20 +129,21 @@ pub(super) fn plan_delete(ctx: &PlanContext<'_>, delete: &sp::Delete, params: &m
     };
     let [relation] = from.as_slice() else { return Err(SqlError::internal("DELETE from several tables was parsed")) };
     let target = Target::of(&relation.relation)?;
-    let table = resolve_target(ctx, &target.name, target.span, "delete from", Privilege::Delete)?;
+    let table = resolve_target(ctx, &target.name, target.span, "delete from")?;
     let alias = target.alias_or(&table);
     let using = delete.using.clone().unwrap_or_default();
-    if delete.selection.is_some() || delete.returning.is_some() || !using.is_empty() {
-        check_item(ctx.catalog, ctx.role, &table, Privilege::Select)?;
-    }
     let projection = table.desc.columns.iter().map(|column| column_ref(&alias, &column.name)).collect();
-    let query = build::select(&target, &alias, projection, using, delete.selection.clone());
+    let query = build::select(&target, &alias, projection, using.clone(), delete.selection.clone());
     let dependencies = Dependencies::new();
     dependencies.add(table.id);
     let resolver = dependencies.resolver(ctx).exempting(table.id);
     let planned = ctx.engine.plan_query(&query, &resolver, params)?;
     let selection = ctx.engine.optimize(planned.plan, ctx.session)?;
     let returning = plan_returning(ctx, &table, &alias, delete.returning.as_deref(), &resolver, params)?;
+    check_item(ctx.catalog, ctx.role, &table, Privilege::Delete)?;
+    let (values, others) = (Vec::new(), using.as_slice());
+    let reading = Reading { target: &target, alias: &alias, values, others, selection: delete.selection.as_ref() };
+    rights::check_reading(ctx, &table, reading, params)?;
     Ok(Plan::ReadThenWrite(ReadThenWritePlan {
         table: table.id,
         name: table.name.clone(),
@@ -164,7 +171,8 @@ pub(super) fn plan_truncate(ctx: &PlanContext<'_>, names: &[Name]) -> Result<Pla
 }
 
 fn truncate_one(ctx: &PlanContext<'_>, name: &Name) -> Result<ReadThenWritePlan, SqlError> {
-    let table = resolve_target(ctx, name, Span::empty(), "truncate", Privilege::Truncate)?;
+    let table = resolve_target(ctx, name, Span::empty(), "truncate")?;
+    check_item(ctx.catalog, ctx.role, &table, Privilege::Truncate)?;
     let target = Target::named(name.clone());
     let alias = target.alias_or(&table);
     let projection = table.desc.columns.iter().map(|column| column_ref(&alias, &column.name)).collect();
@@ -182,19 +190,6 @@ fn truncate_one(ctx: &PlanContext<'_>, name: &Name) -> Result<ReadThenWritePlan,
         params: Vec::new(),
         depends_on: dependencies.all(),
     })
-}
-
-/// Whether an expression has columns in it, or a subquery, which may read anything.
-fn reads_rows(expr: &sp::Expr) -> bool {
-    let found = sp::visit_expressions(expr, |expr| match expr {
-        sp::Expr::Identifier(_)
-        | sp::Expr::CompoundIdentifier(_)
-        | sp::Expr::Subquery(_)
-        | sp::Expr::Exists { .. }
-        | sp::Expr::InSubquery { .. } => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    });
-    found.is_break()
 }
 
 /// 42P20 for a window function outside the subqueries of an assigned value.
@@ -283,7 +278,7 @@ fn assigned_column(table: &ItemRef, target: &sp::ObjectName) -> Result<usize, Sq
 }
 
 /// `column "x" of relation "t" does not exist`.
-pub(super) fn unknown_column(table: &ItemRef, column: &str) -> SqlError {
+pub fn unknown_column(table: &ItemRef, column: &str) -> SqlError {
     SqlError::new(
         SqlState::UNDEFINED_COLUMN,
         format!("column \"{column}\" of relation \"{}\" does not exist", table.name.item),
@@ -308,7 +303,6 @@ pub(super) fn plan_returning(
     params: &mut Params,
 ) -> Result<Option<Returning>, SqlError> {
     let Some(items) = items else { return Ok(None) };
-    check_item(ctx.catalog, ctx.role, table, Privilege::Select)?;
     let qualifier = TableReference::bare(alias.to_owned());
     let schema = DFSchema::try_from_qualified_schema(qualifier, &table.desc.schema)?;
     let mut exprs = Vec::new();
@@ -348,6 +342,7 @@ pub(super) fn plan_returning(
             other => return Err(SqlError::unsupported(format!("RETURNING {other}"))),
         }
     }
+    rights::check_exprs(ctx, table, alias, &exprs)?;
     let mut desc = RelationDesc::from_schema(Arc::new(Schema::new(fields)));
     for (column, ty) in desc.columns.iter_mut().zip(types) {
         column.ty = ty;

@@ -53,6 +53,8 @@ pub trait CatalogView: Send + Sync {
     /// Whether the role, PUBLIC, or a role of which it is a member was granted the privilege, or owns the object.
     /// Superusers are handled by the caller.
     fn has_privilege(&self, role: RoleId, object: ObjectId, privilege: Privilege) -> bool;
+    /// Whether the role, PUBLIC, or a role of which it is a member was granted the privilege on this column by itself.
+    fn has_column_privilege(&self, role: RoleId, item: GlobalId, column: usize, privilege: Privilege) -> bool;
     /// Whether a relation of the system describes something that cannot exist here, and so never has rows.
     fn is_always_empty(&self, _id: GlobalId) -> bool {
         false

@@ -1,6 +1,7 @@
 //! Who may do what. Checked while planning; a plan is made for one role.
 //!
-//! Superusers pass every check. Relations of the system can be read by everybody and changed by nobody. What is below a
+//! Superusers pass every check. A privilege on a relation is one on each of its columns; who lacks it may have it on those that a
+//! statement is about. Relations of the system can be read by everybody and changed by nobody. What is below a
 //! view is read with the rights of the view's owner, as in Postgres.
 
 use super::{CatalogView, ItemRef, PlanContext, SchemaRef};
@@ -8,6 +9,7 @@ use crate::error::SqlError;
 use crate::names::{ObjectId, ObjectKind, Privilege, RoleId, unknown_role};
 use repr::GlobalId;
 use repr::sqlstate::SqlState;
+use std::collections::BTreeSet;
 
 /// `permission denied for …`.
 pub fn denied(kind: ObjectKind, name: &str) -> SqlError {
@@ -26,8 +28,17 @@ pub fn has_privilege(catalog: &dyn CatalogView, role: RoleId, object: ObjectId, 
         || catalog.owner(object).is_some_and(|owner| catalog.inherits(role, owner))
 }
 
-/// The role may use `item` in this way. Errors: 42501.
-pub fn check_item(
+/// The role may name what is in the schema of `item`. Errors: 42501.
+pub(super) fn check_schema(catalog: &dyn CatalogView, role: RoleId, item: &ItemRef) -> Result<(), SqlError> {
+    let is_system = matches!(item.id, GlobalId::System(_));
+    if is_system || has_privilege(catalog, role, ObjectId::Schema(item.schema), Privilege::Usage) {
+        return Ok(());
+    }
+    Err(denied(ObjectKind::Schema, &item.name.schema))
+}
+
+/// The role may use `item` as a whole in this way. Errors: 42501.
+pub(super) fn check_item(
     catalog: &dyn CatalogView,
     role: RoleId,
     item: &ItemRef,
@@ -36,14 +47,24 @@ pub fn check_item(
     if matches!(item.id, GlobalId::System(_)) {
         return if privilege == Privilege::Select { Ok(()) } else { Err(system_item(item)) };
     }
-    let schema = ObjectId::Schema(item.schema);
-    if !has_privilege(catalog, role, schema, Privilege::Usage) {
-        return Err(denied(ObjectKind::Schema, &item.name.schema));
-    }
     if has_privilege(catalog, role, ObjectId::Item(item.id), privilege) {
         return Ok(());
     }
     Err(denied(item.object_kind(), &item.name.item))
+}
+
+/// The role may use each of these columns of `item` in this way, or if there are none, any column of it. Errors: 42501.
+pub(super) fn check_columns(
+    catalog: &dyn CatalogView,
+    role: RoleId,
+    item: &ItemRef,
+    privilege: Privilege,
+    columns: &BTreeSet<usize>,
+) -> Result<(), SqlError> {
+    let Err(denied) = check_item(catalog, role, item, privilege) else { return Ok(()) };
+    let has = |column: usize| catalog.has_column_privilege(role, item.id, column, privilege);
+    let may = if columns.is_empty() { (0..item.desc.arity()).any(has) } else { columns.iter().copied().all(has) };
+    if may { Ok(()) } else { Err(denied) }
 }
 
 /// The role may create things in the schema. Errors: 42501.
@@ -120,7 +141,8 @@ pub(super) fn check_system(ctx: &PlanContext<'_>, privilege: Privilege, message:
     Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
 }
 
-fn system_item(item: &ItemRef) -> SqlError {
+/// What the system ships with is changed by nobody.
+pub(super) fn system_item(item: &ItemRef) -> SqlError {
     SqlError::new(
         SqlState::INSUFFICIENT_PRIVILEGE,
         format!("permission denied: \"{}\" is a system catalog", item.name.item),

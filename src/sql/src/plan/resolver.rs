@@ -1,12 +1,12 @@
 //! Table names in queries, bound to the catalog.
 //!
-//! Checks the privileges of whoever reads (the session's role, or inside a view the view's owner), inlines views by
-//! planning their text in the scope in which they were created, and records what was used.
+//! Checks the privileges of whoever reads (the session's role, or inside a view the view's owner) on what is read once that
+//! is known, inlines views by planning their text in the scope in which they were created, and records what was used.
 
 use super::ddl::is_same_type;
-use super::privileges::check_item;
+use super::privileges::{check_columns, check_schema};
 use super::{ItemKind, ItemRef, PlanContext, ViewDef, ViewRead};
-use crate::engine::{Params, PlannedQuery, ResolvedTable, TableResolver, bind, types};
+use crate::engine::{Params, PlannedQuery, Read, ResolvedTable, TableResolver, bind, types};
 use crate::error::SqlError;
 use crate::names::{Name, Privilege, RoleId, Scope, quote_ident, resolve_item, resolve_schema, unknown_relation};
 use datafusion::common::DFSchema;
@@ -34,8 +34,10 @@ pub(super) struct Resolver<'a> {
     scope: Scope<'a>,
     /// The view in which the names are, if they are not the statement's own.
     view: Option<&'a ViewDef>,
-    role: RoleId,
-    /// A relation that may be scanned without SELECT: the target of an UPDATE or DELETE that reads no column.
+    /// Whose rights are checked; nobody's where they were checked before, or are not what decides.
+    reader: Option<RoleId>,
+    /// A relation that may be scanned without SELECT: what an UPDATE or DELETE changes. What it reads of it is for
+    /// [`super::dml`] to check.
     exempt: Option<GlobalId>,
     used: &'a Mutex<Used>,
     depth: usize,
@@ -50,9 +52,14 @@ impl Dependencies {
         Dependencies::default()
     }
 
-    /// A resolver for the statement's own names.
+    /// A resolver for the statement's own names, which its role may read.
     pub(super) fn resolver<'a>(&'a self, ctx: &'a PlanContext<'a>) -> Resolver<'a> {
-        Resolver { ctx, scope: ctx.scope(), view: None, role: ctx.role, exempt: None, used: &self.0, depth: 0 }
+        Resolver { reader: Some(ctx.role), ..self.trusted(ctx) }
+    }
+
+    /// A resolver that asks nobody for rights: for what is planned once more, or for the system's own purposes.
+    pub(super) fn trusted<'a>(&'a self, ctx: &'a PlanContext<'a>) -> Resolver<'a> {
+        Resolver { ctx, scope: ctx.scope(), view: None, reader: None, exempt: None, used: &self.0, depth: 0 }
     }
 
     /// Records a relation that is used but not through a name in a query.
@@ -85,17 +92,17 @@ impl<'a> Resolver<'a> {
         self
     }
 
-    /// Binds the query of a view, whose names are looked up by `owner` as they were when it was created.
+    /// Binds the query of a view, whose names stand for what they did when it was created, and are read by `owner`.
     pub(super) fn view(&self, view: &ViewDef, owner: RoleId) -> Result<PlannedQuery, SqlError> {
         let query = crate::parser::parse_query(&view.query)?;
         let inner = self.inside(view, owner)?;
         self.ctx.engine.plan_query(&query, &inner, &mut Params::none()).map_err(inside_view)
     }
 
-    /// The columns that the query of a view reads of the relations that it names, by their names there.
-    pub(super) fn columns_read(&self, view: &ViewDef, owner: RoleId) -> Result<BTreeSet<(GlobalId, String)>, SqlError> {
+    /// What the query of a view reads of the relations that it names.
+    pub(super) fn reads(&self, view: &ViewDef, owner: RoleId) -> Result<Vec<Read>, SqlError> {
         let query = crate::parser::parse_query(&view.query)?;
-        bind::columns_read(&query, &self.inside(view, owner)?).map_err(inside_view)
+        bind::reads(&query, &self.inside(view, owner)?, &mut Params::none()).map_err(inside_view)
     }
 
     /// A resolver for the names in a view.
@@ -112,7 +119,7 @@ impl<'a> Resolver<'a> {
                 temporary: None,
             },
             view: Some(view),
-            role: owner,
+            reader: self.reader.map(|_| owner),
             exempt: None,
             used: self.used,
             depth: self.depth + 1,
@@ -152,8 +159,8 @@ impl TableResolver for Resolver<'_> {
             )
             .with_detail("This operation is not supported for indexes."));
         }
-        if self.exempt != Some(item.id) && !self.ctx.from_tables {
-            check_item(self.ctx.catalog, self.role, &item, Privilege::Select)?;
+        if let Some(reader) = self.reader {
+            check_schema(self.ctx.catalog, reader, &item)?;
         }
         self.record(name, &item);
         let collection = || ResolvedTable::Collection { id: item.id, desc: Arc::clone(&item.desc), columns, names };
@@ -181,6 +188,15 @@ impl TableResolver for Resolver<'_> {
             }
             ItemKind::Index(_) => Err(SqlError::internal("an index was resolved as a relation")),
         }
+    }
+
+    fn check_reads(&self, reads: &[Read]) -> Result<(), SqlError> {
+        let Some(reader) = self.reader else { return Ok(()) };
+        for read in reads.iter().filter(|read| self.exempt != Some(read.id)) {
+            let item = self.ctx.catalog.item(read.id).expect("it was resolved in this catalog");
+            check_columns(self.ctx.catalog, reader, &item, Privilege::Select, &read.columns)?;
+        }
+        Ok(())
     }
 
     fn resolve_reg(&self, ty: &PgType, text: &str) -> Result<u32, SqlError> {

@@ -1,8 +1,9 @@
 //! Roles and privileges: CREATE and ALTER ROLE, GRANT, REVOKE.
 
 use super::ddl::{check_reserved, exists_notice, resolve_object, resolve_role};
+use super::dml::unknown_column;
 use super::privileges::{check_superuser, check_system, denied, is_superuser};
-use super::{GrantPlan, Grantee, Plan, PlanContext};
+use super::{Grant, GrantPlan, Grantee, Plan, PlanContext};
 use crate::ast::{GrantPrivileges, GrantRole, GrantTarget, RoleOptions, RoleSpec, SetValue};
 use crate::error::SqlError;
 use crate::names::{
@@ -11,9 +12,6 @@ use crate::names::{
 use crate::vars::SystemVars;
 use repr::GlobalId;
 use repr::sqlstate::SqlState;
-
-/// `0LP01 invalid_grant_operation`.
-pub(super) const INVALID_GRANT_OPERATION: SqlState = SqlState("0LP01");
 
 pub(super) fn plan_create_role(
     ctx: &PlanContext<'_>,
@@ -87,11 +85,38 @@ fn check_superuser_option(ctx: &PlanContext<'_>, options: &RoleOptions) -> Resul
 pub(super) fn plan_grant(ctx: &PlanContext<'_>, grant: &GrantPrivileges) -> Result<Plan, SqlError> {
     let mut grants = Vec::new();
     for (object, kind, name) in targets(ctx, &grant.target)? {
-        check_grantor(ctx, object, kind, &name)?;
-        grants.push((object, privileges_for(kind, grant.privileges.as_deref())?));
+        let may = may_grant(ctx, object);
+        let whole: Vec<Option<Privilege>> =
+            grant.privileges.iter().filter(|spec| spec.columns.is_empty()).map(|spec| spec.privilege).collect();
+        if !whole.is_empty() {
+            if !may {
+                return Err(denied(kind, &name));
+            }
+            let given: Option<Vec<Privilege>> = whole.into_iter().collect();
+            grants.push(Grant { object, column: None, privileges: privileges_for(kind, given.as_deref())? });
+        }
+        for spec in grant.privileges.iter().filter(|spec| !spec.columns.is_empty()) {
+            let privileges = privileges_for_columns(kind, spec.privilege)?;
+            for column in &spec.columns {
+                let position = column_of(ctx, object, column)?;
+                if !may {
+                    let message = format!("permission denied for column \"{column}\" of relation \"{name}\"");
+                    return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+                }
+                let column = Some(position);
+                grants.push(Grant { object, column, privileges: privileges.clone() });
+            }
+        }
     }
     let grantees = plan_grantees(ctx, &grant.grantees)?;
     Ok(Plan::GrantPrivileges(GrantPlan { revoke: grant.revoke, grants, grantees }))
+}
+
+/// The position of a column of a relation. Errors: 42703.
+fn column_of(ctx: &PlanContext<'_>, object: ObjectId, name: &str) -> Result<usize, SqlError> {
+    let ObjectId::Item(id) = object else { return Err(SqlError::internal("only relations have columns")) };
+    let item = ctx.catalog.item(id).ok_or_else(|| SqlError::internal("it was resolved in this catalog"))?;
+    item.desc.position(name).ok_or_else(|| unknown_column(&item, name))
 }
 
 pub(super) fn plan_grantees(ctx: &PlanContext<'_>, specs: &[RoleSpec]) -> Result<Vec<Grantee>, SqlError> {
@@ -135,13 +160,11 @@ fn relation(ctx: &PlanContext<'_>, name: &Name) -> Result<(ObjectId, ObjectKind,
     Ok((ObjectId::Item(item.id), item.object_kind(), item.name.item.clone()))
 }
 
-/// Who owns an object may grant privileges on it. Errors: 42501.
-fn check_grantor(ctx: &PlanContext<'_>, object: ObjectId, kind: ObjectKind, name: &str) -> Result<(), SqlError> {
-    if is_superuser(ctx.catalog, ctx.role) && !matches!(object, ObjectId::Item(GlobalId::System(_))) {
-        return Ok(());
-    }
-    let owned = ctx.catalog.owner(object).is_some_and(|owner| ctx.catalog.inherits(ctx.role, owner));
-    if owned && !matches!(object, ObjectId::Item(GlobalId::System(_))) { Ok(()) } else { Err(denied(kind, name)) }
+/// Whether the role may grant privileges on an object: as its owner, or as a superuser.
+fn may_grant(ctx: &PlanContext<'_>, object: ObjectId) -> bool {
+    let owned = || ctx.catalog.owner(object).is_some_and(|owner| ctx.catalog.inherits(ctx.role, owner));
+    let is_system = matches!(object, ObjectId::Item(GlobalId::System(_)));
+    !is_system && (is_superuser(ctx.catalog, ctx.role) || owned())
 }
 
 pub(super) fn privileges_for(kind: ObjectKind, given: Option<&[Privilege]>) -> Result<Vec<Privilege>, SqlError> {
@@ -155,7 +178,7 @@ pub(super) fn privileges_for(kind: ObjectKind, given: Option<&[Privilege]>) -> R
                 kind => kind.to_string(),
             };
             return Err(SqlError::new(
-                INVALID_GRANT_OPERATION,
+                SqlState::INVALID_GRANT_OPERATION,
                 format!("invalid privilege type {} for {kind}", privilege.name()),
             ));
         }
@@ -164,6 +187,17 @@ pub(super) fn privileges_for(kind: ObjectKind, given: Option<&[Privilege]>) -> R
         }
     }
     Ok(privileges)
+}
+
+/// What a privilege on columns is, or ALL of them. Errors: 0LP01.
+fn privileges_for_columns(kind: ObjectKind, given: Option<Privilege>) -> Result<Vec<Privilege>, SqlError> {
+    let invalid = |message: String| Err(SqlError::new(SqlState::INVALID_GRANT_OPERATION, message));
+    match given {
+        _ if !kind.is_relation() => invalid("column privileges are only valid for relations".to_owned()),
+        None => Ok(Privilege::OF_COLUMN.to_vec()),
+        Some(privilege) if Privilege::OF_COLUMN.contains(&privilege) => Ok(vec![privilege]),
+        Some(privilege) => invalid(format!("invalid privilege type {} for column", privilege.name())),
+    }
 }
 
 pub(super) fn plan_grant_role(ctx: &PlanContext<'_>, grant: &GrantRole) -> Result<Plan, SqlError> {
@@ -184,7 +218,7 @@ pub(super) fn plan_grant_role(ctx: &PlanContext<'_>, grant: &GrantRole) -> Resul
                 if ctx.catalog.is_member(*role, *member) {
                     let name = |id| ctx.catalog.role(id).map(|role| role.name.clone()).unwrap_or_default();
                     return Err(SqlError::new(
-                        INVALID_GRANT_OPERATION,
+                        SqlState::INVALID_GRANT_OPERATION,
                         format!("role \"{}\" is a member of role \"{}\"", name(*role), name(*member)),
                     ));
                 }

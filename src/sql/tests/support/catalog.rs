@@ -222,6 +222,10 @@ impl CatalogView for Catalog {
         everybody || self.grants.contains(&(role, object, privilege))
     }
 
+    fn has_column_privilege(&self, _role: RoleId, _item: GlobalId, _column: usize, _privilege: Privilege) -> bool {
+        false
+    }
+
     fn is_member(&self, role: RoleId, of: RoleId) -> bool {
         role == of
     }

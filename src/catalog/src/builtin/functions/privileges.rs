@@ -1,7 +1,8 @@
 //! `has_…_privilege` and `pg_has_role`.
 //!
 //! Each comes with and without a role in front; roles and objects are named or numbered. Several privileges separated
-//! by commas ask whether the role has any of them. `WITH GRANT OPTION` is what owners have.
+//! by commas ask whether the role has any of them. `WITH GRANT OPTION` is what owners have. Who has a privilege on a relation
+//! has it on each of its columns.
 
 use super::{Answer, Call, types};
 use crate::builtin::pg_catalog::is_system;
@@ -9,8 +10,8 @@ use repr::datum::Datum;
 use repr::sqlstate::SqlState;
 use sql::error::SqlError;
 use sql::names::{Name, ObjectId, ObjectKind, Privilege, RoleId, resolve_schema, unknown_database, unknown_role};
-use sql::plan::CatalogView;
 use sql::plan::privileges::{has_privilege, is_superuser};
+use sql::plan::{CatalogView, ItemRef, unknown_column};
 
 impl Call<'_> {
     pub(super) fn has_privilege(&self, function: &str) -> Answer {
@@ -21,7 +22,8 @@ impl Call<'_> {
         let wanted = self.text(first + plain - 1)?;
         let Some(role) = role else { return Ok(Datum::Bool(false)) };
         let object = match kind {
-            "table" | "any_column" | "column" | "sequence" => match self.item(first)? {
+            "any_column" | "column" => return self.has_column_privilege(role, first, wanted),
+            "table" | "sequence" => match self.item(first)? {
                 Some(item) if is_system(&item) => return self.has_system_privilege(role, wanted),
                 Some(item) => Some((ObjectId::Item(item.id), ObjectKind::Table)),
                 None => None,
@@ -38,35 +40,59 @@ impl Call<'_> {
             }
         };
         let Some((object, kind)) = object else { return Ok(Datum::Null) };
-        for word in wanted.split(',') {
-            let (privilege, grantable) = parse_privilege(word, Some(kind))?;
-            let has = if grantable {
-                is_superuser(self.context.catalog, role)
-                    || self
-                        .context
-                        .catalog
-                        .owner(object)
-                        .is_some_and(|owner| self.context.catalog.inherits(role, owner))
-            } else {
-                has_privilege(self.context.catalog, role, object, privilege)
-            };
-            if has {
-                return Ok(Datum::Bool(true));
-            }
+        has_any(wanted, Some(Privilege::all_of(kind)), |privilege, grantable| match grantable {
+            true => self.owns(role, object),
+            false => has_privilege(self.context.catalog, role, object, privilege),
+        })
+    }
+
+    /// Of one column, if one is asked about, else of any.
+    fn has_column_privilege(&self, role: RoleId, first: usize, wanted: &str) -> Answer {
+        let Some(item) = self.item(first)? else { return Ok(Datum::Null) };
+        let columns = if self.args.len() > first + 2 {
+            let Some(column) = self.column(&item, first + 1)? else { return Ok(Datum::Null) };
+            column..column + 1
+        } else {
+            0..item.desc.arity()
+        };
+        if is_system(&item) {
+            return self.has_system_privilege(role, wanted);
         }
-        Ok(Datum::Bool(false))
+        let (catalog, object) = (self.context.catalog, ObjectId::Item(item.id));
+        let on_column = |column, privilege| catalog.has_column_privilege(role, item.id, column, privilege);
+        has_any(wanted, Some(&Privilege::OF_COLUMN), |privilege, grantable| match grantable {
+            true => self.owns(role, object),
+            false => {
+                has_privilege(catalog, role, object, privilege)
+                    || columns.clone().any(|column| on_column(column, privilege))
+            }
+        })
+    }
+
+    /// The position of the column that an argument names or numbers. A name must name one.
+    fn column(&self, item: &ItemRef, i: usize) -> Result<Option<usize>, SqlError> {
+        if let Datum::Text(name) = self.arg(i)? {
+            return match item.desc.position(name) {
+                Some(column) => Ok(Some(column)),
+                None => Err(unknown_column(item, name)),
+            };
+        }
+        let column = usize::try_from(self.integer(i)? - 1).ok();
+        Ok(column.filter(|column| *column < item.desc.arity()))
+    }
+
+    /// Whether the role may grant what there is to be granted.
+    fn owns(&self, role: RoleId, object: ObjectId) -> bool {
+        let catalog = self.context.catalog;
+        is_superuser(catalog, role) || catalog.owner(object).is_some_and(|owner| catalog.inherits(role, owner))
     }
 
     /// Everybody reads what the system ships with, and nobody else changes it.
     fn has_system_privilege(&self, role: RoleId, wanted: &str) -> Answer {
-        for word in wanted.split(',') {
-            let (privilege, grantable) = parse_privilege(word, None)?;
+        has_any(wanted, None, |privilege, grantable| {
             let readable = matches!(privilege, Privilege::Select | Privilege::Usage) && !grantable;
-            if readable || is_superuser(self.context.catalog, role) {
-                return Ok(Datum::Bool(true));
-            }
-        }
-        Ok(Datum::Bool(false))
+            readable || is_superuser(self.context.catalog, role)
+        })
     }
 
     fn may_use_shipped(&self, kind: &str, i: usize) -> Answer {
@@ -148,18 +174,20 @@ impl Call<'_> {
     }
 }
 
-/// A privilege's name, perhaps `WITH GRANT OPTION`. With a kind of object it must be one that such objects have.
-fn parse_privilege(word: &str, kind: Option<ObjectKind>) -> Result<(Privilege, bool), SqlError> {
+/// Whether any of the privileges, separated by commas, each perhaps `WITH GRANT OPTION`, is had. With a list they must be in it.
+fn has_any(wanted: &str, of: Option<&[Privilege]>, has: impl Fn(Privilege, bool) -> bool) -> Answer {
     const OPTION: &str = " WITH GRANT OPTION";
-    let upper = word.trim().to_ascii_uppercase();
-    let (name, grantable) = match upper.strip_suffix(OPTION) {
-        Some(name) => (name, true),
-        None => (upper.as_str(), false),
+    let parse = |word: &str| {
+        let upper = word.trim().to_ascii_uppercase();
+        let (name, grantable) = match upper.strip_suffix(OPTION) {
+            Some(name) => (name, true),
+            None => (upper.as_str(), false),
+        };
+        let privilege = Privilege::from_name(name).filter(|privilege| of.is_none_or(|of| of.contains(privilege)));
+        privilege.map(|privilege| (privilege, grantable)).ok_or_else(|| unrecognized(word.trim()))
     };
-    Privilege::from_name(name)
-        .filter(|privilege| kind.is_none_or(|kind| Privilege::all_of(kind).contains(privilege)))
-        .map(|privilege| (privilege, grantable))
-        .ok_or_else(|| unrecognized(word.trim()))
+    let wanted = wanted.split(',').map(parse).collect::<Result<Vec<_>, _>>()?;
+    Ok(Datum::Bool(wanted.into_iter().any(|(privilege, grantable)| has(privilege, grantable))))
 }
 
 fn unrecognized(word: &str) -> SqlError {

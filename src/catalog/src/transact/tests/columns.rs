@@ -1,7 +1,7 @@
 //! ALTER TABLE of columns: what refers to the table goes on.
 
 use super::Server;
-use crate::transact::StateDiff;
+use crate::transact::{Op, StateDiff};
 use repr::sqlstate::SqlState;
 use sql::names::{ObjectId, Privilege};
 use sql::plan::{CatalogView, ConstraintKind, ItemKind, definition};
@@ -66,6 +66,44 @@ fn what_stands_behind_a_dropped_column_moves_up() {
     server.run("ALTER TABLE t DROP COLUMN d CASCADE");
     assert!(server.find("v").is_none() && server.find("on_d").is_none());
     assert_eq!(server.item("t").constraints().len(), 1);
+    server.check();
+}
+
+#[test]
+fn privileges_are_those_of_their_column() {
+    let mut server = Server::new();
+    for sql in ["CREATE ROLE r", "CREATE ROLE s", "CREATE TABLE t (a int, b int, c int)"] {
+        server.run(sql);
+    }
+    server.run("GRANT SELECT (a, c), UPDATE (c), INSERT ON t TO r");
+    server.run("GRANT SELECT (c) ON t TO PUBLIC");
+    server.check();
+    let r = server.role("r");
+    let on = |server: &Server, privilege| {
+        let id = server.item("t").id;
+        let columns = 0..server.item("t").desc.arity();
+        columns.filter(|column| server.state.has_column_privilege(r, id, *column, privilege)).collect::<Vec<_>>()
+    };
+    assert_eq!([Privilege::Select, Privilege::Update].map(|privilege| on(&server, privilege)), [vec![0, 2], vec![2]]);
+    // What is on columns is not on the table, nor the other way round.
+    let table = |server: &Server| ObjectId::Item(server.item("t").id);
+    assert!(!server.state.has_privilege(r, table(&server), Privilege::Select));
+    assert!(server.state.has_privilege(r, table(&server), Privilege::Insert));
+    assert_eq!(on(&server, Privilege::Insert), Vec::<usize>::new());
+    server.run("ALTER TABLE t DROP COLUMN a");
+    server.run("ALTER TABLE t RENAME COLUMN c TO a");
+    server.check();
+    assert_eq!([Privilege::Select, Privilege::Update].map(|privilege| on(&server, privilege)), [vec![1], vec![1]]);
+    server.run("ALTER TABLE t OWNER TO s");
+    let s = server.role("s");
+    assert!(server.state.acls().filter(|(object, _)| *object == table(&server)).all(|(_, item)| item.grantor == s));
+    server.run("REVOKE SELECT ON t FROM PUBLIC");
+    server.run("REVOKE SELECT ON t FROM r");
+    assert_eq!([Privilege::Select, Privilege::Update].map(|privilege| on(&server, privilege)), [vec![], vec![1]]);
+    let error = server.prepare(vec![Op::Drop { objects: vec![ObjectId::Role(r)] }]).expect_err("it has privileges");
+    assert_eq!(error.detail().as_deref(), Some("privileges for table t\nprivileges for column a of table t"));
+    server.run("REVOKE INSERT, UPDATE (a) ON t FROM r");
+    server.run("DROP ROLE r");
     server.check();
 }
 

@@ -188,7 +188,7 @@ impl Binder<'_> {
 
     fn identifier(&mut self, ident: &Ident, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
         let name = fold(ident);
-        match cx.frame.resolve(None, &name, ident) {
+        match cx.frame.resolve(None, &name, ident, &mut self.reads) {
             Err(error) if error.sqlstate == SqlState::UNDEFINED_COLUMN => {
                 // Functions that are called without parentheses.
                 let bare = [
@@ -220,7 +220,7 @@ impl Binder<'_> {
 
     fn compound_identifier(&mut self, parts: &[Ident], cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
         match parts {
-            [table, column] => cx.frame.resolve(Some(&fold(table)), &fold(column), table),
+            [table, column] => cx.frame.resolve(Some(&fold(table)), &fold(column), table, &mut self.reads),
             [_, _, _, _, ..] => Err(SqlError::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
                 format!(
@@ -229,7 +229,7 @@ impl Binder<'_> {
                 ),
             )
             .at(parts[0].span)),
-            [schema, table, column] => cx.frame.resolve(Some(&fold(table)), &fold(column), schema),
+            [schema, table, column] => cx.frame.resolve(Some(&fold(table)), &fold(column), schema, &mut self.reads),
             _ => Err(SqlError::internal("a compound identifier has two parts")),
         }
     }

@@ -156,7 +156,8 @@ impl Binder<'_> {
         for name in names {
             let l = using_column(&left.scope, name, "left")?;
             let r = using_column(&right.scope, name, "right")?;
-            let (pair, ty, data_type) = self.coercer.unify(vec![l.reference(0), r.reference(0)], "JOIN/USING")?;
+            let sides = [l, r].map(|column| column.reference(0, &mut self.reads));
+            let (pair, ty, data_type) = self.coercer.unify(sides.into(), "JOIN/USING")?;
             let [lk, rk] = <[TypedExpr; 2]>::try_from(pair).map_err(|_| SqlError::internal("two went in"))?;
             let equal = self.compare(Operator::Eq, lk.clone(), rk.clone(), Span::empty())?;
             conditions.push(equal.expr);
@@ -307,11 +308,8 @@ impl Binder<'_> {
             ResolvedTable::Collection { id, desc, columns: seen, names } => {
                 let visible = alias.map_or(last, |alias| fold(&alias.name));
                 let qualifier = self.qualifier(&visible);
-                if names.is_empty() {
-                    self.note_relation(&qualifier, id);
-                }
                 let source = CollectionTable::source(id, Arc::clone(&desc));
-                let table = datafusion::common::TableReference::bare(qualifier);
+                let table = datafusion::common::TableReference::bare(qualifier.clone());
                 let projection = (seen < desc.arity()).then(|| (0..seen).collect());
                 let plan = LogicalPlanBuilder::scan(table, source, projection)?.build()?;
                 let mut columns: Vec<OutputColumn> = desc
@@ -325,6 +323,7 @@ impl Binder<'_> {
                     })
                     .collect();
                 if names.is_empty() {
+                    self.reads.mention(&qualifier, id, plan.schema());
                     return scoped(BoundQuery { plan, columns }, &visible, alias);
                 }
                 // A view sees the columns under the names that they had when it was created.
@@ -353,10 +352,10 @@ impl Binder<'_> {
     ) -> Result<Relation, SqlError> {
         let visible = alias.map_or_else(|| default.to_owned(), |alias| fold(&alias.name));
         let qualifier = self.qualifier(&visible);
-        if let Some(view) = view {
-            self.note_relation(&qualifier, view);
-        }
         let plan = alias_plan(bound.plan, &qualifier)?;
+        if let Some(view) = view {
+            self.reads.mention(&qualifier, view, plan.schema());
+        }
         scoped(BoundQuery { plan, columns: bound.columns }, &visible, alias)
     }
 

@@ -137,7 +137,7 @@ impl Binder<'_> {
             (None, ast::Expr::Identifier(ident)) => {
                 let wanted = fold(ident);
                 match cx.frame.scope.find(None, &wanted, ident)? {
-                    Some(column) => column.reference(0),
+                    Some(column) => column.reference(0, &mut self.reads),
                     None => match items.named(&wanted, "GROUP BY")? {
                         Some(item) => item,
                         None => self.expr(expr, cx)?,

@@ -4,57 +4,28 @@
 //! column that is handed on unchanged is followed down to the scan, or to the view, of which it is a column.
 
 use super::Binder;
-use crate::error::SqlError;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, JoinType};
+use datafusion::common::JoinType;
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan};
 use repr::GlobalId;
-use std::collections::BTreeSet;
 
 /// A column of a relation that the statement names: the relation, and the column's position.
 pub type Origin = (GlobalId, usize);
 
 impl Binder<'_> {
-    /// Notes which relation a qualifier of the plan stands for.
-    pub(super) fn note_relation(&mut self, qualifier: &str, id: GlobalId) {
-        self.relations.insert(qualifier.to_owned(), id);
-    }
-
     /// For each column of a plan, the column of a relation that it is.
     pub(super) fn origins(&self, plan: &LogicalPlan) -> Vec<Option<Origin>> {
         (0..plan.schema().fields().len()).map(|at| self.origin(plan, at)).collect()
     }
 
-    /// The columns of relations that a plan reads, by their names, subqueries included.
-    pub(super) fn columns_read(&self, plan: &LogicalPlan) -> Result<BTreeSet<(GlobalId, String)>, SqlError> {
-        let mut read = BTreeSet::new();
-        let mut note = |column: &Column| {
-            if let Some(id) = column.relation.as_ref().and_then(|relation| self.relations.get(relation.table())) {
-                read.insert((*id, column.name.clone()));
-            }
-        };
-        plan.apply_with_subqueries(|node| {
-            node.apply_expressions(|expr| {
-                expr.apply(|expr| {
-                    if let Expr::Column(column) | Expr::OuterReferenceColumn(_, column) = expr {
-                        note(column);
-                    }
-                    Ok(TreeNodeRecursion::Continue)
-                })
-            })
-        })?;
-        Ok(read)
-    }
-
     fn origin(&self, plan: &LogicalPlan, at: usize) -> Option<Origin> {
         match plan {
             LogicalPlan::TableScan(scan) => {
-                let id = self.relations.get(scan.table_name.table())?;
+                let id = self.reads.relation(scan.table_name.table())?;
                 let column = scan.projection.as_ref().map_or(Some(&at), |columns| columns.get(at))?;
-                Some((*id, *column))
+                Some((id, *column))
             }
-            LogicalPlan::SubqueryAlias(alias) => match self.relations.get(alias.alias.table()) {
-                Some(view) => Some((*view, at)),
+            LogicalPlan::SubqueryAlias(alias) => match self.reads.relation(alias.alias.table()) {
+                Some(view) => Some((view, at)),
                 None => self.origin(&alias.input, at),
             },
             LogicalPlan::Projection(projection) => self.of_expr(projection.expr.get(at)?, &projection.input),

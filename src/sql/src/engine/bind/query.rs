@@ -95,6 +95,7 @@ impl Binder<'_> {
 
     fn table_command(&mut self, names: &[String]) -> Result<BoundQuery, SqlError> {
         let relation = self.relation(names, None, ast::Ident::new(names.join(".")).span)?;
+        relation.scope.columns.iter().for_each(|column| self.reads.note(&column.expr));
         let columns = relation.scope.columns.iter().map(output_of).collect();
         Ok(BoundQuery { plan: relation.plan, columns })
     }

@@ -9,6 +9,7 @@ use repr::PgType;
 use repr::sqlstate::SqlState;
 use std::sync::Arc;
 
+use super::reads::Reads;
 use crate::engine::TypedExpr;
 
 /// A column that expressions can name.
@@ -107,12 +108,18 @@ pub fn fold(ident: &Ident) -> String {
 
 impl Frame<'_> {
     /// The column `name`, of the relation `table` if one is named, in the innermost scope that has it.
-    pub fn resolve(&self, table: Option<&str>, name: &str, ident: &Ident) -> Result<TypedExpr, SqlError> {
+    pub fn resolve(
+        &self,
+        table: Option<&str>,
+        name: &str,
+        ident: &Ident,
+        reads: &mut Reads,
+    ) -> Result<TypedExpr, SqlError> {
         let mut frame = Some(self);
         let mut depth = 0;
         while let Some(current) = frame {
             if let Some(column) = current.scope.find(table, name, ident)? {
-                return Ok(column.reference(depth));
+                return Ok(column.reference(depth, reads));
             }
             frame = current.outer;
             depth += 1;
@@ -173,8 +180,9 @@ impl Scope {
 }
 
 impl ScopeColumn {
-    /// The column as an expression `depth` scopes further in.
-    pub fn reference(&self, depth: usize) -> TypedExpr {
+    /// The column as an expression `depth` scopes further in, which so reads it.
+    pub fn reference(&self, depth: usize, reads: &mut Reads) -> TypedExpr {
+        reads.note(&self.expr);
         let expr = if depth == 0 { self.expr.clone() } else { outer(&self.expr, &self.data_type, self.nullable) };
         TypedExpr { expr, ty: self.ty.clone(), data_type: self.data_type.clone(), nullable: self.nullable }
     }

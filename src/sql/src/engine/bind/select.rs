@@ -6,7 +6,8 @@
 
 use super::expr::Cx;
 use super::query::{nth, position, unique_names};
-use super::scope::{Clause, Frame, Scope, fold};
+use super::reads::Reads;
+use super::scope::{Clause, Frame, Scope, ScopeColumn, fold};
 use super::subquery::has_subquery;
 use super::window::NamedWindows;
 use super::{Binder, BoundQuery, OutputColumn, Settle, name};
@@ -159,14 +160,14 @@ impl Binder<'_> {
                             "SELECT * with no tables specified is not valid",
                         ));
                     }
-                    items.extend(cx.frame.scope, |column| column.star);
+                    items.extend(cx.frame.scope, |column| column.star, &mut self.reads);
                 }
                 SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(object), options) => {
                     refuse_wildcard_options(options)?;
                     let names = super::from::object_name(object)?;
                     let table = names.last().cloned().unwrap_or_default();
                     let before = items.exprs.len();
-                    items.extend(cx.frame.scope, |column| column.table.as_ref() == Some(&table));
+                    items.extend(cx.frame.scope, |column| column.table.as_ref() == Some(&table), &mut self.reads);
                     if items.exprs.len() == before {
                         return Err(SqlError::new(
                             SqlState::UNDEFINED_TABLE,
@@ -433,9 +434,9 @@ fn not_in_select_list() -> SqlError {
 }
 
 impl Items {
-    fn extend(&mut self, scope: &Scope, include: impl Fn(&super::scope::ScopeColumn) -> bool) {
+    fn extend(&mut self, scope: &Scope, include: impl Fn(&ScopeColumn) -> bool, reads: &mut Reads) {
         for column in scope.columns.iter().filter(|column| include(column)) {
-            self.exprs.push(column.reference(0));
+            self.exprs.push(column.reference(0, reads));
             self.names.push(column.name.clone());
         }
     }

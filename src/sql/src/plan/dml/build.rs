@@ -82,6 +82,31 @@ pub(super) fn select(
     query(plain_select(items, from, selection, distinct))
 }
 
+/// What a statement reads to decide which rows of its target it changes, and to what.
+pub(super) struct Reading<'a> {
+    /// The target.
+    pub(super) target: &'a Target,
+    /// What its columns are qualified with.
+    pub(super) alias: &'a str,
+    /// What is assigned.
+    pub(super) values: Vec<sp::Expr>,
+    /// The other relations.
+    pub(super) others: &'a [sp::TableWithJoins],
+    /// WHERE.
+    pub(super) selection: Option<&'a sp::Expr>,
+}
+
+impl Reading<'_> {
+    /// All of that as a query, of which the target is the first relation.
+    pub(super) fn query(self) -> sp::Query {
+        let relation = with_alias(table_factor(&self.target.name), self.alias);
+        let mut from = vec![sp::TableWithJoins { relation, joins: Vec::new() }];
+        from.extend_from_slice(self.others);
+        let items = self.values.into_iter().chain([null()]).map(sp::SelectItem::UnnamedExpr).collect();
+        query(plain_select(items, from, self.selection.cloned(), None))
+    }
+}
+
 /// `alias.column`, quoted.
 pub(super) fn column_ref(alias: &str, column: &str) -> sp::Expr {
     sp::Expr::CompoundIdentifier(vec![ident(alias), ident(column)])

@@ -2,7 +2,7 @@
 
 use super::build;
 use super::on_conflict::plan_on_conflict;
-use super::{defaults_of, plan_returning, resolve_target, unknown_column};
+use super::{check_writes, defaults_of, plan_returning, resolve_target, unknown_column};
 use crate::engine::{Params, TableResolver, bind};
 use crate::error::SqlError;
 use crate::names::Privilege;
@@ -25,7 +25,7 @@ pub(in crate::plan) fn plan_insert(
         return Err(SqlError::unsupported("INSERT into something that is no table"));
     };
     let span = build::span_of(name);
-    let table = resolve_target(ctx, &build::name_of(name)?, span, "insert into", Privilege::Insert)?;
+    let table = resolve_target(ctx, &build::name_of(name)?, span, "insert into")?;
     let names = insert
         .columns
         .iter()
@@ -43,8 +43,8 @@ pub(in crate::plan) fn plan_insert(
     dependencies.add(table.id);
     let resolver = dependencies.resolver(ctx);
     let row = RowBuilder { ctx, table: &table, columns: &columns, named: !names.is_empty(), resolver: &resolver };
-    let source = match insert.source.as_deref() {
-        None => InsertSource::Values { rows: vec![row.defaults()?] },
+    let (source, width) = match insert.source.as_deref() {
+        None => (InsertSource::Values { rows: vec![row.defaults()?] }, 0),
         Some(query) => match plain_values(query) {
             Some(values) => row.values(values, params)?,
             None => row.query(query, params)?,
@@ -56,6 +56,7 @@ pub(in crate::plan) fn plan_insert(
     };
     let on_conflict = plan_on_conflict(ctx, &table, &alias, insert.on.as_ref(), &resolver, params)?;
     let returning = plan_returning(ctx, &table, &alias, insert.returning.as_deref(), &resolver, params)?;
+    check_writes(ctx, &table, Privilege::Insert, columns[..width].iter().copied())?;
     Ok(Plan::Insert(InsertPlan {
         table: table.id,
         name: table.name.clone(),
@@ -151,8 +152,9 @@ impl RowBuilder<'_> {
         (0..self.table.desc.arity()).map(|position| self.default(position)).collect()
     }
 
-    /// VALUES without subqueries: each value is assigned to its column by itself, as in Postgres.
-    fn values(&self, values: &sp::Values, params: &mut Params) -> Result<InsertSource, SqlError> {
+    /// VALUES without subqueries: each value is assigned to its column by itself, as in Postgres. And the number of columns that
+    /// are given.
+    fn values(&self, values: &sp::Values, params: &mut Params) -> Result<(InsertSource, usize), SqlError> {
         let width = values.rows.first().map_or(0, |row| row.len());
         if values.rows.iter().any(|row| row.len() != width) {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "VALUES lists must all be the same length"));
@@ -185,13 +187,13 @@ impl RowBuilder<'_> {
         }
         if rows.iter().flatten().any(reads_relations) {
             let plan = self.ctx.engine.optimize(union_of(rows)?, self.ctx.session)?;
-            return Ok(InsertSource::Query(plan));
+            return Ok((InsertSource::Query(plan), width));
         }
-        Ok(InsertSource::Values { rows })
+        Ok((InsertSource::Values { rows }, width))
     }
 
-    /// Any other query.
-    fn query(&self, query: &sp::Query, params: &mut Params) -> Result<InsertSource, SqlError> {
+    /// Any other query, likewise.
+    fn query(&self, query: &sp::Query, params: &mut Params) -> Result<(InsertSource, usize), SqlError> {
         let with_defaults;
         let query = match query.body.as_ref() {
             sp::SetExpr::Values(values) if values.rows.iter().any(|row| row.iter().any(build::is_default)) => {
@@ -222,7 +224,7 @@ impl RowBuilder<'_> {
             })
             .collect::<Result<Vec<_>, SqlError>>()?;
         let plan = LogicalPlanBuilder::from(planned.plan).project(exprs)?.build()?;
-        Ok(InsertSource::Query(self.ctx.engine.optimize(plan, self.ctx.session)?))
+        Ok((InsertSource::Query(self.ctx.engine.optimize(plan, self.ctx.session)?), width))
     }
 
     fn check_width(&self, width: usize, first_excess: Option<&sp::Expr>) -> Result<(), SqlError> {

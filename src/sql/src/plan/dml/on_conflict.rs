@@ -3,6 +3,7 @@
 use super::assignments;
 use super::build::name_of;
 use super::insert::default_expr;
+use super::rights::{check_columns_read, check_exprs, check_writes};
 use crate::engine::Params;
 use crate::engine::bind::plan_condition;
 use crate::engine::bind::scope::Clause;
@@ -10,7 +11,6 @@ use crate::engine::bind::subquery::has_subquery;
 use crate::error::SqlError;
 use crate::names::{Privilege, quote_ident};
 use crate::parser::fold;
-use crate::plan::privileges::check_item;
 use crate::plan::resolver::Resolver;
 use crate::plan::{ConflictUpdate, ConstraintDef, ItemRef, OnConflictPlan, PlanContext, SelectPlan, query};
 use datafusion::common::{Column, DFSchema, TableReference};
@@ -35,7 +35,8 @@ pub(super) fn plan_on_conflict(
     let Some(sp::OnInsert::OnConflict(on)) = on else { return Ok(None) };
     let arbiters = arbiters(table, on.conflict_target.as_ref())?;
     if on.conflict_target.is_some() {
-        check_item(ctx.catalog, ctx.role, table, Privilege::Select)?;
+        let keys = arbiters.iter().flat_map(|key| key.columns().iter().copied());
+        check_columns_read(ctx, table, &keys.collect())?;
     }
     let update = match (&on.action, arbiters.first()) {
         (sp::OnConflictAction::DoNothing, _) => None,
@@ -105,7 +106,6 @@ struct Target<'a> {
 impl Target<'_> {
     fn update(&self, update: &sp::DoUpdate, key: &[usize], params: &mut Params) -> Result<ConflictUpdate, SqlError> {
         let Target { ctx, table, alias, resolver } = self;
-        check_item(ctx.catalog, ctx.role, table, Privilege::Update)?;
         let qualified =
             |name: &str| DFSchema::try_from_qualified_schema(TableReference::bare(name.to_owned()), &table.desc.schema);
         let schema = qualified(alias)?.join(&qualified(EXCLUDED)?)?;
@@ -132,6 +132,11 @@ impl Target<'_> {
                 Some(plan_condition(filter, &schema, (Clause::Where, "WHERE"), *resolver, params)?)
             }
         };
+        check_writes(ctx, table, Privilege::Update, assigned.iter().map(|(position, _)| *position))?;
+        let computed = assigned.iter().filter(|(_, value)| value.is_some()).map(|(position, _)| &values[*position]);
+        let read: Vec<&Expr> = computed.chain(&filter).collect();
+        check_exprs(ctx, table, alias, read.iter().copied())?;
+        check_exprs(ctx, table, EXCLUDED, read)?;
         let (lookup, scan) = (self.select(Some(key))?, self.select(None)?);
         Ok(ConflictUpdate { values, filter, schema: Arc::new(schema), lookup, scan })
     }
@@ -150,8 +155,7 @@ impl Target<'_> {
         let text = format!("SELECT * FROM {}{filter}", table.name);
         let query = crate::parser::parse_query(&text)?;
         // Who may insert and update here finds out what is in conflict, and no more.
-        let ctx = PlanContext { from_tables: true, ..**ctx };
-        query::plan_select(&ctx, &query, &mut Params::declared(types))
+        query::plan_trusted(ctx, &query, &mut Params::declared(types))
     }
 }
 
