@@ -251,8 +251,6 @@ pub enum Statement {
         hold: bool,
         /// A query, with or without AS OF, or a SUBSCRIBE.
         query: Box<Statement>,
-        /// Its text.
-        sql: String,
     },
     /// FETCH or MOVE.
     Fetch {

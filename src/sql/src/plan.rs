@@ -311,8 +311,6 @@ pub enum Plan {
         hold: bool,
         /// What it reads.
         read: Box<ReadPlan>,
-        /// The query's text, for pg_cursors.
-        sql: String,
     },
     /// FETCH or MOVE.
     Fetch {
@@ -745,12 +743,9 @@ pub fn plan(ctx: &PlanContext<'_>, statement: &Statement, params: &mut Params) -
         Statement::ShowCreate { kind, name } => show::plan_show_create(ctx, *kind, name, params),
         Statement::Comment { kind, name, text } => ddl::plan_comment(ctx, *kind, name, text.as_deref()),
         Statement::Refresh(name) => ddl::plan_refresh(ctx, name),
-        Statement::Declare { name, hold, query, sql } => Ok(Plan::Declare {
-            name: name.clone(),
-            hold: *hold,
-            read: Box::new(read::plan_read(ctx, query, params)?),
-            sql: sql.clone(),
-        }),
+        Statement::Declare { name, hold, query } => {
+            Ok(Plan::Declare { name: name.clone(), hold: *hold, read: Box::new(read::plan_read(ctx, query, params)?) })
+        }
         other => session::plan_session(ctx, other),
     }
 }
