@@ -341,7 +341,9 @@ impl Client {
             ended: shared.shutdown.child_token(),
         };
         self.register(id, handle.clone())?;
-        Ok(Session::new(Arc::clone(shared), vars, id, handle))
+        let mut session = Session::new(Arc::clone(shared), vars, id, handle);
+        session.notices.extend(sql::vars::startup_notices(&startup.options).into_iter().map(Into::into));
+        Ok(session)
     }
 
     /// The database that a user means: one that was named, or the user's, or the default.
