@@ -482,7 +482,10 @@ impl Backends for Others {
         }
         match signal {
             Signal::Cancel => session.cancel.request(),
-            Signal::Terminate => session.ended.cancel(),
+            Signal::Terminate => {
+                session.cancel.end();
+                session.ended.cancel();
+            }
         }
         Ok(true)
     }
