@@ -49,7 +49,7 @@ use repr::{GlobalId, PgType, RelationDesc};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use ddl::plan_index_keys;
+pub use ddl::{describe_index, plan_index_keys};
 pub use default_privileges::{DefaultPrivilegesPlan, DefaultScope};
 pub use objects::{
     CatalogView, ClusterRef, ConstraintDef, ConstraintKind, DatabaseRef, IndexDef, IndexKeyDef, ItemKind, ItemRef,
@@ -578,7 +578,8 @@ pub struct AlterTablePlan {
 pub enum ColumnSource {
     /// The column at this position before.
     Kept(usize),
-    /// A new column's DEFAULT, of the column's type and over no columns.
+    /// An expression of this type over the columns before, without a qualifier: a DEFAULT, which has none in it, or what the
+    /// values of a column become that gets another type.
     New(Expr, DataType),
 }
 
