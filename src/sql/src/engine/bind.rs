@@ -23,6 +23,7 @@ pub mod operator;
 mod origin;
 pub mod query;
 pub mod recursive;
+mod row;
 mod row_in;
 pub mod scope;
 pub mod select;
