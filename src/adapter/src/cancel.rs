@@ -13,6 +13,8 @@ use tokio::time::Instant;
 pub(crate) struct Cancel {
     is_requested: AtomicBool,
     requested: Notify,
+    /// Whether the session is to end, about which its connection is told elsewhere.
+    is_over: AtomicBool,
 }
 
 impl Cancel {
@@ -20,6 +22,11 @@ impl Cancel {
     pub(crate) fn request(&self) {
         self.is_requested.store(true, Ordering::Release);
         self.requested.notify_waiters();
+    }
+
+    /// Says that the session is to end.
+    pub(crate) fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
     }
 
     /// Forgets a request that came too late for the statement it was meant for.
@@ -76,12 +83,18 @@ impl Interrupt {
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
+        let result = tokio::select! {
             biased;
             result = work => Ok(result),
             () = self.cancel.requested() => Err(AdapterError::canceled()),
             () = timeout => Err(timed_out()),
+        };
+        // The work may have been to ask for it.
+        if self.cancel.is_over.load(Ordering::Acquire) {
+            // The connection says the last word.
+            std::future::pending().await
         }
+        if self.cancel.is_requested() { Err(AdapterError::canceled()) } else { result }
     }
 }
 
@@ -107,6 +120,16 @@ mod tests {
         assert!(interrupt.guard(async {}).await.is_err());
         cancel.reset();
         assert!(interrupt.guard(async {}).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn what_asks_for_its_own_end_is_not_answered() {
+        let cancel = Arc::new(Cancel::default());
+        let interrupt = Interrupt::new(Arc::clone(&cancel), None);
+        assert!(interrupt.guard(async { cancel.request() }).await.is_err());
+        cancel.reset();
+        let ending = interrupt.guard(async { cancel.end() });
+        assert!(tokio::time::timeout(Duration::from_millis(5), ending).await.is_err());
     }
 
     #[tokio::test]

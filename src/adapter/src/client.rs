@@ -42,7 +42,7 @@ use sql::plan::{CatalogView, ItemRef, RoleRef};
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use timestamp_oracle::TimestampOracle;
 use tokio::runtime::Handle;
@@ -184,6 +184,8 @@ pub(crate) struct Shared {
     pub(crate) history: History,
     /// How far back reads may go, in microseconds: transactions and slow readers have this long to take a hold.
     pub(crate) retain_us: Timestamp,
+    /// The largest number that a transaction was given.
+    pub(crate) transaction_numbers: Arc<AtomicI64>,
     next_connection: AtomicU32,
     next_staged: AtomicU64,
     shutdown: CancellationToken,
@@ -274,6 +276,8 @@ impl Client {
             hashing: Hashing::default(),
             history: History::default(),
             retain_us: Timestamp::try_from(config.retain.as_micros()).unwrap_or(Timestamp::MAX),
+            // Above all numbers of earlier runs, of which there was less than one in a microsecond.
+            transaction_numbers: Arc::new(AtomicI64::new(i64::try_from(boot_ts).unwrap_or(i64::MAX))),
             next_connection: AtomicU32::new(1),
             next_staged: AtomicU64::new(0),
             shutdown: CancellationToken::new(),
@@ -337,7 +341,9 @@ impl Client {
             ended: shared.shutdown.child_token(),
         };
         self.register(id, handle.clone())?;
-        Ok(Session::new(Arc::clone(shared), vars, id, handle))
+        let mut session = Session::new(Arc::clone(shared), vars, id, handle);
+        session.notices.extend(sql::vars::startup_notices(&startup.options).into_iter().map(Into::into));
+        Ok(session)
     }
 
     /// The database that a user means: one that was named, or the user's, or the default.
@@ -476,7 +482,10 @@ impl Backends for Others {
         }
         match signal {
             Signal::Cancel => session.cancel.request(),
-            Signal::Terminate => session.ended.cancel(),
+            Signal::Terminate => {
+                session.cancel.end();
+                session.ended.cancel();
+            }
         }
         Ok(true)
     }

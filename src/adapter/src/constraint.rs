@@ -46,7 +46,8 @@ pub(crate) struct TableConstraints {
     /// PRIMARY KEY and UNIQUE, in the order in which they are checked.
     pub(crate) keys: Vec<UniqueKey>,
     checks: Vec<Check>,
-    schema: DFSchemaRef,
+    /// Its columns without a qualifier, as expressions over them are bound.
+    pub(crate) schema: DFSchemaRef,
 }
 
 /// How violations are put into words.

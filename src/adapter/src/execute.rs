@@ -5,6 +5,7 @@
 
 use crate::client::Published;
 use crate::error::{AdapterError, Notice};
+use crate::own::Made;
 use crate::plan_cache::{CachedPlan, Exec, ReadThenWriteExec, Roles, SelectExec};
 use crate::read_then_write::selection;
 use crate::replan::is_stale;
@@ -173,7 +174,7 @@ impl Session {
             Plan::ReleaseSavepoint(name) => self.release_savepoint(name, cached.name),
             Plan::RollbackToSavepoint(name) => self.rollback_to_savepoint(name, cached.name),
             Plan::Prepare { name, types, statement, sql } => {
-                self.prepare_statement(name, types.clone(), statement, sql)?;
+                self.prepare_statement(name, types.clone(), (statement, sql), &cached.text)?;
                 Ok(Response::Complete(Tag::Plain("PREPARE")))
             }
             Plan::Execute { name, arguments } => {
@@ -182,14 +183,17 @@ impl Session {
                 Box::pin(self.run(&plan, params, formats, autocommit)).await
             }
             Plan::Deallocate(name) => match name {
-                Some(name) if self.statements.remove(name).is_none() => Err(unknown_statement(name)),
+                Some(name) if !self.forget(name) => Err(unknown_statement(name)),
                 Some(_) => Ok(Response::Complete(Tag::Plain("DEALLOCATE"))),
                 None => {
-                    self.statements.clear();
+                    self.statements = Arc::default();
                     Ok(Response::Complete(Tag::Plain("DEALLOCATE ALL")))
                 }
             },
-            Plan::Declare { name, hold, read, .. } => self.declare(name, *hold, read, params, autocommit).await,
+            Plan::Declare { name, hold, read } => {
+                let made = self.made(name, Some(&cached.text));
+                self.declare(name, (*hold, made), read, params, autocommit).await
+            }
             Plan::Fetch { name, count, skip, timeout } => self.fetch(name, *count, *skip, *timeout, formats).await,
             Plan::Close(name) => {
                 match name {
@@ -405,8 +409,9 @@ impl Session {
         if !name.is_empty() && self.statements.contains_key(name) {
             return Err(duplicate_statement(name));
         }
+        let made = self.made(name, None);
         if let Some(prepared) = self.parsed(sql, param_oids) {
-            self.statements.insert(name.to_owned(), prepared);
+            self.keep(name, Prepared { made, ..prepared });
             return Ok(());
         }
         let declared = param_oids.iter().map(|oid| declared_type(*oid)).collect::<Result<Vec<_>, _>>()?;
@@ -432,12 +437,13 @@ impl Session {
                     exec: Exec::Empty,
                 }),
                 settings: Arc::clone(&self.settings_key),
+                made: Made::default(),
             },
         };
         if !returns_by_name(&prepared.plan) {
             self.plans.remember(sql, param_oids, prepared.clone());
         }
-        self.statements.insert(name.to_owned(), prepared);
+        self.keep(name, Prepared { made, ..prepared });
         Ok(())
     }
 
@@ -459,22 +465,23 @@ impl Session {
     ) -> Result<Prepared, AdapterError> {
         let mut params = Params::declared(declared);
         let plan = self.plan(&statement.ast, &statement.sql, &mut params)?;
-        Ok(Prepared { statement: Some(statement), plan, settings: Arc::clone(&self.settings_key) })
+        let settings = Arc::clone(&self.settings_key);
+        Ok(Prepared { statement: Some(statement), plan, settings, made: Made::default() })
     }
 
     fn prepare_statement(
         &mut self,
         name: &str,
         types: Vec<Option<PgType>>,
-        statement: &Statement,
-        sql: &str,
+        (statement, sql): (&Statement, &str),
+        text: &Arc<str>,
     ) -> Result<(), AdapterError> {
         if self.statements.contains_key(name) {
             return Err(duplicate_statement(name));
         }
         let parsed = ParsedStatement { ast: statement.clone(), sql: sql.to_owned() };
         let prepared = self.prepared(Arc::new(parsed), types)?;
-        self.statements.insert(name.to_owned(), prepared);
+        self.keep(name, Prepared { made: self.made(name, Some(text)), ..prepared });
         Ok(())
     }
 
@@ -491,11 +498,8 @@ impl Session {
             self.shared.metrics.plan_hits.inc();
             return Ok(Arc::clone(&prepared.plan));
         }
-        let (statement, declared, before) = (
-            Arc::clone(statement),
-            prepared.plan.params.iter().cloned().map(Some).collect(),
-            Arc::clone(&prepared.plan),
-        );
+        let declared = prepared.plan.params.iter().cloned().map(Some).collect();
+        let (statement, before, made) = (Arc::clone(statement), Arc::clone(&prepared.plan), prepared.made.clone());
         let renewed = self.prepared(statement, declared)?;
         let shape = |plan: &CachedPlan| plan.desc.as_ref().map(|desc| desc.desc.columns.clone());
         // The rows of FETCH are those of whatever cursor has the name then.
@@ -503,7 +507,7 @@ impl Session {
             return Err(AdapterError::ResultChanged);
         }
         let plan = Arc::clone(&renewed.plan);
-        self.statements.insert(name.to_owned(), renewed);
+        self.keep(name, Prepared { made, ..renewed });
         Ok(plan)
     }
 
@@ -523,8 +527,8 @@ impl Session {
         }
         let params = self.decode_params(&plan, params, statement)?;
         formats.check(plan.desc.as_ref().map_or(0, |desc| desc.desc.arity()))?;
-        let savepoints = self.transaction.savepoint_count();
-        let bound = Portal { plan, params, formats, rows: None, started: false, hold: false, savepoints };
+        let (savepoints, made) = (self.transaction.savepoint_count(), self.made(portal, None));
+        let bound = Portal { plan, params, formats, rows: None, started: false, hold: false, savepoints, made };
         match self.portals.get_mut(portal) {
             Some(slot) => *slot = bound,
             None => {
@@ -696,7 +700,7 @@ impl Session {
                     return Err(AdapterError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
                 }
                 self.portals.clear();
-                self.statements.clear();
+                self.statements = Arc::default();
                 self.vars.reset_all();
                 self.vars.reset("role")?;
                 self.refresh_settings();

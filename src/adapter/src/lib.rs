@@ -28,6 +28,7 @@ mod introspection;
 mod maintain;
 mod materialized;
 mod on_conflict;
+mod own;
 mod plan_cache;
 mod read_then_write;
 mod reader;

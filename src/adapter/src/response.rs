@@ -4,14 +4,15 @@ use crate::cancel::Interrupt;
 use crate::copy::CopyIn;
 use crate::error::AdapterError;
 use arrow::array::RecordBatch;
+use arrow::datatypes::DataType;
 use bytes::Bytes;
 use compute_client::peek::{PeekChunk, PeekRows};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use futures::future::BoxFuture;
-use repr::RelationDesc;
 use repr::relation::ColumnOrigin;
 use repr::sqlstate::SqlState;
+use repr::{PgType, RelationDesc};
 use sql::ast::CopyOptions;
 use sql::error::SqlError;
 use std::collections::VecDeque;
@@ -120,7 +121,10 @@ impl RowDesc {
     /// Encodes the description once.
     pub fn new(desc: Arc<RelationDesc>, origins: Vec<Option<ColumnOrigin>>) -> Arc<RowDesc> {
         let text_row_description = describe(&desc, &origins, &ResultFormats::text());
-        let names_objects = desc.columns.iter().any(|column| column.ty.names_objects());
+        let names_objects = desc.columns.iter().any(|column| match &column.data_type {
+            DataType::Struct(fields) => fields.iter().any(|field| PgType::from_field(field).names_objects()),
+            _ => column.ty.names_objects(),
+        });
         Arc::new(RowDesc { desc, origins, text_row_description, names_objects })
     }
 

@@ -1,20 +1,20 @@
-//! The rows of a table whose columns come or go: each made of a stored one.
+//! The rows of a table whose columns come, go or get other types: each made of a stored one.
 //!
 //! A stored row is its columns' bytes one after the other, so what is kept of it is cut out. The DEFAULT of a new column is
-//! evaluated once for all rows, or for each if it gives another value every time, as in Postgres.
+//! evaluated once for all rows, or for each if it gives another value every time, as in Postgres. What a column of another type
+//! becomes is evaluated over the stored row.
 //!
 //! Outside a block the committer makes the rows, while nobody writes; so ALTER TABLE neither loses to writers nor misses one.
 //! In a block the session does, from what the transaction sees, and COMMIT fails if the table was written meanwhile.
 
 use crate::client::Published;
-use crate::constraint::net_rows;
+use crate::constraint::{TableConstraints, net_rows};
 use crate::error::AdapterError;
 use crate::session::Session;
 use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::DataType;
 use arrow::row::Rows;
 use compute_client::peek::Bound;
-use datafusion::common::DFSchema;
 use datafusion::physical_expr::PhysicalExpr;
 use persist::ShardSnapshot;
 use repr::row::{RowCodec, skip_datum, write_datum};
@@ -31,8 +31,8 @@ const ROWS_AT_ONCE: usize = 8_192;
 pub(crate) struct Rewriting {
     /// The table as it is.
     pub(crate) table: GlobalId,
-    /// The types of its columns.
-    types: Arc<[DataType]>,
+    /// Its columns.
+    before: Arc<TableConstraints>,
     columns: Vec<Column>,
 }
 
@@ -42,23 +42,23 @@ enum Column {
     Kept(usize),
     /// A value for all rows, encoded.
     Same(Vec<u8>),
-    /// A value of this type for each row.
+    /// A value of this type for each row, of which it is made.
     Each(Arc<dyn PhysicalExpr>, DataType),
 }
 
 impl Session {
-    /// What ALTER TABLE makes of the table's rows, if they become others. Errors: those of a DEFAULT.
+    /// What ALTER TABLE makes of the table's rows, if they become others. Errors: those of a DEFAULT, or of another constant.
     pub(crate) fn rewriting(
         &self,
         plan: &AlterTablePlan,
         before: &Published,
     ) -> Result<Option<Rewriting>, AdapterError> {
         let (Some(sources), Some(table)) = (&plan.rewrite, before.tables.get(&plan.id)) else { return Ok(None) };
-        let info = self.info(self.shared.oracle.known_ts());
+        let (info, before) = (self.info(self.shared.oracle.known_ts()), Arc::clone(&table.constraints));
         let column = |source: &ColumnSource| match source {
             ColumnSource::Kept(at) => Ok(Column::Kept(*at)),
-            ColumnSource::New(expr, data_type) if expr.is_volatile() => {
-                let physical = self.shared.engine.create_physical_expr(expr, &DFSchema::empty(), &info)?;
+            ColumnSource::New(expr, data_type) if expr.is_volatile() || !expr.column_refs().is_empty() => {
+                let physical = self.shared.engine.create_physical_expr(expr, &before.schema, &info)?;
                 Ok(Column::Each(physical, data_type.clone()))
             }
             ColumnSource::New(expr, data_type) => {
@@ -69,7 +69,7 @@ impl Session {
             }
         };
         let columns = sources.iter().map(column).collect::<Result<_, AdapterError>>()?;
-        Ok(Some(Rewriting { table: plan.id, types: Arc::clone(&table.constraints.types), columns }))
+        Ok(Some(Rewriting { table: plan.id, before, columns }))
     }
 }
 
@@ -95,11 +95,11 @@ impl Rewriting {
             }
             return Ok(());
         }
-        // Copies of a row become different rows.
+        // Copies of a row may become different rows.
         let each: Vec<&[u8]> =
             rows.flat_map(|(row, copies)| std::iter::repeat_n(row, usize::try_from(copies).unwrap_or(0))).collect();
         for chunk in each.chunks(ROWS_AT_ONCE) {
-            let values = self.values(chunk.len())?;
+            let values = self.values(chunk)?;
             for (at, row) in chunk.iter().enumerate() {
                 self.push_row(new, row, 1, &values, at)?;
             }
@@ -117,7 +117,7 @@ impl Rewriting {
         at: usize,
     ) -> Result<(), AdapterError> {
         let mut rest = row;
-        let slices: Vec<&[u8]> = self.types.iter().map(|ty| skip_datum(&mut rest, ty)).collect();
+        let slices: Vec<&[u8]> = self.before.types.iter().map(|ty| skip_datum(&mut rest, ty)).collect();
         let mut values = values.iter();
         new.push_with(copies, |out| {
             for column in &self.columns {
@@ -134,12 +134,14 @@ impl Rewriting {
         })
     }
 
-    /// Encoded values for `count` rows, of each column that has them.
-    fn values(&self, count: usize) -> Result<Vec<Rows>, AdapterError> {
+    /// Encoded values of each column that has one for each row.
+    fn values(&self, rows: &[&[u8]]) -> Result<Vec<Rows>, AdapterError> {
         let internal = |error: arrow::error::ArrowError| AdapterError::internal(error.to_string());
+        let count = rows.len();
+        let stored = RowCodec::new(&self.before.types)?.decode(rows.iter().copied())?;
         let options = RecordBatchOptions::new().with_row_count(Some(count));
-        let rows =
-            RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options).map_err(internal)?;
+        let schema = Arc::clone(&self.before.desc.schema);
+        let rows = RecordBatch::try_new_with_options(schema, stored, &options).map_err(internal)?;
         let evaluated = self.columns.iter().filter_map(|column| match column {
             Column::Each(expr, data_type) => Some((expr, data_type)),
             Column::Kept(_) | Column::Same(_) => None,

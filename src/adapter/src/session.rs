@@ -10,6 +10,7 @@ use crate::copy::CopyIn;
 use crate::error::{AdapterError, Notice};
 use crate::group_commit::Committed;
 use crate::history::Sampling;
+use crate::own::Made;
 use crate::plan_cache::{CachedPlan, SessionPlans};
 use crate::response::{BoundParams, Format, Response, ResultFormats, RowDesc, Rows, StatementDesc, Tag};
 use crate::transaction::{Status, Transaction};
@@ -53,7 +54,7 @@ pub struct Session {
     pub(crate) sampling: Sampling,
     pub(crate) transaction: Transaction,
     pub(crate) notices: Vec<Notice>,
-    pub(crate) statements: AHashMap<String, Prepared>,
+    pub(crate) statements: Arc<AHashMap<String, Prepared>>,
     pub(crate) portals: AHashMap<String, Portal>,
     pub(crate) plans: SessionPlans,
     pub(crate) lifted: Lifted,
@@ -80,6 +81,7 @@ pub(crate) struct Prepared {
     pub(crate) plan: Arc<CachedPlan>,
     /// The settings that the plan was made under.
     pub(crate) settings: Arc<str>,
+    pub(crate) made: Made,
 }
 
 /// A bound statement, or a cursor.
@@ -94,6 +96,7 @@ pub(crate) struct Portal {
     pub(crate) hold: bool,
     /// How many savepoints there were when it was made: it goes with those that came before it.
     pub(crate) savepoints: usize,
+    pub(crate) made: Made,
 }
 
 /// The statements of one simple query.
@@ -142,7 +145,7 @@ impl Session {
             sampling,
             transaction: Transaction::new(),
             notices: Vec::new(),
-            statements: AHashMap::new(),
+            statements: Arc::default(),
             portals: AHashMap::new(),
             plans: SessionPlans::default(),
             lifted: Lifted::default(),
@@ -265,6 +268,7 @@ impl Session {
     pub fn start_script(&mut self, sql: &str) -> Result<Script, AdapterError> {
         self.cancel.reset();
         self.assign();
+        self.transaction.begin_implicit();
         if let Some(planned) = self.cached(sql)? {
             self.sample(planned.0.name, sql);
             let text = (!planned.0.only_reads()).then(|| Box::from(sql));
@@ -402,7 +406,7 @@ impl Session {
 
     /// Close of a statement, whether there is one or not.
     pub fn close_statement(&mut self, name: &str) {
-        self.statements.remove(name);
+        self.forget(name);
     }
 
     /// Close of a portal, whether there is one or not.
@@ -414,6 +418,7 @@ impl Session {
     pub fn sync_at_once(&mut self) -> bool {
         self.deadline = None;
         self.assign();
+        self.transaction.begin_implicit();
         if self.transaction.status != Status::Idle {
             return true;
         }
@@ -485,6 +490,8 @@ impl Session {
         info.now_us = self.transaction.started_us.unwrap_or(now);
         info.statement_now_us = now;
         info.mz_now = as_of;
+        info.transaction = self.transaction.number(&self.shared);
+        info.own = Some(self.own(now));
         info.catalog = Some(match self.transaction.staged() {
             Some(staged) => Arc::clone(&staged.functions),
             None => Arc::clone(&self.shared.published.load().functions),

@@ -2,6 +2,7 @@
 
 use crate::error::AdapterError;
 use crate::execute::unknown_cursor;
+use crate::own::Made;
 use crate::plan_cache::{CachedPlan, Exec};
 use crate::response::{Chunk, Response, ResultFormats, RowDesc, Rows, RowsTag, Tag};
 use crate::session::{Autocommit, Portal, Session};
@@ -62,7 +63,7 @@ impl Session {
     pub(crate) async fn declare(
         &mut self,
         name: &str,
-        hold: bool,
+        (hold, made): (bool, Made),
         read: &ReadPlan,
         params: Bound<'_>,
         autocommit: Autocommit,
@@ -99,6 +100,7 @@ impl Session {
             started: true,
             hold,
             savepoints: self.transaction.savepoint_count(),
+            made,
         };
         self.portals.insert(name.to_owned(), portal);
         Ok(Response::Complete(Tag::Plain("DECLARE CURSOR")))

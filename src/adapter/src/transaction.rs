@@ -23,9 +23,10 @@ use catalog::transact::{Op, Prepared};
 use compute_client::read_hold::ReadHold;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
+use sql::engine::session::TransactionNumber;
 use sql::vars::SessionVars;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Where a session stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,8 @@ pub(crate) struct Transaction {
     savepoints: Vec<Savepoint>,
     /// The start of the transaction, for `now()`; microseconds since the epoch.
     pub(crate) started_us: Option<i64>,
+    /// For `txid_current()`; made when a statement may ask for it.
+    number: OnceLock<TransactionNumber>,
 }
 
 /// Changes of the catalog that COMMIT carries out.
@@ -85,6 +88,19 @@ impl Transaction {
             staged: None,
             savepoints: Vec::new(),
             started_us: None,
+            number: OnceLock::new(),
+        }
+    }
+
+    /// Its number, which is given if a statement asks for it.
+    pub(crate) fn number(&self, shared: &Shared) -> TransactionNumber {
+        self.number.get_or_init(|| TransactionNumber::new(Arc::clone(&shared.transaction_numbers))).clone()
+    }
+
+    /// Outside of a block a transaction begins with a query or after a Sync, even if the one before has left nothing.
+    pub(crate) fn begin_implicit(&mut self) {
+        if self.status == Status::Idle {
+            self.number.take();
         }
     }
 

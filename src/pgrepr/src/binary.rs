@@ -175,12 +175,15 @@ fn encode_array(
     items.iter().try_for_each(|datum| put_field(item, datum, options, out))
 }
 
-fn encode_record(fields: &[Datum<'_>], options: &EncodeOptions, out: &mut Vec<u8>) -> Result<(), PgReprError> {
+fn encode_record(
+    fields: &[(PgType, Datum<'_>)],
+    options: &EncodeOptions,
+    out: &mut Vec<u8>,
+) -> Result<(), PgReprError> {
     out.put_i32(i32_length(fields.len())?);
-    for field in fields {
-        let ty = natural_type(field);
-        out.put_u32(types::oid(&ty));
-        put_field(&ty, field, options, out)?;
+    for (ty, field) in fields {
+        out.put_u32(types::oid(ty));
+        put_field(ty, field, options, out)?;
     }
     Ok(())
 }

@@ -110,9 +110,9 @@ fn encode_vector(item: &PgType, items: &[Datum<'_>], options: &EncodeOptions, ou
     }
 }
 
-fn encode_record(fields: &[Datum<'_>], options: &EncodeOptions, out: &mut Vec<u8>) {
+fn encode_record(fields: &[(PgType, Datum<'_>)], options: &EncodeOptions, out: &mut Vec<u8>) {
     out.put_u8(b'(');
-    for (i, field) in fields.iter().enumerate() {
+    for (i, (ty, field)) in fields.iter().enumerate() {
         if i > 0 {
             out.put_u8(b',');
         }
@@ -120,7 +120,7 @@ fn encode_record(fields: &[Datum<'_>], options: &EncodeOptions, out: &mut Vec<u8
             continue;
         }
         let start = out.len();
-        encode_text(&natural_type(field), field, options, out);
+        encode_text(ty, field, options, out);
         let text = &out[start..];
         let special =
             |byte: &u8| matches!(byte, b'"' | b'\\' | b'(' | b')' | b',' | b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c);
@@ -293,14 +293,15 @@ mod tests {
         let numerics = PgType::Array(Box::new(PgType::Numeric(NumericDisplay::Declared(5, 2))));
         assert_eq!(round(&numerics, "{1, 2.005}").as_deref(), Ok("{1.00,2.01}"));
         let record = Datum::Record(vec![
-            Datum::Int4(1),
-            Datum::Null,
-            Datum::Text(Cow::Borrowed("a \"b\"")),
-            Datum::List(vec![Datum::Int4(1), Datum::Int4(2)]),
+            (PgType::Int4, Datum::Int4(1)),
+            (PgType::Int4, Datum::Null),
+            (PgType::Text, Datum::Text(Cow::Borrowed("a \"b\""))),
+            (PgType::Array(Box::new(PgType::Int4)), Datum::List(vec![Datum::Int4(1), Datum::Int4(2)])),
+            (PgType::Timestamptz, Datum::Timestamp(0)),
         ]);
         let mut out = Vec::new();
         encode_text(&PgType::Record, &record, &EncodeOptions::default(), &mut out);
-        assert_eq!(&out[..], b"(1,,\"a \"\"b\"\"\",\"{1,2}\")");
+        assert_eq!(&out[..], b"(1,,\"a \"\"b\"\"\",\"{1,2}\",\"1970-01-01 00:00:00+00\")");
     }
 
     #[test]

@@ -9,6 +9,8 @@ pub(crate) mod binary;
 pub(crate) mod reader;
 pub(crate) mod writer;
 
+use sql::ast::ForcedField;
+
 /// The syntax of one COPY stream of lines. The special bytes are ASCII and differ from each other where they must; whoever
 /// accepted the statement's options has checked that.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +27,15 @@ pub struct Syntax {
     pub quote: u8,
     /// Before a quote inside quotes; csv only.
     pub escape: u8,
+    /// What is done in a field whatever its value is; csv only.
+    pub fields: Vec<ForcedField>,
+}
+
+impl Syntax {
+    /// What is forced in the field at this place.
+    fn forced(&self, field: usize) -> ForcedField {
+        self.fields.get(field).copied().unwrap_or_default()
+    }
 }
 
 #[cfg(test)]
@@ -36,11 +47,12 @@ pub(crate) mod tests {
 
     pub(crate) fn text() -> Syntax {
         let null = "\\N".to_owned();
-        Syntax { is_csv: false, delimiter: b'\t', null, header: false, quote: b'"', escape: b'"' }
+        Syntax { is_csv: false, null, delimiter: b'\t', ..csv() }
     }
 
     pub(crate) fn csv() -> Syntax {
-        Syntax { is_csv: true, delimiter: b',', null: String::new(), header: false, quote: b'"', escape: b'"' }
+        let (quote, escape) = (b'"', b'"');
+        Syntax { is_csv: true, delimiter: b',', null: String::new(), header: false, quote, escape, fields: Vec::new() }
     }
 
     pub(crate) type Rows = Vec<Vec<Option<String>>>;
@@ -82,7 +94,7 @@ pub(crate) mod tests {
                 for row in &rows {
                     for (i, field) in row.iter().enumerate() {
                         writer::separator(&mut out, i, &syntax);
-                        writer::field(&mut out, field.as_deref().map(str::as_bytes), row.len(), &syntax);
+                        writer::field(&mut out, field.as_deref().map(str::as_bytes), (i, row.len()), &syntax);
                     }
                     out.extend_from_slice(b"\n");
                 }

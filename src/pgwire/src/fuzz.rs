@@ -110,8 +110,15 @@ pub fn scram(bytes: &[u8]) {
 
 /// COPY's text format; the first byte is the size of pieces.
 pub fn copy_text(bytes: &[u8]) {
-    let syntax =
-        |header| Syntax { is_csv: false, delimiter: b'\t', null: "\\N".to_owned(), header, quote: b'"', escape: b'"' };
+    let syntax = |header| Syntax {
+        is_csv: false,
+        delimiter: b'\t',
+        null: "\\N".to_owned(),
+        header,
+        quote: b'"',
+        escape: b'"',
+        fields: Vec::new(),
+    };
     lines(bytes, syntax);
 }
 
@@ -124,6 +131,7 @@ pub fn copy_csv(bytes: &[u8]) {
         header: odd,
         quote: b'"',
         escape: if odd { b'\\' } else { b'"' },
+        fields: Vec::new(),
     };
     lines(bytes, syntax);
 }

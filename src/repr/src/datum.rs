@@ -3,6 +3,7 @@
 //! A `Datum` is what the text and binary codecs read and write. It carries Arrow's representation (days, microseconds,
 //! unscaled decimals), not Postgres's; `pgrepr` translates.
 
+use crate::PgType;
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
@@ -49,8 +50,8 @@ pub enum Datum<'a> {
     Interval(i32, i32, i64),
     /// A one-dimensional array of values of one type.
     List(Vec<Datum<'a>>),
-    /// The fields of a record.
-    Record(Vec<Datum<'a>>),
+    /// The fields of a record, with their types.
+    Record(Vec<(PgType, Datum<'a>)>),
 }
 
 impl Datum<'_> {
@@ -74,7 +75,7 @@ impl Datum<'_> {
             Datum::Timestamp(v) => Datum::Timestamp(v),
             Datum::Interval(m, d, u) => Datum::Interval(m, d, u),
             Datum::List(v) => Datum::List(v.into_iter().map(Datum::into_owned).collect()),
-            Datum::Record(v) => Datum::Record(v.into_iter().map(Datum::into_owned).collect()),
+            Datum::Record(v) => Datum::Record(v.into_iter().map(|(ty, field)| (ty, field.into_owned())).collect()),
         }
     }
 
@@ -128,14 +129,14 @@ pub fn from_array(array: &dyn Array, row: usize) -> Option<Datum<'_>> {
         }
         DataType::List(_) => list(array.as_list::<i32>().value(row).as_ref())?,
         DataType::LargeList(_) => list(array.as_list::<i64>().value(row).as_ref())?,
-        DataType::Struct(_) => Datum::Record(
-            array
-                .as_struct()
-                .columns()
-                .iter()
-                .map(|column| from_array(column.as_ref(), row))
-                .collect::<Option<Vec<_>>>()?,
-        ),
+        DataType::Struct(fields) => {
+            let columns = fields.iter().zip(array.as_struct().columns());
+            let typed = columns.map(|(field, column)| {
+                let value = from_array(column.as_ref(), row)?;
+                Some((PgType::from_field(field), value))
+            });
+            Datum::Record(typed.collect::<Option<Vec<_>>>()?)
+        }
         DataType::Dictionary(_, _) => {
             let dictionary = array.as_any_dictionary();
             let key = dictionary.normalized_keys()[row];

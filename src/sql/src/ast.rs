@@ -10,6 +10,7 @@
 
 mod alter_table;
 mod constraint;
+mod copy;
 mod default_privileges;
 mod grant;
 mod isolation;
@@ -22,6 +23,7 @@ use repr::PgType;
 
 pub use alter_table::{AlterTable, TableAction};
 pub use constraint::{ConstraintSpec, TableConstraint};
+pub use copy::{Copy, CopyDirection, CopyFormat, CopyOptions, CopySource, Forced, ForcedColumns, ForcedField};
 pub use default_privileges::{DefaultKind, DefaultPrivileges};
 pub use grant::{GrantPrivileges, GrantRole, GrantTarget, PrivilegeSpec};
 pub use isolation::IsolationLevel;
@@ -251,8 +253,6 @@ pub enum Statement {
         hold: bool,
         /// A query, with or without AS OF, or a SUBSCRIBE.
         query: Box<Statement>,
-        /// Its text.
-        sql: String,
     },
     /// FETCH or MOVE.
     Fetch {
@@ -352,80 +352,6 @@ impl Statement {
             Statement::Comment { .. } => "COMMENT",
             Statement::Refresh(_) => "REFRESH MATERIALIZED VIEW",
         }
-    }
-}
-
-/// COPY.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Copy {
-    /// The table or query.
-    pub source: CopySource,
-    /// In or out.
-    pub direction: CopyDirection,
-    /// Format and its details.
-    pub options: CopyOptions,
-}
-
-/// What COPY reads or writes.
-#[derive(Clone, Debug, PartialEq)]
-pub enum CopySource {
-    /// A table.
-    Table {
-        /// Which one.
-        name: Name,
-        /// The columns; empty means all.
-        columns: Vec<String>,
-    },
-    /// COPY (query or SUBSCRIBE) TO.
-    Query(Box<Statement>),
-}
-
-/// The direction of a COPY.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CopyDirection {
-    /// FROM STDIN.
-    FromStdin,
-    /// TO STDOUT.
-    ToStdout,
-}
-
-/// The wire format of a COPY.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CopyFormat {
-    /// Tab separated with backslash escapes.
-    Text,
-    /// Comma separated with quotes.
-    Csv,
-    /// PostgreSQL's binary format.
-    Binary,
-}
-
-/// How COPY's rows are written, with defaults filled in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CopyOptions {
-    /// Text, csv or binary; what follows is for the first two.
-    pub format: CopyFormat,
-    /// Between columns.
-    pub delimiter: u8,
-    /// What stands for NULL.
-    pub null: String,
-    /// Whether the first line holds the column names.
-    pub header: bool,
-    /// csv: around values.
-    pub quote: u8,
-    /// csv: before a quote inside a value.
-    pub escape: u8,
-}
-
-impl CopyOptions {
-    /// Postgres's defaults for a format.
-    pub fn new(format: CopyFormat) -> CopyOptions {
-        let (delimiter, null) = match format {
-            CopyFormat::Text => (b'\t', "\\N".to_owned()),
-            CopyFormat::Csv => (b',', String::new()),
-            CopyFormat::Binary => (0, String::new()),
-        };
-        CopyOptions { format, delimiter, null, header: false, quote: b'"', escape: b'"' }
     }
 }
 

@@ -23,6 +23,7 @@ pub mod numeric;
 pub mod order;
 pub mod ordered_set;
 pub mod pattern;
+pub mod record;
 pub mod registry;
 pub mod regression;
 pub mod row;

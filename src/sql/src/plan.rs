@@ -49,7 +49,7 @@ use repr::{GlobalId, PgType, RelationDesc};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use ddl::plan_index_keys;
+pub use ddl::{describe_index, plan_index_keys};
 pub use default_privileges::{DefaultPrivilegesPlan, DefaultScope};
 pub use dml::unknown_column;
 pub use objects::{
@@ -311,8 +311,6 @@ pub enum Plan {
         hold: bool,
         /// What it reads.
         read: Box<ReadPlan>,
-        /// The query's text, for pg_cursors.
-        sql: String,
     },
     /// FETCH or MOVE.
     Fetch {
@@ -580,7 +578,8 @@ pub struct AlterTablePlan {
 pub enum ColumnSource {
     /// The column at this position before.
     Kept(usize),
-    /// A new column's DEFAULT, of the column's type and over no columns.
+    /// An expression of this type over the columns before, without a qualifier: a DEFAULT, which has none in it, or what the
+    /// values of a column become that gets another type.
     New(Expr, DataType),
 }
 
@@ -756,12 +755,9 @@ pub fn plan(ctx: &PlanContext<'_>, statement: &Statement, params: &mut Params) -
         Statement::ShowCreate { kind, name } => show::plan_show_create(ctx, *kind, name, params),
         Statement::Comment { kind, name, text } => ddl::plan_comment(ctx, *kind, name, text.as_deref()),
         Statement::Refresh(name) => ddl::plan_refresh(ctx, name),
-        Statement::Declare { name, hold, query, sql } => Ok(Plan::Declare {
-            name: name.clone(),
-            hold: *hold,
-            read: Box::new(read::plan_read(ctx, query, params)?),
-            sql: sql.clone(),
-        }),
+        Statement::Declare { name, hold, query } => {
+            Ok(Plan::Declare { name: name.clone(), hold: *hold, read: Box::new(read::plan_read(ctx, query, params)?) })
+        }
         other => session::plan_session(ctx, other),
     }
 }

@@ -18,14 +18,20 @@ mod values;
 
 use crate::ast::{IsolationLevel, SetValue, TransactionModes};
 use crate::error::SqlError;
+use crate::names::{IDENTIFIER_BYTES_MAX, truncate_identifier};
 use crate::plan::PlanNotice;
-use definitions::{Definition, Level, SESSION_VARS, SYSTEM_VARS};
+use definitions::{Definition, Kind, Level, SESSION_VARS, SYSTEM_VARS};
 use repr::sqlstate::SqlState;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The parameter that says which share of its statements a session has noted.
 const SAMPLE_RATE: &str = "statement_logging_sample_rate";
+/// Parameters of one transaction, and those of the session with whose values a transaction begins.
+const OF_TRANSACTIONS: [(&str, &str); 2] = [
+    ("transaction_read_only", "default_transaction_read_only"),
+    ("transaction_deferrable", "default_transaction_deferrable"),
+];
 
 /// What ALTER SYSTEM and `--system-parameter-default` set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -237,7 +243,12 @@ impl SessionVars {
                 let slot = &self.slots[definitions::index_of("transaction_isolation")];
                 Some(slot.session.as_deref().unwrap_or(&slot.default))
             }
-            Some((index, _)) => Some(self.slots[index].value()),
+            Some((index, definition)) => {
+                // Outside of a block every statement is a transaction, which begins with the default.
+                let begins_with =
+                    OF_TRANSACTIONS.iter().find(|(of, _)| *of == definition.name && !self.in_transaction());
+                Some(self.slots[begins_with.map_or(index, |(_, from)| definitions::index_of(from))].value())
+            }
             None => self.custom.get(&name.to_ascii_lowercase()).map(Slot::value),
         }
     }
@@ -254,7 +265,8 @@ impl SessionVars {
                     return Err(cannot_change(definition.name));
                 }
                 let value = values::canonical(definition, given)?;
-                Ok(self.store(index, Some(value), local))
+                let cut = cut_notice(definition, &given.concat());
+                Ok(cut.into_iter().chain(self.store(index, Some(value), local)).collect())
             }
             None => {
                 self.store_custom(name, given.join(", "), local)?;
@@ -345,10 +357,7 @@ impl SessionVars {
     /// An explicit transaction begins: from here on SET is undone by a rollback, and SET LOCAL has an effect.
     pub fn begin_transaction(&mut self) {
         self.undo.get_or_insert_default();
-        for (of, from) in [
-            ("transaction_read_only", "default_transaction_read_only"),
-            ("transaction_deferrable", "default_transaction_deferrable"),
-        ] {
+        for (of, from) in OF_TRANSACTIONS {
             let value = self.slots[definitions::index_of(from)].value().to_owned();
             self.slots[definitions::index_of(of)].local = Some(value);
         }
@@ -620,6 +629,22 @@ impl SessionVars {
             extra_float_digits: value("extra_float_digits").parse().unwrap_or(1),
         };
     }
+}
+
+/// What a client is told of the parameters that it asked for when it connected.
+pub fn startup_notices(startup: &[(String, String)]) -> Vec<PlanNotice> {
+    let notice = |(name, value): &(String, String)| cut_notice(definitions::find_session(name)?.1, value);
+    startup.iter().filter_map(notice).collect()
+}
+
+/// That a value is longer than the parameter takes.
+fn cut_notice(definition: &Definition, value: &str) -> Option<PlanNotice> {
+    if definition.kind != Kind::Name || value.len() <= IDENTIFIER_BYTES_MAX {
+        return None;
+    }
+    let cut = truncate_identifier(value.to_owned());
+    let message = format!("identifier \"{value}\" will be truncated to \"{cut}\"");
+    Some(PlanNotice { sqlstate: SqlState::NAME_TOO_LONG, message, detail: None })
 }
 
 /// The canonical name of a parameter of either kind, for column names of SHOW.

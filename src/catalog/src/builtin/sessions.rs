@@ -1,4 +1,5 @@
-//! `pg_stat_activity`, `pg_stat_ssl` and `mz_sessions`: who is connected, and what they do.
+//! `pg_stat_activity`, `pg_stat_ssl` and `mz_sessions`: who is connected, and what they do; and what a session sees of itself only,
+//! `pg_prepared_statements` and `pg_cursors`.
 //!
 //! As in PostgreSQL, everybody sees that a session is there; what it does is for superusers and for members of its role.
 
@@ -6,6 +7,7 @@ use super::introspection::SessionStatus;
 use super::{Context, Producer, SystemRelation, maybe, text};
 use arrow::array::RecordBatch;
 use repr::datum::Datum;
+use sql::engine::session::{Cursor, PreparedStatement};
 use sql::error::SqlError;
 use sql::names::RoleId;
 use sql::plan::CatalogView;
@@ -15,6 +17,8 @@ pub(super) fn producer(name: &str) -> Option<Producer> {
         "pg_stat_activity" => pg_stat_activity,
         "pg_stat_ssl" => pg_stat_ssl,
         "mz_sessions" => mz_sessions,
+        "pg_prepared_statements" => pg_prepared_statements,
+        "pg_cursors" => pg_cursors,
         _ => return None,
     })
 }
@@ -114,4 +118,37 @@ fn mz_sessions(context: &Context<'_>, relation: &SystemRelation) -> Result<Recor
     };
     let rows = sessions(context).iter().map(row).collect();
     relation.batch(["id", "connection_id", "role_id", "client_ip", "connected_at"], rows)
+}
+
+/// Nobody counts how often a plan was used, or asks whether it is for one execution only.
+fn pg_prepared_statements(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let own = context.session.own.as_ref();
+    let row = |statement: PreparedStatement| {
+        let params = statement.params.iter().map(|ty| Datum::Oid(pgrepr::types::oid(ty)));
+        [
+            text(statement.name),
+            text(statement.text.as_ref()),
+            Datum::Timestamp(statement.prepared_us),
+            Datum::List(params.collect()),
+            Datum::Bool(statement.from_sql),
+        ]
+    };
+    let rows = own.map_or_else(Vec::new, |own| own.prepared_statements()).into_iter().map(row).collect();
+    relation.batch(["name", "statement", "prepare_time", "parameter_types", "from_sql"], rows)
+}
+
+fn pg_cursors(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let own = context.session.own.as_ref();
+    let row = |cursor: Cursor| {
+        [
+            text(cursor.name),
+            text(cursor.text.as_ref()),
+            Datum::Bool(cursor.is_holdable),
+            Datum::Bool(false),
+            Datum::Bool(false),
+            Datum::Timestamp(cursor.created_us),
+        ]
+    };
+    let rows = own.map_or_else(Vec::new, |own| own.cursors()).into_iter().map(row).collect();
+    relation.batch(["name", "statement", "is_holdable", "is_binary", "is_scrollable", "creation_time"], rows)
 }

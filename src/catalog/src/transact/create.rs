@@ -11,11 +11,13 @@ use crate::verifier::MockSecret;
 use repr::{GlobalId, RelationDesc};
 use sql::ast::{DefaultKind, RoleOptions};
 use sql::engine::{Engine, SessionInfo};
+use sql::error::SqlError;
 use sql::names::{ClusterId, DatabaseId, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
 use sql::plan::constraint::key_named;
 use sql::plan::{
     CatalogView, ClusterRef, CreateIndexPlan, CreateTablePlan, CreateViewPlan, DatabaseRef, Grantee, IndexDef,
-    ItemKind, ItemRef, MaterializedViewDef, PlanContext, RoleRef, SchemaRef, TableSchema, ViewDef, describe_view,
+    ItemKind, ItemRef, MaterializedViewDef, PlanContext, RoleRef, SchemaRef, TableSchema, ViewDef, describe_index,
+    describe_view,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -190,13 +192,13 @@ impl Transaction {
         let session = SessionInfo::default();
         for id in affected.iter().filter(|id| **id != replaced) {
             let item = self.state.item(*id).expect("what is affected exists");
-            if item.view().is_none() {
+            if matches!(item.kind, ItemKind::Table { .. }) {
                 continue;
             }
             let catalog = &self.state;
             let ctx =
                 PlanContext { engine, catalog, session: &session, role: item.owner, cluster: "", from_tables: true };
-            let desc = describe_view(&ctx, &item).map_err(|why| CatalogError::DependentFails {
+            let desc = described(&ctx, &item).map_err(|why| CatalogError::DependentFails {
                 replaced: catalog.describe(ObjectId::Item(replaced)),
                 dependent: catalog.describe(ObjectId::Item(*id)),
                 why: why.message,
@@ -409,6 +411,13 @@ pub(super) fn check_schema_name(name: &str) -> Result<(), CatalogError> {
         return Err(CatalogError::ReservedName { kind: ObjectKind::Schema, name: name.to_owned() });
     }
     Ok(())
+}
+
+/// The columns that a view or an index has in this catalog.
+fn described(ctx: &PlanContext<'_>, item: &ItemRef) -> Result<RelationDesc, SqlError> {
+    let ItemKind::Index(index) = &item.kind else { return describe_view(ctx, item) };
+    let on = ctx.catalog.item(index.on).ok_or_else(|| SqlError::internal(format!("{} is on nothing", item.name)))?;
+    describe_index(ctx, &on, &index.keys)
 }
 
 fn is_prefix_reserved(name: &str) -> bool {

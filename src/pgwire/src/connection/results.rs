@@ -239,5 +239,6 @@ pub(super) fn syntax(options: &CopyOptions) -> Syntax {
         header: options.header,
         quote: options.quote,
         escape: options.escape,
+        fields: options.fields.clone(),
     }
 }

@@ -396,16 +396,19 @@ fn digits(start: u8, bytes: &[u8], count_max: usize, radix: u8) -> (u8, &[u8]) {
 fn split_csv<'l>(line: &'l [u8], syntax: &Syntax, fields: &mut Vec<Option<Cow<'l, str>>>) -> Result<(), SplitError> {
     let mut rest = line;
     loop {
+        let forced = syntax.forced(fields.len());
         let plain = memchr::memchr2(syntax.delimiter, syntax.quote, rest);
         let (field, tail) = match plain {
             Some(at) if rest[at] == syntax.quote => {
                 let (text, tail) = unquote(rest, syntax);
                 message::text(&text)?;
-                (Some(Cow::Owned(String::from_utf8(text).expect("just checked"))), tail)
+                let is_null = forced.null && text == syntax.null.as_bytes();
+                let text = String::from_utf8(text).expect("just checked");
+                (if is_null { None } else { Some(Cow::Owned(text)) }, tail)
             }
             plain => {
                 let field = &rest[..plain.unwrap_or(rest.len())];
-                let is_null = field == syntax.null.as_bytes();
+                let is_null = !forced.not_null && field == syntax.null.as_bytes();
                 let text = if is_null { None } else { Some(Cow::Borrowed(message::text(field)?)) };
                 (text, plain.map(|at| &rest[at + 1..]))
             }
@@ -451,7 +454,7 @@ fn unquote<'l>(line: &'l [u8], syntax: &Syntax) -> (Vec<u8>, Option<&'l [u8]>) {
 mod tests {
     use super::super::tests::{csv, read, text};
     use super::{CopyError, CopyReader};
-    use crate::copy::Syntax;
+    use crate::copy::{ForcedField, Syntax};
     use proptest::prelude::{any, prop, prop_oneof, proptest};
     use repr::sqlstate::SqlState;
 
@@ -492,6 +495,19 @@ mod tests {
         assert_eq!(rows("x\n\\.\ny\n"), ["x"]);
         let escaped = Syntax { escape: b'\\', ..csv() };
         assert_eq!(check(&escaped, b"\"a\\\"b\\\\\",\"\\c\"\n").expect("well-formed"), ["a\"b\\|\\c"]);
+    }
+
+    #[test]
+    fn what_is_null_can_be_forced() {
+        let [null, not_null] = [(true, false), (false, true)].map(|(null, not_null)| ForcedField {
+            null,
+            not_null,
+            ..ForcedField::default()
+        });
+        let both = ForcedField { null: true, ..not_null };
+        let syntax = Syntax { fields: vec![ForcedField::default(), null, not_null, both], ..csv() };
+        let rows = check(&syntax, b",,,,\n\"\",\"\",\"\",\"\",\"\"\n").expect("well-formed");
+        assert_eq!(rows, ["NULL|NULL|||NULL", "|NULL||NULL|"]);
     }
 
     #[test]

@@ -10,11 +10,15 @@ pub(crate) fn separator(out: &mut Vec<u8>, index: usize, syntax: &Syntax) {
     }
 }
 
-/// Writes one field of a line of `field_count` fields; `None` is NULL.
-pub(crate) fn field(out: &mut Vec<u8>, value: Option<&[u8]>, field_count: usize, syntax: &Syntax) {
+/// Writes the field at a place of a line of so many fields; `None` is NULL.
+pub(crate) fn field(out: &mut Vec<u8>, value: Option<&[u8]>, (at, count): (usize, usize), syntax: &Syntax) {
     match value {
         None => out.put_slice(syntax.null.as_bytes()),
-        Some(value) if syntax.is_csv => csv_field(out, value, field_count, syntax),
+        Some(value) if syntax.is_csv => {
+            // A value that would read as NULL, or a lone one that would read as the end of the data, is quoted too.
+            let is_ambiguous = value == syntax.null.as_bytes() || (count == 1 && value == b"\\.");
+            csv_field(out, value, is_ambiguous || syntax.forced(at).quote, syntax);
+        }
         Some(value) => text_field(out, value, syntax.delimiter),
     }
 }
@@ -39,11 +43,9 @@ fn text_field(out: &mut Vec<u8>, value: &[u8], delimiter: u8) {
     }
 }
 
-fn csv_field(out: &mut Vec<u8>, value: &[u8], field_count: usize, syntax: &Syntax) {
+fn csv_field(out: &mut Vec<u8>, value: &[u8], must_quote: bool, syntax: &Syntax) {
     let is_special = |byte: &u8| *byte == syntax.delimiter || *byte == syntax.quote || *byte == b'\n' || *byte == b'\r';
-    // A value that would read as NULL, or a lone one that would read as the end of the data, is quoted too.
-    let is_ambiguous = value == syntax.null.as_bytes() || (field_count == 1 && value == b"\\.");
-    if !is_ambiguous && !value.iter().any(is_special) {
+    if !must_quote && !value.iter().any(is_special) {
         out.put_slice(value);
         return;
     }
@@ -61,12 +63,13 @@ fn csv_field(out: &mut Vec<u8>, value: &[u8], field_count: usize, syntax: &Synta
 mod tests {
     use super::super::tests::{csv, text};
     use super::field;
+    use crate::copy::{ForcedField, Syntax};
 
     #[test]
     fn fields_are_escaped_as_their_format_asks() {
         let show = |syntax, value: Option<&str>, field_count| {
             let mut out = Vec::new();
-            field(&mut out, value.map(str::as_bytes), field_count, &syntax);
+            field(&mut out, value.map(str::as_bytes), (0, field_count), &syntax);
             String::from_utf8(out.to_vec()).expect("text")
         };
         assert_eq!(show(text(), Some("a\tb\\c\nd"), 2), "a\\tb\\\\c\\nd");
@@ -76,5 +79,8 @@ mod tests {
         assert_eq!(show(csv(), None, 2), "");
         assert_eq!(show(csv(), Some("\\."), 1), "\"\\.\"");
         assert_eq!(show(csv(), Some("\\."), 2), "\\.");
+        let quoted = || Syntax { fields: vec![ForcedField { quote: true, ..ForcedField::default() }], ..csv() };
+        assert_eq!(show(quoted(), Some("7"), 2), "\"7\"");
+        assert_eq!(show(quoted(), None, 2), "");
     }
 }

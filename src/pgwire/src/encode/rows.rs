@@ -126,12 +126,13 @@ impl RowEncoder {
         })
     }
 
-    /// Appends a COPY line with the columns' names.
+    /// Appends a COPY line with the columns' names, in which nothing is forced.
     pub fn header(&mut self, out: &mut Vec<u8>, syntax: &Syntax, shape: Shape<'_>) -> Result<(), WireError> {
+        let syntax = &Syntax { fields: Vec::new(), ..syntax.clone() };
         framed(out, shape, &mut false, |out| {
             for (index, column) in shape.columns.iter().enumerate() {
                 writer::separator(out, index, syntax);
-                writer::field(out, Some(column.name.as_bytes()), shape.columns.len(), syntax);
+                writer::field(out, Some(column.name.as_bytes()), (index, shape.columns.len()), syntax);
             }
             Ok(())
         })
@@ -222,7 +223,7 @@ fn value(
                 encode_text(ty, datum, shape.options, text);
                 Some(&text[..])
             };
-            writer::field(out, field, shape.columns.len(), syntax);
+            writer::field(out, field, (index, shape.columns.len()), syntax);
         }
     }
     // Before the next value, not after the last: a row of many long values would have filled the memory by then.
@@ -355,8 +356,7 @@ mod tests {
     fn a_copy_line_is_one_message() {
         let (desc, batch) = batch();
         let options = EncodeOptions::default();
-        let (quote, escape) = (b'"', b'"');
-        let syntax = Syntax { is_csv: true, delimiter: b',', null: String::new(), header: true, quote, escape };
+        let syntax = Syntax { header: true, ..crate::copy::tests::csv() };
         let shape = Shape { columns: &desc.columns, options: &options, target: Target::Copy(&syntax) };
         let (mut out, mut encoder) = (Vec::new(), RowEncoder::default());
         encoder.header(&mut out, &syntax, shape).expect("encodes");

@@ -3,6 +3,7 @@
 use super::{ColumnDef, TableConstraint};
 use crate::names::Name;
 use datafusion::sql::sqlparser::ast as sp;
+use repr::PgType;
 
 /// ALTER TABLE of columns and constraints.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +67,15 @@ pub enum TableAction {
         /// DEFAULT.
         default: Option<Box<sp::Expr>>,
     },
+    /// ALTER COLUMN … TYPE.
+    SetType {
+        /// The column.
+        column: String,
+        /// Its new type.
+        ty: PgType,
+        /// USING.
+        using: Option<Box<sp::Expr>>,
+    },
     /// ALTER COLUMN … SET NOT NULL.
     SetNotNull(String),
     /// ALTER COLUMN … DROP NOT NULL.
@@ -83,6 +93,7 @@ impl TableAction {
             TableAction::DropColumn { .. } => "DROP COLUMN",
             TableAction::RenameColumn { .. } => "RENAME COLUMN",
             TableAction::SetDefault { .. } => "ALTER COLUMN ... SET DEFAULT",
+            TableAction::SetType { .. } => "ALTER COLUMN ... SET DATA TYPE",
             TableAction::SetNotNull(_) => "ALTER COLUMN ... SET NOT NULL",
             TableAction::DropNotNull(_) => "ALTER COLUMN ... DROP NOT NULL",
         }

@@ -24,6 +24,7 @@ mod origin;
 pub mod query;
 mod reads;
 pub mod recursive;
+mod row;
 mod row_in;
 pub mod scope;
 pub mod select;

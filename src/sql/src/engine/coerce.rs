@@ -307,6 +307,9 @@ impl Coercer<'_> {
         if expr.data_type == *data_type {
             return Ok(TypedExpr { ty: ty.clone(), ..expr });
         }
+        if let DataType::Struct(_) = data_type {
+            return Err(SqlError::unsupported("rows of different types in one place"));
+        }
         if let Expr::Literal(scalar, _) = &expr.expr {
             let scalar = to_scalar(&from_scalar(scalar)?, data_type)?;
             let expr = TypedExpr { expr: Expr::Literal(scalar, None), ..expr };

@@ -16,8 +16,8 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Looks up a session or system variable.
@@ -86,6 +86,62 @@ pub trait Backends: Send + Sync {
     fn signal(&self, pid: i32, signal: Signal, user: &str) -> std::result::Result<bool, SqlError>;
 }
 
+/// The number by which a transaction can be told from others. It is given when it is first asked for.
+#[derive(Clone, Debug, Default)]
+pub struct TransactionNumber {
+    given: Arc<OnceLock<i64>>,
+    latest: Arc<AtomicI64>,
+}
+
+impl TransactionNumber {
+    /// Of a transaction that begins; `latest` is the largest number that was given so far.
+    pub fn new(latest: Arc<AtomicI64>) -> TransactionNumber {
+        TransactionNumber { given: Arc::default(), latest }
+    }
+
+    /// The number: larger than any that was given before.
+    pub fn get(&self) -> i64 {
+        *self.given.get_or_init(|| self.latest.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+/// What a session shows of itself to nobody else.
+pub trait OwnState: Send + Sync {
+    /// Its prepared statements but the one without a name, in any order.
+    fn prepared_statements(&self) -> Vec<PreparedStatement>;
+
+    /// Its cursors and portals, in any order.
+    fn cursors(&self) -> Vec<Cursor>;
+}
+
+/// A prepared statement, for `pg_prepared_statements`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreparedStatement {
+    /// Its name.
+    pub name: String,
+    /// The text of PREPARE, or what a Parse message had.
+    pub text: Arc<str>,
+    /// When it was made. Microseconds since the epoch.
+    pub prepared_us: i64,
+    /// The types of its parameters.
+    pub params: Vec<PgType>,
+    /// Whether it was made by PREPARE.
+    pub from_sql: bool,
+}
+
+/// A cursor or a portal, for `pg_cursors`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// Its name; a portal's may be empty.
+    pub name: String,
+    /// The text of DECLARE, or of the statement that was bound.
+    pub text: Arc<str>,
+    /// Whether it survives its transaction.
+    pub is_holdable: bool,
+    /// When it was made. Microseconds since the epoch.
+    pub created_us: i64,
+}
+
 /// Waits for a duration, on whatever runtime calls it.
 pub type Timer = Arc<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
@@ -120,6 +176,10 @@ pub struct SessionInfo {
     pub settings: Settings,
     /// `set_config()`.
     pub assignments: Arc<Assignments>,
+    /// `txid_current()`.
+    pub transaction: TransactionNumber,
+    /// What only the session itself sees; `None` where there is no session.
+    pub own: Option<Arc<dyn OwnState>>,
     /// What waits for `pg_sleep()`; `None` where nothing does.
     pub timer: Option<Timer>,
     /// The other sessions; `None` where there are none.
@@ -188,6 +248,8 @@ impl Default for SessionInfo {
             temporary: None,
             settings: Arc::new(|_| None),
             assignments: Arc::default(),
+            transaction: TransactionNumber::default(),
+            own: None,
             timer: None,
             backends: None,
             catalog: None,

@@ -3,7 +3,7 @@
 use crate::error::SqlError;
 use arrow::array::{
     Array, ArrayRef, BinaryBuilder, BooleanBuilder, Decimal128Builder, Decimal256Builder, FixedSizeBinaryBuilder,
-    ListArray, NullArray, PrimitiveArray, StringBuilder,
+    ListArray, NullArray, PrimitiveArray, StringBuilder, StructArray,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{
@@ -126,6 +126,21 @@ pub fn to_array(values: &[Datum<'_>], data_type: &DataType) -> Result<ArrayRef, 
                 }
             }
             Arc::new(builder.finish())
+        }
+        DataType::Struct(fields) => {
+            let nulls = NullBuffer::from_iter(values.iter().map(|value| !value.is_null()));
+            let field = |at: usize| {
+                let of = |value: &Datum<'_>| match value {
+                    Datum::Record(fields) => {
+                        fields.get(at).map_or(Datum::Null, |(_, field)| field.clone().into_owned())
+                    }
+                    _ => Datum::Null,
+                };
+                to_array(&values.iter().map(of).collect::<Vec<_>>(), fields[at].data_type())
+            };
+            let columns = (0..fields.len()).map(field).collect::<Result<Vec<_>, _>>()?;
+            let made = StructArray::try_new_with_length(fields.clone(), columns, Some(nulls), values.len());
+            Arc::new(made.map_err(|error| SqlError::internal(error.to_string()))?)
         }
         DataType::List(item) => {
             let mut items = Vec::new();

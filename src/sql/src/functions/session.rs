@@ -83,7 +83,7 @@ pub fn declare(library: &mut Library) {
     }
     // Where it is called as a value, `sleep` has it.
     library.add("pg_sleep(float8) void", |_, _| Err(SqlError::unsupported("function pg_sleep here")));
-    library.add("txid_current() int8", |_, _| Err(SqlError::unsupported("function txid_current")));
+    library.add("txid_current() int8 !session", |call, _| Ok(Datum::Int8(call.session()?.transaction.get())));
 }
 
 fn signal(call: &Call<'_>, args: &[Datum<'_>], signal: Signal) -> Result<Datum<'static>, SqlError> {

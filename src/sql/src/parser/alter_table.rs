@@ -4,6 +4,7 @@ use super::constraint;
 use super::cursor::Cursor;
 use super::ddl::{parse_column, parse_default};
 use crate::ast::{AlterTable, Statement, TableAction};
+use crate::engine::types;
 use crate::error::SqlError;
 use crate::names::Name;
 
@@ -92,6 +93,9 @@ fn parse_alter_column(cursor: &mut Cursor<'_>) -> Result<TableAction, SqlError> 
     if cursor.eat(&["DROP", "DEFAULT"]) {
         return Ok(TableAction::SetDefault { column, default: None });
     }
+    if cursor.eat(&["TYPE"]) || cursor.eat(&["SET", "DATA", "TYPE"]) {
+        return parse_set_type(cursor, column);
+    }
     let verb = cursor.word();
     let takes_another = cursor.eat(&["SET"]) || cursor.eat(&["DROP"]) || cursor.eat(&["ADD"]);
     match (verb, cursor.word()) {
@@ -101,4 +105,19 @@ fn parse_alter_column(cursor: &mut Cursor<'_>) -> Result<TableAction, SqlError> 
         (Some(verb), _) if !takes_another => Err(cursor.unsupported(format!("ALTER TABLE … ALTER COLUMN … {verb}"))),
         _ => Err(cursor.unexpected()),
     }
+}
+
+/// The type, and USING.
+fn parse_set_type(cursor: &mut Cursor<'_>, column: String) -> Result<TableAction, SqlError> {
+    let span = cursor.span();
+    let data_type = cursor.run(|parser| parser.parse_data_type())?;
+    let ty = types::from_ast(&data_type).map_err(|error| error.at(span))?;
+    if cursor.peek("COLLATE") {
+        return Err(cursor.unsupported("COLLATE of a column"));
+    }
+    let using = match cursor.eat(&["USING"]) {
+        true => Some(Box::new(cursor.run(|parser| parser.parse_expr())?)),
+        false => None,
+    };
+    Ok(TableAction::SetType { column, ty, using })
 }

@@ -1,7 +1,7 @@
 //! COPY, with its options in the parenthesised form and in the older bare form.
 
 use super::cursor::Cursor;
-use crate::ast::{Copy, CopyDirection, CopyFormat, CopyOptions, CopySource, Statement};
+use crate::ast::{Copy, CopyDirection, CopyFormat, CopyOptions, CopySource, Forced, ForcedColumns, Statement};
 use crate::error::SqlError;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token};
 use repr::sqlstate::SqlState;
@@ -16,6 +16,7 @@ struct Given {
     quote: Option<String>,
     escape: Option<String>,
     encoding: Option<String>,
+    forced: Vec<(Forced, ForcedColumns)>,
 }
 
 pub(super) fn parse_copy(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -42,8 +43,10 @@ pub(super) fn parse_copy(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError>
     if cursor.peek("WHERE") {
         return Err(cursor.unsupported("COPY … WHERE"));
     }
+    let forced = std::mem::take(&mut given.forced);
     let options = finish(given).map_err(|error| error.at(span))?;
-    Ok(Statement::Copy(Copy { source, direction, options }))
+    check_forced(&forced, options.format, direction).map_err(|error| error.at(span))?;
+    Ok(Statement::Copy(Copy { source, direction, options, forced }))
 }
 
 fn parse_source(cursor: &mut Cursor<'_>) -> Result<CopySource, SqlError> {
@@ -105,7 +108,22 @@ fn parse_option(cursor: &mut Cursor<'_>, given: &mut Given) -> Result<(), SqlErr
         "encoding" => set(&mut given.encoding, cursor.string_or_ident()?, &option, span),
         // Asks for rows to be visible at once; they are anyway.
         "freeze" => parse_boolean(cursor).map(drop),
-        "force_quote" | "force_not_null" | "force_null" | "default" | "on_error" | "log_verbosity" | "oids" => {
+        "force_quote" => {
+            let columns = match cursor.eat_token(&Token::Mul) {
+                true => ForcedColumns::All,
+                false => ForcedColumns::Named(cursor.parenthesized(Cursor::ident)?),
+            };
+            force(given, Forced::Quote, columns, span)
+        }
+        "force_not_null" => {
+            let columns = ForcedColumns::Named(cursor.parenthesized(Cursor::ident)?);
+            force(given, Forced::NotNull, columns, span)
+        }
+        "force_null" => {
+            let columns = ForcedColumns::Named(cursor.parenthesized(Cursor::ident)?);
+            force(given, Forced::Null, columns, span)
+        }
+        "default" | "on_error" | "log_verbosity" | "oids" => {
             Err(SqlError::unsupported(format!("the COPY option {}", option.to_uppercase())).at(span))
         }
         _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("option \"{option}\" not recognized")).at(span)),
@@ -143,10 +161,60 @@ fn parse_bare_options(cursor: &mut Cursor<'_>, given: &mut Given) -> Result<(), 
                 };
                 set(target, value, &option, span)?;
             }
-            "force" => return Err(cursor.unsupported("the COPY option FORCE")),
+            "force" => {
+                cursor.advance();
+                parse_bare_force(cursor, given, span)?;
+            }
             _ => return Ok(()),
         }
     }
+}
+
+/// `QUOTE * | QUOTE a, b | NOT NULL a, b | NULL a, b`
+fn parse_bare_force(cursor: &mut Cursor<'_>, given: &mut Given, span: Span) -> Result<(), SqlError> {
+    let forced = if cursor.eat(&["QUOTE"]) {
+        Forced::Quote
+    } else if cursor.eat(&["NOT", "NULL"]) {
+        Forced::NotNull
+    } else {
+        cursor.expect(&["NULL"])?;
+        Forced::Null
+    };
+    let columns = match forced == Forced::Quote && cursor.eat_token(&Token::Mul) {
+        true => ForcedColumns::All,
+        false => ForcedColumns::Named(cursor.comma_separated(Cursor::ident)?),
+    };
+    force(given, forced, columns, span)
+}
+
+fn force(given: &mut Given, forced: Forced, columns: ForcedColumns, span: Span) -> Result<(), SqlError> {
+    let before = given.forced.iter().any(|(before, _)| *before == forced);
+    set(&mut before.then_some(()), (), &forced.name().to_lowercase(), span)?;
+    given.forced.push((forced, columns));
+    Ok(())
+}
+
+/// Where an option has a meaning.
+fn check_forced(
+    forced: &[(Forced, ForcedColumns)],
+    format: CopyFormat,
+    direction: CopyDirection,
+) -> Result<(), SqlError> {
+    for (forced, _) in forced {
+        let (words, only, direction_only) = match forced {
+            Forced::Quote => ("force quote", "COPY TO", CopyDirection::ToStdout),
+            Forced::NotNull => ("force not null", "COPY FROM", CopyDirection::FromStdin),
+            Forced::Null => ("force null", "COPY FROM", CopyDirection::FromStdin),
+        };
+        let refuse = |message| Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        if format != CopyFormat::Csv {
+            return refuse(format!("COPY {words} available only in CSV mode"));
+        }
+        if direction != direction_only {
+            return refuse(format!("COPY {words} only available using {only}"));
+        }
+    }
+    Ok(())
 }
 
 fn parse_boolean(cursor: &mut Cursor<'_>) -> Result<bool, SqlError> {

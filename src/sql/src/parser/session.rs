@@ -345,10 +345,9 @@ fn parse_declare(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         cursor.eat(&["WITHOUT", "HOLD"]);
     }
     cursor.expect(&["FOR"])?;
-    let sql = cursor.rest().to_owned();
     match parse_inner(cursor, "DECLARE … CURSOR FOR")? {
         query @ (Statement::Query(_) | Statement::Subscribe(_)) => {
-            Ok(Statement::Declare { name, hold, query: Box::new(query), sql })
+            Ok(Statement::Declare { name, hold, query: Box::new(query) })
         }
         other => Err(SqlError::unsupported(format!("DECLARE … CURSOR FOR {}", other.name()))),
     }

@@ -99,9 +99,9 @@ pub(super) fn parse_inner(cursor: &mut Cursor<'_>, outer: &str) -> Result<Statem
 pub(super) fn with_as_of(statement: Statement, as_of: Box<AsOf>) -> Result<Statement, SqlError> {
     match statement {
         Statement::Query(query) => Ok(Statement::QueryAsOf { query, as_of }),
-        Statement::Declare { name, hold, query, sql } => {
+        Statement::Declare { name, hold, query } => {
             let query = Box::new(with_as_of(*query, as_of)?);
-            Ok(Statement::Declare { name, hold, query, sql })
+            Ok(Statement::Declare { name, hold, query })
         }
         other => Err(SqlError::unsupported(format!("{} … AS OF", other.name()))),
     }

@@ -44,6 +44,15 @@ pub enum ColumnChange {
         /// The DEFAULT as SQL text.
         default: Option<String>,
     },
+    /// A column gets another type.
+    SetType {
+        /// Which.
+        column: usize,
+        /// Its new type.
+        ty: PgType,
+        /// Its DEFAULT, of the new type.
+        default: Option<String>,
+    },
     /// A column becomes NOT NULL, or ceases to be. The rows have yet to be checked.
     SetNullable {
         /// Which.
@@ -56,7 +65,7 @@ pub enum ColumnChange {
 impl ColumnChange {
     /// Whether every row is another one afterwards.
     pub fn changes_rows(&self) -> bool {
-        matches!(self, ColumnChange::Add { .. } | ColumnChange::Drop(_))
+        matches!(self, ColumnChange::Add { .. } | ColumnChange::Drop(_) | ColumnChange::SetType { .. })
     }
 }
 
@@ -93,6 +102,10 @@ pub fn change(table: &mut ItemRef, change: &ColumnChange) -> Result<(), SqlError
             columns[*column].0.clone_from(to);
         }
         ColumnChange::SetDefault { column, default } => defaults[*column].clone_from(default),
+        ColumnChange::SetType { column, ty, default } => {
+            columns[*column].1.clone_from(ty);
+            defaults[*column].clone_from(default);
+        }
         ColumnChange::SetNullable { column, nullable } => columns[*column].2 = *nullable,
     }
     table.desc = Arc::new(RelationDesc::new(columns));

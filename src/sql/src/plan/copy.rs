@@ -1,9 +1,9 @@
 //! COPY.
 
-use super::dml::{check_writes, default_exprs, resolve_target, target_columns};
+use super::dml::{check_writes, default_exprs, resolve_target, target_columns, unknown_column};
 use super::read::plan_read;
-use super::{CopyFromPlan, CopyToPlan, Plan, PlanContext, ReadPlan, query};
-use crate::ast::{Copy, CopyDirection, CopySource};
+use super::{CopyFromPlan, CopyToPlan, ItemRef, Plan, PlanContext, ReadPlan, query};
+use crate::ast::{Copy, CopyDirection, CopyOptions, CopySource, Forced, ForcedColumns, ForcedField};
 use crate::engine::Params;
 use crate::error::SqlError;
 use crate::names::{Name, ObjectKind, Privilege, quote_ident, resolve_item, unknown_relation};
@@ -22,24 +22,78 @@ pub(super) fn plan_copy(ctx: &PlanContext<'_>, copy: &Copy) -> Result<Plan, SqlE
                 name: table.name.clone(),
                 desc: Arc::clone(&table.desc),
                 defaults: default_exprs(ctx, &table, &targets)?,
+                options: options(copy, |name| field_of(&table, &targets, name), targets.len())?,
                 columns: targets,
-                options: copy.options.clone(),
                 depends_on: vec![table.id],
             }))
         }
         (CopySource::Table { name, columns }, CopyDirection::ToStdout) => {
-            let read = ReadPlan::now(plan_table(ctx, name, columns)?);
-            Ok(Plan::CopyTo(CopyToPlan { read, options: copy.options.clone() }))
+            let (table, targets) = source_table(ctx, name, columns)?;
+            let options = options(copy, |name| field_of(&table, &targets, name), targets.len())?;
+            Ok(Plan::CopyTo(CopyToPlan { read: ReadPlan::now(plan_table(ctx, &table, &targets)?), options }))
         }
         (CopySource::Query(query), _) => {
             let read = plan_read(ctx, query, &mut Params::none())?;
-            Ok(Plan::CopyTo(CopyToPlan { read, options: copy.options.clone() }))
+            let field_of = |name: &str| match read.desc.position(name) {
+                Some(field) => Ok(Some(field)),
+                None => {
+                    let message = format!("column \"{name}\" does not exist");
+                    Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message))
+                }
+            };
+            let options = options(copy, field_of, read.desc.arity())?;
+            Ok(Plan::CopyTo(CopyToPlan { read, options }))
         }
     }
 }
 
-/// COPY t (columns) TO is COPY (SELECT columns FROM t) TO.
-fn plan_table(ctx: &PlanContext<'_>, name: &Name, columns: &[String]) -> Result<super::SelectPlan, SqlError> {
+/// The options, with what is forced in each field. Error 42P10: a column is no field.
+fn options(
+    copy: &Copy,
+    field_of: impl Fn(&str) -> Result<Option<usize>, SqlError>,
+    field_count: usize,
+) -> Result<CopyOptions, SqlError> {
+    let mut options = copy.options.clone();
+    if copy.forced.is_empty() {
+        return Ok(options);
+    }
+    options.fields = vec![ForcedField::default(); field_count];
+    for (forced, columns) in &copy.forced {
+        let fields: Vec<usize> = match columns {
+            ForcedColumns::All => (0..field_count).collect(),
+            ForcedColumns::Named(names) => {
+                let field = |name: &String| {
+                    field_of(name)?.ok_or_else(|| {
+                        let message = format!("{} column \"{name}\" not referenced by COPY", forced.name());
+                        SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message)
+                    })
+                };
+                names.iter().map(field).collect::<Result<_, _>>()?
+            }
+        };
+        for field in fields {
+            match forced {
+                Forced::Quote => options.fields[field].quote = true,
+                Forced::NotNull => options.fields[field].not_null = true,
+                Forced::Null => options.fields[field].null = true,
+            }
+        }
+    }
+    Ok(options)
+}
+
+/// The field in which a column of the table is, if it is in one. Error 42703.
+fn field_of(table: &ItemRef, fields: &[usize], name: &str) -> Result<Option<usize>, SqlError> {
+    let column = table.desc.position(name).ok_or_else(|| unknown_column(table, name))?;
+    Ok(fields.iter().position(|field| *field == column))
+}
+
+/// The table that COPY TO reads, and the positions of the columns.
+fn source_table(
+    ctx: &PlanContext<'_>,
+    name: &Name,
+    columns: &[String],
+) -> Result<(Arc<ItemRef>, Vec<usize>), SqlError> {
     let item = resolve_item(ctx.catalog, ctx.scope(), name)?.ok_or_else(|| unknown_relation(name))?;
     if item.object_kind() != ObjectKind::Table {
         let kind = item.object_kind();
@@ -49,11 +103,15 @@ fn plan_table(ctx: &PlanContext<'_>, name: &Name, columns: &[String]) -> Result<
         )
         .with_hint("Try the COPY (SELECT ...) TO variant."));
     }
-    let columns: Vec<String> = target_columns(&item, columns)?
-        .into_iter()
-        .map(|position| quote_ident(&item.desc.columns[position].name))
-        .collect();
-    let text = format!("SELECT {} FROM {}", columns.join(", "), item.name);
+    let columns = target_columns(&item, columns)?;
+    Ok((item, columns))
+}
+
+/// COPY t (columns) TO is COPY (SELECT columns FROM t) TO.
+fn plan_table(ctx: &PlanContext<'_>, table: &ItemRef, columns: &[usize]) -> Result<super::SelectPlan, SqlError> {
+    let columns: Vec<String> =
+        columns.iter().map(|position| quote_ident(&table.desc.columns[*position].name)).collect();
+    let text = format!("SELECT {} FROM {}", columns.join(", "), table.name);
     let query = crate::parser::parse_query(&text)?;
     query::plan_select(ctx, &query, &mut Params::none())
 }

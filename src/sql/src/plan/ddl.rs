@@ -1,6 +1,7 @@
 //! CREATE, ALTER and COMMENT.
 
 mod alter_table;
+mod column_type;
 mod constraint;
 mod create_table_as;
 mod index;
@@ -20,7 +21,7 @@ use repr::sqlstate::SqlState;
 pub(super) use alter_table::plan_alter_table;
 pub(super) use create_table_as::plan_create_table_as;
 pub(super) use index::plan_create_index;
-pub use index::plan_index_keys;
+pub use index::{describe_index, plan_index_keys};
 pub(super) use relation::{is_same_type, plan_create_table, plan_create_view};
 
 /// The most workers that a cluster of this process may have.

@@ -17,6 +17,8 @@ pub enum Kind {
     Real(f64, f64),
     /// Any text.
     Text,
+    /// Any text, which is cut where an identifier would be.
+    Name,
     /// A cluster, database or schema: any text, written as an identifier or a string.
     Identifier,
     /// A list of identifiers.
@@ -111,7 +113,7 @@ const MESSAGE_LEVELS: Kind =
 pub static SESSION_VARS: &[Definition] = &[
     Definition::new(
         "application_name",
-        Kind::Text,
+        Kind::Name,
         "",
         "Sets the application name to be reported in statistics and logs.",
     )
@@ -231,6 +233,12 @@ pub static SESSION_VARS: &[Definition] = &[
     Definition::new("max_identifier_length", Kind::Fixed, "63", "Shows the maximum identifier length."),
     Definition::new("max_index_keys", Kind::Fixed, "32", "Shows the maximum number of index keys."),
     Definition::new("mz_version", Kind::Fixed, MZ_VERSION, "Shows the version of this server.").reported(),
+    Definition::new(
+        "password_encryption",
+        Kind::Only(&["scram-sha-256"]),
+        "scram-sha-256",
+        "Chooses the algorithm for encrypting passwords.",
+    ),
     Definition::new(
         "quote_all_identifiers",
         Kind::Only(&["off"]),

@@ -3,7 +3,7 @@
 use super::definitions::{Definition, Kind};
 use crate::ast::IsolationLevel;
 use crate::error::SqlError;
-use crate::names::quote_ident;
+use crate::names::{quote_ident, truncate_identifier};
 use repr::sqlstate::SqlState;
 
 const MILLISECOND_UNITS: [(&str, i64); 5] =
@@ -68,6 +68,7 @@ pub(super) fn canonical_raw(definition: &Definition, value: &str) -> Result<Stri
             Ok(number.to_string())
         }
         Kind::Text => Ok(value.to_owned()),
+        Kind::Name => Ok(truncate_identifier(value.to_owned())),
         Kind::Identifier if value.is_empty() => Err(invalid()),
         Kind::Identifier => Ok(value.to_owned()),
         Kind::Identifiers => Ok(join_identifiers(&split_identifiers(value).ok_or_else(invalid)?)),
@@ -110,7 +111,7 @@ pub(super) fn split_identifiers(list: &str) -> Option<Vec<String>> {
         if name.is_empty() && !rest.starts_with('"') {
             return None;
         }
-        names.push(crate::names::truncate_identifier(name));
+        names.push(truncate_identifier(name));
         rest = after.trim_start();
         if let Some(after_comma) = rest.strip_prefix(',') {
             rest = after_comma.trim_start();
@@ -139,7 +140,7 @@ pub(super) fn split_qualified(text: &str) -> Option<Vec<String>> {
         if name.is_empty() {
             return None;
         }
-        parts.push(crate::names::truncate_identifier(name));
+        parts.push(truncate_identifier(name));
         rest = match after.trim_start() {
             "" => return Some(parts),
             after => after.strip_prefix('.')?.trim_start(),

@@ -114,12 +114,17 @@ impl Binder<'_> {
             ast::Expr::InSubquery { expr, subquery, negated } => self.in_subquery(expr, subquery, *negated, cx),
             ast::Expr::AnyOp { left, compare_op, right, .. } => self.quantified(left, compare_op, right, false, cx),
             ast::Expr::AllOp { left, compare_op, right } => self.quantified(left, compare_op, right, true, cx),
-            ast::Expr::Function(function) => self.function(function, cx),
+            ast::Expr::Function(function) => match self.row(expr, cx)? {
+                Some(row) => Ok(row),
+                None => self.function(function, cx),
+            },
             ast::Expr::Array(array) => self.array(&array.elem, cx),
             ast::Expr::CompoundFieldAccess { root, access_chain } => self.access(root, access_chain, cx),
             ast::Expr::Collate { expr, collation } => self.collate(expr, collation, cx),
-            ast::Expr::Tuple(_) => Err(SqlError::unsupported("a row constructor here")),
-            other => self.keyword_function(other, cx),
+            other => match self.row(other, cx)? {
+                Some(row) => Ok(row),
+                None => self.keyword_function(other, cx),
+            },
         }
     }
 
@@ -361,14 +366,20 @@ impl Binder<'_> {
 
     fn cast(&mut self, expr: &ast::Expr, to: &ast::DataType, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
         let to = types::from_ast(to)?;
-        // An array literal takes its item type from the cast around it.
-        if let (ast::Expr::Array(array), PgType::Array(item)) = (expr, &to) {
+        // An array literal takes its item type from the cast around it. It is the only array that can become a vector.
+        let vector_item = to.vector_item();
+        let item = match &to {
+            PgType::Array(item) => Some(item.as_ref()),
+            _ => vector_item.as_ref(),
+        };
+        if let (ast::Expr::Array(array), Some(item)) = (expr, item) {
             let mut items = Vec::new();
             for element in &array.elem {
                 let bound = self.expr(element, cx)?;
                 items.push(self.coercer.explicit(bound, item)?);
             }
-            return self.make_array(items, item);
+            let made = self.make_array(items, item)?;
+            return Ok(if vector_item.is_some() { TypedExpr { ty: to, ..made } } else { made });
         }
         let typed = match (super::literal::number_text(expr), types::is_float(&to)) {
             // A float reads its own digits, of which a numeric may not have enough.

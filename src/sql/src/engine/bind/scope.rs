@@ -127,6 +127,20 @@ impl Frame<'_> {
         Err(self.missing(table, name).at(ident.span))
     }
 
+    /// All columns of the relation `table`. Error 42P01.
+    pub fn columns(&self, table: &str, ident: &Ident, reads: &mut Reads) -> Result<Vec<TypedExpr>, SqlError> {
+        let (mut frame, mut depth) = (Some(self), 0);
+        while let Some(current) = frame {
+            let of_table = current.scope.columns.iter().filter(|column| column.table.as_deref() == Some(table));
+            let found: Vec<TypedExpr> = of_table.map(|column| column.reference(depth, reads)).collect();
+            if !found.is_empty() {
+                return Ok(found);
+            }
+            (frame, depth) = (current.outer, depth + 1);
+        }
+        Err(self.missing(Some(table), "*").at(ident.span))
+    }
+
     /// The number of scopes.
     pub fn depth(&self) -> usize {
         1 + self.outer.map_or(0, Frame::depth)

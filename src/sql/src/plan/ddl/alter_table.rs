@@ -3,6 +3,7 @@
 //! The actions of a statement are taken in Postgres's order: what goes, what comes, and the rest. Each is planned against the
 //! table as those before it make it.
 
+use super::column_type::{check_constraints, check_no_view_reads, conversion, converted_default};
 use super::constraint::{Subject, unknown_for};
 use super::relation::{check_column_count, check_default, check_storable};
 use super::{check_owner, missing};
@@ -16,6 +17,7 @@ use crate::plan::{
     AlterTablePlan, ColumnSource, ConstraintDef, ItemKind, ItemRef, Plan, PlanContext, PlanNotice, TableChange,
 };
 use datafusion::sql::sqlparser::ast as sp;
+use repr::PgType;
 use repr::sqlstate::SqlState;
 use std::sync::Arc;
 
@@ -43,12 +45,13 @@ fn pass(action: &TableAction) -> usize {
         | TableAction::DropColumn { .. }
         | TableAction::DropNotNull(_)
         | TableAction::SetDefault { default: None, .. } => 0,
-        TableAction::AddColumn { .. } => 1,
-        TableAction::SetNotNull(_) => 2,
+        TableAction::SetType { .. } => 1,
+        TableAction::AddColumn { .. } => 2,
+        TableAction::SetNotNull(_) => 3,
         TableAction::Add(_)
         | TableAction::SetDefault { default: Some(_), .. }
         | TableAction::Rename { .. }
-        | TableAction::RenameColumn { .. } => 3,
+        | TableAction::RenameColumn { .. } => 4,
     }
 }
 
@@ -118,6 +121,7 @@ impl<'a> Altered<'a> {
                 };
                 self.change(ColumnChange::SetDefault { column: at, default })
             }
+            TableAction::SetType { column, ty, using } => self.set_type(column, ty, using.as_deref()),
             TableAction::SetNotNull(name) => {
                 let column = self.position(name)?;
                 self.change(ColumnChange::SetNullable { column, nullable: false })
@@ -184,6 +188,25 @@ impl<'a> Altered<'a> {
         let new = default_exprs(self.ctx, &self.table, &given)?;
         self.sources.extend(new.into_iter().map(|(_, value)| ColumnSource::New(value, data_type.clone())));
         constraints.iter().try_for_each(|constraint| self.add_constraint(constraint))
+    }
+
+    fn set_type(&mut self, name: &str, ty: &PgType, using: Option<&sp::Expr>) -> Result<(), SqlError> {
+        let at = self.position(name)?;
+        let ColumnSource::Kept(column) = self.sources[at] else {
+            let message = format!("cannot alter type of column \"{name}\" twice");
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        };
+        check_storable(name, ty)?;
+        check_no_view_reads(self.ctx, self.before, column)?;
+        if using.is_none() && self.table.desc.columns[at].ty == *ty {
+            return Ok(());
+        }
+        let values = conversion(self.ctx, self.before, column, ty, using)?;
+        let default = converted_default(self.ctx, &self.table, at, ty)?;
+        self.change(ColumnChange::SetType { column: at, ty: ty.clone(), default })?;
+        check_constraints(self.ctx, &self.table)?;
+        self.sources[at] = ColumnSource::New(values, self.table.desc.columns[at].data_type.clone());
+        Ok(())
     }
 
     fn drop_column(&mut self, name: &str, if_exists: bool, cascade: bool) -> Result<(), SqlError> {
@@ -255,7 +278,7 @@ impl<'a> Altered<'a> {
         }
     }
 
-    fn checked_default(&self, name: &str, ty: &repr::PgType, default: &sp::Expr) -> Result<String, SqlError> {
+    fn checked_default(&self, name: &str, ty: &PgType, default: &sp::Expr) -> Result<String, SqlError> {
         check_default(self.ctx, name, ty, default)?;
         Ok(default.to_string())
     }

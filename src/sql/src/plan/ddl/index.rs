@@ -80,6 +80,11 @@ pub fn plan_index_keys(ctx: &PlanContext<'_>, on: &ItemRef, keys: &[IndexKeyDef]
     bind_keys(ctx, on, &exprs)
 }
 
+/// The columns of an index, from its stored key.
+pub fn describe_index(ctx: &PlanContext<'_>, on: &ItemRef, keys: &[IndexKeyDef]) -> Result<RelationDesc, SqlError> {
+    Ok(describe(on, &plan_index_keys(ctx, on, keys)?))
+}
+
 fn bind_keys(ctx: &PlanContext<'_>, on: &ItemRef, exprs: &[sp::Expr]) -> Result<Vec<IndexKey>, SqlError> {
     let schema = schema_of(on)?;
     let dependencies = Dependencies::new();

@@ -204,9 +204,9 @@ pub(in crate::plan) fn plan_create_view(ctx: &PlanContext<'_>, create: &CreateVi
     if dependencies.all().iter().any(is_temporary) {
         return Err(SqlError::unsupported("a view over a temporary table"));
     }
-    if cluster.is_some() {
-        desc.columns.iter().try_for_each(|column| check_storable(&column.name, &column.ty))?;
-    }
+    // What is not stored may be of a pseudo-type, but not of one that has types of its own.
+    let mut checked = desc.columns.iter().filter(|column| cluster.is_some() || column.ty == PgType::Record);
+    checked.try_for_each(|column| check_storable(&column.name, &column.ty))?;
     let replace = match existing {
         None => None,
         Some(existing) if create.or_replace => {

@@ -1,0 +1,83 @@
+//! Row constructors: `ROW(a, b)` and `(a, b)` as values.
+//!
+//! Rows that are compared, searched for or grouped by are taken apart where that is done, and never become values.
+
+use super::from::object_name;
+use super::reads::Reads;
+use super::scope::{Frame, fold};
+use super::{Binder, expr::Cx};
+use crate::engine::TypedExpr;
+use crate::error::SqlError;
+use crate::functions::record::make_row;
+use datafusion::logical_expr::Expr;
+use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr};
+use repr::PgType;
+
+/// A field, or several.
+enum Item<'a> {
+    Value(&'a ast::Expr),
+    /// `t.*`: all columns of a relation.
+    All(&'a ast::ObjectName),
+}
+
+impl Binder<'_> {
+    /// The value of a row constructor, if the expression is one.
+    pub(super) fn row(&mut self, expr: &ast::Expr, cx: &Cx<'_>) -> Result<Option<TypedExpr>, SqlError> {
+        let Some(items) = items(expr) else { return Ok(None) };
+        let mut values = Vec::with_capacity(items.len());
+        for item in items {
+            match item {
+                Item::Value(value) => {
+                    let value = self.expr(value, cx)?;
+                    values.push(self.field(value)?);
+                }
+                Item::All(relation) => values.extend(columns(&cx.frame, relation, &mut self.reads)?),
+            }
+        }
+        Ok(Some(make_row(values)))
+    }
+
+    /// A literal stays undecided, as clients see in the record's binary form; a parameter cannot.
+    fn field(&mut self, value: TypedExpr) -> Result<TypedExpr, SqlError> {
+        match (&value.ty, &value.expr) {
+            (PgType::Unknown, Expr::Literal(..)) => Ok(value),
+            (PgType::Void, _) => Err(SqlError::unsupported("a field without a value in a row")),
+            _ => self.coercer.settle(value),
+        }
+    }
+}
+
+fn items(expr: &ast::Expr) -> Option<Vec<Item<'_>>> {
+    match expr {
+        ast::Expr::Tuple(items) => Some(items.iter().map(item).collect()),
+        ast::Expr::Function(function) if function.over.is_none() => {
+            let ast::FunctionArguments::List(list) = &function.args else { return None };
+            if object_name(&function.name).ok()? != ["row"] || !list.clauses.is_empty() {
+                return None;
+            }
+            list.args
+                .iter()
+                .map(|arg| match arg {
+                    FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Some(item(value)),
+                    FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(relation)) => Some(Item::All(relation)),
+                    _ => None,
+                })
+                .collect()
+        }
+        _ => None,
+    }
+}
+
+fn item(expr: &ast::Expr) -> Item<'_> {
+    match expr {
+        ast::Expr::QualifiedWildcard(relation, _) => Item::All(relation),
+        value => Item::Value(value),
+    }
+}
+
+/// The columns of a relation in scope.
+fn columns(frame: &Frame<'_>, relation: &ast::ObjectName, reads: &mut Reads) -> Result<Vec<TypedExpr>, SqlError> {
+    let name = relation.0.last().and_then(|part| part.as_ident());
+    let name = name.ok_or_else(|| SqlError::unsupported("this form of a relation's name"))?;
+    frame.columns(&fold(name), name, reads)
+}
