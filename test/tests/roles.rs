@@ -418,6 +418,18 @@ fn sessions_are_ended_by_those_who_may() {
 }
 
 #[test]
+fn a_session_that_asks_for_its_own_end_is_told_nothing_else() {
+    let target = Target::start().expect("the server starts");
+    let mut wire = target.admin().expect("a session starts");
+    assert_sqlstates(&mut wire, &[("SELECT pg_cancel_backend(pg_backend_pid())", Some("57014"))]);
+    wire.send(&frontend::query("SELECT pg_terminate_backend(pg_backend_pid())")).expect("send");
+    let messages = wire.until_closed().expect("the server closes the connection");
+    assert!(messages.iter().all(|message| matches!(message.tag, b'T' | b'E')), "{messages:?}");
+    let error = messages.iter().find_map(Message::error).expect("an error");
+    assert_eq!(error.code, "57P01");
+}
+
+#[test]
 fn sessions_are_seen_by_those_who_may() {
     let target = Target::start().expect("the server starts");
     let mut admin = target.admin().expect("a session");

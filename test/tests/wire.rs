@@ -576,16 +576,6 @@ fn a_wrong_cancel_key_cancels_nothing() {
 }
 
 #[test]
-fn a_session_that_asks_for_its_own_end_is_told_nothing_else() {
-    let mut wire = session();
-    assert_sqlstate(&mut wire, "SELECT pg_cancel_backend(pg_backend_pid())", "57014");
-    wire.send(&frontend::query("SELECT pg_terminate_backend(pg_backend_pid())")).expect("send");
-    let messages = wire.until_closed().expect("the server closes the connection");
-    assert!(messages.iter().all(|message| matches!(message.tag, b'T' | b'E')), "{:?}", render(&messages));
-    assert_eq!(first_error(&messages).expect("an error").code, "57P01");
-}
-
-#[test]
 fn terminate_closes_the_socket() {
     let mut wire = session();
     wire.send(&frontend::terminate()).expect("send");

@@ -31,7 +31,7 @@ impl Binder<'_> {
                     let value = self.expr(value, cx)?;
                     values.push(self.field(value)?);
                 }
-                Item::All(relation) => values.extend(columns(&cx.frame, relation, &mut self.reads)?),
+                Item::All(relation) => values.extend(columns(cx.frame, relation, &mut self.reads)?),
             }
         }
         Ok(Some(make_row(values)))
