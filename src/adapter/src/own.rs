@@ -39,7 +39,7 @@ impl Session {
         self.statements.contains_key(name) && Arc::make_mut(&mut self.statements).remove(name).is_some()
     }
 
-    /// What a statement that begins now sees.
+    /// What a query that begins now sees.
     pub(crate) fn own(&self, now_us: i64) -> Arc<dyn OwnState> {
         let cursor = |(name, portal): (&String, &Portal)| Cursor {
             name: name.clone(),

@@ -175,21 +175,17 @@ impl Session {
         }))
     }
 
-    /// A query that the ad hoc engine can run.
+    /// A query that the ad hoc engine can run: over all collections as of a time, with the transaction's own writes over them.
     pub(crate) fn query(&self, plan: LogicalPlan, as_of: Timestamp) -> Query {
         let info = self.info(as_of);
-        Query { reader: self.reader(as_of, &info), plan, role: self.role.id, later: Later::Never }
-    }
-
-    /// A reader of all collections as of a time, with the transaction's own writes over them.
-    pub(crate) fn reader(&self, as_of: Timestamp, info: &SessionInfo) -> Reader {
-        Reader {
+        let reader = Reader {
             shared: Arc::clone(&self.shared),
             published: self.published(),
             as_of,
             overlay: self.transaction.overlay(),
-            info: info.clone(),
-        }
+            info: SessionInfo { own: Some(self.own(info.statement_now_us)), ..info },
+        };
+        Query { reader, plan, role: self.role.id, later: Later::Never }
     }
 
     /// The time at which a statement that begins now reads, if it is to be had without waiting: the transaction's if it has
@@ -208,6 +204,13 @@ impl Session {
                 interrupt.guard(shared.read_ts()).await?
             }
         }
+    }
+
+    /// From which time on the tables among these have rows. The catalog in which a table has other columns is seen a moment
+    /// before time comes to its rows.
+    fn readable_from(&self, collections: &[GlobalId]) -> Option<Timestamp> {
+        let published = self.published();
+        collections.iter().filter_map(|id| published.tables.get(id)).map(|table| table.readable_from).max()
     }
 
     /// The time at which to read these collections, which a transaction notes and holds.
@@ -230,13 +233,6 @@ impl Session {
         }
         self.transaction.note_reads(collections.iter().copied());
         self.transaction.read_ts(&self.shared, now)
-    }
-
-    /// From which time on the tables among these have rows. The catalog in which a table has other columns is seen a moment
-    /// before time comes to its rows.
-    fn readable_from(&self, collections: &[GlobalId]) -> Option<Timestamp> {
-        let published = self.published();
-        collections.iter().filter_map(|id| published.tables.get(id)).map(|table| table.readable_from).max()
     }
 
     /// The plan over tables alone if the transaction has written to any of them, or has changed the catalog: the index of a

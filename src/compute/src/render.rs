@@ -244,10 +244,16 @@ pub struct Builder<'scope, T: ScopeTime = Timestamp> {
     errs: Vec<Rows<'scope, T>>,
 }
 
+/// Whose rows are arranged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Table(GlobalId),
+    Shared(SharedId),
+}
+
 /// What an arrangement is of.
 struct Arrangement {
-    table: Option<GlobalId>,
-    shared: Option<SharedId>,
+    rows: Origin,
     key: Vec<KeyExpr>,
     null_keys: NullKeys,
 }
@@ -255,12 +261,12 @@ struct Arrangement {
 impl Arrangement {
     /// That of an operator's rows, if others may read the same ones.
     fn of(lir: &Lir, key: &[KeyExpr], null_keys: NullKeys) -> Option<Arrangement> {
-        let (table, shared) = match lir.node {
-            Node::Get(table) => (Some(table), None),
-            Node::GetShared(shared) => (None, Some(shared)),
+        let rows = match lir.node {
+            Node::Get(table) => Origin::Table(table),
+            Node::GetShared(shared) => Origin::Shared(shared),
             _ => return None,
         };
-        Some(Arrangement { table, shared, key: key.to_vec(), null_keys })
+        Some(Arrangement { rows, key: key.to_vec(), null_keys })
     }
 
     fn is(&self, other: &Arrangement) -> bool {
@@ -268,7 +274,7 @@ impl Arrangement {
             (KeyExpr::Expr(left, ty), KeyExpr::Expr(right, other)) => ty == other && is_same(left, right),
             _ => left.as_column().is_some_and(|column| right.as_column() == Some(column)),
         };
-        (self.table, self.shared, self.null_keys) == (other.table, other.shared, other.null_keys)
+        (self.rows, self.null_keys) == (other.rows, other.null_keys)
             && self.key.len() == other.key.len()
             && self.key.iter().zip(&other.key).all(is_same_key)
     }
