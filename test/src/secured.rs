@@ -119,14 +119,18 @@ pub fn tls_file(name: &str) -> PathBuf {
     crate::manifest_dir().join("tls").join(name)
 }
 
-/// The client's side of TLS, which believes the tests' authority and names this protocol.
-pub fn client_tls(alpn: Option<&str>) -> anyhow::Result<ClientConnection> {
+/// The client's side of TLS, which believes the tests' authority.
+pub fn client_config() -> anyhow::Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(tls_file("ca.crt"))?)?;
-    let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// One connection's, which names this protocol.
+pub fn client_tls(alpn: Option<&str>) -> anyhow::Result<ClientConnection> {
+    let mut config = client_config()?;
     config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
     Ok(ClientConnection::new(Arc::new(config), "localhost".try_into()?)?)
 }

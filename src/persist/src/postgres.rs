@@ -26,11 +26,11 @@ use tokio_postgres::config::{Host, TargetSessionAttrs};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, NoTls, Row, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::error::PersistError;
 use crate::pauses::Pauses;
 pub use crate::pauses::in_full;
-use crate::postgres::tls::Tls;
 
 /// Errors that may go away when the same is asked again.
 pub trait Transient: Error {
@@ -71,7 +71,7 @@ pub async fn retry<T, E: Transient, F: Future<Output = Result<T, E>>>(
 /// See the module.
 pub struct Pool {
     config: Config,
-    tls: Option<Tls>,
+    tls: Option<MakeRustlsConnect>,
     /// How long an attempt may take, connecting included.
     timeout: Duration,
     idle: Mutex<Vec<Connection>>,

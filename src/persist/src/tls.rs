@@ -18,7 +18,7 @@ const CERTIFICATES: [&str; 4] = [
 ];
 
 /// Trusts the certificates of a file, in PEM.
-pub(crate) fn config(trusted: &Path) -> io::Result<Arc<ClientConfig>> {
+pub(crate) fn config(trusted: &Path) -> io::Result<ClientConfig> {
     let invalid = |detail: String| io::Error::new(ErrorKind::InvalidData, format!("{}: {detail}", trusted.display()));
     let mut roots = RootCertStore::empty();
     let certificates = CertificateDer::pem_file_iter(trusted).map_err(|error| invalid(error.to_string()))?;
@@ -29,7 +29,7 @@ pub(crate) fn config(trusted: &Path) -> io::Result<Arc<ClientConfig>> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let builder = builder.map_err(|error| invalid(error.to_string()))?;
-    Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
 /// The file of those that the system trusts: what `SSL_CERT_FILE` says, or where it usually is.

@@ -4,36 +4,12 @@
 //! TLS wants to know whom it talks to. `sslrootcert=FILE` says whom to trust, and otherwise the system does. Without any of
 //! these there is no TLS.
 
-use std::io;
 use std::path::PathBuf;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use futures::future::{BoxFuture, FutureExt};
-use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_postgres::Socket;
-use tokio_postgres::tls::{self, ChannelBinding, MakeTlsConnect, TlsConnect};
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client;
-
-/// Begins TLS on connections.
-#[derive(Clone)]
-pub(crate) struct Tls(Arc<ClientConfig>);
-
-/// TLS on one connection.
-pub(crate) struct Handshake {
-    connector: TlsConnector,
-    name: ServerName<'static>,
-}
-
-/// A connection with TLS.
-pub(crate) struct TlsStream(client::TlsStream<Socket>);
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// Takes out of a URL what is said of TLS: returns the rest, as the client library knows it, and how to do it.
-pub(crate) fn split(url: &str) -> Result<(String, Option<Tls>), String> {
+pub(crate) fn split(url: &str) -> Result<(String, Option<MakeRustlsConnect>), String> {
     let Some((place, query)) = url.split_once('?') else { return Ok((url.to_owned(), None)) };
     let (mut kept, mut is_wanted, mut trusted) = (Vec::new(), false, None);
     for parameter in query.split('&') {
@@ -58,55 +34,7 @@ pub(crate) fn split(url: &str) -> Result<(String, Option<Tls>), String> {
     let trusted = trusted.or_else(crate::tls::system_certificates);
     let trusted = trusted.ok_or("no certificates were found: give sslrootcert, or set SSL_CERT_FILE")?;
     let config = crate::tls::config(&trusted).map_err(|error| error.to_string())?;
-    Ok((rest, Some(Tls(config))))
-}
-
-impl MakeTlsConnect<Socket> for Tls {
-    type Stream = TlsStream;
-    type TlsConnect = Handshake;
-    type Error = io::Error;
-
-    fn make_tls_connect(&mut self, domain: &str) -> io::Result<Handshake> {
-        let name = ServerName::try_from(domain.to_owned());
-        let name = name.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        Ok(Handshake { connector: TlsConnector::from(Arc::clone(&self.0)), name })
-    }
-}
-
-impl TlsConnect<Socket> for Handshake {
-    type Stream = TlsStream;
-    type Error = io::Error;
-    type Future = BoxFuture<'static, io::Result<TlsStream>>;
-
-    fn connect(self, stream: Socket) -> Self::Future {
-        async move { Ok(TlsStream(self.connector.connect(self.name, stream).await?)) }.boxed()
-    }
-}
-
-impl tls::TlsStream for TlsStream {
-    fn channel_binding(&self) -> ChannelBinding {
-        ChannelBinding::none()
-    }
-}
-
-impl AsyncRead for TlsStream {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for TlsStream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
-    }
+    Ok((rest, Some(MakeRustlsConnect::new(config))))
 }
 
 #[cfg(test)]

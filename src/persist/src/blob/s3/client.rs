@@ -6,6 +6,7 @@
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::aws::{AmazonS3, AmazonS3Builder, AwsAuthorizer};
@@ -63,7 +64,7 @@ impl Client {
         let is_http = location.scheme == "http";
         // Who lends credentials may be asked over TLS even if the service is not.
         let trusted = location.certificates.as_deref().filter(|_| !is_http || location.credentials.are_lent());
-        let tls = trusted.map(tls::config).transpose().map_err(|error| unusable(error.to_string()))?;
+        let tls = trusted.map(tls::config).transpose().map_err(|error| unusable(error.to_string()))?.map(Arc::new);
         if tls.is_none() && !is_http {
             return Err(unusable("no certificates were found: set SSL_CERT_FILE".to_owned()));
         }
