@@ -65,6 +65,10 @@ impl Session {
                 let bound = Bound { values: &params, types: &plan.param_types };
                 self.read_then_write(write, plan.desc.as_ref(), bound, formats, autocommit).await
             }
+            Exec::Unplanned(statement) => {
+                let result = Box::pin(self.run_parsed(statement, autocommit)).await;
+                result.map_err(|error| error.locate(&plan.text))
+            }
             Exec::Other(other) => {
                 self.check_transaction(plan)?;
                 let bound = Bound { values: &params, types: &plan.param_types };
@@ -212,10 +216,10 @@ impl Session {
         }
     }
 
-    /// Runs one parsed statement of a simple query.
+    /// Plans a statement without parameters, and runs it.
     pub(crate) async fn run_parsed(
         &mut self,
-        statement: ParsedStatement,
+        statement: &ParsedStatement,
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
         self.check_failed(&statement.ast)?;
@@ -420,25 +424,17 @@ impl Session {
             let message = "cannot insert multiple commands into a prepared statement";
             return Err(AdapterError::new(SqlState::SYNTAX_ERROR, message));
         }
-        let prepared = match statements.pop() {
-            Some(statement) => {
-                self.check_failed(&statement.ast)?;
-                self.prepared(Arc::new(statement), declared).map_err(|error| error.locate(sql))?
+        let statement = statements.pop();
+        if let Some(statement) = &statement {
+            self.check_failed(&statement.ast)?;
+        }
+        let prepared = match statement {
+            Some(statement) if !is_planned_ahead(&statement.ast) => {
+                let (name, params) = (statement.ast.name(), Params::declared(declared).finish()?);
+                self.unplanned(name, sql, params, Exec::Unplanned(Box::new(statement)))
             }
-            None => Prepared {
-                statement: None,
-                plan: Arc::new(CachedPlan {
-                    revision: 0,
-                    params: Vec::new(),
-                    param_types: Vec::new(),
-                    desc: None,
-                    name: "",
-                    text: Arc::from(""),
-                    exec: Exec::Empty,
-                }),
-                settings: Arc::clone(&self.settings_key),
-                made: Made::default(),
-            },
+            Some(statement) => self.prepared(Arc::new(statement), declared).map_err(|error| error.locate(sql))?,
+            None => self.unplanned("", "", Vec::new(), Exec::Empty),
         };
         if !returns_by_name(&prepared.plan) {
             self.plans.remember(sql, param_oids, prepared.clone());
@@ -456,6 +452,14 @@ impl Session {
             self.shared.metrics.plan_hits.inc();
             prepared.clone()
         })
+    }
+
+    /// A statement that has no plan which the catalog could leave behind.
+    fn unplanned(&self, name: &'static str, text: &str, params: Vec<PgType>, exec: Exec) -> Prepared {
+        let param_types = params.iter().map(PgType::data_type).collect();
+        let plan = CachedPlan { revision: 0, params, param_types, desc: None, name, text: Arc::from(text), exec };
+        let settings = Arc::clone(&self.settings_key);
+        Prepared { statement: None, plan: Arc::new(plan), settings, made: Made::default() }
     }
 
     fn prepared(
@@ -748,7 +752,7 @@ fn returns_by_name(plan: &CachedPlan) -> bool {
 /// Whether a plan changes tables or the catalog.
 fn writes(exec: &Exec) -> bool {
     match exec {
-        Exec::Empty | Exec::Select(_) => false,
+        Exec::Empty | Exec::Select(_) | Exec::Unplanned(_) => false,
         Exec::ReadThenWrite(_) | Exec::Other(Plan::Insert(_) | Plan::TruncateSeveral(_) | Plan::CopyFrom(_)) => true,
         Exec::Other(plan) => crate::ddl::is_ddl(plan),
     }
@@ -757,6 +761,12 @@ fn writes(exec: &Exec) -> bool {
 fn is_ddl(statement: &Statement) -> bool {
     let name = statement.name();
     ["CREATE", "ALTER", "DROP", "GRANT", "REVOKE", "COMMENT"].iter().any(|verb| name.starts_with(verb))
+}
+
+/// Whether a statement is planned before it runs. What changes the catalog is not, as in PostgreSQL: it may be sent together with
+/// what it builds on. What else reads a query is.
+fn is_planned_ahead(statement: &Statement) -> bool {
+    !is_ddl(statement) || matches!(statement, Statement::CreateTableAs(_))
 }
 
 fn failed_transaction() -> AdapterError {

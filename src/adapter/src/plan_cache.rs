@@ -19,6 +19,7 @@ use arrow::datatypes::DataType;
 use compute_client::plan::PeekPlan;
 use parking_lot::Mutex;
 use repr::PgType;
+use sql::parser::ParsedStatement;
 use sql::plan::lift::{Lifted, LiteralKind};
 use sql::plan::{Plan, ReadThenWritePlan, SelectPlan};
 use std::sync::Arc;
@@ -63,6 +64,8 @@ pub(crate) enum Exec {
     Select(SelectExec),
     /// UPDATE, DELETE, TRUNCATE.
     ReadThenWrite(Box<ReadThenWriteExec>),
+    /// A statement that is planned when it runs.
+    Unplanned(Box<ParsedStatement>),
     /// Anything else.
     Other(Plan),
 }
