@@ -17,7 +17,7 @@ use crate::transaction::{Status, Transaction};
 use ahash::AHashMap;
 use catalog::builtin::history::Outcome;
 use catalog::state::State;
-use pgrepr::options::{DateOrder, EncodeOptions};
+use pgrepr::options::EncodeOptions;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType, Timestamp};
 use sql::engine::SessionInfo;
@@ -318,7 +318,7 @@ impl Session {
                 let autocommit = if script.implicit { Autocommit::No } else { Autocommit::Yes };
                 self.assign();
                 self.sample(statement.ast.name(), &statement.sql);
-                self.run_parsed(statement, autocommit).await.map_err(|error| error.locate(text))
+                self.run_parsed(&statement, autocommit).await.map_err(|error| error.locate(text))
             }
         };
         self.concluded(result)
@@ -491,7 +491,6 @@ impl Session {
         info.statement_now_us = now;
         info.mz_now = as_of;
         info.transaction = self.transaction.number(&self.shared);
-        info.own = Some(self.own(now));
         info.catalog = Some(match self.transaction.staged() {
             Some(staged) => Arc::clone(&staged.functions),
             None => Arc::clone(&self.shared.published.load().functions),
@@ -554,12 +553,12 @@ impl Session {
         let vars = &self.vars;
         let temporary = self.has_temporary.then(|| temporary_schema(self.key.0));
         let key = format!(
-            "{}\u{1}{}\u{1}{:?}\u{1}{}\u{1}{}\u{1}{:?}\u{1}{:?}",
+            "{}\u{1}{}\u{1}{:?}\u{1}{}\u{1}{:?}\u{1}{:?}\u{1}{:?}",
             self.role.id,
             vars.database(),
             vars.search_path(),
             vars.cluster(),
-            vars.time_zone(),
+            vars.locale(),
             vars.isolation(),
             temporary,
         );
@@ -567,14 +566,7 @@ impl Session {
             self.settings_key = Arc::from(key);
             self.plans.clear();
         }
-        self.options.time_zone =
-            pgrepr::timezone::TimeZone::from_name(vars.time_zone()).unwrap_or(pgrepr::timezone::TimeZone::UTC);
-        self.options.extra_float_digits = vars.extra_float_digits();
-        if let Ok(order) =
-            DateOrder::from_date_style(vars.get("DateStyle").unwrap_or("ISO, MDY"), self.options.date_order)
-        {
-            self.options.date_order = order;
-        }
+        self.options.locale = vars.locale();
         let snapshot = vars.clone();
         let shared = Arc::clone(&self.shared);
         self.base_info = SessionInfo {
@@ -582,7 +574,7 @@ impl Session {
             session_user: self.session_role.name.clone(),
             database: vars.database().to_owned(),
             search_path: vars.search_path().to_vec(),
-            time_zone: vars.time_zone().to_owned(),
+            locale: vars.locale(),
             version: format!(
                 "PostgreSQL {} on x86_64-unknown-linux-gnu (Glimpse {})",
                 sql::vars::definitions::SERVER_VERSION,

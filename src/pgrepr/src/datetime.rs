@@ -1,7 +1,8 @@
 //! date, time, timestamp and timestamptz as text; reading is in [`parse`].
 //!
-//! Output is the ISO date style: `2020-01-02 03:04:05.678+02`, with `BC` behind years before 1, fractions without
-//! trailing zeros, and offsets no longer than they need to be.
+//! Output is in the session's date style, ISO unless it chose another: `2020-01-02 03:04:05.678+02`, with `BC` behind years
+//! before 1, fractions without trailing zeros, and offsets no longer than they need to be. The other styles have the zone's
+//! abbreviation in place of its offset.
 
 pub mod parse;
 
@@ -9,18 +10,23 @@ use crate::calendar::{
     DATE_INFINITY, DATE_NEGATIVE_INFINITY, DAY_US, SECOND_US, TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY,
     civil_from_days,
 };
+use crate::options::{DateForm, DateOrder, DateStyle};
 use crate::timezone::TimeZone;
 use bytes::BufMut;
 
+/// Sunday first.
+const WEEKDAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
 /// Prints a date, days since the Unix epoch.
-pub fn encode_date(days: i32, out: &mut Vec<u8>) {
+pub fn encode_date(days: i32, style: DateStyle, out: &mut Vec<u8>) {
     match days {
         DATE_INFINITY => out.put_slice(b"infinity"),
         DATE_NEGATIVE_INFINITY => out.put_slice(b"-infinity"),
         days => {
-            if put_date(days.into(), out) {
-                out.put_slice(b" BC");
-            }
+            let (year, month, day) = civil_from_days(days.into());
+            put_date(year, month, day, style, out);
+            put_era(year, out);
         }
     }
 }
@@ -31,28 +37,33 @@ pub fn encode_time(us: i64, out: &mut Vec<u8>) {
 }
 
 /// Prints a timestamp without time zone, microseconds since the epoch.
-pub fn encode_timestamp(us: i64, out: &mut Vec<u8>) {
-    if !put_infinity(us, out) && put_date_time(us, out) {
-        out.put_slice(b" BC");
+pub fn encode_timestamp(us: i64, style: DateStyle, out: &mut Vec<u8>) {
+    if !put_infinity(us, out) {
+        let year = put_date_time(us, style, out);
+        put_era(year, out);
     }
 }
 
-/// Prints a timestamp with time zone as clocks in `zone` show it, with their offset.
-pub fn encode_timestamptz(us: i64, zone: &TimeZone, out: &mut Vec<u8>) {
+/// Prints a timestamp with time zone as clocks in `zone` show it, with their offset or what the zone calls it.
+pub fn encode_timestamptz(us: i64, zone: &TimeZone, style: DateStyle, out: &mut Vec<u8>) {
     if put_infinity(us, out) {
         return;
     }
     let offset = zone.offset_at(us);
     // At the very ends of time the local clock is out of range; it is shown in UTC.
-    let (local, offset) = match us.checked_add(i64::from(offset) * SECOND_US) {
-        Some(local) => (local, offset),
-        None => (us, 0),
+    let (local, offset, zone) = match us.checked_add(i64::from(offset) * SECOND_US) {
+        Some(local) => (local, offset, zone),
+        None => (us, 0, &TimeZone::UTC),
     };
-    let before_christ = put_date_time(local, out);
-    put_offset(offset, out);
-    if before_christ {
-        out.put_slice(b" BC");
+    let year = put_date_time(local, style, out);
+    match style.form {
+        DateForm::Iso => put_offset(offset, out),
+        DateForm::Sql | DateForm::Postgres | DateForm::German => {
+            out.put_u8(b' ');
+            out.put_slice(zone.abbreviation_at(us).as_bytes());
+        }
     }
+    put_era(year, out);
 }
 
 fn put_infinity(us: i64, out: &mut Vec<u8>) -> bool {
@@ -64,29 +75,75 @@ fn put_infinity(us: i64, out: &mut Vec<u8>) -> bool {
     true
 }
 
-fn put_date_time(us: i64, out: &mut Vec<u8>) -> bool {
-    let before_christ = put_date(us.div_euclid(DAY_US), out);
+/// Prints a date and a time, and says in which year that is.
+fn put_date_time(us: i64, style: DateStyle, out: &mut Vec<u8>) -> i64 {
+    let (days, time) = (us.div_euclid(DAY_US), us.rem_euclid(DAY_US));
+    let (year, month, day) = civil_from_days(days);
+    if style.form != DateForm::Postgres {
+        put_date(year, month, day, style, out);
+        out.put_u8(b' ');
+        put_time(time, out);
+        return year;
+    }
+    // The epoch was a Thursday.
+    let weekday = WEEKDAYS[usize::try_from((days + 4).rem_euclid(7)).expect("below seven")];
+    let month = MONTHS[usize::try_from(month - 1).expect("a month")];
+    out.put_slice(weekday.as_bytes());
     out.put_u8(b' ');
-    put_time(us.rem_euclid(DAY_US), out);
-    before_christ
+    if style.order == DateOrder::Dmy {
+        put_two(day, out);
+        out.put_u8(b' ');
+        out.put_slice(month.as_bytes());
+    } else {
+        out.put_slice(month.as_bytes());
+        out.put_u8(b' ');
+        put_two(day, out);
+    }
+    out.put_u8(b' ');
+    put_time(time, out);
+    out.put_u8(b' ');
+    put_year(year, out);
+    year
 }
 
-/// Prints the date and says whether it is before Christ.
-fn put_date(days: i64, out: &mut Vec<u8>) -> bool {
-    let (year, month, day) = civil_from_days(days);
-    let before_christ = year <= 0;
-    let shown = if before_christ { 1 - year } else { year };
+/// Prints a date by its numbers.
+fn put_date(year: i64, month: i64, day: i64, style: DateStyle, out: &mut Vec<u8>) {
+    let separator = match style.form {
+        DateForm::Iso => {
+            put_year(year, out);
+            out.put_u8(b'-');
+            put_two(month, out);
+            out.put_u8(b'-');
+            return put_two(day, out);
+        }
+        DateForm::Sql => b'/',
+        DateForm::Postgres => b'-',
+        DateForm::German => b'.',
+    };
+    let day_first = style.form == DateForm::German || style.order == DateOrder::Dmy;
+    let (first, second) = if day_first { (day, month) } else { (month, day) };
+    put_two(first, out);
+    out.put_u8(separator);
+    put_two(second, out);
+    out.put_u8(separator);
+    put_year(year, out);
+}
+
+/// Prints a year, with at least four digits; without its era.
+fn put_year(year: i64, out: &mut Vec<u8>) {
+    let shown = if year <= 0 { 1 - year } else { year };
     let mut buffer = itoa::Buffer::new();
     let text = buffer.format(shown).as_bytes();
     for _ in text.len()..4 {
         out.put_u8(b'0');
     }
     out.put_slice(text);
-    out.put_u8(b'-');
-    put_two(month, out);
-    out.put_u8(b'-');
-    put_two(day, out);
-    before_christ
+}
+
+fn put_era(year: i64, out: &mut Vec<u8>) {
+    if year <= 0 {
+        out.put_slice(b" BC");
+    }
 }
 
 fn put_time(us: i64, out: &mut Vec<u8>) {
@@ -144,6 +201,7 @@ fn put_offset(seconds: i32, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::{encode_date, encode_time, encode_timestamp, encode_timestamptz};
+    use crate::options::DateStyle;
     use crate::timezone::TimeZone;
 
     fn shown(print: impl FnOnce(&mut Vec<u8>)) -> String {
@@ -154,18 +212,19 @@ mod tests {
 
     #[test]
     fn forms() {
-        assert_eq!(shown(|out| encode_date(0, out)), "1970-01-01");
-        assert_eq!(shown(|out| encode_date(-719_163, out)), "0001-12-31 BC");
-        assert_eq!(shown(|out| encode_date(i32::MAX, out)), "infinity");
+        let iso = DateStyle::default();
+        assert_eq!(shown(|out| encode_date(0, iso, out)), "1970-01-01");
+        assert_eq!(shown(|out| encode_date(-719_163, iso, out)), "0001-12-31 BC");
+        assert_eq!(shown(|out| encode_date(i32::MAX, iso, out)), "infinity");
         assert_eq!(shown(|out| encode_time(86_400_000_000, out)), "24:00:00");
-        assert_eq!(shown(|out| encode_timestamp(-1, out)), "1969-12-31 23:59:59.999999");
-        assert_eq!(shown(|out| encode_timestamp(1_500_000, out)), "1970-01-01 00:00:01.5");
+        assert_eq!(shown(|out| encode_timestamp(-1, iso, out)), "1969-12-31 23:59:59.999999");
+        assert_eq!(shown(|out| encode_timestamp(1_500_000, iso, out)), "1970-01-01 00:00:01.5");
         let zone = TimeZone::parse("Asia/Kolkata").expect("a zone");
-        assert_eq!(shown(|out| encode_timestamptz(0, &zone, out)), "1970-01-01 05:30:00+05:30");
-        assert_eq!(shown(|out| encode_timestamptz(0, &TimeZone::Fixed(-3600), out)), "1969-12-31 23:00:00-01");
+        assert_eq!(shown(|out| encode_timestamptz(0, &zone, iso, out)), "1970-01-01 05:30:00+05:30");
+        assert_eq!(shown(|out| encode_timestamptz(0, &TimeZone::Fixed(-3600), iso, out)), "1969-12-31 23:00:00-01");
         // Nothing is out of range for printing.
         for us in [i64::MIN + 1, i64::MAX - 1] {
-            shown(|out| encode_timestamptz(us, &zone, out));
+            shown(|out| encode_timestamptz(us, &zone, iso, out));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! interval as text.
 //!
-//! Output is the `postgres` interval style: `1 year 2 mons -3 days +04:05:06.7`. Input is that, PostgreSQL's verbose
-//! style, the SQL standard's (`1-2 3 4:05:06`) and ISO 8601's (`P1Y2M3DT4H5M6S`). Fractions flow into smaller units:
+//! Output is in the session's style, `1 year 2 mons -3 days +04:05:06.7` unless it chose another. Input is that, PostgreSQL's
+//! verbose style, the SQL standard's (`1-2 3 4:05:06`) and ISO 8601's (`P1Y2M3DT4H5M6S`). Fractions flow into smaller units:
 //! half a month is 15 days, half a day twelve hours.
 //!
 //! # Invariants
@@ -11,6 +11,7 @@ use crate::calendar::{DAY_US, SECOND_US};
 use crate::datetime::{put_fraction, put_two};
 use crate::error::PgReprError;
 use crate::numeric::is_space;
+use crate::options::IntervalStyle;
 use bytes::BufMut;
 use repr::sqlstate::SqlState;
 
@@ -20,8 +21,174 @@ pub const INTERVAL_US_MAX: i64 = i64::MAX / 1_000;
 /// PostgreSQL's code for a field of an interval that is out of range.
 const INTERVAL_FIELD_OVERFLOW: SqlState = SqlState("22015");
 
-/// Prints an interval in the `postgres` style.
-pub fn encode_interval(months: i32, days: i32, us: i64, out: &mut Vec<u8>) {
+/// Prints an interval.
+pub fn encode_interval(months: i32, days: i32, us: i64, style: IntervalStyle, out: &mut Vec<u8>) {
+    match style {
+        IntervalStyle::Postgres => put_postgres(months, days, us, out),
+        IntervalStyle::PostgresVerbose => put_verbose(&Fields::of(months, days, us), out),
+        IntervalStyle::SqlStandard => put_sql_standard(&Fields::of(months, days, us), out),
+        IntervalStyle::Iso8601 => put_iso_8601(&Fields::of(months, days, us), out),
+    }
+}
+
+/// An interval as its fields, each with its sign.
+struct Fields {
+    years: i64,
+    months: i64,
+    days: i64,
+    hours: i64,
+    minutes: i64,
+    seconds: i64,
+    fraction_us: i64,
+}
+
+impl Fields {
+    fn of(months: i32, days: i32, us: i64) -> Fields {
+        let seconds = us / SECOND_US;
+        Fields {
+            years: (months / 12).into(),
+            months: (months % 12).into(),
+            days: days.into(),
+            hours: seconds / 3600,
+            minutes: seconds / 60 % 60,
+            seconds: seconds % 60,
+            fraction_us: us % SECOND_US,
+        }
+    }
+
+    fn all(&self) -> [i64; 7] {
+        [self.years, self.months, self.days, self.hours, self.minutes, self.seconds, self.fraction_us]
+    }
+
+    fn time(&self) -> [i64; 4] {
+        [self.hours, self.minutes, self.seconds, self.fraction_us]
+    }
+
+    fn is_negative(fields: &[i64]) -> bool {
+        fields.iter().any(|field| *field < 0)
+    }
+
+    fn is_positive(fields: &[i64]) -> bool {
+        fields.iter().any(|field| *field > 0)
+    }
+}
+
+fn put_number(value: i64, out: &mut Vec<u8>) {
+    out.put_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// Prints `H:MM:SS.f` without its sign.
+fn put_clock(fields: &Fields, out: &mut Vec<u8>) {
+    put_number(fields.hours.abs(), out);
+    out.put_u8(b':');
+    put_two(fields.minutes.abs(), out);
+    out.put_u8(b':');
+    put_two(fields.seconds.abs(), out);
+    put_fraction(fields.fraction_us.abs(), out);
+}
+
+/// `@ 1 year 2 mons -3 days 4 hours 5 mins 6.7 secs`, and `ago` behind it if the first is negative.
+fn put_verbose(fields: &Fields, out: &mut Vec<u8>) {
+    out.put_u8(b'@');
+    let is_ago = fields.all().into_iter().find(|field| *field != 0).is_some_and(|first| first < 0);
+    let turned = |value: i64| if is_ago { -value } else { value };
+    let units = [
+        (fields.years, "year"),
+        (fields.months, "mon"),
+        (fields.days, "day"),
+        (fields.hours, "hour"),
+        (fields.minutes, "min"),
+    ];
+    for (value, unit) in units {
+        if value != 0 {
+            out.put_u8(b' ');
+            put_number(turned(value), out);
+            out.put_u8(b' ');
+            out.put_slice(unit.as_bytes());
+            out.put_slice(if turned(value) == 1 { b"" } else { b"s" });
+        }
+    }
+    let (seconds, fraction) = (turned(fields.seconds), turned(fields.fraction_us));
+    if seconds != 0 || fraction != 0 {
+        out.put_slice(if seconds < 0 || fraction < 0 { b" -" } else { b" " });
+        put_number(seconds.abs(), out);
+        put_fraction(fraction.abs(), out);
+        out.put_slice(if seconds.abs() == 1 && fraction == 0 { b" sec" } else { b" secs" });
+    }
+    if fields.all() == [0; 7] {
+        out.put_slice(b" 0");
+    }
+    if is_ago {
+        out.put_slice(b" ago");
+    }
+}
+
+/// `1-2` or `3 4:05:06`, which is all that the standard has; with a sign for each part if it is more than that.
+fn put_sql_standard(fields: &Fields, out: &mut Vec<u8>) {
+    let all = fields.all();
+    let (has_months, has_time) = (all[..2] != [0; 2], all[2..] != [0; 5]);
+    if !has_months && !has_time {
+        return out.put_u8(b'0');
+    }
+    let is_mixed = Fields::is_negative(&all) && Fields::is_positive(&all);
+    if is_mixed || (has_months && has_time) {
+        let sign = |fields: &[i64]| if Fields::is_negative(fields) { b'-' } else { b'+' };
+        out.put_u8(sign(&all[..2]));
+        put_number(fields.years.abs(), out);
+        out.put_u8(b'-');
+        put_number(fields.months.abs(), out);
+        out.put_slice(&[b' ', sign(&[fields.days])]);
+        put_number(fields.days.abs(), out);
+        out.put_slice(&[b' ', sign(&fields.time())]);
+        return put_clock(fields, out);
+    }
+    if Fields::is_negative(&all) {
+        out.put_u8(b'-');
+    }
+    if has_months {
+        put_number(fields.years.abs(), out);
+        out.put_u8(b'-');
+        return put_number(fields.months.abs(), out);
+    }
+    if fields.days != 0 {
+        put_number(fields.days.abs(), out);
+        out.put_u8(b' ');
+    }
+    put_clock(fields, out);
+}
+
+/// `P1Y2M-3DT4H5M6.7S`.
+fn put_iso_8601(fields: &Fields, out: &mut Vec<u8>) {
+    if fields.all() == [0; 7] {
+        return out.put_slice(b"PT0S");
+    }
+    let put = |value: i64, unit: u8, out: &mut Vec<u8>| {
+        if value != 0 {
+            put_number(value, out);
+            out.put_u8(unit);
+        }
+    };
+    out.put_u8(b'P');
+    put(fields.years, b'Y', out);
+    put(fields.months, b'M', out);
+    put(fields.days, b'D', out);
+    if fields.time() != [0; 4] {
+        out.put_u8(b'T');
+    }
+    put(fields.hours, b'H', out);
+    put(fields.minutes, b'M', out);
+    if fields.seconds != 0 || fields.fraction_us != 0 {
+        if fields.seconds < 0 || fields.fraction_us < 0 {
+            out.put_u8(b'-');
+        }
+        put_number(fields.seconds.abs(), out);
+        put_fraction(fields.fraction_us.abs(), out);
+        out.put_u8(b'S');
+    }
+}
+
+/// `1 year 2 mons -3 days +04:05:06.7`.
+fn put_postgres(months: i32, days: i32, us: i64, out: &mut Vec<u8>) {
     let start = out.len();
     let mut before = false;
     for (value, unit) in [(months / 12, "year"), (months % 12, "mon"), (days, "day")] {
@@ -66,9 +233,9 @@ pub fn encode_interval(months: i32, days: i32, us: i64, out: &mut Vec<u8>) {
 }
 
 /// Reads an interval: months, days, microseconds.
-pub fn decode_interval(text: &str) -> Result<(i32, i32, i64), PgReprError> {
+pub fn decode_interval(text: &str, style: IntervalStyle) -> Result<(i32, i32, i64), PgReprError> {
     let trimmed = text.trim_matches(is_space);
-    let sum = if trimmed.starts_with(['P', 'p']) { iso_8601(trimmed) } else { verbose(trimmed) };
+    let sum = if trimmed.starts_with(['P', 'p']) { iso_8601(trimmed) } else { verbose(trimmed, style) };
     let sum = sum.map_err(|refusal| match refusal {
         Refusal::Syntax => PgReprError::new(
             SqlState::INVALID_DATETIME_FORMAT,
@@ -207,13 +374,22 @@ fn unit_named(word: &str) -> Option<Unit> {
 }
 
 /// `1 year 2 mons -3 days 04:05:06 ago` and the SQL standard's `1-2 3 4:05:06`.
-fn verbose(text: &str) -> Result<Sum, Refusal> {
+fn verbose(text: &str, style: IntervalStyle) -> Result<Sum, Refusal> {
     let mut sum = Sum::default();
     let mut pending: Option<Amount> = None;
     let mut any = false;
-    let mut words = pieces(text)?.into_iter().peekable();
+    let words = pieces(text)?;
+    // To the SQL standard, a sign at the beginning that is the only one is that of the whole.
+    let is_signed = |word: &&str| word.starts_with(['-', '+']);
+    let is_negative = style == IntervalStyle::SqlStandard
+        && words.first().is_some_and(|first| first.starts_with('-'))
+        && !words[1..].iter().any(is_signed);
+    let mut words = words.into_iter().peekable();
     while let Some(word) = words.next() {
-        let lower = word.to_ascii_lowercase();
+        let mut lower = word.to_ascii_lowercase();
+        if is_negative && lower.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+            lower.insert(0, '-');
+        }
         let starts_amount = matches!(lower.as_bytes()[0], b'0'..=b'9' | b'+' | b'-' | b'.');
         if !starts_amount {
             match (lower.as_str(), pending.take()) {
@@ -365,10 +541,11 @@ fn designated(text: &str, sum: &mut Sum, unit_of: impl Fn(char) -> Option<Unit>)
 #[cfg(test)]
 mod tests {
     use super::{decode_interval, encode_interval};
+    use crate::options::IntervalStyle;
 
     fn shown(months: i32, days: i32, us: i64) -> String {
         let mut out = Vec::new();
-        encode_interval(months, days, us, &mut out);
+        encode_interval(months, days, us, IntervalStyle::Postgres, &mut out);
         String::from_utf8(out.to_vec()).expect("ASCII")
     }
 
@@ -399,10 +576,10 @@ mod tests {
             ("1:30.5", (0, 0, 90_500_000)),
         ];
         for (text, expected) in cases {
-            assert_eq!(decode_interval(text), Ok(expected), "{text}");
+            assert_eq!(decode_interval(text, IntervalStyle::Postgres), Ok(expected), "{text}");
         }
         for text in ["", "x", "1 x", "day", "1 2 day", "P", "P1", "1:2:3:4", "1 day ago 2", "ä"] {
-            assert!(decode_interval(text).is_err(), "{text}");
+            assert!(decode_interval(text, IntervalStyle::Postgres).is_err(), "{text}");
         }
     }
 }

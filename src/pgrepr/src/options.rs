@@ -1,7 +1,6 @@
 //! The session settings that reading and printing values depend on.
 //!
-//! Only styles that are implemented can be represented: a session that asks for another one is refused when it sets
-//! it, by [`DateOrder::from_date_style`] and its neighbours, and never gets a value in a style it did not ask for.
+//! Each has the text that SHOW prints, and reads what SET is given.
 
 use crate::error::PgReprError;
 use crate::timezone::TimeZone;
@@ -20,16 +19,10 @@ pub trait ObjectNames: fmt::Debug + Send + Sync {
 }
 
 /// Everything that the codecs need to know of a session.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct EncodeOptions {
-    /// `TimeZone`: how timestamptz is printed and read.
-    pub time_zone: TimeZone,
-    /// `extra_float_digits`: above zero, floats print the shortest text that reads back as the same value.
-    pub extra_float_digits: i32,
-    /// `bytea_output`.
-    pub bytea_output: ByteaOutput,
-    /// The second half of `DateStyle`: how ambiguous dates are read. Output is always ISO.
-    pub date_order: DateOrder,
+    /// The session's.
+    pub locale: Locale,
     /// Microseconds since the epoch of the transaction's start, for `now`, `today` and their kin; without it they are
     /// refused.
     pub now_us: Option<i64>,
@@ -37,21 +30,42 @@ pub struct EncodeOptions {
     pub names: Option<Arc<dyn ObjectNames>>,
 }
 
-impl Default for EncodeOptions {
-    fn default() -> EncodeOptions {
-        EncodeOptions {
+/// How a session prints values, and what the texts mean to it that can mean several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Locale {
+    /// `TimeZone`.
+    pub time_zone: TimeZone,
+    /// `DateStyle`.
+    pub date: DateStyle,
+    /// `IntervalStyle`.
+    pub interval: IntervalStyle,
+    /// `bytea_output`.
+    pub bytea: ByteaOutput,
+    /// `extra_float_digits`: above zero, floats print the shortest text that reads back as the same value.
+    pub extra_float_digits: i32,
+}
+
+impl Locale {
+    /// What of it reading depends on: the rest is as usual.
+    pub fn for_reading(self) -> Locale {
+        Locale { time_zone: self.time_zone, date: self.date, interval: self.interval, ..Locale::default() }
+    }
+}
+
+impl Default for Locale {
+    fn default() -> Locale {
+        Locale {
             time_zone: TimeZone::UTC,
+            date: DateStyle::default(),
+            interval: IntervalStyle::default(),
+            bytea: ByteaOutput::default(),
             extra_float_digits: 1,
-            bytea_output: ByteaOutput::Hex,
-            date_order: DateOrder::Mdy,
-            now_us: None,
-            names: None,
         }
     }
 }
 
 /// How bytea is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum ByteaOutput {
     /// `\x` and two digits for each byte.
     #[default]
@@ -71,8 +85,31 @@ impl ByteaOutput {
     }
 }
 
-/// The order of the fields of a date like `01/02/03`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+/// How dates are printed, and what those like `01/02/03` mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct DateStyle {
+    /// The form of what is printed.
+    pub form: DateForm,
+    /// The order of numbers.
+    pub order: DateOrder,
+}
+
+/// The form in which dates are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum DateForm {
+    /// `1997-12-17 07:37:16-08`.
+    #[default]
+    Iso,
+    /// `12/17/1997 07:37:16 PST`.
+    Sql,
+    /// `Wed Dec 17 07:37:16 1997 PST`.
+    Postgres,
+    /// `17.12.1997 07:37:16 PST`.
+    German,
+}
+
+/// The order of the fields of a date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum DateOrder {
     /// Month first.
     #[default]
@@ -83,49 +120,100 @@ pub enum DateOrder {
     Ymd,
 }
 
-impl DateOrder {
-    /// Reads the value of `DateStyle`: the new order, or `current` where the value only names the style.
-    ///
-    /// Every style but ISO is refused with 0A000.
-    pub fn from_date_style(value: &str, current: DateOrder) -> Result<DateOrder, PgReprError> {
-        let mut order = current;
+impl DateStyle {
+    /// Reads a value of `DateStyle`. What it does not say stays as it is here; `default` is as `reset` has it.
+    pub fn changed(self, value: &str, reset: DateStyle) -> Result<DateStyle, PgReprError> {
+        let (mut form, mut order) = (None, None);
+        // What is said twice has to be the same.
+        fn note<T: PartialEq>(slot: &mut Option<T>, said: T, value: &str) -> Result<(), PgReprError> {
+            let agrees = slot.as_ref().is_none_or(|before| *before == said);
+            *slot = Some(said);
+            let detail = "Conflicting \"datestyle\" specifications.";
+            if agrees { Ok(()) } else { Err(invalid_setting("DateStyle", value).with_detail(detail)) }
+        }
         for word in value.split(',').map(|word| word.trim().to_ascii_lowercase()) {
             match word.as_str() {
-                "iso" => {}
-                "mdy" | "us" | "noneuro" | "noneuropean" => order = DateOrder::Mdy,
-                "dmy" | "euro" | "european" => order = DateOrder::Dmy,
-                "ymd" => order = DateOrder::Ymd,
-                "default" => order = DateOrder::Mdy,
-                "sql" | "postgres" | "german" => {
-                    return Err(PgReprError::unsupported(format!("DateStyle \"{word}\" is not supported"))
-                        .with_hint("Only the ISO date style is supported."));
+                "iso" => note(&mut form, DateForm::Iso, value)?,
+                "sql" => note(&mut form, DateForm::Sql, value)?,
+                "german" => note(&mut form, DateForm::German, value)?,
+                "mdy" | "us" => note(&mut order, DateOrder::Mdy, value)?,
+                "dmy" => note(&mut order, DateOrder::Dmy, value)?,
+                "ymd" => note(&mut order, DateOrder::Ymd, value)?,
+                "default" => {
+                    form.get_or_insert(reset.form);
+                    order.get_or_insert(reset.order);
                 }
-                _ => return Err(invalid_setting("DateStyle", value)),
+                word if word.starts_with("postgres") => note(&mut form, DateForm::Postgres, value)?,
+                word if word.starts_with("noneuro") => note(&mut order, DateOrder::Mdy, value)?,
+                word if word.starts_with("euro") => note(&mut order, DateOrder::Dmy, value)?,
+                word => {
+                    let detail = format!("Unrecognized key word: \"{word}\".");
+                    return Err(invalid_setting("DateStyle", value).with_detail(detail));
+                }
             }
         }
-        Ok(order)
+        // Germans begin with the day unless they say otherwise.
+        let usual = if form == Some(DateForm::German) { DateOrder::Dmy } else { self.order };
+        Ok(DateStyle { form: form.unwrap_or(self.form), order: order.unwrap_or(usual) })
     }
 
-    /// The value of `DateStyle` that this order stands for.
-    pub fn date_style(self) -> &'static str {
-        match self {
-            DateOrder::Mdy => "ISO, MDY",
-            DateOrder::Dmy => "ISO, DMY",
-            DateOrder::Ymd => "ISO, YMD",
-        }
+    /// The value of `DateStyle`, which reads back as this whatever it was before.
+    pub fn name(self) -> String {
+        let form = match self.form {
+            DateForm::Iso => "ISO",
+            DateForm::Sql => "SQL",
+            DateForm::Postgres => "Postgres",
+            DateForm::German => "German",
+        };
+        let order = match self.order {
+            DateOrder::Mdy => "MDY",
+            DateOrder::Dmy => "DMY",
+            DateOrder::Ymd => "YMD",
+        };
+        format!("{form}, {order}")
     }
 }
 
-/// Checks the value of `IntervalStyle`: only `postgres` is implemented.
-pub fn check_interval_style(value: &str) -> Result<(), PgReprError> {
-    match value.to_ascii_lowercase().as_str() {
-        "postgres" => Ok(()),
-        "postgres_verbose" | "sql_standard" | "iso_8601" => {
-            Err(PgReprError::unsupported(format!("IntervalStyle \"{value}\" is not supported"))
-                .with_hint("Only the postgres interval style is supported."))
+/// How intervals are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum IntervalStyle {
+    /// `1 year 2 mons -3 days +04:05:06`.
+    #[default]
+    Postgres,
+    /// `@ 1 year 2 mons -3 days 4 hours 5 mins 6 secs`.
+    PostgresVerbose,
+    /// `+1-2 -3 +4:05:06`. A sign before what is read holds for all of it, if there is no other.
+    SqlStandard,
+    /// `P1Y2M-3DT4H5M6S`.
+    Iso8601,
+}
+
+impl IntervalStyle {
+    /// The values of `IntervalStyle`.
+    pub const NAMES: &[&str] = &["postgres", "postgres_verbose", "sql_standard", "iso_8601"];
+
+    /// Reads the value of `IntervalStyle`.
+    pub fn parse(value: &str) -> Result<IntervalStyle, PgReprError> {
+        match value.to_ascii_lowercase().as_str() {
+            "postgres" => Ok(IntervalStyle::Postgres),
+            "postgres_verbose" => Ok(IntervalStyle::PostgresVerbose),
+            "sql_standard" => Ok(IntervalStyle::SqlStandard),
+            "iso_8601" => Ok(IntervalStyle::Iso8601),
+            _ => {
+                let hint = format!("Available values: {}.", IntervalStyle::NAMES.join(", "));
+                Err(invalid_setting("IntervalStyle", value).with_hint(hint))
+            }
         }
-        _ => Err(invalid_setting("IntervalStyle", value)
-            .with_hint("Available values: postgres, postgres_verbose, sql_standard, iso_8601.")),
+    }
+
+    /// The value of `IntervalStyle` that reads back as this.
+    pub fn name(self) -> &'static str {
+        match self {
+            IntervalStyle::Postgres => "postgres",
+            IntervalStyle::PostgresVerbose => "postgres_verbose",
+            IntervalStyle::SqlStandard => "sql_standard",
+            IntervalStyle::Iso8601 => "iso_8601",
+        }
     }
 }
 

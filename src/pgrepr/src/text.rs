@@ -33,19 +33,21 @@ pub fn encode_text(ty: &PgType, datum: &Datum<'_>, options: &EncodeOptions, out:
         Datum::Int8(value) => put_integer(*value, out),
         Datum::UInt8(value) => put_integer(*value, out),
         Datum::Oid(value) => put_oid(ty, *value, options, out),
-        Datum::Float4(value) => float::encode_float4(*value, options.extra_float_digits, out),
-        Datum::Float8(value) => float::encode_float8(*value, options.extra_float_digits, out),
+        Datum::Float4(value) => float::encode_float4(*value, options.locale.extra_float_digits, out),
+        Datum::Float8(value) => float::encode_float8(*value, options.locale.extra_float_digits, out),
         Datum::Numeric(value, scale) => numeric::encode_text(*value, *scale, display_of(ty), out),
         Datum::Text(value) => out.put_slice(value.as_bytes()),
         Datum::Bytes(value) if *ty == PgType::Uuid => encode_uuid(value, out),
-        Datum::Bytes(value) => encode_bytea(value, options.bytea_output, out),
-        Datum::Date(days) => datetime::encode_date(*days, out),
+        Datum::Bytes(value) => encode_bytea(value, options.locale.bytea, out),
+        Datum::Date(days) => datetime::encode_date(*days, options.locale.date, out),
         Datum::Time(us) => datetime::encode_time(*us, out),
         Datum::Timestamp(us) if *ty == PgType::Timestamptz => {
-            datetime::encode_timestamptz(*us, &options.time_zone, out);
+            datetime::encode_timestamptz(*us, &options.locale.time_zone, options.locale.date, out);
         }
-        Datum::Timestamp(us) => datetime::encode_timestamp(*us, out),
-        Datum::Interval(months, days, us) => interval::encode_interval(*months, *days, *us, out),
+        Datum::Timestamp(us) => datetime::encode_timestamp(*us, options.locale.date, out),
+        Datum::Interval(months, days, us) => {
+            interval::encode_interval(*months, *days, *us, options.locale.interval, out)
+        }
         Datum::List(items) => match ty.vector_item() {
             Some(item) => encode_vector(&item, items, options, out),
             None => encode_array(ty, items, options, out),
@@ -170,7 +172,7 @@ pub fn decode_text(ty: &PgType, text: &str, options: &EncodeOptions) -> Result<D
         PgType::Timestamp => Datum::Timestamp(datetime::parse::decode_timestamp(text, options)?),
         PgType::Timestamptz => Datum::Timestamp(datetime::parse::decode_timestamptz(text, options)?),
         PgType::Interval => {
-            let (months, days, us) = interval::decode_interval(text)?;
+            let (months, days, us) = interval::decode_interval(text, options.locale.interval)?;
             Datum::Interval(months, days, us)
         }
         PgType::Json => {

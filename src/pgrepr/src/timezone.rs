@@ -10,7 +10,8 @@ use crate::calendar::{DAY_US, SECOND_US, civil_from_days, days_from_civil};
 use crate::error::PgReprError;
 use crate::options::invalid_setting;
 use chrono::{DateTime, NaiveDateTime, Offset, TimeDelta, TimeZone as _, Utc};
-use chrono_tz::{TZ_VARIANTS, Tz};
+use chrono_tz::{OffsetName, TZ_VARIANTS, Tz};
+use std::borrow::Cow;
 
 /// The largest offset PostgreSQL accepts: just under 16 hours.
 pub const OFFSET_SECONDS_MAX: i32 = 16 * 3600 - 1;
@@ -34,14 +35,14 @@ impl TimeZone {
     /// Coordinated universal time.
     pub const UTC: TimeZone = TimeZone::Named(Tz::UTC);
 
-    /// Reads the value of `TimeZone`: a zone's name in any case, or hours (and minutes) east of UTC.
+    /// Reads the value of `TimeZone`: a zone's name in any case, hours east of UTC, or a zone as POSIX has it.
     pub fn parse(value: &str) -> Result<TimeZone, PgReprError> {
-        TimeZone::from_name(value)
-            .or_else(|| TimeZone::from_hours(value))
+        TimeZone::from_hours(value)
+            .or_else(|| TimeZone::from_name(value))
             .ok_or_else(|| invalid_setting("TimeZone", value))
     }
 
-    /// The zone with this name.
+    /// The zone with this name: the IANA database's or POSIX's.
     pub fn from_name(name: &str) -> Option<TimeZone> {
         if let Ok(zone) = name.parse::<Tz>() {
             return Some(TimeZone::Named(zone));
@@ -49,30 +50,38 @@ impl TimeZone {
         if ["z", "zulu", "utc", "gmt"].iter().any(|utc| name.eq_ignore_ascii_case(utc)) {
             return Some(TimeZone::UTC);
         }
-        TZ_VARIANTS.iter().find(|zone| zone.name().eq_ignore_ascii_case(name)).map(|zone| TimeZone::Named(*zone))
+        let named = TZ_VARIANTS.iter().find(|zone| zone.name().eq_ignore_ascii_case(name));
+        named.map(|zone| TimeZone::Named(*zone)).or_else(|| TimeZone::from_posix(name))
     }
 
-    /// A zone given as `+2`, `-5.5` or `+05:30`.
-    fn from_hours(value: &str) -> Option<TimeZone> {
-        let (negative, digits) = match value.as_bytes() {
-            [b'-', ..] => (true, &value[1..]),
-            [b'+', ..] => (false, &value[1..]),
-            _ => (false, value),
+    /// A zone of POSIX without a summer time, such as `<+02>-02`, `EST5` or `+05:30`: a word, which may be missing, and an offset
+    /// that counts westward.
+    fn from_posix(name: &str) -> Option<TimeZone> {
+        let offset = match name.strip_prefix('<') {
+            Some(quoted) => quoted.split_once('>')?.1,
+            None => name.trim_start_matches(|c: char| c.is_ascii_alphabetic()),
         };
-        let seconds = match digits.split_once([':', '.']) {
-            None => digits.parse::<u16>().ok().map(|hours| i32::from(hours) * 3600),
-            Some((hours, minutes)) if digits.contains(':') => {
-                let minutes = minutes.parse::<u8>().ok().filter(|minutes| *minutes < 60)?;
-                Some(i32::from(hours.parse::<u16>().ok()?) * 3600 + i32::from(minutes) * 60)
-            }
-            Some((hours, fraction)) => {
-                let numerator: u32 = fraction.parse().ok()?;
-                let denominator = 10_u32.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-                let part = i32::try_from(u64::from(numerator) * 3600 / u64::from(denominator)).ok()?;
-                Some(i32::from(hours.parse::<u16>().ok()?) * 3600 + part)
-            }
-        }?;
-        let east = if negative { -seconds } else { seconds };
+        let (west, digits) = match offset.as_bytes() {
+            [b'-', ..] => (-1, &offset[1..]),
+            [b'+', ..] => (1, &offset[1..]),
+            _ => (1, offset),
+        };
+        let mut parts = digits.split(':').map(|part| match part.len() {
+            1 | 2 if part.bytes().all(|byte| byte.is_ascii_digit()) => part.parse::<i32>().ok(),
+            _ => None,
+        });
+        let hours = parts.next()??;
+        let mut part = || parts.next().map_or(Some(0), |part| part.filter(|part| *part < 60));
+        let (minutes, seconds) = (part()?, part()?);
+        let east = -west * (hours * 3600 + minutes * 60 + seconds);
+        (parts.next().is_none() && east.abs() <= OFFSET_SECONDS_MAX).then_some(TimeZone::Fixed(east))
+    }
+
+    /// A zone given as a number of hours east of UTC: `+2`, `-5.5`.
+    fn from_hours(value: &str) -> Option<TimeZone> {
+        let is_number = |c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.');
+        let hours = value.trim().parse::<f64>().ok().filter(|_| value.trim().chars().all(is_number))?;
+        let east = (hours * 3600.0) as i32;
         (east.abs() <= OFFSET_SECONDS_MAX).then_some(TimeZone::Fixed(east))
     }
 
@@ -80,14 +89,7 @@ impl TimeZone {
     pub fn name(&self) -> String {
         match self {
             TimeZone::Named(zone) => zone.name().to_owned(),
-            TimeZone::Fixed(east) => {
-                let text = |sign: char| {
-                    let (hours, minutes) = (east.abs() / 3600, east.abs() / 60 % 60);
-                    if minutes == 0 { format!("{sign}{hours:02}") } else { format!("{sign}{hours:02}:{minutes:02}") }
-                };
-                let (east_sign, west_sign) = if *east < 0 { ('-', '+') } else { ('+', '-') };
-                format!("<{}>{}", text(east_sign), text(west_sign))
-            }
+            TimeZone::Fixed(east) => format!("<{}>{}", offset_text(*east, true), offset_text(*east, false)),
         }
     }
 
@@ -97,6 +99,18 @@ impl TimeZone {
             TimeZone::Fixed(east) => *east,
             TimeZone::Named(Tz::UTC) => 0,
             TimeZone::Named(zone) => zone.offset_from_utc_datetime(&naive(utc_us, *zone)).fix().local_minus_utc(),
+        }
+    }
+
+    /// What the zone calls its time at a moment given in microseconds since the epoch: `CEST`; digits where it has no name.
+    pub fn abbreviation_at(&self, utc_us: i64) -> Cow<'static, str> {
+        match self {
+            TimeZone::Fixed(east) => Cow::Owned(offset_text(*east, true)),
+            TimeZone::Named(zone) => {
+                let offset = zone.offset_from_utc_datetime(&naive(utc_us, *zone));
+                let name = offset.abbreviation().map(|name| Cow::Owned(name.to_owned()));
+                name.unwrap_or_else(|| Cow::Owned(offset_text(offset.fix().local_minus_utc(), true).replace(':', "")))
+            }
         }
     }
 
@@ -129,6 +143,13 @@ impl TimeZone {
     pub fn to_local(&self, utc_us: i64) -> Option<i64> {
         utc_us.checked_add(i64::from(self.offset_at(utc_us)) * SECOND_US)
     }
+}
+
+/// Seconds east of UTC as hours and minutes, with their sign or with the opposite one.
+fn offset_text(east: i32, eastward: bool) -> String {
+    let sign = if (east < 0) == eastward { '-' } else { '+' };
+    let (hours, minutes) = (east.abs() / 3600, east.abs() / 60 % 60);
+    if minutes == 0 { format!("{sign}{hours:02}") } else { format!("{sign}{hours:02}:{minutes:02}") }
 }
 
 /// A moment, or one of the table's years that is like it.
@@ -171,6 +192,15 @@ mod tests {
         assert_eq!(TimeZone::parse("+2"), Ok(TimeZone::Fixed(7200)));
         assert_eq!(TimeZone::parse("-5.5"), Ok(TimeZone::Fixed(-19_800)));
         assert_eq!(TimeZone::Fixed(19_800).name(), "<+05:30>-05:30");
+        for (name, east) in
+            [("<+05:30>-05:30", 19_800), ("+05:30", -19_800), ("EST5", -18_000), ("utc-3", 10_800), ("X0:0:1", -1)]
+        {
+            assert_eq!(TimeZone::parse(name), Ok(TimeZone::Fixed(east)), "{name}");
+        }
+        for name in ["EST", "<+02>", "X5:60", "X5:", "X123", "EST5EDT4", "X1:2:3:4", "1e1", "nan"] {
+            let fixed = TimeZone::parse(name).ok().filter(|zone| matches!(zone, TimeZone::Fixed(_)));
+            assert_eq!(fixed, None, "{name}");
+        }
         assert!(TimeZone::parse("Mars/Phobos").is_err());
         assert!(TimeZone::parse("+17").is_err());
         assert!(TimeZone::parse("").is_err());

@@ -5,7 +5,7 @@
 //! each with a reason; an entry that no longer differs fails the test too.
 
 use glimpse_pgrepr::binary::{decode_binary, encode_binary};
-use glimpse_pgrepr::options::EncodeOptions;
+use glimpse_pgrepr::options::{EncodeOptions, Locale};
 use glimpse_pgrepr::text::{decode_text, encode_text};
 use glimpse_pgrepr::timezone::TimeZone;
 use glimpse_pgrepr::type_name::parse_type_name;
@@ -63,8 +63,10 @@ fn answer(ty: &PgType, input: &str, options: &EncodeOptions) -> [String; 3] {
 
 #[test]
 fn postgres_agrees() {
-    let options =
-        EncodeOptions { time_zone: TimeZone::parse("Europe/Berlin").expect("a zone"), ..EncodeOptions::default() };
+    let options = EncodeOptions {
+        locale: Locale { time_zone: TimeZone::parse("Europe/Berlin").expect("a zone"), ..Locale::default() },
+        ..EncodeOptions::default()
+    };
     let differences: HashMap<(String, String), String> = read("differences.tsv")
         .into_iter()
         .map(|mut row| {

@@ -7,7 +7,7 @@ use glimpse_pgrepr::binary::{decode_binary, encode_binary};
 use glimpse_pgrepr::calendar::{DATE_MAX, DATE_MIN, DAY_US, TIMESTAMP_MIN};
 use glimpse_pgrepr::interval::INTERVAL_US_MAX;
 use glimpse_pgrepr::json::{canonical_jsonb, quote_json};
-use glimpse_pgrepr::options::{ByteaOutput, EncodeOptions};
+use glimpse_pgrepr::options::{ByteaOutput, DateForm, DateOrder, DateStyle, EncodeOptions, IntervalStyle, Locale};
 use glimpse_pgrepr::text::{decode_text, encode_text};
 use glimpse_pgrepr::timezone::TimeZone;
 use glimpse_pgrepr::type_name::parse_type_name;
@@ -73,10 +73,24 @@ fn array() -> impl Strategy<Value = (PgType, Datum<'static>)> {
 
 fn options() -> impl Strategy<Value = EncodeOptions> {
     let zone = prop_oneof![Just("UTC"), Just("Europe/Berlin"), Just("America/St_Johns"), Just("-5.5")];
-    (zone, any::<bool>()).prop_map(|(zone, escape)| EncodeOptions {
-        time_zone: TimeZone::parse(zone).expect("a zone"),
-        bytea_output: if escape { ByteaOutput::Escape } else { ByteaOutput::Hex },
-        ..EncodeOptions::default()
+    let form = prop_oneof![Just(DateForm::Iso), Just(DateForm::Sql), Just(DateForm::Postgres), Just(DateForm::German)];
+    let order = prop_oneof![Just(DateOrder::Mdy), Just(DateOrder::Dmy)];
+    let interval = prop_oneof![
+        Just(IntervalStyle::Postgres),
+        Just(IntervalStyle::PostgresVerbose),
+        Just(IntervalStyle::SqlStandard),
+        Just(IntervalStyle::Iso8601)
+    ];
+    (zone, any::<bool>(), form, order, interval).prop_map(|(zone, escape, form, order, interval)| {
+        // A zone's abbreviation does not say which zone it is.
+        let zone = if form == DateForm::Iso { zone } else { "UTC" };
+        let bytea = if escape { ByteaOutput::Escape } else { ByteaOutput::Hex };
+        let time_zone = TimeZone::parse(zone).expect("a zone");
+        // The German form begins with the day, in whatever order dates are read.
+        let order = if form == DateForm::German { DateOrder::Dmy } else { order };
+        let date = DateStyle { form, order };
+        let locale = Locale { time_zone, date, interval, bytea, ..Locale::default() };
+        EncodeOptions { locale, ..EncodeOptions::default() }
     })
 }
 

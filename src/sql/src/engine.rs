@@ -26,6 +26,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast;
+use pgrepr::options::Locale;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
 use std::sync::Arc;
@@ -104,9 +105,9 @@ pub trait TableResolver: Send + Sync {
         Ok(())
     }
 
-    /// The session's TimeZone, by which literals of type timestamptz are read.
-    fn time_zone(&self) -> String {
-        "UTC".to_owned()
+    /// How literals are read.
+    fn locale(&self) -> Locale {
+        Locale::default()
     }
 }
 

@@ -21,6 +21,8 @@ use crate::error::SqlError;
 use crate::names::{IDENTIFIER_BYTES_MAX, truncate_identifier};
 use crate::plan::PlanNotice;
 use definitions::{Definition, Kind, Level, SESSION_VARS, SYSTEM_VARS};
+use pgrepr::options::{ByteaOutput, DateStyle, IntervalStyle, Locale};
+use pgrepr::timezone::TimeZone;
 use repr::sqlstate::SqlState;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -170,7 +172,7 @@ struct Decoded {
     statement_timeout: Option<Duration>,
     idle_in_transaction_session_timeout: Option<Duration>,
     idle_session_timeout: Option<Duration>,
-    extra_float_digits: i32,
+    locale: Locale,
     /// Of the current transaction, and of the next.
     read_only: [bool; 2],
 }
@@ -203,7 +205,7 @@ impl SessionVars {
                 statement_timeout: None,
                 idle_in_transaction_session_timeout: None,
                 idle_session_timeout: None,
-                extra_float_digits: 1,
+                locale: Locale::default(),
                 read_only: [false; 2],
             },
         };
@@ -226,7 +228,12 @@ impl SessionVars {
         for (name, value) in startup {
             match definitions::find_session(name) {
                 Some((_, definition)) if definition.read_only() => return Err(cannot_change(definition.name)),
-                Some((index, definition)) => vars.slots[index].default = values::canonical_raw(definition, value)?,
+                Some((index, definition)) => {
+                    vars.slots[index].default = match definition.kind {
+                        Kind::DateStyle => vars.date_style(index, value)?,
+                        _ => values::canonical_raw(definition, value)?,
+                    };
+                }
                 None => vars.set_raw(name, value, false).map(drop)?,
             }
         }
@@ -264,7 +271,11 @@ impl SessionVars {
                 if definition.read_only() {
                     return Err(cannot_change(definition.name));
                 }
-                let value = values::canonical(definition, given)?;
+                let value = match definition.kind {
+                    // A list, too; what it does not say stays.
+                    Kind::DateStyle => self.date_style(index, &given.join(", "))?,
+                    _ => values::canonical(definition, given)?,
+                };
                 let cut = cut_notice(definition, &given.concat());
                 Ok(cut.into_iter().chain(self.store(index, Some(value), local)).collect())
             }
@@ -282,7 +293,10 @@ impl SessionVars {
                 if definition.read_only() {
                     return Err(cannot_change(definition.name));
                 }
-                let value = values::canonical_raw(definition, value)?;
+                let value = match definition.kind {
+                    Kind::DateStyle => self.date_style(index, value)?,
+                    _ => values::canonical_raw(definition, value)?,
+                };
                 Ok(self.store(index, Some(value), local))
             }
             None => {
@@ -292,13 +306,17 @@ impl SessionVars {
         }
     }
 
-    /// What [`SessionVars::set_raw`] would set, or without a value [`SessionVars::reset`]. Errors as theirs.
-    pub fn check_raw(name: &str, value: Option<&str>) -> Result<String, SqlError> {
+    /// What [`SessionVars::set_raw`] would set, or without a value [`SessionVars::reset`], where the value now is `current`.
+    /// Errors as theirs.
+    pub fn check_raw(name: &str, value: Option<&str>, current: Option<&str>) -> Result<String, SqlError> {
         match definitions::find_session(name) {
             Some((_, definition)) if definition.read_only() => Err(cannot_change(definition.name)),
-            Some((_, definition)) => match value {
-                Some(value) => values::canonical_raw(definition, value),
-                None => Ok(definition.default.to_owned()),
+            Some((_, definition)) => match (value, definition.kind) {
+                (Some(value), Kind::DateStyle) => {
+                    values::date_style(value, current.unwrap_or(definition.default), definition.default)
+                }
+                (Some(value), _) => values::canonical_raw(definition, value),
+                (None, _) => Ok(definition.default.to_owned()),
             },
             None if name.contains('.') => Ok(value.unwrap_or_default().to_owned()),
             None => Err(unrecognized(name)),
@@ -481,11 +499,6 @@ impl SessionVars {
         self.slots[definitions::index_of("cluster")].value()
     }
 
-    /// The time zone: an IANA name or an offset such as `-07:00`.
-    pub fn time_zone(&self) -> &str {
-        self.slots[definitions::index_of("TimeZone")].value()
-    }
-
     /// The isolation level of the current transaction, or of the next.
     pub fn isolation(&self) -> IsolationLevel {
         self.decoded.isolation
@@ -511,9 +524,9 @@ impl SessionVars {
         self.decoded.idle_session_timeout
     }
 
-    /// Above zero, floats print with as many digits as it takes to read them back; otherwise with 15 (6) plus this many.
-    pub fn extra_float_digits(&self) -> i32 {
-        self.decoded.extra_float_digits
+    /// How values are read and printed.
+    pub fn locale(&self) -> Locale {
+        self.decoded.locale
     }
 
     /// The share of statements that the session wants noted in the server's history.
@@ -602,6 +615,11 @@ impl SessionVars {
         }
     }
 
+    /// What this parameter becomes by a value that may say half of it.
+    fn date_style(&self, index: usize, value: &str) -> Result<String, SqlError> {
+        values::date_style(value, self.slots[index].value(), &self.slots[index].default)
+    }
+
     fn note_change(&mut self, index: usize) {
         let definition = &SESSION_VARS[index];
         if definition.report && !self.changed.contains(&index) {
@@ -616,6 +634,19 @@ impl SessionVars {
         self.decode_all();
     }
 
+    /// Values are checked when they are set, so that what is unknown here is not there.
+    fn decode_locale(&self) -> Locale {
+        let value = |name: &str| self.slots[definitions::index_of(name)].value();
+        let usual = Locale::default();
+        Locale {
+            time_zone: TimeZone::parse(value("TimeZone")).unwrap_or(usual.time_zone),
+            date: usual.date.changed(value("DateStyle"), DateStyle::default()).unwrap_or(usual.date),
+            interval: IntervalStyle::parse(value("IntervalStyle")).unwrap_or(usual.interval),
+            bytea: ByteaOutput::parse(value("bytea_output")).unwrap_or(usual.bytea),
+            extra_float_digits: value("extra_float_digits").parse().unwrap_or(usual.extra_float_digits),
+        }
+    }
+
     fn decode_all(&mut self) {
         let value = |name: &str| self.slots[definitions::index_of(name)].value();
         self.decoded = Decoded {
@@ -626,7 +657,7 @@ impl SessionVars {
             idle_in_transaction_session_timeout: self.duration("idle_in_transaction_session_timeout"),
             idle_session_timeout: self.duration("idle_session_timeout"),
             read_only: ["transaction_read_only", "default_transaction_read_only"].map(|name| value(name) == "on"),
-            extra_float_digits: value("extra_float_digits").parse().unwrap_or(1),
+            locale: self.decode_locale(),
         };
     }
 }

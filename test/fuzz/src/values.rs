@@ -1,7 +1,7 @@
 //! Values that a client sends: binary parameters and their texts, of every type.
 
 use pgrepr::binary::{decode_binary, encode_binary};
-use pgrepr::options::{ByteaOutput, DateOrder, EncodeOptions};
+use pgrepr::options::{ByteaOutput, DateForm, DateOrder, DateStyle, EncodeOptions, IntervalStyle, Locale};
 use pgrepr::text::{decode_text, encode_text};
 use pgrepr::timezone::TimeZone;
 use pgrepr::types::TYPES;
@@ -74,7 +74,7 @@ pub fn text(bytes: &[u8]) {
     let printed = show(&datum);
     drop(print(&ty, &datum, &options));
     // What a session that prints fewer digits has lost is lost.
-    if options.extra_float_digits > 0 && !matches!(ty, PgType::Void | PgType::Record) {
+    if options.locale.extra_float_digits > 0 && !matches!(ty, PgType::Void | PgType::Record) {
         let again = decode_text(&ty, &printed, &options);
         let again =
             again.unwrap_or_else(|error| panic!("{ty}: {datum:?} prints as {printed:?}, which is none: {error}"));
@@ -84,18 +84,33 @@ pub fn text(bytes: &[u8]) {
 
 fn options(settings: u8) -> EncodeOptions {
     let pick = |bit: u8| settings & (1 << bit) != 0;
-    EncodeOptions {
-        time_zone: TimeZone::from_name(if pick(0) { "America/New_York" } else { "UTC" }).unwrap_or(TimeZone::UTC),
+    let interval = match (pick(6), pick(7)) {
+        (false, false) => IntervalStyle::Postgres,
+        (true, false) => IntervalStyle::PostgresVerbose,
+        (false, true) => IntervalStyle::SqlStandard,
+        (true, true) => IntervalStyle::Iso8601,
+    };
+    let form = match (pick(3) && pick(4), interval) {
+        (false, _) | (true, IntervalStyle::Postgres) => DateForm::Iso,
+        (true, IntervalStyle::PostgresVerbose) => DateForm::Postgres,
+        (true, IntervalStyle::SqlStandard) => DateForm::Sql,
+        (true, IntervalStyle::Iso8601) => DateForm::German,
+    };
+    let order = match (pick(3), pick(4)) {
+        (false, false) => DateOrder::Mdy,
+        (true, _) => DateOrder::Dmy,
+        (false, true) => DateOrder::Ymd,
+    };
+    // A zone's abbreviation does not say which zone it is.
+    let zone = if pick(0) && form == DateForm::Iso { "America/New_York" } else { "UTC" };
+    let locale = Locale {
+        time_zone: TimeZone::from_name(zone).unwrap_or(TimeZone::UTC),
+        date: DateStyle { form, order },
+        interval,
+        bytea: if pick(2) { ByteaOutput::Escape } else { ByteaOutput::Hex },
         extra_float_digits: if pick(1) { 0 } else { 1 },
-        bytea_output: if pick(2) { ByteaOutput::Escape } else { ByteaOutput::Hex },
-        date_order: match (pick(3), pick(4)) {
-            (false, false) => DateOrder::Mdy,
-            (true, _) => DateOrder::Dmy,
-            (false, true) => DateOrder::Ymd,
-        },
-        now_us: pick(5).then_some(1_000_000_000_000_000),
-        names: None,
-    }
+    };
+    EncodeOptions { locale, now_us: pick(5).then_some(1_000_000_000_000_000), names: None }
 }
 
 /// A number and its text, of every type.

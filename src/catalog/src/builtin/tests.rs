@@ -8,6 +8,7 @@ use crate::objects::AclItem;
 use crate::state::State;
 use crate::system::MZ_SYSTEM;
 use arrow::array::RecordBatch;
+use pgrepr::options::Locale;
 use pgrepr::types::TYPES;
 use repr::datum::{Datum, from_array};
 use repr::types::PgType;
@@ -86,7 +87,7 @@ fn state() -> Arc<State> {
         query: "SELECT id FROM t".into(),
         database: "materialize".into(),
         search_path: vec!["public".into()],
-        time_zone: "UTC".into(),
+        locale: Locale::default(),
         reads: vec![ViewRead { name: Name::bare("t"), id: TABLE, columns: 2, names: Vec::new() }],
     };
     state.put_item(item(2, 20_004, "v", vec![id.clone()], ItemKind::View(view.clone())));

@@ -1,5 +1,7 @@
 //! The messages. A number once given to a field is never given to another.
 
+use pgrepr::options::{DateStyle, IntervalStyle, Locale};
+use pgrepr::timezone::TimeZone;
 use repr::GlobalId;
 use sql::names::{ClusterId, Name};
 use sql::plan::{
@@ -230,6 +232,11 @@ pub(super) struct CheckProto {
     pub(super) sql: String,
     #[prost(string, tag = "2")]
     pub(super) time_zone: String,
+    /// These two are empty for what is usual.
+    #[prost(string, tag = "3")]
+    pub(super) date_style: String,
+    #[prost(string, tag = "4")]
+    pub(super) interval_style: String,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -251,6 +258,11 @@ pub(super) struct ViewProto {
     pub(super) time_zone: String,
     #[prost(message, repeated, tag = "5")]
     pub(super) reads: Vec<ViewReadProto>,
+    /// These two are empty for what is usual.
+    #[prost(string, tag = "6")]
+    pub(super) date_style: String,
+    #[prost(string, tag = "7")]
+    pub(super) interval_style: String,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -325,9 +337,9 @@ pub(super) fn decode_kind(proto: KindProto, uses: &[u64]) -> Result<ItemKind, &'
             defaults: table.defaults.into_iter().map(|default| default.sql).collect(),
             constraints: table.constraints.into_iter().map(decode_constraint).collect::<Result<_, _>>()?,
         },
-        KindProto::View(view) => ItemKind::View(decode_view(view, uses)),
+        KindProto::View(view) => ItemKind::View(decode_view(view, uses)?),
         KindProto::MaterializedView(MaterializedViewProto { view, cluster }) => {
-            let view = decode_view(view, uses);
+            let view = decode_view(view, uses)?;
             ItemKind::MaterializedView(MaterializedViewDef { view, cluster: ClusterId(cluster) })
         }
         KindProto::Index(index) => {
@@ -343,8 +355,9 @@ fn encode_constraint(constraint: &ConstraintDef) -> ConstraintProto {
         ConstraintKind::Key { primary, index_oid, .. } => {
             ConstraintKindProto::Key(KeyProto { primary: *primary, index_oid: *index_oid })
         }
-        ConstraintKind::Check { sql, time_zone, .. } => {
-            ConstraintKindProto::Check(CheckProto { sql: sql.clone(), time_zone: time_zone.clone() })
+        ConstraintKind::Check { sql, locale, .. } => {
+            let [time_zone, date_style, interval_style] = encode_locale(*locale);
+            ConstraintKindProto::Check(CheckProto { sql: sql.clone(), time_zone, date_style, interval_style })
         }
     };
     ConstraintProto {
@@ -362,7 +375,10 @@ fn decode_constraint(proto: ConstraintProto) -> Result<ConstraintDef, &'static s
         ConstraintKindProto::Key(KeyProto { primary, index_oid }) => {
             ConstraintKind::Key { primary, columns, index_oid }
         }
-        ConstraintKindProto::Check(CheckProto { sql, time_zone }) => ConstraintKind::Check { sql, columns, time_zone },
+        ConstraintKindProto::Check(CheckProto { sql, time_zone, date_style, interval_style }) => {
+            let locale = decode_locale([&time_zone, &date_style, &interval_style])?;
+            ConstraintKind::Check { sql, columns, locale }
+        }
     };
     Ok(ConstraintDef { oid, name, kind })
 }
@@ -374,16 +390,43 @@ fn encode_view(view: &ViewDef) -> ViewProto {
         columns: super::number(read.columns),
         names: read.names.clone(),
     });
+    let [time_zone, date_style, interval_style] = encode_locale(view.locale);
     ViewProto {
         query: view.query.clone(),
         database: view.database.clone(),
         search_path: view.search_path.clone(),
-        time_zone: view.time_zone.clone(),
+        time_zone,
         reads: reads.collect(),
+        date_style,
+        interval_style,
     }
 }
 
-fn decode_view(ViewProto { query, database, search_path, time_zone, reads }: ViewProto, uses: &[u64]) -> ViewDef {
+/// What of a locale literals are read by: its time zone and its styles.
+fn encode_locale(locale: Locale) -> [String; 3] {
+    let date_style = if locale.date == DateStyle::default() { String::new() } else { locale.date.name() };
+    let interval_style = if locale.interval == IntervalStyle::default() { "" } else { locale.interval.name() };
+    [locale.time_zone.name(), date_style, interval_style.to_owned()]
+}
+
+fn decode_locale([time_zone, date_style, interval_style]: [&str; 3]) -> Result<Locale, &'static str> {
+    let mut locale = Locale::default();
+    locale.time_zone = match TimeZone::parse(time_zone).map_err(|_| "a time zone is unknown")? {
+        // Before format 4 an offset had no name, and counted eastward.
+        TimeZone::Fixed(east) if time_zone.starts_with(['+', '-']) => TimeZone::Fixed(-east),
+        zone => zone,
+    };
+    if !date_style.is_empty() {
+        locale.date = locale.date.changed(date_style, locale.date).map_err(|_| "a DateStyle is unknown")?;
+    }
+    if !interval_style.is_empty() {
+        locale.interval = IntervalStyle::parse(interval_style).map_err(|_| "an IntervalStyle is unknown")?;
+    }
+    Ok(locale)
+}
+
+fn decode_view(proto: ViewProto, uses: &[u64]) -> Result<ViewDef, &'static str> {
+    let ViewProto { query, database, search_path, time_zone, reads, date_style, interval_style } = proto;
     let read = |ViewReadProto { name, id, columns, names }| ViewRead {
         name: Name { parts: name },
         id: GlobalId::from_u64(id),
@@ -394,7 +437,41 @@ fn decode_view(ViewProto { query, database, search_path, time_zone, reads }: Vie
         // From before names were kept: they are looked up along the search path, and no name in a query has no parts.
         let read = |id: &u64| read(ViewReadProto { name: Vec::new(), id: *id, columns: 0, names: Vec::new() });
         let reads = uses.iter().map(read).collect();
-        return ViewDef { query, database, search_path, time_zone: "UTC".to_owned(), reads };
+        return Ok(ViewDef { query, database, search_path, locale: Locale::default(), reads });
     }
-    ViewDef { query, database, search_path, time_zone, reads: reads.into_iter().map(read).collect() }
+    let locale = decode_locale([&time_zone, &date_style, &interval_style])?;
+    Ok(ViewDef { query, database, search_path, locale, reads: reads.into_iter().map(read).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{decode_locale, encode_locale};
+    use pgrepr::options::{DateForm, DateOrder, DateStyle, IntervalStyle, Locale};
+    use pgrepr::timezone::TimeZone;
+
+    #[test]
+    fn locales_are_read_back() {
+        let zones =
+            ["UTC", "Europe/Berlin", "5.5", "-3", "<+02>-02"].map(|zone| TimeZone::parse(zone).expect("a zone"));
+        for time_zone in zones {
+            for form in [DateForm::Iso, DateForm::Sql, DateForm::Postgres, DateForm::German] {
+                for order in [DateOrder::Mdy, DateOrder::Dmy, DateOrder::Ymd] {
+                    for interval in IntervalStyle::NAMES.iter().map(|name| IntervalStyle::parse(name).expect(name)) {
+                        let date = DateStyle { form, order };
+                        let locale = Locale { time_zone, date, interval, ..Locale::default() };
+                        let [zone, date_style, interval_style] = encode_locale(locale);
+                        assert_eq!(decode_locale([&zone, &date_style, &interval_style]), Ok(locale));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn offsets_of_older_formats_count_eastward() {
+        let zone = |text: &str| decode_locale([text, "", ""]).map(|locale| locale.time_zone);
+        assert_eq!(zone("+05:30"), Ok(TimeZone::Fixed(19_800)));
+        assert_eq!(zone("-07:00"), Ok(TimeZone::Fixed(-25_200)));
+        assert!(zone("Mars/Phobos").is_err());
+    }
 }

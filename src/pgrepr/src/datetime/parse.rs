@@ -92,7 +92,8 @@ fn out_of_range(type_name: &str, text: &str) -> PgReprError {
 /// Reads a date: days since the Unix epoch.
 pub fn decode_date(text: &str, options: &EncodeOptions) -> Result<i32, PgReprError> {
     const NAME: &str = "date";
-    let fields = gather(text, options.date_order, Expects::Date).map_err(|refusal| refuse(refusal, NAME, text))?;
+    let fields =
+        gather(text, options.locale.date.order, Expects::Date).map_err(|refusal| refuse(refusal, NAME, text))?;
     let days = match fields.special {
         None => fields.days.ok_or_else(|| syntax(NAME, text))?,
         Some(Special::Infinity) => return Ok(DATE_INFINITY),
@@ -107,7 +108,8 @@ pub fn decode_date(text: &str, options: &EncodeOptions) -> Result<i32, PgReprErr
 /// Reads a time of day: microseconds since midnight. A date before it and a zone behind it are ignored.
 pub fn decode_time(text: &str, options: &EncodeOptions) -> Result<i64, PgReprError> {
     const NAME: &str = "time";
-    let fields = gather(text, options.date_order, Expects::Time).map_err(|refusal| refuse(refusal, NAME, text))?;
+    let fields =
+        gather(text, options.locale.date.order, Expects::Time).map_err(|refusal| refuse(refusal, NAME, text))?;
     match fields.special {
         None => fields.time_us.ok_or_else(|| syntax(NAME, text)),
         Some(Special::Now) => Ok(local_now(options)?.rem_euclid(DAY_US)),
@@ -122,7 +124,9 @@ pub fn decode_timestamp(text: &str, options: &EncodeOptions) -> Result<i64, PgRe
 
 /// Reads a timestamp with time zone: microseconds since the epoch, in UTC.
 pub fn decode_timestamptz(text: &str, options: &EncodeOptions) -> Result<i64, PgReprError> {
-    timestamp("timestamp with time zone", text, options, |local, zone| zone.unwrap_or(options.time_zone).to_utc(local))
+    timestamp("timestamp with time zone", text, options, |local, zone| {
+        zone.unwrap_or(options.locale.time_zone).to_utc(local)
+    })
 }
 
 fn timestamp(
@@ -131,7 +135,8 @@ fn timestamp(
     options: &EncodeOptions,
     place: impl Fn(i64, Option<TimeZone>) -> Option<i64>,
 ) -> Result<i64, PgReprError> {
-    let fields = gather(text, options.date_order, Expects::Date).map_err(|refusal| refuse(refusal, name, text))?;
+    let fields =
+        gather(text, options.locale.date.order, Expects::Date).map_err(|refusal| refuse(refusal, name, text))?;
     let local = match fields.special {
         Some(Special::Infinity) => return Ok(TIMESTAMP_INFINITY),
         Some(Special::NegativeInfinity) => return Ok(TIMESTAMP_NEGATIVE_INFINITY),
@@ -154,7 +159,7 @@ fn timestamp(
 fn local_now(options: &EncodeOptions) -> Result<i64, PgReprError> {
     let now =
         options.now_us.ok_or_else(|| PgReprError::unsupported("date/time value \"now\" is not supported here"))?;
-    Ok(options.time_zone.to_local(now).unwrap_or(now))
+    Ok(options.locale.time_zone.to_local(now).unwrap_or(now))
 }
 
 fn today(options: &EncodeOptions) -> Result<i64, PgReprError> {

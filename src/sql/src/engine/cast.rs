@@ -17,8 +17,7 @@ use datafusion::logical_expr::{
 };
 use pgrepr::calendar::DAY_US;
 use pgrepr::length::{LengthRule, fit_text};
-use pgrepr::options::EncodeOptions;
-use pgrepr::timezone::TimeZone;
+use pgrepr::options::{EncodeOptions, Locale};
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
 use std::borrow::Cow;
@@ -27,7 +26,7 @@ use std::sync::Arc;
 /// What a conversion may know of the session.
 #[derive(Clone, Debug)]
 pub struct CastContextInfo<'a> {
-    /// Time zone and date order.
+    /// The session's locale and clock.
     pub options: EncodeOptions,
     /// The session, at run time.
     pub session: Option<&'a SessionInfo>,
@@ -35,26 +34,20 @@ pub struct CastContextInfo<'a> {
 
 impl<'a> CastContextInfo<'a> {
     /// For constants at planning time.
-    pub fn planning(time_zone: &str) -> CastContextInfo<'static> {
-        CastContextInfo { options: options(time_zone, None), session: None }
+    pub fn planning(locale: Locale) -> CastContextInfo<'static> {
+        CastContextInfo { options: EncodeOptions { locale, ..EncodeOptions::default() }, session: None }
     }
 
     /// For a running statement.
     pub fn running(config: &'a ConfigOptions) -> CastContextInfo<'a> {
         let session = SessionInfo::from_config(config);
         let options = match session {
-            Some(session) => options(&session.time_zone, Some(session)),
+            Some(session) => {
+                EncodeOptions { locale: session.locale, now_us: Some(session.now_us), ..EncodeOptions::default() }
+            }
             None => EncodeOptions::default(),
         };
         CastContextInfo { options, session }
-    }
-}
-
-fn options(time_zone: &str, session: Option<&SessionInfo>) -> EncodeOptions {
-    EncodeOptions {
-        time_zone: TimeZone::parse(time_zone).unwrap_or(TimeZone::UTC),
-        now_us: session.map(|session| session.now_us),
-        ..EncodeOptions::default()
     }
 }
 
@@ -446,7 +439,7 @@ fn date_time<'a>(
     to: &PgType,
     context: &CastContextInfo<'_>,
 ) -> Result<Datum<'a>, SqlError> {
-    let zone = &context.options.time_zone;
+    let zone = &context.options.locale.time_zone;
     let out_of_range = || SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range");
     let to_utc = |local: i64| if is_infinite(local) { Some(local) } else { zone.to_utc(local) };
     let to_local = |utc: i64| if is_infinite(utc) { Some(utc) } else { zone.to_local(utc) };

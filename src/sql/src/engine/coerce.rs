@@ -147,7 +147,7 @@ pub fn assign(
 impl Coercer<'_> {
     /// The context for converting constants.
     pub fn context(&self) -> CastContextInfo<'static> {
-        CastContextInfo::planning(&self.tables.time_zone())
+        CastContextInfo::planning(self.tables.locale())
     }
 
     /// Converts where Postgres would without being asked; 42804 otherwise, blaming `what`.

@@ -22,6 +22,7 @@ use datafusion::physical_expr::aggregate::{LoweredAggregate, LoweredAggregateBui
 use datafusion::physical_expr::window::WindowExpr;
 use datafusion::physical_plan::execute_stream;
 use datafusion::physical_planner::create_window_expr;
+use pgrepr::options::Locale;
 use repr::sqlstate::SqlState;
 use std::sync::Arc;
 
@@ -57,11 +58,14 @@ impl Engine {
         Engine { state, optimizer: crate::rules::optimizer(), options }
     }
 
-    /// Optimises a bound plan. Folds nothing that depends on the session.
-    pub fn optimize(&self, plan: LogicalPlan, _session: &SessionInfo) -> Result<LogicalPlan, SqlError> {
+    /// Optimises a bound plan. Of the session, what is folded depends on nothing but its locale.
+    pub fn optimize(&self, plan: LogicalPlan, session: &SessionInfo) -> Result<LogicalPlan, SqlError> {
         let plan = crate::rules::prepare(plan)?;
-        let context =
-            OptimizerContext::new_with_config_options(Arc::clone(&self.options)).without_query_execution_start_time();
+        let options = match session.locale == Locale::default() {
+            true => Arc::clone(&self.options),
+            false => Arc::new(self.options_of(session)),
+        };
+        let context = OptimizerContext::new_with_config_options(options).without_query_execution_start_time();
         let context = context.with_max_passes(3);
         let plan = self.optimizer.optimize(plan, &context, |_, _| {}).map_err(|error| unplannable(error.into()))?;
         crate::rules::finish(plan)
@@ -83,11 +87,15 @@ impl Engine {
 
     /// What functions find their session in.
     fn props(&self, session: &SessionInfo) -> ExecutionProps {
+        let mut props = ExecutionProps::new();
+        props.mark_start_execution(Arc::new(self.options_of(session)));
+        props
+    }
+
+    fn options_of(&self, session: &SessionInfo) -> ConfigOptions {
         let mut options = self.options.as_ref().clone();
         options.extensions.insert(session.clone());
-        let mut props = ExecutionProps::new();
-        props.mark_start_execution(Arc::new(options));
-        props
+        options
     }
 
     /// Compiles a call of an aggregate over one relation's columns.

@@ -9,6 +9,7 @@ use crate::names::Scope;
 use datafusion::common::Result;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use pgrepr::error::PgReprError;
+use pgrepr::options::Locale;
 use pgrepr::options::ObjectNames;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
@@ -156,8 +157,8 @@ pub struct SessionInfo {
     pub database: String,
     /// The schemas that are searched, in order, without the implicit ones.
     pub search_path: Vec<String>,
-    /// The session's TimeZone: an IANA name or a fixed offset.
-    pub time_zone: String,
+    /// How it reads and prints values.
+    pub locale: Locale,
     /// The transaction's start: `now()`. Microseconds since the epoch.
     pub now_us: i64,
     /// The statement's start: `statement_timestamp()`, and `clock_timestamp()`. Microseconds since the epoch.
@@ -238,7 +239,7 @@ impl Default for SessionInfo {
             session_user: "materialize".to_owned(),
             database: "materialize".to_owned(),
             search_path: vec!["public".to_owned()],
-            time_zone: "UTC".to_owned(),
+            locale: Locale::default(),
             now_us: 0,
             statement_now_us: 0,
             mz_now: 0,

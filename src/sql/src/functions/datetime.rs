@@ -76,11 +76,11 @@ fn declare_clocks(library: &mut Library) {
 }
 
 fn local(call: &Call<'_>, utc: i64) -> Option<i64> {
-    if is_infinite(utc) { Some(utc) } else { call.context.options.time_zone.to_local(utc) }
+    if is_infinite(utc) { Some(utc) } else { call.context.options.locale.time_zone.to_local(utc) }
 }
 
 fn utc(call: &Call<'_>, local: i64) -> Option<i64> {
-    if is_infinite(local) { Some(local) } else { call.context.options.time_zone.to_utc(local) }
+    if is_infinite(local) { Some(local) } else { call.context.options.locale.time_zone.to_utc(local) }
 }
 
 fn declare_dates(library: &mut Library) {

@@ -27,6 +27,7 @@ pub fn declare(library: &mut Library) {
             let local = call
                 .context
                 .options
+                .locale
                 .time_zone
                 .to_local(*us)
                 .ok_or_else(|| SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range"))?;
@@ -44,6 +45,7 @@ pub fn declare(library: &mut Library) {
         let local = read_time(text(a, 0), text(a, 1))?;
         call.context
             .options
+            .locale
             .time_zone
             .to_utc(local)
             .map(Datum::Timestamp)

@@ -15,6 +15,7 @@ use super::row::Call;
 use super::{boolean, int, list, new_text, text};
 use crate::error::SqlError;
 use pgrepr::json::{canonical_jsonb, quote_json};
+use pgrepr::options::{DateStyle, EncodeOptions, Locale};
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
 
@@ -427,9 +428,11 @@ fn to_json(call: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError>
     finish(call, out)
 }
 
+/// A value as its output function prints it; dates as ISO has them, whatever the session likes.
 fn encoded(call: &Call<'_>, ty: &PgType, value: &Datum<'_>) -> String {
+    let locale = Locale { date: DateStyle::default(), ..call.context.options.locale };
     let mut bytes = Vec::new();
-    pgrepr::text::encode_text(ty, value, &call.context.options, &mut bytes);
+    pgrepr::text::encode_text(ty, value, &EncodeOptions { locale, ..EncodeOptions::default() }, &mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }
 

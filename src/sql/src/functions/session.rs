@@ -53,7 +53,8 @@ pub fn declare(library: &mut Library) {
             return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, "SET requires parameter name"));
         };
         let (value, local) = (text_of(1), !a[2].is_null() && boolean(a, 2));
-        let set = SessionVars::check_raw(&name, value.as_deref())?;
+        let current = (call.session()?.settings)(&name.to_lowercase());
+        let set = SessionVars::check_raw(&name, value.as_deref(), current.as_deref())?;
         call.session()?.assignments.ask(Assignment { name, value, local });
         Ok(new_text(set))
     });
@@ -107,18 +108,5 @@ fn setting(settings: &crate::engine::Settings, name: &str) -> Result<Datum<'stat
 pub fn time_zone(name: &str) -> Result<pgrepr::timezone::TimeZone, SqlError> {
     pgrepr::datetime::parse::abbreviation(&name.to_ascii_lowercase())
         .or_else(|| pgrepr::timezone::TimeZone::from_name(name))
-        .or_else(|| posix_offset(name))
         .ok_or_else(|| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("time zone \"{name}\" not recognized")))
-}
-
-/// `+02` and `UTC-3` count west of Greenwich, as POSIX has it.
-fn posix_offset(name: &str) -> Option<pgrepr::timezone::TimeZone> {
-    let digits = name.trim_start_matches(|c: char| c.is_ascii_alphabetic());
-    if !digits.starts_with(['+', '-']) {
-        return None;
-    }
-    match pgrepr::timezone::TimeZone::parse(digits).ok()? {
-        pgrepr::timezone::TimeZone::Fixed(east) => Some(pgrepr::timezone::TimeZone::Fixed(-east)),
-        _ => None,
-    }
 }

@@ -32,8 +32,8 @@ pub fn plan_checks(ctx: &PlanContext<'_>, table: &ItemRef) -> Result<Vec<Check>,
     let schema = DFSchema::try_from(Arc::clone(&table.desc.schema))?;
     let mut checks = Vec::new();
     for constraint in table.constraints() {
-        let ConstraintKind::Check { sql, time_zone, .. } = &constraint.kind else { continue };
-        let session = SessionInfo { time_zone: time_zone.clone(), ..ctx.session.clone() };
+        let ConstraintKind::Check { sql, locale, .. } = &constraint.kind else { continue };
+        let session = SessionInfo { locale: *locale, ..ctx.session.clone() };
         let ctx = PlanContext { session: &session, ..*ctx };
         let expr = bind_check(&ctx, &crate::parser::parse_expr(sql)?, &schema)?;
         checks.push(Check { oid: constraint.oid, name: constraint.name.clone(), expr });

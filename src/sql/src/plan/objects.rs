@@ -1,6 +1,7 @@
 //! The catalog as planning sees it: objects by id and by name, at one revision.
 
 use crate::names::{ClusterId, DatabaseId, FullName, Name, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
+use pgrepr::options::Locale;
 use repr::{GlobalId, RelationDesc};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -264,8 +265,8 @@ pub enum ConstraintKind {
         sql: String,
         /// The positions of the columns that it reads.
         columns: Vec<usize>,
-        /// The time zone when it was made, by which its literals are read.
-        time_zone: String,
+        /// That of who made it, by which its literals are read.
+        locale: Locale,
     },
 }
 
@@ -278,8 +279,8 @@ pub struct ViewDef {
     pub database: String,
     /// The search path when the view was created.
     pub search_path: Vec<String>,
-    /// The time zone when the view was created, by which its literals are read.
-    pub time_zone: String,
+    /// That of who created the view, by which its literals are read.
+    pub locale: Locale,
     /// What the query's names stood for when the view was created, and stand for since.
     pub reads: Vec<ViewRead>,
 }

@@ -11,6 +11,7 @@ use crate::error::SqlError;
 use crate::names::{Name, Privilege, RoleId, Scope, quote_ident, resolve_item, resolve_schema, unknown_relation};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
+use pgrepr::options::Locale;
 use repr::sqlstate::SqlState;
 use repr::{Datum, GlobalId, PgType, RelationDesc};
 use std::collections::{BTreeMap, BTreeSet};
@@ -220,8 +221,8 @@ impl TableResolver for Resolver<'_> {
         }
     }
 
-    fn time_zone(&self) -> String {
-        self.view.map_or(&self.ctx.session.time_zone, |view| &view.time_zone).clone()
+    fn locale(&self) -> Locale {
+        self.view.map_or(self.ctx.session.locale, |view| view.locale)
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Names, defaults, units and descriptions follow Postgres where Postgres has the parameter, and Materialize where it has.
 
+use pgrepr::options::IntervalStyle;
+
 /// What values a parameter takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
@@ -118,7 +120,8 @@ pub static SESSION_VARS: &[Definition] = &[
         "Sets the application name to be reported in statistics and logs.",
     )
     .reported(),
-    Definition::new("bytea_output", Kind::Only(&["hex"]), "hex", "Sets the output format for bytea."),
+    Definition::new("bytea_output", Kind::Enum(&["escape", "hex"]), "hex", "Sets the output format for bytea.")
+        .planning(),
     Definition::new("check_function_bodies", Kind::Bool, "on", "Check routine bodies at creation; there are none."),
     Definition::new("client_encoding", Kind::Encoding, "UTF8", "Sets the client's character set encoding.").reported(),
     Definition::new(
@@ -130,7 +133,8 @@ pub static SESSION_VARS: &[Definition] = &[
     Definition::new("cluster", Kind::Identifier, "quickstart", "Sets the cluster that runs queries.").planning(),
     Definition::new("database", Kind::Identifier, "materialize", "Sets the current database.").planning(),
     Definition::new("DateStyle", Kind::DateStyle, "ISO, MDY", "Sets the display format for date and time values.")
-        .reported(),
+        .reported()
+        .planning(),
     Definition::new(
         "default_table_access_method",
         Kind::Only(&["heap"]),
@@ -173,7 +177,8 @@ pub static SESSION_VARS: &[Definition] = &[
         Kind::Int(-15, 3),
         "1",
         "Sets the number of digits displayed for floating-point values.",
-    ),
+    )
+    .planning(),
     Definition::new(
         "idle_in_transaction_session_timeout",
         Kind::Milliseconds,
@@ -190,11 +195,12 @@ pub static SESSION_VARS: &[Definition] = &[
     Definition::new("integer_datetimes", Kind::Fixed, "on", "Shows whether datetimes are integer based.").reported(),
     Definition::new(
         "IntervalStyle",
-        Kind::Only(&["postgres"]),
+        Kind::Enum(IntervalStyle::NAMES),
         "postgres",
         "Sets the display format for interval values.",
     )
-    .reported(),
+    .reported()
+    .planning(),
     Definition::new("is_superuser", Kind::Fixed, "off", "Shows whether the current user is a superuser.")
         .reported()
         .hidden(),

@@ -4,6 +4,8 @@ use super::definitions::{Definition, Kind};
 use crate::ast::IsolationLevel;
 use crate::error::SqlError;
 use crate::names::{quote_ident, truncate_identifier};
+use pgrepr::options::DateStyle;
+use pgrepr::timezone::TimeZone;
 use repr::sqlstate::SqlState;
 
 const MILLISECOND_UNITS: [(&str, i64); 5] =
@@ -14,7 +16,6 @@ const BYTE_UNITS: [(&str, i64); 5] = [("TB", 1 << 40), ("GB", 1 << 30), ("MB", 1
 pub(super) fn canonical(definition: &Definition, given: &[String]) -> Result<String, SqlError> {
     match (definition.kind, given) {
         (Kind::Identifiers, _) => Ok(join_identifiers(given)),
-        // SET datestyle = ISO, MDY is a list, too.
         (Kind::DateStyle, _) => canonical_raw(definition, &given.join(", ")),
         (_, [value]) => canonical_raw(definition, value),
         (_, _) => Err(SqlError::new(
@@ -79,7 +80,7 @@ pub(super) fn canonical_raw(definition: &Definition, value: &str) -> Result<Stri
             .ok_or_else(|| invalid().with_hint(format!("Available values: {}.", words.join(", ")))),
         Kind::Only(words) => only(definition.name, words, value),
         Kind::TimeZone => time_zone(value).ok_or_else(invalid),
-        Kind::DateStyle => date_style(value),
+        Kind::DateStyle => date_style(value, definition.default, definition.default),
         Kind::Encoding => encoding(value),
         Kind::Isolation => IsolationLevel::from_name(value).map(|level| level.as_str().to_owned()).ok_or_else(invalid),
         Kind::Fixed => Err(super::cannot_change(definition.name)),
@@ -236,47 +237,15 @@ fn only(name: &str, words: &[&str], value: &str) -> Result<String, SqlError> {
     }
 }
 
-/// An IANA name in its usual case, or an offset such as `-07:00` for a number of hours east of Greenwich.
+/// A zone's name.
 fn time_zone(value: &str) -> Option<String> {
-    let value = value.trim();
-    if let Ok(hours) = value.parse::<f64>() {
-        if !(-15.99..=15.99).contains(&hours) {
-            return None;
-        }
-        let minutes = (hours.abs() * 60.0).round() as i64;
-        let sign = if hours < 0.0 { '-' } else { '+' };
-        return Some(format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60));
-    }
-    // Our own canonical form of an offset reads back.
-    if is_offset(value) {
-        return Some(value.to_owned());
-    }
-    chrono_tz::TZ_VARIANTS.iter().find(|tz| tz.name().eq_ignore_ascii_case(value)).map(|tz| tz.name().to_owned())
+    TimeZone::parse(value.trim()).ok().map(|zone| zone.name())
 }
 
-fn is_offset(value: &str) -> bool {
-    match value.as_bytes() {
-        [b'+' | b'-', a, b, b':', c, d] => [a, b, c, d].iter().all(|digit| digit.is_ascii_digit()),
-        _ => false,
-    }
-}
-
-/// The style is ISO always; the order MDY. Either part may be left out.
-fn date_style(value: &str) -> Result<String, SqlError> {
-    for part in value.split(',').map(str::trim) {
-        match part.to_ascii_lowercase().as_str() {
-            "iso" | "mdy" | "us" | "noneuro" | "noneuropean" | "default" => {}
-            "sql" | "postgres" | "german" | "dmy" | "ymd" | "euro" | "european" => {
-                return Err(SqlError::new(
-                    SqlState::FEATURE_NOT_SUPPORTED,
-                    format!("the value \"{part}\" of parameter \"DateStyle\" is not supported"),
-                )
-                .with_hint("Available values: ISO, MDY."));
-            }
-            _ => return Err(invalid_value("DateStyle", value)),
-        }
-    }
-    Ok("ISO, MDY".to_owned())
+/// What `DateStyle` becomes by a value that may say half of it: the rest is as it was. `default` is what RESET gives.
+pub(super) fn date_style(value: &str, current: &str, reset: &str) -> Result<String, SqlError> {
+    let reset = DateStyle::default().changed(reset, DateStyle::default())?;
+    Ok(DateStyle::default().changed(current, reset)?.changed(value, reset)?.name())
 }
 
 fn encoding(value: &str) -> Result<String, SqlError> {
@@ -341,7 +310,8 @@ mod tests {
             ("TimeZone", "5.5", Ok("+05:30")),
             ("TimeZone", "Mars/Base", Err("22023")),
             ("DateStyle", "ISO, MDY", Ok("ISO, MDY")),
-            ("DateStyle", "german", Err("0A000")),
+            ("DateStyle", "german", Ok("German, DMY")),
+            ("DateStyle", "sql, iso", Err("22023")),
             ("client_encoding", "utf-8", Ok("UTF8")),
             ("client_encoding", "latin1", Err("0A000")),
             ("client_encoding", "klingon", Err("22023")),

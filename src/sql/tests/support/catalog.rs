@@ -5,6 +5,7 @@ use glimpse_sql::plan::{
     CatalogView, ClusterRef, DatabaseRef, IndexDef, IndexKeyDef, ItemKind, ItemRef, MaterializedViewDef, RoleRef,
     SchemaRef, ViewDef,
 };
+use pgrepr::options::Locale;
 use repr::{GlobalId, PgType, RelationDesc};
 use std::sync::Arc;
 
@@ -94,7 +95,7 @@ fn items() -> Vec<Arc<ItemRef>> {
         query: query.to_owned(),
         database: "materialize".to_owned(),
         search_path: vec!["public".to_owned()],
-        time_zone: "UTC".to_owned(),
+        locale: Locale::default(),
         reads: Vec::new(),
     };
     let view = |query: &str| ItemKind::View(def(query));

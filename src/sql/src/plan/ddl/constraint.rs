@@ -160,7 +160,7 @@ impl<'a> Subject<'a> {
         Ok(ConstraintKind::Check {
             sql: without_qualifiers(check).to_string(),
             columns: read.into_iter().collect(),
-            time_zone: ctx.session.time_zone.clone(),
+            locale: ctx.session.locale.for_reading(),
         })
     }
 

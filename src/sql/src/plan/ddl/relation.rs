@@ -223,7 +223,7 @@ pub(in crate::plan) fn plan_create_view(ctx: &PlanContext<'_>, create: &CreateVi
             query,
             database: ctx.session.database.clone(),
             search_path: ctx.session.search_path.clone(),
-            time_zone: ctx.session.time_zone.clone(),
+            locale: ctx.session.locale.for_reading(),
             reads: dependencies.named(),
         },
         cluster,
