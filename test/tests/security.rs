@@ -215,7 +215,7 @@ fn plaintext_behind_an_ssl_request_ends_the_connection() {
 /// CVE-2026-25949: the deadline of the handshake is one, whatever has been said by then.
 #[test]
 fn a_handshake_that_stops_half_way_is_cut_off() {
-    let server = secured();
+    let server = Secured::start_impatient(None).expect("the server starts");
     let mut hello = Vec::new();
     client_tls(None).expect("a client").write_tls(&mut hello).expect("a hello");
     let half_hello = hello[..hello.len() / 2].to_vec();
@@ -267,7 +267,10 @@ const PENCIL: &str = "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPn
 
 /// A server with these rules, and roles of every kind.
 fn with_roles(rules: &str) -> Secured {
-    let server = Secured::start(Some(rules)).expect("the server starts");
+    has_roles(Secured::start(Some(rules)).expect("the server starts"))
+}
+
+fn has_roles(server: Secured) -> Secured {
     let mut admin = server.target.admin().expect("a session");
     for sql in [
         "CREATE ROLE alice LOGIN PASSWORD 'open sesame'",
@@ -453,7 +456,7 @@ fn lengths_before_authentication_are_not_believed() {
 
 #[test]
 fn a_login_that_stops_half_way_is_cut_off() {
-    let server = with_roles(PASSWORDS);
+    let server = has_roles(Secured::start_impatient(Some(PASSWORDS)).expect("the server starts"));
     let asked = || {
         let mut wire = Wire::connect(server.addr()).expect("a socket");
         wire.send(&frontend::startup(&[("user", "alice"), ("database", "materialize")])).expect("send");

@@ -81,8 +81,15 @@ impl TimeZone {
     fn from_hours(value: &str) -> Option<TimeZone> {
         let is_number = |c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.');
         let hours = value.trim().parse::<f64>().ok().filter(|_| value.trim().chars().all(is_number))?;
-        let east = (hours * 3600.0) as i32;
-        (east.abs() <= OFFSET_SECONDS_MAX).then_some(TimeZone::Fixed(east))
+        let east = hours * 3600.0;
+        if east.abs() > f64::from(OFFSET_SECONDS_MAX) {
+            return None;
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a fraction of a second is cut off, and less than a day fits"
+        )]
+        Some(TimeZone::Fixed(east as i32))
     }
 
     /// The value of `TimeZone` for this zone. A fixed offset is a POSIX zone, whose sign counts westward.
