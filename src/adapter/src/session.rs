@@ -568,7 +568,7 @@ impl Session {
             self.plans.clear();
         }
         self.options.time_zone =
-            pgrepr::timezone::TimeZone::from_name(vars.time_zone()).unwrap_or(pgrepr::timezone::TimeZone::UTC);
+            pgrepr::timezone::TimeZone::parse(vars.time_zone()).unwrap_or(pgrepr::timezone::TimeZone::UTC);
         self.options.extra_float_digits = vars.extra_float_digits();
         if let Ok(order) =
             DateOrder::from_date_style(vars.get("DateStyle").unwrap_or("ISO, MDY"), self.options.date_order)

@@ -12,8 +12,10 @@ use crate::options::invalid_setting;
 use chrono::{DateTime, NaiveDateTime, Offset, TimeDelta, TimeZone as _, Utc};
 use chrono_tz::{TZ_VARIANTS, Tz};
 
-/// The largest offset PostgreSQL accepts: just under 16 hours.
+/// The largest offset PostgreSQL reads in a timestamp: just under 16 hours.
 pub const OFFSET_SECONDS_MAX: i32 = 16 * 3600 - 1;
+/// The hours of the largest offset of a zone: as POSIX has it, just under a week.
+const ZONE_HOURS_MAX: i32 = 167;
 /// Beyond this many seconds from the epoch (a quarter million years) chrono cannot help; the rules of the time zone
 /// are meaningless there anyway, and the offset at the bound is used.
 const CHRONO_SECONDS_MAX: i64 = 8_000_000_000_000;
@@ -34,10 +36,11 @@ impl TimeZone {
     /// Coordinated universal time.
     pub const UTC: TimeZone = TimeZone::Named(Tz::UTC);
 
-    /// Reads the value of `TimeZone`: a zone's name in any case, or hours (and minutes) east of UTC.
+    /// Reads the value of `TimeZone`: a zone's name in any case, a number of hours east of UTC, or a fixed zone of POSIX.
     pub fn parse(value: &str) -> Result<TimeZone, PgReprError> {
         TimeZone::from_name(value)
             .or_else(|| TimeZone::from_hours(value))
+            .or_else(|| TimeZone::from_posix(value))
             .ok_or_else(|| invalid_setting("TimeZone", value))
     }
 
@@ -52,28 +55,36 @@ impl TimeZone {
         TZ_VARIANTS.iter().find(|zone| zone.name().eq_ignore_ascii_case(name)).map(|zone| TimeZone::Named(*zone))
     }
 
-    /// A zone given as `+2`, `-5.5` or `+05:30`.
+    /// A zone given as hours, `+2` or `-5.5`; parts of a minute are rounded.
     fn from_hours(value: &str) -> Option<TimeZone> {
-        let (negative, digits) = match value.as_bytes() {
-            [b'-', ..] => (true, &value[1..]),
-            [b'+', ..] => (false, &value[1..]),
-            _ => (false, value),
+        let is_number = value.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'+' | b'-'));
+        let hours: f64 = value.parse().ok().filter(|_| is_number)?;
+        if hours.abs() >= f64::from(ZONE_HOURS_MAX + 1) {
+            return None;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "it is in range")]
+        let minutes = (hours * 60.0).round() as i32;
+        Some(TimeZone::Fixed(minutes * 60))
+    }
+
+    /// A zone as POSIX writes one that is always the same: a name, in angle brackets if it has more than letters, which may
+    /// be missing, and how far west of UTC it is, `<-07>+07`, `UTC+3` or `-02:00`.
+    pub fn from_posix(value: &str) -> Option<TimeZone> {
+        let offset = match value.strip_prefix('<') {
+            Some(rest) => rest.split_once('>')?.1,
+            None => value.trim_start_matches(|c: char| c.is_ascii_alphabetic()),
         };
-        let seconds = match digits.split_once([':', '.']) {
-            None => digits.parse::<u16>().ok().map(|hours| i32::from(hours) * 3600),
-            Some((hours, minutes)) if digits.contains(':') => {
-                let minutes = minutes.parse::<u8>().ok().filter(|minutes| *minutes < 60)?;
-                Some(i32::from(hours.parse::<u16>().ok()?) * 3600 + i32::from(minutes) * 60)
-            }
-            Some((hours, fraction)) => {
-                let numerator: u32 = fraction.parse().ok()?;
-                let denominator = 10_u32.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-                let part = i32::try_from(u64::from(numerator) * 3600 / u64::from(denominator)).ok()?;
-                Some(i32::from(hours.parse::<u16>().ok()?) * 3600 + part)
-            }
-        }?;
-        let east = if negative { -seconds } else { seconds };
-        (east.abs() <= OFFSET_SECONDS_MAX).then_some(TimeZone::Fixed(east))
+        let (is_east, digits) = match offset.strip_prefix('-') {
+            Some(digits) => (true, digits),
+            None => (false, offset.strip_prefix('+').unwrap_or(offset)),
+        };
+        let (hours, minutes) = digits.split_once(':').unwrap_or((digits, "0"));
+        let number = |text: &str, max: i32| {
+            let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+            text.parse::<i32>().ok().filter(|number| is_number && *number <= max)
+        };
+        let seconds = number(hours, ZONE_HOURS_MAX)? * 3600 + number(minutes, 59)? * 60;
+        Some(TimeZone::Fixed(if is_east { seconds } else { -seconds }))
     }
 
     /// The value of `TimeZone` for this zone. A fixed offset is a POSIX zone, whose sign counts westward.
@@ -172,7 +183,14 @@ mod tests {
         assert_eq!(TimeZone::parse("-5.5"), Ok(TimeZone::Fixed(-19_800)));
         assert_eq!(TimeZone::Fixed(19_800).name(), "<+05:30>-05:30");
         assert!(TimeZone::parse("Mars/Phobos").is_err());
-        assert!(TimeZone::parse("+17").is_err());
+        for (value, east) in
+            [("<-07>+07", -25_200), ("UTC+3", -10_800), ("-02:00", 7_200), ("NOSUCH0", 0), ("+17", 61_200)]
+        {
+            assert_eq!(TimeZone::parse(value), Ok(TimeZone::Fixed(east)), "{value}");
+        }
+        for value in ["168", "168:00", "-02:60", "a-b3", "1.5x", "NOSUCH", "<a", "+-2", "1e1", "nan"] {
+            assert!(TimeZone::parse(value).is_err(), "{value}");
+        }
         assert!(TimeZone::parse("").is_err());
     }
 

@@ -107,18 +107,6 @@ fn setting(settings: &crate::engine::Settings, name: &str) -> Result<Datum<'stat
 pub fn time_zone(name: &str) -> Result<pgrepr::timezone::TimeZone, SqlError> {
     pgrepr::datetime::parse::abbreviation(&name.to_ascii_lowercase())
         .or_else(|| pgrepr::timezone::TimeZone::from_name(name))
-        .or_else(|| posix_offset(name))
+        .or_else(|| pgrepr::timezone::TimeZone::from_posix(name))
         .ok_or_else(|| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("time zone \"{name}\" not recognized")))
-}
-
-/// `+02` and `UTC-3` count west of Greenwich, as POSIX has it.
-fn posix_offset(name: &str) -> Option<pgrepr::timezone::TimeZone> {
-    let digits = name.trim_start_matches(|c: char| c.is_ascii_alphabetic());
-    if !digits.starts_with(['+', '-']) {
-        return None;
-    }
-    match pgrepr::timezone::TimeZone::parse(digits).ok()? {
-        pgrepr::timezone::TimeZone::Fixed(east) => Some(pgrepr::timezone::TimeZone::Fixed(-east)),
-        _ => None,
-    }
 }

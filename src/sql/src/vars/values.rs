@@ -4,6 +4,7 @@ use super::definitions::{Definition, Kind};
 use crate::ast::IsolationLevel;
 use crate::error::SqlError;
 use crate::names::{quote_ident, truncate_identifier};
+use pgrepr::timezone::TimeZone;
 use repr::sqlstate::SqlState;
 
 const MILLISECOND_UNITS: [(&str, i64); 5] =
@@ -236,28 +237,16 @@ fn only(name: &str, words: &[&str], value: &str) -> Result<String, SqlError> {
     }
 }
 
-/// An IANA name in its usual case, or an offset such as `-07:00` for a number of hours east of Greenwich.
+/// An IANA name in its usual case, or a fixed zone as POSIX writes it: as it was given, or made from a number of hours.
 fn time_zone(value: &str) -> Option<String> {
     let value = value.trim();
-    if let Ok(hours) = value.parse::<f64>() {
-        if !(-15.99..=15.99).contains(&hours) {
-            return None;
-        }
-        let minutes = (hours.abs() * 60.0).round() as i64;
-        let sign = if hours < 0.0 { '-' } else { '+' };
-        return Some(format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60));
+    if let Some(zone) = chrono_tz::TZ_VARIANTS.iter().find(|zone| zone.name().eq_ignore_ascii_case(value)) {
+        return Some(zone.name().to_owned());
     }
-    // Our own canonical form of an offset reads back.
-    if is_offset(value) {
-        return Some(value.to_owned());
-    }
-    chrono_tz::TZ_VARIANTS.iter().find(|tz| tz.name().eq_ignore_ascii_case(value)).map(|tz| tz.name().to_owned())
-}
-
-fn is_offset(value: &str) -> bool {
-    match value.as_bytes() {
-        [b'+' | b'-', a, b, b':', c, d] => [a, b, c, d].iter().all(|digit| digit.is_ascii_digit()),
-        _ => false,
+    match TimeZone::parse(value).ok()? {
+        TimeZone::Fixed(_) if value.parse::<f64>().is_err() => Some(value.to_ascii_uppercase()),
+        zone @ TimeZone::Fixed(_) => Some(zone.name()),
+        TimeZone::Named(_) => None,
     }
 }
 
@@ -337,8 +326,10 @@ mod tests {
             ("statement_timeout", "-1", Err("22023")),
             ("statement_timeout", "3 parsecs", Err("22023")),
             ("TimeZone", "europe/berlin", Ok("Europe/Berlin")),
-            ("TimeZone", "-7", Ok("-07:00")),
-            ("TimeZone", "5.5", Ok("+05:30")),
+            ("TimeZone", "-7", Ok("<-07>+07")),
+            ("TimeZone", "5.5", Ok("<+05:30>-05:30")),
+            ("TimeZone", "-02:00", Ok("-02:00")),
+            ("TimeZone", "utc+3", Ok("UTC+3")),
             ("TimeZone", "Mars/Base", Err("22023")),
             ("DateStyle", "ISO, MDY", Ok("ISO, MDY")),
             ("DateStyle", "german", Err("0A000")),
