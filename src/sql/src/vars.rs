@@ -21,6 +21,7 @@ use crate::error::SqlError;
 use crate::names::{IDENTIFIER_BYTES_MAX, truncate_identifier};
 use crate::plan::PlanNotice;
 use definitions::{Definition, Kind, Level, SESSION_VARS, SYSTEM_VARS};
+use pgrepr::options::ByteaOutput;
 use repr::sqlstate::SqlState;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -171,8 +172,11 @@ struct Decoded {
     idle_in_transaction_session_timeout: Option<Duration>,
     idle_session_timeout: Option<Duration>,
     extra_float_digits: i32,
+    bytea_output: ByteaOutput,
     /// Of the current transaction, and of the next.
     read_only: [bool; 2],
+    /// Of the current transaction.
+    deferrable: bool,
 }
 
 impl SessionVars {
@@ -204,7 +208,9 @@ impl SessionVars {
                 idle_in_transaction_session_timeout: None,
                 idle_session_timeout: None,
                 extra_float_digits: 1,
+                bytea_output: ByteaOutput::Hex,
                 read_only: [false; 2],
+                deferrable: false,
             },
         };
         vars.set_builtin_default("session_authorization", user);
@@ -496,6 +502,11 @@ impl SessionVars {
         self.decoded.read_only[usize::from(!self.in_transaction())]
     }
 
+    /// Whether there is a transaction and it is DEFERRABLE.
+    pub fn deferrable(&self) -> bool {
+        self.in_transaction() && self.decoded.deferrable
+    }
+
     /// How long a statement may run.
     pub fn statement_timeout(&self) -> Option<Duration> {
         self.decoded.statement_timeout
@@ -514,6 +525,11 @@ impl SessionVars {
     /// Above zero, floats print with as many digits as it takes to read them back; otherwise with 15 (6) plus this many.
     pub fn extra_float_digits(&self) -> i32 {
         self.decoded.extra_float_digits
+    }
+
+    /// How bytea is printed.
+    pub fn bytea_output(&self) -> ByteaOutput {
+        self.decoded.bytea_output
     }
 
     /// The share of statements that the session wants noted in the server's history.
@@ -626,7 +642,9 @@ impl SessionVars {
             idle_in_transaction_session_timeout: self.duration("idle_in_transaction_session_timeout"),
             idle_session_timeout: self.duration("idle_session_timeout"),
             read_only: ["transaction_read_only", "default_transaction_read_only"].map(|name| value(name) == "on"),
+            deferrable: value("transaction_deferrable") == "on",
             extra_float_digits: value("extra_float_digits").parse().unwrap_or(1),
+            bytea_output: ByteaOutput::parse(value("bytea_output")).unwrap_or_default(),
         };
     }
 }

@@ -118,7 +118,7 @@ pub static SESSION_VARS: &[Definition] = &[
         "Sets the application name to be reported in statistics and logs.",
     )
     .reported(),
-    Definition::new("bytea_output", Kind::Only(&["hex"]), "hex", "Sets the output format for bytea."),
+    Definition::new("bytea_output", Kind::Enum(&["escape", "hex"]), "hex", "Sets the output format for bytea."),
     Definition::new("check_function_bodies", Kind::Bool, "on", "Check routine bodies at creation; there are none."),
     Definition::new("client_encoding", Kind::Encoding, "UTF8", "Sets the client's character set encoding.").reported(),
     Definition::new(
