@@ -9,7 +9,7 @@ use crate::own::Made;
 use crate::plan_cache::{CachedPlan, Exec, ReadThenWriteExec, Roles, SelectExec};
 use crate::read_then_write::selection;
 use crate::replan::is_stale;
-use crate::response::{BoundParams, Response, ResultFormats, RowDesc, Rows, RowsTag, Tag};
+use crate::response::{BoundParams, Format, Response, ResultFormats, RowDesc, Rows, RowsTag, Tag};
 use crate::session::{Autocommit, Portal, Prepared, Session, unknown_portal};
 use crate::transaction::{Status, Transaction};
 use bugs::Bug;
@@ -194,9 +194,9 @@ impl Session {
                     Ok(Response::Complete(Tag::Plain("DEALLOCATE ALL")))
                 }
             },
-            Plan::Declare { name, hold, read } => {
+            Plan::Declare { name, binary, hold, read } => {
                 let made = self.made(name, Some(&cached.text));
-                self.declare(name, (*hold, made), read, params, autocommit).await
+                self.declare(name, (*hold, *binary, made), read, params, autocommit).await
             }
             Plan::Fetch { name, count, skip, timeout } => self.fetch(name, *count, *skip, *timeout, formats).await,
             Plan::Close(name) => {
@@ -235,12 +235,23 @@ impl Session {
         };
         for _ in 0..REPLANS_MAX {
             let plan = self.plan(&statement.ast, &statement.sql, &mut Params::none())?;
-            match self.run(&plan, Vec::new(), ResultFormats::text(), autocommit).await {
+            let formats = self.simple_formats(&plan);
+            match self.run(&plan, Vec::new(), formats, autocommit).await {
                 Err(error) if is_stale(&error) => continue,
                 result => return result,
             }
         }
         Err(crate::transaction::conflict())
+    }
+
+    /// The formats of a simple query's result: text, unless it fetches from a binary cursor.
+    fn simple_formats(&self, plan: &CachedPlan) -> ResultFormats {
+        match &plan.exec {
+            Exec::Other(Plan::Fetch { name, .. }) if self.portals.get(name).is_some_and(|portal| portal.is_binary) => {
+                ResultFormats::All(Format::Binary)
+            }
+            _ => ResultFormats::text(),
+        }
     }
 
     // ---- planning
@@ -532,7 +543,8 @@ impl Session {
         let params = self.decode_params(&plan, params, statement)?;
         formats.check(plan.desc.as_ref().map_or(0, |desc| desc.desc.arity()))?;
         let (savepoints, made) = (self.transaction.savepoint_count(), self.made(portal, None));
-        let bound = Portal { plan, params, formats, rows: None, started: false, hold: false, savepoints, made };
+        let (hold, is_binary) = (false, false);
+        let bound = Portal { plan, params, formats, rows: None, started: false, hold, is_binary, savepoints, made };
         match self.portals.get_mut(portal) {
             Some(slot) => *slot = bound,
             None => {

@@ -45,6 +45,7 @@ impl Session {
             name: name.clone(),
             text: Arc::clone(portal.made.by.as_ref().unwrap_or(&portal.plan.text)),
             is_holdable: portal.hold,
+            is_binary: portal.is_binary,
             created_us: portal.made.at_us.unwrap_or(now_us),
         };
         Arc::new(Own { statements: Arc::clone(&self.statements), cursors: self.portals.iter().map(cursor).collect() })

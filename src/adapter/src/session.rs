@@ -61,8 +61,9 @@ pub struct Session {
     /// What planning reads of the settings, as part of plan-cache keys; recomputed when `vars` say so.
     pub(crate) settings_key: Arc<str>,
     settings_version: u64,
-    /// If what then ran was read-only, whether in a transaction. It is no part of the version: every BEGIN says it.
-    settings_read_only: Option<bool>,
+    /// If what then ran was read-only, whether in a transaction; and whether that was deferrable. They are no part of the version:
+    /// every BEGIN says them.
+    settings_modes: (Option<bool>, bool),
     base_info: SessionInfo,
     /// When `statement_timeout` ends what the extended protocol has begun and not executed or synced; `None` without one.
     deadline: Option<Instant>,
@@ -94,6 +95,8 @@ pub(crate) struct Portal {
     pub(crate) started: bool,
     /// Made by DECLARE … WITH HOLD: survives its transaction.
     pub(crate) hold: bool,
+    /// Made by DECLARE … BINARY CURSOR.
+    pub(crate) is_binary: bool,
     /// How many savepoints there were when it was made: it goes with those that came before it.
     pub(crate) savepoints: usize,
     pub(crate) made: Made,
@@ -151,7 +154,7 @@ impl Session {
             lifted: Lifted::default(),
             settings_key: Arc::from(""),
             settings_version: u64::MAX,
-            settings_read_only: None,
+            settings_modes: (None, false),
             base_info: SessionInfo::default(),
             deadline: None,
             has_temporary: false,
@@ -541,13 +544,13 @@ impl Session {
 
     /// Recomputes what depends on settings, after they have changed.
     pub(crate) fn refresh_settings(&mut self) {
-        let read_only = self.vars.read_only().then(|| self.vars.in_transaction());
-        if self.settings_version == self.vars.version() && self.settings_read_only == read_only {
+        let modes = (self.vars.read_only().then(|| self.vars.in_transaction()), self.vars.deferrable());
+        if self.settings_version == self.vars.version() && self.settings_modes == modes {
             return;
         }
         self.role = self.current_role();
         self.vars.set_superuser(self.role.superuser);
-        (self.settings_version, self.settings_read_only) = (self.vars.version(), read_only);
+        (self.settings_version, self.settings_modes) = (self.vars.version(), modes);
         self.activity.name(self.vars.get("application_name").unwrap_or_default());
         self.sampling.set_rate(self.vars.statement_logging_sample_rate());
         let vars = &self.vars;

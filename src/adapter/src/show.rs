@@ -63,7 +63,7 @@ impl Session {
     pub(crate) async fn declare(
         &mut self,
         name: &str,
-        (hold, made): (bool, Made),
+        (hold, is_binary, made): (bool, bool, Made),
         read: &ReadPlan,
         params: Bound<'_>,
         autocommit: Autocommit,
@@ -99,6 +99,7 @@ impl Session {
             rows: Some(rows),
             started: true,
             hold,
+            is_binary,
             savepoints: self.transaction.savepoint_count(),
             made,
         };

@@ -13,8 +13,10 @@ use chrono::{DateTime, NaiveDateTime, Offset, TimeDelta, TimeZone as _, Utc};
 use chrono_tz::{OffsetName, TZ_VARIANTS, Tz};
 use std::borrow::Cow;
 
-/// The largest offset PostgreSQL accepts: just under 16 hours.
+/// The largest offset PostgreSQL reads in a timestamp: just under 16 hours.
 pub const OFFSET_SECONDS_MAX: i32 = 16 * 3600 - 1;
+/// The largest offset of a zone: as POSIX has it, just under a week.
+const ZONE_SECONDS_MAX: i32 = 7 * 86_400 - 1;
 /// Beyond this many seconds from the epoch (a quarter million years) chrono cannot help; the rules of the time zone
 /// are meaningless there anyway, and the offset at the bound is used.
 const CHRONO_SECONDS_MAX: i64 = 8_000_000_000_000;
@@ -67,29 +69,26 @@ impl TimeZone {
             _ => (1, offset),
         };
         let mut parts = digits.split(':').map(|part| match part.len() {
-            1 | 2 if part.bytes().all(|byte| byte.is_ascii_digit()) => part.parse::<i32>().ok(),
+            1..=3 if part.bytes().all(|byte| byte.is_ascii_digit()) => part.parse::<i32>().ok(),
             _ => None,
         });
         let hours = parts.next()??;
         let mut part = || parts.next().map_or(Some(0), |part| part.filter(|part| *part < 60));
         let (minutes, seconds) = (part()?, part()?);
         let east = -west * (hours * 3600 + minutes * 60 + seconds);
-        (parts.next().is_none() && east.abs() <= OFFSET_SECONDS_MAX).then_some(TimeZone::Fixed(east))
+        (parts.next().is_none() && east.abs() <= ZONE_SECONDS_MAX).then_some(TimeZone::Fixed(east))
     }
 
-    /// A zone given as a number of hours east of UTC: `+2`, `-5.5`.
+    /// A zone given as hours, `+2` or `-5.5`; parts of a minute are rounded.
     fn from_hours(value: &str) -> Option<TimeZone> {
-        let is_number = |c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.');
-        let hours = value.trim().parse::<f64>().ok().filter(|_| value.trim().chars().all(is_number))?;
-        let east = hours * 3600.0;
-        if east.abs() > f64::from(OFFSET_SECONDS_MAX) {
+        let is_number = value.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'+' | b'-'));
+        let hours: f64 = value.parse().ok().filter(|_| is_number)?;
+        if hours.abs() >= 168.0 {
             return None;
         }
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "a fraction of a second is cut off, and less than a day fits"
-        )]
-        Some(TimeZone::Fixed(east as i32))
+        #[expect(clippy::cast_possible_truncation, reason = "it is in range")]
+        let minutes = (hours * 60.0).round() as i32;
+        Some(TimeZone::Fixed(minutes * 60))
     }
 
     /// The value of `TimeZone` for this zone. A fixed offset is a POSIX zone, whose sign counts westward.
@@ -155,8 +154,11 @@ impl TimeZone {
 /// Seconds east of UTC as hours and minutes, with their sign or with the opposite one.
 fn offset_text(east: i32, eastward: bool) -> String {
     let sign = if (east < 0) == eastward { '-' } else { '+' };
-    let (hours, minutes) = (east.abs() / 3600, east.abs() / 60 % 60);
-    if minutes == 0 { format!("{sign}{hours:02}") } else { format!("{sign}{hours:02}:{minutes:02}") }
+    match (east.abs() / 3600, east.abs() / 60 % 60, east.abs() % 60) {
+        (hours, 0, 0) => format!("{sign}{hours:02}"),
+        (hours, minutes, 0) => format!("{sign}{hours:02}:{minutes:02}"),
+        (hours, minutes, seconds) => format!("{sign}{hours:02}:{minutes:02}:{seconds:02}"),
+    }
 }
 
 /// A moment, or one of the table's years that is like it.
@@ -204,12 +206,19 @@ mod tests {
         {
             assert_eq!(TimeZone::parse(name), Ok(TimeZone::Fixed(east)), "{name}");
         }
-        for name in ["EST", "<+02>", "X5:60", "X5:", "X123", "EST5EDT4", "X1:2:3:4", "1e1", "nan"] {
+        for name in ["EST", "<+02>", "X5:60", "X5:", "X168", "EST5EDT4", "X1:2:3:4", "1e1", "nan"] {
             let fixed = TimeZone::parse(name).ok().filter(|zone| matches!(zone, TimeZone::Fixed(_)));
             assert_eq!(fixed, None, "{name}");
         }
         assert!(TimeZone::parse("Mars/Phobos").is_err());
-        assert!(TimeZone::parse("+17").is_err());
+        for (value, east) in
+            [("<-07>+07", -25_200), ("UTC+3", -10_800), ("-02:00", 7_200), ("NOSUCH0", 0), ("+17", 61_200)]
+        {
+            assert_eq!(TimeZone::parse(value), Ok(TimeZone::Fixed(east)), "{value}");
+        }
+        for value in ["168", "168:00", "-02:60", "a-b3", "1.5x", "NOSUCH", "<a", "+-2", "1e1", "nan"] {
+            assert!(TimeZone::parse(value).is_err(), "{value}");
+        }
         assert!(TimeZone::parse("").is_err());
     }
 

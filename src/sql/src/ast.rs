@@ -249,6 +249,8 @@ pub enum Statement {
     Declare {
         /// The cursor's name.
         name: String,
+        /// BINARY: rows that a simple query fetches come in the binary format.
+        binary: bool,
         /// WITH HOLD.
         hold: bool,
         /// A query, with or without AS OF, or a SUBSCRIBE.

@@ -11,6 +11,7 @@
 pub mod aggregate;
 pub mod arith;
 pub mod array;
+pub mod bytea;
 pub mod catalog;
 pub mod datetime;
 pub mod digest;

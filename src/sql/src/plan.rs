@@ -307,6 +307,8 @@ pub enum Plan {
     Declare {
         /// Its name.
         name: String,
+        /// BINARY: rows that a simple query fetches come in the binary format.
+        binary: bool,
         /// WITH HOLD.
         hold: bool,
         /// What it reads.
@@ -755,8 +757,9 @@ pub fn plan(ctx: &PlanContext<'_>, statement: &Statement, params: &mut Params) -
         Statement::ShowCreate { kind, name } => show::plan_show_create(ctx, *kind, name, params),
         Statement::Comment { kind, name, text } => ddl::plan_comment(ctx, *kind, name, text.as_deref()),
         Statement::Refresh(name) => ddl::plan_refresh(ctx, name),
-        Statement::Declare { name, hold, query } => {
-            Ok(Plan::Declare { name: name.clone(), hold: *hold, read: Box::new(read::plan_read(ctx, query, params)?) })
+        Statement::Declare { name, binary, hold, query } => {
+            let read = Box::new(read::plan_read(ctx, query, params)?);
+            Ok(Plan::Declare { name: name.clone(), binary: *binary, hold: *hold, read })
         }
         other => session::plan_session(ctx, other),
     }

@@ -175,6 +175,8 @@ struct Decoded {
     locale: Locale,
     /// Of the current transaction, and of the next.
     read_only: [bool; 2],
+    /// Of the current transaction.
+    deferrable: bool,
 }
 
 impl SessionVars {
@@ -207,6 +209,7 @@ impl SessionVars {
                 idle_session_timeout: None,
                 locale: Locale::default(),
                 read_only: [false; 2],
+                deferrable: false,
             },
         };
         vars.set_builtin_default("session_authorization", user);
@@ -509,6 +512,11 @@ impl SessionVars {
         self.decoded.read_only[usize::from(!self.in_transaction())]
     }
 
+    /// Whether there is a transaction and it is DEFERRABLE.
+    pub fn deferrable(&self) -> bool {
+        self.in_transaction() && self.decoded.deferrable
+    }
+
     /// How long a statement may run.
     pub fn statement_timeout(&self) -> Option<Duration> {
         self.decoded.statement_timeout
@@ -658,6 +666,7 @@ impl SessionVars {
             idle_session_timeout: self.duration("idle_session_timeout"),
             read_only: ["transaction_read_only", "default_transaction_read_only"].map(|name| value(name) == "on"),
             locale: self.decode_locale(),
+            deferrable: value("transaction_deferrable") == "on",
         };
     }
 }

@@ -245,13 +245,18 @@ class LibPq(GoSuite):
 
 
 class PythonSuite(Suite):
+    runner = "pytest==9.*"
     packages = ()
     distribution = ""
 
-    def download(self):
+    def install(self):
         run([sys.executable, "-m", "venv", self.directory() / "python"])
         pip = self.directory() / "python" / "bin" / "pip"
-        run([pip, "install", "-q", *self.packages, "pytest==9.*", "pytest-timeout"])
+        run([pip, "install", "-q", *self.packages, self.runner, "pytest-timeout"])
+        return pip
+
+    def download(self):
+        pip = self.install()
         # The tests are in the archive of the sources alone, for whose metadata nothing has to be compiled.
         variables = os.environ | {"PATH": f"{POSTGRES}:{os.environ['PATH']}"}
         archive = f"{self.distribution}=={self.version}"
@@ -301,6 +306,42 @@ class Psycopg2(PythonSuite):
         return variables | {"PSYCOPG2_TESTDB": "postgres", "PSYCOPG2_TEST_FAST": "1"}
 
 
+class Psycopg3(PythonSuite):
+    """Of the public repository those files that `psycopg3/files.txt` names, each as it was at the commit beside it: no archive has them."""
+
+    name, version = "psycopg3", "3.3.9"
+    repository = "https://github.com/psycopg/psycopg"
+    runner = "pytest==8.*"
+    packages = (f"psycopg[binary]=={version}", "packaging")
+
+    def download(self):
+        rows = (line.split() for line in (HERE / "psycopg3" / "files.txt").read_text().splitlines() if not line.startswith("#"))
+        commits = {path: commit for commit, path in rows}
+        with tempfile.TemporaryDirectory() as clone:
+            run(["git", "init", "-q", clone])
+            fetch = ["git", "fetch", "-q", "--depth", "1", self.repository, *sorted(set(commits.values()))]
+            run(fetch, cwd=clone, stderr=subprocess.DEVNULL)
+            for path, commit in commits.items():
+                file = self.directory() / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(run(["git", "show", f"{commit}:{path}"], cwd=clone, stdout=subprocess.PIPE).stdout)
+        self.install()
+
+    def run(self, server):
+        shutil.copy(HERE / "psycopg3" / "conftest.py", self.directory() / "tests")
+        for package in ("tests", "tests/types"):
+            (self.directory() / package / "__init__.py").touch()
+        self.dsn = f"host=127.0.0.1 port={server.port} user=postgres dbname=postgres sslmode=disable"
+        return super().run(server)
+
+    def variables(self, server):
+        return self.environment(server, "postgres", "postgres")
+
+    def options(self):
+        # The twins of the same tests for asyncio need plugins of their own.
+        return ["--test-dsn", self.dsn, "-k", "not async"]
+
+
 class TokioPostgres(Suite):
     name, version = "tokio-postgres", "0.7.18"
     features = "array-impls with-chrono-0_4 with-serde_json-1 with-time-0_3 with-uuid-1"
@@ -337,7 +378,7 @@ class TokioPostgres(Suite):
         return results
 
 
-SUITES = [Pgx(), LibPq(), Asyncpg(), Psycopg2(), TokioPostgres()]
+SUITES = [Pgx(), LibPq(), Asyncpg(), Psycopg2(), Psycopg3(), TokioPostgres()]
 
 
 # ---- lists
@@ -403,7 +444,11 @@ def main():
     is_right = True
     LibPq().fetch()  # Its certificates are the servers'.
     for suite in chosen:
-        suite.fetch()
+        try:
+            suite.fetch()
+        except subprocess.CalledProcessError as error:
+            print(f"{suite.name} {suite.version}: left out, as its sources cannot be fetched: {error}")
+            continue
         kind = Postgres if arguments.against_postgres else Glimpse
         with tempfile.TemporaryDirectory(prefix="suites") as directory:
             with kind(pathlib.Path(directory), LibPq().directory() / "testdata" / "ssl") as server:

@@ -144,7 +144,7 @@ fn pg_cursors(context: &Context<'_>, relation: &SystemRelation) -> Result<Record
             text(cursor.name),
             text(cursor.text.as_ref()),
             Datum::Bool(cursor.is_holdable),
-            Datum::Bool(false),
+            Datum::Bool(cursor.is_binary),
             Datum::Bool(false),
             Datum::Timestamp(cursor.created_us),
         ]

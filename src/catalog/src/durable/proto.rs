@@ -410,12 +410,12 @@ fn encode_locale(locale: Locale) -> [String; 3] {
 }
 
 fn decode_locale([time_zone, date_style, interval_style]: [&str; 3]) -> Result<Locale, &'static str> {
-    let mut locale = Locale::default();
-    locale.time_zone = match TimeZone::parse(time_zone).map_err(|_| "a time zone is unknown")? {
+    let time_zone = match TimeZone::parse(time_zone).map_err(|_| "a time zone is unknown")? {
         // Before format 4 an offset had no name, and counted eastward.
         TimeZone::Fixed(east) if time_zone.starts_with(['+', '-']) => TimeZone::Fixed(-east),
         zone => zone,
     };
+    let mut locale = Locale { time_zone, ..Locale::default() };
     if !date_style.is_empty() {
         locale.date = locale.date.changed(date_style, locale.date).map_err(|_| "a DateStyle is unknown")?;
     }

@@ -122,8 +122,8 @@ impl<S: Stream> Connection<S> {
         session: &mut Session,
         response: Response,
     ) -> Result<Option<Answer>, WireError> {
-        if let Response::Rows { desc, .. } = &response {
-            self.output.buffer.extend_from_slice(&desc.text_row_description);
+        if let Response::Rows { desc, formats, .. } = &response {
+            self.output.buffer.extend_from_slice(&desc.row_description(formats));
         }
         self.respond(session, response, None)
     }

@@ -139,6 +139,8 @@ pub struct Cursor {
     pub text: Arc<str>,
     /// Whether it survives its transaction.
     pub is_holdable: bool,
+    /// Whether it was declared BINARY.
+    pub is_binary: bool,
     /// When it was made. Microseconds since the epoch.
     pub created_us: i64,
 }

@@ -174,6 +174,7 @@ struct Index {
 static INDEX: LazyLock<Index> = LazyLock::new(|| {
     let mut library = Library::default();
     super::string::declare(&mut library);
+    super::bytea::declare(&mut library);
     super::format::declare(&mut library);
     super::pattern::declare(&mut library);
     super::math::declare(&mut library);

@@ -353,16 +353,6 @@ fn declare_bytes(library: &mut Library) {
         }
         Ok(Datum::Bytes(Cow::Owned(text(a, 0).as_bytes().to_vec())))
     });
-    library.add("get_byte(bytea, int4) int4", |_, a| {
-        let (all, n) = (bytes(a, 0), int(a, 1));
-        match usize::try_from(n).ok().and_then(|n| all.get(n)) {
-            Some(byte) => Ok(Datum::Int4((*byte).into())),
-            None => Err(SqlError::new(
-                SqlState::ARRAY_SUBSCRIPT_ERROR,
-                format!("index {n} out of valid range, 0..{}", all.len() as i64 - 1),
-            )),
-        }
-    });
 }
 
 fn unknown_encoding(name: &str) -> SqlError {

@@ -328,14 +328,14 @@ fn parse_fetch_count(cursor: &mut Cursor<'_>) -> Result<Option<u64>, SqlError> {
 /// DECLARE name [BINARY] [ASENSITIVE | INSENSITIVE] [NO SCROLL] CURSOR [WITH | WITHOUT HOLD] FOR query
 fn parse_declare(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let name = cursor.ident()?;
+    let mut binary = false;
     loop {
-        if cursor.peek("BINARY") {
-            return Err(cursor.unsupported("DECLARE … BINARY CURSOR"));
-        }
         if cursor.peek("SCROLL") {
             return Err(cursor.unsupported("DECLARE … SCROLL CURSOR"));
         }
-        if !(cursor.eat(&["ASENSITIVE"]) || cursor.eat(&["INSENSITIVE"]) || cursor.eat(&["NO", "SCROLL"])) {
+        if cursor.eat(&["BINARY"]) {
+            binary = true;
+        } else if !(cursor.eat(&["ASENSITIVE"]) || cursor.eat(&["INSENSITIVE"]) || cursor.eat(&["NO", "SCROLL"])) {
             break;
         }
     }
@@ -347,7 +347,7 @@ fn parse_declare(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     cursor.expect(&["FOR"])?;
     match parse_inner(cursor, "DECLARE … CURSOR FOR")? {
         query @ (Statement::Query(_) | Statement::Subscribe(_)) => {
-            Ok(Statement::Declare { name, hold, query: Box::new(query) })
+            Ok(Statement::Declare { name, binary, hold, query: Box::new(query) })
         }
         other => Err(SqlError::unsupported(format!("DECLARE … CURSOR FOR {}", other.name()))),
     }

@@ -77,21 +77,18 @@ pub(super) fn parse_statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlE
     }
 }
 
-/// Parses the statement inside EXPLAIN, PREPARE or DECLARE: a query or a data change. Any other is refused before it is
-/// parsed, so that `EXPLAIN EXPLAIN …` does not recurse.
+/// Parses the statement inside EXPLAIN, PREPARE or DECLARE: a query or a data change. Others that Postgres takes there are refused
+/// by name. Nothing else is parsed, so that `EXPLAIN EXPLAIN …` does not recurse.
 pub(super) fn parse_inner(cursor: &mut Cursor<'_>, outer: &str) -> Result<Statement, SqlError> {
-    let refused = match cursor.word() {
-        None => None,
-        Some(word) => match word.as_str() {
-            "SELECT" | "WITH" | "VALUES" | "TABLE" | "INSERT" | "UPDATE" | "DELETE" => None,
-            "SHOW" if outer == "EXPLAIN" => None,
-            "SUBSCRIBE" if outer.starts_with("DECLARE") => None,
-            _ => Some(word),
-        },
-    };
-    match refused {
-        Some(word) => Err(cursor.unsupported(format!("{outer} {word}"))),
-        None => parse_statement(cursor),
+    let Some(word) = cursor.word() else { return parse_statement(cursor) };
+    match (word.as_str(), outer) {
+        ("SELECT" | "WITH" | "VALUES" | "TABLE", _) => parse_statement(cursor),
+        ("INSERT" | "UPDATE" | "DELETE", "EXPLAIN" | "PREPARE") | ("SHOW", "EXPLAIN") => parse_statement(cursor),
+        ("SUBSCRIBE", _) if outer.starts_with("DECLARE") => parse_statement(cursor),
+        ("CREATE" | "DECLARE" | "EXECUTE" | "REFRESH" | "MERGE", "EXPLAIN") | ("MERGE", "PREPARE") => {
+            Err(cursor.unsupported(format!("{outer} {word}")))
+        }
+        _ => Err(cursor.unexpected()),
     }
 }
 
@@ -99,9 +96,9 @@ pub(super) fn parse_inner(cursor: &mut Cursor<'_>, outer: &str) -> Result<Statem
 pub(super) fn with_as_of(statement: Statement, as_of: Box<AsOf>) -> Result<Statement, SqlError> {
     match statement {
         Statement::Query(query) => Ok(Statement::QueryAsOf { query, as_of }),
-        Statement::Declare { name, hold, query } => {
+        Statement::Declare { name, binary, hold, query } => {
             let query = Box::new(with_as_of(*query, as_of)?);
-            Ok(Statement::Declare { name, hold, query })
+            Ok(Statement::Declare { name, binary, hold, query })
         }
         other => Err(SqlError::unsupported(format!("{} … AS OF", other.name()))),
     }

@@ -237,9 +237,17 @@ fn only(name: &str, words: &[&str], value: &str) -> Result<String, SqlError> {
     }
 }
 
-/// A zone's name.
+/// An IANA name in its usual case, or a fixed zone as POSIX writes it: as it was given, or made from a number of hours.
 fn time_zone(value: &str) -> Option<String> {
-    TimeZone::parse(value.trim()).ok().map(|zone| zone.name())
+    let value = value.trim();
+    if let Some(zone) = chrono_tz::TZ_VARIANTS.iter().find(|zone| zone.name().eq_ignore_ascii_case(value)) {
+        return Some(zone.name().to_owned());
+    }
+    match TimeZone::parse(value).ok()? {
+        TimeZone::Fixed(_) if value.parse::<f64>().is_err() => Some(value.to_ascii_uppercase()),
+        zone @ TimeZone::Fixed(_) => Some(zone.name()),
+        TimeZone::Named(_) => None,
+    }
 }
 
 /// What `DateStyle` becomes by a value that may say half of it: the rest is as it was. `default` is what RESET gives.
@@ -306,8 +314,10 @@ mod tests {
             ("statement_timeout", "-1", Err("22023")),
             ("statement_timeout", "3 parsecs", Err("22023")),
             ("TimeZone", "europe/berlin", Ok("Europe/Berlin")),
-            ("TimeZone", "-7", Ok("-07:00")),
-            ("TimeZone", "5.5", Ok("+05:30")),
+            ("TimeZone", "-7", Ok("<-07>+07")),
+            ("TimeZone", "5.5", Ok("<+05:30>-05:30")),
+            ("TimeZone", "-02:00", Ok("-02:00")),
+            ("TimeZone", "utc+3", Ok("UTC+3")),
             ("TimeZone", "Mars/Base", Err("22023")),
             ("DateStyle", "ISO, MDY", Ok("ISO, MDY")),
             ("DateStyle", "german", Ok("German, DMY")),
