@@ -30,6 +30,7 @@ mod materialized;
 mod on_conflict;
 mod own;
 mod plan_cache;
+mod prepare;
 mod read_then_write;
 mod reader;
 mod replan;
