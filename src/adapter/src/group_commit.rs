@@ -21,8 +21,10 @@
 //!   durable.
 
 mod admission;
+mod change;
 mod claims;
 mod expectations;
+mod sequences;
 
 use crate::client::{Published, Shared};
 use crate::constraint::{Duplicate, TableConstraints};
@@ -31,10 +33,11 @@ use crate::implications;
 use crate::maintain::{Dataflows, Durable, Job, Target, maintain};
 use crate::materialized::{self, Materialized};
 use crate::rewrite::Rewriting;
+use crate::sequence::{Asked, Reply, Reserving, Sequence};
 use crate::subscribe::SubscribeRequest;
 use bugs::Bug;
 use catalog::Catalog;
-use catalog::transact::{self, Op, Prepared, StateDiff};
+use catalog::transact::{self, Prepared, StateDiff};
 use claims::Claims;
 use compute_client::controller::Controller;
 use compute_client::index::IndexHandle;
@@ -45,12 +48,14 @@ use persist::{MetaWrite, PersistError, ShardAppend};
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
 use sql::plan::CatalogView;
+use sql::plan::sequence::Position;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use timestamp_oracle::OracleError;
 use tokio::sync::oneshot;
 
+pub(crate) use change::CatalogChange;
 pub(crate) use expectations::{Expectation, KeyRange};
 
 /// How long the committer waits for the indexes it has fed before it lets time advance without them: readers then wait
@@ -74,6 +79,17 @@ pub(crate) enum Request {
     Ddl(DdlRequest),
     /// Say which keys are taken.
     Probe(ProbeRequest),
+    /// Reserve values of a sequence.
+    Reserve(Asked),
+    /// Let a sequence stand elsewhere.
+    SetSequence {
+        /// Which.
+        sequence: Arc<Sequence>,
+        /// Where.
+        to: Position,
+        /// Where the answer goes; also if another one has taken its place, and nothing was done.
+        reply: Reply,
+    },
     /// A materialized view that was not waited for has published, or a subscription has ended.
     Progress,
     /// Start what a SUBSCRIBE follows.
@@ -148,27 +164,6 @@ pub(crate) struct DdlRequest {
     reply: oneshot::Sender<Result<Committed, AdapterError>>,
 }
 
-/// Changes of the catalog, and what the same transaction has written: all of it or nothing.
-pub(crate) struct CatalogChange {
-    /// The revision under which it was planned; under another one it is a conflict.
-    pub(crate) revision: u64,
-    /// The changes.
-    pub(crate) ops: Vec<Op>,
-    /// Each table once, also those that the changes create.
-    pub(crate) writes: Vec<TableWrite>,
-    /// What was read.
-    pub(crate) expectations: Vec<Expectation>,
-    /// What becomes of the rows of a table that the changes give other columns.
-    pub(crate) rewriting: Option<Rewriting>,
-}
-
-impl CatalogChange {
-    /// Changes of nothing else.
-    pub(crate) fn new(revision: u64, ops: Vec<Op>) -> CatalogChange {
-        CatalogChange { revision, ops, writes: Vec::new(), expectations: Vec::new(), rewriting: None }
-    }
-}
-
 /// The committer's state.
 pub(crate) struct Committer {
     shared: Arc<Shared>,
@@ -178,6 +173,7 @@ pub(crate) struct Committer {
     next_transient: u64,
     recent: Recent,
     claims: Claims,
+    reserving: Reserving,
     /// Time does not come to what changes with it before this.
     changes_from: Instant,
     company: Company,
@@ -231,8 +227,18 @@ impl Committer {
         let (subscriptions, next_transient) = (BTreeMap::new(), 1);
         let (recent, changes_from) = (Recent::default(), Instant::now());
         let company = Company { size: 0, commit: Duration::ZERO, answered: changes_from };
-        let claims = Claims::default();
-        Ok(Committer { shared, dataflows, subscriptions, next_transient, recent, claims, changes_from, company })
+        let (claims, reserving) = (Claims::default(), Reserving::default());
+        Ok(Committer {
+            shared,
+            dataflows,
+            subscriptions,
+            next_transient,
+            recent,
+            claims,
+            reserving,
+            changes_from,
+            company,
+        })
     }
 
     /// Works until it is told to stop.
@@ -254,6 +260,11 @@ impl Committer {
                         // A session that has gone does not want the answer.
                         let _gone = reply.send(self.probe(table, &keys));
                     }
+                    Request::Reserve(asked) => self.reserving.ask(asked),
+                    Request::SetSequence { sequence, to, reply } => {
+                        self.commit_writes(std::mem::take(&mut writes));
+                        reply.send(self.set_sequence(&sequence, to));
+                    }
                     Request::Progress => self.take_progress(),
                     Request::Subscribe(request) => {
                         let SubscribeRequest { target, depends_on, as_of, reply } = *request;
@@ -268,6 +279,7 @@ impl Committer {
                     Request::Compared { view, correction } => self.dataflows.materialized.compared(&view, correction),
                     Request::Stop => {
                         self.commit_writes(writes);
+                        self.give_back();
                         self.flush();
                         return;
                     }
@@ -277,6 +289,7 @@ impl Committer {
                 }
             }
             self.commit_writes(writes);
+            self.reserve();
         }
     }
 
@@ -518,14 +531,16 @@ impl Committer {
     /// are fed it as any write, and those that the change starts find it in what they start from.
     fn commit_ddl(&mut self, change: CatalogChange) -> Result<Committed, AdapterError> {
         let current = self.shared.published.load_full();
-        let CatalogChange { revision, ops, mut writes, expectations, rewriting } = change;
+        let CatalogChange { revision, ops, mut writes, expectations, rewriting, sequences: staged } = change;
         if current.state.revision() != revision || contradicted(&current, &self.recent, &BTreeMap::new(), &expectations)
         {
             return Ok(Committed::Conflict);
         }
         let prepared = transact::prepare(&self.shared.engine, &current.state, ops)?;
+        let mut positions = BTreeMap::new();
         if let Some(rewriting) = &rewriting {
             writes.extend(self.rewritten(rewriting, &prepared)?);
+            positions = sequences::after_rewriting(rewriting, &prepared);
         }
         let new_keys = match self.admit_change(&current, &prepared, &writes)? {
             Ok(new_keys) => new_keys,
@@ -544,7 +559,11 @@ impl Committer {
             _ => None,
         });
         meta.extend(dropped);
+        positions.extend(staged.iter().map(|sequence| (sequence.id, sequence.position())));
+        let closed = sequences::close_changed(&current, &prepared.diff);
+        meta.extend(sequences::positions(&closed, &prepared.diff, &positions));
         if let Err(error) = self.make_durable(ts, &tables, meta) {
+            closed.values().for_each(|sequence| sequence.reopen());
             self.start_over(&fed);
             return Err(error.into());
         }
@@ -616,9 +635,18 @@ impl Committer {
         Ok(())
     }
 
-    fn commit(&self, ts: Timestamp, appends: &[ShardAppend<'_>], mut meta: Vec<MetaWrite>) -> Result<(), PersistError> {
+    fn commit(
+        &mut self,
+        ts: Timestamp,
+        appends: &[ShardAppend<'_>],
+        mut meta: Vec<MetaWrite>,
+    ) -> Result<(), PersistError> {
         meta.extend(self.shared.oracle.reservation_due(ts));
-        self.shared.persist.commit(ts, appends, &meta).inspect_err(|error| {
+        meta.extend(self.reserving.due(&self.shared.published.load()));
+        let committed = self.shared.persist.commit(ts, appends, &meta);
+        let failure = committed.as_ref().err().map(|error| (error.sqlstate(), error.to_string()));
+        self.reserving.settle(failure.map(|(sqlstate, why)| move || AdapterError::new(sqlstate, why.clone())));
+        committed.inspect_err(|error| {
             self.shared.metrics.append_failures.inc();
             tracing::error!(%error, "commit failed");
             if error.is_indeterminate() {
