@@ -15,8 +15,13 @@ use glimpse_test::target::Target;
 use sqllogictest::Record;
 
 /// Transactions that change the catalog, and conflict with whoever else changes it meanwhile.
-const CHANGES_CATALOG: [&str; 4] =
-    ["ddl_transaction.slt", "create_table_as.slt", "alter_column.slt", "alter_column_type.slt"];
+const CHANGES_CATALOG: [&str; 5] = [
+    "ddl_transaction.slt",
+    "create_table_as.slt",
+    "alter_column.slt",
+    "alter_column_type.slt",
+    "sequence_transaction.slt",
+];
 
 fn changes_catalog(path: &Path) -> bool {
     CHANGES_CATALOG.iter().any(|ending| path.to_string_lossy().ends_with(ending))

@@ -13,6 +13,7 @@ use crate::introspection;
 use crate::metrics::Metrics;
 use crate::password::Hashing;
 use crate::plan_cache::PlanCache;
+use crate::sequence::Sequence;
 use crate::session::{Session, allowed_role};
 use arc_swap::ArcSwap;
 use catalog::Catalog;
@@ -60,6 +61,10 @@ pub(crate) struct Published {
     pub(crate) tables: HashMap<GlobalId, Table>,
     /// By relation: its indexes.
     pub(crate) indexes: HashMap<GlobalId, Vec<Arc<IndexInfo>>>,
+    /// Every sequence.
+    pub(crate) sequences: HashMap<GlobalId, Arc<Sequence>>,
+    /// By oid: the sequences.
+    pub(crate) sequence_oids: HashMap<u32, GlobalId>,
     /// The functions that only the catalog can answer.
     pub(crate) functions: Arc<dyn CatalogFunctions>,
     /// Whether reads of indexes are answered on their connection's thread.
@@ -100,7 +105,7 @@ impl Table {
 impl Published {
     /// A catalog with nothing in it.
     pub(crate) fn empty() -> Published {
-        Published::new(Arc::new(State::empty()), HashMap::new(), HashMap::new())
+        Published::new(Arc::new(State::empty()), HashMap::new(), HashMap::new(), HashMap::new())
     }
 
     /// A catalog with these handles.
@@ -108,21 +113,52 @@ impl Published {
         state: Arc<State>,
         tables: HashMap<GlobalId, Table>,
         indexes: HashMap<GlobalId, Vec<Arc<IndexInfo>>>,
+        sequences: HashMap<GlobalId, Arc<Sequence>>,
     ) -> Published {
         let functions = Arc::new(BuiltinFunctions::new(Arc::clone(&state)));
         let fast_path = state.system().get_bool("enable_frontend_peek_sequencing");
         let (created, successors) = (HashSet::new(), HashMap::new());
-        Published { state, tables, indexes, functions, fast_path, created, successors }
+        let sequence_oids = HashMap::new();
+        let mut published =
+            Published { state, tables, indexes, sequences, sequence_oids, functions, fast_path, created, successors };
+        for id in published.sequences.keys().copied().collect::<Vec<_>>() {
+            published.note_oid(id);
+        }
+        published
+    }
+
+    /// Adds a sequence, or puts it in the place of one before.
+    pub(crate) fn put_sequence(&mut self, sequence: Arc<Sequence>) {
+        let id = sequence.id;
+        self.sequences.insert(id, sequence);
+        self.note_oid(id);
+    }
+
+    fn note_oid(&mut self, sequence: GlobalId) {
+        if let Some(item) = self.state.item(sequence) {
+            self.sequence_oids.insert(item.oid, sequence);
+        }
     }
 
     /// What the transaction sees that has made this change and not committed: without handles on what is new, which has no
     /// dataflows yet, and on what has gone.
     pub(crate) fn staged(&self, engine: &Engine, prepared: Prepared, number: u64) -> Result<Published, AdapterError> {
         let state = Arc::new(prepared.state.staged(number));
-        let (mut tables, mut indexes) = (self.tables.clone(), self.indexes.clone());
+        let (mut tables, mut indexes, mut sequences) =
+            (self.tables.clone(), self.indexes.clone(), self.sequences.clone());
+        sequences.retain(|id, _| state.item(*id).is_some());
         tables.retain(|id, _| state.item(*id).is_some());
         indexes.values_mut().for_each(|indexes| indexes.retain(|index| state.item(index.handle.id).is_some()));
         for change in &prepared.diff {
+            let restart = match change {
+                StateDiff::SequenceAltered(_, restart) => *restart,
+                _ => None,
+            };
+            if let StateDiff::SequenceCreated(id) | StateDiff::SequenceAltered(id, _) = change
+                && let Some(item) = state.item(*id)
+            {
+                sequences.extend(Sequence::staged(&item, sequences.get(id), restart).map(|sequence| (*id, sequence)));
+            }
             if let StateDiff::TableCreated(id) | StateDiff::TableAltered(id) = change
                 && let Some(item) = state.item(*id)
             {
@@ -136,7 +172,7 @@ impl Published {
         let created = self.created.iter().copied().chain(prepared.created).collect();
         let mut successors = self.successors.clone();
         successors.extend(prepared.rewritten);
-        Ok(Published { created, successors, ..Published::new(state, tables, indexes) })
+        Ok(Published { created, successors, ..Published::new(state, tables, indexes, sequences) })
     }
 
     /// The table that had this id before it got other columns.

@@ -3,11 +3,14 @@
 use crate::constraint::{Wording, not_null};
 use crate::error::AdapterError;
 use crate::group_commit::Committed;
+use crate::insert::value_of;
 use crate::response::{Response, Tag};
 use crate::session::{Autocommit, Session};
 use crate::transaction::conflict;
 use crate::write::WriteTarget;
 use compute_client::peek::Bound;
+use datafusion::common::DFSchema;
+use datafusion::physical_expr::PhysicalExpr;
 use pgrepr::length::{LengthRule, fit_text};
 use pgrepr::options::EncodeOptions;
 use repr::row::write_datum;
@@ -66,6 +69,8 @@ impl Lines {
 enum Source {
     Field(usize),
     Default(Datum<'static>),
+    /// A DEFAULT that gives another value for each row.
+    Each(Arc<dyn PhysicalExpr>),
 }
 
 impl CopyIn {
@@ -123,6 +128,10 @@ impl CopyIn {
                 let parsed;
                 let datum = match source {
                     Source::Default(datum) => datum,
+                    Source::Each(default) => {
+                        parsed = value_of(default.as_ref()).map_err(|error| error.in_context(context(None)))?;
+                        &parsed
+                    }
                     Source::Field(field) => {
                         parsed = match &fields[*field] {
                             None => Datum::Null,
@@ -160,6 +169,10 @@ impl Session {
                 Some(field) => Ok(Source::Field(field)),
                 None => {
                     let default = plan.defaults.iter().find(|(of, _)| *of == column).map(|(_, expr)| expr);
+                    if let Some(expr) = default.filter(|expr| expr.is_volatile()) {
+                        let schema = DFSchema::empty();
+                        return Ok(Source::Each(self.shared.engine.create_physical_expr(expr, &schema, &info)?));
+                    }
                     let value = default.map(|expr| self.evaluate_constant(expr, Bound::none(), &info)).transpose()?;
                     Ok(Source::Default(value.unwrap_or(Datum::Null)))
                 }

@@ -16,6 +16,7 @@ use catalog::transact::{self, Op, Prepared, StateDiff};
 use repr::Updates;
 use repr::sqlstate::SqlState;
 use sql::engine::{Engine, SessionInfo};
+use sql::plan::sequence::{Position, owned_by};
 use sql::plan::{CatalogView, CreateTableAsPlan, ItemKind, ItemRef, Plan, TableSchema, plan_index_keys};
 use std::sync::Arc;
 
@@ -49,9 +50,12 @@ impl Session {
         if let Plan::AlterTable(alter) = plan {
             self.notices.extend(alter.notices.iter().cloned().map(Into::into));
         }
-        if let Plan::CreateTable(table) | Plan::CreateTableAs(CreateTableAsPlan { table, .. }) = plan
-            && let TableSchema::Temporary { .. } = table.schema
-        {
+        let schema = match plan {
+            Plan::CreateTable(table) | Plan::CreateTableAs(CreateTableAsPlan { table, .. }) => Some(&table.schema),
+            Plan::CreateSequence(sequence) => Some(&sequence.schema),
+            _ => None,
+        };
+        if let Some(TableSchema::Temporary { .. }) = schema {
             self.note_temporary();
         }
         let rewriting = match plan {
@@ -65,7 +69,13 @@ impl Session {
                 None => None,
             };
             self.transaction.change_catalog(&shared, &before, op, prepared)?;
-            if let Some((table, updates)) = rewritten {
+            if let Some((table, updates, ends)) = rewritten {
+                let published = self.published();
+                for (column, at) in ends {
+                    let owned = owned_by(published.state.as_ref(), table.id, column);
+                    let sequences = owned.iter().filter_map(|(sequence, _)| published.sequences.get(&sequence.id));
+                    sequences.for_each(|sequence| sequence.place(at));
+                }
                 let target = WriteTarget { table: table.id, name: &table.name, desc: &table.desc, arbiters: &[] };
                 self.write(target, updates, Vec::new(), Autocommit::No).await?;
             }
@@ -105,13 +115,14 @@ impl Session {
         Ok(())
     }
 
-    /// The rows, as the transaction sees them, of a table that it gives other columns, and the table as it will be.
+    /// The rows, as the transaction sees them, of a table that it gives other columns, the table as it will be, and where the
+    /// sequences of its columns then stand that are new.
     async fn rewritten(
         &mut self,
         rewriting: Rewriting,
         before: &Published,
         prepared: &Prepared,
-    ) -> Result<Option<(Arc<ItemRef>, Updates)>, AdapterError> {
+    ) -> Result<Option<(Arc<ItemRef>, Updates, Vec<(usize, Position)>)>, AdapterError> {
         let id = rewriting.table;
         let Some(item) = prepared.rewritten.get(&id).and_then(|new| prepared.state.item(*new)) else { return Ok(None) };
         let read_ts = self.read_ts_for(&[id]).await?;
@@ -120,10 +131,11 @@ impl Session {
         let persist = self.shared.persist.clone();
         let work = ore::task::spawn_on(&self.shared.adhoc, "rewrite", async move {
             let stored = is_stored.then(|| persist.snapshot(id.into(), read_ts)).transpose()?;
-            rewriting.rows(stored, &own)
+            let updates = rewriting.rows(stored, &own)?;
+            Ok::<_, AdapterError>((updates, rewriting.ends()))
         });
-        let updates = work.await.map_err(|error| AdapterError::internal(error.to_string()))??;
-        Ok(Some((item, updates)))
+        let (updates, ends) = work.await.map_err(|error| AdapterError::internal(error.to_string()))??;
+        Ok(Some((item, updates, ends)))
     }
 
     /// What a change leads to, if it has to be known before it is carried out: in a block, which goes on with it, and of what
@@ -181,6 +193,8 @@ pub(crate) fn is_ddl(plan: &Plan) -> bool {
             | Plan::CreateSchema { .. }
             | Plan::CreateTable(_)
             | Plan::CreateTableAs(_)
+            | Plan::CreateSequence(_)
+            | Plan::AlterSequence(_)
             | Plan::AlterTable(_)
             | Plan::CreateView(_)
             | Plan::CreateIndex(_)

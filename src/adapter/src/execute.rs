@@ -20,6 +20,7 @@ use sql::ast::{DiscardTarget, SetValue, Statement, TransactionModes};
 use sql::engine::{Params, SessionInfo};
 use sql::parser::ParsedStatement;
 use sql::plan::lift::{self, LiteralKind};
+use sql::plan::sequence::query_takes_values;
 use sql::plan::{CreateTableAsPlan, ExplainPlan, Plan, PlanContext, ReadPlan, Returning, SelectPlan};
 use sql::temporal::query_reads_now;
 use sql::vars::canonical_name;
@@ -114,7 +115,9 @@ impl Session {
             Plan::CreateTableAs(CreateTableAsPlan { table, source: Some(source) }) => {
                 self.create_table_as(plan, (table, source), cached.revision).await
             }
-            Plan::TruncateSeveral(plans) => self.truncate_several(plans, params, formats, autocommit).await,
+            Plan::TruncateSeveral(truncate) => {
+                self.truncate_several((truncate, cached.revision), params, formats, autocommit).await
+            }
             Plan::CopyFrom(copy) => self.copy_from(copy).await,
             Plan::CopyTo(copy) => {
                 let rows = self.read(&copy.read, params).await?;
@@ -332,7 +335,9 @@ impl Session {
 
     fn select_exec_under(&self, select: SelectPlan, published: &Published) -> SelectExec {
         let indexes = |id| published.indexes_on(id).to_vec();
-        let peek = peek_plan(&select.logical, &indexes, self.vars.cluster()).map(Arc::new);
+        // What takes values of a sequence may have to wait, which this thread must not.
+        let may_wait = query_takes_values(&select.logical);
+        let peek = peek_plan(&select.logical, &indexes, self.vars.cluster()).filter(|_| !may_wait).map(Arc::new);
         SelectExec { select, peek }
     }
 
@@ -531,6 +536,7 @@ impl Session {
                 self.vars.reset_all();
                 self.vars.reset("role")?;
                 self.refresh_settings();
+                self.given.lock().discard();
                 self.drop_temporary().await?;
             }
             DiscardTarget::Plans => self.plans.clear(),
@@ -543,7 +549,7 @@ impl Session {
                 }
                 self.drop_temporary().await?;
             }
-            DiscardTarget::Sequences => {}
+            DiscardTarget::Sequences => self.given.lock().discard(),
         }
         Ok(Response::Complete(Tag::Plain(name)))
     }

@@ -22,7 +22,9 @@
 
 mod admission;
 mod claims;
+mod company;
 mod expectations;
+mod sequences;
 
 use crate::client::{Published, Shared};
 use crate::constraint::{Duplicate, TableConstraints};
@@ -31,11 +33,13 @@ use crate::implications;
 use crate::maintain::{Dataflows, Durable, Job, Target, maintain};
 use crate::materialized::{self, Materialized};
 use crate::rewrite::Rewriting;
+use crate::sequence::{Asked, Reply, Reserving, Sequence};
 use crate::subscribe::SubscribeRequest;
 use bugs::Bug;
 use catalog::Catalog;
 use catalog::transact::{self, Op, Prepared, StateDiff};
 use claims::Claims;
+use company::Company;
 use compute_client::controller::Controller;
 use compute_client::index::IndexHandle;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
@@ -45,6 +49,7 @@ use persist::{MetaWrite, PersistError, ShardAppend};
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
 use sql::plan::CatalogView;
+use sql::plan::sequence::Position;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -62,8 +67,6 @@ const CARGO_PATIENCE: Duration = Duration::from_millis(50);
 const CHANGE_EVERY: Duration = Duration::from_millis(10);
 /// How long time stands still after it could not go on.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
-/// How long a group gathers at most.
-const GATHER_MAX: Duration = Duration::from_micros(500);
 /// Statements that are committed together at most.
 const GROUP_MAX: usize = 4_096;
 /// What the committer is asked for.
@@ -74,6 +77,17 @@ pub(crate) enum Request {
     Ddl(DdlRequest),
     /// Say which keys are taken.
     Probe(ProbeRequest),
+    /// Reserve values of a sequence.
+    Reserve(Asked),
+    /// Let a sequence stand elsewhere.
+    SetSequence {
+        /// Which.
+        sequence: Arc<Sequence>,
+        /// Where.
+        to: Position,
+        /// Where the answer goes; also if another one has taken its place, and nothing was done.
+        reply: Reply,
+    },
     /// A materialized view that was not waited for has published, or a subscription has ended.
     Progress,
     /// Start what a SUBSCRIBE follows.
@@ -160,12 +174,15 @@ pub(crate) struct CatalogChange {
     pub(crate) expectations: Vec<Expectation>,
     /// What becomes of the rows of a table that the changes give other columns.
     pub(crate) rewriting: Option<Rewriting>,
+    /// Sequences that the same transaction has made or changed, as far as they have come.
+    pub(crate) sequences: Vec<Arc<Sequence>>,
 }
 
 impl CatalogChange {
     /// Changes of nothing else.
     pub(crate) fn new(revision: u64, ops: Vec<Op>) -> CatalogChange {
-        CatalogChange { revision, ops, writes: Vec::new(), expectations: Vec::new(), rewriting: None }
+        let (writes, expectations, sequences) = (Vec::new(), Vec::new(), Vec::new());
+        CatalogChange { revision, ops, writes, expectations, rewriting: None, sequences }
     }
 }
 
@@ -178,35 +195,10 @@ pub(crate) struct Committer {
     next_transient: u64,
     recent: Recent,
     claims: Claims,
+    reserving: Reserving,
     /// Time does not come to what changes with it before this.
     changes_from: Instant,
     company: Company,
-}
-
-/// How many write at once, and how long a commit of theirs takes.
-struct Company {
-    /// Writes of the last group.
-    size: usize,
-    /// How long the last commit took, smoothed.
-    commit: Duration,
-    /// When the last group was answered.
-    answered: Instant,
-}
-
-impl Company {
-    /// Waits for a group of `gathered` writes to become as large as the last one; not longer than a commit takes since
-    /// that one was answered.
-    fn await_more(&self, gathered: usize, requests: &Receiver<Request>) -> Option<Request> {
-        if gathered == 0 || gathered >= self.size {
-            return None;
-        }
-        requests.recv_deadline(self.answered + self.commit).ok()
-    }
-
-    fn answered(&mut self, size: usize, took: Duration) {
-        self.commit = (self.commit * 7 + took.min(GATHER_MAX)) / 8;
-        *self = Company { size, answered: Instant::now(), ..*self };
-    }
 }
 
 impl Committer {
@@ -230,9 +222,19 @@ impl Committer {
         shared.published.store(Arc::new(published));
         let (subscriptions, next_transient) = (BTreeMap::new(), 1);
         let (recent, changes_from) = (Recent::default(), Instant::now());
-        let company = Company { size: 0, commit: Duration::ZERO, answered: changes_from };
-        let claims = Claims::default();
-        Ok(Committer { shared, dataflows, subscriptions, next_transient, recent, claims, changes_from, company })
+        let company = Company::none(changes_from);
+        let (claims, reserving) = (Claims::default(), Reserving::default());
+        Ok(Committer {
+            shared,
+            dataflows,
+            subscriptions,
+            next_transient,
+            recent,
+            claims,
+            reserving,
+            changes_from,
+            company,
+        })
     }
 
     /// Works until it is told to stop.
@@ -254,6 +256,11 @@ impl Committer {
                         // A session that has gone does not want the answer.
                         let _gone = reply.send(self.probe(table, &keys));
                     }
+                    Request::Reserve(asked) => self.reserving.ask(asked),
+                    Request::SetSequence { sequence, to, reply } => {
+                        self.commit_writes(std::mem::take(&mut writes));
+                        reply.send(self.set_sequence(&sequence, to));
+                    }
                     Request::Progress => self.take_progress(),
                     Request::Subscribe(request) => {
                         let SubscribeRequest { target, depends_on, as_of, reply } = *request;
@@ -268,6 +275,7 @@ impl Committer {
                     Request::Compared { view, correction } => self.dataflows.materialized.compared(&view, correction),
                     Request::Stop => {
                         self.commit_writes(writes);
+                        self.give_back();
                         self.flush();
                         return;
                     }
@@ -277,6 +285,7 @@ impl Committer {
                 }
             }
             self.commit_writes(writes);
+            self.reserve();
         }
     }
 
@@ -518,14 +527,16 @@ impl Committer {
     /// are fed it as any write, and those that the change starts find it in what they start from.
     fn commit_ddl(&mut self, change: CatalogChange) -> Result<Committed, AdapterError> {
         let current = self.shared.published.load_full();
-        let CatalogChange { revision, ops, mut writes, expectations, rewriting } = change;
+        let CatalogChange { revision, ops, mut writes, expectations, rewriting, sequences: staged } = change;
         if current.state.revision() != revision || contradicted(&current, &self.recent, &BTreeMap::new(), &expectations)
         {
             return Ok(Committed::Conflict);
         }
         let prepared = transact::prepare(&self.shared.engine, &current.state, ops)?;
+        let mut positions = BTreeMap::new();
         if let Some(rewriting) = &rewriting {
             writes.extend(self.rewritten(rewriting, &prepared)?);
+            positions = sequences::after_rewriting(rewriting, &prepared);
         }
         let new_keys = match self.admit_change(&current, &prepared, &writes)? {
             Ok(new_keys) => new_keys,
@@ -544,7 +555,11 @@ impl Committer {
             _ => None,
         });
         meta.extend(dropped);
+        positions.extend(staged.iter().map(|sequence| (sequence.id, sequence.position())));
+        let closed = sequences::close_changed(&current, &prepared.diff);
+        meta.extend(sequences::positions(&closed, &prepared.diff, &positions));
         if let Err(error) = self.make_durable(ts, &tables, meta) {
+            closed.values().for_each(|sequence| sequence.reopen());
             self.start_over(&fed);
             return Err(error.into());
         }
@@ -616,9 +631,18 @@ impl Committer {
         Ok(())
     }
 
-    fn commit(&self, ts: Timestamp, appends: &[ShardAppend<'_>], mut meta: Vec<MetaWrite>) -> Result<(), PersistError> {
+    fn commit(
+        &mut self,
+        ts: Timestamp,
+        appends: &[ShardAppend<'_>],
+        mut meta: Vec<MetaWrite>,
+    ) -> Result<(), PersistError> {
         meta.extend(self.shared.oracle.reservation_due(ts));
-        self.shared.persist.commit(ts, appends, &meta).inspect_err(|error| {
+        meta.extend(self.reserving.due(&self.shared.published.load()));
+        let committed = self.shared.persist.commit(ts, appends, &meta);
+        let failure = committed.as_ref().err().map(|error| (error.sqlstate(), error.to_string()));
+        self.reserving.settle(failure.map(|(sqlstate, why)| move || AdapterError::new(sqlstate, why.clone())));
+        committed.inspect_err(|error| {
             self.shared.metrics.append_failures.inc();
             tracing::error!(%error, "commit failed");
             if error.is_indeterminate() {
@@ -726,46 +750,4 @@ impl Shared {
 
 pub(crate) fn stopping() -> AdapterError {
     AdapterError::new(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A far deadline, which only a group that has to wait would reach.
-    fn company(size: usize) -> Company {
-        Company { size, commit: Duration::from_secs(3_600), answered: Instant::now() }
-    }
-
-    #[test]
-    fn a_lone_writer_waits_for_nobody() {
-        let (_writers, requests) = crossbeam_channel::bounded(1);
-        // Would wait for an hour.
-        assert!(company(1).await_more(1, &requests).is_none());
-        assert!(company(0).await_more(1, &requests).is_none());
-        // What is not a group does not gather.
-        assert!(company(8).await_more(0, &requests).is_none());
-    }
-
-    #[test]
-    fn writers_in_company_gather_until_they_are_as_many_as_before() {
-        let (writers, requests) = crossbeam_channel::bounded(1);
-        let company = company(2);
-        std::thread::scope(|scope| {
-            scope.spawn(|| writers.send(Request::Progress).expect("it is awaited"));
-            assert!(matches!(company.await_more(1, &requests), Some(Request::Progress)));
-        });
-        assert!(company.await_more(2, &requests).is_none());
-    }
-
-    #[test]
-    fn a_group_gathers_no_longer_than_a_commit_takes() {
-        let (_writers, requests) = crossbeam_channel::bounded(1);
-        let mut company = Company { size: 8, commit: Duration::ZERO, answered: Instant::now() };
-        assert!(company.await_more(1, &requests).is_none());
-        for _ in 0..100 {
-            company.answered(8, Duration::from_secs(3_600));
-        }
-        assert!(company.commit <= GATHER_MAX, "{:?}", company.commit);
-    }
 }

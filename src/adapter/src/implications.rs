@@ -9,6 +9,7 @@
 use crate::client::{Published, Shared, Table};
 use crate::error::AdapterError;
 use crate::maintain::{Dataflows, Durable, Job, maintain};
+use crate::sequence::Sequence;
 use catalog::state::State;
 use catalog::transact::StateDiff;
 use compute_client::clock::CollectionClock;
@@ -34,7 +35,7 @@ pub(crate) fn apply(
     dataflows: &mut Dataflows,
     ts: Timestamp,
 ) -> Result<Published, AdapterError> {
-    let mut after = Published::new(state, before.tables.clone(), before.indexes.clone());
+    let mut after = Published::new(state, before.tables.clone(), before.indexes.clone(), before.sequences.clone());
     after.successors.clone_from(&before.successors);
     for change in diff {
         match change {
@@ -66,6 +67,14 @@ pub(crate) fn apply(
                 // The workers of a cluster are fixed when it starts: a new size means new workers and its indexes anew.
                 restart_cluster(shared, &mut after, *id, dataflows, ts)?;
             }
+            StateDiff::SequenceCreated(id) | StateDiff::SequenceAltered(id, _) => {
+                let stored = after.state.item(*id).map(|item| Sequence::stored(&shared.persist, &item)).transpose()?;
+                stored.flatten().into_iter().for_each(|sequence| after.put_sequence(sequence));
+            }
+            StateDiff::SequenceDropped(id) => {
+                after.sequences.remove(id);
+                after.sequence_oids.retain(|_, sequence| sequence != id);
+            }
             StateDiff::Renamed(_) => rename(&mut after),
             _ => {}
         }
@@ -96,7 +105,8 @@ pub(crate) fn start_over(
     dataflows: &mut Dataflows,
     ts: Timestamp,
 ) -> Result<Published, AdapterError> {
-    let mut after = Published::new(Arc::new(before.state.revised()), before.tables.clone(), before.indexes.clone());
+    let state = Arc::new(before.state.revised());
+    let mut after = Published::new(state, before.tables.clone(), before.indexes.clone(), before.sequences.clone());
     after.successors.clone_from(&before.successors);
     restart(shared, &mut after, ids, dataflows, ts, |_| {})?;
     Ok(after)

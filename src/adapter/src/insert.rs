@@ -16,6 +16,7 @@ use arrow::datatypes::{DataType, Schema};
 use compute_client::peek::{Bound, bind as bind_expr};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
+use datafusion::physical_expr::PhysicalExpr;
 use repr::row::{RowCodec, write_datum};
 use repr::{ColumnDesc, Datum, GlobalId, RelationDesc, Updates};
 use sql::engine::{SessionInfo, value};
@@ -42,6 +43,10 @@ impl Session {
             self.come_to_now().await?;
         }
         for _ in 0..RETRIES_MAX {
+            if !plan.takes.is_empty() {
+                let (shared, published) = (Arc::clone(&self.shared), self.published());
+                self.interrupt().guard(shared.reserve(&published, &plan.takes)).await??;
+            }
             let (mut updates, mut expectations) = match &plan.source {
                 InsertSource::Values { rows } => (self.value_rows(plan, rows, params)?, Vec::new()),
                 InsertSource::Query(query) => {
@@ -115,14 +120,7 @@ impl Session {
         }
         let bound = bind_expr(expr.clone(), params)?;
         let physical = self.shared.engine.create_physical_expr(&bound, &DFSchema::empty(), info)?;
-        let options = RecordBatchOptions::new().with_row_count(Some(1));
-        let one_row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)
-            .map_err(|error| AdapterError::internal(error.to_string()))?;
-        let array =
-            physical.evaluate(&one_row).and_then(|value| value.into_array(1)).map_err(sql::error::SqlError::from)?;
-        repr::datum::from_array(array.as_ref(), 0)
-            .map(Datum::into_owned)
-            .ok_or_else(|| AdapterError::internal(format!("a constant has type {}", array.data_type())))
+        value_of(physical.as_ref())
     }
 
     /// RETURNING over the rows that `updates` add, or remove if it adds none.
@@ -166,6 +164,17 @@ impl Session {
             .map_err(|error| internal(&error))?;
         Ok(Some(vec![batch]))
     }
+}
+
+/// The value of a compiled expression without columns.
+pub(crate) fn value_of(expr: &dyn PhysicalExpr) -> Result<Datum<'static>, AdapterError> {
+    let options = RecordBatchOptions::new().with_row_count(Some(1));
+    let one_row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)
+        .map_err(|error| AdapterError::internal(error.to_string()))?;
+    let array = expr.evaluate(&one_row).and_then(|value| value.into_array(1)).map_err(sql::error::SqlError::from)?;
+    repr::datum::from_array(array.as_ref(), 0)
+        .map(Datum::into_owned)
+        .ok_or_else(|| AdapterError::internal(format!("a constant has type {}", array.data_type())))
 }
 
 /// What was read at `read_ts` and must not have changed.

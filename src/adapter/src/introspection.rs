@@ -5,6 +5,7 @@ use catalog::builtin::history::Execution;
 use catalog::builtin::introspection::{Arrangement, CollectionStatus, Live, SessionStatus};
 use compute_client::index::IndexHandle;
 use repr::{GlobalId, Timestamp};
+use sql::plan::sequence::Position;
 use std::sync::Arc;
 
 /// What is going on now.
@@ -25,6 +26,10 @@ impl Live for Now<'_> {
 
     fn sessions(&self) -> Vec<SessionStatus> {
         self.shared.sessions.lock().iter().map(|(id, session)| session.activity.status(*id)).collect()
+    }
+
+    fn position(&self, sequence: GlobalId) -> Option<Position> {
+        self.published.sequences.get(&sequence).map(|sequence| sequence.position())
     }
 
     fn executions(&self) -> Vec<Arc<Execution>> {

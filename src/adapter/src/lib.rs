@@ -15,6 +15,7 @@ pub mod explain;
 pub mod metrics;
 pub mod password;
 pub mod response;
+mod sequence;
 pub mod session;
 
 mod create_table_as;

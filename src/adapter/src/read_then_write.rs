@@ -7,6 +7,7 @@
 //! A statement that finds no row commits nothing; it has been linearized by its read.
 
 use crate::constraint::{Wording, not_null};
+use crate::ddl::STALE;
 use crate::error::AdapterError;
 use crate::group_commit::{Committed, KeyRange};
 use crate::insert::{RETRIES_MAX, answer, expectations, push_batch, push_unchecked};
@@ -17,11 +18,13 @@ use crate::transaction::{Status, conflict};
 use crate::write::WriteTarget;
 use arrow::datatypes::DataType;
 use bugs::Bug;
+use catalog::transact::{self, Op};
 use compute_client::peek::{self, Bound};
 use compute_client::plan::PeekPlan;
 use repr::row::{is_key_exact, skip_datum};
+use repr::sqlstate::SqlState;
 use repr::{ColumnDesc, Timestamp, Updates};
-use sql::plan::{ReadThenWriteKind, ReadThenWritePlan, SelectPlan};
+use sql::plan::{ReadThenWriteKind, ReadThenWritePlan, SelectPlan, TruncatePlan};
 use std::sync::Arc;
 
 impl Session {
@@ -68,15 +71,30 @@ impl Session {
         Err(conflict())
     }
 
-    /// Runs a TRUNCATE of several tables, which is a transaction if it is not part of one.
+    /// Runs a TRUNCATE of several tables, which is a transaction if it is not part of one. Sequences that begin again are a change
+    /// of the catalog, which becomes durable together with the rows' going.
     pub(crate) async fn truncate_several(
         &mut self,
-        plans: &[ReadThenWritePlan],
+        (truncate, revision): (&TruncatePlan, u64),
         params: Bound<'_>,
         formats: ResultFormats,
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
-        for plan in plans {
+        let TruncatePlan { tables, restarts } = truncate;
+        let shared = Arc::clone(&self.shared);
+        let _turn = match restarts.is_empty() {
+            true => None,
+            false => Some(shared.changing.lock().await),
+        };
+        if !restarts.is_empty() && self.revision() != revision {
+            return Err(AdapterError::new(SqlState::SERIALIZATION_FAILURE, STALE));
+        }
+        for restart in restarts {
+            let (before, op) = (self.published(), Op::AlterSequence(restart.clone()));
+            let prepared = transact::prepare(&shared.engine, &before.state, vec![op.clone()])?;
+            self.transaction.change_catalog(&shared, &before, op, prepared)?;
+        }
+        for plan in tables {
             let (plan, select) = (plan.clone(), self.select_exec(selection(plan)));
             let exec = ReadThenWriteExec { plan, select, reads_now: false };
             Box::pin(self.read_then_write(&exec, None, params, formats.clone(), Autocommit::No)).await?;

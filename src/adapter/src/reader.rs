@@ -5,8 +5,10 @@
 
 use crate::client::{Published, Shared};
 use crate::introspection;
-use arrow::array::RecordBatch;
+use crate::sequence::Sequence;
+use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
 use async_trait::async_trait;
 use compute_client::error::ComputeError;
 use compute_client::peek::{self, Bound, PeekRows};
@@ -26,6 +28,7 @@ use repr::sqlstate::SqlState;
 use repr::{Diff, GlobalId, RelationDesc, Timestamp, Updates};
 use sql::engine::{CollectionReader, SessionInfo};
 use sql::error::SqlError;
+use sql::plan::sequence::COLUMNS;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -119,6 +122,11 @@ impl CollectionReader for StatementReader {
             let schema = batch.schema();
             return Ok(MemorySourceConfig::try_new_exec(&[vec![batch]], schema, projection.cloned())?);
         }
+        if let Some(sequence) = self.published.sequences.get(&id) {
+            let batch = sequence_row(sequence).map_err(|error| DataFusionError::ArrowError(Box::new(error), None))?;
+            let schema = batch.schema();
+            return Ok(MemorySourceConfig::try_new_exec(&[vec![batch]], schema, projection.cloned())?);
+        }
         let (origin, desc) = self.origin(id, filters).await?;
         let overlay = self.overlay.get(&id).cloned();
         let partition = CollectionStream { desc: Arc::clone(&desc), origin, overlay };
@@ -132,6 +140,17 @@ impl CollectionReader for StatementReader {
         )?;
         Ok(Arc::new(exec))
     }
+}
+
+/// The row that a sequence has: where it stands, and how many values are reserved after that.
+fn sequence_row(sequence: &Sequence) -> std::result::Result<RecordBatch, ArrowError> {
+    let (at, ahead) = sequence.standing();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from(vec![at.last])),
+        Arc::new(Int64Array::from(vec![i64::try_from(ahead).unwrap_or(i64::MAX)])),
+        Arc::new(BooleanArray::from(vec![at.is_called])),
+    ];
+    RecordBatch::try_new(Arc::clone(&COLUMNS.schema), columns)
 }
 
 /// Where stored rows come from; each execution of a scan begins there anew (a recursive query runs its scans many times).

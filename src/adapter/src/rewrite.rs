@@ -10,16 +10,21 @@
 use crate::client::Published;
 use crate::constraint::{TableConstraints, net_rows};
 use crate::error::AdapterError;
+use crate::sequence::Unreserved;
 use crate::session::Session;
+use crate::transaction::Status;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::DataType;
 use arrow::row::Rows;
 use compute_client::peek::Bound;
 use datafusion::physical_expr::PhysicalExpr;
+use parking_lot::Mutex;
 use persist::ShardSnapshot;
 use repr::row::{RowCodec, skip_datum, write_datum};
-use repr::{Diff, GlobalId, Updates};
+use repr::sqlstate::SqlState;
+use repr::{Datum, Diff, GlobalId, Updates};
 use sql::error::SqlError;
+use sql::plan::sequence::{Position, SequenceParams};
 use sql::plan::{AlterTablePlan, ColumnSource};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,6 +39,8 @@ pub(crate) struct Rewriting {
     /// Its columns.
     before: Arc<TableConstraints>,
     columns: Vec<Column>,
+    /// The sequences of which the committer has taken values for them.
+    pub(crate) unreserved: Unreserved,
 }
 
 /// Where a column of the new rows comes from.
@@ -44,6 +51,8 @@ enum Column {
     Same(Vec<u8>),
     /// A value of this type for each row, of which it is made.
     Each(Arc<dyn PhysicalExpr>, DataType),
+    /// The next value of a new sequence for each row, in this type.
+    Numbered(SequenceParams, DataType, Mutex<Position>),
 }
 
 impl Session {
@@ -54,12 +63,19 @@ impl Session {
         before: &Published,
     ) -> Result<Option<Rewriting>, AdapterError> {
         let (Some(sources), Some(table)) = (&plan.rewrite, before.tables.get(&plan.id)) else { return Ok(None) };
-        let (info, before) = (self.info(self.shared.oracle.known_ts()), Arc::clone(&table.constraints));
+        let (mut info, before) = (self.info(self.shared.oracle.known_ts()), Arc::clone(&table.constraints));
+        let unreserved = Unreserved::default();
+        if self.transaction.status == Status::Idle {
+            info.sequences = Some(Arc::new(self.sequences(Some(Arc::clone(&unreserved)))));
+        }
         let column = |source: &ColumnSource| match source {
             ColumnSource::Kept(at) => Ok(Column::Kept(*at)),
             ColumnSource::New(expr, data_type) if expr.is_volatile() || !expr.column_refs().is_empty() => {
                 let physical = self.shared.engine.create_physical_expr(expr, &before.schema, &info)?;
                 Ok(Column::Each(physical, data_type.clone()))
+            }
+            ColumnSource::Numbered(params, data_type) => {
+                Ok(Column::Numbered(params.clone(), data_type.clone(), Mutex::new(params.first())))
             }
             ColumnSource::New(expr, data_type) => {
                 let value = self.evaluate_constant(expr, Bound::none(), &info)?;
@@ -69,7 +85,7 @@ impl Session {
             }
         };
         let columns = sources.iter().map(column).collect::<Result<_, AdapterError>>()?;
-        Ok(Some(Rewriting { table: plan.id, before, columns }))
+        Ok(Some(Rewriting { table: plan.id, before, columns, unreserved }))
     }
 }
 
@@ -87,9 +103,18 @@ impl Rewriting {
         Ok(new)
     }
 
+    /// By the position of their columns: where new sequences stand after the rows that were made.
+    pub(crate) fn ends(&self) -> Vec<(usize, Position)> {
+        let end = |(at, column): (usize, &Column)| match column {
+            Column::Numbered(_, _, position) => Some((at, *position.lock())),
+            _ => None,
+        };
+        self.columns.iter().enumerate().filter_map(end).collect()
+    }
+
     fn push<'r>(&self, new: &mut Updates, rows: impl Iterator<Item = (&'r [u8], Diff)>) -> Result<(), AdapterError> {
         let rows = rows.filter(|(_, copies)| *copies > 0);
-        if !self.columns.iter().any(|column| matches!(column, Column::Each(..))) {
+        if !self.columns.iter().any(|column| matches!(column, Column::Each(..) | Column::Numbered(..))) {
             for (row, copies) in rows {
                 self.push_row(new, row, copies, &[], 0)?;
             }
@@ -124,6 +149,14 @@ impl Rewriting {
                 match column {
                     Column::Kept(from) => out.extend_from_slice(slices[*from]),
                     Column::Same(bytes) => out.extend_from_slice(bytes),
+                    Column::Numbered(params, data_type, at) => {
+                        let mut at = at.lock();
+                        *at = params.next(*at).ok_or_else(|| {
+                            let message = "a new column has more values than its sequence";
+                            AdapterError::new(SqlState::SEQUENCE_GENERATOR_LIMIT_EXCEEDED, message)
+                        })?;
+                        write_datum(out, data_type, &integer(at.last, data_type)?)?;
+                    }
                     Column::Each(..) => {
                         let values = values.next().ok_or_else(|| AdapterError::internal("a column has no values"))?;
                         out.extend_from_slice(values.row(at).as_ref());
@@ -144,7 +177,7 @@ impl Rewriting {
         let rows = RecordBatch::try_new_with_options(schema, stored, &options).map_err(internal)?;
         let evaluated = self.columns.iter().filter_map(|column| match column {
             Column::Each(expr, data_type) => Some((expr, data_type)),
-            Column::Kept(_) | Column::Same(_) => None,
+            Column::Kept(_) | Column::Same(_) | Column::Numbered(..) => None,
         });
         evaluated
             .map(|(expr, data_type)| {
@@ -155,4 +188,14 @@ impl Rewriting {
             })
             .collect()
     }
+}
+
+/// An integer as a value of a column of this type.
+fn integer(value: i64, data_type: &DataType) -> Result<Datum<'static>, AdapterError> {
+    let beyond = |_| AdapterError::internal("a sequence has values beyond its type");
+    Ok(match data_type {
+        DataType::Int16 => Datum::Int2(i16::try_from(value).map_err(beyond)?),
+        DataType::Int32 => Datum::Int4(i32::try_from(value).map_err(beyond)?),
+        _ => Datum::Int8(value),
+    })
 }

@@ -13,10 +13,12 @@ use crate::history::Sampling;
 use crate::own::Made;
 use crate::plan_cache::{CachedPlan, SessionPlans};
 use crate::response::{BoundParams, Format, Response, ResultFormats, RowDesc, Rows, StatementDesc, Tag};
+use crate::sequence::{Given, SessionSequences, Unreserved};
 use crate::transaction::{Status, Transaction};
 use ahash::AHashMap;
 use catalog::builtin::history::Outcome;
 use catalog::state::State;
+use parking_lot::Mutex;
 use pgrepr::options::EncodeOptions;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType, Timestamp};
@@ -67,6 +69,8 @@ pub struct Session {
     base_info: SessionInfo,
     /// When `statement_timeout` ends what the extended protocol has begun and not executed or synced; `None` without one.
     deadline: Option<Instant>,
+    /// What it was given of sequences.
+    pub(crate) given: Arc<Mutex<Given>>,
     /// Whether it has made temporary tables, and so may have a schema of its own.
     pub(crate) has_temporary: bool,
     /// This session's own `enable_frontend_peek_sequencing`.
@@ -157,6 +161,7 @@ impl Session {
             settings_modes: (None, false),
             base_info: SessionInfo::default(),
             deadline: None,
+            given: Arc::default(),
             has_temporary: false,
             fast_path: None,
             options: EncodeOptions::default(),
@@ -494,11 +499,25 @@ impl Session {
         info.statement_now_us = now;
         info.mz_now = as_of;
         info.transaction = self.transaction.number(&self.shared);
+        info.sequences = Some(Arc::new(self.sequences(None)));
         info.catalog = Some(match self.transaction.staged() {
             Some(staged) => Arc::clone(&staged.functions),
             None => Arc::clone(&self.shared.published.load().functions),
         });
         info
+    }
+
+    /// The sequences as a statement that begins now takes from them.
+    pub(crate) fn sequences(&self, unreserved: Option<Unreserved>) -> SessionSequences {
+        SessionSequences {
+            shared: Arc::clone(&self.shared),
+            staged: self.transaction.staged().cloned(),
+            role: self.role.id,
+            read_only: self.vars.read_only(),
+            given: Arc::clone(&self.given),
+            unreserved,
+            allowed: Mutex::default(),
+        }
     }
 
     /// The catalog that this session's statements are planned by, and read.

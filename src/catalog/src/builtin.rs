@@ -22,6 +22,7 @@ mod mz_catalog;
 mod pg_catalog;
 mod pg_depend;
 mod pg_views;
+mod sequences;
 mod sessions;
 
 use crate::state::State;
@@ -172,8 +173,9 @@ fn parse_relation(line: &'static str) -> Option<SystemRelation> {
 }
 
 fn producer(schema: &str, name: &str) -> Option<Producer> {
-    if let Some(producer) = constraints::producer(schema, name) {
-        return Some(producer);
+    let of_both = constraints::producer(schema, name).or_else(|| sequences::producer(schema, name));
+    if of_both.is_some() {
+        return of_both;
     }
     match schema {
         "pg_catalog" => {

@@ -83,6 +83,7 @@ pub(crate) fn difference_from_empty(state: &State) -> Vec<StateDiff> {
         .keys()
         .map(|id| StateDiff::ClusterCreated(*id))
         .chain(created(|kind| matches!(kind, ItemKind::Table { .. }), StateDiff::TableCreated))
+        .chain(created(|kind| matches!(kind, ItemKind::Sequence(_)), StateDiff::SequenceCreated))
         .chain(created(|kind| matches!(kind, ItemKind::View(_)), StateDiff::ViewCreated))
         .chain(materialized)
         .chain(created(|kind| matches!(kind, ItemKind::Index(_)), StateDiff::IndexCreated))

@@ -113,17 +113,21 @@ impl CatalogError {
             CatalogError::FormatVersion { .. } => SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
             CatalogError::Corrupt { .. } => SqlState::DATA_CORRUPTED,
             CatalogError::AlreadyExists { kind, .. } => match kind {
-                ObjectKind::Table | ObjectKind::View | ObjectKind::MaterializedView | ObjectKind::Index => {
-                    SqlState::DUPLICATE_TABLE
-                }
+                ObjectKind::Table
+                | ObjectKind::View
+                | ObjectKind::MaterializedView
+                | ObjectKind::Index
+                | ObjectKind::Sequence => SqlState::DUPLICATE_TABLE,
                 ObjectKind::Schema => SqlState::DUPLICATE_SCHEMA,
                 ObjectKind::Database => SqlState::DUPLICATE_DATABASE,
                 ObjectKind::Cluster | ObjectKind::Role | ObjectKind::System => SqlState::DUPLICATE_OBJECT,
             },
             CatalogError::Missing { kind, .. } => match kind {
-                ObjectKind::Table | ObjectKind::View | ObjectKind::MaterializedView | ObjectKind::Index => {
-                    SqlState::UNDEFINED_TABLE
-                }
+                ObjectKind::Table
+                | ObjectKind::View
+                | ObjectKind::MaterializedView
+                | ObjectKind::Index
+                | ObjectKind::Sequence => SqlState::UNDEFINED_TABLE,
                 ObjectKind::Schema => SqlState::INVALID_SCHEMA_NAME,
                 ObjectKind::Database => SqlState::INVALID_CATALOG_NAME,
                 ObjectKind::Cluster | ObjectKind::Role | ObjectKind::System => SqlState::UNDEFINED_OBJECT,
@@ -169,7 +173,11 @@ impl CatalogError {
 /// Postgres speaks of relations where the kind of one does not matter.
 fn noun(kind: ObjectKind) -> &'static str {
     match kind {
-        ObjectKind::Table | ObjectKind::View | ObjectKind::MaterializedView | ObjectKind::Index => "relation",
+        ObjectKind::Table
+        | ObjectKind::View
+        | ObjectKind::MaterializedView
+        | ObjectKind::Index
+        | ObjectKind::Sequence => "relation",
         ObjectKind::Schema => "schema",
         ObjectKind::Database => "database",
         ObjectKind::Cluster => "cluster",

@@ -16,6 +16,7 @@ mod create;
 mod defaults;
 mod drop;
 mod grant;
+mod sequence;
 #[cfg(test)]
 mod tests;
 
@@ -33,7 +34,8 @@ use sql::engine::Engine;
 use sql::error::SqlError;
 use sql::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
 use sql::plan::{
-    CreateIndexPlan, CreateTablePlan, CreateViewPlan, DefaultPrivilegesPlan, GrantPlan, Plan, TableChange,
+    AlterSequencePlan, CreateIndexPlan, CreateSequencePlan, CreateTablePlan, CreateViewPlan, DefaultPrivilegesPlan,
+    GrantPlan, Plan, TableChange,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,6 +57,11 @@ pub enum Op {
         plan: CreateTablePlan,
         owner: RoleId,
     },
+    CreateSequence {
+        plan: CreateSequencePlan,
+        owner: RoleId,
+    },
+    AlterSequence(AlterSequencePlan),
     /// Of columns and constraints, after what depends on columns that go has gone.
     AlterTable {
         id: GlobalId,
@@ -167,6 +174,8 @@ impl Op {
                 Op::CreateSchema { database: *database, name: name.clone(), owner: *owner }
             }
             Plan::CreateTable(plan) => Op::CreateTable { plan: plan.clone(), owner: role },
+            Plan::CreateSequence(plan) => Op::CreateSequence { plan: plan.clone(), owner: role },
+            Plan::AlterSequence(plan) => Op::AlterSequence(plan.clone()),
             Plan::CreateTableAs(plan) => Op::CreateTable { plan: plan.table.clone(), owner: role },
             Plan::AlterTable(plan) => {
                 Op::AlterTable { id: plan.id, drops: plan.drops.clone(), changes: plan.changes.clone() }
@@ -243,6 +252,12 @@ pub enum StateDiff {
     IndexCreated(GlobalId),
     /// An index is gone.
     IndexDropped(GlobalId),
+    /// A sequence is new, and has given no value.
+    SequenceCreated(GlobalId),
+    /// A sequence gives other values than before; if it says which, it begins again with this one.
+    SequenceAltered(GlobalId, Option<i64>),
+    /// A sequence is gone.
+    SequenceDropped(GlobalId),
     /// An object has another name.
     Renamed(ObjectId),
     /// A parameter of the system has another value.
@@ -290,7 +305,10 @@ fn lasting(state: &State, diff: Vec<StateDiff>) -> Vec<StateDiff> {
         | StateDiff::MaterializedViewDropped(id)
         | StateDiff::MaterializedViewMoved(id)
         | StateDiff::IndexCreated(id)
-        | StateDiff::IndexDropped(id) => Some(*id),
+        | StateDiff::IndexDropped(id)
+        | StateDiff::SequenceCreated(id)
+        | StateDiff::SequenceAltered(id, _)
+        | StateDiff::SequenceDropped(id) => Some(*id),
         _ => None,
     };
     let is_created = |change: &&StateDiff| {
@@ -300,12 +318,16 @@ fn lasting(state: &State, diff: Vec<StateDiff>) -> Vec<StateDiff> {
                 | StateDiff::ViewCreated(_)
                 | StateDiff::MaterializedViewCreated(_)
                 | StateDiff::IndexCreated(_)
+                | StateDiff::SequenceCreated(_)
         )
     };
     let is_there = |id: &GlobalId| state.items.contains_key(id);
     let created: BTreeSet<GlobalId> = diff.iter().filter(is_created).filter_map(id_of).collect();
     let lasts = |change: &StateDiff| match (id_of(change), change) {
-        (Some(id), StateDiff::MaterializedViewMoved(_) | StateDiff::TableAltered(_)) => is_there(&id),
+        (
+            Some(id),
+            StateDiff::MaterializedViewMoved(_) | StateDiff::TableAltered(_) | StateDiff::SequenceAltered(..),
+        ) => is_there(&id),
         (Some(id), _) => is_there(&id) || !created.contains(&id),
         (None, _) => true,
     };
@@ -344,6 +366,8 @@ impl Transaction {
             Op::CreateDatabase { name, owner } => self.create_database(name, owner).map(drop),
             Op::CreateSchema { database, name, owner } => self.create_schema(database, name, owner).map(drop),
             Op::CreateTable { plan, owner } => self.create_table(plan, owner),
+            Op::CreateSequence { plan, owner } => self.create_sequence(plan, owner),
+            Op::AlterSequence(plan) => self.alter_sequence(plan),
             Op::AlterTable { id, drops, changes } => self.alter_table(id, &drops, changes, engine),
             Op::CreateView { plan, owner } => self.create_view(plan, owner, engine),
             Op::CreateIndex { plan, owner } => self.create_index(plan, owner),

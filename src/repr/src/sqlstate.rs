@@ -68,6 +68,8 @@ impl SqlState {
     pub const INVALID_BINARY_REPRESENTATION: SqlState = SqlState("22P03");
     /// A malformed COPY row.
     pub const BAD_COPY_FILE_FORMAT: SqlState = SqlState("22P04");
+    /// A sequence has no values left.
+    pub const SEQUENCE_GENERATOR_LIMIT_EXCEEDED: SqlState = SqlState("2200H");
     /// A bad LIKE escape.
     pub const INVALID_ESCAPE_SEQUENCE: SqlState = SqlState("22025");
     /// NULL in a NOT NULL column.
@@ -122,6 +124,8 @@ impl SqlState {
     pub const DATATYPE_MISMATCH: SqlState = SqlState("42804");
     /// A type that cannot be determined.
     pub const INDETERMINATE_DATATYPE: SqlState = SqlState("42P18");
+    /// A value for a column that only a sequence gives values to.
+    pub const GENERATED_ALWAYS: SqlState = SqlState("428C9");
     /// The object is of another kind.
     pub const WRONG_OBJECT_TYPE: SqlState = SqlState("42809");
     /// No such column.
@@ -233,6 +237,7 @@ const ALL: &[SqlState] = &[
     SqlState::INVALID_TEXT_REPRESENTATION,
     SqlState::INVALID_BINARY_REPRESENTATION,
     SqlState::BAD_COPY_FILE_FORMAT,
+    SqlState::SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
     SqlState::INVALID_ESCAPE_SEQUENCE,
     SqlState::NOT_NULL_VIOLATION,
     SqlState::UNIQUE_VIOLATION,
@@ -260,6 +265,7 @@ const ALL: &[SqlState] = &[
     SqlState::RESERVED_NAME,
     SqlState::DATATYPE_MISMATCH,
     SqlState::INDETERMINATE_DATATYPE,
+    SqlState::GENERATED_ALWAYS,
     SqlState::WRONG_OBJECT_TYPE,
     SqlState::UNDEFINED_COLUMN,
     SqlState::UNDEFINED_FUNCTION,

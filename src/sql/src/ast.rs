@@ -16,6 +16,7 @@ mod grant;
 mod isolation;
 mod recursion;
 mod secret;
+mod sequence;
 
 use crate::names::{Name, ObjectKind};
 use datafusion::sql::sqlparser::ast as sp;
@@ -29,6 +30,7 @@ pub use grant::{GrantPrivileges, GrantRole, GrantTarget, PrivilegeSpec};
 pub use isolation::IsolationLevel;
 pub use recursion::{AtLimit, ROUNDS_DEFAULT, RecursionLimit, print_query};
 pub use secret::{NewPassword, Secret};
+pub use sequence::{AlterSequence, Bound, ColumnSequence, CreateSequence, Identity, Overriding, SequenceOptions};
 
 /// One statement.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,13 +47,13 @@ pub enum Statement {
     /// SUBSCRIBE.
     Subscribe(Box<Subscribe>),
     /// INSERT.
-    Insert(Box<sp::Insert>),
+    Insert(Box<sp::Insert>, Option<Overriding>),
     /// UPDATE.
     Update(Box<sp::Update>),
     /// DELETE.
     Delete(Box<sp::Delete>),
     /// TRUNCATE: deletes everything.
-    Truncate(Vec<Name>),
+    Truncate(Truncate),
     /// VACUUM, ANALYZE.
     Upkeep(Upkeep),
     /// COPY.
@@ -84,6 +86,10 @@ pub enum Statement {
     CreateView(CreateView),
     /// CREATE INDEX.
     CreateIndex(CreateIndex),
+    /// CREATE SEQUENCE.
+    CreateSequence(CreateSequence),
+    /// ALTER SEQUENCE.
+    AlterSequence(AlterSequence),
     /// CREATE CLUSTER.
     CreateCluster {
         /// Its name.
@@ -294,7 +300,7 @@ impl Statement {
     pub fn name(&self) -> &'static str {
         match self {
             Statement::Query(_) => "SELECT",
-            Statement::Insert(_) => "INSERT",
+            Statement::Insert(..) => "INSERT",
             Statement::Update(_) => "UPDATE",
             Statement::Delete(_) => "DELETE",
             Statement::Truncate(_) => "TRUNCATE TABLE",
@@ -308,6 +314,8 @@ impl Statement {
             Statement::AlterTable(_) => "ALTER TABLE",
             Statement::CreateView(create) => create.tag(),
             Statement::CreateIndex(_) => "CREATE INDEX",
+            Statement::CreateSequence(_) => "CREATE SEQUENCE",
+            Statement::AlterSequence(_) => "ALTER SEQUENCE",
             Statement::CreateCluster { .. } => "CREATE CLUSTER",
             Statement::AlterCluster { .. } => "ALTER CLUSTER",
             Statement::CreateRole { .. } => "CREATE ROLE",
@@ -460,6 +468,15 @@ pub enum ExplainFormat {
     Json,
 }
 
+/// TRUNCATE.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Truncate {
+    /// Of these tables.
+    pub names: Vec<Name>,
+    /// RESTART IDENTITY: the sequences of their columns begin again.
+    pub restart: bool,
+}
+
 /// CREATE TABLE.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateTable {
@@ -503,6 +520,8 @@ pub struct ColumnDef {
     pub nullable: bool,
     /// DEFAULT.
     pub default: Option<sp::Expr>,
+    /// `serial`, or GENERATED … AS IDENTITY.
+    pub sequence: Option<ColumnSequence>,
 }
 
 /// CREATE VIEW or CREATE MATERIALIZED VIEW.

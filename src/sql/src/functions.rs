@@ -28,6 +28,7 @@ pub mod record;
 pub mod registry;
 pub mod regression;
 pub mod row;
+pub mod sequence;
 pub mod session;
 pub mod sleep;
 pub mod string;

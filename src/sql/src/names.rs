@@ -68,7 +68,7 @@ pub enum ObjectId {
     Cluster(ClusterId),
     /// A role.
     Role(RoleId),
-    /// A table, view, materialized view or index.
+    /// A table, view, materialized view, index or sequence.
     Item(GlobalId),
 }
 
@@ -170,6 +170,7 @@ impl Privilege {
                 Privilege::References,
                 Privilege::Trigger,
             ],
+            ObjectKind::Sequence => &[Privilege::Select, Privilege::Update, Privilege::Usage],
             ObjectKind::Database => &[Privilege::Create, Privilege::Temporary, Privilege::Connect],
             ObjectKind::Schema | ObjectKind::Cluster => &[Privilege::Usage, Privilege::Create],
             ObjectKind::System => &[Privilege::CreateRole, Privilege::CreateDb, Privilege::CreateCluster],
@@ -186,6 +187,7 @@ pub enum ObjectKind {
     View,
     MaterializedView,
     Index,
+    Sequence,
     Schema,
     Database,
     Cluster,
@@ -196,7 +198,14 @@ pub enum ObjectKind {
 impl ObjectKind {
     /// Whether Postgres calls it a relation: it shares the names of its schema with tables.
     pub fn is_relation(self) -> bool {
-        matches!(self, ObjectKind::Table | ObjectKind::View | ObjectKind::MaterializedView | ObjectKind::Index)
+        matches!(
+            self,
+            ObjectKind::Table
+                | ObjectKind::View
+                | ObjectKind::MaterializedView
+                | ObjectKind::Index
+                | ObjectKind::Sequence
+        )
     }
 
     /// The command tag of ALTER.
@@ -206,6 +215,7 @@ impl ObjectKind {
             ObjectKind::View => "ALTER VIEW",
             ObjectKind::MaterializedView => "ALTER MATERIALIZED VIEW",
             ObjectKind::Index => "ALTER INDEX",
+            ObjectKind::Sequence => "ALTER SEQUENCE",
             ObjectKind::Schema => "ALTER SCHEMA",
             ObjectKind::Database => "ALTER DATABASE",
             ObjectKind::Cluster => "ALTER CLUSTER",
@@ -220,6 +230,7 @@ impl ObjectKind {
             ObjectKind::View => "DROP VIEW",
             ObjectKind::MaterializedView => "DROP MATERIALIZED VIEW",
             ObjectKind::Index => "DROP INDEX",
+            ObjectKind::Sequence => "DROP SEQUENCE",
             ObjectKind::Schema => "DROP SCHEMA",
             ObjectKind::Database => "DROP DATABASE",
             ObjectKind::Cluster => "DROP CLUSTER",
@@ -236,6 +247,7 @@ impl fmt::Display for ObjectKind {
             ObjectKind::View => "view",
             ObjectKind::MaterializedView => "materialized view",
             ObjectKind::Index => "index",
+            ObjectKind::Sequence => "sequence",
             ObjectKind::Schema => "schema",
             ObjectKind::Database => "database",
             ObjectKind::Cluster => "cluster",

@@ -24,6 +24,7 @@ mod grant;
 mod keywords;
 mod prefix;
 mod recursive;
+mod sequence;
 mod session;
 mod show;
 mod statement;

@@ -25,6 +25,7 @@ mod query;
 mod read;
 mod resolver;
 mod roles;
+pub mod sequence;
 mod session;
 mod show;
 
@@ -46,6 +47,8 @@ use datafusion::sql::sqlparser::ast as sp;
 use repr::relation::ColumnOrigin;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
+use sequence::{NewSequence, SequenceParams};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,6 +61,7 @@ pub use objects::{
 };
 pub use query::{describe_view, plan_view};
 pub use read::{EnvelopePlan, How, Keyed, ReadPlan, SortColumn, SubscribePlan, TimePlan};
+pub use sequence::{AlterSequencePlan, CreateSequencePlan};
 
 /// What planning reads. Borrowed for one call.
 #[derive(Clone, Copy)]
@@ -100,8 +104,8 @@ pub enum Plan {
     Insert(InsertPlan),
     /// UPDATE, DELETE, TRUNCATE.
     ReadThenWrite(ReadThenWritePlan),
-    /// TRUNCATE of several tables: all or none.
-    TruncateSeveral(Vec<ReadThenWritePlan>),
+    /// TRUNCATE of several tables, or with RESTART IDENTITY: all or none.
+    TruncateSeveral(TruncatePlan),
     /// COPY FROM STDIN.
     CopyFrom(CopyFromPlan),
     /// COPY TO STDOUT.
@@ -132,6 +136,10 @@ pub enum Plan {
     CreateView(CreateViewPlan),
     /// CREATE INDEX.
     CreateIndex(CreateIndexPlan),
+    /// CREATE SEQUENCE.
+    CreateSequence(CreateSequencePlan),
+    /// ALTER SEQUENCE.
+    AlterSequence(AlterSequencePlan),
     /// CREATE CLUSTER.
     CreateCluster {
         /// Its name.
@@ -379,6 +387,8 @@ pub struct InsertPlan {
     pub on_conflict: Option<OnConflictPlan>,
     /// RETURNING, over the table's columns.
     pub returning: Option<Returning>,
+    /// By the oids of sequences: how many values of them the rows take, if they are expressions.
+    pub takes: BTreeMap<u32, u64>,
     /// The types of `$1`, `$2`, ….
     pub params: Vec<PgType>,
     /// Every relation it reads or writes.
@@ -455,6 +465,15 @@ pub struct ReadThenWritePlan {
     pub params: Vec<PgType>,
     /// Every relation it reads or writes.
     pub depends_on: Vec<GlobalId>,
+}
+
+/// TRUNCATE of several tables, or with RESTART IDENTITY.
+#[derive(Clone, Debug)]
+pub struct TruncatePlan {
+    /// The tables, each once.
+    pub tables: Vec<ReadThenWritePlan>,
+    /// The sequences of their columns, if they begin again.
+    pub restarts: Vec<AlterSequencePlan>,
 }
 
 /// What a [`ReadThenWritePlan`] does with the rows it reads.
@@ -547,6 +566,8 @@ pub struct CreateTablePlan {
     pub defaults: Vec<Option<String>>,
     /// Its constraints, without oids.
     pub constraints: Vec<ConstraintDef>,
+    /// The sequences that come with columns, by the position of the column, which has no other DEFAULT.
+    pub sequences: Vec<(usize, NewSequence)>,
     /// Whether IF NOT EXISTS was given, should the name be taken meanwhile.
     pub if_not_exists: bool,
 }
@@ -583,6 +604,8 @@ pub enum ColumnSource {
     /// An expression of this type over the columns before, without a qualifier: a DEFAULT, which has none in it, or what the
     /// values of a column become that gets another type.
     New(Expr, DataType),
+    /// The values of a new sequence, in this type.
+    Numbered(SequenceParams, DataType),
 }
 
 /// One change of a table.
@@ -715,10 +738,10 @@ pub fn plan(ctx: &PlanContext<'_>, statement: &Statement, params: &mut Params) -
         Statement::QueryAsOf { .. } | Statement::Subscribe(_) => {
             Ok(Plan::Read(read::plan_read(ctx, statement, params)?))
         }
-        Statement::Insert(insert) => dml::plan_insert(ctx, insert, params),
+        Statement::Insert(insert, overriding) => dml::plan_insert(ctx, insert, *overriding, params),
         Statement::Update(update) => dml::plan_update(ctx, update, params),
         Statement::Delete(delete) => dml::plan_delete(ctx, delete, params),
-        Statement::Truncate(names) => dml::plan_truncate(ctx, names),
+        Statement::Truncate(truncate) => dml::plan_truncate(ctx, truncate),
         Statement::Upkeep(upkeep) => plan_upkeep(ctx, upkeep),
         Statement::Copy(copy) => copy::plan_copy(ctx, copy),
         Statement::Explain(explain) => explain::plan_explain(ctx, explain, params),
@@ -731,6 +754,8 @@ pub fn plan(ctx: &PlanContext<'_>, statement: &Statement, params: &mut Params) -
         Statement::AlterTable(alter) => ddl::plan_alter_table(ctx, alter),
         Statement::CreateView(create) => ddl::plan_create_view(ctx, create),
         Statement::CreateIndex(create) => ddl::plan_create_index(ctx, create),
+        Statement::CreateSequence(create) => ddl::plan_create_sequence(ctx, create),
+        Statement::AlterSequence(alter) => ddl::plan_alter_sequence(ctx, alter),
         Statement::CreateCluster { name, if_not_exists, options } => {
             ddl::plan_create_cluster(ctx, name, *if_not_exists, options)
         }

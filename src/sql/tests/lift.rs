@@ -116,7 +116,7 @@ select a,b from t where a=1and b='x'
 fn text_of(statement: &Statement) -> String {
     match statement {
         Statement::Query(query) => query.to_string(),
-        Statement::Insert(insert) => insert.to_string(),
+        Statement::Insert(insert, _) => insert.to_string(),
         Statement::Update(update) => update.to_string(),
         Statement::Delete(delete) => delete.to_string(),
         other => panic!("{other:?} is not lifted"),
@@ -147,7 +147,7 @@ fn put_back(statement: &mut Statement, parameters: &[sp::Expr]) {
     };
     let _walked = match statement {
         Statement::Query(query) => sp::visit_expressions_mut(query.as_mut(), f),
-        Statement::Insert(insert) => sp::visit_expressions_mut(insert.as_mut(), f),
+        Statement::Insert(insert, _) => sp::visit_expressions_mut(insert.as_mut(), f),
         Statement::Update(update) => sp::visit_expressions_mut(update.as_mut(), f),
         Statement::Delete(delete) => sp::visit_expressions_mut(delete.as_mut(), f),
         other => panic!("{other:?} is not lifted"),

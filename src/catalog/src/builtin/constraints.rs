@@ -77,8 +77,8 @@ pub(super) fn class_row(context: &Context<'_>, index: &KeyIndex) -> [Datum<'stat
 }
 
 /// The rows of `pg_attribute`, in the order of the columns there.
-pub(super) fn attribute_rows(index: &KeyIndex) -> Vec<[Datum<'static>; 17]> {
-    let plain = || Attribute { not_null: false, has_default: false, acl: Datum::Null };
+pub(super) fn attribute_rows(index: &KeyIndex) -> Vec<[Datum<'static>; 18]> {
+    let plain = || Attribute { not_null: false, has_default: false, identity: None, acl: Datum::Null };
     index.columns().enumerate().map(|(i, column)| plain().row(index.oid, i, column)).collect()
 }
 

@@ -20,7 +20,8 @@ use sql::names::{
     Name, ObjectId, Scope, TEMPORARY, effective_search_path, is_temporary, quote_ident, resolve_item, resolve_schema,
     unknown_relation,
 };
-use sql::plan::{CatalogView, definition};
+use sql::plan::sequence::owned_by;
+use sql::plan::{CatalogView, definition, unknown_column};
 use sql::plan::{ItemKind, ItemRef, SchemaRef};
 use std::collections::HashMap;
 use std::fmt;
@@ -82,7 +83,7 @@ impl Call<'_> {
             "pg_get_userbyid" => self.user_by_id(),
             "pg_table_is_visible" => self.table_is_visible(),
             name if name.ends_with("_is_visible") => self.shipped_is_visible(name),
-            "pg_get_expr" => Ok(text(self.text(0)?)),
+            "pg_get_expr" => Ok(text(super::sequences::shown(&self.context, self.text(0)?))),
             "pg_get_indexdef" => self.index_definition(),
             "pg_get_viewdef" => self.view_definition(),
             "pg_get_constraintdef" => self.constraint_definition(),
@@ -93,8 +94,8 @@ impl Call<'_> {
             | "pg_get_statisticsobjdef"
             | "pg_get_statisticsobjdef_columns"
             | "pg_get_functiondef"
-            | "pg_get_function_sqlbody"
-            | "pg_get_serial_sequence" => Ok(Datum::Null),
+            | "pg_get_function_sqlbody" => Ok(Datum::Null),
+            "pg_get_serial_sequence" => self.serial_sequence(),
             "pg_get_function_result" => types::function_result(self.oid(0)?),
             "pg_get_function_arguments" | "pg_get_function_identity_arguments" => {
                 types::function_arguments(self.oid(0)?)
@@ -380,6 +381,19 @@ impl Call<'_> {
         let catalog = self.context.catalog;
         let on = |object| matches!(object, ObjectId::Item(id) if catalog.item(id).is_some_and(|item| item.oid == oid));
         Ok(comment(&self.context, on, column))
+    }
+
+    /// The sequence that a column of the named table owns.
+    fn serial_sequence(&self) -> Answer {
+        let Some(table) = self.item(0)? else { return Ok(Datum::Null) };
+        let name = self.text(1)?;
+        let column = table.desc.position(name).ok_or_else(|| unknown_column(&table, name))?;
+        let owned = owned_by(self.context.catalog, table.id, column);
+        let own = self.temporary().map(|schema| schema.id);
+        Ok(maybe(owned.first(), |(sequence, _)| match own == Some(sequence.schema) {
+            true => text(format!("{TEMPORARY}.{}", quote_ident(&sequence.name.item))),
+            false => text(definition::within_database(&sequence.name)),
+        }))
     }
 
     fn is_publishable(&self) -> Answer {

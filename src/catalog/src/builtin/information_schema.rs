@@ -3,6 +3,7 @@
 //! Arrays are called `ARRAY`, types by their names without a modifier; what a modifier says is in columns of its own.
 
 use super::pg_catalog::is_system;
+use super::sequences;
 use super::{Context, Producer, SystemRelation, is_table, is_view, maybe, position, text};
 use crate::objects::AclItem;
 use arrow::array::RecordBatch;
@@ -42,7 +43,7 @@ pub(super) fn database(context: &Context<'_>) -> Datum<'static> {
     text(&context.session.database)
 }
 
-fn role(context: &Context<'_>) -> Option<Arc<RoleRef>> {
+pub(super) fn role(context: &Context<'_>) -> Option<Arc<RoleRef>> {
     context.catalog.role_by_name(&context.session.user)
 }
 
@@ -130,6 +131,12 @@ fn columns(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBat
             "dtd_identifier",
             "is_self_referencing",
             "is_identity",
+            "identity_generation",
+            "identity_start",
+            "identity_increment",
+            "identity_maximum",
+            "identity_minimum",
+            "identity_cycle",
             "is_generated",
             "is_updatable",
         ],
@@ -137,11 +144,10 @@ fn columns(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBat
     )
 }
 
-fn column_row(context: &Context<'_>, item: &ItemRef, i: usize, column: &ColumnDesc) -> [Datum<'static>; 22] {
-    let default = match &item.kind {
-        ItemKind::Table { defaults, .. } => defaults.get(i).cloned().flatten(),
-        _ => None,
-    };
+fn column_row(context: &Context<'_>, item: &ItemRef, i: usize, column: &ColumnDesc) -> [Datum<'static>; 28] {
+    let default = sequences::shown_default(context, item, i);
+    let [is_identity, generation, start, increment, maximum, minimum, cycle] =
+        sequences::identity_columns(context, item, i);
     let length = match &column.ty {
         PgType::Varchar(Some(n)) | PgType::Bpchar(Some(n)) => i32::try_from(*n).ok(),
         _ => None,
@@ -180,14 +186,20 @@ fn column_row(context: &Context<'_>, item: &ItemRef, i: usize, column: &ColumnDe
         text(types::typname(&column.ty)),
         text((i + 1).to_string()),
         yes_or_no(false),
-        yes_or_no(false),
+        is_identity,
+        generation,
+        start,
+        increment,
+        maximum,
+        minimum,
+        cycle,
         text("NEVER"),
         yes_or_no(matches!(item.kind, ItemKind::Table { .. })),
     ]
 }
 
 /// Precision, its radix, and scale.
-fn numeric(ty: &PgType) -> (Option<i32>, Option<i32>, Option<i32>) {
+pub(super) fn numeric(ty: &PgType) -> (Option<i32>, Option<i32>, Option<i32>) {
     match ty {
         PgType::Int2 => (Some(16), Some(2), Some(0)),
         PgType::Int4 => (Some(32), Some(2), Some(0)),

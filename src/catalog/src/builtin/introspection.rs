@@ -26,6 +26,9 @@ pub trait Live: Sync {
 
     /// Statements that were sampled, the oldest first.
     fn executions(&self) -> Vec<Arc<Execution>>;
+
+    /// Where a sequence stands.
+    fn position(&self, sequence: GlobalId) -> Option<sql::plan::sequence::Position>;
 }
 
 /// Where there is nothing to ask.
@@ -42,6 +45,10 @@ impl Live for NothingLive {
 
     fn executions(&self) -> Vec<Arc<Execution>> {
         Vec::new()
+    }
+
+    fn position(&self, _sequence: GlobalId) -> Option<sql::plan::sequence::Position> {
+        None
     }
 }
 

@@ -101,10 +101,7 @@ fn columns(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBat
     let mut rows = Vec::new();
     for item in context.catalog.all_items().filter(|item| is_relation(item)) {
         for (i, column) in item.desc.columns.iter().enumerate() {
-            let default = match &item.kind {
-                ItemKind::Table { defaults, .. } => defaults.get(i).cloned().flatten(),
-                _ => None,
-            };
+            let default = super::sequences::shown_default(context, item, i);
             rows.push([
                 item_id(item.id),
                 text(&column.name),
@@ -310,6 +307,7 @@ fn object_type(item: &ItemRef) -> &'static str {
     match &item.kind {
         ItemKind::Index(_) => "index",
         ItemKind::MaterializedView(_) => "materialized-view",
+        ItemKind::Sequence(_) => "sequence",
         _ if is_view(item) => "view",
         _ => "table",
     }

@@ -2,6 +2,7 @@
 
 use super::acl::{acl, aclitems, column_acl};
 use super::constraints::{self, key_indexes};
+use super::sequences;
 use super::{Context, Producer, SystemRelation, is_view, maybe, position, relation, text, texts};
 use crate::objects::DefaultAcl;
 use arrow::array::RecordBatch;
@@ -9,7 +10,7 @@ use pgrepr::types;
 use repr::datum::Datum;
 use repr::types::PgType;
 use repr::{ColumnDesc, GlobalId};
-use sql::ast::DefaultKind;
+use sql::ast::{DefaultKind, Identity};
 use sql::error::SqlError;
 use sql::names::{ObjectId, RoleId, is_temporary};
 use sql::plan::CatalogView;
@@ -126,6 +127,7 @@ fn class_row(context: &Context<'_>, item: &ItemRef) -> [Datum<'static>; 15] {
     let (kind, access_method) = match &item.kind {
         ItemKind::Index(_) => ("i", BTREE_OID),
         ItemKind::MaterializedView(_) => ("m", HEAP_OID),
+        ItemKind::Sequence(_) => ("S", 0),
         _ if view => ("v", 0),
         _ => ("r", HEAP_OID),
     };
@@ -156,12 +158,11 @@ fn pg_attribute(context: &Context<'_>, relation: &SystemRelation) -> Result<Reco
     let mut rows = Vec::new();
     for item in context.items() {
         for (i, column) in item.desc.columns.iter().enumerate() {
-            let has_default =
-                matches!(&item.kind, ItemKind::Table { defaults, .. } if matches!(defaults.get(i), Some(Some(_))));
-            let not_null = !column.nullable && matches!(item.kind, ItemKind::Table { .. } | ItemKind::SystemTable);
-            rows.push(
-                Attribute { not_null, has_default, acl: column_acl(context, item.id, i) }.row(item.oid, i, column),
-            );
+            let identity = sequences::identity(context, &item, i);
+            let has_default = sequences::shown_default(context, &item, i).is_some();
+            let of_kind = matches!(item.kind, ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::Sequence(_));
+            let (not_null, acl) = (!column.nullable && of_kind, column_acl(context, item.id, i));
+            rows.push(Attribute { not_null, has_default, identity, acl }.row(item.oid, i, column));
         }
         rows.extend(key_indexes(&item).flat_map(|index| constraints::attribute_rows(&index)));
     }
@@ -184,6 +185,7 @@ fn pg_attribute(context: &Context<'_>, relation: &SystemRelation) -> Result<Reco
             "attcollation",
             "attstattarget",
             "attacl",
+            "attidentity",
         ],
         rows,
     )
@@ -193,11 +195,12 @@ fn pg_attribute(context: &Context<'_>, relation: &SystemRelation) -> Result<Reco
 pub(super) struct Attribute {
     pub(super) not_null: bool,
     pub(super) has_default: bool,
+    pub(super) identity: Option<Identity>,
     pub(super) acl: Datum<'static>,
 }
 
 impl Attribute {
-    pub(super) fn row(self, relation: u32, i: usize, column: &ColumnDesc) -> [Datum<'static>; 17] {
+    pub(super) fn row(self, relation: u32, i: usize, column: &ColumnDesc) -> [Datum<'static>; 18] {
         let info = types::info(&column.ty);
         let array = matches!(column.ty, PgType::Array(_)) || column.ty.vector_item().is_some();
         [
@@ -218,6 +221,11 @@ impl Attribute {
             Datum::Oid(info.collation()),
             Datum::Int4(-1),
             self.acl,
+            text(match self.identity {
+                Some(Identity::Always) => "a",
+                Some(Identity::ByDefault) => "d",
+                None => "",
+            }),
         ]
     }
 }
@@ -230,9 +238,8 @@ pub(super) fn default_oid(table: u32, column: usize) -> u32 {
 fn pg_attrdef(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let mut rows = Vec::new();
     for item in context.items() {
-        let ItemKind::Table { defaults, .. } = &item.kind else { continue };
-        for (i, default) in defaults.iter().enumerate() {
-            if let Some(default) = default {
+        for i in 0..item.desc.arity() {
+            if let Some(default) = sequences::shown_default(context, &item, i) {
                 let oid = Datum::Oid(default_oid(item.oid, i));
                 rows.push([oid, Datum::Oid(item.oid), Datum::Int2(position(i)), text(default)]);
             }

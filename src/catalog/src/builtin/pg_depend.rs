@@ -3,13 +3,17 @@
 //! In PostgreSQL it is not a view that depends on what it reads, but the rule that makes it one; whoever looks for the views
 //! of a table joins the three. The rules are not stored: each view has one, whose oid follows from the view's.
 
-use super::pg_catalog::PG_CLASS_OID;
-use super::{Context, FIRST_USER_OID, Producer, SystemRelation, is_relation, is_view, text};
+use super::pg_catalog::{PG_CLASS_OID, default_oid};
+use super::sequences;
+use super::{Context, FIRST_USER_OID, Producer, SystemRelation, is_relation, is_view, position, text};
 use arrow::array::RecordBatch;
 use repr::datum::Datum;
 use sql::error::SqlError;
+use sql::plan::sequence::{SequenceDef, named_in};
 use sql::plan::{CatalogView, ItemKind, ItemRef};
 
+/// The oid of `pg_attrdef` itself.
+const PG_ATTRDEF_OID: u32 = 2604;
 /// The oid of `pg_rewrite` itself.
 const PG_REWRITE_OID: u32 = 2618;
 /// What a view's oid and its rule's differ by: no object has an oid this high.
@@ -28,27 +32,54 @@ fn has_rule(item: &ItemRef) -> bool {
     item.oid >= FIRST_USER_OID && (is_view(item) || matches!(item.kind, ItemKind::MaterializedView(_)))
 }
 
-/// Indexes depend on their relations, and the rules of views on what those read and on the views themselves.
+/// Indexes depend on their relations, sequences on the columns that own them, the DEFAULTs of columns on the sequences that they
+/// name, and the rules of views on what those read and on the views themselves.
 fn pg_depend(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let row = |class: u32, oid: u32, on: &ItemRef, kind: &str| {
         let oids = [class, oid, PG_CLASS_OID, on.oid].map(Datum::Oid);
         let [class, oid, on_class, on] = oids;
-        [class, oid, on_class, on, text(kind)]
+        [class, oid, Datum::Int4(0), on_class, on, Datum::Int4(0), text(kind)]
     };
     let mut rows = Vec::new();
     for on in context.items().iter().filter(|item| is_relation(item) && item.oid >= FIRST_USER_OID) {
         for id in context.catalog.dependents(on.id) {
             let Some(item) = context.catalog.item(id) else { continue };
-            rows.push(match has_rule(&item) {
+            let mut depends = match has_rule(&item) {
                 true => row(PG_REWRITE_OID, item.oid | RULE, on, "n"),
                 false => row(PG_CLASS_OID, item.oid, on, "a"),
-            });
+            };
+            if let ItemKind::Sequence(SequenceDef { owner: Some(owner), .. }) = &item.kind {
+                depends[5] = Datum::Int4(position(owner.column).into());
+                depends[6] = text(if owner.identity.is_some() { "i" } else { "a" });
+            }
+            rows.push(depends);
         }
         if has_rule(on) {
             rows.push(row(PG_REWRITE_OID, on.oid | RULE, on, "i"));
         }
     }
-    relation.batch(["classid", "objid", "refclassid", "refobjid", "deptype"], rows)
+    rows.extend(defaults(context));
+    relation.batch(["classid", "objid", "objsubid", "refclassid", "refobjid", "refobjsubid", "deptype"], rows)
+}
+
+/// The DEFAULTs that name sequences.
+fn defaults(context: &Context<'_>) -> Vec<[Datum<'static>; 7]> {
+    let mut rows = Vec::new();
+    for table in context.items() {
+        let ItemKind::Table { defaults, .. } = &table.kind else { continue };
+        for (column, default) in defaults.iter().enumerate().filter_map(|(at, default)| Some((at, default.as_ref()?))) {
+            if sequences::identity(context, &table, column).is_some() {
+                continue;
+            }
+            let default_oid = default_oid(table.oid, column);
+            let row = |oid| {
+                let [class, default, on_class, on] = [PG_ATTRDEF_OID, default_oid, PG_CLASS_OID, oid].map(Datum::Oid);
+                [class, default, Datum::Int4(0), on_class, on, Datum::Int4(0), text("n")]
+            };
+            rows.extend(named_in(default).into_iter().map(row));
+        }
+    }
+    rows
 }
 
 fn pg_rewrite(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {

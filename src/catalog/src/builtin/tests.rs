@@ -115,6 +115,10 @@ fn state() -> Arc<State> {
 struct Going;
 
 impl Live for Going {
+    fn position(&self, _sequence: GlobalId) -> Option<sql::plan::sequence::Position> {
+        None
+    }
+
     fn collections(&self) -> Vec<CollectionStatus> {
         let hydrated = Arrangement { is_hydrated: true, record_count: 5, batch_count: 2, byte_count: 640 };
         let building = Arrangement { is_hydrated: false, record_count: 0, batch_count: 0, byte_count: 0 };

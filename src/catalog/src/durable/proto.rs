@@ -3,7 +3,9 @@
 use pgrepr::options::{DateStyle, IntervalStyle, Locale};
 use pgrepr::timezone::TimeZone;
 use repr::GlobalId;
+use sql::ast::Identity;
 use sql::names::{ClusterId, Name};
+use sql::plan::sequence::{SequenceDef, SequenceOwner, SequenceParams};
 use sql::plan::{
     ConstraintDef, ConstraintKind, IndexDef, IndexKeyDef, ItemKind, MaterializedViewDef, ViewDef, ViewRead,
 };
@@ -159,7 +161,7 @@ pub(super) struct ItemProto {
     /// Words of global ids.
     #[prost(uint64, repeated, tag = "6")]
     pub(super) depends_on: Vec<u64>,
-    #[prost(oneof = "KindProto", tags = "7, 8, 9, 10")]
+    #[prost(oneof = "KindProto", tags = "7, 8, 9, 10, 11")]
     pub(super) kind: Option<KindProto>,
 }
 
@@ -186,6 +188,43 @@ pub(super) enum KindProto {
     Index(IndexProto),
     #[prost(message, tag = "10")]
     MaterializedView(MaterializedViewProto),
+    /// From format 4 on.
+    #[prost(message, tag = "11")]
+    Sequence(SequenceProto),
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct SequenceProto {
+    /// As in `pg_type`.
+    #[prost(string, tag = "1")]
+    pub(super) ty: String,
+    #[prost(int64, tag = "2")]
+    pub(super) start: i64,
+    #[prost(int64, tag = "3")]
+    pub(super) increment: i64,
+    #[prost(int64, tag = "4")]
+    pub(super) min: i64,
+    #[prost(int64, tag = "5")]
+    pub(super) max: i64,
+    #[prost(int64, tag = "6")]
+    pub(super) cache: i64,
+    #[prost(bool, tag = "7")]
+    pub(super) cycle: bool,
+    #[prost(message, optional, tag = "8")]
+    pub(super) owner: Option<SequenceOwnerProto>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct SequenceOwnerProto {
+    /// The word of a global id.
+    #[prost(uint64, tag = "1")]
+    pub(super) table: u64,
+    /// From 0.
+    #[prost(uint64, tag = "2")]
+    pub(super) column: u64,
+    /// Of an identity column: whether always. Absent of others.
+    #[prost(bool, optional, tag = "3")]
+    pub(super) always: Option<bool>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -313,6 +352,7 @@ pub(super) fn encode_kind(kind: &ItemKind) -> Option<KindProto> {
             defaults: defaults.iter().map(|sql| DefaultProto { sql: sql.clone() }).collect(),
             constraints: constraints.iter().map(encode_constraint).collect(),
         }),
+        ItemKind::Sequence(sequence) => KindProto::Sequence(encode_sequence(sequence)),
         ItemKind::View(view) => KindProto::View(encode_view(view)),
         ItemKind::MaterializedView(materialized) => KindProto::MaterializedView(MaterializedViewProto {
             view: encode_view(&materialized.view),
@@ -337,6 +377,7 @@ pub(super) fn decode_kind(proto: KindProto, uses: &[u64]) -> Result<ItemKind, &'
             defaults: table.defaults.into_iter().map(|default| default.sql).collect(),
             constraints: table.constraints.into_iter().map(decode_constraint).collect::<Result<_, _>>()?,
         },
+        KindProto::Sequence(sequence) => ItemKind::Sequence(decode_sequence(sequence)?),
         KindProto::View(view) => ItemKind::View(decode_view(view, uses)?),
         KindProto::MaterializedView(MaterializedViewProto { view, cluster }) => {
             let view = decode_view(view, uses)?;
@@ -348,6 +389,34 @@ pub(super) fn decode_kind(proto: KindProto, uses: &[u64]) -> Result<ItemKind, &'
             ItemKind::Index(IndexDef { on: GlobalId::from_u64(index.on), cluster: ClusterId(index.cluster), keys })
         }
     })
+}
+
+fn encode_sequence(SequenceDef { params, owner }: &SequenceDef) -> SequenceProto {
+    SequenceProto {
+        ty: super::types::encode_type(&params.ty),
+        start: params.start,
+        increment: params.increment,
+        min: params.min,
+        max: params.max,
+        cache: params.cache,
+        cycle: params.cycle,
+        owner: owner.map(|owner| SequenceOwnerProto {
+            table: owner.table.to_u64(),
+            column: super::number(owner.column),
+            always: owner.identity.map(|identity| identity == Identity::Always),
+        }),
+    }
+}
+
+fn decode_sequence(proto: SequenceProto) -> Result<SequenceDef, &'static str> {
+    let SequenceProto { ty, start, increment, min, max, cache, cycle, owner } = proto;
+    let ty = super::types::decode_type(&ty).ok_or("a sequence is of an unknown type")?;
+    let owner = owner.map(|SequenceOwnerProto { table, column, always }| SequenceOwner {
+        table: GlobalId::from_u64(table),
+        column: super::position(column),
+        identity: always.map(|always| if always { Identity::Always } else { Identity::ByDefault }),
+    });
+    Ok(SequenceDef { params: SequenceParams { ty, start, increment, min, max, cache, cycle }, owner })
 }
 
 fn encode_constraint(constraint: &ConstraintDef) -> ConstraintProto {

@@ -46,7 +46,7 @@ pub(crate) fn normalize(desc: &RelationDesc) -> RelationDesc {
     decode_columns(&encode_columns(desc)).expect("what was just encoded can be decoded")
 }
 
-fn encode_type(ty: &PgType) -> String {
+pub(super) fn encode_type(ty: &PgType) -> String {
     match ty {
         PgType::Numeric(NumericDisplay::Declared(precision, scale)) => format!("numeric({precision},{scale})"),
         PgType::Varchar(Some(length)) => format!("varchar({length})"),
@@ -88,7 +88,7 @@ fn encode_type(ty: &PgType) -> String {
     }
 }
 
-fn decode_type(text: &str) -> Option<PgType> {
+pub(super) fn decode_type(text: &str) -> Option<PgType> {
     if let Some(item) = text.strip_prefix('_') {
         return Some(PgType::Array(Box::new(decode_type(item)?)));
     }

@@ -9,6 +9,7 @@ use repr::GlobalId;
 use sql::ast::{ClusterOptions, RoleOptions, SetValue};
 use sql::names::{ClusterId, DatabaseId, FullName, ObjectId, ObjectKind, RoleId, SchemaId};
 use sql::plan::constraint::key_named;
+use sql::plan::sequence::owned_sequences;
 use sql::plan::{CatalogView, ClusterRef, DatabaseRef, Grantee, ItemKind, ItemRef, RoleRef, SchemaRef};
 use sql::vars::SystemVars;
 use std::sync::Arc;
@@ -71,7 +72,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// The new owner takes the place of the old one in the privileges, too, as in Postgres.
+    /// The new owner takes the place of the old one in the privileges, too, as in Postgres. The indexes of a table and the
+    /// sequences of its columns go along.
     pub(super) fn alter_owner(&mut self, object: ObjectId, owner: RoleId) -> Result<(), CatalogError> {
         self.check_exists(object)?;
         self.check_exists(ObjectId::Role(owner))?;
@@ -87,7 +89,8 @@ impl Transaction {
             ObjectId::Cluster(id) => self.state.put_cluster(ClusterRef { owner, ..self.cluster(id)? }),
             ObjectId::Item(id) => {
                 let indexes = self.state.indexes_on(id);
-                for item in self.state.item(id).into_iter().chain(indexes) {
+                let sequences = owned_sequences(&self.state, id).into_iter().map(|(sequence, _)| sequence);
+                for item in self.state.item(id).into_iter().chain(indexes).chain(sequences) {
                     self.state.put_item(ItemRef { owner, ..ItemRef::clone(&item) });
                     self.touch(ObjectId::Item(item.id));
                 }
@@ -166,7 +169,7 @@ impl Transaction {
         match &mut moved.kind {
             ItemKind::MaterializedView(materialized) => materialized.cluster = cluster,
             ItemKind::Index(index) => index.cluster = cluster,
-            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::View(_) => {
+            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::View(_) | ItemKind::Sequence(_) => {
                 return Err(missing(ObjectId::Item(id)));
             }
         }

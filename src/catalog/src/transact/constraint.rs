@@ -70,6 +70,12 @@ impl Transaction {
                     is_renamed |= matches!(change, ColumnChange::Rename { .. });
                     column::change(&mut altered, &change)?;
                     self.follow(&item, &change)?;
+                    if let ColumnChange::Add { sequence: Some(new), .. } = change {
+                        let column = altered.desc.arity() - 1;
+                        self.state.put_item(altered);
+                        self.create_column_sequence(id, column, new)?;
+                        continue;
+                    }
                 }
             }
             self.state.put_item(altered);

@@ -110,13 +110,7 @@ impl Transaction {
 
     pub(super) fn create_table(&mut self, plan: CreateTablePlan, owner: RoleId) -> Result<(), CatalogError> {
         self.check_exists(ObjectId::Role(owner))?;
-        let schema = match plan.schema {
-            TableSchema::Existing(schema) => schema,
-            TableSchema::Temporary { database, name } => match self.state.schema_by_name(Some(database), &name) {
-                Some(schema) => schema.id,
-                None => self.put_new_schema(database, name, owner)?,
-            },
-        };
+        let schema = self.schema_for(plan.schema, owner)?;
         if self.is_taken(schema, &plan.name.item, plan.if_not_exists)? {
             return Ok(());
         }
@@ -125,7 +119,18 @@ impl Transaction {
         let id = self.create_item(schema, plan.name.item, owner, &plan.desc, kind)?;
         self.create_shard(id);
         self.diff.push(StateDiff::TableCreated(id));
-        Ok(())
+        plan.sequences.into_iter().try_for_each(|(column, new)| self.create_column_sequence(id, column, new))
+    }
+
+    /// The schema of a new table or sequence, which may come with it.
+    pub(super) fn schema_for(&mut self, schema: TableSchema, owner: RoleId) -> Result<SchemaId, CatalogError> {
+        match schema {
+            TableSchema::Existing(schema) => Ok(schema),
+            TableSchema::Temporary { database, name } => match self.state.schema_by_name(Some(database), &name) {
+                Some(schema) => Ok(schema.id),
+                None => self.put_new_schema(database, name, owner),
+            },
+        }
     }
 
     pub(super) fn create_view(
@@ -192,7 +197,7 @@ impl Transaction {
         let session = SessionInfo::default();
         for id in affected.iter().filter(|id| **id != replaced) {
             let item = self.state.item(*id).expect("what is affected exists");
-            if matches!(item.kind, ItemKind::Table { .. }) {
+            if matches!(item.kind, ItemKind::Table { .. } | ItemKind::Sequence(_)) {
                 continue;
             }
             let catalog = &self.state;
@@ -227,7 +232,7 @@ impl Transaction {
                     self.drop_shard(*id);
                     self.diff.push(StateDiff::TableDropped(*id));
                 }
-                ItemKind::SystemTable | ItemKind::View(_) => {}
+                ItemKind::SystemTable | ItemKind::View(_) | ItemKind::Sequence(_) => {}
             }
         }
         let mut renumbered = BTreeMap::new();
@@ -252,6 +257,10 @@ impl Transaction {
             }
             ItemKind::View(view) | ItemKind::MaterializedView(MaterializedViewDef { view, .. }) => {
                 Some(&mut view.reads)
+            }
+            ItemKind::Sequence(sequence) => {
+                sequence.owner.iter_mut().for_each(|owner| owner.table = now(owner.table));
+                None
             }
             ItemKind::Table { .. } | ItemKind::SystemTable => None,
         };
@@ -300,7 +309,7 @@ impl Transaction {
     }
 
     /// Whether there is nothing to do because the name is taken and that was allowed for. Errors: 42P07.
-    fn is_taken(&self, schema: SchemaId, name: &str, if_not_exists: bool) -> Result<bool, CatalogError> {
+    pub(super) fn is_taken(&self, schema: SchemaId, name: &str, if_not_exists: bool) -> Result<bool, CatalogError> {
         self.check_user_schema(schema)?;
         let relation = self.state.item_by_name(schema, name);
         match relation.or_else(|| key_named(&self.state, schema, name)) {
@@ -310,7 +319,7 @@ impl Transaction {
         }
     }
 
-    fn create_item(
+    pub(super) fn create_item(
         &mut self,
         schema: SchemaId,
         item: String,
@@ -322,10 +331,11 @@ impl Transaction {
         let oid = self.allocate_oid()?;
         let name = self.state.full_name(schema, item).ok_or_else(|| missing(ObjectId::Schema(schema)))?;
         let desc = Arc::new(normalize(desc));
-        let is_index = matches!(kind, ItemKind::Index(_));
+        // What is granted on tables when they are created is granted on views as well, and on nothing else.
+        let is_table = !matches!(kind, ItemKind::Index(_) | ItemKind::Sequence(_));
         self.state.put_item(ItemRef { id, oid, name, schema, owner, desc, kind });
         self.touch(ObjectId::Item(id));
-        if !is_index {
+        if is_table {
             self.apply_defaults(ObjectId::Item(id), owner, Some(schema), DefaultKind::Tables);
         }
         self.created.push(id);

@@ -146,6 +146,10 @@ impl Transaction {
             }
             ItemKind::View(_) => StateDiff::ViewDropped(id),
             ItemKind::Index(_) => StateDiff::IndexDropped(id),
+            ItemKind::Sequence(_) => {
+                self.drop_defaults_naming(item.oid);
+                StateDiff::SequenceDropped(id)
+            }
             ItemKind::SystemTable => StateDiff::Other,
         }
     }

@@ -32,6 +32,8 @@ pub enum GrantTarget {
     Objects(ObjectKind, Vec<Name>),
     /// ALL TABLES IN SCHEMA.
     AllTablesInSchema(Vec<Name>),
+    /// ALL SEQUENCES IN SCHEMA.
+    AllSequencesInSchema(Vec<Name>),
     /// SYSTEM.
     System,
 }

@@ -6,13 +6,14 @@
 use super::types::internal_name;
 use crate::error::SqlError;
 use crate::names::Scope;
+use crate::plan::sequence::Position;
 use datafusion::common::Result;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use pgrepr::error::PgReprError;
 use pgrepr::options::Locale;
 use pgrepr::options::ObjectNames;
 use repr::sqlstate::SqlState;
-use repr::{Datum, PgType};
+use repr::{Datum, GlobalId, PgType};
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
@@ -85,6 +86,26 @@ pub trait Backends: Send + Sync {
     /// Sends a signal to the session that `pg_backend_pid()` calls `pid`, in the name of the role `user`; whether there is one.
     /// Error: 42501.
     fn signal(&self, pid: i32, signal: Signal, user: &str) -> std::result::Result<bool, SqlError>;
+}
+
+/// The sequences, as one session takes from them. Sequences are named by their oids.
+pub trait Sequences: Send + Sync {
+    /// The next value, which nobody else is given. May have to wait until more values are reserved.
+    ///
+    /// Errors: 42P01, 42809 for what is no sequence, 42501, 25006, 2200H if there are no more.
+    fn next(&self, oid: u32, session: &SessionInfo) -> std::result::Result<i64, SqlError>;
+
+    /// The value that the session was given last. Errors: likewise, and 55000 if it was given none.
+    fn current(&self, oid: u32, session: &SessionInfo) -> std::result::Result<i64, SqlError>;
+
+    /// The value that the session was given last of any sequence. Errors: 55000, 42501.
+    fn last(&self, session: &SessionInfo) -> std::result::Result<i64, SqlError>;
+
+    /// Makes this the last value, or the next one. Waits until that is durable. Errors: as [`Sequences::next`]; 22003.
+    fn set(&self, oid: u32, value: i64, is_called: bool, session: &SessionInfo) -> std::result::Result<(), SqlError>;
+
+    /// Where a sequence stands; `None` of what is no sequence.
+    fn position(&self, id: GlobalId) -> Option<Position>;
 }
 
 /// The number by which a transaction can be told from others. It is given when it is first asked for.
@@ -187,6 +208,8 @@ pub struct SessionInfo {
     pub timer: Option<Timer>,
     /// The other sessions; `None` where there are none.
     pub backends: Option<Arc<dyn Backends>>,
+    /// The sequences; `None` where there are none.
+    pub sequences: Option<Arc<dyn Sequences>>,
     /// The catalog, for functions that need it; `None` refuses them.
     pub catalog: Option<Arc<dyn CatalogFunctions>>,
 }
@@ -255,6 +278,7 @@ impl Default for SessionInfo {
             own: None,
             timer: None,
             backends: None,
+            sequences: None,
             catalog: None,
         }
     }

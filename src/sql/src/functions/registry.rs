@@ -187,6 +187,7 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
     super::regression::declare(&mut library);
     super::json::declare(&mut library);
     super::session::declare(&mut library);
+    super::sequence::declare(&mut library);
     super::catalog::declare(&mut library);
     super::keywords::declare(&mut library);
     let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();

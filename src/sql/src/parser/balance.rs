@@ -16,7 +16,7 @@ pub(super) fn balance(statement: &mut Statement) {
     // Nothing breaks the walk, so there is no result to look at.
     let _walked = match statement {
         Statement::Query(query) => query.visit(&mut Balancer),
-        Statement::Insert(insert) => insert.visit(&mut Balancer),
+        Statement::Insert(insert, _) => insert.visit(&mut Balancer),
         Statement::Update(update) => update.visit(&mut Balancer),
         Statement::Delete(delete) => delete.visit(&mut Balancer),
         Statement::QueryAsOf { query, .. } => query.visit(&mut Balancer),

@@ -4,9 +4,10 @@
 //! refused here, so that planning only looks at the fields that remain.
 
 use super::cursor::Cursor;
-use crate::ast::Statement;
+use crate::ast::{Overriding, Statement, Truncate};
 use crate::error::SqlError;
 use datafusion::sql::sqlparser::ast as sp;
+use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 use repr::sqlstate::SqlState;
 
 pub(super) fn parse_insert(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -15,10 +16,58 @@ pub(super) fn parse_insert(cursor: &mut Cursor<'_>) -> Result<Statement, SqlErro
     if !cursor.peek("INTO") {
         return Err(cursor.unexpected());
     }
+    let Some((overriding, tokens)) = take_overriding(cursor)? else {
+        return insert(cursor, token, None, span);
+    };
+    let mut without = cursor.sub_cursor(tokens);
+    let statement = insert(&mut without, token, Some(overriding), span)?;
+    without.expect_end()?;
+    Ok(statement)
+}
+
+/// OVERRIDING, which sqlparser does not know, and the rest of the statement without it; nothing is taken where there is none.
+fn take_overriding(cursor: &mut Cursor<'_>) -> Result<Option<(Overriding, Vec<TokenWithSpan>)>, SqlError> {
+    // INTO name [AS alias] [(columns)]: it stands before what gives the rows.
+    let is_end = |n: usize| {
+        let first = ["VALUES", "SELECT", "DEFAULT", "WITH", "TABLE", "RETURNING"];
+        *cursor.token(n) == Token::EOF || first.iter().any(|word| cursor.peek_nth(n, word))
+    };
+    let mut at = 0;
+    while !cursor.peek_nth(at, "OVERRIDING") {
+        if is_end(at) {
+            return Ok(None);
+        }
+        at += 1;
+    }
+    let overriding = match () {
+        () if !cursor.peek_nth(at + 2, "VALUE") => return Ok(None),
+        () if cursor.peek_nth(at + 1, "SYSTEM") => Overriding::System,
+        () if cursor.peek_nth(at + 1, "USER") => Overriding::User,
+        () => return Ok(None),
+    };
+    let mut tokens = Vec::new();
+    for n in 0.. {
+        let token = cursor.advance();
+        if token.token == Token::EOF {
+            break;
+        }
+        if !(at..at + 3).contains(&n) {
+            tokens.push(token);
+        }
+    }
+    Ok(Some((overriding, tokens)))
+}
+
+fn insert(
+    cursor: &mut Cursor<'_>,
+    token: TokenWithSpan,
+    overriding: Option<Overriding>,
+    span: Span,
+) -> Result<Statement, SqlError> {
     match cursor.run(|parser| parser.parse_insert(token))? {
         sp::Statement::Insert(insert) => {
             check_insert(&insert).map_err(|error| error.at(span))?;
-            Ok(Statement::Insert(Box::new(insert)))
+            Ok(Statement::Insert(Box::new(insert), overriding))
         }
         _ => Err(syntax("INSERT").at(span)),
     }
@@ -102,14 +151,15 @@ pub(super) fn parse_truncate(cursor: &mut Cursor<'_>) -> Result<Statement, SqlEr
     cursor.eat(&["TABLE"]);
     cursor.eat(&["ONLY"]);
     let names = cursor.comma_separated(Cursor::name)?;
-    // Without sequences and foreign keys none of these changes anything.
-    if !cursor.eat(&["RESTART", "IDENTITY"]) {
+    let restart = cursor.eat(&["RESTART", "IDENTITY"]);
+    if !restart {
         cursor.eat(&["CONTINUE", "IDENTITY"]);
     }
+    // Without foreign keys neither of these changes anything.
     if !cursor.eat(&["CASCADE"]) {
         cursor.eat(&["RESTRICT"]);
     }
-    Ok(Statement::Truncate(names))
+    Ok(Statement::Truncate(Truncate { names, restart }))
 }
 
 fn syntax(statement: &str) -> SqlError {

@@ -1,10 +1,10 @@
 //! CREATE, ALTER, DROP, COMMENT ON.
 
 use super::cursor::Cursor;
-use super::{alter_table, constraint};
+use super::{alter_table, constraint, sequence};
 use crate::ast::{
-    ClusterOptions, ColumnDef, CreateIndex, CreateTable, CreateTableAs, CreateView, Drop, Materialized, NewPassword,
-    RoleOptions, Secret, SetValue, Statement, TableConstraint,
+    ClusterOptions, ColumnDef, ColumnSequence, CreateIndex, CreateTable, CreateTableAs, CreateView, Drop, Materialized,
+    NewPassword, RoleOptions, Secret, SequenceOptions, SetValue, Statement, TableConstraint,
 };
 use crate::engine::types;
 use crate::error::SqlError;
@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use repr::sqlstate::SqlState;
 
 /// What CREATE, ALTER and DROP refuse by name, by the words that follow.
-const UNSUPPORTED_OBJECTS: [&str; 40] = [
+const UNSUPPORTED_OBJECTS: [&str; 39] = [
     "SOURCE",
     "SINK",
     "SECRET",
@@ -23,7 +23,6 @@ const UNSUPPORTED_OBJECTS: [&str; 40] = [
     "FUNCTION",
     "PROCEDURE",
     "TRIGGER",
-    "SEQUENCE",
     "EXTENSION",
     "DOMAIN",
     "AGGREGATE",
@@ -89,6 +88,9 @@ pub(super) fn parse_create(cursor: &mut Cursor<'_>) -> Result<Statement, SqlErro
     }
     if cursor.eat(&["INDEX"]) {
         return parse_create_index(cursor, false);
+    }
+    if cursor.eat(&["SEQUENCE"]) {
+        return sequence::parse_create(cursor, false);
     }
     if cursor.eat(&["DATABASE"]) {
         let if_not_exists = cursor.if_not_exists();
@@ -198,6 +200,9 @@ fn refuse_view_options(cursor: &mut Cursor<'_>) -> Result<(), SqlError> {
 }
 
 fn parse_create_temporary(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    if cursor.eat(&["SEQUENCE"]) {
+        return sequence::parse_create(cursor, true);
+    }
     if !cursor.eat(&["TABLE"]) {
         let what = cursor.word().unwrap_or_default();
         return Err(cursor.unsupported(format!("CREATE TEMPORARY {what}")));
@@ -298,15 +303,17 @@ pub(super) fn parse_column(
 ) -> Result<ColumnDef, SqlError> {
     let name = cursor.ident()?;
     let span = cursor.span();
-    if let Some(word @ ("SERIAL" | "BIGSERIAL" | "SMALLSERIAL" | "SERIAL4" | "SERIAL8" | "SERIAL2")) =
-        cursor.word().as_deref()
-    {
-        return Err(cursor.unsupported(format!("the type {}", word.to_lowercase())));
-    }
-    let data_type = cursor.run(|parser| parser.parse_data_type())?;
-    let ty = types::from_ast(&data_type).map_err(|error| error.at(span))?;
-    let mut column = ColumnDef { name, ty, nullable: true, default: None };
-    let mut nullability = None;
+    let serial = sequence::serial(cursor)?;
+    let sequence = serial.as_ref().map(|_| ColumnSequence { identity: None, options: SequenceOptions::default() });
+    let ty = match serial {
+        Some(ty) => ty,
+        None => {
+            let data_type = cursor.run(|parser| parser.parse_data_type())?;
+            types::from_ast(&data_type).map_err(|error| error.at(span))?
+        }
+    };
+    let mut nullability = sequence.as_ref().map(|_| false);
+    let mut column = ColumnDef { name, ty, nullable: true, default: None, sequence };
     loop {
         let span = cursor.span();
         if cursor.eat(&["NOT", "NULL"]) {
@@ -328,6 +335,19 @@ pub(super) fn parse_column(
                 .at(span));
             }
             column.default = Some(parse_default(cursor)?);
+        } else if let Some(identity) = sequence::parse_identity(cursor)? {
+            if nullability == Some(true) {
+                return Err(conflicting_null(&column.name).at(span));
+            }
+            nullability = Some(false);
+            if let Some(before) = column.sequence.replace(identity) {
+                let what = match before.identity {
+                    Some(_) => "multiple identity specifications",
+                    None => "both default and identity specified",
+                };
+                let message = format!("{what} for column \"{}\"", column.name);
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(span));
+            }
         } else if cursor.peek("COLLATE") {
             return Err(cursor.unsupported("COLLATE of a column"));
         } else if let Some(constraint) = constraint::parse_of_column(cursor, &column.name)? {
@@ -501,11 +521,12 @@ fn parse_role_options(cursor: &mut Cursor<'_>) -> Result<RoleOptions, SqlError> 
 }
 
 fn parse_kind(cursor: &mut Cursor<'_>) -> Option<ObjectKind> {
-    let kinds: [(&[&str], ObjectKind); 9] = [
+    let kinds: [(&[&str], ObjectKind); 10] = [
         (&["TABLE"], ObjectKind::Table),
         (&["VIEW"], ObjectKind::View),
         (&["MATERIALIZED", "VIEW"], ObjectKind::MaterializedView),
         (&["INDEX"], ObjectKind::Index),
+        (&["SEQUENCE"], ObjectKind::Sequence),
         (&["SCHEMA"], ObjectKind::Schema),
         (&["DATABASE"], ObjectKind::Database),
         (&["CLUSTER"], ObjectKind::Cluster),
@@ -569,6 +590,7 @@ pub(super) fn parse_alter(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError
             let options = parse_cluster_options(cursor)?;
             Ok(Statement::AlterCluster { name: name.item().to_owned(), if_exists, options })
         }
+        ObjectKind::Sequence => sequence::parse_alter(cursor, name, if_exists),
         ObjectKind::Role => parse_alter_role(cursor, name.item().to_owned()),
         _ => {
             let action = cursor.word().unwrap_or_default();

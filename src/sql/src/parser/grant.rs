@@ -153,6 +153,9 @@ fn parse_target(cursor: &mut Cursor<'_>) -> Result<GrantTarget, SqlError> {
     }
     if cursor.eat(&["ALL"]) {
         let what = cursor.word().unwrap_or_default();
+        if cursor.eat(&["SEQUENCES", "IN", "SCHEMA"]) {
+            return Ok(GrantTarget::AllSequencesInSchema(cursor.comma_separated(Cursor::name)?));
+        }
         if !cursor.eat(&["TABLES", "IN", "SCHEMA"]) {
             return match what.as_str() {
                 "SEQUENCES" | "FUNCTIONS" | "PROCEDURES" | "ROUTINES" | "TABLES" => {
@@ -165,6 +168,7 @@ fn parse_target(cursor: &mut Cursor<'_>) -> Result<GrantTarget, SqlError> {
     }
     let kinds = [
         ("TABLE", ObjectKind::Table),
+        ("SEQUENCE", ObjectKind::Sequence),
         ("SCHEMA", ObjectKind::Schema),
         ("DATABASE", ObjectKind::Database),
         ("CLUSTER", ObjectKind::Cluster),
@@ -177,7 +181,6 @@ fn parse_target(cursor: &mut Cursor<'_>) -> Result<GrantTarget, SqlError> {
         }
     }
     let refused = [
-        "SEQUENCE",
         "FUNCTION",
         "PROCEDURE",
         "ROUTINE",

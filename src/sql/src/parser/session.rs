@@ -256,7 +256,7 @@ pub(super) fn parse_prepared(cursor: &mut Cursor<'_>) -> Result<Statement, SqlEr
     let span = cursor.span();
     let statement = parse_inner(cursor, "PREPARE")?;
     match statement {
-        Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {}
+        Statement::Query(_) | Statement::Insert(..) | Statement::Update(_) | Statement::Delete(_) => {}
         other => return Err(SqlError::unsupported(format!("PREPARE of {}", other.name())).at(span)),
     }
     Ok(Statement::Prepare { name, types, statement: Box::new(statement), sql })

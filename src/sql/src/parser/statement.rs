@@ -121,7 +121,7 @@ fn parse_query(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
                 _ => return Err(SqlError::unsupported("WITH before an INSERT that has its own WITH").at(span)),
             }
             data::check_insert(&insert).map_err(|error| error.at(span))?;
-            Ok(Statement::Insert(Box::new(insert)))
+            Ok(Statement::Insert(Box::new(insert), None))
         }
         sp::SetExpr::Update(_) => Err(SqlError::unsupported("WITH … UPDATE").at(span)),
         sp::SetExpr::Delete(_) => Err(SqlError::unsupported("WITH … DELETE").at(span)),
@@ -200,7 +200,7 @@ fn parse_explain(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let span = cursor.span();
     let statement = parse_inner(cursor, "EXPLAIN")?;
     match statement {
-        Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) => {}
+        Statement::Query(_) | Statement::Insert(..) | Statement::Update(_) | Statement::Delete(_) => {}
         Statement::ShowObjects(_) => {}
         other => return Err(SqlError::unsupported(format!("EXPLAIN {}", other.name())).at(span)),
     }

@@ -5,6 +5,7 @@
 //! was created ([`ViewRead::names`](super::ViewRead::names)).
 
 use super::resolver::Dependencies;
+use super::sequence::{NewSequence, SequenceDef};
 use super::{ConstraintKind, IndexDef, ItemKind, ItemRef, PlanContext};
 use crate::error::SqlError;
 use crate::names::quote_ident;
@@ -27,6 +28,8 @@ pub enum ColumnChange {
         nullable: bool,
         /// Its DEFAULT as SQL text.
         default: Option<String>,
+        /// The sequence that comes with it, if it has no other DEFAULT.
+        sequence: Option<NewSequence>,
     },
     /// A column goes, and with it the constraints that are about it. What else depends on it has gone before.
     Drop(usize),
@@ -78,7 +81,7 @@ pub fn change(table: &mut ItemRef, change: &ColumnChange) -> Result<(), SqlError
     let mut columns: Vec<_> =
         described.map(|column| (column.name.clone(), column.ty.clone(), column.nullable)).collect();
     match change {
-        ColumnChange::Add { name, ty, nullable, default } => {
+        ColumnChange::Add { name, ty, nullable, default, .. } => {
             columns.push((name.clone(), ty.clone(), *nullable));
             defaults.push(default.clone());
         }
@@ -124,6 +127,14 @@ pub fn follow(dependent: &mut ItemRef, table: &ItemRef, change: &ColumnChange) -
             ColumnChange::Rename { column, to } => rename_in_index(dependent, table, *column, to),
             _ => Ok(()),
         };
+    }
+    if let ItemKind::Sequence(SequenceDef { owner: Some(owner), .. }) = &mut dependent.kind {
+        if let ColumnChange::Drop(at) = change
+            && owner.column > *at
+        {
+            owner.column -= 1;
+        }
+        return Ok(());
     }
     let reads = dependent.view_mut().into_iter().flat_map(|view| &mut view.reads);
     for read in reads.filter(|read| read.id == table.id) {

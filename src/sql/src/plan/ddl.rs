@@ -6,6 +6,7 @@ mod constraint;
 mod create_table_as;
 mod index;
 mod relation;
+mod sequence;
 
 use super::constraint::key_named;
 use super::privileges::{check_create_in, check_object, check_owner, check_system, is_superuser};
@@ -23,6 +24,7 @@ pub(super) use create_table_as::plan_create_table_as;
 pub(super) use index::plan_create_index;
 pub use index::{describe_index, plan_index_keys};
 pub(super) use relation::{is_same_type, plan_create_table, plan_create_view};
+pub(super) use sequence::{plan_alter_sequence, plan_create_sequence};
 
 /// The most workers that a cluster of this process may have.
 const WORKERS_MAX: u64 = 64;
@@ -283,7 +285,11 @@ pub(super) fn plan_comment(
 /// Finds an object of a given kind. Errors as Postgres words them for that kind.
 pub(super) fn resolve_object(ctx: &PlanContext<'_>, kind: ObjectKind, name: &Name) -> Result<ObjectId, SqlError> {
     match kind {
-        ObjectKind::Table | ObjectKind::View | ObjectKind::MaterializedView | ObjectKind::Index => {
+        ObjectKind::Table
+        | ObjectKind::View
+        | ObjectKind::MaterializedView
+        | ObjectKind::Index
+        | ObjectKind::Sequence => {
             let item = resolve_item(ctx.catalog, ctx.scope(), name)?.ok_or_else(|| unknown_relation(name))?;
             if item.object_kind() != kind {
                 let message = format!("\"{}\" is not {} {kind}", item.name.item, article(kind));

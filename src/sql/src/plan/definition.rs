@@ -2,8 +2,10 @@
 
 mod present;
 
+use super::sequence::{self, SequenceDef};
 use super::{CatalogView, ConstraintDef, IndexDef, ItemKind, ItemRef};
 use crate::names::{ClusterId, FullName, quote_ident};
+use std::sync::Arc;
 
 /// `CREATE INDEX i ON s.t USING btree (k)`, as `pg_get_indexdef` prints it. Tools look for `USING`; that indexes are
 /// ordered by their key is all that the access method's name promises.
@@ -55,15 +57,24 @@ pub fn create_sql(catalog: &dyn CatalogView, item: &ItemRef) -> Option<String> {
             let (cluster, keys) = (cluster_name(catalog, index.cluster), keys(catalog, index).join(", "));
             format!("CREATE INDEX {} IN CLUSTER {cluster} ON {on} ({keys})", quote_ident(&item.name.item))
         }
+        ItemKind::Sequence(SequenceDef { params, .. }) => format!("CREATE SEQUENCE {} {}", item.name, params.sql()),
         ItemKind::Table { defaults, constraints } => {
+            let name_of = |oid| item_with_oid(catalog, oid).map(|sequence| sequence.name.to_string());
             let column = |(i, column): (usize, &repr::ColumnDesc)| {
                 let mut sql = format!("{} {}", quote_ident(&column.name), column.ty);
                 if !column.nullable {
                     sql.push_str(" NOT NULL");
                 }
-                if let Some(Some(default)) = defaults.get(i) {
-                    sql.push_str(" DEFAULT ");
-                    sql.push_str(default);
+                match (sequence::identity(catalog, item.id, i), defaults.get(i)) {
+                    (Some(identity), _) => {
+                        sql.push(' ');
+                        sql.push_str(identity.sql());
+                    }
+                    (None, Some(Some(default))) => {
+                        sql.push_str(" DEFAULT ");
+                        sql.push_str(&sequence::shown(default, name_of));
+                    }
+                    _ => {}
                 }
                 sql
             };
@@ -80,6 +91,12 @@ pub fn create_sql(catalog: &dyn CatalogView, item: &ItemRef) -> Option<String> {
 /// `schema.item`, quoted.
 pub fn within_database(name: &FullName) -> String {
     format!("{}.{}", quote_ident(&name.schema), quote_ident(&name.item))
+}
+
+/// The item of a user with this oid.
+fn item_with_oid(catalog: &dyn CatalogView, oid: u32) -> Option<Arc<ItemRef>> {
+    let schemas = catalog.databases().into_iter().flat_map(|database| catalog.schemas(Some(database.id)));
+    schemas.flat_map(|schema| catalog.items(schema.id)).find(|item| item.oid == oid)
 }
 
 fn cluster_name(catalog: &dyn CatalogView, cluster: ClusterId) -> String {

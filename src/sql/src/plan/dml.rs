@@ -9,12 +9,17 @@ mod insert;
 mod on_conflict;
 mod rights;
 
-use super::privileges::{check_item, check_schema, system_item};
+use super::privileges::{check_item, check_owner, check_schema, system_item};
 use super::resolver::{Dependencies, Resolver};
-use super::{ItemKind, ItemRef, Plan, PlanContext, ReadThenWriteKind, ReadThenWritePlan, Returning};
+use super::sequence::{identity, owned_sequences};
+use super::{
+    AlterSequencePlan, ItemKind, ItemRef, Plan, PlanContext, ReadThenWriteKind, ReadThenWritePlan, Returning,
+    TruncatePlan,
+};
+use crate::ast::{Identity, Truncate};
 use crate::engine::{Params, bind};
 use crate::error::SqlError;
-use crate::names::{Name, ObjectKind, Privilege, resolve_item, unknown_relation};
+use crate::names::{Name, ObjectId, ObjectKind, Privilege, resolve_item, unknown_relation};
 use crate::parser::fold;
 use arrow::datatypes::Schema;
 use build::{Reading, Target, column_ref, name_of};
@@ -48,12 +53,12 @@ pub(super) fn resolve_target(
             )
             .with_detail("Views are not automatically updatable."));
         }
-        ObjectKind::MaterializedView => {
+        kind @ (ObjectKind::MaterializedView | ObjectKind::Sequence) => {
             let name = &item.name.item;
             let message = match verb {
-                "copy to" => format!("cannot copy to materialized view \"{name}\""),
+                "copy to" => format!("cannot copy to {kind} \"{name}\""),
                 "truncate" => format!("\"{name}\" is not a table"),
-                _ => format!("cannot change materialized view \"{name}\""),
+                _ => format!("cannot change {kind} \"{name}\""),
             };
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
         }
@@ -80,6 +85,14 @@ pub(super) fn plan_update(ctx: &PlanContext<'_>, update: &sp::Update, params: &m
         _ => Vec::new(),
     };
     let assigned = assignments(&table, &update.assignments)?;
+    for (column, _) in assigned.iter().filter(|(_, value)| value.is_some()) {
+        if identity(ctx.catalog, table.id, *column) == Some(Identity::Always) {
+            let name = &table.desc.columns[*column].name;
+            let message = format!("column \"{name}\" can only be updated to DEFAULT");
+            return Err(SqlError::new(SqlState::GENERATED_ALWAYS, message)
+                .with_detail(format!("Column \"{name}\" is an identity column defined as GENERATED ALWAYS.")));
+        }
+    }
     for (_, value) in &assigned {
         value.iter().try_for_each(refuse_windows)?;
     }
@@ -156,18 +169,32 @@ pub(super) fn plan_delete(ctx: &PlanContext<'_>, delete: &sp::Delete, params: &m
     }))
 }
 
-pub(super) fn plan_truncate(ctx: &PlanContext<'_>, names: &[Name]) -> Result<Plan, SqlError> {
+pub(super) fn plan_truncate(ctx: &PlanContext<'_>, truncate: &Truncate) -> Result<Plan, SqlError> {
+    let (names, mut restarts) = (&truncate.names, Vec::new());
     let mut plans: Vec<ReadThenWritePlan> = Vec::with_capacity(names.len());
     for name in names {
         let plan = truncate_one(ctx, name)?;
         if plans.iter().all(|other| other.table != plan.table) {
+            restarts.extend(if truncate.restart { plan_restarts(ctx, plan.table)? } else { Vec::new() });
             plans.push(plan);
         }
     }
     Ok(match <[ReadThenWritePlan; 1]>::try_from(plans) {
-        Ok([plan]) => Plan::ReadThenWrite(plan),
-        Err(plans) => Plan::TruncateSeveral(plans),
+        Ok([plan]) if restarts.is_empty() => Plan::ReadThenWrite(plan),
+        Ok([plan]) => Plan::TruncateSeveral(TruncatePlan { tables: vec![plan], restarts }),
+        Err(tables) => Plan::TruncateSeveral(TruncatePlan { tables, restarts }),
     })
+}
+
+/// RESTART IDENTITY. Errors: 42501 for the sequence of somebody else.
+fn plan_restarts(ctx: &PlanContext<'_>, table: GlobalId) -> Result<Vec<AlterSequencePlan>, SqlError> {
+    let restart = |(item, _): (Arc<ItemRef>, _)| {
+        check_owner(ctx, ObjectId::Item(item.id), ObjectKind::Sequence, &item.name.item)?;
+        let ItemKind::Sequence(sequence) = &item.kind else { return Err(SqlError::internal("it is a sequence")) };
+        let restart = Some(sequence.params.start);
+        Ok(AlterSequencePlan { id: item.id, sequence: sequence.clone(), restart })
+    };
+    owned_sequences(ctx.catalog, table).into_iter().map(restart).collect()
 }
 
 fn truncate_one(ctx: &PlanContext<'_>, name: &Name) -> Result<ReadThenWritePlan, SqlError> {

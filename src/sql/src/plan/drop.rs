@@ -1,11 +1,12 @@
 //! DROP: what goes, and in which order.
 //!
-//! Indexes go with their relation. Anything else that depends on a dropped object keeps it from being dropped unless
+//! Indexes go with their relation, sequences with the column that owns them. Anything else that depends on a dropped object keeps it from being dropped unless
 //! CASCADE says that it goes, too; then the client is told.
 
 use super::constraint::key_named;
 use super::ddl::{article, resolve_object};
 use super::privileges::{check_owner, check_system};
+use super::sequence::{SequenceDef, defaults_naming};
 use super::{DropPlan, ItemKind, ItemRef, Plan, PlanContext, PlanNotice};
 use crate::ast::Drop;
 use crate::error::SqlError;
@@ -30,6 +31,8 @@ struct Collected {
     cascaded: BTreeMap<ObjectId, String>,
     /// What goes without being asked.
     automatic: BTreeSet<ObjectId>,
+    /// The DEFAULTs that only CASCADE takes, and of what sequences they take their values.
+    defaults: Vec<(String, String)>,
 }
 
 pub(super) fn plan_drop(ctx: &PlanContext<'_>, drop: &Drop) -> Result<Plan, SqlError> {
@@ -62,12 +65,16 @@ pub(super) fn plan_drop(ctx: &PlanContext<'_>, drop: &Drop) -> Result<Plan, SqlE
     for object in named.iter().map(|(object, _)| object).chain(&collected.automatic) {
         collected.cascaded.remove(object);
     }
-    if !collected.cascaded.is_empty() {
+    for (object, name) in &named {
+        check_not_identity(ctx, *object, name, &collected)?;
+    }
+    let what = match named.as_slice() {
+        [(_, name)] => format!("{} {name}", drop.kind),
+        _ => "desired object(s)".to_owned(),
+    };
+    collect_defaults(ctx, &mut collected);
+    if !collected.cascaded.is_empty() || !collected.defaults.is_empty() {
         if !drop.cascade {
-            let what = match named.as_slice() {
-                [(_, name)] => format!("{} {name}", drop.kind),
-                _ => "desired object(s)".to_owned(),
-            };
             return Err(dependents_exist(&what, &collected));
         }
         notices.push(cascade_notice(ctx, &collected));
@@ -81,7 +88,7 @@ pub(super) struct OfColumn {
     pub(super) column: String,
     /// Whether what depends on it goes, too.
     pub(super) cascade: bool,
-    /// The indexes of the table that have it in their keys: they go without being asked.
+    /// The indexes of the table that have it in their keys and the sequences that it owns: they go without being asked.
     pub(super) indexes: Vec<GlobalId>,
     /// The views that read it.
     pub(super) views: Vec<GlobalId>,
@@ -110,11 +117,17 @@ pub(super) fn plan_column_drops(
         for object in &collected.automatic {
             collected.cascaded.remove(object);
         }
-        if !column.cascade && !column.views.is_empty() {
+        collected.defaults.clear();
+        collect_defaults(ctx, &mut collected);
+        // Its own DEFAULT goes with it.
+        let own = default_of(&what);
+        collected.defaults.retain(|(default, _)| *default != own);
+        let is_needed = !column.views.is_empty() || !collected.defaults.is_empty();
+        if is_needed && !column.cascade {
             return Err(dependents_exist(&what, &collected));
         }
     }
-    if !collected.cascaded.is_empty() {
+    if !collected.cascaded.is_empty() || !collected.defaults.is_empty() {
         notices.push(cascade_notice(ctx, &collected));
     }
     Ok(collected.order)
@@ -250,10 +263,55 @@ fn item_dependents(ctx: &PlanContext<'_>, id: GlobalId) -> Vec<(ObjectId, bool)>
         .dependents(id)
         .into_iter()
         .map(|dependent| {
-            let index = ctx.catalog.item(dependent).is_some_and(|item| matches!(item.kind, ItemKind::Index(_)));
-            (ObjectId::Item(dependent), index)
+            let goes_along = |kind: &ItemKind| matches!(kind, ItemKind::Index(_) | ItemKind::Sequence(_));
+            (ObjectId::Item(dependent), ctx.catalog.item(dependent).is_some_and(|item| goes_along(&item.kind)))
         })
         .collect()
+}
+
+/// `default value for column c of table t`, of a column as messages name it.
+fn default_of(column: &str) -> String {
+    format!("default value for {column}")
+}
+
+/// Adds the DEFAULTs of tables that stay which name a sequence that goes.
+fn collect_defaults(ctx: &PlanContext<'_>, out: &mut Collected) {
+    for object in &out.order {
+        let ObjectId::Item(id) = object else { continue };
+        let Some(sequence) = ctx.catalog.item(*id).filter(|item| item.object_kind() == ObjectKind::Sequence) else {
+            continue;
+        };
+        for (table, column) in defaults_naming(ctx.catalog, sequence.oid) {
+            if !out.seen.contains(&ObjectId::Item(table.id)) {
+                let column = format!("column {} of table {}", table.desc.columns[column].name, table.name.item);
+                out.defaults.push((default_of(&column), describe(ctx, *object)));
+            }
+        }
+    }
+}
+
+/// Errors: 2BP01 for the sequence of an identity column that stays.
+fn check_not_identity(
+    ctx: &PlanContext<'_>,
+    object: ObjectId,
+    name: &Name,
+    collected: &Collected,
+) -> Result<(), SqlError> {
+    let ObjectId::Item(id) = object else { return Ok(()) };
+    let item = ctx.catalog.item(id);
+    let Some(ItemKind::Sequence(SequenceDef { owner: Some(owner), .. })) = item.as_ref().map(|item| &item.kind) else {
+        return Ok(());
+    };
+    let table = ctx.catalog.item(owner.table);
+    match table.filter(|table| owner.identity.is_some() && !collected.seen.contains(&ObjectId::Item(table.id))) {
+        None => Ok(()),
+        Some(table) => {
+            let column = format!("column {} of table {}", table.desc.columns[owner.column].name, table.name.item);
+            let message = format!("cannot drop sequence {name} because {column} requires it");
+            Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
+                .with_hint(format!("You can drop {column} instead.")))
+        }
+    }
 }
 
 fn items_of(ctx: &PlanContext<'_>, schema: SchemaId) -> Vec<ObjectId> {
@@ -280,7 +338,8 @@ fn maintained_in(ctx: &PlanContext<'_>, cluster: ClusterId) -> Vec<ObjectId> {
 }
 
 fn dependents_exist(what: &str, collected: &Collected) -> SqlError {
-    let lines: Vec<&str> = collected.cascaded.values().take(LISTED_MAX).map(String::as_str).collect();
+    let defaults = collected.defaults.iter().map(|(default, on)| format!("{default} depends on {on}"));
+    let lines: Vec<String> = defaults.chain(collected.cascaded.values().cloned()).take(LISTED_MAX).collect();
     SqlError::new(
         SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
         format!("cannot drop {what} because other objects depend on it"),
@@ -290,13 +349,15 @@ fn dependents_exist(what: &str, collected: &Collected) -> SqlError {
 }
 
 fn cascade_notice(ctx: &PlanContext<'_>, collected: &Collected) -> PlanNotice {
+    let defaults = collected.defaults.iter().map(|(default, _)| default.clone());
     let objects: Vec<String> =
-        collected.cascaded.keys().take(LISTED_MAX).map(|object| describe(ctx, *object)).collect();
+        defaults.chain(collected.cascaded.keys().map(|object| describe(ctx, *object))).take(LISTED_MAX).collect();
     let (message, detail) = match objects.as_slice() {
         [one] => (format!("drop cascades to {one}"), None),
         many => {
             let lines: Vec<String> = many.iter().map(|object| format!("drop cascades to {object}")).collect();
-            let message = format!("drop cascades to {} other objects", collected.cascaded.len());
+            let message =
+                format!("drop cascades to {} other objects", collected.cascaded.len() + collected.defaults.len());
             (message, Some(lines.join("\n")))
         }
     };

@@ -197,7 +197,7 @@ fn mark_parameters(statement: &mut Statement, kinds: &[LiteralKind], parameters:
         *expr = placeholder(format!("$#{number}"));
     };
     match statement {
-        Statement::Insert(insert) => {
+        Statement::Insert(insert, _) => {
             if let Some(source) = &mut insert.source
                 && let sp::SetExpr::Values(values) = source.body.as_mut()
             {
@@ -237,7 +237,7 @@ fn mark_parameters(statement: &mut Statement, kinds: &[LiteralKind], parameters:
 fn visit(statement: &mut Statement, f: &mut impl FnMut(&mut sp::Expr) -> ControlFlow<()>) -> ControlFlow<()> {
     match statement {
         Statement::Query(query) => sp::visit_expressions_mut(query.as_mut(), f),
-        Statement::Insert(insert) => sp::visit_expressions_mut(insert.as_mut(), f),
+        Statement::Insert(insert, _) => sp::visit_expressions_mut(insert.as_mut(), f),
         Statement::Update(update) => sp::visit_expressions_mut(update.as_mut(), f),
         Statement::Delete(delete) => sp::visit_expressions_mut(delete.as_mut(), f),
         _ => ControlFlow::Continue(()),

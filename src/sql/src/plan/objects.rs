@@ -1,5 +1,6 @@
 //! The catalog as planning sees it: objects by id and by name, at one revision.
 
+use super::sequence::SequenceDef;
 use crate::names::{ClusterId, DatabaseId, FullName, Name, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
 use pgrepr::options::Locale;
 use repr::{GlobalId, RelationDesc};
@@ -136,7 +137,7 @@ pub struct RoleRef {
     pub create_cluster: bool,
 }
 
-/// A table, view, materialized view or index.
+/// A table, view, materialized view, index or sequence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ItemRef {
     /// Its id, never reused.
@@ -156,13 +157,14 @@ pub struct ItemRef {
 }
 
 impl ItemRef {
-    /// Table, view, materialized view or index.
+    /// Table, view, materialized view, index or sequence.
     pub fn object_kind(&self) -> ObjectKind {
         match self.kind {
             ItemKind::Table { .. } | ItemKind::SystemTable => ObjectKind::Table,
             ItemKind::View(_) => ObjectKind::View,
             ItemKind::MaterializedView(_) => ObjectKind::MaterializedView,
             ItemKind::Index(_) => ObjectKind::Index,
+            ItemKind::Sequence(_) => ObjectKind::Sequence,
         }
     }
 
@@ -171,7 +173,7 @@ impl ItemRef {
         match &self.kind {
             ItemKind::View(view) => Some(view),
             ItemKind::MaterializedView(materialized) => Some(&materialized.view),
-            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::Index(_) => None,
+            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::Index(_) | ItemKind::Sequence(_) => None,
         }
     }
 
@@ -180,7 +182,7 @@ impl ItemRef {
         match &mut self.kind {
             ItemKind::View(view) => Some(view),
             ItemKind::MaterializedView(materialized) => Some(&mut materialized.view),
-            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::Index(_) => None,
+            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::Index(_) | ItemKind::Sequence(_) => None,
         }
     }
 
@@ -189,14 +191,16 @@ impl ItemRef {
         match &self.kind {
             ItemKind::MaterializedView(materialized) => Some(materialized.cluster),
             ItemKind::Index(index) => Some(index.cluster),
-            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::View(_) => None,
+            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::View(_) | ItemKind::Sequence(_) => None,
         }
     }
 
-    /// What it refers to directly, each once: the relations that a view's query names, the relation of an index.
+    /// What it refers to directly, each once: the relations that a view's query names, the relation of an index, the table that
+    /// owns a sequence.
     pub fn uses(&self) -> Vec<GlobalId> {
         let uses: BTreeSet<GlobalId> = match &self.kind {
             ItemKind::Index(index) => BTreeSet::from([index.on]),
+            ItemKind::Sequence(sequence) => sequence.owner.iter().map(|owner| owner.table).collect(),
             _ => self.view().into_iter().flat_map(|view| &view.reads).map(|read| read.id).collect(),
         };
         uses.into_iter().collect()
@@ -234,6 +238,8 @@ pub enum ItemKind {
     MaterializedView(MaterializedViewDef),
     /// An index.
     Index(IndexDef),
+    /// A sequence.
+    Sequence(SequenceDef),
 }
 
 /// A constraint of a table.

@@ -143,7 +143,10 @@ impl<'a> Resolver<'a> {
 
     fn record(&self, name: &[String], item: &ItemRef) {
         let mut used = self.used.lock().expect("nobody panics while holding it");
-        used.all.insert(item.id);
+        // What a sequence has given does not change what is read of it: nothing is expected of one.
+        if !matches!(item.kind, ItemKind::Sequence(_)) {
+            used.all.insert(item.id);
+        }
         if self.depth == 0 {
             used.named.insert(name.to_vec(), (item.id, item.desc.arity()));
         }
@@ -174,8 +177,13 @@ impl TableResolver for Resolver<'_> {
                 let planned = PlannedQuery { plan, desc, origins: Vec::new() }.truncated(columns)?;
                 Ok(ResolvedTable::View { id: item.id, query: Box::new(planned) })
             }
+            ItemKind::Sequence(_) if self.ctx.from_tables => {
+                Err(SqlError::unsupported("a sequence in what is maintained"))
+            }
             // The rows of a materialized view are its own: whoever reads it depends on it and on nothing below it.
-            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::MaterializedView(_) => Ok(collection()),
+            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::MaterializedView(_) | ItemKind::Sequence(_) => {
+                Ok(collection())
+            }
             ItemKind::View(view) => {
                 let mut planned = self.view(view, item.owner)?;
                 planned.desc = under_names(&planned.desc, &item.desc)

@@ -136,19 +136,27 @@ fn targets(ctx: &PlanContext<'_>, target: &GrantTarget) -> Result<Vec<(ObjectId,
             names.iter().map(|name| Ok((resolve_object(ctx, *kind, name)?, *kind, name.item().to_owned()))).collect()
         }
         GrantTarget::AllTablesInSchema(schemas) => {
-            let mut all = Vec::new();
-            for name in schemas {
-                let schema = resolve_schema(ctx.catalog, ctx.scope(), name)?;
-                let mut items = ctx.catalog.items(schema.id);
-                items.retain(|item| item.object_kind() != ObjectKind::Index);
-                items.sort_by_key(|item| item.id);
-                all.extend(
-                    items.iter().map(|item| (ObjectId::Item(item.id), item.object_kind(), item.name.item.clone())),
-                );
-            }
-            Ok(all)
+            all_in(ctx, schemas, |kind| !matches!(kind, ObjectKind::Index | ObjectKind::Sequence))
         }
+        GrantTarget::AllSequencesInSchema(schemas) => all_in(ctx, schemas, |kind| kind == ObjectKind::Sequence),
     }
+}
+
+/// What is of some kinds in schemas.
+fn all_in(
+    ctx: &PlanContext<'_>,
+    schemas: &[Name],
+    is_meant: impl Fn(ObjectKind) -> bool,
+) -> Result<Vec<(ObjectId, ObjectKind, String)>, SqlError> {
+    let mut all = Vec::new();
+    for name in schemas {
+        let schema = resolve_schema(ctx.catalog, ctx.scope(), name)?;
+        let mut items = ctx.catalog.items(schema.id);
+        items.retain(|item| is_meant(item.object_kind()));
+        items.sort_by_key(|item| item.id);
+        all.extend(items.iter().map(|item| (ObjectId::Item(item.id), item.object_kind(), item.name.item.clone())));
+    }
+    Ok(all)
 }
 
 /// GRANT ON TABLE covers views, materialized or not.

@@ -25,6 +25,11 @@ impl Call<'_> {
             "any_column" | "column" => return self.has_column_privilege(role, first, wanted),
             "table" | "sequence" => match self.item(first)? {
                 Some(item) if is_system(&item) => return self.has_system_privilege(role, wanted),
+                Some(item) if kind == "sequence" && item.object_kind() != ObjectKind::Sequence => {
+                    let message = format!("\"{}\" is not a sequence", item.name.item);
+                    return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+                }
+                Some(item) if kind == "sequence" => Some((ObjectId::Item(item.id), ObjectKind::Sequence)),
                 Some(item) => Some((ObjectId::Item(item.id), ObjectKind::Table)),
                 None => None,
             },

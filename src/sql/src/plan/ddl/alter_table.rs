@@ -6,6 +6,7 @@
 use super::column_type::{check_constraints, check_no_view_reads, conversion, converted_default};
 use super::constraint::{Subject, unknown_for};
 use super::relation::{check_column_count, check_default, check_storable};
+use super::sequence::column_sequence;
 use super::{check_owner, missing};
 use crate::ast::{AlterTable, ColumnDef, TableAction, TableConstraint};
 use crate::error::SqlError;
@@ -13,6 +14,7 @@ use crate::names::{ObjectId, ObjectKind, resolve_item, unknown_relation};
 use crate::plan::column::{self, ColumnChange, index_reads, view_reads};
 use crate::plan::dml::{default_exprs, unknown_column};
 use crate::plan::drop::{OfColumn, plan_column_drops};
+use crate::plan::sequence::{by_oid, owned_by};
 use crate::plan::{
     AlterTablePlan, ColumnSource, ConstraintDef, ItemKind, ItemRef, Plan, PlanContext, PlanNotice, TableChange,
 };
@@ -167,7 +169,7 @@ impl<'a> Altered<'a> {
         constraints: &[TableConstraint],
         if_not_exists: bool,
     ) -> Result<(), SqlError> {
-        let ColumnDef { name, ty, nullable, default } = column;
+        let ColumnDef { name, ty, nullable, default, .. } = column;
         if self.table.desc.position(name).is_some() {
             let error = self.column_exists(name);
             if if_not_exists {
@@ -182,11 +184,19 @@ impl<'a> Altered<'a> {
             Some(default) => Some(self.checked_default(name, ty, default)?),
             None => None,
         };
-        self.change(ColumnChange::Add { name: name.clone(), ty: ty.clone(), nullable: *nullable, default })?;
+        let sequence = column_sequence(&mut self.subject, column)?;
+        let params = sequence.as_ref().map(|sequence| sequence.params.clone());
+        let (name, ty) = (name.clone(), ty.clone());
+        self.change(ColumnChange::Add { name, ty, nullable: *nullable, default, sequence })?;
         let given: Vec<usize> = (0..self.sources.len()).collect();
         let data_type = self.table.desc.columns[given.len()].data_type.clone();
-        let new = default_exprs(self.ctx, &self.table, &given)?;
-        self.sources.extend(new.into_iter().map(|(_, value)| ColumnSource::New(value, data_type.clone())));
+        match params {
+            Some(params) => self.sources.push(ColumnSource::Numbered(params, data_type)),
+            None => {
+                let new = default_exprs(self.ctx, &self.table, &given)?;
+                self.sources.extend(new.into_iter().map(|(_, value)| ColumnSource::New(value, data_type.clone())));
+            }
+        }
         constraints.iter().try_for_each(|constraint| self.add_constraint(constraint))
     }
 
@@ -229,7 +239,9 @@ impl<'a> Altered<'a> {
 
     /// What depends on a column that the catalog has at this position.
     fn dependents(&self, name: &str, column: usize, cascade: bool) -> Result<OfColumn, SqlError> {
-        let mut dropped = OfColumn { column: name.to_owned(), cascade, indexes: Vec::new(), views: Vec::new() };
+        let owned = owned_by(self.ctx.catalog, self.before.id, column);
+        let indexes = owned.into_iter().map(|(sequence, _)| sequence.id).collect();
+        let mut dropped = OfColumn { column: name.to_owned(), cascade, indexes, views: Vec::new() };
         for id in self.ctx.catalog.dependents(self.before.id) {
             let Some(dependent) = self.ctx.catalog.item(id) else { continue };
             match &dependent.kind {
@@ -280,7 +292,7 @@ impl<'a> Altered<'a> {
 
     fn checked_default(&self, name: &str, ty: &PgType, default: &sp::Expr) -> Result<String, SqlError> {
         check_default(self.ctx, name, ty, default)?;
-        Ok(default.to_string())
+        Ok(by_oid(self.ctx, default)?.to_string())
     }
 
     fn position(&self, name: &str) -> Result<usize, SqlError> {
@@ -310,7 +322,7 @@ fn wrong_kind(item: &Arc<ItemRef>, actions: &[TableAction]) -> SqlError {
     .with_detail(format!("This operation is not supported for {}.", plural(kind)))
 }
 
-fn plural(kind: ObjectKind) -> String {
+pub(super) fn plural(kind: ObjectKind) -> String {
     match kind {
         ObjectKind::Index => "indexes".to_owned(),
         kind => format!("{kind}s"),

@@ -91,6 +91,18 @@ fn cut(text: &str, bytes: usize) -> &str {
 }
 
 impl<'a> Subject<'a> {
+    /// The name of a sequence that comes with a column, which is taken from here on.
+    pub(super) fn sequence_name(&mut self, column: &str) -> String {
+        let mut name = object_name(self.table, Some(column), "seq");
+        for pass in 1.. {
+            if self.names.relations.insert(name.clone()) {
+                break;
+            }
+            name = object_name(self.table, Some(column), &format!("seq{pass}"));
+        }
+        name
+    }
+
     pub(super) fn new(
         ctx: &PlanContext<'_>,
         schema: Option<SchemaId>,

@@ -39,6 +39,7 @@ pub(in crate::plan) fn plan_create_table_as(ctx: &PlanContext<'_>, create: &Crea
         defaults: vec![None; columns.len()],
         desc,
         constraints: Vec::new(),
+        sequences: Vec::new(),
         if_not_exists: create.if_not_exists,
     };
     Ok(Plan::CreateTableAs(CreateTableAsPlan { table, source }))

@@ -1,5 +1,6 @@
 //! CREATE INDEX.
 
+use super::alter_table::plural;
 use super::relation::{already_exists, full_name};
 use super::{check_create_in, check_owner, resolve_cluster};
 use crate::ast::CreateIndex;
@@ -22,12 +23,12 @@ const KEYS_MAX: usize = 32;
 
 pub(in crate::plan) fn plan_create_index(ctx: &PlanContext<'_>, create: &CreateIndex) -> Result<Plan, SqlError> {
     let on = resolve_item(ctx.catalog, ctx.scope(), &create.on)?.ok_or_else(|| unknown_relation(&create.on))?;
-    if on.object_kind() == ObjectKind::Index {
+    if let kind @ (ObjectKind::Index | ObjectKind::Sequence) = on.object_kind() {
         return Err(SqlError::new(
             SqlState::WRONG_OBJECT_TYPE,
             format!("cannot create index on relation \"{}\"", on.name.item),
         )
-        .with_detail("This operation is not supported for indexes."));
+        .with_detail(format!("This operation is not supported for {}.", plural(kind))));
     }
     check_owner(ctx, ObjectId::Item(on.id), on.object_kind(), &on.name.item)?;
     let schema = ctx

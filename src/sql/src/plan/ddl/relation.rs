@@ -1,6 +1,7 @@
 //! CREATE TABLE, CREATE VIEW and CREATE MATERIALIZED VIEW.
 
 use super::constraint::{Subject, plan_constraints, with_primary_key};
+use super::sequence::column_sequence;
 use super::{check_create_in, check_owner, exists_notice, resolve_cluster};
 use crate::ast::{CreateTable, CreateView};
 use crate::engine::Params;
@@ -12,7 +13,10 @@ use crate::names::{
 use crate::plan::constraint::key_named;
 use crate::plan::privileges::has_privilege;
 use crate::plan::resolver::Dependencies;
-use crate::plan::{CreateTablePlan, CreateViewPlan, ItemRef, Plan, PlanContext, SchemaRef, TableSchema, ViewDef};
+use crate::plan::sequence::by_oid;
+use crate::plan::{
+    CreateTablePlan, CreateViewPlan, ItemRef, Plan, PlanContext, SchemaRef, TableSchema, ViewDef, ViewRead,
+};
 use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast as sp;
 use repr::sqlstate::SqlState;
@@ -39,7 +43,7 @@ pub(in crate::plan) fn plan_create_table(ctx: &PlanContext<'_>, create: &CreateT
         defaults.push(match &column.default {
             Some(default) => {
                 check_default(ctx, &column.name, &column.ty, default)?;
-                Some(default.to_string())
+                Some(by_oid(ctx, default)?.to_string())
             }
             None => None,
         });
@@ -53,6 +57,10 @@ pub(in crate::plan) fn plan_create_table(ctx: &PlanContext<'_>, create: &CreateT
         }
     };
     let mut subject = Subject::new(ctx, there, &name.item, Arc::clone(&desc), Vec::new());
+    let mut sequences = Vec::new();
+    for (at, column) in create.columns.iter().enumerate() {
+        sequences.extend(column_sequence(&mut subject, column)?.map(|sequence| (at, sequence)));
+    }
     plan_constraints(ctx, &mut subject, &create.constraints)?;
     let constraints = subject.constraints;
     Ok(Plan::CreateTable(CreateTablePlan {
@@ -61,6 +69,7 @@ pub(in crate::plan) fn plan_create_table(ctx: &PlanContext<'_>, create: &CreateT
         name,
         defaults,
         constraints,
+        sequences,
         if_not_exists: create.if_not_exists,
     }))
 }
@@ -203,6 +212,11 @@ pub(in crate::plan) fn plan_create_view(ctx: &PlanContext<'_>, create: &CreateVi
     let is_temporary = |id: &GlobalId| ctx.catalog.item(*id).is_some_and(|item| is_temporary(&item.name.schema));
     if dependencies.all().iter().any(is_temporary) {
         return Err(SqlError::unsupported("a view over a temporary table"));
+    }
+    let is_sequence =
+        |read: &ViewRead| ctx.catalog.item(read.id).is_some_and(|item| item.object_kind() == ObjectKind::Sequence);
+    if dependencies.named().iter().any(is_sequence) {
+        return Err(SqlError::unsupported("a view over a sequence"));
     }
     // What is not stored may be of a pseudo-type, but not of one that has types of its own.
     let mut checked = desc.columns.iter().filter(|column| cluster.is_some() || column.ty == PgType::Record);

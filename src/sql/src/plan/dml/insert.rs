@@ -3,10 +3,12 @@
 use super::build;
 use super::on_conflict::plan_on_conflict;
 use super::{check_writes, defaults_of, plan_returning, resolve_target, unknown_column};
+use crate::ast::{Identity, Overriding};
 use crate::engine::{Params, TableResolver, bind};
 use crate::error::SqlError;
 use crate::names::Privilege;
 use crate::plan::resolver::Dependencies;
+use crate::plan::sequence::{owned_sequences, values_taken};
 use crate::plan::{InsertPlan, InsertSource, ItemRef, Plan, PlanContext};
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Column, DFSchema, ScalarValue};
@@ -14,11 +16,13 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast as sp;
 use repr::PgType;
 use repr::sqlstate::SqlState;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(in crate::plan) fn plan_insert(
     ctx: &PlanContext<'_>,
     insert: &sp::Insert,
+    overriding: Option<Overriding>,
     params: &mut Params,
 ) -> Result<Plan, SqlError> {
     let sp::TableObject::TableName(name) = &insert.table else {
@@ -42,7 +46,15 @@ pub(in crate::plan) fn plan_insert(
     let dependencies = Dependencies::new();
     dependencies.add(table.id);
     let resolver = dependencies.resolver(ctx);
-    let row = RowBuilder { ctx, table: &table, columns: &columns, named: !names.is_empty(), resolver: &resolver };
+    let generated = generated(ctx, &table, overriding);
+    let row = RowBuilder {
+        ctx,
+        table: &table,
+        columns: &columns,
+        named: !names.is_empty(),
+        generated: &generated,
+        resolver: &resolver,
+    };
     let (source, width) = match insert.source.as_deref() {
         None => (InsertSource::Values { rows: vec![row.defaults()?] }, 0),
         Some(query) => match plain_values(query) {
@@ -61,12 +73,36 @@ pub(in crate::plan) fn plan_insert(
         table: table.id,
         name: table.name.clone(),
         desc: Arc::clone(&table.desc),
+        takes: match &source {
+            InsertSource::Values { rows } => values_taken(rows.iter().flatten()),
+            InsertSource::Query(_) => BTreeMap::new(),
+        },
         source,
         on_conflict,
         returning,
         params: params.finish()?,
         depends_on: dependencies.all(),
     }))
+}
+
+/// What becomes of a value that a statement gives to an identity column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Given {
+    /// The sequence's own takes its place.
+    Ignored,
+    /// It may give none.
+    Refused,
+}
+
+/// The identity columns of a table to which a statement may not give just any value.
+fn generated(ctx: &PlanContext<'_>, table: &ItemRef, overriding: Option<Overriding>) -> BTreeMap<usize, Given> {
+    let given = |identity: Identity| match (overriding, identity) {
+        (Some(Overriding::User), _) => Some(Given::Ignored),
+        (None, Identity::Always) => Some(Given::Refused),
+        (Some(Overriding::System), _) | (None, Identity::ByDefault) => None,
+    };
+    let owned = owned_sequences(ctx.catalog, table.id).into_iter();
+    owned.filter_map(|(_, owner)| Some((owner.column, given(owner.identity?)?))).collect()
 }
 
 /// The positions of the named columns; all if none are named. Errors: 42703, 42701.
@@ -139,6 +175,8 @@ struct RowBuilder<'a> {
     columns: &'a [usize],
     /// Whether the statement names them.
     named: bool,
+    /// The identity columns to which it may not give just any value.
+    generated: &'a BTreeMap<usize, Given>,
     resolver: &'a dyn TableResolver,
 }
 
@@ -173,7 +211,8 @@ impl RowBuilder<'_> {
             let mut row = template.clone();
             for (value, position) in given.iter().zip(self.columns) {
                 let column = &self.table.desc.columns[*position];
-                row[*position] = Some(if build::is_default(value) {
+                let is_default = build::is_default(value) || self.is_replaced(*position, value)?;
+                row[*position] = Some(if is_default {
                     self.default(*position)?
                 } else {
                     let typed = self.ctx.engine.plan_expr(value, &empty, params, self.resolver)?;
@@ -213,11 +252,17 @@ impl RowBuilder<'_> {
         let planned = bind::plan_source(query, &targets, self.resolver, params)?;
         let width = planned.desc.arity();
         self.check_width(width, None)?;
+        for position in &self.columns[..width] {
+            if self.generated.get(position) == Some(&Given::Refused) {
+                return Err(self.refused(*position));
+            }
+        }
         let schema = Arc::clone(planned.plan.schema());
         let exprs = (0..self.table.desc.arity())
             .map(|position| {
                 let name = &self.table.desc.columns[position].name;
-                match self.columns[..width].iter().position(|column| *column == position) {
+                let given = self.columns[..width].iter().position(|column| *column == position);
+                match given.filter(|_| !self.generated.contains_key(&position)) {
                     Some(index) => Ok(Expr::Column(Column::from(schema.qualified_field(index))).alias(name)),
                     None => Ok(self.default(position)?.alias(name)),
                 }
@@ -225,6 +270,23 @@ impl RowBuilder<'_> {
             .collect::<Result<Vec<_>, SqlError>>()?;
         let plan = LogicalPlanBuilder::from(planned.plan).project(exprs)?.build()?;
         Ok((InsertSource::Query(self.ctx.engine.optimize(plan, self.ctx.session)?), width))
+    }
+
+    /// Whether the sequence's own value takes the place of one that is given to a column. Errors: 428C9.
+    fn is_replaced(&self, position: usize, value: &sp::Expr) -> Result<bool, SqlError> {
+        match self.generated.get(&position) {
+            None => Ok(false),
+            Some(Given::Ignored) => Ok(true),
+            Some(Given::Refused) => Err(self.refused(position).at(sp::Spanned::span(value))),
+        }
+    }
+
+    fn refused(&self, position: usize) -> SqlError {
+        let name = &self.table.desc.columns[position].name;
+        let message = format!("cannot insert a non-DEFAULT value into column \"{name}\"");
+        SqlError::new(SqlState::GENERATED_ALWAYS, message)
+            .with_detail(format!("Column \"{name}\" is an identity column defined as GENERATED ALWAYS."))
+            .with_hint("Use OVERRIDING SYSTEM VALUE to override.")
     }
 
     fn check_width(&self, width: usize, first_excess: Option<&sp::Expr>) -> Result<(), SqlError> {
