@@ -190,7 +190,10 @@ mod tests {
     #[test]
     #[should_panic(expected = "law")]
     fn the_contract_finds_a_call_that_begins_too_early() {
-        check(Note::AfterCall);
+        // It takes a read that is overtaken by a write at the wrong moment, which one round may not have.
+        for _ in 0..100 {
+            check(Note::AfterCall);
+        }
     }
 
     /// Calls whose answers come when the test says so.
