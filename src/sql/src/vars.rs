@@ -241,6 +241,7 @@ impl SessionVars {
             }
         }
         vars.decode_all();
+        vars.decoded.locale = vars.decode_locale();
         vars.changed.clear();
         Ok(vars)
     }
@@ -635,6 +636,8 @@ impl SessionVars {
         }
         if definition.level == Level::Planning {
             self.epoch += 1;
+            // Planning reads all of the locale. Transactions, which begin and end with other parameters, leave it alone.
+            self.decoded.locale = self.decode_locale();
         }
         if !matches!(definition.name, "transaction_read_only" | "transaction_deferrable") {
             self.version += 1;
@@ -665,7 +668,7 @@ impl SessionVars {
             idle_in_transaction_session_timeout: self.duration("idle_in_transaction_session_timeout"),
             idle_session_timeout: self.duration("idle_session_timeout"),
             read_only: ["transaction_read_only", "default_transaction_read_only"].map(|name| value(name) == "on"),
-            locale: self.decode_locale(),
+            locale: self.decoded.locale,
             deferrable: value("transaction_deferrable") == "on",
         };
     }

@@ -345,6 +345,35 @@ mod tests {
     }
 
     #[test]
+    fn the_locale_follows_each_of_its_parameters() {
+        let usual = session().locale();
+        for (name, value) in [
+            ("TimeZone", "Europe/Berlin"),
+            ("DateStyle", "German"),
+            ("IntervalStyle", "iso_8601"),
+            ("bytea_output", "escape"),
+            ("extra_float_digits", "0"),
+        ] {
+            let mut vars = session();
+            vars.begin_transaction();
+            vars.set_raw(name, value, false).expect("it is a value of it");
+            let changed = vars.locale();
+            assert_ne!(changed, usual, "{name}");
+            let startup = [(name.to_owned(), value.to_owned())];
+            let told = SessionVars::new(&SystemVars::new(), "ada", "materialize", false, &[], &startup).expect(name);
+            assert_eq!(told.locale(), changed, "{name} from the client");
+            vars.end_transaction(false);
+            assert_eq!(vars.locale(), usual, "{name} after a rollback");
+            vars.begin_transaction();
+            let saved = vars.clone();
+            vars.set_raw(name, value, true).expect("it is a value of it");
+            assert_eq!(vars.locale(), changed, "{name} in a transaction");
+            vars.restore(&saved);
+            assert_eq!(vars.locale(), usual, "{name} after a rollback to a savepoint");
+        }
+    }
+
+    #[test]
     fn a_rollback_undoes_what_the_transaction_set() {
         let mut vars = session();
         set(&mut vars, "application_name", "before", false);
