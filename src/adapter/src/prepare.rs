@@ -167,6 +167,7 @@ impl Session {
         }
         let (plan, formats) = (Arc::clone(&portal.plan), portal.formats.clone());
         let result = match plan.desc.clone() {
+            _ if self.transaction.status == Status::Failed => Err(failed_transaction()),
             // A portal that has run to its end gives no more rows.
             Some(desc) => {
                 let rows = portal.rows.take().unwrap_or_else(|| Rows::ready(Vec::new()));
