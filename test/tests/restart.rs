@@ -74,12 +74,18 @@ fn temporary_tables_go_with_their_session() {
     other.execute("INSERT INTO t VALUES ('other')").expect("the row is stored");
     assert_eq!((one(&mut wire, read), one(&mut other, read)), ("temporary".to_owned(), "other".to_owned()));
     let left = "SELECT count(*) FROM pg_class WHERE relpersistence = 't' AND relkind = 'r'";
+    let mut third = admin(&target);
+    third.execute("BEGIN").expect("a block begins");
+    third.execute("CREATE TABLE made (v text)").expect("the block changes the catalog");
+    third.execute("INSERT INTO made VALUES ('made')").expect("the row is written");
     drop(wire);
     let deadline = Instant::now() + Duration::from_secs(30);
     while one(&mut other, left) != "1" {
         assert!(Instant::now() < deadline, "the temporary table of the session that ended is there");
         std::thread::sleep(Duration::from_millis(20));
     }
+    third.execute("COMMIT").expect("that a session has ended is no conflict");
+    assert_eq!(one(&mut other, "SELECT v FROM made"), "made");
     if target.is_glimpse() {
         target.kill9().expect("the server is killed");
         target.restart().expect("the server starts again");

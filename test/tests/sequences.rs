@@ -139,3 +139,81 @@ fn each_row_of_a_copy_gets_a_value_of_its_own() {
     assert_eq!(value(&mut wire, "SELECT max(id) FROM t"), 100);
     assert!(value(&mut wire, "SELECT count(DISTINCT r) FROM t") > 90);
 }
+
+/// The SQLSTATE with which a statement fails.
+fn refused(wire: &mut Wire, sql: &str) -> String {
+    wire.sqlstate(sql).expect("the server answers").unwrap_or_else(|| panic!("{sql} succeeds"))
+}
+
+#[test]
+fn a_transaction_whose_sequence_another_has_changed_cannot_go_on() {
+    let target = start();
+    let (mut one, mut other) = (admin(&target), admin(&target));
+    one.execute("CREATE SEQUENCE s").expect("the sequence is made");
+    one.execute("CREATE TABLE t (id int DEFAULT nextval('s'), v int)").expect("the table is made");
+    for (change, use_it) in [
+        ("ALTER SEQUENCE s RESTART 100", "SELECT nextval('s')"),
+        ("ALTER SEQUENCE s RESTART 200", "INSERT INTO t (v) VALUES (1)"),
+        ("ALTER SEQUENCE s RESTART 300", "SELECT setval('s', 5)"),
+        ("DROP SEQUENCE s CASCADE", "INSERT INTO t (v) VALUES (1)"),
+    ] {
+        one.execute("BEGIN").expect("a block begins");
+        one.execute("CREATE TEMP TABLE x (a int)").expect("the block changes the catalog");
+        other.execute(change).expect(change);
+        assert_eq!(refused(&mut one, use_it), "40001", "{use_it} after {change}");
+        one.execute("ROLLBACK").expect("the block ends");
+    }
+    assert_eq!(value(&mut other, "SELECT count(*) FROM t"), 0);
+}
+
+#[test]
+fn a_sequence_that_two_take_from_while_one_changes_it_gives_no_value_twice() {
+    let target = start();
+    let (mut one, mut other) = (admin(&target), admin(&target));
+    one.execute("CREATE SEQUENCE s").expect("the sequence is made");
+    one.execute("BEGIN").expect("a block begins");
+    one.execute("ALTER SEQUENCE s MAXVALUE 1000").expect("the block changes the sequence");
+    let of_one = value(&mut one, "SELECT nextval('s')");
+    let of_other = value(&mut other, "SELECT nextval('s')");
+    assert_eq!((of_one, of_other), (1, 1), "each is given what its sequence has");
+    assert_eq!(refused(&mut one, "COMMIT"), "40001", "both values would be there");
+    assert_eq!(value(&mut other, "SELECT nextval('s')"), 2);
+    // Who takes none, or takes all, commits.
+    one.execute("BEGIN").expect("a block begins");
+    one.execute("ALTER SEQUENCE s MAXVALUE 2000").expect("the block changes the sequence");
+    assert_eq!(value(&mut other, "SELECT nextval('s')"), 3);
+    one.execute("COMMIT").expect("it has taken no value");
+    one.execute("BEGIN").expect("a block begins");
+    one.execute("ALTER SEQUENCE s MAXVALUE 3000").expect("the block changes the sequence");
+    assert_eq!(value(&mut one, "SELECT nextval('s')"), 4);
+    one.execute("COMMIT").expect("nobody else has taken one");
+    assert_eq!(value(&mut other, "SELECT nextval('s')"), 5);
+}
+
+#[test]
+fn an_identity_begins_again_beside_writers() {
+    let target = start();
+    let mut wire = admin(&target);
+    wire.execute("CREATE TABLE t (id serial, v int)").expect("the table is made");
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let written = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let (mut writer, stop, written) = (admin(&target), &stop, &written);
+        scope.spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                writer.execute("INSERT INTO t (v) VALUES (1)").expect("the row is stored");
+                written.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        for _ in 0..20 {
+            let before = written.load(Ordering::Relaxed);
+            while written.load(Ordering::Relaxed) == before {
+                std::thread::yield_now();
+            }
+            wire.execute("TRUNCATE t RESTART IDENTITY").expect("it is repeated until it fits");
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    wire.execute("TRUNCATE t RESTART IDENTITY").expect("nobody writes");
+    assert_eq!(value(&mut wire, "INSERT INTO t (v) VALUES (1) RETURNING id"), 1);
+}

@@ -19,7 +19,9 @@ use repr::{ColumnDesc, Datum, GlobalId, RelationDesc, Updates};
 use sql::ast::CopyOptions;
 use sql::names::FullName;
 use sql::plan::CopyFromPlan;
+use sql::plan::sequence::values_taken;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A COPY that is receiving rows.
@@ -33,6 +35,8 @@ pub struct CopyIn {
     desc: Arc<RelationDesc>,
     /// For each column of the table: the field it comes from, or its default.
     sources: Vec<Source>,
+    /// By the oids of sequences: how many values of them a row takes.
+    takes: BTreeMap<u32, u64>,
     encode: EncodeOptions,
     /// Whether errors show rows.
     shows_rows: bool,
@@ -161,6 +165,12 @@ impl CopyIn {
 }
 
 impl Session {
+    /// Has the values of sequences reserved that so many rows take, so that no row has to wait for them.
+    pub async fn copy_in_rows(&mut self, copy: &CopyIn, rows: u64) -> Result<(), AdapterError> {
+        let result = self.reserve(&copy.takes, rows).await;
+        self.concluded(result)
+    }
+
     /// Begins a COPY FROM STDIN.
     pub(crate) async fn copy_from(&mut self, plan: &CopyFromPlan) -> Result<Response, AdapterError> {
         let info = self.info(self.shared.oracle.known_ts());
@@ -185,6 +195,7 @@ impl Session {
             name: plan.name.clone(),
             desc: Arc::clone(&plan.desc),
             sources,
+            takes: values_taken(plan.defaults.iter().map(|(_, default)| default)),
             encode: match plan.desc.columns.iter().any(|column| column.ty.names_objects()) {
                 true => self.naming_options(),
                 false => self.encode_options().clone(),

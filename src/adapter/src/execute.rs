@@ -18,10 +18,13 @@ use repr::sqlstate::SqlState;
 use repr::{Datum, PgType, Timestamp};
 use sql::ast::{DiscardTarget, SetValue, Statement, TransactionModes};
 use sql::engine::{Params, SessionInfo};
+use sql::names::temporary_schema;
 use sql::parser::ParsedStatement;
 use sql::plan::lift::{self, LiteralKind};
 use sql::plan::sequence::query_takes_values;
-use sql::plan::{CreateTableAsPlan, ExplainPlan, Plan, PlanContext, ReadPlan, Returning, SelectPlan};
+use sql::plan::{
+    CreateTableAsPlan, ExplainPlan, Plan, PlanContext, ReadPlan, ReadThenWriteKind, Returning, SelectPlan,
+};
 use sql::temporal::query_reads_now;
 use sql::vars::canonical_name;
 use std::sync::Arc;
@@ -461,6 +464,7 @@ impl Session {
             self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
         }
         self.transaction = Transaction::new();
+        self.given.lock().undone(None);
         self.portals.retain(|_, portal| portal.hold);
         self.vars.end_transaction(false);
         self.refresh_settings();
@@ -490,6 +494,7 @@ impl Session {
         self.check_in_block("ROLLBACK TO SAVEPOINT")?;
         let at = self.transaction.savepoint(name)?;
         self.vars.restore(self.transaction.go_back(at));
+        self.given.lock().undone(self.transaction.staged().map(Arc::as_ref));
         self.portals.retain(|_, portal| portal.savepoints <= at);
         self.refresh_settings();
         Ok(Response::Complete(Tag::Plain(tag)))
@@ -507,7 +512,7 @@ impl Session {
         if self.transaction.status == Status::Failed && !ends_transaction(plan) {
             return Err(failed_transaction());
         }
-        if self.vars.read_only() && writes(&plan.exec) {
+        if self.vars.read_only() && writes(&plan.exec, &temporary_schema(self.backend_key().0)) {
             return Err(AdapterError::new(
                 SqlState::READ_ONLY_SQL_TRANSACTION,
                 format!("cannot execute {} in a read-only transaction", plan.name),
@@ -568,11 +573,16 @@ pub(crate) fn returns_by_name(plan: &CachedPlan) -> bool {
     matches!(&plan.exec, Exec::Other(Plan::Fetch { .. } | Plan::Execute { .. }))
 }
 
-/// Whether a plan changes tables or the catalog.
-fn writes(exec: &Exec) -> bool {
+/// Whether a plan changes the catalog, or tables other than rows of those in the session's schema of temporary ones.
+fn writes(exec: &Exec, temporary: &str) -> bool {
     match exec {
         Exec::Empty | Exec::Select(_) | Exec::Unplanned(_) => false,
-        Exec::ReadThenWrite(_) | Exec::Other(Plan::Insert(_) | Plan::TruncateSeveral(_) | Plan::CopyFrom(_)) => true,
+        Exec::ReadThenWrite(exec) => {
+            exec.plan.kind == ReadThenWriteKind::Truncate || exec.plan.name.schema != temporary
+        }
+        Exec::Other(Plan::Insert(plan)) => plan.name.schema != temporary,
+        Exec::Other(Plan::CopyFrom(plan)) => plan.name.schema != temporary,
+        Exec::Other(Plan::TruncateSeveral(_)) => true,
         Exec::Other(plan) => crate::ddl::is_ddl(plan),
     }
 }

@@ -24,6 +24,7 @@ mod admission;
 mod claims;
 mod company;
 mod expectations;
+mod revisions;
 mod sequences;
 
 use crate::client::{Published, Shared};
@@ -48,6 +49,8 @@ use persist::postgres::in_full;
 use persist::{MetaWrite, PersistError, ShardAppend};
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
+use revisions::Alike;
+use sequences::Closed;
 use sql::plan::CatalogView;
 use sql::plan::sequence::Position;
 use std::collections::BTreeMap;
@@ -199,6 +202,7 @@ pub(crate) struct Committer {
     /// Time does not come to what changes with it before this.
     changes_from: Instant,
     company: Company,
+    alike: Alike,
 }
 
 impl Committer {
@@ -223,6 +227,7 @@ impl Committer {
         let (subscriptions, next_transient) = (BTreeMap::new(), 1);
         let (recent, changes_from) = (Recent::default(), Instant::now());
         let company = Company::none(changes_from);
+        let alike = Alike::only(shared.published.load().state.revision());
         let (claims, reserving) = (Claims::default(), Reserving::default());
         Ok(Committer {
             shared,
@@ -234,6 +239,7 @@ impl Committer {
             reserving,
             changes_from,
             company,
+            alike,
         })
     }
 
@@ -528,16 +534,22 @@ impl Committer {
     fn commit_ddl(&mut self, change: CatalogChange) -> Result<Committed, AdapterError> {
         let current = self.shared.published.load_full();
         let CatalogChange { revision, ops, mut writes, expectations, rewriting, sequences: staged } = change;
-        if current.state.revision() != revision || contradicted(&current, &self.recent, &BTreeMap::new(), &expectations)
+        if !self.alike.allows(revision, current.state.revision())
+            || contradicted(&current, &self.recent, &BTreeMap::new(), &expectations)
         {
             return Ok(Committed::Conflict);
         }
+        let are_temporary = revisions::are_temporary(&ops);
         let prepared = transact::prepare(&self.shared.engine, &current.state, ops)?;
         let mut positions = BTreeMap::new();
         if let Some(rewriting) = &rewriting {
             writes.extend(self.rewritten(rewriting, &prepared)?);
             positions = sequences::after_rewriting(rewriting, &prepared);
         }
+        let closed = Closed::by(&current, &prepared.diff);
+        let Some(positions) = closed.positions(&prepared.diff, &staged, positions) else {
+            return Ok(Committed::Conflict);
+        };
         let new_keys = match self.admit_change(&current, &prepared, &writes)? {
             Ok(new_keys) => new_keys,
             Err(duplicate) => return Ok(Committed::Duplicate(duplicate)),
@@ -555,14 +567,12 @@ impl Committer {
             _ => None,
         });
         meta.extend(dropped);
-        positions.extend(staged.iter().map(|sequence| (sequence.id, sequence.position())));
-        let closed = sequences::close_changed(&current, &prepared.diff);
-        meta.extend(sequences::positions(&closed, &prepared.diff, &positions));
+        meta.extend(positions);
         if let Err(error) = self.make_durable(ts, &tables, meta) {
-            closed.values().for_each(|sequence| sequence.reopen());
             self.start_over(&fed);
             return Err(error.into());
         }
+        closed.for_good(&staged);
         self.claims.settle();
         new_keys.into_iter().for_each(|(table, keys)| self.claims.install(table, keys));
         if !known.is_empty() {
@@ -579,6 +589,7 @@ impl Committer {
                 self.claims.retain(*id, published.tables.get(id).map(|table| table.constraints.as_ref()));
             }
         }
+        self.alike.changed(current.state.revision(), published.state.revision(), are_temporary);
         self.shared.published.store(Arc::new(published));
         let gone = prepared.diff.iter().filter_map(|change| match change {
             StateDiff::TableDropped(id)

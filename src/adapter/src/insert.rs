@@ -43,10 +43,7 @@ impl Session {
             self.come_to_now().await?;
         }
         for _ in 0..RETRIES_MAX {
-            if !plan.takes.is_empty() {
-                let (shared, published) = (Arc::clone(&self.shared), self.published());
-                self.interrupt().guard(shared.reserve(&published, &plan.takes)).await??;
-            }
+            self.reserve(&plan.takes, 1).await?;
             let (mut updates, mut expectations) = match &plan.source {
                 InsertSource::Values { rows } => (self.value_rows(plan, rows, params)?, Vec::new()),
                 InsertSource::Query(query) => {
@@ -63,6 +60,7 @@ impl Session {
                 }
             };
             let mut count = u64::try_from(updates.len()).unwrap_or(u64::MAX);
+            self.reserve(&plan.row_takes, count).await?;
             let mut arbiters: &[u32] = &[];
             if let Some(on) = &plan.on_conflict {
                 let resolved = self.resolve_conflicts(plan, on, &updates, params).await?;

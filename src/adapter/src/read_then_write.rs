@@ -86,23 +86,31 @@ impl Session {
             true => None,
             false => Some(shared.changing.lock().await),
         };
-        if !restarts.is_empty() && self.revision() != revision {
-            return Err(AdapterError::new(SqlState::SERIALIZATION_FAILURE, STALE));
+        let ends = autocommit == Autocommit::Yes && self.transaction.status == Status::Idle;
+        let attempts = if ends && self.transaction.is_fresh() { RETRIES_MAX } else { 1 };
+        for _ in 0..attempts {
+            if !restarts.is_empty() && self.revision() != revision {
+                return Err(AdapterError::new(SqlState::SERIALIZATION_FAILURE, STALE));
+            }
+            for restart in restarts {
+                let (before, op) = (self.published(), Op::AlterSequence(restart.clone()));
+                let prepared = transact::prepare(&shared.engine, &before.state, vec![op.clone()])?;
+                self.transaction.change_catalog(&shared, &before, op, prepared)?;
+            }
+            for plan in tables {
+                let (plan, select) = (plan.clone(), self.select_exec(selection(plan)));
+                let exec = ReadThenWriteExec { plan, select, reads_now: false };
+                Box::pin(self.read_then_write(&exec, None, params, formats.clone(), Autocommit::No)).await?;
+            }
+            if ends && let Err(error) = self.end_implicit().await {
+                match error.sqlstate() {
+                    SqlState::SERIALIZATION_FAILURE => continue,
+                    _ => return Err(error),
+                }
+            }
+            return Ok(Response::Complete(Tag::Plain("TRUNCATE TABLE")));
         }
-        for restart in restarts {
-            let (before, op) = (self.published(), Op::AlterSequence(restart.clone()));
-            let prepared = transact::prepare(&shared.engine, &before.state, vec![op.clone()])?;
-            self.transaction.change_catalog(&shared, &before, op, prepared)?;
-        }
-        for plan in tables {
-            let (plan, select) = (plan.clone(), self.select_exec(selection(plan)));
-            let exec = ReadThenWriteExec { plan, select, reads_now: false };
-            Box::pin(self.read_then_write(&exec, None, params, formats.clone(), Autocommit::No)).await?;
-        }
-        if autocommit == Autocommit::Yes && self.transaction.status == Status::Idle {
-            self.end_implicit().await?;
-        }
-        Ok(Response::Complete(Tag::Plain("TRUNCATE TABLE")))
+        Err(conflict())
     }
 
     /// Steps 1 and 2: the updates, and the number of rows that the statement changes.

@@ -13,7 +13,8 @@
 //! that crashes skips it. ROLLBACK gives nothing back, as in Postgres.
 //!
 //! A sequence that a transaction has made or changed is the transaction's own until COMMIT: its values need no reserve, and where
-//! it then stands becomes durable along with the change.
+//! it then stands becomes durable along with the change. If others have taken values meanwhile of one that does not begin again,
+//! the transaction cannot commit, as they may be the same values.
 //!
 //! # Invariants
 //! - The committer alone writes what is durable of a sequence, and replaces a sequence by one that gives other values. The old one
@@ -22,6 +23,8 @@
 use crate::client::{Published, Shared};
 use crate::error::AdapterError;
 use crate::group_commit::{Request, stopping};
+use crate::session::Session;
+use crate::transaction::conflict;
 use catalog::state::State as Catalog;
 use crossbeam_channel::Sender;
 use parking_lot::Mutex;
@@ -51,9 +54,15 @@ const USED_UP_SOON: Duration = Duration::from_secs(1);
 pub(crate) struct Sequence {
     pub(crate) id: GlobalId,
     params: SequenceParams,
-    /// Whether only one transaction knows it.
-    pub(crate) is_staged: bool,
+    /// If only one transaction knows it.
+    staged: Option<Staged>,
     state: Mutex<State>,
+}
+
+/// What a transaction's own sequence comes from.
+struct Staged {
+    /// Where the one stood that it will take the place of; `None` if the transaction has made it.
+    since: Option<Position>,
 }
 
 struct State {
@@ -76,9 +85,9 @@ enum Taken {
 }
 
 impl Sequence {
-    fn new(id: GlobalId, params: &SequenceParams, at: Position, is_staged: bool) -> Arc<Sequence> {
+    fn new(id: GlobalId, params: &SequenceParams, at: Position, staged: Option<Staged>) -> Arc<Sequence> {
         let state = State { at, ahead: 0, block: BLOCK_MIN, reserved: None, is_closed: false };
-        Arc::new(Sequence { id, params: params.clone(), is_staged, state: Mutex::new(state) })
+        Arc::new(Sequence { id, params: params.clone(), staged, state: Mutex::new(state) })
     }
 
     /// What the store says of a sequence; of one that has given no value it need not say anything.
@@ -93,7 +102,7 @@ impl Sequence {
             })?,
             None => def.params.first(),
         };
-        Ok(Some(Sequence::new(item.id, &def.params, at, false)))
+        Ok(Some(Sequence::new(item.id, &def.params, at, None)))
     }
 
     /// A sequence that a transaction has made, or has changed from what it was.
@@ -108,7 +117,21 @@ impl Sequence {
             (None, Some(before)) => before.position(),
             (None, None) => def.params.first(),
         };
-        Some(Sequence::new(item.id, &def.params, at, true))
+        let since = before.and_then(|before| match &before.staged {
+            Some(staged) => staged.since,
+            None => Some(before.position()),
+        });
+        Some(Sequence::new(item.id, &def.params, at, Some(Staged { since })))
+    }
+
+    /// Whether only one transaction knows it.
+    pub(crate) fn is_staged(&self) -> bool {
+        self.staged.is_some()
+    }
+
+    /// Where the one stood that a transaction has changed into this one.
+    pub(crate) fn since(&self) -> Option<Position> {
+        self.staged.as_ref()?.since
     }
 
     /// Where it stands.
@@ -128,7 +151,7 @@ impl Sequence {
             return Taken::Wait;
         }
         let Some(next) = self.params.next(state.at) else { return Taken::Ended };
-        if !self.is_staged {
+        if !self.is_staged() {
             match state.ahead.checked_sub(1) {
                 Some(ahead) => state.ahead = ahead,
                 None => return Taken::Wait,
@@ -150,7 +173,7 @@ impl Sequence {
 
     fn has(&self, count: u64) -> bool {
         let state = self.state.lock();
-        self.is_staged || !state.is_closed && state.ahead >= count
+        self.is_staged() || !state.is_closed && state.ahead >= count
     }
 
     /// Lets it stand elsewhere, with nothing reserved.
@@ -171,10 +194,8 @@ impl Sequence {
         self.state.lock().is_closed = false;
     }
 
-    /// Which of two positions is the one that is reached later.
-    pub(crate) fn further(&self, a: Position, b: Position) -> Position {
-        let is_behind = if self.params.increment > 0 { b.last > a.last } else { b.last < a.last };
-        if is_behind || (a.last == b.last && b.is_called) { b } else { a }
+    fn is_closed(&self) -> bool {
+        self.state.lock().is_closed
     }
 
     fn ended(&self, name: &str) -> SqlError {
@@ -319,20 +340,22 @@ impl Reserving {
     }
 }
 
-impl Shared {
-    /// Has so many values reserved of each of these sequences, by their oids, that are not a transaction's own, as far as
-    /// there are so many.
-    ///
-    /// # Cancellation
-    /// Safe to drop.
-    pub(crate) async fn reserve(&self, published: &Published, wanted: &BTreeMap<u32, u64>) -> Result<(), AdapterError> {
-        for (oid, count) in wanted {
-            let sequence = published.sequence_oids.get(oid).and_then(|id| published.sequences.get(id));
-            let Some(sequence) = sequence.filter(|sequence| !sequence.has(*count)) else { continue };
+impl Session {
+    /// Has values reserved of each of these sequences, by their oids, that are not a transaction's own: for so many rows what one
+    /// takes, as far as there are so many.
+    pub(crate) async fn reserve(&mut self, row: &BTreeMap<u32, u64>, rows: u64) -> Result<(), AdapterError> {
+        if row.is_empty() {
+            return Ok(());
+        }
+        let published = self.published();
+        for (oid, count) in row {
+            let (id, count) = (published.sequence_oids.get(oid), count.saturating_mul(rows));
+            let sequence = id.and_then(|id| published.sequences.get(id));
+            let Some(sequence) = sequence.filter(|sequence| !sequence.has(count)) else { continue };
             let (reply, answer) = oneshot::channel();
-            let asked = Asked { sequence: Arc::clone(sequence), count: *count, reply: Reply::Task(reply) };
-            self.send(Request::Reserve(asked)).await?;
-            answer.await.map_err(|_| stopping())??;
+            let asked = Asked { sequence: Arc::clone(sequence), count, reply: Reply::Task(reply) };
+            self.shared.send(Request::Reserve(asked)).await?;
+            self.interrupt().guard(answer).await?.map_err(|_| stopping())??;
         }
         Ok(())
     }
@@ -341,12 +364,35 @@ impl Shared {
 /// What a session was given.
 #[derive(Default)]
 pub(crate) struct Given {
-    values: HashMap<u32, i64>,
+    values: HashMap<u32, GivenValue>,
     /// The sequence of which it was given a value last.
     last: Option<u32>,
 }
 
+/// The last value that a session was given of a sequence.
+struct GivenValue {
+    value: i64,
+    /// Whether the sequence was made by a transaction that has not ended: another one may get its oid.
+    is_of_new: bool,
+}
+
 impl Given {
+    fn note(&mut self, oid: u32, value: i64, sequence: &Sequence) {
+        let is_of_new = sequence.is_staged() && sequence.since().is_none();
+        self.values.insert(oid, GivenValue { value, is_of_new });
+    }
+
+    /// The transaction has committed.
+    pub(crate) fn committed(&mut self) {
+        self.values.values_mut().for_each(|given| given.is_of_new = false);
+    }
+
+    /// The transaction was undone, up to where it had this catalog if it had one of its own.
+    pub(crate) fn undone(&mut self, left: Option<&Published>) {
+        let is_left = |oid: &u32| left.is_some_and(|left| left.sequence_oids.contains_key(oid));
+        self.values.retain(|oid, given| !given.is_of_new || is_left(oid));
+    }
+
     /// DISCARD SEQUENCES.
     pub(crate) fn discard(&mut self) {
         *self = Given::default();
@@ -366,8 +412,8 @@ pub(crate) struct SessionSequences {
     pub(crate) given: Arc<Mutex<Given>>,
     /// Where the committer itself makes the rows, which cannot wait for itself.
     pub(crate) unreserved: Option<Unreserved>,
-    /// The sequence of which values may be taken, as was found out.
-    pub(crate) allowed: Mutex<Option<(u32, Arc<Sequence>)>>,
+    /// The sequence of which values may be taken, as was found out, and whether for an identity column.
+    pub(crate) allowed: Mutex<Option<(u32, bool, Arc<Sequence>)>>,
 }
 
 impl SessionSequences {
@@ -375,7 +421,7 @@ impl SessionSequences {
         self.staged.clone().unwrap_or_else(|| self.shared.published.load_full())
     }
 
-    /// The sequence with this oid, with which the role may do one of these. Errors: 42P01, 42809, 42501.
+    /// The sequence with this oid, with which the role may do one of these, if any is needed. Errors: 42P01, 42809, 42501.
     fn find(&self, oid: u32, privileges: &[Privilege]) -> Result<(Arc<Sequence>, Arc<ItemRef>), SqlError> {
         let published = self.published();
         let state: &Catalog = &published.state;
@@ -391,15 +437,27 @@ impl SessionSequences {
             });
         };
         let may = |privilege: &Privilege| has_privilege(state, self.role, ObjectId::Item(item.id), *privilege);
-        if !privileges.iter().any(may) {
+        if !privileges.is_empty() && !privileges.iter().any(may) {
             let message = format!("permission denied for sequence {}", item.name.item);
             return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
         }
         Ok((Arc::clone(sequence), item))
     }
 
-    fn check_writable(&self, function: &str) -> Result<(), SqlError> {
-        if self.read_only {
+    /// Whether the transaction's own catalog has a sequence whose place another one has taken, or none.
+    fn has_gone(&self, sequence: &Arc<Sequence>) -> bool {
+        if sequence.is_staged() {
+            return sequence.is_closed();
+        }
+        let published = self.shared.published.load();
+        let now = published.sequences.get(&sequence.id);
+        self.staged.is_some() && !now.is_some_and(|now| Arc::ptr_eq(now, sequence))
+    }
+
+    /// Errors: 25006, but for a sequence of the session's temporary ones.
+    fn check_writable(&self, function: &str, oid: u32, session: &SessionInfo) -> Result<(), SqlError> {
+        let is_temporary = |item: &ItemRef| session.temporary.as_deref() == Some(item.name.schema.as_str());
+        if self.read_only && !self.find(oid, &[]).is_ok_and(|(_, item)| is_temporary(&item)) {
             let message = format!("cannot execute {function}() in a read-only transaction");
             return Err(SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message));
         }
@@ -414,21 +472,30 @@ impl SessionSequences {
             Ok(()) => answer.recv().unwrap_or_else(|_| Err(stopping())),
             Err(_) => Err(stopping()),
         };
-        answer.map_err(|error| SqlError::new(error.sqlstate(), error.to_string()))
+        answer.map_err(without_context)
     }
 }
 
+fn without_context(error: AdapterError) -> SqlError {
+    SqlError::new(error.sqlstate(), error.to_string())
+}
+
 impl Sequences for SessionSequences {
-    fn next(&self, oid: u32, _session: &SessionInfo) -> Result<i64, SqlError> {
-        self.check_writable("nextval")?;
-        let known = self.allowed.lock().as_ref().filter(|(known, _)| *known == oid).map(|(_, s)| Arc::clone(s));
-        let mut known = known;
+    fn next(&self, oid: u32, of_identity: bool, session: &SessionInfo) -> Result<i64, SqlError> {
+        self.check_writable("nextval", oid, session)?;
+        let needed: &[Privilege] = if of_identity { &[] } else { &[Privilege::Usage, Privilege::Update] };
+        let mut known = match &*self.allowed.lock() {
+            Some((known, was_identity, sequence)) if (*known, *was_identity) == (oid, of_identity) => {
+                Some(Arc::clone(sequence))
+            }
+            _ => None,
+        };
         loop {
             let sequence = match known.take() {
                 Some(sequence) => sequence,
                 None => {
-                    let (sequence, _) = self.find(oid, &[Privilege::Usage, Privilege::Update])?;
-                    *self.allowed.lock() = Some((oid, Arc::clone(&sequence)));
+                    let (sequence, _) = self.find(oid, needed)?;
+                    *self.allowed.lock() = Some((oid, of_identity, Arc::clone(&sequence)));
                     sequence
                 }
             };
@@ -442,13 +509,15 @@ impl Sequences for SessionSequences {
             match taken {
                 Taken::Value(value) => {
                     let mut given = self.given.lock();
-                    given.values.insert(oid, value);
+                    given.note(oid, value, &sequence);
                     given.last = Some(oid);
                     return Ok(value);
                 }
+                // Such a transaction cannot commit any more.
+                Taken::Wait if self.has_gone(&sequence) => return Err(without_context(conflict())),
                 Taken::Wait => self.ask(|reply| Request::Reserve(Asked { sequence, count: 1, reply }))?,
                 Taken::Ended => {
-                    let (_, item) = self.find(oid, &[Privilege::Usage, Privilege::Update])?;
+                    let (_, item) = self.find(oid, needed)?;
                     return Err(sequence.ended(&item.name.item));
                 }
             }
@@ -457,7 +526,7 @@ impl Sequences for SessionSequences {
 
     fn current(&self, oid: u32, _session: &SessionInfo) -> Result<i64, SqlError> {
         let (_, item) = self.find(oid, &[Privilege::Usage, Privilege::Select])?;
-        self.given.lock().values.get(&oid).copied().ok_or_else(|| {
+        self.given.lock().values.get(&oid).map(|given| given.value).ok_or_else(|| {
             let message = format!("currval of sequence \"{}\" is not yet defined in this session", item.name.item);
             SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
         })
@@ -470,7 +539,7 @@ impl Sequences for SessionSequences {
         };
         let last = {
             let given = self.given.lock();
-            given.last.and_then(|oid| Some((oid, *given.values.get(&oid)?)))
+            given.last.and_then(|oid| Some((oid, given.values.get(&oid)?.value)))
         };
         let (oid, value) = last.ok_or_else(undefined)?;
         match self.find(oid, &[Privilege::Usage, Privilege::Select]) {
@@ -480,8 +549,8 @@ impl Sequences for SessionSequences {
         }
     }
 
-    fn set(&self, oid: u32, value: i64, is_called: bool, _session: &SessionInfo) -> Result<(), SqlError> {
-        self.check_writable("setval")?;
+    fn set(&self, oid: u32, value: i64, is_called: bool, session: &SessionInfo) -> Result<(), SqlError> {
+        self.check_writable("setval", oid, session)?;
         let to = Position { last: value, is_called };
         loop {
             let (sequence, item) = self.find(oid, &[Privilege::Update])?;
@@ -494,18 +563,21 @@ impl Sequences for SessionSequences {
             if self.unreserved.is_some() {
                 return Err(SqlError::unsupported("function setval here"));
             }
-            if sequence.is_staged {
+            if self.has_gone(&sequence) {
+                return Err(without_context(conflict()));
+            }
+            if sequence.is_staged() {
                 sequence.place(to);
             } else {
                 let asked = Arc::clone(&sequence);
                 self.ask(|reply| Request::SetSequence { sequence: asked, to, reply })?;
                 let (now, _) = self.find(oid, &[Privilege::Update])?;
-                if !Arc::ptr_eq(&now, &sequence) {
+                if !Arc::ptr_eq(&now, &sequence) || self.has_gone(&sequence) {
                     continue;
                 }
             }
             if is_called {
-                self.given.lock().values.insert(oid, value);
+                self.given.lock().note(oid, value, &sequence);
             }
             return Ok(());
         }
@@ -518,7 +590,7 @@ impl Sequences for SessionSequences {
 
 #[cfg(test)]
 mod tests {
-    use super::{MetaWrite, Sequence, Taken, decode, put};
+    use super::{MetaWrite, Sequence, Staged, Taken, decode, put};
     use repr::{GlobalId, PgType};
     use sql::ast::SequenceOptions;
     use sql::plan::sequence::{Position, SequenceParams};
@@ -536,9 +608,9 @@ mod tests {
     #[test]
     fn nothing_is_given_that_is_not_reserved() {
         let params = SequenceParams::new(&SequenceOptions::default(), PgType::Int8).expect("the defaults are sound");
-        let sequence = Sequence::new(GlobalId::User(1), &params, params.first(), false);
+        let sequence = Sequence::new(GlobalId::User(1), &params, params.first(), None);
         assert!(matches!(sequence.take(), Taken::Wait));
-        let staged = Sequence::new(GlobalId::User(1), &params, params.first(), true);
+        let staged = Sequence::new(GlobalId::User(1), &params, params.first(), Some(Staged { since: None }));
         assert!(matches!(staged.take(), Taken::Value(1)), "only its transaction knows of it");
     }
 }

@@ -452,7 +452,10 @@ impl Session {
         self.base_info.assignments.take();
         self.is_active.store(true, Ordering::Relaxed);
         match self.transaction.status {
-            Status::Idle => self.transaction = Transaction::new(),
+            Status::Idle => {
+                self.transaction = Transaction::new();
+                self.given.lock().undone(None);
+            }
             Status::InBlock | Status::Failed => self.transaction.status = Status::Failed,
         }
     }
@@ -641,6 +644,10 @@ impl Session {
         let shared = Arc::clone(&self.shared);
         let result = self.transaction.commit(&shared).await;
         self.transaction = Transaction::new();
+        match &result {
+            Ok(Committed::At) => self.given.lock().committed(),
+            _ => self.given.lock().undone(None),
+        }
         self.portals.retain(|_, portal| portal.hold);
         match result? {
             Committed::Duplicate(duplicate) => Err(self.duplicate(&duplicate)),

@@ -260,7 +260,7 @@ impl Transaction {
                 // Nobody else knows what is new, and nobody will know what has gone.
                 expectations.retain(|expected| !published.created.contains(&expected.table));
                 let writes = writes.filter(|write| published.tables.contains_key(&write.table)).collect();
-                let sequences = published.sequences.values().filter(|sequence| sequence.is_staged).cloned().collect();
+                let sequences = published.sequences.values().filter(|sequence| sequence.is_staged()).cloned().collect();
                 let change = CatalogChange { writes, expectations, sequences, ..CatalogChange::new(base, ops) };
                 shared.change_catalog(change).await?
             }

@@ -389,6 +389,8 @@ pub struct InsertPlan {
     pub returning: Option<Returning>,
     /// By the oids of sequences: how many values of them the rows take, if they are expressions.
     pub takes: BTreeMap<u32, u64>,
+    /// The same for what becomes of each row: ON CONFLICT DO UPDATE and RETURNING.
+    pub row_takes: BTreeMap<u32, u64>,
     /// The types of `$1`, `$2`, ….
     pub params: Vec<PgType>,
     /// Every relation it reads or writes.

@@ -76,45 +76,65 @@ pub(super) fn after_rewriting(rewriting: &Rewriting, prepared: &Prepared) -> BTr
     positions
 }
 
-/// Closes the sequences that a change of the catalog makes others, or ends.
-pub(super) fn close_changed(current: &Published, diff: &[StateDiff]) -> BTreeMap<GlobalId, Arc<Sequence>> {
-    let changed = diff.iter().filter_map(|change| match change {
-        StateDiff::SequenceAltered(id, _) | StateDiff::SequenceDropped(id) => current.sequences.get(id),
-        _ => None,
-    });
-    changed
-        .map(|sequence| {
+/// Sequences that a change of the catalog makes others, or ends: closed, and open again unless the change becomes durable.
+pub(super) struct Closed(BTreeMap<GlobalId, Arc<Sequence>>);
+
+impl Closed {
+    pub(super) fn by(current: &Published, diff: &[StateDiff]) -> Closed {
+        let changed = diff.iter().filter_map(|change| match change {
+            StateDiff::SequenceAltered(id, _) | StateDiff::SequenceDropped(id) => current.sequences.get(id),
+            _ => None,
+        });
+        let close = |sequence: &Arc<Sequence>| {
             sequence.close();
             (sequence.id, Arc::clone(sequence))
-        })
-        .collect()
+        };
+        Closed(changed.map(close).collect())
+    }
+
+    /// Leaves them closed, and closes what the transaction took from instead.
+    pub(super) fn for_good(mut self, staged: &[Arc<Sequence>]) {
+        self.0.clear();
+        staged.iter().for_each(|sequence| drop(sequence.close()));
+    }
+
+    /// What has to be written of sequences with the change. `left` is where it leaves some of them, besides those that are the
+    /// transaction's own; `None` if it took values from one of its own while others took theirs, and it does not begin again.
+    pub(super) fn positions(
+        &self,
+        diff: &[StateDiff],
+        staged: &[Arc<Sequence>],
+        mut left: BTreeMap<GlobalId, Position>,
+    ) -> Option<Vec<MetaWrite>> {
+        left.extend(staged.iter().map(|sequence| (sequence.id, sequence.position())));
+        for change in diff {
+            let StateDiff::SequenceAltered(id, restart) = change else { continue };
+            let Some(before) = self.0.get(id).map(|before| before.position()) else { continue };
+            let restarts =
+                diff.iter().any(|other| matches!(other, StateDiff::SequenceAltered(of, Some(_)) if of == id));
+            let own = staged.iter().find(|sequence| sequence.id == *id);
+            let at = match (own, restart) {
+                (Some(own), _) if restarts => own.position(),
+                (Some(own), _) if own.since() == Some(before) => own.position(),
+                (Some(own), _) if own.since() == Some(own.position()) => before,
+                (Some(_), _) => return None,
+                (None, Some(last)) => Position { last: *last, is_called: false },
+                (None, None) => before,
+            };
+            left.insert(*id, at);
+        }
+        let dropped = diff.iter().filter_map(|change| match change {
+            StateDiff::SequenceDropped(id) => Some(*id),
+            _ => None,
+        });
+        let gone: Vec<GlobalId> = dropped.collect();
+        let kept = left.into_iter().filter(|(id, _)| !gone.contains(id)).map(|(id, at)| put(id, at));
+        Some(kept.chain(gone.iter().map(|id| forget(*id))).collect())
+    }
 }
 
-/// What has to be written of sequences with a change of the catalog. `positions` is where the transaction itself has left them;
-/// what others have taken meanwhile of one that does not begin again is taken.
-pub(super) fn positions(
-    closed: &BTreeMap<GlobalId, Arc<Sequence>>,
-    diff: &[StateDiff],
-    positions: &BTreeMap<GlobalId, Position>,
-) -> Vec<MetaWrite> {
-    let mut left = positions.clone();
-    for change in diff {
-        let StateDiff::SequenceAltered(id, restart) = change else { continue };
-        let Some(before) = closed.get(id) else { continue };
-        let restarts = diff.iter().any(|other| matches!(other, StateDiff::SequenceAltered(of, Some(_)) if of == id));
-        let at = match (restart, left.get(id)) {
-            (_, Some(at)) if restarts => *at,
-            (Some(last), _) => Position { last: *last, is_called: false },
-            (None, Some(at)) => before.further(before.position(), *at),
-            (None, None) => before.position(),
-        };
-        left.insert(*id, at);
+impl Drop for Closed {
+    fn drop(&mut self) {
+        self.0.values().for_each(|sequence| sequence.reopen());
     }
-    let dropped = diff.iter().filter_map(|change| match change {
-        StateDiff::SequenceDropped(id) => Some(*id),
-        _ => None,
-    });
-    let gone: Vec<GlobalId> = dropped.collect();
-    let kept = left.into_iter().filter(|(id, _)| !gone.contains(id)).map(|(id, at)| put(id, at));
-    kept.chain(gone.iter().map(|id| forget(*id))).collect()
 }

@@ -47,6 +47,17 @@ impl Reader {
         }
     }
 
+    /// As many rows as end in a piece, or more.
+    fn rows_max(&self, piece: &[u8], column_count: usize) -> u64 {
+        let rows = match self {
+            Reader::Lines(_) => memchr::memchr2_iter(b'\n', b'\r', piece).count(),
+            // A row has at least the number of its fields, and the length of each.
+            Reader::Binary(_) => piece.len() / (2 + 4 * column_count),
+        };
+        // One may have begun before, and the last needs no end.
+        rows as u64 + 2
+    }
+
     fn finish(&mut self, copy: &mut CopyIn) -> Result<(), RowError> {
         match self {
             Reader::Lines(reader) => reader.finish(&mut text_row(copy)),
@@ -71,7 +82,10 @@ impl<S: Stream> Connection<S> {
         };
         loop {
             let result = match self.input.next()? {
-                Next::Message(b'd') => reader.push(self.input.body(), &mut copy),
+                Next::Message(b'd') => {
+                    session.copy_in_rows(&copy, reader.rows_max(self.input.body(), column_count)).await?;
+                    reader.push(self.input.body(), &mut copy)
+                }
                 Next::Message(b'c') => {
                     message::empty(self.input.body())?;
                     reader.finish(&mut copy).map_err(|error| failed(error, &copy))?;

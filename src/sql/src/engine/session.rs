@@ -90,10 +90,11 @@ pub trait Backends: Send + Sync {
 
 /// The sequences, as one session takes from them. Sequences are named by their oids.
 pub trait Sequences: Send + Sync {
-    /// The next value, which nobody else is given. May have to wait until more values are reserved.
+    /// The next value, which nobody else is given. May have to wait until more values are reserved. For an identity column nobody
+    /// needs privileges on the sequence.
     ///
     /// Errors: 42P01, 42809 for what is no sequence, 42501, 25006, 2200H if there are no more.
-    fn next(&self, oid: u32, session: &SessionInfo) -> std::result::Result<i64, SqlError>;
+    fn next(&self, oid: u32, of_identity: bool, session: &SessionInfo) -> std::result::Result<i64, SqlError>;
 
     /// The value that the session was given last. Errors: likewise, and 55000 if it was given none.
     fn current(&self, oid: u32, session: &SessionInfo) -> std::result::Result<i64, SqlError>;

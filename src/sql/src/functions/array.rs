@@ -19,10 +19,10 @@ const ELEMENTS_MAX: i64 = 50_000_000;
 
 /// Declares the functions of this file.
 pub fn declare(library: &mut Library) {
-    library.add("make_array(variadic anyelement) anyarray !null", |_, a| {
+    library.add("make_array(variadic anyelement) anyarray !null !hidden", |_, a| {
         Ok(Datum::List(a.iter().cloned().map(Datum::into_owned).collect()))
     });
-    library.add("single_value(anyarray) anyelement", |_, a| match list(a, 0) {
+    library.add("single_value(anyarray) anyelement !hidden", |_, a| match list(a, 0) {
         [] => Ok(Datum::Null),
         [one] => Ok(one.clone().into_owned()),
         _ => Err(SqlError::new(
@@ -30,7 +30,7 @@ pub fn declare(library: &mut Library) {
             "more than one row returned by a subquery used as an expression",
         )),
     });
-    library.add("as_is(anyelement) anyelement", |_, a| Ok(a[0].clone().into_owned()));
+    library.add("as_is(anyelement) anyelement !hidden", |_, a| Ok(a[0].clone().into_owned()));
     library.add("array_or_empty(anyarray) anyarray !null", |_, a| {
         Ok(if a[0].is_null() { Datum::List(Vec::new()) } else { a[0].clone().into_owned() })
     });
@@ -184,7 +184,7 @@ pub fn declare(library: &mut Library) {
             _ => Datum::List((1..=list(a, 0).len() as i32).map(Datum::Int4).collect()),
         })
     });
-    library.add("ordinality(any) setof int8", |_, a| {
+    library.add("ordinality(any) setof int8 !hidden", |_, a| {
         Ok(Datum::List((1..=list(a, 0).len() as i64).map(Datum::Int8).collect()))
     });
     library.add("generate_series(int4, int4) setof int4", series4);
@@ -228,10 +228,7 @@ pub fn quantified(symbol: &str, all: bool, left: TypedExpr, array: TypedExpr) ->
 
 /// A function of the library whose types the caller has decided.
 fn internal(name: &str, args: Vec<TypedExpr>, ty: PgType, data_type: DataType) -> Result<TypedExpr, SqlError> {
-    let overload = super::registry::all()
-        .iter()
-        .find(|overload| overload.name == name)
-        .ok_or_else(|| SqlError::internal(format!("there is no {name}")))?;
+    let overload = super::registry::internal(name)?;
     let declared: Vec<PgType> = args.iter().map(|arg| arg.ty.clone()).collect();
     let udf = RowFunction::udf(overload, &declared, &ty, &data_type);
     let exprs = args.into_iter().map(|arg| arg.expr).collect();

@@ -80,6 +80,8 @@ pub struct Overload {
     pub session: bool,
     /// Whether it gives a new value for each row.
     pub each: bool,
+    /// Whether no client can call it.
+    pub hidden: bool,
     /// What it computes.
     pub body: Body,
 }
@@ -104,8 +106,8 @@ pub struct Library {
 }
 
 impl Library {
-    /// Declares a function: `name(type, …, variadic type) [setof] type [!null] [!session] [!each]`. Rows of several columns are
-    /// `setof (name type, …)`.
+    /// Declares a function: `name(type, …, variadic type) [setof] type [!null] [!session] [!each] [!hidden]`. Rows of several
+    /// columns are `setof (name type, …)`.
     ///
     /// Result types `same`, `integer`, `digits` and `free` after `numeric:` give the scale of a numeric.
     pub fn add(&mut self, declaration: &str, body: Body) {
@@ -129,7 +131,7 @@ fn parse(declaration: &str, body: Body, id: usize) -> Option<Overload> {
         });
     }
     let (mut returns, mut set) = (None, false);
-    let (mut strict, mut session, mut each) = (true, false, false);
+    let (mut strict, mut session, mut each, mut hidden) = (true, false, false, false);
     let mut rest = declaration[close + 1..].trim();
     if let Some((columns, after)) = rest.strip_prefix("setof (").and_then(|rest| rest.split_once(')')) {
         let column = |column: &str| {
@@ -145,11 +147,12 @@ fn parse(declaration: &str, body: Body, id: usize) -> Option<Overload> {
             "!null" => strict = false,
             "!session" => session = true,
             "!each" => each = true,
+            "!hidden" => hidden = true,
             ty => returns = Some(parse_returns(ty)?),
         }
     }
     let name = declaration[..open].trim().to_owned();
-    Some(Overload { id, name, args, variadic, returns: returns?, set, strict, session, each, body })
+    Some(Overload { id, name, args, variadic, returns: returns?, set, strict, session, each, hidden, body })
 }
 
 fn parse_returns(word: &str) -> Option<Returns> {
@@ -192,10 +195,16 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
     super::keywords::declare(&mut library);
     let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
     for overload in &library.overloads {
-        by_name.entry(overload.name.clone()).or_default().push(overload.id);
+        let name = if overload.hidden { hidden(&overload.name) } else { overload.name.clone() };
+        by_name.entry(name).or_default().push(overload.id);
     }
     Index { overloads: library.overloads, by_name }
 });
+
+/// The name by which statements that the planner makes can call a hidden function; no client can send it.
+pub fn hidden(name: &str) -> String {
+    format!("\0{name}")
+}
 
 /// Whether a function of that name exists.
 pub fn exists(name: &str) -> bool {
@@ -205,6 +214,12 @@ pub fn exists(name: &str) -> bool {
 /// All declared functions.
 pub fn all() -> &'static [Overload] {
     &INDEX.overloads
+}
+
+/// The first function with this name, hidden or not. Error: XX000.
+pub fn internal(name: &str) -> Result<&'static Overload, SqlError> {
+    let found = all().iter().find(|overload| overload.name == name);
+    found.ok_or_else(|| SqlError::internal(format!("there is no {name}")))
 }
 
 /// The overload for these argument types; 42883 or 42725 when there is not exactly one.

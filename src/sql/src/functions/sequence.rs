@@ -7,6 +7,8 @@ use super::row::Call;
 use super::{boolean, int};
 use crate::engine::session::{Sequences, SessionInfo};
 use crate::error::SqlError;
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::Expr;
 use repr::Datum;
 use repr::sqlstate::SqlState;
 
@@ -14,7 +16,12 @@ use repr::sqlstate::SqlState;
 pub fn declare(library: &mut Library) {
     library.add("nextval(regclass) int8 !session !each", |call, a| {
         let (session, sequences) = of(call)?;
-        sequences.next(oid(a)?, session).map(Datum::Int8)
+        sequences.next(oid(a)?, false, session).map(Datum::Int8)
+    });
+    // For the DEFAULT of an identity column: whoever may write the column needs no privilege on its sequence.
+    library.add("nextval_of_identity(regclass) int8 !session !each !hidden", |call, a| {
+        let (session, sequences) = of(call)?;
+        sequences.next(oid(a)?, true, session).map(Datum::Int8)
     });
     library.add("currval(regclass) int8 !session !each", |call, a| {
         let (session, sequences) = of(call)?;
@@ -26,6 +33,15 @@ pub fn declare(library: &mut Library) {
     });
     library.add("setval(regclass, int8) int8 !session !each", |call, a| set(call, a, true));
     library.add("setval(regclass, int8, bool) int8 !session !each", |call, a| set(call, a, boolean(a, 2)));
+}
+
+/// The oid of the sequence, if that is a constant, of a call that takes a value.
+pub fn nextval_of(expr: &Expr) -> Option<Option<u32>> {
+    let Expr::ScalarFunction(call) = expr else { return None };
+    matches!(call.name(), "nextval" | "nextval_of_identity").then(|| match call.args.first() {
+        Some(Expr::Literal(ScalarValue::UInt32(oid), _)) => *oid,
+        _ => None,
+    })
 }
 
 fn set(call: &Call<'_>, args: &[Datum<'_>], is_called: bool) -> Result<Datum<'static>, SqlError> {

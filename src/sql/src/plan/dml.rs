@@ -11,7 +11,7 @@ mod rights;
 
 use super::privileges::{check_item, check_owner, check_schema, system_item};
 use super::resolver::{Dependencies, Resolver};
-use super::sequence::{identity, owned_sequences};
+use super::sequence::{identity, of_identity, owned_sequences};
 use super::{
     AlterSequencePlan, ItemKind, ItemRef, Plan, PlanContext, ReadThenWriteKind, ReadThenWritePlan, Returning,
     TruncatePlan,
@@ -101,13 +101,9 @@ pub(super) fn plan_update(ctx: &PlanContext<'_>, update: &sp::Update, params: &m
     let mut targets: Vec<(String, PgType)> =
         table.desc.columns.iter().map(|column| (column.name.clone(), column.ty.clone())).collect();
     targets.extend(targets.clone());
-    let defaults = defaults_of(&table);
     for (index, column) in table.desc.columns.iter().enumerate() {
         projection.push(match assigned.iter().find(|(position, _)| *position == index) {
-            Some((_, None)) => match defaults.get(index).and_then(Option::as_ref) {
-                Some(text) => crate::parser::parse_expr(text)?,
-                None => build::null(),
-            },
+            Some((_, None)) => default_of(ctx, &table, index)?.unwrap_or_else(build::null),
             Some((_, Some(expr))) => expr.clone(),
             None => column_ref(&alias, &column.name),
         });
@@ -312,12 +308,15 @@ pub fn unknown_column(table: &ItemRef, column: &str) -> SqlError {
     )
 }
 
-/// The defaults of a table's columns.
-pub(super) fn defaults_of(table: &ItemRef) -> &[Option<String>] {
-    match &table.kind {
-        ItemKind::Table { defaults, .. } => defaults,
-        _ => &[],
-    }
+/// A column's DEFAULT, if it has one.
+fn default_of(ctx: &PlanContext<'_>, table: &ItemRef, column: usize) -> Result<Option<sp::Expr>, SqlError> {
+    let ItemKind::Table { defaults, .. } = &table.kind else { return Ok(None) };
+    let Some(text) = defaults.get(column).and_then(Option::as_ref) else { return Ok(None) };
+    let default = crate::parser::parse_expr(text)?;
+    Ok(Some(match identity(ctx.catalog, table.id, column) {
+        Some(_) => of_identity(default),
+        None => default,
+    }))
 }
 
 /// RETURNING over a row of the table.

@@ -7,9 +7,10 @@
 use super::{CatalogView, ItemKind, ItemRef, PlanContext, TableSchema};
 use crate::ast::{Bound, Identity, SequenceOptions};
 use crate::error::SqlError;
+use crate::functions::registry::hidden;
+use crate::functions::sequence::nextval_of;
 use crate::names::{FullName, Name, resolve_item, unknown_relation};
 use crate::parser::parse_expr;
-use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast as sp;
@@ -280,6 +281,17 @@ pub fn identity(catalog: &dyn CatalogView, table: GlobalId, column: usize) -> Op
     owned_by(catalog, table, column).into_iter().find_map(|(_, owner)| owner.identity)
 }
 
+/// The DEFAULT of an identity column, for which nobody needs privileges on its sequence.
+pub(super) fn of_identity(default: sp::Expr) -> sp::Expr {
+    match default {
+        sp::Expr::Function(call) if call.name.to_string() == "nextval" => {
+            let name = vec![sp::Ident::with_quote('"', hidden("nextval_of_identity"))];
+            sp::Expr::Function(sp::Function { name: sp::ObjectName::from(name), ..call })
+        }
+        other => other,
+    }
+}
+
 /// An expression in which sequences are named by their oids. Errors: 42P01.
 pub(super) fn by_oid(ctx: &PlanContext<'_>, expr: &sp::Expr) -> Result<sp::Expr, SqlError> {
     let mut changed = expr.clone();
@@ -406,19 +418,11 @@ pub fn values_taken<'e>(exprs: impl IntoIterator<Item = &'e Expr>) -> BTreeMap<u
     taken
 }
 
-/// The oid of the sequence, if that is a constant, of a call of `nextval`.
-fn nextval_of(expr: &Expr) -> Option<Option<u32>> {
-    let Expr::ScalarFunction(call) = expr else { return None };
-    (call.name() == "nextval").then(|| match call.args.first() {
-        Some(Expr::Literal(ScalarValue::UInt32(oid), _)) => *oid,
-        _ => None,
-    })
-}
-
 /// Whether a query calls a function of sequences that may have to wait: `nextval` or `setval`.
 pub fn query_takes_values(plan: &LogicalPlan) -> bool {
     let mut found = false;
-    let takes = |expr: &Expr| matches!(expr, Expr::ScalarFunction(call) if FUNCTIONS.contains(&call.name()));
+    let sets = |expr: &Expr| matches!(expr, Expr::ScalarFunction(call) if call.name() == "setval");
+    let takes = |expr: &Expr| nextval_of(expr).is_some() || sets(expr);
     let visited = plan.apply_with_subqueries(|plan| {
         plan.apply_expressions(|expr| {
             found |= expr.exists(|expr| Ok(takes(expr)))?;

@@ -2,7 +2,7 @@
 
 use super::build;
 use super::on_conflict::plan_on_conflict;
-use super::{check_writes, defaults_of, plan_returning, resolve_target, unknown_column};
+use super::{check_writes, default_of, plan_returning, resolve_target, unknown_column};
 use crate::ast::{Identity, Overriding};
 use crate::engine::{Params, TableResolver, bind};
 use crate::error::SqlError;
@@ -69,6 +69,8 @@ pub(in crate::plan) fn plan_insert(
     let on_conflict = plan_on_conflict(ctx, &table, &alias, insert.on.as_ref(), &resolver, params)?;
     let returning = plan_returning(ctx, &table, &alias, insert.returning.as_deref(), &resolver, params)?;
     check_writes(ctx, &table, Privilege::Insert, columns[..width].iter().copied())?;
+    let updated = on_conflict.iter().filter_map(|on| on.update.as_ref()).flat_map(|update| &update.values);
+    let row_takes = values_taken(updated.chain(returning.iter().flat_map(|returning| &returning.exprs)));
     Ok(Plan::Insert(InsertPlan {
         table: table.id,
         name: table.name.clone(),
@@ -77,6 +79,7 @@ pub(in crate::plan) fn plan_insert(
             InsertSource::Values { rows } => values_taken(rows.iter().flatten()),
             InsertSource::Query(_) => BTreeMap::new(),
         },
+        row_takes,
         source,
         on_conflict,
         returning,
@@ -145,10 +148,9 @@ pub(super) fn default_expr(
     resolver: &dyn TableResolver,
 ) -> Result<Expr, SqlError> {
     let column = &table.desc.columns[position];
-    let Some(text) = defaults_of(table).get(position).and_then(Option::as_ref) else {
+    let Some(ast) = default_of(ctx, table, position)? else {
         return Ok(Expr::Literal(ScalarValue::try_from(&column.data_type)?, None));
     };
-    let ast = crate::parser::parse_expr(text)?;
     let mut params = Params::none();
     let typed = ctx.engine.plan_expr(&ast, &DFSchema::empty(), &mut params, resolver)?;
     ctx.engine.assignment_cast(typed, &column.ty, &column.name, &mut params, resolver)
@@ -310,10 +312,7 @@ impl RowBuilder<'_> {
             for row in &mut values.rows {
                 for (expr, position) in row.iter_mut().zip(self.columns) {
                     if build::is_default(expr) {
-                        *expr = match defaults_of(self.table).get(*position).and_then(Option::as_ref) {
-                            Some(text) => crate::parser::parse_expr(text)?,
-                            None => build::null(),
-                        };
+                        *expr = default_of(self.ctx, self.table, *position)?.unwrap_or_else(build::null);
                     }
                 }
             }
