@@ -5,7 +5,8 @@
 
 use super::column_type::{check_constraints, check_no_view_reads, conversion, converted_default};
 use super::constraint::{Subject, unknown_for};
-use super::relation::{check_column_count, check_default, check_storable};
+use super::default::kept_default;
+use super::relation::{check_column_count, check_storable};
 use super::sequence::column_sequence;
 use super::{check_owner, missing};
 use crate::ast::{AlterTable, ColumnDef, TableAction, TableConstraint};
@@ -14,7 +15,7 @@ use crate::names::{ObjectId, ObjectKind, resolve_item, unknown_relation};
 use crate::plan::column::{self, ColumnChange, index_reads, view_reads};
 use crate::plan::dml::{default_exprs, unknown_column};
 use crate::plan::drop::{OfColumn, plan_column_drops};
-use crate::plan::sequence::{by_oid, owned_by};
+use crate::plan::sequence::owned_by;
 use crate::plan::{
     AlterTablePlan, ColumnSource, ConstraintDef, ItemKind, ItemRef, Plan, PlanContext, PlanNotice, TableChange,
 };
@@ -117,10 +118,9 @@ impl<'a> Altered<'a> {
             }
             TableAction::SetDefault { column, default } => {
                 let at = self.position(column)?;
-                let default = match default {
-                    Some(default) => Some(self.checked_default(column, &self.table.desc.columns[at].ty, default)?),
-                    None => None,
-                };
+                let ty = &self.table.desc.columns[at].ty;
+                let default = default.as_deref();
+                let default = default.map(|default| kept_default(self.ctx, column, ty, default)).transpose()?;
                 self.change(ColumnChange::SetDefault { column: at, default })
             }
             TableAction::SetType { column, ty, using } => self.set_type(column, ty, using.as_deref()),
@@ -180,10 +180,7 @@ impl<'a> Altered<'a> {
         }
         check_column_count(self.table.desc.arity() + 1)?;
         check_storable(name, ty)?;
-        let default = match default {
-            Some(default) => Some(self.checked_default(name, ty, default)?),
-            None => None,
-        };
+        let default = default.as_ref().map(|default| kept_default(self.ctx, name, ty, default)).transpose()?;
         let sequence = column_sequence(&mut self.subject, column)?;
         let params = sequence.as_ref().map(|sequence| sequence.params.clone());
         let (name, ty) = (name.clone(), ty.clone());
@@ -288,11 +285,6 @@ impl<'a> Altered<'a> {
         if let ItemKind::Table { constraints, .. } = &mut self.table.kind {
             constraints.clone_from(&self.subject.constraints);
         }
-    }
-
-    fn checked_default(&self, name: &str, ty: &PgType, default: &sp::Expr) -> Result<String, SqlError> {
-        check_default(self.ctx, name, ty, default)?;
-        Ok(by_oid(self.ctx, default)?.to_string())
     }
 
     fn position(&self, name: &str) -> Result<usize, SqlError> {
