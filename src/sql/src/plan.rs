@@ -626,6 +626,8 @@ pub enum TableChange {
     },
     /// A change of the columns.
     Column(ColumnChange),
+    /// A change of the sequence of a column.
+    Sequence(AlterSequencePlan),
 }
 
 /// CREATE VIEW or CREATE MATERIALIZED VIEW.

@@ -47,6 +47,10 @@ impl Transaction {
                 return Err(missing(ObjectId::Item(id)));
             };
             match change {
+                TableChange::Sequence(plan) => {
+                    self.alter_sequence(plan)?;
+                    continue;
+                }
                 TableChange::AddConstraint(new) => {
                     self.check_name(&item, &new.name, new.is_key())?;
                     let new = self.with_oids(new)?;

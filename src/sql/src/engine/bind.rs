@@ -82,6 +82,10 @@ pub struct Binder<'a> {
     reads: Reads,
     counter: usize,
     ctes: Vec<HashMap<String, BoundQuery>>,
+    /// The queries that are run before the one that is bound, each of which may read those before it.
+    once: Vec<(String, LogicalPlan)>,
+    /// How many queries are being bound, each in the one before it.
+    queries: usize,
     depth: usize,
 }
 
@@ -184,6 +188,8 @@ impl<'a> Binder<'a> {
             reads: Reads::default(),
             counter: 0,
             ctes: Vec::new(),
+            once: Vec::new(),
+            queries: 0,
             depth: 0,
         }
     }

@@ -78,6 +78,20 @@ impl CastFunction {
     pub fn is(&self, from: &PgType, to: &PgType) -> bool {
         self.from == *from && self.to == *to
     }
+
+    /// Whether the session's styles may decide the result.
+    pub fn is_styled(&self) -> bool {
+        (is_stringlike(&self.from) && has_styles(&self.to)) || (is_stringlike(&self.to) && has_styles(&self.from))
+    }
+}
+
+/// Whether the text of a type's values is a matter of style.
+fn has_styles(ty: &PgType) -> bool {
+    match ty {
+        PgType::Array(item) => has_styles(item),
+        PgType::Date | PgType::Timestamp | PgType::Timestamptz | PgType::Interval | PgType::Bytea => true,
+        ty => is_float(ty),
+    }
 }
 
 /// Whether the session's time zone or the catalog decides the result.

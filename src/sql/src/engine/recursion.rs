@@ -3,7 +3,7 @@
 //! WITH RECURSIVE is DataFusion's own node. WITH MUTUALLY RECURSIVE is [`LetRec`]: named queries that read each other, evaluated
 //! in rounds until no round changes any of them. In a round each query reads what those before it gave in this round, and
 //! what it and those behind it gave in the round before; in the first, nothing. What reads a named query is a scan of
-//! a [`RecursiveTable`].
+//! a [`RecursiveTable`]. A single round is what queries need that are to be run once, and not wherever they are read.
 
 use super::fixpoint::Bindings;
 use crate::ast::{AtLimit, RecursionLimit};
@@ -132,6 +132,18 @@ pub fn reads(source: &Arc<dyn TableSource>) -> Option<&str> {
         .downcast_ref::<RecursiveTable>()
         .map(|table| table.name.as_str())
         .or_else(|| provider.downcast_ref::<CteWorkTable>().map(CteWorkTable::name))
+}
+
+/// Whether any of these plans reads the recursive query of this name.
+pub fn is_read<'p>(name: &str, plans: impl IntoIterator<Item = &'p LogicalPlan>) -> Result<bool> {
+    let mut found = false;
+    for plan in plans {
+        plan.apply_with_subqueries(|node| {
+            found |= matches!(node, LogicalPlan::TableScan(scan) if reads(&scan.source) == Some(name));
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+    }
+    Ok(found)
 }
 
 /// The plan with other names for its recursive queries, so that it can become part of another plan.

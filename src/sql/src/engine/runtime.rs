@@ -4,6 +4,7 @@
 //! partition per query: the server runs many queries at once, and a single one keeps the input's order where Postgres
 //! users expect it (`array_agg` without ORDER BY).
 
+use super::cast::CastFunction;
 use super::collection::{CollectionReader, ReaderExtension};
 use super::session::SessionInfo;
 use crate::error::SqlError;
@@ -193,11 +194,17 @@ fn first_value(mut values: Vec<Expr>) -> DfResult<Expr> {
     case.otherwise(last)
 }
 
-/// The value of an expression of constants.
+/// The value of an expression of constants, if it is the same in every session.
 pub fn fold(expr: &Expr) -> Option<ScalarValue> {
-    let varies =
-        expr.exists(|expr| Ok(expr.is_volatile_node() || matches!(expr, Expr::Column(_) | Expr::Placeholder(_))));
-    if varies.unwrap_or(true) {
+    let varies = |expr: &Expr| match expr {
+        Expr::Column(_) | Expr::Placeholder(_) => true,
+        Expr::ScalarFunction(call) => {
+            let cast = call.func.inner().downcast_ref::<CastFunction>();
+            expr.is_volatile_node() || cast.is_some_and(CastFunction::is_styled)
+        }
+        _ => expr.is_volatile_node(),
+    };
+    if expr.exists(|expr| Ok(varies(expr))).unwrap_or(true) {
         return None;
     }
     let schema = DFSchema::empty();

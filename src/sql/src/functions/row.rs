@@ -106,6 +106,12 @@ impl RowFunction {
     }
 }
 
+/// Whether a call gives another value each time it is evaluated.
+pub fn gives_new_values(expr: &Expr) -> bool {
+    let Expr::ScalarFunction(call) = expr else { return false };
+    call.func.inner().downcast_ref::<RowFunction>().is_some_and(|function| function.overload().each)
+}
+
 struct Column {
     array: ArrayRef,
     is_scalar: bool,

@@ -4,6 +4,7 @@ mod alter_table;
 mod column_type;
 mod constraint;
 mod create_table_as;
+mod default;
 mod index;
 mod relation;
 mod sequence;

@@ -84,15 +84,7 @@ pub(super) fn plan_update(ctx: &PlanContext<'_>, update: &sp::Update, params: &m
         Some(sp::UpdateTableFromKind::AfterSet(from)) => from.clone(),
         _ => Vec::new(),
     };
-    let assigned = assignments(&table, &update.assignments)?;
-    for (column, _) in assigned.iter().filter(|(_, value)| value.is_some()) {
-        if identity(ctx.catalog, table.id, *column) == Some(Identity::Always) {
-            let name = &table.desc.columns[*column].name;
-            let message = format!("column \"{name}\" can only be updated to DEFAULT");
-            return Err(SqlError::new(SqlState::GENERATED_ALWAYS, message)
-                .with_detail(format!("Column \"{name}\" is an identity column defined as GENERATED ALWAYS.")));
-        }
-    }
+    let assigned = assignments(ctx, &table, &update.assignments)?;
     for (_, value) in &assigned {
         value.iter().try_for_each(refuse_windows)?;
     }
@@ -254,8 +246,12 @@ impl sp::Visitor for WindowFinder {
     }
 }
 
-/// Which columns SET sets, and to what; `None` is DEFAULT.
-fn assignments(table: &ItemRef, assignments: &[sp::Assignment]) -> Result<Vec<(usize, Option<sp::Expr>)>, SqlError> {
+/// Which columns SET sets, and to what; `None` is DEFAULT. Errors: 42703, 42601, 428C9.
+fn assignments(
+    ctx: &PlanContext<'_>,
+    table: &ItemRef,
+    assignments: &[sp::Assignment],
+) -> Result<Vec<(usize, Option<sp::Expr>)>, SqlError> {
     let mut assigned: Vec<(usize, Option<sp::Expr>)> = Vec::new();
     let mut assign = |target: &sp::ObjectName, value: &sp::Expr| {
         let position = assigned_column(table, target)?;
@@ -285,6 +281,14 @@ fn assignments(table: &ItemRef, assignments: &[sp::Assignment]) -> Result<Vec<(u
                     assign(name, value)?;
                 }
             }
+        }
+    }
+    for (column, _) in assigned.iter().filter(|(_, value)| value.is_some()) {
+        if identity(ctx.catalog, table.id, *column) == Some(Identity::Always) {
+            let name = &table.desc.columns[*column].name;
+            let message = format!("column \"{name}\" can only be updated to DEFAULT");
+            return Err(SqlError::new(SqlState::GENERATED_ALWAYS, message)
+                .with_detail(format!("Column \"{name}\" is an identity column defined as GENERATED ALWAYS.")));
         }
     }
     Ok(assigned)

@@ -47,7 +47,7 @@ pub struct CreateSequencePlan {
 }
 
 /// ALTER SEQUENCE.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlterSequencePlan {
     /// Which sequence.
     pub id: GlobalId,

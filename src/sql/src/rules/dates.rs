@@ -60,8 +60,7 @@ fn of_dates(comparison: &BinaryExpr) -> Option<Expr> {
     Some(binary_expr(date.clone(), op, lit(ScalarValue::Date32(Some(day)))))
 }
 
-/// Whether an expression means the same in every session.
-/// Whether its value depends on its inputs only.
+/// Whether an expression's value depends on its inputs only.
 pub fn is_immutable(expr: &Expr) -> bool {
     let is_mutable = |expr: &Expr| match expr {
         Expr::ScalarFunction(call) => call.func.signature().volatility != Volatility::Immutable,

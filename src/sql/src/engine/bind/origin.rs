@@ -4,6 +4,7 @@
 //! column that is handed on unchanged is followed down to the scan, or to the view, of which it is a column.
 
 use super::Binder;
+use crate::engine::recursion::LetRec;
 use datafusion::common::JoinType;
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan};
 use repr::GlobalId;
@@ -50,7 +51,7 @@ impl Binder<'_> {
                 let width = join.left.schema().fields().len();
                 if at < width { self.origin(&join.left, at) } else { self.origin(&join.right, at - width) }
             }
-            _ => None,
+            plan => self.origin(&LetRec::of(plan)?.body, at),
         }
     }
 

@@ -38,6 +38,7 @@ impl Binder<'_> {
                 .with_detail(format!("Subqueries in expressions nest at most {} deep.", super::SUBQUERY_DEPTH_MAX)));
         }
         refuse_query_clauses(query)?;
+        self.queries += 1;
         let mut recursion = None;
         if let Some(with) = &query.with {
             self.ctes.push(HashMap::new());
@@ -58,6 +59,10 @@ impl Binder<'_> {
         }
         if let Some(recursion) = recursion {
             bound.plan = recursion.around(bound.plan);
+        }
+        self.queries -= 1;
+        if self.queries == 0 {
+            bound.plan = self.after_once(bound.plan)?;
         }
         self.shallower();
         Ok(bound)

@@ -1,8 +1,10 @@
 //! WITH: queries by name, recursive ones among them.
 //!
 //! WITH RECURSIVE follows Postgres ([`rules`]). WITH MUTUALLY RECURSIVE has no such rules: its queries declare their columns,
-//! see each other, and mean what their rounds give ([`LetRec`]).
+//! see each other, and mean what their rounds give ([`LetRec`]). Other queries are copied to where they are read, unless a copy
+//! would give other rows ([`once`]).
 
+mod once;
 mod rules;
 
 use super::query::{columns_of, project, rename, unique_names};
@@ -55,6 +57,7 @@ impl Binder<'_> {
                 rename(&mut bound.columns, &alias_columns(cte), &names[at])?;
                 bound
             };
+            let bound = if once::gives_new_rows(&bound.plan)? { self.once(&names[at], bound)? } else { bound };
             self.define(names[at].clone(), bound);
         }
         Ok(None)

@@ -5,8 +5,9 @@
 
 use super::column_type::{check_constraints, check_no_view_reads, conversion, converted_default};
 use super::constraint::{Subject, unknown_for};
-use super::relation::{check_column_count, check_default, check_storable};
-use super::sequence::column_sequence;
+use super::default::kept_default;
+use super::relation::{check_column_count, check_storable};
+use super::sequence::{column_sequence, retyped};
 use super::{check_owner, missing};
 use crate::ast::{AlterTable, ColumnDef, TableAction, TableConstraint};
 use crate::error::SqlError;
@@ -14,7 +15,7 @@ use crate::names::{ObjectId, ObjectKind, resolve_item, unknown_relation};
 use crate::plan::column::{self, ColumnChange, index_reads, view_reads};
 use crate::plan::dml::{default_exprs, unknown_column};
 use crate::plan::drop::{OfColumn, plan_column_drops};
-use crate::plan::sequence::{by_oid, owned_by};
+use crate::plan::sequence::{owned_by, owned_sequences};
 use crate::plan::{
     AlterTablePlan, ColumnSource, ConstraintDef, ItemKind, ItemRef, Plan, PlanContext, PlanNotice, TableChange,
 };
@@ -68,6 +69,8 @@ struct Altered<'a> {
     subject: Subject<'a>,
     /// Where the columns of its rows come from.
     sources: Vec<ColumnSource>,
+    /// Which of its columns are identity columns.
+    is_identity: Vec<bool>,
     /// The columns that go, and what depends on them.
     dropped: Vec<OfColumn>,
     changes: Vec<TableChange>,
@@ -77,12 +80,17 @@ struct Altered<'a> {
 impl<'a> Altered<'a> {
     fn new(ctx: &'a PlanContext<'a>, table: &'a ItemRef) -> Altered<'a> {
         let (name, desc, constraints) = (&table.name.item, Arc::clone(&table.desc), table.constraints().to_vec());
+        let mut is_identity = vec![false; desc.arity()];
+        for (_, owner) in owned_sequences(ctx.catalog, table.id) {
+            is_identity[owner.column] |= owner.identity.is_some();
+        }
         Altered {
             ctx,
             before: table,
             table: table.clone(),
             subject: Subject::new(ctx, Some(table.schema), name, desc, constraints),
             sources: (0..table.desc.arity()).map(ColumnSource::Kept).collect(),
+            is_identity,
             dropped: Vec::new(),
             changes: Vec::new(),
             notices: Vec::new(),
@@ -117,10 +125,13 @@ impl<'a> Altered<'a> {
             }
             TableAction::SetDefault { column, default } => {
                 let at = self.position(column)?;
-                let default = match default {
-                    Some(default) => Some(self.checked_default(column, &self.table.desc.columns[at].ty, default)?),
-                    None => None,
-                };
+                self.check_no_identity(at).map_err(|error| match default {
+                    Some(_) => error,
+                    None => error.with_hint("Use ALTER TABLE ... ALTER COLUMN ... DROP IDENTITY instead."),
+                })?;
+                let ty = &self.table.desc.columns[at].ty;
+                let default = default.as_deref();
+                let default = default.map(|default| kept_default(self.ctx, column, ty, default)).transpose()?;
                 self.change(ColumnChange::SetDefault { column: at, default })
             }
             TableAction::SetType { column, ty, using } => self.set_type(column, ty, using.as_deref()),
@@ -130,6 +141,7 @@ impl<'a> Altered<'a> {
             }
             TableAction::DropNotNull(name) => {
                 let column = self.position(name)?;
+                self.check_no_identity(column)?;
                 let in_key =
                     |constraint: &&ConstraintDef| constraint.is_primary() && constraint.columns().contains(&column);
                 if self.table.constraints().iter().any(|constraint| in_key(&constraint)) {
@@ -180,11 +192,9 @@ impl<'a> Altered<'a> {
         }
         check_column_count(self.table.desc.arity() + 1)?;
         check_storable(name, ty)?;
-        let default = match default {
-            Some(default) => Some(self.checked_default(name, ty, default)?),
-            None => None,
-        };
+        let default = default.as_ref().map(|default| kept_default(self.ctx, name, ty, default)).transpose()?;
         let sequence = column_sequence(&mut self.subject, column)?;
+        self.is_identity.push(sequence.as_ref().is_some_and(|sequence| sequence.identity.is_some()));
         let params = sequence.as_ref().map(|sequence| sequence.params.clone());
         let (name, ty) = (name.clone(), ty.clone());
         self.change(ColumnChange::Add { name, ty, nullable: *nullable, default, sequence })?;
@@ -207,6 +217,10 @@ impl<'a> Altered<'a> {
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         };
         check_storable(name, ty)?;
+        if self.is_identity[at] {
+            let altered = retyped(self.ctx, self.before.id, column, ty)?;
+            self.changes.extend(altered.map(TableChange::Sequence));
+        }
         check_no_view_reads(self.ctx, self.before, column)?;
         if using.is_none() && self.table.desc.columns[at].ty == *ty {
             return Ok(());
@@ -231,6 +245,7 @@ impl<'a> Altered<'a> {
         if self.table.desc.arity() == 1 {
             return Err(SqlError::unsupported("a table without columns"));
         }
+        self.is_identity.remove(at);
         if let ColumnSource::Kept(column) = self.sources.remove(at) {
             self.dropped.push(self.dependents(name, column, cascade)?);
         }
@@ -290,9 +305,14 @@ impl<'a> Altered<'a> {
         }
     }
 
-    fn checked_default(&self, name: &str, ty: &PgType, default: &sp::Expr) -> Result<String, SqlError> {
-        check_default(self.ctx, name, ty, default)?;
-        Ok(by_oid(self.ctx, default)?.to_string())
+    /// Errors: 42601 for an identity column, which has its DEFAULT and NOT NULL from that.
+    fn check_no_identity(&self, at: usize) -> Result<(), SqlError> {
+        if self.is_identity[at] {
+            let (column, table) = (&self.table.desc.columns[at].name, &self.table.name.item);
+            let message = format!("column \"{column}\" of relation \"{table}\" is an identity column");
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
+        Ok(())
     }
 
     fn position(&self, name: &str) -> Result<usize, SqlError> {

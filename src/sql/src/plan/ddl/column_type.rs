@@ -3,8 +3,8 @@
 //! The new values are those of an expression over the columns that the table had before the statement, as in Postgres: USING, or
 //! the column itself. Indexes follow; views do not, whose columns have types of their own, and keep the column as it is.
 
+use super::default::check_default;
 use super::index::without_qualifiers;
-use super::relation::check_default;
 use crate::engine::bind::subquery::has_subquery;
 use crate::engine::{Params, TypedExpr};
 use crate::error::SqlError;

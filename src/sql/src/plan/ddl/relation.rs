@@ -1,6 +1,7 @@
 //! CREATE TABLE, CREATE VIEW and CREATE MATERIALIZED VIEW.
 
 use super::constraint::{Subject, plan_constraints, with_primary_key};
+use super::default::kept_default;
 use super::sequence::column_sequence;
 use super::{check_create_in, check_owner, exists_notice, resolve_cluster};
 use crate::ast::{CreateTable, CreateView};
@@ -13,16 +14,12 @@ use crate::names::{
 use crate::plan::constraint::key_named;
 use crate::plan::privileges::has_privilege;
 use crate::plan::resolver::Dependencies;
-use crate::plan::sequence::by_oid;
 use crate::plan::{
     CreateTablePlan, CreateViewPlan, ItemRef, Plan, PlanContext, SchemaRef, TableSchema, ViewDef, ViewRead,
 };
-use datafusion::common::DFSchema;
-use datafusion::sql::sqlparser::ast as sp;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Postgres's limit on columns.
@@ -40,13 +37,8 @@ pub(in crate::plan) fn plan_create_table(ctx: &PlanContext<'_>, create: &CreateT
     let mut defaults = Vec::with_capacity(create.columns.len());
     for column in &create.columns {
         check_storable(&column.name, &column.ty)?;
-        defaults.push(match &column.default {
-            Some(default) => {
-                check_default(ctx, &column.name, &column.ty, default)?;
-                Some(by_oid(ctx, default)?.to_string())
-            }
-            None => None,
-        });
+        let default = column.default.as_ref();
+        defaults.push(default.map(|default| kept_default(ctx, &column.name, &column.ty, default)).transpose()?);
     }
     let columns = create.columns.iter().map(|column| (column.name.clone(), column.ty.clone(), column.nullable));
     let desc = Arc::new(RelationDesc::new(columns));
@@ -139,56 +131,6 @@ pub(super) fn check_storable(column: &str, ty: &PgType) -> Result<(), SqlError> 
         )),
         _ => Ok(()),
     }
-}
-
-/// A default refers to no column and no relation, and can be assigned to its column.
-pub(super) fn check_default(
-    ctx: &PlanContext<'_>,
-    column: &str,
-    ty: &PgType,
-    default: &sp::Expr,
-) -> Result<(), SqlError> {
-    let refused = sp::visit_expressions(default, |expr| match expr {
-        sp::Expr::Identifier(_) | sp::Expr::CompoundIdentifier(_) => {
-            ControlFlow::Break("cannot use column reference in DEFAULT expression")
-        }
-        sp::Expr::Subquery(_) | sp::Expr::Exists { .. } | sp::Expr::InSubquery { .. } => {
-            ControlFlow::Break("cannot use subquery in DEFAULT expression")
-        }
-        sp::Expr::Value(value) if matches!(value.value, sp::Value::Placeholder(_)) => {
-            ControlFlow::Break("cannot use a parameter in DEFAULT expression")
-        }
-        _ => ControlFlow::Continue(()),
-    });
-    let dependencies = Dependencies::new();
-    let resolver = dependencies.resolver(ctx);
-    let mut params = Params::none();
-    let typed = match ctx.engine.plan_expr(default, &DFSchema::empty(), &mut params, &resolver) {
-        Ok(typed) => typed,
-        // Words such as current_date parse as identifiers but bind as functions; real columns do not bind.
-        Err(error) => {
-            return Err(match refused {
-                ControlFlow::Break(message) => SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message),
-                ControlFlow::Continue(()) => error,
-            });
-        }
-    };
-    if let ControlFlow::Break(message) = refused
-        && message.contains("subquery")
-    {
-        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
-    }
-    let from = typed.ty.clone();
-    ctx.engine.assignment_cast(typed, ty, column, &mut params, &resolver).map(drop).map_err(|error| {
-        if error.sqlstate != SqlState::DATATYPE_MISMATCH {
-            return error;
-        }
-        SqlError::new(
-            SqlState::DATATYPE_MISMATCH,
-            format!("column \"{column}\" is of type {} but default expression is of type {}", ty.name(), from.name()),
-        )
-        .with_hint("You will need to rewrite or cast the expression.")
-    })
 }
 
 pub(in crate::plan) fn plan_create_view(ctx: &PlanContext<'_>, create: &CreateView) -> Result<Plan, SqlError> {

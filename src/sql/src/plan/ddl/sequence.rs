@@ -7,7 +7,7 @@ use crate::ast::{AlterSequence, ColumnDef, ColumnSequence, CreateSequence, Seque
 use crate::error::SqlError;
 use crate::names::{Name, ObjectId, ObjectKind, resolve_item, unknown_relation};
 use crate::plan::dml::unknown_column;
-use crate::plan::sequence::{NewSequence, SequenceDef, SequenceOwner, SequenceParams};
+use crate::plan::sequence::{NewSequence, SequenceDef, SequenceOwner, SequenceParams, owned_by};
 use crate::plan::{AlterSequencePlan, CreateSequencePlan, ItemKind, ItemRef, Plan, PlanContext, TableSchema};
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType};
@@ -41,12 +41,7 @@ pub(in crate::plan) fn plan_alter_sequence(ctx: &PlanContext<'_>, alter: &AlterS
     };
     let ItemKind::Sequence(before) = &item.kind else { return Err(not_a_sequence(&item)) };
     check_owner(ctx, ObjectId::Item(item.id), kind, &item.name.item)?;
-    let params = before.params.altered(&alter.options)?;
-    let restart = alter.options.restart.map(|with| with.unwrap_or(params.start));
-    let stands = || Some(ctx.session.sequences.as_ref()?.position(item.id)?.last);
-    if let Some(value) = restart.or_else(stands) {
-        params.check_restart(value)?;
-    }
+    let (params, restart) = altered(ctx, item.id, before, &alter.options)?;
     let owner = match &alter.options.owned_by {
         None => before.owner,
         Some(_) if before.owner.is_some_and(|owner| owner.identity.is_some()) => {
@@ -63,6 +58,49 @@ pub(in crate::plan) fn plan_alter_sequence(ctx: &PlanContext<'_>, alter: &AlterS
         }
     };
     Ok(Plan::AlterSequence(AlterSequencePlan { id: item.id, sequence: SequenceDef { params, owner }, restart }))
+}
+
+/// What these options make of a sequence, and the value with which it begins again, if it does. Errors: 22023.
+fn altered(
+    ctx: &PlanContext<'_>,
+    id: GlobalId,
+    before: &SequenceDef,
+    options: &SequenceOptions,
+) -> Result<(SequenceParams, Option<i64>), SqlError> {
+    let params = before.params.altered(options)?;
+    let restart = options.restart.map(|with| with.unwrap_or(params.start));
+    let stands = || Some(ctx.session.sequences.as_ref()?.position(id)?.last);
+    if let Some(value) = restart.or_else(stands) {
+        params.check_restart(value)?;
+    }
+    Ok((params, restart))
+}
+
+/// The sequence of an identity column that gets another type, if that makes it another one. Errors: 22023.
+pub(super) fn retyped(
+    ctx: &PlanContext<'_>,
+    table: GlobalId,
+    column: usize,
+    ty: &PgType,
+) -> Result<Option<AlterSequencePlan>, SqlError> {
+    check_identity_type(ty)?;
+    let mut owned = owned_by(ctx.catalog, table, column).into_iter();
+    let Some((item, _)) = owned.find(|(_, owner)| owner.identity.is_some()) else { return Ok(None) };
+    let ItemKind::Sequence(before) = &item.kind else { return Err(not_a_sequence(&item)) };
+    let options = SequenceOptions { ty: Some(ty.clone()), ..SequenceOptions::default() };
+    let (params, restart) = altered(ctx, item.id, before, &options)?;
+    let sequence = SequenceDef { params, owner: before.owner };
+    Ok((sequence != *before).then_some(AlterSequencePlan { id: item.id, sequence, restart }))
+}
+
+fn check_identity_type(ty: &PgType) -> Result<(), SqlError> {
+    match ty {
+        PgType::Int2 | PgType::Int4 | PgType::Int8 => Ok(()),
+        _ => {
+            let message = "identity column type must be smallint, integer, or bigint";
+            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
+        }
+    }
 }
 
 /// `"x" is not a sequence`.
@@ -110,9 +148,8 @@ pub(super) fn column_sequence(subject: &mut Subject<'_>, column: &ColumnDef) -> 
         };
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
     }
-    if identity.is_some() && !matches!(column.ty, PgType::Int2 | PgType::Int4 | PgType::Int8) {
-        let message = "identity column type must be smallint, integer, or bigint";
-        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+    if identity.is_some() {
+        check_identity_type(&column.ty)?;
     }
     let SequenceOptions { ty, owned_by, restart, .. } = options;
     for (what, is_given) in [("AS", ty.is_some()), ("OWNED BY", owned_by.is_some()), ("RESTART", restart.is_some())] {

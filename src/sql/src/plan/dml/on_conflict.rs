@@ -109,7 +109,7 @@ impl Target<'_> {
         let qualified =
             |name: &str| DFSchema::try_from_qualified_schema(TableReference::bare(name.to_owned()), &table.desc.schema);
         let schema = qualified(alias)?.join(&qualified(EXCLUDED)?)?;
-        let assigned = assignments(table, &update.assignments)?;
+        let assigned = assignments(ctx, table, &update.assignments)?;
         let mut values = Vec::with_capacity(table.desc.arity());
         for (position, column) in table.desc.columns.iter().enumerate() {
             let given = assigned.iter().find(|(assigned, _)| *assigned == position);
