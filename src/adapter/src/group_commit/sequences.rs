@@ -95,7 +95,9 @@ impl Closed {
     /// Leaves them closed, and closes what the transaction took from instead.
     pub(super) fn for_good(mut self, staged: &[Arc<Sequence>]) {
         self.0.clear();
-        staged.iter().for_each(|sequence| drop(sequence.close()));
+        for sequence in staged {
+            sequence.close();
+        }
     }
 
     /// What has to be written of sequences with the change. `left` is where it leaves some of them, besides those that are the
