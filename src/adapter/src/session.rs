@@ -498,7 +498,7 @@ impl Session {
     pub(crate) fn info(&self, as_of: Timestamp) -> SessionInfo {
         let now = self.now_us();
         let mut info = self.base_info.clone();
-        info.now_us = self.transaction.started_us.unwrap_or(now);
+        info.now_us = Some(self.transaction.started_us.unwrap_or(now));
         info.statement_now_us = now;
         info.mz_now = as_of;
         info.transaction = self.transaction.number(&self.shared);

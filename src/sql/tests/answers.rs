@@ -76,7 +76,7 @@ fn session() -> SessionInfo {
         session_user: "alice".to_owned(),
         database: "materialize".to_owned(),
         // 2020-06-15 12:34:56.789
-        now_us: 1_592_224_496_789_000,
+        now_us: Some(1_592_224_496_789_000),
         statement_now_us: 1_592_224_496_789_000,
         ..SessionInfo::default()
     }

@@ -43,7 +43,7 @@ impl<'a> CastContextInfo<'a> {
         let session = SessionInfo::from_config(config);
         let options = match session {
             Some(session) => {
-                EncodeOptions { locale: session.locale, now_us: Some(session.now_us), ..EncodeOptions::default() }
+                EncodeOptions { locale: session.locale, now_us: session.now_us, ..EncodeOptions::default() }
             }
             None => EncodeOptions::default(),
         };

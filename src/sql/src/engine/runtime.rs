@@ -64,7 +64,7 @@ impl Engine {
         let plan = crate::rules::prepare(plan)?;
         let options = match session.locale == Locale::default() {
             true => Arc::clone(&self.options),
-            false => Arc::new(self.options_of(session)),
+            false => Arc::new(self.options_of(&SessionInfo { now_us: None, ..session.clone() })),
         };
         let context = OptimizerContext::new_with_config_options(options).without_query_execution_start_time();
         let context = context.with_max_passes(3);

@@ -183,8 +183,8 @@ pub struct SessionInfo {
     pub search_path: Vec<String>,
     /// How it reads and prints values.
     pub locale: Locale,
-    /// The transaction's start: `now()`. Microseconds since the epoch.
-    pub now_us: i64,
+    /// The transaction's start: `now()`. Microseconds since the epoch. `None` while a plan is made: it outlasts this.
+    pub now_us: Option<i64>,
     /// The statement's start: `statement_timestamp()`, and `clock_timestamp()`. Microseconds since the epoch.
     pub statement_now_us: i64,
     /// `mz_now()`: the timestamp at which this statement reads. Microseconds since the epoch.
@@ -266,7 +266,7 @@ impl Default for SessionInfo {
             database: "materialize".to_owned(),
             search_path: vec!["public".to_owned()],
             locale: Locale::default(),
-            now_us: 0,
+            now_us: Some(0),
             statement_now_us: 0,
             mz_now: 0,
             version: String::new(),

@@ -41,7 +41,7 @@ impl Call<'_> {
 
     /// Microseconds since the epoch of the transaction's start.
     pub fn now_us(&self) -> i64 {
-        self.session.map_or(0, |session| session.now_us)
+        self.session.and_then(|session| session.now_us).unwrap_or(0)
     }
 }
 
