@@ -1,8 +1,9 @@
 //! Fuzzing: what reads the bytes of strangers, given bytes that are nearly right.
 //!
 //! A [`Target`] is a function of bytes that panics when something is wrong, with inputs to begin from. [`mutate`] changes
-//! those, [`drive`] runs targets on what comes out. Coverage guides nothing: an input follows from target, seed and its
-//! number alone, so that any run can be repeated from any place, and a bug that needs luck is looked for by numbers.
+//! those, [`drive`] runs targets on what comes out. There coverage guides nothing: an input follows from target, seed and its
+//! number alone, so that any run can be repeated from any place, and a bug that needs luck is looked for by numbers. The programs
+//! in `fuzz_targets` are the same targets for cargo-fuzz, which is guided by coverage; they begin with what [`corpus`] writes.
 //!
 //! # Where to look
 //! - [`wire`]: frames, messages, startup packets, SCRAM, COPY; they are functions of `pgwire` itself.
@@ -17,6 +18,7 @@ extern crate sql as glimpse_sql;
 
 #[path = "../../../src/sql/tests/support/catalog.rs"]
 mod catalog;
+pub mod corpus;
 pub mod drive;
 pub mod mutate;
 pub mod statements;
@@ -38,6 +40,11 @@ pub struct Target {
     pub grain: Grain,
     /// What is worth putting in.
     pub words: &'static [&'static str],
+}
+
+/// The target with this name. Panics if there is none.
+pub fn target(name: &str) -> Target {
+    TARGETS.into_iter().find(|target| target.name == name).expect("a target with this name")
 }
 
 /// All targets.

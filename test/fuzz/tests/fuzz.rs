@@ -2,7 +2,7 @@
 //!
 //! `FUZZ_SEED` repeats a run.
 
-use glimpse_fuzz::{TARGETS, drive};
+use glimpse_fuzz::{TARGETS, drive, target};
 
 /// Executions of a target that takes microseconds, and of one that plans statements.
 const QUICK: u64 = 100_000;
@@ -11,8 +11,7 @@ const SLOW: u64 = 2_000;
 fn fuzz(name: &str, executions: u64) {
     let given = std::env::var("FUZZ_SEED").ok().and_then(|text| text.parse().ok());
     let seed = given.unwrap_or_else(rand::random);
-    let target = TARGETS.into_iter().find(|target| target.name == name).expect("a target");
-    match drive::run(target, seed, 0, executions, None) {
+    match drive::run(target(name), seed, 0, executions, None) {
         Ok(report) => eprintln!("{name}: {report:?}, FUZZ_SEED={seed}"),
         Err(failure) => panic!(
             "execution {} of FUZZ_SEED={seed}: {}\n{}",
@@ -57,5 +56,19 @@ fn values() {
 fn statements() {
     for (name, executions) in [("parse", 10 * SLOW), ("lift", 10 * SLOW), ("plan", SLOW)] {
         fuzz(name, executions);
+    }
+}
+
+/// Those of cargo-fuzz are the same.
+#[test]
+fn every_target_is_a_program() {
+    let manifest = include_str!("../Cargo.toml");
+    for target in TARGETS {
+        let path = format!("fuzz_targets/{}.rs", target.name);
+        assert!(manifest.contains(&format!("name = \"{}\"\npath = \"{path}\"", target.name)), "{path} is no program");
+        let source =
+            std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(&path)).expect("a source");
+        let called = format!("prepare(\"{0}\"), |bytes: &[u8]| (target(\"{0}\")", target.name);
+        assert!(source.contains(&called), "{path} runs another target");
     }
 }

@@ -1,0 +1,59 @@
+//! What fuzzing by coverage begins with: a target's seeds as files, and its words as a dictionary.
+//!
+//! libFuzzer reads both after it has called [`prepare`]; what it finds besides, it keeps in the folder of the seeds, and a later
+//! run goes on from there.
+
+use crate::target;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Names the folder to write to: seeds go into its `corpus`, words into its `words`.
+pub const VARIABLE: &str = "GLIMPSE_FUZZ";
+
+/// Writes what the target begins with, if the environment says where to. Panics if that cannot be written.
+pub fn prepare(name: &str) {
+    if let Some(folder) = std::env::var_os(VARIABLE) {
+        let folder = Path::new(&folder);
+        write(name, folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    }
+}
+
+fn write(name: &str, folder: &Path) -> io::Result<()> {
+    let (target, corpus) = (target(name), folder.join("corpus"));
+    fs::create_dir_all(&corpus)?;
+    for (number, seed) in (target.seeds)().into_iter().enumerate() {
+        fs::write(corpus.join(format!("seed-{number}")), seed)?;
+    }
+    let words: Vec<String> = target.words.iter().map(|word| quoted(word.as_bytes())).collect();
+    fs::write(folder.join("words"), words.concat())
+}
+
+/// A line of a dictionary: a word in quotes, with everything unusual as `\xNN`.
+fn quoted(word: &[u8]) -> String {
+    let escaped = |&byte: &u8| match byte {
+        b'"' | b'\\' | 0..0x20 | 0x7f.. => format!("\\x{byte:02x}"),
+        _ => char::from(byte).to_string(),
+    };
+    format!("\"{}\"\n", word.iter().map(escaped).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_as_libfuzzer_reads_them() {
+        assert_eq!(quoted(b"a\"\\\0\xff "), "\"a\\x22\\x5c\\x00\\xff \"\n");
+    }
+
+    #[test]
+    fn every_seed_is_a_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        write("scram", folder.path()).expect("files");
+        let seeds: Vec<_> = fs::read_dir(folder.path().join("corpus")).expect("a folder").collect();
+        assert_eq!(seeds.len(), (target("scram").seeds)().len());
+        let words = fs::read_to_string(folder.path().join("words")).expect("a file");
+        assert_eq!(words.lines().count(), target("scram").words.len());
+    }
+}
