@@ -57,6 +57,7 @@ impl CachedPlan {
 }
 
 /// What a plan does.
+#[allow(clippy::large_enum_variant, reason = "there is one in each cached plan, which does not move")]
 pub(crate) enum Exec {
     /// Nothing: an empty statement.
     Empty,
