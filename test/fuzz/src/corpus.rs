@@ -25,8 +25,9 @@ fn write(name: &str, folder: &Path) -> io::Result<()> {
     for (number, seed) in (target.seeds)().into_iter().enumerate() {
         fs::write(corpus.join(format!("seed-{number}")), seed)?;
     }
-    let words: Vec<String> = target.words.iter().map(|word| quoted(word.as_bytes())).collect();
-    fs::write(folder.join("words"), words.concat())
+    let words: String = target.words.iter().map(|word| quoted(word.as_bytes())).collect();
+    // No dictionary is empty.
+    fs::write(folder.join("words"), format!("# {name}\n{words}"))
 }
 
 /// A line of a dictionary: a word in quotes, with everything unusual as `\xNN`.
@@ -54,6 +55,6 @@ mod tests {
         let seeds: Vec<_> = fs::read_dir(folder.path().join("corpus")).expect("a folder").collect();
         assert_eq!(seeds.len(), (target("scram").seeds)().len());
         let words = fs::read_to_string(folder.path().join("words")).expect("a file");
-        assert_eq!(words.lines().count(), target("scram").words.len());
+        assert_eq!(words.lines().count(), 1 + target("scram").words.len());
     }
 }
