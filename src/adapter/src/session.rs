@@ -642,11 +642,14 @@ impl Session {
     /// Ends an implicit transaction by committing it.
     pub(crate) async fn end_implicit(&mut self) -> Result<(), AdapterError> {
         let shared = Arc::clone(&self.shared);
+        let may_have_made = self.transaction.staged().is_some();
         let result = self.transaction.commit(&shared).await;
         self.transaction = Transaction::new();
-        match &result {
-            Ok(Committed::At) => self.given.lock().committed(),
-            _ => self.given.lock().undone(None),
+        if may_have_made {
+            match &result {
+                Ok(Committed::At) => self.given.lock().committed(),
+                _ => self.given.lock().undone(None),
+            }
         }
         self.portals.retain(|_, portal| portal.hold);
         match result? {
