@@ -1,6 +1,6 @@
 //! The target `bodies` for cargo-fuzz.
 #![no_main]
 
-use glimpse_fuzz::{corpus, target};
+use glimpse_fuzz::{BODIES, corpus};
 
-libfuzzer_sys::fuzz_target!(init: corpus::prepare("bodies"), |bytes: &[u8]| (target("bodies").run)(bytes));
+libfuzzer_sys::fuzz_target!(init: corpus::prepare(&BODIES), |bytes: &[u8]| (BODIES.run)(bytes));

@@ -1,6 +1,6 @@
 //! The target `copy_binary` for cargo-fuzz.
 #![no_main]
 
-use glimpse_fuzz::{corpus, target};
+use glimpse_fuzz::{COPY_BINARY, corpus};
 
-libfuzzer_sys::fuzz_target!(init: corpus::prepare("copy_binary"), |bytes: &[u8]| (target("copy_binary").run)(bytes));
+libfuzzer_sys::fuzz_target!(init: corpus::prepare(&COPY_BINARY), |bytes: &[u8]| (COPY_BINARY.run)(bytes));

@@ -1,6 +1,6 @@
 //! The target `copy_csv` for cargo-fuzz.
 #![no_main]
 
-use glimpse_fuzz::{corpus, target};
+use glimpse_fuzz::{COPY_CSV, corpus};
 
-libfuzzer_sys::fuzz_target!(init: corpus::prepare("copy_csv"), |bytes: &[u8]| (target("copy_csv").run)(bytes));
+libfuzzer_sys::fuzz_target!(init: corpus::prepare(&COPY_CSV), |bytes: &[u8]| (COPY_CSV.run)(bytes));

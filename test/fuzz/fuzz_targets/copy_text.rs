@@ -1,6 +1,6 @@
 //! The target `copy_text` for cargo-fuzz.
 #![no_main]
 
-use glimpse_fuzz::{corpus, target};
+use glimpse_fuzz::{COPY_TEXT, corpus};
 
-libfuzzer_sys::fuzz_target!(init: corpus::prepare("copy_text"), |bytes: &[u8]| (target("copy_text").run)(bytes));
+libfuzzer_sys::fuzz_target!(init: corpus::prepare(&COPY_TEXT), |bytes: &[u8]| (COPY_TEXT.run)(bytes));

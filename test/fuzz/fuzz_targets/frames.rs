@@ -1,6 +1,6 @@
 //! The target `frames` for cargo-fuzz.
 #![no_main]
 
-use glimpse_fuzz::{corpus, target};
+use glimpse_fuzz::{FRAMES, corpus};
 
-libfuzzer_sys::fuzz_target!(init: corpus::prepare("frames"), |bytes: &[u8]| (target("frames").run)(bytes));
+libfuzzer_sys::fuzz_target!(init: corpus::prepare(&FRAMES), |bytes: &[u8]| (FRAMES.run)(bytes));

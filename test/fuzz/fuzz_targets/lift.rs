@@ -1,6 +1,6 @@
 //! The target `lift` for cargo-fuzz.
 #![no_main]
 
-use glimpse_fuzz::{corpus, target};
+use glimpse_fuzz::{LIFT, corpus};
 
-libfuzzer_sys::fuzz_target!(init: corpus::prepare("lift"), |bytes: &[u8]| (target("lift").run)(bytes));
+libfuzzer_sys::fuzz_target!(init: corpus::prepare(&LIFT), |bytes: &[u8]| (LIFT.run)(bytes));

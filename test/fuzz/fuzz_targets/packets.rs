@@ -1,6 +1,6 @@
 //! The target `packets` for cargo-fuzz.
 #![no_main]
 
-use glimpse_fuzz::{corpus, target};
+use glimpse_fuzz::{PACKETS, corpus};
 
-libfuzzer_sys::fuzz_target!(init: corpus::prepare("packets"), |bytes: &[u8]| (target("packets").run)(bytes));
+libfuzzer_sys::fuzz_target!(init: corpus::prepare(&PACKETS), |bytes: &[u8]| (PACKETS.run)(bytes));

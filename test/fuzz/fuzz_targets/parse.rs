@@ -1,6 +1,6 @@
 //! The target `parse` for cargo-fuzz.
 #![no_main]
 
-use glimpse_fuzz::{corpus, target};
+use glimpse_fuzz::{PARSE, corpus};
 
-libfuzzer_sys::fuzz_target!(init: corpus::prepare("parse"), |bytes: &[u8]| (target("parse").run)(bytes));
+libfuzzer_sys::fuzz_target!(init: corpus::prepare(&PARSE), |bytes: &[u8]| (PARSE.run)(bytes));

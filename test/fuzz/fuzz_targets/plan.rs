@@ -1,6 +1,6 @@
 //! The target `plan` for cargo-fuzz.
 #![no_main]
 
-use glimpse_fuzz::{corpus, target};
+use glimpse_fuzz::{PLAN, corpus};
 
-libfuzzer_sys::fuzz_target!(init: corpus::prepare("plan"), |bytes: &[u8]| (target("plan").run)(bytes));
+libfuzzer_sys::fuzz_target!(init: corpus::prepare(&PLAN), |bytes: &[u8]| (PLAN.run)(bytes));

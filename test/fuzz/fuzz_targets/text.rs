@@ -1,6 +1,6 @@
 //! The target `text` for cargo-fuzz.
 #![no_main]
 
-use glimpse_fuzz::{corpus, target};
+use glimpse_fuzz::{TEXT, corpus};
 
-libfuzzer_sys::fuzz_target!(init: corpus::prepare("text"), |bytes: &[u8]| (target("text").run)(bytes));
+libfuzzer_sys::fuzz_target!(init: corpus::prepare(&TEXT), |bytes: &[u8]| (TEXT.run)(bytes));

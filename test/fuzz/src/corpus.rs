@@ -3,7 +3,7 @@
 //! libFuzzer reads both after it has called [`prepare`]; what it finds besides, it keeps in the folder of the seeds, and a later
 //! run goes on from there.
 
-use crate::target;
+use crate::Target;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -12,22 +12,22 @@ use std::path::Path;
 pub const VARIABLE: &str = "GLIMPSE_FUZZ";
 
 /// Writes what the target begins with, if the environment says where to. Panics if that cannot be written.
-pub fn prepare(name: &str) {
+pub fn prepare(target: &Target) {
     if let Some(folder) = std::env::var_os(VARIABLE) {
         let folder = Path::new(&folder);
-        write(name, folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        write(target, folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     }
 }
 
-fn write(name: &str, folder: &Path) -> io::Result<()> {
-    let (target, corpus) = (target(name), folder.join("corpus"));
+fn write(target: &Target, folder: &Path) -> io::Result<()> {
+    let corpus = folder.join("corpus");
     fs::create_dir_all(&corpus)?;
     for (number, seed) in (target.seeds)().into_iter().enumerate() {
         fs::write(corpus.join(format!("seed-{number}")), seed)?;
     }
     let words: String = target.words.iter().map(|word| quoted(word.as_bytes())).collect();
     // No dictionary is empty.
-    fs::write(folder.join("words"), format!("# {name}\n{words}"))
+    fs::write(folder.join("words"), format!("# {}\n{words}", target.name))
 }
 
 /// A line of a dictionary: a word in quotes, with everything unusual as `\xNN`.
@@ -42,6 +42,7 @@ fn quoted(word: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SCRAM;
 
     #[test]
     fn words_are_quoted_as_libfuzzer_reads_them() {
@@ -51,10 +52,10 @@ mod tests {
     #[test]
     fn every_seed_is_a_file() {
         let folder = tempfile::tempdir().expect("a folder");
-        write("scram", folder.path()).expect("files");
+        write(&SCRAM, folder.path()).expect("files");
         let seeds: Vec<_> = fs::read_dir(folder.path().join("corpus")).expect("a folder").collect();
-        assert_eq!(seeds.len(), (target("scram").seeds)().len());
+        assert_eq!(seeds.len(), (SCRAM.seeds)().len());
         let words = fs::read_to_string(folder.path().join("words")).expect("a file");
-        assert_eq!(words.lines().count(), 1 + target("scram").words.len());
+        assert_eq!(words.lines().count(), 1 + SCRAM.words.len());
     }
 }

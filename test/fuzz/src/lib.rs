@@ -48,65 +48,93 @@ pub fn target(name: &str) -> Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 12] = [
-    Target { name: "frames", run: pgwire::fuzz::frames, seeds: wire::streams, grain: Grain::Bytes, words: &[] },
-    Target { name: "bodies", run: pgwire::fuzz::bodies, seeds: wire::bodies, grain: Grain::Bytes, words: &[] },
-    Target {
-        name: "packets",
-        run: pgwire::fuzz::packets,
-        seeds: wire::packets,
-        grain: Grain::Bytes,
-        words: wire::PACKET_WORDS,
-    },
-    Target {
-        name: "scram",
-        run: pgwire::fuzz::scram,
-        seeds: wire::scram,
-        grain: Grain::Bytes,
-        words: wire::SCRAM_WORDS,
-    },
-    Target {
-        name: "copy_text",
-        run: pgwire::fuzz::copy_text,
-        seeds: wire::copy_text,
-        grain: Grain::Bytes,
-        words: wire::COPY_WORDS,
-    },
-    Target {
-        name: "copy_csv",
-        run: pgwire::fuzz::copy_csv,
-        seeds: wire::copy_csv,
-        grain: Grain::Bytes,
-        words: wire::COPY_WORDS,
-    },
-    Target {
-        name: "copy_binary",
-        run: pgwire::fuzz::copy_binary,
-        seeds: wire::copy_binary,
-        grain: Grain::Bytes,
-        words: &[],
-    },
-    Target { name: "binary", run: values::binary, seeds: values::binary_seeds, grain: Grain::Bytes, words: &[] },
-    Target { name: "text", run: values::text, seeds: values::text_seeds, grain: Grain::Bytes, words: values::WORDS },
-    Target {
-        name: "parse",
-        run: statements::parse,
-        seeds: statements::parser_seeds,
-        grain: Grain::Words,
-        words: statements::WORDS,
-    },
-    Target {
-        name: "lift",
-        run: statements::lift,
-        seeds: statements::parser_seeds,
-        grain: Grain::Words,
-        words: statements::WORDS,
-    },
-    Target {
-        name: "plan",
-        run: statements::plan,
-        seeds: statements::plan_seeds,
-        grain: Grain::Words,
-        words: statements::WORDS,
-    },
-];
+pub const TARGETS: [Target; 12] =
+    [FRAMES, BODIES, PACKETS, SCRAM, COPY_TEXT, COPY_CSV, COPY_BINARY, BINARY, TEXT, PARSE, LIFT, PLAN];
+
+/// Frames cut out of a stream.
+pub const FRAMES: Target =
+    Target { name: "frames", run: pgwire::fuzz::frames, seeds: wire::streams, grain: Grain::Bytes, words: &[] };
+
+/// Bodies of messages.
+pub const BODIES: Target =
+    Target { name: "bodies", run: pgwire::fuzz::bodies, seeds: wire::bodies, grain: Grain::Bytes, words: &[] };
+
+/// Startup packets.
+pub const PACKETS: Target = Target {
+    name: "packets",
+    run: pgwire::fuzz::packets,
+    seeds: wire::packets,
+    grain: Grain::Bytes,
+    words: wire::PACKET_WORDS,
+};
+
+/// What a client says in SCRAM.
+pub const SCRAM: Target = Target {
+    name: "scram",
+    run: pgwire::fuzz::scram,
+    seeds: wire::scram,
+    grain: Grain::Bytes,
+    words: wire::SCRAM_WORDS,
+};
+
+/// COPY in text.
+pub const COPY_TEXT: Target = Target {
+    name: "copy_text",
+    run: pgwire::fuzz::copy_text,
+    seeds: wire::copy_text,
+    grain: Grain::Bytes,
+    words: wire::COPY_WORDS,
+};
+
+/// COPY in csv.
+pub const COPY_CSV: Target = Target {
+    name: "copy_csv",
+    run: pgwire::fuzz::copy_csv,
+    seeds: wire::copy_csv,
+    grain: Grain::Bytes,
+    words: wire::COPY_WORDS,
+};
+
+/// COPY in binary.
+pub const COPY_BINARY: Target = Target {
+    name: "copy_binary",
+    run: pgwire::fuzz::copy_binary,
+    seeds: wire::copy_binary,
+    grain: Grain::Bytes,
+    words: &[],
+};
+
+/// Values in binary.
+pub const BINARY: Target =
+    Target { name: "binary", run: values::binary, seeds: values::binary_seeds, grain: Grain::Bytes, words: &[] };
+
+/// Values in text.
+pub const TEXT: Target =
+    Target { name: "text", run: values::text, seeds: values::text_seeds, grain: Grain::Bytes, words: values::WORDS };
+
+/// The parser.
+pub const PARSE: Target = Target {
+    name: "parse",
+    run: statements::parse,
+    seeds: statements::parser_seeds,
+    grain: Grain::Words,
+    words: statements::WORDS,
+};
+
+/// The lifting of literals.
+pub const LIFT: Target = Target {
+    name: "lift",
+    run: statements::lift,
+    seeds: statements::parser_seeds,
+    grain: Grain::Words,
+    words: statements::WORDS,
+};
+
+/// The planner.
+pub const PLAN: Target = Target {
+    name: "plan",
+    run: statements::plan,
+    seeds: statements::plan_seeds,
+    grain: Grain::Words,
+    words: statements::WORDS,
+};

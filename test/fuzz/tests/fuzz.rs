@@ -68,7 +68,7 @@ fn every_target_is_a_program() {
         assert!(manifest.contains(&format!("name = \"{}\"\npath = \"{path}\"", target.name)), "{path} is no program");
         let source =
             std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(&path)).expect("a source");
-        let called = format!("prepare(\"{0}\"), |bytes: &[u8]| (target(\"{0}\")", target.name);
+        let called = format!("prepare(&{0}), |bytes: &[u8]| ({0}.run)(bytes)", target.name.to_uppercase());
         assert!(source.contains(&called), "{path} runs another target");
     }
 }
