@@ -77,7 +77,7 @@ pub(crate) fn decode_text(text: &str) -> Result<Vec<Option<String>>, PgReprError
     loop {
         while chars.next_if(|(_, c)| is_space(*c)).is_some() {}
         let mut item = String::new();
-        let mut quoted = false;
+        let (mut quoted, mut escaped) = (false, false);
         // How much of the item stays when trailing blanks are dropped: what was quoted or escaped stays.
         let mut kept = 0;
         let end = loop {
@@ -92,7 +92,9 @@ pub(crate) fn decode_text(text: &str) -> Result<Vec<Option<String>>, PgReprError
                 '{' if quoted || kept > 0 => return Err(malformed("Unexpected \"{\" character.")),
                 '{' => return Err(multidimensional()),
                 ',' | '}' => break (at, c),
+                '\\' if quoted => return Err(malformed("Unexpected \"\\\" character.")),
                 '\\' => {
+                    escaped = true;
                     let (_, c) = chars.next().ok_or_else(|| malformed("Unexpected end of input."))?;
                     item.push(c);
                     kept = item.len();
@@ -115,7 +117,7 @@ pub(crate) fn decode_text(text: &str) -> Result<Vec<Option<String>>, PgReprError
         }
         item.truncate(kept);
         if !bare {
-            items.push(if !quoted && item.eq_ignore_ascii_case("null") { None } else { Some(item) });
+            items.push(if !quoted && !escaped && item.eq_ignore_ascii_case("null") { None } else { Some(item) });
         }
         if end.1 == '}' {
             let rest = &body[end.0 + 1..];
@@ -151,7 +153,8 @@ mod tests {
             Ok(vec![some("1"), None, some("a \"b"), some("c d")])
         );
         assert_eq!(decode_text("{\"\",\"NULL\"}"), Ok(vec![some(""), some("NULL")]));
-        for text in ["", "1", "{", "{1", "{1,}", "{,1}", "{1}x", "{\"a}", "{\"a\"b}", "{a\"b\"}"] {
+        assert_eq!(decode_text("{\\NULL,nu\\ll,NULL}"), Ok(vec![some("NULL"), some("null"), None]));
+        for text in ["", "1", "{", "{1", "{1,}", "{,1}", "{1}x", "{\"a}", "{\"a\"b}", "{a\"b\"}", "{\"a\"\\b}"] {
             assert_eq!(decode_text(text).expect_err(text).sqlstate.code(), "22P02", "{text}");
         }
         assert_eq!(decode_text("{{1}}").expect_err("two dimensions").sqlstate.code(), "0A000");

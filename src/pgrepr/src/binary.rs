@@ -19,6 +19,7 @@ use crate::numeric;
 use crate::options::EncodeOptions;
 use crate::text::display_of;
 use crate::types;
+use arrow::datatypes::FieldRef;
 use bytes::{Buf, BufMut};
 use repr::datum::Datum;
 use repr::sqlstate::SqlState;
@@ -176,14 +177,15 @@ fn encode_array(
 }
 
 fn encode_record(
-    fields: &[(PgType, Datum<'_>)],
+    fields: &[(FieldRef, Datum<'_>)],
     options: &EncodeOptions,
     out: &mut Vec<u8>,
 ) -> Result<(), PgReprError> {
     out.put_i32(i32_length(fields.len())?);
-    for (ty, field) in fields {
-        out.put_u32(types::oid(ty));
-        put_field(ty, field, options, out)?;
+    for (field, value) in fields {
+        let ty = PgType::from_field(field);
+        out.put_u32(types::oid(&ty));
+        put_field(&ty, value, options, out)?;
     }
     Ok(())
 }

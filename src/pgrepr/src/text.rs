@@ -17,6 +17,7 @@ use crate::numeric::{self, is_space};
 use crate::options::EncodeOptions;
 use crate::type_name::parse_type_name;
 use crate::types;
+use arrow::datatypes::FieldRef;
 use bytes::BufMut;
 use repr::datum::Datum;
 use repr::sqlstate::SqlState;
@@ -97,8 +98,9 @@ fn encode_array(ty: &PgType, items: &[Datum<'_>], options: &EncodeOptions, out: 
         if item.is_null() {
             return Item::Null;
         }
-        encode_text(&item_type(item), item, options, out);
-        if matches!(item, Datum::List(_)) { Item::Nested } else { Item::Value }
+        let ty = item_type(item);
+        encode_text(&ty, item, options, out);
+        if matches!(*ty, PgType::Array(_)) { Item::Nested } else { Item::Value }
     };
     array::encode_text(items.len(), put, out);
 }
@@ -112,17 +114,17 @@ fn encode_vector(item: &PgType, items: &[Datum<'_>], options: &EncodeOptions, ou
     }
 }
 
-fn encode_record(fields: &[(PgType, Datum<'_>)], options: &EncodeOptions, out: &mut Vec<u8>) {
+fn encode_record(fields: &[(FieldRef, Datum<'_>)], options: &EncodeOptions, out: &mut Vec<u8>) {
     out.put_u8(b'(');
-    for (i, (ty, field)) in fields.iter().enumerate() {
+    for (i, (field, value)) in fields.iter().enumerate() {
         if i > 0 {
             out.put_u8(b',');
         }
-        if field.is_null() {
+        if value.is_null() {
             continue;
         }
         let start = out.len();
-        encode_text(ty, field, options, out);
+        encode_text(&PgType::from_field(field), value, options, out);
         let text = &out[start..];
         let special =
             |byte: &u8| matches!(byte, b'"' | b'\\' | b'(' | b')' | b',' | b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c);
@@ -264,6 +266,7 @@ mod tests {
     use repr::datum::Datum;
     use repr::types::{NumericDisplay, PgType};
     use std::borrow::Cow;
+    use std::sync::Arc;
 
     fn round(ty: &PgType, text: &str) -> Result<String, String> {
         let options = EncodeOptions::default();
@@ -294,12 +297,16 @@ mod tests {
         assert_eq!(round(&text_array, text).as_deref(), Ok(text));
         let numerics = PgType::Array(Box::new(PgType::Numeric(NumericDisplay::Declared(5, 2))));
         assert_eq!(round(&numerics, "{1, 2.005}").as_deref(), Ok("{1.00,2.01}"));
+        let vectors = "{\"\",NULL,\"1 2\"}";
+        assert_eq!(round(&PgType::Array(Box::new(PgType::OidVector)), vectors).as_deref(), Ok(vectors));
+        let field = |ty: &PgType, value| (Arc::new(ty.field("f", true)), value);
+        let int_array = PgType::Array(Box::new(PgType::Int4));
         let record = Datum::Record(vec![
-            (PgType::Int4, Datum::Int4(1)),
-            (PgType::Int4, Datum::Null),
-            (PgType::Text, Datum::Text(Cow::Borrowed("a \"b\""))),
-            (PgType::Array(Box::new(PgType::Int4)), Datum::List(vec![Datum::Int4(1), Datum::Int4(2)])),
-            (PgType::Timestamptz, Datum::Timestamp(0)),
+            field(&PgType::Int4, Datum::Int4(1)),
+            field(&PgType::Int4, Datum::Null),
+            field(&PgType::Text, Datum::Text(Cow::Borrowed("a \"b\""))),
+            field(&int_array, Datum::List(vec![Datum::Int4(1), Datum::Int4(2)])),
+            field(&PgType::Timestamptz, Datum::Timestamp(0)),
         ]);
         let mut out = Vec::new();
         encode_text(&PgType::Record, &record, &EncodeOptions::default(), &mut out);

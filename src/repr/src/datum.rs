@@ -3,15 +3,15 @@
 //! A `Datum` is what the text and binary codecs read and write. It carries Arrow's representation (days, microseconds,
 //! unscaled decimals), not Postgres's; `pgrepr` translates.
 
-use crate::PgType;
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, IntervalMonthDayNanoType, Time64MicrosecondType, Time64NanosecondType, TimeUnit,
+    DataType, Date32Type, Decimal128Type, Decimal256Type, FieldRef, Float32Type, Float64Type, Int8Type, Int16Type,
+    Int32Type, Int64Type, IntervalMonthDayNanoType, Time64MicrosecondType, Time64NanosecondType, TimeUnit,
     TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type,
     UInt16Type, UInt32Type, UInt64Type, i256,
 };
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// One value. Numbers of days and microseconds count from the Unix epoch.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,8 +50,8 @@ pub enum Datum<'a> {
     Interval(i32, i32, i64),
     /// A one-dimensional array of values of one type.
     List(Vec<Datum<'a>>),
-    /// The fields of a record, with their types.
-    Record(Vec<(PgType, Datum<'a>)>),
+    /// The fields of a record, with their names and types.
+    Record(Vec<(FieldRef, Datum<'a>)>),
 }
 
 impl Datum<'_> {
@@ -75,7 +75,9 @@ impl Datum<'_> {
             Datum::Timestamp(v) => Datum::Timestamp(v),
             Datum::Interval(m, d, u) => Datum::Interval(m, d, u),
             Datum::List(v) => Datum::List(v.into_iter().map(Datum::into_owned).collect()),
-            Datum::Record(v) => Datum::Record(v.into_iter().map(|(ty, field)| (ty, field.into_owned())).collect()),
+            Datum::Record(v) => {
+                Datum::Record(v.into_iter().map(|(field, value)| (field, value.into_owned())).collect())
+            }
         }
     }
 
@@ -133,7 +135,7 @@ pub fn from_array(array: &dyn Array, row: usize) -> Option<Datum<'_>> {
             let columns = fields.iter().zip(array.as_struct().columns());
             let typed = columns.map(|(field, column)| {
                 let value = from_array(column.as_ref(), row)?;
-                Some((PgType::from_field(field), value))
+                Some((Arc::clone(field), value))
             });
             Datum::Record(typed.collect::<Option<Vec<_>>>()?)
         }

@@ -470,6 +470,19 @@ fn half_day(us: i64, afternoon: bool) -> Result<i64, Refusal> {
     }
 }
 
+/// Seconds east of UTC of a zone that is a number. Error 22023.
+pub fn offset(zone: &str) -> Result<i32, PgReprError> {
+    let error = |message: String| PgReprError::new(SqlState::INVALID_PARAMETER_VALUE, message);
+    let syntax = || error(format!("invalid input syntax for type numeric time zone: \"{zone}\""));
+    if !zone.is_ascii() || !zone.starts_with(['+', '-']) {
+        return Err(syntax().with_hint("Numeric time zones must have \"-\" or \"+\" as first character."));
+    }
+    displacement(zone).map_err(|refusal| match refusal {
+        Refusal::Displacement => error(format!("numeric time zone \"{zone}\" out of range")),
+        _ => syntax(),
+    })
+}
+
 /// Seconds east of UTC of `+HH`, `+HHMM`, `+HH:MM` or `+HH:MM:SS`.
 fn displacement(offset: &str) -> Result<i32, Refusal> {
     let (negative, digits) = (offset.starts_with('-'), &offset[1..]);
