@@ -12,6 +12,7 @@ use crate::session::{Autocommit, Session};
 use crate::transaction::conflict;
 use crate::write::WriteTarget;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::compute::cast;
 use arrow::datatypes::{DataType, Schema};
 use compute_client::peek::{Bound, bind as bind_expr};
 use datafusion::common::DFSchema;
@@ -67,7 +68,7 @@ impl Session {
                 expectations.extend(resolved.expectations);
                 (updates, count, arbiters) = (resolved.updates, resolved.count, &on.arbiters);
             }
-            let returned = self.returning(plan.returning.as_ref(), &plan.desc, &updates, params)?;
+            let returned = self.returning(plan.returning.as_ref(), &plan.desc, (&updates, Vec::new()), params)?;
             let target = WriteTarget { table: plan.table, name: &plan.name, desc: &plan.desc, arbiters };
             if let Committed::Conflict = self.write(target, updates, expectations, autocommit).await? {
                 continue;
@@ -121,12 +122,12 @@ impl Session {
         value_of(physical.as_ref())
     }
 
-    /// RETURNING over the rows that `updates` add, or remove if it adds none.
+    /// RETURNING over the rows that `updates` add, or remove if it adds none, each with what was found beside it.
     pub(crate) fn returning(
         &self,
         returning: Option<&Returning>,
         desc: &RelationDesc,
-        updates: &Updates,
+        (updates, others): (&Updates, Vec<ArrayRef>),
         params: Bound<'_>,
     ) -> Result<Option<Vec<RecordBatch>>, AdapterError> {
         let Some(returning) = returning else { return Ok(None) };
@@ -135,10 +136,19 @@ impl Session {
         let types: Vec<DataType> = desc.columns.iter().map(|column| column.data_type.clone()).collect();
         let internal = |error: &dyn std::fmt::Display| AdapterError::internal(error.to_string());
         let count = rows.len();
-        let columns = RowCodec::new(&types)?.decode(rows)?;
+        let mut columns = RowCodec::new(&types)?.decode(rows)?;
+        let fields = &returning.schema.fields()[columns.len()..];
+        for (column, field) in others.iter().zip(fields) {
+            columns.push(cast(column, field.data_type()).map_err(|error| internal(&error))?);
+        }
         let options = RecordBatchOptions::new().with_row_count(Some(count));
-        let batch = RecordBatch::try_new_with_options(Arc::clone(&desc.schema), columns, &options)
-            .map_err(|error| internal(&error))?;
+        let schema = returning.schema.inner();
+        let batch = match count {
+            // Of no row there are no columns of other relations.
+            0 => RecordBatch::new_empty(Arc::clone(schema)),
+            _ => RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+                .map_err(|error| internal(&error))?,
+        };
         let info = self.info(self.shared.oracle.known_ts());
         let outputs = returning
             .exprs
@@ -231,7 +241,7 @@ pub(crate) fn push_unchecked(
         .map(|(array, data_type)| match array.data_type() == data_type {
             true => Ok(Arc::clone(array)),
             // Only the spelling of a type may differ here (a view of strings, a time zone's name).
-            false => arrow::compute::cast(array, data_type),
+            false => cast(array, data_type),
         })
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| AdapterError::internal(error.to_string()))?;

@@ -16,6 +16,8 @@ use crate::response::{Chunk, Response, ResultFormats, RowDesc, RowsTag, Tag};
 use crate::session::{Autocommit, Session};
 use crate::transaction::{Status, conflict};
 use crate::write::WriteTarget;
+use arrow::array::ArrayRef;
+use arrow::compute::concat;
 use arrow::datatypes::DataType;
 use bugs::Bug;
 use catalog::transact::{self, Op};
@@ -46,8 +48,8 @@ impl Session {
             if attempt == 0 && bugs::is(Bug::EmptyUpdateIsStale) {
                 read_ts -= 50_000;
             }
-            let (updates, count) = self.changed_rows(exec, params, read_ts).await?;
-            let returned = self.returning(plan.returning.as_ref(), &plan.desc, &updates, params)?;
+            let (updates, count, others) = self.changed_rows(exec, params, read_ts).await?;
+            let returned = self.returning(plan.returning.as_ref(), &plan.desc, (&updates, others), params)?;
             let mut expectations = expectations(&plan.depends_on, read_ts);
             if let ([expectation], Some(peek)) = (expectations.as_mut_slice(), &select.peek)
                 && expectation.table == plan.table
@@ -113,25 +115,27 @@ impl Session {
         Err(conflict())
     }
 
-    /// Steps 1 and 2: the updates, and the number of rows that the statement changes.
+    /// Steps 1 and 2: the updates, the number of rows that the statement changes, and what RETURNING tells of other relations.
     async fn changed_rows(
         &mut self,
         exec: &ReadThenWriteExec,
         params: Bound<'_>,
         read_ts: Timestamp,
-    ) -> Result<(Updates, u64), AdapterError> {
+    ) -> Result<(Updates, u64, Vec<ArrayRef>), AdapterError> {
         let ReadThenWriteExec { plan, select, .. } = exec;
         let mut rows = self.select(select, params, read_ts)?;
         let width = plan.desc.arity();
         let (mut updates, mut count) = (Updates::new(), 0_u64);
         let is_update = plan.kind == ReadThenWriteKind::Update;
+        let others_from = if is_update { 2 * width } else { width };
+        let mut others = Vec::new();
         while let Some(chunk) = rows.next(usize::MAX).await? {
             let shows = || self.may_select(plan.table);
             let wording = self.wording(&plan.name, &shows);
             match chunk {
                 Chunk::Stored(stored) => {
                     // The old row is the stored one; a new one that only moves columns is made of its pieces.
-                    let new = is_update.then(|| &stored.projection()[width..]);
+                    let new = is_update.then(|| &stored.projection()[width..others_from]);
                     for row in stored.rows() {
                         updates.push(row, -1);
                         if let Some(columns) = new {
@@ -145,14 +149,25 @@ impl Session {
                     // New rows are checked; old ones passed when they were written.
                     push_unchecked(&mut updates, &batch.columns()[..width], -1, &plan.desc)?;
                     if is_update {
-                        push_batch(&mut updates, &batch.columns()[width..], 1, &plan.desc, wording)?;
+                        push_batch(&mut updates, &batch.columns()[width..others_from], 1, &plan.desc, wording)?;
+                    }
+                    if batch.num_columns() > others_from {
+                        others.push(batch.columns()[others_from..].to_vec());
                     }
                     count += u64::try_from(range.len()).unwrap_or(u64::MAX);
                 }
             }
         }
-        Ok((updates, count))
+        Ok((updates, count, joined(&others)?))
     }
+}
+
+/// The columns of several batches, one after the other.
+fn joined(batches: &[Vec<ArrayRef>]) -> Result<Vec<ArrayRef>, AdapterError> {
+    let width = batches.first().map_or(0, Vec::len);
+    let column = |at: usize| concat(&batches.iter().map(|batch| batch[at].as_ref()).collect::<Vec<_>>());
+    let columns = (0..width).map(column).collect::<Result<_, _>>();
+    columns.map_err(|error| AdapterError::internal(error.to_string()))
 }
 
 /// The query that finds the rows.

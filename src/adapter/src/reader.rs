@@ -4,6 +4,7 @@
 //! the session's own transaction has written and not committed lies over it. System relations are made from the catalog.
 
 use crate::client::{Published, Shared};
+use crate::constraint::net_rows;
 use crate::introspection;
 use crate::sequence::Sequence;
 use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
@@ -224,25 +225,23 @@ impl RowSource {
 struct Overlay {
     /// Rows that are gone, and how many copies of each.
     removed: HashMap<Vec<u8>, Diff>,
-    /// Rows that were added, one entry per copy.
+    /// Rows that were added, one entry per copy, in the order in which they were.
     added: Vec<Vec<u8>>,
 }
 
 impl Overlay {
     fn new(updates: &Updates) -> Overlay {
-        let mut net: HashMap<Vec<u8>, Diff> = HashMap::new();
+        let mut net = net_rows(updates);
+        let mut added = Vec::new();
         for (row, diff) in updates.iter() {
-            *net.entry(row.to_vec()).or_default() += diff;
-        }
-        let mut overlay = Overlay { removed: HashMap::new(), added: Vec::new() };
-        for (row, diff) in net {
-            if diff < 0 {
-                overlay.removed.insert(row, -diff);
-            } else {
-                overlay.added.extend((0..diff).map(|_| row.clone()));
+            if let Some(left) = net.get_mut(row) {
+                let copies = diff.min(*left).max(0);
+                *left -= copies;
+                added.extend((0..copies).map(|_| row.to_vec()));
             }
         }
-        overlay
+        let removed = net.into_iter().filter(|(_, diff)| *diff < 0).map(|(row, diff)| (row.to_vec(), -diff)).collect();
+        Overlay { removed, added }
     }
 }
 

@@ -20,6 +20,7 @@ mod cursor;
 mod data;
 mod ddl;
 mod dialect;
+mod foreign;
 mod grant;
 mod keywords;
 mod prefix;
@@ -29,6 +30,7 @@ mod session;
 mod show;
 mod statement;
 mod subscribe;
+mod table_command;
 mod upkeep;
 
 use crate::ast::Statement;
@@ -40,6 +42,7 @@ use dialect::BoundedDialect;
 use repr::sqlstate::SqlState;
 
 pub(crate) use cursor::fold;
+pub(crate) use dialect::SYMMETRIC;
 pub use keywords::{Category, Keyword, keywords, needs_quotes};
 
 /// A statement and its own text.
@@ -87,7 +90,7 @@ fn parse_all(sql: &str) -> Result<Vec<ParsedStatement>, SqlError> {
         let chain = complexity::check(&piece.tokens)?;
         let dialect = BoundedDialect::new(piece.tokens.len());
         let as_of = subscribe::cut_as_of(&mut piece.tokens);
-        let mut cursor = Cursor::new(sql, &dialect, recursive::rewrite(piece.tokens)?, piece.terminator);
+        let mut cursor = Cursor::new(sql, &dialect, rewrite(piece.tokens)?, piece.terminator);
         let mut ast = statement::parse_statement(&mut cursor)?;
         cursor.expect_end()?;
         if let Some(tokens) = as_of {
@@ -109,12 +112,17 @@ fn single<T>(sql: &str, production: impl FnOnce(&mut Cursor<'_>) -> Result<T, Sq
         let tokens = tokenize(sql)?;
         complexity::check(&tokens)?;
         let dialect = BoundedDialect::new(tokens.len());
-        let mut cursor = Cursor::new(sql, &dialect, recursive::rewrite(tokens)?, None);
+        let mut cursor = Cursor::new(sql, &dialect, rewrite(tokens)?, None);
         let value = production(&mut cursor)?;
         cursor.expect_end()?;
         Ok(value)
     };
     parse().map_err(|error: SqlError| error.locate(sql))
+}
+
+/// Replaces what sqlparser does not understand, or not in every place, or understands otherwise.
+fn rewrite(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>, SqlError> {
+    recursive::rewrite(table_command::rewrite(foreign::rewrite(tokens)))
 }
 
 /// The tokens of one statement, which is not empty.

@@ -434,12 +434,12 @@ pub struct ConflictUpdate {
     pub scan: SelectPlan,
 }
 
-/// RETURNING: expressions over one row of a table.
+/// RETURNING: expressions over one row of a table, and what an UPDATE or DELETE has found beside it.
 #[derive(Clone, Debug)]
 pub struct Returning {
     /// One per output column.
     pub exprs: Vec<Expr>,
-    /// The row that they read: the table's columns.
+    /// The row that they read: the table's columns, then the others, which are the last that the statement's query gives.
     pub schema: DFSchemaRef,
     /// What the client sees.
     pub desc: Arc<RelationDesc>,

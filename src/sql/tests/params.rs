@@ -5,6 +5,7 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use glimpse_sql::engine::{Engine, Params, ResolvedTable, SessionInfo, TableResolver};
 use glimpse_sql::error::SqlError;
+use glimpse_sql::parser::parse_query;
 use repr::sqlstate::SqlState;
 use repr::types::NumericDisplay;
 use repr::{GlobalId, PgType, RelationDesc};
@@ -127,6 +128,30 @@ fn nesting_ends_in_an_error_and_not_in_the_stack() {
                     assert_eq!(error.sqlstate, SqlState::STATEMENT_TOO_COMPLEX, "{open} {depth}: {error}");
                 }
             }
+        }
+    });
+}
+
+/// Each of these stands in the plan more often than in the text; in each other they would fill the memory.
+#[test]
+fn what_is_compared_twice_nests_only_so_deep() {
+    on_a_small_stack(|| {
+        for (open, close) in [
+            ("(", " between 0 and 2)::int"),
+            ("(", " not between symmetric 2 and 0)::int"),
+            ("(1 between symmetric ", " and 0)::int"),
+            ("(", " = any(array[1, 2]))::int"),
+            ("case ", " when 1 then 2 when 2 then 1 end"),
+            ("((", ", 1) < (2, 3))::int"),
+        ] {
+            let plan = |depth: usize| {
+                let text = format!("select {}value{} from t", open.repeat(depth), close.repeat(depth));
+                let query = parse_query(&text).expect("a query");
+                Engine::new().plan_query(&query, &OneTable, &mut Params::none())
+            };
+            plan(4).unwrap_or_else(|error| panic!("{open}…{close}: {error}"));
+            let error = plan(30).map(|_| ()).expect_err(close);
+            assert_eq!(error.sqlstate, SqlState::STATEMENT_TOO_COMPLEX, "{open}…{close}: {error}");
         }
     });
 }

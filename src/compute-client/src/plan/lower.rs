@@ -40,6 +40,23 @@ pub fn lower(plan: &LogicalPlan, engine: &Engine) -> Result<Lir, SqlError> {
         local_count: Cell::new(0),
     }
     .plan(plan)
+    .and_then(|lir| without_records(&lir).map(|()| lir))
+}
+
+/// No row that an operator gives has a record in it: rows have no encoding of records. Error 0A000.
+fn without_records(lir: &Lir) -> Result<(), SqlError> {
+    if lir.schema.fields().iter().any(|field| has_record(field.data_type())) {
+        return Err(refused("a row as a value that a maintained view keeps"));
+    }
+    lir.inputs().into_iter().try_for_each(without_records)
+}
+
+fn has_record(ty: &DataType) -> bool {
+    match ty {
+        DataType::Struct(_) => true,
+        DataType::List(item) => has_record(item.data_type()),
+        _ => false,
+    }
 }
 
 struct Lowering<'a> {

@@ -11,16 +11,19 @@
 //! - Every relation in a plan has a qualifier of its own, so that decorrelation cannot confuse inner and outer.
 //! - The plan's columns and the client's columns agree in number, order and Arrow type; [`finish`] checks it.
 
+mod arguments;
 pub mod call;
 pub mod expr;
 pub mod from;
 pub mod grouping;
+mod json_rows;
 pub mod literal;
 pub mod logic;
 mod matching;
 pub mod name;
 pub mod operator;
 mod origin;
+mod presence;
 pub mod query;
 mod reads;
 pub mod recursive;
@@ -49,6 +52,8 @@ use std::sync::Arc;
 
 /// The deepest nesting of expressions and queries that is bound; deeper is 54001.
 const DEPTH_MAX: usize = 200;
+/// How often an expression that stands in others which are compared several times may stand in the plan.
+const COPIES_MAX: usize = 4096;
 
 /// The deepest nesting of subqueries in expressions: DataFusion checks a plan's subqueries in time that doubles with
 /// each level.
@@ -84,9 +89,13 @@ pub struct Binder<'a> {
     ctes: Vec<HashMap<String, BoundQuery>>,
     /// The queries that are run before the one that is bound, each of which may read those before it.
     once: Vec<(String, LogicalPlan)>,
+    /// Of each SELECT that is being bound, the names without a qualifier, which may be those of relations.
+    alone: Vec<HashSet<String>>,
     /// How many queries are being bound, each in the one before it.
     queries: usize,
     depth: usize,
+    /// How often what is being bound will stand in the plan.
+    copies: usize,
 }
 
 /// Binds a query: [`super::Engine::plan_query`].
@@ -98,6 +107,13 @@ pub fn plan_query(
     let mut binder = Binder::new(tables, params);
     let bound = binder.query(query, None, Settle::Text)?;
     binder.check_reads()?;
+    finish(&binder, bound)
+}
+
+/// The columns of a query, for which no privilege is asked.
+pub fn describe(query: &ast::Query, tables: &dyn TableResolver, params: &mut Params) -> Result<PlannedQuery, SqlError> {
+    let mut binder = Binder::new(tables, params);
+    let bound = binder.query(query, None, Settle::Text)?;
     finish(&binder, bound)
 }
 
@@ -155,15 +171,14 @@ pub fn plan_condition(
 fn scope_of(schema: &DFSchema) -> Scope {
     let columns = schema
         .iter()
-        .map(|(qualifier, field)| ScopeColumn {
-            table: qualifier.map(|q| q.table().to_owned()),
-            name: field.name().clone(),
-            expr: Expr::Column(Column::new(qualifier.cloned(), field.name())),
-            ty: PgType::from_field(field),
-            data_type: field.data_type().clone(),
-            nullable: field.is_nullable(),
-            unqualified: true,
-            star: true,
+        .map(|(qualifier, field)| {
+            let value = TypedExpr {
+                expr: Expr::Column(Column::new(qualifier.cloned(), field.name())),
+                ty: PgType::from_field(field),
+                data_type: field.data_type().clone(),
+                nullable: field.is_nullable(),
+            };
+            ScopeColumn::new(qualifier.map(|q| q.table().to_owned()), field.name().clone(), value)
         })
         .collect();
     Scope { columns }
@@ -189,8 +204,10 @@ impl<'a> Binder<'a> {
             counter: 0,
             ctes: Vec::new(),
             once: Vec::new(),
+            alone: Vec::new(),
             queries: 0,
             depth: 0,
+            copies: 1,
         }
     }
 
@@ -218,6 +235,20 @@ impl<'a> Binder<'a> {
         }
         self.depth += 1;
         Ok(())
+    }
+
+    /// Binds an operand that will stand in the plan several times. Such constructs in each other multiply: error 54001 if there
+    /// are too many.
+    fn copied(&mut self, times: usize, expr: &ast::Expr, cx: &expr::Cx<'_>) -> Result<TypedExpr, SqlError> {
+        let around = self.copies;
+        self.copies = around.saturating_mul(times);
+        if around > 1 && self.copies > COPIES_MAX {
+            return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
+                .with_detail("Too many expressions that are compared more than once nest in each other."));
+        }
+        let bound = self.expr(expr, cx);
+        self.copies = around;
+        bound
     }
 
     fn shallower(&mut self) {

@@ -132,7 +132,7 @@ pub fn to_array(values: &[Datum<'_>], data_type: &DataType) -> Result<ArrayRef, 
             let field = |at: usize| {
                 let of = |value: &Datum<'_>| match value {
                     Datum::Record(fields) => {
-                        fields.get(at).map_or(Datum::Null, |(_, field)| field.clone().into_owned())
+                        fields.get(at).map_or(Datum::Null, |(_, value)| value.clone().into_owned())
                     }
                     _ => Datum::Null,
                 };

@@ -154,10 +154,16 @@ pub fn build(binder: &mut Binder<'_>, call: AggregateArgs<'_>, site: Site<'_>) -
         binder.require_distinct(&first.ty)?;
     }
     let first = match (call.distinct, call.name, &first.ty) {
-        (Some(_), "count", _) => binder.comparison_key(first)?,
         (Some(_), "sum" | "avg", PgType::Interval) => {
             return Err(SqlError::unsupported(format!("{} of distinct intervals", call.name)));
         }
+        // What DISTINCT compares are bits; the sum with zero has no negative one.
+        (Some(_), "count" | "sum" | "avg", PgType::Float4 | PgType::Float8) => {
+            let zero = TypedExpr::constant(&repr::Datum::Float8(0.0), PgType::Float8)?;
+            let zero = binder.coercer.explicit(zero, &first.ty)?;
+            TypedExpr { expr: first.expr + zero.expr, ..first }
+        }
+        (Some(_), "count", _) => binder.comparison_key(first)?,
         _ => first,
     };
     match call.name {
@@ -349,7 +355,7 @@ fn array_agg(
     arg: TypedExpr,
     site: Site<'_>,
 ) -> Result<TypedExpr, SqlError> {
-    if matches!(arg.ty, PgType::Array(_)) {
+    if matches!(arg.ty, PgType::Array(_) | PgType::Record) {
         return Err(SqlError::unsupported("array_agg of arrays"));
     }
     let item = types::base(&arg.ty);
@@ -396,7 +402,7 @@ fn json_agg(
         return binder.call(&format!("to_{json}_document"), vec![list], Span::empty());
     }
     // Documents of several lines break between items that have parts.
-    let separator = if matches!(arg.ty, PgType::Array(_)) { ", \n " } else { ", " };
+    let separator = if matches!(arg.ty, PgType::Array(_) | PgType::Record) { ", \n " } else { ", " };
     let separator = TypedExpr::constant(&repr::Datum::Text(separator.into()), PgType::Text)?;
     let list = json_list(binder, arg, site)?;
     binder.call(&format!("{json}_document"), vec![list, separator], Span::empty())
@@ -428,9 +434,6 @@ fn json_object_agg(
 
 /// Each value as JSON, in a list.
 fn json_list(binder: &mut Binder<'_>, arg: TypedExpr, site: Site<'_>) -> Result<TypedExpr, SqlError> {
-    if arg.ty == PgType::Record {
-        return Err(SqlError::unsupported("a row as JSON"));
-    }
     let json = binder.call("to_json", vec![arg], Span::empty())?;
     Ok(list_of(json, site))
 }

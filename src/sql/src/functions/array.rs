@@ -184,8 +184,13 @@ pub fn declare(library: &mut Library) {
             _ => Datum::List((1..=list(a, 0).len() as i32).map(Datum::Int4).collect()),
         })
     });
-    library.add("ordinality(any) setof int8 !hidden", |_, a| {
-        Ok(Datum::List((1..=list(a, 0).len() as i64).map(Datum::Int8).collect()))
+    library.add("ordinality(variadic any) setof int8 !null !hidden", |_, a| {
+        let lengths = a.iter().map(|set| if let Datum::List(items) = set { items.len() } else { 0 });
+        Ok(Datum::List((1..=lengths.max().unwrap_or(0) as i64).map(Datum::Int8).collect()))
+    });
+    library.add("at_least_one(anyarray, variadic any) anyarray !null !hidden", |_, a| {
+        let is_empty = |set: &Datum<'_>| !matches!(set, Datum::List(items) if !items.is_empty());
+        Ok(if a.iter().all(is_empty) { Datum::List(vec![Datum::Null]) } else { a[0].clone().into_owned() })
     });
     library.add("generate_series(int4, int4) setof int4", series4);
     library.add("generate_series(int4, int4, int4) setof int4", series4);
@@ -211,10 +216,16 @@ pub fn nullable(value: TypedExpr) -> Result<TypedExpr, SqlError> {
     internal("as_is", vec![value], ty, data_type)
 }
 
-/// The ordinal numbers of a list's elements.
-pub fn ordinality(list: TypedExpr) -> Result<TypedExpr, SqlError> {
+/// The ordinal numbers of the elements of the longest list.
+pub fn ordinality(lists: &[TypedExpr]) -> Result<TypedExpr, SqlError> {
     let ty = PgType::Array(Box::new(PgType::Int8));
-    internal("ordinality", vec![list], ty.clone(), ty.data_type())
+    internal("ordinality", lists.to_vec(), ty.clone(), ty.data_type())
+}
+
+/// The first of several lists, with one NULL if all of them are empty.
+pub fn at_least_one(lists: &[TypedExpr]) -> Result<TypedExpr, SqlError> {
+    let (ty, data_type) = (lists[0].ty.clone(), lists[0].data_type.clone());
+    internal("at_least_one", lists.to_vec(), ty, data_type)
 }
 
 /// `left op ANY (array)` and `left op ALL (array)`, both sides of one type.
@@ -227,7 +238,12 @@ pub fn quantified(symbol: &str, all: bool, left: TypedExpr, array: TypedExpr) ->
 }
 
 /// A function of the library whose types the caller has decided.
-fn internal(name: &str, args: Vec<TypedExpr>, ty: PgType, data_type: DataType) -> Result<TypedExpr, SqlError> {
+pub(super) fn internal(
+    name: &str,
+    args: Vec<TypedExpr>,
+    ty: PgType,
+    data_type: DataType,
+) -> Result<TypedExpr, SqlError> {
     let overload = super::registry::internal(name)?;
     let declared: Vec<PgType> = args.iter().map(|arg| arg.ty.clone()).collect();
     let udf = RowFunction::udf(overload, &declared, &ty, &data_type);

@@ -533,14 +533,32 @@ fn declare_making(library: &mut Library) {
         Ok(Datum::Time(checked_time(int(a, 0), int(a, 1), float(a, 2))?))
     });
     library.add("make_timestamp(int4, int4, int4, int4, int4, float8) timestamp", |_, a| {
-        let days = checked_days(int(a, 0), int(a, 1), int(a, 2))?;
-        let time = checked_time(int(a, 3), int(a, 4), float(a, 5))?;
-        timestamp(date_to_us(days).and_then(|us| us.checked_add(time)))
+        timestamp(Some(made_timestamp(a)?))
+    });
+    library.add("make_timestamptz(int4, int4, int4, int4, int4, float8) timestamptz !session", |call, a| {
+        timestamp(utc(call, made_timestamp(a)?))
+    });
+    library.add("make_timestamptz(int4, int4, int4, int4, int4, float8, text) timestamptz", |_, a| {
+        // A number counts eastward, as in a timestamp's text, and not as in the name of a zone.
+        match text(a, 6) {
+            offset if offset.starts_with(['+', '-']) || offset.starts_with(|c: char| c.is_ascii_digit()) => {
+                let east = i64::from(pgrepr::datetime::parse::offset(offset)?) * 1_000_000;
+                timestamp(made_timestamp(a)?.checked_sub(east))
+            }
+            zone => zoned(zone, made_timestamp(a)?, TimeZone::to_utc),
+        }
     });
     library.add("to_timestamp(float8) timestamptz", |_, a| {
         let us = (float(a, 0) * 1e6).round_ties_even();
         timestamp((us.abs() < 9.2e18).then_some(us as i64))
     });
+}
+
+/// Microseconds of a year, month, day, hour, minute and second.
+fn made_timestamp(a: &[Datum<'_>]) -> Result<i64, SqlError> {
+    let days = checked_days(int(a, 0), int(a, 1), int(a, 2))?;
+    let time = checked_time(int(a, 3), int(a, 4), float(a, 5))?;
+    date_to_us(days).and_then(|us| us.checked_add(time)).ok_or_else(out_of_range)
 }
 
 fn checked_days(year: i64, month: i64, day: i64) -> Result<i32, SqlError> {

@@ -9,8 +9,11 @@ use super::interval::parts;
 use super::registry::Library;
 use super::row::Call;
 use super::{int, new_text, text};
+use crate::engine::cast::parse_numeric;
 use crate::error::SqlError;
+use arrow::datatypes::i256;
 use pgrepr::calendar::{DAY_US, civil_from_days, days_from_civil, days_in_month};
+use pgrepr::numeric::rescale;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
 
@@ -51,6 +54,7 @@ pub fn declare(library: &mut Library) {
             .map(Datum::Timestamp)
             .ok_or_else(|| SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range"))
     });
+    library.add("pg_size_bytes(text) int8", |_, a| size_bytes(text(a, 0)).map(Datum::Int8));
     library.add("pg_size_pretty(int8) text", |_, a| Ok(new_text(size_pretty(int(a, 0)))));
 }
 
@@ -451,6 +455,41 @@ fn read_name(rest: &mut &str, names: &[&str], short: bool, pattern: &str) -> Res
     let found = rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
     Err(SqlError::new(SqlState::INVALID_DATETIME_FORMAT, format!("invalid value \"{found}\" for \"{pattern}\""))
         .with_detail("The given value did not match any of the allowed values for this field."))
+}
+
+/// The bytes of a size such as `1.5 GB`.
+fn size_bytes(size: &str) -> Result<i64, SqlError> {
+    let invalid = || SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("invalid size: \"{size}\""));
+    let trimmed = size.trim();
+    let is_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | '+' | '-');
+    let mut end = trimmed.find(|c: char| !is_number(c)).unwrap_or(trimmed.len());
+    // An exponent, unless it begins a unit.
+    if let Some(exponent) = trimmed[end..].strip_prefix(['e', 'E']) {
+        let digits = exponent.trim_start_matches(['+', '-']);
+        let count = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+        if count > 0 {
+            end = trimmed.len() - digits.len() + count;
+        }
+    }
+    let (number, scale) = parse_numeric(&trimmed[..end]).map_err(|_| invalid())?;
+    let unit = trimmed[end..].trim();
+    let power = match unit.to_ascii_lowercase().as_str() {
+        "" | "bytes" => 0,
+        "kb" => 10,
+        "mb" => 20,
+        "gb" => 30,
+        "tb" => 40,
+        "pb" => 50,
+        _ => {
+            return Err(invalid()
+                .with_detail(format!("Invalid size unit: \"{unit}\"."))
+                .with_hint("Valid units are \"bytes\", \"kB\", \"MB\", \"GB\", \"TB\", and \"PB\"."));
+        }
+    };
+    let bytes = number.checked_mul(i256::from_i128(1 << power)).and_then(|bytes| rescale(bytes, scale, 0));
+    bytes
+        .and_then(|bytes| i64::try_from(bytes.to_i128()?).ok())
+        .ok_or_else(|| SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "bigint out of range"))
 }
 
 /// Bytes in the unit that leaves fewer than 10240 of it.

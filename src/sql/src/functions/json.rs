@@ -9,6 +9,7 @@
 
 mod document;
 mod each;
+pub mod rows;
 
 use super::registry::Library;
 use super::row::Call;
@@ -30,6 +31,7 @@ pub fn declare(library: &mut Library) {
         document::declare(library, ty);
         each::declare(library, ty);
     }
+    rows::declare(library);
     declare_editing(library);
     library.add("?(jsonb, text) bool", |_, a| Ok(Datum::Bool(has_key(text(a, 0), text(a, 1))?)));
     library.add("?|(jsonb, text[]) bool", |_, a| {
@@ -65,10 +67,10 @@ fn declare_access(library: &mut Library, ty: &str) {
         Kind::Object => Err(wrong("cannot get array length of a non-array")),
         _ => Err(wrong("cannot get array length of a scalar")),
     });
-    library.add(&format!("{ty}_array_elements({ty}) setof {ty}"), |call, a| {
+    library.add(&format!("{ty}_array_elements({ty}) setof {ty} !column=value"), |call, a| {
         Ok(Datum::List(elements(call, text(a, 0))?.into_iter().map(new_text).collect()))
     });
-    library.add(&format!("{ty}_array_elements_text({ty}) setof text"), |call, a| {
+    library.add(&format!("{ty}_array_elements_text({ty}) setof text !column=value"), |call, a| {
         let items = elements(call, text(a, 0))?.into_iter().map(|item| as_text(Some(item)));
         Ok(Datum::List(items.collect::<Result<_, _>>()?))
     });
@@ -441,7 +443,7 @@ fn write(call: &Call<'_>, ty: &PgType, value: &Datum<'_>, out: &mut String) -> R
     match (value, ty) {
         (Datum::Null, _) => out.push_str("null"),
         (Datum::Bool(value), _) => out.push_str(if *value { "true" } else { "false" }),
-        (Datum::Record(_), _) => return Err(SqlError::unsupported("a row as JSON")),
+        (Datum::Record(fields), _) => rows::write_record(call, fields, ",", out)?,
         (Datum::List(items), PgType::Array(item_type)) => {
             out.push('[');
             for (i, item) in items.iter().enumerate() {

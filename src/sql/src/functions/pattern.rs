@@ -533,7 +533,7 @@ fn replace(value: &str, pattern: &str, replacement: &str, flags: &str) -> Result
                 }
                 match chars.next() {
                     Some('&') => out.push_str(whole.as_str()),
-                    Some(d) if d.is_ascii_digit() => {
+                    Some(d @ '1'..='9') => {
                         let group = d.to_digit(10).unwrap_or(0) as usize;
                         out.push_str(found.get(group).map_or("", |group| group.as_str()));
                     }

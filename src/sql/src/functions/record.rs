@@ -1,4 +1,4 @@
-//! `ROW(…)`: several values as one.
+//! `ROW(…)` and whole rows of relations: several values as one.
 
 use arrow::array::{ArrayRef, StructArray};
 use arrow::compute::cast;
@@ -8,12 +8,32 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use repr::PgType;
 use repr::types::TAG_KEY;
+use repr::{Datum, PgType};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::array::internal;
+use super::registry::Library;
 use crate::engine::TypedExpr;
+use crate::error::SqlError;
+
+/// Declares the functions of this file.
+pub fn declare(library: &mut Library) {
+    library.add("record_is_null(any) bool !null !hidden", |_, a| {
+        Ok(Datum::Bool(every_field(&a[0], |field| field.is_null())))
+    });
+    library.add("record_is_not_null(any) bool !null !hidden", |_, a| {
+        Ok(Datum::Bool(!a[0].is_null() && every_field(&a[0], |field| !field.is_null())))
+    });
+}
+
+fn every_field(record: &Datum<'_>, holds: impl Fn(&Datum<'_>) -> bool) -> bool {
+    match record {
+        Datum::Record(fields) => fields.iter().all(|(_, value)| holds(value)),
+        _ => true,
+    }
+}
 
 /// Makes a record of values of these types.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -23,23 +43,35 @@ struct RowFunction {
     signature: Signature,
 }
 
-/// The values as the fields of a record.
+/// Whether every field of a record is NULL, or none is, as `IS [NOT] NULL` asks.
+pub fn null_test(record: TypedExpr, is_null: bool) -> Result<TypedExpr, SqlError> {
+    let name = if is_null { "record_is_null" } else { "record_is_not_null" };
+    internal(name, vec![record], PgType::Bool, DataType::Boolean)
+}
+
+/// The values as the fields of a record, which have no names of their own.
 pub fn make_row(values: Vec<TypedExpr>) -> TypedExpr {
-    let field = |(at, value): (usize, &TypedExpr)| {
-        let field = Field::new(format!("f{}", at + 1), value.data_type.clone(), true);
+    let name = |at: usize| format!("f{}", at + 1);
+    make_named_row(values.into_iter().enumerate().map(|(at, value)| (name(at), value)).collect())
+}
+
+/// The values as the fields of a record, with their names.
+pub fn make_named_row(values: Vec<(String, TypedExpr)>) -> TypedExpr {
+    let field = |(name, value): &(String, TypedExpr)| {
+        let field = Field::new(name, value.data_type.clone(), true);
         match value.ty.tag() {
             Some(tag) => field.with_metadata(HashMap::from([(TAG_KEY.to_owned(), tag)])),
             None => field,
         }
     };
-    let fields: Fields = values.iter().enumerate().map(field).collect();
+    let fields: Fields = values.iter().map(field).collect();
     let data_type = DataType::Struct(fields.clone());
     let signature = match values.len() {
         0 => Signature::nullary(Volatility::Immutable),
         count => Signature::any(count, Volatility::Immutable),
     };
     let udf = ScalarUDF::new_from_impl(RowFunction { fields, data_type: data_type.clone(), signature });
-    let args = values.into_iter().map(|value| value.expr).collect();
+    let args = values.into_iter().map(|(_, value)| value.expr).collect();
     let expr = Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(udf), args));
     TypedExpr { expr, ty: PgType::Record, data_type, nullable: false }
 }

@@ -82,6 +82,8 @@ pub struct Overload {
     pub each: bool,
     /// Whether no client can call it.
     pub hidden: bool,
+    /// The name of the only column of its rows, if an alias of the rows does not name that.
+    pub column: Option<String>,
     /// What it computes.
     pub body: Body,
 }
@@ -106,7 +108,8 @@ pub struct Library {
 }
 
 impl Library {
-    /// Declares a function: `name(type, …, variadic type) [setof] type [!null] [!session] [!each] [!hidden]`. Rows of several
+    /// Declares a function: `name(type, …, variadic type) [setof] type [!null] [!session] [!each] [!hidden]
+    /// [!column=name]`. Rows of several
     /// columns are `setof (name type, …)`.
     ///
     /// Result types `same`, `integer`, `digits` and `free` after `numeric:` give the scale of a numeric.
@@ -132,6 +135,7 @@ fn parse(declaration: &str, body: Body, id: usize) -> Option<Overload> {
     }
     let (mut returns, mut set) = (None, false);
     let (mut strict, mut session, mut each, mut hidden) = (true, false, false, false);
+    let mut named = None;
     let mut rest = declaration[close + 1..].trim();
     if let Some((columns, after)) = rest.strip_prefix("setof (").and_then(|rest| rest.split_once(')')) {
         let column = |column: &str| {
@@ -148,11 +152,27 @@ fn parse(declaration: &str, body: Body, id: usize) -> Option<Overload> {
             "!session" => session = true,
             "!each" => each = true,
             "!hidden" => hidden = true,
-            ty => returns = Some(parse_returns(ty)?),
+            word => match word.strip_prefix("!column=") {
+                Some(column) => named = Some(column.to_owned()),
+                None => returns = Some(parse_returns(word)?),
+            },
         }
     }
     let name = declaration[..open].trim().to_owned();
-    Some(Overload { id, name, args, variadic, returns: returns?, set, strict, session, each, hidden, body })
+    Some(Overload {
+        id,
+        name,
+        args,
+        variadic,
+        returns: returns?,
+        set,
+        strict,
+        session,
+        each,
+        hidden,
+        column: named,
+        body,
+    })
 }
 
 fn parse_returns(word: &str) -> Option<Returns> {
@@ -189,6 +209,7 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
     super::ordered_set::declare(&mut library);
     super::regression::declare(&mut library);
     super::json::declare(&mut library);
+    super::record::declare(&mut library);
     super::session::declare(&mut library);
     super::sequence::declare(&mut library);
     super::catalog::declare(&mut library);

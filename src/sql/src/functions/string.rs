@@ -137,8 +137,8 @@ fn split_part(_: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError>
 }
 
 fn declare_changing(library: &mut Library) {
-    library.add("lower(text) text", |_, a| Ok(new_text(text(a, 0).to_lowercase())));
-    library.add("upper(text) text", |_, a| Ok(new_text(text(a, 0).to_uppercase())));
+    library.add("lower(text) text", |_, a| Ok(new_text(mapped(text(a, 0), str::to_ascii_lowercase, lower))));
+    library.add("upper(text) text", |_, a| Ok(new_text(mapped(text(a, 0), str::to_ascii_uppercase, upper))));
     library.add("initcap(text) text", |_, a| Ok(new_text(initcap(text(a, 0)))));
     library.add("reverse(text) text", |_, a| Ok(new_text(text(a, 0).chars().rev().collect::<String>())));
     library.add("repeat(text, int4) text", |_, a| {
@@ -192,6 +192,9 @@ fn declare_changing(library: &mut Library) {
         let rest = Call { args: &call.args[1..], ..*call };
         concat(&rest, &a[1..], text(a, 0))
     });
+    library.add("num_nulls(variadic any) int4 !null", |_, a| Ok(count(a, |value| value.is_null())));
+    library.add("num_nonnulls(variadic any) int4 !null", |_, a| Ok(count(a, |value| !value.is_null())));
+    library.add("unistr(text) text", |_, a| unistr(text(a, 0)).map(new_text));
     library.add("text_concat(text, text) text", |_, a| Ok(new_text(format!("{}{}", text(a, 0), text(a, 1)))));
     library.add("to_hex(int4) text", |_, a| Ok(new_text(format!("{:x}", int(a, 0) as i32))));
     library.add("to_hex(int8) text", |_, a| Ok(new_text(format!("{:x}", int(a, 0)))));
@@ -212,14 +215,37 @@ pub(super) fn check_length(length: i64) -> Result<(), SqlError> {
     Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large"))
 }
 
+fn count(values: &[Datum<'_>], counts: impl Fn(&Datum<'_>) -> bool) -> Datum<'static> {
+    Datum::Int4(values.iter().filter(|value| counts(value)).count() as i32)
+}
+
+/// Text in other letters: one for each, and at once where all are of ASCII.
+fn mapped(whole: &str, ascii: fn(&str) -> String, letter: fn(char) -> char) -> String {
+    if whole.is_ascii() { ascii(whole) } else { whole.chars().map(letter).collect() }
+}
+
+/// A character's small form, if that is one character.
+fn lower(c: char) -> char {
+    alone(c.to_lowercase()).unwrap_or(c)
+}
+
+/// A character's capital form, if that is one character: `ß` stays as it is.
+fn upper(c: char) -> char {
+    alone(c.to_uppercase()).unwrap_or(c)
+}
+
+fn alone(mut chars: impl Iterator<Item = char>) -> Option<char> {
+    chars.next().filter(|_| chars.next().is_none())
+}
+
 fn initcap(whole: &str) -> String {
     let mut out = String::with_capacity(whole.len());
     let mut inside = false;
     for c in whole.chars() {
         if inside {
-            out.extend(c.to_lowercase());
+            out.push(lower(c));
         } else {
-            out.extend(c.to_uppercase());
+            out.push(upper(c));
         }
         inside = c.is_alphanumeric();
     }
@@ -254,6 +280,51 @@ fn concat(call: &Call<'_>, a: &[Datum<'_>], separator: &str) -> Result<Datum<'st
         }
     }
     Ok(new_text(parts.join(separator)))
+}
+
+/// Text whose escapes become the characters of their numbers: a backslash, then four hexadecimal digits, or six behind `+`, four
+/// behind `u`, eight behind `U`.
+fn unistr(escaped: &str) -> Result<String, SqlError> {
+    let unpaired = || SqlError::new(SqlState::SYNTAX_ERROR, "invalid Unicode surrogate pair");
+    let (mut out, mut rest) = (String::new(), escaped);
+    while let Some((before, behind)) = rest.split_once('\\') {
+        out.push_str(before);
+        if let Some(behind) = behind.strip_prefix('\\') {
+            out.push('\\');
+            rest = behind;
+            continue;
+        }
+        let (mut code, mut behind) = escaped_number(behind)?;
+        if (0xd800..0xe000).contains(&code) {
+            let (low, after) = escaped_number(behind.strip_prefix('\\').ok_or_else(unpaired)?)?;
+            let halves = [code, low].map(|half| u16::try_from(half).unwrap_or_default());
+            code = char::decode_utf16(halves).next().and_then(Result::ok).ok_or_else(unpaired)?.into();
+            behind = after;
+        }
+        let c = char::from_u32(code).filter(|c| *c != '\0').ok_or_else(|| {
+            SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("invalid Unicode code point: {code:04X}"))
+        })?;
+        out.push(c);
+        rest = behind;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+/// The number of an escape, from behind its backslash, and what follows.
+fn escaped_number(escape: &str) -> Result<(u32, &str), SqlError> {
+    let (mark, length) = match escape.as_bytes().first() {
+        Some(b'u') => (1, 4),
+        Some(b'+') => (1, 6),
+        Some(b'U') => (1, 8),
+        _ => (0, 4),
+    };
+    let number = escape.get(mark..mark + length).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+    let number = number.and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    number.map(|number| (number, &escape[mark + length..])).ok_or_else(|| {
+        SqlError::new(SqlState::SYNTAX_ERROR, "invalid Unicode escape")
+            .with_hint("Unicode escapes must be \\XXXX, \\+XXXXXX, \\uXXXX, or \\UXXXXXXXX.")
+    })
 }
 
 fn declare_quoting(library: &mut Library) {

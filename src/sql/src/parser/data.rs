@@ -29,7 +29,7 @@ pub(super) fn parse_insert(cursor: &mut Cursor<'_>) -> Result<Statement, SqlErro
 fn take_overriding(cursor: &mut Cursor<'_>) -> Result<Option<(Overriding, Vec<TokenWithSpan>)>, SqlError> {
     // INTO name [AS alias] [(columns)]: it stands before what gives the rows.
     let is_end = |n: usize| {
-        let first = ["VALUES", "SELECT", "DEFAULT", "WITH", "TABLE", "RETURNING"];
+        let first = ["VALUES", "SELECT", "DEFAULT", "WITH", "RETURNING"];
         *cursor.token(n) == Token::EOF || first.iter().any(|word| cursor.peek_nth(n, word))
     };
     let mut at = 0;

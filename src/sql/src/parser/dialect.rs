@@ -5,11 +5,11 @@
 //! step parses a prefix of an expression, for which the dialect is asked first; so the dialect counts, and when the count
 //! is far beyond what the statement's length explains, it refuses.
 //!
-//! It also reads what sqlparser reads otherwise than Postgres: ISNULL is an operator, the right side of `IS DISTINCT FROM` ends before AND, and the
+//! It also reads what sqlparser reads otherwise than Postgres: ISNULL is an operator, BETWEEN may be SYMMETRIC, the right side of `IS DISTINCT FROM` ends before AND, and the
 //! query of ANY and ALL may begin with a parenthesis of its own. Everything else is sqlparser's own dialect.
 
 use super::prefix;
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Ident};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -21,6 +21,9 @@ use std::cell::Cell;
 const STEPS_BASE: usize = 10_000;
 /// Further steps for each of its tokens; well-formed statements take about one.
 const STEPS_PER_TOKEN: usize = 32;
+
+/// What stands before the lower bound of a BETWEEN whose bounds may come in either order.
+pub(crate) const SYMMETRIC: &str = "SYMMETRIC";
 
 /// The dialect for one statement.
 #[derive(Debug)]
@@ -67,7 +70,9 @@ impl Dialect for BoundedDialect {
             parser.advance_token();
             return Some(Ok(Expr::IsNull(Box::new(left.clone()))));
         }
-        distinct_from(self, parser, left).or_else(|| quantified(parser, left).transpose())
+        symmetric(self, parser, left)
+            .or_else(|| distinct_from(self, parser, left))
+            .or_else(|| quantified(parser, left).transpose())
     }
 
     fn identifier_quote_style(&self, identifier: &str) -> Option<char> {
@@ -143,6 +148,36 @@ impl Dialect for BoundedDialect {
 fn is_isnull(parser: &Parser<'_>) -> bool {
     matches!(&parser.peek_token_ref().token,
         Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("isnull"))
+}
+
+/// `[NOT] BETWEEN SYMMETRIC`, whose bounds may come in either order; sqlparser takes the word for a bound. Here it becomes the
+/// lower bound's prefix. `ASYMMETRIC` says nothing.
+fn symmetric(dialect: &dyn Dialect, parser: &mut Parser<'_>, left: &Expr) -> Option<Result<Expr, ParserError>> {
+    let negated = matches!(&parser.peek_nth_token_ref(0).token, Token::Word(word) if word.keyword == Keyword::NOT);
+    let is_word = |at: usize, expected: &str| match &parser.peek_nth_token_ref(usize::from(negated) + at).token {
+        Token::Word(word) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(expected),
+        _ => false,
+    };
+    let symmetric = is_word(1, SYMMETRIC);
+    if !is_word(0, "BETWEEN") || !(symmetric || is_word(1, "ASYMMETRIC")) {
+        return None;
+    }
+    for _ in 0..2 + usize::from(negated) {
+        parser.advance_token();
+    }
+    let precedence = dialect.prec_value(Precedence::Between);
+    let mut bounds = || {
+        let low = parser.parse_subexpr(precedence)?;
+        parser.expect_keyword_is(Keyword::AND)?;
+        Ok((low, parser.parse_subexpr(precedence)?))
+    };
+    Some(bounds().map(|(low, high)| {
+        let low = match symmetric {
+            true => Expr::Prefixed { prefix: Ident::new(SYMMETRIC), value: Box::new(low) },
+            false => low,
+        };
+        Expr::Between { expr: Box::new(left.clone()), negated, low: Box::new(low), high: Box::new(high) }
+    }))
 }
 
 /// `IS [NOT] DISTINCT FROM`, whose right side binds as tightly as IS.

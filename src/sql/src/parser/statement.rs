@@ -45,7 +45,7 @@ pub(super) fn parse_statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlE
     }
     let Some(word) = cursor.word() else { return Err(cursor.unexpected()) };
     match word.as_str() {
-        "SELECT" | "WITH" | "VALUES" | "TABLE" => parse_query(cursor),
+        "SELECT" | "WITH" | "VALUES" => parse_query(cursor),
         "INSERT" => data::parse_insert(cursor),
         "UPDATE" => data::parse_update(cursor),
         "DELETE" => data::parse_delete(cursor),
@@ -82,7 +82,7 @@ pub(super) fn parse_statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlE
 pub(super) fn parse_inner(cursor: &mut Cursor<'_>, outer: &str) -> Result<Statement, SqlError> {
     let Some(word) = cursor.word() else { return parse_statement(cursor) };
     match (word.as_str(), outer) {
-        ("SELECT" | "WITH" | "VALUES" | "TABLE", _) => parse_statement(cursor),
+        ("SELECT" | "WITH" | "VALUES", _) => parse_statement(cursor),
         ("INSERT" | "UPDATE" | "DELETE", "EXPLAIN" | "PREPARE") | ("SHOW", "EXPLAIN") => parse_statement(cursor),
         ("SUBSCRIBE", _) if outer.starts_with("DECLARE") => parse_statement(cursor),
         ("CREATE" | "DECLARE" | "EXECUTE" | "REFRESH" | "MERGE", "EXPLAIN") | ("MERGE", "PREPARE") => {

@@ -7,6 +7,7 @@
 mod build;
 mod insert;
 mod on_conflict;
+mod others;
 mod rights;
 
 use super::privileges::{check_item, check_owner, check_schema, system_item};
@@ -26,6 +27,7 @@ use build::{Reading, Target, column_ref, name_of};
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::sql::sqlparser::ast as sp;
 use datafusion::sql::sqlparser::tokenizer::Span;
+use others::Other;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
 use std::ops::ControlFlow;
@@ -100,15 +102,19 @@ pub(super) fn plan_update(ctx: &PlanContext<'_>, update: &sp::Update, params: &m
             None => column_ref(&alias, &column.name),
         });
     }
-    let query = build::select(&target, &alias, projection, from.clone(), update.selection.clone());
     let dependencies = Dependencies::new();
     dependencies.add(table.id);
     let resolver = dependencies.resolver(ctx).exempting(table.id);
+    let returned = others::returned(update.returning.as_deref(), &from, &resolver, params)?;
+    projection.extend(others::references(&returned));
+    targets.extend(returned.iter().map(|column| (column.name.clone(), column.ty.clone())));
+    let query = build::select(&target, &alias, projection, from.clone(), update.selection.clone());
     let planned = bind::plan_source(&query, &targets, &resolver, params)?;
     let selection = ctx.engine.optimize(planned.plan, ctx.session)?;
-    let returning = plan_returning(ctx, &table, &alias, update.returning.as_deref(), &resolver, params)?;
+    let items = update.returning.as_deref();
+    let returning = plan_returning(ctx, (&table, &alias), items, &returned, &resolver, params)?;
     check_writes(ctx, &table, Privilege::Update, assigned.iter().map(|(position, _)| *position))?;
-    let values = assigned.into_iter().filter_map(|(_, value)| value).collect();
+    let values = assigned.into_iter().filter_map(|(_, value)| value).chain(others::references(&returned)).collect();
     let reading =
         Reading { target: &target, alias: &alias, values, others: &from, selection: update.selection.as_ref() };
     rights::check_reading(ctx, &table, reading, params)?;
@@ -133,16 +139,19 @@ pub(super) fn plan_delete(ctx: &PlanContext<'_>, delete: &sp::Delete, params: &m
     let table = resolve_target(ctx, &target.name, target.span, "delete from")?;
     let alias = target.alias_or(&table);
     let using = delete.using.clone().unwrap_or_default();
-    let projection = table.desc.columns.iter().map(|column| column_ref(&alias, &column.name)).collect();
-    let query = build::select(&target, &alias, projection, using.clone(), delete.selection.clone());
     let dependencies = Dependencies::new();
     dependencies.add(table.id);
     let resolver = dependencies.resolver(ctx).exempting(table.id);
+    let returned = others::returned(delete.returning.as_deref(), &using, &resolver, params)?;
+    let old = table.desc.columns.iter().map(|column| column_ref(&alias, &column.name));
+    let projection = old.chain(others::references(&returned)).collect();
+    let query = build::select(&target, &alias, projection, using.clone(), delete.selection.clone());
     let planned = ctx.engine.plan_query(&query, &resolver, params)?;
     let selection = ctx.engine.optimize(planned.plan, ctx.session)?;
-    let returning = plan_returning(ctx, &table, &alias, delete.returning.as_deref(), &resolver, params)?;
+    let items = delete.returning.as_deref();
+    let returning = plan_returning(ctx, (&table, &alias), items, &returned, &resolver, params)?;
     check_item(ctx.catalog, ctx.role, &table, Privilege::Delete)?;
-    let (values, others) = (Vec::new(), using.as_slice());
+    let (values, others) = (others::references(&returned).collect(), using.as_slice());
     let reading = Reading { target: &target, alias: &alias, values, others, selection: delete.selection.as_ref() };
     rights::check_reading(ctx, &table, reading, params)?;
     Ok(Plan::ReadThenWrite(ReadThenWritePlan {
@@ -268,8 +277,12 @@ fn assignments(
         match (&assignment.target, &assignment.value) {
             (sp::AssignmentTarget::ColumnName(name), value) => assign(name, value)?,
             (sp::AssignmentTarget::Tuple(names), value) => {
-                let Some(values) = build::row_items(value) else {
-                    return Err(SqlError::unsupported("UPDATE … SET (…) = (SELECT …)"));
+                let values = match (build::row_items(value), build::subqueries(value)) {
+                    (Some(items), _) => items.into_iter().cloned().collect(),
+                    (None, Some(columns)) => columns,
+                    (None, None) => {
+                        return Err(SqlError::unsupported("UPDATE … SET (…) = an expression or a query of this form"));
+                    }
                 };
                 if values.len() != names.len() {
                     return Err(SqlError::new(
@@ -277,7 +290,7 @@ fn assignments(
                         "number of columns does not match number of values",
                     ));
                 }
-                for (name, value) in names.iter().zip(values) {
+                for (name, value) in names.iter().zip(&values) {
                     assign(name, value)?;
                 }
             }
@@ -323,18 +336,19 @@ fn default_of(ctx: &PlanContext<'_>, table: &ItemRef, column: usize) -> Result<O
     }))
 }
 
-/// RETURNING over a row of the table.
-pub(super) fn plan_returning(
+/// RETURNING over a row of the table, which has an alias, and these columns of other relations.
+fn plan_returning(
     ctx: &PlanContext<'_>,
-    table: &ItemRef,
-    alias: &str,
+    (table, alias): (&ItemRef, &str),
     items: Option<&[sp::SelectItem]>,
+    others: &[Other],
     resolver: &Resolver<'_>,
     params: &mut Params,
 ) -> Result<Option<Returning>, SqlError> {
     let Some(items) = items else { return Ok(None) };
     let qualifier = TableReference::bare(alias.to_owned());
-    let schema = DFSchema::try_from_qualified_schema(qualifier, &table.desc.schema)?;
+    let own = DFSchema::try_from_qualified_schema(qualifier, &table.desc.schema)?;
+    let schema = own.join(&others::schema(others)?)?;
     let mut exprs = Vec::new();
     let mut fields = Vec::new();
     let mut types = Vec::new();
@@ -352,7 +366,9 @@ pub(super) fn plan_returning(
         fields.push(typed.ty.field(&name, true).with_data_type(typed.data_type));
         types.push(typed.ty);
         origins.push(match &typed.expr {
-            datafusion::logical_expr::Expr::Column(column) => {
+            datafusion::logical_expr::Expr::Column(column)
+                if column.relation.as_ref().is_some_and(|relation| relation.table() == alias) =>
+            {
                 table.desc.position(&column.name).and_then(|at| ctx.column_origin(table.id, at))
             }
             _ => None,
@@ -365,9 +381,16 @@ pub(super) fn plan_returning(
             sp::SelectItem::UnnamedExpr(expr) => add(expr, ctx.engine.output_name(expr), params)?,
             sp::SelectItem::ExprWithAlias { expr, alias } => add(expr, fold(alias), params)?,
             sp::SelectItem::Wildcard(_) | sp::SelectItem::QualifiedWildcard(..) => {
-                for column in &table.desc.columns {
-                    add(&column_ref(alias, &column.name), column.name.clone(), params)?;
+                let of = others::wildcard(item)?;
+                let own = table.desc.columns.iter().map(|column| (alias, &column.name));
+                let columns = own.chain(others.iter().map(|column| (column.relation.as_str(), &column.name)));
+                let mut columns =
+                    columns.filter(|(relation, _)| of.as_ref().is_none_or(|of| of == relation)).peekable();
+                if columns.peek().is_none() {
+                    let message = format!("missing FROM-clause entry for table \"{}\"", of.unwrap_or_default());
+                    return Err(SqlError::new(SqlState::UNDEFINED_TABLE, message));
                 }
+                columns.try_for_each(|(relation, name)| add(&column_ref(relation, name), name.clone(), params))?;
             }
             other => return Err(SqlError::unsupported(format!("RETURNING {other}"))),
         }

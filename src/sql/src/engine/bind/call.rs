@@ -1,6 +1,7 @@
 //! Function calls: scalar, set-returning, aggregate and window.
 
 use super::Binder;
+use super::arguments::in_order;
 use super::expr::Cx;
 use super::from::{TableCall, object_name};
 use super::scope::Clause;
@@ -42,8 +43,8 @@ const EXPAND_ARRAY: &str = "_pg_expandarray";
 enum Called {
     /// A value.
     Value(TypedExpr),
-    /// A set, as the list of its values.
-    Set(TypedExpr),
+    /// A set, as the list of its values, and the name of their column if it has one of its own.
+    Set(TypedExpr, Option<String>),
     /// Rows of several named columns, each as the list of its values.
     Rows(Vec<(String, TypedExpr)>),
 }
@@ -162,6 +163,9 @@ impl Binder<'_> {
         let called = match name {
             "coalesce" => self.coalesce(args),
             "nullif" => self.null_if(args, span),
+            "greatest" | "least" if args.iter().any(|arg| arg.ty == PgType::Record) => {
+                Err(SqlError::unsupported(format!("{name} of rows")))
+            }
             "pg_typeof" if args.len() == 1 => {
                 // An undecided literal shows that it is one.
                 let oid = args.first().map_or(0, |arg| pgrepr::types::oid(&arg.ty));
@@ -175,7 +179,7 @@ impl Binder<'_> {
             }
             _ => self.listed(name, args).map(|called| match called {
                 Called::Value(typed) => typed,
-                Called::Set(list) => unnest(list),
+                Called::Set(list, _) => unnest(list),
                 Called::Rows(columns) => record_of_rows(columns),
             }),
         };
@@ -199,9 +203,17 @@ impl Binder<'_> {
                 let item = types::base(&typed.ty);
                 vec![(None, self.make_array(vec![typed], &item)?)]
             }
-            Called::Set(list) => vec![(None, list)],
+            Called::Set(list, column) => vec![(column, list)],
             Called::Rows(columns) => columns.into_iter().map(|(name, list)| (Some(name), list)).collect(),
         })
+    }
+
+    /// The list of a set-returning function of one argument.
+    pub(super) fn set(&mut self, name: &str, arg: TypedExpr) -> Result<TypedExpr, SqlError> {
+        match self.listed(name, vec![arg])? {
+            Called::Set(list, _) => Ok(list),
+            _ => Err(SqlError::internal("the function returns a set")),
+        }
     }
 
     /// A scalar call.
@@ -246,7 +258,7 @@ impl Binder<'_> {
         }
         let (ty, data_type) = result_type(&choice, &typed_args);
         Ok(match choice.overload.set {
-            true => Called::Set(list(0, ty, data_type)),
+            true => Called::Set(list(0, ty, data_type), choice.overload.column.clone()),
             false => Called::Value(column(0, ty, data_type)),
         })
     }
@@ -525,10 +537,15 @@ fn parse(function: &Function) -> Result<Parsed<'_>, SqlError> {
     parsed.distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
     for arg in &list.args {
         match arg {
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => parsed.args.push(expr),
             FunctionArg::Unnamed(FunctionArgExpr::Wildcard) => parsed.star = true,
-            _ => return Err(SqlError::unsupported("a named argument").at(span)),
+            _ if parsed.star => {
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \",\"").at(span));
+            }
+            _ => {}
         }
+    }
+    if !parsed.star {
+        parsed.args = in_order(&parsed.name, &list.args).map_err(|error| error.at(span))?;
     }
     for clause in &list.clauses {
         match clause {

@@ -7,6 +7,8 @@ use super::scope::{Clause, Frame, fold};
 use super::window::NamedWindows;
 use crate::engine::{TypedExpr, types};
 use crate::error::SqlError;
+use crate::functions::record;
+use crate::parser::SYMMETRIC;
 use crate::rules::guard::{as_number, can_fail};
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
@@ -86,8 +88,8 @@ impl Binder<'_> {
             ast::Expr::Case { operand, conditions, else_result, .. } => {
                 self.case(operand.as_deref(), conditions, else_result.as_deref(), cx)
             }
-            ast::Expr::IsNull(inner) => self.null_test(inner, cx, Expr::IsNull),
-            ast::Expr::IsNotNull(inner) => self.null_test(inner, cx, Expr::IsNotNull),
+            ast::Expr::IsNull(inner) => self.null_test(inner, cx, true),
+            ast::Expr::IsNotNull(inner) => self.null_test(inner, cx, false),
             ast::Expr::IsTrue(inner) => self.boolean_test(inner, cx, "IS TRUE", Expr::IsTrue),
             ast::Expr::IsNotTrue(inner) => self.boolean_test(inner, cx, "IS NOT TRUE", Expr::IsNotTrue),
             ast::Expr::IsFalse(inner) => self.boolean_test(inner, cx, "IS FALSE", Expr::IsFalse),
@@ -212,12 +214,7 @@ impl Binder<'_> {
                 if ident.quote_style.is_none() && bare.contains(&name.as_str()) {
                     return self.call(&name, Vec::new(), ident.span);
                 }
-                if cx.frame.has_table(&name) {
-                    return Err(
-                        SqlError::unsupported(format!("a reference to the whole row of \"{name}\"")).at(ident.span)
-                    );
-                }
-                Err(error)
+                cx.frame.row(&name, &mut self.reads)?.ok_or(error)
             }
             other => other,
         }
@@ -279,7 +276,8 @@ impl Binder<'_> {
         rights: &[ast::Expr],
         cx: &Cx<'_>,
     ) -> Result<TypedExpr, SqlError> {
-        let pairs = self.row_pairs(lefts, rights, cx)?;
+        let is_ordered = !matches!(op, BinaryOperator::Eq | BinaryOperator::NotEq);
+        let pairs = self.row_pairs(lefts, rights, if is_ordered { 2 } else { 1 }, cx)?;
         let span =
             lefts.first().map(|expr| expr.span()).unwrap_or_else(datafusion::sql::sqlparser::tokenizer::Span::empty);
         let (strict, last) = match op {
@@ -312,6 +310,7 @@ impl Binder<'_> {
         &mut self,
         lefts: &[ast::Expr],
         rights: &[ast::Expr],
+        times: usize,
         cx: &Cx<'_>,
     ) -> Result<Vec<(TypedExpr, TypedExpr)>, SqlError> {
         if lefts.len() != rights.len() {
@@ -320,7 +319,8 @@ impl Binder<'_> {
         if lefts.is_empty() {
             return Err(SqlError::unsupported("comparing rows of zero length"));
         }
-        lefts.iter().zip(rights).map(|(left, right)| Ok((self.expr(left, cx)?, self.expr(right, cx)?))).collect()
+        let pair = |(left, right)| Ok((self.copied(times, left, cx)?, self.copied(times, right, cx)?));
+        lefts.iter().zip(rights).map(pair).collect()
     }
 
     fn all_pairs(
@@ -398,7 +398,7 @@ impl Binder<'_> {
         else_result: Option<&ast::Expr>,
         cx: &Cx<'_>,
     ) -> Result<TypedExpr, SqlError> {
-        let operand = operand.map(|operand| self.expr(operand, cx)).transpose()?;
+        let operand = operand.map(|operand| self.copied(conditions.len(), operand, cx)).transpose()?;
         let mut whens = Vec::new();
         // Postgres gives the type of ELSE the first say.
         let mut results = vec![match else_result {
@@ -433,18 +433,20 @@ impl Binder<'_> {
         Ok(TypedExpr::new(expr, ty, data_type))
     }
 
-    fn null_test(
-        &mut self,
-        inner: &ast::Expr,
-        cx: &Cx<'_>,
-        test: impl Fn(Box<Expr>) -> Expr,
-    ) -> Result<TypedExpr, SqlError> {
+    fn null_test(&mut self, inner: &ast::Expr, cx: &Cx<'_>, is_null: bool) -> Result<TypedExpr, SqlError> {
         // Of a row it is asked of every field.
-        let fields = row_items(inner).unwrap_or_else(|| vec![inner.clone()]);
+        let items = row_items(inner);
+        let is_row = items.is_some();
+        let fields = items.unwrap_or_else(|| vec![inner.clone()]);
         let mut tests = Vec::with_capacity(fields.len());
         for field in &fields {
             let typed = self.expr(field, cx)?;
-            tests.push(test(Box::new(self.coercer.settle(typed)?.expr)));
+            let typed = self.coercer.settle(typed)?;
+            tests.push(match typed.ty {
+                PgType::Record if !is_row => record::null_test(typed, is_null)?.expr,
+                _ if is_null => typed.expr.is_null(),
+                _ => typed.expr.is_not_null(),
+            });
         }
         let expr = if tests.is_empty() { lit(true) } else { balanced(tests, Operator::And) };
         Ok(TypedExpr { expr, ty: PgType::Bool, data_type: DataType::Boolean, nullable: false })
@@ -472,7 +474,7 @@ impl Binder<'_> {
     ) -> Result<TypedExpr, SqlError> {
         if let (Some(lefts), Some(rights)) = (row_items(left), row_items(right)) {
             let join = if op == Operator::IsDistinctFrom { Operator::Or } else { Operator::And };
-            let pairs = self.row_pairs(&lefts, &rights, cx)?;
+            let pairs = self.row_pairs(&lefts, &rights, 1, cx)?;
             return self.all_pairs(pairs, op, join, right.span());
         }
         let l = self.expr(left, cx)?;
@@ -500,7 +502,7 @@ impl Binder<'_> {
             let expr = if negated { Expr::Not(Box::new(expr)) } else { expr };
             return Ok(TypedExpr::new(expr, PgType::Bool, DataType::Boolean));
         }
-        let mut all = vec![self.expr(expr, cx)?];
+        let mut all = vec![self.copied(list.len(), expr, cx)?];
         for item in list {
             all.push(self.expr(item, cx)?);
         }
@@ -532,12 +534,22 @@ impl Binder<'_> {
         high: &ast::Expr,
         cx: &Cx<'_>,
     ) -> Result<TypedExpr, SqlError> {
-        let value = self.expr(expr, cx)?;
-        let (lower, upper) = (self.expr(low, cx)?, self.expr(high, cx)?);
-        let from = self.compare(Operator::GtEq, value.clone(), lower, low.span())?.expr;
-        let to = self.compare(Operator::LtEq, value, upper, high.span())?.expr;
-        let both = from.and(to);
-        let expr = if negated { Expr::Not(Box::new(both)) } else { both };
+        let (low, is_symmetric) = match low {
+            ast::Expr::Prefixed { prefix, value } if prefix.value == SYMMETRIC => (value.as_ref(), true),
+            low => (low, false),
+        };
+        let times = if is_symmetric { 2 } else { 1 };
+        let value = self.copied(2 * times, expr, cx)?;
+        let (lower, upper) = (self.copied(times, low, cx)?, self.copied(times, high, cx)?);
+        let mut within = |from: &TypedExpr, to: &TypedExpr| -> Result<Expr, SqlError> {
+            let from = self.compare(Operator::GtEq, value.clone(), from.clone(), low.span())?.expr;
+            Ok(from.and(self.compare(Operator::LtEq, value.clone(), to.clone(), high.span())?.expr))
+        };
+        let mut expr = within(&lower, &upper)?;
+        if is_symmetric {
+            expr = expr.or(within(&upper, &lower)?);
+        }
+        let expr = if negated { Expr::Not(Box::new(expr)) } else { expr };
         Ok(TypedExpr::new(expr, PgType::Bool, DataType::Boolean))
     }
 

@@ -1,16 +1,19 @@
 //! FROM: relations, functions and joins become a plan and the scope of its columns.
 
+use super::arguments::in_order;
 use super::expr::Cx;
+use super::json_rows;
 use super::query::{alias_plan, columns_of};
-use super::scope::{Clause, Frame, Scope, ScopeColumn, fold};
+use super::scope::{Clause, Frame, Role, Scope, ScopeColumn, fold};
 use super::{Binder, BoundQuery, OutputColumn, Settle};
 use crate::engine::{CollectionTable, ResolvedTable, TypedExpr};
 use crate::error::SqlError;
+use crate::functions::array::{at_least_one, ordinality as ordinality_of};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, JoinType};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, binary_expr, lit, when};
 use datafusion::sql::sqlparser::ast::{
-    FunctionArg, FunctionArgExpr, JoinConstraint, JoinOperator, ObjectName, TableAlias, TableFactor, TableWithJoins,
+    JoinConstraint, JoinOperator, ObjectName, TableAlias, TableFactor, TableWithJoins,
 };
 use datafusion::sql::sqlparser::tokenizer::Span;
 use repr::sqlstate::SqlState;
@@ -48,7 +51,7 @@ impl Binder<'_> {
         // A comma binds less tightly than JOIN, but LATERAL sees everything to its left.
         let mut here = match &left {
             Some(left) if is_function(&item.relation) && item.joins.is_empty() => {
-                return self.function_over(left.clone(), &item.relation, outer);
+                return self.function_over(left.clone(), &item.relation, JoinType::Inner, outer);
             }
             Some(left) => match self.computed(left, &item.relation, outer)? {
                 Some(joined) if item.joins.is_empty() => return Ok(joined),
@@ -93,8 +96,8 @@ impl Binder<'_> {
             JoinConstraint::On(expr) => expr.to_string().eq_ignore_ascii_case("true"),
             _ => false,
         };
-        if is_function(factor) && join_type == JoinType::Inner && is_true(constraint) {
-            return self.function_over(left, factor, outer);
+        if is_function(factor) && matches!(join_type, JoinType::Inner | JoinType::Left) && is_true(constraint) {
+            return self.function_over(left, factor, join_type, outer);
         }
         if matches!(join_type, JoinType::Inner | JoinType::Left)
             && is_true(constraint)
@@ -102,7 +105,14 @@ impl Binder<'_> {
         {
             return Ok(joined);
         }
-        let right = self.factor(factor, Some(&left.scope), outer)?;
+        let mut right = self.factor(factor, Some(&left.scope), outer)?;
+        let mut left = left;
+        if matches!(join_type, JoinType::Left | JoinType::Full) {
+            right = self.with_presence(right)?;
+        }
+        if matches!(join_type, JoinType::Right | JoinType::Full) {
+            left = self.with_presence(left)?;
+        }
         match constraint {
             JoinConstraint::None if matches!(operator, JoinOperator::CrossJoin(_)) => self.cross(left, right),
             JoinConstraint::None => {
@@ -117,7 +127,7 @@ impl Binder<'_> {
                 let cx = Cx::new(&frame, Clause::JoinOn);
                 let condition = self.condition(expr, &cx, "JOIN/ON")?;
                 let plan = LogicalPlanBuilder::from(left.plan).join_on(right.plan, join_type, [condition])?.build()?;
-                Ok(Relation { plan, scope: nullable_sides(scope, left.scope.columns.len(), join_type) })
+                Ok(Relation { plan, scope: optional_sides(scope, left.scope.columns.len(), join_type) })
             }
             JoinConstraint::Using(names) => {
                 let names: Vec<String> = names.iter().filter_map(|name| name.0.last()?.as_ident().map(fold)).collect();
@@ -170,16 +180,7 @@ impl Binder<'_> {
                 column.unqualified = false;
                 column.star = false;
             }
-            merged.push(ScopeColumn {
-                table: None,
-                name: name.clone(),
-                expr,
-                ty,
-                data_type,
-                nullable: true,
-                unqualified: true,
-                star: true,
-            });
+            merged.push(ScopeColumn::new(None, name.clone(), TypedExpr::new(expr, ty, data_type)));
         }
         let left_plan = LogicalPlanBuilder::from(left.plan);
         let plan = match (conditions.is_empty(), join_type) {
@@ -187,7 +188,7 @@ impl Binder<'_> {
             (true, _) => left_plan.join_on(right.plan, join_type, [lit(true)])?.build()?,
             (false, _) => left_plan.join_on(right.plan, join_type, conditions)?.build()?,
         };
-        let scope = nullable_sides(Scope { columns }, width, join_type);
+        let scope = optional_sides(Scope { columns }, width, join_type);
         merged.extend(scope.columns);
         Ok(Relation { plan, scope: Scope { columns: merged } })
     }
@@ -205,7 +206,7 @@ impl Binder<'_> {
                     self.refuse_lateral_function(factor, &probe, outer)?;
                 }
                 let empty = self.from(&[], outer)?;
-                self.function_over(empty, factor, outer)
+                self.function_over(empty, factor, JoinType::Inner, outer)
             }
             TableFactor::Table { name, alias, version, sample, partitions, json_path, .. } => {
                 if version.is_some() || sample.is_some() || !partitions.is_empty() || json_path.is_some() {
@@ -259,24 +260,14 @@ impl Binder<'_> {
         let plan = LogicalPlanBuilder::from(left.plan.clone()).project(exprs)?.build()?;
         let mut columns = left.scope.columns.clone();
         let mut names: Vec<String> = inner.iter().map(|(_, column)| column.name.clone()).collect();
-        let aliases: Vec<String> = alias.columns.iter().map(|column| fold(&column.name)).collect();
+        let aliases = column_aliases(alias)?;
         aliased_columns(&visible, names.len(), &aliases)?;
         for (name, alias) in names.iter_mut().zip(aliases) {
             *name = alias;
         }
         for ((expr, column), name) in inner.into_iter().zip(names) {
-            let (ty, data_type) = (column.ty, column.data_type);
-            let table = Some(visible.clone());
-            columns.push(ScopeColumn {
-                table,
-                name,
-                expr,
-                ty,
-                data_type,
-                nullable: true,
-                unqualified: true,
-                star: true,
-            });
+            let value = TypedExpr::new(expr, column.ty, column.data_type);
+            columns.push(ScopeColumn::new(Some(visible.clone()), name, value));
         }
         Ok(Some(Relation { plan, scope: Scope { columns } }))
     }
@@ -359,14 +350,21 @@ impl Binder<'_> {
         scoped(BoundQuery { plan, columns: bound.columns }, &visible, alias)
     }
 
-    /// A set-returning or scalar function in FROM, over the rows of what stands to its left.
+    /// A set-returning or scalar function in FROM, over the rows of what stands to its left, which a left join keeps if it gives none.
     fn function_over(
         &mut self,
         left: Relation,
         factor: &TableFactor,
+        join_type: JoinType,
         outer: Option<&Frame<'_>>,
     ) -> Result<Relation, SqlError> {
         let (calls, alias, ordinality, name) = function_calls(factor)?;
+        let optional = join_type == JoinType::Left;
+        if let [call] = calls.as_slice()
+            && let Some(source) = json_rows::source(&name)
+        {
+            return self.json_rows(left, (source, call), (alias, ordinality, optional), outer);
+        }
         let (mut named, mut listed) = (Vec::new(), Vec::new());
         {
             let frame = Frame { scope: &left.scope, outer };
@@ -387,32 +385,27 @@ impl Binder<'_> {
             Some(alias) if listed.len() == 1 => fold(&alias.name),
             _ => name.clone(),
         };
+        let role = if !ordinality && listed.len() == 1 { Role::Value } else { Role::Column };
         let mut names: Vec<String> = named.into_iter().map(|column| column.unwrap_or_else(|| of_one.clone())).collect();
         if ordinality {
             names.push("ordinality".to_owned());
-            let first = listed.first().cloned().ok_or_else(|| SqlError::internal("a function gives a column"))?;
-            listed.push(crate::functions::array::ordinality(first)?);
+            listed.push(ordinality_of(&listed)?);
         }
         if let Some(alias) = alias {
-            let aliases: Vec<String> = alias.columns.iter().map(|column| fold(&column.name)).collect();
+            let aliases = column_aliases(alias)?;
             aliased_columns(&visible, names.len(), &aliases)?;
             for (name, alias) in names.iter_mut().zip(aliases) {
                 *name = alias;
             }
         }
+        if optional {
+            listed[0] = at_least_one(&listed)?;
+        }
         let unnested = self.unnest_over(left.plan, listed)?;
         let mut columns = left.scope.columns;
         for (name, (column, ty, data_type)) in names.into_iter().zip(unnested.1) {
-            columns.push(ScopeColumn {
-                table: Some(visible.clone()),
-                name,
-                expr: column,
-                ty,
-                data_type,
-                nullable: true,
-                unqualified: true,
-                star: true,
-            });
+            let column = ScopeColumn::new(Some(visible.clone()), name, TypedExpr::new(column, ty, data_type));
+            columns.push(ScopeColumn { role, optional, ..column });
         }
         Ok(Relation { plan: unnested.0, scope: Scope { columns } })
     }
@@ -490,12 +483,16 @@ static UNNEST: std::sync::LazyLock<ObjectName> =
 fn function_calls(factor: &TableFactor) -> Result<Calls<'_>, SqlError> {
     match factor {
         TableFactor::Table { name, args: Some(args), alias, with_ordinality, .. } => {
-            let call = TableCall { name, args: positional(&args.args)? };
+            let call = TableCall { name, args: in_order(&last_name(name), &args.args)? };
             Ok((vec![call], alias.as_ref(), *with_ordinality, last_name(name)))
         }
         TableFactor::Function { name, args, alias, with_ordinality, .. } => {
-            let call = TableCall { name, args: positional(args)? };
-            Ok((vec![call], alias.as_ref(), *with_ordinality, last_name(name)))
+            let args = in_order(&last_name(name), args)?;
+            let calls = match last_name(name).as_str() {
+                "unnest" => args.into_iter().map(|arg| TableCall { name, args: vec![arg] }).collect(),
+                _ => vec![TableCall { name, args }],
+            };
+            Ok((calls, alias.as_ref(), *with_ordinality, last_name(name)))
         }
         TableFactor::UNNEST { alias, array_exprs, with_offset: false, with_ordinality, .. } => {
             let calls = array_exprs.iter().map(|expr| TableCall { name: &UNNEST, args: vec![expr] }).collect();
@@ -503,15 +500,6 @@ fn function_calls(factor: &TableFactor) -> Result<Calls<'_>, SqlError> {
         }
         _ => Err(SqlError::unsupported("this kind of table expression")),
     }
-}
-
-fn positional(args: &[FunctionArg]) -> Result<Vec<&datafusion::sql::sqlparser::ast::Expr>, SqlError> {
-    args.iter()
-        .map(|arg| match arg {
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Ok(expr),
-            _ => Err(SqlError::unsupported("a named argument")),
-        })
-        .collect()
 }
 
 fn is_function(factor: &TableFactor) -> bool {
@@ -536,7 +524,7 @@ pub fn object_name(name: &ObjectName) -> Result<Vec<String>, SqlError> {
 fn scoped(bound: BoundQuery, visible: &str, alias: Option<&TableAlias>) -> Result<Relation, SqlError> {
     let mut names: Vec<String> = bound.columns.iter().map(|column| column.name.clone()).collect();
     if let Some(alias) = alias {
-        let aliases: Vec<String> = alias.columns.iter().map(|column| fold(&column.name)).collect();
+        let aliases = column_aliases(alias)?;
         aliased_columns(visible, names.len(), &aliases)?;
         for (name, alias) in names.iter_mut().zip(aliases) {
             *name = alias;
@@ -545,18 +533,20 @@ fn scoped(bound: BoundQuery, visible: &str, alias: Option<&TableAlias>) -> Resul
     let columns = columns_of(&bound)
         .into_iter()
         .zip(names)
-        .map(|(expr, name)| ScopeColumn {
-            table: Some(visible.to_owned()),
-            name,
-            expr: expr.expr,
-            ty: expr.ty,
-            data_type: expr.data_type,
-            nullable: expr.nullable,
-            unqualified: true,
-            star: true,
-        })
+        .map(|(value, name)| ScopeColumn::new(Some(visible.to_owned()), name, value))
         .collect();
     Ok(Relation { plan: bound.plan, scope: Scope { columns } })
+}
+
+/// The names that an alias gives to columns. Error 42601 if it gives types.
+fn column_aliases(alias: &TableAlias) -> Result<Vec<String>, SqlError> {
+    match alias.columns.iter().find(|column| column.data_type.is_some()) {
+        Some(column) => {
+            let message = "a column definition list is only allowed for functions returning \"record\"";
+            Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(column.name.span))
+        }
+        None => Ok(alias.columns.iter().map(|column| fold(&column.name)).collect()),
+    }
 }
 
 /// Checks the number of column aliases.
@@ -600,10 +590,10 @@ fn using_column<'s>(scope: &'s Scope, name: &str, side: &str) -> Result<&'s Scop
     }
 }
 
-fn nullable_sides(mut scope: Scope, left_width: usize, join_type: JoinType) -> Scope {
+fn optional_sides(mut scope: Scope, left_width: usize, join_type: JoinType) -> Scope {
     for (i, column) in scope.columns.iter_mut().enumerate() {
         let is_left = i < left_width;
-        column.nullable |= match join_type {
+        column.optional |= match join_type {
             JoinType::Left => !is_left,
             JoinType::Right => is_left,
             JoinType::Full => true,

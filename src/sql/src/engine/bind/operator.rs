@@ -108,6 +108,7 @@ impl Binder<'_> {
         }
         if let Some((name, negated)) = pattern_operator(symbol) {
             let (l, r) = (left.ty.clone(), right.ty.clone());
+            let left = if name == "starts_with" { left } else { with_blanks(left) };
             let matched = self.call(name, vec![left, right], span).map_err(|error| match error.sqlstate {
                 SqlState::UNDEFINED_FUNCTION => operator_missing(symbol, &l, &r).at(span),
                 _ => error,
@@ -337,7 +338,9 @@ impl Binder<'_> {
         negated: bool,
         cx: &Cx<'_>,
     ) -> Result<TypedExpr, SqlError> {
-        let mut args = vec![self.expr(expr, cx)?, self.expr(pattern, cx)?];
+        let value = self.expr(expr, cx)?;
+        let declared = value.ty.clone();
+        let mut args = vec![with_blanks(value), self.expr(pattern, cx)?];
         if let Some(escape) = escape {
             match &escape.value {
                 Value::SingleQuotedString(_) => args.push(self.literal(escape)?),
@@ -352,7 +355,7 @@ impl Binder<'_> {
             (_, false) => ("similar_to", "~"),
             (_, true) => ("similar_to", "!~"),
         };
-        let (left, right) = (args[0].ty.clone(), args[1].ty.clone());
+        let (left, right) = (declared, args[1].ty.clone());
         let matched = self.call(name, args, pattern.span()).map_err(|error| match error.sqlstate {
             SqlState::UNDEFINED_FUNCTION => operator_missing(symbol, &left, &right).at(expr.span()),
             _ => error,
@@ -383,6 +386,14 @@ impl coerce::Coercer<'_> {
 fn is_time_alone(typed: &TypedExpr) -> bool {
     let value = typed.as_literal().filter(|_| typed.ty == PgType::Interval);
     value.is_some_and(|value| matches!(from_scalar(value), Ok(Datum::Interval(0, 0, _))))
+}
+
+/// What a pattern is matched with: a char(n) with the blanks that fill it up, which count nowhere else.
+fn with_blanks(value: TypedExpr) -> TypedExpr {
+    match value.ty {
+        PgType::Bpchar(_) => TypedExpr { ty: PgType::Text, ..value },
+        _ => value,
+    }
 }
 
 /// The pattern-matching operators and the functions behind them.

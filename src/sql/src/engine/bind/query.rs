@@ -87,22 +87,12 @@ impl Binder<'_> {
                 let bound = self.values(values, outer, settle)?;
                 self.settle_columns(bound, settle)
             }
-            SetExpr::Table(table) => {
-                let names: Vec<String> =
-                    [&table.schema_name, &table.table_name].into_iter().flatten().cloned().collect();
-                self.table_command(&names)
-            }
+            // The parser has made a SELECT of it, unless what follows is no name.
+            SetExpr::Table(_) => Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"TABLE\"")),
             SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
                 Err(SqlError::unsupported("a data-modifying statement in WITH"))
             }
         }
-    }
-
-    fn table_command(&mut self, names: &[String]) -> Result<BoundQuery, SqlError> {
-        let relation = self.relation(names, None, ast::Ident::new(names.join(".")).span)?;
-        relation.scope.columns.iter().for_each(|column| self.reads.note(&column.expr));
-        let columns = relation.scope.columns.iter().map(output_of).collect();
-        Ok(BoundQuery { plan: relation.plan, columns })
     }
 
     /// UNION, INTERSECT and EXCEPT.
@@ -293,16 +283,7 @@ impl Binder<'_> {
                 .columns
                 .iter()
                 .zip(&exprs)
-                .map(|(column, expr)| ScopeColumn {
-                    table: None,
-                    name: column.name.clone(),
-                    expr: expr.expr.clone(),
-                    ty: column.ty.clone(),
-                    data_type: column.data_type.clone(),
-                    nullable: true,
-                    unqualified: true,
-                    star: true,
-                })
+                .map(|(column, value)| ScopeColumn::new(None, column.name.clone(), value.clone()))
                 .collect(),
         };
         let mut sorts = Vec::new();
@@ -463,10 +444,6 @@ fn numbered(plan: LogicalPlan, name: &str) -> Result<LogicalPlan, SqlError> {
     };
     let number = Expr::WindowFunction(Box::new(call)).alias(name);
     Ok(LogicalPlan::Window(Window::try_new(vec![number], Arc::new(plan))?))
-}
-
-fn output_of(column: &ScopeColumn) -> OutputColumn {
-    OutputColumn { name: column.name.clone(), ty: column.ty.clone(), data_type: column.data_type.clone() }
 }
 
 /// Names for plan columns: the clients' names, numbered where they repeat.

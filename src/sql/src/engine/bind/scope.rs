@@ -3,7 +3,7 @@
 use crate::error::SqlError;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{Expr, when};
 use datafusion::sql::sqlparser::ast::Ident;
 use repr::PgType;
 use repr::sqlstate::SqlState;
@@ -11,6 +11,11 @@ use std::sync::Arc;
 
 use super::reads::Reads;
 use crate::engine::TypedExpr;
+use crate::functions::record::make_named_row;
+
+/// The name of the column that numbers the rows of the target of an UPDATE or DELETE that joins it; no user's column can be called
+/// so by accident. It is no part of the target's row.
+pub const ROW_NUMBER: &str = "?row?";
 
 /// A column that expressions can name.
 #[derive(Clone, Debug)]
@@ -25,12 +30,27 @@ pub struct ScopeColumn {
     pub ty: PgType,
     /// Its Arrow type.
     pub data_type: DataType,
-    /// Whether it can be NULL.
+    /// Whether it can be NULL in a row of its relation.
     pub nullable: bool,
+    /// Whether an outer join may leave its relation without a row.
+    pub optional: bool,
     /// Whether it can be named without its relation.
     pub unqualified: bool,
     /// Whether `*` includes it.
     pub star: bool,
+    /// What it is to its relation.
+    pub role: Role,
+}
+
+/// What a column is to its relation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// One of its columns.
+    Column,
+    /// The value of a function, for which the relation's name stands as well.
+    Value,
+    /// None that can be named: it is NULL where an outer join has left the relation out.
+    Presence,
 }
 
 /// The columns of one FROM clause.
@@ -131,7 +151,7 @@ impl Frame<'_> {
     pub fn columns(&self, table: &str, ident: &Ident, reads: &mut Reads) -> Result<Vec<TypedExpr>, SqlError> {
         let (mut frame, mut depth) = (Some(self), 0);
         while let Some(current) = frame {
-            let of_table = current.scope.columns.iter().filter(|column| column.table.as_deref() == Some(table));
+            let of_table = current.scope.columns.iter().filter(|column| column.is_of(table));
             let found: Vec<TypedExpr> = of_table.map(|column| column.reference(depth, reads)).collect();
             if !found.is_empty() {
                 return Ok(found);
@@ -139,6 +159,24 @@ impl Frame<'_> {
             (frame, depth) = (current.outer, depth + 1);
         }
         Err(self.missing(Some(table), "*").at(ident.span))
+    }
+
+    /// What the name of a relation stands for where a value is asked for: its row, which is NULL where an outer join has
+    /// none. `None` if no scope has such a relation.
+    pub fn row(&self, table: &str, reads: &mut Reads) -> Result<Option<TypedExpr>, SqlError> {
+        let (mut frame, mut depth) = (Some(self), 0);
+        while let Some(current) = frame {
+            let of_table = current.scope.columns.iter().filter(|column| column.table.as_deref() == Some(table));
+            let of_table = of_table.filter(|column| column.name != ROW_NUMBER);
+            let (marks, columns): (Vec<_>, Vec<_>) = of_table.partition(|column| column.role == Role::Presence);
+            match columns.as_slice() {
+                [] => {}
+                [value] if value.role == Role::Value => return Ok(Some(value.reference(depth, reads))),
+                columns => return row_of(columns, marks.first().copied(), depth, reads).map(Some),
+            }
+            (frame, depth) = (current.outer, depth + 1);
+        }
+        Ok(None)
     }
 
     /// The number of scopes.
@@ -194,11 +232,44 @@ impl Scope {
 }
 
 impl ScopeColumn {
+    /// A column of a relation, or of none.
+    pub fn new(table: Option<String>, name: String, value: TypedExpr) -> ScopeColumn {
+        let TypedExpr { expr, ty, data_type, nullable } = value;
+        let (optional, unqualified, star, role) = (false, true, true, Role::Column);
+        ScopeColumn { table, name, expr, ty, data_type, nullable, optional, unqualified, star, role }
+    }
+
+    /// Whether it is one of the columns of that relation.
+    pub fn is_of(&self, table: &str) -> bool {
+        self.table.as_deref() == Some(table) && self.role != Role::Presence
+    }
+
     /// The column as an expression `depth` scopes further in, which so reads it.
     pub fn reference(&self, depth: usize, reads: &mut Reads) -> TypedExpr {
         reads.note(&self.expr);
-        let expr = if depth == 0 { self.expr.clone() } else { outer(&self.expr, &self.data_type, self.nullable) };
-        TypedExpr { expr, ty: self.ty.clone(), data_type: self.data_type.clone(), nullable: self.nullable }
+        let nullable = self.nullable || self.optional;
+        let expr = if depth == 0 { self.expr.clone() } else { outer(&self.expr, &self.data_type, nullable) };
+        TypedExpr { expr, ty: self.ty.clone(), data_type: self.data_type.clone(), nullable }
+    }
+}
+
+fn row_of(
+    columns: &[&ScopeColumn],
+    mark: Option<&ScopeColumn>,
+    depth: usize,
+    reads: &mut Reads,
+) -> Result<TypedExpr, SqlError> {
+    let fields = columns.iter().map(|column| (column.name.clone(), column.reference(depth, reads))).collect();
+    let row = make_named_row(fields);
+    match mark {
+        Some(mark) => {
+            let expr = when(mark.reference(depth, reads).expr.is_not_null(), row.expr).end()?;
+            Ok(TypedExpr { expr, nullable: true, ..row })
+        }
+        None if columns.iter().any(|column| column.optional) => {
+            Err(SqlError::unsupported("the whole row of a function's rows that an outer join may leave out"))
+        }
+        None => Ok(row),
     }
 }
 

@@ -5,6 +5,7 @@
 //! FROM → WHERE → Aggregate → HAVING → Window → Unnest → Projection → DISTINCT → ORDER BY.
 
 use super::expr::Cx;
+use super::presence::names_alone;
 use super::query::{nth, position, unique_names};
 use super::reads::Reads;
 use super::scope::{Clause, Frame, Scope, ScopeColumn, fold};
@@ -76,6 +77,7 @@ impl Binder<'_> {
         settle: Settle<'_>,
     ) -> Result<BoundQuery, SqlError> {
         refuse_select_clauses(select)?;
+        self.alone.push(names_alone(select, order_by));
         let relation = self.from(&select.from, outer)?;
         let scope = relation.scope;
         let frame = Frame { scope: &scope, outer };
@@ -133,6 +135,7 @@ impl Binder<'_> {
             Some(ast::Distinct::Distinct) => self.distinct(plan, &columns, parts)?,
             Some(ast::Distinct::On(_)) => self.distinct_on(plan, &columns, parts)?,
         };
+        self.alone.pop();
         Ok(BoundQuery { plan, columns })
     }
 
@@ -167,7 +170,7 @@ impl Binder<'_> {
                     let names = super::from::object_name(object)?;
                     let table = names.last().cloned().unwrap_or_default();
                     let before = items.exprs.len();
-                    items.extend(cx.frame.scope, |column| column.table.as_ref() == Some(&table), &mut self.reads);
+                    items.extend(cx.frame.scope, |column| column.is_of(&table), &mut self.reads);
                     if items.exprs.len() == before {
                         return Err(SqlError::new(
                             SqlState::UNDEFINED_TABLE,

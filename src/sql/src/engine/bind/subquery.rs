@@ -182,7 +182,7 @@ impl Binder<'_> {
         if let ast::Expr::Array(array) = right
             && !array.elem.is_empty()
         {
-            let left = self.expr(left, cx)?;
+            let left = self.copied(array.elem.len(), left, cx)?;
             let mut each = Vec::new();
             for element in &array.elem {
                 let item = self.expr(element, cx)?;

@@ -89,7 +89,6 @@ impl VisitorMut for Printer {
             with.iter().flat_map(|with| &with.cte_tables).map(|cte| fold(&cte.alias.name)).collect();
         let visible = if with.is_some_and(|with| with.recursive) { names.len() } else { 0 };
         self.ctes.push(With { names, visible });
-        expand_table_command(&mut query.body);
         ControlFlow::Continue(())
     }
 
@@ -117,23 +116,6 @@ impl VisitorMut for Printer {
             *factor = relation;
         }
         ControlFlow::Continue(())
-    }
-}
-
-/// `TABLE t` is `SELECT * FROM t`, which has a place for more than a name.
-fn expand_table_command(body: &mut SetExpr) {
-    match body {
-        SetExpr::Table(table) => {
-            let parts = [&table.schema_name, &table.table_name].into_iter().flatten().cloned().collect();
-            if let Some(select) = select_from(&quoted(&Name { parts })) {
-                *body = select;
-            }
-        }
-        SetExpr::SetOperation { left, right, .. } => {
-            expand_table_command(left);
-            expand_table_command(right);
-        }
-        _ => {}
     }
 }
 

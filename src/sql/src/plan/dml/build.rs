@@ -1,14 +1,13 @@
 //! Syntax trees made by hand, for the queries inside UPDATE and DELETE, and small questions about given ones.
 
+use crate::engine::bind::scope::ROW_NUMBER;
 use crate::error::SqlError;
 use crate::names::Name;
 use crate::parser::fold;
 use crate::plan::ItemRef;
 use datafusion::sql::sqlparser::ast as sp;
 use datafusion::sql::sqlparser::tokenizer::Span;
-
-/// The name of the column that numbers the target's rows in a join; no user's column can be called so by accident.
-const ROW_NUMBER: &str = "?row?";
+use std::ops::ControlFlow;
 
 /// The target of an UPDATE or DELETE.
 pub(super) struct Target {
@@ -82,6 +81,16 @@ pub(super) fn select(
     query(plain_select(items, from, selection, distinct))
 }
 
+/// `SELECT relation.* FROM others`
+pub(super) fn all_of(relation: &str, others: Vec<sp::TableWithJoins>) -> sp::Query {
+    let name = sp::ObjectName(vec![sp::ObjectNamePart::Identifier(ident(relation))]);
+    let all = sp::SelectItem::QualifiedWildcard(
+        sp::SelectItemQualifiedWildcardKind::ObjectName(name),
+        sp::WildcardAdditionalOptions::default(),
+    );
+    query(plain_select(vec![all], others, None, None))
+}
+
 /// What a statement reads to decide which rows of its target it changes, and to what.
 pub(super) struct Reading<'a> {
     /// The target.
@@ -128,8 +137,81 @@ pub(super) fn row_items(expr: &sp::Expr) -> Option<Vec<&sp::Expr>> {
     match expr {
         sp::Expr::Tuple(items) => Some(items.iter().collect()),
         sp::Expr::Nested(inner) if !matches!(**inner, sp::Expr::Subquery(_)) => Some(vec![inner]),
+        sp::Expr::Function(function) if name_of(&function.name).is_ok_and(|name| name.parts == ["row"]) => {
+            let sp::FunctionArguments::List(list) = &function.args else { return None };
+            let item = |arg| match arg {
+                &sp::FunctionArg::Unnamed(sp::FunctionArgExpr::Expr(ref item)) => Some(item),
+                _ => None,
+            };
+            list.args.iter().map(item).collect()
+        }
         _ => None,
     }
+}
+
+/// The columns of `(SELECT a, b …)`, each as a subquery of its own; `None` where that would mean something else.
+pub(super) fn subqueries(expr: &sp::Expr) -> Option<Vec<sp::Expr>> {
+    let query = match expr {
+        sp::Expr::Subquery(query) => query,
+        sp::Expr::Nested(inner) => return subqueries(inner),
+        _ => return None,
+    };
+    let sp::SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let is_expr =
+        |item: &sp::SelectItem| matches!(item, sp::SelectItem::UnnamedExpr(_) | sp::SelectItem::ExprWithAlias { .. });
+    // Without its neighbours a column must be what it is with them: these may refer to what is selected, or depend on how many rows
+    // there are or how often they are asked for, as functions may.
+    let groups = match &select.group_by {
+        sp::GroupByExpr::Expressions(keys, _) => !keys.is_empty(),
+        sp::GroupByExpr::All(_) => true,
+    };
+    let stands_alone = select.distinct.is_none()
+        && query.order_by.is_none()
+        && query.with.is_none()
+        && !groups
+        && select.having.is_none()
+        && select.from.iter().all(is_of_tables)
+        && select.projection.iter().all(is_expr)
+        && !has_calls(query);
+    let only = |item: &sp::SelectItem| {
+        let mut query = query.clone();
+        if let sp::SetExpr::Select(select) = query.body.as_mut() {
+            select.projection = vec![item.clone()];
+        }
+        sp::Expr::Subquery(query)
+    };
+    stands_alone.then(|| select.projection.iter().map(only).collect())
+}
+
+/// Whether a FROM item joins nothing but tables and queries.
+fn is_of_tables(item: &sp::TableWithJoins) -> bool {
+    let is_table = |factor: &sp::TableFactor| {
+        matches!(factor, sp::TableFactor::Table { args: None, .. } | sp::TableFactor::Derived { lateral: false, .. })
+    };
+    is_table(&item.relation) && item.joins.iter().all(|join| is_table(&join.relation))
+}
+
+/// Whether a query calls a function, or reads rows of one.
+fn has_calls(query: &sp::Query) -> bool {
+    struct Calls;
+    impl sp::Visitor for Calls {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &sp::Expr) -> ControlFlow<()> {
+            if matches!(expr, sp::Expr::Function(_)) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+
+        fn pre_visit_table_factor(&mut self, factor: &sp::TableFactor) -> ControlFlow<()> {
+            let is_call = matches!(
+                factor,
+                sp::TableFactor::Table { args: Some(_), .. }
+                    | sp::TableFactor::Function { .. }
+                    | sp::TableFactor::UNNEST { .. }
+            );
+            if is_call { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+    }
+    sp::Visit::visit(query, &mut Calls).is_break()
 }
 
 /// The parts of a dotted name, folded.

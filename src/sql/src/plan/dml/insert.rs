@@ -67,7 +67,7 @@ pub(in crate::plan) fn plan_insert(
         None => table.name.item.clone(),
     };
     let on_conflict = plan_on_conflict(ctx, &table, &alias, insert.on.as_ref(), &resolver, params)?;
-    let returning = plan_returning(ctx, &table, &alias, insert.returning.as_deref(), &resolver, params)?;
+    let returning = plan_returning(ctx, (&table, &alias), insert.returning.as_deref(), &[], &resolver, params)?;
     check_writes(ctx, &table, Privilege::Insert, columns[..width].iter().copied())?;
     let updated = on_conflict.iter().filter_map(|on| on.update.as_ref()).flat_map(|update| &update.values);
     let row_takes = values_taken(updated.chain(returning.iter().flat_map(|returning| &returning.exprs)));

@@ -5,8 +5,8 @@ use crate::engine::bind::scope::fold;
 use crate::error::SqlError;
 use crate::functions::aggregate::is_aggregate;
 use datafusion::sql::sqlparser::ast::{
-    Cte, Expr, Function, JoinOperator, ObjectName, Query, Select, SetExpr, SetOperator, SetQuantifier, Table,
-    TableFactor, TableWithJoins, Visit, Visitor, With,
+    Cte, Expr, Function, JoinOperator, ObjectName, Query, Select, SetExpr, SetOperator, SetQuantifier, TableFactor,
+    TableWithJoins, Visit, Visitor, With,
 };
 use repr::sqlstate::SqlState;
 use std::collections::{BTreeSet, HashSet};
@@ -158,13 +158,6 @@ impl Walk<'_> {
                 self.body(left, left_place)?;
                 self.body(right, right_place)
             }
-            SetExpr::Table(table) => {
-                if self.is_named_by(table) {
-                    self.found(place)
-                } else {
-                    Ok(())
-                }
-            }
             other => self.inside(other),
         }
     }
@@ -224,10 +217,6 @@ impl Walk<'_> {
         is_input(&item.relation) || item.joins.iter().any(|join| is_input(&join.relation))
     }
 
-    fn is_named_by(&self, table: &Table) -> bool {
-        table.schema_name.is_none() && table.table_name.as_deref() == Some(self.name)
-    }
-
     /// Everything in an expression that reads a table is a subquery.
     fn inside(&mut self, node: &impl Visit) -> Result<(), SqlError> {
         if references(node).contains(self.name) { self.found(Place::Subquery) } else { Ok(()) }
@@ -273,20 +262,6 @@ impl References {
             self.names.insert(name);
         }
     }
-
-    /// TABLE's names, which are not visited as relations.
-    fn add_tables(&mut self, body: &SetExpr) {
-        match body {
-            SetExpr::Table(table) if table.schema_name.is_none() => {
-                table.table_name.clone().into_iter().for_each(|name| self.add(name));
-            }
-            SetExpr::SetOperation { left, right, .. } => {
-                self.add_tables(left);
-                self.add_tables(right);
-            }
-            _ => {}
-        }
-    }
 }
 
 impl Visitor for References {
@@ -295,7 +270,6 @@ impl Visitor for References {
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
         let ctes = query.with.iter().flat_map(|with| &with.cte_tables);
         self.hidden.push(ctes.map(|cte| fold(&cte.alias.name)).collect());
-        self.add_tables(&query.body);
         ControlFlow::Continue(())
     }
 
