@@ -189,18 +189,21 @@ fn copy(client: &mut Client, lines: &str) -> Result<(), postgres::Error> {
     writer.finish().map(drop)
 }
 
-/// Counting by upsert loses no count: with an index on the key and without.
+/// Counting by upsert loses no count: with an index on the key and without, and by a unique index.
 #[test]
 fn upserts_lose_nothing() {
     const ROUNDS: usize = 25;
     let target = start();
     let mut admin = client(&target);
-    run(&mut admin, "CREATE TABLE counted (id int4 PRIMARY KEY, n int4 NOT NULL)");
-    for indexed in [false, true] {
-        run(&mut admin, "DELETE FROM counted");
-        if indexed {
-            run(&mut admin, "CREATE INDEX counted_id ON counted (id)");
-        }
+    for keys in [
+        "PRIMARY KEY (id)",
+        "PRIMARY KEY (id)); CREATE INDEX counted_id ON counted (id",
+        "CHECK (n > 0)); CREATE UNIQUE INDEX ON counted (id",
+    ] {
+        run(
+            &mut admin,
+            &format!("DROP TABLE IF EXISTS counted; CREATE TABLE counted (id int4, n int4 NOT NULL, {keys})"),
+        );
         std::thread::scope(|scope| {
             for _ in 0..WRITERS {
                 scope.spawn(|| {
@@ -215,7 +218,7 @@ fn upserts_lose_nothing() {
             }
         });
         let total = i64::try_from(2 * WRITERS * ROUNDS).expect("few");
-        assert_eq!(count(&mut admin, "SELECT sum(n) FROM counted"), total, "indexed: {indexed}");
+        assert_eq!(count(&mut admin, "SELECT sum(n) FROM counted"), total, "{keys}");
         assert_eq!(count(&mut admin, "SELECT count(*) FROM counted"), 6);
     }
 }
@@ -224,7 +227,8 @@ fn upserts_lose_nothing() {
 fn keys_are_known_after_kill_9() {
     let mut target = start();
     let mut admin = client(&target);
-    run(&mut admin, "CREATE TABLE kept (id int4 PRIMARY KEY, u int4 UNIQUE, c int4 CHECK (c > 0))");
+    run(&mut admin, "CREATE TABLE kept (id int4 PRIMARY KEY, u int4 UNIQUE, c int4 CHECK (c > 0), x int4)");
+    run(&mut admin, "CREATE UNIQUE INDEX kept_x ON kept (x); INSERT INTO kept VALUES (-1, -1, 1, 7)");
     run(&mut admin, "INSERT INTO kept SELECT n, n + 1000, 1 FROM generate_series(1, 300) AS s(n)");
     run(&mut admin, "DELETE FROM kept WHERE id > 290");
     drop(admin);
@@ -274,6 +278,8 @@ fn keys_are_known_after_kill_9() {
         }
         let error = client.execute("INSERT INTO kept VALUES (5000, 1001, 1)", &[]).expect_err("u is taken");
         assert!(is_duplicate(&error), "{error:?}");
+        let error = refusal(&mut client, "INSERT INTO kept VALUES (5000, 1, 1, 7)");
+        assert_eq!((error.code(), error.constraint()), (&SqlState::UNIQUE_VIOLATION, Some("kept_x")));
         assert_eq!(refusal(&mut client, "INSERT INTO kept VALUES (5000, 1, 0)").code(), &SqlState::CHECK_VIOLATION);
         run(&mut client, "INSERT INTO kept VALUES (291, 1291, 1); DELETE FROM kept WHERE id = 291");
     }
@@ -285,6 +291,7 @@ fn keys_are_known_after_kill_9() {
 fn a_key_is_added_while_others_write() {
     let target = start();
     let mut admin = client(&target);
+    let ways = ["ALTER TABLE busy ADD PRIMARY KEY (id)", "CREATE UNIQUE INDEX busy_id ON busy (id)"];
     for round in 0..4 {
         run(&mut admin, "CREATE TABLE busy (id int4 NOT NULL, w int4)");
         let (is_over, refused) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -316,7 +323,7 @@ fn a_key_is_added_while_others_write() {
             let started = Instant::now();
             let mut added = false;
             while !added && started.elapsed() < Duration::from_secs(30) {
-                match admin.batch_execute("ALTER TABLE busy ADD PRIMARY KEY (id)") {
+                match admin.batch_execute(ways[round / 2]) {
                     Ok(()) => added = true,
                     Err(error) => {
                         assert!(is_duplicate(&error), "{error:?}");
@@ -435,6 +442,7 @@ fn errors_name_what_they_are_about() {
         ("ALTER TABLE s.old ADD PRIMARY KEY (a)", "old", None, Some("old_pkey")),
         ("ALTER TABLE s.old ADD CONSTRAINT k UNIQUE (a)", "old", None, Some("k")),
         ("ALTER TABLE s.old ADD CHECK (a > 1)", "old", None, Some("old_a_check")),
+        ("CREATE UNIQUE INDEX old_a ON s.old (a)", "old", None, Some("old_a")),
     ];
     for (sql, table, column, constraint) in cases {
         let error = refusal(&mut client, sql);

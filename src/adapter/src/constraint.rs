@@ -5,7 +5,7 @@
 //! the table's any more, because DDL came between, the committer checks them again.
 //!
 //! # Invariants
-//! - A table's definition is one `Arc` for as long as neither its columns nor its constraints change.
+//! - A table's definition is one `Arc` for as long as neither its columns nor its constraints and unique indexes change.
 
 mod key;
 mod validate;
@@ -23,8 +23,8 @@ use repr::{Datum, RelationDesc, Updates};
 use sql::engine::{Engine, SessionInfo};
 use sql::error::SqlError;
 use sql::names::FullName;
-use sql::plan::constraint::{Check, plan_checks};
-use sql::plan::{ConstraintKind, ItemRef, PlanContext};
+use sql::plan::constraint::{Check, keys, plan_checks};
+use sql::plan::{ItemRef, PlanContext};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub(crate) struct TableConstraints {
     pub(crate) desc: Arc<RelationDesc>,
     /// Their types.
     pub(crate) types: Arc<[DataType]>,
-    /// PRIMARY KEY and UNIQUE, in the order in which they are checked.
+    /// PRIMARY KEY, UNIQUE and unique indexes, in the order in which they are checked.
     pub(crate) keys: Vec<UniqueKey>,
     checks: Vec<Check>,
     /// Its columns without a qualifier, as expressions over them are bound.
@@ -73,21 +73,11 @@ impl TableConstraints {
             cluster: "",
             from_tables: true,
         };
-        let mut keys: Vec<UniqueKey> = table
-            .constraints()
-            .iter()
-            .filter_map(|constraint| match &constraint.kind {
-                ConstraintKind::Key { columns, .. } => {
-                    Some(UniqueKey::new(constraint.oid, constraint.name.clone(), columns.clone(), &table.desc))
-                }
-                ConstraintKind::Check { .. } => None,
-            })
-            .collect();
-        keys.sort_by_key(|key| key.oid);
+        let keys = keys(state, table).into_iter();
         Ok(Arc::new(TableConstraints {
             desc: Arc::clone(&table.desc),
             types: table.desc.columns.iter().map(|column| column.data_type.clone()).collect(),
-            keys,
+            keys: keys.map(|key| UniqueKey::new(key.oid, key.name, key.columns, &table.desc)).collect(),
             checks: plan_checks(&ctx, table)?,
             schema: Arc::new(DFSchema::try_from(Arc::clone(&table.desc.schema))?),
         }))

@@ -28,9 +28,10 @@ use std::sync::Arc;
 
 /// The format that this code writes, and the newest that it reads. Since 2 tables have constraints: who does not know of them
 /// would not keep them. Since 3 privileges are on columns: who does not know of them would take them for privileges on the whole.
-/// Since 4 there are sequences, and views and CHECKs have the styles by which their literals are read.
+/// Since 4 there are sequences, and views and CHECKs have the styles by which their literals are read. Since 5 an index can be
+/// unique: who does not know of it would not keep its key.
 /// What is of a format before is read, and becomes this one with its first change.
-const FORMAT: u64 = 4;
+const FORMAT: u64 = 5;
 /// The oldest format that this code reads.
 const FORMAT_OLDEST: u64 = 1;
 

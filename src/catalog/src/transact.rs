@@ -231,7 +231,8 @@ pub enum StateDiff {
     ClusterDropped(ClusterId),
     /// A table is new and empty.
     TableCreated(GlobalId),
-    /// A table has other constraints, which its rows have yet to be checked against, or other names or defaults of columns.
+    /// A table has other constraints or unique indexes, which its rows have yet to be checked against, or other names or
+    /// defaults of columns.
     TableAltered(GlobalId),
     /// A table is gone; or its rows are others under another id ([`Prepared::rewritten`]).
     TableDropped(GlobalId),

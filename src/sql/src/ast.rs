@@ -564,12 +564,26 @@ pub struct CreateIndex {
     pub name: Option<String>,
     /// IF NOT EXISTS.
     pub if_not_exists: bool,
+    /// UNIQUE.
+    pub unique: bool,
     /// IN CLUSTER; the session's if absent.
     pub cluster: Option<String>,
     /// The table, view or materialized view.
     pub on: Name,
     /// The key; `None` (CREATE DEFAULT INDEX) is the relation's default key: all columns.
-    pub keys: Option<Vec<sp::Expr>>,
+    pub keys: Option<Vec<(sp::Expr, KeyOptions)>>,
+}
+
+/// What an index's key says beside its expression. It is kept for those who ask: an arrangement is of no order, and answers what
+/// an index of any order answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyOptions {
+    /// The operator class, if it is not its type's default one.
+    pub class: Option<String>,
+    /// DESC.
+    pub descending: bool,
+    /// NULLS FIRST, which DESC is without more words.
+    pub nulls_first: bool,
 }
 
 /// Options of CREATE and ALTER CLUSTER.

@@ -77,6 +77,8 @@ pub enum ResolvedTable {
         columns: usize,
         /// The names under which they are seen; empty for their own.
         names: Vec<String>,
+        /// The positions of the primary key; empty without one.
+        primary_key: Vec<usize>,
     },
     /// A view, inlined.
     View {

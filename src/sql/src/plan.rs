@@ -52,7 +52,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use ddl::{describe_index, plan_index_keys};
+pub use ddl::{CreateIndexPlan, IndexKey, describe_index, plan_index_keys};
 pub use default_privileges::{DefaultPrivilegesPlan, DefaultScope};
 pub use dml::unknown_column;
 pub use objects::{
@@ -616,7 +616,12 @@ pub enum TableChange {
     /// A new constraint, without oids. The rows have yet to be checked.
     AddConstraint(ConstraintDef),
     /// A constraint goes; what NOT NULL it brought stays.
-    DropConstraint(String),
+    DropConstraint {
+        /// Its name.
+        name: String,
+        /// Whether the views that need it go with it.
+        cascade: bool,
+    },
     /// A constraint gets another name.
     RenameConstraint {
         /// Its name.
@@ -647,36 +652,6 @@ pub struct CreateViewPlan {
     pub replace: Option<GlobalId>,
     /// Whether IF NOT EXISTS was given.
     pub if_not_exists: bool,
-}
-
-/// CREATE INDEX.
-#[derive(Clone, Debug)]
-pub struct CreateIndexPlan {
-    /// In which schema: the relation's.
-    pub schema: SchemaId,
-    /// Its full name.
-    pub name: FullName,
-    /// The relation.
-    pub on: GlobalId,
-    /// The cluster.
-    pub cluster: ClusterId,
-    /// The key.
-    pub keys: Vec<IndexKey>,
-    /// The key's columns, for the catalog.
-    pub desc: Arc<RelationDesc>,
-    /// Whether IF NOT EXISTS was given.
-    pub if_not_exists: bool,
-}
-
-/// One expression of an index's key, bound.
-#[derive(Clone, Debug)]
-pub struct IndexKey {
-    /// As it goes into the catalog.
-    pub def: IndexKeyDef,
-    /// Over the relation's columns.
-    pub expr: Expr,
-    /// Its type.
-    pub ty: PgType,
 }
 
 /// DROP.

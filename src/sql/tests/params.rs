@@ -28,7 +28,13 @@ impl TableResolver for OneTable {
             ("blank".to_owned(), PgType::Bpchar(Some(4)), true),
         ]);
         let columns = desc.arity();
-        Ok(ResolvedTable::Collection { id: GlobalId::User(1), desc: Arc::new(desc), columns, names: Vec::new() })
+        Ok(ResolvedTable::Collection {
+            id: GlobalId::User(1),
+            desc: Arc::new(desc),
+            columns,
+            names: Vec::new(),
+            primary_key: Vec::new(),
+        })
     }
 }
 

@@ -50,7 +50,7 @@ impl TableResolver for Tables {
             return Err(SqlError::new(SqlState::UNDEFINED_TABLE, message));
         };
         let desc = Arc::new(desc(table));
-        Ok(ResolvedTable::Collection { id, columns: desc.arity(), desc, names: Vec::new() })
+        Ok(ResolvedTable::Collection { id, columns: desc.arity(), desc, names: Vec::new(), primary_key: Vec::new() })
     }
 
     fn check_reads(&self, reads: &[Read]) -> Result<(), SqlError> {

@@ -46,6 +46,7 @@ impl TableResolver for Resolver<'_> {
             desc: Arc::clone(desc),
             columns: desc.arity(),
             names: Vec::new(),
+            primary_key: Vec::new(),
         })
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// How often a write adds each key, less how often it takes it away. Keys of which nothing remains are left out.
 pub(crate) type NetKeys = AHashMap<Vec<u8>, Diff>;
 
-/// A PRIMARY KEY or UNIQUE constraint.
+/// A PRIMARY KEY or UNIQUE constraint, or a unique index.
 #[derive(Clone, Debug)]
 pub(crate) struct UniqueKey {
     /// Its oid: the constraint's identity, whatever it is called.

@@ -1,4 +1,4 @@
-//! Claims: which values of a PRIMARY KEY or UNIQUE constraint are taken.
+//! Claims: which values of a PRIMARY KEY, a UNIQUE constraint or a unique index are taken.
 //!
 //! The committer sees every write in commit order, so it alone can say whether a key is free:
 //!

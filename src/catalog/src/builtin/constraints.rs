@@ -11,6 +11,7 @@ use super::{Context, Producer, SystemRelation, position, text};
 use arrow::array::RecordBatch;
 use repr::datum::Datum;
 use repr::{ColumnDesc, GlobalId};
+use sql::ast::KeyOptions;
 use sql::error::SqlError;
 use sql::names::quote_ident;
 use sql::plan::{ConstraintDef, ConstraintKind, ItemRef};
@@ -86,7 +87,7 @@ pub(super) fn attribute_rows(index: &KeyIndex) -> Vec<[Datum<'static>; 18]> {
 pub(super) fn index_row(index: &KeyIndex) -> [Datum<'static>; 15] {
     let count = Datum::Int2(i16::try_from(index.constraint.columns().len()).unwrap_or(i16::MAX));
     let columns: Vec<ColumnDesc> = index.columns().cloned().collect();
-    let (collations, classes, options) = index_columns(&columns);
+    let (collations, classes, options) = index_columns(&columns, &vec![KeyOptions::default(); columns.len()]);
     [
         Datum::Oid(index.oid),
         Datum::Oid(index.table.oid),

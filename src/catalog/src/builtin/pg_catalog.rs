@@ -10,7 +10,7 @@ use pgrepr::types;
 use repr::datum::Datum;
 use repr::types::PgType;
 use repr::{ColumnDesc, GlobalId};
-use sql::ast::{DefaultKind, Identity};
+use sql::ast::{DefaultKind, Identity, KeyOptions};
 use sql::error::SqlError;
 use sql::names::{ObjectId, RoleId, is_temporary};
 use sql::plan::CatalogView;
@@ -27,6 +27,9 @@ const HEAP_OID: u32 = 2;
 pub(super) const BTREE_OID: u32 = 403;
 /// The tablespace `pg_default`.
 const DEFAULT_TABLESPACE_OID: u32 = 1663;
+/// The bits of `pg_index.indoption`.
+const INDOPTION_DESC: i16 = 1;
+const INDOPTION_NULLS_FIRST: i16 = 2;
 /// PostgreSQL's number for UTF8.
 pub(super) const ENCODING_UTF8: i32 = 6;
 
@@ -284,7 +287,8 @@ fn index_row(context: &Context<'_>, item: &ItemRef, index: &IndexDef) -> [Datum<
     let count = Datum::Int2(i16::try_from(index.keys.len()).unwrap_or(i16::MAX));
     let expressions: Vec<&str> =
         index.keys.iter().filter(|key| key.column.is_none()).map(|key| key.sql.as_str()).collect();
-    let (collations, classes, options) = index_columns(&item.desc.columns);
+    let declared: Vec<KeyOptions> = index.keys.iter().map(|key| key.options.clone()).collect();
+    let (collations, classes, options) = index_columns(&item.desc.columns, &declared);
     [
         Datum::Oid(item.oid),
         Datum::Oid(context.catalog.item(index.on).map_or(0, |on| on.oid)),
@@ -300,25 +304,31 @@ fn index_row(context: &Context<'_>, item: &ItemRef, index: &IndexDef) -> [Datum<
         classes,
         options,
         if expressions.is_empty() { Datum::Null } else { text(expressions.join(", ")) },
-        Datum::Bool(false),
+        Datum::Bool(index.unique),
         Datum::Bool(false),
     ]
 }
 
 /// Collations, operator classes and options of an index's columns.
-pub(super) fn index_columns(columns: &[ColumnDesc]) -> (Datum<'static>, Datum<'static>, Datum<'static>) {
-    let per_column = |value: &dyn Fn(&ColumnDesc) -> u32| {
-        Datum::List(columns.iter().map(|column| Datum::Oid(value(column))).collect())
+pub(super) fn index_columns(
+    columns: &[ColumnDesc],
+    declared: &[KeyOptions],
+) -> (Datum<'static>, Datum<'static>, Datum<'static>) {
+    let option = |options: &KeyOptions| {
+        Datum::Int2(
+            i16::from(options.descending) * INDOPTION_DESC + i16::from(options.nulls_first) * INDOPTION_NULLS_FIRST,
+        )
     };
+    let classes = columns.iter().zip(declared).map(|(column, options)| Datum::Oid(operator_class(&column.ty, options)));
     (
-        per_column(&|column| types::info(&column.ty).collation()),
-        per_column(&|column| operator_class(&column.ty)),
-        Datum::List(columns.iter().map(|_| Datum::Int2(0)).collect()),
+        Datum::List(columns.iter().map(|column| Datum::Oid(types::info(&column.ty).collation())).collect()),
+        Datum::List(classes.collect()),
+        Datum::List(declared.iter().map(option).collect()),
     )
 }
 
-/// The default operator class of a type, 0 where there is none.
-fn operator_class(ty: &PgType) -> u32 {
+/// The operator class that a key names, or the default one of its type; 0 where there is none.
+fn operator_class(ty: &PgType, options: &KeyOptions) -> u32 {
     // varchar uses text's operators, as in PostgreSQL.
     let wanted = match ty {
         PgType::Varchar(_) => types::oid(&PgType::Text),
@@ -328,7 +338,10 @@ fn operator_class(ty: &PgType) -> u32 {
         .lines()
         .find_map(|line| {
             let fields: Vec<&str> = line.split('\t').collect();
-            (fields.get(6)?.parse() == Ok(wanted)).then(|| fields[0].parse().ok())?
+            let (name, ty, is_default) =
+                (*fields.get(2)?, fields.get(6)?.parse() == Ok(wanted), *fields.get(7)? == "t");
+            let is_wanted = options.class.as_deref().map_or(is_default, |class| class == name);
+            (ty && is_wanted).then(|| fields[0].parse().ok())?
         })
         .unwrap_or(0)
 }

@@ -20,7 +20,8 @@ pub(super) fn producer(name: &str) -> Option<Producer> {
         "pg_matviews" => pg_matviews,
         "pg_indexes" => pg_indexes,
         "pg_settings" => pg_settings,
-        "pg_stat_user_tables" => pg_stat_user_tables,
+        "pg_stat_user_tables" | "pg_statio_user_tables" => user_tables,
+        "pg_stat_all_tables" | "pg_statio_all_tables" => all_tables,
         _ => return None,
     })
 }
@@ -215,12 +216,26 @@ fn setting_row(context: &Context<'_>, definition: &Definition) -> [Datum<'static
     ]
 }
 
-/// Users' tables and materialized views. Nothing is counted here, so the counters are NULL and not zero.
-fn pg_stat_user_tables(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+/// Users' tables and materialized views.
+fn user_tables(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    counted(context, relation, ItemRef::is_stored)
+}
+
+/// The same and the tables of the system.
+fn all_tables(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    counted(context, relation, |item| item.is_stored() || is_table(item))
+}
+
+/// Nothing is counted here, so the counters are NULL and not zero.
+fn counted(
+    context: &Context<'_>,
+    relation: &SystemRelation,
+    is_counted: impl Fn(&ItemRef) -> bool,
+) -> Result<RecordBatch, SqlError> {
     let items = context.items();
     let rows = items
         .iter()
-        .filter(|item| item.is_stored())
+        .filter(|item| is_counted(item))
         .map(|item| [Datum::Oid(item.oid), text(&item.name.schema), text(&item.name.item)])
         .collect();
     relation.batch(["relid", "schemaname", "relname"], rows)

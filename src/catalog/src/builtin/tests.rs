@@ -13,6 +13,7 @@ use pgrepr::types::TYPES;
 use repr::datum::{Datum, from_array};
 use repr::types::PgType;
 use repr::{GlobalId, RelationDesc, Timestamp};
+use sql::ast::KeyOptions;
 use sql::engine::{CatalogFunctions, SessionInfo};
 use sql::names::{ClusterId, DatabaseId, FullName, Name, ObjectId, Privilege, RoleId, SchemaId};
 use sql::plan::{
@@ -94,13 +95,13 @@ fn state() -> Arc<State> {
     let materialized = MaterializedViewDef { view, cluster: ClusterId(1) };
     let kind = ItemKind::MaterializedView(materialized);
     state.put_item(item(4, MATERIALIZED_OID, "m", vec![id.clone()], kind));
-    let keys = vec![IndexKeyDef { column: Some(0), sql: "id".into() }];
-    let index = IndexDef { on: GlobalId::User(4), cluster: ClusterId(1), keys };
+    let key = |column, sql: &str| IndexKeyDef { column, sql: sql.into(), options: KeyOptions::default() };
+    let keys = vec![key(Some(0), "id")];
+    let index = IndexDef { on: GlobalId::User(4), cluster: ClusterId(1), unique: false, keys };
     state.put_item(item(5, 20_007, "m_id", vec![id], ItemKind::Index(index)));
-    let keys =
-        vec![IndexKeyDef { column: Some(1), sql: "name".into() }, IndexKeyDef { column: None, sql: "id + 1".into() }];
+    let keys = vec![key(Some(1), "name"), key(None, "id + 1")];
     let sum = ("?column?".to_owned(), PgType::Int4, true);
-    let index = IndexDef { on: TABLE, cluster: ClusterId(1), keys };
+    let index = IndexDef { on: TABLE, cluster: ClusterId(1), unique: false, keys };
     state.put_item(item(3, 20_005, "t_name", vec![name, sum], ItemKind::Index(index)));
     let grant =
         AclItem { column: None, grantee: Grantee::Role(USER), privilege: Privilege::Select, grantor: MZ_SYSTEM };

@@ -3,7 +3,7 @@
 use pgrepr::options::{DateStyle, IntervalStyle, Locale};
 use pgrepr::timezone::TimeZone;
 use repr::GlobalId;
-use sql::ast::Identity;
+use sql::ast::{Identity, KeyOptions};
 use sql::names::{ClusterId, Name};
 use sql::plan::sequence::{SequenceDef, SequenceOwner, SequenceParams};
 use sql::plan::{
@@ -334,6 +334,8 @@ pub(super) struct IndexProto {
     pub(super) cluster: u64,
     #[prost(message, repeated, tag = "3")]
     pub(super) keys: Vec<IndexKeyProto>,
+    #[prost(bool, tag = "4")]
+    pub(super) unique: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -342,6 +344,12 @@ pub(super) struct IndexKeyProto {
     pub(super) column: Option<u64>,
     #[prost(string, tag = "2")]
     pub(super) sql: String,
+    #[prost(string, optional, tag = "3")]
+    pub(super) class: Option<String>,
+    #[prost(bool, tag = "4")]
+    pub(super) descending: bool,
+    #[prost(bool, tag = "5")]
+    pub(super) nulls_first: bool,
 }
 
 /// What a kind is when stored; a relation of the system never is.
@@ -364,8 +372,15 @@ pub(super) fn encode_kind(kind: &ItemKind) -> Option<KindProto> {
             keys: index
                 .keys
                 .iter()
-                .map(|key| IndexKeyProto { column: key.column.map(super::number), sql: key.sql.clone() })
+                .map(|key| IndexKeyProto {
+                    column: key.column.map(super::number),
+                    sql: key.sql.clone(),
+                    class: key.options.class.clone(),
+                    descending: key.options.descending,
+                    nulls_first: key.options.nulls_first,
+                })
                 .collect(),
+            unique: index.unique,
         }),
     })
 }
@@ -384,9 +399,14 @@ pub(super) fn decode_kind(proto: KindProto, uses: &[u64]) -> Result<ItemKind, &'
             ItemKind::MaterializedView(MaterializedViewDef { view, cluster: ClusterId(cluster) })
         }
         KindProto::Index(index) => {
-            let key = |key: IndexKeyProto| IndexKeyDef { column: key.column.map(super::position), sql: key.sql };
+            let key = |key: IndexKeyProto| {
+                let IndexKeyProto { column, sql, class, descending, nulls_first } = key;
+                let options = KeyOptions { class, descending, nulls_first };
+                IndexKeyDef { column: column.map(super::position), sql, options }
+            };
             let keys = index.keys.into_iter().map(key).collect();
-            ItemKind::Index(IndexDef { on: GlobalId::from_u64(index.on), cluster: ClusterId(index.cluster), keys })
+            let (on, cluster) = (GlobalId::from_u64(index.on), ClusterId(index.cluster));
+            ItemKind::Index(IndexDef { on, cluster, unique: index.unique, keys })
         }
     })
 }

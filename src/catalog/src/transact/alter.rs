@@ -10,7 +10,7 @@ use sql::ast::{ClusterOptions, RoleOptions, SetValue};
 use sql::names::{ClusterId, DatabaseId, FullName, ObjectId, ObjectKind, RoleId, SchemaId};
 use sql::plan::constraint::key_named;
 use sql::plan::sequence::owned_sequences;
-use sql::plan::{CatalogView, ClusterRef, DatabaseRef, Grantee, ItemKind, ItemRef, RoleRef, SchemaRef};
+use sql::plan::{CatalogView, ClusterRef, DatabaseRef, Grantee, IndexDef, ItemKind, ItemRef, RoleRef, SchemaRef};
 use sql::vars::SystemVars;
 use std::sync::Arc;
 
@@ -154,6 +154,10 @@ impl Transaction {
                 }
                 let name = FullName { item: to, ..item.name.clone() };
                 self.state.put_item(ItemRef { name, ..ItemRef::clone(&item) });
+                // Whoever violates its key is told its name.
+                if let ItemKind::Index(IndexDef { unique: true, on, .. }) = item.kind {
+                    self.diff.push(StateDiff::TableAltered(on));
+                }
             }
         }
         self.touch(object);

@@ -40,6 +40,7 @@ impl Transaction {
         self.check_not_required(ObjectId::Item(id), "alter")?;
         self.drop_objects(drops)?;
         let (mut is_rewritten, mut is_renamed) = (false, false);
+        let mut lost_key = None;
         for change in changes {
             let item = self.state.item(id).ok_or_else(|| missing(ObjectId::Item(id)))?;
             let mut altered = ItemRef::clone(&item);
@@ -60,9 +61,10 @@ impl Transaction {
                     }
                     constraints.push(new);
                 }
-                TableChange::DropConstraint(name) => {
+                TableChange::DropConstraint { name, cascade } => {
                     let at = position(&item, &name)?;
-                    constraints.remove(at);
+                    let dropped = constraints.remove(at);
+                    lost_key = lost_key.or_else(|| dropped.is_primary().then_some((dropped.name, cascade)));
                 }
                 TableChange::RenameConstraint { from, to } => {
                     let at = position(&item, &from)?;
@@ -85,6 +87,9 @@ impl Transaction {
             self.state.put_item(altered);
         }
         self.touch(ObjectId::Item(id));
+        if let Some((key, cascade)) = lost_key {
+            self.lose_key(id, &key, cascade, engine)?;
+        }
         if !is_rewritten && !is_renamed {
             self.diff.push(StateDiff::TableAltered(id));
             return Ok(());
@@ -97,6 +102,27 @@ impl Transaction {
             self.diff.extend([StateDiff::TableAltered(id), StateDiff::Renamed(ObjectId::Item(id))]);
         }
         Ok(())
+    }
+
+    /// Views that group by a primary key need it for the columns beside it: without it they go as well, or are in the way. Error
+    /// 2BP01.
+    fn lose_key(&mut self, table: GlobalId, key: &str, cascade: bool, engine: &Engine) -> Result<(), CatalogError> {
+        let mut needing = Vec::new();
+        for id in self.state.with_dependents([table]) {
+            if let Some(item) = self.state.item(id).filter(|item| item.view().is_some())
+                && self.described(&item, engine).is_err()
+            {
+                needing.push(id);
+            }
+        }
+        if cascade {
+            let doomed = self.state.with_dependents(needing).into_iter().rev().map(ObjectId::Item);
+            return self.drop_objects(&doomed.collect::<Vec<_>>());
+        }
+        let object = format!("constraint {key} on {}", self.state.describe(ObjectId::Item(table)));
+        let depends = |id| format!("{} depends on {object}", self.state.describe(ObjectId::Item(id)));
+        let dependents: Vec<String> = needing.into_iter().map(depends).collect();
+        if dependents.is_empty() { Ok(()) } else { Err(CatalogError::DependentsExist { object, dependents }) }
     }
 
     /// Changes what refers to a table as a change of its columns demands.

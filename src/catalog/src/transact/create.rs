@@ -194,18 +194,14 @@ impl Transaction {
         affected: &[GlobalId],
         engine: &Engine,
     ) -> Result<(), CatalogError> {
-        let session = SessionInfo::default();
         for id in affected.iter().filter(|id| **id != replaced) {
             let item = self.state.item(*id).expect("what is affected exists");
             if matches!(item.kind, ItemKind::Table { .. } | ItemKind::Sequence(_)) {
                 continue;
             }
-            let catalog = &self.state;
-            let ctx =
-                PlanContext { engine, catalog, session: &session, role: item.owner, cluster: "", from_tables: true };
-            let desc = described(&ctx, &item).map_err(|why| CatalogError::DependentFails {
-                replaced: catalog.describe(ObjectId::Item(replaced)),
-                dependent: catalog.describe(ObjectId::Item(*id)),
+            let desc = self.described(&item, engine).map_err(|why| CatalogError::DependentFails {
+                replaced: self.state.describe(ObjectId::Item(replaced)),
+                dependent: self.state.describe(ObjectId::Item(*id)),
                 why: why.message,
             })?;
             let desc = Arc::new(normalize(&desc));
@@ -215,6 +211,15 @@ impl Transaction {
             }
         }
         Ok(())
+    }
+
+    /// The columns that a view or an index has in this catalog.
+    pub(super) fn described(&self, item: &ItemRef, engine: &Engine) -> Result<RelationDesc, SqlError> {
+        let (catalog, session) = (&self.state, SessionInfo::default());
+        let ctx = PlanContext { engine, catalog, session: &session, role: item.owner, cluster: "", from_tables: true };
+        let ItemKind::Index(index) = &item.kind else { return describe_view(&ctx, item) };
+        let on = catalog.item(index.on).ok_or_else(|| SqlError::internal(format!("{} is on nothing", item.name)))?;
+        describe_index(&ctx, &on, &index.keys)
     }
 
     /// Gives new ids to the indexes and materialized views among `affected`, which are in order of dependency and complete:
@@ -302,9 +307,12 @@ impl Transaction {
             return Ok(());
         }
         let keys = plan.keys.into_iter().map(|key| key.def).collect();
-        let kind = ItemKind::Index(IndexDef { on: plan.on, cluster: plan.cluster, keys });
+        let kind = ItemKind::Index(IndexDef { on: plan.on, cluster: plan.cluster, unique: plan.unique, keys });
         let id = self.create_item(plan.schema, plan.name.item, owner, &plan.desc, kind)?;
         self.diff.push(StateDiff::IndexCreated(id));
+        if plan.unique {
+            self.diff.push(StateDiff::TableAltered(plan.on));
+        }
         Ok(())
     }
 
@@ -421,13 +429,6 @@ pub(super) fn check_schema_name(name: &str) -> Result<(), CatalogError> {
         return Err(CatalogError::ReservedName { kind: ObjectKind::Schema, name: name.to_owned() });
     }
     Ok(())
-}
-
-/// The columns that a view or an index has in this catalog.
-fn described(ctx: &PlanContext<'_>, item: &ItemRef) -> Result<RelationDesc, SqlError> {
-    let ItemKind::Index(index) = &item.kind else { return describe_view(ctx, item) };
-    let on = ctx.catalog.item(index.on).ok_or_else(|| SqlError::internal(format!("{} is on nothing", item.name)))?;
-    describe_index(ctx, &on, &index.keys)
 }
 
 fn is_prefix_reserved(name: &str) -> bool {

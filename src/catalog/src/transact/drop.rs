@@ -145,7 +145,12 @@ impl Transaction {
                 StateDiff::MaterializedViewDropped(id)
             }
             ItemKind::View(_) => StateDiff::ViewDropped(id),
-            ItemKind::Index(_) => StateDiff::IndexDropped(id),
+            ItemKind::Index(ref index) => {
+                if index.unique {
+                    self.diff.push(StateDiff::TableAltered(index.on));
+                }
+                StateDiff::IndexDropped(id)
+            }
             ItemKind::Sequence(_) => {
                 self.drop_defaults_naming(item.oid);
                 StateDiff::SequenceDropped(id)

@@ -211,9 +211,9 @@ fn a_data_directory_keeps_the_catalog() {
 #[test]
 fn a_newer_catalog_is_refused() {
     let mut server = Server::new();
-    server.stored.insert("catalog/version".to_owned(), vec![8, 5]);
+    server.stored.insert("catalog/version".to_owned(), vec![8, 6]);
     let error = durable::decode(server.stored.clone().into_iter().collect()).expect_err("it is newer");
-    assert_eq!(error.to_string(), "the catalog has format version 5, this version reads 4");
+    assert_eq!(error.to_string(), "the catalog has format version 6, this version reads 5");
     server.stored.remove("catalog/version");
     assert!(durable::decode(server.stored.into_iter().collect()).is_err());
 }

@@ -27,6 +27,8 @@ pub enum TableAction {
         name: String,
         /// IF EXISTS.
         if_exists: bool,
+        /// CASCADE.
+        cascade: bool,
     },
     /// RENAME CONSTRAINT.
     Rename {

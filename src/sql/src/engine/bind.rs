@@ -85,6 +85,8 @@ pub struct Binder<'a> {
     pub coercer: Coercer<'a>,
     qualifiers: HashSet<String>,
     reads: Reads,
+    /// By qualifier in the plan, the primary keys of the tables in FROM, on which all their columns depend.
+    primary_keys: HashMap<String, Vec<Expr>>,
     counter: usize,
     ctes: Vec<HashMap<String, BoundQuery>>,
     /// The queries that are run before the one that is bound, each of which may read those before it.
@@ -201,6 +203,7 @@ impl<'a> Binder<'a> {
             coercer: Coercer { params, tables },
             qualifiers: HashSet::new(),
             reads: Reads::default(),
+            primary_keys: HashMap::new(),
             counter: 0,
             ctes: Vec::new(),
             once: Vec::new(),

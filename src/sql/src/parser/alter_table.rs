@@ -72,8 +72,7 @@ fn parse_drop(cursor: &mut Cursor<'_>) -> Result<TableAction, SqlError> {
         cursor.eat(&["RESTRICT"]);
     }
     Ok(match is_constraint {
-        // Nothing depends on a constraint.
-        true => TableAction::Drop { name, if_exists },
+        true => TableAction::Drop { name, if_exists, cascade },
         false => TableAction::DropColumn { name, if_exists, cascade },
     })
 }
@@ -110,7 +109,7 @@ fn parse_alter_column(cursor: &mut Cursor<'_>) -> Result<TableAction, SqlError> 
 /// The type, and USING.
 fn parse_set_type(cursor: &mut Cursor<'_>, column: String) -> Result<TableAction, SqlError> {
     let span = cursor.span();
-    let data_type = cursor.run(|parser| parser.parse_data_type())?;
+    let data_type = cursor.data_type()?;
     let ty = types::from_ast(&data_type).map_err(|error| error.at(span))?;
     if cursor.peek("COLLATE") {
         return Err(cursor.unsupported("COLLATE of a column"));

@@ -51,6 +51,19 @@ impl<'a> Cursor<'a> {
         Cursor::new(self.text, self.dialect, tokens, self.terminator)
     }
 
+    /// A type; `integer ARRAY` and `integer ARRAY[3]` are `integer[]`.
+    pub(super) fn data_type(&mut self) -> Result<sp::DataType, SqlError> {
+        let of = self.run(|parser| parser.parse_data_type())?;
+        if !self.eat(&["ARRAY"]) {
+            return Ok(of);
+        }
+        if self.eat_token(&Token::LBracket) {
+            self.unsigned()?;
+            self.expect_token(&Token::RBracket)?;
+        }
+        Ok(sp::DataType::Array(sp::ArrayElemTypeDef::SquareBracket(Box::new(of), None)))
+    }
+
     /// Runs one of sqlparser's own productions.
     pub(super) fn run<T>(
         &mut self,

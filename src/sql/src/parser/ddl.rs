@@ -3,8 +3,8 @@
 use super::cursor::Cursor;
 use super::{alter_table, constraint, sequence};
 use crate::ast::{
-    ClusterOptions, ColumnDef, ColumnSequence, CreateIndex, CreateTable, CreateTableAs, CreateView, Drop, Materialized,
-    NewPassword, RoleOptions, Secret, SequenceOptions, SetValue, Statement, TableConstraint,
+    ClusterOptions, ColumnDef, ColumnSequence, CreateIndex, CreateTable, CreateTableAs, CreateView, Drop, KeyOptions,
+    Materialized, NewPassword, RoleOptions, Secret, SequenceOptions, SetValue, Statement, TableConstraint,
 };
 use crate::engine::types;
 use crate::error::SqlError;
@@ -80,14 +80,13 @@ pub(super) fn parse_create(cursor: &mut Cursor<'_>) -> Result<Statement, SqlErro
     if cursor.eat(&["TABLE"]) {
         return parse_create_table(cursor, false);
     }
-    if cursor.peek("UNIQUE") && cursor.peek_nth(1, "INDEX") {
-        return Err(cursor.unsupported("CREATE UNIQUE INDEX"));
-    }
-    if cursor.eat(&["DEFAULT", "INDEX"]) {
-        return parse_create_index(cursor, true);
-    }
-    if cursor.eat(&["INDEX"]) {
-        return parse_create_index(cursor, false);
+    let kinds = [
+        (&["UNIQUE", "INDEX"][..], IndexKind::Unique),
+        (&["DEFAULT", "INDEX"], IndexKind::Default),
+        (&["INDEX"], IndexKind::Plain),
+    ];
+    if let Some((_, kind)) = kinds.into_iter().find(|(words, _)| cursor.eat(words)) {
+        return parse_create_index(cursor, kind);
     }
     if cursor.eat(&["SEQUENCE"]) {
         return sequence::parse_create(cursor, false);
@@ -308,7 +307,7 @@ pub(super) fn parse_column(
     let ty = match serial {
         Some(ty) => ty,
         None => {
-            let data_type = cursor.run(|parser| parser.parse_data_type())?;
+            let data_type = cursor.data_type()?;
             types::from_ast(&data_type).map_err(|error| error.at(span))?
         }
     };
@@ -396,10 +395,17 @@ fn conflicting_null(column: &str) -> SqlError {
     SqlError::new(SqlState::SYNTAX_ERROR, format!("conflicting NULL/NOT NULL declarations for column \"{column}\""))
 }
 
-fn parse_create_index(cursor: &mut Cursor<'_>, default: bool) -> Result<Statement, SqlError> {
-    if cursor.peek("CONCURRENTLY") {
-        return Err(cursor.unsupported("CREATE INDEX CONCURRENTLY"));
-    }
+/// What stands before INDEX.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum IndexKind {
+    Plain,
+    Unique,
+    Default,
+}
+
+fn parse_create_index(cursor: &mut Cursor<'_>, kind: IndexKind) -> Result<Statement, SqlError> {
+    // No index keeps writers waiting.
+    cursor.eat(&["CONCURRENTLY"]);
     let if_not_exists = cursor.if_not_exists();
     let name = if cursor.peek("ON") || cursor.peek("IN") { None } else { Some(cursor.ident()?) };
     let cluster = if cursor.eat(&["IN", "CLUSTER"]) { Some(cursor.ident()?) } else { None };
@@ -414,23 +420,31 @@ fn parse_create_index(cursor: &mut Cursor<'_>, default: bool) -> Result<Statemen
             return Err(SqlError::unsupported(format!("the index method \"{method}\"")).at(span));
         }
     }
-    let keys =
-        if !default && *cursor.token(0) == Token::LParen { Some(cursor.parenthesized(parse_index_key)?) } else { None };
+    let keys = (kind != IndexKind::Default && *cursor.token(0) == Token::LParen)
+        .then(|| cursor.parenthesized(parse_index_key));
+    let keys = keys.transpose()?;
+    let unique = kind == IndexKind::Unique;
     if let Some(word @ ("INCLUDE" | "WITH" | "WHERE" | "TABLESPACE" | "NULLS")) = cursor.word().as_deref() {
         return Err(cursor.unsupported(format!("CREATE INDEX … {word}")));
     }
-    Ok(Statement::CreateIndex(CreateIndex { name, if_not_exists, cluster, on, keys }))
+    if unique && keys.is_none() {
+        return Err(cursor.unexpected());
+    }
+    Ok(Statement::CreateIndex(CreateIndex { name, if_not_exists, unique, cluster, on, keys }))
 }
 
-fn parse_index_key(cursor: &mut Cursor<'_>) -> Result<sp::Expr, SqlError> {
+fn parse_index_key(cursor: &mut Cursor<'_>) -> Result<(sp::Expr, KeyOptions), SqlError> {
     let expr = cursor.expr()?;
-    cursor.eat(&["ASC"]);
-    match cursor.word().as_deref() {
-        Some("DESC") => Err(cursor.unsupported("DESC in an index key")),
-        Some("NULLS") => Err(cursor.unsupported("NULLS FIRST or LAST in an index key")),
-        Some(_) => Err(cursor.unsupported("an operator class in an index key")),
-        None => Ok(expr),
+    let class = match cursor.word().as_deref() {
+        None | Some("ASC" | "DESC" | "NULLS") => None,
+        Some(_) => Some(cursor.name()?.item().to_owned()),
+    };
+    let descending = cursor.eat(&["DESC"]);
+    if !descending {
+        cursor.eat(&["ASC"]);
     }
+    let nulls_first = cursor.eat(&["NULLS", "FIRST"]) || (!cursor.eat(&["NULLS", "LAST"]) && descending);
+    Ok((expr, KeyOptions { class, descending, nulls_first }))
 }
 
 fn parse_create_schema(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -542,8 +556,8 @@ pub(super) fn parse_drop(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError>
         return Err(cursor.unsupported(format!("DROP {what}")));
     }
     let Some(kind) = parse_kind(cursor) else { return Err(cursor.unexpected()) };
-    if kind == ObjectKind::Index && cursor.peek("CONCURRENTLY") {
-        return Err(cursor.unsupported("DROP INDEX CONCURRENTLY"));
+    if kind == ObjectKind::Index {
+        cursor.eat(&["CONCURRENTLY"]);
     }
     let if_exists = cursor.if_exists();
     let names = cursor.comma_separated(Cursor::name)?;

@@ -1,6 +1,6 @@
 //! Constraints as the catalog keeps them: the conditions that rows are checked by, and their text.
 
-use super::{CatalogView, ConstraintDef, ConstraintKind, ItemRef, PlanContext};
+use super::{CatalogView, ConstraintDef, ConstraintKind, IndexDef, ItemKind, ItemRef, PlanContext};
 use crate::engine::bind::plan_condition;
 use crate::engine::bind::scope::Clause;
 use crate::engine::bind::subquery::has_subquery;
@@ -74,6 +74,35 @@ pub(super) fn check_key_type(ty: &PgType) -> Result<(), SqlError> {
         },
         _ => Ok(()),
     }
+}
+
+/// Columns of a table in which no two rows have the same values, unless one of the values is NULL.
+#[derive(Clone, Debug)]
+pub struct TableKey {
+    /// The oid of the constraint, or of the unique index.
+    pub oid: u32,
+    /// Its name.
+    pub name: String,
+    /// The columns' positions.
+    pub columns: Vec<usize>,
+}
+
+/// The keys of a table: PRIMARY KEY and UNIQUE, and unique indexes, by age.
+pub fn keys(catalog: &dyn CatalogView, table: &ItemRef) -> Vec<TableKey> {
+    let constraints = table.constraints().iter().filter(|constraint| constraint.is_key()).map(|constraint| TableKey {
+        oid: constraint.oid,
+        name: constraint.name.clone(),
+        columns: constraint.columns().to_vec(),
+    });
+    let mut keys: Vec<TableKey> = constraints.collect();
+    for index in catalog.indexes_on(table.id) {
+        if let ItemKind::Index(IndexDef { unique: true, keys: parts, .. }) = &index.kind {
+            let columns = parts.iter().filter_map(|part| part.column).collect();
+            keys.push(TableKey { oid: index.oid, name: index.name.item.clone(), columns });
+        }
+    }
+    keys.sort_by_key(|key| key.oid);
+    keys
 }
 
 /// The table of a schema that has a key constraint of this name, whose index takes the name of a relation.

@@ -6,6 +6,7 @@ mod constraint;
 mod create_table_as;
 mod default;
 mod index;
+mod operator_class;
 mod relation;
 mod sequence;
 
@@ -23,7 +24,7 @@ use repr::sqlstate::SqlState;
 pub(super) use alter_table::plan_alter_table;
 pub(super) use create_table_as::plan_create_table_as;
 pub(super) use index::plan_create_index;
-pub use index::{describe_index, plan_index_keys};
+pub use index::{CreateIndexPlan, IndexKey, describe_index, plan_index_keys};
 pub(super) use relation::{is_same_type, plan_create_table, plan_create_view};
 pub(super) use sequence::{plan_alter_sequence, plan_create_sequence};
 

@@ -3,7 +3,7 @@
 mod present;
 
 use super::sequence::{self, SequenceDef};
-use super::{CatalogView, ConstraintDef, IndexDef, ItemKind, ItemRef};
+use super::{CatalogView, ConstraintDef, IndexDef, IndexKeyDef, ItemKind, ItemRef};
 use crate::names::{ClusterId, FullName, quote_ident};
 use std::sync::Arc;
 
@@ -12,7 +12,12 @@ use std::sync::Arc;
 pub fn index(catalog: &dyn CatalogView, item: &ItemRef, index: &IndexDef) -> String {
     let on = catalog.item(index.on);
     let on = on.as_ref().map(|on| within_database(&on.name)).unwrap_or_default();
-    format!("CREATE INDEX {} ON {on} USING btree ({})", quote_ident(&item.name.item), keys(catalog, index).join(", "))
+    let (create, name) = (create_index(index), quote_ident(&item.name.item));
+    format!("{create} {name} ON {on} USING btree ({})", declared_keys(catalog, index))
+}
+
+fn create_index(index: &IndexDef) -> &'static str {
+    if index.unique { "CREATE UNIQUE INDEX" } else { "CREATE INDEX" }
 }
 
 /// `CREATE UNIQUE INDEX t_pkey ON s.t USING btree (id)`: the index that Postgres has for a key constraint, as it prints it.
@@ -35,6 +40,24 @@ pub fn keys(catalog: &dyn CatalogView, index: &IndexDef) -> Vec<String> {
         .collect()
 }
 
+/// The same with what was said beside each expression.
+fn declared_keys(catalog: &dyn CatalogView, index: &IndexDef) -> String {
+    let declared = keys(catalog, index).into_iter().zip(&index.keys).map(|(mut sql, IndexKeyDef { options, .. })| {
+        if let Some(class) = &options.class {
+            sql.push(' ');
+            sql.push_str(class);
+        }
+        sql.push_str(match (options.descending, options.nulls_first) {
+            (false, false) => "",
+            (false, true) => " NULLS FIRST",
+            (true, true) => " DESC",
+            (true, false) => " DESC NULLS LAST",
+        });
+        sql
+    });
+    declared.collect::<Vec<_>>().join(", ")
+}
+
 /// The query of a view, materialized or not, as `pg_get_viewdef` prints it; `None` for what is no view.
 pub fn view(catalog: &dyn CatalogView, item: &ItemRef) -> Option<String> {
     item.view().map(|view| format!(" {};", present::query(catalog, &item.name, view)))
@@ -54,8 +77,9 @@ pub fn create_sql(catalog: &dyn CatalogView, item: &ItemRef) -> Option<String> {
         }
         ItemKind::Index(index) => {
             let on = catalog.item(index.on).map(|on| on.name.to_string()).unwrap_or_default();
-            let (cluster, keys) = (cluster_name(catalog, index.cluster), keys(catalog, index).join(", "));
-            format!("CREATE INDEX {} IN CLUSTER {cluster} ON {on} ({keys})", quote_ident(&item.name.item))
+            let (cluster, keys) = (cluster_name(catalog, index.cluster), declared_keys(catalog, index));
+            let (create, name) = (create_index(index), quote_ident(&item.name.item));
+            format!("{create} {name} IN CLUSTER {cluster} ON {on} ({keys})")
         }
         ItemKind::Sequence(SequenceDef { params, .. }) => format!("CREATE SEQUENCE {} {}", item.name, params.sql()),
         ItemKind::Table { defaults, constraints } => {

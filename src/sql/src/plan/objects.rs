@@ -1,6 +1,7 @@
 //! The catalog as planning sees it: objects by id and by name, at one revision.
 
 use super::sequence::SequenceDef;
+use crate::ast::KeyOptions;
 use crate::names::{ClusterId, DatabaseId, FullName, Name, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
 use pgrepr::options::Locale;
 use repr::{GlobalId, RelationDesc};
@@ -322,6 +323,8 @@ pub struct IndexDef {
     pub on: GlobalId,
     /// The cluster that maintains it.
     pub cluster: ClusterId,
+    /// Whether no two rows may have the same key, unless one of its values is NULL.
+    pub unique: bool,
     /// The key.
     pub keys: Vec<IndexKeyDef>,
 }
@@ -333,4 +336,6 @@ pub struct IndexKeyDef {
     pub column: Option<usize>,
     /// The expression as SQL text that [`crate::parser::parse_expr`] reads.
     pub sql: String,
+    /// What was said beside it.
+    pub options: KeyOptions,
 }

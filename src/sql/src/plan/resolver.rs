@@ -167,7 +167,10 @@ impl TableResolver for Resolver<'_> {
             check_schema(self.ctx.catalog, reader, &item)?;
         }
         self.record(name, &item);
-        let collection = || ResolvedTable::Collection { id: item.id, desc: Arc::clone(&item.desc), columns, names };
+        let primary = item.constraints().iter().find(|constraint| constraint.is_primary());
+        let primary_key = primary.map(|primary| primary.columns().to_vec()).unwrap_or_default();
+        let desc = Arc::clone(&item.desc);
+        let collection = || ResolvedTable::Collection { id: item.id, desc, columns, names, primary_key };
         match &item.kind {
             ItemKind::SystemTable if self.ctx.catalog.is_always_empty(item.id) => {
                 // Known to be empty, so that the optimizer drops what would be computed from it.

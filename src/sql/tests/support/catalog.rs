@@ -1,5 +1,6 @@
 //! A catalog of a handful of objects, for tests of planning.
 
+use glimpse_sql::ast::KeyOptions;
 use glimpse_sql::names::{ClusterId, DatabaseId, FullName, ObjectId, Privilege, RoleId, SchemaId};
 use glimpse_sql::plan::{
     CatalogView, ClusterRef, DatabaseRef, IndexDef, IndexKeyDef, ItemKind, ItemRef, MaterializedViewDef, RoleRef,
@@ -104,7 +105,8 @@ fn items() -> Vec<Arc<ItemRef>> {
     let index = ItemKind::Index(IndexDef {
         on: GlobalId::User(1),
         cluster: ClusterId(1),
-        keys: vec![IndexKeyDef { column: Some(0), sql: "a".to_owned() }],
+        unique: false,
+        keys: vec![IndexKeyDef { column: Some(0), sql: "a".to_owned(), options: KeyOptions::default() }],
     });
     let int = |name: &str| vec![(name.to_owned(), PgType::Int4, true)];
     let item = |id, schema, name: &str, owner, columns: Vec<(String, PgType, bool)>, kind| {

@@ -296,7 +296,7 @@ impl Binder<'_> {
                 let plan = self.adopted(view.plan)?;
                 self.derived_of(Some(id), BoundQuery { plan, columns }, alias, &last)
             }
-            ResolvedTable::Collection { id, desc, columns: seen, names } => {
+            ResolvedTable::Collection { id, desc, columns: seen, names, primary_key } => {
                 let visible = alias.map_or(last, |alias| fold(&alias.name));
                 let qualifier = self.qualifier(&visible);
                 let source = CollectionTable::source(id, Arc::clone(&desc));
@@ -313,17 +313,20 @@ impl Binder<'_> {
                         data_type: column.data_type.clone(),
                     })
                     .collect();
-                if names.is_empty() {
+                let relation = if names.is_empty() {
                     self.reads.mention(&qualifier, id, plan.schema());
-                    return scoped(BoundQuery { plan, columns }, &visible, alias);
-                }
-                // A view sees the columns under the names that they had when it was created.
-                for (column, name) in columns.iter_mut().zip(&names) {
-                    column.name.clone_from(name);
-                }
-                let own = super::select::columns_of_plan(&plan);
-                let plan = super::query::project(plan, own, &names)?;
-                self.derived_of(Some(id), BoundQuery { plan, columns }, alias, &visible)
+                    scoped(BoundQuery { plan, columns }, &visible, alias)?
+                } else {
+                    // A view sees the columns under the names that they had when it was created.
+                    for (column, name) in columns.iter_mut().zip(&names) {
+                        column.name.clone_from(name);
+                    }
+                    let own = super::select::columns_of_plan(&plan);
+                    let plan = super::query::project(plan, own, &names)?;
+                    self.derived_of(Some(id), BoundQuery { plan, columns }, alias, &visible)?
+                };
+                self.note_primary_key(&relation.scope, &primary_key);
+                Ok(relation)
             }
         }
     }

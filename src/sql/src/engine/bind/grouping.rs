@@ -7,7 +7,7 @@
 use super::Binder;
 use super::expr::Cx;
 use super::query::{nth, position};
-use super::scope::{Clause, Scope, fold};
+use super::scope::{Clause, Role, Scope, fold};
 use super::select::{Items, Parts, columns_of_plan};
 use crate::engine::TypedExpr;
 use crate::error::SqlError;
@@ -18,7 +18,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, ExprSchema, ScalarValue};
 use datafusion::functions_aggregate::grouping::grouping_udaf;
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
-use datafusion::logical_expr::expr::{AggregateFunction, GroupingSet};
+use datafusion::logical_expr::expr::{AggregateFunction, Exists, GroupingSet, InSubquery, SetComparison};
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Operator, Projection, binary_expr, lit, when};
 use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr};
 use datafusion::sql::sqlparser::tokenizer::Span;
@@ -177,6 +177,57 @@ impl Binder<'_> {
         Ok(TypedExpr { expr, ty, data_type: DataType::Int32, nullable: false })
     }
 
+    /// The primary key of a table in FROM, as far as a view sees it.
+    pub(super) fn note_primary_key(&mut self, table: &Scope, key: &[usize]) {
+        let columns: Option<Vec<Expr>> =
+            key.iter().map(|at| table.columns.get(*at).map(|column| column.expr.clone())).collect();
+        if let Some(columns) = columns
+            && let Some(Expr::Column(Column { relation: Some(qualifier), .. })) = columns.first()
+        {
+            self.primary_keys.insert(qualifier.table().to_owned(), columns);
+        }
+    }
+
+    /// The columns beside aggregates that no set has, and that depend on keys which all sets have: their table's primary key.
+    fn dependent_columns(&self, sets: &[Vec<Expr>], parts: &Parts, scope: &Scope) -> Result<Vec<Expr>, SqlError> {
+        let in_all = |key: &Expr| sets.iter().all(|set| set.contains(key));
+        let in_any = |key: &Expr| sets.iter().any(|set| set.contains(key));
+        let mut found = Vec::new();
+        if !self.primary_keys.values().any(|columns| columns.iter().all(in_all)) {
+            return Ok(found);
+        }
+        let mut note = |column: &Column| {
+            let expr = Expr::Column(column.clone());
+            let mut keys = self.keys_beneath(&expr, scope).into_iter();
+            if keys.any(|columns| columns.iter().all(in_all)) && !in_any(&expr) && !found.contains(&expr) {
+                found.push(expr);
+            }
+        };
+        for expr in parts.exprs() {
+            expr.apply(|expr| {
+                match expr {
+                    Expr::AggregateFunction(_) => return Ok(TreeNodeRecursion::Jump),
+                    key if in_any(key) => return Ok(TreeNodeRecursion::Jump),
+                    Expr::Column(column) => note(column),
+                    expr => outer_columns(expr).into_iter().for_each(&mut note),
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// The primary keys on which a column depends: its table's, or those of the tables that it says are there.
+    fn keys_beneath(&self, column: &Expr, scope: &Scope) -> Vec<&Vec<Expr>> {
+        let key_of = |column: &Expr| match column {
+            Expr::Column(Column { relation: Some(qualifier), .. }) => self.primary_keys.get(qualifier.table()),
+            _ => None,
+        };
+        let marks = scope.columns.iter().filter(|mark| mark.role == Role::Presence && mark.expr == *column);
+        let marked = marks.flat_map(|mark| scope.columns.iter().filter(|other| other.table == mark.table));
+        key_of(column).into_iter().chain(marked.filter_map(|column| key_of(&column.expr))).collect()
+    }
+
     /// The Aggregate node, if the query groups.
     pub(super) fn aggregate(
         &mut self,
@@ -194,6 +245,10 @@ impl Binder<'_> {
         }
         let Grouping { sets, inexact } =
             grouping.unwrap_or_else(|| Grouping { sets: vec![Vec::new()], inexact: Vec::new() });
+        // Rows that agree in the primary key are one row, however its columns compare.
+        let dependent = self.dependent_columns(&sets, parts, scope)?;
+        let stated = union(&[], &sets.concat());
+        let sets: Vec<Vec<Expr>> = sets.iter().map(|set| union(set, &dependent)).collect();
         let keys = union(&[], &sets.concat());
         if sets.len() > 1 && keys.len() > KEYS_MAX {
             return Err(SqlError::unsupported(format!("more than {KEYS_MAX} keys in grouping sets")));
@@ -226,13 +281,14 @@ impl Binder<'_> {
         }
         let aggregate = Aggregate::try_new(Arc::new(plan), group_exprs, aggregate_exprs)?;
         for question in questions {
-            let answer = grouping_answer(&question, &keys, (sets.len() > 1).then_some(&aggregate))?;
+            let answer = grouping_answer(&question, (&stated, &keys), (sets.len() > 1).then_some(&aggregate))?;
             map.push((question, answer));
         }
         let allowed: Vec<Expr> = map.iter().map(|(_, column)| column.clone()).collect();
         parts.rewrite(&map)?;
+        let inexact: Vec<Expr> = inexact.into_iter().map(|(typed, _)| typed.expr).collect();
         for expr in parts.exprs() {
-            check_grouped(expr, &allowed, scope)?;
+            check_grouped(expr, (&allowed, &inexact), scope)?;
         }
         Ok(LogicalPlan::Aggregate(aggregate))
     }
@@ -358,11 +414,15 @@ fn is_grouping_call(expr: &Expr) -> bool {
 
 /// What `grouping(…)` is for a row of the Aggregate node: a bit for each argument, the last one lowest, set if the row's
 /// grouping set is without it. Without several sets it is 0.
-fn grouping_answer(call: &Expr, keys: &[Expr], sets: Option<&Aggregate>) -> Result<Expr, SqlError> {
+fn grouping_answer(
+    call: &Expr,
+    (stated, keys): (&[Expr], &[Expr]),
+    sets: Option<&Aggregate>,
+) -> Result<Expr, SqlError> {
     let Expr::AggregateFunction(call) = call else { return Err(SqlError::internal("a call of grouping()")) };
     let mut answer = lit(0_i32);
     for (place, arg) in call.params.args.iter().rev().enumerate() {
-        let Some(at) = keys.iter().position(|key| key == arg) else {
+        let Some(at) = keys.iter().position(|key| key == arg).filter(|_| stated.contains(arg)) else {
             return Err(SqlError::new(
                 SqlState::GROUPING_ERROR,
                 "arguments to GROUPING must be grouping expressions of the associated query level",
@@ -385,24 +445,51 @@ fn contains_aggregate(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(matches!(expr, Expr::AggregateFunction(_)))).unwrap_or(false)
 }
 
-/// 42803 for a column that is neither grouped nor aggregated.
-fn check_grouped(expr: &Expr, allowed: &[Expr], scope: &Scope) -> Result<(), SqlError> {
-    let mut ungrouped = None;
+/// 42803 for a column that is neither grouped nor aggregated, also where a subquery refers to it.
+fn check_grouped(expr: &Expr, (allowed, inexact): (&[Expr], &[Expr]), scope: &Scope) -> Result<(), SqlError> {
+    let mut refused = None;
     expr.apply(|expr| {
         if allowed.contains(expr) {
             return Ok(TreeNodeRecursion::Jump);
         }
         if matches!(expr, Expr::Column(_)) {
-            ungrouped = Some(scope.describe(expr));
+            let name = scope.describe(expr);
+            refused = Some(SqlError::new(
+                SqlState::GROUPING_ERROR,
+                format!("column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function"),
+            ));
+            return Ok(TreeNodeRecursion::Stop);
+        }
+        let columns = outer_columns(expr).into_iter().map(|column| Expr::Column(column.clone()));
+        let is_ungrouped = |column: &Expr| !allowed.contains(column) && scope.columns.iter().any(|c| c.expr == *column);
+        if let Some(column) = columns.into_iter().find(is_ungrouped) {
+            let name = scope.describe(&column);
+            refused = Some(match inexact.contains(&column) {
+                true => SqlError::unsupported(format!("the grouped column \"{name}\" in a subquery, by its type,")),
+                false => SqlError::new(
+                    SqlState::GROUPING_ERROR,
+                    format!("subquery uses ungrouped column \"{name}\" from outer query"),
+                ),
+            });
             return Ok(TreeNodeRecursion::Stop);
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
-    match ungrouped {
-        None => Ok(()),
-        Some(name) => Err(SqlError::new(
-            SqlState::GROUPING_ERROR,
-            format!("column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function"),
-        )),
-    }
+    refused.map_or(Ok(()), Err)
+}
+
+/// The columns of the queries around a subquery, if the expression is one, that it refers to.
+fn outer_columns(expr: &Expr) -> Vec<&Column> {
+    let (Expr::ScalarSubquery(subquery)
+    | Expr::Exists(Exists { subquery, .. })
+    | Expr::InSubquery(InSubquery { subquery, .. })
+    | Expr::SetComparison(SetComparison { subquery, .. })) = expr
+    else {
+        return Vec::new();
+    };
+    let columns = subquery.outer_ref_columns.iter().filter_map(|reference| match reference {
+        Expr::OuterReferenceColumn(_, column) => Some(column),
+        _ => None,
+    });
+    columns.collect()
 }

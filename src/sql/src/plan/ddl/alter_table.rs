@@ -3,7 +3,7 @@
 //! The actions of a statement are taken in Postgres's order: what goes, what comes, and the rest. Each is planned against the
 //! table as those before it make it.
 
-use super::column_type::{check_constraints, check_no_view_reads, conversion, converted_default};
+use super::column_type::{check_constraints, check_index, check_no_view_reads, conversion, converted_default};
 use super::constraint::{Subject, unknown_for};
 use super::default::kept_default;
 use super::relation::{check_column_count, check_storable};
@@ -100,7 +100,7 @@ impl<'a> Altered<'a> {
     fn take(&mut self, action: &TableAction) -> Result<(), SqlError> {
         match action {
             TableAction::Add(constraint) => self.add_constraint(constraint),
-            TableAction::Drop { name, if_exists } => self.drop_constraint(name, *if_exists),
+            TableAction::Drop { name, if_exists, cascade } => self.drop_constraint(name, *if_exists, *cascade),
             TableAction::Rename { from, to } => {
                 let renamed = self.subject.remove(from);
                 let renamed = renamed.map_err(|_| unknown_for(from, "for table", self.subject.table))?;
@@ -160,11 +160,11 @@ impl<'a> Altered<'a> {
         Ok(())
     }
 
-    fn drop_constraint(&mut self, name: &str, if_exists: bool) -> Result<(), SqlError> {
+    fn drop_constraint(&mut self, name: &str, if_exists: bool, cascade: bool) -> Result<(), SqlError> {
         match self.subject.remove(name) {
             Ok(_) => {
                 self.set_constraints();
-                self.changes.push(TableChange::DropConstraint(name.to_owned()));
+                self.changes.push(TableChange::DropConstraint { name: name.to_owned(), cascade });
                 Ok(())
             }
             Err(error) if if_exists => {
@@ -229,6 +229,12 @@ impl<'a> Altered<'a> {
         let default = converted_default(self.ctx, &self.table, at, ty)?;
         self.change(ColumnChange::SetType { column: at, ty: ty.clone(), default })?;
         check_constraints(self.ctx, &self.table)?;
+        let goes = |index: &ItemRef| self.dropped.iter().any(|dropped| dropped.indexes.contains(&index.id));
+        for index in self.ctx.catalog.indexes_on(self.before.id).iter().filter(|index| !goes(index)) {
+            if let ItemKind::Index(index) = &index.kind {
+                check_index(index, column, ty)?;
+            }
+        }
         self.sources[at] = ColumnSource::New(values, self.table.desc.columns[at].data_type.clone());
         Ok(())
     }

@@ -5,6 +5,7 @@
 
 use super::default::check_default;
 use super::index::without_qualifiers;
+use super::operator_class::operator_class;
 use crate::engine::bind::subquery::has_subquery;
 use crate::engine::{Params, TypedExpr};
 use crate::error::SqlError;
@@ -13,7 +14,7 @@ use crate::parser::parse_expr;
 use crate::plan::column::view_reads;
 use crate::plan::constraint::{check_key_type, plan_checks};
 use crate::plan::resolver::Dependencies;
-use crate::plan::{ConstraintKind, ItemKind, ItemRef, PlanContext};
+use crate::plan::{IndexDef, ItemKind, ItemRef, PlanContext};
 use crate::temporal::reads_now;
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::logical_expr::Expr;
@@ -116,12 +117,22 @@ pub(super) fn check_no_view_reads(ctx: &PlanContext<'_>, table: &ItemRef, column
 
 /// Whether the constraints that the table has still have a meaning. Errors: 42883 and others of a CHECK, 42704 of a key.
 pub(super) fn check_constraints(ctx: &PlanContext<'_>, table: &ItemRef) -> Result<(), SqlError> {
-    for constraint in table.constraints() {
-        if let ConstraintKind::Key { columns, .. } = &constraint.kind {
-            columns.iter().try_for_each(|column| check_key_type(&table.desc.columns[*column].ty))?;
-        }
+    let keys = table.constraints().iter().filter(|constraint| constraint.is_key());
+    for column in keys.flat_map(|key| key.columns()) {
+        check_key_type(&table.desc.columns[*column].ty)?;
     }
     plan_checks(ctx, table).map(drop)
+}
+
+/// Whether an index whose key has the column can have it as one of another type. Errors: 42704, 42804.
+pub(super) fn check_index(index: &IndexDef, column: usize, ty: &PgType) -> Result<(), SqlError> {
+    for key in index.keys.iter().filter(|key| key.column == Some(column)) {
+        key.options.class.as_deref().map_or(Ok(None), |class| operator_class(class, ty))?;
+        if index.unique {
+            check_key_type(ty)?;
+        }
+    }
+    Ok(())
 }
 
 fn mismatch(what: String, ty: &PgType) -> SqlError {

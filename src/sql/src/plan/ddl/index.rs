@@ -1,25 +1,61 @@
 //! CREATE INDEX.
 
 use super::alter_table::plural;
+use super::operator_class::operator_class;
 use super::relation::{already_exists, full_name};
 use super::{check_create_in, check_owner, resolve_cluster};
-use crate::ast::CreateIndex;
+use crate::ast::{CreateIndex, KeyOptions};
 use crate::engine::Params;
 use crate::error::SqlError;
-use crate::names::{ObjectId, ObjectKind, quote_ident, resolve_item, truncate_identifier, unknown_relation};
-use crate::plan::constraint::key_named;
+use crate::names::{
+    ClusterId, FullName, ObjectId, ObjectKind, SchemaId, quote_ident, resolve_item, truncate_identifier,
+    unknown_relation,
+};
+use crate::plan::constraint::{check_key_type, key_named};
 use crate::plan::resolver::Dependencies;
-use crate::plan::{CreateIndexPlan, IndexKey, IndexKeyDef, ItemRef, Plan, PlanContext};
+use crate::plan::{IndexKeyDef, ItemKind, ItemRef, Plan, PlanContext};
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::logical_expr::Expr;
 use datafusion::sql::sqlparser::ast as sp;
 use repr::sqlstate::SqlState;
-use repr::{PgType, RelationDesc};
+use repr::{GlobalId, PgType, RelationDesc};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Postgres's limit on an index's columns applies to keys that are written out, not to default indexes.
 const KEYS_MAX: usize = 32;
+
+/// CREATE INDEX.
+#[derive(Clone, Debug)]
+pub struct CreateIndexPlan {
+    /// In which schema: the relation's.
+    pub schema: SchemaId,
+    /// Its full name.
+    pub name: FullName,
+    /// The relation.
+    pub on: GlobalId,
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// Whether no two rows may have the same key.
+    pub unique: bool,
+    /// The key.
+    pub keys: Vec<IndexKey>,
+    /// The key's columns, for the catalog.
+    pub desc: Arc<RelationDesc>,
+    /// Whether IF NOT EXISTS was given.
+    pub if_not_exists: bool,
+}
+
+/// One expression of an index's key, bound.
+#[derive(Clone, Debug)]
+pub struct IndexKey {
+    /// As it goes into the catalog.
+    pub def: IndexKeyDef,
+    /// Over the relation's columns.
+    pub expr: Expr,
+    /// Its type.
+    pub ty: PgType,
+}
 
 pub(in crate::plan) fn plan_create_index(ctx: &PlanContext<'_>, create: &CreateIndex) -> Result<Plan, SqlError> {
     let on = resolve_item(ctx.catalog, ctx.scope(), &create.on)?.ok_or_else(|| unknown_relation(&create.on))?;
@@ -38,14 +74,19 @@ pub(in crate::plan) fn plan_create_index(ctx: &PlanContext<'_>, create: &CreateI
     check_create_in(ctx, &schema)?;
     let cluster = resolve_cluster(ctx, create.cluster.as_deref())?;
     let keys = match &create.keys {
-        Some(exprs) if exprs.len() > KEYS_MAX => {
+        Some(parts) if parts.len() > KEYS_MAX => {
             return Err(SqlError::new(
                 SqlState("54011"),
                 format!("cannot use more than {KEYS_MAX} columns in an index"),
             ));
         }
-        Some(exprs) => {
-            let keys = bind_keys(ctx, &on, exprs)?;
+        Some(parts) => {
+            let exprs: Vec<sp::Expr> = parts.iter().map(|(expr, _)| expr.clone()).collect();
+            let mut keys = bind_keys(ctx, &on, &exprs)?;
+            for (key, (_, options)) in keys.iter_mut().zip(parts) {
+                let class = options.class.as_deref().map(|class| operator_class(class, &key.ty)).transpose()?;
+                key.def.options = KeyOptions { class: class.flatten(), ..options.clone() };
+            }
             // No condition compares json. A default index, of all columns, holds it by its text.
             if keys.iter().any(|key| key.ty == PgType::Json) {
                 return Err(not_comparable(&PgType::Json));
@@ -54,6 +95,9 @@ pub(in crate::plan) fn plan_create_index(ctx: &PlanContext<'_>, create: &CreateI
         }
         None => default_keys(&on),
     };
+    if create.unique {
+        check_unique(&on, &keys)?;
+    }
     let item = match &create.name {
         Some(name) => {
             if ctx.catalog.item_by_name(on.schema, name).is_some() || key_named(ctx.catalog, on.schema, name).is_some()
@@ -69,10 +113,22 @@ pub(in crate::plan) fn plan_create_index(ctx: &PlanContext<'_>, create: &CreateI
         name: full_name(ctx, &schema, item),
         on: on.id,
         cluster,
+        unique: create.unique,
         desc: Arc::new(describe(&on, &keys)),
         keys,
         if_not_exists: create.if_not_exists,
     }))
+}
+
+/// Whether the rows of a relation can be kept from having the same key. Errors: 0A000, 42704.
+fn check_unique(on: &ItemRef, keys: &[IndexKey]) -> Result<(), SqlError> {
+    if !matches!(on.kind, ItemKind::Table { .. }) {
+        return Err(SqlError::unsupported(format!("a unique index on a {}", on.object_kind())));
+    }
+    if keys.iter().any(|key| key.def.column.is_none()) {
+        return Err(SqlError::unsupported("a unique index over an expression"));
+    }
+    keys.iter().try_for_each(|key| check_key_type(&key.ty))
 }
 
 /// Binds an index's stored key again, as whoever maintains the index needs it after a restart.
@@ -105,7 +161,11 @@ fn bind_keys(ctx: &PlanContext<'_>, on: &ItemRef, exprs: &[sp::Expr]) -> Result<
         keys.push(match column_of(&typed.expr, on) {
             Some(column) => column_key(on, column),
             None => {
-                let def = IndexKeyDef { column: None, sql: without_qualifiers(expr).to_string() };
+                let def = IndexKeyDef {
+                    column: None,
+                    sql: without_qualifiers(expr).to_string(),
+                    options: KeyOptions::default(),
+                };
                 IndexKey { def, expr: typed.expr, ty: typed.ty }
             }
         });
@@ -146,7 +206,7 @@ fn column_key(on: &ItemRef, column: usize) -> IndexKey {
     let described = &on.desc.columns[column];
     let qualifier = Some(TableReference::bare(on.name.item.clone()));
     IndexKey {
-        def: IndexKeyDef { column: Some(column), sql: quote_ident(&described.name) },
+        def: IndexKeyDef { column: Some(column), sql: quote_ident(&described.name), options: KeyOptions::default() },
         expr: Expr::Column(datafusion::common::Column::new(qualifier, &described.name)),
         ty: described.ty.clone(),
     }

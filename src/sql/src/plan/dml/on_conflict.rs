@@ -11,8 +11,9 @@ use crate::engine::bind::subquery::has_subquery;
 use crate::error::SqlError;
 use crate::names::{Privilege, quote_ident};
 use crate::parser::fold;
+use crate::plan::constraint::{TableKey, keys};
 use crate::plan::resolver::Resolver;
-use crate::plan::{ConflictUpdate, ConstraintDef, ItemRef, OnConflictPlan, PlanContext, SelectPlan, query};
+use crate::plan::{ConflictUpdate, ItemRef, OnConflictPlan, PlanContext, SelectPlan, query};
 use datafusion::common::{Column, DFSchema, TableReference};
 use datafusion::logical_expr::Expr;
 use datafusion::sql::sqlparser::ast as sp;
@@ -33,9 +34,9 @@ pub(super) fn plan_on_conflict(
     params: &mut Params,
 ) -> Result<Option<OnConflictPlan>, SqlError> {
     let Some(sp::OnInsert::OnConflict(on)) = on else { return Ok(None) };
-    let arbiters = arbiters(table, on.conflict_target.as_ref())?;
+    let arbiters = arbiters(ctx, table, on.conflict_target.as_ref())?;
     if on.conflict_target.is_some() {
-        let keys = arbiters.iter().flat_map(|key| key.columns().iter().copied());
+        let keys = arbiters.iter().flat_map(|key| key.columns.iter().copied());
         check_columns_read(ctx, table, &keys.collect())?;
     }
     let update = match (&on.action, arbiters.first()) {
@@ -48,17 +49,21 @@ pub(super) fn plan_on_conflict(
         (sp::OnConflictAction::DoUpdate(_), None) => return Err(no_such_key()),
         (sp::OnConflictAction::DoUpdate(update), Some(key)) => {
             let target = Target { ctx, table, alias, resolver };
-            Some(Box::new(target.update(update, key.columns(), params)?))
+            Some(Box::new(target.update(update, &key.columns, params)?))
         }
     };
     Ok(Some(OnConflictPlan { arbiters: arbiters.iter().map(|key| key.oid).collect(), update }))
 }
 
 /// The keys that a row may be in conflict with. Errors: 42P10, 42704, 42809, 42703.
-fn arbiters<'a>(table: &'a ItemRef, target: Option<&sp::ConflictTarget>) -> Result<Vec<&'a ConstraintDef>, SqlError> {
-    let keys = || table.constraints().iter().filter(|constraint| constraint.is_key());
+fn arbiters(
+    ctx: &PlanContext<'_>,
+    table: &ItemRef,
+    target: Option<&sp::ConflictTarget>,
+) -> Result<Vec<TableKey>, SqlError> {
+    let mut keys = keys(ctx.catalog, table);
     match target {
-        None => Ok(keys().collect()),
+        None => Ok(keys),
         Some(sp::ConflictTarget::Columns(columns)) => {
             let mut wanted = BTreeSet::new();
             for column in columns {
@@ -69,9 +74,8 @@ fn arbiters<'a>(table: &'a ItemRef, target: Option<&sp::ConflictTarget>) -> Resu
                 })?;
                 wanted.insert(position);
             }
-            let found: Vec<&ConstraintDef> =
-                keys().filter(|key| key.columns().iter().copied().collect::<BTreeSet<_>>() == wanted).collect();
-            if found.is_empty() { Err(no_such_key()) } else { Ok(found) }
+            keys.retain(|key| key.columns.iter().copied().collect::<BTreeSet<_>>() == wanted);
+            if keys.is_empty() { Err(no_such_key()) } else { Ok(keys) }
         }
         Some(sp::ConflictTarget::OnConstraint(name)) => {
             let name = name_of(name)?;
@@ -85,7 +89,8 @@ fn arbiters<'a>(table: &'a ItemRef, target: Option<&sp::ConflictTarget>) -> Resu
                 let message = "constraint in ON CONFLICT clause has no associated index";
                 return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
             }
-            Ok(vec![constraint])
+            keys.retain(|key| key.oid == constraint.oid);
+            Ok(keys)
         }
     }
 }
