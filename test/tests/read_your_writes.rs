@@ -1,6 +1,7 @@
 //! Strict serializability as clients see it: a write acknowledged on one connection is seen by every later read on
 //! any other, through an index and without, in both protocols; updates never lose each other.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use glimpse_test::target::Target;
@@ -144,6 +145,55 @@ fn concurrent_increments_are_all_counted() {
     let expected = i64::try_from(THREADS * 40).expect("a small number");
     assert_eq!(one(&mut wire, "SELECT n FROM counter WHERE id = 1"), expected);
     assert_eq!(one(&mut wire, "SELECT n FROM counter WHERE id = 2"), 0);
+}
+
+/// What others use locks on rows for: counters that are read, then written, and a queue of which each takes the first row.
+#[test]
+fn what_is_read_for_update_is_not_lost() {
+    let target = Target::start().expect("the server starts");
+    let mut wire = admin(&target);
+    wire.execute("CREATE TABLE counter (id int4 PRIMARY KEY, n int8)").expect("the table is made");
+    wire.execute("CREATE TABLE queue (id int4 PRIMARY KEY)").expect("the table is made");
+    wire.execute("INSERT INTO counter VALUES (1, 0)").expect("the row is stored");
+    wire.execute("INSERT INTO queue SELECT generate_series(1, 100)").expect("the rows are stored");
+    let taken = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (target, taken) = (&target, &taken);
+            scope.spawn(move || {
+                let mut wire = admin(target);
+                let mut counted = 0;
+                while counted < 10 {
+                    wire.execute("BEGIN").expect("a transaction begins");
+                    let n = one(&mut wire, "SELECT n FROM counter WHERE id = 1 FOR UPDATE");
+                    wire.execute(&format!("UPDATE counter SET n = {} WHERE id = 1", n + 1)).expect("the row is changed");
+                    match wire.sqlstate("COMMIT").expect("the server answers").as_deref() {
+                        None => counted += 1,
+                        Some("40001") => {}
+                        Some(code) => panic!("COMMIT: {code}"),
+                    }
+                }
+                let take = [
+                    "DELETE FROM queue WHERE id = (SELECT id FROM queue ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id",
+                    "DELETE FROM queue WHERE id = (SELECT min(id) FROM queue) RETURNING id",
+                ];
+                loop {
+                    let messages = wire.query(take[thread % 2]).expect("the server answers");
+                    match messages.iter().find_map(Message::error) {
+                        Some(error) if error.code == "40001" => continue,
+                        error => assert_eq!(error, None),
+                    }
+                    let Some(row) = messages.iter().find(|message| message.tag == b'D') else { break };
+                    taken.lock().expect("nobody panics").extend(row.row_text()[0].as_ref().map(|id| id.parse::<i32>()));
+                }
+            });
+        }
+    });
+    let expected = i64::try_from(THREADS * 10).expect("a small number");
+    assert_eq!(one(&mut wire, "SELECT n FROM counter"), expected);
+    let mut taken = taken.into_inner().expect("nobody panicked");
+    taken.sort_unstable_by_key(|id| id.clone().ok());
+    assert_eq!(taken, (1..=100).map(Ok).collect::<Vec<_>>());
 }
 
 #[test]

@@ -513,10 +513,9 @@ impl Session {
             return Err(failed_transaction());
         }
         if self.vars.read_only() && writes(&plan.exec, &temporary_schema(self.backend_key().0)) {
-            return Err(AdapterError::new(
-                SqlState::READ_ONLY_SQL_TRANSACTION,
-                format!("cannot execute {} in a read-only transaction", plan.name),
-            ));
+            let name = if plan.name == "SELECT" { "SELECT FOR UPDATE/SHARE" } else { plan.name };
+            let message = format!("cannot execute {name} in a read-only transaction");
+            return Err(AdapterError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message));
         }
         Ok(())
     }
@@ -576,7 +575,11 @@ pub(crate) fn returns_by_name(plan: &CachedPlan) -> bool {
 /// Whether a plan changes the catalog, or tables other than rows of those in the session's schema of temporary ones.
 fn writes(exec: &Exec, temporary: &str) -> bool {
     match exec {
-        Exec::Empty | Exec::Select(_) | Exec::Unplanned(_) => false,
+        Exec::Empty | Exec::Unplanned(_) => false,
+        Exec::Select(exec) => exec.select.locks,
+        Exec::Other(Plan::Read(read)) => read.select.locks,
+        Exec::Other(Plan::CopyTo(copy)) => copy.read.select.locks,
+        Exec::Other(Plan::Declare { read, .. }) => read.select.locks,
         Exec::ReadThenWrite(exec) => {
             exec.plan.kind == ReadThenWriteKind::Truncate || exec.plan.name.schema != temporary
         }

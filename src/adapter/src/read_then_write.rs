@@ -178,6 +178,7 @@ pub(crate) fn selection(plan: &ReadThenWritePlan) -> SelectPlan {
         origins: Vec::new(),
         params: plan.params.clone(),
         depends_on: plan.depends_on.clone(),
+        locks: false,
     }
 }
 

@@ -107,6 +107,11 @@ pub trait TableResolver: Send + Sync {
         Ok(())
     }
 
+    /// Told of a relation of whose rows a query asks for locks. Errors: 42P01, 42501, 42809.
+    fn check_lock(&self, _name: &[String]) -> Result<(), SqlError> {
+        Ok(())
+    }
+
     /// How literals are read.
     fn locale(&self) -> Locale {
         Locale::default()

@@ -23,6 +23,7 @@ mod dialect;
 mod foreign;
 mod grant;
 mod keywords;
+mod locking;
 mod prefix;
 mod recursive;
 mod sequence;
@@ -122,7 +123,7 @@ fn single<T>(sql: &str, production: impl FnOnce(&mut Cursor<'_>) -> Result<T, Sq
 
 /// Replaces what sqlparser does not understand, or not in every place, or understands otherwise.
 fn rewrite(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>, SqlError> {
-    recursive::rewrite(table_command::rewrite(foreign::rewrite(tokens)))
+    recursive::rewrite(table_command::rewrite(locking::rewrite(foreign::rewrite(tokens))))
 }
 
 /// The tokens of one statement, which is not empty.

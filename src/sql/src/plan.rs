@@ -370,6 +370,8 @@ pub struct SelectPlan {
     pub params: Vec<PgType>,
     /// Every relation it reads, and the views through which it does.
     pub depends_on: Vec<GlobalId>,
+    /// Whether it asks for locks on rows that others see, which a read-only transaction may not.
+    pub locks: bool,
 }
 
 /// INSERT.

@@ -18,6 +18,7 @@ pub mod from;
 pub mod grouping;
 mod json_rows;
 pub mod literal;
+mod lock;
 pub mod logic;
 mod matching;
 pub mod name;

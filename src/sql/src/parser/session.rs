@@ -7,6 +7,7 @@ use crate::engine::types;
 use crate::error::SqlError;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use repr::PgType;
+use repr::sqlstate::SqlState;
 
 /// SET in all its forms.
 pub(super) fn parse_set(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -328,14 +329,16 @@ fn parse_fetch_count(cursor: &mut Cursor<'_>) -> Result<Option<u64>, SqlError> {
 /// DECLARE name [BINARY] [ASENSITIVE | INSENSITIVE] [NO SCROLL] CURSOR [WITH | WITHOUT HOLD] FOR query
 fn parse_declare(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let name = cursor.ident()?;
-    let mut binary = false;
+    let (mut binary, mut insensitive) = (false, false);
     loop {
         if cursor.peek("SCROLL") {
             return Err(cursor.unsupported("DECLARE … SCROLL CURSOR"));
         }
         if cursor.eat(&["BINARY"]) {
             binary = true;
-        } else if !(cursor.eat(&["ASENSITIVE"]) || cursor.eat(&["INSENSITIVE"]) || cursor.eat(&["NO", "SCROLL"])) {
+        } else if cursor.eat(&["INSENSITIVE"]) {
+            insensitive = true;
+        } else if !(cursor.eat(&["ASENSITIVE"]) || cursor.eat(&["NO", "SCROLL"])) {
             break;
         }
     }
@@ -346,6 +349,13 @@ fn parse_declare(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     }
     cursor.expect(&["FOR"])?;
     match parse_inner(cursor, "DECLARE … CURSOR FOR")? {
+        Statement::Query(query) if hold && !query.locks.is_empty() => {
+            Err(cursor.unsupported("DECLARE CURSOR WITH HOLD … FOR UPDATE/SHARE"))
+        }
+        Statement::Query(query) if insensitive && !query.locks.is_empty() => {
+            let message = "DECLARE INSENSITIVE CURSOR … FOR UPDATE/SHARE is not valid";
+            Err(SqlError::new(SqlState("42P11"), message).with_detail("Insensitive cursors must be READ ONLY."))
+        }
         query @ (Statement::Query(_) | Statement::Subscribe(_)) => {
             Ok(Statement::Declare { name, binary, hold, query: Box::new(query) })
         }

@@ -45,6 +45,7 @@ fn finish(
         origins: planned.origins.iter().map(origin).collect(),
         params: params.finish()?,
         depends_on: dependencies.all(),
+        locks: dependencies.locks(),
     })
 }
 

@@ -8,7 +8,10 @@ use super::privileges::{check_columns, check_schema};
 use super::{ItemKind, ItemRef, PlanContext, ViewDef, ViewRead};
 use crate::engine::{Params, PlannedQuery, Read, ResolvedTable, TableResolver, bind, types};
 use crate::error::SqlError;
-use crate::names::{Name, Privilege, RoleId, Scope, quote_ident, resolve_item, resolve_schema, unknown_relation};
+use crate::names::{
+    Name, ObjectKind, Privilege, RoleId, Scope, is_temporary, quote_ident, resolve_item, resolve_schema,
+    unknown_relation,
+};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
 use pgrepr::options::Locale;
@@ -27,6 +30,8 @@ struct Used {
     all: BTreeSet<GlobalId>,
     /// What the statement's own text names, with the number of its columns.
     named: BTreeMap<Vec<String>, (GlobalId, usize)>,
+    /// Whether it asks for locks on rows that others see.
+    locks: bool,
 }
 
 /// Resolves the names of one statement, or of one view below it.
@@ -71,6 +76,11 @@ impl Dependencies {
     /// Everything that was used.
     pub(super) fn all(&self) -> Vec<GlobalId> {
         self.0.lock().expect("nobody panics while holding it").all.iter().copied().collect()
+    }
+
+    /// Whether the statement asks for locks on rows that others see.
+    pub(super) fn locks(&self) -> bool {
+        self.0.lock().expect("nobody panics while holding it").locks
     }
 
     /// What the statement's own text names, not that of a view below it.
@@ -207,6 +217,21 @@ impl TableResolver for Resolver<'_> {
         for read in reads.iter().filter(|read| self.exempt != Some(read.id)) {
             let item = self.ctx.catalog.item(read.id).expect("it was resolved in this catalog");
             check_columns(self.ctx.catalog, reader, &item, Privilege::Select, &read.columns)?;
+        }
+        Ok(())
+    }
+
+    fn check_lock(&self, name: &[String]) -> Result<(), SqlError> {
+        let (item, ..) = self.lookup(Name { parts: name.to_vec() })?;
+        if let kind @ (ObjectKind::MaterializedView | ObjectKind::Sequence) = item.object_kind() {
+            let message = format!("cannot lock rows in {kind} \"{}\"", item.name.item);
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        if let Some(reader) = self.reader {
+            check_columns(self.ctx.catalog, reader, &item, Privilege::Update, &BTreeSet::new())?;
+        }
+        if !is_temporary(&item.name.schema) {
+            self.used.lock().expect("nobody panics while holding it").locks = true;
         }
         Ok(())
     }

@@ -53,6 +53,7 @@ impl Binder<'_> {
                 self.order_output(bound, order_by)?
             }
         };
+        self.check_locks(query, &ordered.plan)?;
         let mut bound = self.limit(ordered, query, outer)?;
         if query.with.is_some() {
             self.ctes.pop();
@@ -523,7 +524,6 @@ fn order_by_exprs(query: &Query) -> Result<&[OrderByExpr], SqlError> {
 
 fn refuse_query_clauses(query: &Query) -> Result<(), SqlError> {
     let refused = [
-        (!query.locks.is_empty(), "FOR UPDATE/SHARE"),
         (query.for_clause.is_some(), "FOR XML/JSON"),
         (query.settings.is_some(), "SETTINGS"),
         (query.format_clause.is_some(), "FORMAT"),

@@ -155,6 +155,9 @@ pub(in crate::plan) fn plan_create_view(ctx: &PlanContext<'_>, create: &CreateVi
     if dependencies.all().iter().any(is_temporary) {
         return Err(SqlError::unsupported("a view over a temporary table"));
     }
+    if dependencies.locks() {
+        return Err(SqlError::unsupported("FOR UPDATE/SHARE in a view"));
+    }
     let is_sequence =
         |read: &ViewRead| ctx.catalog.item(read.id).is_some_and(|item| item.object_kind() == ObjectKind::Sequence);
     if dependencies.named().iter().any(is_sequence) {
