@@ -12,6 +12,9 @@ use tempfile::TempDir;
 use crate::process::{Process, free_port};
 use crate::wire::Wire;
 
+/// How often a server that starts for the first time may find a port taken.
+const PORTS_TRIED: usize = 5;
+
 /// How long SIGTERM may take: sessions are told, writes flushed.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(30);
 
@@ -77,7 +80,7 @@ impl Server {
             environment: launch.environment,
             process: None,
         };
-        server.restart()?;
+        server.start_first()?;
         Ok(server)
     }
 
@@ -97,8 +100,19 @@ impl Server {
             environment: self.environment.clone(),
             process: None,
         };
-        server.restart()?;
+        server.start_first()?;
         Ok(server)
+    }
+
+    /// Starts it for the first time; on other ports, if somebody has taken one of these since they were found free.
+    fn start_first(&mut self) -> anyhow::Result<()> {
+        for _ in 0..PORTS_TRIED {
+            match self.restart() {
+                Err(error) if format!("{error:#}").contains("Address already in use") => self.ports = free_ports()?,
+                result => return result,
+            }
+        }
+        self.restart()
     }
 
     /// Starts the server again on the same ports and data; the earlier process must have ended.
