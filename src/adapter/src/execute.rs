@@ -512,10 +512,15 @@ impl Session {
         if self.transaction.status == Status::Failed && !ends_transaction(plan) {
             return Err(failed_transaction());
         }
-        if self.vars.read_only() && writes(&plan.exec, &temporary_schema(self.backend_key().0)) {
-            let name = if plan.name == "SELECT" { "SELECT FOR UPDATE/SHARE" } else { plan.name };
+        let refused = |name: &str| {
             let message = format!("cannot execute {name} in a read-only transaction");
-            return Err(AdapterError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message));
+            Err(AdapterError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message))
+        };
+        if self.vars.read_only() && locks(&plan.exec) {
+            return refused("SELECT FOR UPDATE/SHARE");
+        }
+        if self.vars.read_only() && writes(&plan.exec, &temporary_schema(self.backend_key().0)) {
+            return refused(plan.name);
         }
         Ok(())
     }
@@ -572,14 +577,21 @@ pub(crate) fn returns_by_name(plan: &CachedPlan) -> bool {
     matches!(&plan.exec, Exec::Other(Plan::Fetch { .. } | Plan::Execute { .. }))
 }
 
+/// Whether a query asks for locks on rows that others see.
+fn locks(exec: &Exec) -> bool {
+    match exec {
+        Exec::Select(exec) => exec.select.locks,
+        Exec::Other(Plan::Read(read)) => read.select.locks,
+        Exec::Other(Plan::Declare { read, .. }) => read.select.locks,
+        Exec::Other(Plan::CopyTo(copy)) => copy.read.select.locks,
+        _ => false,
+    }
+}
+
 /// Whether a plan changes the catalog, or tables other than rows of those in the session's schema of temporary ones.
 fn writes(exec: &Exec, temporary: &str) -> bool {
     match exec {
-        Exec::Empty | Exec::Unplanned(_) => false,
-        Exec::Select(exec) => exec.select.locks,
-        Exec::Other(Plan::Read(read)) => read.select.locks,
-        Exec::Other(Plan::CopyTo(copy)) => copy.read.select.locks,
-        Exec::Other(Plan::Declare { read, .. }) => read.select.locks,
+        Exec::Empty | Exec::Select(_) | Exec::Unplanned(_) => false,
         Exec::ReadThenWrite(exec) => {
             exec.plan.kind == ReadThenWriteKind::Truncate || exec.plan.name.schema != temporary
         }

@@ -2,6 +2,7 @@
 //!
 //! Weaker locks become the stronger ones of their kind, which no reader and no writer notices, as nobody waits for either.
 
+use super::table_command::keyword;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 use std::ops::Range;
@@ -129,13 +130,5 @@ impl Solid<'_> {
             write(None);
         }
         clause.of.iter().for_each(|name| write(Some(name)));
-    }
-}
-
-/// What a word is to the parser; one in quotes, or of no meaning, is no keyword.
-fn keyword(token: &Token) -> Option<Keyword> {
-    match token {
-        Token::Word(word) => Some(word.keyword),
-        _ => None,
     }
 }

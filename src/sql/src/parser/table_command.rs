@@ -76,7 +76,7 @@ pub(super) fn rewrite(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 }
 
 /// What a word is to the parser; one in quotes, or of no meaning, is no keyword.
-fn keyword(token: &Token) -> Option<Keyword> {
+pub(super) fn keyword(token: &Token) -> Option<Keyword> {
     match token {
         Token::Word(word) => Some(word.keyword),
         _ => None,
