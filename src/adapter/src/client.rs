@@ -4,6 +4,7 @@
 //! the handles on everything that it names, swapped as one by the committer after each DDL.
 
 use crate::activity::Activity;
+use crate::advisory::{LockTable, Owner};
 use crate::cancel::Cancel;
 use crate::constraint::TableConstraints;
 use crate::error::AdapterError;
@@ -209,6 +210,8 @@ pub(crate) struct Shared {
     /// Runs ad hoc queries, so that they do not hold up the threads of connections.
     pub(crate) adhoc: Handle,
     pub(crate) sessions: Mutex<HashMap<u32, SessionHandle>>,
+    /// The advisory locks.
+    pub(crate) locks: Arc<LockTable>,
     /// Told whenever time has come further.
     pub(crate) raised: Notify,
     /// Dataflows of subscriptions that have ended.
@@ -249,6 +252,8 @@ pub struct Config {
     pub spawner: Box<dyn SpawnWorkers>,
     /// The runtime of ad hoc queries.
     pub adhoc: Handle,
+    /// What they may use of memory, all of them together, in bytes.
+    pub adhoc_memory: usize,
     /// The source of wall-clock time.
     pub clock: Clock,
     /// Where metrics are registered.
@@ -295,7 +300,7 @@ impl Client {
         let (commits, requests) = crossbeam_channel::bounded(16_384);
         let boot_ts = config.oracle.known_ts();
         let shared = Arc::new(Shared {
-            engine: Engine::new(),
+            engine: Engine::with_memory(config.adhoc_memory),
             published: ArcSwap::from_pointee(Published::empty()),
             oracle: config.oracle,
             persist: config.persist,
@@ -306,6 +311,7 @@ impl Client {
             clock: config.clock,
             adhoc: config.adhoc,
             sessions: Mutex::new(HashMap::new()),
+            locks: Arc::default(),
             raised: Notify::new(),
             orphans: Mutex::default(),
             changing: tokio::sync::Mutex::default(),
@@ -377,7 +383,8 @@ impl Client {
             ended: shared.shutdown.child_token(),
         };
         self.register(id, handle.clone())?;
-        let mut session = Session::new(Arc::clone(shared), vars, id, handle);
+        let locks = Owner::new(Arc::clone(&shared.locks), id, found.oid);
+        let mut session = Session::new(Arc::clone(shared), vars, locks, (id, handle));
         session.notices.extend(sql::vars::startup_notices(&startup.options).into_iter().map(Into::into));
         Ok(session)
     }

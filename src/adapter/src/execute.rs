@@ -18,10 +18,10 @@ use repr::sqlstate::SqlState;
 use repr::{Datum, PgType, Timestamp};
 use sql::ast::{DiscardTarget, SetValue, Statement, TransactionModes};
 use sql::engine::{Params, SessionInfo};
+use sql::functions::waiting::query_waits;
 use sql::names::temporary_schema;
 use sql::parser::ParsedStatement;
 use sql::plan::lift::{self, LiteralKind};
-use sql::plan::sequence::query_takes_values;
 use sql::plan::{
     CreateTableAsPlan, ExplainPlan, Plan, PlanContext, ReadPlan, ReadThenWriteKind, Returning, SelectPlan,
 };
@@ -338,9 +338,9 @@ impl Session {
 
     fn select_exec_under(&self, select: SelectPlan, published: &Published) -> SelectExec {
         let indexes = |id| published.indexes_on(id).to_vec();
-        // What takes values of a sequence may have to wait, which this thread must not.
-        let may_wait = query_takes_values(&select.logical);
-        let peek = peek_plan(&select.logical, &indexes, self.vars.cluster()).filter(|_| !may_wait).map(Arc::new);
+        // This thread must not wait.
+        let waits = query_waits(&select.logical);
+        let peek = peek_plan(&select.logical, &indexes, self.vars.cluster()).filter(|_| !waits).map(Arc::new);
         SelectExec { select, peek }
     }
 
@@ -546,6 +546,7 @@ impl Session {
                 self.vars.reset("role")?;
                 self.refresh_settings();
                 self.given.lock().discard();
+                self.locks.go_back(0);
                 self.drop_temporary().await?;
             }
             DiscardTarget::Plans => self.plans.clear(),

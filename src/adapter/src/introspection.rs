@@ -2,7 +2,7 @@
 
 use crate::client::{Published, Shared};
 use catalog::builtin::history::Execution;
-use catalog::builtin::introspection::{Arrangement, CollectionStatus, Live, SessionStatus};
+use catalog::builtin::introspection::{Arrangement, CollectionStatus, Live, LockStatus, SessionStatus};
 use compute_client::index::IndexHandle;
 use repr::{GlobalId, Timestamp};
 use sql::plan::sequence::Position;
@@ -30,6 +30,10 @@ impl Live for Now<'_> {
 
     fn position(&self, sequence: GlobalId) -> Option<Position> {
         self.published.sequences.get(&sequence).map(|sequence| sequence.position())
+    }
+
+    fn locks(&self) -> Vec<LockStatus> {
+        self.shared.locks.status()
     }
 
     fn executions(&self) -> Vec<Arc<Execution>> {

@@ -6,6 +6,7 @@
 //! server joins to this crate.
 
 mod activity;
+mod advisory;
 mod cancel;
 pub mod client;
 mod constraint;

@@ -139,7 +139,11 @@ impl Session {
 
     /// Runs a plan with the ad hoc engine.
     fn adhoc(&mut self, plan: &SelectExec, params: Bound<'_>, now: Timestamp) -> Result<Rows, AdapterError> {
-        let as_of = self.read_at(&plan.select.depends_on, now);
+        // What reads nothing, not even the time, does not choose it for what follows, which may be about what it has waited for.
+        let as_of = match plan.select.depends_on.as_slice() {
+            [] if !self.transaction.has_read() && !query_reads_now(&plan.select.logical) => now,
+            collections => self.read_at(collections, now),
+        };
         let later = if self.transaction.is_fresh() { Later::Allowed } else { Later::Never };
         self.adhoc_as_of(&plan.select, params, as_of, later)
     }

@@ -549,6 +549,12 @@ impl Sequences for SessionSequences {
         }
     }
 
+    fn last_value(&self, oid: u32) -> Result<Option<i64>, SqlError> {
+        let (sequence, _) = self.find(oid, &[Privilege::Usage, Privilege::Select])?;
+        let at = sequence.position();
+        Ok(at.is_called.then_some(at.last))
+    }
+
     fn set(&self, oid: u32, value: i64, is_called: bool, session: &SessionInfo) -> Result<(), SqlError> {
         self.check_writable("setval", oid, session)?;
         let to = Position { last: value, is_called };

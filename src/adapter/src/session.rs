@@ -4,6 +4,7 @@
 //! [`Session::run`] (`execute.rs`).
 
 use crate::activity::Activity;
+use crate::advisory::{Owner, StatementLocks};
 use crate::cancel::{Cancel, Interrupt, timed_out};
 use crate::client::{Others, Published, SessionHandle, Shared};
 use crate::copy::CopyIn;
@@ -54,6 +55,8 @@ pub struct Session {
     is_active: AtomicBool,
     /// Which of its statements are noted for later.
     pub(crate) sampling: Sampling,
+    /// Who takes the advisory locks that last as long as the session.
+    pub(crate) locks: Arc<Owner>,
     pub(crate) transaction: Transaction,
     pub(crate) notices: Vec<Notice>,
     pub(crate) statements: Arc<AHashMap<String, Prepared>>,
@@ -136,7 +139,12 @@ pub(crate) enum Steps {
 }
 
 impl Session {
-    pub(crate) fn new(shared: Arc<Shared>, vars: SessionVars, id: u32, handle: SessionHandle) -> Session {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        vars: SessionVars,
+        locks: Arc<Owner>,
+        (id, handle): (u32, SessionHandle),
+    ) -> Session {
         let SessionHandle { secret, role, cancel, ended, activity } = handle;
         let sampling = Sampling::new(vars.get("application_name").unwrap_or_default());
         let mut session = Session {
@@ -150,6 +158,7 @@ impl Session {
             activity,
             is_active: AtomicBool::new(false),
             sampling,
+            locks,
             transaction: Transaction::new(),
             notices: Vec::new(),
             statements: Arc::default(),
@@ -209,6 +218,10 @@ impl Session {
     pub fn transaction_status(&self) -> u8 {
         if self.is_active.load(Ordering::Relaxed) {
             self.is_active.store(false, Ordering::Relaxed);
+            if self.transaction.status == Status::Idle {
+                // It ended with the statement.
+                self.transaction.unlock();
+            }
             self.activity.rest(self.transaction.status, self.transaction.started_us, self.now_us());
         }
         match self.transaction.status {
@@ -456,7 +469,7 @@ impl Session {
                 self.transaction = Transaction::new();
                 self.given.lock().undone(None);
             }
-            Status::InBlock | Status::Failed => self.transaction.status = Status::Failed,
+            Status::InBlock | Status::Failed => self.transaction.fail(),
         }
     }
 
@@ -503,6 +516,11 @@ impl Session {
         info.mz_now = as_of;
         info.transaction = self.transaction.number(&self.shared);
         info.sequences = Some(Arc::new(self.sequences(None)));
+        info.locks = Some(Arc::new(StatementLocks {
+            session: Arc::clone(&self.locks),
+            transaction: self.transaction.locks(&self.locks),
+            timeout: self.vars.lock_timeout(),
+        }));
         info.catalog = Some(match self.transaction.staged() {
             Some(staged) => Arc::clone(&staged.functions),
             None => Arc::clone(&self.shared.published.load().functions),
@@ -698,6 +716,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        self.locks.end();
         self.end(Outcome::Aborted);
         self.shared.unregister(self.key.0);
     }

@@ -15,12 +15,14 @@
 //! Three lifetimes share this state: a block (BEGIN … COMMIT), the implicit transaction over the statements of one simple
 //! query, and that over the messages up to a Sync.
 
+use crate::advisory::{OfTransaction, Owner};
 use crate::client::{Published, Shared};
 use crate::constraint::{NetKeys, TableConstraints, UniqueKey, net_keys};
 use crate::error::AdapterError;
 use crate::group_commit::{CatalogChange, Committed, Expectation, TableWrite};
 use catalog::transact::{Op, Prepared};
 use compute_client::read_hold::ReadHold;
+use parking_lot::Mutex;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
 use sql::engine::session::TransactionNumber;
@@ -55,6 +57,8 @@ pub(crate) struct Transaction {
     pub(crate) started_us: Option<i64>,
     /// For `txid_current()`; made when a statement may ask for it.
     number: OnceLock<TransactionNumber>,
+    /// Who takes its advisory locks; made when a statement may.
+    locks: Mutex<Option<OfTransaction>>,
 }
 
 /// Changes of the catalog that COMMIT carries out.
@@ -73,6 +77,8 @@ struct Savepoint {
     /// How many updates each table had.
     written: BTreeMap<GlobalId, usize>,
     staged: Option<Staged>,
+    /// How many advisory locks there were.
+    locks: usize,
     vars: SessionVars,
 }
 
@@ -89,7 +95,18 @@ impl Transaction {
             savepoints: Vec::new(),
             started_us: None,
             number: OnceLock::new(),
+            locks: Mutex::default(),
         }
+    }
+
+    /// Who takes its advisory locks, of this session.
+    pub(crate) fn locks(&self, session: &Owner) -> Arc<Owner> {
+        Arc::clone(&self.locks.lock().get_or_insert_with(|| OfTransaction(session.another())).0)
+    }
+
+    /// Gives up its advisory locks.
+    pub(crate) fn unlock(&self) {
+        self.locks.lock().take();
     }
 
     /// Its number, which is given if a statement asks for it.
@@ -204,7 +221,8 @@ impl Transaction {
     pub(crate) fn save(&mut self, name: &str, vars: &SessionVars) {
         let written = self.writes.iter().map(|(table, updates)| (*table, updates.len())).collect();
         let (name, staged, vars) = (name.to_owned(), self.staged.clone(), vars.clone());
-        self.savepoints.push(Savepoint { name, written, staged, vars });
+        let locks = self.locks.lock().as_ref().map_or(0, |owner| owner.0.count());
+        self.savepoints.push(Savepoint { name, written, staged, locks, vars });
     }
 
     /// The place of the latest savepoint of this name, counted from the first. Error 3B001.
@@ -219,6 +237,18 @@ impl Transaction {
         self.savepoints.truncate(at);
     }
 
+    /// A statement has failed: what it and those since the last savepoint have locked is free.
+    pub(crate) fn fail(&mut self) {
+        self.status = Status::Failed;
+        self.unlock_after(self.savepoints.last().map_or(0, |savepoint| savepoint.locks));
+    }
+
+    fn unlock_after(&self, count: usize) {
+        if let Some(owner) = self.locks.lock().as_ref() {
+            owner.0.go_back(count);
+        }
+    }
+
     /// Undoes what came after this savepoint, which stays; returns what the settings were. What was read has been read.
     pub(crate) fn go_back(&mut self, at: usize) -> &SessionVars {
         self.savepoints.truncate(at + 1);
@@ -230,6 +260,7 @@ impl Transaction {
         });
         self.own_keys.clear();
         self.staged.clone_from(&savepoint.staged);
+        self.unlock_after(savepoint.locks);
         self.status = Status::InBlock;
         &savepoint.vars
     }

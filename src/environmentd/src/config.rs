@@ -85,6 +85,9 @@ pub struct Config {
     /// Threads that run ad hoc queries; one per core if 0
     #[arg(long, env = "GLIMPSE_ADHOC_THREADS", default_value_t = 0)]
     pub adhoc_threads: usize,
+    /// Memory that ad hoc queries may use together, in MiB; half of what this machine or container has if 0
+    #[arg(long, env = "GLIMPSE_ADHOC_MEMORY", default_value_t = 0, value_name = "MIB")]
+    pub adhoc_memory: usize,
 }
 
 /// Where a read takes its timestamp from.

@@ -6,6 +6,7 @@
 pub mod config;
 pub mod http;
 pub mod logging;
+mod memory;
 mod stores;
 
 use adapter::client::{Client, Running};
@@ -54,6 +55,10 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
         oracle: oracle.handle(),
         spawner: Box::new(compute::LocalWorkers),
         adhoc: adhoc.handle().clone(),
+        adhoc_memory: match config.adhoc_memory {
+            0 => memory::total().map_or(usize::MAX, |bytes| bytes / 2),
+            mebibytes => mebibytes.saturating_mul(1 << 20),
+        },
         clock,
         registry: registry.clone(),
         system_defaults: config.system_parameter_defaults.clone(),

@@ -104,6 +104,8 @@ impl SqlState {
     pub const INVALID_SCHEMA_NAME: SqlState = SqlState("3F000");
     /// A conflict with another transaction.
     pub const SERIALIZATION_FAILURE: SqlState = SqlState("40001");
+    /// Sessions wait for each other.
+    pub const DEADLOCK_DETECTED: SqlState = SqlState("40P01");
     /// Not SQL.
     pub const SYNTAX_ERROR: SqlState = SqlState("42601");
     /// Not allowed.
@@ -184,6 +186,8 @@ impl SqlState {
     pub const OBJECT_NOT_IN_PREREQUISITE_STATE: SqlState = SqlState("55000");
     /// The parameter cannot be changed now.
     pub const CANT_CHANGE_RUNTIME_PARAM: SqlState = SqlState("55P02");
+    /// A lock was not to be had in time.
+    pub const LOCK_NOT_AVAILABLE: SqlState = SqlState("55P03");
     /// Cancelled, or timed out.
     pub const QUERY_CANCELED: SqlState = SqlState("57014");
     /// The server is stopping.
@@ -255,6 +259,8 @@ const ALL: &[SqlState] = &[
     SqlState::INVALID_CATALOG_NAME,
     SqlState::INVALID_SCHEMA_NAME,
     SqlState::SERIALIZATION_FAILURE,
+    SqlState::DEADLOCK_DETECTED,
+    SqlState::LOCK_NOT_AVAILABLE,
     SqlState::SYNTAX_ERROR,
     SqlState::INSUFFICIENT_PRIVILEGE,
     SqlState::CANNOT_COERCE,

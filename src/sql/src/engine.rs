@@ -15,6 +15,7 @@ pub mod cast;
 pub mod coerce;
 pub mod collection;
 mod fixpoint;
+mod pace;
 pub mod recursion;
 pub mod runtime;
 pub mod session;

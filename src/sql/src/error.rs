@@ -124,7 +124,9 @@ fn from_datafusion(error: &DataFusionError) -> SqlError {
         DataFusionError::SQL(inner, _) => SqlError::new(SqlState::SYNTAX_ERROR, inner.to_string()),
         DataFusionError::NotImplemented(message) => SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, clause(message)),
         DataFusionError::SchemaError(inner, _) => from_schema(inner),
-        DataFusionError::ResourcesExhausted(message) => SqlError::new(SqlState::OUT_OF_MEMORY, clause(message)),
+        DataFusionError::ResourcesExhausted(message) => {
+            SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory").with_detail(clause(message))
+        }
         DataFusionError::IoError(inner) => SqlError::new(SqlState::IO_ERROR, inner.to_string()),
         DataFusionError::Execution(message) | DataFusionError::Plan(message) | DataFusionError::Internal(message) => {
             from_message(message)

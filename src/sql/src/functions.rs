@@ -8,6 +8,7 @@
 //! - A body is never called with NULL unless its declaration says `!null`.
 //! - What reads the session is declared `!session`, which keeps the optimizer from folding it into a shared plan.
 
+pub mod advisory;
 pub mod aggregate;
 pub mod arith;
 pub mod array;
@@ -16,6 +17,7 @@ pub mod catalog;
 pub mod datetime;
 pub mod digest;
 pub mod format;
+pub mod hash;
 pub mod interval;
 pub mod json;
 pub mod keywords;
@@ -30,8 +32,8 @@ pub mod regression;
 pub mod row;
 pub mod sequence;
 pub mod session;
-pub mod sleep;
 pub mod string;
+pub mod waiting;
 
 use crate::error::SqlError;
 use arrow::array::Array;

@@ -170,6 +170,7 @@ struct Decoded {
     search_path: Vec<String>,
     isolation: IsolationLevel,
     statement_timeout: Option<Duration>,
+    lock_timeout: Option<Duration>,
     idle_in_transaction_session_timeout: Option<Duration>,
     idle_session_timeout: Option<Duration>,
     locale: Locale,
@@ -205,6 +206,7 @@ impl SessionVars {
                 search_path: Vec::new(),
                 isolation: IsolationLevel::StrictSerializable,
                 statement_timeout: None,
+                lock_timeout: None,
                 idle_in_transaction_session_timeout: None,
                 idle_session_timeout: None,
                 locale: Locale::default(),
@@ -523,6 +525,11 @@ impl SessionVars {
         self.decoded.statement_timeout
     }
 
+    /// How long a statement may wait for an advisory lock.
+    pub fn lock_timeout(&self) -> Option<Duration> {
+        self.decoded.lock_timeout
+    }
+
     /// How long a session may sit in an open transaction.
     pub fn idle_in_transaction_session_timeout(&self) -> Option<Duration> {
         self.decoded.idle_in_transaction_session_timeout
@@ -665,6 +672,7 @@ impl SessionVars {
             isolation: IsolationLevel::from_name(value("transaction_isolation"))
                 .unwrap_or(IsolationLevel::StrictSerializable),
             statement_timeout: self.duration("statement_timeout"),
+            lock_timeout: self.duration("lock_timeout"),
             idle_in_transaction_session_timeout: self.duration("idle_in_transaction_session_timeout"),
             idle_session_timeout: self.duration("idle_session_timeout"),
             read_only: ["transaction_read_only", "default_transaction_read_only"].map(|name| value(name) == "on"),

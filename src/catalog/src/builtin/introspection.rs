@@ -10,6 +10,7 @@ use super::{Context, Producer, SystemRelation, maybe, text};
 use arrow::array::RecordBatch;
 use repr::datum::Datum;
 use repr::{GlobalId, Timestamp};
+use sql::engine::session::{AdvisoryKey, LockMode};
 use sql::error::SqlError;
 use sql::names::RoleId;
 use sql::plan::CatalogView;
@@ -23,6 +24,9 @@ pub trait Live: Sync {
 
     /// The state of every session, in any order.
     fn sessions(&self) -> Vec<SessionStatus>;
+
+    /// Who holds advisory locks, and who waits for them, by what is locked.
+    fn locks(&self) -> Vec<LockStatus>;
 
     /// Statements that were sampled, the oldest first.
     fn executions(&self) -> Vec<Arc<Execution>>;
@@ -43,6 +47,10 @@ impl Live for NothingLive {
         Vec::new()
     }
 
+    fn locks(&self) -> Vec<LockStatus> {
+        Vec::new()
+    }
+
     fn executions(&self) -> Vec<Arc<Execution>> {
         Vec::new()
     }
@@ -50,6 +58,21 @@ impl Live for NothingLive {
     fn position(&self, _sequence: GlobalId) -> Option<sql::plan::sequence::Position> {
         None
     }
+}
+
+/// A holder of an advisory lock in one of its modes, or a waiter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockStatus {
+    /// The database's oid.
+    pub database: u32,
+    /// What is locked.
+    pub key: AdvisoryKey,
+    /// Which session.
+    pub session: u32,
+    /// Whom it keeps out, or is to.
+    pub mode: LockMode,
+    /// Whether it is held.
+    pub granted: bool,
 }
 
 /// A table, an index or a materialized view at one moment.

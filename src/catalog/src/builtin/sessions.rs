@@ -1,9 +1,9 @@
-//! `pg_stat_activity`, `pg_stat_ssl` and `mz_sessions`: who is connected, and what they do; and what a session sees of itself only,
+//! `pg_stat_activity`, `pg_stat_ssl`, `mz_sessions` and `pg_locks`: who is connected, and what they do; and what a session sees of itself only,
 //! `pg_prepared_statements` and `pg_cursors`.
 //!
 //! As in PostgreSQL, everybody sees that a session is there; what it does is for superusers and for members of its role.
 
-use super::introspection::SessionStatus;
+use super::introspection::{LockStatus, SessionStatus};
 use super::{Context, Producer, SystemRelation, maybe, text};
 use arrow::array::RecordBatch;
 use repr::datum::Datum;
@@ -19,6 +19,7 @@ pub(super) fn producer(name: &str) -> Option<Producer> {
         "mz_sessions" => mz_sessions,
         "pg_prepared_statements" => pg_prepared_statements,
         "pg_cursors" => pg_cursors,
+        "pg_locks" => pg_locks,
         _ => return None,
     })
 }
@@ -151,4 +152,25 @@ fn pg_cursors(context: &Context<'_>, relation: &SystemRelation) -> Result<Record
     };
     let rows = own.map_or_else(Vec::new, |own| own.cursors()).into_iter().map(row).collect();
     relation.batch(["name", "statement", "is_holdable", "is_binary", "is_scrollable", "creation_time"], rows)
+}
+
+/// There are no locks but advisory ones.
+fn pg_locks(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let row = |lock: LockStatus| {
+        [
+            text("advisory"),
+            Datum::Oid(lock.database),
+            Datum::Oid(lock.key.classid),
+            Datum::Oid(lock.key.objid),
+            Datum::Int2(lock.key.objsubid),
+            Datum::Int4(number(lock.session)),
+            text(lock.mode.name()),
+            Datum::Bool(lock.granted),
+            Datum::Bool(false),
+        ]
+    };
+    relation.batch(
+        ["locktype", "database", "classid", "objid", "objsubid", "pid", "mode", "granted", "fastpath"],
+        context.live.locks().into_iter().map(row).collect(),
+    )
 }

@@ -6,6 +6,7 @@
 
 use super::cast::CastFunction;
 use super::collection::{CollectionReader, ReaderExtension};
+use super::pace::Pace;
 use super::session::SessionInfo;
 use crate::error::SqlError;
 use datafusion::common::config::ConfigOptions;
@@ -13,6 +14,9 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result as DfResult, ScalarValue};
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::{ExecutionProps, SessionConfig, SessionState};
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::GreedyMemoryPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
@@ -36,8 +40,19 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine with its function library and optimizer.
+    /// An engine with its function library and optimizer, whose queries may take all memory there is.
     pub fn new() -> Engine {
+        Engine::with_memory(usize::MAX)
+    }
+
+    /// The same with `bytes` of memory for what its queries sort, group and join, all of them together: one that asks for more gets
+    /// 53200. None of it goes to disk, where it would take the room of what is to stay.
+    pub fn with_memory(bytes: usize) -> Engine {
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(GreedyMemoryPool::new(bytes)))
+            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
+            .build_arc()
+            .expect("neither directories nor caches are asked for");
         let mut config = SessionConfig::new()
             .with_target_partitions(1)
             .with_batch_size(8192)
@@ -53,8 +68,10 @@ impl Engine {
         let options = Arc::new(options.clone());
         let state = SessionStateBuilder::new()
             .with_config(config)
+            .with_runtime_env(runtime)
             .with_analyzer_rules(vec![])
             .with_optimizer_rules(vec![])
+            .with_physical_optimizer_rule(Arc::new(Pace))
             .build();
         Engine { state, optimizer: crate::rules::optimizer(), options }
     }

@@ -102,6 +102,9 @@ pub trait Sequences: Send + Sync {
     /// The value that the session was given last of any sequence. Errors: 55000, 42501.
     fn last(&self, session: &SessionInfo) -> std::result::Result<i64, SqlError>;
 
+    /// The value that was given last, to whichever session, if one was. Errors: 42P01, 42809, 42501.
+    fn last_value(&self, oid: u32) -> std::result::Result<Option<i64>, SqlError>;
+
     /// Makes this the last value, or the next one. Waits until that is durable. Errors: as [`Sequences::next`]; 22003.
     fn set(&self, oid: u32, value: i64, is_called: bool, session: &SessionInfo) -> std::result::Result<(), SqlError>;
 
@@ -167,6 +170,75 @@ pub struct Cursor {
     pub created_us: i64,
 }
 
+/// What is locked, as `pg_locks` shows it: of one number the two halves and 1, of two numbers these and 2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AdvisoryKey {
+    /// The upper half, or the first number.
+    pub classid: u32,
+    /// The lower half, or the second.
+    pub objid: u32,
+    /// Which of the two.
+    pub objsubid: i16,
+}
+
+/// Whom a lock keeps out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LockMode {
+    /// Who wants it for itself.
+    Share,
+    /// All other sessions.
+    Exclusive,
+}
+
+impl LockMode {
+    /// What PostgreSQL calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            LockMode::Share => "ShareLock",
+            LockMode::Exclusive => "ExclusiveLock",
+        }
+    }
+}
+
+/// How long a lock is held unless it is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockLifetime {
+    /// Until the session ends.
+    Session,
+    /// Until the transaction ends, or is rolled back to before.
+    Transaction,
+}
+
+/// A lock as a session asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdvisoryLock {
+    /// What is locked.
+    pub key: AdvisoryKey,
+    /// Whom it keeps out.
+    pub mode: LockMode,
+    /// For how long.
+    pub lifetime: LockLifetime,
+}
+
+/// Comes to an end when what is waited for has come. Dropping it ends the waiting.
+pub type Waiting = Pin<Box<dyn Future<Output = std::result::Result<(), SqlError>> + Send>>;
+
+/// The advisory locks of a database, as one session takes them. What it holds already it can take again, and has to give up as
+/// often.
+pub trait AdvisoryLocks: Send + Sync {
+    /// Takes a lock as soon as nobody else holds it, or has waited longer for it. Errors: 40P01, 55P03.
+    fn lock(&self, lock: AdvisoryLock) -> Waiting;
+
+    /// Takes a lock unless it would have to be waited for; whether it did.
+    fn try_lock(&self, lock: AdvisoryLock) -> bool;
+
+    /// Gives up a lock that the session took for as long as it lasts; whether it held it.
+    fn unlock(&self, key: AdvisoryKey, mode: LockMode) -> bool;
+
+    /// Gives up all of these.
+    fn unlock_all(&self);
+}
+
 /// Waits for a duration, on whatever runtime calls it.
 pub type Timer = Arc<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
@@ -207,6 +279,8 @@ pub struct SessionInfo {
     pub own: Option<Arc<dyn OwnState>>,
     /// What waits for `pg_sleep()`; `None` where nothing does.
     pub timer: Option<Timer>,
+    /// The advisory locks; `None` where there are none.
+    pub locks: Option<Arc<dyn AdvisoryLocks>>,
     /// The other sessions; `None` where there are none.
     pub backends: Option<Arc<dyn Backends>>,
     /// The sequences; `None` where there are none.
@@ -278,6 +352,7 @@ impl Default for SessionInfo {
             transaction: TransactionNumber::default(),
             own: None,
             timer: None,
+            locks: None,
             backends: None,
             sequences: None,
             catalog: None,

@@ -6,16 +6,13 @@ use super::{boolean, int, list, new_text, text};
 use crate::engine::TypedExpr;
 use crate::engine::types::{self, is_stringlike};
 use crate::error::SqlError;
-use crate::functions::row::{Call, RowFunction};
+use crate::functions::row::{Call, ELEMENTS_MAX, RowFunction};
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::ScalarFunction;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
 use std::cmp::Ordering;
-
-/// The most elements that a function may make at once.
-const ELEMENTS_MAX: i64 = 50_000_000;
 
 /// Declares the functions of this file.
 pub fn declare(library: &mut Library) {
@@ -400,7 +397,7 @@ fn series8(call: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError>
     series(call, a, Datum::Int8)
 }
 
-fn series(_: &Call<'_>, a: &[Datum<'_>], item: impl Fn(i64) -> Datum<'static>) -> Result<Datum<'static>, SqlError> {
+fn series(call: &Call<'_>, a: &[Datum<'_>], item: impl Fn(i64) -> Datum<'static>) -> Result<Datum<'static>, SqlError> {
     let (from, to) = (int(a, 0), int(a, 1));
     let step = if a.len() > 2 { int(a, 2) } else { 1 };
     if step == 0 {
@@ -412,10 +409,7 @@ fn series(_: &Call<'_>, a: &[Datum<'_>], item: impl Fn(i64) -> Datum<'static>) -
         Some(span) => span / step.saturating_abs() + 1,
         None => i64::MAX,
     };
-    if count > ELEMENTS_MAX {
-        return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "a series of this length is not supported")
-            .with_detail(format!("A series has at most {ELEMENTS_MAX} elements.")));
-    }
+    call.check_elements(count)?;
     let mut out = Vec::with_capacity(count as usize);
     let mut value = from;
     for i in 0..count {

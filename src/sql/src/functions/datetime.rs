@@ -130,11 +130,11 @@ fn declare_timestamps(library: &mut Library) {
     library.add("isfinite(timestamp) bool", |_, a| Ok(Datum::Bool(!is_infinite(us(&a[0])))));
     library.add("isfinite(timestamptz) bool", |_, a| Ok(Datum::Bool(!is_infinite(us(&a[0])))));
     library.add("isfinite(interval) bool", |_, _| Ok(Datum::Bool(true)));
-    library.add("generate_series(timestamp, timestamp, interval) setof timestamp", |_, a| {
-        series(us(&a[0]), us(&a[1]), parts(&a[2]), |at, step| shift(at, step).ok_or_else(out_of_range))
+    library.add("generate_series(timestamp, timestamp, interval) setof timestamp", |call, a| {
+        series(call, us(&a[0]), us(&a[1]), parts(&a[2]), |at, step| shift(at, step).ok_or_else(out_of_range))
     });
     library.add("generate_series(timestamptz, timestamptz, interval) setof timestamptz !session", |call, a| {
-        series(us(&a[0]), us(&a[1]), parts(&a[2]), |at, step| match shift_zoned(call, at, step)? {
+        series(call, us(&a[0]), us(&a[1]), parts(&a[2]), |at, step| match shift_zoned(call, at, step)? {
             Datum::Timestamp(at) => Ok(at),
             _ => Err(out_of_range()),
         })
@@ -202,6 +202,7 @@ fn age(a: i64, b: i64) -> Datum<'static> {
 }
 
 fn series(
+    call: &Call<'_>,
     from: i64,
     to: i64,
     step: Parts,
@@ -215,9 +216,7 @@ fn series(
     let mut at = from;
     while if direction > 0 { at <= to } else { at >= to } {
         out.push(Datum::Timestamp(at));
-        if out.len() > 10_000_000 {
-            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "a series of this length is not supported"));
-        }
+        call.check_elements(out.len() as i64)?;
         at = next(at, step)?;
     }
     Ok(Datum::List(out))

@@ -198,6 +198,7 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
     let mut library = Library::default();
     super::string::declare(&mut library);
     super::bytea::declare(&mut library);
+    super::hash::declare(&mut library);
     super::format::declare(&mut library);
     super::pattern::declare(&mut library);
     super::math::declare(&mut library);
@@ -212,6 +213,8 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
     super::record::declare(&mut library);
     super::session::declare(&mut library);
     super::sequence::declare(&mut library);
+    super::advisory::declare(&mut library);
+    super::waiting::declare(&mut library);
     super::catalog::declare(&mut library);
     super::keywords::declare(&mut library);
     let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();

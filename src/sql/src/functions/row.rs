@@ -33,7 +33,23 @@ pub struct Call<'a> {
     pub column: usize,
 }
 
+/// The most elements that a function may make at once.
+pub const ELEMENTS_MAX: i64 = 50_000_000;
+/// The most elements of a set that becomes part of a plan.
+const FOLDED_ELEMENTS_MAX: i64 = 1_000;
+
 impl Call<'_> {
+    /// Error 54000 if a set is to have more elements than it may. While a query is planned, few are too many: the call then stays
+    /// in the plan, which is kept and shown, and is made on a thread that others wait for.
+    pub fn check_elements(&self, count: i64) -> Result<(), SqlError> {
+        let most = if self.session.is_some() { ELEMENTS_MAX } else { FOLDED_ELEMENTS_MAX };
+        if count <= most {
+            return Ok(());
+        }
+        Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "a series of this length is not supported")
+            .with_detail(format!("A series has at most {most} elements.")))
+    }
+
     /// The session; there is always one where `!session` functions run.
     pub fn session(&self) -> Result<&SessionInfo, SqlError> {
         self.session.ok_or_else(|| SqlError::internal(format!("{} runs without a session", self.name)))

@@ -31,6 +31,10 @@ pub fn declare(library: &mut Library) {
         let (session, sequences) = of(call)?;
         sequences.last(session).map(Datum::Int8)
     });
+    library.add("pg_sequence_last_value(regclass) int8 !session !each", |call, a| {
+        let (_, sequences) = of(call)?;
+        Ok(sequences.last_value(oid(a)?)?.map_or(Datum::Null, Datum::Int8))
+    });
     library.add("setval(regclass, int8) int8 !session !each", |call, a| set(call, a, true));
     library.add("setval(regclass, int8, bool) int8 !session !each", |call, a| set(call, a, boolean(a, 2)));
 }

@@ -70,20 +70,11 @@ pub fn declare(library: &mut Library) {
         let bits = uuid::Uuid::new_v4().as_u64_pair().1 & ((1 << 53) - 1);
         Ok(Datum::Float8(bits as f64 / (1_u64 << 53) as f64))
     });
-    // There are no advisory locks, so there is nothing to give up.
-    library.add("pg_advisory_unlock_all() void", |_, _| Ok(Datum::Null));
     for name in ["inet_server_port", "inet_client_port"] {
         library.add(&format!("{name}() int4"), |_, _| Ok(Datum::Null));
     }
     library.add("pg_trigger_depth() int4", |_, _| Ok(Datum::Int4(0)));
     library.add("setseed(float8) void", |_, _| Err(SqlError::unsupported("function setseed")));
-    for declaration in
-        ["pg_advisory_lock(int8) void", "pg_try_advisory_lock(int8) bool", "pg_advisory_unlock(int8) bool"]
-    {
-        library.add(declaration, |call, _| Err(SqlError::unsupported(format!("function {}", call.name))));
-    }
-    // Where it is called as a value, `sleep` has it.
-    library.add("pg_sleep(float8) void", |_, _| Err(SqlError::unsupported("function pg_sleep here")));
     library.add("txid_current() int8 !session", |call, _| Ok(Datum::Int8(call.session()?.transaction.get())));
 }
 

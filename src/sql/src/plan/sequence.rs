@@ -12,7 +12,7 @@ use crate::functions::sequence::nextval_of;
 use crate::names::{FullName, Name, resolve_item, unknown_relation};
 use crate::parser::parse_expr;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::Expr;
 use datafusion::sql::sqlparser::ast as sp;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
@@ -416,20 +416,6 @@ pub fn values_taken<'e>(exprs: impl IntoIterator<Item = &'e Expr>) -> BTreeMap<u
         });
     }
     taken
-}
-
-/// Whether a query calls a function of sequences that may have to wait: `nextval` or `setval`.
-pub fn query_takes_values(plan: &LogicalPlan) -> bool {
-    let mut found = false;
-    let sets = |expr: &Expr| matches!(expr, Expr::ScalarFunction(call) if call.name() == "setval");
-    let takes = |expr: &Expr| nextval_of(expr).is_some() || sets(expr);
-    let visited = plan.apply_with_subqueries(|plan| {
-        plan.apply_expressions(|expr| {
-            found |= expr.exists(|expr| Ok(takes(expr)))?;
-            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-        })
-    });
-    found || visited.is_err()
 }
 
 #[cfg(test)]

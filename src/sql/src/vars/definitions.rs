@@ -234,7 +234,7 @@ pub static SESSION_VARS: &[Definition] = &[
         "lock_timeout",
         Kind::Milliseconds,
         "0",
-        "Sets the maximum allowed duration of any wait for a lock; there are none.",
+        "Sets the maximum allowed duration of any wait for an advisory lock.",
     ),
     Definition::new("max_identifier_length", Kind::Fixed, "63", "Shows the maximum identifier length."),
     Definition::new("max_index_keys", Kind::Fixed, "32", "Shows the maximum number of index keys."),

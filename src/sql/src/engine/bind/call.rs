@@ -14,7 +14,7 @@ use crate::functions::aggregate::{self, AggregateArgs, ValueOrder};
 use crate::functions::ordered_set;
 use crate::functions::registry::{self, Choice, NumericRule, Returns, function_missing};
 use crate::functions::row::RowFunction;
-use crate::functions::sleep;
+use crate::functions::waiting;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::TreeNode;
@@ -171,7 +171,7 @@ impl Binder<'_> {
                 let oid = args.first().map_or(0, |arg| pgrepr::types::oid(&arg.ty));
                 TypedExpr::constant(&repr::Datum::Oid(oid), PgType::Regtype)
             }
-            "pg_sleep" if args.len() == 1 => self.sleep(args),
+            _ if waiting::is_waiting(name) => self.waiting(name, args),
             "generate_subscripts" | "array_lower" | "array_upper"
                 if args.first().is_some_and(|list| list.ty.vector_item().is_some()) =>
             {
@@ -263,13 +263,13 @@ impl Binder<'_> {
         })
     }
 
-    fn sleep(&mut self, args: Vec<TypedExpr>) -> Result<TypedExpr, SqlError> {
+    fn waiting(&mut self, name: &str, args: Vec<TypedExpr>) -> Result<TypedExpr, SqlError> {
         let actual: Vec<PgType> = args.iter().map(|arg| arg.ty.clone()).collect();
-        let choice = registry::choose("pg_sleep", &actual)?;
-        let seconds = args.into_iter().zip(&choice.args);
-        let seconds = seconds.map(|(arg, ty)| Ok(self.coercer.cast(arg, ty, LengthRule::Cast)?.expr));
-        let seconds = seconds.collect::<Result<_, SqlError>>()?;
-        let expr = Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&sleep::PG_SLEEP), seconds));
+        let choice = registry::choose(name, &actual)?;
+        let args = args.into_iter().zip(&choice.args);
+        let args = args.map(|(arg, ty)| Ok(self.coercer.cast(arg, ty, LengthRule::Cast)?.expr));
+        let args = args.collect::<Result<_, SqlError>>()?;
+        let expr = Expr::ScalarFunction(ScalarFunction::new_udf(waiting::udf(&choice), args));
         Ok(TypedExpr::new(expr, PgType::Void, PgType::Void.data_type()))
     }
 

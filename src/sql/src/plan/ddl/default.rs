@@ -5,6 +5,7 @@
 //! the form that means the same to all: `'2020-01-02'::date`. What is read or printed when a row is made, such as
 //! `now()::text`, is a matter of that session.
 
+use crate::engine::types::base;
 use crate::engine::value::from_scalar;
 use crate::engine::{Params, TypedExpr};
 use crate::error::SqlError;
@@ -16,8 +17,8 @@ use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
 use datafusion::sql::sqlparser::ast::{self as sp, VisitMut};
 use pgrepr::options::EncodeOptions;
-use repr::PgType;
 use repr::sqlstate::SqlState;
+use repr::{Datum, PgType};
 use std::ops::ControlFlow;
 
 /// The types whose literals a session decides about. What becomes another one unasked stands behind that: a date would do in
@@ -38,6 +39,10 @@ pub(super) fn kept_default(
         let again = parse_expr(text).and_then(|expr| check_default(ctx, column, ty, &expr));
         again.is_ok_and(|again| again == bound)
     };
+    let whole = whole_constant(ctx, ty, unnested(&kept)).map(|constant| constant.to_string());
+    if let Some(whole) = whole.filter(|whole| means_the_same(whole)) {
+        return Ok(whole);
+    }
     let mut at = 0;
     while let Some(literal) = Literals::new(at).found(&mut kept) {
         for constant in constants(ctx, &literal, types) {
@@ -51,6 +56,31 @@ pub(super) fn kept_default(
         at += 1;
     }
     Ok(kept.to_string())
+}
+
+/// What a DEFAULT is that is nothing but a text in quotes or a negative number, as Postgres prints it: tools that read schemas
+/// look for `'x'::text` and `true`.
+fn whole_constant(ctx: &PlanContext<'_>, ty: &PgType, default: &sp::Expr) -> Option<sp::Expr> {
+    let typed = match default {
+        text if is_text(text) => bound_alone(ctx, &cast(text.clone(), &base(ty)))?,
+        sp::Expr::UnaryOp { op: sp::UnaryOperator::Minus, expr } if matches!(expr.as_ref(), sp::Expr::Value(_)) => {
+            bound_alone(ctx, default)?
+        }
+        _ => return None,
+    };
+    let value = from_scalar(typed.as_literal()?).ok()?;
+    let mut text = Vec::new();
+    pgrepr::text::encode_text(&typed.ty, &value, &EncodeOptions::default(), &mut text);
+    let text = String::from_utf8(text).ok()?;
+    let is_whole_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_fraction = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') && !is_whole_number;
+    Some(match (&typed.ty, value) {
+        (_, Datum::Null) => return None,
+        (_, Datum::Bool(value)) => sp::Expr::value(sp::Value::Boolean(value)),
+        (PgType::Int4, _) if is_whole_number => sp::Expr::value(sp::Value::Number(text, false)),
+        (PgType::Numeric(_), _) if is_fraction => sp::Expr::value(sp::Value::Number(text, false)),
+        (ty, _) => cast(sp::Expr::value(sp::Value::SingleQuotedString(text)), ty),
+    })
 }
 
 /// What a literal may stand for, in a form that means the same to every session: if its type is undecided, one of these.
@@ -83,10 +113,12 @@ fn constant(typed: &TypedExpr) -> Option<sp::Expr> {
 
 /// `expr::type`, with the type's name as Postgres prints it.
 fn cast(expr: sp::Expr, ty: &PgType) -> sp::Expr {
+    // By the other name of the type it would have one character.
+    let name = if *ty == PgType::Bpchar(None) { "bpchar".to_owned() } else { ty.name() };
     sp::Expr::Cast {
         kind: sp::CastKind::DoubleColon,
         expr: Box::new(expr),
-        data_type: sp::DataType::Custom(sp::ObjectName::from(vec![sp::Ident::new(ty.name())]), Vec::new()),
+        data_type: sp::DataType::Custom(sp::ObjectName::from(vec![sp::Ident::new(name)]), Vec::new()),
         array: false,
         format: None,
     }

@@ -1,0 +1,64 @@
+//! Ad hoc queries that ask for too much: they give others a turn, and get no more memory than there is for them.
+
+use glimpse_test::server::Server;
+use glimpse_test::target::Target;
+use glimpse_test::wire::{Wire, frontend};
+
+/// None of these would come to an end.
+const ENDLESS: [&str; 5] = [
+    "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b",
+    "SELECT count(*) FROM generate_series(1, 5000) a, generate_series(1, 5000) b, generate_series(1, 5000) c",
+    "SELECT sum(b) FROM generate_series(1, 1000000) a, generate_series(a, a + 1000000) b",
+    "SELECT count(*) FROM much x, much y, much z",
+    "SELECT sum(x.a) FROM much x JOIN much y ON x.a <> y.a JOIN much z ON y.a % 2 = z.a % 2",
+];
+
+/// 9 million rows.
+const NINE_MILLION: &str = "(SELECT a * 3000 + b AS x FROM generate_series(1, 3000) a, generate_series(1, 3000) b) d";
+
+fn value(wire: &mut Wire, sql: &str) -> String {
+    wire.rows(sql).expect(sql)[0][0].clone().expect("a value")
+}
+
+#[test]
+fn endless_queries_let_others_run() {
+    let target = Target::start_with(&["--adhoc-threads=2"]).expect("the server starts");
+    let mut wire = target.admin().expect("a session");
+    wire.execute("CREATE TABLE much (a int4)").expect("a table");
+    wire.execute("INSERT INTO much SELECT generate_series(1, 20000)").expect("rows");
+    let mut endless: Vec<Wire> = ENDLESS.iter().map(|_| target.admin().expect("a session")).collect();
+    for (wire, sql) in endless.iter_mut().zip(ENDLESS) {
+        wire.send(&frontend::query(sql)).expect("it is sent");
+    }
+    let active = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT%generate_series%' \
+                  OR state = 'active' AND query LIKE 'SELECT%much%'";
+    while value(&mut wire, active).parse::<usize>().expect("a number") < ENDLESS.len() {}
+    assert_eq!(value(&mut wire, "SELECT sum(a) FROM much WHERE a % 2 = 0"), "100010000");
+    let end =
+        "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid()";
+    assert_eq!(value(&mut wire, end), ENDLESS.len().to_string());
+    for (mut wire, sql) in endless.into_iter().zip(ENDLESS) {
+        let messages = wire.until_ready().expect("the server answers");
+        let error = messages.iter().find_map(|message| message.error()).expect(sql);
+        assert_eq!(error.code, "57014", "{sql}");
+    }
+    assert_eq!(value(&mut wire, "SELECT sum(a) FROM much WHERE a % 2 = 1"), "100000000");
+}
+
+#[test]
+fn what_takes_too_much_memory_is_refused() {
+    let server = Server::start_with(&["--adhoc-memory=16"]).expect("the server starts");
+    let mut wire = Wire::start(server.internal_sql_addr(), "mz_system", "materialize").expect("a session");
+    for sql in [
+        format!("SELECT x FROM {NINE_MILLION} ORDER BY x % 7, x"),
+        format!("SELECT count(*) FROM (SELECT x FROM {NINE_MILLION} GROUP BY x) e"),
+        format!("SELECT count(*) FROM (SELECT DISTINCT x FROM {NINE_MILLION}) e"),
+        format!("SELECT count(*) FROM {NINE_MILLION} JOIN {} ON d.x = e.x", NINE_MILLION.replace(") d", ") e")),
+    ] {
+        assert_eq!(wire.sqlstate(&sql).expect("an answer").as_deref(), Some("53200"), "{sql}");
+        // What it had is free again.
+        let sql =
+            "SELECT count(*) FROM (SELECT a % 1000 AS x FROM generate_series(1, 100000) a GROUP BY 1 ORDER BY 1) d";
+        assert_eq!(value(&mut wire, sql), "1000");
+    }
+}
