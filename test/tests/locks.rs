@@ -25,11 +25,13 @@ fn value(wire: &mut Wire, sql: &str) -> Option<String> {
     wire.rows(sql).expect(sql)[0][0].clone()
 }
 
-/// What a statement gives: its rows, or its error.
+/// What a statement gives: its rows, or its error. `void` is an empty text or NULL.
 fn outcome(wire: &mut Wire, sql: &str) -> String {
     let messages = wire.query(sql).expect("the server answers");
     let error = messages.iter().find_map(Message::error).map(|error| error.code);
-    let rows: Vec<_> = messages.iter().filter(|message| message.tag == b'D').map(Message::row_text).collect();
+    let shown = |value: Option<String>| value.unwrap_or_default();
+    let row = |message: &Message| message.row_text().into_iter().map(shown).collect::<Vec<_>>();
+    let rows: Vec<_> = messages.iter().filter(|message| message.tag == b'D').map(row).collect();
     format!("{error:?} {rows:?}")
 }
 
@@ -125,7 +127,7 @@ fn a_lock_is_handed_to_who_has_waited_longest() {
     wait_for(&mut observer, waiting, "2");
     assert_eq!(value(&mut holder, "SELECT pg_try_advisory_lock_shared(7)").as_deref(), Some("f"));
     let (mut first, outcome) = waiters.remove(0).join().expect("it has the lock");
-    assert_eq!(outcome, "None [[Some(\"\")]]");
+    assert_eq!(outcome, "None [[\"\"]]");
     first.execute("SELECT pg_advisory_unlock_all()").expect("it held it");
     // Those who share it come together.
     let sharing: Vec<Wire> = waiters.into_iter().map(|waiter| waiter.join().expect("it has the lock").0).collect();
@@ -154,7 +156,7 @@ fn who_gives_up_waiting_holds_nobody_up() {
     assert_eq!(outcome, "Some(\"57014\") []");
     // The one behind it had waited for nobody else.
     let (_shared, outcome) = shared.join().expect("it ends");
-    assert_eq!(outcome, "None [[Some(\"\")]]");
+    assert_eq!(outcome, "None [[\"\"]]");
     assert_eq!(value(&mut observer, waiting).as_deref(), Some("0"));
     wire.execute("SET lock_timeout = '10ms'").expect("a setting");
     assert_eq!(wire.sqlstate("SELECT pg_advisory_xact_lock(7)").expect("an answer").as_deref(), Some("55P03"));
@@ -191,7 +193,7 @@ fn sessions_that_wait_for_each_other_are_told() {
     let waiting: Vec<_> = waiting.collect();
     let mut outcomes: Vec<String> = waiting.into_iter().map(|thread| thread.join().expect("it ends")).collect();
     outcomes.sort();
-    let granted = "None [[Some(\"\")]]";
+    let granted = "None [[\"\"]]";
     assert_eq!(outcomes, [granted, granted, "Some(\"40P01\") []"]);
     wait_for(&mut observer, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'", "0");
     // Two that hold a lock together and each want it for itself.
