@@ -2,6 +2,7 @@
 
 use glimpse_test::server::Server;
 use glimpse_test::target::Target;
+use glimpse_test::wire::message::Message;
 use glimpse_test::wire::{Wire, frontend};
 
 /// None of these would come to an end.
@@ -39,7 +40,7 @@ fn endless_queries_let_others_run() {
     assert_eq!(value(&mut wire, end), ENDLESS.len().to_string());
     for (mut wire, sql) in endless.into_iter().zip(ENDLESS) {
         let messages = wire.until_ready().expect("the server answers");
-        let error = messages.iter().find_map(|message| message.error()).expect(sql);
+        let error = messages.iter().find_map(Message::error).expect(sql);
         assert_eq!(error.code, "57014", "{sql}");
     }
     assert_eq!(value(&mut wire, "SELECT sum(a) FROM much WHERE a % 2 = 1"), "100000000");

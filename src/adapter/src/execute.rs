@@ -66,7 +66,8 @@ impl Session {
             Exec::ReadThenWrite(write) => {
                 self.check_transaction(plan)?;
                 let bound = Bound { values: &params, types: &plan.param_types };
-                self.read_then_write(write, plan.desc.as_ref(), bound, formats, autocommit).await
+                // What writes is large, and takes its time: a query's future need not have room for it.
+                Box::pin(self.read_then_write(write, plan.desc.as_ref(), bound, formats, autocommit)).await
             }
             Exec::Unplanned(statement) => {
                 let result = Box::pin(self.run_parsed(statement, autocommit)).await;
@@ -75,7 +76,7 @@ impl Session {
             Exec::Other(other) => {
                 self.check_transaction(plan)?;
                 let bound = Bound { values: &params, types: &plan.param_types };
-                self.run_other(plan, other, bound, formats, autocommit).await
+                Box::pin(self.run_other(plan, other, bound, formats, autocommit)).await
             }
         }
     }
