@@ -2,7 +2,7 @@
 
 use super::functions::BuiltinFunctions;
 use super::history::{End, Execution, Outcome, Strategy};
-use super::introspection::{Arrangement, CollectionStatus, Encryption, Live, NothingLive, SessionStatus};
+use super::introspection::{Arrangement, CollectionStatus, Encryption, Live, LockStatus, NothingLive, SessionStatus};
 use super::{Context, RELATIONS, relation};
 use crate::objects::AclItem;
 use crate::state::State;
@@ -116,6 +116,10 @@ fn state() -> Arc<State> {
 struct Going;
 
 impl Live for Going {
+    fn locks(&self) -> Vec<LockStatus> {
+        Vec::new()
+    }
+
     fn position(&self, _sequence: GlobalId) -> Option<sql::plan::sequence::Position> {
         None
     }
