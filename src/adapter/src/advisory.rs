@@ -8,6 +8,7 @@
 //! wants, unless by the lock that it holds already. A wait that would close a circle of sessions that wait for each other is
 //! refused when it begins.
 
+use crate::error::Notice;
 use catalog::builtin::introspection::LockStatus;
 use parking_lot::Mutex;
 use repr::sqlstate::SqlState;
@@ -15,8 +16,12 @@ use sql::engine::session::{AdvisoryKey, AdvisoryLock, AdvisoryLocks, LockLifetim
 use sql::error::SqlError;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::oneshot;
+
+/// How many warnings a statement gives.
+const WARNINGS_MAX: usize = 1000;
 
 /// A database's oid, and what is locked in it.
 type Key = (u32, AdvisoryKey);
@@ -229,19 +234,23 @@ pub(crate) struct Owner {
     /// The oid of the session's database.
     database: u32,
     taken: Mutex<Taken>,
+    /// Whether there are warnings in `taken`.
+    warns: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Taken {
     /// In the order in which they were taken.
     locks: Vec<(AdvisoryKey, LockMode)>,
+    /// How it was to give up what it had not taken.
+    missing: Vec<LockMode>,
     /// Whether there is no owner any more.
     is_over: bool,
 }
 
 impl Owner {
     pub(crate) fn new(table: Arc<LockTable>, session: u32, database: u32) -> Arc<Owner> {
-        Arc::new(Owner { table, session, database, taken: Mutex::default() })
+        Arc::new(Owner { table, session, database, taken: Mutex::default(), warns: AtomicBool::new(false) })
     }
 
     /// Another one of the same session.
@@ -280,10 +289,31 @@ impl Owner {
         is_taken
     }
 
+    /// Whether there is something to warn of. Costs one load.
+    pub(crate) fn warns(&self) -> bool {
+        self.warns.load(Ordering::Acquire)
+    }
+
+    /// The warnings since the last time.
+    pub(crate) fn take_warnings(&self) -> Vec<Notice> {
+        self.warns.store(false, Ordering::Release);
+        let missing = std::mem::take(&mut self.taken.lock().missing);
+        let warning = |mode: LockMode| {
+            Notice::warning(SqlState::WARNING, format!("you don't own a lock of type {}", mode.name()))
+        };
+        missing.into_iter().map(warning).collect()
+    }
+
     /// Gives up one lock; whether it had taken it.
     fn unlock(&self, key: AdvisoryKey, mode: LockMode) -> bool {
         let mut taken = self.taken.lock();
-        let Some(at) = taken.locks.iter().rposition(|lock| *lock == (key, mode)) else { return false };
+        let Some(at) = taken.locks.iter().rposition(|lock| *lock == (key, mode)) else {
+            if taken.missing.len() < WARNINGS_MAX {
+                taken.missing.push(mode);
+            }
+            self.warns.store(true, Ordering::Release);
+            return false;
+        };
         taken.locks.remove(at);
         drop(taken);
         self.table.release((self.database, key), self.session, mode);

@@ -210,6 +210,8 @@ pub(crate) struct Shared {
     /// Runs ad hoc queries, so that they do not hold up the threads of connections.
     pub(crate) adhoc: Handle,
     pub(crate) sessions: Mutex<HashMap<u32, SessionHandle>>,
+    /// When the server started, in microseconds since 1970.
+    pub(crate) started_us: i64,
     /// The advisory locks.
     pub(crate) locks: Arc<LockTable>,
     /// Told whenever time has come further.
@@ -308,6 +310,7 @@ impl Client {
             commits,
             plans: PlanCache::default(),
             metrics: Metrics::register(&config.registry),
+            started_us: i64::try_from(config.clock.now_us()).unwrap_or(i64::MAX),
             clock: config.clock,
             adhoc: config.adhoc,
             sessions: Mutex::new(HashMap::new()),

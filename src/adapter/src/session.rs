@@ -202,6 +202,9 @@ impl Session {
     /// Notices to be sent.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         let mut notices = std::mem::take(&mut self.notices);
+        if self.locks.warns() {
+            notices.extend(self.locks.take_warnings());
+        }
         if !notices.is_empty() {
             let level = self.vars.get("client_min_messages").unwrap_or_default();
             notices.retain(|notice| notice.reaches(level));
@@ -211,7 +214,7 @@ impl Session {
 
     /// Whether there are notices or parameter changes to be sent.
     pub fn has_pending(&self) -> bool {
-        !self.notices.is_empty() || self.vars.has_changes()
+        !self.notices.is_empty() || self.vars.has_changes() || self.locks.warns()
     }
 
     /// For ReadyForQuery: `I`, `T` or `E`.
@@ -618,6 +621,7 @@ impl Session {
             database: vars.database().to_owned(),
             search_path: vars.search_path().to_vec(),
             locale: vars.locale(),
+            started_us: self.shared.started_us,
             version: format!(
                 "PostgreSQL {} on x86_64-unknown-linux-gnu (Glimpse {})",
                 sql::vars::definitions::SERVER_VERSION,

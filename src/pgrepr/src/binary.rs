@@ -242,7 +242,7 @@ pub fn decode_binary(ty: &PgType, bytes: &[u8], options: &EncodeOptions) -> Resu
         PgType::Array(item) => decode_array(item, rest, options)?,
         PgType::Int2Vector => decode_array(&PgType::Int2, rest, options)?,
         PgType::OidVector => decode_array(&PgType::Oid, rest, options)?,
-        PgType::Void => Datum::Null,
+        PgType::Void => Datum::Text(Cow::Borrowed("")),
         PgType::Record => {
             return Err(PgReprError::unsupported("input of anonymous composite types is not implemented"));
         }

@@ -192,7 +192,7 @@ pub fn decode_text(ty: &PgType, text: &str, options: &EncodeOptions) -> Result<D
         }
         PgType::Int2Vector => decode_vector(&PgType::Int2, text, options)?,
         PgType::OidVector => decode_vector(&PgType::Oid, text, options)?,
-        PgType::Void => Datum::Null,
+        PgType::Void => Datum::Text(Cow::Borrowed("")),
         PgType::Record => {
             return Err(PgReprError::unsupported("input of anonymous composite types is not implemented"));
         }

@@ -160,13 +160,13 @@ impl PgType {
             PgType::Array(item) => DataType::List(Arc::new(item.field("item", true))),
             PgType::Int2Vector => DataType::List(Arc::new(PgType::Int2.field("item", true))),
             PgType::OidVector => DataType::List(Arc::new(PgType::Oid.field("item", true))),
-            PgType::Void => DataType::Null,
             PgType::Record => DataType::Struct(Default::default()),
             PgType::Text
             | PgType::Varchar(_)
             | PgType::Bpchar(_)
             | PgType::Name
             | PgType::Char
+            | PgType::Void
             | PgType::Json
             | PgType::Jsonb
             | PgType::Unknown => DataType::Utf8,
@@ -203,6 +203,7 @@ impl PgType {
             PgType::Int2Vector => "int2vector".to_owned(),
             PgType::OidVector => "oidvector".to_owned(),
             PgType::Unknown => "unknown".to_owned(),
+            PgType::Void => "void".to_owned(),
             _ => return None,
         })
     }
@@ -232,6 +233,7 @@ impl PgType {
             "int2vector" => PgType::Int2Vector,
             "oidvector" => PgType::OidVector,
             "unknown" => PgType::Unknown,
+            "void" => PgType::Void,
             _ => return None,
         })
     }

@@ -97,9 +97,8 @@ impl Call<'_> {
             | "pg_get_function_sqlbody" => Ok(Datum::Null),
             "pg_get_serial_sequence" => self.serial_sequence(),
             "pg_get_function_result" => types::function_result(self.oid(0)?),
-            "pg_get_function_arguments" | "pg_get_function_identity_arguments" => {
-                types::function_arguments(self.oid(0)?)
-            }
+            "pg_get_function_arguments" => types::function_arguments(self.oid(0)?, true),
+            "pg_get_function_identity_arguments" => types::function_arguments(self.oid(0)?, false),
             "getdatabaseencoding" => Ok(text("UTF8")),
             "pg_encoding_to_char" => Ok(text(if self.integer(0)? == i64::from(ENCODING_UTF8) { "UTF8" } else { "" })),
             "pg_char_to_encoding" => {
@@ -225,9 +224,7 @@ impl Call<'_> {
             "regtypein" => pgrepr::type_name::parse_type_name(value)
                 .map(|ty| pgrepr::types::oid(&ty))
                 .map_err(|error| SqlError::new(error.sqlstate, error.message)),
-            "regprocin" => types::function_named(&parse_name(value)?).ok_or_else(|| {
-                SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function \"{value}\" does not exist"))
-            }),
+            "regprocin" => types::function_named(&parse_name(value)?, value),
             _ => resolve_schema(self.context.catalog, self.scope(), &parse_name(value)?).map(|schema| schema.oid),
         }
     }
@@ -243,6 +240,7 @@ impl Call<'_> {
                 SqlState::UNDEFINED_TABLE
                 | SqlState::UNDEFINED_OBJECT
                 | SqlState::UNDEFINED_FUNCTION
+                | SqlState::AMBIGUOUS_FUNCTION
                 | SqlState::INVALID_SCHEMA_NAME
                 | SqlState::INVALID_CATALOG_NAME => Ok(Datum::Null),
                 _ => Err(error),
@@ -264,7 +262,7 @@ impl Call<'_> {
                 })
             }
             "regtypeout" => pgrepr::types::from_oid(oid).map(|ty| ty.name()),
-            "regprocout" => types::function_name(oid).map(quote_ident),
+            "regprocout" => types::function_reference(oid),
             _ => self.schema_by_oid(oid).map(|schema| quote_ident(&schema.name)),
         };
         Ok(text(named.unwrap_or_else(|| oid.to_string())))

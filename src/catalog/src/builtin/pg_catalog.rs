@@ -91,14 +91,6 @@ fn shipped(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBat
         .map_err(|error| SqlError::internal(format!("{}: {error}", relation.name)))
 }
 
-/// The names and oids of the functions that `pg_proc` lists.
-pub(super) fn functions() -> impl Iterator<Item = (u32, &'static str)> {
-    data("pg_proc").lines().filter_map(|line| {
-        let mut fields = line.split('\t');
-        Some((fields.next()?.parse().ok()?, fields.next()?))
-    })
-}
-
 fn pg_class(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let items = context.items();
     let keys = items.iter().flat_map(key_indexes).map(|index| constraints::class_row(context, &index));

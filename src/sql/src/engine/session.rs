@@ -261,6 +261,8 @@ pub struct SessionInfo {
     pub statement_now_us: i64,
     /// `mz_now()`: the timestamp at which this statement reads. Microseconds since the epoch.
     pub mz_now: u64,
+    /// When the server started, in microseconds since 1970.
+    pub started_us: i64,
     /// `version()`.
     pub version: String,
     /// `mz_version()`.
@@ -343,6 +345,7 @@ impl Default for SessionInfo {
             now_us: Some(0),
             statement_now_us: 0,
             mz_now: 0,
+            started_us: 0,
             version: String::new(),
             mz_version: String::new(),
             backend_pid: 0,

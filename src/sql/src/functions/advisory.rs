@@ -7,6 +7,7 @@ use super::row::Call;
 use crate::engine::session::{AdvisoryKey, AdvisoryLock, LockLifetime, LockMode, SessionInfo, Waiting};
 use crate::error::SqlError;
 use repr::Datum;
+use std::borrow::Cow;
 
 /// The arguments that name a lock. One number and two are of different spaces.
 pub const KEYS: [&str; 2] = ["int8", "int4, int4"];
@@ -37,7 +38,7 @@ pub fn declare(library: &mut Library) {
         if let Some(locks) = &call.session()?.locks {
             locks.unlock_all();
         }
-        Ok(Datum::Null)
+        Ok(Datum::Text(Cow::Borrowed("")))
     });
 }
 

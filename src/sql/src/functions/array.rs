@@ -80,6 +80,13 @@ pub fn declare(library: &mut Library) {
         }
     });
     library.add("array_fill(anyelement, int4[]) anyarray !null", fill);
+    library.add("array_fill(anyelement, int4[], int4[]) anyarray !null", |call, a| match list(a, 2) {
+        [] | [Datum::Int4(1)] if !a[2].is_null() => fill(call, a),
+        bounds if a[2].is_null() || bounds.iter().any(Datum::is_null) => {
+            Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, "dimension array or low bound array cannot be null"))
+        }
+        _ => Err(SqlError::unsupported("an array that does not begin at 1")),
+    });
     library.add("cardinality(anyarray) int4", |_, a| Ok(Datum::Int4(list(a, 0).len() as i32)));
     library.add("array_append(anyarray, anyelement) anyarray !null", |_, a| {
         let mut items = owned(list(a, 0));
@@ -102,6 +109,15 @@ pub fn declare(library: &mut Library) {
     library.add("array_position(anyarray, anyelement) int4 !null", |call, a| {
         let at = list(a, 0).iter().position(|item| not_distinct(item_type(call, 0), item, &a[1]));
         Ok(at.map_or(Datum::Null, |at| Datum::Int4(at as i32 + 1)))
+    });
+    library.add("array_position(anyarray, anyelement, int4) int4 !null", |call, a| {
+        if a[2].is_null() {
+            return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, "initial position must not be null"));
+        }
+        let before = usize::try_from(int(a, 2) - 1).unwrap_or(0);
+        let mut items = list(a, 0).iter().enumerate().skip(before);
+        let found = items.find(|(_, item)| not_distinct(item_type(call, 0), item, &a[1]));
+        Ok(found.map_or(Datum::Null, |(at, _)| Datum::Int4(at as i32 + 1)))
     });
     library.add("array_positions(anyarray, anyelement) int4[] !null", |call, a| {
         if a[0].is_null() {
@@ -175,6 +191,11 @@ pub fn declare(library: &mut Library) {
         let length = if int(a, 1) == 1 { list(a, 0).len() } else { 0 };
         Ok(Datum::List((1..=length as i32).map(Datum::Int4).collect()))
     });
+    library.add("generate_subscripts(anyarray, int4, bool) setof int4", |_, a| {
+        let length = if int(a, 1) == 1 { list(a, 0).len() as i32 } else { 0 };
+        let subscripts = (1..=length).map(|i| if boolean(a, 2) { length + 1 - i } else { i });
+        Ok(Datum::List(subscripts.map(Datum::Int4).collect()))
+    });
     library.add("_pg_expandarray(anyarray) setof (x anyelement, n int4)", |call, a| {
         Ok(match call.column {
             0 => a[0].clone().into_owned(),
@@ -194,6 +215,17 @@ pub fn declare(library: &mut Library) {
     library.add("generate_series(int8, int8) setof int8", series8);
     library.add("generate_series(int8, int8, int8) setof int8", series8);
     library.add("string_to_table(text, text) setof text !null", |_, a| string_to_array(a, None));
+    library.add("string_to_table(text, text, text) setof text !null", |_, a| {
+        string_to_array(a, if a[2].is_null() { None } else { Some(text(a, 2)) })
+    });
+    library.add("width_bucket(anyelement, anyarray) int4", |call, a| {
+        if list(a, 1).iter().any(Datum::is_null) {
+            let message = "thresholds array must not contain NULLs";
+            return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, message));
+        }
+        let below = list(a, 1).partition_point(|low| compare(&call.args[0], low, &a[0]) != Some(Ordering::Greater));
+        Ok(Datum::Int4(below as i32))
+    });
 }
 
 /// `ARRAY[…]` of items that have the item type.

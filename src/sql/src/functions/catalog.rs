@@ -91,6 +91,7 @@ pub fn declare(library: &mut Library) {
     for name in ["pg_table_size", "pg_relation_size", "pg_total_relation_size"] {
         add(format!("{name}(regclass) int8"));
     }
+    add("pg_relation_size(regclass, text) int8".to_owned());
     for name in ["pg_database_size", "pg_tablespace_size"] {
         add(format!("{name}(name) int8"));
         add(format!("{name}(oid) int8"));

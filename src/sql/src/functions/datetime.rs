@@ -23,7 +23,7 @@ pub fn declare(library: &mut Library) {
     declare_making(library);
 }
 
-fn out_of_range() -> SqlError {
+pub(super) fn out_of_range() -> SqlError {
     SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range")
 }
 
@@ -41,7 +41,7 @@ fn date(value: i64) -> Result<Datum<'static>, SqlError> {
 }
 
 /// Microseconds of a date, time or timestamp.
-fn us(value: &Datum<'_>) -> i64 {
+pub(super) fn us(value: &Datum<'_>) -> i64 {
     match value {
         Datum::Timestamp(us) | Datum::Time(us) => *us,
         Datum::Date(days) => date_to_us(*days).unwrap_or(i64::MAX),
@@ -147,7 +147,7 @@ fn midnight(call: &Call<'_>) -> Result<i64, SqlError> {
 }
 
 /// Months first, cut to the month's last day, then days, then time.
-fn shift(at: i64, (months, plus_days, plus_us): Parts) -> Option<i64> {
+pub(super) fn shift(at: i64, (months, plus_days, plus_us): Parts) -> Option<i64> {
     if is_infinite(at) {
         return Some(at);
     }
@@ -163,7 +163,11 @@ fn shift(at: i64, (months, plus_days, plus_us): Parts) -> Option<i64> {
 }
 
 /// Months and days move the local clock, time moves the absolute one.
-fn shift_zoned(call: &Call<'_>, at: i64, (months, plus_days, plus_us): Parts) -> Result<Datum<'static>, SqlError> {
+pub(super) fn shift_zoned(
+    call: &Call<'_>,
+    at: i64,
+    (months, plus_days, plus_us): Parts,
+) -> Result<Datum<'static>, SqlError> {
     let moved = if months == 0 && plus_days == 0 {
         at
     } else {

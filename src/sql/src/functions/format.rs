@@ -8,12 +8,12 @@ mod number;
 use super::interval::parts;
 use super::registry::Library;
 use super::row::Call;
-use super::{int, new_text, text};
+use super::{decimal, int, new_text, text};
 use crate::engine::cast::parse_numeric;
 use crate::error::SqlError;
 use arrow::datatypes::i256;
 use pgrepr::calendar::{DAY_US, civil_from_days, days_from_civil, days_in_month};
-use pgrepr::numeric::rescale;
+use pgrepr::numeric::{power_of_ten, rescale};
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
 
@@ -56,6 +56,17 @@ pub fn declare(library: &mut Library) {
     });
     library.add("pg_size_bytes(text) int8", |_, a| size_bytes(text(a, 0)).map(Datum::Int8));
     library.add("pg_size_pretty(int8) text", |_, a| Ok(new_text(size_pretty(int(a, 0)))));
+    library.add("pg_size_pretty(numeric) text", |call, a| {
+        let (value, scale) = decimal(a, 0);
+        let unit = power_of_ten(u32::from(scale.unsigned_abs()));
+        let whole = unit.and_then(|unit| value.checked_div(unit)).and_then(i256::to_i128);
+        let whole = whole.and_then(|whole| i64::try_from(whole).ok());
+        match whole {
+            Some(whole) if whole.unsigned_abs() >= 10 * 1024 => Ok(new_text(size_pretty(whole))),
+            Some(_) => Ok(new_text(format!("{} bytes", super::array::output(call, &a[0], &call.args[0])?))),
+            None => Err(SqlError::unsupported("pg_size_pretty of a number that is no bigint")),
+        }
+    });
 }
 
 /// `%s`, `%I` and `%L` with positions and widths.

@@ -9,6 +9,7 @@
 
 mod document;
 mod each;
+mod lax;
 pub mod rows;
 
 use super::registry::Library;
@@ -140,6 +141,7 @@ fn declare_editing(library: &mut Library) {
     library.add("jsonb_set(jsonb, text[], jsonb, bool) jsonb", |_, a| {
         edit_root(text(a, 0), list(a, 1), Edit::Set { create: boolean(a, 3) }, text(a, 2))
     });
+    lax::declare(library);
     library.add("jsonb_insert(jsonb, text[], jsonb) jsonb", |_, a| {
         edit_root(text(a, 0), list(a, 1), Edit::Insert { after: false }, text(a, 2))
     });

@@ -43,6 +43,8 @@ pub fn declare(library: &mut Library) {
         Ok(Datum::Numeric(v.checked_neg().ok_or_else(overflow)?, s))
     });
     library.add("+(numeric) numeric:same", |_, a| Ok(a[0].clone().into_owned()));
+    library.add("generate_series(numeric, numeric) setof numeric:free", series);
+    library.add("generate_series(numeric, numeric, numeric) setof numeric:free", series);
     library.add("abs(numeric) numeric:same", |_, a| {
         let (v, s) = decimal(a, 0);
         Ok(Datum::Numeric(v.checked_abs().ok_or_else(overflow)?, s))
@@ -127,6 +129,25 @@ pub fn declare(library: &mut Library) {
     library.add("numeric_var_pop(numeric[]) numeric:quotient", |_, a| spread(list(a, 0), false, false));
     library.add("numeric_stddev_samp(numeric[]) numeric", |_, a| spread(list(a, 0), true, true));
     library.add("numeric_stddev_pop(numeric[]) numeric", |_, a| spread(list(a, 0), false, true));
+}
+
+/// `generate_series`: from the first to the second, by the third or by 1.
+fn series(call: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError> {
+    let step = if a.len() > 2 { decimal(a, 2) } else { (i256::ONE, 0) };
+    if step.0 == i256::ZERO {
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "step size cannot equal zero"));
+    }
+    let (from, to, scale) = aligned(decimal(a, 0), decimal(a, 1))?;
+    let (step, _, common) = aligned(step, (i256::ZERO, scale))?;
+    let to_common = |value| rescale(value, scale, common).ok_or_else(overflow);
+    let (mut value, to) = (to_common(from)?, to_common(to)?);
+    let mut out = Vec::new();
+    while if step > i256::ZERO { value <= to } else { value >= to } {
+        out.push(Datum::Numeric(value, common));
+        call.check_elements(out.len() as i64)?;
+        value = value.checked_add(step).ok_or_else(overflow)?;
+    }
+    Ok(Datum::List(out))
 }
 
 /// An argument with the digits that it shows.

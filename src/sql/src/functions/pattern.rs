@@ -6,7 +6,7 @@
 
 use super::registry::Library;
 use super::row::Call;
-use super::{new_text, text};
+use super::{int, new_text, text};
 use crate::error::SqlError;
 use regex::{Regex, RegexBuilder};
 use repr::Datum;
@@ -28,37 +28,47 @@ pub fn declare(library: &mut Library) {
     library.add("regex_match(text, text) bool", |_, a| matches(text(a, 0), text(a, 1), ""));
     library.add("regex_imatch(text, text) bool", |_, a| matches(text(a, 0), text(a, 1), "i"));
     library.add("regexp_like(text, text) bool", |_, a| matches(text(a, 0), text(a, 1), ""));
-    library.add("regexp_like(text, text, text) bool", |_, a| matches(text(a, 0), text(a, 1), text(a, 2)));
-    library.add("regexp_replace(text, text, text) text", |_, a| replace(text(a, 0), text(a, 1), text(a, 2), ""));
+    library.add("regexp_like(text, text, text) bool", |_, a| {
+        not_global("regexp_like", text(a, 2))?;
+        matches(text(a, 0), text(a, 1), text(a, 2))
+    });
+    library.add("regexp_replace(text, text, text) text", |_, a| replace(a, "", 1, 1));
     library.add("regexp_replace(text, text, text, text) text", |_, a| {
-        replace(text(a, 0), text(a, 1), text(a, 2), text(a, 3))
+        replace(a, text(a, 3), 1, if text(a, 3).contains('g') { 0 } else { 1 })
+    });
+    library.add("regexp_replace(text, text, text, int4) text", |_, a| replace(a, "", start(a, 3)?, 1));
+    library.add("regexp_replace(text, text, text, int4, int4) text", |_, a| {
+        replace(a, "", start(a, 3)?, at_least(a, 4, "n", 0)?)
+    });
+    library.add("regexp_replace(text, text, text, int4, int4, text) text", |_, a| {
+        replace(a, text(a, 5), start(a, 3)?, at_least(a, 4, "n", 0)?)
     });
     library.add("regexp_match(text, text) text[]", |_, a| captures(text(a, 0), text(a, 1), ""));
     library.add("regexp_match(text, text, text) text[]", |_, a| captures(text(a, 0), text(a, 1), text(a, 2)));
     library.add("regexp_matches(text, text) setof text[]", |_, a| all_captures(text(a, 0), text(a, 1), ""));
     library
         .add("regexp_matches(text, text, text) setof text[]", |_, a| all_captures(text(a, 0), text(a, 1), text(a, 2)));
-    library.add("regexp_count(text, text) int4", |_, a| {
-        with_regex(text(a, 1), "", |regex| {
-            let mut count = 0;
-            each_match(regex, text(a, 0), |_| {
-                count += 1;
-                true
-            });
-            Ok(Datum::Int4(count))
-        })
-    });
+    for args in ["", ", int4", ", int4, text"] {
+        library.add(&format!("regexp_count(text, text{args}) int4"), |_, a| count(a));
+    }
     library.add("regexp_split_to_array(text, text) text[]", |_, a| split(text(a, 0), text(a, 1), ""));
     library.add("regexp_split_to_array(text, text, text) text[]", |_, a| split(text(a, 0), text(a, 1), text(a, 2)));
     library.add("regexp_split_to_table(text, text) setof text", |_, a| split(text(a, 0), text(a, 1), ""));
     library.add("regexp_split_to_table(text, text, text) setof text", |_, a| split(text(a, 0), text(a, 1), text(a, 2)));
     library.add("substring(text, text) text", |_, a| substring(text(a, 0), text(a, 1)));
-    library.add("regexp_instr(text, text) int4", |_, a| {
-        with_regex(text(a, 1), "", |regex| {
-            let at = regex.find(text(a, 0)).map_or(0, |found| text(a, 0)[..found.start()].chars().count() as i32 + 1);
-            Ok(Datum::Int4(at))
-        })
-    });
+    for args in [
+        "",
+        ", int4",
+        ", int4, int4",
+        ", int4, int4, int4",
+        ", int4, int4, int4, text",
+        ", int4, int4, int4, text, int4",
+    ] {
+        library.add(&format!("regexp_instr(text, text{args}) int4"), |_, a| position(a));
+    }
+    for args in ["", ", int4", ", int4, int4", ", int4, int4, text", ", int4, int4, text, int4"] {
+        library.add(&format!("regexp_substr(text, text{args}) text"), |_, a| substr(a));
+    }
     library.add("like_escape(text, text) text", like_escape);
 }
 
@@ -434,8 +444,17 @@ fn translate_class<'p>(mut rest: &'p str, partial: bool, out: &mut String) -> Re
 }
 
 /// Every match as Postgres finds them: an empty one also right after a longer one, which the engine would skip.
-fn each_match<'v>(regex: &Regex, value: &'v str, mut run: impl FnMut(&regex::Captures<'v>) -> bool) {
-    let mut from = 0;
+fn each_match<'v>(regex: &Regex, value: &'v str, run: impl FnMut(&regex::Captures<'v>) -> bool) {
+    each_match_from(0, regex, value, run);
+}
+
+/// The same from a place in bytes on.
+fn each_match_from<'v>(
+    mut from: usize,
+    regex: &Regex,
+    value: &'v str,
+    mut run: impl FnMut(&regex::Captures<'v>) -> bool,
+) {
     while from <= value.len() {
         let Some(found) = regex.captures_at(value, from) else { return };
         let Some(whole) = found.get(0) else { return };
@@ -451,6 +470,105 @@ fn each_match<'v>(regex: &Regex, value: &'v str, mut run: impl FnMut(&regex::Cap
 
 fn matches(value: &str, pattern: &str, flags: &str) -> Result<Datum<'static>, SqlError> {
     with_regex(pattern, flags, |regex| Ok(Datum::Bool(regex.is_match(value))))
+}
+
+/// An optional number, which stands at `i`, and is not below `least`.
+fn at_least(a: &[Datum<'_>], i: usize, name: &str, least: i64) -> Result<i64, SqlError> {
+    match a.get(i) {
+        None => Ok(least.max(1)),
+        Some(_) if int(a, i) >= least => Ok(int(a, i)),
+        Some(_) => {
+            let message = format!("invalid value for parameter \"{name}\": {}", int(a, i));
+            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
+        }
+    }
+}
+
+/// From which character on is searched, counted from 1.
+fn start(a: &[Datum<'_>], i: usize) -> Result<i64, SqlError> {
+    at_least(a, i, "start", 1)
+}
+
+/// Where that character is in bytes; behind everything if there are not so many.
+fn offset(value: &str, start: i64) -> usize {
+    let before = usize::try_from(start - 1).unwrap_or(usize::MAX);
+    match value.char_indices().nth(before) {
+        Some((at, _)) => at,
+        None if value.chars().count() == before => value.len(),
+        None => value.len() + 1,
+    }
+}
+
+fn not_global(function: &str, flags: &str) -> Result<(), SqlError> {
+    if !flags.contains('g') {
+        return Ok(());
+    }
+    let message = format!("{function}() does not support the \"global\" option");
+    Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
+}
+
+/// An optional text.
+fn optional<'a>(a: &'a [Datum<'_>], i: usize) -> &'a str {
+    if a.len() > i { text(a, i) } else { "" }
+}
+
+/// `regexp_count(value, pattern, start, flags)`.
+fn count(a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError> {
+    let (start, flags) = (start(a, 2)?, optional(a, 3));
+    not_global("regexp_count", flags)?;
+    with_regex(text(a, 1), flags, |regex| {
+        let mut count = 0;
+        each_match_from(offset(text(a, 0), start), regex, text(a, 0), |_| {
+            count += 1;
+            true
+        });
+        Ok(Datum::Int4(count))
+    })
+}
+
+/// The place in bytes of a group of the n-th match, of which 0 is all of it.
+fn nth_match(a: &[Datum<'_>], n: i64, flags: &str, group: i64) -> Result<Option<std::ops::Range<usize>>, SqlError> {
+    let start = start(a, 2)?;
+    with_regex(text(a, 1), flags, |regex| {
+        let (mut found, mut seen) = (None, 0);
+        each_match_from(offset(text(a, 0), start), regex, text(a, 0), |captures| {
+            seen += 1;
+            if seen == n {
+                let group = usize::try_from(group).ok().and_then(|group| captures.get(group));
+                found = group.map(|group| group.range());
+            }
+            seen < n
+        });
+        Ok(found)
+    })
+}
+
+/// `regexp_instr(value, pattern, start, n, end, flags, group)`.
+fn position(a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError> {
+    start(a, 2)?;
+    let n = at_least(a, 3, "n", 1)?;
+    let end = match a.len() {
+        ..5 => 0,
+        _ => at_least(a, 4, "endoption", 0)?,
+    };
+    if end > 1 {
+        let message = format!("invalid value for parameter \"endoption\": {end}");
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+    }
+    let flags = optional(a, 5);
+    let group = if a.len() > 6 { at_least(a, 6, "subexpr", 0)? } else { 0 };
+    not_global("regexp_instr", flags)?;
+    let place = nth_match(a, n, flags, group)?.map(|range| if end == 1 { range.end } else { range.start });
+    Ok(Datum::Int4(place.map_or(0, |at| text(a, 0)[..at].chars().count() as i32 + 1)))
+}
+
+/// `regexp_substr(value, pattern, start, n, flags, group)`.
+fn substr(a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError> {
+    start(a, 2)?;
+    let (n, flags) = (at_least(a, 3, "n", 1)?, optional(a, 4));
+    let group = if a.len() > 5 { at_least(a, 5, "subexpr", 0)? } else { 0 };
+    not_global("regexp_substr", flags)?;
+    Ok(nth_match(a, n, flags, group)?.map_or(Datum::Null, |range| new_text(&text(a, 0)[range])))
 }
 
 fn captures(value: &str, pattern: &str, flags: &str) -> Result<Datum<'static>, SqlError> {
@@ -517,13 +635,19 @@ fn split(value: &str, pattern: &str, flags: &str) -> Result<Datum<'static>, SqlE
     })
 }
 
-/// `\1` … `\9` and `\&` in the replacement stand for groups and the match.
-fn replace(value: &str, pattern: &str, replacement: &str, flags: &str) -> Result<Datum<'static>, SqlError> {
+/// Replaces the n-th match from a character on, and all of them if `n` is 0. `\1` … `\9` and `\&` in the replacement stand for
+/// groups and the match.
+fn replace(a: &[Datum<'_>], flags: &str, start: i64, n: i64) -> Result<Datum<'static>, SqlError> {
+    let (value, pattern, replacement) = (text(a, 0), text(a, 1), text(a, 2));
     with_regex(pattern, flags, |regex| {
         let mut out = String::new();
-        let mut end = 0;
-        each_match(regex, value, |found| {
+        let (mut end, mut seen) = (0, 0);
+        each_match_from(offset(value, start), regex, value, |found| {
             let Some(whole) = found.get(0) else { return false };
+            seen += 1;
+            if seen < n {
+                return true;
+            }
             out.push_str(&value[end..whole.start()]);
             let mut chars = replacement.chars();
             while let Some(c) = chars.next() {
@@ -546,7 +670,7 @@ fn replace(value: &str, pattern: &str, replacement: &str, flags: &str) -> Result
                 }
             }
             end = whole.end();
-            flags.contains('g')
+            n == 0
         });
         out.push_str(&value[end..]);
         Ok(new_text(out))
@@ -592,7 +716,8 @@ mod tests {
 
     #[test]
     fn empty_matches_as_postgresql_15_finds_them() {
-        assert_eq!(replace("abc", "b*", "X", "g"), Ok(super::new_text("XaXXcX")));
+        let args = ["abc", "b*", "X"].map(super::new_text);
+        assert_eq!(replace(&args, "g", 1, 0), Ok(super::new_text("XaXXcX")));
         assert_eq!(split("abc", "b*", ""), Ok(texts(&["a", "c"])));
         assert_eq!(split("abc", "", ""), Ok(texts(&["a", "b", "c"])));
     }

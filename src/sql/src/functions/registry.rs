@@ -197,6 +197,7 @@ struct Index {
 static INDEX: LazyLock<Index> = LazyLock::new(|| {
     let mut library = Library::default();
     super::string::declare(&mut library);
+    super::period::declare(&mut library);
     super::bytea::declare(&mut library);
     super::hash::declare(&mut library);
     super::format::declare(&mut library);

@@ -5,7 +5,7 @@
 
 use super::registry::Library;
 use super::row::Call;
-use super::{boolean, new_text, text};
+use super::{boolean, int, new_text, text};
 use crate::engine::session::{Assignment, Signal};
 use crate::error::SqlError;
 use crate::vars::SessionVars;
@@ -27,6 +27,15 @@ pub fn declare(library: &mut Library) {
     library.add("pg_backend_pid() int4 !session", |call, _| Ok(Datum::Int4(call.session()?.backend_pid as i32)));
     library.add("pg_cancel_backend(int4) bool !session !each", |call, a| signal(call, a, Signal::Cancel));
     library.add("pg_terminate_backend(int4) bool !session !each", |call, a| signal(call, a, Signal::Terminate));
+    library.add("pg_terminate_backend(int4, int8) bool !session !each", |call, a| match int(a, 1) {
+        0 => signal(call, a, Signal::Terminate),
+        ..0 => Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "\"timeout\" must not be negative")),
+        _ => Err(SqlError::unsupported("pg_terminate_backend with a timeout")),
+    });
+    library.add("pg_postmaster_start_time() timestamptz !session", |call, _| {
+        Ok(Datum::Timestamp(call.session()?.started_us))
+    });
+    library.add("pg_client_encoding() name", |_, _| Ok(new_text("UTF8")));
     library.add("pg_is_in_recovery() bool", |_, _| Ok(Datum::Bool(false)));
     library.add("pg_jit_available() bool", |_, _| Ok(Datum::Bool(false)));
     library.add("inet_server_addr() text", |_, _| Ok(Datum::Null));

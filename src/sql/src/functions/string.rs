@@ -2,12 +2,15 @@
 
 use super::registry::Library;
 use super::row::Call;
-use super::{bytes, int, new_text, text};
+use super::{boolean, bytes, int, new_text, text};
 use crate::error::SqlError;
+use md5::Md5;
 use pgrepr::length::repadded;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
+use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 use std::borrow::Cow;
+use unicode_normalization::UnicodeNormalization;
 
 /// The longest text a function makes, as in Postgres.
 const TEXT_BYTES_MAX: i64 = 1 << 30;
@@ -198,14 +201,25 @@ fn declare_changing(library: &mut Library) {
     library.add("text_concat(text, text) text", |_, a| Ok(new_text(format!("{}{}", text(a, 0), text(a, 1)))));
     library.add("to_hex(int4) text", |_, a| Ok(new_text(format!("{:x}", int(a, 0) as i32))));
     library.add("to_hex(int8) text", |_, a| Ok(new_text(format!("{:x}", int(a, 0)))));
-    library.add("normalize(text) text", |_, a| {
-        // Everything in ASCII is normal already; other text would need Unicode's tables.
-        if text(a, 0).is_ascii() {
-            Ok(new_text(text(a, 0)))
-        } else {
-            Err(SqlError::unsupported("normalize of non-ASCII text"))
-        }
+    library.add("normalize(text) text", |_, a| Ok(new_text(text(a, 0).nfc().collect::<String>())));
+    library.add("normalize(text, text) text", |_, a| normalize(text(a, 0), text(a, 1)).map(new_text));
+    library.add("is_normalized(text) bool", |_, a| Ok(Datum::Bool(text(a, 0).nfc().eq(text(a, 0).chars()))));
+    library.add("is_normalized(text, text) bool", |_, a| {
+        Ok(Datum::Bool(normalize(text(a, 0), text(a, 1))? == text(a, 0)))
     });
+}
+
+fn normalize(value: &str, form: &str) -> Result<String, SqlError> {
+    Ok(match form.to_ascii_uppercase().as_str() {
+        "NFC" => value.nfc().collect(),
+        "NFD" => value.nfd().collect(),
+        "NFKC" => value.nfkc().collect(),
+        "NFKD" => value.nfkd().collect(),
+        _ => {
+            let message = format!("invalid normalization form: {form}");
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
+    })
 }
 
 pub(super) fn check_length(length: i64) -> Result<(), SqlError> {
@@ -344,7 +358,8 @@ fn declare_quoting(library: &mut Library) {
         let ty = call.args.first().cloned().unwrap_or(PgType::Text);
         Ok(new_text(quote_literal(&super::array::output(call, &a[0], &ty)?)))
     });
-    library.add("parse_ident(text) text[]", |_, a| parse_ident(text(a, 0)));
+    library.add("parse_ident(text) text[]", |_, a| parse_ident(text(a, 0), true));
+    library.add("parse_ident(text, bool) text[]", |_, a| parse_ident(text(a, 0), boolean(a, 1)));
 }
 
 /// A string literal; backslashes need the escape form.
@@ -353,7 +368,8 @@ pub fn quote_literal(value: &str) -> String {
     if value.contains('\\') { format!("E'{}'", doubled.replace('\\', "\\\\")) } else { format!("'{doubled}'") }
 }
 
-fn parse_ident(whole: &str) -> Result<Datum<'static>, SqlError> {
+/// The parts of a qualified name; what follows them is an error if `strict`.
+fn parse_ident(whole: &str, strict: bool) -> Result<Datum<'static>, SqlError> {
     let invalid =
         || SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("string is not a valid identifier: \"{whole}\""));
     let mut parts = Vec::new();
@@ -374,7 +390,7 @@ fn parse_ident(whole: &str) -> Result<Datum<'static>, SqlError> {
         }
         match rest.strip_prefix('.') {
             Some(next) => rest = next.trim_start(),
-            None if rest.is_empty() => return Ok(Datum::List(parts)),
+            None if rest.is_empty() || !strict => return Ok(Datum::List(parts)),
             None => return Err(invalid()),
         }
     }
@@ -384,10 +400,12 @@ fn declare_bytes(library: &mut Library) {
     library.add("bytea_concat(bytea, bytea) bytea", |_, a| {
         Ok(Datum::Bytes(Cow::Owned([bytes(a, 0), bytes(a, 1)].concat())))
     });
-    library.add("md5(text) text", |_, a| Ok(new_text(hex(&super::digest::md5(text(a, 0).as_bytes())))));
-    library.add("md5(bytea) text", |_, a| Ok(new_text(hex(&super::digest::md5(bytes(a, 0))))));
-    library
-        .add("sha256(bytea) bytea", |_, a| Ok(Datum::Bytes(Cow::Owned(super::digest::sha256(bytes(a, 0)).to_vec()))));
+    library.add("md5(text) text", |_, a| Ok(new_text(hex(&Md5::digest(text(a, 0))))));
+    library.add("md5(bytea) text", |_, a| Ok(new_text(hex(&Md5::digest(bytes(a, 0))))));
+    library.add("sha224(bytea) bytea", |_, a| digest::<Sha224>(bytes(a, 0)));
+    library.add("sha256(bytea) bytea", |_, a| digest::<Sha256>(bytes(a, 0)));
+    library.add("sha384(bytea) bytea", |_, a| digest::<Sha384>(bytes(a, 0)));
+    library.add("sha512(bytea) bytea", |_, a| digest::<Sha512>(bytes(a, 0)));
     library.add("encode(bytea, text) text", |_, a| match text(a, 1).to_ascii_lowercase().as_str() {
         "hex" => Ok(new_text(hex(bytes(a, 0)))),
         "base64" => Ok(new_text(base64(bytes(a, 0)))),
@@ -424,6 +442,10 @@ fn declare_bytes(library: &mut Library) {
         }
         Ok(Datum::Bytes(Cow::Owned(text(a, 0).as_bytes().to_vec())))
     });
+}
+
+fn digest<D: Digest>(bytes: &[u8]) -> Result<Datum<'static>, SqlError> {
+    Ok(Datum::Bytes(Cow::Owned(D::digest(bytes).to_vec())))
 }
 
 fn unknown_encoding(name: &str) -> SqlError {

@@ -5,11 +5,12 @@
 
 use super::registry::{Choice, Library};
 use super::sequence::nextval_of;
-use super::{advisory, datum};
+use super::{advisory, datum, interval};
 use crate::engine::session::{LockLifetime, LockMode, SessionInfo, Waiting};
 use crate::error::SqlError;
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, StringBuilder};
 use arrow::datatypes::DataType;
+use chrono::Utc;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::async_udf::{AsyncScalarUDF, AsyncScalarUDFImpl};
@@ -25,8 +26,19 @@ use std::time::Duration;
 type Body = fn(&SessionInfo, &[Datum<'_>]) -> Option<Waiting>;
 
 /// The functions, all of which give `void`.
-const FUNCTIONS: [(&str, &[&str], Body); 5] = [
-    ("pg_sleep", &["float8"], sleep),
+const FUNCTIONS: [(&str, &[&str], Body); 7] = [
+    ("pg_sleep", &["float8"], |session, args| match args.first()? {
+        Datum::Float8(seconds) => sleep(session, *seconds),
+        _ => None,
+    }),
+    ("pg_sleep_for", &["interval"], |session, args| {
+        let (months, days, us) = interval::parts(args.first()?);
+        sleep(session, interval::total_us(months, days, us) as f64 / 1e6)
+    }),
+    ("pg_sleep_until", &["timestamptz"], |session, args| match args.first()? {
+        Datum::Timestamp(at) => sleep(session, at.saturating_sub(Utc::now().timestamp_micros()) as f64 / 1e6),
+        _ => None,
+    }),
     ("pg_advisory_lock", &advisory::KEYS, |session, args| {
         advisory::lock(session, args, LockMode::Exclusive, LockLifetime::Session)
     }),
@@ -87,8 +99,8 @@ fn refused(name: &str) -> SqlError {
     SqlError::unsupported(format!("function {name} here"))
 }
 
-fn sleep(session: &SessionInfo, args: &[Datum<'_>]) -> Option<Waiting> {
-    let (timer, Some(Datum::Float8(seconds))) = (session.timer.as_ref()?, args.first()) else { return None };
+fn sleep(session: &SessionInfo, seconds: f64) -> Option<Waiting> {
+    let timer = session.timer.as_ref()?;
     // What is too long for a duration ends as little as that.
     let slept = timer(Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX));
     Some(Box::pin(async move {
@@ -135,6 +147,7 @@ impl AsyncScalarUDFImpl for WaitingFunction {
             let session = SessionInfo::from_config(&args.config_options);
             let (Some(body), Some(session)) = (body, session) else { return Err(refused(&self.name).into()) };
             let columns = ColumnarValue::values_to_arrays(&args.args)?;
+            let mut results = StringBuilder::with_capacity(args.number_rows, 0);
             for row in 0..args.number_rows {
                 let waiting = {
                     // Of a constant there is one, which each row waits for.
@@ -142,13 +155,15 @@ impl AsyncScalarUDFImpl for WaitingFunction {
                     let values = columns.iter().map(|column| datum(column.as_ref(), at(column)));
                     let values = values.collect::<std::result::Result<Vec<_>, SqlError>>()?;
                     if values.iter().any(Datum::is_null) {
+                        results.append_null();
                         continue;
                     }
                     body(session, &values).ok_or_else(|| refused(&self.name))?
                 };
                 waiting.await?;
+                results.append_value("");
             }
-            Ok(ColumnarValue::Array(arrow::array::new_null_array(&PgType::Void.data_type(), args.number_rows)))
+            Ok(ColumnarValue::Array(Arc::new(results.finish())))
         })
     }
 }

@@ -122,8 +122,14 @@ impl Binder<'_> {
             return self.array_of_query(function, cx);
         }
         let mut args = Vec::with_capacity(parsed.args.len());
-        for arg in &parsed.args {
-            args.push(self.expr(arg, cx)?);
+        for (at, arg) in parsed.args.iter().enumerate() {
+            args.push(match (parsed.name.as_str(), at, *arg) {
+                // A key word.
+                ("normalize", 1, ast::Expr::Identifier(form)) if form.quote_style.is_none() => {
+                    TypedExpr::constant(&repr::Datum::Text(form.value.clone().into()), PgType::Text)?
+                }
+                _ => self.expr(arg, cx)?,
+            });
         }
         let typed = self.call(&parsed.name, args, parsed.span)?;
         if is_set(&typed.expr) && !matches!(cx.clause, Clause::Select) {
@@ -198,7 +204,11 @@ impl Binder<'_> {
         for arg in &call.args {
             args.push(self.expr(arg, cx)?);
         }
-        Ok(match self.listed(&name, args).map_err(|error| error.at(span))? {
+        let called = match waiting::is_waiting(&name) {
+            true => self.waiting(&name, args).map(Called::Value),
+            false => self.listed(&name, args),
+        };
+        Ok(match called.map_err(|error| error.at(span))? {
             Called::Value(typed) => {
                 let item = types::base(&typed.ty);
                 vec![(None, self.make_array(vec![typed], &item)?)]

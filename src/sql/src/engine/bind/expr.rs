@@ -18,8 +18,8 @@ use datafusion::sql::sqlparser::ast::{
     self, AccessExpr, BinaryOperator, CastKind, CeilFloorKind, Ident, Spanned, Subscript, TrimWhereField, UnaryOperator,
 };
 use pgrepr::length::LengthRule;
-use repr::PgType;
 use repr::sqlstate::SqlState;
+use repr::{Datum, PgType};
 
 /// Where an expression is bound.
 #[derive(Clone, Copy)]
@@ -96,6 +96,17 @@ impl Binder<'_> {
             ast::Expr::IsNotFalse(inner) => self.boolean_test(inner, cx, "IS NOT FALSE", Expr::IsNotFalse),
             ast::Expr::IsUnknown(inner) => self.boolean_test(inner, cx, "IS UNKNOWN", Expr::IsUnknown),
             ast::Expr::IsNotUnknown(inner) => self.boolean_test(inner, cx, "IS NOT UNKNOWN", Expr::IsNotUnknown),
+            ast::Expr::IsNormalized { expr, form, negated } => {
+                let form = form.map_or_else(|| "NFC".to_owned(), |form| form.to_string());
+                let form = TypedExpr::constant(&Datum::Text(form.into()), PgType::Text)?;
+                let value = self.expr(expr, cx)?;
+                let is_normal = self.call("is_normalized", vec![value, form], expr.span())?;
+                Ok(if *negated {
+                    TypedExpr::new(Expr::Not(Box::new(is_normal.expr)), PgType::Bool, DataType::Boolean)
+                } else {
+                    is_normal
+                })
+            }
             ast::Expr::IsDistinctFrom(left, right) => self.distinct_from(left, right, Operator::IsDistinctFrom, cx),
             ast::Expr::IsNotDistinctFrom(left, right) => {
                 self.distinct_from(left, right, Operator::IsNotDistinctFrom, cx)
@@ -185,7 +196,7 @@ impl Binder<'_> {
         let mut args = vec![self.expr(expr, cx)?];
         match from {
             Some(from) => args.push(self.expr(from, cx)?),
-            None => args.push(TypedExpr::constant(&repr::Datum::Int4(1), PgType::Int4)?),
+            None => args.push(TypedExpr::constant(&Datum::Int4(1), PgType::Int4)?),
         }
         if let Some(length) = length {
             args.push(self.expr(length, cx)?);
@@ -244,6 +255,9 @@ impl Binder<'_> {
         cx: &Cx<'_>,
     ) -> Result<TypedExpr, SqlError> {
         if let (Some(lefts), Some(rights)) = (row_items(left), row_items(right)) {
+            if *op == BinaryOperator::Overlaps {
+                return self.overlaps(&lefts, &rights, left.span(), cx);
+            }
             return self.row_comparison(&lefts, op, &rights, cx);
         }
         // The operators of a long chain are applied in a loop, not by recursion.
@@ -266,6 +280,25 @@ impl Binder<'_> {
             bound = self.binary(op, bound, right, span)?;
         }
         Ok(bound)
+    }
+
+    /// `(start, end) OVERLAPS (start, end)`.
+    fn overlaps(
+        &mut self,
+        lefts: &[ast::Expr],
+        rights: &[ast::Expr],
+        span: datafusion::sql::sqlparser::tokenizer::Span,
+        cx: &Cx<'_>,
+    ) -> Result<TypedExpr, SqlError> {
+        for (side, items) in [("left", lefts), ("right", rights)] {
+            if items.len() != 2 {
+                let message = format!("wrong number of parameters on {side} side of OVERLAPS expression");
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(span));
+            }
+        }
+        let items = lefts.iter().chain(rights).map(|item| self.expr(item, cx));
+        let items = items.collect::<Result<_, _>>()?;
+        self.call("overlaps", items, span)
     }
 
     /// `(a, b) = (c, d)` and its kin.
@@ -403,7 +436,7 @@ impl Binder<'_> {
         // Postgres gives the type of ELSE the first say.
         let mut results = vec![match else_result {
             Some(result) => self.expr(result, cx)?,
-            None => TypedExpr::constant(&repr::Datum::Null, PgType::Unknown)?,
+            None => TypedExpr::constant(&Datum::Null, PgType::Unknown)?,
         }];
         for when in conditions {
             let condition = self.expr(&when.condition, cx)?;
@@ -623,7 +656,7 @@ impl Binder<'_> {
                     for (bound, furthest) in [(lower_bound, i32::MIN), (upper_bound, i32::MAX)] {
                         args.push(match bound {
                             Some(bound) => self.expr(bound, cx)?,
-                            None => TypedExpr::constant(&repr::Datum::Int4(furthest), PgType::Int4)?,
+                            None => TypedExpr::constant(&Datum::Int4(furthest), PgType::Int4)?,
                         });
                     }
                     self.call("array_slice", args, root.span())?
