@@ -530,6 +530,8 @@ fn count(a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError> {
 fn nth_match(a: &[Datum<'_>], n: i64, flags: &str, group: i64) -> Result<Option<std::ops::Range<usize>>, SqlError> {
     let start = start(a, 2)?;
     with_regex(text(a, 1), flags, |regex| {
+        // Without any group the whole match is the first.
+        let group = if regex.captures_len() == 1 && group == 1 { 0 } else { group };
         let (mut found, mut seen) = (None, 0);
         each_match_from(offset(text(a, 0), start), regex, text(a, 0), |captures| {
             seen += 1;
