@@ -15,7 +15,9 @@ use sql::error::SqlError;
 use sql::names::{ObjectId, RoleId, is_temporary};
 use sql::plan::CatalogView;
 use sql::plan::{DefaultScope, IndexDef, ItemKind, ItemRef, RoleRef};
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The oid of `pg_class` itself, which comments on relations name.
 pub(super) const PG_CLASS_OID: u32 = 1259;
@@ -67,9 +69,20 @@ pub(super) fn data(name: &str) -> &'static str {
     }
 }
 
-/// A relation from its data, owned by the role that owns the system schemas.
+/// What [`shipped`] has made: by the name of the relation, and the oid of its owner.
+static SHIPPED: Mutex<BTreeMap<(&str, u32), RecordBatch>> = Mutex::new(BTreeMap::new());
+
+/// A relation from its data, owned by the role that owns the system schemas. It is read once.
 fn shipped(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let owner = context.system_owner();
+    let mut made = SHIPPED.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(match made.entry((relation.name, owner)) {
+        Entry::Occupied(found) => found.get().clone(),
+        Entry::Vacant(place) => place.insert(read_shipped(relation, owner)?).clone(),
+    })
+}
+
+fn read_shipped(relation: &SystemRelation, owner: u32) -> Result<RecordBatch, SqlError> {
     let options = pgrepr::options::EncodeOptions::default();
     let mut columns: Vec<Vec<Datum<'static>>> = vec![Vec::new(); relation.desc.arity()];
     for line in data(relation.name).lines() {
