@@ -307,11 +307,7 @@ fn narrow(mut candidates: Vec<Choice>, actual: &[PgType]) -> Narrowed {
         {
             let same: Vec<Choice> = candidates
                 .iter()
-                .filter(|choice| {
-                    positions
-                        .clone()
-                        .all(|i| choice.args[i] == *first || (known(i) && implicitly(first, &choice.args[i])))
-                })
+                .filter(|choice| choice.args.iter().all(|wanted| implicitly(first, wanted)))
                 .cloned()
                 .collect();
             if same.len() == 1 {
