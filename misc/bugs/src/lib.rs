@@ -1,8 +1,9 @@
 //! Bugs on purpose: what the checkers of `test/consistency` must find. A checker that has never failed proves nothing.
 //!
-//! Each is one line at the place where the mistake would be made, which asks here whether it is to be made. A server has
-//! them only if it was built with the feature `bugs` of `environmentd`, and then at most the one that `GLIMPSE_BUG` names.
-//! Without the feature every question here is a constant, and nothing is left of it in the program.
+//! Each is one line at the place where the mistake would be made, which asks here whether it is to be made. The server that
+//! tests use has them, and makes at most the one that `GLIMPSE_BUG` names. Whoever builds for people compiles without
+//! debug assertions: there every question is a constant, and nothing is left of it in the program, which
+//! `bin/environmentd` looks at.
 #![warn(missing_docs)]
 
 /// A mistake.
@@ -60,7 +61,7 @@ impl Bug {
 
 pub use chosen::{is, late};
 
-#[cfg(not(feature = "on"))]
+#[cfg(not(debug_assertions))]
 mod chosen {
     use super::Bug;
 
@@ -77,7 +78,7 @@ mod chosen {
     }
 }
 
-#[cfg(feature = "on")]
+#[cfg(debug_assertions)]
 mod chosen {
     use super::Bug;
     use std::sync::OnceLock;

@@ -6,6 +6,7 @@
 //! 4. The pure crates (`repr`, `pgrepr`, `arrangement`, `sql`) have no tokio; [`crate::sources`] looks for I/O and clocks.
 //! 5. Only the doors know wires: no other crate uses a wire-protocol library or opens a socket.
 //! 6. Versions come from the workspace's table, lints from the workspace, and the map mentions every crate.
+//! 7. What people run has every crate at release speed and without assertions: each is in `.cargo/optimized.toml`.
 //!
 //! Dependencies of tests are let off rules 1 and 4, for a test may well reach up; never rule 2.
 
@@ -54,6 +55,12 @@ const RESERVED: [(&str, &[&str], &str); 3] = [
 /// Where the clients are that tests run.
 const CLIENTS: &str = "test/clients/";
 
+/// What holds features of crates that nothing of ours names, so that the table does not either.
+const UNIFY: &str = "misc/unify/Cargo.toml";
+
+/// How the server that people run is compiled, crate by crate.
+const OPTIMIZED: &str = ".cargo/optimized.toml";
+
 /// Runs every rule about crates.
 pub(crate) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     let map = tree.text(MAP_PATH);
@@ -65,6 +72,9 @@ pub(crate) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
         if map.is_some_and(|map| !mentions(map, name)) {
             findings.push(Finding::new(path, 0, format!("{MAP_PATH} does not mention `{name}`")));
         }
+        if !tree.text(OPTIMIZED).is_some_and(|profile| is_optimized(profile, name)) {
+            findings.push(Finding::new(OPTIMIZED, 0, format!("glimpse-{name} is not at release speed for people")));
+        }
     }
     // A client under test is a workspace of its own, with what it needs and we do not.
     let is_ours = |path: &str| path.ends_with("/Cargo.toml") && !path.starts_with(CLIENTS);
@@ -75,6 +85,9 @@ pub(crate) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
                 0,
                 "lints do not come from the workspace: say `[lints] workspace = true`",
             ));
+        }
+        if path == UNIFY {
+            continue;
         }
         for dependency in dependencies(manifest).iter().filter(|dependency| !dependency.from_workspace) {
             let message =
@@ -143,9 +156,18 @@ fn mentions(map: &str, name: &str) -> bool {
     map.contains(&format!("`{name}`")) || map.contains(&format!("`src/{name}`"))
 }
 
+/// Whether the profile of what people run says how to compile the crate.
+fn is_optimized(profile: &str, name: &str) -> bool {
+    let key = format!("glimpse-{name} = ");
+    let said = profile.lines().find_map(|line| line.strip_prefix(&key));
+    said.is_some_and(|said| said.contains("opt-level = 3") && said.contains("debug-assertions = false"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SPEED: &str = "{ opt-level = 3, debug-assertions = false, overflow-checks = false }";
 
     const MAP: (&str, &str) = (MAP_PATH, "`ore` `repr` `pgrepr` `sql` `compute` `adapter` `src/pgwire` `arrangement`");
 
@@ -153,8 +175,9 @@ mod tests {
     fn messages(name: &str, tables: &str) -> Vec<String> {
         let manifest = format!("[lints]\nworkspace = true\n{tables}");
         let path = format!("src/{name}/Cargo.toml");
+        let profile = format!("[profile.dev.package]\nglimpse-{name} = {SPEED}\n");
         let mut findings = Vec::new();
-        check(&Tree::of(&[MAP, (&path, &manifest)]), &mut findings);
+        check(&Tree::of(&[MAP, (&path, &manifest), (OPTIMIZED, &profile)]), &mut findings);
         findings.into_iter().map(|finding| finding.message).collect()
     }
 
@@ -214,6 +237,24 @@ mod tests {
             "`novel` has no rank: give it one in misc/tidy and in doc/architecture.md"
         );
         assert_eq!(messages("persist", ""), ["doc/architecture.md does not mention `persist`"]);
+    }
+
+    #[test]
+    fn what_people_run_is_compiled_for_speed() {
+        let ore = ("src/ore/Cargo.toml", "[lints]\nworkspace = true\n");
+        for profile in ["", "glimpse-ores = {}", &format!("glimpse-ore = {}", SPEED.replace("false", "true"))] {
+            let mut findings = Vec::new();
+            check(&Tree::of(&[MAP, ore, (OPTIMIZED, profile)]), &mut findings);
+            assert_eq!(findings[0].message, "glimpse-ore is not at release speed for people", "{profile}");
+        }
+    }
+
+    #[test]
+    fn only_unify_names_versions_of_its_own() {
+        let manifest = "[lints]\nworkspace = true\n[dependencies]\nrand = \"0.9\"\n";
+        let mut findings = Vec::new();
+        check(&Tree::of(&[MAP, (UNIFY, manifest)]), &mut findings);
+        assert_eq!(findings, []);
     }
 
     #[test]

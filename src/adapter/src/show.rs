@@ -182,7 +182,7 @@ impl Session {
         &self,
         plan: &CachedPlan,
         name: &str,
-        arguments: &[datafusion::sql::sqlparser::ast::Expr],
+        arguments: &[sqlparser::ast::Expr],
     ) -> Result<Vec<Datum<'static>>, AdapterError> {
         if arguments.len() != plan.params.len() {
             return Err(AdapterError::with_detail(

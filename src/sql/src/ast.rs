@@ -1,6 +1,6 @@
 //! Statements, parsed and not yet resolved.
 //!
-//! Queries, data changes and every expression inside them are sqlparser's own types (`datafusion::sql::sqlparser::ast`),
+//! Queries, data changes and every expression inside them are sqlparser's own types (`sqlparser::ast`),
 //! because DataFusion's planner reads those. Everything else is a type of ours, with names folded and values checked as
 //! far as that needs no catalog: sqlparser's DDL types cover a dozen dialects and would make every consumer refuse
 //! hundreds of fields.
@@ -17,10 +17,11 @@ mod isolation;
 mod recursion;
 mod secret;
 mod sequence;
+pub mod visit;
 
 use crate::names::{Name, ObjectKind};
-use datafusion::sql::sqlparser::ast as sp;
 use repr::PgType;
+use sqlparser::ast as sp;
 
 pub use alter_table::{AlterTable, TableAction};
 pub use constraint::{ConstraintSpec, TableConstraint};

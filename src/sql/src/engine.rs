@@ -26,10 +26,10 @@ use crate::error::SqlError;
 use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use datafusion::sql::sqlparser::ast;
 use pgrepr::options::Locale;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
+use sqlparser::ast;
 use std::sync::Arc;
 
 pub use bind::{Origin, Read};

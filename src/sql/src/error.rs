@@ -63,7 +63,7 @@ impl SqlError {
     }
 
     /// Adds the place of a token, unless the error has one or the token has none (line 0).
-    pub fn at(mut self, span: datafusion::sql::sqlparser::tokenizer::Span) -> SqlError {
+    pub fn at(mut self, span: sqlparser::tokenizer::Span) -> SqlError {
         if self.location.is_none() && self.position.is_none() && span.start.line > 0 {
             self.location = Some((span.start.line, span.start.column));
         }
@@ -121,7 +121,6 @@ fn from_datafusion(error: &DataFusionError) -> SqlError {
             Some(first) => from_datafusion(first),
             None => SqlError::internal("an empty collection of errors"),
         },
-        DataFusionError::SQL(inner, _) => SqlError::new(SqlState::SYNTAX_ERROR, inner.to_string()),
         DataFusionError::NotImplemented(message) => SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, clause(message)),
         DataFusionError::SchemaError(inner, _) => from_schema(inner),
         DataFusionError::ResourcesExhausted(message) => {

@@ -37,10 +37,10 @@ mod upkeep;
 use crate::ast::Statement;
 use crate::error::SqlError;
 use cursor::{Cursor, DIALECT};
-use datafusion::sql::sqlparser::ast as sp;
-use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError};
 use dialect::BoundedDialect;
 use repr::sqlstate::SqlState;
+use sqlparser::ast as sp;
+use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError};
 
 pub(crate) use cursor::fold;
 pub(crate) use dialect::SYMMETRIC;

@@ -12,8 +12,8 @@ use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
-use datafusion::sql::sqlparser::tokenizer::Span;
 use repr::PgType;
+use sqlparser::tokenizer::Span;
 
 /// `mz_now()` as it stands in SQL, and as a timestamp without and with time zone.
 const NAMES: [&str; 3] = ["mz_now", "mz_now_timestamp", "mz_now_timestamptz"];

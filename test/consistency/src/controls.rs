@@ -1,12 +1,10 @@
 //! Servers with a bug on purpose, and what finds it: a checker that has never failed proves nothing.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, ensure};
 use bugs::Bug;
-use glimpse_test::server::find_binary;
 
 use crate::deployment::{Setup, Store};
 use crate::faults::{Extent, Fault};
@@ -36,21 +34,9 @@ impl fmt::Display for Found {
     }
 }
 
-/// The server that can have bugs. `None` if it was not built, which is said in one line.
-pub fn binary() -> anyhow::Result<Option<PathBuf>> {
-    let path = find_binary()?.with_file_name("environmentd-bugs");
-    if path.is_file() {
-        return Ok(Some(path));
-    }
-    eprintln!(
-        "SKIPPED: environmentd-bugs is not built: cargo build -p glimpse-environmentd --features bugs --bin environmentd-bugs"
-    );
-    Ok(None)
-}
-
 /// Lets the checker that should find a bug find it, and then judge the same server without it.
-pub fn control(binary: &Path, bug: Bug, seed: u64) -> anyhow::Result<Found> {
-    let setup = Setup { binary: Some(binary.to_owned()), ..Setup::default() };
+pub fn control(bug: Bug, seed: u64) -> anyhow::Result<Found> {
+    let setup = Setup::default();
     let started = Instant::now();
     let with_bug = Setup { bug: Some(bug), ..setup.clone() };
     let said = (0..ATTEMPTS).find_map(|attempt| judge(&with_bug, bug, seed.wrapping_add(attempt)).err());

@@ -2,8 +2,8 @@
 
 use super::{ColumnDef, TableConstraint};
 use crate::names::Name;
-use datafusion::sql::sqlparser::ast as sp;
 use repr::PgType;
+use sqlparser::ast as sp;
 
 /// ALTER TABLE of columns and constraints.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 //! Constraints of tables.
 
-use datafusion::sql::sqlparser::ast as sp;
-use datafusion::sql::sqlparser::tokenizer::Span;
+use sqlparser::ast as sp;
+use sqlparser::tokenizer::Span;
 
 /// A constraint as CREATE TABLE or ALTER TABLE states it: of the table, or of a column, which is the same.
 #[derive(Clone, Debug, PartialEq)]

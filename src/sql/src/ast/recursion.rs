@@ -1,7 +1,7 @@
 //! WITH MUTUALLY RECURSIVE in sqlparser's syntax tree, which has no place for it: as WITH RECURSIVE whose first query has a
 //! name that no text can contain and that says what the clause said.
 
-use datafusion::sql::sqlparser::ast as sp;
+use sqlparser::ast as sp;
 
 /// After how many rounds a recursion ends that has not come to its end by itself, if none are named.
 ///

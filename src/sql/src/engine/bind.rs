@@ -41,13 +41,13 @@ use crate::error::SqlError;
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::{Column, DFSchema};
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::sql::sqlparser::ast;
 pub use origin::Origin;
 pub use reads::Read;
 use reads::Reads;
 use repr::sqlstate::SqlState;
 use repr::{PgType, RelationDesc};
 use scope::{Clause, Frame, Scope, ScopeColumn};
+use sqlparser::ast;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
 //! Postgres's types as the binder sees them: from their names in SQL, and their places in the cast lattice.
 
 use crate::error::SqlError;
-use datafusion::sql::sqlparser::ast::{
-    self, ArrayElemTypeDef, CharacterLength, DataType as Ast, ExactNumberInfo, ObjectName, TimezoneInfo,
-};
 use repr::PgType;
 use repr::sqlstate::SqlState;
 use repr::types::{NUMERIC_PRECISION, NumericDisplay};
+use sqlparser::ast::{
+    self, ArrayElemTypeDef, CharacterLength, DataType as Ast, ExactNumberInfo, ObjectName, TimezoneInfo,
+};
 
 /// Unconstrained numeric.
 pub const NUMERIC: PgType = PgType::Numeric(NumericDisplay::Trimmed);

@@ -18,11 +18,11 @@ use datafusion::functions_aggregate as df;
 use datafusion::functions_window as dfw;
 use datafusion::logical_expr::expr::{AggregateFunction, ScalarFunction, Sort};
 use datafusion::logical_expr::{AggregateUDF, Expr, WindowUDF, lit};
-use datafusion::sql::sqlparser::tokenizer::Span;
 use pgrepr::length::LengthRule;
 use repr::PgType;
 use repr::sqlstate::SqlState;
 use repr::types::{NUMERIC_PRECISION, NUMERIC_SCALE, NumericDisplay};
+use sqlparser::tokenizer::Span;
 use std::sync::Arc;
 
 /// A call of an aggregate.

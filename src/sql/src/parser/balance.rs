@@ -4,8 +4,9 @@
 //! operands; binding them recurses once per operand. The operators are associative, so the chain may as well be a balanced
 //! tree, whose depth is the logarithm.
 
+use crate::ast::visit::walk_mut;
 use crate::ast::{CopySource, ExplainOf, Statement, SubscribeTo};
-use datafusion::sql::sqlparser::ast::{self as sp, VisitMut, VisitorMut};
+use sqlparser::ast::{self as sp, VisitorMut};
 use std::ops::ControlFlow;
 
 /// Chains shorter than this stay as they are.
@@ -15,20 +16,20 @@ pub(super) const CHAIN_MIN: usize = 32;
 pub(super) fn balance(statement: &mut Statement) {
     // Nothing breaks the walk, so there is no result to look at.
     let _walked = match statement {
-        Statement::Query(query) => query.visit(&mut Balancer),
-        Statement::Insert(insert, _) => insert.visit(&mut Balancer),
-        Statement::Update(update) => update.visit(&mut Balancer),
-        Statement::Delete(delete) => delete.visit(&mut Balancer),
-        Statement::QueryAsOf { query, .. } => query.visit(&mut Balancer),
+        Statement::Query(query) => walk_mut(query, &mut Balancer),
+        Statement::Insert(insert, _) => walk_mut(insert, &mut Balancer),
+        Statement::Update(update) => walk_mut(update, &mut Balancer),
+        Statement::Delete(delete) => walk_mut(delete, &mut Balancer),
+        Statement::QueryAsOf { query, .. } => walk_mut(query, &mut Balancer),
         Statement::Subscribe(subscribe) => match &mut subscribe.to {
-            SubscribeTo::Query(query) => query.visit(&mut Balancer),
+            SubscribeTo::Query(query) => walk_mut(query, &mut Balancer),
             SubscribeTo::Object(_) => ControlFlow::Continue(()),
         },
         Statement::Declare { query, .. } => {
             balance(query);
             ControlFlow::Continue(())
         }
-        Statement::CreateView(create) => create.query.visit(&mut Balancer),
+        Statement::CreateView(create) => walk_mut(&mut create.query, &mut Balancer),
         Statement::Copy(copy) => match &mut copy.source {
             CopySource::Query(query) => {
                 balance(query);
@@ -52,7 +53,7 @@ pub(super) fn balance(statement: &mut Statement) {
 
 /// Balances the chains of a query.
 pub(super) fn balance_query(query: &mut sp::Query) {
-    let _walked = query.visit(&mut Balancer);
+    let _walked = walk_mut(query, &mut Balancer);
 }
 
 struct Balancer;

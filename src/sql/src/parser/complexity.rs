@@ -6,7 +6,7 @@
 
 use super::cursor::{DEPTH_MAX, too_deep};
 use crate::error::SqlError;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// The longest chain of operators other than AND and OR.
 const CHAIN_MAX: usize = 1000;

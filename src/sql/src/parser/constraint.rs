@@ -4,7 +4,7 @@ use super::cursor::Cursor;
 use super::ddl::parse_storage_parameter;
 use crate::ast::{ConstraintSpec, TableConstraint};
 use crate::error::SqlError;
-use datafusion::sql::sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::Token;
 
 /// Whether what comes next among the elements of CREATE TABLE is a constraint and no column.
 pub(super) fn is_of_table(cursor: &Cursor<'_>) -> bool {

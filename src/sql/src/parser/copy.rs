@@ -3,8 +3,8 @@
 use super::cursor::Cursor;
 use crate::ast::{Copy, CopyDirection, CopyFormat, CopyOptions, CopySource, Forced, ForcedColumns, Statement};
 use crate::error::SqlError;
-use datafusion::sql::sqlparser::tokenizer::{Span, Token};
 use repr::sqlstate::SqlState;
+use sqlparser::tokenizer::{Span, Token};
 
 /// Options as given.
 #[derive(Default)]

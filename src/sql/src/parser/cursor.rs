@@ -7,11 +7,11 @@ use super::dialect::BoundedDialect;
 use super::keywords::is_reserved;
 use crate::error::SqlError;
 use crate::names::{Name, truncate_identifier};
-use datafusion::sql::sqlparser::ast::{self as sp, Ident};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::{Parser, ParserError, ParserOptions};
-use datafusion::sql::sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 use repr::sqlstate::SqlState;
+use sqlparser::ast::{self as sp, Ident};
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::{Parser, ParserError, ParserOptions};
+use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 
 /// How deep expressions and queries may nest. Postgres's own limit is its stack; ours keeps parsing, planning and
 /// dropping a statement well inside a 2 MiB thread stack.

@@ -6,9 +6,9 @@
 use super::cursor::Cursor;
 use crate::ast::{Overriding, Statement, Truncate};
 use crate::error::SqlError;
-use datafusion::sql::sqlparser::ast as sp;
-use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 use repr::sqlstate::SqlState;
+use sqlparser::ast as sp;
+use sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 
 pub(super) fn parse_insert(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let span = cursor.span();

@@ -9,9 +9,9 @@ use crate::ast::{
 use crate::engine::types;
 use crate::error::SqlError;
 use crate::names::ObjectKind;
-use datafusion::sql::sqlparser::ast as sp;
-use datafusion::sql::sqlparser::tokenizer::Token;
 use repr::sqlstate::SqlState;
+use sqlparser::ast as sp;
+use sqlparser::tokenizer::Token;
 
 /// What CREATE, ALTER and DROP refuse by name, by the words that follow.
 const UNSUPPORTED_OBJECTS: [&str; 39] = [

@@ -9,11 +9,11 @@
 //! query of ANY and ALL may begin with a parenthesis of its own. Everything else is sqlparser's own dialect.
 
 use super::prefix;
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Ident};
-use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
-use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::Token;
+use sqlparser::ast::{BinaryOperator, Expr, Ident};
+use sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::Token;
 use std::any::TypeId;
 use std::cell::Cell;
 

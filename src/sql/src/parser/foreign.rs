@@ -1,7 +1,7 @@
 //! Words that mean something to sqlparser because another dialect has them, and nothing to Postgres: here they are names.
 
-use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// Each of them stops sqlparser from taking a name for one: in `SELECT top.x FROM t top`, `FROM t sample`, `SELECT 1 minus`.
 const WORDS: [Keyword; 24] = [

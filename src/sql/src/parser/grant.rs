@@ -6,8 +6,8 @@ use crate::ast::{
 };
 use crate::error::SqlError;
 use crate::names::{Name, ObjectKind, Privilege};
-use datafusion::sql::sqlparser::tokenizer::{Span, Token};
 use repr::sqlstate::SqlState;
+use sqlparser::tokenizer::{Span, Token};
 
 /// Of `GRANT role (column)`.
 const COLUMNS_OF_ROLE: &str = "column names cannot be included in GRANT/REVOKE ROLE";

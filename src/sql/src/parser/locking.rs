@@ -3,8 +3,8 @@
 //! Weaker locks become the stronger ones of their kind, which no reader and no writer notices, as nobody waits for either.
 
 use super::table_command::keyword;
-use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 use std::ops::Range;
 
 /// Replaces the clauses in the tokens of a statement. Most statements have none and stay as they are.

@@ -4,11 +4,11 @@
 //! - A string that begins an end of a window's frame is read as an interval and nothing more, so `'1 day'::interval` is no offset.
 //!   Its cast is read with it.
 
-use datafusion::sql::sqlparser::ast::{CastKind, Expr, UnaryOperator};
-use datafusion::sql::sqlparser::dialect::{Dialect, Precedence};
-use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::Token;
+use sqlparser::ast::{CastKind, Expr, UnaryOperator};
+use sqlparser::dialect::{Dialect, Precedence};
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::Token;
 
 /// The beginning of an expression, if it is one of these.
 pub(super) fn parse(dialect: &dyn Dialect, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {

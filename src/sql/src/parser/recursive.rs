@@ -3,8 +3,8 @@
 
 use crate::ast::{AtLimit, ROUNDS_DEFAULT, RecursionLimit};
 use crate::error::SqlError;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use repr::sqlstate::SqlState;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// Replaces the clause in the tokens of a statement. Most statements have none and stay as they are.
 pub(super) fn rewrite(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>, SqlError> {

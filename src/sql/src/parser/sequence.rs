@@ -5,9 +5,9 @@ use crate::ast::{AlterSequence, Bound, ColumnSequence, CreateSequence, Identity,
 use crate::engine::types;
 use crate::error::SqlError;
 use crate::names::Name;
-use datafusion::sql::sqlparser::tokenizer::Token;
 use repr::PgType;
 use repr::sqlstate::SqlState;
+use sqlparser::tokenizer::Token;
 
 /// What follows CREATE SEQUENCE.
 pub(super) fn parse_create(cursor: &mut Cursor<'_>, temporary: bool) -> Result<Statement, SqlError> {

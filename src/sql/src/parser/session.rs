@@ -5,9 +5,9 @@ use super::statement::parse_inner;
 use crate::ast::{DiscardTarget, IsolationLevel, SetValue, Statement, TransactionModes};
 use crate::engine::types;
 use crate::error::SqlError;
-use datafusion::sql::sqlparser::tokenizer::Token;
 use repr::PgType;
 use repr::sqlstate::SqlState;
+use sqlparser::tokenizer::Token;
 
 /// SET in all its forms.
 pub(super) fn parse_set(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {

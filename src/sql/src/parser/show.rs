@@ -4,7 +4,7 @@ use super::cursor::Cursor;
 use crate::ast::{ShowFilter, ShowKind, ShowObjects, Statement};
 use crate::error::SqlError;
 use crate::names::ObjectKind;
-use datafusion::sql::sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::Token;
 
 pub(super) fn parse_show(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     cursor.expect(&["SHOW"])?;

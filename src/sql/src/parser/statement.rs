@@ -2,11 +2,12 @@
 
 use super::cursor::Cursor;
 use super::{copy, data, ddl, grant, session, show, subscribe, upkeep};
+use crate::ast::visit::visit_relations;
 use crate::ast::{AsOf, Explain, ExplainFormat, ExplainOf, ExplainStage, Statement};
 use crate::error::SqlError;
-use datafusion::sql::sqlparser::ast as sp;
-use datafusion::sql::sqlparser::tokenizer::Token;
 use repr::sqlstate::SqlState;
+use sqlparser::ast as sp;
+use sqlparser::tokenizer::Token;
 use std::ops::ControlFlow;
 
 /// Words that no relation can be called without quotes, although sqlparser takes them; the ones that follow FROM in
@@ -135,7 +136,7 @@ fn is_data_change(body: &sp::SetExpr) -> bool {
 
 /// Refuses what sqlparser reads as a query but Postgres does not, or we do not run.
 pub(super) fn check_query(query: &sp::Query) -> Result<(), SqlError> {
-    let reserved = sp::visit_relations(query, |name| match name.0.first() {
+    let reserved = visit_relations(query, |name| match name.0.first() {
         Some(sp::ObjectNamePart::Identifier(ident))
             if ident.quote_style.is_none() && NO_RELATION.contains(&ident.value.to_ascii_lowercase().as_str()) =>
         {

@@ -8,7 +8,7 @@
 use super::cursor::{Cursor, is_word};
 use crate::ast::{AsOf, Envelope, OrderBy, Statement, Subscribe, SubscribeTo};
 use crate::error::SqlError;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 pub(super) fn parse_subscribe(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     cursor.expect(&["SUBSCRIBE"])?;

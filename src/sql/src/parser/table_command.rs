@@ -1,8 +1,8 @@
 //! `TABLE t`, which is `SELECT * FROM t` wherever a query may stand: its word is replaced by those.
 
 use super::keywords::is_reserved;
-use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// What a query may stand behind, beside the start of the statement and what an INSERT begins with.
 const BEFORE_QUERIES: [Keyword; 10] = [

@@ -3,7 +3,7 @@
 use super::cursor::Cursor;
 use crate::ast::{Statement, Upkeep};
 use crate::error::SqlError;
-use datafusion::sql::sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::Token;
 
 /// VACUUM [(option, …)] [FULL] [FREEZE] [VERBOSE] [ANALYZE] [t [(column, …)], …], and the same of ANALYZE.
 pub(super) fn parse_upkeep(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {

@@ -7,11 +7,12 @@
 use super::resolver::Dependencies;
 use super::sequence::{NewSequence, SequenceDef};
 use super::{ConstraintKind, IndexDef, ItemKind, ItemRef, PlanContext};
+use crate::ast::visit::{visit_expressions, visit_expressions_mut};
 use crate::error::SqlError;
 use crate::names::quote_ident;
 use crate::parser::{fold, parse_expr};
-use datafusion::sql::sqlparser::ast as sp;
 use repr::{PgType, RelationDesc};
+use sqlparser::ast as sp;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -198,7 +199,7 @@ pub fn view_reads(ctx: &PlanContext<'_>, view: &ItemRef, table: &ItemRef, column
 
 /// Whether an expression over a table's own columns has the one of this name in it.
 fn mentions(sql: &str, name: &str) -> Result<bool, SqlError> {
-    let found = sp::visit_expressions(&parse_expr(sql)?, |expr| match expr {
+    let found = visit_expressions(&parse_expr(sql)?, |expr| match expr {
         sp::Expr::Identifier(ident) if fold(ident) == name => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });
@@ -212,7 +213,7 @@ fn renamed(sql: &str, from: &str, to: &str) -> Result<String, SqlError> {
         true => sp::Ident::new(to),
         false => sp::Ident::with_quote('"', to),
     };
-    let _done = sp::visit_expressions_mut(&mut expr, |expr| {
+    let _done = visit_expressions_mut(&mut expr, |expr| {
         if let sp::Expr::Identifier(ident) = expr
             && fold(ident) == from
         {

@@ -11,9 +11,9 @@ use crate::plan::resolver::Dependencies;
 use crate::temporal::reads_now;
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
-use datafusion::sql::sqlparser::ast as sp;
 use repr::sqlstate::SqlState;
 use repr::{PgType, RelationDesc};
+use sqlparser::ast as sp;
 use std::sync::Arc;
 
 /// A CHECK constraint, bound.

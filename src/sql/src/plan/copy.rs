@@ -7,8 +7,8 @@ use crate::ast::{Copy, CopyDirection, CopyOptions, CopySource, Forced, ForcedCol
 use crate::engine::Params;
 use crate::error::SqlError;
 use crate::names::{Name, ObjectKind, Privilege, quote_ident, resolve_item, unknown_relation};
-use datafusion::sql::sqlparser::tokenizer::Span;
 use repr::sqlstate::SqlState;
+use sqlparser::tokenizer::Span;
 use std::sync::Arc;
 
 pub(super) fn plan_copy(ctx: &PlanContext<'_>, copy: &Copy) -> Result<Plan, SqlError> {

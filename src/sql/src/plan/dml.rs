@@ -17,6 +17,7 @@ use super::{
     AlterSequencePlan, ItemKind, ItemRef, Plan, PlanContext, ReadThenWriteKind, ReadThenWritePlan, Returning,
     TruncatePlan,
 };
+use crate::ast::visit::walk;
 use crate::ast::{Identity, Truncate};
 use crate::engine::{Params, bind};
 use crate::error::SqlError;
@@ -25,11 +26,11 @@ use crate::parser::fold;
 use arrow::datatypes::Schema;
 use build::{Reading, Target, column_ref, name_of};
 use datafusion::common::{DFSchema, TableReference};
-use datafusion::sql::sqlparser::ast as sp;
-use datafusion::sql::sqlparser::tokenizer::Span;
 use others::Other;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
+use sqlparser::ast as sp;
+use sqlparser::tokenizer::Span;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -218,10 +219,12 @@ fn truncate_one(ctx: &PlanContext<'_>, name: &Name) -> Result<ReadThenWritePlan,
 
 /// 42P20 for a window function outside the subqueries of an assigned value.
 fn refuse_windows(value: &sp::Expr) -> Result<(), SqlError> {
-    let mut finder = WindowFinder { depth: 0 };
-    match sp::Visit::visit(value, &mut finder) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(span) => {
+    let mut finder = WindowFinder { depth: 0, found: None };
+    // What broke the walk is in `found`.
+    let _walked = walk(value, &mut finder);
+    match finder.found {
+        None => Ok(()),
+        Some(span) => {
             Err(SqlError::new(SqlState::WINDOWING_ERROR, "window functions are not allowed in UPDATE").at(span))
         }
     }
@@ -230,25 +233,27 @@ fn refuse_windows(value: &sp::Expr) -> Result<(), SqlError> {
 /// Stops at a window function that is at no query's depth.
 struct WindowFinder {
     depth: usize,
+    found: Option<Span>,
 }
 
 impl sp::Visitor for WindowFinder {
-    type Break = Span;
+    type Break = ();
 
-    fn pre_visit_query(&mut self, _query: &sp::Query) -> ControlFlow<Span> {
+    fn pre_visit_query(&mut self, _query: &sp::Query) -> ControlFlow<()> {
         self.depth += 1;
         ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, _query: &sp::Query) -> ControlFlow<Span> {
+    fn post_visit_query(&mut self, _query: &sp::Query) -> ControlFlow<()> {
         self.depth -= 1;
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_expr(&mut self, expr: &sp::Expr) -> ControlFlow<Span> {
+    fn pre_visit_expr(&mut self, expr: &sp::Expr) -> ControlFlow<()> {
         match expr {
             sp::Expr::Function(function) if self.depth == 0 && function.over.is_some() => {
-                ControlFlow::Break(sp::Spanned::span(function))
+                self.found = Some(sp::Spanned::span(function));
+                ControlFlow::Break(())
             }
             _ => ControlFlow::Continue(()),
         }

@@ -13,10 +13,11 @@
 //! - Putting every literal back gives the statement that was lifted (tested).
 
 use crate::ast::Statement;
+use crate::ast::visit::visit_expressions_mut;
 use crate::error::SqlError;
-use datafusion::sql::sqlparser::ast as sp;
 use repr::PgType;
 use repr::types::{NUMERIC_SCALE, NumericDisplay};
+use sqlparser::ast as sp;
 use std::borrow::Cow;
 use std::ops::{ControlFlow, Range};
 
@@ -236,10 +237,10 @@ fn mark_parameters(statement: &mut Statement, kinds: &[LiteralKind], parameters:
 /// Calls `f` on every expression of a statement that can be lifted.
 fn visit(statement: &mut Statement, f: &mut impl FnMut(&mut sp::Expr) -> ControlFlow<()>) -> ControlFlow<()> {
     match statement {
-        Statement::Query(query) => sp::visit_expressions_mut(query.as_mut(), f),
-        Statement::Insert(insert, _) => sp::visit_expressions_mut(insert.as_mut(), f),
-        Statement::Update(update) => sp::visit_expressions_mut(update.as_mut(), f),
-        Statement::Delete(delete) => sp::visit_expressions_mut(delete.as_mut(), f),
+        Statement::Query(query) => visit_expressions_mut(query.as_mut(), f),
+        Statement::Insert(insert, _) => visit_expressions_mut(insert.as_mut(), f),
+        Statement::Update(update) => visit_expressions_mut(update.as_mut(), f),
+        Statement::Delete(delete) => visit_expressions_mut(delete.as_mut(), f),
         _ => ControlFlow::Continue(()),
     }
 }

@@ -4,9 +4,9 @@ use super::resolver::{Dependencies, under_names};
 use super::{ItemRef, PlanContext, SelectPlan, ViewDef};
 use crate::engine::{Origin, Params, PlannedQuery};
 use crate::error::SqlError;
-use datafusion::sql::sqlparser::ast as sp;
 use repr::RelationDesc;
 use repr::sqlstate::SqlState;
+use sqlparser::ast as sp;
 use std::sync::Arc;
 
 /// Plans a query for the context's role.

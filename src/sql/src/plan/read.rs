@@ -10,11 +10,11 @@ use arrow::compute::SortOptions;
 use arrow::datatypes::{Field, FieldRef, Schema};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
-use datafusion::sql::sqlparser::ast as sp;
 use repr::relation::ColumnOrigin;
 use repr::sqlstate::SqlState;
 use repr::types::NumericDisplay;
 use repr::{GlobalId, PgType, RelationDesc};
+use sqlparser::ast as sp;
 use std::sync::Arc;
 
 /// A query and how it is read.

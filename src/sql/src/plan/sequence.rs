@@ -5,6 +5,7 @@
 //! is shown with the name that the sequence has.
 
 use super::{CatalogView, ItemKind, ItemRef, PlanContext, TableSchema};
+use crate::ast::visit::visit_expressions_mut;
 use crate::ast::{Bound, Identity, SequenceOptions};
 use crate::error::SqlError;
 use crate::functions::registry::hidden;
@@ -13,9 +14,9 @@ use crate::names::{FullName, Name, resolve_item, unknown_relation};
 use crate::parser::parse_expr;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::Expr;
-use datafusion::sql::sqlparser::ast as sp;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
+use sqlparser::ast as sp;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
@@ -295,7 +296,7 @@ pub(super) fn of_identity(default: sp::Expr) -> sp::Expr {
 /// An expression in which sequences are named by their oids. Errors: 42P01.
 pub(super) fn by_oid(ctx: &PlanContext<'_>, expr: &sp::Expr) -> Result<sp::Expr, SqlError> {
     let mut changed = expr.clone();
-    let visited = sp::visit_expressions_mut(&mut changed, |expr| match sequence_argument(expr) {
+    let visited = visit_expressions_mut(&mut changed, |expr| match sequence_argument(expr) {
         Some(argument) => match named(argument) {
             Some(text) if text.parse::<u32>().is_err() => match oid_of(ctx, &text) {
                 Ok(oid) => {
@@ -366,7 +367,7 @@ pub fn named_in(default: &str) -> Vec<u32> {
         return oids;
     }
     let Ok(mut expr) = parse_expr(default) else { return oids };
-    let _done = sp::visit_expressions_mut(&mut expr, |expr| {
+    let _done = visit_expressions_mut(&mut expr, |expr| {
         oids.extend(sequence_argument(expr).and_then(|argument| named(argument)?.parse::<u32>().ok()));
         ControlFlow::<()>::Continue(())
     });
@@ -379,7 +380,7 @@ pub fn shown(default: &str, name_of: impl Fn(u32) -> Option<String>) -> String {
         return default.to_owned();
     }
     let Ok(mut expr) = parse_expr(default) else { return default.to_owned() };
-    let _done = sp::visit_expressions_mut(&mut expr, |expr| {
+    let _done = visit_expressions_mut(&mut expr, |expr| {
         if let Some(argument) = sequence_argument(expr)
             && let Some(name) = named(argument).and_then(|text| name_of(text.parse().ok()?))
         {

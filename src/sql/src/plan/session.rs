@@ -9,10 +9,10 @@ use crate::error::SqlError;
 use crate::vars::{canonical_name, unrecognized};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
-use datafusion::sql::sqlparser::ast as sp;
 use pgrepr::options::EncodeOptions;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType, RelationDesc};
+use sqlparser::ast as sp;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Arguments of functions by their names, and those that may be left out.
 
 use crate::error::SqlError;
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, FunctionArg, FunctionArgExpr, Ident, Value};
 use repr::sqlstate::SqlState;
+use sqlparser::ast::{BinaryOperator, Expr, FunctionArg, FunctionArgExpr, Ident, Value};
 use std::sync::LazyLock;
 
 use super::scope::fold;

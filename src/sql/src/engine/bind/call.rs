@@ -25,15 +25,15 @@ use datafusion::logical_expr::expr::{
 use datafusion::logical_expr::{
     Aggregate, AggregateUDF, Expr, LogicalPlan, Operator, WindowFunctionDefinition, lit, when,
 };
-use datafusion::sql::sqlparser::ast::{
-    self, DuplicateTreatment, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
-    Spanned,
-};
-use datafusion::sql::sqlparser::tokenizer::Span;
 use pgrepr::length::LengthRule;
 use repr::PgType;
 use repr::sqlstate::SqlState;
 use repr::types::{NUMERIC_PRECISION, NUMERIC_SCALE, NumericDisplay};
+use sqlparser::ast::{
+    self, DuplicateTreatment, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
+    Spanned,
+};
+use sqlparser::tokenizer::Span;
 use std::sync::Arc;
 
 /// The function by which JDBC drivers take keys apart.

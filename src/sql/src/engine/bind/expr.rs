@@ -14,12 +14,12 @@ use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{Case, Expr, Operator, lit};
-use datafusion::sql::sqlparser::ast::{
-    self, AccessExpr, BinaryOperator, CastKind, CeilFloorKind, Ident, Spanned, Subscript, TrimWhereField, UnaryOperator,
-};
 use pgrepr::length::LengthRule;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
+use sqlparser::ast::{
+    self, AccessExpr, BinaryOperator, CastKind, CeilFloorKind, Ident, Spanned, Subscript, TrimWhereField, UnaryOperator,
+};
 
 /// Where an expression is bound.
 #[derive(Clone, Copy)]
@@ -287,7 +287,7 @@ impl Binder<'_> {
         &mut self,
         lefts: &[ast::Expr],
         rights: &[ast::Expr],
-        span: datafusion::sql::sqlparser::tokenizer::Span,
+        span: sqlparser::tokenizer::Span,
         cx: &Cx<'_>,
     ) -> Result<TypedExpr, SqlError> {
         for (side, items) in [("left", lefts), ("right", rights)] {
@@ -311,8 +311,7 @@ impl Binder<'_> {
     ) -> Result<TypedExpr, SqlError> {
         let is_ordered = !matches!(op, BinaryOperator::Eq | BinaryOperator::NotEq);
         let pairs = self.row_pairs(lefts, rights, if is_ordered { 2 } else { 1 }, cx)?;
-        let span =
-            lefts.first().map(|expr| expr.span()).unwrap_or_else(datafusion::sql::sqlparser::tokenizer::Span::empty);
+        let span = lefts.first().map(|expr| expr.span()).unwrap_or_else(sqlparser::tokenizer::Span::empty);
         let (strict, last) = match op {
             BinaryOperator::Eq => return self.all_pairs(pairs, Operator::Eq, Operator::And, span),
             BinaryOperator::NotEq => return self.all_pairs(pairs, Operator::NotEq, Operator::Or, span),
@@ -361,7 +360,7 @@ impl Binder<'_> {
         pairs: Vec<(TypedExpr, TypedExpr)>,
         op: Operator,
         join: Operator,
-        span: datafusion::sql::sqlparser::tokenizer::Span,
+        span: sqlparser::tokenizer::Span,
     ) -> Result<TypedExpr, SqlError> {
         let mut all = Vec::new();
         for (left, right) in pairs {

@@ -12,12 +12,10 @@ use crate::functions::array::{at_least_one, ordinality as ordinality_of};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, JoinType};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, binary_expr, lit, when};
-use datafusion::sql::sqlparser::ast::{
-    JoinConstraint, JoinOperator, ObjectName, TableAlias, TableFactor, TableWithJoins,
-};
-use datafusion::sql::sqlparser::tokenizer::Span;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType};
+use sqlparser::ast::{JoinConstraint, JoinOperator, ObjectName, TableAlias, TableFactor, TableWithJoins};
+use sqlparser::tokenizer::Span;
 use std::sync::Arc;
 
 /// A relation or join: its plan and what its columns are called.
@@ -475,13 +473,13 @@ pub struct TableCall<'a> {
     /// Its name.
     pub name: &'a ObjectName,
     /// Its arguments.
-    pub args: Vec<&'a datafusion::sql::sqlparser::ast::Expr>,
+    pub args: Vec<&'a sqlparser::ast::Expr>,
 }
 
 type Calls<'a> = (Vec<TableCall<'a>>, Option<&'a TableAlias>, bool, String);
 
 static UNNEST: std::sync::LazyLock<ObjectName> =
-    std::sync::LazyLock::new(|| ObjectName::from(datafusion::sql::sqlparser::ast::Ident::new("unnest")));
+    std::sync::LazyLock::new(|| ObjectName::from(sqlparser::ast::Ident::new("unnest")));
 
 fn function_calls(factor: &TableFactor) -> Result<Calls<'_>, SqlError> {
     match factor {

@@ -20,10 +20,10 @@ use datafusion::functions_aggregate::grouping::grouping_udaf;
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
 use datafusion::logical_expr::expr::{AggregateFunction, Exists, GroupingSet, InSubquery, SetComparison};
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Operator, Projection, binary_expr, lit, when};
-use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr};
-use datafusion::sql::sqlparser::tokenizer::Span;
 use repr::PgType;
 use repr::sqlstate::SqlState;
+use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr};
+use sqlparser::tokenizer::Span;
 use std::sync::Arc;
 
 /// Postgres's limit on the elements of a CUBE.

@@ -11,11 +11,11 @@ use crate::error::SqlError;
 use crate::functions::array::at_least_one;
 use crate::functions::json::rows::json_object_of;
 use datafusion::logical_expr::when;
-use datafusion::sql::sqlparser::ast::TableAlias;
-use datafusion::sql::sqlparser::tokenizer::Span;
 use pgrepr::length::LengthRule;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
+use sqlparser::ast::TableAlias;
+use sqlparser::tokenizer::Span;
 use std::collections::HashSet;
 
 /// Where the objects come from.

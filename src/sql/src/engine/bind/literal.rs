@@ -8,9 +8,9 @@ use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::Placeholder;
-use datafusion::sql::sqlparser::ast::{self, Spanned, Value, ValueWithSpan};
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
+use sqlparser::ast::{self, Spanned, Value, ValueWithSpan};
 
 impl Binder<'_> {
     /// A constant, or a parameter.

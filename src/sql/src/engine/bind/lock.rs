@@ -10,10 +10,8 @@ use super::from::object_name;
 use crate::error::SqlError;
 use crate::parser::fold;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::sql::sqlparser::ast::{
-    Distinct, GroupByExpr, Query, Select, SetExpr, TableAlias, TableFactor, TableWithJoins,
-};
 use repr::sqlstate::SqlState;
+use sqlparser::ast::{Distinct, GroupByExpr, Query, Select, SetExpr, TableAlias, TableFactor, TableWithJoins};
 
 impl Binder<'_> {
     /// Checks the locks that a query asks for, whose bound body is `plan`. Errors: 0A000, 42P01, 42501, 42601, 42809.

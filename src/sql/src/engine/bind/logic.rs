@@ -18,8 +18,8 @@ use crate::rules::guard::{as_number, can_fail, has_subquery};
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::{Expr, Operator, lit, when};
-use datafusion::sql::sqlparser::ast::{self, BinaryOperator};
 use repr::PgType;
+use sqlparser::ast::{self, BinaryOperator};
 
 impl Binder<'_> {
     /// Binds a predicate; `what` names its clause in the error.

@@ -10,7 +10,7 @@ use crate::error::SqlError;
 use crate::functions::order::is_exact;
 use datafusion::common::{Column, JoinType, NullEquality};
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, LogicalPlanBuilder, Projection, Union};
-use datafusion::sql::sqlparser::ast::SetOperator;
+use sqlparser::ast::SetOperator;
 use std::sync::Arc;
 
 impl Binder<'_> {

@@ -2,7 +2,7 @@
 
 use super::scope::fold;
 use crate::engine::types;
-use datafusion::sql::sqlparser::ast::{AccessExpr, Expr, Function, Query, SelectItem, SetExpr, Subscript};
+use sqlparser::ast::{AccessExpr, Expr, Function, Query, SelectItem, SetExpr, Subscript};
 
 /// The name of a column that cannot be named.
 pub const NAMELESS: &str = "?column?";
@@ -70,7 +70,7 @@ fn strength(expr: &Expr) -> Strength {
         Expr::Ceil { .. } => strong("ceil"),
         Expr::Floor { .. } => strong("floor"),
         Expr::Trim { trim_where, .. } => {
-            use datafusion::sql::sqlparser::ast::TrimWhereField;
+            use sqlparser::ast::TrimWhereField;
             strong(match trim_where {
                 Some(TrimWhereField::Leading) => "ltrim",
                 Some(TrimWhereField::Trailing) => "rtrim",

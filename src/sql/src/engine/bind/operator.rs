@@ -18,12 +18,12 @@ use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Expr, Operator, binary_expr};
-use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Spanned, Value, ValueWithSpan};
-use datafusion::sql::sqlparser::tokenizer::Span;
 use pgrepr::length::LengthRule;
 use repr::sqlstate::SqlState;
 use repr::types::{NUMERIC_PRECISION, NUMERIC_SCALE, NumericDisplay};
 use repr::{Datum, PgType};
+use sqlparser::ast::{self, BinaryOperator, Spanned, Value, ValueWithSpan};
+use sqlparser::tokenizer::Span;
 
 impl Binder<'_> {
     /// A binary operator other than AND and OR.

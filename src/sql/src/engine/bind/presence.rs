@@ -4,15 +4,14 @@
 use super::from::Relation;
 use super::scope::{Role, Scope, ScopeColumn, fold};
 use super::{Binder, select};
+use crate::ast::visit::walk;
 use crate::engine::TypedExpr;
 use crate::error::SqlError;
 use crate::functions::array::nullable;
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
-use datafusion::sql::sqlparser::ast::{
-    self, JoinOperator, OrderByExpr, Select, TableFactor, TableWithJoins, Visit, Visitor,
-};
 use repr::{Datum, PgType};
+use sqlparser::ast::{self, JoinOperator, OrderByExpr, Select, TableFactor, TableWithJoins, Visitor};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
@@ -47,9 +46,9 @@ impl Binder<'_> {
 pub(super) fn names_alone(select: &Select, order_by: &[OrderByExpr]) -> HashSet<String> {
     let mut names = Names::default();
     if select.from.iter().any(has_outer_join) {
-        let _walked = select.visit(&mut names);
+        let _walked = walk(select, &mut names);
         order_by.iter().for_each(|item| {
-            let _walked = item.visit(&mut names);
+            let _walked = walk(item, &mut names);
         });
     }
     names.0

@@ -16,11 +16,9 @@ use datafusion::logical_expr::{
     Distinct, Expr, Limit, LogicalPlan, LogicalPlanBuilder, Projection, SubqueryAlias, Union, Values, Window,
     WindowFrame, WindowFunctionDefinition,
 };
-use datafusion::sql::sqlparser::ast::{
-    self, Fetch, LimitClause, OrderByExpr, OrderByKind, Query, SetExpr, SetOperator, SetQuantifier,
-};
 use repr::PgType;
 use repr::sqlstate::SqlState;
+use sqlparser::ast::{self, Fetch, LimitClause, OrderByExpr, OrderByKind, Query, SetExpr, SetOperator, SetQuantifier};
 use std::collections::HashMap;
 use std::sync::Arc;
 

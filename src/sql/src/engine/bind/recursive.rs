@@ -19,8 +19,8 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, RecursiveQuery};
-use datafusion::sql::sqlparser::ast::{Cte, SetQuantifier, With};
 use repr::sqlstate::SqlState;
+use sqlparser::ast::{Cte, SetQuantifier, With};
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -10,8 +10,8 @@ use crate::engine::TypedExpr;
 use crate::error::SqlError;
 use crate::functions::record::make_row;
 use datafusion::logical_expr::Expr;
-use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr};
 use repr::PgType;
+use sqlparser::ast::{self, FunctionArg, FunctionArgExpr};
 
 /// A field, or several.
 enum Item<'a> {

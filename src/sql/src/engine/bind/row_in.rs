@@ -9,8 +9,8 @@ use crate::engine::TypedExpr;
 use crate::error::SqlError;
 use crate::parser::parse_query;
 use datafusion::logical_expr::Expr;
-use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Query, SetExpr, TableFactor};
 use repr::sqlstate::SqlState;
+use sqlparser::ast::{self, BinaryOperator, Query, SetExpr, TableFactor};
 
 /// The subquery's name where its columns are compared. No query can mean this one.
 const ROWS: &str = "__in";

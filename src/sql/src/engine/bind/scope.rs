@@ -4,9 +4,9 @@ use crate::error::SqlError;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::{Expr, when};
-use datafusion::sql::sqlparser::ast::Ident;
 use repr::PgType;
 use repr::sqlstate::SqlState;
+use sqlparser::ast::Ident;
 use std::sync::Arc;
 
 use super::reads::Reads;

@@ -22,11 +22,9 @@ use datafusion::logical_expr::{
     Distinct, Expr, Filter, LogicalPlan, LogicalPlanBuilder, Projection, Window, WindowFrame, WindowFunctionDefinition,
     lit,
 };
-use datafusion::sql::sqlparser::ast::{
-    self, GroupByExpr, OrderByExpr, Select, SelectItem, SelectItemQualifiedWildcardKind,
-};
 use repr::PgType;
 use repr::sqlstate::SqlState;
+use sqlparser::ast::{self, GroupByExpr, OrderByExpr, Select, SelectItem, SelectItemQualifiedWildcardKind};
 use std::sync::Arc;
 
 /// A select list: expressions and their output names.

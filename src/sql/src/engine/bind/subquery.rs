@@ -8,6 +8,7 @@ use super::expr::Cx;
 use super::logic::balanced;
 use super::query::{columns_of, project, unique_names};
 use super::{Binder, BoundQuery, Settle};
+use crate::ast::visit::visit_expressions;
 use crate::engine::{TypedExpr, types};
 use crate::error::SqlError;
 use arrow::datatypes::DataType;
@@ -15,10 +16,10 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchemaRef, ScalarValue};
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Operator, Subquery};
-use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Query, Spanned};
 use pgrepr::length::LengthRule;
 use repr::PgType;
 use repr::sqlstate::SqlState;
+use sqlparser::ast::{self, BinaryOperator, Query, Spanned};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -223,7 +224,7 @@ impl Binder<'_> {
 
 /// Whether an expression contains a query.
 pub fn has_subquery(expr: &ast::Expr) -> bool {
-    ast::visit_expressions(expr, |expr| match expr {
+    visit_expressions(expr, |expr| match expr {
         ast::Expr::Subquery(_) | ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. } => ControlFlow::Break(()),
         ast::Expr::Function(function) if matches!(function.args, ast::FunctionArguments::Subquery(_)) => {
             ControlFlow::Break(())

@@ -11,11 +11,11 @@ use crate::functions::interval::{out_of_range, total_us};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::Sort;
 use datafusion::logical_expr::{Expr, WindowFrame, WindowFrameBound, WindowFrameUnits};
-use datafusion::sql::sqlparser::ast::{self, NamedWindowDefinition, NamedWindowExpr, WindowSpec, WindowType};
-use datafusion::sql::sqlparser::tokenizer::Span;
 use pgrepr::length::LengthRule;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
+use sqlparser::ast::{self, NamedWindowDefinition, NamedWindowExpr, WindowSpec, WindowType};
+use sqlparser::tokenizer::Span;
 
 /// The WINDOW clause.
 #[derive(Clone, Debug, Default)]

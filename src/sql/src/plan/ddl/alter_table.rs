@@ -19,9 +19,9 @@ use crate::plan::sequence::{owned_by, owned_sequences};
 use crate::plan::{
     AlterTablePlan, ColumnSource, ConstraintDef, ItemKind, ItemRef, Plan, PlanContext, PlanNotice, TableChange,
 };
-use datafusion::sql::sqlparser::ast as sp;
 use repr::PgType;
 use repr::sqlstate::SqlState;
+use sqlparser::ast as sp;
 use std::sync::Arc;
 
 const TAG: &str = "ALTER TABLE";

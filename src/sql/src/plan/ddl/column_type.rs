@@ -18,9 +18,9 @@ use crate::plan::{IndexDef, ItemKind, ItemRef, PlanContext};
 use crate::temporal::reads_now;
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::logical_expr::Expr;
-use datafusion::sql::sqlparser::ast as sp;
 use repr::PgType;
 use repr::sqlstate::SqlState;
+use sqlparser::ast as sp;
 use std::sync::Arc;
 
 /// The new values of a column, over the columns of `table` without a qualifier. Errors: 42804 if they are not of the type.

@@ -7,9 +7,9 @@ use crate::names::SchemaId;
 use crate::plan::constraint::{bind_check, check_key_type};
 use crate::plan::{CatalogView, ConstraintDef, ConstraintKind, PlanContext};
 use datafusion::common::{DFSchema, TableReference};
-use datafusion::sql::sqlparser::ast as sp;
 use repr::RelationDesc;
 use repr::sqlstate::SqlState;
+use sqlparser::ast as sp;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

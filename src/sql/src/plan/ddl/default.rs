@@ -5,6 +5,7 @@
 //! the form that means the same to all: `'2020-01-02'::date`. What is read or printed when a row is made, such as
 //! `now()::text`, is a matter of that session.
 
+use crate::ast::visit::{visit_expressions, walk_mut};
 use crate::engine::types::base;
 use crate::engine::value::from_scalar;
 use crate::engine::{Params, TypedExpr};
@@ -15,10 +16,10 @@ use crate::plan::resolver::Dependencies;
 use crate::plan::sequence::by_oid;
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
-use datafusion::sql::sqlparser::ast::{self as sp, VisitMut};
 use pgrepr::options::EncodeOptions;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
+use sqlparser::ast as sp;
 use std::ops::ControlFlow;
 
 /// The types whose literals a session decides about. What becomes another one unasked stands behind that: a date would do in
@@ -153,7 +154,7 @@ impl Literals {
     }
 
     fn found(mut self, expr: &mut sp::Expr) -> Option<sp::Expr> {
-        let _done = expr.visit(&mut self);
+        let _done = walk_mut(expr, &mut self);
         self.found
     }
 }
@@ -192,7 +193,7 @@ pub(super) fn check_default(
     ty: &PgType,
     default: &sp::Expr,
 ) -> Result<Expr, SqlError> {
-    let refused = sp::visit_expressions(default, |expr| match expr {
+    let refused = visit_expressions(default, |expr| match expr {
         sp::Expr::Identifier(_) | sp::Expr::CompoundIdentifier(_) => {
             ControlFlow::Break("cannot use column reference in DEFAULT expression")
         }

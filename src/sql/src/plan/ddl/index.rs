@@ -4,6 +4,7 @@ use super::alter_table::plural;
 use super::operator_class::operator_class;
 use super::relation::{already_exists, full_name};
 use super::{check_create_in, check_owner, resolve_cluster};
+use crate::ast::visit::visit_expressions_mut;
 use crate::ast::{CreateIndex, KeyOptions};
 use crate::engine::Params;
 use crate::error::SqlError;
@@ -16,9 +17,9 @@ use crate::plan::resolver::Dependencies;
 use crate::plan::{IndexKeyDef, ItemKind, ItemRef, Plan, PlanContext};
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::logical_expr::Expr;
-use datafusion::sql::sqlparser::ast as sp;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
+use sqlparser::ast as sp;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -180,7 +181,7 @@ pub(in crate::plan) fn without_qualifiers(expr: &sp::Expr) -> sp::Expr {
         expr = inner;
     }
     let mut expr = expr.clone();
-    let _done = sp::visit_expressions_mut(&mut expr, |expr| {
+    let _done = visit_expressions_mut(&mut expr, |expr| {
         if let sp::Expr::CompoundIdentifier(parts) = expr
             && let Some(column) = parts.pop()
         {

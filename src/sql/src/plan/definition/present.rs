@@ -8,13 +8,14 @@
 
 use super::within_database;
 use crate::ast::print_query;
+use crate::ast::visit::walk_mut;
 use crate::engine::bind::from::object_name;
 use crate::engine::bind::scope::fold;
 use crate::names::{FullName, Name, Scope, quote_ident, resolve_item};
 use crate::parser::parse_query;
 use crate::plan::{CatalogView, ViewDef, ViewRead};
-use datafusion::sql::sqlparser::ast::{Query, SetExpr, TableFactor, VisitMut, VisitorMut};
 use repr::ColumnDesc;
+use sqlparser::ast::{Query, SetExpr, TableFactor, VisitorMut};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -27,7 +28,7 @@ pub(super) fn query(catalog: &dyn CatalogView, name: &FullName, view: &ViewDef) 
     }
     // The text was parsed when the view was created.
     let Ok(mut query) = parse_query(&view.query) else { return view.query.clone() };
-    let _done = query.visit(&mut Printer { forms, ctes: Vec::new() });
+    let _done = walk_mut(&mut query, &mut Printer { forms, ctes: Vec::new() });
     print_query(&query)
 }
 

@@ -1,12 +1,13 @@
 //! Syntax trees made by hand, for the queries inside UPDATE and DELETE, and small questions about given ones.
 
+use crate::ast::visit::walk;
 use crate::engine::bind::scope::ROW_NUMBER;
 use crate::error::SqlError;
 use crate::names::Name;
 use crate::parser::fold;
 use crate::plan::ItemRef;
-use datafusion::sql::sqlparser::ast as sp;
-use datafusion::sql::sqlparser::tokenizer::Span;
+use sqlparser::ast as sp;
+use sqlparser::tokenizer::Span;
 use std::ops::ControlFlow;
 
 /// The target of an UPDATE or DELETE.
@@ -211,7 +212,7 @@ fn has_calls(query: &sp::Query) -> bool {
             if is_call { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         }
     }
-    sp::Visit::visit(query, &mut Calls).is_break()
+    walk(query, &mut Calls).is_break()
 }
 
 /// The parts of a dotted name, folded.

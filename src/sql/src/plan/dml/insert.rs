@@ -13,9 +13,9 @@ use crate::plan::{InsertPlan, InsertSource, ItemRef, Plan, PlanContext};
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use datafusion::sql::sqlparser::ast as sp;
 use repr::PgType;
 use repr::sqlstate::SqlState;
+use sqlparser::ast as sp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

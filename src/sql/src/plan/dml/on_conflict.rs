@@ -16,9 +16,9 @@ use crate::plan::resolver::Resolver;
 use crate::plan::{ConflictUpdate, ItemRef, OnConflictPlan, PlanContext, SelectPlan, query};
 use datafusion::common::{Column, DFSchema, TableReference};
 use datafusion::logical_expr::Expr;
-use datafusion::sql::sqlparser::ast as sp;
 use repr::PgType;
 use repr::sqlstate::SqlState;
+use sqlparser::ast as sp;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -3,14 +3,15 @@
 //! The statement's query, which finds the rows to change, gives their columns as well, as far as RETURNING names them.
 
 use super::build;
+use crate::ast::visit::walk;
 use crate::engine::{Params, bind};
 use crate::error::SqlError;
 use crate::parser::fold;
 use crate::plan::resolver::Resolver;
 use datafusion::common::{DFSchema, TableReference};
-use datafusion::sql::sqlparser::ast as sp;
 use repr::PgType;
 use repr::sqlstate::SqlState;
+use sqlparser::ast as sp;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ pub(super) fn returned(
         if let sp::SelectItem::Wildcard(_) | sp::SelectItem::QualifiedWildcard(..) = item {
             named.wildcards.push(wildcard(item)?);
         }
-        let _walked = sp::Visit::visit(item, &mut named);
+        let _walked = walk(item, &mut named);
     }
     let mut columns = Vec::new();
     for relation in others.iter().flat_map(relations) {

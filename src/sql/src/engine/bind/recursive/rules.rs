@@ -1,14 +1,15 @@
 //! What WITH RECURSIVE may say. The rules are Postgres's: queries may stand in any order, each reads itself in the second
 //! of two terms only, once, and not where fewer rows of the result could follow from more rows of it.
 
+use crate::ast::visit::walk;
 use crate::engine::bind::scope::fold;
 use crate::error::SqlError;
 use crate::functions::aggregate::is_aggregate;
-use datafusion::sql::sqlparser::ast::{
+use repr::sqlstate::SqlState;
+use sqlparser::ast::{
     Cte, Expr, Function, JoinOperator, ObjectName, Query, Select, SetExpr, SetOperator, SetQuantifier, TableFactor,
     TableWithJoins, Visit, Visitor, With,
 };
-use repr::sqlstate::SqlState;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
@@ -246,7 +247,7 @@ fn is_name(relation: &ObjectName, name: &str) -> bool {
 fn references(node: &impl Visit) -> HashSet<String> {
     let mut references = References { names: HashSet::new(), hidden: Vec::new() };
     // Nothing breaks the walk, so there is no result to look at.
-    let _walked = node.visit(&mut references);
+    let _walked = walk(node, &mut references);
     references.names
 }
 
@@ -291,7 +292,7 @@ impl Visitor for References {
 /// Whether the select list or HAVING aggregates the rows of the SELECT.
 fn has_aggregate(select: &Select) -> bool {
     let mut aggregates = Aggregates { depth: 0 };
-    select.projection.visit(&mut aggregates).is_break() || select.having.visit(&mut aggregates).is_break()
+    walk(&select.projection, &mut aggregates).is_break() || walk(&select.having, &mut aggregates).is_break()
 }
 
 /// Stops at an aggregate that is in no subquery.

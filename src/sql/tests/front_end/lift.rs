@@ -1,9 +1,10 @@
 //! Lifting literals: whatever becomes a parameter, putting all literals back gives the statement that was there.
 
-use datafusion::sql::sqlparser::ast as sp;
 use glimpse_sql::ast::Statement;
+use glimpse_sql::ast::visit::visit_expressions_mut;
 use glimpse_sql::parser::parse;
 use glimpse_sql::plan::lift::{Lifted, LiteralKind, lift, literal_text, parse_lifted};
+use sqlparser::ast as sp;
 use std::ops::ControlFlow;
 
 /// Statements of the kinds that clients send, each of which must lift.
@@ -146,10 +147,10 @@ fn put_back(statement: &mut Statement, parameters: &[sp::Expr]) {
         ControlFlow::<()>::Continue(())
     };
     let _walked = match statement {
-        Statement::Query(query) => sp::visit_expressions_mut(query.as_mut(), f),
-        Statement::Insert(insert, _) => sp::visit_expressions_mut(insert.as_mut(), f),
-        Statement::Update(update) => sp::visit_expressions_mut(update.as_mut(), f),
-        Statement::Delete(delete) => sp::visit_expressions_mut(delete.as_mut(), f),
+        Statement::Query(query) => visit_expressions_mut(query.as_mut(), f),
+        Statement::Insert(insert, _) => visit_expressions_mut(insert.as_mut(), f),
+        Statement::Update(update) => visit_expressions_mut(update.as_mut(), f),
+        Statement::Delete(delete) => visit_expressions_mut(delete.as_mut(), f),
         other => panic!("{other:?} is not lifted"),
     };
 }

@@ -1,14 +1,14 @@
 //! Parameters take their types from their context, and simple plans keep the shape that the index paths look for.
 
-use datafusion::sql::sqlparser::ast::{Query, Statement};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 use glimpse_sql::engine::{Engine, Params, ResolvedTable, SessionInfo, TableResolver};
 use glimpse_sql::error::SqlError;
 use glimpse_sql::parser::parse_query;
 use repr::sqlstate::SqlState;
 use repr::types::NumericDisplay;
 use repr::{GlobalId, PgType, RelationDesc};
+use sqlparser::ast::{Query, Statement};
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::Parser;
 use std::sync::Arc;
 
 struct OneTable;

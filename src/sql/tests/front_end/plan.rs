@@ -3,9 +3,7 @@
 //! `testdata/plan.txt` holds blocks of `role> statement`, a line `----`, and what planning makes of it. `REWRITE=1`
 //! writes the file anew.
 
-#[path = "support/catalog.rs"]
-mod support;
-
+use crate::catalog::Catalog;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::LogicalPlan;
 use glimpse_sql::engine::{Engine, Params, SessionInfo};
@@ -14,7 +12,6 @@ use glimpse_sql::parser::parse;
 use glimpse_sql::plan::{CatalogView, Explained, InsertSource, Plan, PlanContext, SelectPlan, plan};
 use repr::RelationDesc;
 use std::fmt::Write;
-use support::Catalog;
 
 fn plan_as(engine: &Engine, catalog: &Catalog, role: &str, text: &str) -> Result<Plan, SqlError> {
     let statement = parse(text)?.remove(0);

@@ -1,0 +1,4 @@
+//! What is left of a store after crashes.
+
+mod durability;
+mod torn;

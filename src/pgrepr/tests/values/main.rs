@@ -1,0 +1,4 @@
+//! Values as PostgreSQL writes them, and back.
+
+mod golden;
+mod properties;
