@@ -59,6 +59,7 @@ has_postgres() {
 
 for need in "$@"; do
     case $need in
+        cc) command -v cc >/dev/null || apt gcc libc6-dev make ;;
         postgres) has_postgres || apt postgresql ;;
         # Disks that fail and clocks that jump.
         strace) command -v strace >/dev/null || apt strace ;;

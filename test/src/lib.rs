@@ -48,3 +48,8 @@ pub mod wire;
 pub fn manifest_dir() -> std::path::PathBuf {
     std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), Into::into)
 }
+
+/// How much a test does of what it could do without end: so much, and twenty times as much under `bin/test --long`.
+pub fn amount(small: u64) -> u64 {
+    if std::env::var_os("GLIMPSE_TEST_LONG").is_some() { small * 20 } else { small }
+}

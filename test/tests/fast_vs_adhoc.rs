@@ -4,6 +4,7 @@
 //! the ad hoc executor. A third session writes between the comparisons, so that indexes have history to get right.
 //! `FAST_VS_ADHOC_SEED` replays a run; the seed is printed with a disagreement.
 
+use glimpse_test::amount;
 use glimpse_test::target::Target;
 use glimpse_test::wire::message::Message;
 use glimpse_test::wire::{Wire, frontend};
@@ -343,7 +344,7 @@ fn the_fast_path_agrees_with_the_ad_hoc_path() {
     let target = Target::start().expect("the server starts");
     let seeds: Vec<u64> = match std::env::var("FAST_VS_ADHOC_SEED") {
         Ok(seed) => vec![seed.parse().expect("a seed is a number")],
-        Err(_) => (1..=SEEDS).collect(),
+        Err(_) => (1..=amount(SEEDS)).collect(),
     };
     let mut failed = Vec::new();
     for seed in seeds {

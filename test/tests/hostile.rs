@@ -10,6 +10,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use glimpse_test::amount;
 use glimpse_test::hostile::{Attacker, CLASSES, COPY_TABLE, Class, Delivery};
 use glimpse_test::target::Target;
 use glimpse_test::wire::frontend;
@@ -162,7 +163,7 @@ fn prepare(target: &Target) {
 fn a_hundred_thousand_malformed_frames_disturb_nobody() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let seed = number("HOSTILE_SEED").unwrap_or_else(rand::random);
-    let frames = number("HOSTILE_FRAMES").unwrap_or(FRAMES);
+    let frames = number("HOSTILE_FRAMES").unwrap_or_else(|| amount(FRAMES));
     eprintln!("HOSTILE_SEED={seed}");
     let target = Target::start().expect("the server starts");
     prepare(&target);

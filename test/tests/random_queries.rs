@@ -13,6 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context;
+use glimpse_test::amount;
 use glimpse_test::choices::{Choices, simplest};
 use glimpse_test::random_sql::{Changes, Generated, TABLES, generate, setup};
 use glimpse_test::views::{Agreement, Answer, Comparison, View, say, setting};
@@ -239,7 +240,7 @@ fn work(seed: u64, next: &AtomicU64, rounds: u64, tally: &Mutex<Tally>) -> anyho
 #[test]
 fn random_queries_agree() {
     let seed: u64 = setting("RANDOM_QUERIES_SEED").unwrap_or(SEED);
-    let rounds = match setting("RANDOM_QUERIES").unwrap_or(QUERIES) {
+    let rounds = match setting("RANDOM_QUERIES").unwrap_or_else(|| amount(QUERIES)) {
         0 => u64::MAX,
         queries => queries.div_ceil(ROUND as u64),
     };

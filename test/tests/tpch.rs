@@ -4,11 +4,12 @@
 //! `TPCH_SEED` replays a run, `TPCH_ONLY=q05` restricts it to one query, `TPCH_STEPS` and `TPCH_SCALE` make it longer and
 //! larger.
 
+use glimpse_test::amount;
 use glimpse_test::views::{Comparison, View, corpus, say, script, setting};
 use tpch::{Changes, Data, Mix, Row, Table, statements};
 
 const SCALE: f64 = 0.001;
-const STEPS: usize = 5;
+const STEPS: u64 = 5;
 /// Changes between two comparisons.
 const CHANGES: usize = 30;
 /// Rows of one INSERT while loading.
@@ -49,7 +50,7 @@ fn run(seed: u64, table_indexes: bool) -> anyhow::Result<()> {
     }
     let mut changes = Changes::new(data, seed, Mix::Anything);
     let mut row_count = both.compare_all(&views, "step 0")?;
-    let steps = setting("TPCH_STEPS").unwrap_or(STEPS);
+    let steps = setting("TPCH_STEPS").unwrap_or_else(|| amount(STEPS));
     for step in 1..=steps {
         for _ in 0..CHANGES {
             for sql in statements(&changes.next_change()) {

@@ -4,13 +4,14 @@
 //! `VIEWS_SEED` replays a run, `VIEWS_ONLY=name` restricts it to one view, `VIEWS_STEPS=n` makes it longer. Needs PostgreSQL;
 //! without one, the index is compared with the ad hoc answer only.
 
+use glimpse_test::amount;
 use glimpse_test::target::Target;
 use glimpse_test::views::{Comparison, corpus, say, script, setting};
 use glimpse_test::wire::Wire;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-const STEPS: usize = 6;
+const STEPS: u64 = 6;
 
 /// What joins of the corpus are on: indexes by these are read by the views that are made after them.
 const TABLE_INDEXES: [(&str, &str); 8] = [
@@ -119,7 +120,7 @@ fn run(seed: u64, table_indexes: bool) -> anyhow::Result<()> {
         (readers > 0) == (table_indexes && views.len() > 100) || views.len() <= 100,
         "{readers} read indexes"
     );
-    let steps = setting("VIEWS_STEPS").unwrap_or(STEPS);
+    let steps = setting("VIEWS_STEPS").unwrap_or_else(|| amount(STEPS));
     let mut row_count = 0;
     for step in 0..=steps {
         // Whoever reads them goes on.

@@ -7,9 +7,10 @@ use glimpse_consistency::deployment::{Setup, Store};
 use glimpse_consistency::faults::{Extent, Fault};
 use glimpse_consistency::linearizable;
 use glimpse_consistency::runs::{Report, Workload, history, seed};
+use glimpse_test::amount;
 
 fn explained(workload: Workload, store: Store, fault: Fault) -> Report {
-    let extent = Extent { duration: Duration::from_secs(5), operations: 500 };
+    let extent = Extent { duration: Duration::from_secs(amount(5)), operations: 500 };
     let setup = Setup { store, ..Setup::default() };
     history(workload, &setup, fault, seed(), extent).unwrap_or_else(|error| panic!("{error:#}"))
 }

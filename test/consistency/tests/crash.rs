@@ -5,12 +5,13 @@ use std::time::Duration;
 use glimpse_consistency::crash::{self, DiskError};
 use glimpse_consistency::deployment::{Setup, Store};
 use glimpse_consistency::runs::seed;
+use glimpse_test::amount;
 
 #[test]
 fn acknowledged_writes_survive_kills() {
     for store in [Store::Embedded, Store::Postgres] {
         let seed = seed();
-        match crash::kills(&Setup { store, ..Setup::default() }, seed, Duration::from_secs(8)) {
+        match crash::kills(&Setup { store, ..Setup::default() }, seed, Duration::from_secs(amount(8))) {
             Ok(report) => println!("{report}, seed {seed}"),
             Err(error) => panic!("{store:?}, seed {seed}: {error:#}"),
         }

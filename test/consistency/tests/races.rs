@@ -5,11 +5,12 @@ use std::time::Duration;
 use glimpse_consistency::deployment::{Setup, Store};
 use glimpse_consistency::runs::seed;
 use glimpse_consistency::{races, takeover};
+use glimpse_test::amount;
 
 #[test]
 fn readers_are_right_whatever_else_happens() {
     let seed = seed();
-    match races::run(&Setup::default(), seed, Duration::from_secs(8)) {
+    match races::run(&Setup::default(), seed, Duration::from_secs(amount(8))) {
         Ok(report) => println!("{report}, seed {seed}"),
         Err(error) => panic!("seed {seed}: {error:#}"),
     }

@@ -3,6 +3,7 @@
 //! `FUZZ_SEED` repeats a run.
 
 use glimpse_fuzz::{TARGETS, drive, target};
+use glimpse_test::amount;
 
 /// Executions of a target that takes microseconds, and of one that plans statements.
 const QUICK: u64 = 100_000;
@@ -11,7 +12,7 @@ const SLOW: u64 = 2_000;
 fn fuzz(name: &str, executions: u64) {
     let given = std::env::var("FUZZ_SEED").ok().and_then(|text| text.parse().ok());
     let seed = given.unwrap_or_else(rand::random);
-    match drive::run(target(name), seed, 0, executions, None) {
+    match drive::run(target(name), seed, 0, amount(executions), None) {
         Ok(report) => eprintln!("{name}: {report:?}, FUZZ_SEED={seed}"),
         Err(failure) => panic!(
             "execution {} of FUZZ_SEED={seed}: {}\n{}",
