@@ -60,6 +60,7 @@ impl Server {
             internal: true,
             options: Vec::new(),
             peer: None,
+            local: None,
             encryption: None,
         };
         self.client.connect(startup).expect("the user exists")

@@ -151,6 +151,13 @@ fn who_gives_up_waiting_holds_nobody_up() {
     wait_for(&mut observer, waiting, "1");
     let shared = beside(target.admin().expect("a session"), "SELECT pg_advisory_lock_shared(7)");
     wait_for(&mut observer, waiting, "2");
+    let holder_pid = value(&mut holder, "SELECT pg_backend_pid()").expect("a number");
+    let mut blocking = |pid: &str| value(&mut observer, &format!("SELECT pg_blocking_pids({pid})"));
+    assert_eq!(blocking(&pid), Some(format!("{{{holder_pid}}}")));
+    assert_eq!(blocking(&holder_pid).as_deref(), Some("{}"));
+    assert_eq!(blocking("-1").as_deref(), Some("{}"));
+    let behind = "SELECT pg_blocking_pids(pid) FROM pg_locks WHERE NOT granted AND mode = 'ShareLock'";
+    assert_eq!(value(&mut observer, behind), Some(format!("{{{pid}}}")));
     observer.execute(&format!("SELECT pg_cancel_backend({pid})")).expect("it is there");
     let (mut wire, outcome) = exclusive.join().expect("it ends");
     assert_eq!(outcome, "Some(\"57014\") []");

@@ -449,6 +449,9 @@ fn sessions_are_seen_by_those_who_may() {
     let some = |shown: &[&str]| shown.iter().map(|value| Some((*value).to_owned())).collect::<Vec<_>>();
     if target.is_glimpse() {
         assert_eq!(admin.rows(&look).expect("its row"), [some(&all)]);
+        let ends = "SELECT inet_client_addr(), inet_server_addr(), inet_client_port() = client_port, inet_server_port() > 0 \
+                    FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+        assert_eq!(otto.rows(ends).expect("its row"), [some(&["127.0.0.1", "127.0.0.1", "t", "t"])]);
     }
     let hidden = rita.rows(&look).expect("its row").remove(0);
     assert_eq!(hidden[1..3], some(&all[1..3]));

@@ -4,9 +4,11 @@
 //! before anybody could see it, and noting it would cost a good part of what it costs. All others are noted when they begin,
 //! and the session as idle when it is ready for the next.
 
+use crate::client::StartupParams;
 use crate::transaction::Status;
 use catalog::builtin::introspection::{Encryption, SessionStatus};
 use parking_lot::Mutex;
+use sql::engine::session::Ends;
 use sql::names::RoleId;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,6 +18,7 @@ pub(crate) struct Activity {
     role: RoleId,
     database: String,
     peer: Option<SocketAddr>,
+    ends: Arc<Ends>,
     encryption: Option<Encryption>,
     started_us: i64,
     doing: Mutex<Doing>,
@@ -33,13 +36,7 @@ struct Doing {
 
 impl Activity {
     /// Of a session that begins.
-    pub(crate) fn new(
-        role: RoleId,
-        database: &str,
-        peer: Option<SocketAddr>,
-        encryption: Option<Encryption>,
-        now_us: i64,
-    ) -> Activity {
+    pub(crate) fn new(role: RoleId, database: &str, startup: &StartupParams, now_us: i64) -> Activity {
         let doing = Doing {
             application_name: String::new(),
             transaction_us: None,
@@ -49,7 +46,20 @@ impl Activity {
             statement: Arc::from(""),
         };
         let doing = Mutex::new(doing);
-        Activity { role, database: database.to_owned(), peer, encryption, started_us: now_us, doing }
+        Activity {
+            role,
+            database: database.to_owned(),
+            peer: startup.peer,
+            ends: Arc::new(Ends { peer: startup.peer.map(end), local: startup.local.map(end) }),
+            encryption: startup.encryption.clone(),
+            started_us: now_us,
+            doing,
+        }
+    }
+
+    /// The ends of its connection.
+    pub(crate) fn ends(&self) -> Arc<Ends> {
+        Arc::clone(&self.ends)
     }
 
     /// When the session began.
@@ -102,4 +112,8 @@ impl Activity {
             statement: Arc::clone(&doing.statement),
         }
     }
+}
+
+fn end(address: SocketAddr) -> (String, u16) {
+    (address.ip().to_canonical().to_string(), address.port())
 }

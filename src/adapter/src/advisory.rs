@@ -103,6 +103,16 @@ impl LockTable {
         all
     }
 
+    /// The sessions that a session waits for.
+    fn blocking(&self, session: u32) -> BTreeSet<u32> {
+        let locks = self.locks.lock();
+        let blockers = |lock: &Lock| {
+            let waits = lock.queue.iter().enumerate().filter(|(_, waiter)| waiter.session == session);
+            waits.flat_map(|(at, waiter)| lock.blockers(session, waiter.mode, at)).collect::<BTreeSet<u32>>()
+        };
+        locks.values().flat_map(blockers).collect()
+    }
+
     /// Takes a lock that is free for this session, or stands in line for it. Error 40P01.
     fn request(&self, key: Key, session: u32, mode: LockMode, wait: bool) -> Result<Request, SqlError> {
         let mut locks = self.locks.lock();
@@ -431,5 +441,9 @@ impl AdvisoryLocks for StatementLocks {
 
     fn unlock_all(&self) {
         self.session.go_back(0);
+    }
+
+    fn blocking(&self, pid: i32) -> Vec<i32> {
+        self.session.table.blocking(pid.cast_unsigned()).into_iter().map(u32::cast_signed).collect()
     }
 }

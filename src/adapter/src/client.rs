@@ -285,6 +285,8 @@ pub struct StartupParams {
     pub options: Vec<(String, String)>,
     /// Where it came from.
     pub peer: Option<SocketAddr>,
+    /// At which address of the server it came in.
+    pub local: Option<SocketAddr>,
     /// How it is encrypted, if it is.
     pub encryption: Option<Encryption>,
 }
@@ -354,7 +356,7 @@ impl Client {
         if !role.login {
             return Err(refused(format!("role \"{}\" is not permitted to log in", startup.user)));
         }
-        let database = self.database_for(&startup.user, startup.database);
+        let database = self.database_for(&startup.user, startup.database.clone());
         let Some(found) = state.database_by_name(&database) else {
             let message = format!("database \"{database}\" does not exist");
             return Err(AdapterError::new(SqlState::INVALID_CATALOG_NAME, message));
@@ -380,7 +382,7 @@ impl Client {
         let now = i64::try_from(shared.clock.now_us()).unwrap_or(i64::MAX);
         let handle = SessionHandle {
             secret,
-            activity: Arc::new(Activity::new(role.id, &database, startup.peer, startup.encryption, now)),
+            activity: Arc::new(Activity::new(role.id, &database, &startup, now)),
             role,
             cancel: Arc::default(),
             ended: shared.shutdown.child_token(),

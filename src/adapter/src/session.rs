@@ -629,6 +629,7 @@ impl Session {
             ),
             mz_version: sql::vars::definitions::MZ_VERSION.to_owned(),
             backend_pid: self.key.0,
+            ends: self.activity.ends(),
             temporary,
             settings: Arc::new(move |name| {
                 let system = || shared.published.load().state.system().get(name).map(str::to_owned);

@@ -138,7 +138,7 @@ fn zero(ty: &PgType) -> Datum<'static> {
         PgType::Int4 => Datum::Int4(0),
         PgType::Int8 => Datum::Int8(0),
         PgType::Float4 => Datum::Float4(0.0),
-        PgType::Oid | PgType::Regproc | PgType::Regtype => Datum::Oid(0),
+        PgType::Oid | PgType::Reg(_) => Datum::Oid(0),
         PgType::Array(_) | PgType::Int2Vector | PgType::OidVector => Datum::List(Vec::new()),
         _ => text(""),
     }

@@ -70,9 +70,7 @@ pub fn encode_binary(
         (PgType::Int2, _) => out.put_i16(integer(ty, datum)?),
         (PgType::Int4, _) => out.put_i32(integer(ty, datum)?),
         (PgType::Int8, _) => out.put_i64(integer(ty, datum)?),
-        (PgType::Oid | PgType::Regclass | PgType::Regproc | PgType::Regtype | PgType::Regnamespace, _) => {
-            out.put_u32(integer(ty, datum)?);
-        }
+        (PgType::Oid | PgType::Reg(_), _) => out.put_u32(integer(ty, datum)?),
         (PgType::Float4, Datum::Float4(value)) => out.put_f32(*value),
         (PgType::Float8, Datum::Float8(value)) => out.put_f64(*value),
         (PgType::Float8, Datum::Float4(value)) => out.put_f64((*value).into()),
@@ -198,9 +196,7 @@ pub fn decode_binary(ty: &PgType, bytes: &[u8], options: &EncodeOptions) -> Resu
         PgType::Int2 => Datum::Int2(i16::from_be_bytes(fixed(bytes)?)),
         PgType::Int4 => Datum::Int4(i32::from_be_bytes(fixed(bytes)?)),
         PgType::Int8 => Datum::Int8(i64::from_be_bytes(fixed(bytes)?)),
-        PgType::Oid | PgType::Regclass | PgType::Regproc | PgType::Regtype | PgType::Regnamespace => {
-            Datum::Oid(u32::from_be_bytes(fixed(bytes)?))
-        }
+        PgType::Oid | PgType::Reg(_) => Datum::Oid(u32::from_be_bytes(fixed(bytes)?)),
         PgType::Float4 => Datum::Float4(f32::from_be_bytes(fixed(bytes)?)),
         PgType::Float8 => Datum::Float8(f64::from_be_bytes(fixed(bytes)?)),
         PgType::Numeric(display) => {

@@ -21,7 +21,7 @@ use arrow::datatypes::FieldRef;
 use bytes::BufMut;
 use repr::datum::Datum;
 use repr::sqlstate::SqlState;
-use repr::types::{NumericDisplay, PgType};
+use repr::types::{NumericDisplay, PgType, Reg};
 use std::borrow::Cow;
 
 /// Prints a value as PostgreSQL prints one of type `ty`. NULL prints nothing: the caller says that it is NULL.
@@ -71,8 +71,8 @@ fn put_oid(ty: &PgType, value: u32, options: &EncodeOptions, out: &mut Vec<u8>) 
 
 fn put_unnamed(ty: &PgType, value: u32, out: &mut Vec<u8>) {
     match ty {
-        PgType::Regclass | PgType::Regproc | PgType::Regtype | PgType::Regnamespace if value == 0 => out.put_u8(b'-'),
-        PgType::Regtype => match types::from_oid(value) {
+        PgType::Reg(_) if value == 0 => out.put_u8(b'-'),
+        PgType::Reg(Reg::Type) => match types::from_oid(value) {
             Some(named) => out.put_slice(named.name().as_bytes()),
             None => put_integer(value, out),
         },
@@ -156,9 +156,7 @@ pub fn decode_text(ty: &PgType, text: &str, options: &EncodeOptions) -> Result<D
         PgType::Int4 => Datum::Int4(decode_integer(text, "integer")?),
         PgType::Int8 => Datum::Int8(decode_integer(text, "bigint")?),
         PgType::Oid => Datum::Oid(decode_oid(text, "oid")?),
-        PgType::Regclass | PgType::Regproc | PgType::Regtype | PgType::Regnamespace => {
-            Datum::Oid(decode_alias(ty, text, options)?)
-        }
+        PgType::Reg(_) => Datum::Oid(decode_alias(ty, text, options)?),
         PgType::Float4 => Datum::Float4(float::decode_float4(text)?),
         PgType::Float8 => Datum::Float8(float::decode_float8(text)?),
         PgType::Numeric(display) => {
@@ -252,9 +250,10 @@ fn decode_alias(ty: &PgType, text: &str, options: &EncodeOptions) -> Result<u32,
     }
     let missing = |code, what: &str| PgReprError::new(code, format!("{what} \"{trimmed}\" does not exist"));
     Err(match ty {
-        PgType::Regtype => return parse_type_name(trimmed).map(|ty| types::oid(&ty)),
-        PgType::Regproc => missing(SqlState::UNDEFINED_FUNCTION, "function"),
-        PgType::Regnamespace => missing(SqlState::INVALID_SCHEMA_NAME, "schema"),
+        PgType::Reg(Reg::Type) => return parse_type_name(trimmed).map(|ty| types::oid(&ty)),
+        PgType::Reg(Reg::Proc | Reg::Procedure) => missing(SqlState::UNDEFINED_FUNCTION, "function"),
+        PgType::Reg(Reg::Namespace) => missing(SqlState::INVALID_SCHEMA_NAME, "schema"),
+        PgType::Reg(Reg::Role) => missing(SqlState::UNDEFINED_OBJECT, "role"),
         _ => missing(SqlState::UNDEFINED_TABLE, "relation"),
     })
 }
@@ -264,7 +263,7 @@ mod tests {
     use super::{decode_text, encode_text};
     use crate::options::EncodeOptions;
     use repr::datum::Datum;
-    use repr::types::{NumericDisplay, PgType};
+    use repr::types::{NumericDisplay, PgType, Reg};
     use std::borrow::Cow;
     use std::sync::Arc;
 
@@ -315,9 +314,9 @@ mod tests {
 
     #[test]
     fn aliases() {
-        assert_eq!(round(&PgType::Regtype, "int4").as_deref(), Ok("integer"));
+        assert_eq!(round(&PgType::Reg(Reg::Type), "int4").as_deref(), Ok("integer"));
         assert_eq!(round(&PgType::Oid, "-1").as_deref(), Ok("4294967295"));
-        assert_eq!(round(&PgType::Regclass, "-").as_deref(), Ok("-"));
-        assert!(round(&PgType::Regclass, "pg_class").is_err());
+        assert_eq!(round(&PgType::Reg(Reg::Class), "-").as_deref(), Ok("-"));
+        assert!(round(&PgType::Reg(Reg::Class), "pg_class").is_err());
     }
 }

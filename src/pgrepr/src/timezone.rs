@@ -6,11 +6,13 @@
 //! The tables of the zones end in 2037. The rules that are in force then go on, and they speak of days of the week: a later moment
 //! has the offset of the same one in a year of the table's end whose days of the week fall alike.
 
+pub mod abbreviations;
+
 use crate::calendar::{DAY_US, SECOND_US, civil_from_days, days_from_civil};
 use crate::error::PgReprError;
 use crate::options::invalid_setting;
 use chrono::{DateTime, NaiveDateTime, Offset, TimeDelta, TimeZone as _, Utc};
-use chrono_tz::{OffsetName, TZ_VARIANTS, Tz};
+use chrono_tz::{OffsetComponents, OffsetName, TZ_VARIANTS, Tz};
 use std::borrow::Cow;
 
 /// The largest offset PostgreSQL reads in a timestamp: just under 16 hours.
@@ -118,6 +120,19 @@ impl TimeZone {
                 name.unwrap_or_else(|| Cow::Owned(offset_text(offset.fix().local_minus_utc(), true).replace(':', "")))
             }
         }
+    }
+
+    /// Whether clocks show a summer time at a moment given in microseconds since the epoch.
+    pub fn is_summer_at(&self, utc_us: i64) -> bool {
+        match self {
+            TimeZone::Fixed(_) => false,
+            TimeZone::Named(zone) => !zone.offset_from_utc_datetime(&naive(utc_us, *zone)).dst_offset().is_zero(),
+        }
+    }
+
+    /// Every zone of the IANA database.
+    pub fn all() -> impl Iterator<Item = TimeZone> {
+        TZ_VARIANTS.into_iter().map(TimeZone::Named)
     }
 
     /// Seconds east of UTC where clocks show `local_us` (microseconds since the epoch as if they showed UTC).

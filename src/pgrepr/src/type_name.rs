@@ -211,7 +211,7 @@ fn temporal(name: &str, tail: &[&str]) -> Option<Result<PgType, PgReprError>> {
 #[cfg(test)]
 mod tests {
     use super::{from_typname, parse_type_name};
-    use repr::types::{NumericDisplay, PgType};
+    use repr::types::{NumericDisplay, PgType, Reg};
 
     #[test]
     fn spellings() {
@@ -233,7 +233,7 @@ mod tests {
             ("int4[3][]", PgType::Array(Box::new(PgType::Int4))),
             ("_text", PgType::Array(Box::new(PgType::Text))),
             ("integer array", PgType::Array(Box::new(PgType::Int4))),
-            ("regclass", PgType::Regclass),
+            ("regclass", PgType::Reg(Reg::Class)),
         ];
         for (text, expected) in cases {
             assert_eq!(parse_type_name(text), Ok(expected), "{text}");

@@ -3,7 +3,7 @@
 //! The numbers are PostgreSQL's own and clients have them compiled in, so they are written down here once; the wire,
 //! the catalog's `pg_type` and `format_type` all read this table.
 
-use repr::types::{NumericDisplay, PgType};
+use repr::types::{NumericDisplay, PgType, Reg};
 
 /// A row of `pg_type`. Array types are derived from their element's row.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ pub static TYPES: &[TypeInfo] = &[
     info!(PgType::Int2, 21, "int2", 2, true, 'N', false, 'b', 's', 'p', "int2", 1005),
     info!(PgType::Int2Vector, 22, "int2vector", -1, false, 'A', false, 'b', 'i', 'p', "int2vector", 1006),
     info!(PgType::Int4, 23, "int4", 4, true, 'N', false, 'b', 'i', 'p', "int4", 1007),
-    info!(PgType::Regproc, 24, "regproc", 4, true, 'N', false, 'b', 'i', 'p', "regproc", 1008),
+    info!(PgType::Reg(Reg::Proc), 24, "regproc", 4, true, 'N', false, 'b', 'i', 'p', "regproc", 1008),
     info!(PgType::Text, 25, "text", -1, false, 'S', true, 'b', 'i', 'x', "text", 1009),
     info!(PgType::Oid, 26, "oid", 4, true, 'N', true, 'b', 'i', 'p', "oid", 1028),
     info!(PgType::OidVector, 30, "oidvector", -1, false, 'A', false, 'b', 'i', 'p', "oidvector", 1013),
@@ -88,13 +88,15 @@ pub static TYPES: &[TypeInfo] = &[
         PgType::Numeric(NumericDisplay::Trimmed),
         1700, "numeric", -1, false, 'N', false, 'b', 'i', 'm', "numeric_", 1231
     ),
-    info!(PgType::Regclass, 2205, "regclass", 4, true, 'N', false, 'b', 'i', 'p', "regclass", 2210),
-    info!(PgType::Regtype, 2206, "regtype", 4, true, 'N', false, 'b', 'i', 'p', "regtype", 2211),
+    info!(PgType::Reg(Reg::Procedure), 2202, "regprocedure", 4, true, 'N', false, 'b', 'i', 'p', "regprocedure", 2207),
+    info!(PgType::Reg(Reg::Class), 2205, "regclass", 4, true, 'N', false, 'b', 'i', 'p', "regclass", 2210),
+    info!(PgType::Reg(Reg::Type), 2206, "regtype", 4, true, 'N', false, 'b', 'i', 'p', "regtype", 2211),
     info!(PgType::Record, 2249, "record", -1, false, 'P', false, 'p', 'd', 'x', "record_", 2287),
     info!(PgType::Void, 2278, "void", 4, true, 'P', false, 'p', 'i', 'p', "void_", 0),
     info!(PgType::Uuid, 2950, "uuid", 16, false, 'U', false, 'b', 'c', 'p', "uuid_", 2951),
     info!(PgType::Jsonb, 3802, "jsonb", -1, false, 'U', false, 'b', 'i', 'x', "jsonb_", 3807),
-    info!(PgType::Regnamespace, 4089, "regnamespace", 4, true, 'N', false, 'b', 'i', 'p', "regnamespace", 4090),
+    info!(PgType::Reg(Reg::Namespace), 4089, "regnamespace", 4, true, 'N', false, 'b', 'i', 'p', "regnamespace", 4090),
+    info!(PgType::Reg(Reg::Role), 4096, "regrole", 4, true, 'N', false, 'b', 'i', 'p', "regrole", 4097),
 ];
 
 impl TypeInfo {
@@ -119,7 +121,7 @@ pub fn oid(ty: &PgType) -> u32 {
         PgType::Int2 => 21,
         PgType::Int2Vector => 22,
         PgType::Int4 => 23,
-        PgType::Regproc => 24,
+        PgType::Reg(Reg::Proc) => 24,
         PgType::Text => 25,
         PgType::Oid => 26,
         PgType::OidVector => 30,
@@ -135,13 +137,15 @@ pub fn oid(ty: &PgType) -> u32 {
         PgType::Timestamptz => 1184,
         PgType::Interval => 1186,
         PgType::Numeric(_) => 1700,
-        PgType::Regclass => 2205,
-        PgType::Regtype => 2206,
+        PgType::Reg(Reg::Procedure) => 2202,
+        PgType::Reg(Reg::Class) => 2205,
+        PgType::Reg(Reg::Type) => 2206,
         PgType::Record => 2249,
         PgType::Void => 2278,
         PgType::Uuid => 2950,
         PgType::Jsonb => 3802,
-        PgType::Regnamespace => 4089,
+        PgType::Reg(Reg::Namespace) => 4089,
+        PgType::Reg(Reg::Role) => 4096,
         PgType::Array(item) => array_oid(item),
     }
 }

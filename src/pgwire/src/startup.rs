@@ -192,10 +192,10 @@ pub(crate) async fn open(
         end_point: visit.identity.and_then(|identity| identity.end_point.as_deref()),
     };
     auth::authenticate(stream, claim, visit.method_for(&startup.user, &database), client, out).await?;
-    let (internal, peer) = (visit.internal, visit.peer);
+    let (internal, peer, local) = (visit.internal, visit.peer, visit.local);
     let (database, options) = (Some(database), startup.settings);
     let (user, encryption) = (startup.user, visit.encryption.cloned());
-    let session = client.connect(StartupParams { user, database, internal, options, peer, encryption })?;
+    let session = client.connect(StartupParams { user, database, internal, options, peer, local, encryption })?;
     encode::authentication_ok(out);
     for (name, value) in session.parameter_statuses() {
         encode::parameter_status(out, name, &value);

@@ -19,5 +19,5 @@ pub use datum::Datum;
 pub use global_id::GlobalId;
 pub use relation::{ColumnDesc, RelationDesc};
 pub use timestamp::{Diff, Timestamp};
-pub use types::{NumericDisplay, PgType};
+pub use types::{NumericDisplay, PgType, Reg};
 pub use updates::Updates;

@@ -62,10 +62,8 @@ pub enum PgType {
     Interval,
     Json,
     Jsonb,
-    Regclass,
-    Regproc,
-    Regtype,
-    Regnamespace,
+    /// An oid that is shown as the name of what it is of.
+    Reg(Reg),
     /// A literal or parameter whose type the context decides.
     Unknown,
     Void,
@@ -76,6 +74,45 @@ pub enum PgType {
     Int2Vector,
     /// The same of oids.
     OidVector,
+}
+
+/// What the numbers of an alias of `oid` are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reg {
+    /// A relation, `regclass`.
+    Class,
+    /// A function that is the only one of its name, `regproc`.
+    Proc,
+    /// A function with the types of its arguments, `regprocedure`.
+    Procedure,
+    /// A type, `regtype`.
+    Type,
+    /// A schema, `regnamespace`.
+    Namespace,
+    /// A role, `regrole`.
+    Role,
+}
+
+impl Reg {
+    /// Every alias.
+    pub const ALL: [Reg; 6] = [Reg::Class, Reg::Proc, Reg::Procedure, Reg::Type, Reg::Namespace, Reg::Role];
+
+    /// The type's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reg::Class => "regclass",
+            Reg::Proc => "regproc",
+            Reg::Procedure => "regprocedure",
+            Reg::Type => "regtype",
+            Reg::Namespace => "regnamespace",
+            Reg::Role => "regrole",
+        }
+    }
+
+    /// The alias of this name.
+    pub fn named(name: &str) -> Option<Reg> {
+        Reg::ALL.into_iter().find(|kind| kind.name() == name)
+    }
 }
 
 impl PgType {
@@ -91,7 +128,7 @@ impl PgType {
     /// Whether its values are numbers of objects whose names only the catalog knows, or contain such.
     pub fn names_objects(&self) -> bool {
         match self {
-            PgType::Regclass | PgType::Regproc | PgType::Regtype | PgType::Regnamespace => true,
+            PgType::Reg(_) => true,
             PgType::Array(item) => item.names_objects(),
             _ => false,
         }
@@ -142,9 +179,7 @@ impl PgType {
             PgType::Int2 => DataType::Int16,
             PgType::Int4 => DataType::Int32,
             PgType::Int8 => DataType::Int64,
-            PgType::Oid | PgType::Regclass | PgType::Regproc | PgType::Regtype | PgType::Regnamespace => {
-                DataType::UInt32
-            }
+            PgType::Oid | PgType::Reg(_) => DataType::UInt32,
             PgType::Float4 => DataType::Float32,
             PgType::Float8 => DataType::Float64,
             PgType::Numeric(NumericDisplay::Declared(p, s)) if *p <= 38 => DataType::Decimal128(*p, *s),
@@ -196,10 +231,7 @@ impl PgType {
             PgType::Char => "char".to_owned(),
             PgType::Json => "json".to_owned(),
             PgType::Jsonb => "jsonb".to_owned(),
-            PgType::Regclass => "regclass".to_owned(),
-            PgType::Regproc => "regproc".to_owned(),
-            PgType::Regtype => "regtype".to_owned(),
-            PgType::Regnamespace => "regnamespace".to_owned(),
+            PgType::Reg(kind) => kind.name().to_owned(),
             PgType::Int2Vector => "int2vector".to_owned(),
             PgType::OidVector => "oidvector".to_owned(),
             PgType::Unknown => "unknown".to_owned(),
@@ -226,15 +258,11 @@ impl PgType {
             "char" => PgType::Char,
             "json" => PgType::Json,
             "jsonb" => PgType::Jsonb,
-            "regclass" => PgType::Regclass,
-            "regproc" => PgType::Regproc,
-            "regtype" => PgType::Regtype,
-            "regnamespace" => PgType::Regnamespace,
             "int2vector" => PgType::Int2Vector,
             "oidvector" => PgType::OidVector,
             "unknown" => PgType::Unknown,
             "void" => PgType::Void,
-            _ => return None,
+            name => PgType::Reg(Reg::named(name)?),
         })
     }
 
@@ -263,10 +291,7 @@ impl PgType {
             PgType::Interval => "interval",
             PgType::Json => "json",
             PgType::Jsonb => "jsonb",
-            PgType::Regclass => "regclass",
-            PgType::Regproc => "regproc",
-            PgType::Regtype => "regtype",
-            PgType::Regnamespace => "regnamespace",
+            PgType::Reg(kind) => kind.name(),
             PgType::Unknown => "unknown",
             PgType::Void => "void",
             PgType::Record => "record",

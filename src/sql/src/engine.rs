@@ -28,7 +28,7 @@ use datafusion::common::DFSchema;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use pgrepr::options::Locale;
 use repr::sqlstate::SqlState;
-use repr::{GlobalId, PgType, RelationDesc};
+use repr::{GlobalId, PgType, Reg, RelationDesc};
 use sqlparser::ast;
 use std::sync::Arc;
 
@@ -97,10 +97,9 @@ pub trait TableResolver: Send + Sync {
     /// Errors with 42P01 when there is none; `depends_on` is the implementor's to record.
     fn resolve(&self, name: &[String]) -> Result<ResolvedTable, SqlError>;
 
-    /// The oid of the object that `text` names, for a constant cast to `regclass`, `regtype`, `regproc` or
-    /// `regnamespace` (numbers have been handled).
-    fn resolve_reg(&self, ty: &PgType, text: &str) -> Result<u32, SqlError> {
-        Err(SqlError::unsupported(format!("the cast of \"{text}\" to {ty}")))
+    /// The oid of the object that `text` names, for a constant cast to an alias of `oid` (numbers have been handled).
+    fn resolve_reg(&self, kind: Reg, text: &str) -> Result<u32, SqlError> {
+        Err(SqlError::unsupported(format!("the cast of \"{text}\" to {}", kind.name())))
     }
 
     /// Told what a query or an expression reads, once it is bound. Errors: 42501, if that is not allowed.

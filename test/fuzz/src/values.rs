@@ -6,7 +6,7 @@ use pgrepr::text::{decode_text, encode_text};
 use pgrepr::timezone::TimeZone;
 use pgrepr::types::TYPES;
 use repr::datum::Datum;
-use repr::types::{NumericDisplay, PgType};
+use repr::types::{NumericDisplay, PgType, Reg};
 
 /// What texts of values are made of.
 #[rustfmt::skip]
@@ -143,7 +143,7 @@ fn examples() -> Vec<(PgType, &'static str)> {
         (PgType::Numeric(NumericDisplay::Trimmed), "-12345678901234567890.0987654321"),
         (PgType::Numeric(NumericDisplay::Declared(10, 2)), "12345678.90"),
         (PgType::Uuid, "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
-        (PgType::Regclass, "1259"),
+        (PgType::Reg(Reg::Class), "1259"),
         (array(PgType::Int4), "{1,NULL,3}"),
         (array(PgType::Text), "{a,\"b,\\\"c\\\\\",NULL,\"\"}"),
         (array(PgType::Timestamp), "{\"2024-01-01 00:00:00\",infinity}"),

@@ -5,6 +5,7 @@
 //! the casts to text the number itself, as in Postgres; a *name* that names nothing is an error.
 
 mod privileges;
+mod procs;
 mod types;
 
 use super::constraints::{KeyIndex, key_indexes};
@@ -14,6 +15,7 @@ use super::{Context, is_table, maybe, text};
 use crate::state::State;
 use repr::datum::Datum;
 use repr::sqlstate::SqlState;
+use repr::types::Reg;
 use sql::engine::{CatalogFunctions, SessionInfo};
 use sql::error::SqlError;
 use sql::names::{
@@ -22,7 +24,7 @@ use sql::names::{
 };
 use sql::plan::sequence::owned_by;
 use sql::plan::{CatalogView, definition, unknown_column};
-use sql::plan::{ItemKind, ItemRef, SchemaRef};
+use sql::plan::{ItemKind, ItemRef, RoleRef, SchemaRef};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -76,9 +78,8 @@ type Answer = Result<Datum<'static>, SqlError>;
 impl Call<'_> {
     fn run(&self, name: &str) -> Answer {
         match name {
-            "regclassin" | "regtypein" | "regprocin" | "regnamespacein" => self.reg_in(name).map(Datum::Oid),
-            "to_regclass" | "to_regtype" | "to_regproc" | "to_regnamespace" => self.to_reg(name),
-            "regclassout" | "regtypeout" | "regprocout" | "regnamespaceout" => self.reg_out(name),
+            name if name.starts_with("to_reg") => self.to_reg(name),
+            name if name.starts_with("reg") => self.reg(name),
             "format_type" => types::format_type(self.oid(0)?, self.args.get(1)),
             "pg_get_userbyid" => self.user_by_id(),
             "pg_table_is_visible" => self.table_is_visible(),
@@ -87,18 +88,18 @@ impl Call<'_> {
             "pg_get_indexdef" => self.index_definition(),
             "pg_get_viewdef" => self.view_definition(),
             "pg_get_constraintdef" => self.constraint_definition(),
-            // There are no such objects, so no oid names one.
+            // There are no such objects, and no functions with a body in SQL.
             "pg_get_ruledef"
             | "pg_get_triggerdef"
             | "pg_get_partkeydef"
             | "pg_get_statisticsobjdef"
             | "pg_get_statisticsobjdef_columns"
-            | "pg_get_functiondef"
             | "pg_get_function_sqlbody" => Ok(Datum::Null),
             "pg_get_serial_sequence" => self.serial_sequence(),
-            "pg_get_function_result" => types::function_result(self.oid(0)?),
-            "pg_get_function_arguments" => types::function_arguments(self.oid(0)?, true),
-            "pg_get_function_identity_arguments" => types::function_arguments(self.oid(0)?, false),
+            "pg_get_functiondef" => procs::function_definition(self.oid(0)?),
+            "pg_get_function_result" => procs::function_result(self.oid(0)?),
+            "pg_get_function_arguments" => procs::function_arguments(self.oid(0)?, true),
+            "pg_get_function_identity_arguments" => procs::function_arguments(self.oid(0)?, false),
             "getdatabaseencoding" => Ok(text("UTF8")),
             "pg_encoding_to_char" => Ok(text(if self.integer(0)? == i64::from(ENCODING_UTF8) { "UTF8" } else { "" })),
             "pg_char_to_encoding" => {
@@ -208,7 +209,17 @@ impl Call<'_> {
         resolve_schema(self.context.catalog, self.scope(), &Name::bare(TEMPORARY)).ok()
     }
 
-    fn reg_in(&self, name: &str) -> Result<u32, SqlError> {
+    /// What reads or shows an alias of `oid`: the type's name, and `in` or `out`.
+    fn reg(&self, name: &str) -> Answer {
+        let kind = |of: &str| name.strip_suffix(of).and_then(Reg::named);
+        match (kind("in"), kind("out")) {
+            (Some(kind), _) => self.reg_in(kind).map(Datum::Oid),
+            (_, Some(kind)) => self.reg_out(kind),
+            _ => Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {name} does not exist"))),
+        }
+    }
+
+    fn reg_in(&self, kind: Reg) -> Result<u32, SqlError> {
         let value = self.text(0)?.trim();
         if value == "-" {
             return Ok(0);
@@ -216,16 +227,22 @@ impl Call<'_> {
         if let Ok(oid) = value.parse() {
             return Ok(oid);
         }
-        match name {
-            "regclassin" => match self.item_by_name(value)? {
+        match kind {
+            Reg::Class => match self.item_by_name(value)? {
                 Some(item) => Ok(item.oid),
                 None => Err(unknown_relation(&parse_name(value)?)),
             },
-            "regtypein" => pgrepr::type_name::parse_type_name(value)
-                .map(|ty| pgrepr::types::oid(&ty))
-                .map_err(|error| SqlError::new(error.sqlstate, error.message)),
-            "regprocin" => types::function_named(&parse_name(value)?, value),
-            _ => resolve_schema(self.context.catalog, self.scope(), &parse_name(value)?).map(|schema| schema.oid),
+            Reg::Type => types::type_named(value),
+            Reg::Proc => procs::function_named(&parse_name(value)?, value),
+            Reg::Procedure => function_of_signature(value),
+            Reg::Role => {
+                let [name] = <[String; 1]>::try_from(parse_name(value)?.parts).map_err(|_| invalid_name())?;
+                let missing = || SqlError::new(SqlState::UNDEFINED_OBJECT, format!("role \"{name}\" does not exist"));
+                self.context.catalog.role_by_name(&name).map(|role| role.oid).ok_or_else(missing)
+            }
+            Reg::Namespace => {
+                resolve_schema(self.context.catalog, self.scope(), &parse_name(value)?).map(|schema| schema.oid)
+            }
         }
     }
 
@@ -234,7 +251,8 @@ impl Call<'_> {
         if self.text(0)?.trim().bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') {
             return Ok(Datum::Null);
         }
-        match self.reg_in(&format!("{}in", name.trim_start_matches("to_"))) {
+        let kind = Reg::named(name.trim_start_matches("to_"));
+        match self.reg_in(kind.ok_or_else(|| SqlError::internal(format!("a function {name}")))?) {
             Ok(oid) => Ok(Datum::Oid(oid)),
             Err(error) => match error.sqlstate {
                 SqlState::UNDEFINED_TABLE
@@ -248,11 +266,11 @@ impl Call<'_> {
         }
     }
 
-    fn reg_out(&self, name: &str) -> Answer {
+    fn reg_out(&self, kind: Reg) -> Answer {
         let oid = self.oid(0)?;
-        let named = match name {
+        let named = match kind {
             _ if oid == 0 => Some("-".to_owned()),
-            "regclassout" => {
+            Reg::Class => {
                 let key =
                     || self.key_by_oid(oid).map(|key| (quote_ident(&key.constraint.name), Arc::clone(&key.table)));
                 let named = self.item_by_oid(oid).map(|item| (quote_ident(&item.name.item), Arc::clone(item)));
@@ -261,16 +279,22 @@ impl Call<'_> {
                     false => format!("{}.{name}", quote_ident(&item.name.schema)),
                 })
             }
-            "regtypeout" => pgrepr::types::from_oid(oid).map(|ty| ty.name()),
-            "regprocout" => types::function_reference(oid),
-            _ => self.schema_by_oid(oid).map(|schema| quote_ident(&schema.name)),
+            Reg::Type => pgrepr::types::from_oid(oid).map(|ty| ty.name()),
+            Reg::Proc => procs::function_reference(oid),
+            Reg::Procedure => procs::function_signature(oid)?,
+            Reg::Role => self.role_by_oid(oid).map(|role| quote_ident(&role.name)),
+            Reg::Namespace => self.schema_by_oid(oid).map(|schema| quote_ident(&schema.name)),
         };
         Ok(text(named.unwrap_or_else(|| oid.to_string())))
     }
 
+    fn role_by_oid(&self, oid: u32) -> Option<Arc<RoleRef>> {
+        self.context.catalog.roles().into_iter().find(|role| role.oid == oid)
+    }
+
     fn user_by_id(&self) -> Answer {
         let oid = self.oid(0)?;
-        let role = self.context.catalog.roles().into_iter().find(|role| role.oid == oid);
+        let role = self.role_by_oid(oid);
         Ok(text(role.map_or_else(|| format!("unknown (OID={oid})"), |role| role.name.clone())))
     }
 
@@ -296,7 +320,7 @@ impl Call<'_> {
         let oid = self.oid(0)?;
         let exists = match name {
             "pg_type_is_visible" => pgrepr::types::from_oid(oid).is_some(),
-            "pg_function_is_visible" => types::function_name(oid).is_some(),
+            "pg_function_is_visible" => procs::function_name(oid).is_some(),
             "pg_collation_is_visible" => [100, 950, 951].contains(&oid),
             "pg_opclass_is_visible" => types::listed("pg_opclass", oid),
             "pg_opfamily_is_visible" => types::listed("pg_opfamily", oid),
@@ -400,9 +424,18 @@ impl Call<'_> {
     }
 }
 
+/// The function that `name(type, …)` names. Errors: 42883, 22P02, 42602, 42704.
+fn function_of_signature(signature: &str) -> Result<u32, SqlError> {
+    let (name, arguments) = procs::split_signature(signature)?;
+    procs::function_with(&parse_name(name)?, &arguments, signature)
+}
+
+fn invalid_name() -> SqlError {
+    SqlError::new(INVALID_NAME, "invalid name syntax")
+}
+
 /// The parts of a name as a string holds it: `a."B".c`, folded.
 fn parse_name(text: &str) -> Result<Name, SqlError> {
-    let invalid = || SqlError::new(INVALID_NAME, "invalid name syntax");
     let mut parts = Vec::new();
     let mut rest = text.trim();
     loop {
@@ -415,7 +448,7 @@ fn parse_name(text: &str) -> Result<Name, SqlError> {
                 let mut part = String::new();
                 let mut chars = quoted.char_indices();
                 let end = loop {
-                    match chars.next().ok_or_else(invalid)? {
+                    match chars.next().ok_or_else(invalid_name)? {
                         (at, '"') if quoted[at + 1..].starts_with('"') => {
                             part.push('"');
                             chars.next();
@@ -428,13 +461,13 @@ fn parse_name(text: &str) -> Result<Name, SqlError> {
             }
         };
         if part.is_empty() {
-            return Err(invalid());
+            return Err(invalid_name());
         }
         parts.push(part);
         match after.trim_start().strip_prefix('.') {
             Some(after) => rest = after.trim_start(),
             None if after.trim().is_empty() => return Ok(Name { parts }),
-            None => return Err(invalid()),
+            None => return Err(invalid_name()),
         }
     }
 }

@@ -4,6 +4,9 @@ use super::constraints::{KeyIndex, key_indexes};
 use super::pg_catalog::{ROLE_COLUMNS, hidden_password, role_row};
 use super::{Context, Producer, SystemRelation, is_table, is_view, maybe, text};
 use arrow::array::RecordBatch;
+use pgrepr::calendar::SECOND_US;
+use pgrepr::timezone::TimeZone;
+use pgrepr::timezone::abbreviations::Abbreviation;
 use repr::datum::Datum;
 use sql::error::SqlError;
 use sql::plan::{CatalogView, definition};
@@ -20,6 +23,8 @@ pub(super) fn producer(name: &str) -> Option<Producer> {
         "pg_matviews" => pg_matviews,
         "pg_indexes" => pg_indexes,
         "pg_settings" => pg_settings,
+        "pg_timezone_names" => timezone_names,
+        "pg_timezone_abbrevs" => timezone_abbreviations,
         "pg_stat_user_tables" | "pg_statio_user_tables" => user_tables,
         "pg_stat_all_tables" | "pg_statio_all_tables" => all_tables,
         _ => return None,
@@ -141,6 +146,28 @@ fn pg_indexes(context: &Context<'_>, relation: &SystemRelation) -> Result<Record
     let keys = items.iter().flat_map(key_indexes).map(key_row);
     let rows = items.iter().filter_map(|item| row(item)).chain(keys).collect();
     relation.batch(["schemaname", "tablename", "indexname", "indexdef"], rows)
+}
+
+fn timezone_names(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let now = context.session.statement_now_us;
+    let row = |zone: TimeZone| {
+        let abbreviation = zone.abbreviation_at(now);
+        [text(zone.name()), text(abbreviation), offset(zone, now), Datum::Bool(zone.is_summer_at(now))]
+    };
+    relation.batch(["name", "abbrev", "utc_offset", "is_dst"], TimeZone::all().map(row).collect())
+}
+
+fn timezone_abbreviations(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let now = context.session.statement_now_us;
+    let row = |known: Abbreviation| {
+        [text(known.name.to_ascii_uppercase()), offset(known.zone, now), Datum::Bool(known.is_summer_at(now))]
+    };
+    relation.batch(["abbrev", "utc_offset", "is_dst"], Abbreviation::all().map(row).collect())
+}
+
+/// How far the clocks of a zone are ahead of UTC.
+fn offset(zone: TimeZone, now_us: i64) -> Datum<'static> {
+    Datum::Interval(0, 0, i64::from(zone.offset_at(now_us)) * SECOND_US)
 }
 
 fn pg_settings(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {

@@ -37,7 +37,7 @@ pub(super) fn may_see(context: &Context<'_>, role: RoleId) -> bool {
 }
 
 fn address(session: &SessionStatus) -> Datum<'static> {
-    maybe(session.peer, |peer| text(peer.ip().to_string()))
+    maybe(session.peer, |peer| text(peer.ip().to_canonical().to_string()))
 }
 
 fn number(id: u32) -> i32 {

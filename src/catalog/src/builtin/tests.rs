@@ -491,6 +491,33 @@ fn names_of_types_and_oids() {
     assert_eq!(call("regprocin", &[text("pg_catalog.array_in")]), Ok(Datum::Oid(750)));
     assert_eq!(call("regprocout", &[Datum::Oid(2400)]), Ok(text("array_recv")));
     assert_eq!(call("regnamespaceout", &[Datum::Oid(2200)]), Ok(text("public")));
+    for signature in ["lower(text)", "count(\"any\")", "json_build_object()", "regexp_replace(text,text,text,integer)"]
+    {
+        let Ok(oid) = call("regprocedurein", &[text(signature)]) else { panic!("{signature} is a function") };
+        assert_eq!(call("regprocedureout", &[oid]), Ok(text(signature)));
+    }
+    assert_eq!(call("regprocedurein", &[text(" pg_catalog.Lower ( varchar(3) ) ")]), Err("42883".into()));
+    assert_eq!(call("regprocedurein", &[text("\"lower\"(TEXT)")]), Ok(Datum::Oid(870)));
+    for (signature, error) in
+        [("lower", "22P02"), ("lower(text", "22P02"), ("lower(text,)", "22P02"), ("lower(nosuch)", "42704")]
+    {
+        assert_eq!(call("regprocedurein", &[text(signature)]), Err(error.into()), "{signature}");
+    }
+    assert_eq!(call("to_regprocedure", &[text("nothing(text)")]), Ok(Datum::Null));
+    assert_eq!(call("regrolein", &[text("mz_system")]), Ok(Datum::Oid(10)));
+    assert_eq!(call("regroleout", &[Datum::Oid(10)]), Ok(text("mz_system")));
+    assert_eq!(call("regrolein", &[text("nobody")]), Err("42704".into()));
+    assert_eq!(call("regrolein", &[text("a.b")]), Err("42602".into()));
+    assert_eq!(
+        call("pg_get_functiondef", &[Datum::Oid(870)]),
+        Ok(text(
+            "CREATE OR REPLACE FUNCTION pg_catalog.lower(text)\n RETURNS text\n LANGUAGE internal\n IMMUTABLE PARALLEL \
+             SAFE STRICT\nAS $function$lower$function$\n"
+        ))
+    );
+    // An aggregate, and no function.
+    assert_eq!(call("pg_get_functiondef", &[Datum::Oid(2147)]), Err("42809".into()));
+    assert_eq!(call("pg_get_functiondef", &[Datum::Oid(1)]), Ok(Datum::Null));
     assert_eq!(call("pg_get_userbyid", &[Datum::Oid(10)]), Ok(text("mz_system")));
     assert_eq!(call("pg_get_userbyid", &[Datum::Oid(7)]), Ok(text("unknown (OID=7)")));
     assert_eq!(call("pg_get_function_arguments", &[Datum::Oid(750)]), Ok(text("cstring, oid, integer")));

@@ -7,7 +7,7 @@
 use super::proto::ColumnProto;
 use arrow::datatypes::{DataType, Field, Schema};
 use repr::types::NumericDisplay;
-use repr::{ColumnDesc, PgType, RelationDesc};
+use repr::{ColumnDesc, PgType, Reg, RelationDesc};
 use std::sync::Arc;
 
 /// The columns of a relation.
@@ -76,10 +76,7 @@ pub(super) fn encode_type(ty: &PgType) -> String {
         PgType::Interval => "interval".to_owned(),
         PgType::Json => "json".to_owned(),
         PgType::Jsonb => "jsonb".to_owned(),
-        PgType::Regclass => "regclass".to_owned(),
-        PgType::Regproc => "regproc".to_owned(),
-        PgType::Regtype => "regtype".to_owned(),
-        PgType::Regnamespace => "regnamespace".to_owned(),
+        PgType::Reg(kind) => kind.name().to_owned(),
         PgType::Unknown => "unknown".to_owned(),
         PgType::Void => "void".to_owned(),
         PgType::Record => "record".to_owned(),
@@ -104,11 +101,12 @@ pub(super) fn decode_type(text: &str) -> Option<PgType> {
             _ => return None,
         });
     }
-    SIMPLE.iter().find(|ty| encode_type(ty) == text).cloned()
+    let simple = SIMPLE.iter().find(|ty| encode_type(ty) == text).cloned();
+    simple.or_else(|| Reg::named(text).map(PgType::Reg))
 }
 
 /// The types without modifiers.
-const SIMPLE: [PgType; 33] = [
+const SIMPLE: [PgType; 29] = [
     PgType::Bool,
     PgType::Int2,
     PgType::Int4,
@@ -133,10 +131,6 @@ const SIMPLE: [PgType; 33] = [
     PgType::Interval,
     PgType::Json,
     PgType::Jsonb,
-    PgType::Regclass,
-    PgType::Regproc,
-    PgType::Regtype,
-    PgType::Regnamespace,
     PgType::Unknown,
     PgType::Void,
     PgType::Record,

@@ -14,6 +14,7 @@ use crate::calendar::{
 use crate::datetime::parse::token::{Token, tokens};
 use crate::error::PgReprError;
 use crate::options::{DateOrder, EncodeOptions};
+use crate::timezone::abbreviations::Abbreviation;
 use crate::timezone::{OFFSET_SECONDS_MAX, TimeZone};
 use repr::sqlstate::SqlState;
 
@@ -309,7 +310,7 @@ fn word_field(word: &str, fields: &mut Fields, loose: &mut DateParts<'_>) -> Res
         "tomorrow" => Special::Today(1),
         "yesterday" => Special::Today(-1),
         name => {
-            let zone = abbreviation(name).or_else(|| TimeZone::from_name(name));
+            let zone = Abbreviation::named(name).map(|known| known.zone).or_else(|| TimeZone::from_name(name));
             return match zone {
                 Some(zone) => set(&mut fields.zone, zone),
                 None if name.contains('/') => Err(Refusal::Zone(name.to_owned())),
@@ -345,33 +346,6 @@ fn weekday(word: &str) -> bool {
     let names = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
     names.iter().any(|name| word == *name || word == &name[..3])
         || matches!(word, "tues" | "wednes" | "weds" | "thur" | "thurs")
-}
-
-/// The zone abbreviations of PostgreSQL's default set that have one meaning in practice. The word is in lower case.
-pub fn abbreviation(word: &str) -> Option<TimeZone> {
-    let hours = match word {
-        "z" | "zulu" | "utc" | "gmt" | "wet" => 0,
-        "bst" | "cet" | "met" | "west" => 1,
-        "cest" | "eet" | "mest" => 2,
-        "eest" | "msk" => 3,
-        "pkt" => 5,
-        "hkt" => 8,
-        "jst" | "kst" => 9,
-        "aest" => 10,
-        "aedt" => 11,
-        "nzst" => 12,
-        "nzdt" => 13,
-        "adt" | "brt" => -3,
-        "ast" | "edt" => -4,
-        "est" | "cdt" => -5,
-        "cst" | "mdt" => -6,
-        "mst" | "pdt" => -7,
-        "pst" | "akdt" => -8,
-        "akst" => -9,
-        "hst" => -10,
-        _ => return None,
-    };
-    Some(TimeZone::Fixed(hours * 3600))
 }
 
 fn date_of(parts: &[&str], order: DateOrder) -> Result<(i64, i64, i64), Refusal> {

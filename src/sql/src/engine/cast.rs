@@ -259,7 +259,7 @@ fn from_text<'a>(
     context: &CastContextInfo<'_>,
 ) -> Result<Datum<'a>, SqlError> {
     let Datum::Text(text) = value else { return Err(impossible(value, to)) };
-    if is_oidlike(to) && *to != PgType::Oid && text.parse::<u32>().is_err() {
+    if matches!(to, PgType::Reg(_)) && text.parse::<u32>().is_err() {
         return match context.session {
             Some(session) => {
                 session.call_catalog(&format!("{}in", types::internal_name(to)), std::slice::from_ref(value))

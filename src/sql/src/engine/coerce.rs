@@ -233,7 +233,7 @@ impl Coercer<'_> {
 
     /// Whether the conversion of a constant has to wait for the session.
     fn at_run_time(&self, from: &PgType, to: &PgType) -> bool {
-        is_oidlike(from) && *from != PgType::Oid && is_stringlike(to)
+        matches!(from, PgType::Reg(_)) && is_stringlike(to)
     }
 
     fn constant(
@@ -243,11 +243,11 @@ impl Coercer<'_> {
         to: &PgType,
         rule: LengthRule,
     ) -> Result<TypedExpr, SqlError> {
-        if let (Datum::Text(text), true) = (value, is_oidlike(to) && *to != PgType::Oid) {
+        if let (Datum::Text(text), PgType::Reg(kind)) = (value, to) {
             let oid = match text.trim().parse::<u32>() {
                 Ok(oid) => oid,
                 Err(_) if text.as_ref() == "-" => 0,
-                Err(_) => self.tables.resolve_reg(to, text)?,
+                Err(_) => self.tables.resolve_reg(*kind, text)?,
             };
             return TypedExpr::constant(&Datum::Oid(oid), to.clone());
         }

@@ -237,6 +237,18 @@ pub trait AdvisoryLocks: Send + Sync {
 
     /// Gives up all of these.
     fn unlock_all(&self);
+
+    /// The sessions that the session which `pg_backend_pid()` calls `pid` waits for.
+    fn blocking(&self, pid: i32) -> Vec<i32>;
+}
+
+/// The two ends of a session's connection, each an address and a port. Without a network there are none.
+#[derive(Clone, Debug, Default)]
+pub struct Ends {
+    /// The client's.
+    pub peer: Option<(String, u16)>,
+    /// The server's.
+    pub local: Option<(String, u16)>,
 }
 
 /// Waits for a duration, on whatever runtime calls it.
@@ -269,6 +281,8 @@ pub struct SessionInfo {
     pub mz_version: String,
     /// `pg_backend_pid()`.
     pub backend_pid: u32,
+    /// Its connection.
+    pub ends: Arc<Ends>,
     /// The schema of its temporary tables, if it has made any.
     pub temporary: Option<String>,
     /// `current_setting()`.
@@ -349,6 +363,7 @@ impl Default for SessionInfo {
             version: String::new(),
             mz_version: String::new(),
             backend_pid: 0,
+            ends: Arc::default(),
             temporary: None,
             settings: Arc::new(|_| None),
             assignments: Arc::default(),

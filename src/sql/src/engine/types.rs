@@ -1,9 +1,9 @@
 //! Postgres's types as the binder sees them: from their names in SQL, and their places in the cast lattice.
 
 use crate::error::SqlError;
-use repr::PgType;
 use repr::sqlstate::SqlState;
 use repr::types::{NUMERIC_PRECISION, NumericDisplay};
+use repr::{PgType, Reg};
 use sqlparser::ast::{
     self, ArrayElemTypeDef, CharacterLength, DataType as Ast, ExactNumberInfo, ObjectName, TimezoneInfo,
 };
@@ -52,7 +52,7 @@ pub fn from_ast(data_type: &Ast) -> Result<PgType, SqlError> {
         Ast::Interval { .. } => return Err(SqlError::unsupported("interval with fields")),
         Ast::JSON => PgType::Json,
         Ast::JSONB => PgType::Jsonb,
-        Ast::Regclass => PgType::Regclass,
+        Ast::Regclass => PgType::Reg(Reg::Class),
         Ast::Array(ArrayElemTypeDef::SquareBracket(item, _)) => match from_ast(item)? {
             PgType::Array(_) => return Err(SqlError::unsupported("an array of more than one dimension")),
             item => PgType::Array(Box::new(item)),
@@ -178,15 +178,11 @@ pub fn by_name(name: &str) -> Option<PgType> {
         "interval" => PgType::Interval,
         "json" => PgType::Json,
         "jsonb" => PgType::Jsonb,
-        "regclass" => PgType::Regclass,
-        "regproc" | "regprocedure" => PgType::Regproc,
-        "regtype" => PgType::Regtype,
-        "regnamespace" => PgType::Regnamespace,
         "int2vector" => PgType::Int2Vector,
         "oidvector" => PgType::OidVector,
         "void" => PgType::Void,
         "record" => PgType::Record,
-        _ => return None,
+        name => PgType::Reg(Reg::named(name)?),
     })
 }
 
@@ -260,10 +256,7 @@ pub fn category(ty: &PgType) -> Category {
         | PgType::Float8
         | PgType::Numeric(_)
         | PgType::Oid
-        | PgType::Regclass
-        | PgType::Regproc
-        | PgType::Regtype
-        | PgType::Regnamespace => Category::Numeric,
+        | PgType::Reg(_) => Category::Numeric,
         PgType::Date | PgType::Time | PgType::Timestamp | PgType::Timestamptz => Category::DateTime,
         PgType::Interval => Category::Timespan,
         PgType::Array(_) | PgType::Int2Vector | PgType::OidVector => Category::Array,
@@ -299,7 +292,7 @@ pub fn is_number(ty: &PgType) -> bool {
 
 /// oid or an alias of it.
 pub fn is_oidlike(ty: &PgType) -> bool {
-    matches!(ty, PgType::Oid | PgType::Regclass | PgType::Regproc | PgType::Regtype | PgType::Regnamespace)
+    matches!(ty, PgType::Oid | PgType::Reg(_))
 }
 
 /// When a cast may be applied without being asked for.
@@ -341,11 +334,12 @@ pub fn cast_context(from: &PgType, to: &PgType) -> Option<CastContext> {
         (from, T::Int4 | T::Int8) if is_oidlike(from) => Assignment,
         (T::Oid, to) if is_oidlike(to) => Implicit,
         (from, T::Oid) if is_oidlike(from) => Implicit,
+        (T::Reg(Reg::Proc), T::Reg(Reg::Procedure)) | (T::Reg(Reg::Procedure), T::Reg(Reg::Proc)) => Implicit,
         (T::Char, T::Int4) | (T::Int4, T::Char) => Explicit,
         (T::Char, T::Text) => Implicit,
         (T::Char, T::Varchar(_) | T::Bpchar(_)) => Assignment,
         (T::Text | T::Varchar(_) | T::Bpchar(_), T::Char) => Assignment,
-        (T::Text | T::Varchar(_) | T::Bpchar(_), T::Regclass) => Implicit,
+        (T::Text | T::Varchar(_) | T::Bpchar(_), T::Reg(Reg::Class)) => Implicit,
         (T::Text, T::Varchar(_) | T::Bpchar(_) | T::Name) => Implicit,
         (T::Varchar(_), T::Text | T::Bpchar(_) | T::Name) => Implicit,
         (T::Bpchar(_), T::Text | T::Varchar(_) | T::Name) => Implicit,

@@ -149,7 +149,9 @@ pub fn build(binder: &mut Binder<'_>, call: AggregateArgs<'_>, site: Site<'_>) -
         let message = "could not determine polymorphic type because input has type unknown";
         return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
     }
-    let first = binder.coercer.settle(args.remove(0))?;
+    // What nothing has decided takes string_agg's type from its delimiter.
+    let first = args.remove(0);
+    let first = if call.name == "string_agg" { first } else { binder.coercer.settle(first)? };
     if call.distinct.is_some() {
         binder.require_distinct(&first.ty)?;
     }
@@ -376,11 +378,14 @@ fn string_agg(
     site: Site<'_>,
 ) -> Result<TypedExpr, SqlError> {
     let stringy = |ty: &PgType| is_stringlike(ty) || *ty == PgType::Unknown;
-    if !stringy(&arg.ty) || !stringy(&delimiter.ty) {
-        return Err(function_missing("string_agg", &[arg.ty, delimiter.ty]));
-    }
-    let arg = binder.coercer.cast(arg, &PgType::Text, LengthRule::Cast)?;
-    let delimiter = binder.coercer.cast(delimiter, &PgType::Text, LengthRule::Cast)?;
+    let bytes = |ty: &PgType| matches!(ty, PgType::Bytea | PgType::Unknown);
+    let ty = match (&arg.ty, &delimiter.ty) {
+        (arg, delimiter) if stringy(arg) && stringy(delimiter) => PgType::Text,
+        (arg, delimiter) if bytes(arg) && bytes(delimiter) => PgType::Bytea,
+        _ => return Err(function_missing("string_agg", &[arg.ty, delimiter.ty])),
+    };
+    let arg = binder.coercer.cast(arg, &ty, LengthRule::Cast)?;
+    let delimiter = binder.coercer.cast(delimiter, &ty, LengthRule::Cast)?;
     if delimiter.as_literal().is_none() {
         return Err(SqlError::unsupported("string_agg with a delimiter that is not a constant"));
     }

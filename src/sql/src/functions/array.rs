@@ -2,7 +2,7 @@
 
 use super::order::{compare, compare_nulls_last, equal, item_type, not_distinct};
 use super::registry::Library;
-use super::{boolean, int, list, new_text, text};
+use super::{boolean, bytes, int, list, new_text, text};
 use crate::engine::TypedExpr;
 use crate::engine::types::{self, is_stringlike};
 use crate::error::SqlError;
@@ -162,6 +162,16 @@ pub fn declare(library: &mut Library) {
             })
             .collect();
         Ok(if parts.is_empty() { Datum::Null } else { new_text(parts.join(text(a, 1))) })
+    });
+    library.add("string_agg_list(bytea[], bytea) bytea !null", |_, a| {
+        let parts: Vec<&[u8]> = list(a, 0)
+            .iter()
+            .filter_map(|item| match item {
+                Datum::Bytes(bytes) => Some(bytes.as_ref()),
+                _ => None,
+            })
+            .collect();
+        Ok(if parts.is_empty() { Datum::Null } else { Datum::Bytes(parts.join(bytes(a, 1)).into()) })
     });
     library.add("array_distinct(anyarray, bool, bool) anyarray", distinct);
     library.add("list_min(anyarray) anyelement", |call, a| Ok(extreme(item_type(call, 0), list(a, 0), Ordering::Less)));

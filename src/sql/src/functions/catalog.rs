@@ -45,11 +45,13 @@ const VISIBLE: [&str; 13] = [
 const PRIVILEGES: [&str; 9] =
     ["table", "any_column", "schema", "database", "sequence", "tablespace", "type", "function", "language"];
 
-const SINGLE: [&str; 25] = [
+const SINGLE: [&str; 27] = [
     "to_regclass(text) regclass",
     "to_regtype(text) regtype",
     "to_regproc(text) regproc",
+    "to_regprocedure(text) regprocedure",
     "to_regnamespace(text) regnamespace",
+    "to_regrole(text) regrole",
     "format_type(oid, int4) text !null",
     "pg_get_userbyid(oid) name",
     "pg_get_expr(text, oid) text",

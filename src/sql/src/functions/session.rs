@@ -9,6 +9,7 @@ use super::{boolean, int, new_text, text};
 use crate::engine::session::{Assignment, Signal};
 use crate::error::SqlError;
 use crate::vars::SessionVars;
+use pgrepr::timezone::abbreviations::Abbreviation;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
 use std::borrow::Cow;
@@ -32,14 +33,23 @@ pub fn declare(library: &mut Library) {
         ..0 => Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "\"timeout\" must not be negative")),
         _ => Err(SqlError::unsupported("pg_terminate_backend with a timeout")),
     });
+    library.add("pg_blocking_pids(int4) int4[] !session !each", |call, a| match &a[0] {
+        Datum::Int4(pid) => {
+            let pids = call.session()?.locks.as_ref().map(|locks| locks.blocking(*pid)).unwrap_or_default();
+            Ok(Datum::List(pids.into_iter().map(Datum::Int4).collect()))
+        }
+        _ => Err(SqlError::internal("a process is named by an integer")),
+    });
     library.add("pg_postmaster_start_time() timestamptz !session", |call, _| {
         Ok(Datum::Timestamp(call.session()?.started_us))
     });
     library.add("pg_client_encoding() name", |_, _| Ok(new_text("UTF8")));
     library.add("pg_is_in_recovery() bool", |_, _| Ok(Datum::Bool(false)));
     library.add("pg_jit_available() bool", |_, _| Ok(Datum::Bool(false)));
-    library.add("inet_server_addr() text", |_, _| Ok(Datum::Null));
-    library.add("inet_client_addr() text", |_, _| Ok(Datum::Null));
+    library.add("inet_server_addr() text !session", |call, _| Ok(host(&call.session()?.ends.local)));
+    library.add("inet_server_port() int4 !session", |call, _| Ok(port(&call.session()?.ends.local)));
+    library.add("inet_client_addr() text !session", |call, _| Ok(host(&call.session()?.ends.peer)));
+    library.add("inet_client_port() int4 !session", |call, _| Ok(port(&call.session()?.ends.peer)));
     library.add("mz_now() numeric:integer !session", |call, _| {
         Ok(Datum::Numeric(arrow::datatypes::i256::from_i128(call.session()?.mz_now.into()), 0))
     });
@@ -79,12 +89,17 @@ pub fn declare(library: &mut Library) {
         let bits = uuid::Uuid::new_v4().as_u64_pair().1 & ((1 << 53) - 1);
         Ok(Datum::Float8(bits as f64 / (1_u64 << 53) as f64))
     });
-    for name in ["inet_server_port", "inet_client_port"] {
-        library.add(&format!("{name}() int4"), |_, _| Ok(Datum::Null));
-    }
     library.add("pg_trigger_depth() int4", |_, _| Ok(Datum::Int4(0)));
     library.add("setseed(float8) void", |_, _| Err(SqlError::unsupported("function setseed")));
     library.add("txid_current() int8 !session", |call, _| Ok(Datum::Int8(call.session()?.transaction.get())));
+}
+
+fn host(end: &Option<(String, u16)>) -> Datum<'static> {
+    end.as_ref().map_or(Datum::Null, |(address, _)| new_text(address.clone()))
+}
+
+fn port(end: &Option<(String, u16)>) -> Datum<'static> {
+    end.as_ref().map_or(Datum::Null, |(_, port)| Datum::Int4((*port).into()))
 }
 
 fn signal(call: &Call<'_>, args: &[Datum<'_>], signal: Signal) -> Result<Datum<'static>, SqlError> {
@@ -106,7 +121,8 @@ fn setting(settings: &crate::engine::Settings, name: &str) -> Result<Datum<'stat
 
 /// The time zone that an abbreviation, a name or an offset stands for, as AT TIME ZONE reads it.
 pub fn time_zone(name: &str) -> Result<pgrepr::timezone::TimeZone, SqlError> {
-    pgrepr::datetime::parse::abbreviation(&name.to_ascii_lowercase())
+    Abbreviation::named(name)
+        .map(|abbreviation| abbreviation.zone)
         .or_else(|| pgrepr::timezone::TimeZone::from_name(name))
         .ok_or_else(|| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("time zone \"{name}\" not recognized")))
 }

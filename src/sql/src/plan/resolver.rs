@@ -9,14 +9,13 @@ use super::{ItemKind, ItemRef, PlanContext, ViewDef, ViewRead};
 use crate::engine::{Params, PlannedQuery, Read, ResolvedTable, TableResolver, bind, types};
 use crate::error::SqlError;
 use crate::names::{
-    Name, ObjectKind, Privilege, RoleId, Scope, is_temporary, quote_ident, resolve_item, resolve_schema,
-    unknown_relation,
+    Name, ObjectKind, Privilege, RoleId, Scope, is_temporary, resolve_item, resolve_schema, unknown_relation,
 };
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
 use pgrepr::options::Locale;
 use repr::sqlstate::SqlState;
-use repr::{Datum, GlobalId, PgType, RelationDesc};
+use repr::{Datum, GlobalId, Reg, RelationDesc};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
@@ -236,24 +235,29 @@ impl TableResolver for Resolver<'_> {
         Ok(())
     }
 
-    fn resolve_reg(&self, ty: &PgType, text: &str) -> Result<u32, SqlError> {
-        let parts = crate::vars::split_qualified(text)
-            .ok_or_else(|| SqlError::new(SqlState("42602"), "invalid name syntax"))?;
-        let name = Name { parts };
-        match ty {
-            PgType::Regclass => resolve_item(self.ctx.catalog, self.scope, &name)?
-                .map(|item| item.oid)
-                .ok_or_else(|| unknown_relation(&name)),
-            PgType::Regnamespace => resolve_schema(self.ctx.catalog, self.scope, &name).map(|schema| schema.oid),
-            PgType::Regtype => {
+    fn resolve_reg(&self, kind: Reg, text: &str) -> Result<u32, SqlError> {
+        let name = || {
+            let parts = crate::vars::split_qualified(text);
+            parts.map(|parts| Name { parts }).ok_or_else(|| SqlError::new(SqlState("42602"), "invalid name syntax"))
+        };
+        match kind {
+            Reg::Class => {
+                let name = name()?;
+                let item = resolve_item(self.ctx.catalog, self.scope, &name)?;
+                item.map(|item| item.oid).ok_or_else(|| unknown_relation(&name))
+            }
+            Reg::Namespace => resolve_schema(self.ctx.catalog, self.scope, &name()?).map(|schema| schema.oid),
+            Reg::Type => {
                 let data_type = crate::parser::parse_data_type(text)?;
                 types::from_ast(&data_type).map(|ty| pgrepr::types::oid(&ty))
             }
-            PgType::Regproc => match self.ctx.session.call_catalog("regprocin", &[Datum::Text(text.into())])? {
-                Datum::Oid(oid) => Ok(oid),
-                _ => Err(SqlError::internal("regprocin gives an oid")),
-            },
-            _ => Err(SqlError::unsupported(format!("the cast of {} to {ty}", quote_ident(text)))),
+            Reg::Proc | Reg::Procedure | Reg::Role => {
+                let function = format!("{}in", kind.name());
+                match self.ctx.session.call_catalog(&function, &[Datum::Text(text.into())])? {
+                    Datum::Oid(oid) => Ok(oid),
+                    _ => Err(SqlError::internal(format!("{function} gives an oid"))),
+                }
+            }
         }
     }
 

@@ -4,7 +4,7 @@
 //! by commas ask whether the role has any of them. `WITH GRANT OPTION` is what owners have. Who has a privilege on a relation
 //! has it on each of its columns.
 
-use super::{Answer, Call, types};
+use super::{Answer, Call, function_of_signature, procs, types};
 use crate::builtin::pg_catalog::is_system;
 use repr::datum::Datum;
 use repr::sqlstate::SqlState;
@@ -102,10 +102,10 @@ impl Call<'_> {
 
     fn may_use_shipped(&self, kind: &str, i: usize) -> Answer {
         let known = match (kind, self.arg(i)?) {
-            ("type", Datum::Text(name)) => pgrepr::type_name::parse_type_name(name).is_ok(),
+            ("type", Datum::Text(name)) => types::type_named(name).map(|_| true)?,
             ("type", _) => pgrepr::types::from_oid(self.oid(i)?).is_some(),
-            ("function", Datum::Text(_)) => true,
-            ("function", _) => types::function_name(self.oid(i)?).is_some(),
+            ("function", Datum::Text(signature)) => function_of_signature(signature).map(|_| true)?,
+            ("function", _) => procs::function_name(self.oid(i)?).is_some(),
             _ => true,
         };
         Ok(if known { Datum::Bool(true) } else { Datum::Null })
@@ -124,7 +124,7 @@ impl Call<'_> {
             },
             _ => {
                 let oid = self.oid(i)?;
-                Ok(self.context.catalog.roles().into_iter().find(|role| role.oid == oid).map(|role| role.id))
+                Ok(self.role_by_oid(oid).map(|role| role.id))
             }
         }
     }

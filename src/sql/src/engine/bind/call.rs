@@ -4,6 +4,7 @@ use super::Binder;
 use super::arguments::in_order;
 use super::expr::Cx;
 use super::from::{TableCall, object_name};
+use super::grouping::contains_aggregate;
 use super::scope::Clause;
 use super::window::BoundWindow;
 use crate::engine::TypedExpr;
@@ -26,9 +27,9 @@ use datafusion::logical_expr::{
     Aggregate, AggregateUDF, Expr, LogicalPlan, Operator, WindowFunctionDefinition, lit, when,
 };
 use pgrepr::length::LengthRule;
-use repr::PgType;
 use repr::sqlstate::SqlState;
 use repr::types::{NUMERIC_PRECISION, NUMERIC_SCALE, NumericDisplay};
+use repr::{PgType, Reg};
 use sqlparser::ast::{
     self, DuplicateTreatment, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
     Spanned,
@@ -172,10 +173,11 @@ impl Binder<'_> {
             "greatest" | "least" if args.iter().any(|arg| arg.ty == PgType::Record) => {
                 Err(SqlError::unsupported(format!("{name} of rows")))
             }
-            "pg_typeof" if args.len() == 1 => {
+            // An aggregate stays there, because it makes one row of many.
+            "pg_typeof" if args.len() == 1 && !contains_aggregate(&args[0].expr) => {
                 // An undecided literal shows that it is one.
                 let oid = args.first().map_or(0, |arg| pgrepr::types::oid(&arg.ty));
-                TypedExpr::constant(&repr::Datum::Oid(oid), PgType::Regtype)
+                TypedExpr::constant(&repr::Datum::Oid(oid), PgType::Reg(Reg::Type))
             }
             _ if waiting::is_waiting(name) => self.waiting(name, args),
             "generate_subscripts" | "array_lower" | "array_upper"

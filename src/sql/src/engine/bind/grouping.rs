@@ -441,7 +441,7 @@ fn grouping_answer(
 }
 
 /// Whether an aggregate call is inside, windows aside.
-fn contains_aggregate(expr: &Expr) -> bool {
+pub(super) fn contains_aggregate(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(matches!(expr, Expr::AggregateFunction(_)))).unwrap_or(false)
 }
 
