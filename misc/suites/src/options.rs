@@ -21,6 +21,8 @@ pub(crate) struct Options {
     pub(crate) list: bool,
     /// Large numbers of the same code.
     pub(crate) long: bool,
+    /// Begin with the shortest suite, and begin none after one has failed.
+    pub(crate) fail_fast: bool,
     /// Print where the time went.
     pub(crate) timings: bool,
     /// Install what is missing.
@@ -38,6 +40,7 @@ impl Options {
             choice: Choice::All,
             list: false,
             long: false,
+            fail_fast: false,
             timings: false,
             install: true,
             jobs: processors + 1,
@@ -59,6 +62,7 @@ impl Options {
                 },
                 "--list" => options.list = true,
                 "--long" => options.long = true,
+                "--fail-fast" => options.fail_fast = true,
                 "--timings" => options.timings = true,
                 "--no-install" => options.install = false,
                 "--" => options.filters = arguments.by_ref().collect(),

@@ -1,4 +1,5 @@
-//! Runs suites, several at once, the longest first: most of them wait for servers, disks and clients most of the time.
+//! Runs suites, several at once, the longest first (the shortest, where the first failure ends it): most of them wait for
+//! servers, disks and clients most of the time.
 //!
 //! A suite's programs run one after the other, in processes of their own, with what they print in one log per suite. A suite
 //! that takes many times its budget hangs: it is ended, and has failed.
@@ -44,12 +45,18 @@ pub(crate) fn run(chosen: &[Chosen<'_>], built: &Built, logs: &Path, options: &O
     std::fs::create_dir_all(logs).with_context(|| format!("create {}", logs.display()))?;
     let mut queue: Vec<&Suite> = chosen.iter().map(|chosen| chosen.suite).collect();
     queue.sort_by_key(|suite| suite.budget);
+    if options.fail_fast {
+        queue.reverse();
+    }
     let (queue, outcomes) = (Mutex::new(queue), Mutex::new(Vec::new()));
     let work = || -> Result<()> {
         loop {
             let Some(suite) = queue.lock().ok().and_then(|mut queue| queue.pop()) else { return Ok(()) };
             let outcome = run_suite(suite, built, logs, options)?;
             report::outcome(&outcome);
+            if options.fail_fast && !outcome.failed.is_empty() {
+                queue.lock().map(|mut queue| queue.clear()).unwrap_or_default();
+            }
             if let Ok(mut outcomes) = outcomes.lock() {
                 outcomes.push(outcome);
             }
