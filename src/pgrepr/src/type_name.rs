@@ -127,7 +127,7 @@ fn float(arguments: &[i64]) -> Result<PgType, PgReprError> {
     match arguments {
         [] | [25..=53] => Ok(PgType::Float8),
         [1..=24] => Ok(PgType::Float4),
-        [..=0] => Err(invalid("precision for type float must be at least 1 bit".to_owned())),
+        [(..=0)] => Err(invalid("precision for type float must be at least 1 bit".to_owned())),
         _ => Err(invalid("precision for type float must be less than 54 bits".to_owned())),
     }
 }
