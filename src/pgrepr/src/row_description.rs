@@ -58,4 +58,13 @@ mod tests {
         let expected = b"T\0\0\0\x1a\0\x01v\0\0\0\x40\x01\0\x02\0\0\x04\x13\xff\xff\0\0\0\x07\0\x01";
         assert_eq!(&out[..], &expected[..]);
     }
+
+    #[test]
+    fn behind_another_message_it_is_the_same() {
+        let desc = RelationDesc::new([("v".to_owned(), PgType::Int4, true)]);
+        let (mut alone, mut behind) = (Vec::new(), b"before".to_vec());
+        row_description(&desc, &[], |_| 0, &mut alone);
+        row_description(&desc, &[], |_| 0, &mut behind);
+        assert_eq!(behind, [&b"before"[..], &alone].concat());
+    }
 }
