@@ -2,6 +2,7 @@
 #
 # build MODE CARGO-ARGUMENT…   compiles; afterwards `programs` is the folder of what was made
 # programs_of MODE             only says where that is
+# of_this_checkout             makes sure that cargo takes nothing for ours that another checkout has built; build does so
 #
 # Modes: `dev`, the build that tests use; `optimized`, its dependencies with our crates at release speed
 # (.cargo/optimized.toml), whose programs go to a folder of their own so that no test takes one of them by mistake;
@@ -19,6 +20,16 @@ programs_of() {
     esac
 }
 
+# cargo compares times: where our files are older than what another checkout has built of its own, it would take that.
+of_this_checkout() {
+    local mark="$CARGO_TARGET_DIR/checkout"
+    if [ "$(cat "$mark" 2>/dev/null)" != "$root" ]; then
+        mkdir -p "$CARGO_TARGET_DIR"
+        find "$root/src" "$root/test" "$root/benches" "$root/misc" -type f -exec touch {} +
+        echo "$root" >"$mark"
+    fi
+}
+
 build() {
     local mode="$1"
     shift
@@ -27,6 +38,7 @@ build() {
         exit 2
     }
     programs_of "$mode"
+    of_this_checkout
     # From the root, whose .cargo/config.toml counts.
     (
         cd "$root"

@@ -2,13 +2,17 @@
 # Installs what tests need: misc/prepare.sh NEED…, in the words of test/suites.txt. bin/test runs this beside the build.
 #
 # Programs come from apt-get where that is permitted, clients from their registries into ~/.cache/glimpse/clients, once for
-# each version that test/clients asks for. What cannot be installed is named in one line, and its tests are skipped.
+# each version that test/clients asks for. What cannot be installed is named in one line. Tests without their client skip
+# themselves and say so; those without PostgreSQL fail.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/glimpse
 clients=$cache/clients
 mkdir -p "$cache"
+# One at a time: another run, or one that was ended, would remove what this one installs.
+exec 9>"$cache/prepare.lock"
+flock 9
 
 say() {
     echo "prepare: $*"

@@ -47,6 +47,7 @@ pub fn corpus(text: &str, only: Option<&str>) -> Vec<View> {
             views.push(View { name: name.trim().to_owned(), query, referee });
         }
     }
+    assert!(!views.is_empty(), "no view is called {only:?}");
     views
 }
 

@@ -86,6 +86,7 @@ fn run(mode: Mode<'_>, how: &str) {
     let only = std::env::var("SLT_ONLY").unwrap_or_default();
     let mut files = slt::files(&slt::corpus_dir(), "slt").expect("the corpus is readable");
     files.retain(|path| path.to_string_lossy().contains(&only));
+    assert!(!files.is_empty(), "no file of the corpus contains SLT_ONLY={only} in its path");
     if let Mode::Views(_) = mode {
         // Views are made by a connection of their own, with which transactions that change the catalog would conflict.
         files.retain(|path| !changes_catalog(path));

@@ -31,7 +31,7 @@ pub(crate) struct Built {
 pub(crate) struct Prepared(Option<Child>);
 
 impl Prepared {
-    /// Waits until what could be installed is there. What could not be was named, and its tests are skipped.
+    /// Waits until what could be installed is there. What could not be was named.
     pub(crate) fn wait(self) -> Result<()> {
         if let Some(mut child) = self.0 {
             ensure!(child.wait()?.success(), "misc/prepare.sh failed");
@@ -42,7 +42,11 @@ impl Prepared {
 
 /// Begins to install what suites need.
 pub(crate) fn prepare(chosen: &[Chosen<'_>], install: bool) -> Result<Prepared> {
-    let needs: BTreeSet<&str> = chosen.iter().flat_map(|chosen| &chosen.suite.needs).map(String::as_str).collect();
+    let mut needs: BTreeSet<&str> = chosen.iter().flat_map(|chosen| &chosen.suite.needs).map(String::as_str).collect();
+    // bin/test --against-postgres.
+    if std::env::var("GLIMPSE_TEST_TARGET").is_ok_and(|target| target == "postgres") {
+        needs.insert("postgres");
+    }
     if needs.is_empty() || !install {
         return Ok(Prepared(None));
     }

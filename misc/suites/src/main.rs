@@ -7,8 +7,9 @@
 //!
 //! # Invariants
 //! - Every test of the workspace is in a suite of the map: a program that the map does not name is an error.
-//! - A suite that was chosen is run, or counts as failed.
+//! - A suite that was chosen is run, or counts as failed; so does a program that ends without libtest's verdict.
 
+use std::fs::{File, TryLockError};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -54,16 +55,32 @@ fn test() -> Result<bool> {
     if options.list {
         return Ok(true);
     }
+    let _alone = alone()?;
     let prepared = build::prepare(&chosen, options.install)?;
-    let whole = matches!(options.choice, Choice::All);
-    let built = build::build(&workspace, &chosen, whole, options.timings)?;
+    // Also what a change of Cargo.toml chooses, which is what has libraries compiled twice.
+    let whole = chosen.len() == map.suites.len();
+    let built = build::build(&workspace, &chosen, whole, options.timings);
     prepared.wait()?;
+    let built = built?;
     let logs: PathBuf = target_dir()?.join("test-logs");
     let outcomes = run::run(&chosen, &built, &logs, &options)?;
     if options.timings {
         report::timings(&timings::crates(&built)?, &outcomes);
     }
     Ok(report::outcomes(&outcomes))
+}
+
+/// Waits until no other run has this target directory: each would run what the other builds.
+fn alone() -> Result<File> {
+    let path = target_dir()?.join("test.lock");
+    let lock = File::create(&path).with_context(|| format!("create {}", path.display()))?;
+    match lock.try_lock() {
+        Ok(()) => return Ok(lock),
+        Err(TryLockError::WouldBlock) => report::waiting(&path),
+        Err(TryLockError::Error(error)) => return Err(error).context("lock the target directory"),
+    }
+    lock.lock().context("lock the target directory")?;
+    Ok(lock)
 }
 
 /// Where builds go; bin/test says it.

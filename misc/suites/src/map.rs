@@ -85,6 +85,11 @@ impl Map {
         if let Some(twice) = named.windows(2).find(|pair| pair[0] == pair[1]) {
             bail!("{PATH} names {}:{} twice", twice[0].package, twice[0].target);
         }
+        let mut names: Vec<&str> = self.suites.iter().map(|suite| suite.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            bail!("{PATH} has two suites {}", twice[0]);
+        }
         for package in &workspace.packages {
             for target in &package.targets {
                 let program = program_of(package, target);

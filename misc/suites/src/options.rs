@@ -49,6 +49,9 @@ impl Options {
         let mut arguments = arguments.into_iter().peekable();
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
+                "--only" | "--changed" if options.choice != Choice::All => {
+                    bail!("--only and --changed are said once, and not both")
+                }
                 "--only" => {
                     let Some(names) = arguments.next() else { bail!("--only needs the name of a suite") };
                     options.choice = Choice::Only(names.split(',').map(str::to_owned).collect());
@@ -99,7 +102,16 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_refused() {
-        for line in ["--olny wire", "--only", "--jobs", "--jobs 0", "--jobs two", "wire"] {
+        for line in [
+            "--olny wire",
+            "--only",
+            "--only a --only b",
+            "--only a --changed",
+            "--jobs",
+            "--jobs 0",
+            "--jobs two",
+            "wire",
+        ] {
             assert!(parse(line).is_err(), "{line}");
         }
     }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "what is printed is what the runner is for")]
 
+use std::path::Path;
 use std::time::Duration;
 
 use crate::options::{Choice, Options};
@@ -15,7 +16,17 @@ const SHOWN_LINES: usize = 14;
 
 pub(crate) fn fatal(error: &anyhow::Error) {
     println!("bin/test: {error:#}");
-    println!("0 passed, 1 failed");
+    println!("0 passed, 1 failed, 0 skipped");
+}
+
+/// Another run goes on.
+pub(crate) fn waiting(lock: &Path) {
+    println!("waiting for another bin/test, which holds {}", lock.display());
+}
+
+/// What suites are chosen by.
+pub(crate) fn changes(since: &str, count: usize) {
+    println!("{count} files have changed since {since}");
 }
 
 /// What will run, and why.
@@ -25,9 +36,6 @@ pub(crate) fn chosen(chosen: &[Chosen<'_>], options: &Options) {
             let why = if one.why.is_empty() { String::new() } else { format!("  {}", one.why) };
             println!("{:<20} {:>4} s{why}", one.suite.name, one.suite.budget);
         }
-    }
-    if chosen.is_empty() {
-        println!("nothing that has changed can touch a suite");
     }
 }
 
@@ -51,7 +59,12 @@ pub(crate) fn outcomes(outcomes: &[Outcome]) -> bool {
     skipped.sort();
     skipped.dedup();
     skipped.iter().for_each(|line| println!("{line}"));
-    let failed: usize = outcomes.iter().map(|outcome| outcome.failed.len()).sum();
+    let passed: usize = outcomes.iter().map(|outcome| outcome.passed).sum();
+    let mut failed: usize = outcomes.iter().map(|outcome| outcome.failed.len()).sum();
+    if passed + failed == 0 && !outcomes.is_empty() {
+        println!("no test has such a name");
+        failed = 1;
+    }
     let failures = outcomes.iter().flat_map(|outcome| outcome.failed.iter().map(move |test| (outcome, test)));
     for (outcome, test) in failures.clone().take(SHOWN_FAILURES) {
         println!("---- {}: {test} ({})", outcome.name, outcome.log.display());
@@ -61,7 +74,6 @@ pub(crate) fn outcomes(outcomes: &[Outcome]) -> bool {
     for (outcome, test) in failures.skip(SHOWN_FAILURES).take(SHOWN_LINES) {
         println!("---- {}: {test} ({})", outcome.name, outcome.log.display());
     }
-    let passed: usize = outcomes.iter().map(|outcome| outcome.passed).sum();
     println!("{passed} passed, {failed} failed, {} skipped", skipped.len());
     failed == 0
 }

@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::map::{Map, Program, Suite};
+use crate::report;
 use crate::workspace::{Kind, Workspace, is_within, short};
 
 /// A suite, and what it was chosen for.
@@ -40,24 +41,24 @@ pub(crate) fn changed<'a>(
     since: Option<&str>,
 ) -> Result<Vec<Chosen<'a>>> {
     let since = match since {
-        Some(since) => since.to_owned(),
+        // One commit: of a range git would leave out what is not committed.
+        Some(since) => git(root, &["rev-parse", "--verify", "--quiet", &format!("{since}^{{commit}}")])
+            .with_context(|| format!("{since} is no commit"))?,
         None => last_landed(root)?,
     };
-    let mut paths = git(root, &["diff", "--name-only", "--no-renames", &since, "--"])?;
+    let since = since.first().context("git names a commit")?;
+    let mut paths = git(root, &["diff", "--name-only", "--no-renames", since, "--"])?;
     paths.extend(git(root, &["ls-files", "--others", "--exclude-standard"])?);
+    report::changes(since, paths.len());
     Ok(touched(map, workspace, &paths))
 }
 
-/// The last commit of `origin/main`; where there is none, of `main`, or where the branch left it.
-fn last_landed(root: &Path) -> Result<String> {
-    for landed in ["origin/main", "main"] {
-        if let Ok(base) = git(root, &["merge-base", landed, "HEAD"])
-            && let Some(base) = base.first()
-        {
-            return Ok(base.clone());
-        }
-    }
-    bail!("neither origin/main nor main is known here: say --changed REF")
+/// Where this branch left `origin/main`; where there is none, `main`, unless that is this branch.
+fn last_landed(root: &Path) -> Result<Vec<String>> {
+    let is_main = git(root, &["branch", "--show-current"])? == ["main"];
+    let landed = ["origin/main", "main"].into_iter().filter(|landed| *landed != "main" || !is_main);
+    let mut bases = landed.filter_map(|landed| git(root, &["merge-base", landed, "HEAD"]).ok());
+    bases.next().context("there is no origin/main to have left: say --changed REF")
 }
 
 fn git(root: &Path, arguments: &[&str]) -> Result<Vec<String>> {

@@ -98,7 +98,7 @@ fn read_package(package: &Value, root: &Path) -> Result<Package> {
     let manifest = Path::new(text(package, "manifest_path"));
     let folder = manifest.parent().context("a manifest is in a folder")?;
     let depends_on = list(package, "dependencies").iter().filter(|dependency| dependency.get("path").is_some());
-    let targets = list(package, "targets").iter().filter(|target| target["test"] == true);
+    let targets = list(package, "targets").iter();
     Ok(Package {
         name: text(package, "name").to_owned(),
         folder: from_root(folder, root)?,
@@ -107,14 +107,33 @@ fn read_package(package: &Value, root: &Path) -> Result<Package> {
     })
 }
 
-/// `None` for what has no tests: examples, build scripts.
+/// `None` for what has no tests. Tests that no suite would run are an error.
 fn read_target(target: &Value, root: &Path) -> Result<Option<Target>> {
-    let kind = match list(target, "kind").first().and_then(Value::as_str) {
-        Some("lib") => Kind::Lib,
-        Some("bin") => Kind::Bin,
-        Some("test") => Kind::Test,
-        _ => return Ok(None),
+    let kind = list(target, "kind").first().and_then(Value::as_str).unwrap_or_default();
+    let (kind, has_tests) = match kind {
+        "lib" => (Kind::Lib, target["test"] == true),
+        "bin" => (Kind::Bin, target["test"] == true),
+        "test" => (Kind::Test, target["test"] == true),
+        "custom-build" => return Ok(None),
+        _ => {
+            let source = text(target, "src_path");
+            ensure!(
+                target["test"] != true,
+                "{source}: bin/test runs no tests of a {kind}; its target says `test = false`"
+            );
+            return Ok(None);
+        }
     };
+    if kind == Kind::Lib {
+        let source = text(target, "src_path");
+        ensure!(
+            target["doctest"] != true,
+            "{source}: bin/test runs no documentation tests; its [lib] says `doctest = false`"
+        );
+    }
+    if !has_tests {
+        return Ok(None);
+    }
     let name = if kind == Kind::Lib { "lib" } else { text(target, "name") };
     let source = from_root(Path::new(text(target, "src_path")), root)?;
     Ok(Some(Target { name: name.to_owned(), kind, source }))

@@ -8,7 +8,9 @@ use glimpse_consistency::runs::seed;
 #[test]
 fn every_bug_is_found() {
     let (only, seed) = (std::env::var("CONTROLS_ONLY").ok(), seed());
-    let bugs = Bug::ALL.into_iter().filter(|bug| only.as_ref().is_none_or(|only| only == bug.name()));
+    let bugs: Vec<Bug> =
+        Bug::ALL.into_iter().filter(|bug| only.as_ref().is_none_or(|only| only == bug.name())).collect();
+    assert!(!bugs.is_empty(), "no bug is called {only:?}");
     let mut missed = Vec::new();
     for bug in bugs {
         match control(bug, seed) {

@@ -135,6 +135,7 @@ fn answers_are_those_of_postgres() {
         .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
         .filter(|path| path.to_string_lossy().contains(&only))
         .collect();
+    assert!(!files.is_empty(), "no file of answers contains {only:?} in its path");
     files.sort();
     let (mut count, mut failures) = (0, String::new());
     for file in files {
