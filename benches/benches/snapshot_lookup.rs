@@ -6,13 +6,11 @@ use std::ops::Range;
 
 use arrangement::cursor::{Hits, seek, value};
 use arrangement::snapshot::{Snapshot, SnapshotSlot};
-use arrangement::spine::{RowBatch, RowBuilder, RowUpdate};
+use arrangement::spine::{self, RowBatch, RowUpdate};
 use arrow::datatypes::DataType;
 use criterion::{Criterion, criterion_group, criterion_main};
-use differential_dataflow::trace::{Builder, Description};
 use repr::row::write_datum;
 use repr::{Datum, Timestamp};
-use timely::progress::Antichain;
 
 /// Keys of the large batch.
 const KEYS: i32 = 1_000_000;
@@ -31,10 +29,7 @@ fn batch(ids: Range<i32>, time: Timestamp) -> RowBatch {
         write_datum(&mut row, &DataType::Utf8, &text).expect("text is Utf8");
         ((key(id), row), time, 1)
     };
-    let updates: Vec<RowUpdate> = ids.map(update).collect();
-    let bounds = [time, time + 1, 0].map(Antichain::from_elem);
-    let [lower, upper, since] = bounds;
-    RowBuilder::seal(&mut vec![updates], Description::new(lower, upper, since))
+    spine::batch(ids.map(update).collect()).expect("there are updates")
 }
 
 fn slot(batches: Vec<RowBatch>, upper: Timestamp) -> SnapshotSlot {

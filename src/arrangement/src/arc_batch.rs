@@ -1,9 +1,7 @@
-//! Differential batches behind `Arc`, so that a batch can be read on any thread while its worker goes on.
+//! Differential's batches behind `Arc`, so that a batch can be read on any thread while its worker goes on.
 //!
-//! Differential implements its batch traits for `Rc<B>`; these are the same delegations for a newtype over `Arc<B>`. How one
-//! moves through a batch is in [`crate::row_cursor`], how two become one in [`crate::merger`].
+//! How one moves through a batch is in [`crate::row_cursor`], how two become one in [`crate::merger`].
 
-use differential_dataflow::trace::{BatchReader, Builder, Description};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -11,15 +9,9 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct ArcBatch<B>(Arc<B>);
 
-impl<B> ArcBatch<B> {
-    /// Shares a batch.
-    pub(crate) fn new(batch: Arc<B>) -> ArcBatch<B> {
-        ArcBatch(batch)
-    }
-
-    /// The shared batch itself.
-    pub fn inner(&self) -> &Arc<B> {
-        &self.0
+impl<B> From<B> for ArcBatch<B> {
+    fn from(batch: B) -> ArcBatch<B> {
+        ArcBatch(Arc::new(batch))
     }
 }
 
@@ -34,42 +26,5 @@ impl<B> Deref for ArcBatch<B> {
 
     fn deref(&self) -> &B {
         &self.0
-    }
-}
-
-impl<B: BatchReader> BatchReader for ArcBatch<B> {
-    type Time = B::Time;
-
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn description(&self) -> &Description<Self::Time> {
-        self.0.description()
-    }
-}
-
-/// Builds a batch and shares it.
-pub struct ArcBuilder<B>(B);
-
-impl<B: Builder> Builder for ArcBuilder<B> {
-    type Input = B::Input;
-    type Time = B::Time;
-    type Output = ArcBatch<B::Output>;
-
-    fn with_capacity(keys: usize, vals: usize, upds: usize) -> Self {
-        ArcBuilder(B::with_capacity(keys, vals, upds))
-    }
-
-    fn push(&mut self, chunk: &mut Self::Input) {
-        self.0.push(chunk);
-    }
-
-    fn done(self, description: Description<Self::Time>) -> Self::Output {
-        ArcBatch(Arc::new(self.0.done(description)))
-    }
-
-    fn seal(chain: &mut Vec<Self::Input>, description: Description<Self::Time>) -> Self::Output {
-        ArcBatch(Arc::new(B::seal(chain, description)))
     }
 }

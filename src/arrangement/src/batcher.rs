@@ -6,22 +6,19 @@
 use crate::layers::{Batch, Layers};
 use crate::packed::Packed;
 use crate::spine::RowUpdate;
+use differential_dataflow::batcher::{Batcher, Extract};
 use differential_dataflow::lattice::Lattice;
-use differential_dataflow::logging::Logger;
 use differential_dataflow::trace::implementations::BatchContainer;
-use differential_dataflow::trace::{Batcher, Builder, Description};
 use repr::Diff;
-use std::collections::VecDeque;
-use timely::container::{ContainerBuilder, PushInto, SizableContainer};
+use timely::container::SizableContainer;
 use timely::progress::frontier::AntichainRef;
 use timely::progress::{Antichain, Timestamp};
 
 /// The bytes of a key that become a number.
 const PREFIX_BYTES: usize = 16;
 
-/// Updates as they came and, if they are to become a batch, in which order they stand in it.
-#[derive(Debug)]
-pub struct Parcel<T> {
+/// Updates that become a batch: as they came, and in which order they stand in it.
+struct Parcel<T> {
     parts: Vec<Packed<T>>,
     order: Vec<Place>,
 }
@@ -29,7 +26,7 @@ pub struct Parcel<T> {
 /// Where an update is.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// A number that compares as its row does, as far as it goes; known when it is to be sorted.
+    /// A number that compares as its row does, as far as it goes; known once they are sorted.
     prefix: u128,
     part: u32,
     row: u32,
@@ -65,6 +62,51 @@ impl<T: Ord> Parcel<T> {
         });
         self.order = order;
     }
+
+    /// The batch of these updates, sorted; absent if they add up to nothing.
+    fn batch(&self) -> Option<Batch<T>>
+    where
+        T: Timestamp + Lattice,
+    {
+        let count = self.order.len();
+        let mut layers = Layers::with_capacity(count, count, count);
+        let mut rest = self.order.as_slice();
+        let mut value_count = layers.value_count();
+        while let Some(first) = rest.first() {
+            let (key, value) = self.row(*first);
+            let is_of_key = |place: &Place| self.row(*place).0 == key;
+            let is_same = |place: &&Place| place.prefix == first.prefix && self.row(**place) == (key, value);
+            let count = 1 + rest[1..].iter().take_while(is_same).count();
+            let (equal, behind) = rest.split_at(count);
+            rest = behind;
+            let is_there = match equal {
+                [only] => {
+                    let (time, diff) = self.update(*only);
+                    if diff != 0 {
+                        layers.push_single(time.clone(), diff);
+                    }
+                    diff != 0
+                }
+                several => {
+                    for place in several {
+                        let (time, diff) = self.update(*place);
+                        layers.stage(time.clone(), diff);
+                    }
+                    layers.push_staged()
+                }
+            };
+            if is_there {
+                layers.storage.vals.vals.push_ref(value);
+            }
+            if !rest.first().is_some_and(is_of_key) {
+                if layers.value_count() > value_count {
+                    layers.push_key(key);
+                }
+                value_count = layers.value_count();
+            }
+        }
+        layers.done()
+    }
 }
 
 /// A number that compares as these bytes do, as far as it goes.
@@ -80,99 +122,57 @@ fn prefix(key: &[u8], value: &[u8]) -> u128 {
     u128::from_be_bytes(bytes)
 }
 
-/// Makes parcels of containers.
-#[derive(Debug)]
-pub struct Parcels<T> {
-    /// Rows that came one by one.
-    pending: Packed<T>,
-    ready: VecDeque<Packed<T>>,
-    given: Parcel<T>,
+/// Keeps updates until their times are complete.
+pub struct RowBatcher<T> {
+    waiting: Vec<Packed<T>>,
+    /// Updates that came one by one, until they fill a container.
+    loose: Packed<T>,
+    /// The least times of what waits.
+    frontier: Antichain<T>,
 }
 
-impl<T> Default for Parcels<T> {
-    fn default() -> Parcels<T> {
-        Parcels { pending: Packed::default(), ready: VecDeque::new(), given: Parcel::default() }
+impl<T> Default for RowBatcher<T> {
+    fn default() -> RowBatcher<T> {
+        RowBatcher { waiting: Vec::new(), loose: Packed::default(), frontier: Antichain::new() }
     }
 }
 
-impl<T> PushInto<&mut Packed<T>> for Parcels<T> {
-    fn push_into(&mut self, updates: &mut Packed<T>) {
-        self.ready.push_back(std::mem::take(updates));
+impl<T: Timestamp + Lattice> Batcher<Packed<T>> for RowBatcher<T> {
+    fn insert(&mut self, updates: &mut Packed<T>) {
+        self.waiting.push(std::mem::take(updates));
     }
 }
 
-impl<T> PushInto<&mut Vec<RowUpdate<T>>> for Parcels<T> {
-    fn push_into(&mut self, updates: &mut Vec<RowUpdate<T>>) {
+impl<T: Timestamp + Lattice> Batcher<Vec<RowUpdate<T>>> for RowBatcher<T> {
+    fn insert(&mut self, updates: &mut Vec<RowUpdate<T>>) {
         for ((key, value), time, diff) in updates.drain(..) {
-            self.pending.push(&key, &value, time, diff);
-            if self.pending.at_capacity() {
-                self.ready.push_back(std::mem::take(&mut self.pending));
+            self.loose.push(&key, &value, time, diff);
+            if self.loose.at_capacity() {
+                self.waiting.push(std::mem::take(&mut self.loose));
             }
         }
     }
 }
 
-impl<T: 'static> ContainerBuilder for Parcels<T> {
-    type Container = Parcel<T>;
-
-    fn extract(&mut self) -> Option<&mut Parcel<T>> {
-        if self.ready.is_empty() {
-            return None;
-        }
-        self.given = Parcel { parts: self.ready.drain(..).collect(), order: Vec::new() };
-        Some(&mut self.given)
-    }
-
-    fn finish(&mut self) -> Option<&mut Parcel<T>> {
-        if !self.pending.is_empty() {
-            self.ready.push_back(std::mem::take(&mut self.pending));
-        }
-        self.extract()
-    }
-}
-
-/// Keeps updates until their times are complete.
-pub struct RowBatcher<T> {
-    waiting: Vec<Packed<T>>,
-    lower: Antichain<T>,
-    /// The least times of what waits.
-    frontier: Antichain<T>,
-}
-
-impl<T> PushInto<Parcel<T>> for RowBatcher<T> {
-    fn push_into(&mut self, parcel: Parcel<T>) {
-        self.waiting.extend(parcel.parts);
-    }
-}
-
-impl<T: Timestamp> Batcher for RowBatcher<T> {
-    type Output = Parcel<T>;
+impl<T: Timestamp + Lattice> Extract for RowBatcher<T> {
     type Time = T;
+    type Output = Batch<T>;
 
-    fn new(_: Option<Logger>, _: usize) -> Self {
-        RowBatcher { waiting: Vec::new(), lower: Antichain::from_elem(T::minimum()), frontier: Antichain::new() }
-    }
-
-    fn seal(&mut self, upper: Antichain<T>) -> (Vec<Parcel<T>>, Description<T>) {
+    fn extract(&mut self, upper: AntichainRef<'_, T>) -> (Option<Batch<T>>, AntichainRef<'_, T>) {
         let mut parcel = Parcel::default();
         self.frontier.clear();
-        for part in std::mem::take(&mut self.waiting) {
-            self.divide(part, &upper, &mut parcel);
+        let loose = std::mem::take(&mut self.loose);
+        for part in std::mem::take(&mut self.waiting).into_iter().chain([loose]) {
+            self.divide(part, upper, &mut parcel);
         }
         parcel.sort();
-        let since = Antichain::from_elem(T::minimum());
-        let description = Description::new(std::mem::replace(&mut self.lower, upper.clone()), upper, since);
-        (if parcel.order.is_empty() { Vec::new() } else { vec![parcel] }, description)
-    }
-
-    fn frontier(&mut self) -> AntichainRef<'_, T> {
-        self.frontier.borrow()
+        (parcel.batch(), self.frontier.borrow())
     }
 }
 
 impl<T: Timestamp> RowBatcher<T> {
     /// Puts updates whose times are complete into a parcel and keeps the others.
-    fn divide(&mut self, part: Packed<T>, upper: &Antichain<T>, parcel: &mut Parcel<T>) {
+    fn divide(&mut self, part: Packed<T>, upper: AntichainRef<'_, T>, parcel: &mut Parcel<T>) {
         let before = parcel.order.len();
         let mut kept = Packed::default();
         let mut last: Option<(&T, bool)> = None;
@@ -203,88 +203,23 @@ fn index(at: usize) -> u32 {
     u32::try_from(at).expect("containers are small, and memory is for fewer of them")
 }
 
-/// Builds batches from parcels.
-pub struct ParcelBuilder<T: Timestamp + Lattice>(Layers<T>);
-
-impl<T: Timestamp + Lattice> Builder for ParcelBuilder<T> {
-    type Input = Parcel<T>;
-    type Time = T;
-    type Output = Batch<T>;
-
-    fn with_capacity(keys: usize, values: usize, updates: usize) -> Self {
-        ParcelBuilder(Layers::with_capacity(keys, values, updates))
-    }
-
-    fn push(&mut self, parcel: &mut Parcel<T>) {
-        let layers = &mut self.0;
-        let mut rest = parcel.order.as_slice();
-        let mut value_count = layers.value_count();
-        while let Some(first) = rest.first() {
-            let (key, value) = parcel.row(*first);
-            let is_of_key = |place: &Place| parcel.row(*place).0 == key;
-            let is_same = |place: &&Place| place.prefix == first.prefix && parcel.row(**place) == (key, value);
-            let count = 1 + rest[1..].iter().take_while(is_same).count();
-            let (equal, behind) = rest.split_at(count);
-            rest = behind;
-            let is_there = match equal {
-                [only] => {
-                    let (time, diff) = parcel.update(*only);
-                    if diff != 0 {
-                        layers.push_single(time.clone(), diff);
-                    }
-                    diff != 0
-                }
-                several => {
-                    for place in several {
-                        let (time, diff) = parcel.update(*place);
-                        layers.stage(time.clone(), diff);
-                    }
-                    layers.push_staged()
-                }
-            };
-            if is_there {
-                layers.storage.vals.vals.push_ref(value);
-            }
-            if !rest.first().is_some_and(is_of_key) {
-                if layers.value_count() > value_count {
-                    layers.push_key(key);
-                }
-                value_count = layers.value_count();
-            }
-        }
-        *parcel = Parcel::default();
-    }
-
-    fn done(self, description: Description<T>) -> Batch<T> {
-        self.0.done(description)
-    }
-
-    fn seal(chain: &mut Vec<Parcel<T>>, description: Description<T>) -> Batch<T> {
-        let count = chain.iter().map(|parcel| parcel.order.len()).sum();
-        let mut builder = Self::with_capacity(count, count, count);
-        chain.drain(..).for_each(|mut parcel| builder.push(&mut parcel));
-        builder.done(description)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{ParcelBuilder, Parcels, RowBatcher};
+    use super::RowBatcher;
     use crate::packed::Packed;
-    use crate::spine::{RowBuilder, RowUpdate};
+    use crate::spine::{RowUpdate, batch};
+    use differential_dataflow::batcher::{Batcher, Extract};
     use differential_dataflow::consolidation::consolidate_updates;
-    use differential_dataflow::trace::{BatchReader, Batcher, Builder};
     use proptest::prelude::{any, prop, proptest};
-    use timely::container::{ContainerBuilder, PushInto};
     use timely::progress::Antichain;
 
     proptest! {
         #[test]
-        fn batches_are_what_was_pushed_up_to_their_time(
+        fn batches_are_what_was_inserted_up_to_their_time(
             containers in prop::collection::vec((any::<bool>(), prop::collection::vec(
                 (prop::collection::vec(0_u8..2, 0..20), 0_u8..2, 0_u64..9, -1_i64..2), 0..12)), 0..6),
             uppers in prop::collection::vec(0_u64..9, 0..4)) {
-            let (mut parcels, mut batcher) = (Parcels::default(), RowBatcher::new(None, 0));
+            let mut batcher = RowBatcher::default();
             let mut all: Vec<RowUpdate> = Vec::new();
             for (is_packed, container) in containers {
                 let mut updates: Vec<RowUpdate> =
@@ -293,16 +228,10 @@ mod tests {
                 if is_packed {
                     let mut packed = Packed::default();
                     updates.iter().for_each(|((key, value), time, diff)| packed.push(key, value, *time, *diff));
-                    parcels.push_into(&mut packed);
+                    batcher.insert(&mut packed);
                 } else {
-                    parcels.push_into(&mut updates);
+                    batcher.insert(&mut updates);
                 }
-                while let Some(parcel) = parcels.extract() {
-                    batcher.push_into(std::mem::take(parcel));
-                }
-            }
-            while let Some(parcel) = parcels.finish() {
-                batcher.push_into(std::mem::take(parcel));
             }
             let mut uppers = uppers;
             uppers.sort_unstable();
@@ -312,16 +241,16 @@ mod tests {
                     all.iter().filter(|(_, time, _)| (lower..upper).contains(time)).cloned().collect();
                 lower = upper;
                 consolidate_updates(&mut expected);
-                let (mut chain, description) = batcher.seal(Antichain::from_elem(upper));
+                let (extracted, retained) = batcher.extract(Antichain::from_elem(upper).borrow());
                 let least = all.iter().map(|(_, time, _)| *time).filter(|time| *time >= upper).min();
-                assert_eq!(batcher.frontier().iter().next().copied(), least);
-                let batch = ParcelBuilder::seal(&mut chain, description.clone());
-                let other = RowBuilder::seal(&mut vec![expected.clone()], description);
-                assert_eq!(batch.len(), expected.len());
-                let read = |batch| crate::cursor::updates(batch).map(|(row, time, diff)| (row.to_vec(), time, diff)).collect::<Vec<_>>();
-                assert_eq!(crate::merger::tests::read(&batch), expected);
-                if !expected.is_empty() {
-                    assert_eq!(read(&batch), read(&other));
+                assert_eq!(retained.iter().next().copied(), least);
+                let other = batch(expected.clone());
+                assert_eq!(extracted.is_some(), other.is_some());
+                if let (Some(extracted), Some(other)) = (extracted, other) {
+                    let read = |batch| crate::cursor::updates(batch).map(|(row, time, diff)| (row.to_vec(), time, diff)).collect::<Vec<_>>();
+                    assert_eq!(extracted.updates, expected.len());
+                    assert_eq!(crate::merger::tests::read(&extracted), expected);
+                    assert_eq!(read(&extracted), read(&other));
                 }
             }
         }

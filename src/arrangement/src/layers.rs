@@ -4,12 +4,10 @@ use crate::arc_batch::ArcBatch;
 use crate::row_layout::RowLayout;
 use differential_dataflow::consolidation::consolidate;
 use differential_dataflow::lattice::Lattice;
-use differential_dataflow::trace::Description;
 use differential_dataflow::trace::implementations::BatchContainer;
 use differential_dataflow::trace::implementations::ord_neu::val_batch::OrdValStorage;
 use differential_dataflow::trace::implementations::ord_neu::{OrdValBatch, Upds, Vals};
 use repr::Diff;
-use std::sync::Arc;
 use timely::progress::Timestamp;
 
 /// The layers of a batch.
@@ -105,8 +103,8 @@ impl<T: Timestamp + Lattice> Layers<T> {
         self.storage.vals.offs.push(value_count);
     }
 
-    /// The batch.
-    pub(crate) fn done(self, description: Description<T>) -> Batch<T> {
-        ArcBatch::new(Arc::new(OrdValBatch { storage: self.storage, description, updates: self.update_count }))
+    /// The batch, absent if nothing was appended.
+    pub(crate) fn done(self) -> Option<Batch<T>> {
+        (self.update_count > 0).then(|| OrdValBatch { storage: self.storage, updates: self.update_count }.into())
     }
 }

@@ -119,12 +119,10 @@ impl<T: Timestamp + Lattice> Cursor for RowCursor<T> {
 
 #[cfg(test)]
 mod tests {
-    use crate::spine::{RowBatch, RowBuilder, RowUpdate};
-    use differential_dataflow::consolidation::consolidate_updates;
+    use crate::spine::{RowUpdate, batch};
     use differential_dataflow::trace::cursor::{Cursor, Navigable};
-    use differential_dataflow::trace::{Builder, Description};
     use proptest::prelude::{any, prop, proptest};
-    use timely::progress::Antichain;
+    use std::ops::Deref;
 
     proptest! {
         #[test]
@@ -136,15 +134,13 @@ mod tests {
                 true => key.to_be_bytes().to_vec(),
                 false => key.to_be_bytes().into_iter().filter(|byte| *byte != 0).collect(),
             };
-            let mut updates: Vec<RowUpdate> =
+            let updates: Vec<RowUpdate> =
                 updates.into_iter().map(|(key, value, time, diff)| ((row(key), vec![value]), time, diff)).collect();
-            consolidate_updates(&mut updates);
-            let [lower, upper, since] = [0, 9, 0].map(Antichain::from_elem);
-            let batch: RowBatch = RowBuilder::seal(&mut vec![updates], Description::new(lower, upper, since));
-            let (mut ours, mut theirs) = (batch.cursor(), batch.inner().cursor());
+            let Some(batch) = batch(updates) else { return Ok(()) };
+            let (mut ours, mut theirs) = (batch.cursor(), batch.deref().cursor());
             let mut sought = 0;
             for (step, key, value) in steps {
-                let other = batch.inner().as_ref();
+                let other = batch.deref();
                 match step {
                     0 if theirs.key_valid(other) => {
                         ours.step_key(&batch);

@@ -15,7 +15,6 @@
 use crate::cursor::{Bounds, Hit, Hits, Walk};
 use crate::spine::RowBatch;
 use arc_swap::{ArcSwap, Guard};
-use differential_dataflow::trace::BatchReader;
 use differential_dataflow::trace::implementations::BatchContainer;
 use repr::Timestamp;
 use std::sync::Arc;
@@ -69,7 +68,7 @@ impl Snapshot {
 
     /// The number of updates in the collection's batches, an upper bound on its rows.
     pub fn update_count(&self) -> usize {
-        self.oks.iter().map(|batch| batch.len()).sum()
+        self.oks.iter().map(|batch| batch.updates).sum()
     }
 
     /// The bytes that the collection's batches occupy, without allocator overhead.

@@ -9,11 +9,10 @@
 
 use crate::render::Trace;
 use arrangement::snapshot::Snapshot;
-use arrangement::spine::{RowBatch, RowBuilder, RowSpine, RowUpdate};
+use arrangement::spine::{RowBatch, RowSpine};
 use compute_client::tail::Sealed;
-use differential_dataflow::consolidation::consolidate_updates;
 use differential_dataflow::operators::arrange::TraceReplayInstruction;
-use differential_dataflow::trace::{Builder, Description, TraceReader};
+use differential_dataflow::trace::TraceReader;
 use repr::Timestamp;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -29,10 +28,10 @@ pub fn upper(trace: &mut Trace) -> Timestamp {
     upper.as_option().copied().unwrap_or(Timestamp::MAX)
 }
 
-/// The number of batches, which tells whether a merge has completed.
-pub fn batch_count(trace: &Trace) -> usize {
+/// The number of spans, which tells whether a merge has completed.
+pub fn span_count(trace: &Trace) -> usize {
     let mut count = 0;
-    trace.map_batches(|_| count += 1);
+    trace.map_spans(|_| count += 1);
     count
 }
 
@@ -55,17 +54,10 @@ impl Listener {
     pub fn take(&self) -> impl Iterator<Item = Sealed> {
         let (kind, instructions) = (self.kind, self.queue.1.take());
         instructions.into_iter().filter_map(move |instruction| match instruction {
-            TraceReplayInstruction::Batch(batch, _) if batch.updates > 0 => Some(kind(batch)),
-            _ => None,
+            TraceReplayInstruction::Span(span, _) => span.inner.map(kind),
+            TraceReplayInstruction::Frontier(_) => None,
         })
     }
-}
-
-/// A batch of updates of one time, which was complete below `upper`.
-pub fn batch(mut updates: Vec<RowUpdate>, upper: Timestamp) -> RowBatch {
-    consolidate_updates(&mut updates);
-    let [lower, upper, since] = [0, upper, 0].map(Antichain::from_elem);
-    RowBuilder::seal(&mut vec![updates], Description::new(lower, upper, since))
 }
 
 /// What readers shall see.
@@ -75,10 +67,6 @@ pub fn snapshot(oks: &Trace, errs: Option<&Trace>, since: Timestamp, upper: Time
 
 fn batches(trace: &Trace) -> Vec<RowBatch> {
     let mut batches = Vec::new();
-    trace.map_batches(|batch| {
-        if batch.updates > 0 {
-            batches.push(batch.clone());
-        }
-    });
+    trace.map_spans(|span| batches.extend(span.inner.clone()));
     batches
 }

@@ -26,8 +26,8 @@ use crate::render::first::Logic;
 use crate::render::flow::{Chunks, Flow, PackedBuilder, PackedRows, RowFeed};
 use crate::render::mfp::{InputUpdate, NullKeys, RowPlan};
 use crate::render::totals::{Give, KeyTotals};
-use arrangement::batcher::{ParcelBuilder, Parcels, RowBatcher};
-use arrangement::packed::{Packed, PackedUpdate};
+use arrangement::batcher::RowBatcher;
+use arrangement::packed::PackedUpdate;
 use arrangement::spine::{RowBuilder, RowSpine, RowUpdate};
 use arrow::datatypes::SchemaRef;
 use compute_client::index::key_hash;
@@ -475,7 +475,7 @@ where
     builder.build(move |_| {
         move |_| {
             let (mut oks, mut errs) = (oks.activate(), errs.activate());
-            input.for_each_time(|time, containers| {
+            input.for_each_stamp(|time, containers| {
                 let (mut oks, mut errs) = (oks.session(&time), errs.session(&time));
                 let mut give = |result| match result {
                     Ok(row) => oks.give(row),
@@ -505,13 +505,13 @@ where
 /// Arranges keyed rows, each key on the worker that owns it.
 pub fn arrange<'scope, T: ScopeTime>(keyed: Keyed<'scope, T>, name: &str) -> ArrangedRows<'scope, T> {
     let by_key = Exchange::new(|((key, _), _, _): &RowUpdate<T>| key_hash(key));
-    arrange_core::<_, _, Parcels<T>, RowBatcher<T>, ParcelBuilder<T>, RowSpine<T>>(keyed.inner, by_key, name)
+    arrange_core(keyed.inner, by_key, name, |_, _| RowBatcher::default())
 }
 
 /// The same of rows that are packed.
 pub fn arrange_packed<'scope, T: ScopeTime>(keyed: PackedRows<'scope, T>, name: &str) -> ArrangedRows<'scope, T> {
     let by_key = ExchangeCore::<PackedBuilder<T>, _>::new_core(|(key, ..): &PackedUpdate<'_, T>| key_hash(key));
-    arrange_core::<_, Packed<T>, Parcels<T>, RowBatcher<T>, ParcelBuilder<T>, RowSpine<T>>(keyed, by_key, name)
+    arrange_core(keyed, by_key, name, |_, _| RowBatcher::default())
 }
 
 /// Applies `logic` to each key whose values change: its values with their counts in, and what it gives out.

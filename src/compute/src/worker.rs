@@ -14,6 +14,7 @@ use crate::publish::{self, Listener};
 use crate::render::flow::{Chunk, RowFeed, Update};
 use crate::render::{Feed, Rendered, render};
 use arrangement::snapshot::Snapshot;
+use arrangement::spine;
 use compute_client::controller::Worker as WorkerHandle;
 use compute_client::index::route;
 use compute_client::protocol::{ComputeCommand, IndexSpec, Piece};
@@ -294,8 +295,8 @@ impl Index {
             // Keys that cannot be computed are found out by the dataflow, which is what counts.
             self.rendered.arranged_by.apply(&rows, give, |_, _| {});
         }
-        let batch = publish::batch(updates, as_of + 1);
-        self.spec.handle.publish_seed(share.me, Snapshot::new(vec![batch], Vec::new(), as_of, as_of + 1));
+        let batches = spine::batch(updates).into_iter().collect();
+        self.spec.handle.publish_seed(share.me, Snapshot::new(batches, Vec::new(), as_of, as_of + 1));
     }
 
     /// Publishes if there is something new to show; returns whether everything fed has been published.
@@ -304,10 +305,10 @@ impl Index {
             return true;
         }
         let mut upper = publish::upper(&mut self.rendered.oks);
-        let mut batches = publish::batch_count(&self.rendered.oks);
+        let mut batches = publish::span_count(&self.rendered.oks);
         if let Some(errs) = &mut self.rendered.errs {
             upper = upper.min(publish::upper(errs));
-            batches += publish::batch_count(errs);
+            batches += publish::span_count(errs);
         }
         if upper > self.spec.as_of && (upper, batches) != (self.published_upper, self.published_batches) {
             let upper_frontier = Antichain::from_elem(upper);

@@ -24,7 +24,7 @@ use arrangement::spine::RowBatch;
 use differential_dataflow::AsCollection;
 use differential_dataflow::consolidation::consolidate;
 use differential_dataflow::trace::cursor::{Cursor, CursorList, cursor_list};
-use differential_dataflow::trace::{BatchReader, Navigable, TraceReader};
+use differential_dataflow::trace::{Navigable, TraceReader};
 use repr::{Diff, Timestamp};
 use std::collections::HashMap;
 use timely::PartialOrder;
@@ -60,9 +60,9 @@ pub fn first<'scope>(arranged: ArrangedRows<'scope>, name: &str, wanted: Diff, m
     let mut trace = arranged.trace;
     let changes = arranged.stream.unary_frontier(Pipeline, name, move |earliest, _| {
         let (mut upper, mut held) = (Antichain::from_elem(Timestamp::MIN), Vec::new());
-        trace.map_batches(|batch| {
-            upper.clone_from(batch.upper());
-            held.extend((!batch.is_empty()).then(|| batch.clone()));
+        trace.map_spans(|span| {
+            upper.clone_from(span.upper());
+            held.extend(span.inner.clone());
         });
         let held_upper = upper.clone();
         let mut at_first = Some((held, earliest));
@@ -73,19 +73,21 @@ pub fn first<'scope>(arranged: ArrangedRows<'scope>, name: &str, wanted: Diff, m
                 .filter(|(held, _)| !held.is_empty())
                 .map_or_else(Default::default, |(held, earliest)| (held, Some(earliest)));
             input.for_each(|earliest, arrived| {
-                for batch in arrived.drain(..).filter(|batch| PartialOrder::less_equal(&held_upper, batch.lower())) {
-                    capability.get_or_insert_with(|| earliest.retain(0));
-                    upper.clone_from(batch.upper());
-                    batches.push(batch);
+                for span in arrived.drain(..).filter(|span| PartialOrder::less_equal(&held_upper, span.lower())) {
+                    upper.clone_from(span.upper());
+                    if let Some(batch) = span.inner {
+                        capability = capability.take().or_else(|| earliest.retain_least(0));
+                        batches.push(batch);
+                    }
                 }
             });
             if let Some(capability) = capability {
                 let since = trace.get_logical_compaction().as_option().copied().unwrap_or(Timestamp::MIN);
                 let mut session = output.session(&capability);
                 let (mut changed, changed_storage) = cursor_list(batches);
-                let (mut values, storage) = trace
-                    .cursor_through(upper.borrow())
-                    .expect("the trace is not compacted beyond what was read of it");
+                let read = trace.batches_through(upper.borrow());
+                let (mut values, storage) =
+                    cursor_list(read.expect("the trace is not compacted beyond what was read of it"));
                 while let Some(key) = changed.get_key(&changed_storage) {
                     values.seek_key(&storage, key);
                     if values.get_key(&storage) != Some(key) {

@@ -173,7 +173,7 @@ fn evaluated<'scope, T: ScopeTime, C: Lies<T> + Clone, B: ContainerBuilder<Conta
         let mut buffer: Vec<Update<'static, T>> = Vec::new();
         move |_| {
             let (mut oks, mut errs) = (oks.activate(), errs.activate());
-            input.for_each_time(|time, containers| {
+            input.for_each_stamp(|time, containers| {
                 let (mut oks, mut errs) = (oks.session_with_builder(&time), errs.session(&time));
                 let mut fail = |error| errs.give(error);
                 let mut updates = reused(std::mem::take(&mut buffer));

@@ -14,7 +14,7 @@ use compute_client::plan::lir::{Join, JoinKind, Lir, Node};
 use compute_client::protocol::KeyExpr;
 use datafusion::error::DataFusionError;
 use datafusion::physical_expr::PhysicalExpr;
-use differential_dataflow::operators::join::join_traces;
+use differential_dataflow::operators::cursor::join::join_traces;
 use differential_dataflow::{AsCollection, VecCollection};
 use repr::columns::ColumnDecoder;
 use repr::row::{RowError, write_datum};
@@ -258,7 +258,7 @@ fn packed_pairs<'scope, T: ScopeTime>(
     mut make: impl FnMut(&[u8], &mut dyn FnMut(&[u8], &[u8])) + 'static,
 ) -> PackedRows<'scope, T> {
     let mut pair = Vec::new();
-    join_traces::<_, _, _, _, PackedBuilder<T>>(left, right, move |_, left, right, time, l, r, output| {
+    join_traces::<_, _, _, _, PackedBuilder<T>>(left, right, "Join", move |_, left, right, time, l, r, output| {
         pair.clear();
         pair.extend_from_slice(left);
         pair.extend_from_slice(right);
@@ -273,11 +273,12 @@ fn paired<'scope, T: ScopeTime, D: Clone + 'static>(
     mut make: impl FnMut(&[u8], &[u8], &[u8]) -> Option<D> + 'static,
 ) -> VecCollection<'scope, T, D, Diff> {
     type Pairs<D, T> = CapacityContainerBuilder<Vec<(D, T, Diff)>>;
-    let pairs = join_traces::<_, _, _, _, Pairs<D, T>>(left, right, move |key, left, right, time, l, r, output| {
-        if let Some(made) = make(key, left, right) {
-            output.push_into((made, time, l * r));
-        }
-    });
+    let pairs =
+        join_traces::<_, _, _, _, Pairs<D, T>>(left, right, "Join", move |key, left, right, time, l, r, output| {
+            if let Some(made) = make(key, left, right) {
+                output.push_into((made, time, l * r));
+            }
+        });
     pairs.as_collection()
 }
 

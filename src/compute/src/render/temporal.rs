@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::channels::pact::Pipeline;
-use timely::dataflow::operators::vec::ResultStream;
+use timely::dataflow::operators::core::OkErr;
 use timely::dataflow::operators::{Capability, Operator as _};
 
 /// From when on a row is there, and from when on it no longer is; [`Timestamp::MAX`] is never.
@@ -68,8 +68,9 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
                     }
                 },
             );
-        self.errs.push(evaluated.clone().err().as_collection());
-        Ok(T::hold(evaluated.ok().as_collection()))
+        let (oks, errs) = evaluated.ok_err(|result| result);
+        self.errs.push(errs.as_collection());
+        Ok(T::hold(oks.as_collection()))
     }
 }
 
@@ -125,17 +126,18 @@ pub(super) fn hold(rows: Rows<'_>) -> Rows<'_> {
             let mut kept: Option<Capability<Timestamp>> = None;
             move |(input, frontier), output| {
                 input.for_each(|capability, batch| {
+                    let earliest = *capability.least().expect("updates travel under a capability");
                     let mut session = output.session(&capability);
                     for (row, time, diff) in batch.drain(..) {
-                        if time == *capability.time() {
+                        if time == earliest {
                             session.give((row, time, diff));
                         } else {
                             add(&mut held, (time, row), diff);
                         }
                     }
                     drop(session);
-                    if !held.is_empty() && kept.as_ref().is_none_or(|kept| capability.time() < kept.time()) {
-                        kept = Some(capability.retain(0));
+                    if !held.is_empty() && kept.as_ref().is_none_or(|kept| earliest < *kept.time()) {
+                        kept = capability.retain_least(0);
                     }
                 });
                 if let Some(capability) = &mut kept {

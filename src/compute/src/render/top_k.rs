@@ -22,7 +22,7 @@ use std::sync::Arc;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::channels::pact::Pipeline;
 use timely::dataflow::operators::Operator;
-use timely::dataflow::operators::vec::ResultStream;
+use timely::dataflow::operators::core::OkErr;
 
 /// The bytes behind the sort key and the row that say where the row begins.
 const TRAILER_BYTES: usize = 4;
@@ -91,8 +91,9 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
                 }
             },
         );
-        self.errs.push(sorted.clone().err().as_collection());
-        Ok(sorted.ok().as_collection())
+        let (oks, errs) = sorted.ok_err(|result| result);
+        self.errs.push(errs.as_collection());
+        Ok(oks.as_collection())
     }
 }
 
