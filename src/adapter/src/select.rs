@@ -37,6 +37,7 @@ use sql::plan::{How, ItemRef, PlanContext, ReadPlan, SelectPlan, plan_view};
 use sql::temporal::query_reads_now;
 use std::collections::HashMap;
 use std::sync::Arc;
+use tokio::sync::Notify;
 
 /// Batches that the ad hoc engine may be ahead of its reader.
 const BATCHES_AHEAD: usize = 4;
@@ -337,16 +338,21 @@ async fn caught_up(
 impl Shared {
     /// Waits until the oracle has come to this time.
     async fn raised_to(&self, ts: Timestamp) {
-        loop {
-            // Registered before the oracle is asked: a time that comes in between is not missed.
-            let raised = self.raised.notified();
-            tokio::pin!(raised);
-            raised.as_mut().enable();
-            if self.oracle.known_ts() >= ts {
-                return;
-            }
-            raised.await;
+        raised_to(&self.raised, || self.oracle.known_ts(), ts).await;
+    }
+}
+
+/// Waits until `known`, which is asked again after each notification, has come to `ts`.
+async fn raised_to(raised: &Notify, known: impl Fn() -> Timestamp, ts: Timestamp) {
+    loop {
+        // Registered before it is asked: a time that comes in between is not missed.
+        let next = raised.notified();
+        tokio::pin!(next);
+        next.as_mut().enable();
+        if known() >= ts {
+            return;
         }
+        next.await;
     }
 }
 
@@ -497,4 +503,27 @@ fn count(
 /// All rows of a run, in memory.
 pub(crate) async fn collect(stream: SendableRecordBatchStream) -> Result<Vec<arrow::array::RecordBatch>, AdapterError> {
     Ok(stream.try_collect().await.map_err(SqlError::from)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::raised_to;
+    use futures::FutureExt;
+    use std::cell::Cell;
+    use tokio::sync::Notify;
+
+    #[tokio::test]
+    async fn a_time_is_waited_for_until_it_has_come_and_no_longer() {
+        let (raised, known) = (Notify::new(), Cell::new(5));
+        assert!(raised_to(&raised, || known.get(), 5).now_or_never().is_some(), "it has come");
+        let mut later = std::pin::pin!(raised_to(&raised, || known.get(), 7));
+        for time in [5, 6] {
+            known.set(time);
+            raised.notify_waiters();
+            assert!(later.as_mut().now_or_never().is_none(), "7 has not come at {time}");
+        }
+        known.set(7);
+        raised.notify_waiters();
+        assert!(later.now_or_never().is_some(), "7 has come");
+    }
 }

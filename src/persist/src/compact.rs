@@ -261,7 +261,7 @@ impl Inner {
 fn choose_tiered(state: &Shard, since: Timestamp) -> Vec<Batch> {
     let stored: u64 = state.batches.iter().map(|batch| batch.update_count).sum();
     let live: Diff = state.batches.iter().map(|batch| batch.rows).sum();
-    if since > state.since && stored / 2 > u64::try_from(live).unwrap_or_default() {
+    if is_mostly_history(state.since, since, stored, u64::try_from(live).unwrap_or_default()) {
         return state.batches.clone();
     }
     let (mut chosen, mut blobs): (Vec<_>, Vec<_>) = state.batches.iter().cloned().partition(Batch::is_inline);
@@ -275,6 +275,12 @@ fn choose_tiered(state: &Shard, since: Timestamp) -> Vec<Batch> {
         chosen.push(blob);
     }
     chosen
+}
+
+/// Whether a shard is worth rewriting: more than half of what it stores is history, and its since has advanced from `last`, which
+/// lets some of that go. Where it has not, rewriting would drop nothing, again and again.
+fn is_mostly_history(last: Timestamp, since: Timestamp, stored: u64, live: u64) -> bool {
+    since > last && stored / 2 > live
 }
 
 impl<'a> Output<'a> {
@@ -338,5 +344,18 @@ impl<'a> Output<'a> {
             payload,
         };
         Ok(Some((row, location)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_mostly_history;
+
+    #[test]
+    fn a_shard_is_rewritten_for_history_that_can_go() {
+        assert!(is_mostly_history(4, 5, 10, 4));
+        assert!(!is_mostly_history(4, 5, 10, 5), "half of it is live");
+        assert!(!is_mostly_history(5, 5, 10, 0), "nothing can go that could not before");
+        assert!(!is_mostly_history(4, 5, 0, 0), "there is nothing");
     }
 }

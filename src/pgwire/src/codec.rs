@@ -297,6 +297,18 @@ mod tests {
         assert!(input.body().is_empty());
     }
 
+    #[tokio::test]
+    async fn what_there_is_much_of_is_read_in_few_pieces() {
+        let sent = vec![7; 1 << 20];
+        let (mut input, mut stream, mut reads) = (Input::new(2 << 20), sent.as_slice(), 0);
+        while input.fill(&mut stream).await.expect("memory can be read") > 0 {
+            reads += 1;
+        }
+        assert_eq!(input.buffer, sent);
+        // Four times as much each time, up to the most at once.
+        assert!(reads <= 4 + sent.len() / super::READ_BYTES_MAX, "{reads} reads");
+    }
+
     proptest! {
         #[test]
         fn any_bytes_in_any_pieces_are_survived(pieces in prop::collection::vec(

@@ -34,10 +34,12 @@ pub(super) fn to_char(interval: Parts, template: &str) -> Result<Datum<'static>,
 fn field((months, days, us): Parts, pattern: &str, fill: bool) -> Result<String, SqlError> {
     let (year, month, day) = (i64::from(months / 12), i64::from(months % 12), i64::from(days));
     let (hour, minute, second) = (us / 3_600_000_000, us / 60_000_000 % 60, us / 1_000_000 % 60);
-    let (fraction, day_of_year) = (us % 1_000_000, (year * 12 + month) * 30 + day);
+    let day_of_year = (year * 12 + month) * 30 + day;
     // Zeros up to a width, in which a minus counts; some fields are wider for it.
     let plain = |value: i64, width: usize| format!("{value:0width$}", width = if fill { 0 } else { width });
     let signed = |value: i64, width: usize| plain(value, width + usize::from(value < 0));
+    // Decimal places of the second, cut; a minus takes the place of one of their zeros.
+    let places = |width: usize, unit: i64| format!("{:0width$}", us % 1_000_000 / unit);
     Ok(match pattern {
         "YYYY" => signed(year, 4),
         "YYY" => signed(year % 1000, 3),
@@ -56,21 +58,23 @@ fn field((months, days, us): Parts, pattern: &str, fill: bool) -> Result<String,
         "RM" => roman_month(year, month)
             .map_or(String::new(), |name| if fill { name.to_owned() } else { format!("{name:4}") }),
         "HH24" => signed(hour, 2),
-        "HH12" | "HH" => signed(if hour % 12 == 0 { 12 } else { hour % 12 }, 2),
+        "HH12" | "HH" => plain(if hour % 12 == 0 { 12 } else { hour % 12 }, 2 + usize::from(hour < 0)),
         "MI" => signed(minute, 2),
         "SS" => signed(second, 2),
         "SSSS" | "SSSSS" => (hour * 3600 + minute * 60 + second).to_string(),
-        "MS" => format!("{:0width$}", fraction / 1_000, width = if fraction < 0 { 4 } else { 3 }),
-        "US" => format!("{fraction:0width$}", width = if fraction < 0 { 7 } else { 6 }),
-        "AM" | "PM" => if hour.rem_euclid(24) < 12 || hour < 0 { "AM" } else { "PM" }.to_owned(),
-        "A.M." | "P.M." => if hour.rem_euclid(24) < 12 || hour < 0 { "A.M." } else { "P.M." }.to_owned(),
+        "MS" => places(3, 1_000),
+        "US" => places(6, 1),
+        "AM" | "PM" => if hour % 24 >= 12 { "PM" } else { "AM" }.to_owned(),
+        "A.M." | "P.M." => if hour % 24 >= 12 { "P.M." } else { "A.M." }.to_owned(),
         "IYYY" | "IYY" | "IY" | "I" | "IW" | "IDDD" => {
             return Err(SqlError::unsupported(format!("the template pattern \"{pattern}\" for an interval")));
         }
-        fraction_digits if fraction_digits.starts_with("FF") => {
-            let digits = fraction_digits.as_bytes().last().map_or(6, |digit| usize::from(digit - b'0'));
-            format!("{:06}", fraction.abs())[..digits.min(6)].to_owned()
-        }
+        "FF1" => places(1, 100_000),
+        "FF2" => places(2, 10_000),
+        "FF3" => places(3, 1_000),
+        "FF4" => places(4, 100),
+        "FF5" => places(5, 10),
+        "FF6" => places(6, 1),
         _ => {
             return Err(SqlError::new(
                 SqlState::INVALID_DATETIME_FORMAT,
