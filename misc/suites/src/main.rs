@@ -60,8 +60,9 @@ fn test() -> Result<bool> {
     // Also what a change of Cargo.toml chooses, which is what has libraries compiled twice.
     let whole = chosen.len() == map.suites.len();
     let built = build::build(&workspace, &chosen, whole, options.timings);
-    prepared.wait()?;
-    let built = built?;
+    // Waited for in any case: it does not outlive this run, and what does not compile is told first.
+    let prepared = prepared.wait();
+    let (built, ()) = (built?, prepared?);
     let logs: PathBuf = target_dir()?.join("test-logs");
     let outcomes = run::run(&chosen, &built, &logs, &options)?;
     if options.timings {

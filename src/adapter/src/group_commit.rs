@@ -64,6 +64,9 @@ pub(crate) use expectations::{Expectation, KeyRange};
 /// How long the committer waits for the indexes it has fed before it lets time advance without them: readers then wait
 /// by themselves. Well above a worker's step for a small commit, well below what a writer would notice.
 const PUBLISH_PATIENCE: Duration = Duration::from_millis(5);
+/// How late a write becomes durable that was shown too early ([`Bug::RaisedBeforeDurable`]): long enough for readers to see it on a
+/// busy machine, and for most kills to come meanwhile.
+const SLOW_DISK: Duration = Duration::from_millis(50);
 /// How long what a materialized view has to write waits for a commit that takes it along.
 const CARGO_PATIENCE: Duration = Duration::from_millis(50);
 /// How often time comes to something that changes with it, at the most: what changes until then changes together.
@@ -473,8 +476,7 @@ impl Committer {
         if bugs::is(Bug::RaisedBeforeDurable) && self.shared.oracle.reservation_due(ts).is_none() {
             tables.iter().for_each(|(table, _)| published.tables[table].clock.advance(ts));
             self.raise(ts)?;
-            // As if the disk were slow.
-            std::thread::sleep(PUBLISH_PATIENCE);
+            std::thread::sleep(SLOW_DISK);
         }
         if let Err(error) = self.make_durable(ts, &tables, Vec::new()) {
             self.start_over(&fed);

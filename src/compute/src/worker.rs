@@ -86,7 +86,7 @@ struct Index {
     uppers: BTreeMap<GlobalId, Timestamp>,
     since: Timestamp,
     published_upper: Timestamp,
-    published_batches: usize,
+    published_spans: usize,
 }
 
 struct WorkerLoop<'a> {
@@ -240,7 +240,7 @@ impl WorkerLoop<'_> {
             hydrated: false,
             is_given_up: false,
             published_upper: 0,
-            published_batches: 0,
+            published_spans: 0,
             rendered,
             spec,
         };
@@ -305,12 +305,12 @@ impl Index {
             return true;
         }
         let mut upper = publish::upper(&mut self.rendered.oks);
-        let mut batches = publish::span_count(&self.rendered.oks);
+        let mut spans = publish::span_count(&self.rendered.oks);
         if let Some(errs) = &mut self.rendered.errs {
             upper = upper.min(publish::upper(errs));
-            batches += publish::span_count(errs);
+            spans += publish::span_count(errs);
         }
-        if upper > self.spec.as_of && (upper, batches) != (self.published_upper, self.published_batches) {
+        if upper > self.spec.as_of && (upper, spans) != (self.published_upper, self.published_spans) {
             let upper_frontier = Antichain::from_elem(upper);
             let since_frontier = Antichain::from_elem(self.since.min(upper - 1));
             for trace in [Some(&mut self.rendered.oks), self.rendered.errs.as_mut()].into_iter().flatten() {
@@ -322,7 +322,7 @@ impl Index {
             // What one trace has beyond the other's upper is told now, as it is in the snapshot, and held back by who follows.
             let sealed = self.listeners.iter().flat_map(Listener::take).collect();
             self.spec.handle.publish(worker, snapshot, sealed);
-            (self.published_upper, self.published_batches) = (upper, batches);
+            (self.published_upper, self.published_spans) = (upper, spans);
         }
         self.published_upper >= self.fed_upper()
     }

@@ -1,4 +1,4 @@
-//! Each bug that a server has on purpose is found, and nothing is found without it.
+//! Each bug that a server has on purpose is found within a minute, and nothing is found without it.
 
 use bugs::Bug;
 use glimpse_consistency::controls::control;
