@@ -76,7 +76,9 @@ pub fn first<'scope>(arranged: ArrangedRows<'scope>, name: &str, wanted: Diff, m
                 for span in arrived.drain(..).filter(|span| PartialOrder::less_equal(&held_upper, span.lower())) {
                     upper.clone_from(span.upper());
                     if let Some(batch) = span.inner {
-                        capability = capability.take().or_else(|| earliest.retain_least(0));
+                        capability.get_or_insert_with(|| {
+                            earliest.retain_least(0).expect("updates travel under a capability")
+                        });
                         batches.push(batch);
                     }
                 }
