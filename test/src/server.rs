@@ -133,8 +133,17 @@ impl Server {
 
     /// The command line of a server on our data directory and the given ports.
     pub fn command(&self, ports: [u16; 4]) -> Command {
+        self.command_line(&self.data.path().join("data"), ports)
+    }
+
+    /// The command line of a server on another data directory and our ports.
+    pub fn command_on(&self, data_dir: &Path) -> Command {
+        self.command_line(data_dir, self.ports)
+    }
+
+    fn command_line(&self, data_dir: &Path, ports: [u16; 4]) -> Command {
         let mut command = Command::new(&self.binary);
-        command.arg("--data-dir").arg(self.data.path().join("data"));
+        command.arg("--data-dir").arg(data_dir);
         let flags =
             ["--sql-listen-addr", "--internal-sql-listen-addr", "--http-listen-addr", "--internal-http-listen-addr"];
         for (flag, port) in flags.into_iter().zip(ports) {

@@ -196,7 +196,7 @@ fn a_stopped_server_that_was_replaced_answers_no_read() {
     let told = idle.until_closed().unwrap_or_default();
     assert!(told.iter().filter_map(Message::error).all(|error| error.code == "57P01"), "{told:?}");
     let status = old.reap().expect("it ends");
-    assert_eq!(status.code(), Some(1), "a fenced server says that it failed");
+    assert_eq!(status.code(), Some(3), "a fenced server says so");
     assert_eq!(one(&mut wire, "SELECT count(*) FROM t"), 0);
 }
 

@@ -226,7 +226,7 @@ fn a_successor_has_every_acknowledged_write_once() {
             let refused = journal.refused.as_deref();
             assert!(refused.is_none_or(|code| code.starts_with("57P")), "a session ended with {refused:?}");
         }
-        assert_eq!(old.reap().expect("it ends").code(), Some(1), "a fenced server says that it failed");
+        assert_eq!(old.reap().expect("it ends").code(), Some(3), "a fenced server says so");
         check_log(&new, &journals);
         // The new one goes on from there.
         let mut wire = admin(&new);
@@ -274,7 +274,7 @@ fn a_stopped_server_that_was_replaced_answers_no_read_and_writes_nothing() {
         assert!(refused(&mut writer, &large).starts_with("57P"));
         let told = idle.until_closed().unwrap_or_default();
         assert!(told.iter().filter_map(Message::error).all(|error| error.code.starts_with("57P")), "{told:?}");
-        assert_eq!(old.reap().expect("it ends").code(), Some(1), "a fenced server says that it failed");
+        assert_eq!(old.reap().expect("it ends").code(), Some(3), "a fenced server says so");
         assert_eq!(one(&mut wire, "SELECT sum(n)::int8 FROM log"), 3);
     }
 }

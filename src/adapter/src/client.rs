@@ -428,6 +428,14 @@ impl Client {
         self.shared.published.load().state.system().get(name).map(str::to_owned)
     }
 
+    /// Lets time come to now, which is a write that changes nothing. Errors: that of every write.
+    ///
+    /// # Cancellation
+    /// Safe to drop.
+    pub async fn tick(&self) -> Result<(), AdapterError> {
+        self.shared.tick().await
+    }
+
     /// For every index and materialized view: id, name, upper, since, rows, bytes; for `/metrics`.
     pub fn index_statistics(&self) -> Vec<IndexStatistics> {
         let published = self.shared.published.load();
@@ -568,5 +576,6 @@ impl Drop for Running {
             // Its panic has ended the process already.
             let _panicked = thread.join();
         }
+        self.shared.persist.close();
     }
 }

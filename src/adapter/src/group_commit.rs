@@ -45,6 +45,7 @@ use compute_client::controller::Controller;
 use compute_client::index::IndexHandle;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use expectations::{Recent, Tables, contradicted};
+use ore::exit::{self, Exit};
 use persist::postgres::in_full;
 use persist::{MetaWrite, PersistError, ShardAppend};
 use repr::sqlstate::SqlState;
@@ -403,7 +404,7 @@ impl Committer {
             Err(error) => {
                 // What is durable can be neither shown nor taken back; a restart finds it.
                 tracing::error!(error = in_full(&error), "a durable write cannot be applied; ending the process");
-                std::process::abort();
+                exit::end(Exit::StorageFailed, &in_full(&error));
             }
         }
     }
@@ -661,7 +662,7 @@ impl Committer {
             if error.is_indeterminate() {
                 // Whether it is durable is known only after the directory has been opened again, and nobody may be told
                 // either way before.
-                std::process::abort();
+                exit::end(Exit::StorageFailed, &in_full(error));
             }
         })?;
         self.shared.persist.allow_compaction(self.since());

@@ -229,7 +229,7 @@ impl View {
         };
         let (committer, view) = (shared.commits.clone(), Arc::clone(self.tail.handle()));
         let compare = move || {
-            let correction = correction(id, &updates, snapshot);
+            let correction = ore::thread::survive("comparison", || correction(id, &updates, snapshot)).flatten();
             // A committer that has stopped writes nothing any more.
             let _gone = committer.send(Request::Compared { view, correction });
         };
@@ -308,7 +308,7 @@ fn split(updates: &Updates) -> impl DoubleEndedIterator<Item = Arc<Updates>> {
     })
 }
 
-/// What has to be written to a shard so that it holds `desired`; `None` if it is damaged.
+/// What has to be written to a shard so that it holds `desired`; `None` if it is damaged, as it is if this panics.
 fn correction(id: GlobalId, desired: &[Arc<Updates>], persisted: ShardSnapshot) -> Option<Updates> {
     let mut net: HashMap<Vec<u8>, Diff> = HashMap::new();
     for (row, diff) in desired.iter().flat_map(|piece| piece.iter()) {

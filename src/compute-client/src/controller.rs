@@ -159,13 +159,14 @@ impl Controller {
             }
             ready();
             let _lane = lanes.enter();
-            let read = rows(&mut |input, ts, piece| {
+            let mut hand_on = |input, ts, piece: Piece| {
                 let _gone = send_all(&ports, || {
                     let (index, piece) = (Arc::clone(&index), piece.clone());
                     ComputeCommand::Hydrate { index, input, ts, piece }
                 });
-            });
-            match read {
+            };
+            let read = ore::thread::survive("hydration", || rows(&mut hand_on));
+            match read.unwrap_or_else(|| Err(ComputeError::Engine("reading its inputs panicked".to_owned()))) {
                 Ok(()) => {
                     let _gone = send_all(&ports, || ComputeCommand::Hydrated(Arc::clone(&index)));
                     let is_there = |handle: &IndexHandle| handle.is_hydrated() && !handle.is_seeded();

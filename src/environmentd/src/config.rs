@@ -13,6 +13,10 @@ pub struct Config {
     /// Where tables, catalog and time are kept
     #[arg(long, env = "GLIMPSE_DATA_DIR", default_value = "./mzdata")]
     pub data_dir: PathBuf,
+    /// Start although the data directory is not what it is known to have been; what is missing is gone. For one start, after
+    /// which what is there is what is known
+    #[arg(long, env = "GLIMPSE_ACCEPT_LOSS")]
+    pub accept_loss: bool,
     /// A PostgreSQL that keeps tables and catalog, as a postgres:// URL. Needs --timestamp-oracle-url
     #[arg(long, env = "GLIMPSE_PERSIST_CONSENSUS_URL", hide_env_values = true, value_name = "URL")]
     pub persist_consensus_url: Option<String>,

@@ -15,11 +15,15 @@ use std::future::IntoFuture;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 /// Samples per second of a CPU profile: a prime, so as not to beat with anything periodic.
 const PROFILE_HZ: i32 = 997;
+/// How long a write may take before the server is not ready.
+const WRITE_PATIENCE: Duration = Duration::from_secs(5);
+/// How long it is known whether writes succeed, however many ask.
+const READINESS_AGE_MAX: Duration = Duration::from_secs(1);
 /// The longest profile.
 const PROFILE_SECONDS_MAX: u64 = 600;
 
@@ -35,6 +39,8 @@ struct Shared {
     /// Known when SQL is served.
     client: OnceLock<Client>,
     is_ready: AtomicBool,
+    /// Whether a write succeeded, and if not, why; and when. Whoever asks while one is tried waits for what comes of it.
+    written: tokio::sync::Mutex<Option<(Instant, Result<(), String>)>>,
     registry: Registry,
     index_upper: GaugeVec,
     index_since: GaugeVec,
@@ -63,6 +69,7 @@ pub fn serve(public: SocketAddr, internal: SocketAddr, registry: Registry) -> an
         resident_bytes: registry.gauge("mz_memory_resident_bytes", "Bytes that the allocator has from the system."),
         client: OnceLock::new(),
         is_ready: AtomicBool::new(false),
+        written: tokio::sync::Mutex::new(None),
         registry,
     });
     let operators =
@@ -129,12 +136,34 @@ async fn alive() -> &'static str {
     std::future::ready("ok\n").await
 }
 
-async fn ready(State(shared): State<Arc<Shared>>) -> (StatusCode, &'static str) {
-    let answer = match shared.is_ready.load(Ordering::Acquire) {
-        true => (StatusCode::OK, "ok\n"),
-        false => (StatusCode::SERVICE_UNAVAILABLE, "SQL is not served\n"),
+/// Whether SQL is served, reads and writes.
+async fn ready(State(shared): State<Arc<Shared>>) -> (StatusCode, String) {
+    let client = shared.client.get().filter(|_| shared.is_ready.load(Ordering::Acquire));
+    let answer = match client {
+        None => Err("SQL is not served".to_owned()),
+        Some(client) => shared.write(client).await,
     };
-    std::future::ready(answer).await
+    match answer {
+        Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why + "\n"),
+    }
+}
+
+impl Shared {
+    /// Tries to write, unless somebody has a moment ago.
+    async fn write(&self, client: &Client) -> Result<(), String> {
+        let mut written = self.written.lock().await;
+        if let Some((at, outcome)) = written.as_ref()
+            && at.elapsed() < READINESS_AGE_MAX
+        {
+            return outcome.clone();
+        }
+        let outcome = match tokio::time::timeout(WRITE_PATIENCE, client.tick()).await {
+            Ok(outcome) => outcome.map_err(|error| format!("writes fail: {error}")),
+            Err(_) => Err(format!("a write has not been answered for {} s", WRITE_PATIENCE.as_secs())),
+        };
+        written.insert((Instant::now(), outcome)).1.clone()
+    }
 }
 
 async fn metrics(State(shared): State<Arc<Shared>>) -> Response {

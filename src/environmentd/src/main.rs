@@ -1,10 +1,14 @@
 //! The `environmentd` binary: flags, allocator, signals.
 
+use adapter::error::AdapterError;
 use anyhow::Context;
 use clap::Parser;
 use environmentd::Server;
 use environmentd::config::Config;
 use environmentd::logging::LogFilter;
+use ore::exit::{Exit, last_line};
+use persist::PersistError;
+use repr::sqlstate::SqlState;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -19,13 +23,36 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub(crate) static ALLOCATOR_DEFAULTS: &[u8; 60] = b"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0\0";
 
 pub(crate) fn main() -> ExitCode {
-    let Err(error) = run() else { return ExitCode::SUCCESS };
-    // With all of its causes, in one line.
-    let _unheard = writeln!(std::io::stderr(), "environmentd: {error:#}");
-    ExitCode::FAILURE
+    match run() {
+        Ok(End::Asked) => ExitCode::SUCCESS,
+        Ok(End::Replaced) => {
+            last_line(&"another process has taken over");
+            ExitCode::from(u8::from(Exit::Replaced))
+        }
+        Err(error) => {
+            // With all of its causes, in one line.
+            last_line(&format_args!("{error:#}"));
+            ExitCode::from(u8::from(exit_of(&error)))
+        }
+    }
 }
 
-fn run() -> anyhow::Result<()> {
+/// How a server ended that had started.
+enum End {
+    Asked,
+    Replaced,
+}
+
+/// What an error of the start is for whoever supervises the process.
+fn exit_of(error: &anyhow::Error) -> Exit {
+    let is_damage = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<PersistError>().is_some_and(|error| error.sqlstate() == SqlState::DATA_CORRUPTED)
+            || cause.downcast_ref::<AdapterError>().is_some_and(|error| error.sqlstate() == SqlState::DATA_CORRUPTED)
+    };
+    if error.chain().any(is_damage) { Exit::Damaged } else { Exit::Refused }
+}
+
+fn run() -> anyhow::Result<End> {
     let config = Config::parse();
     let log_filter = LogFilter::install();
     let signals = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -57,8 +84,7 @@ fn run() -> anyhow::Result<()> {
     tracing::info!("stopping");
     server.stop();
     tracing::info!("stopped");
-    anyhow::ensure!(!is_fenced, "another process has taken over");
-    Ok(())
+    Ok(if is_fenced { End::Replaced } else { End::Asked })
 }
 
 /// Reloads the configuration whenever SIGHUP asks for it; returns when a signal asks for the end.

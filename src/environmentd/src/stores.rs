@@ -82,8 +82,8 @@ impl Oracle {
 }
 
 fn open_data_dir(config: &Config) -> anyhow::Result<PersistClient> {
-    PersistClient::open(&config.data_dir)
-        .with_context(|| format!("cannot open the data directory {}", config.data_dir.display()))
+    let open = if config.accept_loss { PersistClient::open_with_loss } else { PersistClient::open };
+    open(&config.data_dir).with_context(|| format!("cannot open the data directory {}", config.data_dir.display()))
 }
 
 fn open_shared(config: &Config, url: &str) -> anyhow::Result<SharedStores> {

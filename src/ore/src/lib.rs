@@ -7,6 +7,7 @@
 //! * [`task::spawn`] and [`thread::spawn`]: the only ways to start something that runs beside its caller.
 //! * [`clock::Clock`]: the only way to ask what time it is, so that a test can move time by hand.
 //! * [`metrics::Registry`]: makes the counters, gauges and histograms that a crate's `metrics.rs` holds.
+//! * [`exit::end`]: how the process ends where it cannot go on.
 //! * [`until::until`]: work that a signal may end.
 //! * [`sometimes()`]: skips a fast path or a cache in tests, so that both paths meet every test.
 //!
@@ -14,6 +15,7 @@
 
 pub mod clock;
 pub mod counter;
+pub mod exit;
 pub mod metrics;
 mod sometimes;
 pub mod task;

@@ -4,7 +4,7 @@
 //! Tasks started here are aborted when the [`JoinHandle`] is dropped, so that ownership of a handle is ownership
 //! of the work, and a panic is logged with the task's name.
 //!
-//! A task whose death would leave the process giving wrong or no answers (the committer, the DDL task) is started
+//! A task whose death would leave the process giving wrong or no answers (who accepts connections, who keeps the lease) is started
 //! with [`spawn_critical`]: its panic aborts the process, and the supervisor restarts it from durable state.
 //!
 //! # Invariants
@@ -50,16 +50,13 @@ where
     JoinHandle { name, inner: Some(inner) }
 }
 
-/// Starts `future` on the current tokio runtime; should it panic, the process aborts.
-///
-/// # Panics
-/// Outside of a runtime.
-pub fn spawn_critical<F>(name: &'static str, future: F) -> JoinHandle<F::Output>
+/// Starts `future` on the runtime behind `runtime`; should it panic, the process aborts.
+pub fn spawn_critical<F>(runtime: &Handle, name: &'static str, future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let inner = tokio::spawn(watched(name, OnPanic::EndProcess, future));
+    let inner = runtime.spawn(watched(name, OnPanic::EndProcess, future));
     JoinHandle { name, inner: Some(inner) }
 }
 
@@ -125,16 +122,20 @@ async fn watched<F: Future>(name: &'static str, on_panic: OnPanic, future: F) ->
 
 /// Logs a caught panic, then aborts the process or resumes the unwinding.
 pub(crate) fn report_panic(kind: &str, name: &str, on_panic: OnPanic, payload: Box<dyn Any + Send>) -> ! {
+    log_panic(kind, name, on_panic, payload.as_ref());
+    match on_panic {
+        OnPanic::EndTask => resume_unwind(payload),
+        OnPanic::EndProcess => std::process::abort(),
+    }
+}
+
+pub(crate) fn log_panic(kind: &str, name: &str, on_panic: OnPanic, payload: &(dyn Any + Send)) {
     let message = payload
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())
         .or_else(|| payload.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic without a message".to_owned());
     tracing::error!(kind, name, message, fatal = (on_panic == OnPanic::EndProcess), "panicked");
-    match on_panic {
-        OnPanic::EndTask => resume_unwind(payload),
-        OnPanic::EndProcess => std::process::abort(),
-    }
 }
 
 #[cfg(test)]
@@ -189,7 +190,8 @@ mod tests {
         const CHILD: &str = "GLIMPSE_ORE_CRITICAL_CHILD";
         if std::env::var_os(CHILD).is_some() {
             let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime starts");
-            let _ = runtime.block_on(async { spawn_critical("fatal", async { panic!("on purpose") }).await });
+            let _ = runtime
+                .block_on(async { spawn_critical(&Handle::current(), "fatal", async { panic!("on purpose") }).await });
             std::process::exit(0);
         }
         let status = std::process::Command::new(std::env::current_exe().expect("a test has a binary"))

@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::thread::{Builder, JoinHandle};
 
-use crate::task::{OnPanic, report_panic};
+use crate::task::{OnPanic, log_panic, report_panic};
 
 /// Starts a thread called `name`. Dropping the handle lets the thread run on.
 ///
@@ -59,6 +59,12 @@ where
     Builder::new().name(name).spawn(watched).expect("the operating system has room for another thread")
 }
 
+/// The result of `f`; `None` if it panicked, which is logged under `name`. For a step of a thread that goes on without it.
+pub fn survive<T>(name: &str, f: impl FnOnce() -> T) -> Option<T> {
+    let outcome = catch_unwind(AssertUnwindSafe(f));
+    outcome.inspect_err(|payload| log_panic("step", name, OnPanic::EndTask, payload.as_ref())).ok()
+}
+
 /// The calling thread.
 const HERE: Pid = Pid::from_raw(0);
 
@@ -92,6 +98,12 @@ pub fn roam() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_step_that_panics_is_survived() {
+        assert_eq!(survive("fine", || 1), Some(1));
+        assert_eq!(survive("faulty", || panic!("on purpose")), None::<()>);
+    }
 
     #[test]
     fn a_thread_that_stays_on_a_core_starts_threads_that_do_not() {

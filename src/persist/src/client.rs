@@ -29,7 +29,7 @@ use crate::blob::store::ObjectStore;
 use crate::blob::{BlobStore, claim, directory};
 use crate::compact::{Background, BackgroundThread};
 use crate::consensus::postgres::PostgresConsensus;
-use crate::consensus::sqlite::SqliteConsensus;
+use crate::consensus::sqlite::{Expected, SqliteConsensus};
 use crate::consensus::{BatchRow, Consensus, Loaded, Payload, Txn};
 use crate::data_dir::DataDir;
 use crate::encoding::{BlobRef, PartBuilder, estimate_encoded_bytes, length_to_u64};
@@ -123,18 +123,30 @@ pub(crate) struct Inner {
 /// Whoever holds this may change consensus and `shards`.
 #[derive(Debug, Default)]
 pub(crate) struct Writing {
-    /// A transaction ended indeterminately.
+    /// A transaction ended indeterminately, or the client was closed.
     pub(crate) is_poisoned: bool,
 }
 
 impl PersistClient {
     /// Opens the data directory `dir`, creating it if need be, and fences whoever wrote to it before.
     ///
-    /// Fails with `InUse` if another process serves it, `NotADataDirectory` if it is something else, and
-    /// `FormatVersion` if a newer version wrote it.
+    /// Fails with `InUse` if another process serves it, `NotADataDirectory` if it is something else,
+    /// `FormatVersion` if a newer version wrote it, and `Loss` if what it holds is not what it is known to have acknowledged.
     pub fn open(dir: &Path) -> Result<PersistClient, PersistError> {
-        let dir = DataDir::open(dir)?;
-        let consensus = SqliteConsensus::open(&dir.consensus())?;
+        PersistClient::open_data_dir(DataDir::open(dir)?, Expected::Same)
+    }
+
+    /// The same of a directory that may have lost something: what is there is taken as it is, and the log says what is not.
+    pub fn open_with_loss(dir: &Path) -> Result<PersistClient, PersistError> {
+        PersistClient::open_data_dir(DataDir::open(dir)?, Expected::Any)
+    }
+
+    fn open_data_dir(mut dir: DataDir, expected: Expected) -> Result<PersistClient, PersistError> {
+        let expected = if dir.is_witnessed() { expected } else { Expected::NoWitness };
+        let consensus = SqliteConsensus::open(&dir.consensus(), expected)?;
+        if expected == Expected::NoWitness {
+            dir.set_witnessed()?;
+        }
         let epoch = consensus.fence()?;
         // The store's files are new if the directory is.
         dir.sync()?;
@@ -261,6 +273,16 @@ impl PersistClient {
     pub fn allow_compaction(&self, since: Timestamp) {
         let mut shards = self.inner.shards.lock();
         shards.compaction_frontier = shards.compaction_frontier.max(since);
+    }
+
+    /// Ends all writing, for good: later commits fail, compaction changes nothing any more. What was committed can still be read.
+    pub fn close(&self) {
+        let mut writing = self.inner.writing.lock();
+        if !std::mem::replace(&mut writing.is_poisoned, true)
+            && let Err(error) = self.inner.consensus.close()
+        {
+            tracing::warn!(%error, "a clean stop could not be noted");
+        }
     }
 
     /// The durable value of `key`.

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use ore::exit::{self, Exit};
 use parking_lot::{Condvar, Mutex};
 use repr::{Diff, Timestamp};
 
@@ -28,6 +29,7 @@ use crate::consensus::{BatchRow, Payload, Txn};
 use crate::encoding::PartBuilder;
 use crate::error::PersistError;
 use crate::merge::{History, Merge};
+use crate::postgres::in_full;
 use crate::shard::{Batch, Location, Shard, ShardId, Shards};
 
 /// How much larger than all smaller ones together a blob may be and still be merged with them.
@@ -132,13 +134,16 @@ impl Drop for BackgroundThread {
 fn run(inner: &Inner) {
     while let Some(requests) = inner.background.next() {
         for shard in requests {
-            match inner.compact(shard, Extent::Tiered) {
-                Ok(()) | Err(PersistError::UnknownShard(_)) => {}
-                Err(error) => tracing::warn!(%shard, %error, "compaction failed and will be tried again"),
+            match ore::thread::survive("compaction", || inner.compact(shard, Extent::Tiered)) {
+                None | Some(Ok(()) | Err(PersistError::UnknownShard(_))) => {}
+                Some(Err(error)) if error.is_indeterminate() => exit::end(Exit::StorageFailed, &in_full(&error)),
+                Some(Err(error)) => tracing::warn!(%shard, %error, "compaction failed and will be tried again"),
             }
         }
-        if let Err(error) = inner.consensus.maintain() {
-            tracing::warn!(%error, "housekeeping failed and will be tried again");
+        match inner.consensus.maintain() {
+            Ok(()) => {}
+            Err(error) if error.is_indeterminate() => exit::end(Exit::StorageFailed, &in_full(&error)),
+            Err(error) => tracing::warn!(%error, "housekeeping failed and will be tried again"),
         }
         inner.blobs.collect_garbage();
     }

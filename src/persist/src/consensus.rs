@@ -103,6 +103,11 @@ pub trait Consensus: Send + Sync {
 
     /// Housekeeping, off the commit path. Called now and then by a background thread.
     fn maintain(&self) -> Result<(), PersistError>;
+
+    /// Nothing is written after this. Leaves whatever tells the next start that all is as it was left.
+    fn close(&self) -> Result<(), PersistError> {
+        Ok(())
+    }
 }
 
 /// The contract: `open` opens the same store again each time, empty at first.

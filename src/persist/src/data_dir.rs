@@ -1,7 +1,8 @@
 //! The data directory: who may use it, and that it is one of ours.
 //!
 //! Layout: `lock` (held with `flock` for as long as the process serves the directory, with the holder's process id
-//! inside), `glimpse-data` (marks the directory and its format version), `consensus.db` and its companions, `blobs/`.
+//! inside), `glimpse-data` (marks the directory and its format version), `consensus.db` and its companions, `witness` (what
+//! the consensus store is known to hold), `blobs/`.
 //!
 //! # Invariants
 //! * The lock is taken before anything else is read or written. The kernel drops it with the process, however that
@@ -18,7 +19,9 @@ use crate::encoding::check_format;
 use crate::error::PersistError;
 
 /// The version of the layout described above.
-const LAYOUT_FORMAT: u64 = 1;
+const LAYOUT_FORMAT: u64 = 2;
+/// The version that has no witness, or none yet: a directory has it until its first start has come so far.
+const UNWITNESSED_FORMAT: u64 = 1;
 
 const LOCK_NAME: &str = "lock";
 const MARKER_NAME: &str = "glimpse-data";
@@ -28,6 +31,7 @@ const MARKER_PREFIX: &str = "Glimpse data directory, format ";
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
+    is_witnessed: bool,
     /// Holds the lock; closing it lets go.
     _lock: File,
 }
@@ -40,20 +44,31 @@ impl DataDir {
         refuse_foreign(path)?;
         let lock = lock(path)?;
         let marker = path.join(MARKER_NAME);
-        match fs::read_to_string(&marker) {
-            Ok(text) => check_marker(path, &text)?,
+        let format = match fs::read(&marker) {
+            Ok(text) => format_of(path, &text)?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let temporary = path.join("glimpse-data.tmp");
-                let mut file = File::create(&temporary).map_err(io)?;
-                writeln!(file, "{MARKER_PREFIX}{LAYOUT_FORMAT}").map_err(io)?;
-                file.sync_all().map_err(io)?;
-                fs::rename(&temporary, &marker).map_err(io)?;
+                mark(path, UNWITNESSED_FORMAT)?;
+                UNWITNESSED_FORMAT
             }
             Err(error) => return Err(io(error)),
-        }
-        let dir = DataDir { path: path.to_owned(), _lock: lock };
+        };
+        let dir = DataDir { path: path.to_owned(), is_witnessed: format > UNWITNESSED_FORMAT, _lock: lock };
         dir.sync()?;
         Ok(dir)
+    }
+
+    /// Whether a start has left a witness in it.
+    pub(crate) fn is_witnessed(&self) -> bool {
+        self.is_witnessed
+    }
+
+    /// From here on there is a witness, or something is wrong.
+    pub(crate) fn set_witnessed(&mut self) -> Result<(), PersistError> {
+        // The witness's name is durable before it is relied upon.
+        self.sync()?;
+        mark(&self.path, LAYOUT_FORMAT)?;
+        self.is_witnessed = true;
+        self.sync()
     }
 
     /// Makes the names of the files in it durable, and its own.
@@ -109,12 +124,26 @@ fn lock(path: &Path) -> Result<File, PersistError> {
     Ok(file)
 }
 
-fn check_marker(path: &Path, text: &str) -> Result<(), PersistError> {
-    let version = text.strip_prefix(MARKER_PREFIX).and_then(|rest| rest.trim().parse().ok());
-    match version {
-        Some(version) => check_format("data directory", version, LAYOUT_FORMAT),
-        None => Err(PersistError::corrupt(path.join(MARKER_NAME).display().to_string(), "its text is not ours")),
+/// Writes the marker.
+fn mark(path: &Path, format: u64) -> Result<(), PersistError> {
+    let io = |error| PersistError::io("marking the data directory", error);
+    let temporary = path.join("glimpse-data.tmp");
+    let mut file = File::create(&temporary).map_err(io)?;
+    writeln!(file, "{MARKER_PREFIX}{format}").map_err(io)?;
+    file.sync_all().map_err(io)?;
+    fs::rename(&temporary, path.join(MARKER_NAME)).map_err(io)
+}
+
+/// The format that a marker tells.
+fn format_of(path: &Path, text: &[u8]) -> Result<u64, PersistError> {
+    let line = str::from_utf8(text).ok().and_then(|text| text.strip_suffix('\n'));
+    let version = line.and_then(|line| line.strip_prefix(MARKER_PREFIX)).and_then(|rest| rest.parse().ok());
+    let damaged = || PersistError::corrupt(path.join(MARKER_NAME).display().to_string(), "its text is not ours");
+    let version = version.ok_or_else(damaged)?;
+    if version < UNWITNESSED_FORMAT {
+        return Err(damaged());
     }
+    check_format("data directory", version, LAYOUT_FORMAT).map(|()| version)
 }
 
 #[cfg(test)]
@@ -139,7 +168,7 @@ mod tests {
         assert!(matches!(DataDir::open(dir.path()), Err(PersistError::NotADataDirectory { .. })));
         fs::remove_file(dir.path().join("thesis.txt")).expect("it exists");
         drop(DataDir::open(dir.path()).expect("empty now"));
-        fs::write(dir.path().join(MARKER_NAME), "Glimpse data directory, format 2\n").expect("writable");
-        assert!(matches!(DataDir::open(dir.path()), Err(PersistError::FormatVersion { found: 2, .. })));
+        fs::write(dir.path().join(MARKER_NAME), "Glimpse data directory, format 3\n").expect("writable");
+        assert!(matches!(DataDir::open(dir.path()), Err(PersistError::FormatVersion { found: 3, .. })));
     }
 }

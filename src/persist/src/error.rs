@@ -1,5 +1,7 @@
 //! What can go wrong with durable state, and whether the write that failed may have landed all the same.
 
+use std::path::Path;
+
 use repr::Timestamp;
 use repr::sqlstate::SqlState;
 
@@ -80,6 +82,17 @@ pub enum PersistError {
         /// What is wrong with it.
         detail: String,
     },
+    /// A data directory is not what it is known to have been when its last process ended. Nothing in it was changed.
+    #[error(
+        "{file} is not as this data directory is known to have left it: {detail}. Restore the directory from a copy; or start \
+         once with --accept-loss, to go on with what is there"
+    )]
+    Loss {
+        /// The file.
+        file: String,
+        /// What differs, and by how much.
+        detail: String,
+    },
     /// No space is left. The write certainly failed.
     #[error("no space left on device")]
     DiskFull {
@@ -120,8 +133,8 @@ pub enum PersistError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// An earlier commit ended indeterminately; until the directory is reopened nobody knows what it holds, so
-    /// nothing more is written.
-    #[error("writes are refused since an earlier write ended indeterminately")]
+    /// nothing more is written. Nor is it after a close.
+    #[error("writes are refused since an earlier write ended indeterminately, or the server stops")]
     Poisoned,
 }
 
@@ -133,7 +146,7 @@ impl PersistError {
 
     /// True if what is durable cannot be read, and will not be if it is tried again.
     pub fn is_damage(&self) -> bool {
-        matches!(self, PersistError::Corrupt { .. } | PersistError::FormatVersion { .. })
+        matches!(self, PersistError::Corrupt { .. } | PersistError::Loss { .. } | PersistError::FormatVersion { .. })
     }
 
     /// The code a client sees.
@@ -144,7 +157,7 @@ impl PersistError {
             | PersistError::Indeterminate { .. }
             | PersistError::Unreachable { .. }
             | PersistError::Poisoned => SqlState::IO_ERROR,
-            PersistError::Corrupt { .. } => SqlState::DATA_CORRUPTED,
+            PersistError::Corrupt { .. } | PersistError::Loss { .. } => SqlState::DATA_CORRUPTED,
             PersistError::Fenced { .. } | PersistError::InUse { .. } => SqlState::CANNOT_CONNECT_NOW,
             PersistError::NotADataDirectory { .. }
             | PersistError::FormatVersion { .. }
@@ -165,6 +178,11 @@ impl PersistError {
             }
             _ => PersistError::Determinate { context, source: source.into() },
         }
+    }
+
+    /// A difference found in `file` at start.
+    pub(crate) fn loss(file: &Path, detail: impl Into<String>) -> PersistError {
+        PersistError::Loss { file: file.display().to_string(), detail: detail.into() }
     }
 
     /// Damage found in `what`.

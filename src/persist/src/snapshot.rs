@@ -112,7 +112,7 @@ fn list(inner: &Inner, shard: ShardId, as_of: Timestamp) -> Result<(Vec<Batch>, 
 mod tests {
     use super::*;
     use crate::client::{MetaWrite, PersistClient, ShardAppend};
-    use crate::consensus::sqlite::SqliteConsensus;
+    use crate::consensus::sqlite::{Expected, SqliteConsensus};
     use crate::consensus::{Consensus, Loaded, Txn};
     use crate::data_dir::DataDir;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -178,7 +178,7 @@ mod tests {
     fn a_swap_under_way_is_no_corruption() {
         let path = tempfile::TempDir::new().expect("a temporary directory");
         let dir = DataDir::open(path.path()).expect("new");
-        let store = SqliteConsensus::open(&dir.consensus()).expect("new");
+        let store = SqliteConsensus::open(&dir.consensus(), Expected::NoWitness).expect("new");
         let epoch = store.fence().expect("works");
         let ((swapped, is_swapped), (looks, looked)) = (sync_channel(1), sync_channel(8));
         let pausing = Pausing { store, swapped: Mutex::new(Some(swapped)), looked: Mutex::new(looked), looks };

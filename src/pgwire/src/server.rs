@@ -14,7 +14,7 @@ use crate::metrics::{Metrics, Source};
 use crate::tls::{Tls, TlsFiles};
 use adapter::client::Client;
 use arc_swap::ArcSwap;
-use ore::task::spawn_on;
+use ore::task::{spawn_critical, spawn_on};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::cell::Cell;
 use std::io;
@@ -183,8 +183,8 @@ pub fn serve(config: &ServerConfig, client: Client, metrics: Metrics) -> io::Res
         runtimes,
     });
     let first = &shared.runtimes[0];
-    spawn_on(first, "accept_sql", accept(sql, Source::External, Arc::clone(&shared))).detach();
-    spawn_on(first, "accept_internal", accept(internal, Source::Internal, Arc::clone(&shared))).detach();
+    spawn_critical(first, "accept_sql", accept(sql, Source::External, Arc::clone(&shared))).detach();
+    spawn_critical(first, "accept_internal", accept(internal, Source::Internal, Arc::clone(&shared))).detach();
     Ok(ServerHandle { sql_addr, internal_addr, shared, threads: threads.drop_guard() })
 }
 

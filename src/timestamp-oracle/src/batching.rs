@@ -74,7 +74,7 @@ impl Batching {
             note,
             metrics,
         });
-        let worker = |_| ore::task::spawn_on(runtime, "oracle reads", work(Arc::clone(&shared)));
+        let worker = |_| ore::task::spawn_critical(runtime, "oracle reads", work(Arc::clone(&shared)));
         let workers = (0..in_flight_max.max(1)).map(worker).collect();
         Batching { shared, _workers: workers }
     }

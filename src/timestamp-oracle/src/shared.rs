@@ -31,7 +31,7 @@ use ore::clock::Clock;
 use ore::task::JoinHandle;
 use persist::postgres::{in_full, retry};
 use repr::Timestamp;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio_util::sync::CancellationToken;
 
 use crate::batching::Batching;
@@ -240,7 +240,7 @@ async fn start<T: Timeline>(
         metrics,
     });
     core.lease.extend(asked, term);
-    let keeper = ore::task::spawn("oracle lease", keep(Arc::clone(&core)));
+    let keeper = ore::task::spawn_critical(&Handle::current(), "oracle lease", keep(Arc::clone(&core)));
     handover::wait(&core.clock, remaining).await;
     let ts = retry("reading the time", options.patience, || core.timeline.read_ts(epoch)).await?;
     core.read.raise(ts);

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+use glimpse_test::http;
 use glimpse_test::server::find_binary;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -27,6 +28,8 @@ const WRITERS: usize = 16;
 const LIVES_MS: std::ops::Range<u64> = 20..2_500;
 /// Writes to the log that give it its length when the store is opened: a header and a page for each of 4,096 frames. Disks fail after.
 const FILLER_WRITES: u64 = 2 * 4_096;
+/// The exit code of a server whose disk has failed.
+const STORAGE_FAILED: i32 = 4;
 /// Rows of one statement at the most; above some size they are no longer part of the log, but a file.
 const ROWS_MAX: u64 = 40;
 
@@ -106,12 +109,16 @@ pub fn full_disk(seed: u64) -> anyhow::Result<Option<Report>> {
             let mut reader = deployment.session()?;
             let count = reader.value("SELECT count(*) FROM log").map_err(|failure| wrong(&failure))?;
             ensure!(count.is_some(), "a full disk is in the way of readers");
+            ensure_readiness_is_true(deployment, &mut reader)?;
+            drop(reader);
+            let mut is_started = true;
             if is_killed {
                 deployment.server.kill9()?;
                 log.cycle.fetch_add(1, Ordering::SeqCst);
+                is_started = started_without_room(deployment)?;
             }
             std::fs::remove_file(&ballast)?;
-            if is_killed {
+            if !is_started {
                 deployment.server.restart()?;
             }
             log.wait_for_more(stage, 20)?;
@@ -120,6 +127,36 @@ pub fn full_disk(seed: u64) -> anyhow::Result<Option<Report>> {
     })?;
     deployment.check_log()?;
     Ok(Some(Report { kills: 1, ..report }))
+}
+
+/// Starts a server on a full disk: it is refused and says why, or serves. Then writers are told that the disk is full, or nothing
+/// of it, but not that somebody else writes.
+fn started_without_room(deployment: &mut Deployment) -> anyhow::Result<bool> {
+    if let Err(error) = deployment.server.restart() {
+        let text = format!("{error:#}").to_lowercase();
+        ensure!(text.contains("no space left on device"), "a start on a full disk is refused with: {text}");
+        return Ok(false);
+    }
+    let mut session = deployment.session()?;
+    ensure_readiness_is_true(deployment, &mut session)?;
+    Ok(true)
+}
+
+/// Compares what `readyz` says with what becomes of a small write on a full disk.
+fn ensure_readiness_is_true(deployment: &Deployment, session: &mut Session) -> anyhow::Result<()> {
+    // What it says is a second old at the most.
+    std::thread::sleep(Duration::from_millis(1_100));
+    let (line, body) = http::get(deployment.server.internal_http_addr(), "/api/readyz")?;
+    let is_ready = line.contains("200");
+    ensure!(
+        is_ready || (line.contains("503") && body.contains("no space")),
+        "readiness on a full disk: {line}: {body}"
+    );
+    match session.execute("INSERT INTO probe VALUES (1)") {
+        Ok(_) => Ok(()),
+        Err(Failure::Refused(code)) if code == "53100" => Ok(()),
+        Err(failure) => bail!("a write on a full disk: {failure:?}"),
+    }
 }
 
 /// Lets a sync, or a write, fail once the server has done many, under writers; then restarts it on a disk that works. `None` if
@@ -134,7 +171,15 @@ pub fn disk_errors(error: DiskError, seed: u64) -> anyhow::Result<Option<Report>
         // A server that cannot know what is durable ends; one that knows refuses.
         stage.wait_for("the disk fails", || stage.counts().lost > 0 || stage.counts().refused > 0)?;
         std::fs::write(&healthy, "")?;
-        deployment.server.kill9()?;
+        if matches!(error, DiskError::Sync) {
+            let log = deployment.server.log();
+            let is_said = log.lines().rev().take(3).any(|line| line.starts_with("environmentd: storage failed"));
+            let status = deployment.server.reap()?;
+            ensure!(status.code() == Some(STORAGE_FAILED), "a server whose disk fails ends with {status}");
+            ensure!(is_said, "its last line does not say why: {log}");
+        } else {
+            deployment.server.kill9()?;
+        }
         log.cycle.fetch_add(1, Ordering::SeqCst);
         deployment.server.restart()?;
         log.wait_for_more(stage, 100)
@@ -201,6 +246,7 @@ fn prepare(session: &mut Session) -> Result<(), Failure> {
         "CREATE TABLE log (cycle int8, n int8, padding text)",
         "CREATE INDEX log_cycle ON log (cycle)",
         "CREATE TABLE shadow (cycle int8, n int8)",
+        "CREATE TABLE probe (n int8)",
         "CREATE MATERIALIZED VIEW counted AS SELECT cycle, count(*) AS n FROM log GROUP BY cycle",
     ])
 }

@@ -68,6 +68,6 @@ fn replace(deployment: &mut Deployment, stage: &Stage, acknowledged_ns: &AtomicU
     deployment.server.signal("CONT")?;
     let new = written?;
     let status = deployment.server.reap()?;
-    ensure!(status.code() == Some(1), "a server that was replaced ends with {status}");
+    ensure!(status.code() == Some(3), "a server that was replaced ends with {status}");
     Ok(new)
 }

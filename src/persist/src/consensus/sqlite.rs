@@ -17,15 +17,22 @@
 //! * Unsigned words are stored as the signed integers of the same bits: SQLite has no others. Keys of batches stay
 //!   below 2^63, so that their order is the order of their rowids.
 //! * `synchronous=FULL` on the writer: a transaction is on disk when it returns.
+//! * What a start finds is what the [`witness`] knows of, or the start is refused and changes nothing.
 
+mod witness;
+
+use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
 use bugs::Bug;
 use parking_lot::Mutex;
 use repr::Timestamp;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
+pub use self::witness::Expected;
+use self::witness::Witness;
 use crate::consensus::{BatchRow, Consensus, Loaded, Payload, Txn};
 use crate::encoding::check_format;
 use crate::error::PersistError;
@@ -67,32 +74,104 @@ const SCHEMA: &str = "
 /// See the module.
 #[derive(Debug)]
 pub struct SqliteConsensus {
-    writer: Mutex<Connection>,
+    writer: Mutex<Writer>,
     reader: Mutex<Connection>,
-    checkpointer: Mutex<Connection>,
+    checkpointer: Mutex<Checkpointer>,
+}
+
+/// Runs transactions.
+#[derive(Debug)]
+struct Writer {
+    witness: Witness,
+    connection: Connection,
+}
+
+#[derive(Debug)]
+struct Checkpointer {
+    connection: Connection,
+    /// The witness's.
+    file: File,
 }
 
 impl SqliteConsensus {
-    /// Opens the database at `path`, creating it if it does not exist.
-    pub fn open(path: &Path) -> Result<SqliteConsensus, PersistError> {
-        let writer = connect(path)?;
-        create_or_check_schema(&writer)?;
-        extend_log(&writer, path);
+    /// Opens the database at `path`, creating it if it does not exist and none is expected.
+    ///
+    /// Fails with `Loss` if the database is not what its witness, the file `witness` beside it, knows it to be, and has changed
+    /// nothing then.
+    pub fn open(path: &Path, expected: Expected) -> Result<SqliteConsensus, PersistError> {
+        // SQLite deletes a log whose database is gone.
+        let is_there = std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0);
+        if expected == Expected::Same && !is_there {
+            return Err(PersistError::loss(path, "it is not there, or empty"));
+        }
+        let connection = connect(path)?;
+        // A log of which SQLite reads only a part is not copied into the database, and cut off, by a start that is refused.
+        let keep_log = |keep| {
+            let set = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep);
+            set.map_err(|error| failed("opening the consensus store", error))
+        };
+        keep_log(true)?;
+        create_or_check_schema(&connection, path, expected)?;
+        let witness = Witness::open(&path.with_file_name("witness"), &connection, expected)?;
+        keep_log(false)?;
+        extend_log(&connection, path);
+        let file = witness.file().map_err(|error| PersistError::io("opening the consensus store", error))?;
         Ok(SqliteConsensus {
-            writer: Mutex::new(writer),
+            writer: Mutex::new(Writer { witness, connection }),
             reader: Mutex::new(connect(path)?),
-            checkpointer: Mutex::new(connect(path)?),
+            checkpointer: Mutex::new(Checkpointer { connection: connect(path)?, file }),
         })
+    }
+}
+
+impl Writer {
+    /// Runs one transaction: `apply` does everything but COMMIT, `announce` tells the witness of it.
+    fn transact<T>(
+        &mut self,
+        apply: impl FnOnce(&Connection) -> Result<T, PersistError>,
+        announce: impl FnOnce(&mut Witness, &T) -> Result<(), PersistError>,
+    ) -> Result<T, PersistError> {
+        let Writer { witness, connection } = self;
+        let committed = apply(connection).and_then(|result| {
+            let announced = announce(witness, &result).and_then(|()| {
+                let mut commit = connection.prepare_cached("COMMIT").map_err(|error| failed("committing", error))?;
+                commit.execute([]).map(drop).map_err(|error| failed_sync("committing", error))
+            });
+            match announced {
+                Ok(()) => witness.confirm().map(|()| result),
+                Err(error) => {
+                    if !error.is_indeterminate() {
+                        witness.retract();
+                    }
+                    Err(error)
+                }
+            }
+        });
+        if committed.as_ref().is_err_and(PersistError::is_indeterminate) {
+            witness.lose();
+        }
+        if committed.is_err() && !connection.is_autocommit() {
+            // Whether the rollback works or not, the error that matters is the first one, and a connection that is
+            // still inside a transaction fails the next BEGIN.
+            if let Err(error) = connection.execute_batch("ROLLBACK") {
+                tracing::error!(%error, "a failed transaction cannot be rolled back");
+            }
+        }
+        committed
     }
 }
 
 impl Consensus for SqliteConsensus {
     fn fence(&self) -> Result<u64, PersistError> {
-        let writer = self.writer.lock();
-        writer
-            .query_row("UPDATE control SET epoch = epoch + 1 RETURNING epoch", [], |row| row.get::<_, i64>(0))
-            .map(i64::cast_unsigned)
-            .map_err(|error| failed("starting an epoch", error))
+        // In a transaction of its own: what becomes of the commit of a lone statement with RETURNING nobody is told.
+        let raise = |writer: &Connection| {
+            writer.execute_batch("BEGIN IMMEDIATE")?;
+            writer.query_row("UPDATE control SET epoch = epoch + 1 RETURNING epoch", [], |row| word(row, 0))
+        };
+        self.writer.lock().transact(
+            |writer| raise(writer).map_err(|error| failed_write("starting an epoch", error)),
+            |witness, epoch| witness.announce_epoch(*epoch),
+        )
     }
 
     fn load(&self) -> Result<Loaded, PersistError> {
@@ -101,20 +180,7 @@ impl Consensus for SqliteConsensus {
     }
 
     fn transact(&self, txn: &Txn<'_>) -> Result<(), PersistError> {
-        let writer = self.writer.lock();
-        let applied = apply(&writer, txn);
-        let committed = applied.and_then(|()| {
-            let mut commit = writer.prepare_cached("COMMIT").map_err(|error| failed("committing", error))?;
-            commit.execute([]).map(drop).map_err(failed_commit)
-        });
-        if committed.is_err() && !writer.is_autocommit() {
-            // Whether the rollback works or not, the error that matters is the first one, and a connection that is
-            // still inside a transaction fails the next BEGIN.
-            if let Err(error) = writer.execute_batch("ROLLBACK") {
-                tracing::error!(%error, "a failed transaction cannot be rolled back");
-            }
-        }
-        committed
+        self.writer.lock().transact(|writer| apply(writer, txn), |witness, ()| witness.announce(txn))
     }
 
     fn payloads(&self, seqs: &[u64]) -> Result<Vec<Option<Vec<u8>>>, PersistError> {
@@ -160,15 +226,27 @@ impl Consensus for SqliteConsensus {
 
     fn maintain(&self) -> Result<(), PersistError> {
         let checkpointer = self.checkpointer.lock();
-        let log = wal_checkpoint(&checkpointer, "NOOP")?;
+        let Checkpointer { connection, file } = &*checkpointer;
+        let log = wal_checkpoint(connection, "NOOP")?;
         if log.frames.saturating_sub(log.copied) < CHECKPOINT_FRAMES {
             return Ok(());
         }
-        if wal_checkpoint(&checkpointer, "PASSIVE")?.frames >= RESTART_FRAMES {
+        if wal_checkpoint(connection, "PASSIVE")?.frames >= RESTART_FRAMES {
             let _held_up = self.writer.lock();
-            wal_checkpoint(&checkpointer, "PASSIVE")?;
+            wal_checkpoint(connection, "PASSIVE")?;
         }
-        Ok(())
+        file.sync_data().map_err(|error| PersistError::Indeterminate {
+            context: "syncing the witness of the consensus store",
+            source: error.into(),
+        })
+    }
+
+    fn close(&self) -> Result<(), PersistError> {
+        self.writer
+            .lock()
+            .witness
+            .close()
+            .map_err(|error| PersistError::io("closing the witness of the consensus store", error))
     }
 }
 
@@ -189,7 +267,7 @@ fn wal_checkpoint(connection: &Connection, mode: &str) -> Result<Log, PersistErr
         .query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
             Ok(Log { frames: frames(row, 1)?, copied: frames(row, 2)? })
         })
-        .map_err(|error| failed("copying the log into the database", error))
+        .map_err(|error| failed_sync("copying the log into the database", error))
 }
 
 fn connect(path: &Path) -> Result<Connection, PersistError> {
@@ -205,14 +283,17 @@ fn connect(path: &Path) -> Result<Connection, PersistError> {
     open().map_err(|error| failed("opening the consensus store", error))
 }
 
-fn create_or_check_schema(writer: &Connection) -> Result<(), PersistError> {
+fn create_or_check_schema(writer: &Connection, path: &Path, expected: Expected) -> Result<(), PersistError> {
     let opening = |error| failed("opening the consensus store", error);
     let version: i64 = writer.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(opening)?;
-    if version == 0 {
-        let create = format!("BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {SCHEMA_FORMAT}; COMMIT;");
-        return writer.execute_batch(&create).map_err(opening);
+    if version != 0 {
+        return check_format("consensus store", version.cast_unsigned(), SCHEMA_FORMAT);
     }
-    check_format("consensus store", version.cast_unsigned(), SCHEMA_FORMAT)
+    if expected == Expected::Same {
+        return Err(PersistError::loss(path, "it has no tables"));
+    }
+    let create = format!("BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {SCHEMA_FORMAT}; COMMIT;");
+    writer.execute_batch(&create).map_err(opening)
 }
 
 /// Makes the log as long as it will be when it starts over. A transaction that is larger than SQLite's page cache
@@ -284,11 +365,11 @@ fn word(row: &rusqlite::Row<'_>, index: usize) -> rusqlite::Result<u64> {
 
 /// Does everything but COMMIT.
 fn apply(writer: &Connection, txn: &Txn<'_>) -> Result<(), PersistError> {
-    let current = begin(writer).map_err(|error| failed("beginning a transaction", error))?;
+    let current = begin(writer).map_err(|error| failed_write("beginning a transaction", error))?;
     if current != txn.epoch && !bugs::is(Bug::FenceLost) {
         return Err(PersistError::Fenced { ours: txn.epoch, current });
     }
-    apply_steps(writer, txn).map_err(|error| failed("writing a transaction", error))
+    apply_steps(writer, txn).map_err(|error| failed_write("writing a transaction", error))
 }
 
 /// Starts a transaction and returns the epoch that it sees.
@@ -356,13 +437,22 @@ fn failed(context: &'static str, error: rusqlite::Error) -> PersistError {
     }
 }
 
-/// A failure of COMMIT. A full disk stopped a frame from being written, and a log whose last frame is missing is not
-/// replayed; a busy database was not touched. After any other failure, a failed sync above all, the frames may be in
-/// the log, and the next process to open it would find them.
-fn failed_commit(error: rusqlite::Error) -> PersistError {
+/// A failure before COMMIT of what may have been written to the log. What the kernel holds of a file that it could not write is not
+/// what the next process finds.
+fn failed_write(context: &'static str, error: rusqlite::Error) -> PersistError {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => failed("committing", error),
-        _ => PersistError::Indeterminate { context: "committing", source: error.into() },
+        Some(ErrorCode::SystemIoFailure) => PersistError::Indeterminate { context, source: error.into() },
+        _ => failed(context, error),
+    }
+}
+
+/// A failure of COMMIT, or of a checkpoint. A full disk stopped a frame from being written, and a log whose last frame is missing
+/// is not replayed; a busy database was not touched. After any other failure, a failed sync above all, the frames may be in
+/// the log, and the next process to open it would find them.
+fn failed_sync(context: &'static str, error: rusqlite::Error) -> PersistError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => failed(context, error),
+        _ => PersistError::Indeterminate { context, source: error.into() },
     }
 }
 
@@ -375,18 +465,18 @@ mod tests {
     fn passes_the_contract() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("consensus.db");
-        contract(&|| Box::new(SqliteConsensus::open(&path).expect("it opens")));
+        contract(&|| Box::new(SqliteConsensus::open(&path, Expected::NoWitness).expect("it opens")));
     }
 
     #[test]
     fn a_newer_schema_is_refused() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("consensus.db");
-        drop(SqliteConsensus::open(&path).expect("it opens"));
+        drop(SqliteConsensus::open(&path, Expected::NoWitness).expect("it opens"));
         let connection = Connection::open(&path).expect("it opens");
         connection.pragma_update(None, "user_version", 2).expect("writable");
         drop(connection);
-        let error = SqliteConsensus::open(&path).expect_err("it is from the future");
+        let error = SqliteConsensus::open(&path, Expected::NoWitness).expect_err("it is from the future");
         assert_eq!(error.to_string(), "consensus store has format version 2, this version reads 1");
     }
 
@@ -394,7 +484,7 @@ mod tests {
     fn the_log_has_its_length_from_the_start() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("consensus.db");
-        let open = || SqliteConsensus::open(&path).expect("it opens");
+        let open = || SqliteConsensus::open(&path, Expected::NoWitness).expect("it opens");
         let store = open();
         let length = log_bytes(&path);
         assert!(length > LOG_BYTES / 2, "{length}");
@@ -416,7 +506,7 @@ mod tests {
     fn the_log_starts_over_beside_a_busy_writer() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("consensus.db");
-        let store = SqliteConsensus::open(&path).expect("it opens");
+        let store = SqliteConsensus::open(&path, Expected::NoWitness).expect("it opens");
         let epoch = store.fence().expect("works");
         let value = vec![7; 1 << 20];
         let mut bytes_max = 0;

@@ -5,7 +5,8 @@
 //! Commits that are small enough go to the end of what SQLite's log holds and touch nothing else until that is copied back. The
 //! file has its length from the start, so what a commit changed says how far it was synced by then. A cut takes an
 //! image of the directory, keeps the log up to there, and decides by chance about every sector of the commit under way: it is
-//! written, or as it was before, or zero, or anything. What follows is as it was when the store was opened.
+//! written, or as it was before, or zero, or anything. What follows is as it was when the store was opened. The witness, which is not
+//! synced, is as any earlier commit left it, and from another run of the kernel.
 
 use std::fs;
 use std::path::Path;
@@ -25,6 +26,7 @@ const CUTS: usize = 100;
 const SECTOR_BYTES: usize = 512;
 const LOG: &str = "consensus.db-wal";
 const SHARED: &str = "consensus.db-shm";
+const WITNESS: &str = "witness";
 const LOG_HEADER_BYTES: usize = 32;
 const FRAME_BYTES: usize = 24 + 4096;
 
@@ -42,6 +44,15 @@ fn end(before: &[u8], after: &[u8]) -> usize {
     let is_old = |at: usize| before.get(at) == Some(&after[at]);
     let last = (0..after.len()).rev().find(|at| !is_old(*at)).expect("a commit writes");
     LOG_HEADER_BYTES + (last + 1 - LOG_HEADER_BYTES).next_multiple_of(FRAME_BYTES)
+}
+
+/// A witness as after a power cut: written during another run of the kernel.
+fn of_another_boot(witness: &[u8]) -> Vec<u8> {
+    let mut bytes = witness[..witness.len() - 4].to_vec();
+    bytes[9..25].fill(0xAA);
+    let crc = crc32fast::hash(&bytes);
+    bytes.extend(crc.to_le_bytes());
+    bytes
 }
 
 /// The rows by commit: how many there are.
@@ -86,11 +97,12 @@ fn a_power_cut_keeps_what_was_acknowledged_and_tears_nothing() {
     commit(&client, 2, &mut random);
     // What commits write over, and by commit, where the log ended once it was acknowledged.
     let filler = read();
-    let (mut synced, mut before) = (vec![], filler.clone());
+    let (mut synced, mut witnesses, mut before) = (vec![], vec![], filler.clone());
     for ts in 3..3 + COMMITS {
         commit(&client, ts, &mut random);
         let after = read();
         synced.push(end(&before, &after));
+        witnesses.push(fs::read(dir.path().join(WITNESS)).expect("readable"));
         before = after;
     }
     let whole = before;
@@ -124,6 +136,8 @@ fn a_power_cut_keeps_what_was_acknowledged_and_tears_nothing() {
             left.truncate(random.random_range(from..=to));
         }
         fs::write(image.path().join(LOG), &left).expect("writable");
+        let witness = &witnesses[random.random_range(0..=last)];
+        fs::write(image.path().join(WITNESS), of_another_boot(witness)).expect("writable");
         let client = PersistClient::open(image.path()).expect("it opens");
         let found = counts(&client);
         // The first commit made the filler durable and is not cut.
@@ -148,7 +162,7 @@ fn a_power_cut_in_the_middle_of_a_file_leaves_nothing_of_it() {
     let client = PersistClient::open(dir.path()).expect("it opens");
     client.commit(1, &[], &[MetaWrite::CreateShard(SHARD)]).expect("it commits");
     commit(&client, 2, &mut random);
-    let before = fs::read(dir.path().join(LOG)).expect("readable");
+    let [before, witness] = [LOG, WITNESS].map(|name| fs::read(dir.path().join(name)).expect("readable"));
     let expected = counts(&client);
     let mut large = Updates::new();
     (0..20_000_u64).for_each(|n| large.push(&[3_u64.to_be_bytes(), n.to_be_bytes()].concat(), 1));
@@ -161,6 +175,7 @@ fn a_power_cut_in_the_middle_of_a_file_leaves_nothing_of_it() {
         let image = TempDir::new().expect("a temporary directory");
         copy(dir.path(), image.path());
         fs::write(image.path().join(LOG), &before).expect("writable");
+        fs::write(image.path().join(WITNESS), of_another_boot(&witness)).expect("writable");
         for blob in blobs(image.path()) {
             let bytes = fs::read(&blob).expect("readable");
             fs::write(&blob, &bytes[..random.random_range(0..bytes.len())]).expect("writable");
