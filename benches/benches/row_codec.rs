@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array, StringArray, TimestampMicrosecondArray};
+use arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array, StringViewArray, TimestampMicrosecondArray};
 use arrow::datatypes::{DataType, TimeUnit};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use repr::row::{RowCodec, read_datum, skip_datum};
@@ -20,7 +20,8 @@ struct Shape {
 
 fn shapes() -> [Shape; 2] {
     let ids: ArrayRef = Arc::new(Int32Array::from_iter_values(0..BATCH_ROWS as i32));
-    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..BATCH_ROWS).map(|row| format!("v{row:07}-000"))));
+    let texts: ArrayRef =
+        Arc::new(StringViewArray::from_iter_values((0..BATCH_ROWS).map(|row| format!("v{row:07}-000"))));
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values((0..BATCH_ROWS as i64).map(|row| row * 1_000_003)));
     let floats: ArrayRef = Arc::new(Float64Array::from_iter_values((0..BATCH_ROWS).map(|row| row as f64 / 7.0)));
     let times: ArrayRef =
@@ -29,12 +30,12 @@ fn shapes() -> [Shape; 2] {
     [
         Shape {
             name: "int4, text",
-            types: vec![DataType::Int32, DataType::Utf8],
+            types: vec![DataType::Int32, DataType::Utf8View],
             columns: vec![Arc::clone(&ids), Arc::clone(&texts)],
         },
         Shape {
             name: "five columns",
-            types: vec![DataType::Int32, DataType::Utf8, DataType::Int64, DataType::Float64, time],
+            types: vec![DataType::Int32, DataType::Utf8View, DataType::Int64, DataType::Float64, time],
             columns: vec![ids, texts, numbers, floats, times],
         },
     ]

@@ -26,7 +26,7 @@ fn batch(ids: Range<i32>, time: Timestamp) -> RowBatch {
     let update = |id: i32| -> RowUpdate {
         let mut row = key(id);
         let text = Datum::Text(format!("v{id:07}-000").into());
-        write_datum(&mut row, &DataType::Utf8, &text).expect("text is Utf8");
+        write_datum(&mut row, &DataType::Utf8View, &text).expect("text is Utf8");
         ((key(id), row), time, 1)
     };
     spine::batch(ids.map(update).collect()).expect("there are updates")

@@ -3,14 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bugs::Bug;
+use bugs::{Bug, PANICS};
 use glimpse_test::server::find_binary;
 
-/// The names of mistakes that are in a file.
+/// The names by which mistakes are asked for.
+fn all() -> impl Iterator<Item = &'static str> {
+    Bug::ALL.into_iter().map(Bug::name).chain([PANICS])
+}
+
+/// Those that are in a file.
 fn found_in(path: &Path) -> Vec<&'static str> {
     let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let is_there = |name: &&str| bytes.windows(name.len()).any(|window| window == name.as_bytes());
-    Bug::ALL.into_iter().map(Bug::name).filter(is_there).collect()
+    all().filter(is_there).collect()
 }
 
 /// Compiles a program with the questions of `misc/bugs` into a folder, as the server is compiled for people.
@@ -35,9 +40,8 @@ fn program_for_people(folder: &Path) -> PathBuf {
 
 #[test]
 fn what_people_run_makes_no_mistakes_on_purpose() {
-    let all: Vec<&str> = Bug::ALL.into_iter().map(Bug::name).collect();
     let tested = find_binary().expect("a server is built");
-    assert_eq!(found_in(&tested), all, "a server that can make them has their names in it");
+    assert_eq!(found_in(&tested), all().collect::<Vec<_>>(), "a server that can make them has their names in it");
     // bin/environmentd looks at the whole program each time it has built one.
     let folder = tempfile::tempdir().expect("a directory");
     assert_eq!(found_in(&program_for_people(folder.path())), [""; 0]);

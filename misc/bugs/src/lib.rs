@@ -60,6 +60,10 @@ impl Bug {
 }
 
 pub use chosen::{is, late};
+pub use panics::{are_wanted, panic_sometimes};
+
+/// The environment variable that asks for panics: about one in how many calls of [`panic_sometimes`].
+pub const PANICS: &str = "GLIMPSE_PANICS";
 
 #[cfg(not(debug_assertions))]
 mod chosen {
@@ -100,5 +104,56 @@ mod chosen {
     pub fn late(bug: Bug, value: u64) -> u64 {
         static BEFORE: AtomicU64 = AtomicU64::new(0);
         if is(bug) { BEFORE.swap(value, Ordering::SeqCst) } else { value }
+    }
+}
+
+#[cfg(not(debug_assertions))]
+mod panics {
+    /// Whether there are panics on purpose: never.
+    #[inline(always)]
+    pub const fn are_wanted() -> bool {
+        false
+    }
+
+    /// Does nothing.
+    #[inline(always)]
+    pub const fn panic_sometimes(_place: &str) {}
+}
+
+#[cfg(debug_assertions)]
+mod panics {
+    use super::PANICS;
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    fn one_in() -> u64 {
+        static ONE_IN: OnceLock<u64> = OnceLock::new();
+        let read = || std::env::var(PANICS).map_or(0, |number| number.parse().expect("GLIMPSE_PANICS is a number"));
+        *ONE_IN.get_or_init(read)
+    }
+
+    /// Whether there are panics on purpose.
+    pub fn are_wanted() -> bool {
+        one_in() > 0
+    }
+
+    /// Panics about once in as many calls as `GLIMPSE_PANICS` says.
+    ///
+    /// # Panics
+    /// That is what it is for.
+    pub fn panic_sometimes(place: &str) {
+        static CALLS: AtomicU64 = AtomicU64::new(0);
+        if one_in() > 0 {
+            let call = CALLS.fetch_add(1, Ordering::Relaxed);
+            assert!(!scattered(call).is_multiple_of(one_in()), "on purpose: {place}, call {call}");
+        }
+    }
+
+    /// Numbers that follow each other, as numbers that do not (the finalizer of splitmix64).
+    fn scattered(number: u64) -> u64 {
+        let mut mixed = number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
     }
 }

@@ -34,8 +34,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Rows per batch.
+/// Rows of a batch at the most.
 const BATCH_ROWS: usize = 8_192;
+/// Bytes that the rows of a batch have before the last of them, at the most.
+const BATCH_BYTES: usize = 4 << 20;
 
 /// Reads collections for one statement.
 pub(crate) struct StatementReader {
@@ -183,18 +185,19 @@ enum RowSource {
 }
 
 impl RowSource {
-    /// Takes up to `rows_max` rows; none are left when it takes none.
-    fn take(&mut self, rows_max: usize, mut row: impl FnMut(&[u8])) -> std::result::Result<usize, SqlError> {
+    /// Takes the rows of a batch; none are left when it takes none.
+    fn take(&mut self, mut row: impl FnMut(&[u8])) -> std::result::Result<usize, SqlError> {
         match self {
             RowSource::Empty => Ok(0),
             RowSource::Index(rows) => {
-                let chunk =
-                    rows.next_chunk(rows_max).map_err(|error| SqlError::new(error.sqlstate(), error.to_string()))?;
+                let chunk = rows
+                    .next_chunk_within(BATCH_ROWS, BATCH_BYTES)
+                    .map_err(|error| SqlError::new(error.sqlstate(), error.to_string()))?;
                 Ok(chunk.map_or(0, |chunk| chunk.rows().map(&mut row).count()))
             }
             RowSource::Shard { snapshot, pending, at, copies } => {
-                let mut count = 0;
-                while count < rows_max {
+                let (mut count, mut size) = (0, 0);
+                while count < BATCH_ROWS && size < BATCH_BYTES {
                     if *at == pending.len() {
                         let next = snapshot
                             .next_batch()
@@ -214,6 +217,7 @@ impl RowSource {
                     row(bytes);
                     *copies += 1;
                     count += 1;
+                    size += bytes.len();
                 }
                 Ok(count)
             }
@@ -226,7 +230,7 @@ struct Overlay {
     /// Rows that are gone, and how many copies of each.
     removed: HashMap<Vec<u8>, Diff>,
     /// Rows that were added, one entry per copy, in the order in which they were.
-    added: Vec<Vec<u8>>,
+    added: std::vec::IntoIter<Vec<u8>>,
 }
 
 impl Overlay {
@@ -241,7 +245,7 @@ impl Overlay {
             }
         }
         let removed = net.into_iter().filter(|(_, diff)| *diff < 0).map(|(row, diff)| (row.to_vec(), -diff)).collect();
-        Overlay { removed, added }
+        Overlay { removed, added: added.into_iter() }
     }
 }
 
@@ -258,7 +262,7 @@ impl Scan {
         let mut rows = Updates::new();
         while rows.is_empty() {
             let overlay = &mut self.overlay;
-            let taken = self.source.take(BATCH_ROWS, |row| {
+            let taken = self.source.take(|row| {
                 if let Some(copies) = overlay.as_mut().and_then(|overlay| overlay.removed.get_mut(row))
                     && *copies > 0
                 {
@@ -268,7 +272,11 @@ impl Scan {
                 }
             })?;
             if taken == 0 {
-                for row in self.overlay.take().map(|overlay| overlay.added).unwrap_or_default() {
+                let mut added = self.overlay.iter_mut().flat_map(|overlay| overlay.added.by_ref());
+                while rows.len() < BATCH_ROWS
+                    && rows.bytes() < BATCH_BYTES
+                    && let Some(row) = added.next()
+                {
                     rows.push(&row, 1);
                 }
                 if rows.is_empty() {

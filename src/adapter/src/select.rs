@@ -38,11 +38,14 @@ use sql::temporal::query_reads_now;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::Notify;
+use tokio::task::JoinError;
 
 /// Batches that the ad hoc engine may be ahead of its reader.
 const BATCHES_AHEAD: usize = 4;
 /// Rows of an index that are evaluated on a connection's own thread at the most; larger scans would hold up the others.
 const EVALUATED_ROWS_MAX: usize = 20_000;
+/// Bytes that they have at the most.
+const EVALUATED_BYTES_MAX: usize = 4 << 20;
 
 impl Session {
     /// Answers a SELECT. Nothing is waited for here: an index that lags and the ad hoc engine are waited for when the rows
@@ -126,9 +129,12 @@ impl Session {
                 Rows::pending(self.interrupt(), caught_up(Arc::clone(&self.shared), lagging, in_block, otherwise))
             }
             Opened::Rows(mut rows) if rows.update_count() <= EVALUATED_ROWS_MAX => {
+                let (engine, info) = (&self.shared.engine, self.info(as_of));
+                let Some(batches) = peek::evaluate(&mut rows, EVALUATED_BYTES_MAX, params, engine, &info)? else {
+                    return Ok(None);
+                };
                 self.shared.metrics.peeks_evaluated.inc();
-                let info = self.info(as_of);
-                Rows::ready(peek::evaluate(&mut rows, params, &self.shared.engine, &info)?)
+                Rows::ready(batches)
             }
             Opened::Rows(_) | Opened::Lagging(_) => return Ok(None),
         };
@@ -386,7 +392,7 @@ impl Query {
     /// As [`run`].
     pub(crate) async fn run(mut self) -> Result<SendableRecordBatchStream, AdapterError> {
         let info = self.reader.info.clone();
-        match run(self.reader.clone(), self.plan.clone(), info.clone()).await {
+        match Box::pin(run(self.reader.clone(), self.plan.clone(), info.clone())).await {
             Err(error) if is_dropped(&error) => {}
             result => return result,
         }
@@ -400,7 +406,7 @@ impl Query {
             let ctx = PlanContext { engine, catalog, session, role, cluster: "", from_tables: true };
             over_tables(plan, &ctx, &published).map_err(SqlError::from)?
         };
-        match run(Reader { published, ..reader }, plan, info).await {
+        match Box::pin(run(Reader { published, ..reader }, plan, info)).await {
             Err(error) if is_dropped(&error) => Err(AdapterError::new(SqlState::SERIALIZATION_FAILURE, STALE)),
             result => result,
         }
@@ -457,12 +463,30 @@ pub(crate) async fn run(
             }
         }
     });
-    let schema = started_rx.await.map_err(|_| AdapterError::internal("the ad hoc engine stopped"))??;
-    let batches = futures::stream::unfold((rx, task), |(mut rx, task)| async move {
-        let batch = rx.recv().await?;
-        Some((batch, (rx, task)))
+    let schema = match started_rx.await {
+        Ok(started) => started?,
+        Err(_) => match task.await {
+            Ok(()) => unreachable!("a task that ends has said how it started"),
+            Err(ended) => return Err(stopped(&ended).into()),
+        },
+    };
+    let batches = futures::stream::unfold(Some((rx, task)), |running| async move {
+        let (mut rx, task) = running?;
+        match rx.recv().await {
+            Some(batch) => Some((batch, Some((rx, task)))),
+            // The end of the channel is no success: only the task says whether these were all rows.
+            None => task.await.err().map(|ended| (Err(stopped(&ended).into()), None)),
+        }
     });
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+}
+
+/// The error of a query whose task did not come to its end.
+fn stopped(ended: &JoinError) -> SqlError {
+    if ended.is_panic() {
+        return SqlError::internal("the execution of the query panicked").with_hint("The server's log says where.");
+    }
+    SqlError::new(SqlState::ADMIN_SHUTDOWN, "the server is shutting down")
 }
 
 /// Replaces a plan's parameters by their values.

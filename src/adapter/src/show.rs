@@ -7,7 +7,7 @@ use crate::plan_cache::{CachedPlan, Exec};
 use crate::response::{Chunk, Response, ResultFormats, RowDesc, Rows, RowsTag, Tag};
 use crate::session::{Autocommit, Portal, Session};
 use crate::transaction::Status;
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
 use compute_client::peek::Bound;
 use futures::FutureExt;
 use repr::Datum;
@@ -213,7 +213,7 @@ pub(crate) fn text_rows(
     columns: Vec<Vec<String>>,
 ) -> Result<Response, AdapterError> {
     let desc = desc.ok_or_else(|| AdapterError::internal("a result without a shape"))?;
-    let columns = columns.into_iter().map(|column| Arc::new(StringArray::from(column)) as ArrayRef).collect();
+    let columns = columns.into_iter().map(|column| Arc::new(StringViewArray::from(column)) as ArrayRef).collect();
     let batch = RecordBatch::try_new(Arc::clone(&desc.desc.schema), columns)
         .map_err(|error| AdapterError::internal(error.to_string()))?;
     let rows = Rows::ready(vec![batch]);

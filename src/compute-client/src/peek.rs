@@ -17,7 +17,7 @@ use arrangement::snapshot::Snapshot;
 use arrangement::spine::RowBatch;
 use arrow::array::{AsArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::{SortColumn, SortOptions};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::ParamValues;
 use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -105,6 +105,13 @@ impl<'a> PeekChunk<'a> {
     pub fn rows(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         let batches = self.batches;
         self.hits.iter().map(move |hit| cursor::value(batches, hit))
+    }
+
+    /// The stored rows as an Arrow batch.
+    fn decode(&self, codec: &RowCodec, schema: &SchemaRef) -> Result<RecordBatch, ComputeError> {
+        let columns = codec.decode(self.rows()).map_err(engine_error)?;
+        let options = RecordBatchOptions::new().with_row_count(Some(self.hits.len()));
+        RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(engine_error)
     }
 }
 
@@ -348,6 +355,15 @@ impl PeekRows {
     /// The next rows, at most `rows_max` and at least one, or `None` at the end. For a plan that
     /// [`PeekPlan::is_direct`], LIMIT and OFFSET are already applied.
     pub fn next_chunk(&mut self, rows_max: usize) -> Result<Option<PeekChunk<'_>>, ComputeError> {
+        self.next_chunk_within(rows_max, usize::MAX)
+    }
+
+    /// The same; the rows before the last of the chunk have fewer bytes than `bytes_max`.
+    pub fn next_chunk_within(
+        &mut self,
+        rows_max: usize,
+        bytes_max: usize,
+    ) -> Result<Option<PeekChunk<'_>>, ComputeError> {
         let rows_max = rows_max.min(self.remaining);
         if rows_max == 0 {
             return Ok(None);
@@ -358,12 +374,16 @@ impl PeekRows {
             }
             let start = self.hit;
             let single = match (self.skip, self.copies) {
-                (0, 0) => self.hits[start..].iter().take(rows_max).take_while(|hit| hit.count == 1).count(),
+                (0, 0) => {
+                    let mut room = Room::new(&self.sources[self.source], bytes_max);
+                    let found = self.hits[start..].iter().take(rows_max);
+                    found.take_while(|hit| hit.count == 1 && room.take(hit)).count()
+                }
                 _ => 0,
             };
             self.hit += single;
             if single == 0 {
-                self.repeat(rows_max)?;
+                self.repeat(rows_max, bytes_max)?;
                 if self.ready.is_empty() {
                     continue;
                 }
@@ -376,8 +396,9 @@ impl PeekRows {
     }
 
     /// Makes a chunk of the hits that are there, each as often as its row occurs, without those that OFFSET leaves out.
-    fn repeat(&mut self, rows_max: usize) -> Result<(), ComputeError> {
+    fn repeat(&mut self, rows_max: usize, bytes_max: usize) -> Result<(), ComputeError> {
         self.ready.clear();
+        let mut room = Room::new(&self.sources[self.source], bytes_max);
         while self.ready.len() < rows_max
             && let Some(hit) = self.hits.get(self.hit).copied()
         {
@@ -387,6 +408,9 @@ impl PeekRows {
             if self.copies == hit.count {
                 (self.hit, self.copies) = (self.hit + 1, 0);
                 continue;
+            }
+            if self.skip == 0 && !room.take(&hit) {
+                break;
             }
             self.copies += 1;
             if self.skip > 0 {
@@ -416,31 +440,50 @@ impl PeekRows {
         }
         false
     }
+}
 
-    /// The next up to `rows_max` stored rows as an Arrow batch.
-    pub fn next_batch(&mut self, codec: &RowCodec, rows_max: usize) -> Result<Option<RecordBatch>, ComputeError> {
-        let Some(chunk) = self.next_chunk(rows_max)? else { return Ok(None) };
-        let (columns, row_count) = (codec.decode(chunk.rows()).map_err(engine_error)?, chunk.hits.len());
-        let options = RecordBatchOptions::new().with_row_count(Some(row_count));
-        let schema = Arc::clone(&self.plan.index.schema);
-        Ok(Some(RecordBatch::try_new_with_options(schema, columns, &options).map_err(engine_error)?))
+/// How many bytes of rows a chunk may still have.
+struct Room<'a> {
+    batches: &'a [RowBatch],
+    left: usize,
+    is_bounded: bool,
+}
+
+impl Room<'_> {
+    fn new(source: &Source, bytes_max: usize) -> Room<'_> {
+        Room { batches: &source.snapshot.oks, left: bytes_max, is_bounded: bytes_max < usize::MAX }
+    }
+
+    /// Whether there is any left, which the row of a hit takes then.
+    fn take(&mut self, hit: &Hit) -> bool {
+        let is_left = self.left > 0;
+        if self.is_bounded && is_left {
+            self.left = self.left.saturating_sub(cursor::value(self.batches, hit).len());
+        }
+        is_left
     }
 }
 
-/// Runs what is left of a plan after the walk: filters, ORDER BY, LIMIT, output expressions.
+/// Runs what is left of a plan after the walk: filters, ORDER BY, LIMIT, output expressions. `None` if the rows to look at have
+/// more than `bytes_max` bytes.
 pub fn evaluate(
     rows: &mut PeekRows,
+    bytes_max: usize,
     params: Bound<'_>,
     engine: &Engine,
     session: &SessionInfo,
-) -> Result<Vec<RecordBatch>, ComputeError> {
+) -> Result<Option<Vec<RecordBatch>>, ComputeError> {
     let plan = Arc::clone(&rows.plan);
     let compile = |expr: &Expr| compile(expr, &plan, params, engine, session);
     let predicates = plan.residual.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
     let codec = RowCodec::new(&plan.row_types).map_err(engine_error)?;
     let wanted = plan.fetch.map(|fetch| fetch.saturating_add(plan.skip)).filter(|_| plan.sort.is_empty());
     let (mut kept, mut kept_count) = (Vec::new(), 0);
-    while let Some(mut batch) = rows.next_batch(&codec, HITS_CHUNK)? {
+    let mut bytes_left = bytes_max;
+    while let Some(chunk) = rows.next_chunk_within(HITS_CHUNK, bytes_left.saturating_add(1))? {
+        let Some(left) = bytes_left.checked_sub(chunk.rows().map(<[u8]>::len).sum()) else { return Ok(None) };
+        bytes_left = left;
+        let mut batch = chunk.decode(&codec, &plan.index.schema)?;
         for predicate in &predicates {
             let mask = array(predicate, &batch)?;
             batch = arrow::compute::filter_record_batch(&batch, mask.as_boolean()).map_err(engine_error)?;
@@ -479,7 +522,7 @@ pub fn evaluate(
             RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(engine_error)?
         }
     };
-    Ok(vec![batch])
+    Ok(Some(vec![batch]))
 }
 
 fn array(expr: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Result<arrow::array::ArrayRef, ComputeError> {

@@ -4,11 +4,13 @@
 //! row costs a fraction of decoding it, and arrays are filled column by column, without a decision per value.
 
 use crate::row::{NULL, RowCodec, RowError, exact, fixed_width_of, read_bytes, skip_blocks, skip_list, unflip};
-use arrow::array::{ArrayRef, ArrowPrimitiveType, BooleanArray, GenericByteArray, NullBufferBuilder, PrimitiveArray};
-use arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use arrow::array::{
+    ArrayRef, ArrowPrimitiveType, BinaryViewArray, BinaryViewBuilder, BooleanArray, NullBufferBuilder, PrimitiveArray,
+};
+use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::{
-    BinaryType, ByteArrayType, DataType, Date32Type, Decimal128Type, Decimal256Type, Float64Type, Int16Type, Int32Type,
-    Int64Type, TimeUnit, TimestampMicrosecondType, UInt32Type, Utf8Type, i256,
+    DataType, Date32Type, Decimal128Type, Decimal256Type, Float64Type, Int16Type, Int32Type, Int64Type, TimeUnit,
+    TimestampMicrosecondType, UInt32Type, i256,
 };
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -28,7 +30,7 @@ enum Extent {
 impl Extent {
     fn of(ty: &DataType) -> Option<Extent> {
         match ty {
-            DataType::Utf8 | DataType::Binary => Some(Extent::Blocks),
+            DataType::Utf8View | DataType::BinaryView => Some(Extent::Blocks),
             DataType::List(_) => Some(Extent::List),
             fixed => fixed_width_of(fixed).map(|width| Extent::Bytes(1 + width)),
         }
@@ -218,8 +220,8 @@ fn is_simple(ty: &DataType) -> bool {
             | DataType::Timestamp(TimeUnit::Microsecond, _)
             | DataType::Decimal128(..)
             | DataType::Decimal256(..)
-            | DataType::Utf8
-            | DataType::Binary
+            | DataType::Utf8View
+            | DataType::BinaryView
     )
 }
 
@@ -244,8 +246,8 @@ fn array<'a>(ty: &DataType, cuts: impl ExactSizeIterator<Item = &'a [u8]>) -> Re
         }
         DataType::Decimal128(..) => fixed::<Decimal128Type>(ty, cuts, |bytes| i128::from_be_bytes(unflip(bytes))),
         DataType::Decimal256(..) => fixed::<Decimal256Type>(ty, cuts, |bytes| i256::from_be_bytes(unflip(bytes))),
-        DataType::Utf8 => strings::<Utf8Type>(cuts)?,
-        DataType::Binary => strings::<BinaryType>(cuts)?,
+        DataType::Utf8View => Arc::new(strings(cuts).to_string_view()?),
+        DataType::BinaryView => Arc::new(strings(cuts)),
         other => return Err(RowError::UnsupportedType(other.clone())),
     })
 }
@@ -269,24 +271,13 @@ fn fixed<'a, T: ArrowPrimitiveType>(
     Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values), nulls.finish()).with_data_type(ty.clone()))
 }
 
-fn strings<'a, T: ByteArrayType<Offset = i32>>(
-    cuts: impl ExactSizeIterator<Item = &'a [u8]>,
-) -> Result<ArrayRef, RowError> {
-    let (mut bytes, mut scratch) = (Vec::new(), Vec::new());
-    let mut lengths = Vec::with_capacity(cuts.len());
-    let mut nulls = NullBufferBuilder::new(cuts.len());
+fn strings<'a>(cuts: impl ExactSizeIterator<Item = &'a [u8]>) -> BinaryViewArray {
+    let mut builder = BinaryViewBuilder::with_capacity(cuts.len());
+    let mut scratch = Vec::new();
     for mut cut in cuts {
-        let value = read_bytes(&mut cut, &mut scratch);
-        if value.is_some() {
-            nulls.append_non_null();
-        } else {
-            nulls.append_null();
-        }
-        lengths.push(value.map_or(0, <[u8]>::len));
-        bytes.extend_from_slice(value.unwrap_or_default());
+        builder.append_option(read_bytes(&mut cut, &mut scratch));
     }
-    let offsets = OffsetBuffer::from_lengths(lengths);
-    Ok(Arc::new(GenericByteArray::<T>::try_new(offsets, bytes.into(), nulls.finish())?))
+    builder.finish()
 }
 
 #[cfg(test)]
@@ -294,9 +285,9 @@ mod tests {
     use super::{ColumnDecoder, Cutter};
     use crate::row::RowCodec;
     use arrow::array::{
-        ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Decimal256Array, Float64Array, Int16Array,
-        Int32Array, Int64Array, IntervalMonthDayNanoArray, ListArray, StringArray, TimestampMicrosecondArray,
-        UInt32Array,
+        ArrayRef, BinaryViewArray, BooleanArray, Date32Array, Decimal128Array, Decimal256Array, Float64Array,
+        Int16Array, Int32Array, Int64Array, IntervalMonthDayNanoArray, ListArray, StringViewArray,
+        TimestampMicrosecondArray, UInt32Array,
     };
     use arrow::datatypes::{DataType, Int32Type, IntervalMonthDayNano, i256};
     use proptest::prelude::{any, prop, proptest};
@@ -311,7 +302,7 @@ mod tests {
         vec![
             Arc::new(BooleanArray::from(vec![Some(true), None, Some(false)])),
             Arc::new(Int16Array::from(vec![Some(i16::MIN), None, Some(3)])),
-            Arc::new(StringArray::from(vec![Some(""), None, Some(long.as_str())])),
+            Arc::new(StringViewArray::from(vec![Some(""), None, Some(long.as_str())])),
             Arc::new(Int32Array::from(vec![Some(i32::MIN), None, Some(-1)])),
             Arc::new(Int64Array::from(vec![None, Some(i64::MAX), Some(-1)])),
             Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(vec![
@@ -326,7 +317,7 @@ mod tests {
             Arc::new(TimestampMicrosecondArray::from(vec![Some(-3), None, Some(9)]).with_timezone("+00:00")),
             Arc::new(narrow.expect("fits")),
             Arc::new(wide.with_precision_and_scale(76, 20).expect("fits")),
-            Arc::new(BinaryArray::from_opt_vec(vec![Some(b"\xFF\0"), None, Some(&[9; 40])])),
+            Arc::new(BinaryViewArray::from_iter([Some(b"\xFF\0".as_slice()), None, Some(&[9; 40])])),
         ]
     }
 

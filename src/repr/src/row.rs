@@ -16,6 +16,7 @@
 use crate::Datum;
 use crate::datum::from_array;
 use arrow::array::{Array, ArrayRef};
+use arrow::compute::concat;
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit, i256};
 use arrow::error::ArrowError;
 use arrow::row::{RowConverter, Rows, SortField};
@@ -28,6 +29,8 @@ const CONTINUES: u8 = 0xFF;
 pub(crate) const NULL: u8 = 0;
 const EMPTY: u8 = 1;
 const NON_EMPTY: u8 = 2;
+/// Bytes of rows that are decoded at a time.
+const PART_BYTES: usize = 256 << 20;
 
 /// A column type that no table can have, or a value that does not fit the column it was written to.
 #[derive(Debug, thiserror::Error)]
@@ -72,8 +75,38 @@ impl RowCodec {
     /// # Panics
     /// When the bytes are not rows of these types: they come from our own storage, which checks them.
     pub fn decode<'a>(&self, rows: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<ArrayRef>, RowError> {
+        self.decode_in_parts(rows, PART_BYTES)
+    }
+
+    /// Decodes rows into columns, about `part_bytes` of them at a time: the converter puts the strings of all rows into one
+    /// buffer, in which it counts with 32 bits.
+    fn decode_in_parts<'a>(
+        &self,
+        rows: impl IntoIterator<Item = &'a [u8]>,
+        part_bytes: usize,
+    ) -> Result<Vec<ArrayRef>, RowError> {
         let parser = self.converter.parser();
-        Ok(self.converter.convert_rows(rows.into_iter().map(|bytes| parser.parse(bytes)))?)
+        let mut rows = rows.into_iter().peekable();
+        let mut part = || {
+            let mut bytes = 0;
+            let taken = std::iter::from_fn(|| {
+                let row = rows.next_if(|_| bytes < part_bytes)?;
+                bytes += row.len();
+                Some(parser.parse(row))
+            });
+            let columns = self.converter.convert_rows(taken)?;
+            Ok::<_, RowError>((columns, rows.peek().is_none()))
+        };
+        let (mut columns, mut is_last) = part()?;
+        while !is_last {
+            let more;
+            (more, is_last) = part()?;
+            for (column, more) in columns.iter_mut().zip(more) {
+                // Strings are not copied: an array of views has as many buffers as it wants.
+                *column = concat(&[column, &more])?;
+            }
+        }
+        Ok(columns)
     }
 }
 
@@ -84,12 +117,12 @@ impl RowCodec {
 /// When the bytes are not a row that starts with such a column.
 pub fn read_datum<'a>(row: &mut &'a [u8], ty: &DataType, scratch: &'a mut Vec<u8>) -> Datum<'a> {
     match ty {
-        DataType::Utf8 => match read_bytes(row, scratch) {
+        DataType::Utf8View => match read_bytes(row, scratch) {
             // Stored strings were valid UTF-8 when they were written; a damaged one must not take the reader down.
             Some(bytes) => Datum::Text(String::from_utf8_lossy(bytes)),
             None => Datum::Null,
         },
-        DataType::Binary => match read_bytes(row, scratch) {
+        DataType::BinaryView => match read_bytes(row, scratch) {
             Some(bytes) => Datum::Bytes(Cow::Borrowed(bytes)),
             None => Datum::Null,
         },
@@ -102,7 +135,7 @@ pub fn read_datum<'a>(row: &mut &'a [u8], ty: &DataType, scratch: &'a mut Vec<u8
 pub fn skip_datum<'a>(row: &mut &'a [u8], ty: &DataType) -> &'a [u8] {
     let start = *row;
     let length = match ty {
-        DataType::Utf8 | DataType::Binary => skip_blocks(start),
+        DataType::Utf8View | DataType::BinaryView => skip_blocks(start),
         DataType::List(_) => skip_list(start),
         fixed => 1 + fixed_width(fixed),
     };
@@ -114,9 +147,9 @@ pub fn skip_datum<'a>(row: &mut &'a [u8], ty: &DataType) -> &'a [u8] {
 pub fn write_datum(out: &mut Vec<u8>, ty: &DataType, datum: &Datum<'_>) -> Result<(), RowError> {
     let mismatch = || RowError::TypeMismatch(ty.clone());
     match (ty, datum) {
-        (DataType::Utf8 | DataType::Binary | DataType::List(_), Datum::Null) => out.push(NULL),
-        (DataType::Utf8, Datum::Text(text)) => write_bytes(out, text.as_bytes()),
-        (DataType::Binary, Datum::Bytes(bytes)) => write_bytes(out, bytes),
+        (DataType::Utf8View | DataType::BinaryView | DataType::List(_), Datum::Null) => out.push(NULL),
+        (DataType::Utf8View, Datum::Text(text)) => write_bytes(out, text.as_bytes()),
+        (DataType::BinaryView, Datum::Bytes(bytes)) => write_bytes(out, bytes),
         (DataType::List(item), Datum::List(items)) => {
             let mut row = Vec::new();
             for value in items {
@@ -186,7 +219,7 @@ pub fn write_key_datum(out: &mut Vec<u8>, ty: &DataType, datum: &Datum<'_>) -> R
 
 /// Whether [`skip_datum`] knows where a value of this type ends.
 pub fn is_delimited(ty: &DataType) -> bool {
-    matches!(ty, DataType::Utf8 | DataType::Binary | DataType::List(_)) || fixed_width_of(ty).is_some()
+    matches!(ty, DataType::Utf8View | DataType::BinaryView | DataType::List(_)) || fixed_width_of(ty).is_some()
 }
 
 /// Whether the bytes of a stored value of this type are at once its bytes in a key.
@@ -369,8 +402,8 @@ mod tests {
     use super::{RowCodec, from_array, is_key_exact, read_datum, skip_datum, write_array_value};
     use crate::types::{NumericDisplay, PgType};
     use arrow::array::{
-        ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray, Float64Array,
-        Int16Array, Int32Array, Int64Array, IntervalMonthDayNanoArray, ListArray, StringArray, UInt32Array,
+        ArrayRef, BinaryViewArray, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray, Float64Array,
+        Int16Array, Int32Array, Int64Array, IntervalMonthDayNanoArray, ListArray, StringViewArray, UInt32Array,
     };
     use arrow::datatypes::{Int32Type, IntervalMonthDayNano};
     use proptest::prelude::{Strategy, any, proptest};
@@ -407,7 +440,7 @@ mod tests {
         check(Arc::new(decimals));
         let uuids = vec![Some([7_u8; 16]), None];
         check(Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(uuids.into_iter(), 16).expect("sized")));
-        check(Arc::new(BinaryArray::from_opt_vec(vec![Some(b"".as_ref()), None, Some(&[0xFF; 40])])));
+        check(Arc::new(BinaryViewArray::from_iter([Some(b"".as_slice()), None, Some(&[0xFF; 40])])));
         let interval = IntervalMonthDayNano::new(-1, 2, -3_000);
         check(Arc::new(IntervalMonthDayNanoArray::from(vec![Some(interval), None])));
         check(Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(vec![
@@ -427,7 +460,7 @@ mod tests {
         #[test]
         fn strings_of_any_length(values in proptest::collection::vec(proptest::option::of(
             any::<String>().prop_map(|s| s.chars().take(80).collect::<String>())), 1..20)) {
-            check(Arc::new(StringArray::from(values)));
+            check(Arc::new(StringViewArray::from(values)));
         }
     }
 }

@@ -185,7 +185,7 @@ impl PgType {
             PgType::Numeric(NumericDisplay::Declared(p, s)) if *p <= 38 => DataType::Decimal128(*p, *s),
             PgType::Numeric(NumericDisplay::Declared(p, s)) => DataType::Decimal256(*p, *s),
             PgType::Numeric(_) => DataType::Decimal256(NUMERIC_PRECISION, NUMERIC_SCALE),
-            PgType::Bytea => DataType::Binary,
+            PgType::Bytea => DataType::BinaryView,
             PgType::Uuid => DataType::FixedSizeBinary(16),
             PgType::Date => DataType::Date32,
             PgType::Time => DataType::Time64(TimeUnit::Microsecond),
@@ -204,7 +204,7 @@ impl PgType {
             | PgType::Void
             | PgType::Json
             | PgType::Jsonb
-            | PgType::Unknown => DataType::Utf8,
+            | PgType::Unknown => DataType::Utf8View,
         }
     }
 
@@ -319,7 +319,7 @@ impl fmt::Display for PgType {
 /// Whether a value of Arrow type `actual` may still be shown under a tag whose own Arrow type is `tagged`.
 fn fits(tagged: &DataType, actual: &DataType) -> bool {
     match (tagged, actual) {
-        (DataType::Utf8, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => true,
+        (DataType::Utf8View, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => true,
         (DataType::Decimal128(..) | DataType::Decimal256(..), DataType::Decimal128(..) | DataType::Decimal256(..)) => {
             match (tagged, actual) {
                 (

@@ -14,11 +14,13 @@ pub mod bind;
 pub mod cast;
 pub mod coerce;
 pub mod collection;
+mod faults;
 mod fixpoint;
 mod pace;
 pub mod recursion;
 pub mod runtime;
 pub mod session;
+mod slices;
 pub mod types;
 pub mod value;
 

@@ -2,7 +2,7 @@
 
 use super::BATCH_LINES;
 use crate::error::AdapterError;
-use arrow::array::{ArrayRef, BooleanArray, Decimal128Array, Int64Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, BooleanArray, Decimal128Array, Int64Array, RecordBatch, StringViewArray};
 use arrow::compute::{SortColumn as ArrowSortColumn, SortOptions, lexsort_to_indices};
 use arrow::datatypes::{DataType, SchemaRef};
 use repr::row::{RowCodec, RowError, skip_datum, write_datum};
@@ -142,7 +142,7 @@ impl Lines {
         };
         columns.push(match &self.envelope {
             EnvelopePlan::Diff | EnvelopePlan::Within(_) => Arc::new(Int64Array::from_iter(lines.iter().map(diff))),
-            _ => Arc::new(StringArray::from_iter(lines.iter().map(state))),
+            _ => Arc::new(StringViewArray::from_iter(lines.iter().map(state))),
         });
         columns.extend(self.codec.decode(lines.iter().map(|line| line.row.as_slice()))?);
         RecordBatch::try_new(Arc::clone(&self.schema), columns)

@@ -91,7 +91,7 @@ mod tests {
 
     fn bytes(text: &str) -> Vec<u8> {
         let mut bytes = Vec::new();
-        write_datum(&mut bytes, &DataType::Utf8, &Datum::Text(text.into())).expect("text");
+        write_datum(&mut bytes, &DataType::Utf8View, &Datum::Text(text.into())).expect("text");
         bytes
     }
 
@@ -102,7 +102,7 @@ mod tests {
             sorted.sort();
             for (order, reversed) in [(Order::Ascending, false), (Order::Descending, true)] {
                 let mut keys: Vec<Vec<u8>> =
-                    sorted.iter().map(|text| sortable(&bytes(text), &DataType::Utf8, order)).collect();
+                    sorted.iter().map(|text| sortable(&bytes(text), &DataType::Utf8View, order)).collect();
                 if reversed {
                     keys.reverse();
                 }

@@ -250,7 +250,7 @@ mod tests {
     use crate::copy::Syntax;
     use crate::error::WireError;
     use adapter::response::ResultFormats;
-    use arrow::array::{Int32Array, RecordBatch, StringArray};
+    use arrow::array::{Int32Array, RecordBatch, StringViewArray};
     use arrow::datatypes::DataType;
     use pgrepr::options::EncodeOptions;
     use repr::row::write_array_value;
@@ -264,8 +264,8 @@ mod tests {
         let column = |name: &str, ty| (name.to_owned(), ty, true);
         let desc = RelationDesc::new([column("a", PgType::Int4), column("b", PgType::Text), column("c", PgType::Text)]);
         let ints = Int32Array::from(vec![Some(-7), None]);
-        let texts = StringArray::from(vec![Some("x"), Some("")]);
-        let longs = StringArray::from(vec![None, Some(LONG)]);
+        let texts = StringViewArray::from(vec![Some("x"), Some("")]);
+        let longs = StringViewArray::from(vec![None, Some(LONG)]);
         let columns = vec![Arc::new(ints) as _, Arc::new(texts) as _, Arc::new(longs) as _];
         let batch = RecordBatch::try_new(Arc::clone(&desc.schema), columns).expect("the types agree");
         (desc, batch)

@@ -68,7 +68,7 @@ impl TypedExpr {
     /// The text of an undecorated string literal.
     pub fn as_unknown_text(&self) -> Option<&str> {
         match (&self.ty, &self.expr) {
-            (PgType::Unknown, Expr::Literal(ScalarValue::Utf8(Some(text)), _)) => Some(text),
+            (PgType::Unknown, Expr::Literal(ScalarValue::Utf8View(Some(text)), _)) => Some(text),
             _ => None,
         }
     }
@@ -268,7 +268,7 @@ impl Coercer<'_> {
     fn cast_unknown(&mut self, expr: TypedExpr, to: &PgType, rule: LengthRule) -> Result<TypedExpr, SqlError> {
         match &expr.expr {
             Expr::Literal(scalar, _) if scalar.is_null() => TypedExpr::constant(&Datum::Null, to.clone()),
-            Expr::Literal(ScalarValue::Utf8(Some(text)), _) => {
+            Expr::Literal(ScalarValue::Utf8View(Some(text)), _) => {
                 let text = text.clone();
                 if *to == NUMERIC {
                     let (value, scale) = parse_numeric(&text)?;

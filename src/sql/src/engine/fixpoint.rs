@@ -4,6 +4,7 @@
 //!
 //! All rows of every query are computed in each round. A view does better: it works in what a round changed.
 
+use super::faults::with_faults;
 use super::recursion::{LetRec, limit_reached};
 use crate::ast::AtLimit;
 use crate::error::SqlError;
@@ -80,7 +81,7 @@ async fn run(plan: &LogicalPlan, state: &SessionState, bindings: &Bindings) -> R
     let mut state = state.clone();
     state.config_mut().set_extension(Arc::new(bindings.clone()));
     let physical = state.query_planner().create_physical_plan(plan, &state).await?;
-    Ok(collect(physical, Arc::new(TaskContext::from(&state))).await?)
+    Ok(collect(with_faults(physical)?, Arc::new(TaskContext::from(&state))).await?)
 }
 
 /// A recursion that is in no other one.

@@ -4,15 +4,18 @@
 //! then: over a batch of 8192 rows, lists of a million elements are more than there is memory for. So the lists are computed
 //! for few rows at a time ([`ListsExec`]). And a join, or such a list, can make millions of batches of one batch of its input,
 //! while DataFusion lets only what reads the input give way, so that a query could not be cancelled and the others that share
-//! its thread would wait: so each batch that they make counts as well.
+//! its thread would wait: so each batch that they make counts as well. Functions that may make much of little are given few
+//! rows at a time as well ([`SlicesExec`]).
 
+use super::slices::SlicesExec;
+use crate::functions::row::is_long;
 use arrow::array::{Array, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
@@ -28,7 +31,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// The most rows whose lists are computed at once: they may all be much longer than those before.
+/// The most rows whose lists, or values of which the same is true, are computed at once: they may all be much longer than those
+/// before.
 const ROWS_MAX: usize = 64;
 
 /// Paces a physical plan. It has to be the last rule: others know the nodes by their types.
@@ -43,6 +47,16 @@ impl PhysicalOptimizerRule for Pace {
                 let plan = replace_children_if_necessary(Arc::clone(&plan), vec![lists])?;
                 return Ok(Transformed::yes(Arc::new(CooperativeExec::new(plan)) as Arc<dyn ExecutionPlan>));
             }
+            let plan = match makes_much(plan.as_ref())? {
+                true => {
+                    let slices = |child: &Arc<dyn ExecutionPlan>| {
+                        Arc::new(SlicesExec::new(Arc::clone(child), ROWS_MAX)) as Arc<dyn ExecutionPlan>
+                    };
+                    let children = plan.children().into_iter().map(slices).collect();
+                    replace_children_if_necessary(plan, children)?
+                }
+                false => plan,
+            };
             Ok(match multiplies(plan.as_ref()) {
                 true => Transformed::yes(Arc::new(CooperativeExec::new(plan)) as Arc<dyn ExecutionPlan>),
                 false => Transformed::no(plan),
@@ -66,6 +80,19 @@ fn multiplies(plan: &dyn ExecutionPlan) -> bool {
         || plan.is::<NestedLoopJoinExec>()
         || plan.is::<HashJoinExec>()
         || plan.is::<SortMergeJoinExec>()
+}
+
+/// Whether a node computes what may make much of little.
+fn makes_much(plan: &dyn ExecutionPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_expressions(&mut |expr| {
+        expr.apply(|part| {
+            let call = part.downcast_ref::<ScalarFunctionExpr>();
+            found |= call.is_some_and(|call| is_long(call.fun()));
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })
+    })?;
+    Ok(found)
 }
 
 /// The projections that a node begins with, computed for few rows at a time.

@@ -6,6 +6,7 @@
 
 use super::cast::CastFunction;
 use super::collection::{CollectionReader, ReaderExtension};
+use super::faults::with_faults;
 use super::pace::Pace;
 use super::session::SessionInfo;
 use crate::error::SqlError;
@@ -158,7 +159,7 @@ impl Engine {
         }
         let physical = state.query_planner().create_physical_plan(&plan, &state).await?;
         let context = Arc::new(TaskContext::from(&state));
-        Ok(execute_stream(physical, context)?)
+        Ok(execute_stream(with_faults(physical)?, context)?)
     }
 
     fn session_state(&self, session: &SessionInfo) -> SessionState {

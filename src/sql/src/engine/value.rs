@@ -2,8 +2,8 @@
 
 use crate::error::SqlError;
 use arrow::array::{
-    Array, ArrayRef, BinaryBuilder, BooleanBuilder, Decimal128Builder, Decimal256Builder, FixedSizeBinaryBuilder,
-    ListArray, NullArray, PrimitiveArray, StringBuilder, StructArray,
+    Array, ArrayRef, BinaryViewBuilder, BooleanBuilder, Decimal128Builder, Decimal256Builder, FixedSizeBinaryBuilder,
+    ListArray, NullArray, PrimitiveArray, StringViewBuilder, StructArray,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{
@@ -97,8 +97,8 @@ pub fn to_array(values: &[Datum<'_>], data_type: &DataType) -> Result<ArrayRef, 
             }
             Arc::new(builder.finish())
         }
-        DataType::Utf8 => {
-            let mut builder = StringBuilder::with_capacity(values.len(), values.len() * 8);
+        DataType::Utf8View => {
+            let mut builder = StringViewBuilder::with_capacity(values.len());
             for value in values {
                 match value {
                     Datum::Text(v) => builder.append_value(v),
@@ -107,8 +107,8 @@ pub fn to_array(values: &[Datum<'_>], data_type: &DataType) -> Result<ArrayRef, 
             }
             Arc::new(builder.finish())
         }
-        DataType::Binary => {
-            let mut builder = BinaryBuilder::new();
+        DataType::BinaryView => {
+            let mut builder = BinaryViewBuilder::new();
             for value in values {
                 match value {
                     Datum::Bytes(v) => builder.append_value(v),

@@ -429,7 +429,7 @@ fn json_object_agg(
         return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
     }
     let key = binder.call("json_key", vec![key], Span::empty())?;
-    let key = binder.coercer.store_as(key, &PgType::Text, &DataType::Utf8)?;
+    let key = binder.coercer.store_as(key, &PgType::Text, &DataType::Utf8View)?;
     let keys = list_of(key, site);
     let value = binder.coercer.settle(value)?;
     let values = json_list(binder, value, site)?;

@@ -2,6 +2,7 @@
 
 use super::order::{compare, compare_nulls_last, equal, item_type, not_distinct};
 use super::registry::Library;
+use super::string::{check_length, size};
 use super::{boolean, bytes, int, list, new_text, text};
 use crate::engine::TypedExpr;
 use crate::engine::types::{self, is_stringlike};
@@ -79,8 +80,8 @@ pub fn declare(library: &mut Library) {
             }
         }
     });
-    library.add("array_fill(anyelement, int4[]) anyarray !null", fill);
-    library.add("array_fill(anyelement, int4[], int4[]) anyarray !null", |call, a| match list(a, 2) {
+    library.add("array_fill(anyelement, int4[]) anyarray !null !long", fill);
+    library.add("array_fill(anyelement, int4[], int4[]) anyarray !null !long", |call, a| match list(a, 2) {
         [] | [Datum::Int4(1)] if !a[2].is_null() => fill(call, a),
         bounds if a[2].is_null() || bounds.iter().any(Datum::is_null) => {
             Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, "dimension array or low bound array cannot be null"))
@@ -133,16 +134,17 @@ pub fn declare(library: &mut Library) {
         let kept = list(a, 0).iter().filter(|item| !not_distinct(item_type(call, 0), item, &a[1]));
         Ok(Datum::List(kept.cloned().map(Datum::into_owned).collect()))
     });
-    library.add("array_replace(anyarray, anyelement, anyelement) anyarray !null", |call, a| {
+    library.add("array_replace(anyarray, anyelement, anyelement) anyarray !null !long", |call, a| {
         if a[0].is_null() {
             return Ok(Datum::Null);
         }
         let is_wanted = |item: &Datum<'_>| not_distinct(item_type(call, 0), item, &a[1]);
+        check_length(size(&a[2]).saturating_mul(list(a, 0).iter().filter(|item| is_wanted(item)).count() as i64))?;
         let replace = |item: &Datum<'_>| if is_wanted(item) { a[2].clone() } else { item.clone() }.into_owned();
         Ok(Datum::List(list(a, 0).iter().map(replace).collect()))
     });
-    library.add("array_to_string(anyarray, text) text", |call, a| join(call, list(a, 0), text(a, 1), None));
-    library.add("array_to_string(anyarray, text, text) text !null", |call, a| {
+    library.add("array_to_string(anyarray, text) text !long", |call, a| join(call, list(a, 0), text(a, 1), None));
+    library.add("array_to_string(anyarray, text, text) text !null !long", |call, a| {
         if a[0].is_null() || a[1].is_null() {
             return Ok(Datum::Null);
         }
@@ -153,7 +155,7 @@ pub fn declare(library: &mut Library) {
     library.add("string_to_array(text, text, text) text[] !null", |_, a| {
         string_to_array(a, if a[2].is_null() { None } else { Some(text(a, 2)) })
     });
-    library.add("string_agg_list(text[], text) text !null", |_, a| {
+    library.add("string_agg_list(text[], text) text !null !long", |_, a| {
         let parts: Vec<&str> = list(a, 0)
             .iter()
             .filter_map(|item| match item {
@@ -161,9 +163,10 @@ pub fn declare(library: &mut Library) {
                 _ => None,
             })
             .collect();
+        check_joined(parts.iter().map(|part| part.len()), text(a, 1).len())?;
         Ok(if parts.is_empty() { Datum::Null } else { new_text(parts.join(text(a, 1))) })
     });
-    library.add("string_agg_list(bytea[], bytea) bytea !null", |_, a| {
+    library.add("string_agg_list(bytea[], bytea) bytea !null !long", |_, a| {
         let parts: Vec<&[u8]> = list(a, 0)
             .iter()
             .filter_map(|item| match item {
@@ -171,19 +174,20 @@ pub fn declare(library: &mut Library) {
                 _ => None,
             })
             .collect();
+        check_joined(parts.iter().map(|part| part.len()), bytes(a, 1).len())?;
         Ok(if parts.is_empty() { Datum::Null } else { Datum::Bytes(parts.join(bytes(a, 1)).into()) })
     });
     library.add("array_distinct(anyarray, bool, bool) anyarray", distinct);
     library.add("list_min(anyarray) anyelement", |call, a| Ok(extreme(item_type(call, 0), list(a, 0), Ordering::Less)));
     library
         .add("list_max(anyarray) anyelement", |call, a| Ok(extreme(item_type(call, 0), list(a, 0), Ordering::Greater)));
-    library.add("@>(anyarray, anyarray) bool", |call, a| {
+    library.add("@>(anyarray, anyarray) bool !long", |call, a| {
         Ok(Datum::Bool(contains(item_type(call, 0), list(a, 0), list(a, 1))))
     });
-    library.add("<@(anyarray, anyarray) bool", |call, a| {
+    library.add("<@(anyarray, anyarray) bool !long", |call, a| {
         Ok(Datum::Bool(contains(item_type(call, 0), list(a, 1), list(a, 0))))
     });
-    library.add("&&(anyarray, anyarray) bool", |call, a| {
+    library.add("&&(anyarray, anyarray) bool !long", |call, a| {
         let is_item = |x: &Datum<'_>| list(a, 1).iter().any(|y| equal(item_type(call, 0), x, y));
         let overlap = list(a, 0).iter().any(is_item);
         Ok(Datum::Bool(overlap))
@@ -352,7 +356,10 @@ fn fill(_: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError> {
     }
     match lengths.as_slice() {
         [] => Ok(Datum::List(Vec::new())),
-        [length] => Ok(Datum::List(vec![a[0].clone().into_owned(); usize::try_from(*length).unwrap_or(0)])),
+        [length] => {
+            check_length(size(&a[0]).saturating_mul(*length))?;
+            Ok(Datum::List(vec![a[0].clone().into_owned(); usize::try_from(*length).unwrap_or(0)]))
+        }
         _ => Err(SqlError::unsupported("an array of more than one dimension")),
     }
 }
@@ -394,7 +401,13 @@ fn join(call: &Call<'_>, items: &[Datum<'_>], delimiter: &str, null: Option<&str
             parts.push(output(call, item, &item_type)?);
         }
     }
+    check_joined(parts.iter().map(String::len), delimiter.len())?;
     Ok(new_text(parts.join(delimiter)))
+}
+
+/// Error 54000 if parts of these lengths are too much for one value with a delimiter of that length between them.
+fn check_joined(parts: impl Iterator<Item = usize>, delimiter: usize) -> Result<(), SqlError> {
+    check_length(parts.map(|part| (part + delimiter) as i64).sum())
 }
 
 /// A value as its output function prints it.

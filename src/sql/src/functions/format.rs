@@ -19,8 +19,8 @@ use repr::{Datum, PgType};
 
 /// Declares the functions of this file.
 pub fn declare(library: &mut Library) {
-    library.add("format(text) text !null", format);
-    library.add("format(text, variadic any) text !null", format);
+    library.add("format(text) text !null !long", format);
+    library.add("format(text, variadic any) text !null !long", format);
     library.add("to_char(timestamp, text) text", |_, a| match &a[0] {
         Datum::Timestamp(us) => to_char(*us, text(a, 1)),
         _ => Ok(Datum::Null),

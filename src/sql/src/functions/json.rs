@@ -148,7 +148,7 @@ fn declare_editing(library: &mut Library) {
     library.add("jsonb_insert(jsonb, text[], jsonb, bool) jsonb", |_, a| {
         edit_root(text(a, 0), list(a, 1), Edit::Insert { after: boolean(a, 3) }, text(a, 2))
     });
-    library.add("jsonb_pretty(jsonb) text", |_, a| {
+    library.add("jsonb_pretty(jsonb) text !long", |_, a| {
         let mut out = String::new();
         pretty(text(a, 0), 0, &mut out)?;
         Ok(new_text(out))

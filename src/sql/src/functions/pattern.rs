@@ -6,6 +6,7 @@
 
 use super::registry::Library;
 use super::row::Call;
+use super::string::check_length;
 use super::{int, new_text, text};
 use crate::error::SqlError;
 use regex::{Regex, RegexBuilder};
@@ -25,36 +26,40 @@ pub fn declare(library: &mut Library) {
     library.add("ilike(text, text, text) bool", |_, a| like(text(a, 0), text(a, 1), escape(text(a, 2))?, true));
     library.add("similar_to(text, text) bool", |_, a| similar(text(a, 0), text(a, 1), Some('\\')));
     library.add("similar_to(text, text, text) bool", |_, a| similar(text(a, 0), text(a, 1), escape(text(a, 2))?));
-    library.add("regex_match(text, text) bool", |_, a| matches(text(a, 0), text(a, 1), ""));
-    library.add("regex_imatch(text, text) bool", |_, a| matches(text(a, 0), text(a, 1), "i"));
-    library.add("regexp_like(text, text) bool", |_, a| matches(text(a, 0), text(a, 1), ""));
-    library.add("regexp_like(text, text, text) bool", |_, a| {
+    library.add("regex_match(text, text) bool !long", |_, a| matches(text(a, 0), text(a, 1), ""));
+    library.add("regex_imatch(text, text) bool !long", |_, a| matches(text(a, 0), text(a, 1), "i"));
+    library.add("regexp_like(text, text) bool !long", |_, a| matches(text(a, 0), text(a, 1), ""));
+    library.add("regexp_like(text, text, text) bool !long", |_, a| {
         not_global("regexp_like", text(a, 2))?;
         matches(text(a, 0), text(a, 1), text(a, 2))
     });
-    library.add("regexp_replace(text, text, text) text", |_, a| replace(a, "", 1, 1));
-    library.add("regexp_replace(text, text, text, text) text", |_, a| {
+    library.add("regexp_replace(text, text, text) text !long", |_, a| replace(a, "", 1, 1));
+    library.add("regexp_replace(text, text, text, text) text !long", |_, a| {
         replace(a, text(a, 3), 1, if text(a, 3).contains('g') { 0 } else { 1 })
     });
-    library.add("regexp_replace(text, text, text, int4) text", |_, a| replace(a, "", start(a, 3)?, 1));
-    library.add("regexp_replace(text, text, text, int4, int4) text", |_, a| {
+    library.add("regexp_replace(text, text, text, int4) text !long", |_, a| replace(a, "", start(a, 3)?, 1));
+    library.add("regexp_replace(text, text, text, int4, int4) text !long", |_, a| {
         replace(a, "", start(a, 3)?, at_least(a, 4, "n", 0)?)
     });
-    library.add("regexp_replace(text, text, text, int4, int4, text) text", |_, a| {
+    library.add("regexp_replace(text, text, text, int4, int4, text) text !long", |_, a| {
         replace(a, text(a, 5), start(a, 3)?, at_least(a, 4, "n", 0)?)
     });
-    library.add("regexp_match(text, text) text[]", |_, a| captures(text(a, 0), text(a, 1), ""));
-    library.add("regexp_match(text, text, text) text[]", |_, a| captures(text(a, 0), text(a, 1), text(a, 2)));
-    library.add("regexp_matches(text, text) setof text[]", |_, a| all_captures(text(a, 0), text(a, 1), ""));
-    library
-        .add("regexp_matches(text, text, text) setof text[]", |_, a| all_captures(text(a, 0), text(a, 1), text(a, 2)));
+    library.add("regexp_match(text, text) text[] !long", |_, a| captures(text(a, 0), text(a, 1), ""));
+    library.add("regexp_match(text, text, text) text[] !long", |_, a| captures(text(a, 0), text(a, 1), text(a, 2)));
+    library.add("regexp_matches(text, text) setof text[] !long", |_, a| all_captures(text(a, 0), text(a, 1), ""));
+    library.add("regexp_matches(text, text, text) setof text[] !long", |_, a| {
+        all_captures(text(a, 0), text(a, 1), text(a, 2))
+    });
     for args in ["", ", int4", ", int4, text"] {
-        library.add(&format!("regexp_count(text, text{args}) int4"), |_, a| count(a));
+        library.add(&format!("regexp_count(text, text{args}) int4 !long"), |_, a| count(a));
     }
-    library.add("regexp_split_to_array(text, text) text[]", |_, a| split(text(a, 0), text(a, 1), ""));
-    library.add("regexp_split_to_array(text, text, text) text[]", |_, a| split(text(a, 0), text(a, 1), text(a, 2)));
-    library.add("regexp_split_to_table(text, text) setof text", |_, a| split(text(a, 0), text(a, 1), ""));
-    library.add("regexp_split_to_table(text, text, text) setof text", |_, a| split(text(a, 0), text(a, 1), text(a, 2)));
+    library.add("regexp_split_to_array(text, text) text[] !long", |_, a| split(text(a, 0), text(a, 1), ""));
+    library
+        .add("regexp_split_to_array(text, text, text) text[] !long", |_, a| split(text(a, 0), text(a, 1), text(a, 2)));
+    library.add("regexp_split_to_table(text, text) setof text !long", |_, a| split(text(a, 0), text(a, 1), ""));
+    library.add("regexp_split_to_table(text, text, text) setof text !long", |_, a| {
+        split(text(a, 0), text(a, 1), text(a, 2))
+    });
     library.add("substring(text, text) text", |_, a| substring(text(a, 0), text(a, 1)));
     for args in [
         "",
@@ -64,10 +69,10 @@ pub fn declare(library: &mut Library) {
         ", int4, int4, int4, text",
         ", int4, int4, int4, text, int4",
     ] {
-        library.add(&format!("regexp_instr(text, text{args}) int4"), |_, a| position(a));
+        library.add(&format!("regexp_instr(text, text{args}) int4 !long"), |_, a| position(a));
     }
     for args in ["", ", int4", ", int4, int4", ", int4, int4, text", ", int4, int4, text, int4"] {
-        library.add(&format!("regexp_substr(text, text{args}) text"), |_, a| substr(a));
+        library.add(&format!("regexp_substr(text, text{args}) text !long"), |_, a| substr(a));
     }
     library.add("like_escape(text, text) text", like_escape);
 }
@@ -644,6 +649,7 @@ fn replace(a: &[Datum<'_>], flags: &str, start: i64, n: i64) -> Result<Datum<'st
     with_regex(pattern, flags, |regex| {
         let mut out = String::new();
         let (mut end, mut seen) = (0, 0);
+        let mut checked = Ok(());
         each_match_from(offset(value, start), regex, value, |found| {
             let Some(whole) = found.get(0) else { return false };
             seen += 1;
@@ -656,6 +662,10 @@ fn replace(a: &[Datum<'_>], flags: &str, start: i64, n: i64) -> Result<Datum<'st
                 if c != '\\' {
                     out.push(c);
                     continue;
+                }
+                checked = check_length(out.len() as i64);
+                if checked.is_err() {
+                    return false;
                 }
                 match chars.next() {
                     Some('&') => out.push_str(whole.as_str()),
@@ -672,8 +682,10 @@ fn replace(a: &[Datum<'_>], flags: &str, start: i64, n: i64) -> Result<Datum<'st
                 }
             }
             end = whole.end();
-            n == 0
+            checked = check_length(out.len() as i64);
+            n == 0 && checked.is_ok()
         });
+        checked?;
         out.push_str(&value[end..]);
         Ok(new_text(out))
     })

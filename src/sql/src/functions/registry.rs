@@ -80,6 +80,8 @@ pub struct Overload {
     pub session: bool,
     /// Whether it gives a new value for each row.
     pub each: bool,
+    /// Whether its result may be many times as large as its arguments are, or take much longer than reading them.
+    pub long: bool,
     /// Whether no client can call it.
     pub hidden: bool,
     /// The name of the only column of its rows, if an alias of the rows does not name that.
@@ -108,9 +110,8 @@ pub struct Library {
 }
 
 impl Library {
-    /// Declares a function: `name(type, …, variadic type) [setof] type [!null] [!session] [!each] [!hidden]
-    /// [!column=name]`. Rows of several
-    /// columns are `setof (name type, …)`.
+    /// Declares a function: `name(type, …, variadic type) [setof] type [!null] [!session] [!each] [!long] [!hidden]
+    /// [!column=name]`. Rows of several columns are `setof (name type, …)`. A set is always `!long`.
     ///
     /// Result types `same`, `integer`, `digits` and `free` after `numeric:` give the scale of a numeric.
     pub fn add(&mut self, declaration: &str, body: Body) {
@@ -134,7 +135,7 @@ fn parse(declaration: &str, body: Body, id: usize) -> Option<Overload> {
         });
     }
     let (mut returns, mut set) = (None, false);
-    let (mut strict, mut session, mut each, mut hidden) = (true, false, false, false);
+    let (mut strict, mut session, mut each, mut long, mut hidden) = (true, false, false, false, false);
     let mut named = None;
     let mut rest = declaration[close + 1..].trim();
     if let Some((columns, after)) = rest.strip_prefix("setof (").and_then(|rest| rest.split_once(')')) {
@@ -151,6 +152,7 @@ fn parse(declaration: &str, body: Body, id: usize) -> Option<Overload> {
             "!null" => strict = false,
             "!session" => session = true,
             "!each" => each = true,
+            "!long" => long = true,
             "!hidden" => hidden = true,
             word => match word.strip_prefix("!column=") {
                 Some(column) => named = Some(column.to_owned()),
@@ -169,6 +171,7 @@ fn parse(declaration: &str, body: Body, id: usize) -> Option<Overload> {
         strict,
         session,
         each,
+        long: long || set,
         hidden,
         column: named,
         body,

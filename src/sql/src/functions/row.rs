@@ -2,6 +2,7 @@
 
 use super::datum;
 use super::registry::{Overload, all};
+use super::string::{check_length, size};
 use crate::engine::cast::CastContextInfo;
 use crate::engine::session::SessionInfo;
 use crate::engine::value::{first_scalar, to_array};
@@ -116,7 +117,9 @@ impl RowFunction {
                 out.push(Datum::Null);
                 continue;
             }
-            out.push((overload.body)(call, &values)?);
+            let result = (overload.body)(call, &values)?;
+            check_length(size(&result))?;
+            out.push(result);
         }
         to_array(&out, &self.data_type)
     }
@@ -126,6 +129,11 @@ impl RowFunction {
 pub fn gives_new_values(expr: &Expr) -> bool {
     let Expr::ScalarFunction(call) = expr else { return false };
     call.func.inner().downcast_ref::<RowFunction>().is_some_and(|function| function.overload().each)
+}
+
+/// Whether a call may make much of little, or take long.
+pub fn is_long(function: &ScalarUDF) -> bool {
+    function.inner().downcast_ref::<RowFunction>().is_some_and(|function| function.overload().long)
 }
 
 struct Column {

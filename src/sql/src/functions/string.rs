@@ -144,16 +144,19 @@ fn declare_changing(library: &mut Library) {
     library.add("upper(text) text", |_, a| Ok(new_text(mapped(text(a, 0), str::to_ascii_uppercase, upper))));
     library.add("initcap(text) text", |_, a| Ok(new_text(initcap(text(a, 0)))));
     library.add("reverse(text) text", |_, a| Ok(new_text(text(a, 0).chars().rev().collect::<String>())));
-    library.add("repeat(text, int4) text", |_, a| {
+    library.add("repeat(text, int4) text !long", |_, a| {
         let n = int(a, 1).max(0);
         check_length(text(a, 0).len() as i64 * n)?;
         Ok(new_text(text(a, 0).repeat(n as usize)))
     });
-    library.add("replace(text, text, text) text", |_, a| {
-        if text(a, 1).is_empty() {
-            return Ok(new_text(text(a, 0)));
+    library.add("replace(text, text, text) text !long", |_, a| {
+        let (whole, from, to) = (text(a, 0), text(a, 1), text(a, 2));
+        if from.is_empty() {
+            return Ok(new_text(whole));
         }
-        Ok(new_text(text(a, 0).replace(text(a, 1), text(a, 2))))
+        let count = if to.len() > from.len() { whole.matches(from).count() } else { 0 };
+        check_length(whole.len() as i64 + count as i64 * (to.len() as i64 - from.len() as i64))?;
+        Ok(new_text(whole.replace(from, to)))
     });
     library.add("translate(text, text, text) text", |_, a| {
         let (from, to): (Vec<char>, Vec<char>) = (text(a, 1).chars().collect(), text(a, 2).chars().collect());
@@ -163,10 +166,10 @@ fn declare_changing(library: &mut Library) {
         });
         Ok(new_text(translated.collect::<String>()))
     });
-    library.add("lpad(text, int4) text", |_, a| pad(text(a, 0), int(a, 1), " ", true));
-    library.add("lpad(text, int4, text) text", |_, a| pad(text(a, 0), int(a, 1), text(a, 2), true));
-    library.add("rpad(text, int4) text", |_, a| pad(text(a, 0), int(a, 1), " ", false));
-    library.add("rpad(text, int4, text) text", |_, a| pad(text(a, 0), int(a, 1), text(a, 2), false));
+    library.add("lpad(text, int4) text !long", |_, a| pad(text(a, 0), int(a, 1), " ", true));
+    library.add("lpad(text, int4, text) text !long", |_, a| pad(text(a, 0), int(a, 1), text(a, 2), true));
+    library.add("rpad(text, int4) text !long", |_, a| pad(text(a, 0), int(a, 1), " ", false));
+    library.add("rpad(text, int4, text) text !long", |_, a| pad(text(a, 0), int(a, 1), text(a, 2), false));
     library.add("overlay(text, text, int4) text", |_, a| {
         overlay(text(a, 0), text(a, 1), int(a, 2), text(a, 1).chars().count() as i64)
     });
@@ -222,11 +225,22 @@ fn normalize(value: &str, form: &str) -> Result<String, SqlError> {
     })
 }
 
+/// Error 54000 if no value may have so many bytes, as in PostgreSQL. What can make much of little asks before it does.
 pub(super) fn check_length(length: i64) -> Result<(), SqlError> {
     if length < TEXT_BYTES_MAX {
         return Ok(());
     }
     Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large"))
+}
+
+/// About how many bytes a value takes.
+pub(super) fn size(value: &Datum<'_>) -> i64 {
+    match value {
+        Datum::Text(text) => text.len() as i64,
+        Datum::Bytes(bytes) => bytes.len() as i64,
+        Datum::List(items) => items.iter().map(size).sum(),
+        _ => 8,
+    }
 }
 
 fn count(values: &[Datum<'_>], counts: impl Fn(&Datum<'_>) -> bool) -> Datum<'static> {

@@ -8,7 +8,7 @@ use super::sequence::nextval_of;
 use super::{advisory, datum, interval};
 use crate::engine::session::{LockLifetime, LockMode, SessionInfo, Waiting};
 use crate::error::SqlError;
-use arrow::array::{Array, ArrayRef, StringBuilder};
+use arrow::array::{Array, ArrayRef, StringViewBuilder};
 use arrow::datatypes::DataType;
 use chrono::Utc;
 use datafusion::common::Result;
@@ -147,7 +147,7 @@ impl AsyncScalarUDFImpl for WaitingFunction {
             let session = SessionInfo::from_config(&args.config_options);
             let (Some(body), Some(session)) = (body, session) else { return Err(refused(&self.name).into()) };
             let columns = ColumnarValue::values_to_arrays(&args.args)?;
-            let mut results = StringBuilder::with_capacity(args.number_rows, 0);
+            let mut results = StringViewBuilder::with_capacity(args.number_rows);
             for row in 0..args.number_rows {
                 let waiting = {
                     // Of a constant there is one, which each row waits for.

@@ -94,11 +94,11 @@ fn comparisons_leave_the_column_alone() {
         shown.lines().find_map(|line| line.split_once("Filter: ").map(|(_, filter)| filter.to_owned())).unwrap_or(shown)
     };
     for (condition, expected) in [
-        ("id = 'hello'", "t.id = Utf8(\"hello\")"),
+        ("id = 'hello'", "t.id = Utf8View(\"hello\")"),
         ("value = 5", "t.value = Int32(5)"),
         ("value = 5::int8", "t.value = Int32(5)"),
         ("big = 5", "t.big = Int64(5)"),
-        ("code = 'x'", "t.code = Utf8(\"x\")"),
+        ("code = 'x'", "t.code = Utf8View(\"x\")"),
         ("day = '2020-01-01'", "t.day = Date32(\"2020-01-01\")"),
         ("value = $1", "t.value = $1"),
         ("price = 1.5", "t.price = Decimal128(1.50,10,2)"),

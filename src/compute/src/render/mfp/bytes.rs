@@ -128,7 +128,7 @@ fn comparison(condition: &Arc<dyn PhysicalExpr>, types: &[DataType]) -> Option<C
 mod tests {
     use super::{ByteFilter, split};
     use crate::render::mfp::is_true;
-    use arrow::array::{ArrayRef, Date32Array, Decimal128Array, Int32Array, RecordBatch, StringArray};
+    use arrow::array::{ArrayRef, Date32Array, Decimal128Array, Int32Array, RecordBatch, StringViewArray};
     use arrow::datatypes::{DataType, Field, Schema};
     use compute_client::plan::lir::Stage;
     use datafusion::common::ScalarValue;
@@ -150,7 +150,7 @@ mod tests {
             let decimals: Decimal128Array = rows.iter().map(|(_, _, day)| day.map(i128::from)).collect();
             let columns: [ArrayRef; 4] = [
                 Arc::new(rows.iter().map(|(int, _, _)| *int).collect::<Int32Array>()),
-                Arc::new(rows.iter().map(|(_, text, _)| text.clone()).collect::<StringArray>()),
+                Arc::new(rows.iter().map(|(_, text, _)| text.clone()).collect::<StringViewArray>()),
                 Arc::new(rows.iter().map(|(_, _, day)| *day).collect::<Date32Array>()),
                 Arc::new(decimals.with_precision_and_scale(9, 2).expect("fits")),
             ];
@@ -161,7 +161,7 @@ mod tests {
             let conditions = conditions.into_iter().map(|(column, op, number, text, is_swapped)| {
                 let value = match column {
                     0 => ScalarValue::Int32(Some(number)),
-                    1 => ScalarValue::Utf8(Some(text)),
+                    1 => ScalarValue::Utf8View(Some(text)),
                     2 => ScalarValue::Date32(Some(number)),
                     _ => ScalarValue::Decimal128(Some(number.into()), 9, 2),
                 };

@@ -641,7 +641,7 @@ fn result_type(choice: &Choice, args: &[TypedExpr]) -> (PgType, DataType) {
         NumericRule::Quotient => (PgType::Numeric(NumericDisplay::Quotient), free.1),
         NumericRule::Field => {
             let scale = match (first.as_literal(), args.get(1).map(|arg| &arg.ty)) {
-                (Some(ScalarValue::Utf8(Some(field))), Some(ty)) => field_scale(field, ty),
+                (Some(ScalarValue::Utf8View(Some(field))), Some(ty)) => field_scale(field, ty),
                 _ => return free,
             };
             (scaled, decimal(38, scale))

@@ -709,9 +709,9 @@ fn field_of(value: TypedExpr, field: &Ident) -> Result<TypedExpr, SqlError> {
 /// A string constant whose type is decided.
 pub fn text_literal(text: &str) -> TypedExpr {
     TypedExpr {
-        expr: Expr::Literal(ScalarValue::Utf8(Some(text.to_owned())), None),
+        expr: Expr::Literal(ScalarValue::Utf8View(Some(text.to_owned())), None),
         ty: PgType::Text,
-        data_type: DataType::Utf8,
+        data_type: DataType::Utf8View,
         nullable: false,
     }
 }

@@ -42,7 +42,7 @@ impl Binder<'_> {
             Some(ty) => coerce::parameter(id, ty),
             None => {
                 let expr = Expr::Placeholder(Placeholder::new_with_field(id.to_owned(), None));
-                TypedExpr::new(expr, PgType::Unknown, DataType::Utf8)
+                TypedExpr::new(expr, PgType::Unknown, DataType::Utf8View)
             }
         })
     }
@@ -81,16 +81,16 @@ impl Binder<'_> {
 /// A string whose type the context decides.
 pub fn unknown(text: &str) -> TypedExpr {
     TypedExpr {
-        expr: Expr::Literal(ScalarValue::Utf8(Some(text.to_owned())), None),
+        expr: Expr::Literal(ScalarValue::Utf8View(Some(text.to_owned())), None),
         ty: PgType::Unknown,
-        data_type: DataType::Utf8,
+        data_type: DataType::Utf8View,
         nullable: false,
     }
 }
 
 /// NULL.
 pub fn null() -> TypedExpr {
-    TypedExpr::new(Expr::Literal(ScalarValue::Utf8(None), None), PgType::Unknown, DataType::Utf8)
+    TypedExpr::new(Expr::Literal(ScalarValue::Utf8View(None), None), PgType::Unknown, DataType::Utf8View)
 }
 
 /// The smallest of int4, int8 and numeric that holds the number.

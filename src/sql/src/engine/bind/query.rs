@@ -405,11 +405,15 @@ fn undecided_text(column: Vec<TypedExpr>) -> (Vec<TypedExpr>, PgType, DataType) 
     let exprs = column
         .into_iter()
         .map(|expr| match expr.as_literal() {
-            Some(ScalarValue::Utf8(_)) => expr,
-            _ => TypedExpr { expr: Expr::Literal(ScalarValue::Utf8(None), None), data_type: DataType::Utf8, ..expr },
+            Some(ScalarValue::Utf8View(_)) => expr,
+            _ => TypedExpr {
+                expr: Expr::Literal(ScalarValue::Utf8View(None), None),
+                data_type: DataType::Utf8View,
+                ..expr
+            },
         })
         .collect();
-    (exprs, PgType::Unknown, DataType::Utf8)
+    (exprs, PgType::Unknown, DataType::Utf8View)
 }
 
 /// The columns of a bound query as expressions over its plan.
