@@ -253,7 +253,7 @@ fn no_damage_is_served() {
     let mut template = Server::launch(Launch::default()).expect("the server starts");
     template.kill9().expect("it ran");
     let (mut refused, mut told, mut harmless) = (0, 0, 0);
-    for round in 0..amount(16) {
+    for round in 0..amount(100) {
         let image = &images[usize::from(random.random_bool(0.3))];
         let has_log = image.left.join("consensus.db-wal").exists();
         let of = match random.random_range(0..10) {

@@ -428,7 +428,16 @@ fn apply_steps(writer: &Connection, txn: &Txn<'_>) -> rusqlite::Result<()> {
 
 /// A failure before COMMIT: SQLite has nothing of the transaction that it would ever replay.
 fn failed(context: &'static str, error: rusqlite::Error) -> PersistError {
+    // Only the schema above writes here.
+    let is_foreign = matches!(
+        error,
+        rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::Utf8Error(..)
+            | rusqlite::Error::QueryReturnedNoRows
+    );
     match error.sqlite_error_code() {
+        None if is_foreign => PersistError::corrupt("the consensus store", error.to_string()),
         Some(ErrorCode::DiskFull) => PersistError::DiskFull { source: error.into() },
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             PersistError::corrupt("the consensus store", error.to_string())
