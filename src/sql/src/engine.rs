@@ -25,6 +25,7 @@ pub mod types;
 pub mod value;
 
 use crate::error::SqlError;
+use crate::names::FullName;
 use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
@@ -72,6 +73,8 @@ impl PlannedQuery {
 pub enum ResolvedTable {
     /// A stored collection (a table, an index-backed or built-in relation).
     Collection {
+        /// Its name.
+        name: FullName,
         /// Its id.
         id: GlobalId,
         /// Its columns.
@@ -85,6 +88,8 @@ pub enum ResolvedTable {
     },
     /// A view, inlined.
     View {
+        /// Its name.
+        name: FullName,
         /// Its id.
         id: GlobalId,
         /// Its query, bound under its own search path.

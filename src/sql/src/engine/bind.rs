@@ -24,6 +24,7 @@ mod matching;
 pub mod name;
 pub mod operator;
 mod origin;
+mod parentheses;
 mod presence;
 pub mod query;
 mod reads;

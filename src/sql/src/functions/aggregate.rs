@@ -4,6 +4,9 @@
 //! integers and numerics is `sum / count` by our numeric division; aggregates for which there is no accumulator
 //! (standard deviations of numerics, sums of intervals) collect their values in a list and compute over it.
 
+mod framed;
+
+use self::framed::{Of, framed};
 use super::arith::{Arith, ArithOp};
 use crate::engine::TypedExpr;
 use crate::engine::bind::Binder;
@@ -35,6 +38,8 @@ pub struct AggregateArgs<'a> {
     pub distinct: Option<ValueOrder>,
     /// The arguments.
     pub args: Vec<TypedExpr>,
+    /// Whether it is over a window.
+    pub is_windowed: bool,
 }
 
 /// The order of the values of one expression: ORDER BY of a call with DISTINCT, which can be about its arguments only, or that of
@@ -168,6 +173,15 @@ pub fn build(binder: &mut Binder<'_>, call: AggregateArgs<'_>, site: Site<'_>) -
         (Some(_), "count", _) => binder.comparison_key(first)?,
         _ => first,
     };
+    if call.is_windowed
+        && is_float(&first.ty)
+        && let Some(of) = of_floats(call.name, &first.ty)
+    {
+        let ty = if of == Of::NarrowSum { PgType::Float4 } else { PgType::Float8 };
+        let arg = binder.coercer.cast(first, &PgType::Float8, LengthRule::Cast)?;
+        let result = TypedExpr::new(site(framed(of), vec![arg.expr]), PgType::Float8, DataType::Float64);
+        return binder.coercer.cast(result, &ty, LengthRule::Cast);
+    }
     match call.name {
         "count" => {
             let expr = site(df::count::count_udaf(), vec![first.expr]);
@@ -252,6 +266,20 @@ pub fn ordered_set(
         args.push(flag(order.nulls_first)?);
     }
     binder.call(function, args, Span::empty())
+}
+
+/// What an aggregate computes of floats over a window.
+fn of_floats(name: &str, ty: &PgType) -> Option<Of> {
+    Some(match name {
+        "sum" if *ty == PgType::Float4 => Of::NarrowSum,
+        "sum" => Of::Sum,
+        "avg" => Of::Avg,
+        "var_pop" => Of::VarPop,
+        "variance" | "var_samp" => Of::VarSamp,
+        "stddev_pop" => Of::StddevPop,
+        "stddev" | "stddev_samp" => Of::StddevSamp,
+        _ => return None,
+    })
 }
 
 /// Sums are wide enough never to wrap: integers in int8 or numeric, numerics ten digits wider.

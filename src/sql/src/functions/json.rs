@@ -9,9 +9,11 @@
 
 mod document;
 mod each;
+mod element;
 mod lax;
 pub mod rows;
 
+use self::element::{as_array, element, position};
 use super::registry::Library;
 use super::row::Call;
 use super::{boolean, int, list, new_text, text};
@@ -51,9 +53,13 @@ pub fn declare(library: &mut Library) {
 
 fn declare_access(library: &mut Library, ty: &str) {
     library.add(&format!("->({ty}, text) {ty}"), |_, a| Ok(part(field(text(a, 0), text(a, 1))?)));
-    library.add(&format!("->({ty}, int4) {ty}"), |_, a| Ok(part(element(text(a, 0), int(a, 1)))));
+    library.add(&format!("->({ty}, int4) {ty}"), |call, a| {
+        Ok(part(element(text(a, 0), int(a, 1)).or_else(|| as_array(call, a))))
+    });
     library.add(&format!("->>({ty}, text) text"), |_, a| as_text(field(text(a, 0), text(a, 1))?));
-    library.add(&format!("->>({ty}, int4) text"), |_, a| as_text(element(text(a, 0), int(a, 1))));
+    library.add(&format!("->>({ty}, int4) text"), |call, a| {
+        as_text(element(text(a, 0), int(a, 1)).or_else(|| as_array(call, a)))
+    });
     for name in ["#>", &format!("{ty}_extract_path")] {
         let more = if name == "#>" { "text[]" } else { "variadic text" };
         library.add(&format!("{name}({ty}, {more}) {ty}"), |_, a| Ok(part(follow(text(a, 0), steps(a))?)));
@@ -290,20 +296,6 @@ fn field<'d>(document: &'d str, key: &str) -> Result<Option<&'d str>, SqlError> 
         return Ok(None);
     }
     Ok(members(document)?.into_iter().rev().find(|(name, _)| name == key).map(|(_, value)| value))
-}
-
-fn element(document: &str, n: i64) -> Option<&str> {
-    if kind(document) != Kind::Array {
-        return None;
-    }
-    let items = items(document);
-    position(items.len(), n).map(|at| items[at])
-}
-
-/// Negative positions count from the end.
-fn position(length: usize, n: i64) -> Option<usize> {
-    let at = if n < 0 { length as i64 + n } else { n };
-    usize::try_from(at).ok().filter(|at| *at < length)
 }
 
 fn texts<'d>(items: &'d [Datum<'_>]) -> impl Iterator<Item = Option<&'d str>> {

@@ -163,8 +163,8 @@ impl<'a> Resolver<'a> {
 }
 
 impl TableResolver for Resolver<'_> {
-    fn resolve(&self, name: &[String]) -> Result<ResolvedTable, SqlError> {
-        let (item, columns, names) = self.lookup(Name { parts: name.to_vec() })?;
+    fn resolve(&self, parts: &[String]) -> Result<ResolvedTable, SqlError> {
+        let (item, columns, names) = self.lookup(Name { parts: parts.to_vec() })?;
         if matches!(item.kind, ItemKind::Index(_)) {
             return Err(SqlError::new(
                 SqlState::WRONG_OBJECT_TYPE,
@@ -175,11 +175,13 @@ impl TableResolver for Resolver<'_> {
         if let Some(reader) = self.reader {
             check_schema(self.ctx.catalog, reader, &item)?;
         }
-        self.record(name, &item);
+        self.record(parts, &item);
         let primary = item.constraints().iter().find(|constraint| constraint.is_primary());
         let primary_key = primary.map(|primary| primary.columns().to_vec()).unwrap_or_default();
         let desc = Arc::clone(&item.desc);
-        let collection = || ResolvedTable::Collection { id: item.id, desc, columns, names, primary_key };
+        let name = item.name.clone();
+        let collection =
+            || ResolvedTable::Collection { name: item.name.clone(), id: item.id, desc, columns, names, primary_key };
         match &item.kind {
             ItemKind::SystemTable if self.ctx.catalog.is_always_empty(item.id) => {
                 // Known to be empty, so that the optimizer drops what would be computed from it.
@@ -187,7 +189,7 @@ impl TableResolver for Resolver<'_> {
                 let empty = EmptyRelation { produce_one_row: false, schema: Arc::new(schema) };
                 let (plan, desc) = (LogicalPlan::EmptyRelation(empty), item.desc.as_ref().clone());
                 let planned = PlannedQuery { plan, desc, origins: Vec::new() }.truncated(columns)?;
-                Ok(ResolvedTable::View { id: item.id, query: Box::new(planned) })
+                Ok(ResolvedTable::View { name, id: item.id, query: Box::new(planned) })
             }
             ItemKind::Sequence(_) if self.ctx.from_tables => {
                 Err(SqlError::unsupported("a sequence in what is maintained"))
@@ -202,7 +204,7 @@ impl TableResolver for Resolver<'_> {
                     .ok_or_else(|| SqlError::internal(format!("the definition of view {} has changed", item.name)))?;
                 // An indexed view is read from its index. It was planned all the same, for what it depends on.
                 if self.ctx.from_tables || self.ctx.catalog.indexes_on(item.id).is_empty() {
-                    Ok(ResolvedTable::View { id: item.id, query: Box::new(planned.truncated(columns)?) })
+                    Ok(ResolvedTable::View { name, id: item.id, query: Box::new(planned.truncated(columns)?) })
                 } else {
                     Ok(collection())
                 }

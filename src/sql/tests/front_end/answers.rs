@@ -13,6 +13,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::StreamExt;
 use glimpse_sql::engine::{CollectionReader, Engine, Params, PlannedQuery, ResolvedTable, SessionInfo, TableResolver};
 use glimpse_sql::error::SqlError;
+use glimpse_sql::names::FullName;
 use glimpse_sql::parser::parse_query;
 use pgrepr::options::EncodeOptions;
 use repr::sqlstate::SqlState;
@@ -45,7 +46,8 @@ impl TableResolver for Tables<'_> {
         match TABLES.iter().find(|(table, _)| *table == wanted) {
             Some((_, text)) => {
                 let view = self.engine.plan_query(&*parse_query(text)?, self, &mut Params::none())?;
-                Ok(ResolvedTable::View { id: GlobalId::User(1), query: Box::new(view) })
+                let name = FullName { database: None, schema: "public".to_owned(), item: wanted.to_owned() };
+                Ok(ResolvedTable::View { name, id: GlobalId::User(1), query: Box::new(view) })
             }
             None => {
                 Err(SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{}\" does not exist", name.join("."))))

@@ -4,6 +4,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
 use glimpse_sql::engine::{CollectionTable, Engine, Params, Read, ResolvedTable, SessionInfo, TableResolver};
 use glimpse_sql::error::SqlError;
+use glimpse_sql::names::FullName;
 use glimpse_sql::parser::parse_query;
 use repr::sqlstate::SqlState;
 use repr::types::NumericDisplay;
@@ -50,7 +51,15 @@ impl TableResolver for Tables {
             return Err(SqlError::new(SqlState::UNDEFINED_TABLE, message));
         };
         let desc = Arc::new(desc(table));
-        Ok(ResolvedTable::Collection { id, columns: desc.arity(), desc, names: Vec::new(), primary_key: Vec::new() })
+        let name = FullName { database: None, schema: "public".to_owned(), item: table.to_owned() };
+        Ok(ResolvedTable::Collection {
+            name,
+            id,
+            columns: desc.arity(),
+            desc,
+            names: Vec::new(),
+            primary_key: Vec::new(),
+        })
     }
 
     fn check_reads(&self, reads: &[Read]) -> Result<(), SqlError> {

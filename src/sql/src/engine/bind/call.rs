@@ -369,8 +369,14 @@ impl Binder<'_> {
         if window.is_none() && is_of_outer_query(arguments.chain(order_by.iter().map(|sort| &sort.expr))) {
             return Err(SqlError::unsupported("an aggregate of an outer query in a subquery").at(parsed.span));
         }
+        let is_windowed = window.is_some();
+        // An aggregate of no row at all.
+        let filter = match &window {
+            Some(window) if window.is_empty => Some(Box::new(lit(false))),
+            _ => filter,
+        };
         let site = AggregateSite { distinct: parsed.distinct, filter, order_by, window };
-        let call = AggregateArgs { name: &parsed.name, star: parsed.star, distinct, args };
+        let call = AggregateArgs { name: &parsed.name, star: parsed.star, distinct, args, is_windowed };
         aggregate::build(self, call, &|func, args| site.expr(func, args)).map_err(|error| error.at(parsed.span))
     }
 
@@ -438,6 +444,9 @@ impl Binder<'_> {
         }
         let (udf, args, ty, data_type, cast_to) =
             aggregate::window(self, &parsed.name, args).map_err(|error| error.at(parsed.span))?;
+        if window.is_empty && matches!(parsed.name.as_str(), "first_value" | "last_value" | "nth_value") {
+            return Ok(TypedExpr::new(Expr::Literal(ScalarValue::try_from(&data_type)?, None), ty, data_type));
+        }
         let params = WindowFunctionParams {
             args,
             partition_by: window.partition_by,

@@ -3,7 +3,7 @@
 use super::Binder;
 use super::from::object_name;
 use super::logic::balanced;
-use super::scope::{Clause, Frame, fold};
+use super::scope::{Clause, Frame, RelationName, fold};
 use super::window::NamedWindows;
 use crate::engine::{TypedExpr, types};
 use crate::error::SqlError;
@@ -232,19 +232,16 @@ impl Binder<'_> {
     }
 
     fn compound_identifier(&mut self, parts: &[Ident], cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
-        match parts {
-            [table, column] => cx.frame.resolve(Some(&fold(table)), &fold(column), table, &mut self.reads),
-            [_, _, _, _, ..] => Err(SqlError::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                format!(
-                    "cross-database references are not implemented: {}",
-                    parts.iter().map(fold).collect::<Vec<_>>().join(".")
-                ),
-            )
-            .at(parts[0].span)),
-            [schema, table, column] => cx.frame.resolve(Some(&fold(table)), &fold(column), schema, &mut self.reads),
-            _ => Err(SqlError::internal("a compound identifier has two parts")),
+        let [relation @ .., column] = parts else {
+            return Err(SqlError::internal("a compound identifier has two parts"));
+        };
+        if relation.len() > 3 {
+            let names = parts.iter().map(fold).collect::<Vec<_>>().join(".");
+            let message = format!("improper qualified name (too many dotted names): {names}");
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(parts[0].span));
         }
+        let names: Vec<String> = relation.iter().map(fold).collect();
+        cx.frame.resolve(Some(RelationName::new(&names)?), &fold(column), &parts[0], &mut self.reads)
     }
 
     fn operator_spine(

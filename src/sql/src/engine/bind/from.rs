@@ -4,11 +4,12 @@ use super::arguments::in_order;
 use super::expr::Cx;
 use super::json_rows;
 use super::query::{alias_plan, columns_of};
-use super::scope::{Clause, Frame, Role, Scope, ScopeColumn, fold};
+use super::scope::{Clause, Frame, Role, Scope, ScopeColumn, Source, fold};
 use super::{Binder, BoundQuery, OutputColumn, Settle};
 use crate::engine::{CollectionTable, ResolvedTable, TypedExpr};
 use crate::error::SqlError;
 use crate::functions::array::{at_least_one, ordinality as ordinality_of};
+use crate::names::FullName;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, JoinType};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, binary_expr, lit, when};
@@ -129,6 +130,12 @@ impl Binder<'_> {
             }
             JoinConstraint::Using(names) => {
                 let names: Vec<String> = names.iter().filter_map(|name| name.0.last()?.as_ident().map(fold)).collect();
+                if let Some(name) =
+                    names.iter().enumerate().find_map(|(at, name)| names[..at].contains(name).then_some(name))
+                {
+                    let message = format!("column name \"{name}\" appears more than once in USING clause");
+                    return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+                }
                 self.join_using(left, right, join_type, &names)
             }
             JoinConstraint::Natural => {
@@ -279,8 +286,14 @@ impl Binder<'_> {
             return self.derived(bound, alias, name);
         }
         let last = names.last().cloned().unwrap_or_default();
+        let of_catalog = |name: FullName, mut relation: Relation| {
+            let is_aliased = alias.is_some_and(|alias| fold(&alias.name) != name.item);
+            let source = Arc::new(Source { name, is_aliased });
+            relation.scope.columns.iter_mut().for_each(|column| column.source = Some(Arc::clone(&source)));
+            relation
+        };
         match self.coercer.tables.resolve(names).map_err(|error| error.at(span))? {
-            ResolvedTable::View { id, query: view } => {
+            ResolvedTable::View { name, id, query: view } => {
                 let columns = view
                     .desc
                     .columns
@@ -292,9 +305,10 @@ impl Binder<'_> {
                     })
                     .collect();
                 let plan = self.adopted(view.plan)?;
-                self.derived_of(Some(id), BoundQuery { plan, columns }, alias, &last)
+                let relation = self.derived_of(Some(id), BoundQuery { plan, columns }, alias, &last)?;
+                Ok(of_catalog(name, relation))
             }
-            ResolvedTable::Collection { id, desc, columns: seen, names, primary_key } => {
+            ResolvedTable::Collection { name, id, desc, columns: seen, names, primary_key } => {
                 let visible = alias.map_or(last, |alias| fold(&alias.name));
                 let qualifier = self.qualifier(&visible);
                 let source = CollectionTable::source(id, Arc::clone(&desc));
@@ -324,7 +338,7 @@ impl Binder<'_> {
                     self.derived_of(Some(id), BoundQuery { plan, columns }, alias, &visible)?
                 };
                 self.note_primary_key(&relation.scope, &primary_key);
-                Ok(relation)
+                Ok(of_catalog(name, relation))
             }
         }
     }

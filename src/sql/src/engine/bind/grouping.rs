@@ -6,7 +6,7 @@
 
 use super::Binder;
 use super::expr::Cx;
-use super::query::{nth, position};
+use super::query::{nth, position, refuse_constant};
 use super::scope::{Clause, Role, Scope, fold};
 use super::select::{Items, Parts, columns_of_plan};
 use crate::engine::TypedExpr;
@@ -144,7 +144,10 @@ impl Binder<'_> {
                     },
                 }
             }
-            _ => self.expr(expr, cx)?,
+            _ => {
+                refuse_constant(expr, "GROUP BY")?;
+                self.expr(expr, cx)?
+            }
         };
         let typed = self.coercer.settle(typed)?;
         if contains_aggregate(&typed.expr) {

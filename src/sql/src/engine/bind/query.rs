@@ -2,6 +2,7 @@
 
 use super::expr::Cx;
 use super::from::aliased_columns;
+use super::parentheses::merged;
 use super::scope::{Clause, Frame, Scope, ScopeColumn};
 use super::{Binder, BoundQuery, OutputColumn, Settle};
 use crate::engine::TypedExpr;
@@ -36,6 +37,8 @@ impl Binder<'_> {
                 .with_detail(format!("Subqueries in expressions nest at most {} deep.", super::SUBQUERY_DEPTH_MAX)));
         }
         refuse_query_clauses(query)?;
+        let merged = merged(query)?;
+        let query = merged.as_ref().unwrap_or(query);
         self.queries += 1;
         let mut recursion = None;
         if let Some(with) = &query.with {
@@ -120,8 +123,18 @@ impl Binder<'_> {
                 return self.set_operation_by_keys(op, all, left, right);
             }
         }
-        let (l, r) = (left.plan, right.plan);
-        let plan = match (op, all) {
+        let (mut l, mut r) = (left.plan, right.plan);
+        // All rows without columns are the same one.
+        let is_bare = columns.is_empty() && !all;
+        if is_bare {
+            let first = |plan| LogicalPlanBuilder::from(plan).limit(0, Some(1))?.build();
+            (l, r) = (first(l)?, first(r)?);
+        }
+        let plan = match (op, all || is_bare) {
+            (SetOperator::Union, true) if is_bare => {
+                let union = LogicalPlan::Union(Union::try_new_with_loose_types(vec![Arc::new(l), Arc::new(r)])?);
+                LogicalPlanBuilder::from(union).limit(0, Some(1))?.build()?
+            }
             (SetOperator::Union, true) => {
                 LogicalPlan::Union(Union::try_new_with_loose_types(vec![Arc::new(l), Arc::new(r)])?)
             }
@@ -340,6 +353,9 @@ impl Binder<'_> {
             None => {}
             Some(Fetch { with_ties: true, .. }) => return Err(SqlError::unsupported("FETCH … WITH TIES")),
             Some(Fetch { percent: true, .. }) => return Err(SqlError::unsupported("FETCH … PERCENT")),
+            Some(_) if limit.is_some() => {
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"FETCH\""));
+            }
             Some(Fetch { quantity, .. }) => limit = Some(quantity.as_ref().unwrap_or(&one)),
         }
         if limit.is_none() && offset.is_none() {
@@ -499,10 +515,21 @@ pub(super) fn rename(columns: &mut [OutputColumn], aliases: &[String], table: &s
 pub fn position(expr: &ast::Expr) -> Option<i64> {
     match expr {
         ast::Expr::Value(value) => match &value.value {
-            ast::Value::Number(text, _) => text.parse().ok(),
+            ast::Value::Number(text, _) => text.parse::<i32>().ok().map(i64::from),
             _ => None,
         },
+        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => position(expr).map(|n| -n),
         _ => None,
+    }
+}
+
+/// Error 42601 if what a clause goes by is a constant. One that is a whole number is a position and no constant.
+pub fn refuse_constant(expr: &ast::Expr, clause: &str) -> Result<(), SqlError> {
+    match expr {
+        ast::Expr::Value(value) if !matches!(value.value, ast::Value::Placeholder(_)) => {
+            Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("non-integer constant in {clause}")))
+        }
+        _ => Ok(()),
     }
 }
 

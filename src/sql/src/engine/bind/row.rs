@@ -4,7 +4,7 @@
 
 use super::from::object_name;
 use super::reads::Reads;
-use super::scope::{Frame, fold};
+use super::scope::{Frame, RelationName, fold};
 use super::{Binder, expr::Cx};
 use crate::engine::TypedExpr;
 use crate::error::SqlError;
@@ -77,7 +77,9 @@ fn item(expr: &ast::Expr) -> Item<'_> {
 
 /// The columns of a relation in scope.
 fn columns(frame: &Frame<'_>, relation: &ast::ObjectName, reads: &mut Reads) -> Result<Vec<TypedExpr>, SqlError> {
-    let name = relation.0.last().and_then(|part| part.as_ident());
-    let name = name.ok_or_else(|| SqlError::unsupported("this form of a relation's name"))?;
-    frame.columns(&fold(name), name, reads)
+    let parts: Option<Vec<&ast::Ident>> = relation.0.iter().map(|part| part.as_ident()).collect();
+    let parts = parts.ok_or_else(|| SqlError::unsupported("this form of a relation's name"))?;
+    let names: Vec<String> = parts.iter().map(|part| fold(part)).collect();
+    let first = parts.first().ok_or_else(|| SqlError::internal("a name has a part"))?;
+    frame.columns(RelationName::new(&names)?, first, reads)
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::reads::Reads;
 use crate::engine::TypedExpr;
 use crate::functions::record::make_named_row;
+use crate::names::FullName;
 
 /// The name of the column that numbers the rows of the target of an UPDATE or DELETE that joins it; no user's column can be called
 /// so by accident. It is no part of the target's row.
@@ -22,6 +23,8 @@ pub const ROW_NUMBER: &str = "?row?";
 pub struct ScopeColumn {
     /// The alias of its relation; none for a column merged by USING.
     pub table: Option<String>,
+    /// What its relation is, if that is one of the catalog's.
+    pub source: Option<Arc<Source>>,
     /// Its name.
     pub name: String,
     /// What it stands for in the plan: a column, or COALESCE of two.
@@ -40,6 +43,53 @@ pub struct ScopeColumn {
     pub star: bool,
     /// What it is to its relation.
     pub role: Role,
+}
+
+/// A relation of the catalog in FROM.
+#[derive(Debug)]
+pub struct Source {
+    /// Its own name.
+    pub name: FullName,
+    /// Whether an alias hides that.
+    pub is_aliased: bool,
+}
+
+/// How an expression names a relation of FROM.
+#[derive(Clone, Copy, Debug)]
+pub struct RelationName<'n> {
+    /// Its database, if that is said.
+    pub database: Option<&'n str>,
+    /// Its schema, if that is said.
+    pub schema: Option<&'n str>,
+    /// Its name, or its alias.
+    pub table: &'n str,
+}
+
+impl<'n> RelationName<'n> {
+    /// The name of one to three parts. Error 0A000 if there are more.
+    pub fn new(parts: &'n [String]) -> Result<RelationName<'n>, SqlError> {
+        Ok(match parts {
+            [table] => RelationName { database: None, schema: None, table },
+            [schema, table] => RelationName { database: None, schema: Some(schema), table },
+            [database, schema, table] => RelationName { database: Some(database), schema: Some(schema), table },
+            _ => return Err(SqlError::unsupported(format!("the name {}", parts.join(".")))),
+        })
+    }
+
+    /// Whether it names the relation of this column. An alias hides in which schema a relation is.
+    pub fn is_of(&self, column: &ScopeColumn) -> bool {
+        let is_in = |schema: &str| match &column.source {
+            Some(source) => {
+                let FullName { database, schema: own, .. } = &source.name;
+                let is_own = own == schema || (schema == "pg_temp" && own.starts_with("pg_temp_"));
+                let is_there = self.database.zip(database.as_deref()).is_none_or(|(said, own)| said == own);
+                is_own && is_there && !source.is_aliased
+            }
+            // The target of a statement, which has been resolved; a subquery.
+            None => true,
+        };
+        column.table.as_deref() == Some(self.table) && self.schema.is_none_or(is_in)
+    }
 }
 
 /// What a column is to its relation.
@@ -130,7 +180,7 @@ impl Frame<'_> {
     /// The column `name`, of the relation `table` if one is named, in the innermost scope that has it.
     pub fn resolve(
         &self,
-        table: Option<&str>,
+        table: Option<RelationName<'_>>,
         name: &str,
         ident: &Ident,
         reads: &mut Reads,
@@ -148,7 +198,12 @@ impl Frame<'_> {
     }
 
     /// All columns of the relation `table`. Error 42P01.
-    pub fn columns(&self, table: &str, ident: &Ident, reads: &mut Reads) -> Result<Vec<TypedExpr>, SqlError> {
+    pub fn columns(
+        &self,
+        table: RelationName<'_>,
+        ident: &Ident,
+        reads: &mut Reads,
+    ) -> Result<Vec<TypedExpr>, SqlError> {
         let (mut frame, mut depth) = (Some(self), 0);
         while let Some(current) = frame {
             let of_table = current.scope.columns.iter().filter(|column| column.is_of(table));
@@ -184,32 +239,66 @@ impl Frame<'_> {
         1 + self.outer.map_or(0, Frame::depth)
     }
 
-    /// Whether any scope has a relation of that name.
-    pub fn has_table(&self, table: &str) -> bool {
-        let here = self.scope.columns.iter().any(|column| column.table.as_deref() == Some(table));
-        here || self.outer.is_some_and(|outer| outer.has_table(table))
+    /// A column of any scope of which this is true.
+    fn any(&self, is: &dyn Fn(&ScopeColumn) -> bool) -> Option<&ScopeColumn> {
+        self.scope.columns.iter().find(|column| is(column)).or_else(|| self.outer.and_then(|outer| outer.any(is)))
     }
 
-    fn missing(&self, table: Option<&str>, name: &str) -> SqlError {
+    fn missing(&self, table: Option<RelationName<'_>>, name: &str) -> SqlError {
         match table {
-            Some(table) if self.has_table(table) => {
-                SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column {table}.{name} does not exist"))
+            Some(of) if name != "*" && self.any(&|column| of.is_of(column)).is_some() => {
+                SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column {}.{name} does not exist", of.table))
             }
-            Some(table) => {
-                SqlError::new(SqlState::UNDEFINED_TABLE, format!("missing FROM-clause entry for table \"{table}\""))
-            }
+            Some(of) => self.missing_relation(of, name),
             None => SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist")),
+        }
+    }
+
+    /// Error 42P01: no relation is called so, or there is one whose name is hidden by its alias, or that is in another schema.
+    /// 0A000: the relation is that of another database.
+    pub fn missing_relation(&self, of: RelationName<'_>, column: &str) -> SqlError {
+        let RelationName { database, schema, table } = of;
+        let is_own = |column: &ScopeColumn| {
+            let name = column.source.as_ref().map(|source| &source.name);
+            name.is_some_and(|name| name.database.as_deref() == database)
+        };
+        if let (Some(database), Some(schema)) = (database, schema)
+            && self.any(&is_own).is_none()
+        {
+            let message =
+                format!("cross-database references are not implemented: {database}.{schema}.{table}.{column}");
+            return SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message);
+        }
+        let error = |what: &str| SqlError::new(SqlState::UNDEFINED_TABLE, format!("{what} for table \"{table}\""));
+        let is_called = |column: &ScopeColumn| match &column.source {
+            Some(source) if source.name.item == table => true,
+            _ => column.table.as_deref() == Some(table),
+        };
+        match self.any(&is_called) {
+            None => error("missing FROM-clause entry"),
+            Some(column) => match (&column.source, &column.table) {
+                (Some(source), Some(alias)) if source.is_aliased && alias != table => {
+                    let hint = format!("Perhaps you meant to reference the table alias \"{alias}\".");
+                    error("invalid reference to FROM-clause entry").with_hint(hint)
+                }
+                _ => error("invalid reference to FROM-clause entry"),
+            },
         }
     }
 }
 
 impl Scope {
     /// The one column of that name; 42702 when there are several.
-    pub fn find(&self, table: Option<&str>, name: &str, ident: &Ident) -> Result<Option<&ScopeColumn>, SqlError> {
+    pub fn find(
+        &self,
+        table: Option<RelationName<'_>>,
+        name: &str,
+        ident: &Ident,
+    ) -> Result<Option<&ScopeColumn>, SqlError> {
         let mut found = self.columns.iter().filter(|column| {
             column.name == name
                 && match table {
-                    Some(table) => column.table.as_deref() == Some(table),
+                    Some(table) => table.is_of(column),
                     None => column.unqualified,
                 }
         });
@@ -236,12 +325,12 @@ impl ScopeColumn {
     pub fn new(table: Option<String>, name: String, value: TypedExpr) -> ScopeColumn {
         let TypedExpr { expr, ty, data_type, nullable } = value;
         let (optional, unqualified, star, role) = (false, true, true, Role::Column);
-        ScopeColumn { table, name, expr, ty, data_type, nullable, optional, unqualified, star, role }
+        ScopeColumn { table, source: None, name, expr, ty, data_type, nullable, optional, unqualified, star, role }
     }
 
     /// Whether it is one of the columns of that relation.
-    pub fn is_of(&self, table: &str) -> bool {
-        self.table.as_deref() == Some(table) && self.role != Role::Presence
+    pub fn is_of(&self, table: RelationName<'_>) -> bool {
+        table.is_of(self) && self.role != Role::Presence
     }
 
     /// The column as an expression `depth` scopes further in, which so reads it.

@@ -6,9 +6,9 @@
 
 use super::expr::Cx;
 use super::presence::names_alone;
-use super::query::{nth, position, unique_names};
+use super::query::{nth, position, refuse_constant, unique_names};
 use super::reads::Reads;
-use super::scope::{Clause, Frame, Scope, ScopeColumn, fold};
+use super::scope::{Clause, Frame, RelationName, Scope, ScopeColumn, fold};
 use super::subquery::has_subquery;
 use super::window::NamedWindows;
 use super::{Binder, BoundQuery, OutputColumn, Settle, name};
@@ -166,14 +166,11 @@ impl Binder<'_> {
                 SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(object), options) => {
                     refuse_wildcard_options(options)?;
                     let names = super::from::object_name(object)?;
-                    let table = names.last().cloned().unwrap_or_default();
+                    let relation = RelationName::new(&names)?;
                     let before = items.exprs.len();
-                    items.extend(cx.frame.scope, |column| column.is_of(&table), &mut self.reads);
+                    items.extend(cx.frame.scope, |column| column.is_of(relation), &mut self.reads);
                     if items.exprs.len() == before {
-                        return Err(SqlError::new(
-                            SqlState::UNDEFINED_TABLE,
-                            format!("missing FROM-clause entry for table \"{table}\""),
-                        ));
+                        return Err(cx.frame.missing_relation(relation, "*"));
                     }
                 }
                 _ => return Err(SqlError::unsupported("this kind of select item")),
@@ -213,11 +210,7 @@ impl Binder<'_> {
         {
             return Ok(item);
         }
-        if let ast::Expr::Value(value) = expr
-            && !matches!(value.value, ast::Value::Placeholder(_))
-        {
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("non-integer constant in {clause}")));
-        }
+        refuse_constant(expr, clause)?;
         self.expr(expr, cx)
     }
 

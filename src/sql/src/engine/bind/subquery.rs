@@ -15,7 +15,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchemaRef, ScalarValue};
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
-use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Operator, Subquery};
+use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit};
 use pgrepr::length::LengthRule;
 use repr::PgType;
 use repr::sqlstate::SqlState;
@@ -75,7 +75,7 @@ impl Binder<'_> {
     /// EXISTS
     pub fn exists(&mut self, query: &Query, negated: bool, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
         let bound = self.query(query, Some(cx.frame), Settle::Text)?;
-        let expr = Expr::Exists(Exists { subquery: as_subquery(bound.plan)?, negated });
+        let expr = Expr::Exists(Exists { subquery: as_subquery(rows_of(bound.plan)?)?, negated });
         Ok(TypedExpr { expr, ty: PgType::Bool, data_type: DataType::Boolean, nullable: false })
     }
 
@@ -184,9 +184,13 @@ impl Binder<'_> {
             && !array.elem.is_empty()
         {
             let left = self.copied(array.elem.len(), left, cx)?;
+            let mut items = array.elem.iter().map(|element| self.expr(element, cx)).collect::<Result<Vec<_>, _>>()?;
+            // What nothing in the array has decided is text, whatever it is compared with.
+            if items.iter().all(|item| item.ty == PgType::Unknown) {
+                items = items.into_iter().map(|item| self.coercer.settle(item)).collect::<Result<_, _>>()?;
+            }
             let mut each = Vec::new();
-            for element in &array.elem {
-                let item = self.expr(element, cx)?;
+            for (item, element) in items.into_iter().zip(&array.elem) {
                 each.push(self.binary(op, left.clone(), item, element.span())?.expr);
             }
             let expr = balanced(each, if all { Operator::And } else { Operator::Or });
@@ -220,6 +224,24 @@ impl Binder<'_> {
         let array = self.coercer.cast(array, &PgType::Array(Box::new(target.clone())), LengthRule::Cast)?;
         crate::functions::array::quantified(&symbol, all, left, array).map_err(|error| error.at(span))
     }
+}
+
+/// The plan with nothing in its rows, as far as that decides nothing about whether there are any: EXISTS does not compute its
+/// select list.
+fn rows_of(plan: LogicalPlan) -> Result<LogicalPlan, SqlError> {
+    let mut input = &plan;
+    loop {
+        input = match input {
+            LogicalPlan::Projection(projection) => &projection.input,
+            LogicalPlan::Distinct(Distinct::All(input)) => input,
+            LogicalPlan::Sort(sort) if sort.fetch.is_none() => &sort.input,
+            _ => break,
+        };
+    }
+    if std::ptr::eq(input, &plan) {
+        return Ok(plan);
+    }
+    Ok(LogicalPlanBuilder::from(input.clone()).project([lit(1)])?.build()?)
 }
 
 /// Whether an expression contains a query.

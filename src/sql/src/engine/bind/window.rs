@@ -34,6 +34,8 @@ pub struct BoundWindow {
     ordered: Vec<TypedExpr>,
     /// The frame, or Postgres's default one.
     pub frame: WindowFrame,
+    /// Whether the frame has no row, whatever the row is that it is of: it ends before it begins.
+    pub is_empty: bool,
 }
 
 impl<'a> NamedWindows<'a> {
@@ -121,11 +123,16 @@ impl Binder<'_> {
             ordered.push(typed.clone());
             order_by.push(self.sort_expr(typed, item)?);
         }
-        let frame = match &spec.window_frame {
+        let mut frame = match &spec.window_frame {
             Some(frame) => self.window_frame(frame, &mut order_by, &ordered, cx)?,
             None => WindowFrame::new((!order_by.is_empty()).then_some(false)),
         };
-        Ok(BoundWindow { partition_by, order_by, ordered, frame })
+        let is_empty = ends_before_it_begins(&frame);
+        if is_empty {
+            let here = || WindowFrameBound::CurrentRow;
+            frame = WindowFrame::new_bounds(WindowFrameUnits::Rows, here(), here());
+        }
+        Ok(BoundWindow { partition_by, order_by, ordered, frame, is_empty })
     }
 
     fn window_frame(
@@ -284,4 +291,18 @@ fn has_offset(frame: &ast::WindowFrame) -> bool {
         matches!(bound, ast::WindowFrameBound::Preceding(Some(_)) | ast::WindowFrameBound::Following(Some(_)))
     };
     is_offset(&frame.start_bound) || frame.end_bound.as_ref().is_some_and(is_offset)
+}
+
+/// Whether both ends of a frame are on one side, and the wrong way round.
+fn ends_before_it_begins(frame: &WindowFrame) -> bool {
+    let is_less = |a: &ScalarValue, b: &ScalarValue| a.partial_cmp(b).is_some_and(std::cmp::Ordering::is_lt);
+    match (&frame.start_bound, &frame.end_bound) {
+        (WindowFrameBound::Preceding(start), WindowFrameBound::Preceding(end)) => {
+            !start.is_null() && !end.is_null() && is_less(start, end)
+        }
+        (WindowFrameBound::Following(start), WindowFrameBound::Following(end)) => {
+            !start.is_null() && !end.is_null() && is_less(end, start)
+        }
+        _ => false,
+    }
 }
