@@ -169,6 +169,14 @@ impl Server {
         self.process.as_ref().context("the server runs")?.signal(name)
     }
 
+    /// The most memory that it has had.
+    pub fn peak_bytes(&self) -> anyhow::Result<u64> {
+        let id = self.process.as_ref().context("the server runs")?.id();
+        let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.strip_suffix("kB"));
+        Ok(peak.context("a peak in kB")?.trim().parse::<u64>()? * 1024)
+    }
+
     /// What it has logged.
     pub fn log(&self) -> String {
         self.process.as_ref().map(Process::log).unwrap_or_default()

@@ -149,3 +149,16 @@ fn rows_that_are_too_large_for_a_batch_are_all_counted() {
     }
     assert_eq!(session.insist("SELECT count(*) FROM large WHERE length(c) = 800000"), [[Some("2700".to_owned())]]);
 }
+
+#[test]
+fn functions_that_make_much_of_little_are_given_few_rows_at_a_time() {
+    let server = Server::start().expect("the server starts");
+    let mut session = session(&server);
+    session.insist("CREATE TABLE few (a int)");
+    session.insist("INSERT INTO few SELECT generate_series(1, 4000)");
+    let asked = "SELECT count(*) FROM few WHERE length(repeat('y', 1000000 + a)) > 1000000";
+    assert_eq!(session.insist(asked), [[Some("4000".to_owned())]]);
+    // All of them at once would have been 4 GB.
+    let peak = server.peak_bytes().expect("the system knows");
+    assert!(peak < 1 << 30, "{peak} bytes");
+}

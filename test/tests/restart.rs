@@ -462,6 +462,35 @@ fn a_revoked_right_does_not_keep_the_server_from_starting() {
     assert_eq!(one(&mut system, "SELECT s FROM v"), "6");
 }
 
+/// What is stored of a view says of which schema's table a column was when it was created.
+#[test]
+fn views_that_name_a_schema_outlive_its_name() {
+    let mut target = start();
+    if !target.is_glimpse() {
+        return;
+    }
+    let mut wire = admin(&target);
+    for sql in [
+        "CREATE SCHEMA s",
+        "CREATE TABLE s.t (a int4)",
+        "INSERT INTO s.t VALUES (1)",
+        "CREATE VIEW v AS SELECT s.t.a, materialize.s.t.a AS b FROM s.t WHERE s.t.a > 0",
+        "CREATE INDEX i ON v (a)",
+        "CREATE MATERIALIZED VIEW m AS SELECT s.t.* FROM s.t",
+        "ALTER SCHEMA s RENAME TO r",
+        "ALTER TABLE r.t RENAME TO u",
+    ] {
+        wire.execute(sql).expect("it is done");
+    }
+    assert_eq!(one(&mut wire, "SELECT v.a + v.b + m.a FROM v, m"), "3");
+    target.kill9().expect("the server is killed");
+    target.restart().expect("the server starts again");
+    let mut wire = admin(&target);
+    assert_eq!(one(&mut wire, "SELECT v.a + v.b + m.a FROM v, m"), "3");
+    let error = wire.execute("SELECT s.u.a FROM r.u").expect_err("there is no such schema");
+    assert!(error.to_string().contains("42P01"), "{error}");
+}
+
 /// Views over the table of a million rows, cheap ones and dear ones.
 const VIEWS: [&str; 10] = [
     "SELECT count(*) AS n FROM facts",

@@ -21,15 +21,16 @@ use catalog::builtin::history::Strategy;
 use compute_client::error::ComputeError;
 use compute_client::peek::{self, Bound, Lagging, Opened};
 use compute_client::plan::PeekPlan;
+use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, ScalarValue};
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableScan};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableScan, lit};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt};
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
 use sql::engine::recursion::renamed;
+use sql::engine::row_count::RowCount;
 use sql::engine::{CollectionTable, SessionInfo};
 use sql::error::SqlError;
 use sql::names::RoleId;
@@ -498,8 +499,8 @@ pub(crate) fn bind(plan: &LogicalPlan, params: Bound<'_>) -> Result<LogicalPlan,
     let bound = plan.clone().replace_params_with_values(&values).map_err(SqlError::from)?;
     let counted = bound.transform_up(|plan| match plan {
         LogicalPlan::Limit(mut limit) => {
-            limit.skip = count(limit.skip, "OFFSET", SqlState::INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE)?;
-            limit.fetch = count(limit.fetch, "LIMIT", SqlState::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE)?;
+            limit.skip = count(limit.skip, RowCount::Offset)?;
+            limit.fetch = count(limit.fetch, RowCount::Limit)?;
             Ok(Transformed::yes(LogicalPlan::Limit(limit)))
         }
         other => Ok(Transformed::no(other)),
@@ -507,19 +508,11 @@ pub(crate) fn bind(plan: &LogicalPlan, params: Bound<'_>) -> Result<LogicalPlan,
     Ok(counted.map_err(SqlError::from)?.data)
 }
 
-/// A number of rows that a parameter gave; NULL is none. Errors: negative ones.
-fn count(
-    expr: Option<Box<Expr>>,
-    what: &str,
-    sqlstate: SqlState,
-) -> Result<Option<Box<Expr>>, datafusion::error::DataFusionError> {
+/// A number of rows that a parameter gave. Errors: negative ones.
+fn count(expr: Option<Box<Expr>>, what: RowCount) -> Result<Option<Box<Expr>>, datafusion::error::DataFusionError> {
     let Some(expr) = expr else { return Ok(None) };
     match sql::engine::runtime::fold(&expr) {
-        Some(ScalarValue::Int64(Some(n))) if n < 0 => {
-            Err(SqlError::new(sqlstate, format!("{what} must not be negative")).into())
-        }
-        Some(ScalarValue::Int64(None)) => Ok(None),
-        Some(value) => Ok(Some(Box::new(Expr::Literal(value, None)))),
+        Some(value) => Ok(what.of(&value)?.map(|rows| Box::new(lit(rows)))),
         None => Ok(Some(expr)),
     }
 }

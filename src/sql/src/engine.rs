@@ -18,6 +18,7 @@ mod faults;
 mod fixpoint;
 mod pace;
 pub mod recursion;
+pub mod row_count;
 pub mod runtime;
 pub mod session;
 mod slices;
@@ -73,8 +74,9 @@ impl PlannedQuery {
 pub enum ResolvedTable {
     /// A stored collection (a table, an index-backed or built-in relation).
     Collection {
-        /// Its name.
-        name: FullName,
+        /// Its name, by which the query may say whose a column is. `None` where that does not count, in what is stored: the name may
+        /// have become another one since.
+        name: Option<FullName>,
         /// Its id.
         id: GlobalId,
         /// Its columns.
@@ -88,8 +90,9 @@ pub enum ResolvedTable {
     },
     /// A view, inlined.
     View {
-        /// Its name.
-        name: FullName,
+        /// Its name, by which the query may say whose a column is. `None` where that does not count, in what is stored: the name may
+        /// have become another one since.
+        name: Option<FullName>,
         /// Its id.
         id: GlobalId,
         /// Its query, bound under its own search path.

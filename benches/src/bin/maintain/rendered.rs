@@ -16,7 +16,6 @@ use repr::{GlobalId, RelationDesc, Timestamp, Updates};
 use sql::ast::Statement;
 use sql::engine::{Engine, Params, ResolvedTable, SessionInfo, TableResolver};
 use sql::error::SqlError;
-use sql::names::FullName;
 use sql::parser::{parse, parse_query};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -43,7 +42,7 @@ impl TableResolver for Resolver<'_> {
         let found = self.0.iter().find(|(table, _)| name.last().is_some_and(|name| name == table.name()));
         let (table, desc) = found.ok_or_else(|| SqlError::internal(format!("there is no table {name:?}")))?;
         Ok(ResolvedTable::Collection {
-            name: FullName { database: None, schema: "public".to_owned(), item: table.name().to_owned() },
+            name: None,
             id: id(*table),
             desc: Arc::clone(desc),
             columns: desc.arity(),

@@ -17,6 +17,7 @@ use datafusion::common::{Result, internal_err};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
@@ -35,6 +36,9 @@ use std::task::{Context, Poll};
 /// before.
 const ROWS_MAX: usize = 64;
 
+/// The most groups that are kept apart from the others because they come first.
+const FIRST_GROUPS_MAX: usize = 100_000;
+
 /// Paces a physical plan. It has to be the last rule: others know the nodes by their types.
 #[derive(Debug)]
 pub(super) struct Pace;
@@ -42,25 +46,10 @@ pub(super) struct Pace;
 impl PhysicalOptimizerRule for Pace {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_up(|plan| {
-            if let Some(unnest) = plan.downcast_ref::<UnnestExec>() {
-                let lists = few_at_a_time(unnest.input())?;
-                let plan = replace_children_if_necessary(Arc::clone(&plan), vec![lists])?;
-                return Ok(Transformed::yes(Arc::new(CooperativeExec::new(plan)) as Arc<dyn ExecutionPlan>));
-            }
-            let plan = match makes_much(plan.as_ref())? {
-                true => {
-                    let slices = |child: &Arc<dyn ExecutionPlan>| {
-                        Arc::new(SlicesExec::new(Arc::clone(child), ROWS_MAX)) as Arc<dyn ExecutionPlan>
-                    };
-                    let children = plan.children().into_iter().map(slices).collect();
-                    replace_children_if_necessary(plan, children)?
-                }
-                false => plan,
-            };
-            Ok(match multiplies(plan.as_ref()) {
-                true => Transformed::yes(Arc::new(CooperativeExec::new(plan)) as Arc<dyn ExecutionPlan>),
-                false => Transformed::no(plan),
-            })
+            let paced = paced(&plan)?;
+            // Only of what is said to have changed, DataFusion takes notice.
+            let has_changed = !Arc::ptr_eq(&paced, &plan);
+            Ok(Transformed::new_transformed(paced, has_changed))
         })
         .data()
     }
@@ -71,6 +60,37 @@ impl PhysicalOptimizerRule for Pace {
 
     fn schema_check(&self) -> bool {
         true
+    }
+}
+
+/// A node over paced children, paced.
+fn paced(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    if let Some(unnest) = plan.downcast_ref::<UnnestExec>() {
+        let lists = few_at_a_time(unnest.input())?;
+        return Ok(Arc::new(CooperativeExec::new(replace_children_if_necessary(Arc::clone(plan), vec![lists])?)));
+    }
+    let mut plan = without_room_for_all(Arc::clone(plan));
+    if makes_much(plan.as_ref())? {
+        let slices = |child: &Arc<dyn ExecutionPlan>| {
+            Arc::new(SlicesExec::new(Arc::clone(child), ROWS_MAX)) as Arc<dyn ExecutionPlan>
+        };
+        let children = plan.children().into_iter().map(slices).collect();
+        plan = replace_children_if_necessary(plan, children)?;
+    }
+    if multiplies(plan.as_ref()) {
+        plan = Arc::new(CooperativeExec::new(plan));
+    }
+    Ok(plan)
+}
+
+/// The plan, of which no node takes memory by the number in a LIMIT: groups of which only the first are wanted are kept in a heap that
+/// is as large as all that are wanted could be.
+fn without_room_for_all(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    match plan.downcast_ref::<AggregateExec>() {
+        Some(groups) if groups.limit_options().is_some_and(|options| options.limit() > FIRST_GROUPS_MAX) => {
+            Arc::new(groups.with_new_limit_options(None))
+        }
+        _ => plan,
     }
 }
 

@@ -179,9 +179,9 @@ impl TableResolver for Resolver<'_> {
         let primary = item.constraints().iter().find(|constraint| constraint.is_primary());
         let primary_key = primary.map(|primary| primary.columns().to_vec()).unwrap_or_default();
         let desc = Arc::clone(&item.desc);
-        let name = item.name.clone();
+        let name = self.view.is_none().then(|| item.name.clone());
         let collection =
-            || ResolvedTable::Collection { name: item.name.clone(), id: item.id, desc, columns, names, primary_key };
+            || ResolvedTable::Collection { name: name.clone(), id: item.id, desc, columns, names, primary_key };
         match &item.kind {
             ItemKind::SystemTable if self.ctx.catalog.is_always_empty(item.id) => {
                 // Known to be empty, so that the optimizer drops what would be computed from it.

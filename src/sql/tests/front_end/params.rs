@@ -2,7 +2,6 @@
 
 use glimpse_sql::engine::{Engine, Params, ResolvedTable, SessionInfo, TableResolver};
 use glimpse_sql::error::SqlError;
-use glimpse_sql::names::FullName;
 use glimpse_sql::parser::parse_query;
 use repr::sqlstate::SqlState;
 use repr::types::NumericDisplay;
@@ -30,7 +29,7 @@ impl TableResolver for OneTable {
         ]);
         let columns = desc.arity();
         Ok(ResolvedTable::Collection {
-            name: FullName { database: None, schema: "public".to_owned(), item: "t".to_owned() },
+            name: None,
             id: GlobalId::User(1),
             desc: Arc::new(desc),
             columns,

@@ -51,7 +51,7 @@ impl TableResolver for Tables {
             return Err(SqlError::new(SqlState::UNDEFINED_TABLE, message));
         };
         let desc = Arc::new(desc(table));
-        let name = FullName { database: None, schema: "public".to_owned(), item: table.to_owned() };
+        let name = Some(FullName { database: None, schema: "public".to_owned(), item: table.to_owned() });
         Ok(ResolvedTable::Collection {
             name,
             id,

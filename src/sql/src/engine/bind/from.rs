@@ -286,7 +286,8 @@ impl Binder<'_> {
             return self.derived(bound, alias, name);
         }
         let last = names.last().cloned().unwrap_or_default();
-        let of_catalog = |name: FullName, mut relation: Relation| {
+        let of_catalog = |name: Option<FullName>, mut relation: Relation| {
+            let Some(name) = name else { return relation };
             let is_aliased = alias.is_some_and(|alias| fold(&alias.name) != name.item);
             let source = Arc::new(Source { name, is_aliased });
             relation.scope.columns.iter_mut().for_each(|column| column.source = Some(Arc::clone(&source)));

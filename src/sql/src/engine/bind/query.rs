@@ -7,6 +7,7 @@ use super::scope::{Clause, Frame, Scope, ScopeColumn};
 use super::{Binder, BoundQuery, OutputColumn, Settle};
 use crate::engine::TypedExpr;
 use crate::engine::coerce::assign;
+use crate::engine::row_count::RowCount;
 use crate::error::SqlError;
 use crate::functions::order::is_exact;
 use arrow::datatypes::{DataType, Field};
@@ -15,7 +16,7 @@ use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::{Sort, WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::{
     Distinct, Expr, Limit, LogicalPlan, LogicalPlanBuilder, Projection, SubqueryAlias, Union, Values, Window,
-    WindowFrame, WindowFunctionDefinition,
+    WindowFrame, WindowFunctionDefinition, lit,
 };
 use repr::PgType;
 use repr::sqlstate::SqlState;
@@ -361,8 +362,8 @@ impl Binder<'_> {
         if limit.is_none() && offset.is_none() {
             return Ok(bound);
         }
-        let skip = offset.take().map(|expr| self.row_count(expr, "OFFSET", outer)).transpose()?;
-        let fetch = limit.take().map(|expr| self.row_count(expr, "LIMIT", outer)).transpose()?;
+        let skip = offset.take().map(|expr| self.row_count(expr, RowCount::Offset, outer)).transpose()?;
+        let fetch = limit.take().map(|expr| self.row_count(expr, RowCount::Limit, outer)).transpose()?;
         let plan = LogicalPlan::Limit(Limit {
             skip: skip.flatten().map(Box::new),
             fetch: fetch.flatten().map(Box::new),
@@ -372,47 +373,31 @@ impl Binder<'_> {
     }
 
     /// A count of rows, constant or from parameters; NULL is no limit.
-    fn row_count(&mut self, expr: &ast::Expr, what: &str, outer: Option<&Frame<'_>>) -> Result<Option<Expr>, SqlError> {
+    fn row_count(
+        &mut self,
+        expr: &ast::Expr,
+        what: RowCount,
+        outer: Option<&Frame<'_>>,
+    ) -> Result<Option<Expr>, SqlError> {
         let scope = Scope::default();
         let frame = Frame { scope: &scope, outer };
         let typed = match self.expr(expr, &Cx::new(&frame, Clause::Limit)) {
             Err(error) if error.sqlstate == SqlState::UNDEFINED_COLUMN => {
                 return Err(SqlError::new(
                     SqlState::INVALID_COLUMN_REFERENCE,
-                    format!("argument of {what} must not contain variables"),
+                    format!("argument of {} must not contain variables", what.clause()),
                 ));
             }
             other => other?,
         };
-        let typed = self.coercer.implicit_or_assign(typed, &PgType::Int8, &format!("argument of {what}"))?;
-        match typed.as_literal() {
-            Some(ScalarValue::Int64(None)) => Ok(None),
-            Some(ScalarValue::Int64(Some(n))) if *n < 0 => {
-                let state = if what == "LIMIT" {
-                    SqlState::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE
-                } else {
-                    SqlState::INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE
-                };
-                Err(SqlError::new(state, format!("{what} must not be negative")))
-            }
-            Some(_) => Ok(Some(typed.expr)),
-            None => match &typed.expr {
-                // Checked when it has a value: whoever runs the plan folds it.
-                expr if expr.exists(|expr| Ok(matches!(expr, Expr::Placeholder(_)))).unwrap_or(false) => {
-                    Ok(Some(typed.expr))
-                }
-                _ => self.constant_count(typed, what),
-            },
+        let typed = self.coercer.implicit_or_assign(typed, &PgType::Int8, &format!("argument of {}", what.clause()))?;
+        // Checked when it has a value: whoever runs the plan folds it.
+        if typed.expr.exists(|expr| Ok(matches!(expr, Expr::Placeholder(_)))).unwrap_or(false) {
+            return Ok(Some(typed.expr));
         }
-    }
-
-    /// A count that is an expression of constants.
-    fn constant_count(&mut self, typed: TypedExpr, what: &str) -> Result<Option<Expr>, SqlError> {
-        match crate::engine::runtime::fold(&typed.expr) {
-            Some(ScalarValue::Int64(Some(n))) if n >= 0 => Ok(Some(Expr::Literal(ScalarValue::Int64(Some(n)), None))),
-            Some(ScalarValue::Int64(None)) => Ok(None),
-            _ => Err(SqlError::unsupported(format!("{what} with this expression"))),
-        }
+        let value = crate::engine::runtime::fold(&typed.expr)
+            .ok_or_else(|| SqlError::unsupported(format!("{} with this expression", what.clause())))?;
+        Ok(what.of(&value)?.map(lit))
     }
 }
 
