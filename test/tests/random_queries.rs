@@ -82,6 +82,13 @@ fn is_of_values(answer: &Answer) -> bool {
 
 /// Compares two answers to one query.
 fn judge(query: &Generated, left: &Answer, right: &Answer, what: &str, agreement: Agreement) -> Fate {
+    for answer in [left, right] {
+        if let Answer::Error(code, message) = answer
+            && code == "XX000"
+        {
+            return Fate::Differs(format!("{what}: an internal error: {message}"));
+        }
+    }
     if query.order_matters && (is_of_values(left) || is_of_values(right)) {
         return Fate::Left("errors may be met or not");
     }
