@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use glimpse_test::http::metric;
+use glimpse_test::http::{self, metric};
 use glimpse_test::postgres_server::Postgres;
 use glimpse_test::server::{Server, find_binary};
 use glimpse_test::wire::Wire;
@@ -113,6 +113,29 @@ fn a_transaction_asks_for_the_time_once() {
     }
     assert_eq!(misses() - before, 1.0);
     wire.execute("COMMIT").expect("it ends");
+}
+
+#[test]
+fn a_server_whose_writes_wait_for_its_store_is_not_ready() {
+    let mut store = Postgres::start().expect("a PostgreSQL starts");
+    let server = start(&store, &[]);
+    let ready = || http::get(server.internal_http_addr(), "/api/readyz").expect("an answer");
+    let wait_for = |status: &str| {
+        let begun = Instant::now();
+        loop {
+            let (line, body) = ready();
+            if line.contains(status) {
+                return body;
+            }
+            assert!(begun.elapsed() < PATIENCE, "not {status}, but {line}: {body}");
+        }
+    };
+    wait_for("200");
+    store.kill9().expect("it ends");
+    let why = wait_for("503");
+    assert!(why.contains("a write has not been answered for") || why.contains("writes fail"), "{why}");
+    store.restart().expect("it starts again");
+    wait_for("200");
 }
 
 /// Every statement is answered in the end, and none with an error, though the store restarts under them.

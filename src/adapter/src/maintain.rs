@@ -21,6 +21,7 @@ use compute_client::plan::share::share;
 use compute_client::protocol::{IndexSpec, KeyExpr, Piece};
 use compute_client::schedule::Schedule;
 use compute_client::tail::{At, Tail};
+use ore::exit::{self, Exit};
 use persist::{PersistClient, PersistError};
 use repr::{GlobalId, Timestamp, Updates};
 use sql::names::ClusterId;
@@ -174,7 +175,7 @@ fn unreadable(id: GlobalId, input: GlobalId, error: ReadError) -> ComputeError {
         }
         error => {
             tracing::error!(%id, %input, %error, "hydration failed; ending the process");
-            std::process::abort()
+            exit::end(Exit::StorageFailed, &error)
         }
     }
 }

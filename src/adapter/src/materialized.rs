@@ -18,6 +18,7 @@ use crate::group_commit::Request;
 use compute_client::controller::Controller;
 use compute_client::index::IndexHandle;
 use compute_client::tail::{At, Changes, Tail};
+use ore::exit::{self, Exit};
 use persist::{MetaWrite, PersistClient, PersistError, ShardSnapshot};
 use repr::{Diff, GlobalId, Timestamp, Updates};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -323,7 +324,7 @@ fn correction(id: GlobalId, desired: &[Arc<Updates>], persisted: ShardSnapshot) 
             }
             Err(error) => {
                 tracing::error!(%id, %error, "a materialized view's shard cannot be read; ending the process");
-                std::process::abort()
+                exit::end(Exit::StorageFailed, &error)
             }
         };
         for (row, diff) in piece.iter() {

@@ -44,6 +44,7 @@ pub(crate) fn open(config: &Config, clock: Clock, registry: &Registry) -> anyhow
             (persist, open_timeline(config, oracle_url, clock, registry)?)
         }
         Some(url) => {
+            ensure!(!config.accept_loss, "--accept-loss is of the data directory, not of --persist-consensus-url");
             // What cannot be used is found out before anybody is replaced.
             let stores = open_shared(config, url)?;
             let oracle = open_timeline(config, oracle_url, clock, registry)?;

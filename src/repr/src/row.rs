@@ -97,16 +97,19 @@ impl RowCodec {
             let columns = self.converter.convert_rows(taken)?;
             Ok::<_, RowError>((columns, rows.peek().is_none()))
         };
-        let (mut columns, mut is_last) = part()?;
-        while !is_last {
-            let more;
-            (more, is_last) = part()?;
-            for (column, more) in columns.iter_mut().zip(more) {
-                // Strings are not copied: an array of views has as many buffers as it wants.
-                *column = concat(&[column, &more])?;
-            }
+        let (columns, mut is_last) = part()?;
+        if is_last {
+            return Ok(columns);
         }
-        Ok(columns)
+        let mut parts = vec![columns];
+        while !is_last {
+            let columns;
+            (columns, is_last) = part()?;
+            parts.push(columns);
+        }
+        // Strings are not copied: an array of views has as many buffers as it wants.
+        let whole = |at: usize| concat(&parts.iter().map(|part| part[at].as_ref()).collect::<Vec<_>>());
+        Ok((0..self.types.len()).map(whole).collect::<Result<_, _>>()?)
     }
 }
 
@@ -399,7 +402,7 @@ pub(crate) fn fixed_width_of(ty: &DataType) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{RowCodec, from_array, is_key_exact, read_datum, skip_datum, write_array_value};
+    use super::{PART_BYTES, RowCodec, from_array, is_key_exact, read_datum, skip_datum, write_array_value};
     use crate::types::{NumericDisplay, PgType};
     use arrow::array::{
         ArrayRef, BinaryViewArray, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray, Float64Array,
@@ -423,8 +426,12 @@ mod tests {
             let mut row = ours.as_slice();
             assert_eq!(skip_datum(&mut row, column.data_type()), ours.as_slice());
         }
-        let decoded = codec.decode((0..column.len()).map(|i| rows.row(i).data())).expect("decodes");
-        assert_eq!(&decoded[0], &column);
+        // One row at a time, some, and all.
+        for part_bytes in [1, 30, PART_BYTES] {
+            let bytes = (0..column.len()).map(|i| rows.row(i).data());
+            let decoded = codec.decode_in_parts(bytes, part_bytes).expect("decodes");
+            assert_eq!(&decoded[0], &column, "{part_bytes} at a time");
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub mod row_count;
 pub mod runtime;
 pub mod session;
 mod slices;
+mod through;
 pub mod types;
 pub mod value;
 

@@ -109,7 +109,7 @@ pub fn full_disk(seed: u64) -> anyhow::Result<Option<Report>> {
             let mut reader = deployment.session()?;
             let count = reader.value("SELECT count(*) FROM log").map_err(|failure| wrong(&failure))?;
             ensure!(count.is_some(), "a full disk is in the way of readers");
-            ensure_readiness_is_true(deployment, &mut reader)?;
+            ensure_room_is_the_reason(deployment, &mut reader)?;
             drop(reader);
             let mut is_started = true;
             if is_killed {
@@ -138,12 +138,13 @@ fn started_without_room(deployment: &mut Deployment) -> anyhow::Result<bool> {
         return Ok(false);
     }
     let mut session = deployment.session()?;
-    ensure_readiness_is_true(deployment, &mut session)?;
+    ensure_room_is_the_reason(deployment, &mut session)?;
     Ok(true)
 }
 
-/// Compares what `readyz` says with what becomes of a small write on a full disk.
-fn ensure_readiness_is_true(deployment: &Deployment, session: &mut Session) -> anyhow::Result<()> {
+/// On a full disk, what `readyz` says is that writes succeed, or that there is no space; and a small write succeeds, or is told the
+/// same. (Whether there is room for a small write changes from one to the next: others write, and the log starts over.)
+fn ensure_room_is_the_reason(deployment: &Deployment, session: &mut Session) -> anyhow::Result<()> {
     // What it says is a second old at the most.
     std::thread::sleep(Duration::from_millis(1_100));
     let (line, body) = http::get(deployment.server.internal_http_addr(), "/api/readyz")?;

@@ -2,16 +2,13 @@
 //!
 //! What a test wants to see is that such a query fails, and that nothing of it is answered or committed.
 
+use super::through::{Through, through};
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
-};
 use futures::StreamExt;
-use std::fmt;
 use std::sync::Arc;
 
 /// The plan that runs: every operator of it may panic, if that is wanted.
@@ -19,58 +16,19 @@ pub(super) fn with_faults(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Execut
     if !bugs::are_wanted() {
         return Ok(plan);
     }
-    plan.transform_up(|inner| Ok(Transformed::yes(Arc::new(FaultyExec { inner }) as Arc<dyn ExecutionPlan>))).data()
+    plan.transform_up(|inner| Ok(Transformed::yes(through(inner, Faults)))).data()
 }
 
-/// An operator that sometimes panics instead of giving a batch.
+/// Sometimes panics instead of giving a batch.
 #[derive(Debug)]
-struct FaultyExec {
-    inner: Arc<dyn ExecutionPlan>,
-}
+struct Faults;
 
-impl DisplayAs for FaultyExec {
-    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "FaultyExec: ")?;
-        self.inner.fmt_as(format, f)
-    }
-}
+impl Through for Faults {
+    const NAME: &'static str = "FaultyExec";
 
-impl ExecutionPlan for FaultyExec {
-    fn name(&self) -> &'static str {
-        "FaultyExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.inner.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.inner]
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let inner = children.pop().unwrap_or_else(|| Arc::clone(&self.inner));
-        Ok(Arc::new(FaultyExec { inner }))
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let (name, stream) = (self.inner.name().to_owned(), self.inner.execute(partition, context)?);
-        let (schema, batches) = (stream.schema(), stream.inspect(move |_| bugs::panic_sometimes(&name)));
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+    fn through(&self, input: SendableRecordBatchStream, name: &str) -> SendableRecordBatchStream {
+        let (name, schema) = (name.to_owned(), input.schema());
+        let batches = input.inspect(move |_| bugs::panic_sometimes(&name));
+        Box::pin(RecordBatchStreamAdapter::new(schema, batches))
     }
 }

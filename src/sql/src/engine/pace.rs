@@ -5,9 +5,10 @@
 //! for few rows at a time ([`ListsExec`]). And a join, or such a list, can make millions of batches of one batch of its input,
 //! while DataFusion lets only what reads the input give way, so that a query could not be cancelled and the others that share
 //! its thread would wait: so each batch that they make counts as well. Functions that may make much of little are given few
-//! rows at a time as well ([`SlicesExec`]).
+//! rows at a time as well ([`Slices`]).
 
-use super::slices::SlicesExec;
+use super::slices::Slices;
+use super::through::through;
 use crate::functions::row::is_long;
 use arrow::array::{Array, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
@@ -71,9 +72,7 @@ fn paced(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     }
     let mut plan = without_room_for_all(Arc::clone(plan));
     if makes_much(plan.as_ref())? {
-        let slices = |child: &Arc<dyn ExecutionPlan>| {
-            Arc::new(SlicesExec::new(Arc::clone(child), ROWS_MAX)) as Arc<dyn ExecutionPlan>
-        };
+        let slices = |child: &Arc<dyn ExecutionPlan>| through(Arc::clone(child), Slices { rows_max: ROWS_MAX });
         let children = plan.children().into_iter().map(slices).collect();
         plan = replace_children_if_necessary(plan, children)?;
     }

@@ -295,14 +295,11 @@ fn has_offset(frame: &ast::WindowFrame) -> bool {
 
 /// Whether both ends of a frame are on one side, and the wrong way round.
 fn ends_before_it_begins(frame: &WindowFrame) -> bool {
-    let is_less = |a: &ScalarValue, b: &ScalarValue| a.partial_cmp(b).is_some_and(std::cmp::Ordering::is_lt);
+    // NULL is unbounded.
+    let is_less = |a: &ScalarValue, b: &ScalarValue| !a.is_null() && !b.is_null() && a < b;
     match (&frame.start_bound, &frame.end_bound) {
-        (WindowFrameBound::Preceding(start), WindowFrameBound::Preceding(end)) => {
-            !start.is_null() && !end.is_null() && is_less(start, end)
-        }
-        (WindowFrameBound::Following(start), WindowFrameBound::Following(end)) => {
-            !start.is_null() && !end.is_null() && is_less(end, start)
-        }
+        (WindowFrameBound::Preceding(start), WindowFrameBound::Preceding(end)) => is_less(start, end),
+        (WindowFrameBound::Following(start), WindowFrameBound::Following(end)) => is_less(end, start),
         _ => false,
     }
 }

@@ -1,0 +1,80 @@
+//! Operators that give their input's rows, and do something with its batches on the way.
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
+};
+use std::fmt;
+use std::sync::Arc;
+
+/// What is done with the batches. The rows, and their order, stay.
+pub(super) trait Through: fmt::Debug + Send + Sync + 'static {
+    /// The operator's name.
+    const NAME: &'static str;
+
+    /// The batches of `input`, an operator's of that name.
+    fn through(&self, input: SendableRecordBatchStream, name: &str) -> SendableRecordBatchStream;
+}
+
+/// An operator whose batches go through `step`.
+#[derive(Debug)]
+pub(super) struct ThroughExec<S> {
+    input: Arc<dyn ExecutionPlan>,
+    step: Arc<S>,
+}
+
+/// An operator with the rows of `input`.
+pub(super) fn through<S: Through>(input: Arc<dyn ExecutionPlan>, step: S) -> Arc<dyn ExecutionPlan> {
+    Arc::new(ThroughExec { input, step: Arc::new(step) })
+}
+
+impl<S: Through> DisplayAs for ThroughExec<S> {
+    fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {:?}", S::NAME, self.step)
+    }
+}
+
+impl<S: Through> ExecutionPlan for ThroughExec<S> {
+    fn name(&self) -> &'static str {
+        S::NAME
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let input = children.pop().unwrap_or_else(|| Arc::clone(&self.input));
+        Ok(Arc::new(ThroughExec { input, step: Arc::clone(&self.step) }))
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        Ok(self.step.through(self.input.execute(partition, context)?, self.input.name()))
+    }
+}
