@@ -6,6 +6,7 @@
 //! Entry points:
 //! * [`task::spawn`] and [`thread::spawn`]: the only ways to start something that runs beside its caller.
 //! * [`clock::Clock`]: the only way to ask what time it is, so that a test can move time by hand.
+//! * [`memory::Share`]: a part of the memory, from which whoever allocates much takes it.
 //! * [`metrics::Registry`]: makes the counters, gauges and histograms that a crate's `metrics.rs` holds.
 //! * [`exit::end`]: how the process ends where it cannot go on.
 //! * [`until::until`]: work that a signal may end.
@@ -16,6 +17,7 @@
 pub mod clock;
 pub mod counter;
 pub mod exit;
+pub mod memory;
 pub mod metrics;
 mod sometimes;
 pub mod task;

@@ -4,19 +4,25 @@
 //! Tasks started here are aborted when the [`JoinHandle`] is dropped, so that ownership of a handle is ownership
 //! of the work, and a panic is logged with the task's name.
 //!
+//! A task that may go on for long without an await is started with [`spawn_apart`]: it has a thread of its own, so that the operating
+//! system shares the processors out between it and everything else, and nothing waits behind it.
+//!
 //! A task whose death would leave the process giving wrong or no answers (who accepts connections, who keeps the lease) is started
 //! with [`spawn_critical`]: its panic aborts the process, and the supervisor restarts it from durable state.
 //!
 //! # Invariants
 //! * A task ends no later than its handle, unless the handle was given up through [`JoinHandle::detach`].
 
+use crate::until::until;
 use std::any::Any;
-use std::future::{Future, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio::task::JoinError;
 
 /// The owner's end of a task: awaits its result, and aborts it when dropped.
@@ -26,6 +32,9 @@ pub struct JoinHandle<T> {
     name: &'static str,
     /// `None` only after `detach`, which consumes the handle.
     inner: Option<tokio::task::JoinHandle<T>>,
+    /// Of a task with a thread of its own, which the runtime cannot abort: it ends when this is dropped, and goes on when something
+    /// is sent.
+    stop: Mutex<Option<oneshot::Sender<()>>>,
 }
 
 /// Starts `future` on the current tokio runtime.
@@ -47,7 +56,7 @@ where
     F::Output: Send + 'static,
 {
     let inner = runtime.spawn(watched(name, OnPanic::EndTask, future));
-    JoinHandle { name, inner: Some(inner) }
+    JoinHandle { name, inner: Some(inner), stop: Mutex::default() }
 }
 
 /// Starts `future` on the runtime behind `runtime`; should it panic, the process aborts.
@@ -57,7 +66,30 @@ where
     F::Output: Send + 'static,
 {
     let inner = runtime.spawn(watched(name, OnPanic::EndProcess, future));
-    JoinHandle { name, inner: Some(inner) }
+    JoinHandle { name, inner: Some(inner), stop: Mutex::default() }
+}
+
+/// Starts `future` on a thread of its own, with the timers of the runtime behind `runtime`. Aborting ends it at its next await, as it
+/// does any task; awaited after that, it looks as if it had panicked.
+pub fn spawn_apart<F>(runtime: &Handle, name: &'static str, future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let (stop, stopped) = oneshot::channel();
+    let timers = runtime.clone();
+    let inner = runtime.spawn_blocking(move || {
+        let stopped = async {
+            if stopped.await.is_ok() {
+                pending().await
+            }
+        };
+        match timers.block_on(until(watched(name, OnPanic::EndTask, future), stopped)) {
+            Ok(output) => output,
+            Err(()) => resume_unwind(Box::new("aborted")),
+        }
+    });
+    JoinHandle { name, inner: Some(inner), stop: Mutex::new(Some(stop)) }
 }
 
 impl<T> JoinHandle<T> {
@@ -68,6 +100,7 @@ impl<T> JoinHandle<T> {
 
     /// Asks the task to end at its next await. The handle may still be awaited.
     pub fn abort(&self) {
+        *self.stop.lock() = None;
         if let Some(inner) = &self.inner {
             inner.abort();
         }
@@ -81,6 +114,10 @@ impl<T> JoinHandle<T> {
     /// Gives up ownership: the task runs until it returns, or until the runtime ends.
     pub fn detach(mut self) {
         self.inner = None;
+        if let Some(stop) = self.stop.lock().take() {
+            // One that has ended does not listen.
+            let _ended = stop.send(());
+        }
     }
 }
 
@@ -140,10 +177,6 @@ pub(crate) fn log_panic(kind: &str, name: &str, on_panic: OnPanic, payload: &(dy
 
 #[cfg(test)]
 mod tests {
-    use std::future::pending;
-
-    use tokio::sync::oneshot;
-
     use super::*;
 
     #[tokio::test]
@@ -176,6 +209,44 @@ mod tests {
         .detach();
         go.send(()).expect("the task waits");
         assert_eq!(rx.await, Ok(7));
+    }
+
+    #[tokio::test]
+    async fn a_task_apart_holds_nobody_up() {
+        let runtime = Handle::current();
+        let (tx, rx) = std::sync::mpsc::channel();
+        let apart = spawn_apart(&runtime, "apart", async move { rx.recv().expect("the test sends") });
+        assert_eq!(spawn("beside", async { 1 }).await.expect("the only worker is free"), 1);
+        tx.send(7).expect("the task receives");
+        assert_eq!(apart.await.expect("it neither panics nor is aborted"), 7);
+    }
+
+    #[tokio::test]
+    async fn dropping_the_handle_ends_a_task_apart_and_detaching_does_not() {
+        let runtime = Handle::current();
+        let held = |rx: Option<oneshot::Receiver<()>>| {
+            let (tx, ended) = oneshot::channel::<()>();
+            let task = spawn_apart(&runtime, "apart", async move {
+                let _held = tx;
+                match rx {
+                    Some(rx) => rx.await.expect("the test sends"),
+                    None => pending().await,
+                }
+            });
+            (task, ended)
+        };
+        let (task, ended) = held(None);
+        drop(task);
+        assert!(ended.await.is_err(), "dropped with the task");
+        let (go, wait) = oneshot::channel();
+        let (task, mut ended) = held(Some(wait));
+        task.detach();
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        assert!(ended.try_recv() == Err(oneshot::error::TryRecvError::Empty), "it goes on");
+        go.send(()).expect("it waits");
+        assert!(ended.await.is_err(), "it has come to its end");
+        let error = spawn_apart(&runtime, "faulty", async { panic!("on purpose") }).await.expect_err("it panics");
+        assert!(error.is_panic());
     }
 
     #[tokio::test]

@@ -1,0 +1,293 @@
+//! The account of memory: a tree of shares in bytes, each with what it may have and what it has.
+//!
+//! Whoever allocates much (a batch of rows, a build side, what a function makes of its input) asks a [`Share`] first, and is
+//! refused where the share, or one above it, would get more than it may have: a refusal ends a statement, never the server.
+//! Before a share refuses, it asks its *reclaimers* (caches) to give back what can be made again.
+//!
+//! The account knows what was asked for, not what the allocator holds. So the root may have a *gauge*, the allocator's own figure,
+//! which is looked at when much is asked for at once: memory that nobody accounted for counts as well.
+//!
+//! Ask in steps of [`STEP`] or more, and never on a path that is measured in microseconds.
+//!
+//! # Invariants
+//! * What a share has is what its children and its own reservations have together.
+//! * [`Share::try_grow`] that fails has changed nothing.
+
+use parking_lot::RwLock;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+/// Bytes that are worth asking for.
+pub const STEP: usize = 64 << 10;
+/// Bytes from which on the gauge is looked at, which takes some microseconds.
+const GAUGED: usize = 1 << 20;
+
+/// What a process uses by the figure of its allocator, in bytes.
+pub type Gauge = Box<dyn Fn() -> usize + Send + Sync>;
+
+/// Gives memory back that can be filled again.
+pub trait Reclaim: Send + Sync {
+    /// Frees about so many bytes, or what there is; how many it freed. The share that asks is not locked.
+    fn reclaim(&self, bytes: usize) -> usize;
+}
+
+/// A part of the memory.
+pub struct Share {
+    name: String,
+    parent: Option<Arc<Share>>,
+    used: AtomicUsize,
+    limit: AtomicUsize,
+    gauge: Option<Gauge>,
+    reclaimers: RwLock<Vec<Weak<dyn Reclaim>>>,
+}
+
+/// Why memory was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{asked} bytes were asked for where {share} has {used} of {limit}")]
+pub struct Refused {
+    /// The share that has no more.
+    pub share: String,
+    /// How many bytes were asked for.
+    pub asked: usize,
+    /// What the share has.
+    pub used: usize,
+    /// What it may have.
+    pub limit: usize,
+}
+
+impl Share {
+    /// All of a process's memory. The gauge, if there is one, says what of it is in use, accounted for or not.
+    pub fn root(limit: usize, gauge: Option<Gauge>) -> Arc<Share> {
+        Arc::new(Share::new("the server", None, limit, gauge))
+    }
+
+    /// A part of this share that may have at most `limit` bytes of it.
+    pub fn child(self: &Arc<Share>, name: impl Into<String>, limit: usize) -> Arc<Share> {
+        Arc::new(Share::new(name, Some(Arc::clone(self)), limit, None))
+    }
+
+    fn new(name: impl Into<String>, parent: Option<Arc<Share>>, limit: usize, gauge: Option<Gauge>) -> Share {
+        let (used, limit) = (AtomicUsize::new(0), AtomicUsize::new(limit));
+        Share { name: name.into(), parent, used, limit, gauge, reclaimers: RwLock::default() }
+    }
+
+    /// What it is called in errors.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The bytes that it has.
+    pub fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// The bytes that it may have.
+    pub fn limit(&self) -> usize {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Changes what it may have. What it has already, it keeps.
+    pub fn set_limit(&self, limit: usize) {
+        self.limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// Asks `reclaimer` before this share refuses, for as long as somebody else holds it.
+    pub fn add_reclaimer(&self, reclaimer: Weak<dyn Reclaim>) {
+        let mut reclaimers = self.reclaimers.write();
+        reclaimers.retain(|known| known.strong_count() > 0);
+        reclaimers.push(reclaimer);
+    }
+
+    /// Takes so many bytes more, of this share and those above it.
+    pub fn try_grow(&self, bytes: usize) -> Result<(), Refused> {
+        self.take(bytes).or_else(|refused| match self.reclaim(bytes) {
+            0 => Err(refused),
+            _ => self.take(bytes),
+        })?;
+        let above = self.parent.as_ref().map_or(Ok(()), |parent| parent.try_grow(bytes));
+        above.inspect_err(|_| self.give_back(bytes))
+    }
+
+    /// Takes so many bytes more, whether there is room or not: for what is allocated already.
+    pub fn grow(&self, bytes: usize) {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+        if let Some(parent) = &self.parent {
+            parent.grow(bytes);
+        }
+    }
+
+    /// Gives back what was taken.
+    pub fn shrink(&self, bytes: usize) {
+        self.give_back(bytes);
+        if let Some(parent) = &self.parent {
+            parent.shrink(bytes);
+        }
+    }
+
+    fn take(&self, bytes: usize) -> Result<(), Refused> {
+        let limit = self.limit();
+        let refused = |used| Refused { share: self.name.clone(), asked: bytes, used, limit };
+        if bytes >= GAUGED
+            && let Some(used) = self.gauge.as_ref().map(|gauge| gauge())
+            && used.saturating_add(bytes) > limit
+        {
+            return Err(refused(used));
+        }
+        let grown = |used: usize| used.checked_add(bytes).filter(|used| *used <= limit);
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).map(drop).map_err(refused)
+    }
+
+    fn give_back(&self, bytes: usize) {
+        let before = self.used.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "{} gives back {bytes} bytes of {before}", self.name);
+    }
+
+    fn reclaim(&self, bytes: usize) -> usize {
+        let reclaimers: Vec<_> = self.reclaimers.read().iter().filter_map(Weak::upgrade).collect();
+        let mut freed = 0;
+        for reclaimer in reclaimers {
+            if freed >= bytes {
+                break;
+            }
+            freed += reclaimer.reclaim(bytes - freed);
+        }
+        freed
+    }
+}
+
+impl fmt::Debug for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} of {} bytes)", self.name, self.used(), self.limit())
+    }
+}
+
+/// Bytes of a share that are given back when this goes away.
+#[derive(Debug)]
+pub struct Reservation {
+    share: Arc<Share>,
+    bytes: usize,
+}
+
+impl Reservation {
+    /// None yet.
+    pub fn empty(share: &Arc<Share>) -> Reservation {
+        Reservation { share: Arc::clone(share), bytes: 0 }
+    }
+
+    /// So many bytes that are allocated already.
+    pub fn of(share: &Arc<Share>, bytes: usize) -> Reservation {
+        share.grow(bytes);
+        Reservation { share: Arc::clone(share), bytes }
+    }
+
+    /// How many there are.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes so many more.
+    pub fn try_grow(&mut self, bytes: usize) -> Result<(), Refused> {
+        self.share.try_grow(bytes)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// Has at least so many afterwards; asks for [`STEP`] more than that, so that it rarely has to ask.
+    pub fn cover(&mut self, bytes: usize) -> Result<(), Refused> {
+        if bytes <= self.bytes {
+            return Ok(());
+        }
+        self.try_grow(bytes - self.bytes + STEP)
+    }
+
+    /// Has so many afterwards, whether there is room or not.
+    pub fn resize(&mut self, bytes: usize) {
+        match bytes.checked_sub(self.bytes) {
+            Some(more) => self.share.grow(more),
+            None => self.share.shrink(self.bytes - bytes),
+        }
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.share.shrink(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Reclaim, Reservation, STEP, Share};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Weak};
+
+    #[test]
+    fn a_share_has_no_more_than_it_may_and_no_more_than_those_above() {
+        let root = Share::root(100, None);
+        let (left, right) = (root.child("left", 80), root.child("right", 80));
+        left.try_grow(70).expect("there is room");
+        let refused = left.try_grow(11).expect_err("left has no room");
+        assert_eq!((refused.share.as_str(), refused.used, refused.limit), ("left", 70, 80));
+        let refused = right.try_grow(31).expect_err("all have no room");
+        assert_eq!((refused.share.as_str(), refused.used, refused.limit), ("the server", 70, 100));
+        assert_eq!((root.used(), right.used()), (70, 0), "what was refused is not taken anywhere");
+        right.try_grow(30).expect("there is room");
+        left.shrink(70);
+        assert_eq!((root.used(), left.used(), right.used()), (30, 0, 30));
+    }
+
+    #[test]
+    fn a_reservation_gives_back_what_it_has() {
+        let root = Share::root(10 * STEP, None);
+        {
+            let mut reservation = Reservation::empty(&root);
+            reservation.cover(1).expect("there is room");
+            assert_eq!(root.used(), STEP + 1);
+            reservation.cover(STEP).expect("nothing has to be asked for");
+            assert_eq!(root.used(), STEP + 1);
+            assert!(reservation.cover(10 * STEP).is_err());
+            reservation.resize(11 * STEP);
+            assert_eq!(root.used(), 11 * STEP, "what is there already is not refused");
+            reservation.resize(5);
+            assert_eq!(root.used(), 5);
+        }
+        assert_eq!(root.used(), 0);
+    }
+
+    struct Cache {
+        share: Arc<Share>,
+        bytes: AtomicUsize,
+    }
+
+    impl Reclaim for Cache {
+        fn reclaim(&self, bytes: usize) -> usize {
+            let freed = bytes.min(self.bytes.load(Ordering::Relaxed));
+            self.bytes.fetch_sub(freed, Ordering::Relaxed);
+            self.share.shrink(freed);
+            freed
+        }
+    }
+
+    #[test]
+    fn caches_give_way_before_anybody_is_refused() {
+        let root = Share::root(100, None);
+        let caches = root.child("caches", 100);
+        let cache = Arc::new(Cache { share: Arc::clone(&caches), bytes: AtomicUsize::new(90) });
+        caches.try_grow(90).expect("there is room");
+        let weak: Weak<dyn Reclaim> = Arc::downgrade(&cache) as Weak<dyn Reclaim>;
+        root.add_reclaimer(weak);
+        root.child("queries", 100).try_grow(60).expect("the cache gives way");
+        assert_eq!((root.used(), caches.used()), (90, 30));
+        assert!(root.try_grow(41).is_err(), "more than there is");
+    }
+
+    #[test]
+    fn what_nobody_accounted_for_counts_where_much_is_asked_for() {
+        let root = Share::root(10 << 20, Some(Box::new(|| 9 << 20)));
+        root.try_grow(1 << 20).expect("there is room");
+        assert!(root.try_grow((1 << 20) + 1).is_err());
+        root.try_grow(STEP).expect("the gauge is for much");
+    }
+}
