@@ -218,7 +218,7 @@ impl BlobReader {
                 let part = self.next_part - 1;
                 Err(self.lease.corrupt(self.shard, &format_args!("part {part} is damaged: {detail}")))
             }
-            decoded => decoded.map(Some),
+            decoded => decoded.map(|part| Some(part.later(self.lease.blob.time))),
         }
     }
 }

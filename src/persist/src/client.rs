@@ -2,7 +2,8 @@
 //!
 //! # The commit protocol
 //! 1. Check: the timestamp is not below the upper, every shard exists.
-//! 2. Encode what is appended. What is small stays in memory; what is large is sorted, written to a blob and synced.
+//! 2. Encode what is appended. What is small stays in memory; what is large is sorted, written to a blob and synced, unless that was
+//!    done ahead (module `ahead`).
 //! 3. One transaction of consensus: the epoch is still ours, then all batches of all shards, all keys and values, all
 //!    shards created and dropped. One sync. When it returns, the commit is durable; if it fails determinately, it
 //!    never happened, and the blobs of step 2 are deleted.
@@ -25,6 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use repr::{Timestamp, Updates};
 
+use crate::ahead::Ahead;
 use crate::blob::store::ObjectStore;
 use crate::blob::{BlobStore, claim, directory};
 use crate::compact::{Background, BackgroundThread};
@@ -83,7 +85,7 @@ pub enum MetaWrite {
 /// anywhere.
 #[derive(Clone)]
 pub struct PersistClient {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
     /// Stops the background thread when the last client goes.
     _background: Arc<BackgroundThread>,
 }
@@ -200,6 +202,17 @@ impl PersistClient {
     ///
     /// An error of which [`PersistError::is_indeterminate`] is false means that nothing changed.
     pub fn commit(&self, ts: Timestamp, appends: &[ShardAppend<'_>], meta: &[MetaWrite]) -> Result<(), PersistError> {
+        self.commit_ahead(ts, appends, &[], meta)
+    }
+
+    /// The same, where the blobs of some of the updates that are appended have been written already.
+    pub fn commit_ahead(
+        &self,
+        ts: Timestamp,
+        appends: &[ShardAppend<'_>],
+        ahead: &[Ahead],
+        meta: &[MetaWrite],
+    ) -> Result<(), PersistError> {
         let inner = &*self.inner;
         let mut writing = inner.writing.lock();
         if writing.is_poisoned {
@@ -208,8 +221,10 @@ impl PersistClient {
         let mut txn = Txn { epoch: inner.epoch, ..Txn::default() };
         inner.plan(ts, appends, meta, &mut txn)?;
         let mut leases = HashMap::new();
-        let committed =
-            appends.iter().try_for_each(|append| inner.encode(ts, append, &mut txn, &mut leases)).and_then(|()| {
+        let committed = appends
+            .iter()
+            .try_for_each(|append| inner.encode(ts, append, ahead, &mut txn, &mut leases))
+            .and_then(|()| {
                 if txn.insert.is_empty() || !meta.is_empty() {
                     txn.upper = Some(ts + 1);
                 }
@@ -377,41 +392,59 @@ impl Inner {
         &self,
         ts: Timestamp,
         append: &ShardAppend<'_>,
+        ahead: &[Ahead],
         txn: &mut Txn<'_>,
         leases: &mut HashMap<u64, Location>,
     ) -> Result<(), PersistError> {
         let shard = append.shard;
-        let update_count: usize = append.updates.iter().map(|updates| updates.len()).sum();
+        let (mut rest, mut row) = (append.updates, |seq, updates: &[Arc<Updates>], payload| {
+            txn.insert.push(BatchRow {
+                seq,
+                shard,
+                ts_max: ts,
+                rows: updates.iter().flat_map(|updates| updates.diffs()).sum(),
+                update_count: length_to_u64(updates.iter().map(|updates| updates.len()).sum()),
+                bytes: length_to_u64(updates.iter().map(|updates| updates.bytes()).sum()),
+                payload,
+            });
+        });
+        let left: Vec<Arc<Updates>>;
+        if ahead.iter().any(|ahead| ahead.shard == shard) {
+            let is_ahead =
+                |updates: &Arc<Updates>| ahead.iter().find(|ahead| ahead.shard == shard && ahead.is(updates));
+            for updates in append.updates {
+                let Some(ahead) = is_ahead(updates) else { continue };
+                let (seq, blob) = (self.allocate_seq(), ahead.commit(ts));
+                let reference = blob.encode_framed();
+                leases.insert(seq, Location::Blob(self.blobs.lease(blob)));
+                row(seq, std::slice::from_ref(updates), Payload::Blob(reference));
+            }
+            left = append.updates.iter().filter(|updates| is_ahead(updates).is_none()).cloned().collect();
+            rest = &left;
+        }
+        let update_count: usize = rest.iter().map(|updates| updates.len()).sum();
         if update_count == 0 {
             return Ok(());
         }
-        let bytes: usize = append.updates.iter().map(|updates| updates.bytes()).sum();
+        let bytes: usize = rest.iter().map(|updates| updates.bytes()).sum();
         let seq = self.allocate_seq();
         let payload = if estimate_encoded_bytes(update_count, bytes) <= INLINE_BYTES_MAX {
             let mut part = PartBuilder::default();
-            for (row, diff) in append.updates.iter().flat_map(|updates| updates.iter()) {
+            for (row, diff) in rest.iter().flat_map(|updates| updates.iter()) {
                 part.push(row, ts, diff);
             }
             Payload::Inline(part.encode(shard))
         } else {
-            let lease = self.write_sorted_blob(shard, seq, ts, append.updates)?;
+            let lease = self.write_sorted_blob(shard, seq, ts, rest)?;
             let reference = lease.blob.encode_framed();
             leases.insert(seq, Location::Blob(lease));
             Payload::Blob(reference)
         };
-        txn.insert.push(BatchRow {
-            seq,
-            shard,
-            ts_max: ts,
-            rows: append.updates.iter().flat_map(|updates| updates.diffs()).sum(),
-            update_count: length_to_u64(update_count),
-            bytes: length_to_u64(bytes),
-            payload,
-        });
+        row(seq, rest, payload);
         Ok(())
     }
 
-    fn write_sorted_blob(
+    pub(crate) fn write_sorted_blob(
         &self,
         shard: ShardId,
         seq: u64,

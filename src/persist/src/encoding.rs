@@ -19,6 +19,9 @@ use crate::shard::ShardId;
 /// The version of parts, blobs and blob references that this code writes, and the newest that it reads.
 pub(crate) const BATCH_FORMAT: u32 = 1;
 
+/// The newest version of blob references. The first knew no `time`; who knows it no better must not read what has one.
+const BLOB_REF_FORMAT: u32 = 2;
+
 /// What a blob begins with, followed by its format version.
 pub(crate) const BLOB_MAGIC: &[u8; 8] = b"GLMPBLOB";
 
@@ -55,11 +58,19 @@ pub(crate) struct BlobRef {
     /// The length of each part, checksum included, in the order in which they stand after the header.
     #[prost(uint64, repeated, tag = "3")]
     pub(crate) part_lengths: Vec<u64>,
+    /// What is to be added to the times in the parts: a blob that was written before its commit has zeros.
+    #[prost(uint64, tag = "4")]
+    pub(crate) time: u64,
 }
 
 impl BlobRef {
     pub(crate) fn new(key: String, part_lengths: Vec<u64>) -> BlobRef {
-        BlobRef { format: BATCH_FORMAT, key, part_lengths }
+        BlobRef { format: BATCH_FORMAT, key, part_lengths, time: 0 }
+    }
+
+    /// The same, committed at `ts`.
+    pub(crate) fn at(&self, ts: Timestamp) -> BlobRef {
+        BlobRef { format: BLOB_REF_FORMAT, time: ts, ..self.clone() }
     }
 
     pub(crate) fn encode_framed(&self) -> Vec<u8> {
@@ -69,7 +80,7 @@ impl BlobRef {
     /// Decodes the reference to a blob of `shard`.
     pub(crate) fn decode_framed(shard: ShardId, bytes: &[u8]) -> Result<BlobRef, PersistError> {
         let blob: BlobRef = unframe("a blob reference", shard, Bytes::copy_from_slice(bytes))?;
-        check_format("blob reference", u64::from(blob.format), u64::from(BATCH_FORMAT))?;
+        check_format("blob reference", u64::from(blob.format), u64::from(BLOB_REF_FORMAT))?;
         Ok(blob)
     }
 }
@@ -103,6 +114,14 @@ impl Part {
 
     pub(crate) fn ts(&self, index: usize) -> Timestamp {
         self.times[index]
+    }
+
+    /// The same updates, later.
+    pub(crate) fn later(mut self, by: Timestamp) -> Part {
+        if by > 0 {
+            self.times.iter_mut().for_each(|time| *time = time.saturating_add(by));
+        }
+        self
     }
 
     pub(crate) fn diff(&self, index: usize) -> Diff {

@@ -18,6 +18,7 @@
 #![warn(missing_docs)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
 
+mod ahead;
 mod background;
 pub mod blob;
 pub mod client;
@@ -33,6 +34,7 @@ mod shard;
 pub mod snapshot;
 mod tls;
 
+pub use ahead::Ahead;
 pub use client::{MetaWrite, PersistClient, ShardAppend};
 pub use error::PersistError;
 pub use shard::{ShardId, ShardStats};

@@ -14,6 +14,10 @@ use bytes::Bytes;
 use crate::blob::store::{Object, ObjectStore, Upload};
 use crate::error::PersistError;
 
+/// What is written before it is synced, although there is more to come: the file system writes out what others have written together
+/// with what a commit waits for.
+const SYNCED_BYTES: usize = 2 << 20;
+
 /// What a name ends with until the object is whole.
 const TEMPORARY: &str = ".tmp";
 
@@ -29,6 +33,7 @@ struct FileUpload {
     temporary: PathBuf,
     path: PathBuf,
     file: File,
+    unsynced_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -69,7 +74,7 @@ impl ObjectStore for Directory {
         }
         let temporary = self.root.join(format!("{name}{TEMPORARY}"));
         let file = File::create(&temporary).map_err(io)?;
-        Ok(Box::new(FileUpload { temporary, path, file }))
+        Ok(Box::new(FileUpload { temporary, path, file, unsynced_bytes: 0 }))
     }
 
     fn open(&self, name: &str) -> Result<Option<Box<dyn Object>>, PersistError> {
@@ -115,7 +120,16 @@ fn list(dir: &Path, prefix: &str, names: &mut Vec<String>) -> std::io::Result<()
 
 impl Upload for FileUpload {
     fn write(&mut self, bytes: &[u8]) -> Result<(), PersistError> {
-        self.file.write_all(bytes).map_err(|error| PersistError::io("writing a blob", error))
+        let io = |error| PersistError::io("writing a blob", error);
+        for bytes in bytes.chunks(SYNCED_BYTES) {
+            self.file.write_all(bytes).map_err(io)?;
+            self.unsynced_bytes += bytes.len();
+            if self.unsynced_bytes >= SYNCED_BYTES {
+                self.unsynced_bytes = 0;
+                self.file.sync_data().map_err(io)?;
+            }
+        }
+        Ok(())
     }
 
     fn finish(self: Box<Self>) -> Result<(), PersistError> {

@@ -410,3 +410,41 @@ fn commit_rate() {
         latencies_us[latencies_us.len() - 1],
     );
 }
+
+#[test]
+fn what_is_written_ahead_is_committed_with_the_rest_at_its_time_or_goes() {
+    let dir = TempDir::new().expect("a temporary directory");
+    let client = open(&dir);
+    client.commit(5, &[], &[MetaWrite::CreateShard(A)]).expect("ok");
+    let (large, small, other) = (many(0..5_000, 1), many(5_000..5_010, 1), many(6_000..11_000, 1));
+    let ahead = [client.write_ahead(A, Arc::clone(&large)).expect("ok")];
+    let given_up = client.write_ahead(A, Arc::clone(&other)).expect("ok");
+    let image = killed(&dir);
+    let all = [Arc::clone(&large), small, Arc::clone(&other)];
+    client.commit_ahead(10, &[ShardAppend { shard: A, updates: &all }], &ahead, &[]).expect("ok");
+    drop((ahead, given_up));
+    client.commit(20, &[ShardAppend { shard: A, updates: &[many(0..4_999, -1)] }], &[]).expect("ok");
+    let check = |client: &PersistClient| {
+        assert_eq!(contents(client, A, 9).len(), 0);
+        assert_eq!(contents(client, A, 10).len(), 10_010);
+        assert_eq!(contents(client, A, 20).len(), 5_011);
+        let times: Vec<_> = client.changes(A, 5, 20).expect("readable").into_keys().collect();
+        assert_eq!(times, [10, 20]);
+    };
+    check(&client);
+    drop(client);
+    let client = open(&dir);
+    client.advance_upper(21);
+    check(&client);
+    client.allow_compaction(20);
+    client.compact(A).expect("ok");
+    assert_eq!(contents(&client, A, 20).len(), 5_011);
+    drop(client);
+    drop(open(&dir));
+    // Of what was written when the process died, and of what was given up, nothing is left.
+    let blobs = |dir: &TempDir| fs::read_dir(dir.path().join("blobs")).expect("listable").count();
+    assert_eq!(blobs(&dir), 1, "one that holds all");
+    let before = open(&image);
+    assert_eq!(contents(&before, A, 5).len(), 0);
+    assert_eq!(blobs(&image), 0);
+}
