@@ -1,6 +1,8 @@
 //! The internal HTTP port: health, metrics and profiles.
 
+use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use glimpse_test::target::Target;
 
@@ -53,4 +55,38 @@ fn health_metrics_and_profiles_are_served() {
     load.join().expect("the load ends");
     assert!(status.contains("200") && body.contains("<svg"), "a flamegraph: {status}");
     assert!(get(addr, "/nosuch").0.contains("404"));
+}
+
+/// Half a request each.
+const HALF_OPEN: u64 = 1_000;
+
+#[test]
+fn half_open_requests_touch_nobody_else() {
+    let target = Target::start().expect("the server starts");
+    let Target::Glimpse(server) = &target else { return };
+    let mut wire = target.admin().expect("a session starts");
+    let addr = server.internal_http_addr();
+    let mut open = Vec::new();
+    for _ in 0..glimpse_test::amount(HALF_OPEN) {
+        // One that is refused, or closed at once, is one that does no harm.
+        let Ok(mut stream) = std::net::TcpStream::connect(addr) else { continue };
+        let _closed = stream.write_all(b"GET /api/livez HTTP/1.1\r\nHost: half");
+        open.push(stream);
+    }
+    assert_eq!(wire.rows("SELECT 1").expect("a row").len(), 1);
+    let mut other = target.admin().expect("sessions begin");
+    assert_eq!(other.rows("SELECT 1").expect("a row").len(), 1);
+    // They go by themselves, although their clients do not.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !glimpse_test::http::get(addr, "/api/livez").is_ok_and(|(status, _)| status.contains("200")) {
+        assert!(Instant::now() < deadline, "the half requests have not gone");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    drop(open);
+    let mut stream = std::net::TcpStream::connect(addr).expect("a connection");
+    let head = format!("GET /api/livez HTTP/1.1\r\nHost: h\r\nX: {}\r\n\r\n", "x".repeat(1 << 20));
+    let _closed = stream.write_all(head.as_bytes());
+    let mut answer = Vec::new();
+    let _reset = stream.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP/1.1 200"), "a head of a megabyte was read");
 }

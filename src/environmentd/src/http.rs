@@ -2,6 +2,8 @@
 //!
 //! Served from the first moment on: a server that waits for its stores, or for another that owns them, is alive and not ready.
 
+mod listener;
+
 use adapter::client::Client;
 use anyhow::Context;
 use axum::Router;
@@ -11,7 +13,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use ore::metrics::{Gauge, GaugeVec, Registry};
 use std::collections::HashMap;
-use std::future::IntoFuture;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -86,15 +87,10 @@ pub fn serve(public: SocketAddr, internal: SocketAddr, registry: Registry) -> an
     let stopped = stop.clone();
     let thread = ore::thread::spawn("http", move || {
         runtime.block_on(async move {
-            let public = axum::serve(public, health);
-            let internal = axum::serve(internal, operators);
             tokio::select! {
                 () = stopped.cancelled() => {}
-                result = async { tokio::try_join!(public.into_future(), internal.into_future()) } => {
-                    if let Err(error) = result {
-                        tracing::error!(%error, "the HTTP server ended");
-                    }
-                }
+                () = listener::serve(public, health) => {}
+                () = listener::serve(internal, operators) => {}
             }
         });
     });
