@@ -471,3 +471,25 @@ fn sessions_are_seen_by_those_who_may() {
     });
     assert!(forgotten, "a session that has ended is not listed");
 }
+
+#[test]
+fn nobody_reads_another_table_in_place_of_one_of_the_catalog() {
+    let target = Target::start().expect("the server starts");
+    let mut user = session(&target, "materialize");
+    for sql in ["CREATE TABLE mz_tables (name text)", "INSERT INTO public.mz_tables VALUES ('made up')"] {
+        user.execute(sql).expect(sql);
+    }
+    let mut admin = target.admin().expect("a session");
+    for wire in [&mut user, &mut admin] {
+        assert_eq!(value(wire, "SELECT count(*) FROM mz_tables WHERE name = 'made up'"), "0");
+        assert_eq!(value(wire, "SELECT name FROM public.mz_tables"), "made up");
+        let path = "{pg_catalog,mz_catalog,mz_internal,mz_introspection,public}";
+        assert_eq!(value(wire, "SELECT current_schemas(true)"), path);
+        assert_eq!(value(wire, "SELECT current_schemas(false)"), "{public}");
+    }
+    // Who says so is given what it names.
+    user.execute("SET search_path = public, mz_catalog").expect("it is set");
+    assert_eq!(value(&mut user, "SELECT name FROM mz_tables"), "made up");
+    let path = "{pg_catalog,mz_internal,mz_introspection,public,mz_catalog}";
+    assert_eq!(value(&mut user, "SELECT current_schemas(true)"), path);
+}

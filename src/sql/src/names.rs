@@ -2,8 +2,8 @@
 //!
 //! A name has one to three parts (`item`, `schema.item`, `database.schema.item`). System schemas (`pg_catalog`,
 //! `mz_catalog`, `information_schema` …) belong to no database: they are found under every database's name. An
-//! unqualified name is looked up along the search path, with `pg_catalog` first unless the path names it elsewhere, and
-//! with the other system schemas last, so that `mz_tables` needs no prefix and no user object is hidden by one.
+//! unqualified name is looked up along the search path, with `pg_catalog`, `mz_catalog`, `mz_internal` and `mz_introspection` first
+//! unless the path names them elsewhere: `mz_tables` needs no prefix, and nobody's table of that name is read by another in its place.
 //!
 //! # Invariants
 //! - Names here are folded already: unquoted identifiers in lower case, quoted ones as written, 63 bytes at most.
@@ -21,8 +21,8 @@ pub const IDENTIFIER_BYTES_MAX: usize = 63;
 /// What the schema of a session's temporary tables is called in statements.
 pub const TEMPORARY: &str = "pg_temp";
 
-/// Schemas searched after the search path for unqualified names.
-pub const IMPLICIT_LAST: [&str; 3] = ["mz_catalog", "mz_internal", "mz_introspection"];
+/// Schemas searched before the search path for unqualified names, each unless the path names it.
+pub const IMPLICIT_FIRST: [&str; 4] = ["pg_catalog", "mz_catalog", "mz_internal", "mz_introspection"];
 
 macro_rules! id_type {
     ($(#[$doc:meta])* $name:ident) => {
@@ -356,8 +356,8 @@ pub fn is_temporary(schema: &str) -> bool {
     schema.strip_prefix(TEMPORARY).is_some_and(|rest| rest.starts_with('_'))
 }
 
-/// The schemas of the search path that exist, in the order in which unqualified names are looked up (`pg_catalog`
-/// first unless the path names it, and the session's temporary tables before), without the implicit ones at the end.
+/// The schemas of the search path that exist, in the order in which unqualified names are looked up: [`IMPLICIT_FIRST`] unless the
+/// path names them, and the session's temporary tables before.
 pub fn effective_search_path(catalog: &dyn CatalogView, scope: Scope<'_>) -> Vec<Arc<SchemaRef>> {
     let database = catalog.database_by_name(scope.database);
     let mut path = Vec::with_capacity(scope.search_path.len() + 2);
@@ -365,9 +365,8 @@ pub fn effective_search_path(catalog: &dyn CatalogView, scope: Scope<'_>) -> Vec
     if !scope.search_path.iter().any(|name| name == TEMPORARY) {
         path.extend(scope.temporary.and_then(own));
     }
-    if !scope.search_path.iter().any(|name| name == "pg_catalog") {
-        path.extend(catalog.schema_by_name(None, "pg_catalog"));
-    }
+    let first = IMPLICIT_FIRST.iter().filter(|first| !scope.search_path.iter().any(|name| name == *first));
+    path.extend(first.filter_map(|name| catalog.schema_by_name(None, name)));
     for name in scope.search_path {
         let name = match name.as_str() {
             "$user" => scope.user,
@@ -390,15 +389,8 @@ pub fn resolve_item(
 ) -> Result<Option<Arc<ItemRef>>, SqlError> {
     match name.parts.as_slice() {
         [item] => {
-            for schema in effective_search_path(catalog, scope) {
-                if let Some(found) = catalog.item_by_name(schema.id, item) {
-                    return Ok(Some(found));
-                }
-            }
-            Ok(IMPLICIT_LAST
-                .iter()
-                .filter_map(|schema| catalog.schema_by_name(None, schema))
-                .find_map(|schema| catalog.item_by_name(schema.id, item)))
+            let path = effective_search_path(catalog, scope);
+            Ok(path.iter().find_map(|schema| catalog.item_by_name(schema.id, item)))
         }
         [schema, item] => {
             let schema = find_schema(catalog, scope, scope.database, schema);

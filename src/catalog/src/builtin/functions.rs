@@ -19,8 +19,8 @@ use repr::types::Reg;
 use sql::engine::{CatalogFunctions, SessionInfo};
 use sql::error::SqlError;
 use sql::names::{
-    Name, ObjectId, Scope, TEMPORARY, effective_search_path, is_temporary, quote_ident, resolve_item, resolve_schema,
-    unknown_relation,
+    IMPLICIT_FIRST, Name, ObjectId, Scope, TEMPORARY, effective_search_path, is_temporary, quote_ident, resolve_item,
+    resolve_schema, unknown_relation,
 };
 use sql::plan::sequence::owned_by;
 use sql::plan::{CatalogView, definition, unknown_column};
@@ -194,12 +194,10 @@ impl Call<'_> {
     /// The search path without or with what is searched though it is not named.
     fn search_path(&self, implicit: bool) -> Vec<Arc<SchemaRef>> {
         let mut path = effective_search_path(self.context.catalog, self.scope());
-        let named = self.context.session.search_path.iter().any(|name| name == "pg_catalog");
-        if !implicit && !named {
-            path.retain(|schema| schema.name != "pg_catalog");
-        }
         if !implicit {
-            path.retain(|schema| !is_temporary(&schema.name));
+            let named = |name: &String| self.context.session.search_path.contains(name);
+            let is_implicit = |name: &String| IMPLICIT_FIRST.contains(&name.as_str()) && !named(name);
+            path.retain(|schema| !is_implicit(&schema.name) && !is_temporary(&schema.name));
         }
         path
     }
@@ -312,7 +310,10 @@ impl Call<'_> {
         // The index of a key is found where its table is.
         let key = || self.key_by_oid(oid).map(|key| Arc::clone(&key.table));
         let item = self.item_by_oid(oid).cloned().or_else(key);
-        Ok(maybe(item, |item| Datum::Bool(self.is_visible(&item))))
+        // What `\d` lists is what is visible outside of PostgreSQL's own schemas: it would list all of ours.
+        let is_ours =
+            |item: &ItemRef| item.name.schema != "pg_catalog" && IMPLICIT_FIRST.contains(&item.name.schema.as_str());
+        Ok(maybe(item, |item| Datum::Bool(!is_ours(&item) && self.is_visible(&item))))
     }
 
     /// Types, functions, operators and so on are all in pg_catalog, which is always searched.

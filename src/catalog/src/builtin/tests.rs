@@ -533,7 +533,8 @@ fn visibility() {
     let mz_tables = RELATIONS.iter().find(|relation| relation.name == "mz_tables").expect("listed");
     assert_eq!(visible(mz_tables.oid), Ok(Datum::Bool(false)));
     let path = |implicit| call("current_schemas", &[Datum::Bool(implicit)]);
-    assert_eq!(path(true), Ok(Datum::List(vec![text("pg_catalog"), text("public")])));
+    let first = ["pg_catalog", "mz_catalog", "mz_internal", "mz_introspection"];
+    assert_eq!(path(true), Ok(Datum::List(first.into_iter().chain(["public"]).map(text).collect())));
     assert_eq!(path(false), Ok(Datum::List(vec![text("public")])));
     assert_eq!(call("current_schema", &[]), Ok(text("public")));
 }
