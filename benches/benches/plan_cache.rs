@@ -35,6 +35,7 @@ fn server() -> Server {
         persist,
         spawner: Box::new(compute::LocalWorkers),
         adhoc: runtime.handle().clone(),
+        memory: ore::memory::Share::root(usize::MAX, None),
         adhoc_memory: usize::MAX,
         clock,
         registry: Registry::new(),

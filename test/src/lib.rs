@@ -49,7 +49,12 @@ pub fn manifest_dir() -> std::path::PathBuf {
     std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), Into::into)
 }
 
+/// Whether this is `bin/test --long`.
+pub fn is_long() -> bool {
+    std::env::var_os("GLIMPSE_TEST_LONG").is_some()
+}
+
 /// How much a test does of what it could do without end: so much, and twenty times as much under `bin/test --long`.
 pub fn amount(small: u64) -> u64 {
-    if std::env::var_os("GLIMPSE_TEST_LONG").is_some() { small * 20 } else { small }
+    if is_long() { small * 20 } else { small }
 }

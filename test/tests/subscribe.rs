@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use glimpse_test::target::Target;
-use glimpse_test::wire::Wire;
+use glimpse_test::wire::message::Message;
+use glimpse_test::wire::{Wire, frontend};
 use postgres::Client;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -359,4 +360,41 @@ fn a_client_that_does_not_read_is_ended_and_nobody_else_suffers() {
     let ended = ended.expect("the subscription ends");
     assert!(ended.contains("53400"), "{ended}");
     assert_eq!(writer.rows("SELECT count(*) FROM t").expect("the server goes on")[0][0].as_deref(), Some("0"));
+}
+
+#[test]
+fn a_subscription_ends_when_its_right_is_taken_away() {
+    let target = Target::start().expect("the server starts");
+    let mut admin = target.admin().expect("a session");
+    for sql in [
+        "CREATE TABLE kept (id int4)",
+        "CREATE TABLE taken (id int4)",
+        "CREATE VIEW over_both AS SELECT k.id FROM kept k JOIN taken t ON t.id = k.id",
+        "GRANT SELECT ON kept, taken, over_both TO materialize",
+    ] {
+        admin.execute(sql).expect(sql);
+    }
+    let start = |sql: &str| {
+        let mut wire = Wire::start(target.addr(), "materialize", "materialize").expect("a session");
+        wire.send(&frontend::query(sql)).expect("it is sent");
+        // CopyOutResponse: it has begun.
+        while wire.receive().expect("an answer").tag != b'H' {}
+        wire
+    };
+    // The view is its owner's affair.
+    let mut kept = start("COPY (SUBSCRIBE over_both) TO STDOUT");
+    let mut ended = start("COPY (SUBSCRIBE taken) TO STDOUT");
+    admin.execute("REVOKE SELECT ON taken FROM materialize").expect("it is revoked");
+    let messages = ended.until_ready().expect("the subscription ends");
+    let error = messages.iter().find_map(Message::error).expect("with an error");
+    assert_eq!(error.code, "42501", "{error}");
+    admin.execute("INSERT INTO taken VALUES (1)").expect("a row");
+    admin.execute("INSERT INTO kept VALUES (1)").expect("a row");
+    assert_eq!(kept.receive().expect("it goes on").tag, b'd');
+    // An open cursor goes on, as in PostgreSQL.
+    let mut wire = Wire::start(target.addr(), "materialize", "materialize").expect("a session");
+    wire.execute("BEGIN").expect("a transaction");
+    wire.execute("DECLARE open CURSOR FOR SELECT * FROM kept").expect("a cursor");
+    admin.execute("REVOKE SELECT ON kept FROM materialize").expect("it is revoked");
+    assert_eq!(wire.rows("FETCH ALL FROM open").expect("its rows").len(), 1);
 }

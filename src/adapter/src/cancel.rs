@@ -1,9 +1,12 @@
 //! What ends a running statement early: CancelRequest, a timeout.
 
 use crate::error::AdapterError;
+use crate::group_commit::Committed;
 use repr::sqlstate::SqlState;
+use sql::engine::session::Interrupts;
+use sql::error::SqlError;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -15,7 +18,13 @@ pub(crate) struct Cancel {
     requested: Notify,
     /// Whether the session is to end, about which its connection is told elsewhere.
     is_over: AtomicBool,
+    stage: AtomicU8,
 }
+
+/// How far a statement has come that a session works at elsewhere: it is given up, or it commits, and never both.
+const WORKING: u8 = 0;
+const COMMITTING: u8 = 1;
+const GIVEN_UP: u8 = 2;
 
 impl Cancel {
     /// Asks.
@@ -37,6 +46,24 @@ impl Cancel {
         }
     }
 
+    /// A statement begins.
+    pub(crate) fn begin(&self) {
+        self.stage.store(WORKING, Ordering::Release);
+    }
+
+    /// Gives the statement up, unless it commits: then whoever asked for its end learns what has become of it. Whether it did.
+    pub(crate) fn give_up(&self) -> bool {
+        self.stage.compare_exchange(WORKING, GIVEN_UP, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// From here on the statement is not given up: what it commits is committed, and said to be. Error 57014 if it was before.
+    pub(crate) fn commits(&self) -> Result<(), AdapterError> {
+        match self.stage.swap(COMMITTING, Ordering::AcqRel) {
+            GIVEN_UP => Err(AdapterError::canceled()),
+            _ => Ok(()),
+        }
+    }
+
     fn is_requested(&self) -> bool {
         self.is_requested.load(Ordering::Acquire)
     }
@@ -52,6 +79,19 @@ impl Cancel {
     }
 }
 
+/// Waits for a commit. Once it has begun, its statement is not given up, unless it comes to nothing.
+pub(crate) async fn committed(
+    cancel: &Cancel,
+    commit: impl Future<Output = Result<Committed, AdapterError>>,
+) -> Result<Committed, AdapterError> {
+    cancel.commits()?;
+    let committed = commit.await;
+    if !matches!(committed, Ok(Committed::At)) {
+        cancel.begin();
+    }
+    committed
+}
+
 /// What a statement that waits is guarded by.
 #[derive(Clone, Debug)]
 pub struct Interrupt {
@@ -65,29 +105,22 @@ impl Interrupt {
         Interrupt { cancel, deadline: timeout.map(|timeout| Instant::now() + timeout) }
     }
 
+    /// Interrupted by a request, or at `deadline`.
+    pub(crate) fn until(cancel: Arc<Cancel>, deadline: std::time::Instant) -> Interrupt {
+        Interrupt { cancel, deadline: Some(deadline.into()) }
+    }
+
     /// Runs `work` unless interrupted before it is done. Error: 57014.
     ///
     /// # Cancellation
     /// As safe to drop as `work`.
     pub(crate) async fn guard<T>(&self, work: impl Future<Output = T>) -> Result<T, AdapterError> {
         // Looked at first, because work that is always ready would never let the others be polled.
-        if self.cancel.is_requested() {
-            return Err(AdapterError::canceled());
-        }
-        if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            return Err(timed_out());
-        }
-        let timeout = async {
-            match self.deadline {
-                Some(deadline) => tokio::time::sleep_until(deadline).await,
-                None => std::future::pending().await,
-            }
-        };
+        self.look()?;
         let result = tokio::select! {
             biased;
             result = work => Ok(result),
-            () = self.cancel.requested() => Err(AdapterError::canceled()),
-            () = timeout => Err(timed_out()),
+            error = self.interrupted() => Err(error),
         };
         // The work may have been to ask for it.
         if self.cancel.is_over.load(Ordering::Acquire) {
@@ -95,6 +128,43 @@ impl Interrupt {
             std::future::pending().await
         }
         if self.cancel.is_requested() { Err(AdapterError::canceled()) } else { result }
+    }
+}
+
+impl Interrupt {
+    /// Whether it has come. Error: 57014.
+    fn look(&self) -> Result<(), AdapterError> {
+        if self.cancel.is_requested() {
+            return Err(AdapterError::canceled());
+        }
+        match self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            true => Err(timed_out()),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns when it has come, with the error that it is.
+    ///
+    /// # Cancellation
+    /// Safe to drop.
+    pub(crate) async fn interrupted(&self) -> AdapterError {
+        let timeout = async {
+            match self.deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.cancel.requested() => AdapterError::canceled(),
+            () = timeout => timed_out(),
+        }
+    }
+}
+
+impl Interrupts for Interrupt {
+    fn check(&self) -> Result<(), SqlError> {
+        self.look().map_err(|error| SqlError::new(error.sqlstate(), error.to_string()))
     }
 }
 
@@ -130,6 +200,17 @@ mod tests {
         cancel.reset();
         let ending = interrupt.guard(async { cancel.end() });
         assert!(tokio::time::timeout(Duration::from_millis(5), ending).await.is_err());
+    }
+
+    #[test]
+    fn a_statement_is_given_up_or_commits() {
+        let cancel = Cancel::default();
+        cancel.begin();
+        assert!(cancel.give_up() && cancel.commits().is_err());
+        cancel.begin();
+        assert!(cancel.commits().is_ok() && !cancel.give_up());
+        cancel.begin();
+        assert!(cancel.commits().is_ok() && cancel.commits().is_ok());
     }
 
     #[tokio::test]

@@ -29,6 +29,7 @@ use compute_client::plan::IndexInfo;
 use compute_client::read_hold::ReadHolds;
 use crossbeam_channel::Sender;
 use ore::clock::Clock;
+use ore::memory::Share;
 use ore::metrics::Registry;
 use parking_lot::Mutex;
 use persist::PersistClient;
@@ -199,6 +200,10 @@ impl Published {
 /// What all sessions share.
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
+    /// What statements take of the memory.
+    pub(crate) memory: Arc<Share>,
+    /// What large messages take of it.
+    messages: Arc<Share>,
     pub(crate) published: ArcSwap<Published>,
     pub(crate) oracle: Arc<dyn TimestampOracle>,
     pub(crate) persist: PersistClient,
@@ -254,7 +259,9 @@ pub struct Config {
     pub spawner: Box<dyn SpawnWorkers>,
     /// The runtime of ad hoc queries.
     pub adhoc: Handle,
-    /// What they may use of memory, all of them together, in bytes.
+    /// The memory, of which everything that is accounted for is taken.
+    pub memory: Arc<Share>,
+    /// What ad hoc queries may use of it, all of them together, in bytes.
     pub adhoc_memory: usize,
     /// The source of wall-clock time.
     pub clock: Clock,
@@ -303,8 +310,12 @@ impl Client {
         let catalog = Catalog::open(&config.persist, &config.system_defaults)?;
         let (commits, requests) = crossbeam_channel::bounded(16_384);
         let boot_ts = config.oracle.known_ts();
+        let memory = config.memory.child("ad hoc queries", config.adhoc_memory);
+        let messages = config.memory.child("large messages", config.memory.limit() / 2);
         let shared = Arc::new(Shared {
-            engine: Engine::with_memory(config.adhoc_memory),
+            engine: Engine::with_memory(Arc::clone(&memory)),
+            memory,
+            messages,
             published: ArcSwap::from_pointee(Published::empty()),
             oracle: config.oracle,
             persist: config.persist,
@@ -334,6 +345,11 @@ impl Client {
         let thread = ore::thread::spawn_critical("committer", move || committer.run(&requests));
         let running = Running { shared: Arc::clone(&shared), committer: Some(thread) };
         Ok((Client { shared }, running))
+    }
+
+    /// What large messages, and the rows of large results, take of the memory.
+    pub fn message_memory(&self) -> &Arc<Share> {
+        &self.shared.messages
     }
 
     /// Begins a session of a user who has proved who it is, if that was asked for. Errors: unknown database 3D000, no

@@ -11,18 +11,23 @@ use crate::write::WriteTarget;
 use compute_client::peek::Bound;
 use datafusion::common::DFSchema;
 use datafusion::physical_expr::PhysicalExpr;
+use ore::memory::Reservation;
 use pgrepr::length::{LengthRule, fit_text};
 use pgrepr::options::EncodeOptions;
 use repr::row::write_datum;
 use repr::sqlstate::SqlState;
 use repr::{ColumnDesc, Datum, GlobalId, RelationDesc, Updates};
 use sql::ast::CopyOptions;
+use sql::error::SqlError;
 use sql::names::FullName;
 use sql::plan::CopyFromPlan;
 use sql::plan::sequence::values_taken;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Bytes of rows that are put aside together.
+const PART_BYTES: usize = 1 << 20;
 
 /// A COPY that is receiving rows.
 pub struct CopyIn {
@@ -40,7 +45,11 @@ pub struct CopyIn {
     encode: EncodeOptions,
     /// Whether errors show rows.
     shows_rows: bool,
+    /// Rows before those of `updates`, in parts: one that grew for long would be copied again and again, where others wait.
+    parts: Vec<Updates>,
     updates: Updates,
+    /// What the rows take of the memory.
+    memory: Reservation,
     lines: Lines,
 }
 
@@ -160,7 +169,26 @@ impl CopyIn {
             Err(not_null(desc, missing, &out[start..], wording).in_context(context(None)))
         })?;
         self.lines.push(line);
+        if self.updates.bytes() >= PART_BYTES {
+            // They are there twice when they are committed.
+            let taken = self.memory.try_grow(2 * self.updates.bytes());
+            taken.map_err(|refused| AdapterError::from(SqlError::from(refused)).in_context(context(None)))?;
+            self.parts.push(std::mem::take(&mut self.updates));
+        }
         Ok(())
+    }
+
+    /// All rows.
+    fn rows(&mut self) -> Updates {
+        if self.parts.is_empty() {
+            return std::mem::take(&mut self.updates);
+        }
+        self.parts.push(std::mem::take(&mut self.updates));
+        let parts = std::mem::take(&mut self.parts);
+        let (rows, bytes) = (parts.iter().map(Updates::len).sum(), parts.iter().map(Updates::bytes).sum());
+        let mut all = Updates::with_capacity(rows, bytes);
+        parts.into_iter().for_each(|part| all.extend(&part));
+        all
     }
 }
 
@@ -201,16 +229,19 @@ impl Session {
                 false => self.encode_options().clone(),
             },
             shows_rows: self.may_select(plan.table),
+            parts: Vec::new(),
             updates: Updates::new(),
+            memory: Reservation::empty(&self.shared.memory),
             lines: Lines::default(),
         }))))
         .await
     }
 
     /// Commits the rows of a COPY.
-    pub(crate) async fn finish_copy(&mut self, copy: Box<CopyIn>) -> Result<Tag, AdapterError> {
-        let count = u64::try_from(copy.updates.len()).unwrap_or(u64::MAX);
-        let CopyIn { table, name, desc, updates, lines, .. } = *copy;
+    pub(crate) async fn finish_copy(&mut self, mut copy: Box<CopyIn>) -> Result<Tag, AdapterError> {
+        let updates = copy.rows();
+        let count = u64::try_from(updates.len()).unwrap_or(u64::MAX);
+        let CopyIn { table, name, desc, lines, memory: _memory, .. } = *copy;
         let target = WriteTarget { table, name: &name, desc: &desc, arbiters: &[] };
         let written = self.write(target, updates, Vec::new(), Autocommit::Yes).await;
         let written = written.map_err(|error| match error.subject().and_then(|subject| subject.row) {

@@ -5,6 +5,7 @@
 //!
 //! In a block both are kept back, as those of CREATE TABLE and INSERT are.
 
+use crate::cancel::committed;
 use crate::constraint::Wording;
 use crate::ddl::STALE;
 use crate::error::AdapterError;
@@ -16,8 +17,10 @@ use crate::session::{Autocommit, Session};
 use crate::transaction::{Status, conflict};
 use crate::write::WriteTarget;
 use catalog::transact::{self, Op};
+use ore::memory::Reservation;
 use repr::sqlstate::SqlState;
 use repr::{Timestamp, Updates};
+use sql::error::SqlError;
 use sql::plan::{CreateTablePlan, Plan, SelectPlan, TableSchema};
 use sql::temporal::query_reads_now;
 use std::sync::Arc;
@@ -59,10 +62,10 @@ impl Session {
                 self.write(target, updates, Vec::new(), Autocommit::No).await?;
                 return Ok(Response::Complete(tag));
             }
-            let write = TableWrite { table: id, updates: Arc::new(updates), checked: None };
+            let write = TableWrite::new(id, updates, None);
             let expectations = expectations(&source.depends_on, read_ts);
             let change = CatalogChange { writes: vec![write], expectations, ..CatalogChange::new(revision, vec![op]) };
-            match self.shared.change_catalog(change).await? {
+            match committed(&self.cancel(), self.shared.change_catalog(change)).await? {
                 Committed::At => return Ok(Response::Complete(tag)),
                 Committed::Conflict => {}
                 Committed::Duplicate(taken) => return Err(self.duplicate(&taken)),
@@ -83,8 +86,11 @@ impl Session {
         let batches = self.interrupt().guard(async { collect(reading.await?).await }).await??;
         let wording = Wording { table: &table.name, options: self.encode_options(), shows_rows: &|| true };
         let mut updates = Updates::new();
+        let mut memory = Reservation::empty(&self.shared.memory);
         for batch in &batches {
             push_batch(&mut updates, batch.columns(), 1, &table.desc, wording)?;
+            // They are there twice while they grow.
+            memory.cover(2 * updates.bytes()).map_err(SqlError::from)?;
         }
         Ok(updates)
     }

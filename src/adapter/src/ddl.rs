@@ -1,5 +1,6 @@
 //! Statements that change the catalog: from a plan to the committer's operations.
 
+use crate::cancel::committed;
 use crate::client::Published;
 use crate::constraint::{TableConstraints, Wording, validate};
 use crate::error::AdapterError;
@@ -82,7 +83,7 @@ impl Session {
             return Ok(Response::Complete(Tag::Plain(name)));
         }
         let change = CatalogChange { rewriting, ..CatalogChange::new(revision, vec![op]) };
-        match self.shared.change_catalog(change).await? {
+        match committed(&self.cancel(), self.shared.change_catalog(change)).await? {
             Committed::At => Ok(Response::Complete(Tag::Plain(name))),
             Committed::Conflict => Err(AdapterError::new(SqlState::SERIALIZATION_FAILURE, STALE)),
             Committed::Duplicate(taken) => Err(self.duplicate(&taken)),

@@ -33,6 +33,9 @@ pub enum AdapterError {
     /// A prepared statement's columns are others now. Drivers that know it by its routine prepare it again.
     #[error("cached plan must not change result type")]
     ResultChanged,
+    /// The statement is not known to be short, and nothing of it has happened: [`crate::seat::Seat::elsewhere`] does it.
+    #[error("the statement has to run elsewhere")]
+    Elsewhere,
     /// Raised here.
     #[error("{message}")]
     Raised {
@@ -135,6 +138,7 @@ impl AdapterError {
             AdapterError::Persist(error) => error.sqlstate(),
             AdapterError::Row(_) => SqlState::INTERNAL_ERROR,
             AdapterError::ResultChanged => SqlState::FEATURE_NOT_SUPPORTED,
+            AdapterError::Elsewhere => SqlState::INTERNAL_ERROR,
             AdapterError::Raised { sqlstate, .. } => *sqlstate,
         }
     }

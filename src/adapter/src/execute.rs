@@ -10,6 +10,7 @@ use crate::read_then_write::selection;
 use crate::replan::is_stale;
 use crate::response::{Format, Response, ResultFormats, RowDesc, RowsTag, Tag};
 use crate::session::{Autocommit, Session};
+use crate::short::{is_elsewhere, is_short};
 use crate::transaction::{Status, Transaction};
 use bugs::Bug;
 use compute_client::peek::Bound;
@@ -17,7 +18,9 @@ use compute_client::plan::peek_plan;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType, Timestamp};
 use sql::ast::{DiscardTarget, SetValue, Statement, TransactionModes};
+use sql::engine::effort::Effort;
 use sql::engine::{Params, SessionInfo};
+use sql::functions::row::plan_has_long;
 use sql::functions::waiting::query_waits;
 use sql::names::temporary_schema;
 use sql::parser::ParsedStatement;
@@ -42,30 +45,36 @@ impl Session {
         params: &[Datum<'static>],
         formats: ResultFormats,
     ) -> Option<Result<Response, AdapterError>> {
-        let now = self.now_fast().filter(|_| plan.only_reads())?;
+        let now = self.now_fast().filter(|_| plan.only_reads() && (plan.is_short || self.is_elsewhere))?;
         let result = self.answer(plan, params, formats, now);
-        Some(self.concluded(result))
+        (!is_elsewhere(&result)).then(|| self.concluded(result))
     }
 
     /// Runs a plan as part of a statement.
     pub(crate) async fn run(
         &mut self,
         plan: &Arc<CachedPlan>,
-        params: Vec<Datum<'static>>,
+        params: &[Datum<'static>],
         formats: ResultFormats,
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
+        self.stay_if(plan.is_short)?;
+        let _memory = match &plan.exec {
+            // The query has it.
+            Exec::Select(_) => None,
+            _ => self.memory_for_params(params)?,
+        };
         if !plan.only_reads() {
             self.begin_statement(&plan.text);
         }
         match &plan.exec {
             Exec::Empty | Exec::Select(_) => {
                 let now = self.now().await?;
-                self.answer(plan, &params, formats, now)
+                self.answer(plan, params, formats, now)
             }
             Exec::ReadThenWrite(write) => {
                 self.check_transaction(plan)?;
-                let bound = Bound { values: &params, types: &plan.param_types };
+                let bound = Bound { values: params, types: &plan.param_types };
                 // What writes is large, and takes its time: a query's future need not have room for it.
                 Box::pin(self.read_then_write(write, plan.desc.as_ref(), bound, formats, autocommit)).await
             }
@@ -75,7 +84,7 @@ impl Session {
             }
             Exec::Other(other) => {
                 self.check_transaction(plan)?;
-                let bound = Bound { values: &params, types: &plan.param_types };
+                let bound = Bound { values: params, types: &plan.param_types };
                 Box::pin(self.run_other(plan, other, bound, formats, autocommit)).await
             }
         }
@@ -190,7 +199,7 @@ impl Session {
             Plan::Execute { name, arguments } => {
                 let plan = self.revalidated(name)?;
                 let params = self.evaluate_arguments(&plan, name, arguments)?;
-                Box::pin(self.run(&plan, params, formats, autocommit)).await
+                Box::pin(self.run(&plan, &params, formats, autocommit)).await
             }
             Plan::Deallocate(name) => match name {
                 Some(name) if !self.forget(name) => Err(unknown_statement(name)),
@@ -230,6 +239,7 @@ impl Session {
     ) -> Result<Response, AdapterError> {
         self.check_failed(&statement.ast)?;
         let is_ddl = is_ddl(&statement.ast);
+        self.stay_if(!is_ddl)?;
         if autocommit == Autocommit::No && is_ddl && self.transaction.status == Status::Idle {
             // DDL is a transaction of its own: what came before it commits.
             self.end_implicit().await?;
@@ -242,7 +252,7 @@ impl Session {
         for _ in 0..REPLANS_MAX {
             let plan = self.plan(&statement.ast, &statement.sql, &mut Params::none())?;
             let formats = self.simple_formats(&plan);
-            match self.run(&plan, Vec::new(), formats, autocommit).await {
+            match self.run(&plan, &[], formats, autocommit).await {
                 Err(error) if is_stale(&error) => continue,
                 result => return result,
             }
@@ -283,9 +293,12 @@ impl Session {
     ) -> Result<Arc<CachedPlan>, AdapterError> {
         self.refresh_settings();
         let published = self.published();
-        let info = self.info(0);
+        let effort = Arc::new(if self.is_elsewhere { Effort::any() } else { Effort::small() });
+        let info = SessionInfo { effort: Some(Arc::clone(&effort)), ..self.info(0) };
         let ctx = self.plan_context(&published, &info);
-        let plan = sql::plan::plan(&ctx, statement, params)?;
+        let planned = sql::plan::plan(&ctx, statement, params);
+        self.stay_if(!effort.has_refused())?;
+        let plan = planned?;
         self.shared.metrics.plan_misses.inc();
         Ok(Arc::new(self.cached_plan(plan, statement.name(), text, &published, params)?))
     }
@@ -327,8 +340,9 @@ impl Session {
             }
             other => Exec::Other(other),
         };
-        let text = Arc::from(text);
-        Ok(CachedPlan { revision: published.state.revision(), params, param_types, desc, name, text, exec })
+        let has_index = |select: &SelectPlan| self.select_exec_under(select.clone(), published).peek.is_some();
+        let (text, is_short) = (Arc::from(text), is_short(&exec, has_index));
+        Ok(CachedPlan { revision: published.state.revision(), params, param_types, desc, name, text, exec, is_short })
     }
 
     /// Looks for an index that answers a query.
@@ -341,7 +355,8 @@ impl Session {
         let indexes = |id| published.indexes_on(id).to_vec();
         // This thread must not wait.
         let waits = query_waits(&select.logical);
-        let peek = peek_plan(&select.logical, &indexes, self.vars.cluster()).filter(|_| !waits).map(Arc::new);
+        let stays = !waits && !plan_has_long(&select.logical);
+        let peek = peek_plan(&select.logical, &indexes, self.vars.cluster()).filter(|_| stays).map(Arc::new);
         SelectExec { select, peek }
     }
 
@@ -392,7 +407,11 @@ impl Session {
                 plan
             }
             None => {
-                let Ok(plan) = self.plan(&parsed.statement, &lifted.shape, &mut params) else { return Ok(None) };
+                let plan = match self.plan(&parsed.statement, &lifted.shape, &mut params) {
+                    Ok(plan) => plan,
+                    Err(error @ AdapterError::Elsewhere) => return Err(error),
+                    Err(_) => return Ok(None),
+                };
                 let entries = self.shared.plans.insert(key, Arc::clone(&plan));
                 self.shared.metrics.plan_entries.set(i64::try_from(entries).unwrap_or(i64::MAX));
                 plan

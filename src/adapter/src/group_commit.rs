@@ -46,8 +46,9 @@ use compute_client::index::IndexHandle;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use expectations::{Recent, Tables, contradicted};
 use ore::exit::{self, Exit};
+use ore::task::spawn_apart;
 use persist::postgres::in_full;
-use persist::{MetaWrite, PersistError, ShardAppend};
+use persist::{Ahead, MetaWrite, PersistClient, PersistError, ShardAppend};
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
 use revisions::Alike;
@@ -130,6 +131,15 @@ pub(crate) struct TableWrite {
     pub(crate) updates: Arc<Updates>,
     /// By what definition of the table their rows were checked; `None` if by several.
     pub(crate) checked: Option<Arc<TableConstraints>>,
+    /// What was written of them already, if they are many.
+    pub(crate) ahead: Option<Ahead>,
+}
+
+impl TableWrite {
+    /// Updates of which nothing is written yet.
+    pub(crate) fn new(table: GlobalId, updates: Updates, checked: Option<Arc<TableConstraints>>) -> TableWrite {
+        TableWrite { table, updates: Arc::new(updates), checked, ahead: None }
+    }
 }
 
 /// What became of a write.
@@ -387,7 +397,7 @@ impl Committer {
     /// Lets time come to now, though nothing happened.
     fn tick(&mut self) -> Result<(), AdapterError> {
         let ts = self.write_ts()?;
-        self.make_durable(ts, &[], Vec::new())?;
+        self.make_durable(ts, &[], &[], Vec::new())?;
         self.go_on(ts)?;
         self.raise(ts)
     }
@@ -427,13 +437,14 @@ impl Committer {
         let started = Instant::now();
         let published = self.shared.published.load_full();
         let mut tables: BTreeMap<GlobalId, Vec<Arc<Updates>>> = BTreeMap::new();
-        let mut replies = Vec::with_capacity(writes.len());
+        let (mut replies, mut ahead) = (Vec::with_capacity(writes.len()), Vec::new());
         for write in writes {
             match self.admit(&published, &tables, &write) {
                 Ok(Committed::At) => {
-                    for TableWrite { table, updates, .. } in write.writes {
-                        if !updates.is_empty() {
-                            tables.entry(table).or_default().push(updates);
+                    for write in write.writes {
+                        ahead.extend(write.ahead);
+                        if !write.updates.is_empty() {
+                            tables.entry(write.table).or_default().push(write.updates);
                         }
                     }
                     replies.push(write.reply);
@@ -448,7 +459,7 @@ impl Committer {
             }
         }
         self.shared.metrics.group_size.observe(f64::from(u32::try_from(replies.len()).unwrap_or(u32::MAX)));
-        let result = if tables.is_empty() { Ok(()) } else { self.append(&published, tables) };
+        let result = if tables.is_empty() { Ok(()) } else { self.append(&published, tables, &ahead) };
         self.claims.forget();
         let took = started.elapsed();
         self.shared.metrics.append_seconds.observe_duration(took);
@@ -470,6 +481,7 @@ impl Committer {
         &mut self,
         published: &Published,
         tables: BTreeMap<GlobalId, Vec<Arc<Updates>>>,
+        ahead: &[Ahead],
     ) -> Result<(), AdapterError> {
         let ts = self.write_ts()?;
         let tables: Tables = tables.into_iter().collect();
@@ -479,7 +491,7 @@ impl Committer {
             self.raise(ts)?;
             std::thread::sleep(SLOW_DISK);
         }
-        if let Err(error) = self.make_durable(ts, &tables, Vec::new()) {
+        if let Err(error) = self.make_durable(ts, &tables, ahead, Vec::new()) {
             self.start_over(&fed);
             return Err(error.into());
         }
@@ -558,6 +570,7 @@ impl Committer {
             Err(duplicate) => return Ok(Committed::Duplicate(duplicate)),
         };
         let ts = self.write_ts()?;
+        let ahead: Vec<Ahead> = writes.iter_mut().filter_map(|write| write.ahead.take()).collect();
         let tables: Vec<_> = writes.into_iter().map(|write| (write.table, vec![write.updates])).collect();
         let known: Tables = tables.iter().filter(|(table, _)| current.tables.contains_key(table)).cloned().collect();
         let fed = match known.is_empty() {
@@ -571,7 +584,7 @@ impl Committer {
         });
         meta.extend(dropped);
         meta.extend(positions);
-        if let Err(error) = self.make_durable(ts, &tables, meta) {
+        if let Err(error) = self.make_durable(ts, &tables, &ahead, meta) {
             self.start_over(&fed);
             return Err(error.into());
         }
@@ -615,7 +628,7 @@ impl Committer {
         let stored = persist.snapshot(rewriting.table.into(), persist.upper().saturating_sub(1))?;
         let updates = Arc::new(rewriting.rows(Some(stored), &Updates::new())?);
         let table = prepared.rewritten.get(&rewriting.table).copied();
-        Ok(table.filter(|_| !updates.is_empty()).map(|table| TableWrite { table, updates, checked: None }))
+        Ok(table.filter(|_| !updates.is_empty()).map(|table| TableWrite { table, updates, checked: None, ahead: None }))
     }
 
     fn write_ts(&self) -> Result<Timestamp, AdapterError> {
@@ -629,6 +642,7 @@ impl Committer {
         &mut self,
         ts: Timestamp,
         tables: &[(GlobalId, Vec<Arc<Updates>>)],
+        ahead: &[Ahead],
         meta: Vec<MetaWrite>,
     ) -> Result<(), PersistError> {
         let mut cargo = self.dataflows.materialized.cargo(tables.iter().map(|(table, _)| table));
@@ -640,7 +654,7 @@ impl Committer {
             all.map(|(id, updates)| ShardAppend { shard: (*id).into(), updates }).collect();
         // What the change says of a materialized view's mark comes last.
         cargo.meta.extend(meta);
-        self.commit(ts, &appends, std::mem::take(&mut cargo.meta))?;
+        self.commit(ts, &appends, ahead, std::mem::take(&mut cargo.meta))?;
         self.dataflows.materialized.delivered(&cargo);
         Ok(())
     }
@@ -649,11 +663,12 @@ impl Committer {
         &mut self,
         ts: Timestamp,
         appends: &[ShardAppend<'_>],
+        ahead: &[Ahead],
         mut meta: Vec<MetaWrite>,
     ) -> Result<(), PersistError> {
         meta.extend(self.shared.oracle.reservation_due(ts));
         meta.extend(self.reserving.due(&self.shared.published.load()));
-        let committed = self.shared.persist.commit(ts, appends, &meta);
+        let committed = self.shared.persist.commit_ahead(ts, appends, ahead, &meta);
         let failure = committed.as_ref().err().map(|error| (error.sqlstate(), error.to_string()));
         self.reserving.settle(failure.map(|(sqlstate, why)| move || AdapterError::new(sqlstate, why.clone())));
         committed.inspect_err(|error| {
@@ -695,9 +710,22 @@ impl Shared {
         writes: Vec<TableWrite>,
         expectations: Vec<Expectation>,
     ) -> Result<Committed, AdapterError> {
+        let writes = self.write_ahead(writes).await?;
         let (reply, answer) = oneshot::channel();
         self.send(Request::Write(WriteRequest { writes, expectations, reply })).await?;
         answer.await.map_err(|_| stopping())?
+    }
+
+    /// Writes what is large before the committer has to, on a thread of its own.
+    async fn write_ahead(&self, mut writes: Vec<TableWrite>) -> Result<Vec<TableWrite>, AdapterError> {
+        for write in writes.iter_mut().filter(|write| PersistClient::is_large(&write.updates)) {
+            let (persist, shard, updates) = (self.persist.clone(), write.table.into(), Arc::clone(&write.updates));
+            let writing = spawn_apart(&self.adhoc, "write_ahead", async move { persist.write_ahead(shard, updates) });
+            let written =
+                writing.await.map_err(|_| AdapterError::internal("what was to be committed was not written"))?;
+            write.ahead = Some(written.map_err(|error| AdapterError::Persist(Arc::new(error)))?);
+        }
+        Ok(writes)
     }
 
     /// Which of these keys of a table, each of the constraint with the oid beside it, are taken.
@@ -715,6 +743,7 @@ impl Shared {
     /// # Cancellation
     /// The change goes on when the future is dropped; only its answer is lost.
     pub(crate) async fn change_catalog(&self, change: CatalogChange) -> Result<Committed, AdapterError> {
+        let change = CatalogChange { writes: self.write_ahead(change.writes).await?, ..change };
         let (reply, answer) = oneshot::channel();
         self.send(Request::Ddl(DdlRequest { change, reply })).await?;
         answer.await.map_err(|_| stopping())?

@@ -18,9 +18,12 @@ use compute_client::peek::{Bound, bind as bind_expr};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::PhysicalExpr;
+use ore::memory::Reservation;
 use repr::row::{RowCodec, write_datum};
 use repr::{ColumnDesc, Datum, GlobalId, RelationDesc, Updates};
+use sql::engine::session::Interrupts;
 use sql::engine::{SessionInfo, value};
+use sql::error::SqlError;
 use sql::plan::{InsertPlan, InsertSource, Returning};
 use sql::temporal::query_reads_now;
 use std::sync::Arc;
@@ -43,8 +46,13 @@ impl Session {
         {
             self.come_to_now().await?;
         }
+        if plan.on_conflict.as_ref().is_some_and(|on| on.update.is_some()) {
+            // Else rows are looked up by an index.
+            self.stay_if(!self.reads_own_writes(&[plan.table]))?;
+        }
         for _ in 0..RETRIES_MAX {
             self.reserve(&plan.takes, 1).await?;
+            let mut memory = Reservation::empty(&self.shared.memory);
             let (mut updates, mut expectations) = match &plan.source {
                 InsertSource::Values { rows } => (self.value_rows(plan, rows, params)?, Vec::new()),
                 InsertSource::Query(query) => {
@@ -56,6 +64,8 @@ impl Session {
                     let shows = || self.may_select(plan.table);
                     for batch in &batches {
                         push_batch(&mut updates, batch.columns(), 1, &plan.desc, self.wording(&plan.name, &shows))?;
+                        // They are there twice while they grow.
+                        memory.cover(2 * updates.bytes()).map_err(SqlError::from)?;
                     }
                     (updates, expectations(&plan.depends_on, read_ts))
                 }
@@ -80,8 +90,9 @@ impl Session {
 
     fn value_rows(&self, plan: &InsertPlan, rows: &[Vec<Expr>], params: Bound<'_>) -> Result<Updates, AdapterError> {
         let mut updates = Updates::new();
-        let mut info = None;
+        let (mut info, interrupt) = (None, self.interrupt());
         for row in rows {
+            interrupt.check()?;
             updates.push_with(1, |out| {
                 let (start, mut missing) = (out.len(), None);
                 for (at, (column, expr)) in plan.desc.columns.iter().zip(row).enumerate() {
@@ -157,7 +168,7 @@ impl Session {
                 let bound = bind_expr(expr.clone(), params)?;
                 let physical = self.shared.engine.create_physical_expr(&bound, &returning.schema, &info)?;
                 let evaluated = physical.evaluate(&batch).and_then(|value| value.into_array(count));
-                Ok(evaluated.map_err(sql::error::SqlError::from)?)
+                Ok(evaluated.map_err(SqlError::from)?)
             })
             .collect::<Result<Vec<ArrayRef>, AdapterError>>()?;
         let fields: Vec<_> = returning
@@ -179,7 +190,7 @@ pub(crate) fn value_of(expr: &dyn PhysicalExpr) -> Result<Datum<'static>, Adapte
     let options = RecordBatchOptions::new().with_row_count(Some(1));
     let one_row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)
         .map_err(|error| AdapterError::internal(error.to_string()))?;
-    let array = expr.evaluate(&one_row).and_then(|value| value.into_array(1)).map_err(sql::error::SqlError::from)?;
+    let array = expr.evaluate(&one_row).and_then(|value| value.into_array(1)).map_err(SqlError::from)?;
     repr::datum::from_array(array.as_ref(), 0)
         .map(Datum::into_owned)
         .ok_or_else(|| AdapterError::internal(format!("a constant has type {}", array.data_type())))

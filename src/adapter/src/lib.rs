@@ -16,8 +16,10 @@ pub mod explain;
 pub mod metrics;
 pub mod password;
 pub mod response;
+pub mod seat;
 mod sequence;
 pub mod session;
+mod short;
 
 mod create_table_as;
 mod ddl;

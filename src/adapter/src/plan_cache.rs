@@ -47,6 +47,8 @@ pub(crate) struct CachedPlan {
     pub(crate) text: Arc<str>,
     /// What is to be done.
     pub(crate) exec: Exec,
+    /// Whether a session does its part of that so quickly that others may wait for it. How many rows there are is not known yet.
+    pub(crate) is_short: bool,
 }
 
 impl CachedPlan {

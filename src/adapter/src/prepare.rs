@@ -5,12 +5,13 @@ use crate::execute::{ends_transaction, failed_transaction, is_ddl, returns_by_na
 use crate::own::Made;
 use crate::plan_cache::{CachedPlan, Exec};
 use crate::replan::is_stale;
-use crate::response::{BoundParams, Response, ResultFormats, Rows, RowsTag};
+use crate::response::{BoundParams, Format, Response, ResultFormats, Rows, RowsTag};
 use crate::session::{Autocommit, Portal, Prepared, Session, unknown_portal};
+use crate::short::is_elsewhere;
 use crate::transaction::Status;
 use bugs::Bug;
-use repr::PgType;
 use repr::sqlstate::SqlState;
+use repr::{Datum, PgType};
 use sql::ast::Statement;
 use sql::engine::Params;
 use sql::parser::ParsedStatement;
@@ -65,7 +66,16 @@ impl Session {
     /// A statement that has no plan which the catalog could leave behind.
     fn unplanned(&self, name: &'static str, text: &str, params: Vec<PgType>, exec: Exec) -> Prepared {
         let param_types = params.iter().map(PgType::data_type).collect();
-        let plan = CachedPlan { revision: 0, params, param_types, desc: None, name, text: Arc::from(text), exec };
+        let plan = CachedPlan {
+            revision: 0,
+            params,
+            param_types,
+            desc: None,
+            name,
+            text: Arc::from(text),
+            exec,
+            is_short: true,
+        };
         let settings = Arc::clone(&self.settings_key);
         Prepared { statement: None, plan: Arc::new(plan), settings, made: Made::default() }
     }
@@ -128,7 +138,7 @@ impl Session {
         portal: &str,
         statement: &str,
         params: BoundParams<'_>,
-        formats: ResultFormats,
+        (formats, is_small): (ResultFormats, bool),
     ) -> Result<(), AdapterError> {
         if !portal.is_empty() && self.portals.contains_key(portal) {
             return Err(AdapterError::new(SqlState::DUPLICATE_CURSOR, format!("cursor \"{portal}\" already exists")));
@@ -140,8 +150,8 @@ impl Session {
         let params = self.decode_params(&plan, params, statement)?;
         formats.check(plan.desc.as_ref().map_or(0, |desc| desc.desc.arity()))?;
         let (savepoints, made) = (self.transaction.savepoint_count(), self.made(portal, None));
-        let (hold, is_binary) = (false, false);
-        let bound = Portal { plan, params, formats, rows: None, started: false, hold, is_binary, savepoints, made };
+        let (started, hold, is_binary) = (false, false, false);
+        let bound = Portal { plan, params, formats, rows: None, started, is_small, hold, is_binary, savepoints, made };
         match self.portals.get_mut(portal) {
             Some(slot) => *slot = bound,
             None => {
@@ -158,11 +168,16 @@ impl Session {
             return Some(self.concluded(Err(unknown_portal(name))));
         };
         if !portal.started {
-            let (true, Some(now)) = (portal.plan.only_reads(), now) else { return None };
+            let is_short = (portal.plan.is_short && portal.is_small) || self.is_elsewhere;
+            let (true, Some(now)) = (portal.plan.only_reads() && is_short, now) else { return None };
             portal.started = true;
             let (plan, formats) = (Arc::clone(&portal.plan), portal.formats.clone());
             let params = std::mem::take(&mut portal.params);
             let result = self.answer(&plan, &params, formats, now);
+            if is_elsewhere(&result) {
+                self.not_started(name, params);
+                return None;
+            }
             return Some(self.concluded(result));
         }
         let (plan, formats) = (Arc::clone(&portal.plan), portal.formats.clone());
@@ -189,19 +204,60 @@ impl Session {
         if let Some(result) = self.execute_portal_at_once(name) {
             return result;
         }
+        self.stay_if(self.portals.get(name).is_none_or(|portal| portal.is_small))?;
         let portal = self.portals.get_mut(name).ok_or_else(|| unknown_portal(name))?;
         portal.started = true;
         let (plan, formats) = (Arc::clone(&portal.plan), portal.formats.clone());
         let params = std::mem::take(&mut portal.params);
-        let again = (!plan.only_reads()).then(|| params.clone());
-        let mut result = self.run(&plan, params, formats.clone(), autocommit).await;
-        let has_failed = result.as_ref().is_err_and(is_stale);
-        if let Some(params) = again.filter(|_| has_failed)
+        let mut result = self.run(&plan, &params, formats.clone(), autocommit).await;
+        if result.as_ref().is_err_and(is_stale)
             && let Some(renewed) = self.renewed(&plan)
         {
-            result = self.run(&renewed, params, formats, autocommit).await;
+            result = self.run(&renewed, &params, formats, autocommit).await;
+        }
+        if is_elsewhere(&result) {
+            self.not_started(name, params);
         }
         self.concluded(result)
+    }
+
+    /// A portal of which nothing has happened after all.
+    fn not_started(&mut self, name: &str, params: Vec<Datum<'static>>) {
+        if let Some(portal) = self.portals.get_mut(name) {
+            (portal.started, portal.params) = (false, params);
+        }
+    }
+
+    /// Decodes Bind's values into the types of the plan's parameters.
+    pub(crate) fn decode_params(
+        &self,
+        plan: &CachedPlan,
+        params: BoundParams<'_>,
+        statement: &str,
+    ) -> Result<Vec<Datum<'static>>, AdapterError> {
+        if params.values.len() != plan.params.len() {
+            return Err(AdapterError::new(
+                SqlState::PROTOCOL_VIOLATION,
+                format!(
+                    "bind message supplies {} parameters, but prepared statement \"{statement}\" requires {}",
+                    params.values.len(),
+                    plan.params.len()
+                ),
+            ));
+        }
+        let format = |index: usize| match params.formats {
+            [] => Ok(Format::Text),
+            [one] => Format::from_code(*one),
+            each => Format::from_code(each[index]),
+        };
+        let decode = |(index, (value, ty)): (usize, (&Option<&[u8]>, &PgType))| {
+            let Some(bytes) = value else { return Ok(Datum::Null) };
+            Ok(match format(index)? {
+                Format::Binary => pgrepr::binary::decode_binary(ty, bytes, self.encode_options())?,
+                Format::Text => self.decode_text(ty, pgrepr::binary::utf8(bytes)?)?,
+            })
+        };
+        params.values.iter().zip(&plan.params).enumerate().map(decode).collect()
     }
 }
 

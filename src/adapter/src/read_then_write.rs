@@ -23,11 +23,16 @@ use bugs::Bug;
 use catalog::transact::{self, Op};
 use compute_client::peek::{self, Bound};
 use compute_client::plan::PeekPlan;
+use ore::memory::Reservation;
 use repr::row::{is_key_exact, skip_datum};
 use repr::sqlstate::SqlState;
 use repr::{ColumnDesc, Timestamp, Updates};
+use sql::error::SqlError;
 use sql::plan::{ReadThenWriteKind, ReadThenWritePlan, SelectPlan, TruncatePlan};
 use std::sync::Arc;
+
+/// Rows that are changed where others wait; found to be more, they are changed elsewhere.
+const SMALL_CHANGE: u64 = 1_000;
 
 impl Session {
     /// Runs an UPDATE, DELETE or TRUNCATE.
@@ -126,10 +131,14 @@ impl Session {
         let mut rows = self.select(select, params, read_ts)?;
         let width = plan.desc.arity();
         let (mut updates, mut count) = (Updates::new(), 0_u64);
+        let mut memory = Reservation::empty(&self.shared.memory);
         let is_update = plan.kind == ReadThenWriteKind::Update;
         let others_from = if is_update { 2 * width } else { width };
         let mut others = Vec::new();
         while let Some(chunk) = rows.next(usize::MAX).await? {
+            self.stay_if(count <= SMALL_CHANGE)?;
+            // They are there twice while they grow.
+            memory.cover(2 * updates.bytes()).map_err(SqlError::from)?;
             let shows = || self.may_select(plan.table);
             let wording = self.wording(&plan.name, &shows);
             match chunk {
@@ -179,6 +188,7 @@ pub(crate) fn selection(plan: &ReadThenWritePlan) -> SelectPlan {
         params: plan.params.clone(),
         depends_on: plan.depends_on.clone(),
         locks: false,
+        rights: Vec::new(),
     }
 }
 

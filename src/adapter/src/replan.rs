@@ -13,15 +13,15 @@ impl Session {
     /// then.
     pub(crate) async fn run_cached(
         &mut self,
-        (plan, params): (Arc<CachedPlan>, Vec<Datum<'static>>),
+        (plan, params): &(Arc<CachedPlan>, Vec<Datum<'static>>),
         text: Option<&str>,
     ) -> Result<Response, AdapterError> {
-        let error = match self.run(&plan, params, ResultFormats::text(), Autocommit::Yes).await {
+        let error = match self.run(plan, params, ResultFormats::text(), Autocommit::Yes).await {
             Err(error) if is_stale(&error) => error,
             result => return result,
         };
         match text.map(|text| self.cached(text)).transpose()?.flatten() {
-            Some((plan, params)) => self.run(&plan, params, ResultFormats::text(), Autocommit::Yes).await,
+            Some((plan, params)) => self.run(&plan, &params, ResultFormats::text(), Autocommit::Yes).await,
             None => Err(error),
         }
     }

@@ -6,7 +6,7 @@ use crate::error::AdapterError;
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
 use bytes::Bytes;
-use compute_client::peek::{PeekChunk, PeekRows};
+use compute_client::peek::{OwnedPeekChunk, PeekChunk, PeekRows};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -244,6 +244,21 @@ pub enum Chunk<'a> {
     Stored(PeekChunk<'a>),
     /// A range of an Arrow batch.
     Batch(RecordBatch, Range<usize>),
+}
+
+/// Stored rows that hold what they are in.
+pub struct StoredRows(OwnedPeekChunk);
+
+impl StoredRows {
+    /// Those of a chunk from the one at `start` on.
+    pub fn of(chunk: &PeekChunk<'_>, start: usize) -> StoredRows {
+        StoredRows(chunk.to_owned_from(start))
+    }
+
+    /// The rows.
+    pub fn chunk(&self) -> PeekChunk<'_> {
+        self.0.chunk()
+    }
 }
 
 impl Rows {

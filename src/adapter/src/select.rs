@@ -22,17 +22,22 @@ use compute_client::error::ComputeError;
 use compute_client::peek::{self, Bound, Lagging, Opened};
 use compute_client::plan::PeekPlan;
 use datafusion::common::Column;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableScan, lit};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt};
+use ore::memory::Reservation;
+use ore::task::{spawn_apart, spawn_on};
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
+use sql::engine::effort;
+use sql::engine::memory::try_claim;
 use sql::engine::recursion::renamed;
 use sql::engine::row_count::RowCount;
-use sql::engine::{CollectionTable, SessionInfo};
+use sql::engine::{CollectionTable, Engine, SessionInfo};
 use sql::error::SqlError;
+use sql::functions::row::plan_has_long;
 use sql::names::RoleId;
 use sql::plan::{How, ItemRef, PlanContext, ReadPlan, SelectPlan, plan_view};
 use sql::temporal::query_reads_now;
@@ -44,9 +49,9 @@ use tokio::task::JoinError;
 /// Batches that the ad hoc engine may be ahead of its reader.
 const BATCHES_AHEAD: usize = 4;
 /// Rows of an index that are evaluated on a connection's own thread at the most; larger scans would hold up the others.
-const EVALUATED_ROWS_MAX: usize = 20_000;
+const EVALUATED_ROWS_MAX: usize = 5_000;
 /// Bytes that they have at the most.
-const EVALUATED_BYTES_MAX: usize = 4 << 20;
+const EVALUATED_BYTES_MAX: usize = 256 << 10;
 
 impl Session {
     /// Answers a SELECT. Nothing is waited for here: an index that lags and the ad hoc engine are waited for when the rows
@@ -57,6 +62,8 @@ impl Session {
         params: Bound<'_>,
         now: Timestamp,
     ) -> Result<Rows, AdapterError> {
+        // Views may have to be planned anew over what the transaction has written.
+        self.stay_if(!self.reads_own_writes(&plan.select.depends_on) && self.transaction.staged().is_none())?;
         if let Some(peek) = &plan.peek
             && self.may_peek(plan)
         {
@@ -174,7 +181,8 @@ impl Session {
         let started = metrics.first_row_seconds.start();
         let hold = self.shared.holds.acquire(as_of);
         let logical = self.with_own_writes(bind(&plan.logical, params)?, &plan.depends_on)?;
-        let mut query = Query { later, ..self.query(logical, as_of) };
+        let memory = self.memory_for_params(params.values)?;
+        let mut query = Query { later, memory, ..self.query(logical, as_of) };
         let (shared, interrupt) = (Arc::clone(&self.shared), self.interrupt());
         let readable_from = self.readable_from(&plan.depends_on);
         Ok(Rows::pending(self.interrupt(), async move {
@@ -197,7 +205,7 @@ impl Session {
             overlay: self.transaction.overlay(),
             info: SessionInfo { own: Some(self.own(info.statement_now_us)), ..info },
         };
-        Query { reader, plan, role: self.role.id, later: Later::Never }
+        Query { reader, plan, role: self.role.id, later: Later::Never, memory: None }
     }
 
     /// The time at which a statement that begins now reads, if it is to be had without waiting: the transaction's if it has
@@ -374,6 +382,8 @@ pub(crate) struct Query {
     plan: LogicalPlan,
     role: RoleId,
     later: Later,
+    /// What its parameters take.
+    memory: Option<Reservation>,
 }
 
 /// Whether a query may read as of a later time than it was to.
@@ -386,14 +396,64 @@ enum Later {
 }
 
 impl Query {
-    /// Runs it; over tables alone, and as they are now, if what it was made for has gone. Error 40001 if that cannot be, because
-    /// a table has gone or has not its columns any more.
+    /// Runs it on the ad hoc runtime; over tables alone, and as they are now, if what it was made for has gone. Its batches come through
+    /// a bounded channel: a slow reader slows it down. Error 40001 if that cannot be, because a table has gone or has not its columns
+    /// any more.
     ///
     /// # Cancellation
-    /// As [`run`].
-    pub(crate) async fn run(mut self) -> Result<SendableRecordBatchStream, AdapterError> {
-        let info = self.reader.info.clone();
-        match Box::pin(run(self.reader.clone(), self.plan.clone(), info.clone())).await {
+    /// Dropping the future or the stream ends the query.
+    pub(crate) async fn run(self) -> Result<SendableRecordBatchStream, AdapterError> {
+        let (tx, rx) = tokio::sync::mpsc::channel(BATCHES_AHEAD);
+        let (started_tx, started_rx) = tokio::sync::oneshot::channel();
+        let adhoc = self.reader.shared.adhoc.clone();
+        let is_apart = !effort::is_small(&self.plan) || plan_has_long(&self.plan);
+        let work = async move {
+            let memory = Arc::clone(&self.reader.shared.memory);
+            let mut query = self;
+            let _params = query.memory.take();
+            let mut stream = match query.start().await {
+                Ok(stream) => stream,
+                Err(error) => {
+                    // A session that has gone does not want the error.
+                    let _gone = started_tx.send(Err(error));
+                    return;
+                }
+            };
+            // A session that has gone drops the receiver, and the first send below finds out.
+            let _gone = started_tx.send(Ok(stream.schema()));
+            while let Some(batch) = stream.next().await {
+                let batch = batch.and_then(|batch| Ok(try_claim(&batch, &memory).map(|()| batch)?));
+                if tx.send(batch).await.is_err() {
+                    return;
+                }
+            }
+        };
+        // What may go on for long without giving others a turn has a thread of its own.
+        let task = match is_apart {
+            true => spawn_apart(&adhoc, "adhoc", work),
+            false => spawn_on(&adhoc, "adhoc", work),
+        };
+        let schema = match started_rx.await {
+            Ok(started) => started?,
+            Err(_) => match task.await {
+                Ok(()) => unreachable!("a task that ends has said how it started"),
+                Err(ended) => return Err(stopped(&ended).into()),
+            },
+        };
+        let batches = futures::stream::unfold(Some((rx, task)), |running| async move {
+            let (mut rx, task) = running?;
+            match rx.recv().await {
+                Some(batch) => Some((batch, Some((rx, task)))),
+                // The end of the channel is no success: only the task says whether these were all rows.
+                None => task.await.err().map(|ended| (Err(stopped(&ended).into()), None)),
+            }
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+    }
+
+    /// Opens what it reads, and begins to run.
+    async fn start(mut self) -> Result<SendableRecordBatchStream, AdapterError> {
+        match self.reader.execute(self.plan.clone()).await {
             Err(error) if is_dropped(&error) => {}
             result => return result,
         }
@@ -403,11 +463,11 @@ impl Query {
         self.await_rows(readable_from).await;
         let Query { reader, plan, role, .. } = self;
         let plan = {
-            let (engine, catalog, session) = (&reader.shared.engine, published.state.as_ref(), &info);
+            let (engine, catalog, session) = (&reader.shared.engine, published.state.as_ref(), &reader.info);
             let ctx = PlanContext { engine, catalog, session, role, cluster: "", from_tables: true };
             over_tables(plan, &ctx, &published).map_err(SqlError::from)?
         };
-        match Box::pin(run(Reader { published, ..reader }, plan, info)).await {
+        match (Reader { published, ..reader }).execute(plan).await {
             Err(error) if is_dropped(&error) => Err(AdapterError::new(SqlState::SERIALIZATION_FAILURE, STALE)),
             result => result,
         }
@@ -432,54 +492,14 @@ pub(crate) struct Reader {
     info: SessionInfo,
 }
 
-/// Runs an optimised plan on the ad hoc runtime. Its batches come through a bounded channel: a slow reader slows it down.
-///
-/// # Cancellation
-/// Dropping the future or the stream ends the query.
-pub(crate) async fn run(
-    reader: Reader,
-    plan: LogicalPlan,
-    info: SessionInfo,
-) -> Result<SendableRecordBatchStream, AdapterError> {
-    let (tx, rx) = tokio::sync::mpsc::channel(BATCHES_AHEAD);
-    let (started_tx, started_rx) = tokio::sync::oneshot::channel();
-    let adhoc = reader.shared.adhoc.clone();
-    let task = ore::task::spawn_on(&adhoc, "adhoc", async move {
-        let Reader { shared, published, as_of, overlay, info: reader_info } = reader;
-        let collections = StatementReader::new(Arc::clone(&shared), published, as_of, overlay, reader_info);
-        let stream = match shared.engine.execute(plan, &info, Arc::new(collections)).await {
-            Ok(stream) => stream,
-            Err(error) => {
-                // A session that has gone does not want the error.
-                let _gone = started_tx.send(Err(error));
-                return;
-            }
-        };
-        // A session that has gone drops the receiver, and the first send below finds out.
-        let _gone = started_tx.send(Ok(stream.schema()));
-        let mut stream = stream;
-        while let Some(batch) = stream.next().await {
-            if tx.send(batch).await.is_err() {
-                return;
-            }
-        }
-    });
-    let schema = match started_rx.await {
-        Ok(started) => started?,
-        Err(_) => match task.await {
-            Ok(()) => unreachable!("a task that ends has said how it started"),
-            Err(ended) => return Err(stopped(&ended).into()),
-        },
-    };
-    let batches = futures::stream::unfold(Some((rx, task)), |running| async move {
-        let (mut rx, task) = running?;
-        match rx.recv().await {
-            Some(batch) => Some((batch, Some((rx, task)))),
-            // The end of the channel is no success: only the task says whether these were all rows.
-            None => task.await.err().map(|ended| (Err(stopped(&ended).into()), None)),
-        }
-    });
-    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+impl Reader {
+    /// Begins to run an optimised plan.
+    async fn execute(&self, plan: LogicalPlan) -> Result<SendableRecordBatchStream, AdapterError> {
+        let Reader { shared, published, as_of, overlay, info } = self.clone();
+        let collections = StatementReader::new(Arc::clone(&shared), published, as_of, overlay, info.clone());
+        let plan = counted(plan, &shared.engine, &info)?;
+        Ok(shared.engine.execute(plan, &info, Arc::new(collections)).await?)
+    }
 }
 
 /// The error of a query whose task did not come to its end.
@@ -496,8 +516,20 @@ pub(crate) fn bind(plan: &LogicalPlan, params: Bound<'_>) -> Result<LogicalPlan,
         return Ok(plan.clone());
     }
     let values = peek::param_values(params)?;
-    let bound = plan.clone().replace_params_with_values(&values).map_err(SqlError::from)?;
-    let counted = bound.transform_up(|plan| match plan {
+    Ok(plan.clone().replace_params_with_values(&values).map_err(SqlError::from)?)
+}
+
+/// The same plan with numbers in place of what LIMIT and OFFSET compute. Errors: those of computing it, and negative numbers.
+fn counted(plan: LogicalPlan, engine: &Engine, info: &SessionInfo) -> Result<LogicalPlan, AdapterError> {
+    let count = |expr: Option<Box<Expr>>, what: RowCount| -> Result<_, SqlError> {
+        match expr {
+            Some(expr) if !matches!(*expr, Expr::Literal(..)) => {
+                Ok(what.of(&engine.compute(&expr, info)?)?.map(|rows| Box::new(lit(rows))))
+            }
+            number => Ok(number),
+        }
+    };
+    let counted = plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Limit(mut limit) => {
             limit.skip = count(limit.skip, RowCount::Offset)?;
             limit.fetch = count(limit.fetch, RowCount::Limit)?;
@@ -506,15 +538,6 @@ pub(crate) fn bind(plan: &LogicalPlan, params: Bound<'_>) -> Result<LogicalPlan,
         other => Ok(Transformed::no(other)),
     });
     Ok(counted.map_err(SqlError::from)?.data)
-}
-
-/// A number of rows that a parameter gave. Errors: negative ones.
-fn count(expr: Option<Box<Expr>>, what: RowCount) -> Result<Option<Box<Expr>>, datafusion::error::DataFusionError> {
-    let Some(expr) = expr else { return Ok(None) };
-    match sql::engine::runtime::fold(&expr) {
-        Some(value) => Ok(what.of(&value)?.map(|rows| Box::new(lit(rows)))),
-        None => Ok(Some(expr)),
-    }
 }
 
 /// All rows of a run, in memory.

@@ -5,7 +5,7 @@
 
 use crate::activity::Activity;
 use crate::advisory::{Owner, StatementLocks};
-use crate::cancel::{Cancel, Interrupt, timed_out};
+use crate::cancel::{Cancel, Interrupt, committed, timed_out};
 use crate::client::{Others, Published, SessionHandle, Shared};
 use crate::copy::CopyIn;
 use crate::error::{AdapterError, Notice};
@@ -13,12 +13,14 @@ use crate::group_commit::Committed;
 use crate::history::Sampling;
 use crate::own::Made;
 use crate::plan_cache::{CachedPlan, SessionPlans};
-use crate::response::{BoundParams, Format, Response, ResultFormats, RowDesc, Rows, StatementDesc, Tag};
+use crate::response::{BoundParams, Response, ResultFormats, RowDesc, Rows, StatementDesc, Tag};
 use crate::sequence::{Given, SessionSequences, Unreserved};
+use crate::short::{SMALL_PARAMS, SMALL_TEXT, is_elsewhere};
 use crate::transaction::{Status, Transaction};
 use ahash::AHashMap;
 use catalog::builtin::history::Outcome;
 use catalog::state::State;
+use ore::memory::Reservation;
 use parking_lot::Mutex;
 use pgrepr::options::EncodeOptions;
 use repr::sqlstate::SqlState;
@@ -70,7 +72,8 @@ pub struct Session {
     /// every BEGIN says them.
     settings_modes: (Option<bool>, bool),
     base_info: SessionInfo,
-    /// When `statement_timeout` ends what the extended protocol has begun and not executed or synced; `None` without one.
+    /// When `statement_timeout` ends the statement whose text has come, or what the extended protocol has begun and not executed or
+    /// synced; `None` without one.
     deadline: Option<Instant>,
     /// What it was given of sequences.
     pub(crate) given: Arc<Mutex<Given>>,
@@ -79,6 +82,8 @@ pub struct Session {
     /// This session's own `enable_frontend_peek_sequencing`.
     pub(crate) fast_path: Option<bool>,
     options: EncodeOptions,
+    /// Whether it works on a thread that nobody else waits for.
+    pub(crate) is_elsewhere: bool,
 }
 
 /// A prepared statement.
@@ -100,6 +105,8 @@ pub(crate) struct Portal {
     /// Rows of an execution that was suspended.
     pub(crate) rows: Option<Rows>,
     pub(crate) started: bool,
+    /// Whether its parameters are small: if not, nothing that is done with them is short.
+    pub(crate) is_small: bool,
     /// Made by DECLARE … WITH HOLD: survives its transaction.
     pub(crate) hold: bool,
     /// Made by DECLARE … BINARY CURSOR.
@@ -115,6 +122,12 @@ pub struct Script {
     /// Whether the statements share one implicit transaction.
     pub(crate) implicit: bool,
     done: bool,
+    /// Whether its text was small: if not, nothing of it is short, were it only for the sizes of its literals.
+    is_small: bool,
+    /// Whether its next statement has begun here, and was noted, before it is run elsewhere.
+    is_noted: bool,
+    /// What a large text takes of the memory until it has run.
+    _memory: Option<Reservation>,
 }
 
 impl Script {
@@ -174,6 +187,7 @@ impl Session {
             has_temporary: false,
             fast_path: None,
             options: EncodeOptions::default(),
+            is_elsewhere: false,
         };
         session.refresh_settings();
         session
@@ -290,13 +304,26 @@ impl Session {
 
     /// Takes a simple query apart. Errors: what its syntax errors are.
     pub fn start_script(&mut self, sql: &str) -> Result<Script, AdapterError> {
+        let is_small = sql.len() <= SMALL_TEXT;
+        if !self.is_elsewhere || self.deadline.is_none() {
+            self.deadline = self.vars.statement_timeout().map(|timeout| Instant::now() + timeout);
+        }
+        self.stay_if(is_small)?;
         self.cancel.reset();
         self.assign();
         self.transaction.begin_implicit();
+        let memory = self.memory_for(sql)?;
         if let Some(planned) = self.cached(sql)? {
             self.sample(planned.0.name, sql);
             let text = (!planned.0.only_reads()).then(|| Box::from(sql));
-            return Ok(Script { steps: Steps::Planned(Some(planned), text), implicit: false, done: false });
+            return Ok(Script {
+                steps: Steps::Planned(Some(planned), text),
+                implicit: false,
+                done: false,
+                is_small,
+                is_noted: false,
+                _memory: memory,
+            });
         }
         let statements = match sql::parser::parse(sql) {
             Ok(statements) => statements,
@@ -307,7 +334,7 @@ impl Session {
         };
         let implicit = statements.len() > 1 && self.transaction.status == Status::Idle;
         let steps = if statements.is_empty() { Steps::Empty } else { Steps::Parsed(statements.into(), Arc::from(sql)) };
-        Ok(Script { steps, implicit, done: false })
+        Ok(Script { steps, implicit, done: false, is_small, is_noted: false, _memory: memory })
     }
 
     /// Runs the next statement of a script if that needs no waiting, as a read of an index does not. `None` if it does, or if
@@ -316,8 +343,10 @@ impl Session {
     /// No future is made here. One would have room for all that a statement might do, and be moved with it.
     pub fn next_at_once(&mut self, script: &mut Script) -> Option<Result<Response, AdapterError>> {
         let Steps::Planned(planned, _) = &mut script.steps else { return None };
+        self.stay_if(script.is_small).ok()?;
         let (plan, params) = planned.as_ref()?;
         let result = self.run_at_once(plan, params, ResultFormats::text())?;
+        self.deadline = None;
         *planned = None;
         Some(result)
     }
@@ -327,6 +356,7 @@ impl Session {
     /// # Cancellation
     /// Dropping the work abandons the statement; a write that was handed to the committer still commits.
     pub async fn next_in_script(&mut self, script: &mut Script) -> Result<Response, AdapterError> {
+        self.stay_if(script.is_small)?;
         let over = || AdapterError::internal("there is nothing left to run");
         let result = match &mut script.steps {
             Steps::Empty => match std::mem::replace(&mut script.done, true) {
@@ -334,17 +364,32 @@ impl Session {
                 false => Ok(Response::Empty),
             },
             Steps::Planned(planned, text) => {
-                let planned = planned.take().ok_or_else(over)?;
-                self.run_cached(planned, text.as_deref()).await
+                let statement = planned.take().ok_or_else(over)?;
+                let result = self.run_cached(&statement, text.as_deref()).await;
+                if is_elsewhere(&result) {
+                    *planned = Some(statement);
+                }
+                result
             }
             Steps::Parsed(statements, text) => {
                 let statement = statements.pop_front().ok_or_else(over)?;
                 let autocommit = if script.implicit { Autocommit::No } else { Autocommit::Yes };
                 self.assign();
-                self.sample(statement.ast.name(), &statement.sql);
-                self.run_parsed(&statement, autocommit).await.map_err(|error| error.locate(text))
+                if !std::mem::take(&mut script.is_noted) {
+                    self.sample(statement.ast.name(), &statement.sql);
+                }
+                let result = self.run_parsed(&statement, autocommit).await.map_err(|error| error.locate(text));
+                if is_elsewhere(&result) {
+                    statements.push_front(statement);
+                    script.is_noted = true;
+                }
+                result
             }
         };
+        if !is_elsewhere(&result) {
+            // The next one has its own time.
+            self.deadline = None;
+        }
         self.concluded(result)
     }
 
@@ -363,9 +408,11 @@ impl Session {
 
     /// Parse.
     pub fn parse(&mut self, name: &str, sql: &str, param_oids: &[u32]) -> Result<(), AdapterError> {
+        self.stay_if(sql.len() <= SMALL_TEXT)?;
         self.cancel.reset();
         self.assign();
-        let result = self.in_time().and_then(|()| self.prepare(name, sql, param_oids));
+        let memory = self.memory_for(sql);
+        let result = memory.and_then(|_memory| self.in_time().and_then(|()| self.prepare(name, sql, param_oids)));
         self.concluded(result)
     }
 
@@ -386,8 +433,10 @@ impl Session {
         params: BoundParams<'_>,
         formats: ResultFormats,
     ) -> Result<(), AdapterError> {
+        let is_small = params.values.iter().flatten().map(|value| value.len()).sum::<usize>() <= SMALL_PARAMS;
+        self.stay_if(is_small)?;
         self.assign();
-        let result = self.in_time().and_then(|()| self.bind_portal(portal, statement, params, formats));
+        let result = self.in_time().and_then(|()| self.bind_portal(portal, statement, params, (formats, is_small)));
         self.concluded(result)
     }
 
@@ -417,7 +466,9 @@ impl Session {
         self.cancel.reset();
         let autocommit = if sync_follows { Autocommit::Yes } else { Autocommit::No };
         let result = self.execute_portal(portal, autocommit).await;
-        self.deadline = None;
+        if !is_elsewhere(&result) {
+            self.deadline = None;
+        }
         result
     }
 
@@ -465,6 +516,7 @@ impl Session {
 
     /// Notes that something failed outside the session's own verbs.
     pub fn fail_transaction(&mut self) {
+        self.deadline = None;
         self.base_info.assignments.take();
         self.is_active.store(true, Ordering::Relaxed);
         match self.transaction.status {
@@ -500,9 +552,17 @@ impl Session {
         }
     }
 
+    /// Whoever may ask for the end of what it runs.
+    pub(crate) fn cancel(&self) -> Arc<Cancel> {
+        Arc::clone(&self.cancel)
+    }
+
     /// What ends the current statement early.
     pub(crate) fn interrupt(&self) -> Interrupt {
-        Interrupt::new(Arc::clone(&self.cancel), self.vars.statement_timeout())
+        match self.deadline {
+            Some(deadline) => Interrupt::until(Arc::clone(&self.cancel), deadline),
+            None => Interrupt::new(Arc::clone(&self.cancel), self.vars.statement_timeout()),
+        }
     }
 
     /// The same for a statement that may take for ever.
@@ -518,6 +578,8 @@ impl Session {
         info.statement_now_us = now;
         info.mz_now = as_of;
         info.transaction = self.transaction.number(&self.shared);
+        info.interrupts = Some(Arc::new(self.interrupt()));
+        info.memory = Some(Arc::clone(&self.shared.memory));
         info.sequences = Some(Arc::new(self.sequences(None)));
         info.locks = Some(Arc::new(StatementLocks {
             session: Arc::clone(&self.locks),
@@ -666,7 +728,8 @@ impl Session {
     pub(crate) async fn end_implicit(&mut self) -> Result<(), AdapterError> {
         let shared = Arc::clone(&self.shared);
         let may_have_made = self.transaction.staged().is_some();
-        let result = self.transaction.commit(&shared).await;
+        let cancel = self.cancel();
+        let result = committed(&cancel, self.transaction.commit(&shared)).await;
         self.transaction = Transaction::new();
         if may_have_made {
             match &result {
@@ -683,39 +746,10 @@ impl Session {
 
     /// A statement's result, which fails the transaction if it is an error.
     pub(crate) fn concluded<T>(&mut self, result: Result<T, AdapterError>) -> Result<T, AdapterError> {
-        result.inspect_err(|_| self.fail_transaction())
-    }
-
-    /// Decodes Bind's values into the types of the plan's parameters.
-    pub(crate) fn decode_params(
-        &self,
-        plan: &CachedPlan,
-        params: BoundParams<'_>,
-        statement: &str,
-    ) -> Result<Vec<Datum<'static>>, AdapterError> {
-        if params.values.len() != plan.params.len() {
-            return Err(AdapterError::new(
-                SqlState::PROTOCOL_VIOLATION,
-                format!(
-                    "bind message supplies {} parameters, but prepared statement \"{statement}\" requires {}",
-                    params.values.len(),
-                    plan.params.len()
-                ),
-            ));
+        if !is_elsewhere(&result) && result.is_err() {
+            self.fail_transaction();
         }
-        let format = |index: usize| match params.formats {
-            [] => Ok(Format::Text),
-            [one] => Format::from_code(*one),
-            each => Format::from_code(each[index]),
-        };
-        let decode = |(index, (value, ty)): (usize, (&Option<&[u8]>, &PgType))| {
-            let Some(bytes) = value else { return Ok(Datum::Null) };
-            Ok(match format(index)? {
-                Format::Binary => pgrepr::binary::decode_binary(ty, bytes, &self.options)?,
-                Format::Text => self.decode_text(ty, pgrepr::binary::utf8(bytes)?)?,
-            })
-        };
-        params.values.iter().zip(&plan.params).enumerate().map(decode).collect()
+        result
     }
 }
 

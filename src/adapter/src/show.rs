@@ -91,6 +91,7 @@ impl Session {
             name: "SELECT",
             text: Arc::from("FETCH"),
             exec: Exec::Select(exec),
+            is_short: true,
         };
         let portal = Portal {
             plan: Arc::new(plan),
@@ -98,6 +99,7 @@ impl Session {
             formats: ResultFormats::text(),
             rows: Some(rows),
             started: true,
+            is_small: true,
             hold,
             is_binary,
             savepoints: self.transaction.savepoint_count(),
@@ -163,15 +165,16 @@ impl Session {
 
     /// Runs a query that a client has bound under this name and not executed yet: FETCH and MOVE go on in its rows.
     async fn start_portal(&mut self, name: &str) -> Result<(), AdapterError> {
+        self.stay_if(self.portals.get(name).is_none_or(|portal| portal.is_small))?;
         let Some(portal) = self.portals.get_mut(name).filter(|portal| !portal.started && portal.plan.only_reads())
         else {
             return Ok(());
         };
-        portal.started = true;
-        let (plan, formats, params) =
-            (Arc::clone(&portal.plan), portal.formats.clone(), std::mem::take(&mut portal.params));
-        let response = Box::pin(self.run(&plan, params, formats, Autocommit::No)).await?;
-        if let (Response::Rows { rows, .. }, Some(portal)) = (response, self.portals.get_mut(name)) {
+        let (plan, formats, params) = (Arc::clone(&portal.plan), portal.formats.clone(), portal.params.clone());
+        let response = Box::pin(self.run(&plan, &params, formats, Autocommit::No)).await;
+        let Some(portal) = self.portals.get_mut(name) else { return Ok(()) };
+        portal.started = !matches!(response, Err(AdapterError::Elsewhere));
+        if let Response::Rows { rows, .. } = response? {
             portal.rows = Some(rows);
         }
         Ok(())

@@ -30,6 +30,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use repr::sqlstate::SqlState;
 use repr::{Datum, GlobalId, Timestamp, Updates};
 use sql::error::SqlError;
+use sql::plan::privileges::{Right, check_rights};
 use sql::plan::{EnvelopePlan, ReadPlan, SubscribePlan, TimePlan};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -73,6 +74,8 @@ impl Session {
             contents: None,
             lines,
             is_progressing: subscribe.progress,
+            rights: plan.select.rights.clone(),
+            revision: self.revision(),
             waiting: BTreeMap::new(),
             upper,
             told: upper,
@@ -218,6 +221,9 @@ struct Following {
     contents: Option<(Timestamp, Contents)>,
     lines: Lines,
     is_progressing: bool,
+    /// What is read under whose rights, and the revision of the catalog under which these were there.
+    rights: Vec<Right>,
+    revision: u64,
     /// Changes whose time has not come.
     waiting: BTreeMap<Timestamp, At>,
     /// Everything below is in `waiting` or was given.
@@ -289,8 +295,19 @@ impl Following {
         self.lines.flush(&mut self.batches, true)
     }
 
+    /// Ends with 42501 once somebody has taken a right away that it needs. Nothing that happened after that is given.
+    fn check_rights(&mut self) -> Result<(), AdapterError> {
+        let published = self.shared.published.load();
+        let revision = published.state.revision();
+        if std::mem::replace(&mut self.revision, revision) != revision {
+            check_rights(published.state.as_ref(), &self.rights)?;
+        }
+        Ok(())
+    }
+
     /// Gives what has happened.
     fn advance(&mut self) -> Result<(), AdapterError> {
+        self.check_rights()?;
         let read_ts = self.shared.oracle.known_ts();
         while let Some(changes) = self.tail.take().map_err(|error| ended(&error))? {
             self.upper = changes.upper;

@@ -281,11 +281,8 @@ impl Transaction {
             None => Vec::new(),
         };
         let mut checked = transaction.checked;
-        let writes = transaction.writes.into_iter().map(|(table, updates)| TableWrite {
-            table,
-            updates: Arc::new(updates),
-            checked: checked.remove(&table).flatten(),
-        });
+        let writes = transaction.writes.into_iter();
+        let writes = writes.map(|(table, updates)| TableWrite::new(table, updates, checked.remove(&table).flatten()));
         let committed = match transaction.staged {
             Some(Staged { base, ops, published }) => {
                 // Nobody else knows what is new, and nobody will know what has gone.

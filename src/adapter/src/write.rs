@@ -3,6 +3,7 @@
 //! A key that is taken is an error of the statement. A statement that commits by itself learns it from its commit. In a
 //! transaction the statement asks the committer, with what the transaction has written before; COMMIT asks again.
 
+use crate::cancel::committed;
 use crate::constraint::{Duplicate, TableConstraints, Wording, duplicate, first_duplicate, net_keys};
 use crate::ddl::STALE;
 use crate::error::AdapterError;
@@ -43,8 +44,8 @@ impl Session {
             if updates.is_empty() {
                 return Ok(Committed::At);
             }
-            let write = TableWrite { table: target.table, updates: Arc::new(updates), checked: Some(constraints) };
-            return match self.shared.commit(vec![write], expectations).await? {
+            let write = TableWrite::new(target.table, updates, Some(constraints));
+            return match committed(&self.cancel(), self.shared.commit(vec![write], expectations)).await? {
                 Committed::Duplicate(taken) if target.arbiters.contains(&taken.constraint) => Ok(Committed::Conflict),
                 Committed::Duplicate(taken) => Err(self.duplicate(&taken)),
                 committed => Ok(committed),

@@ -82,9 +82,24 @@ pub struct PeekRows {
 
 /// Some rows of a peek, all in one snapshot.
 pub struct PeekChunk<'a> {
-    plan: &'a PeekPlan,
-    batches: &'a [RowBatch],
+    plan: &'a Arc<PeekPlan>,
+    snapshot: &'a Arc<Snapshot>,
     hits: &'a [Hit],
+}
+
+/// The same, for somebody else: it holds its snapshot.
+#[derive(Clone)]
+pub struct OwnedPeekChunk {
+    plan: Arc<PeekPlan>,
+    snapshot: Arc<Snapshot>,
+    hits: Vec<Hit>,
+}
+
+impl OwnedPeekChunk {
+    /// The rows.
+    pub fn chunk(&self) -> PeekChunk<'_> {
+        PeekChunk { plan: &self.plan, snapshot: &self.snapshot, hits: &self.hits }
+    }
 }
 
 impl<'a> PeekChunk<'a> {
@@ -103,8 +118,14 @@ impl<'a> PeekChunk<'a> {
 
     /// The stored rows, duplicates repeated.
     pub fn rows(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
-        let batches = self.batches;
+        let batches = self.snapshot.oks.as_slice();
         self.hits.iter().map(move |hit| cursor::value(batches, hit))
+    }
+
+    /// The rows from the one at `start` on.
+    pub fn to_owned_from(&self, start: usize) -> OwnedPeekChunk {
+        let (plan, snapshot) = (Arc::clone(self.plan), Arc::clone(self.snapshot));
+        OwnedPeekChunk { plan, snapshot, hits: self.hits[start..].to_vec() }
     }
 
     /// The stored rows as an Arrow batch.
@@ -390,8 +411,8 @@ impl PeekRows {
             }
             let hits = if single == 0 { &self.ready[..] } else { &self.hits[start..self.hit] };
             self.remaining -= hits.len();
-            let batches = &self.sources[self.source].snapshot.oks;
-            return Ok(Some(PeekChunk { plan: &self.plan, batches, hits }));
+            let snapshot = &self.sources[self.source].snapshot;
+            return Ok(Some(PeekChunk { plan: &self.plan, snapshot, hits }));
         }
     }
 

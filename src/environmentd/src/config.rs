@@ -89,7 +89,10 @@ pub struct Config {
     /// Threads that run ad hoc queries; one per core if 0
     #[arg(long, env = "GLIMPSE_ADHOC_THREADS", default_value_t = 0)]
     pub adhoc_threads: usize,
-    /// Memory that ad hoc queries may use together, in MiB; half of what this machine or container has if 0
+    /// Memory that the server may use, in MiB; four fifths of what this machine or container has if 0
+    #[arg(long, env = "GLIMPSE_MEMORY_LIMIT", default_value_t = 0, value_name = "MIB")]
+    pub memory_limit: usize,
+    /// Memory that ad hoc queries may use of it together, in MiB; five eighths of it if 0
     #[arg(long, env = "GLIMPSE_ADHOC_MEMORY", default_value_t = 0, value_name = "MIB")]
     pub adhoc_memory: usize,
 }

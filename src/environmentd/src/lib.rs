@@ -14,6 +14,7 @@ use anyhow::Context;
 use config::Config;
 use logging::LogFilter;
 use ore::clock::Clock;
+use ore::memory::Share;
 use ore::metrics::Registry;
 use pgwire::server::{ServerConfig, ServerHandle};
 use pgwire::tls::TlsFiles;
@@ -50,13 +51,18 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
         .thread_name("adhoc")
         .enable_time()
         .build()?;
+    let memory_limit = match config.memory_limit {
+        0 => memory::total().map_or(usize::MAX, |bytes| bytes / 5 * 4),
+        mebibytes => mebibytes.saturating_mul(1 << 20),
+    };
     let (client, running) = Client::start(adapter::client::Config {
         persist,
         oracle: oracle.handle(),
         spawner: Box::new(compute::LocalWorkers),
         adhoc: adhoc.handle().clone(),
+        memory: Share::root(memory_limit, Some(Box::new(memory::used))),
         adhoc_memory: match config.adhoc_memory {
-            0 => memory::total().map_or(usize::MAX, |bytes| bytes / 2),
+            0 => memory_limit / 8 * 5,
             mebibytes => mebibytes.saturating_mul(1 << 20),
         },
         clock,

@@ -1,4 +1,4 @@
-//! How much memory there is.
+//! How much memory there is, and how much of it the process has.
 
 /// Where Linux says how much of it the control group of this process may use, by version 2 and version 1.
 const LIMITS: [&str; 2] = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
@@ -9,6 +9,15 @@ pub(crate) fn total() -> Option<usize> {
     let machine = read("/proc/meminfo").as_deref().and_then(of_machine);
     let containers = LIMITS.iter().filter_map(|path| read(path)?.trim().parse().ok());
     machine.into_iter().chain(containers).min()
+}
+
+/// The pages that the allocator has given out, in bytes.
+pub(crate) fn used() -> usize {
+    // Its figures are of the moment at which they were last asked to be.
+    match tikv_jemalloc_ctl::epoch::advance() {
+        Ok(_) => tikv_jemalloc_ctl::stats::active::read().unwrap_or(0),
+        Err(_) => 0,
+    }
 }
 
 /// What `/proc/meminfo` says, in bytes.

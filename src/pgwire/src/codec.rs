@@ -5,15 +5,21 @@
 //! starts small, grows as bytes arrive (never because a header promises many), and shrinks again when its connection
 //! has been idle.
 //!
+//! A large message is not kept in the buffer: its body is *gathered* in the pieces in which it comes, as memory that was asked for. To
+//! make one piece of them is for whoever needs that, elsewhere.
+//!
 //! A message of a known type that is larger than requests may be is skipped without being stored, and costs its sender
 //! only the statement. Anything else that is wrong with a header means that the stream cannot be trusted any more.
 //!
 //! # Invariants
 //! - [`Input::body`] is the message that [`Input::next`] last found, until the next call of it.
-//! - At most `request_bytes_max` plus one read are buffered.
+//! - At most `request_bytes_max` plus one read are buffered, and little more than `GATHERED_BYTES_MIN` in one piece.
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
+use ore::memory::{Refused, Reservation, Share};
+use std::borrow::Cow;
 use std::io;
+use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Type byte and length.
@@ -28,6 +34,8 @@ const LENGTH_MAX: usize = (1 << 30) - 1;
 const IDLE_INPUT_BYTES: usize = 2 << 10;
 /// A read buffer that is worth giving back.
 const LARGE_INPUT_BYTES: usize = 16 << 10;
+/// Messages that are larger are gathered in pieces.
+const GATHERED_BYTES_MIN: usize = 256 << 10;
 /// How much is read at once from a client that sends much.
 const READ_BYTES_MAX: usize = 64 << 10;
 
@@ -93,14 +101,51 @@ fn message_bytes_max(tag: u8, request_bytes_max: usize) -> Result<usize, FrameEr
 }
 
 /// A message found in the input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// A whole message, whose body is [`Input::body`].
     Message(u8),
+    /// A whole message that is large: its body is what [`Input::take_body`] gives.
+    Large(u8),
+    /// A message for which there is no memory; it is being skipped.
+    Refused(u8, Refused),
     /// A message too large to be taken; it is being skipped.
     Skipped { tag: u8, message_bytes: usize },
     /// More bytes are needed.
     None,
+}
+
+/// The body of a message, taken out of the input. Its memory is given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Body {
+    pieces: Vec<Bytes>,
+    memory: Reservation,
+}
+
+impl Body {
+    /// The pieces, in order.
+    pub(crate) fn pieces(&self) -> &[Bytes] {
+        &self.pieces
+    }
+
+    /// All of it in one piece, which takes as much memory again if there are several.
+    pub(crate) fn whole(&mut self) -> Result<Cow<'_, [u8]>, Refused> {
+        match self.pieces.as_slice() {
+            [piece] => Ok(Cow::Borrowed(piece)),
+            pieces => {
+                self.memory.try_grow(self.memory.bytes())?;
+                Ok(Cow::Owned(pieces.concat()))
+            }
+        }
+    }
+}
+
+/// A large message that is not whole yet, or was handed out last.
+#[derive(Debug)]
+struct Gathering {
+    tag: u8,
+    missing_bytes: usize,
+    body: Body,
 }
 
 /// The bytes that came from a client and were not handled yet.
@@ -116,10 +161,13 @@ pub(crate) struct Input {
     read_bytes: usize,
     /// Whether the buffer grew since it was last small.
     is_large: bool,
+    gathering: Option<Gathering>,
+    memory: Arc<Share>,
 }
 
 impl Input {
-    pub(crate) fn new(request_bytes_max: usize) -> Input {
+    /// Nothing yet; large messages are of this memory.
+    pub(crate) fn new(request_bytes_max: usize, memory: &Arc<Share>) -> Input {
         Input {
             buffer: BytesMut::with_capacity(IDLE_INPUT_BYTES),
             request_bytes_max,
@@ -127,6 +175,8 @@ impl Input {
             skip_bytes: 0,
             read_bytes: IDLE_INPUT_BYTES,
             is_large: false,
+            gathering: None,
+            memory: Arc::clone(memory),
         }
     }
 
@@ -135,7 +185,17 @@ impl Input {
         self.buffer.advance(self.current_bytes);
         self.current_bytes = 0;
         self.skip();
+        if let Some(next) = self.gather() {
+            return Ok(next);
+        }
         match peek(&self.buffer, self.request_bytes_max)? {
+            Peek::Partial { needed_bytes } if needed_bytes > GATHERED_BYTES_MIN => {
+                let (tag, missing_bytes) = (self.buffer[0], needed_bytes - HEADER_BYTES);
+                self.buffer.advance(HEADER_BYTES);
+                let body = Body { pieces: Vec::new(), memory: Reservation::empty(&self.memory) };
+                self.gathering = Some(Gathering { tag, missing_bytes, body });
+                Ok(self.gather().unwrap_or(Next::None))
+            }
             Peek::Partial { .. } => Ok(Next::None),
             Peek::Whole { tag, message_bytes } => {
                 self.current_bytes = message_bytes;
@@ -152,6 +212,46 @@ impl Input {
     /// The body of the message found last.
     pub(crate) fn body(&self) -> &[u8] {
         self.buffer.get(HEADER_BYTES..self.current_bytes).unwrap_or_default()
+    }
+
+    /// Takes the message found last out of the input: its body, as it is.
+    pub(crate) fn take_body(&mut self) -> Body {
+        if let Some(gathering) = self.gathering.take() {
+            return gathering.body;
+        }
+        let mut message = self.buffer.split_to(self.current_bytes);
+        self.current_bytes = 0;
+        message.advance(HEADER_BYTES.min(message.len()));
+        Body { memory: Reservation::of(&self.memory, message.len()), pieces: vec![message.freeze()] }
+    }
+
+    /// Whether a large message is coming in.
+    pub(crate) fn is_gathering(&self) -> bool {
+        self.gathering.is_some()
+    }
+
+    /// Moves what there is of a large message to its pieces; `None` if none is coming in.
+    fn gather(&mut self) -> Option<Next> {
+        let gathering = self.gathering.as_mut().filter(|gathering| gathering.missing_bytes > 0);
+        let Some(Gathering { tag, missing_bytes, body }) = gathering else {
+            // One that was handed out is done with.
+            self.gathering = None;
+            return None;
+        };
+        let piece = self.buffer.split_to(self.buffer.len().min(*missing_bytes));
+        if piece.is_empty() {
+            return Some(Next::None);
+        }
+        *missing_bytes -= piece.len();
+        if let Err(refused) = body.memory.try_grow(piece.len()) {
+            let tag = *tag;
+            self.skip_bytes = *missing_bytes;
+            self.gathering = None;
+            self.skip();
+            return Some(Next::Refused(tag, refused));
+        }
+        body.pieces.push(piece.freeze());
+        Some(if *missing_bytes == 0 { Next::Large(*tag) } else { Next::None })
     }
 
     /// Whether the message after the one found last is there already and is a Sync.
@@ -208,6 +308,7 @@ impl Input {
 #[cfg(test)]
 mod tests {
     use super::{FrameError, Input, Next, Peek, peek};
+    use ore::memory::Share;
     use proptest::prelude::{Just, any, prop, prop_oneof, proptest};
 
     const MAX: usize = 1 << 20;
@@ -217,15 +318,23 @@ mod tests {
         [&[tag], &length.to_be_bytes()[..], body].concat()
     }
 
+    fn input() -> Input {
+        Input::new(MAX, &Share::root(usize::MAX, None))
+    }
+
     /// Feeds bytes in the given pieces and returns the messages found.
     fn messages(pieces: &[&[u8]]) -> Result<Vec<(u8, Vec<u8>)>, FrameError> {
-        let mut input = Input::new(MAX);
+        let mut input = input();
         let mut found = Vec::new();
         for piece in pieces {
             input.buffer.extend_from_slice(piece);
             loop {
                 match input.next()? {
                     Next::Message(tag) => found.push((tag, input.body().to_vec())),
+                    Next::Large(tag) => {
+                        found.push((tag, input.take_body().whole().expect("there is memory").into_owned()))
+                    }
+                    Next::Refused(tag, _) => found.push((tag, b"refused".to_vec())),
                     Next::Skipped { tag, .. } => found.push((tag, b"skipped".to_vec())),
                     Next::None => break,
                 }
@@ -272,8 +381,37 @@ mod tests {
     }
 
     #[test]
+    fn a_large_message_is_gathered_in_pieces_and_what_follows_is_found() {
+        let large: Vec<u8> = (0..=250).cycle().take(MAX).collect();
+        let bytes = [message(b'S', b""), message(b'd', &large), message(b'S', b""), message(b'Q', b"x\0")].concat();
+        let expected = || Ok(vec![(b'S', vec![]), (b'd', large.clone()), (b'S', vec![]), (b'Q', b"x\0".to_vec())]);
+        for size in [1_000, 70_001, bytes.len()] {
+            assert_eq!(messages(&bytes.chunks(size).collect::<Vec<_>>()), expected(), "in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn a_large_message_for_which_there_is_no_memory_is_skipped() {
+        let share = Share::root(MAX / 2, None);
+        let mut input = Input::new(MAX, &share);
+        let bytes = [message(b'Q', &vec![b'x'; MAX]), message(b'S', b"")].concat();
+        let mut found = Vec::new();
+        for piece in bytes.chunks(60_000) {
+            input.buffer.extend_from_slice(piece);
+            loop {
+                match input.next().expect("it is framed") {
+                    Next::None => break,
+                    next => found.push(next),
+                }
+            }
+        }
+        assert!(matches!(found.as_slice(), [Next::Refused(b'Q', _), Next::Message(b'S')]), "{found:?}");
+        assert_eq!(share.used(), 0, "what had come of it is given back");
+    }
+
+    #[test]
     fn a_sync_is_seen_coming() {
-        let mut input = Input::new(MAX);
+        let mut input = input();
         input.buffer.extend_from_slice(&[message(b'E', b"\0\0\0\0\0"), message(b'S', b"")].concat());
         assert_eq!(input.next(), Ok(Next::Message(b'E')));
         assert!(input.sync_follows());
@@ -283,7 +421,7 @@ mod tests {
 
     #[test]
     fn a_large_buffer_shrinks_and_keeps_its_bytes() {
-        let mut input = Input::new(MAX);
+        let mut input = input();
         input.buffer.extend_from_slice(&message(b'Q', &vec![b'x'; 100_000]));
         input.buffer.extend_from_slice(b"S\0\0");
         input.make_room();
@@ -300,7 +438,7 @@ mod tests {
     #[tokio::test]
     async fn what_there_is_much_of_is_read_in_few_pieces() {
         let sent = message(b'Q', &[7; 100]).repeat(10_000);
-        let (mut input, mut stream, mut reads, mut messages) = (Input::new(MAX), sent.as_slice(), 0, 0);
+        let (mut input, mut stream, mut reads, mut messages) = (input(), sent.as_slice(), 0, 0);
         while input.fill(&mut stream).await.expect("memory can be read") > 0 {
             reads += 1;
             while let Next::Message(_) = input.next().expect("there are only messages") {

@@ -17,6 +17,7 @@
 //! - Nothing here allocates for a query whose session does not: both buffers are reused.
 
 mod copying;
+mod large;
 mod results;
 
 use crate::codec::{Input, Next};
@@ -31,13 +32,17 @@ use crate::stream::Stream;
 use crate::tls::{self, Upgrade};
 use adapter::error::AdapterError;
 use adapter::response::{BoundParams, ResultFormats};
+use adapter::seat::Seat;
 use adapter::session::{Script, Session};
 use futures::future::BoxFuture;
+use ore::memory::{Refused, Share};
 use ore::until::until;
 use results::Answer;
+use sql::error::SqlError;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -55,6 +60,7 @@ const SHRINK_AFTER: Duration = Duration::from_secs(2);
 const LINGER: Duration = Duration::from_secs(1);
 /// How often, while a statement runs, it is checked that its client is still there.
 const ATTENDANCE: Duration = Duration::from_secs(5);
+const FUNCTION_CALLS: &str = "the function call protocol is not supported";
 /// How long a client gets to take our last message.
 const GOODBYE: Duration = Duration::from_secs(1);
 
@@ -74,6 +80,8 @@ pub(crate) struct Connection<S> {
 enum Later {
     /// A simple query's statements, after what is left of an answer that was begun.
     Script(Script, Option<Answer>),
+    /// A message of this type that is not known to be short, of which nothing was done: Query, Parse, Bind, Describe.
+    Elsewhere(u8),
     /// An Execute.
     Execute,
     /// What is left of the answer to an Execute.
@@ -86,9 +94,13 @@ enum Later {
 #[derive(Debug)]
 pub(crate) struct Output {
     buffer: Vec<u8>,
+    /// How many of the buffer's bytes are written.
+    written: usize,
     rows: RowEncoder,
     /// Whether the client waits for what is in the buffer.
     is_due: bool,
+    /// What large rows take while they are encoded and sent.
+    memory: Arc<Share>,
 }
 
 impl Visit<'_> {
@@ -142,10 +154,16 @@ async fn run_encrypted(stream: TcpStream, how: Upgrade, visit: Visit<'_>) -> boo
 
 impl<S: Stream> Connection<S> {
     fn new(stream: S, shared: &Shared) -> Connection<S> {
-        let output =
-            Output { buffer: Vec::with_capacity(IDLE_OUTPUT_BYTES), rows: RowEncoder::default(), is_due: false };
+        let memory = shared.client.message_memory();
+        let output = Output {
+            buffer: Vec::with_capacity(IDLE_OUTPUT_BYTES),
+            written: 0,
+            rows: RowEncoder::default(),
+            is_due: false,
+            memory: Arc::clone(memory),
+        };
         let (metrics, request_bytes_max) = (shared.metrics.clone(), shared.request_bytes_max);
-        let input = Input::new(request_bytes_max);
+        let input = Input::new(request_bytes_max, memory);
         Connection { stream, input, output, metrics, request_bytes_max, skips_to_sync: false }
     }
 
@@ -153,7 +171,7 @@ impl<S: Stream> Connection<S> {
     async fn converse(&mut self, packet: Packet, visit: Visit<'_>) -> bool {
         let opening = startup::open(&mut self.stream, packet, visit, &mut self.output.buffer);
         let mut session = match visit.in_time(opening).await {
-            Ok(Some(session)) => session,
+            Ok(Some(session)) => Seat::new(session),
             Ok(None) => {
                 // The answer to a CancelRequest is the end of the connection, which TLS has to announce.
                 let _gone = tokio::time::timeout(GOODBYE, self.stream.shutdown()).await;
@@ -178,17 +196,33 @@ impl<S: Stream> Connection<S> {
     }
 
     /// The loop. Returns only with the reason why the connection ends.
-    async fn serve(&mut self, session: &mut Session) -> Result<Infallible, WireError> {
+    async fn serve(&mut self, session: &mut Seat) -> Result<Infallible, WireError> {
         self.output.ready(session);
         loop {
             loop {
                 match self.input.next()? {
                     Next::Message(tag) => {
+                        // One that was given up is not needed to say goodbye, nor to end what has failed.
+                        if session.here().is_none() && tag != b'X' && !(self.skips_to_sync && tag == b'S') {
+                            Box::pin(attended(&self.stream, session.back())).await?;
+                        }
                         if let Some(later) = self.message(session, tag)? {
                             Box::pin(self.later(session, later)).await?;
                         }
                     }
-                    Next::Skipped { tag, message_bytes } => self.too_large(session, tag, message_bytes)?,
+                    Next::Large(tag) if self.skips_to_sync || tag == b'd' => drop(self.input.take_body()),
+                    Next::Large(b'F') => self.not_taken(session, b'F', WireError::Unsupported(FUNCTION_CALLS))?,
+                    Next::Large(tag) => {
+                        Box::pin(attended(&self.stream, session.back())).await?;
+                        Box::pin(self.later(session, Later::Elsewhere(tag))).await?;
+                    }
+                    Next::Refused(tag, refused) => {
+                        self.not_taken(session, tag, no_memory(refused))?;
+                    }
+                    Next::Skipped { tag, message_bytes } => {
+                        let bytes_max = self.request_bytes_max;
+                        self.not_taken(session, tag, WireError::RequestTooLarge { bytes: message_bytes, bytes_max })?;
+                    }
                     Next::None => break,
                 }
                 self.output.flush_if_full(&mut self.stream).await?;
@@ -199,7 +233,7 @@ impl<S: Stream> Connection<S> {
                 }
                 self.output.flush(&mut self.stream).await?;
             }
-            match session.idle_timeout() {
+            match session.here().and_then(|session| session.idle_timeout()) {
                 None => self.fill().await?,
                 Some(timeout) => match Box::pin(tokio::time::timeout(timeout, self.fill())).await {
                     Ok(filled) => filled?,
@@ -227,6 +261,10 @@ impl<S: Stream> Connection<S> {
                 self.input.fill(&mut self.stream).await?
             }
         };
+        if self.input.is_gathering() {
+            // There is more at once, as long as its sender is quicker than we are: others have their turn.
+            tokio::task::yield_now().await;
+        }
         if count == 0 { Err(WireError::Closed) } else { Ok(()) }
     }
 
@@ -234,17 +272,18 @@ impl<S: Stream> Connection<S> {
     ///
     /// What does need it is handed back as data, not as a future: a future would have room for all that handling a message
     /// may take, and be moved for every one of them.
-    fn message(&mut self, session: &mut Session, tag: u8) -> Result<Option<Later>, WireError> {
+    fn message(&mut self, session: &mut Seat, tag: u8) -> Result<Option<Later>, WireError> {
         if self.skips_to_sync && !matches!(tag, b'S' | b'X') {
             return Ok(None);
         }
+        let (body, out) = (self.input.body(), &mut self.output.buffer);
         let result = match tag {
             b'Q' => return self.query(session),
             b'S' => return self.sync(session),
             b'X' => return Err(WireError::Closed),
-            b'P' => self.parse(session),
-            b'B' => self.bind(session),
-            b'D' => self.describe(session),
+            b'P' => self.metrics.time(MessageKind::Parse, || parse(session, body, out)),
+            b'B' => bind(session, body, out),
+            b'D' => describe(session, body, out),
             b'E' => match self.execute(session) {
                 Ok(later) => return Ok(later),
                 Err(error) => Err(error),
@@ -254,24 +293,37 @@ impl<S: Stream> Connection<S> {
             // What is left of a COPY that failed.
             b'd' | b'c' | b'f' => Ok(()),
             b'F' => {
-                self.output.fail(session, WireError::Unsupported("the function call protocol is not supported"))?;
+                self.output.fail(session, WireError::Unsupported(FUNCTION_CALLS))?;
                 self.output.ready(session);
                 return Ok(None);
             }
             _ => Err(WireError::Protocol("no answer was asked for".to_owned())),
         };
-        if let Err(error) = result {
-            self.fail_to_sync(session, error)?;
+        match result {
+            Err(WireError::Session(AdapterError::Elsewhere)) if matches!(tag, b'P' | b'B' | b'D') => {
+                Ok(Some(Later::Elsewhere(tag)))
+            }
+            result => result.or_else(|error| self.fail_to_sync(session, error)).map(|()| None),
         }
-        Ok(None)
     }
 
     /// Does what [`Connection::message`] had to leave.
-    async fn later(&mut self, session: &mut Session, later: Later) -> Result<(), WireError> {
+    async fn later(&mut self, session: &mut Seat, later: Later) -> Result<(), WireError> {
         match later {
             Later::Script(script, begun) => {
                 let result = self.script(session, script, begun).await;
                 self.query_ended(session, result)
+            }
+            Later::Elsewhere(b'Q') => {
+                let result = match self.script_elsewhere(session).await {
+                    Ok(script) => self.script(session, script, None).await,
+                    Err(error) => Err(error),
+                };
+                self.query_ended(session, result)
+            }
+            Later::Elsewhere(tag) => {
+                let result = self.message_elsewhere(session, tag).await;
+                result.or_else(|error| self.fail_to_sync(session, error))
             }
             Later::Execute => {
                 let result = self.execute_waiting(session).await;
@@ -289,19 +341,18 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Reports an error in the extended protocol.
-    fn fail_to_sync(&mut self, session: &mut Session, error: WireError) -> Result<(), WireError> {
+    fn fail_to_sync(&mut self, session: &mut Seat, error: WireError) -> Result<(), WireError> {
         self.output.fail(session, error)?;
         self.skips_to_sync = true;
         Ok(())
     }
 
-    /// Answers a request that was too large to be looked at.
-    fn too_large(&mut self, session: &mut Session, tag: u8, message_bytes: usize) -> Result<(), WireError> {
+    /// Answers a request that was not looked at.
+    fn not_taken(&mut self, session: &mut Seat, tag: u8, why: WireError) -> Result<(), WireError> {
         if self.skips_to_sync || tag == b'd' {
             return Ok(());
         }
-        let bytes_max = self.request_bytes_max;
-        self.output.fail(session, WireError::RequestTooLarge { bytes: message_bytes, bytes_max })?;
+        self.output.fail(session, why)?;
         match tag {
             b'Q' | b'F' => self.output.ready(session),
             _ => self.skips_to_sync = true,
@@ -310,9 +361,10 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Query: one statement after another, then ReadyForQuery.
-    fn query(&mut self, session: &mut Session) -> Result<Option<Later>, WireError> {
+    fn query(&mut self, session: &mut Seat) -> Result<Option<Later>, WireError> {
         let result = match self.start_script(session) {
             Ok(None) => Ok(()),
+            Err(WireError::Session(AdapterError::Elsewhere)) => return Ok(Some(Later::Elsewhere(b'Q'))),
             Ok(Some(later)) => return Ok(Some(later)),
             Err(error) => Err(error),
         };
@@ -321,7 +373,7 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Answers a query that is one read of an index; what else it may be is for later.
-    fn start_script(&mut self, session: &mut Session) -> Result<Option<Later>, WireError> {
+    fn start_script(&mut self, session: &mut Seat) -> Result<Option<Later>, WireError> {
         let mut script = session.start_script(message::string(self.input.body())?)?;
         let Some(response) = session.next_at_once(&mut script) else { return Ok(Some(Later::Script(script, None))) };
         let answer = self.respond_described(session, response?)?;
@@ -329,7 +381,7 @@ impl<S: Stream> Connection<S> {
     }
 
     /// The end of what a ReadyForQuery follows.
-    fn query_ended(&mut self, session: &mut Session, result: Result<(), WireError>) -> Result<(), WireError> {
+    fn query_ended(&mut self, session: &mut Seat, result: Result<(), WireError>) -> Result<(), WireError> {
         if let Err(error) = result {
             self.output.fail(session, error)?;
         }
@@ -338,18 +390,26 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Runs what is left of a script, the rest of an answer that was begun first.
-    async fn script(
-        &mut self,
-        session: &mut Session,
-        mut script: Script,
-        begun: Option<Answer>,
-    ) -> Result<(), WireError> {
+    async fn script(&mut self, session: &mut Seat, mut script: Script, begun: Option<Answer>) -> Result<(), WireError> {
         if let Some(answer) = begun {
             self.finish(session, answer).await?;
         }
         while !script.is_done() {
             let work = session.next_in_script(&mut script);
-            let response = self.attend(MessageKind::Query, Box::pin(work)).await?;
+            let response = match self.attend(MessageKind::Query, Box::pin(work)).await {
+                Err(WireError::Session(AdapterError::Elsewhere)) => {
+                    let work = session.elsewhere(move |session| {
+                        Box::pin(async move {
+                            let response = session.next_in_script(&mut script).await?;
+                            Ok::<_, WireError>((script, response))
+                        })
+                    });
+                    let response;
+                    (script, response) = self.attend(MessageKind::Query, Box::pin(work)).await?;
+                    response
+                }
+                response => response?,
+            };
             if let Some(answer) = self.respond_described(session, response)? {
                 self.finish(session, answer).await?;
             }
@@ -360,75 +420,78 @@ impl<S: Stream> Connection<S> {
         }
     }
 
+    /// Reads a query that is not known to be short.
+    async fn script_elsewhere(&mut self, session: &mut Seat) -> Result<Script, WireError> {
+        let mut body = self.input.take_body();
+        let work = session.elsewhere(move |session| {
+            Box::pin(async move {
+                let text = body.whole().map_err(no_memory)?;
+                Ok::<_, WireError>(session.start_script(message::string(&text)?)?)
+            })
+        });
+        self.attend(MessageKind::Query, Box::pin(work)).await
+    }
+
+    /// Handles a Parse, Bind or Describe that is not known to be short.
+    async fn message_elsewhere(&mut self, session: &mut Seat, tag: u8) -> Result<(), WireError> {
+        let mut body = self.input.take_body();
+        let (kind, message): (_, fn(&mut Session, &[u8], &mut Vec<u8>) -> Result<(), WireError>) = match tag {
+            b'P' => (MessageKind::Parse, parse),
+            b'B' => (MessageKind::Bind, bind),
+            b'D' => (MessageKind::Describe, describe),
+            _ => return Err(WireError::Protocol("no answer was asked for".to_owned())),
+        };
+        let work = session.elsewhere(move |session| {
+            Box::pin(async move {
+                let mut out = Vec::new();
+                message(session, &body.whole().map_err(no_memory)?, &mut out).map(|()| out)
+            })
+        });
+        let out = self.attend(kind, Box::pin(work)).await?;
+        self.output.buffer.extend_from_slice(&out);
+        Ok(())
+    }
+
     /// Waits for a session's work, for as long as its client does.
-    fn attend<'a, T: 'a>(
+    fn attend<'a, T: 'a, E: 'a>(
         &'a self,
         kind: MessageKind,
-        mut work: BoxFuture<'a, Result<T, AdapterError>>,
-    ) -> BoxFuture<'a, Result<T, WireError>> {
+        mut work: BoxFuture<'a, Result<T, E>>,
+    ) -> BoxFuture<'a, Result<T, WireError>>
+    where
+        WireError: From<E>,
+    {
         Box::pin(async move { Ok(attended(&self.stream, self.metrics.watch(kind, work.as_mut())).await??) })
     }
 
-    fn parse(&mut self, session: &mut Session) -> Result<(), WireError> {
-        let parse = message::parse(self.input.body())?;
-        self.metrics.time(MessageKind::Parse, || session.parse(parse.name, parse.sql, parse.param_oids.as_slice()))?;
-        encode::parse_complete(&mut self.output.buffer);
-        Ok(())
-    }
-
-    fn bind(&mut self, session: &mut Session) -> Result<(), WireError> {
-        let bind = message::bind(self.input.body())?;
-        let params = BoundParams { formats: bind.param_formats.as_slice(), values: bind.params.as_slice() };
-        if params.formats.len() > 1 && params.formats.len() != params.values.len() {
-            return Err(WireError::Protocol(format!(
-                "bind message has {} parameter formats but {} parameters",
-                params.formats.len(),
-                params.values.len()
-            )));
-        }
-        let formats = ResultFormats::from_codes(bind.result_formats.as_slice())?;
-        session.bind(bind.portal, bind.statement, params, formats)?;
-        encode::bind_complete(&mut self.output.buffer);
-        Ok(())
-    }
-
-    fn describe(&mut self, session: &mut Session) -> Result<(), WireError> {
-        let (target, name) = message::target(self.input.body())?;
-        let out = &mut self.output.buffer;
-        let rows = match target {
-            Target::Statement => {
-                let desc = session.describe_statement(name)?;
-                encode::parameter_description(out, &desc.params);
-                desc.rows.map(|rows| rows.text_row_description.clone())
-            }
-            Target::Portal => session.describe_portal(name)?.map(|(rows, formats)| rows.row_description(&formats)),
-        };
-        match rows {
-            Some(description) => out.extend_from_slice(&description),
-            None => encode::no_data(out),
-        }
-        Ok(())
-    }
-
     /// Execute: a portal's rows, all of them or as many as were asked for.
-    fn execute(&mut self, session: &mut Session) -> Result<Option<Later>, WireError> {
+    fn execute(&mut self, session: &mut Seat) -> Result<Option<Later>, WireError> {
         let execute = message::execute(self.input.body())?;
         let rows_max = execute.rows_max;
         let Some(response) = session.execute_at_once(execute.portal) else { return Ok(Some(Later::Execute)) };
         Ok(self.respond(session, response?, rows_max)?.map(Later::Answer))
     }
 
-    async fn execute_waiting(&mut self, session: &mut Session) -> Result<(), WireError> {
+    async fn execute_waiting(&mut self, session: &mut Seat) -> Result<(), WireError> {
         let execute = message::execute(self.input.body())?;
-        let work = session.execute(execute.portal, self.input.sync_follows());
-        let response = self.attend(MessageKind::Execute, Box::pin(work)).await?;
+        let sync_follows = self.input.sync_follows();
+        let work = session.execute(execute.portal, sync_follows);
+        let response = match self.attend(MessageKind::Execute, Box::pin(work)).await {
+            Err(WireError::Session(AdapterError::Elsewhere)) => {
+                let portal = execute.portal.to_owned();
+                let work = session
+                    .elsewhere(move |session| Box::pin(async move { session.execute(&portal, sync_follows).await }));
+                self.attend(MessageKind::Execute, Box::pin(work)).await?
+            }
+            response => response?,
+        };
         match self.respond(session, response, execute.rows_max)? {
             Some(answer) => self.finish(session, answer).await,
             None => Ok(()),
         }
     }
 
-    fn close(&mut self, session: &mut Session) -> Result<(), WireError> {
+    fn close(&mut self, session: &mut Seat) -> Result<(), WireError> {
         let (target, name) = message::target(self.input.body())?;
         match target {
             Target::Statement => session.close_statement(name),
@@ -439,10 +502,10 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Sync: the end of an implicit transaction, and of skipping.
-    fn sync(&mut self, session: &mut Session) -> Result<Option<Later>, WireError> {
+    fn sync(&mut self, session: &mut Seat) -> Result<Option<Later>, WireError> {
         message::empty(self.input.body())?;
         self.skips_to_sync = false;
-        if !session.sync_at_once() {
+        if session.here().is_some_and(|session| !session.sync_at_once()) {
             return Ok(Some(Later::Sync));
         }
         self.output.ready(session);
@@ -466,6 +529,54 @@ impl<S: Stream> Connection<S> {
             let _ = tokio::time::timeout(LINGER, drain(&mut self.stream)).await;
         }
     }
+}
+
+/// 53200 of a message.
+fn no_memory(refused: Refused) -> WireError {
+    AdapterError::from(SqlError::from(refused)).into()
+}
+
+/// Parse.
+fn parse(session: &mut Session, body: &[u8], out: &mut Vec<u8>) -> Result<(), WireError> {
+    let parse = message::parse(body)?;
+    session.parse(parse.name, parse.sql, parse.param_oids.as_slice())?;
+    encode::parse_complete(out);
+    Ok(())
+}
+
+/// Bind.
+fn bind(session: &mut Session, body: &[u8], out: &mut Vec<u8>) -> Result<(), WireError> {
+    let bind = message::bind(body)?;
+    let params = BoundParams { formats: bind.param_formats.as_slice(), values: bind.params.as_slice() };
+    if params.formats.len() > 1 && params.formats.len() != params.values.len() {
+        return Err(WireError::Protocol(format!(
+            "bind message has {} parameter formats but {} parameters",
+            params.formats.len(),
+            params.values.len()
+        )));
+    }
+    let formats = ResultFormats::from_codes(bind.result_formats.as_slice())?;
+    session.bind(bind.portal, bind.statement, params, formats)?;
+    encode::bind_complete(out);
+    Ok(())
+}
+
+/// Describe, of a statement or a portal.
+fn describe(session: &mut Session, body: &[u8], out: &mut Vec<u8>) -> Result<(), WireError> {
+    let (target, name) = message::target(body)?;
+    let rows = match target {
+        Target::Statement => {
+            let desc = session.describe_statement(name)?;
+            encode::parameter_description(out, &desc.params);
+            desc.rows.map(|rows| rows.text_row_description.clone())
+        }
+        Target::Portal => session.describe_portal(name)?.map(|(rows, formats)| rows.row_description(&formats)),
+    };
+    match rows {
+        Some(description) => out.extend_from_slice(&description),
+        None => encode::no_data(out),
+    }
+    Ok(())
 }
 
 /// Does work that nobody may be waiting for any more: when the client hangs up while it goes on, it is given up.
@@ -499,13 +610,14 @@ impl Output {
     /// Writes what is in the buffer.
     pub(crate) async fn flush(&mut self, stream: &mut impl Stream) -> Result<(), WireError> {
         // Not `write_all_buf`, whose gathering system call costs more for the one slice there is.
-        while !self.buffer.is_empty() {
-            match stream.write(&self.buffer).await? {
+        while self.written < self.buffer.len() {
+            match stream.write(&self.buffer[self.written..]).await? {
                 0 => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
-                count if count == self.buffer.len() => self.buffer.clear(),
-                count => drop(self.buffer.drain(..count)),
+                count => self.written += count,
             }
         }
+        self.buffer.clear();
+        self.written = 0;
         // TLS may hold back what the socket did not take; for a socket this is nothing.
         stream.flush().await?;
         self.is_due = false;
@@ -526,9 +638,9 @@ impl Output {
     }
 
     /// ReadyForQuery, and before it what the session has to say.
-    fn ready(&mut self, session: &mut Session) {
-        if session.has_pending() {
-            self.notices(session);
+    fn ready(&mut self, session: &mut Seat) {
+        self.notices(session);
+        if let Some(session) = session.here().filter(|session| session.has_pending()) {
             for (name, value) in session.take_parameter_changes() {
                 encode::parameter_status(&mut self.buffer, name, &value);
             }
@@ -538,10 +650,8 @@ impl Output {
     }
 
     /// The session's notices, which belong before the end of the statement that caused them.
-    pub(crate) fn notices(&mut self, session: &mut Session) {
-        if !session.has_pending() {
-            return;
-        }
+    pub(crate) fn notices(&mut self, session: &mut Seat) {
+        let Some(session) = session.here().filter(|session| session.has_pending()) else { return };
         for notice in session.take_notices() {
             let report = encode::Report {
                 severity: notice.severity,
@@ -559,13 +669,15 @@ impl Output {
     }
 
     /// Reports an error that ends a statement; hands back one that ends the connection.
-    fn fail(&mut self, session: &mut Session, error: WireError) -> Result<(), WireError> {
+    fn fail(&mut self, session: &mut Seat, error: WireError) -> Result<(), WireError> {
         if error.is_fatal() {
             return Err(error);
         }
         // The session does not know of errors that were met here: in a message, in COPY data, in rows being pulled.
-        session.fail_transaction();
-        session.failed(error.sqlstate(), &error);
+        if let Some(session) = session.here() {
+            session.fail_transaction();
+            session.failed(error.sqlstate(), &error);
+        }
         self.notices(session);
         encode::error_response(&mut self.buffer, Severity::Error, &error);
         // A client that sent Flush and no Sync must hear of the error too, although its Flush is skipped.

@@ -13,6 +13,7 @@ use crate::message;
 use crate::startup;
 use catalog::verifier::{MockSecret, Verifier};
 use futures::FutureExt;
+use ore::memory::Share;
 use std::borrow::Cow;
 
 /// The largest request, and the largest row, in these tests.
@@ -28,7 +29,7 @@ pub fn frames(bytes: &[u8]) {
 
 /// The type and length of each message of a stream, or how it ended.
 fn messages(stream: &[u8], piece_bytes: usize) -> Vec<Result<(u8, usize), String>> {
-    let mut input = Input::new(BYTES_MAX);
+    let mut input = Input::new(BYTES_MAX, &Share::root(usize::MAX, None));
     let mut found = Vec::new();
     for mut piece in stream.chunks(piece_bytes) {
         while !piece.is_empty() {
@@ -41,6 +42,13 @@ fn messages(stream: &[u8], piece_bytes: usize) -> Vec<Result<(u8, usize), String
                     body(tag, input.body());
                     found.push(Ok((tag, input.body().len())));
                 }
+                Ok(Next::Large(tag)) => {
+                    let mut whole = input.take_body();
+                    let whole = whole.whole().expect("there is memory");
+                    body(tag, &whole);
+                    found.push(Ok((tag, whole.len())));
+                }
+                Ok(Next::Refused(..)) => unreachable!("there is memory"),
                 Ok(Next::Skipped { tag, message_bytes }) => found.push(Ok((tag, message_bytes))),
                 Ok(Next::None) => break,
                 Err(error) => {

@@ -22,13 +22,15 @@ pub(crate) enum Source {
 pub(crate) enum MessageKind {
     Query,
     Parse,
+    Bind,
+    Describe,
     Execute,
     Sync,
     CopyIn,
 }
 
 /// The names of [`MessageKind`]'s variants, in their order.
-const MESSAGE_KINDS: [&str; 5] = ["query", "parse", "execute", "sync", "copy_in"];
+const MESSAGE_KINDS: [&str; 7] = ["query", "parse", "bind", "describe", "execute", "sync", "copy_in"];
 
 /// The metrics of the wire server. Clones share them.
 #[derive(Clone, Debug)]

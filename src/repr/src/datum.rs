@@ -55,6 +55,16 @@ pub enum Datum<'a> {
 }
 
 impl Datum<'_> {
+    /// About how many bytes the value has besides its own size.
+    pub fn heap_bytes(&self) -> usize {
+        match self {
+            Datum::Text(text) => text.len(),
+            Datum::Bytes(bytes) => bytes.len(),
+            Datum::List(items) => items.iter().map(|item| size_of::<Datum<'_>>() + item.heap_bytes()).sum(),
+            _ => 0,
+        }
+    }
+
     /// Detaches the value from the bytes it borrows.
     pub fn into_owned(self) -> Datum<'static> {
         match self {

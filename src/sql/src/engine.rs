@@ -14,8 +14,10 @@ pub mod bind;
 pub mod cast;
 pub mod coerce;
 pub mod collection;
+pub mod effort;
 mod faults;
 mod fixpoint;
+pub mod memory;
 mod pace;
 pub mod recursion;
 pub mod row_count;
@@ -126,6 +128,16 @@ pub trait TableResolver: Send + Sync {
     /// How literals are read.
     fn locale(&self) -> Locale {
         Locale::default()
+    }
+
+    /// Told of a query in WITH that is read, and becomes part of the plan once more. Error 54001 if that is too much.
+    fn check_copy(&self, _plan: &LogicalPlan) -> Result<(), SqlError> {
+        Ok(())
+    }
+
+    /// Error 57014 if the statement that is bound is to end early.
+    fn check_interrupts(&self) -> Result<(), SqlError> {
+        Ok(())
     }
 }
 

@@ -43,6 +43,7 @@ use arrow::datatypes::DataType;
 use column::ColumnChange;
 use datafusion::common::DFSchemaRef;
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use privileges::Right;
 use repr::relation::ColumnOrigin;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
@@ -372,6 +373,8 @@ pub struct SelectPlan {
     pub depends_on: Vec<GlobalId>,
     /// Whether it asks for locks on rows that others see, which a read-only transaction may not.
     pub locks: bool,
+    /// What it reads under whose rights.
+    pub rights: Vec<Right>,
 }
 
 /// INSERT.

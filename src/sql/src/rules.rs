@@ -9,6 +9,7 @@ pub mod dates;
 pub mod equijoin;
 pub mod guard;
 pub mod having;
+pub mod interruptible;
 pub mod semi;
 pub mod sort;
 pub mod unnest;
@@ -33,7 +34,7 @@ pub fn optimizer() -> Optimizer {
             _ => rule,
         }
     });
-    Optimizer::with_rules(rules.collect())
+    Optimizer::with_rules(rules.map(interruptible::interruptible).collect())
 }
 
 /// Rewrites a bound plan before the optimizer sees it.

@@ -92,7 +92,7 @@ impl Committer {
             _ => None,
         });
         let altered: BTreeSet<GlobalId> = altered.collect();
-        let none = TableWrite { table: GlobalId::Transient(0), updates: Arc::default(), checked: None };
+        let none = TableWrite::new(GlobalId::Transient(0), Updates::new(), None);
         let (mut claimants, mut new_keys) = (Vec::new(), Vec::new());
         let written = writes.iter().map(|write| (write.table, write));
         let unwritten = altered.iter().filter(|id| writes.iter().all(|write| write.table != **id));

@@ -15,9 +15,8 @@ use crate::metrics::MessageKind;
 use crate::stream::Stream;
 use adapter::copy::CopyIn;
 use adapter::response::Format;
-use adapter::session::Session;
+use adapter::seat::Seat;
 use std::borrow::Cow;
-use std::pin::pin;
 
 /// What can be wrong with a row: its line, or the values in it.
 enum RowError {
@@ -72,7 +71,7 @@ fn text_row(copy: &mut CopyIn) -> impl FnMut(u64, &[Option<Cow<'_, str>>]) -> Re
 
 impl<S: Stream> Connection<S> {
     /// Receives COPY data until the client ends it, and commits the rows.
-    pub(super) async fn copy_in(&mut self, session: &mut Session, mut copy: Box<CopyIn>) -> Result<(), WireError> {
+    pub(super) async fn copy_in(&mut self, session: &mut Seat, mut copy: Box<CopyIn>) -> Result<(), WireError> {
         let (column_count, format) = (copy.columns.len(), results::format(&copy.options));
         encode::copy_in_response(&mut self.output.buffer, column_count, format);
         self.output.flush(&mut self.stream).await?;
@@ -86,6 +85,16 @@ impl<S: Stream> Connection<S> {
                     session.copy_in_rows(&copy, reader.rows_max(self.input.body(), column_count)).await?;
                     reader.push(self.input.body(), &mut copy)
                 }
+                Next::Large(b'd') => {
+                    let body = self.input.take_body();
+                    let mut pushed = Ok(());
+                    for piece in body.pieces() {
+                        session.copy_in_rows(&copy, reader.rows_max(piece, column_count)).await?;
+                        pushed = pushed.and_then(|()| reader.push(piece, &mut copy));
+                        tokio::task::yield_now().await;
+                    }
+                    pushed
+                }
                 Next::Message(b'c') => {
                     message::empty(self.input.body())?;
                     reader.finish(&mut copy).map_err(|error| failed(error, &copy))?;
@@ -96,7 +105,8 @@ impl<S: Stream> Connection<S> {
                 }
                 Next::Message(b'H' | b'S') => Ok(()),
                 Next::Message(b'X') => return Err(WireError::Closed),
-                Next::Message(tag) => {
+                Next::Refused(_, refused) => return Err(super::no_memory(refused)),
+                Next::Message(tag) | Next::Large(tag) => {
                     let text = format!("unexpected message type 0x{tag:02X} during COPY from stdin");
                     return Err(WireError::Protocol(text));
                 }
@@ -106,12 +116,15 @@ impl<S: Stream> Connection<S> {
                 }
                 Next::None => {
                     self.fill().await?;
+                    // A client that sends as fast as it can always has more.
+                    tokio::task::yield_now().await;
                     Ok(())
                 }
             };
             result.map_err(|error| failed(error, &copy))?;
         }
-        let tag = self.metrics.watch(MessageKind::CopyIn, pin!(session.copy_in_finish(copy))).await?;
+        let finishing = session.elsewhere(move |session| Box::pin(session.copy_in_finish(copy)));
+        let tag = self.attend(MessageKind::CopyIn, Box::pin(finishing)).await?;
         self.output.notices(session);
         encode::command_complete(&mut self.output.buffer, tag);
         session.succeeded(None);

@@ -1,6 +1,7 @@
 //! Rows on their way out: pulled a chunk at a time, encoded into the write buffer, and written whenever enough have
 //! piled up. A client that reads slowly makes the write wait, and with it whoever produces the rows.
 
+use super::large::{Large, OwnedShape, row_bytes};
 use super::{Connection, FLUSH_BYTES, Output, attended};
 use crate::copy::Syntax;
 use crate::encode;
@@ -9,14 +10,22 @@ use crate::error::WireError;
 use crate::message;
 use crate::stream::Stream;
 use adapter::copy::CopyIn;
-use adapter::response::{Chunk, Format, Response, ResultFormats, RowDesc, Rows, RowsTag};
+use adapter::error::AdapterError;
+use adapter::response::{Chunk, Format, Response, ResultFormats, RowDesc, Rows, RowsTag, StoredRows};
+use adapter::seat::Seat;
 use adapter::session::Session;
+use arrow::array::Array;
+use ore::memory::Reservation;
 use pgrepr::options::EncodeOptions;
 use sql::ast::{CopyFormat, CopyOptions};
+use sql::error::SqlError;
 use std::sync::Arc;
 
 /// Rows asked for at a time: what may be in the write buffer beyond [`FLUSH_BYTES`].
 const CHUNK_ROWS_MAX: usize = 32;
+
+/// Bytes from which on a row is encoded elsewhere.
+const LARGE_ROW: usize = 256 << 10;
 
 /// An answer that has to be waited for.
 pub(super) enum Answer {
@@ -35,6 +44,8 @@ pub(super) struct Reply {
     /// How values are printed, if that takes more than the session's settings.
     options: Option<Box<EncodeOptions>>,
     rows: Rows,
+    /// Rows that come before those, the first of which is large.
+    large: Option<Large>,
     tag: RowsTag,
     /// How many the client wants at the most; `None` is all.
     rows_max: Option<usize>,
@@ -47,7 +58,8 @@ impl Reply {
         let target = Target::DataRow(&self.formats);
         let options = self.options.as_deref().unwrap_or(session.encode_options());
         let shape = Shape { columns: &self.desc.desc.columns, options, target };
-        Sending { shape, rows: &mut self.rows, rows_max: self.rows_max, sent: self.sent, bytes: self.bytes }
+        let Reply { rows, large, rows_max, sent, bytes, .. } = self;
+        Sending { shape, rows, large, rows_max: *rows_max, sent: *sent, bytes: *bytes }
     }
 }
 
@@ -55,6 +67,7 @@ impl Reply {
 pub(super) struct Sending<'a> {
     shape: Shape<'a>,
     rows: &'a mut Rows,
+    large: &'a mut Option<Large>,
     /// How many shall be sent; `None` is all.
     rows_max: Option<usize>,
     /// How many have been, and their bytes.
@@ -77,20 +90,29 @@ impl Sending<'_> {
             if wanted == 0 {
                 return Ok(true);
             }
-            if output.buffer.len() >= FLUSH_BYTES || !self.rows.is_ready() {
+            if self.large.is_some() || output.buffer.len() >= FLUSH_BYTES || !self.rows.is_ready() {
                 return Ok(false);
             }
             match self.rows.take(wanted)? {
                 None => return Ok(true),
                 Some(Chunk::Stored(chunk)) => {
                     let stored = Stored { types: chunk.stored_types(), projection: chunk.projection() };
-                    for row in chunk.rows() {
+                    for (at, row) in chunk.rows().enumerate() {
+                        if row.len() > LARGE_ROW {
+                            *self.large = Some(Large::Stored(StoredRows::of(&chunk, at), 0));
+                            return Ok(false);
+                        }
                         output.rows.stored(&mut output.buffer, row, stored, self.shape)?;
                         self.sent += 1;
                     }
                 }
                 Some(Chunk::Batch(batch, range)) => {
-                    for row in range {
+                    let may_be_large = batch.columns().iter().any(|column| column.get_buffer_memory_size() > LARGE_ROW);
+                    for row in range.clone() {
+                        if may_be_large && row_bytes(&batch, row) > LARGE_ROW {
+                            *self.large = Some(Large::Batch(batch, row..range.end));
+                            return Ok(false);
+                        }
                         output.rows.batch_row(&mut output.buffer, &batch, row, self.shape)?;
                         self.sent += 1;
                     }
@@ -99,9 +121,50 @@ impl Sending<'_> {
         }
     }
 
+    /// Sends the rows that were put aside because the first of them is large: each is encoded on a thread that nobody waits for, and
+    /// sent before the next is.
+    async fn send_large(
+        &mut self,
+        mut large: Large,
+        output: &mut Output,
+        stream: &mut impl Stream,
+    ) -> Result<(), WireError> {
+        output.flush(stream).await?;
+        let mut shape = OwnedShape::of(&self.shape);
+        while let Some(bytes) = large.next_bytes() {
+            let mut memory = Reservation::empty(&output.memory);
+            // As bytes in text, for example, it takes twice as much again.
+            memory.try_grow(bytes.saturating_mul(2)).map_err(|refused| AdapterError::from(SqlError::from(refused)))?;
+            let mut rows = std::mem::take(&mut output.rows);
+            let encoding = tokio::task::spawn_blocking(move || {
+                let mut out = Vec::new();
+                let encoded = large.encode(&mut rows, &mut out, shape.shape());
+                (encoded, out, rows, large, shape)
+            });
+            let encoded;
+            (encoded, output.buffer, output.rows, large, shape) = match encoding.await {
+                Ok(done) => done,
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    Err(_) => return Err(WireError::Shutdown),
+                },
+            };
+            encoded?;
+            self.sent += 1;
+            self.bytes += output.buffer.len();
+            output.flush(stream).await?;
+            output.shrink();
+        }
+        Ok(())
+    }
+
     /// Sends what is left, waiting for rows and for the client. How many rows were sent, and their bytes.
     async fn finish(mut self, output: &mut Output, stream: &mut impl Stream) -> Result<(usize, usize), WireError> {
         while !self.encode(output)? {
+            if let Some(large) = self.large.take() {
+                self.send_large(large, output, stream).await?;
+                continue;
+            }
             if self.rows.is_live() {
                 output.flush(stream).await?;
             } else {
@@ -119,7 +182,7 @@ impl<S: Stream> Connection<S> {
     /// Answers a statement of the simple protocol, whose rows are described first, as far as that needs no waiting.
     pub(super) fn respond_described(
         &mut self,
-        session: &mut Session,
+        session: &mut Seat,
         response: Response,
     ) -> Result<Option<Answer>, WireError> {
         if let Response::Rows { desc, formats, .. } = &response {
@@ -131,14 +194,14 @@ impl<S: Stream> Connection<S> {
     /// Answers a statement as far as that needs no waiting; what is left is handed back.
     pub(super) fn respond(
         &mut self,
-        session: &mut Session,
+        session: &mut Seat,
         response: Response,
         rows_max: Option<usize>,
     ) -> Result<Option<Answer>, WireError> {
         match response {
             Response::Rows { desc, formats, rows, tag } => {
                 let options = desc.names_objects.then(|| Box::new(session.naming_options()));
-                let mut reply = Reply { desc, formats, options, rows, tag, rows_max, sent: 0, bytes: 0 };
+                let mut reply = Reply { desc, formats, options, rows, large: None, tag, rows_max, sent: 0, bytes: 0 };
                 let mut sending = reply.sending(session);
                 let is_done = sending.encode(&mut self.output)?;
                 (reply.sent, reply.bytes) = (sending.sent, sending.bytes);
@@ -160,7 +223,7 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Sends what is left of an answer.
-    pub(super) async fn finish(&mut self, session: &mut Session, answer: Answer) -> Result<(), WireError> {
+    pub(super) async fn finish(&mut self, session: &mut Seat, answer: Answer) -> Result<(), WireError> {
         match answer {
             Answer::Rows(mut reply) => {
                 let sending = reply.sending(session);
@@ -173,7 +236,7 @@ impl<S: Stream> Connection<S> {
     }
 
     /// What follows the rows. Those that the client has not asked for yet stay with their portal.
-    fn complete(&mut self, session: &mut Session, reply: Reply) -> Result<(), WireError> {
+    fn complete(&mut self, session: &mut Seat, reply: Reply) -> Result<(), WireError> {
         self.output.notices(session);
         session.succeeded(Some((reply.sent, reply.bytes)));
         if reply.rows_max == Some(reply.sent) {
@@ -188,7 +251,7 @@ impl<S: Stream> Connection<S> {
     /// COPY TO STDOUT: every row a line or its binary form, each of them a message.
     pub(super) async fn copy_out(
         &mut self,
-        session: &mut Session,
+        session: &mut Seat,
         desc: &RowDesc,
         mut rows: Rows,
         options: &CopyOptions,
@@ -209,7 +272,8 @@ impl<S: Stream> Connection<S> {
         if syntax.header {
             output.rows.header(&mut output.buffer, &syntax, shape)?;
         }
-        let sending = Sending { shape, rows: &mut rows, rows_max: None, sent: 0, bytes: 0 };
+        let large = &mut None;
+        let sending = Sending { shape, rows: &mut rows, large, rows_max: None, sent: 0, bytes: 0 };
         let (sent, bytes) = sending.finish(output, stream).await?;
         if let Target::CopyBinary = target {
             output.rows.end_binary_copy(&mut output.buffer);

@@ -7,6 +7,7 @@
 use super::cast::CastFunction;
 use super::collection::{CollectionReader, ReaderExtension};
 use super::faults::with_faults;
+use super::memory::Pool;
 use super::pace::Pace;
 use super::session::SessionInfo;
 use crate::error::SqlError;
@@ -16,7 +17,6 @@ use datafusion::common::{DFSchema, Result as DfResult, ScalarValue};
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::{ExecutionProps, SessionConfig, SessionState};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::memory_pool::GreedyMemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -28,7 +28,7 @@ use datafusion::physical_expr::aggregate::{LoweredAggregate, LoweredAggregateBui
 use datafusion::physical_expr::window::WindowExpr;
 use datafusion::physical_plan::execute_stream;
 use datafusion::physical_planner::create_window_expr;
-use pgrepr::options::Locale;
+use ore::memory::Share;
 use repr::sqlstate::SqlState;
 use std::sync::Arc;
 
@@ -43,14 +43,14 @@ pub struct Engine {
 impl Engine {
     /// An engine with its function library and optimizer, whose queries may take all memory there is.
     pub fn new() -> Engine {
-        Engine::with_memory(usize::MAX)
+        Engine::with_memory(Share::root(usize::MAX, None))
     }
 
-    /// The same with `bytes` of memory for what its queries sort, group and join, all of them together: one that asks for more gets
-    /// 53200. None of it goes to disk, where it would take the room of what is to stay.
-    pub fn with_memory(bytes: usize) -> Engine {
+    /// The same with a share of the memory for what its queries sort, group and join, all of them together: one that asks for more
+    /// than is left gets 53200. None of it goes to disk, where it would take the room of what is to stay.
+    pub fn with_memory(share: Arc<Share>) -> Engine {
         let runtime = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(GreedyMemoryPool::new(bytes)))
+            .with_memory_pool(Arc::new(Pool(share)))
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
             .build_arc()
             .expect("neither directories nor caches are asked for");
@@ -77,13 +77,14 @@ impl Engine {
         Engine { state, optimizer: crate::rules::optimizer(), options }
     }
 
-    /// Optimises a bound plan. Of the session, what is folded depends on nothing but its locale.
+    /// Optimises a bound plan. Of the session, what is folded depends on nothing but its locale. Errors: 54001 if that takes more than
+    /// the session's effort may be; 57014.
     pub fn optimize(&self, plan: LogicalPlan, session: &SessionInfo) -> Result<LogicalPlan, SqlError> {
+        if let Some(effort) = &session.effort {
+            effort.plan(&plan)?;
+        }
         let plan = crate::rules::prepare(plan)?;
-        let options = match session.locale == Locale::default() {
-            true => Arc::clone(&self.options),
-            false => Arc::new(self.options_of(&SessionInfo { now_us: None, ..session.clone() })),
-        };
+        let options = Arc::new(self.options_of(&SessionInfo { now_us: None, ..session.clone() }));
         let context = OptimizerContext::new_with_config_options(options).without_query_execution_start_time();
         let context = context.with_max_passes(3);
         let plan = self.optimizer.optimize(plan, &context, |_, _| {}).map_err(|error| unplannable(error.into()))?;
@@ -102,6 +103,12 @@ impl Engine {
         let calls = expr.exists(|expr| Ok(is_call(expr))).unwrap_or(true);
         let props = if calls { self.props(session) } else { ExecutionProps::new() };
         Ok(physical(expr.clone(), schema, &props)?)
+    }
+
+    /// The value of an expression without columns, in a session.
+    pub fn compute(&self, expr: &Expr, session: &SessionInfo) -> Result<ScalarValue, SqlError> {
+        let physical = self.create_physical_expr(expr, &DFSchema::empty(), session)?;
+        Ok(value_of(physical.as_ref())?)
     }
 
     /// What functions find their session in.
@@ -228,11 +235,16 @@ pub fn fold(expr: &Expr) -> Option<ScalarValue> {
     let schema = DFSchema::empty();
     let props = ExecutionProps::new();
     let physical = physical(expr.clone(), &schema, &props).ok()?;
+    value_of(physical.as_ref()).ok()
+}
+
+/// The value of a compiled expression without columns.
+fn value_of(expr: &dyn PhysicalExpr) -> DfResult<ScalarValue> {
     let empty = Arc::new(arrow::datatypes::Schema::empty());
     let one = arrow::array::RecordBatchOptions::new().with_row_count(Some(1));
-    let batch = arrow::array::RecordBatch::try_new_with_options(empty, vec![], &one).ok()?;
-    match physical.evaluate(&batch).ok()? {
-        ColumnarValue::Scalar(scalar) => Some(scalar),
-        ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0).ok(),
+    let batch = arrow::array::RecordBatch::try_new_with_options(empty, vec![], &one)?;
+    match expr.evaluate(&batch)? {
+        ColumnarValue::Scalar(scalar) => Ok(scalar),
+        ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0),
     }
 }

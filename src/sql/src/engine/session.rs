@@ -3,12 +3,14 @@
 //! Plans are shared between sessions, so nothing of this is folded into a plan; functions find it at run time in the
 //! configuration that DataFusion hands to them.
 
+use super::effort::Effort;
 use super::types::internal_name;
 use crate::error::SqlError;
 use crate::names::Scope;
 use crate::plan::sequence::Position;
 use datafusion::common::Result;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
+use ore::memory::Share;
 use pgrepr::error::PgReprError;
 use pgrepr::options::Locale;
 use pgrepr::options::ObjectNames;
@@ -251,6 +253,12 @@ pub struct Ends {
     pub local: Option<(String, u16)>,
 }
 
+/// Says whether a statement is to end early. What goes on for long asks now and then, because nothing else can end it.
+pub trait Interrupts: Send + Sync {
+    /// Error 57014 if it is.
+    fn check(&self) -> std::result::Result<(), SqlError>;
+}
+
 /// Waits for a duration, on whatever runtime calls it.
 pub type Timer = Arc<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
@@ -303,12 +311,23 @@ pub struct SessionInfo {
     pub sequences: Option<Arc<dyn Sequences>>,
     /// The catalog, for functions that need it; `None` refuses them.
     pub catalog: Option<Arc<dyn CatalogFunctions>>,
+    /// What ends the statement early; `None` where nothing does.
+    pub interrupts: Option<Arc<dyn Interrupts>>,
+    /// Whose memory its batches are; `None` where nobody counts.
+    pub memory: Option<Arc<Share>>,
+    /// What planning it takes; `None` where nobody asks.
+    pub effort: Option<Arc<Effort>>,
 }
 
 impl SessionInfo {
     /// The session that a function runs in.
     pub fn from_config(config: &ConfigOptions) -> Option<&SessionInfo> {
         config.extensions.get::<SessionInfo>()
+    }
+
+    /// Error 57014 if the statement is to end early.
+    pub fn check_interrupts(&self) -> std::result::Result<(), SqlError> {
+        self.interrupts.as_ref().map_or(Ok(()), |interrupts| interrupts.check())
     }
 
     /// Where it looks names up.
@@ -374,6 +393,9 @@ impl Default for SessionInfo {
             backends: None,
             sequences: None,
             catalog: None,
+            interrupts: None,
+            memory: None,
+            effort: None,
         }
     }
 }

@@ -340,7 +340,7 @@ fn any_all(call: &Call<'_>, args: &[Datum<'_>], all: bool) -> Result<Datum<'stat
 }
 
 /// An array of one value, as long as the second argument's only element says.
-fn fill(_: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError> {
+fn fill(call: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError> {
     let null = |what: &str| SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, format!("{what} cannot be null"));
     if a[1].is_null() {
         return Err(null("dimension array or low bound array"));
@@ -357,7 +357,8 @@ fn fill(_: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError> {
     match lengths.as_slice() {
         [] => Ok(Datum::List(Vec::new())),
         [length] => {
-            check_length(size(&a[0]).saturating_mul(*length))?;
+            call.check_elements(*length)?;
+            call.check_length(size(&a[0]).saturating_mul(*length))?;
             Ok(Datum::List(vec![a[0].clone().into_owned(); usize::try_from(*length).unwrap_or(0)]))
         }
         _ => Err(SqlError::unsupported("an array of more than one dimension")),

@@ -131,7 +131,7 @@ fn format(call: &Call<'_>, a: &[Datum<'_>]) -> Result<Datum<'static>, SqlError> 
                     .with_hint("For a single \"%\" use \"%%\"."));
             }
         };
-        super::string::check_length(i64::try_from(out.len() + width).unwrap_or(i64::MAX))?;
+        call.check_length(i64::try_from(out.len() + width).unwrap_or(i64::MAX))?;
         let missing = " ".repeat(width.saturating_sub(shown.chars().count()));
         out.push_str(&if left { format!("{shown}{missing}") } else { format!("{missing}{shown}") });
     }

@@ -24,8 +24,8 @@ pub fn declare(library: &mut Library) {
     library.add("like(text, text, text) bool", |_, a| like(text(a, 0), text(a, 1), escape(text(a, 2))?, false));
     library.add("ilike(text, text) bool", |_, a| like(text(a, 0), text(a, 1), Some('\\'), true));
     library.add("ilike(text, text, text) bool", |_, a| like(text(a, 0), text(a, 1), escape(text(a, 2))?, true));
-    library.add("similar_to(text, text) bool", |_, a| similar(text(a, 0), text(a, 1), Some('\\')));
-    library.add("similar_to(text, text, text) bool", |_, a| similar(text(a, 0), text(a, 1), escape(text(a, 2))?));
+    library.add("similar_to(text, text) bool !long", |_, a| similar(text(a, 0), text(a, 1), Some('\\')));
+    library.add("similar_to(text, text, text) bool !long", |_, a| similar(text(a, 0), text(a, 1), escape(text(a, 2))?));
     library.add("regex_match(text, text) bool !long", |_, a| matches(text(a, 0), text(a, 1), ""));
     library.add("regex_imatch(text, text) bool !long", |_, a| matches(text(a, 0), text(a, 1), "i"));
     library.add("regexp_like(text, text) bool !long", |_, a| matches(text(a, 0), text(a, 1), ""));
@@ -60,7 +60,7 @@ pub fn declare(library: &mut Library) {
     library.add("regexp_split_to_table(text, text, text) setof text !long", |_, a| {
         split(text(a, 0), text(a, 1), text(a, 2))
     });
-    library.add("substring(text, text) text", |_, a| substring(text(a, 0), text(a, 1)));
+    library.add("substring(text, text) text !long", |_, a| substring(text(a, 0), text(a, 1)));
     for args in [
         "",
         ", int4",

@@ -2,18 +2,22 @@
 
 use super::datum;
 use super::registry::{Overload, all};
-use super::string::{check_length, size};
+use super::string::{check_length, size, too_long};
 use crate::engine::cast::CastContextInfo;
+use crate::engine::memory::claim;
 use crate::engine::session::SessionInfo;
 use crate::engine::value::{first_scalar, to_array};
 use crate::error::SqlError;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::Result as DfResult;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
 };
+use ore::memory::{Reservation, STEP};
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
 use std::sync::Arc;
@@ -38,17 +42,34 @@ pub struct Call<'a> {
 pub const ELEMENTS_MAX: i64 = 50_000_000;
 /// The most elements of a set that becomes part of a plan.
 const FOLDED_ELEMENTS_MAX: i64 = 1_000;
+/// How often a single value is there until somebody has it.
+const CONSTANT_COPIES: usize = 5;
+/// The most bytes of what a function that may make much of little is given, and makes, while a query is planned.
+const FOLDED_BYTES_MAX: i64 = 4_096;
 
 impl Call<'_> {
     /// Error 54000 if a set is to have more elements than it may. While a query is planned, few are too many: the call then stays
     /// in the plan, which is kept and shown, and is made on a thread that others wait for.
     pub fn check_elements(&self, count: i64) -> Result<(), SqlError> {
-        let most = if self.session.is_some() { ELEMENTS_MAX } else { FOLDED_ELEMENTS_MAX };
+        let most = if self.is_planning() { FOLDED_ELEMENTS_MAX } else { ELEMENTS_MAX };
         if count <= most {
             return Ok(());
         }
         Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "a series of this length is not supported")
             .with_detail(format!("A series has at most {most} elements.")))
+    }
+
+    /// Error 54000 if no value may have so many bytes; while a query is planned, few are too many likewise.
+    pub(super) fn check_length(&self, length: i64) -> Result<(), SqlError> {
+        if self.is_planning() && length > FOLDED_BYTES_MAX {
+            return Err(too_long());
+        }
+        check_length(length)
+    }
+
+    /// Whether this is a call with constants that becomes its value.
+    fn is_planning(&self) -> bool {
+        self.session.is_none_or(|session| session.now_us.is_none())
     }
 
     /// The session; there is always one where `!session` functions run.
@@ -108,7 +129,15 @@ impl RowFunction {
         let overload = self.overload();
         let mut out = Vec::with_capacity(rows);
         let mut values = Vec::with_capacity(columns.len());
+        let watched = call.session.filter(|_| overload.long);
+        let share = watched.and_then(|session| session.memory.as_ref());
+        // It is there twice before it is a column. A constant goes on from hand to hand.
+        let copies = if rows == 1 { CONSTANT_COPIES } else { 2 };
+        let (mut bytes, mut reserved) = (0, share.map(Reservation::empty));
         for row in 0..rows {
+            if let Some(session) = watched {
+                session.check_interrupts()?;
+            }
             values.clear();
             for column in columns {
                 values.push(datum(column.array.as_ref(), if column.is_scalar { 0 } else { row })?);
@@ -117,11 +146,24 @@ impl RowFunction {
                 out.push(Datum::Null);
                 continue;
             }
+            if overload.long && call.is_planning() {
+                call.check_length(values.iter().map(size).sum())?;
+            }
             let result = (overload.body)(call, &values)?;
             check_length(size(&result))?;
+            if let Some(reserved) = &mut reserved {
+                bytes += copies * usize::try_from(size(&result)).unwrap_or(0);
+                if bytes >= STEP {
+                    reserved.cover(bytes)?;
+                }
+            }
             out.push(result);
         }
-        to_array(&out, &self.data_type)
+        let array = to_array(&out, &self.data_type)?;
+        if let Some(share) = share {
+            claim(&array, share);
+        }
+        Ok(array)
     }
 }
 
@@ -129,6 +171,29 @@ impl RowFunction {
 pub fn gives_new_values(expr: &Expr) -> bool {
     let Expr::ScalarFunction(call) = expr else { return false };
     call.func.inner().downcast_ref::<RowFunction>().is_some_and(|function| function.overload().each)
+}
+
+/// Whether an expression calls what may make much of little, or take long.
+pub fn has_long(expr: &Expr) -> bool {
+    let is_call = |expr: &Expr| matches!(expr, Expr::ScalarFunction(call) if is_long(&call.func));
+    expr.exists(|expr| Ok(is_call(expr) || matches!(expr, Expr::HigherOrderFunction(_)))).unwrap_or(true)
+}
+
+/// Whether any expression of a plan does.
+pub fn plan_has_long(plan: &LogicalPlan) -> bool {
+    plan_has(plan, has_long)
+}
+
+/// Whether any expression of a plan is of this kind.
+pub fn plan_has(plan: &LogicalPlan, is: impl Fn(&Expr) -> bool) -> bool {
+    let mut found = false;
+    let walked = plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            found |= is(expr);
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })
+    });
+    found || walked.is_err()
 }
 
 /// Whether a call may make much of little, or take long.

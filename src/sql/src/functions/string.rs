@@ -79,10 +79,14 @@ fn declare_cutting(library: &mut Library) {
     library.add("btrim(text) text", |_, a| Ok(new_text(text(a, 0).trim_matches(' '))));
     library.add("ltrim(text) text", |_, a| Ok(new_text(text(a, 0).trim_start_matches(' '))));
     library.add("rtrim(text) text", |_, a| Ok(new_text(text(a, 0).trim_end_matches(' '))));
-    library.add("btrim(text, text) text", |_, a| Ok(new_text(text(a, 0).trim_matches(|c| text(a, 1).contains(c)))));
     library
-        .add("ltrim(text, text) text", |_, a| Ok(new_text(text(a, 0).trim_start_matches(|c| text(a, 1).contains(c)))));
-    library.add("rtrim(text, text) text", |_, a| Ok(new_text(text(a, 0).trim_end_matches(|c| text(a, 1).contains(c)))));
+        .add("btrim(text, text) text !long", |_, a| Ok(new_text(text(a, 0).trim_matches(|c| text(a, 1).contains(c)))));
+    library.add("ltrim(text, text) text !long", |_, a| {
+        Ok(new_text(text(a, 0).trim_start_matches(|c| text(a, 1).contains(c))))
+    });
+    library.add("rtrim(text, text) text !long", |_, a| {
+        Ok(new_text(text(a, 0).trim_end_matches(|c| text(a, 1).contains(c))))
+    });
 }
 
 /// The first `n` characters; none for `n` below one.
@@ -144,9 +148,9 @@ fn declare_changing(library: &mut Library) {
     library.add("upper(text) text", |_, a| Ok(new_text(mapped(text(a, 0), str::to_ascii_uppercase, upper))));
     library.add("initcap(text) text", |_, a| Ok(new_text(initcap(text(a, 0)))));
     library.add("reverse(text) text", |_, a| Ok(new_text(text(a, 0).chars().rev().collect::<String>())));
-    library.add("repeat(text, int4) text !long", |_, a| {
+    library.add("repeat(text, int4) text !long", |call, a| {
         let n = int(a, 1).max(0);
-        check_length(text(a, 0).len() as i64 * n)?;
+        call.check_length(text(a, 0).len() as i64 * n)?;
         Ok(new_text(text(a, 0).repeat(n as usize)))
     });
     library.add("replace(text, text, text) text !long", |_, a| {
@@ -158,7 +162,7 @@ fn declare_changing(library: &mut Library) {
         check_length(whole.len() as i64 + count as i64 * (to.len() as i64 - from.len() as i64))?;
         Ok(new_text(whole.replace(from, to)))
     });
-    library.add("translate(text, text, text) text", |_, a| {
+    library.add("translate(text, text, text) text !long", |_, a| {
         let (from, to): (Vec<char>, Vec<char>) = (text(a, 1).chars().collect(), text(a, 2).chars().collect());
         let translated = text(a, 0).chars().filter_map(|c| match from.iter().position(|f| *f == c) {
             Some(at) => to.get(at).copied(),
@@ -166,10 +170,10 @@ fn declare_changing(library: &mut Library) {
         });
         Ok(new_text(translated.collect::<String>()))
     });
-    library.add("lpad(text, int4) text !long", |_, a| pad(text(a, 0), int(a, 1), " ", true));
-    library.add("lpad(text, int4, text) text !long", |_, a| pad(text(a, 0), int(a, 1), text(a, 2), true));
-    library.add("rpad(text, int4) text !long", |_, a| pad(text(a, 0), int(a, 1), " ", false));
-    library.add("rpad(text, int4, text) text !long", |_, a| pad(text(a, 0), int(a, 1), text(a, 2), false));
+    library.add("lpad(text, int4) text !long", |call, a| pad(call, text(a, 0), int(a, 1), " ", true));
+    library.add("lpad(text, int4, text) text !long", |call, a| pad(call, text(a, 0), int(a, 1), text(a, 2), true));
+    library.add("rpad(text, int4) text !long", |call, a| pad(call, text(a, 0), int(a, 1), " ", false));
+    library.add("rpad(text, int4, text) text !long", |call, a| pad(call, text(a, 0), int(a, 1), text(a, 2), false));
     library.add("overlay(text, text, int4) text", |_, a| {
         overlay(text(a, 0), text(a, 1), int(a, 2), text(a, 1).chars().count() as i64)
     });
@@ -230,7 +234,12 @@ pub(super) fn check_length(length: i64) -> Result<(), SqlError> {
     if length < TEXT_BYTES_MAX {
         return Ok(());
     }
-    Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large"))
+    Err(too_long())
+}
+
+/// 54000 of a value that nobody may have.
+pub(super) fn too_long() -> SqlError {
+    SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large")
 }
 
 /// About how many bytes a value takes.
@@ -280,10 +289,10 @@ fn initcap(whole: &str) -> String {
     out
 }
 
-fn pad(whole: &str, length: i64, fill: &str, left: bool) -> Result<Datum<'static>, SqlError> {
+fn pad(call: &Call<'_>, whole: &str, length: i64, fill: &str, left: bool) -> Result<Datum<'static>, SqlError> {
     let have = whole.chars().count() as i64;
     let length = length.max(0);
-    check_length(length * 4)?;
+    call.check_length(length * 4)?;
     if have >= length || fill.is_empty() {
         return Ok(new_text(prefix(whole, length)));
     }

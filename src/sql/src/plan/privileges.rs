@@ -67,6 +67,28 @@ pub(super) fn check_columns(
     if may { Ok(()) } else { Err(denied) }
 }
 
+/// What was read under whose rights: of a relation these columns, or any if there are none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Right {
+    /// Whose.
+    pub role: RoleId,
+    /// The relation.
+    pub id: GlobalId,
+    /// The positions of the columns.
+    pub columns: BTreeSet<usize>,
+}
+
+/// What was read may still be read, as far as it is still there. Errors: 42501.
+pub fn check_rights(catalog: &dyn CatalogView, rights: &[Right]) -> Result<(), SqlError> {
+    for Right { role, id, columns } in rights {
+        if let Some(item) = catalog.item(*id) {
+            check_schema(catalog, *role, &item)?;
+            check_columns(catalog, *role, &item, Privilege::Select, columns)?;
+        }
+    }
+    Ok(())
+}
+
 /// The role may create things in the schema. Errors: 42501.
 pub(super) fn check_create_in(ctx: &PlanContext<'_>, schema: &SchemaRef) -> Result<(), SqlError> {
     if schema.database.is_none() {

@@ -46,6 +46,7 @@ fn finish(
         params: params.finish()?,
         depends_on: dependencies.all(),
         locks: dependencies.locks(),
+        rights: dependencies.rights(),
     })
 }
 

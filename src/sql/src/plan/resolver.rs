@@ -4,7 +4,7 @@
 //! is known, inlines views by planning their text in the scope in which they were created, and records what was used.
 
 use super::ddl::is_same_type;
-use super::privileges::{check_columns, check_schema};
+use super::privileges::{Right, check_columns, check_schema};
 use super::{ItemKind, ItemRef, PlanContext, ViewDef, ViewRead};
 use crate::engine::{Params, PlannedQuery, Read, ResolvedTable, TableResolver, bind, types};
 use crate::error::SqlError;
@@ -31,6 +31,8 @@ struct Used {
     named: BTreeMap<Vec<String>, (GlobalId, usize)>,
     /// Whether it asks for locks on rows that others see.
     locks: bool,
+    /// What was read under whose rights.
+    rights: Vec<Right>,
 }
 
 /// Resolves the names of one statement, or of one view below it.
@@ -80,6 +82,11 @@ impl Dependencies {
     /// Whether the statement asks for locks on rows that others see.
     pub(super) fn locks(&self) -> bool {
         self.0.lock().expect("nobody panics while holding it").locks
+    }
+
+    /// What was read under whose rights.
+    pub(super) fn rights(&self) -> Vec<Right> {
+        self.0.lock().expect("nobody panics while holding it").rights.clone()
     }
 
     /// What the statement's own text names, not that of a view below it.
@@ -165,6 +172,10 @@ impl<'a> Resolver<'a> {
 impl TableResolver for Resolver<'_> {
     fn resolve(&self, parts: &[String]) -> Result<ResolvedTable, SqlError> {
         let (item, columns, names) = self.lookup(Name { parts: parts.to_vec() })?;
+        self.ctx.session.check_interrupts()?;
+        if let Some(effort) = &self.ctx.session.effort {
+            effort.relation()?;
+        }
         if matches!(item.kind, ItemKind::Index(_)) {
             return Err(SqlError::new(
                 SqlState::WRONG_OBJECT_TYPE,
@@ -218,6 +229,8 @@ impl TableResolver for Resolver<'_> {
         for read in reads.iter().filter(|read| self.exempt != Some(read.id)) {
             let item = self.ctx.catalog.item(read.id).expect("it was resolved in this catalog");
             check_columns(self.ctx.catalog, reader, &item, Privilege::Select, &read.columns)?;
+            let right = Right { role: reader, id: read.id, columns: read.columns.clone() };
+            self.used.lock().expect("nobody panics while holding it").rights.push(right);
         }
         Ok(())
     }
@@ -261,6 +274,14 @@ impl TableResolver for Resolver<'_> {
                 }
             }
         }
+    }
+
+    fn check_copy(&self, plan: &LogicalPlan) -> Result<(), SqlError> {
+        self.ctx.session.effort.as_ref().map_or(Ok(()), |effort| effort.copied(plan))
+    }
+
+    fn check_interrupts(&self) -> Result<(), SqlError> {
+        self.ctx.session.check_interrupts()
     }
 
     fn locale(&self) -> Locale {

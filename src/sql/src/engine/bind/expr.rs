@@ -55,6 +55,7 @@ impl Binder<'_> {
         if let Some((_, key)) = cx.keys.iter().find(|(key, _)| key == expr) {
             return Ok(key.clone());
         }
+        self.coercer.tables.check_interrupts()?;
         self.deeper()?;
         let bound = self.dispatch(expr, cx);
         self.shallower();

@@ -283,6 +283,7 @@ impl Binder<'_> {
             && let Some(cte) = self.cte(name)
         {
             let bound = cte.clone();
+            self.coercer.tables.check_copy(&bound.plan)?;
             return self.derived(bound, alias, name);
         }
         let last = names.last().cloned().unwrap_or_default();

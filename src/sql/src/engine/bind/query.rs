@@ -11,7 +11,6 @@ use crate::engine::row_count::RowCount;
 use crate::error::SqlError;
 use crate::functions::order::is_exact;
 use arrow::datatypes::{DataType, Field};
-use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::{Sort, WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::{
@@ -391,13 +390,11 @@ impl Binder<'_> {
             other => other?,
         };
         let typed = self.coercer.implicit_or_assign(typed, &PgType::Int8, &format!("argument of {}", what.clause()))?;
-        // Checked when it has a value: whoever runs the plan folds it.
-        if typed.expr.exists(|expr| Ok(matches!(expr, Expr::Placeholder(_)))).unwrap_or(false) {
-            return Ok(Some(typed.expr));
+        // What has no value yet is checked when it has one: whoever runs the plan computes it.
+        match crate::engine::runtime::fold(&typed.expr) {
+            Some(value) => Ok(what.of(&value)?.map(lit)),
+            None => Ok(Some(typed.expr)),
         }
-        let value = crate::engine::runtime::fold(&typed.expr)
-            .ok_or_else(|| SqlError::unsupported(format!("{} with this expression", what.clause())))?;
-        Ok(what.of(&value)?.map(lit))
     }
 }
 

@@ -29,6 +29,7 @@ pub(in crate::plan) fn plan_create_table_as(ctx: &PlanContext<'_>, create: &Crea
                 origins: Vec::new(),
                 params: Vec::new(),
                 depends_on: dependencies.all(),
+                rights: dependencies.rights(),
                 locks: dependencies.locks(),
             })
         }

@@ -1,0 +1,141 @@
+//! What a session does where others wait, because it is known to be short, and what it refuses to do there.
+//!
+//! The connection's thread serves others too. What is short is decided by sizes that are known before it begins: bytes of a text and
+//! of parameters, nodes of a plan, values of an INSERT, rows that were found; and by functions, those that may make much of little
+//! being long whatever they are given. The rest is [`AdapterError::Elsewhere`]: see `seat.rs`.
+
+use crate::error::AdapterError;
+use crate::plan_cache::Exec;
+use crate::session::Session;
+use crate::transaction::Status;
+use datafusion::common::tree_node::TreeNode;
+use datafusion::logical_expr::Expr;
+use ore::memory::Reservation;
+use repr::Datum;
+use sql::engine::effort;
+use sql::error::SqlError;
+use sql::functions::row::{gives_new_values, has_long, plan_has};
+use sql::plan::{InsertPlan, InsertSource, Plan, SelectPlan};
+
+/// Bytes of a text that is read, and of parameters that are, where others wait.
+pub(crate) const SMALL_TEXT: usize = 16 << 10;
+pub(crate) const SMALL_PARAMS: usize = 64 << 10;
+/// How often a parameter is there while its statement runs, at the most.
+const PARAM_COPIES: usize = 5;
+/// Values of an INSERT that take about a millisecond, and values that are expressions.
+const VALUES_MAX: usize = 10_000;
+const COMPUTED_MAX: usize = 200;
+/// Rows that FETCH decodes where others wait.
+const SMALL_FETCH: u64 = 1_000;
+
+impl Session {
+    /// What a text that is not small takes of the memory. Error 53200.
+    pub(crate) fn memory_for(&self, sql: &str) -> Result<Option<Reservation>, AdapterError> {
+        if sql.len() <= SMALL_TEXT {
+            return Ok(None);
+        }
+        let mut memory = Reservation::empty(&self.shared.memory);
+        memory.try_grow(sql::parser::estimated_bytes(sql)).map_err(SqlError::from)?;
+        Ok(Some(memory))
+    }
+
+    /// What parameters that are not small take of the memory until a statement has run: they are part of its plan then, in several
+    /// forms. Error 53200.
+    pub(crate) fn memory_for_params(&self, params: &[Datum<'_>]) -> Result<Option<Reservation>, AdapterError> {
+        let bytes = params.iter().map(Datum::heap_bytes).sum::<usize>();
+        if bytes <= SMALL_PARAMS {
+            return Ok(None);
+        }
+        let mut memory = Reservation::empty(&self.shared.memory);
+        memory.try_grow(bytes.saturating_mul(PARAM_COPIES)).map_err(SqlError::from)?;
+        Ok(Some(memory))
+    }
+
+    /// Goes on only if what comes is known to be short, or nobody waits for this thread. Error [`AdapterError::Elsewhere`].
+    pub(crate) fn stay_if(&self, is_short: bool) -> Result<(), AdapterError> {
+        if is_short || self.is_elsewhere { Ok(()) } else { Err(AdapterError::Elsewhere) }
+    }
+
+    /// For ReadyForQuery, should what is done now fail.
+    pub(crate) fn status_after_failure(&self) -> u8 {
+        if self.transaction.status == Status::Idle { b'I' } else { b'E' }
+    }
+}
+
+/// Whether nothing has happened yet, because it is to happen elsewhere.
+pub(crate) fn is_elsewhere<T>(result: &Result<T, AdapterError>) -> bool {
+    matches!(result, Err(AdapterError::Elsewhere))
+}
+
+/// Whether a session's part of a plan is short, but for rows of which nothing is known yet: what it binds and evaluates itself.
+pub(crate) fn is_short(exec: &Exec, has_index: impl Fn(&SelectPlan) -> bool) -> bool {
+    match exec {
+        Exec::Empty | Exec::Unplanned(_) => true,
+        Exec::Select(exec) => effort::is_small(&exec.select.logical),
+        // Rows that are not found by a look-up are made of whatever the ad hoc engine gives.
+        Exec::ReadThenWrite(exec) => {
+            let returning = exec.plan.returning.iter().flat_map(|returning| &returning.exprs);
+            let gives_new = |expr: &Expr| expr.exists(|expr| Ok(gives_new_values(expr))).unwrap_or(true);
+            // What takes values of a sequence cannot begin here and then find that it is long.
+            exec.select.peek.is_some()
+                && effort::is_small(&exec.plan.selection)
+                && !plan_has(&exec.plan.selection, gives_new)
+                && !returning.into_iter().any(has_long)
+        }
+        Exec::Other(Plan::Insert(plan)) => {
+            let update = plan.on_conflict.as_ref().and_then(|on| on.update.as_ref());
+            is_short_insert(plan) && update.is_none_or(|update| has_index(&update.lookup))
+        }
+        Exec::Other(Plan::Read(read)) => effort::is_small(&read.select.logical),
+        Exec::Other(Plan::Declare { read, .. }) => effort::is_small(&read.select.logical),
+        Exec::Other(Plan::CopyTo(copy)) => effort::is_small(&copy.read.select.logical),
+        Exec::Other(Plan::CopyFrom(plan)) => !plan.defaults.iter().any(|(_, default)| has_long(default)),
+        Exec::Other(Plan::Fetch { count, .. }) => count.is_some_and(|count| count <= SMALL_FETCH),
+        Exec::Other(Plan::Execute { arguments, .. }) => arguments.iter().all(is_value),
+        Exec::Other(
+            Plan::Begin(_)
+            | Plan::Commit { .. }
+            | Plan::Rollback { .. }
+            | Plan::Savepoint(_)
+            | Plan::ReleaseSavepoint(_)
+            | Plan::RollbackToSavepoint(_)
+            | Plan::Set { .. }
+            | Plan::SetTransaction(_)
+            | Plan::SetSessionCharacteristics(_)
+            | Plan::Reset(_)
+            | Plan::ShowVariable { .. }
+            | Plan::ShowIsolationLevel { .. }
+            | Plan::ShowAll { .. }
+            | Plan::Prepare { .. }
+            | Plan::Deallocate(_)
+            | Plan::Close(_)
+            | Plan::Discard(_)
+            | Plan::NoOp { .. },
+        ) => true,
+        Exec::Other(_) => false,
+    }
+}
+
+/// Whether an INSERT's rows, and what becomes of them, are few constants and parameters and fewer expressions, none of which may make
+/// much of little.
+fn is_short_insert(plan: &InsertPlan) -> bool {
+    let InsertSource::Values { rows } = &plan.source else { return false };
+    let is_computed = |expr: &&Expr| !matches!(expr, Expr::Placeholder(_) | Expr::Literal(..));
+    let computed: Vec<&Expr> = rows.iter().flatten().filter(is_computed).take(COMPUTED_MAX + 1).collect();
+    let update = plan.on_conflict.as_ref().and_then(|on| on.update.as_ref());
+    let updates = update.into_iter().flat_map(|update| update.values.iter().chain(&update.filter));
+    let returned = plan.returning.iter().flat_map(|returning| &returning.exprs);
+    rows.len() * plan.desc.arity() <= VALUES_MAX
+        && computed.len() <= COMPUTED_MAX
+        && !computed.into_iter().chain(updates).chain(returned).any(has_long)
+}
+
+/// Whether an argument is what it says.
+fn is_value(argument: &sqlparser::ast::Expr) -> bool {
+    use sqlparser::ast::Expr;
+    match argument {
+        Expr::Value(_) | Expr::TypedString(_) => true,
+        Expr::UnaryOp { expr, .. } | Expr::Nested(expr) | Expr::Cast { expr, .. } => is_value(expr),
+        _ => false,
+    }
+}

@@ -1,0 +1,106 @@
+//! Rows so large that encoding one would hold up the other connections of a thread: what is needed to do it elsewhere.
+
+use crate::copy::Syntax;
+use crate::encode::rows::{RowEncoder, Shape, Stored, Target};
+use crate::error::WireError;
+use adapter::response::{ResultFormats, StoredRows};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::DataType;
+use pgrepr::options::EncodeOptions;
+use repr::ColumnDesc;
+use std::ops::Range;
+
+/// Rows that hold what they are in.
+pub(super) enum Large {
+    /// As they are stored, from the one at a place on.
+    Stored(StoredRows, usize),
+    /// Of a batch.
+    Batch(RecordBatch, Range<usize>),
+}
+
+impl Large {
+    /// About how many bytes the next row has; `None` if there is none.
+    pub(super) fn next_bytes(&self) -> Option<usize> {
+        match self {
+            Large::Stored(chunk, at) => chunk.chunk().rows().nth(*at).map(<[u8]>::len),
+            Large::Batch(batch, range) => range.clone().next().map(|row| row_bytes(batch, row)),
+        }
+    }
+
+    /// Encodes the next row, if there is one.
+    pub(super) fn encode(
+        &mut self,
+        encoder: &mut RowEncoder,
+        out: &mut Vec<u8>,
+        shape: Shape<'_>,
+    ) -> Result<(), WireError> {
+        match self {
+            Large::Stored(chunk, at) => {
+                let chunk = chunk.chunk();
+                let stored = Stored { types: chunk.stored_types(), projection: chunk.projection() };
+                let Some(row) = chunk.rows().nth(*at) else { return Ok(()) };
+                *at += 1;
+                encoder.stored(out, row, stored, shape)
+            }
+            Large::Batch(batch, range) => match range.next() {
+                Some(row) => encoder.batch_row(out, batch, row, shape),
+                None => Ok(()),
+            },
+        }
+    }
+}
+
+/// About how many bytes a row of a batch has, values of a fixed width not counted.
+pub(super) fn row_bytes(batch: &RecordBatch, row: usize) -> usize {
+    batch.columns().iter().map(|column| value_bytes(column, row)).sum()
+}
+
+fn value_bytes(column: &ArrayRef, row: usize) -> usize {
+    if column.is_null(row) {
+        return 0;
+    }
+    match column.data_type() {
+        DataType::Utf8View => column.as_string_view().value(row).len(),
+        DataType::BinaryView => column.as_binary_view().value(row).len(),
+        DataType::List(_) => {
+            let items = column.as_list::<i32>().value(row);
+            // Each item is printed, whatever its width.
+            items.len() * 8 + (0..items.len()).map(|item| value_bytes(&items, item)).sum::<usize>()
+        }
+        DataType::Struct(_) => column.as_struct().columns().iter().map(|field| value_bytes(field, row)).sum(),
+        _ => 0,
+    }
+}
+
+/// A [`Shape`] that holds what it refers to.
+pub(super) struct OwnedShape {
+    columns: Vec<ColumnDesc>,
+    options: EncodeOptions,
+    target: OwnedTarget,
+}
+
+enum OwnedTarget {
+    DataRow(ResultFormats),
+    Copy(Syntax),
+    CopyBinary,
+}
+
+impl OwnedShape {
+    pub(super) fn of(shape: &Shape<'_>) -> OwnedShape {
+        let target = match shape.target {
+            Target::DataRow(formats) => OwnedTarget::DataRow(formats.clone()),
+            Target::Copy(syntax) => OwnedTarget::Copy(syntax.clone()),
+            Target::CopyBinary => OwnedTarget::CopyBinary,
+        };
+        OwnedShape { columns: shape.columns.to_vec(), options: shape.options.clone(), target }
+    }
+
+    pub(super) fn shape(&self) -> Shape<'_> {
+        let target = match &self.target {
+            OwnedTarget::DataRow(formats) => Target::DataRow(formats),
+            OwnedTarget::Copy(syntax) => Target::Copy(syntax),
+            OwnedTarget::CopyBinary => Target::CopyBinary,
+        };
+        Shape { columns: &self.columns, options: &self.options, target }
+    }
+}
