@@ -18,6 +18,9 @@ pub(crate) struct Cancel {
     requested: Notify,
     /// Whether the session is to end, about which its connection is told elsewhere.
     is_over: AtomicBool,
+    /// Whether its connection has said the last word.
+    is_left: AtomicBool,
+    left: Notify,
     stage: AtomicU8,
 }
 
@@ -36,6 +39,23 @@ impl Cancel {
     /// Says that the session is to end.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::Release);
+    }
+
+    /// Says that its connection has gone: what the session still works at is to end.
+    pub(crate) fn leave(&self) {
+        self.is_left.store(true, Ordering::Release);
+        self.left.notify_waiters();
+        self.request();
+    }
+
+    async fn left(&self) {
+        let left = self.left.notified();
+        tokio::pin!(left);
+        // Registered before the flag is looked at, as below.
+        left.as_mut().enable();
+        if !self.is_left.load(Ordering::Acquire) {
+            left.await;
+        }
     }
 
     /// Forgets a request that came too late for the statement it was meant for.
@@ -125,7 +145,8 @@ impl Interrupt {
         // The work may have been to ask for it.
         if self.cancel.is_over.load(Ordering::Acquire) {
             // The connection says the last word.
-            std::future::pending().await
+            self.cancel.left().await;
+            return Err(AdapterError::canceled());
         }
         if self.cancel.is_requested() { Err(AdapterError::canceled()) } else { result }
     }
@@ -200,6 +221,9 @@ mod tests {
         cancel.reset();
         let ending = interrupt.guard(async { cancel.end() });
         assert!(tokio::time::timeout(Duration::from_millis(5), ending).await.is_err());
+        // But for whoever has to be brought to an end after its connection.
+        let (ended, ()) = tokio::join!(interrupt.guard(async {}), async { cancel.leave() });
+        assert!(ended.is_err());
     }
 
     #[test]

@@ -36,6 +36,8 @@ impl Session {
         let in_block = self.transaction.status != Status::Idle;
         if !in_block && !self.transaction.is_fresh() {
             self.end_implicit().await?;
+            // Another statement begins, which may be given up.
+            self.cancel().begin();
         }
         if query_reads_now(&source.logical) {
             self.come_to_now().await?;

@@ -35,6 +35,8 @@ impl Session {
         let in_block = self.transaction.status != Status::Idle;
         if !in_block && !self.transaction.is_fresh() {
             self.end_implicit().await?;
+            // Another statement begins, which may be given up.
+            self.cancel().begin();
         }
         let mut op = Op::from_plan(plan, self.role.id)
             .ok_or_else(|| AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{name} is not supported")))?;

@@ -243,6 +243,8 @@ impl Session {
         if autocommit == Autocommit::No && is_ddl && self.transaction.status == Status::Idle {
             // DDL is a transaction of its own: what came before it commits.
             self.end_implicit().await?;
+            // Another statement begins, which may be given up.
+            self.cancel().begin();
         }
         let shared = Arc::clone(&self.shared);
         let _turn = match is_ddl {

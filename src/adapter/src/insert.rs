@@ -48,7 +48,7 @@ impl Session {
         }
         if plan.on_conflict.as_ref().is_some_and(|on| on.update.is_some()) {
             // Else rows are looked up by an index.
-            self.stay_if(!self.reads_own_writes(&[plan.table]))?;
+            self.stay_if(!self.reads_own_writes(&[plan.table]) && self.transaction.staged().is_none())?;
         }
         for _ in 0..RETRIES_MAX {
             self.reserve(&plan.takes, 1).await?;

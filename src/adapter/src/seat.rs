@@ -28,6 +28,8 @@ pub struct Seat {
     away: Option<JoinHandle<Box<Session>>>,
     /// Of one that is away: what the client was told of its transaction when it was given up.
     status: u8,
+    /// Of one that is away: whether its client was told that its statement has failed.
+    is_given_up: bool,
     cancel: Arc<Cancel>,
 }
 
@@ -35,7 +37,7 @@ impl Seat {
     /// A session's place.
     pub fn new(session: Session) -> Seat {
         let cancel = session.cancel();
-        Seat { here: Some(Box::new(session)), away: None, status: b'I', cancel }
+        Seat { here: Some(Box::new(session)), away: None, status: b'I', is_given_up: false, cancel }
     }
 
     /// The session, unless it is away.
@@ -64,17 +66,16 @@ impl Seat {
         let (interrupt, cancel) = (session.interrupt(), session.cancel());
         cancel.begin();
         self.status = session.status_after_failure();
+        // Until the result is here, whatever comes of it.
+        self.is_given_up = true;
         let (tx, rx) = tokio::sync::oneshot::channel();
         let runtime = session.shared.adhoc.clone();
         let task = spawn_apart(&runtime, "statement", async move {
             session.is_elsewhere = true;
             let result = work(&mut session).await;
             session.is_elsewhere = false;
-            if tx.send(result).is_err() {
-                // Given up: whatever has come of it, the client was told that it failed.
-                session.fail_transaction();
-                session.failed(SqlState::QUERY_CANCELED, &"canceling statement while it went on");
-            }
+            // Whoever gave it up does not want the result.
+            let _gone = tx.send(result);
             session
         });
         self.away = Some(task);
@@ -82,6 +83,7 @@ impl Seat {
             biased;
             // Without an answer it has panicked, which coming back finds.
             result = rx => {
+                self.is_given_up = false;
                 self.back().await;
                 result.unwrap_or_else(|_| Err(AdapterError::internal("the work elsewhere has no result").into()))
             }
@@ -99,7 +101,18 @@ impl Seat {
     pub async fn back(&mut self) {
         let Some(task) = &mut self.away else { return };
         match task.await {
-            Ok(session) => self.here = Some(session),
+            Ok(mut session) => {
+                if std::mem::take(&mut self.is_given_up) {
+                    // Whatever has come of it, the client was told that it failed, and perhaps its Sync was answered.
+                    session.fail_transaction();
+                    session.failed(SqlState::QUERY_CANCELED, &"canceling statement while it went on");
+                    if session.transaction_status() == b'I' {
+                        session.sync_at_once();
+                    }
+                }
+                self.cancel.begin();
+                self.here = Some(session);
+            }
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
                 // The server stops, and ends this connection.
@@ -115,7 +128,7 @@ impl Seat {
             Some(session) => session.close().await,
             None => {
                 // Nobody wants any more what it works at.
-                self.cancel.request();
+                self.cancel.leave();
                 ore::task::spawn("session_back", async move {
                     self.back().await;
                     if let Some(session) = self.here.take() {

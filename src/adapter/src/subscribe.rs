@@ -75,7 +75,8 @@ impl Session {
             lines,
             is_progressing: subscribe.progress,
             rights: plan.select.rights.clone(),
-            revision: self.revision(),
+            // Of what happened since it was planned, nothing is known.
+            revision: u64::MAX,
             waiting: BTreeMap::new(),
             upper,
             told: upper,
@@ -307,12 +308,13 @@ impl Following {
 
     /// Gives what has happened.
     fn advance(&mut self) -> Result<(), AdapterError> {
-        self.check_rights()?;
         let read_ts = self.shared.oracle.known_ts();
         while let Some(changes) = self.tail.take().map_err(|error| ended(&error))? {
             self.upper = changes.upper;
             self.waiting.extend(changes.at);
         }
+        // After the time was taken, so that what is given does not come after what took the right away.
+        self.check_rights()?;
         // Nothing that the oracle has reached is outstanding if all of it was published.
         let known = if self.tail.is_complete(read_ts) { read_ts + 1 } else { self.upper.min(read_ts + 1) };
         let limit = self.up_to.map_or(known, |up_to| known.min(up_to));

@@ -78,15 +78,25 @@ where
 {
     let (stop, stopped) = oneshot::channel();
     let timers = runtime.clone();
-    let inner = runtime.spawn_blocking(move || {
+    let (done, result) = oneshot::channel();
+    // No pool: what waits for another of these must not take its place.
+    drop(crate::thread::spawn(name, move || {
         let stopped = async {
             if stopped.await.is_ok() {
                 pending().await
             }
         };
-        match timers.block_on(until(watched(name, OnPanic::EndTask, future), stopped)) {
-            Ok(output) => output,
-            Err(()) => resume_unwind(Box::new("aborted")),
+        let work = until(watched(name, OnPanic::EndTask, future), stopped);
+        let outcome = catch_unwind(AssertUnwindSafe(|| timers.block_on(work)));
+        // Nobody may want it any more.
+        let _gone = done.send(outcome);
+    }));
+    let here = Handle::try_current().unwrap_or_else(|_| runtime.clone());
+    let inner = here.spawn(async move {
+        match result.await {
+            Ok(Ok(Ok(output))) => output,
+            Ok(Err(panic)) => resume_unwind(panic),
+            Ok(Ok(Err(()))) | Err(_) => resume_unwind(Box::new("aborted")),
         }
     });
     JoinHandle { name, inner: Some(inner), stop: Mutex::new(Some(stop)) }

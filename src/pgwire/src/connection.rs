@@ -203,8 +203,8 @@ impl<S: Stream> Connection<S> {
                 match self.input.next()? {
                     Next::Message(tag) => {
                         // One that was given up is not needed to say goodbye, nor to end what has failed.
-                        if session.here().is_none() && tag != b'X' && !(self.skips_to_sync && tag == b'S') {
-                            Box::pin(attended(&self.stream, session.back())).await?;
+                        if session.here().is_none() && tag != b'X' && !self.skips_to_sync {
+                            self.await_session(session).await?;
                         }
                         if let Some(later) = self.message(session, tag)? {
                             Box::pin(self.later(session, later)).await?;
@@ -213,7 +213,7 @@ impl<S: Stream> Connection<S> {
                     Next::Large(tag) if self.skips_to_sync || tag == b'd' => drop(self.input.take_body()),
                     Next::Large(b'F') => self.not_taken(session, b'F', WireError::Unsupported(FUNCTION_CALLS))?,
                     Next::Large(tag) => {
-                        Box::pin(attended(&self.stream, session.back())).await?;
+                        self.await_session(session).await?;
                         Box::pin(self.later(session, Later::Elsewhere(tag))).await?;
                     }
                     Next::Refused(tag, refused) => {
@@ -241,6 +241,15 @@ impl<S: Stream> Connection<S> {
                 },
             }
         }
+    }
+
+    /// Waits for a session that was given up, after what its client is to know of that was written.
+    async fn await_session(&mut self, session: &mut Seat) -> Result<(), WireError> {
+        if session.here().is_none() {
+            self.output.flush(&mut self.stream).await?;
+            Box::pin(attended(&self.stream, session.back())).await?;
+        }
+        Ok(())
     }
 
     /// Reads more from the client; large buffers are not kept while waiting long.
