@@ -150,9 +150,7 @@ impl Interrupt {
         }
         if self.cancel.is_requested() { Err(AdapterError::canceled()) } else { result }
     }
-}
 
-impl Interrupt {
     /// Whether it has come. Error: 57014.
     fn look(&self) -> Result<(), AdapterError> {
         if self.cancel.is_requested() {

@@ -44,7 +44,7 @@ impl Session {
         }
         for _ in 0..RETRIES_MAX {
             let read_ts = self.read_ts_for(&source.depends_on).await?;
-            let updates = self.source_rows(table, source, read_ts).await?;
+            let (updates, _memory) = self.source_rows(table, source, read_ts).await?;
             let tag = Tag::Counted("SELECT", u64::try_from(updates.len()).unwrap_or(u64::MAX));
             let before = self.published();
             if before.state.revision() != revision {
@@ -76,13 +76,13 @@ impl Session {
         Err(conflict())
     }
 
-    /// Step 1: the rows, as the table will store them.
+    /// Step 1: the rows, as the table will store them, and what they take of the memory.
     async fn source_rows(
         &mut self,
         table: &CreateTablePlan,
         source: &SelectPlan,
         read_ts: Timestamp,
-    ) -> Result<Updates, AdapterError> {
+    ) -> Result<(Updates, Reservation), AdapterError> {
         let query = self.with_own_writes(source.logical.clone(), &source.depends_on)?;
         let reading = self.query(query, read_ts).run();
         let batches = self.interrupt().guard(async { collect(reading.await?).await }).await??;
@@ -94,6 +94,6 @@ impl Session {
             // They are there twice while they grow.
             memory.cover(2 * updates.bytes()).map_err(SqlError::from)?;
         }
-        Ok(updates)
+        Ok((updates, memory))
     }
 }

@@ -14,7 +14,7 @@ use crate::short::{is_elsewhere, is_short};
 use crate::transaction::{Status, Transaction};
 use bugs::Bug;
 use compute_client::peek::Bound;
-use compute_client::plan::peek_plan;
+use compute_client::plan::{PeekPlan, peek_plan};
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType, Timestamp};
 use sql::ast::{DiscardTarget, SetValue, Statement, TransactionModes};
@@ -356,9 +356,8 @@ impl Session {
     fn select_exec_under(&self, select: SelectPlan, published: &Published) -> SelectExec {
         let indexes = |id| published.indexes_on(id).to_vec();
         // This thread must not wait.
-        let waits = query_waits(&select.logical);
-        let stays = !waits && !plan_has_long(&select.logical);
-        let peek = peek_plan(&select.logical, &indexes, self.vars.cluster()).filter(|_| stays).map(Arc::new);
+        let stays = |_: &PeekPlan| !query_waits(&select.logical) && !plan_has_long(&select.logical);
+        let peek = peek_plan(&select.logical, &indexes, self.vars.cluster()).filter(stays).map(Arc::new);
         SelectExec { select, peek }
     }
 

@@ -53,7 +53,7 @@ impl Session {
             if attempt == 0 && bugs::is(Bug::EmptyUpdateIsStale) {
                 read_ts -= 50_000;
             }
-            let (updates, count, others) = self.changed_rows(exec, params, read_ts).await?;
+            let (updates, count, others, _memory) = self.changed_rows(exec, params, read_ts).await?;
             let returned = self.returning(plan.returning.as_ref(), &plan.desc, (&updates, others), params)?;
             let mut expectations = expectations(&plan.depends_on, read_ts);
             if let ([expectation], Some(peek)) = (expectations.as_mut_slice(), &select.peek)
@@ -120,13 +120,14 @@ impl Session {
         Err(conflict())
     }
 
-    /// Steps 1 and 2: the updates, the number of rows that the statement changes, and what RETURNING tells of other relations.
+    /// Steps 1 and 2: the updates, the number of rows that the statement changes, what RETURNING tells of other relations, and what
+    /// the updates take of the memory.
     async fn changed_rows(
         &mut self,
         exec: &ReadThenWriteExec,
         params: Bound<'_>,
         read_ts: Timestamp,
-    ) -> Result<(Updates, u64, Vec<ArrayRef>), AdapterError> {
+    ) -> Result<(Updates, u64, Vec<ArrayRef>, Reservation), AdapterError> {
         let ReadThenWriteExec { plan, select, .. } = exec;
         let mut rows = self.select(select, params, read_ts)?;
         let width = plan.desc.arity();
@@ -167,7 +168,7 @@ impl Session {
                 }
             }
         }
-        Ok((updates, count, joined(&others)?))
+        Ok((updates, count, joined(&others)?, memory))
     }
 }
 

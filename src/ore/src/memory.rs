@@ -2,7 +2,6 @@
 //!
 //! Whoever allocates much (a batch of rows, a build side, what a function makes of its input) asks a [`Share`] first, and is
 //! refused where the share, or one above it, would get more than it may have: a refusal ends a statement, never the server.
-//! Before a share refuses, it asks its *reclaimers* (caches) to give back what can be made again.
 //!
 //! The account knows what was asked for, not what the allocator holds. So the root may have a *gauge*, the allocator's own figure,
 //! which is looked at when much is asked for at once: memory that nobody accounted for counts as well.
@@ -13,10 +12,9 @@
 //! * What a share has is what its children and its own reservations have together.
 //! * [`Share::try_grow`] that fails has changed nothing.
 
-use parking_lot::RwLock;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
 
 /// Bytes that are worth asking for.
 pub const STEP: usize = 64 << 10;
@@ -26,20 +24,13 @@ const GAUGED: usize = 1 << 20;
 /// What a process uses by the figure of its allocator, in bytes.
 pub type Gauge = Box<dyn Fn() -> usize + Send + Sync>;
 
-/// Gives memory back that can be filled again.
-pub trait Reclaim: Send + Sync {
-    /// Frees about so many bytes, or what there is; how many it freed. The share that asks is not locked.
-    fn reclaim(&self, bytes: usize) -> usize;
-}
-
 /// A part of the memory.
 pub struct Share {
     name: String,
     parent: Option<Arc<Share>>,
     used: AtomicUsize,
-    limit: AtomicUsize,
+    limit: usize,
     gauge: Option<Gauge>,
-    reclaimers: RwLock<Vec<Weak<dyn Reclaim>>>,
 }
 
 /// Why memory was refused.
@@ -68,8 +59,7 @@ impl Share {
     }
 
     fn new(name: impl Into<String>, parent: Option<Arc<Share>>, limit: usize, gauge: Option<Gauge>) -> Share {
-        let (used, limit) = (AtomicUsize::new(0), AtomicUsize::new(limit));
-        Share { name: name.into(), parent, used, limit, gauge, reclaimers: RwLock::default() }
+        Share { name: name.into(), parent, used: AtomicUsize::new(0), limit, gauge }
     }
 
     /// What it is called in errors.
@@ -84,27 +74,12 @@ impl Share {
 
     /// The bytes that it may have.
     pub fn limit(&self) -> usize {
-        self.limit.load(Ordering::Relaxed)
-    }
-
-    /// Changes what it may have. What it has already, it keeps.
-    pub fn set_limit(&self, limit: usize) {
-        self.limit.store(limit, Ordering::Relaxed);
-    }
-
-    /// Asks `reclaimer` before this share refuses, for as long as somebody else holds it.
-    pub fn add_reclaimer(&self, reclaimer: Weak<dyn Reclaim>) {
-        let mut reclaimers = self.reclaimers.write();
-        reclaimers.retain(|known| known.strong_count() > 0);
-        reclaimers.push(reclaimer);
+        self.limit
     }
 
     /// Takes so many bytes more, of this share and those above it.
     pub fn try_grow(&self, bytes: usize) -> Result<(), Refused> {
-        self.take(bytes).or_else(|refused| match self.reclaim(bytes) {
-            0 => Err(refused),
-            _ => self.take(bytes),
-        })?;
+        self.take(bytes)?;
         let above = self.parent.as_ref().map_or(Ok(()), |parent| parent.try_grow(bytes));
         above.inspect_err(|_| self.give_back(bytes))
     }
@@ -141,18 +116,6 @@ impl Share {
     fn give_back(&self, bytes: usize) {
         let before = self.used.fetch_sub(bytes, Ordering::Relaxed);
         debug_assert!(before >= bytes, "{} gives back {bytes} bytes of {before}", self.name);
-    }
-
-    fn reclaim(&self, bytes: usize) -> usize {
-        let reclaimers: Vec<_> = self.reclaimers.read().iter().filter_map(Weak::upgrade).collect();
-        let mut freed = 0;
-        for reclaimer in reclaimers {
-            if freed >= bytes {
-                break;
-            }
-            freed += reclaimer.reclaim(bytes - freed);
-        }
-        freed
     }
 }
 
@@ -219,9 +182,7 @@ impl Drop for Reservation {
 
 #[cfg(test)]
 mod tests {
-    use super::{Reclaim, Reservation, STEP, Share};
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::{Arc, Weak};
+    use super::{Reservation, STEP, Share};
 
     #[test]
     fn a_share_has_no_more_than_it_may_and_no_more_than_those_above() {
@@ -254,33 +215,6 @@ mod tests {
             assert_eq!(root.used(), 5);
         }
         assert_eq!(root.used(), 0);
-    }
-
-    struct Cache {
-        share: Arc<Share>,
-        bytes: AtomicUsize,
-    }
-
-    impl Reclaim for Cache {
-        fn reclaim(&self, bytes: usize) -> usize {
-            let freed = bytes.min(self.bytes.load(Ordering::Relaxed));
-            self.bytes.fetch_sub(freed, Ordering::Relaxed);
-            self.share.shrink(freed);
-            freed
-        }
-    }
-
-    #[test]
-    fn caches_give_way_before_anybody_is_refused() {
-        let root = Share::root(100, None);
-        let caches = root.child("caches", 100);
-        let cache = Arc::new(Cache { share: Arc::clone(&caches), bytes: AtomicUsize::new(90) });
-        caches.try_grow(90).expect("there is room");
-        let weak: Weak<dyn Reclaim> = Arc::downgrade(&cache) as Weak<dyn Reclaim>;
-        root.add_reclaimer(weak);
-        root.child("queries", 100).try_grow(60).expect("the cache gives way");
-        assert_eq!((root.used(), caches.used()), (90, 30));
-        assert!(root.try_grow(41).is_err(), "more than there is");
     }
 
     #[test]
