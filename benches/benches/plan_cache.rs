@@ -37,6 +37,7 @@ fn server() -> Server {
         adhoc: runtime.handle().clone(),
         memory: ore::memory::Share::root(usize::MAX, None),
         adhoc_memory: usize::MAX,
+        maintained_memory: usize::MAX,
         clock,
         registry: Registry::new(),
         system_defaults: Vec::new(),

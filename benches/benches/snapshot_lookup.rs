@@ -4,6 +4,7 @@
 use std::hint::black_box;
 use std::ops::Range;
 
+use arrangement::allowance::Allowance;
 use arrangement::cursor::{Hits, seek, value};
 use arrangement::snapshot::{Snapshot, SnapshotSlot};
 use arrangement::spine::{self, RowBatch, RowUpdate};
@@ -29,7 +30,7 @@ fn batch(ids: Range<i32>, time: Timestamp) -> RowBatch {
         write_datum(&mut row, &DataType::Utf8View, &text).expect("text is Utf8");
         ((key(id), row), time, 1)
     };
-    spine::batch(ids.map(update).collect()).expect("there are updates")
+    spine::batch(ids.map(update).collect(), &Allowance::unlimited()).expect("there are updates")
 }
 
 fn slot(batches: Vec<RowBatch>, upper: Timestamp) -> SnapshotSlot {

@@ -41,11 +41,11 @@ use sql::engine::{CatalogFunctions, Engine};
 use sql::error::SqlError;
 use sql::names::{ObjectId, Privilege};
 use sql::plan::privileges::has_privilege;
-use sql::plan::{CatalogView, ItemRef, RoleRef};
+use sql::plan::{CatalogView, ItemKind, ItemRef, RoleRef};
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use timestamp_oracle::TimestampOracle;
 use tokio::runtime::Handle;
@@ -75,6 +75,8 @@ pub(crate) struct Published {
     pub(crate) created: HashSet<GlobalId>,
     /// By the id that it had, the id of a table that has had other columns since.
     pub(crate) successors: HashMap<GlobalId, GlobalId>,
+    /// Indexes of tables that were stopped for want of memory: their tables are read without them.
+    pub(crate) stopped: Vec<Arc<IndexInfo>>,
 }
 
 /// A table as readers and the committer need it.
@@ -120,13 +122,35 @@ impl Published {
         let functions = Arc::new(BuiltinFunctions::new(Arc::clone(&state)));
         let fast_path = state.system().get_bool("enable_frontend_peek_sequencing");
         let (created, successors) = (HashSet::new(), HashMap::new());
-        let sequence_oids = HashMap::new();
-        let mut published =
-            Published { state, tables, indexes, sequences, sequence_oids, functions, fast_path, created, successors };
+        let (sequence_oids, stopped) = (HashMap::new(), Vec::new());
+        let mut published = Published {
+            state,
+            tables,
+            indexes,
+            sequences,
+            sequence_oids,
+            functions,
+            fast_path,
+            created,
+            successors,
+            stopped,
+        };
         for id in published.sequences.keys().copied().collect::<Vec<_>>() {
             published.note_oid(id);
         }
         published
+    }
+
+    /// What comes after it: another state of the catalog, and the same handles.
+    pub(crate) fn next(&self, state: Arc<State>) -> Published {
+        let (successors, stopped) = (self.successors.clone(), self.stopped.clone());
+        let next = Published::new(state, self.tables.clone(), self.indexes.clone(), self.sequences.clone());
+        Published { successors, stopped, ..next }
+    }
+
+    /// Every index and materialized view that was started, those that were stopped since included.
+    pub(crate) fn started(&self) -> impl Iterator<Item = &Arc<IndexInfo>> {
+        self.indexes.values().flatten().chain(&self.stopped)
     }
 
     /// Adds a sequence, or puts it in the place of one before.
@@ -174,7 +198,8 @@ impl Published {
         let created = self.created.iter().copied().chain(prepared.created).collect();
         let mut successors = self.successors.clone();
         successors.extend(prepared.rewritten);
-        Ok(Published { created, successors, ..Published::new(state, tables, indexes, sequences) })
+        let stopped = self.stopped.clone();
+        Ok(Published { created, successors, stopped, ..Published::new(state, tables, indexes, sequences) })
     }
 
     /// The table that had this id before it got other columns.
@@ -189,6 +214,16 @@ impl Published {
     /// What maintains a materialized view.
     pub(crate) fn maintained(&self, id: GlobalId) -> Option<&Arc<IndexHandle>> {
         self.indexes_on(id).iter().map(|index| &index.handle).find(|handle| handle.id == id)
+    }
+
+    /// What was stopped of what is maintained under this id, or on the table with it.
+    pub(crate) fn stopped_on(&self, id: GlobalId) -> Vec<GlobalId> {
+        let is_on = |index: GlobalId| match self.state.item(index).map(|item| item.kind.clone()) {
+            Some(ItemKind::Index(index)) => index.on == id,
+            _ => false,
+        };
+        let all = self.started().map(|index| &index.handle).filter(|handle| handle.stopped().is_some());
+        all.map(|handle| handle.id).filter(|index| *index == id || is_on(*index)).collect()
     }
 
     /// The indexes on a relation.
@@ -223,6 +258,8 @@ pub(crate) struct Shared {
     pub(crate) raised: Notify,
     /// Dataflows of subscriptions that have ended.
     pub(crate) orphans: Mutex<Vec<GlobalId>>,
+    /// Set when a dataflow was stopped that the committer does not know of.
+    pub(crate) bell: Arc<AtomicBool>,
     /// Held while a statement that changes the catalog is planned and carried out: sessions that do so at the same time would
     /// make each other's plans stale, and the slower one's again and again.
     pub(crate) changing: tokio::sync::Mutex<()>,
@@ -263,6 +300,8 @@ pub struct Config {
     pub memory: Arc<Share>,
     /// What ad hoc queries may use of it, all of them together, in bytes.
     pub adhoc_memory: usize,
+    /// What indexes and views may use of it, all of them together, in bytes.
+    pub maintained_memory: usize,
     /// The source of wall-clock time.
     pub clock: Clock,
     /// Where metrics are registered.
@@ -330,6 +369,7 @@ impl Client {
             locks: Arc::default(),
             raised: Notify::new(),
             orphans: Mutex::default(),
+            bell: Arc::default(),
             changing: tokio::sync::Mutex::default(),
             hashing: Hashing::default(),
             history: History::default(),
@@ -340,7 +380,7 @@ impl Client {
             next_staged: AtomicU64::new(0),
             shutdown: CancellationToken::new(),
         });
-        let controller = Controller::new(config.spawner);
+        let controller = Controller::new(config.spawner, config.memory.child("all clusters", config.maintained_memory));
         let committer = Committer::boot(Arc::clone(&shared), &catalog, controller, boot_ts)?;
         let thread = ore::thread::spawn_critical("committer", move || committer.run(&requests));
         let running = Running { shared: Arc::clone(&shared), committer: Some(thread) };

@@ -223,6 +223,17 @@ impl Session {
                 Ok(Response::Complete(Tag::Plain(cached.name)))
             }
             Plan::Discard(target) => self.discard(*target, cached.name).await,
+            Plan::Rebuild { id, tag, otherwise } => {
+                let stopped = self.published().stopped_on(*id);
+                match stopped.is_empty() {
+                    true => self.notices.push(otherwise.clone().into()),
+                    false => {
+                        let (interrupt, shared) = (self.interrupt(), Arc::clone(&self.shared));
+                        interrupt.guard(shared.rebuild(stopped)).await??;
+                    }
+                }
+                Ok(Response::Complete(Tag::Plain(tag)))
+            }
             Plan::NoOp { tag, notices } => {
                 self.notices.extend(notices.iter().cloned().map(Notice::from));
                 Ok(Response::Complete(Tag::Plain(tag)))

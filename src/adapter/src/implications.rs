@@ -35,8 +35,7 @@ pub(crate) fn apply(
     dataflows: &mut Dataflows,
     ts: Timestamp,
 ) -> Result<Published, AdapterError> {
-    let mut after = Published::new(state, before.tables.clone(), before.indexes.clone(), before.sequences.clone());
-    after.successors.clone_from(&before.successors);
+    let mut after = before.next(state);
     for change in diff {
         match change {
             StateDiff::ClusterCreated(id) => start_cluster(&after.state, *id, dataflows),
@@ -105,11 +104,23 @@ pub(crate) fn start_over(
     dataflows: &mut Dataflows,
     ts: Timestamp,
 ) -> Result<Published, AdapterError> {
-    let state = Arc::new(before.state.revised());
-    let mut after = Published::new(state, before.tables.clone(), before.indexes.clone(), before.sequences.clone());
-    after.successors.clone_from(&before.successors);
+    let mut after = before.next(Arc::new(before.state.revised()));
     restart(shared, &mut after, ids, dataflows, ts, |_| {})?;
     Ok(after)
+}
+
+/// What readers shall see when these have been stopped for want of memory: their tables without them. Views and what is
+/// maintained of them are still read there, and told why they cannot be.
+pub(crate) fn without(before: &Published, stopped: &[GlobalId]) -> Published {
+    let mut after = before.next(Arc::new(before.state.revised()));
+    let tables = after.tables.keys().copied().collect::<Vec<_>>();
+    for table in tables {
+        let Some(indexes) = after.indexes.get_mut(&table) else { continue };
+        let gone = indexes.extract_if(.., |index| stopped.contains(&index.handle.id));
+        after.stopped.extend(gone);
+    }
+    after.indexes.retain(|_, indexes| !indexes.is_empty());
+    after
 }
 
 /// Indexes are shown under the names that things have now.
@@ -149,7 +160,7 @@ fn restart_cluster(
     if dataflows.controller.worker_count(id.0) == usize::try_from(cluster.workers).ok() {
         return Ok(());
     }
-    let all = after.indexes.values().flatten().map(|index| index.handle.id);
+    let all = after.started().map(|index| index.handle.id);
     let here = all.filter(|index| state.item(*index).is_some_and(|item| item.cluster() == Some(id))).collect();
     restart(shared, after, here, dataflows, ts, |dataflows| {
         dataflows.controller.drop_cluster(id.0);
@@ -186,6 +197,7 @@ fn stop(after: &mut Published, id: GlobalId, dataflows: &mut Dataflows) {
         indexes.retain(|index| index.handle.id != id);
     }
     after.indexes.retain(|_, indexes| !indexes.is_empty());
+    after.stopped.retain(|index| index.handle.id != id);
 }
 
 /// Starts an index or a materialized view.

@@ -2,7 +2,8 @@
 
 use crate::client::{Published, Shared};
 use catalog::builtin::history::Execution;
-use catalog::builtin::introspection::{Arrangement, CollectionStatus, Live, LockStatus, SessionStatus};
+use catalog::builtin::introspection::{Arrangement, CollectionStatus, Hydration, Live, LockStatus, SessionStatus};
+use compute_client::hydration::Hydrating;
 use compute_client::index::IndexHandle;
 use repr::{GlobalId, Timestamp};
 use sql::plan::sequence::Position;
@@ -20,8 +21,7 @@ impl Live for Now<'_> {
     fn collections(&self) -> Vec<CollectionStatus> {
         let read_ts = self.shared.oracle.known_ts();
         let tables = self.published.tables.keys().map(|id| table(self.shared, *id, read_ts));
-        let indexes = self.published.indexes.values().flatten();
-        tables.chain(indexes.map(|index| maintained(self.shared, &index.handle, read_ts))).collect()
+        tables.chain(self.published.started().map(|index| maintained(self.shared, &index.handle, read_ts))).collect()
     }
 
     fn sessions(&self) -> Vec<SessionStatus> {
@@ -49,18 +49,24 @@ fn table(shared: &Shared, id: GlobalId, read_ts: Timestamp) -> CollectionStatus 
 
 /// An index or a materialized view.
 pub(crate) fn maintained(shared: &Shared, handle: &IndexHandle, read_ts: Timestamp) -> CollectionStatus {
-    let mut arrangement = Arrangement {
+    let (record_count, byte_count) = handle.size();
+    let Hydrating { rows_total, rows_read, bytes_total, bytes_read, took } = handle.progress().now();
+    let arrangement = Arrangement {
         is_hydrated: handle.is_hydrated() && !handle.is_seeded(),
-        record_count: 0,
-        batch_count: 0,
-        byte_count: 0,
+        record_count,
+        batch_count: handle.slots().iter().map(|slot| slot.load().oks.len()).sum(),
+        byte_count,
+        hydration: Hydration {
+            rows_total,
+            rows_read,
+            bytes_total,
+            bytes_read,
+            took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+        },
+        memory_used: handle.stopped().map_or_else(|| handle.allowance().used(), |stopped| stopped.used),
+        memory_allowed: handle.stopped().map_or_else(|| handle.allowance().limit(), |stopped| stopped.refused.limit),
+        error: handle.check().err().map(|error| error.to_string()),
     };
-    for slot in handle.slots() {
-        let snapshot = slot.load();
-        arrangement.record_count += snapshot.update_count();
-        arrangement.batch_count += snapshot.oks.len();
-        arrangement.byte_count += snapshot.byte_count();
-    }
     let published = handle.upper();
     // A worker hears of a time only when there was a write: without one, what it has published holds for later times, too.
     let (upper, lag_us) = match published {

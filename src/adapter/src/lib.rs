@@ -20,6 +20,7 @@ pub mod seat;
 mod sequence;
 pub mod session;
 mod short;
+pub mod waiting;
 
 mod create_table_as;
 mod ddl;

@@ -14,6 +14,7 @@ use crate::group_commit::Request;
 use crate::materialized::{self, Materialized};
 use compute_client::controller::{Controller, Seed};
 use compute_client::error::ComputeError;
+use compute_client::hydration::Progress;
 use compute_client::index::{Clocks, IndexHandle, Schedules};
 use compute_client::plan::lir::Lir;
 use compute_client::plan::reuse::{Arrangement, reuse};
@@ -28,6 +29,7 @@ use sql::names::ClusterId;
 use sql::plan::CatalogView;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Rows of a maintained input that are sent at once.
 const PIECE_ROWS: usize = 16_384;
@@ -109,23 +111,27 @@ pub(crate) fn maintain(
         }
     }
     let ring = || {
-        let committer = shared.commits.clone();
-        // A committer with a full channel looks for itself after each group.
-        move || drop(committer.try_send(Request::Progress))
+        let (committer, bell) = (shared.commits.clone(), Arc::clone(&shared.bell));
+        move || {
+            bell.store(true, Ordering::Release);
+            // A committer with a full channel finds the bell after its next group.
+            drop(committer.try_send(Request::Progress));
+        }
     };
     let filter_count = plan.temporal_count();
     if filter_count > 0 {
         schedules.push((id, Arc::new(Schedule::new(worker_count * filter_count, ring()))));
     }
-    let handle = IndexHandle::new(id, worker_count, clocks, schedules);
-    let (handle, seed) = match durable {
-        Durable::No => (Arc::new(handle), None),
+    let allowance = dataflows.controller.allowance(cluster.0, &name).ok_or_else(|| missing("workers"))?;
+    let handle = IndexHandle::new(id, worker_count, clocks, schedules, allowance);
+    let handle = Arc::new(handle.with_alarm(matches!(durable, Durable::Yes), ring()));
+    let seed = match durable {
+        Durable::No => None,
         Durable::Yes => {
-            let handle = Arc::new(handle.with_alarm(ring()));
             let is_marked = materialized::is_marked(&shared.persist, id)?;
             dataflows.materialized.add(id, Tail::from_start(Arc::clone(&handle)), is_marked);
             let is_shown = is_marked && !handle.is_temporal();
-            (handle, if is_shown { Some(seed(shared, id, from)?) } else { None })
+            if is_shown { Some(seed(shared, id, from)?) } else { None }
         }
     };
     let spec = IndexSpec { id, name, plan, key, maintained, as_of, from, handle: Arc::clone(&handle) };
@@ -134,15 +140,22 @@ pub(crate) fn maintain(
         .into_iter()
         .map(|(input, source)| source.open(input, as_of, from).map(|contents| (input, contents)))
         .collect::<Result<Vec<_>, _>>()?;
+    for (input, contents) in &contents {
+        if let (Contents::Shard(..), Some(stats)) = (contents, shared.persist.shard_stats((*input).into())) {
+            handle.progress().expect(stats.update_count, stats.bytes);
+        }
+    }
     let awaited: Vec<Arc<IndexHandle>> = contents.iter().filter_map(|(_, contents)| contents.maintained()).collect();
     let ready = move || {
         for handle in awaited {
             futures::executor::block_on(handle.wait_until(|handle| handle.all_complete(as_of)));
         }
     };
+    let progress = Arc::clone(&handle);
     dataflows.controller.create_index(cluster.0, spec, seed, ready, move |feed| {
         contents.into_iter().try_for_each(|(input, contents)| {
-            let read = contents.read(as_of, from, &mut |ts, piece| feed(input, ts, piece));
+            let mut give = |ts, piece| feed(input, ts, piece);
+            let read = contents.read(as_of, from, progress.progress(), &mut give);
             read.map_err(|error| unreadable(id, input, error))
         })
     })?;
@@ -168,7 +181,9 @@ pub(crate) fn described(
 fn unreadable(id: GlobalId, input: GlobalId, error: ReadError) -> ComputeError {
     match error {
         // Whoever dropped the input drops or rebuilds what reads it.
-        ReadError::Compute(error @ (ComputeError::Dropped(_) | ComputeError::Unreadable { .. })) => error,
+        ReadError::Compute(
+            error @ (ComputeError::Dropped(_) | ComputeError::Unreadable { .. } | ComputeError::OutOfMemory(_)),
+        ) => error,
         ReadError::Persist(error) if error.is_damage() => {
             tracing::error!(%id, %input, %error, "what is durable is damaged; reads of it will fail");
             ComputeError::Unreadable { sqlstate: error.sqlstate(), message: error.to_string() }
@@ -253,30 +268,40 @@ impl Contents {
     }
 
     /// Gives what was there at `as_of`, and what happened until `from`.
-    fn read(self, as_of: Timestamp, from: Timestamp, give: &mut dyn FnMut(Timestamp, Piece)) -> Result<(), ReadError> {
+    fn read(
+        self,
+        as_of: Timestamp,
+        from: Timestamp,
+        progress: &Progress,
+        give: &mut dyn FnMut(Timestamp, Piece) -> Result<(), ComputeError>,
+    ) -> Result<(), ReadError> {
         match self {
             Contents::Damaged(error) => return Err(error.into()),
             Contents::Arranged(handle) => handle.check()?,
             Contents::Shard(snapshot, later) => {
                 for rows in *snapshot {
-                    give(as_of, Piece::Oks(Arc::new(rows?)));
+                    give(as_of, Piece::Oks(Arc::new(rows?)))?;
                 }
-                later.into_iter().for_each(|(ts, rows)| give(ts, Piece::Oks(Arc::new(rows))));
+                for (ts, rows) in later {
+                    give(ts, Piece::Oks(Arc::new(rows)))?;
+                }
             }
             Contents::Maintained(handle, hold) => {
                 let (mut contents, mut tail) =
                     futures::executor::block_on(Tail::since(Arc::clone(&handle), as_of, usize::MAX))?;
                 drop(hold);
+                let (updates, bytes) = handle.size();
+                progress.expect(updates as u64, bytes as u64);
                 while let Some(rows) = contents.next_rows(PIECE_ROWS) {
-                    give(as_of, Piece::Oks(Arc::new(rows)));
+                    give(as_of, Piece::Oks(Arc::new(rows)))?;
                 }
-                give(as_of, Piece::Errs(Arc::new(contents.errors())));
+                give(as_of, Piece::Errs(Arc::new(contents.errors())))?;
                 if as_of < from {
                     futures::executor::block_on(handle.wait_until(|handle| handle.all_complete(from)));
                     for (ts, At { oks, errs }) in tail.take()?.into_iter().flat_map(|changes| changes.at) {
                         if ts <= from {
-                            give(ts, Piece::Oks(Arc::new(oks)));
-                            give(ts, Piece::Errs(Arc::new(errs)));
+                            give(ts, Piece::Oks(Arc::new(oks)))?;
+                            give(ts, Piece::Errs(Arc::new(errs)))?;
                         }
                     }
                 }

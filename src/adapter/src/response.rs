@@ -3,6 +3,7 @@
 use crate::cancel::Interrupt;
 use crate::copy::CopyIn;
 use crate::error::AdapterError;
+use crate::waiting::Awaited;
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
 use bytes::Bytes;
@@ -235,7 +236,13 @@ pub enum Rows {
     /// As Arrow batches.
     Batches(Box<BatchRows>),
     /// Rows that have to be waited for first.
-    Pending(BoxFuture<'static, Result<Rows, AdapterError>>),
+    Pending(Pending),
+}
+
+/// Rows that have to be waited for.
+pub struct Pending {
+    work: BoxFuture<'static, Result<Rows, AdapterError>>,
+    awaited: Option<Awaited>,
 }
 
 /// Some rows.
@@ -284,12 +291,21 @@ impl Rows {
         matches!(self, Rows::Batches(rows) if rows.is_live)
     }
 
-    /// Rows that `work` gives, unless it is interrupted.
+    /// Rows that `work` gives, unless it is interrupted; before, it may wait for something to be built.
     pub fn pending(
         interrupt: Interrupt,
+        awaited: Option<Awaited>,
         work: impl Future<Output = Result<Rows, AdapterError>> + Send + 'static,
     ) -> Rows {
-        Rows::Pending(Box::pin(async move { interrupt.guard(work).await? }))
+        Rows::Pending(Pending { work: Box::pin(async move { interrupt.guard(work).await? }), awaited })
+    }
+
+    /// What is to be built before there are rows: told once.
+    pub fn take_awaited(&mut self) -> Option<Awaited> {
+        match self {
+            Rows::Pending(pending) => pending.awaited.take(),
+            _ => None,
+        }
     }
 
     /// Whether [`Rows::take`] has something to say without [`Rows::wait`].
@@ -310,7 +326,7 @@ impl Rows {
             match self {
                 Rows::Peek(_) => return Ok(()),
                 Rows::Batches(rows) => return rows.wait().await,
-                Rows::Pending(work) => *self = work.await?,
+                Rows::Pending(pending) => *self = (&mut pending.work).await?,
             }
         }
     }

@@ -134,7 +134,9 @@ impl Session {
                 self.shared.metrics.peeks_direct.inc();
                 let in_block = self.transaction.status != Status::Idle;
                 let otherwise = (self.query(bind(&exec.select.logical, params)?, as_of), self.interrupt());
-                Rows::pending(self.interrupt(), caught_up(Arc::clone(&self.shared), lagging, in_block, otherwise))
+                let awaited = self.told_of(vec![Arc::clone(&plan.index)]);
+                let work = caught_up(Arc::clone(&self.shared), lagging, in_block, otherwise);
+                Rows::pending(self.interrupt(), awaited, work)
             }
             Opened::Rows(mut rows) if rows.update_count() <= EVALUATED_ROWS_MAX => {
                 let (engine, info) = (&self.shared.engine, self.info(as_of));
@@ -185,7 +187,7 @@ impl Session {
         let mut query = Query { later, memory, ..self.query(logical, as_of) };
         let (shared, interrupt) = (Arc::clone(&self.shared), self.interrupt());
         let readable_from = self.readable_from(&plan.depends_on);
-        Ok(Rows::pending(self.interrupt(), async move {
+        Ok(Rows::pending(self.interrupt(), self.awaited(&plan.depends_on), async move {
             query.await_rows(readable_from).await;
             let stream = query.run().await?;
             shared.metrics.first_row_seconds.stop(started);

@@ -110,6 +110,7 @@ pub(crate) fn is_short(exec: &Exec, has_index: impl Fn(&SelectPlan) -> bool) -> 
             | Plan::Deallocate(_)
             | Plan::Close(_)
             | Plan::Discard(_)
+            | Plan::Rebuild { .. }
             | Plan::NoOp { .. },
         ) => true,
         Exec::Other(_) => false,

@@ -2,16 +2,41 @@
 //!
 //! How one moves through a batch is in [`crate::row_cursor`], how two become one in [`crate::merger`].
 
+use crate::allowance::Held;
+use crate::layers::byte_count;
+use crate::row_layout::RowLayout;
+use differential_dataflow::lattice::Lattice;
+use differential_dataflow::trace::implementations::ord_neu::OrdValBatch;
 use std::ops::Deref;
 use std::sync::Arc;
+use timely::progress::Timestamp;
 
-/// A shared, immutable batch.
+/// A shared, immutable batch. Its memory is its dataflow's until nobody reads it any more.
 #[derive(Debug)]
-pub struct ArcBatch<B>(Arc<B>);
+pub struct ArcBatch<B>(Arc<Owned<B>>);
 
-impl<B> From<B> for ArcBatch<B> {
-    fn from(batch: B) -> ArcBatch<B> {
-        ArcBatch(Arc::new(batch))
+#[derive(Debug)]
+struct Owned<B> {
+    batch: B,
+    held: Held,
+}
+
+impl<B> ArcBatch<B> {
+    /// A batch, and the memory that it takes.
+    pub fn new(batch: B, held: Held) -> ArcBatch<B> {
+        ArcBatch(Arc::new(Owned { batch, held }))
+    }
+
+    /// The memory that it takes.
+    pub fn held(&self) -> &Held {
+        &self.0.held
+    }
+}
+
+impl<T: Timestamp + Lattice> ArcBatch<OrdValBatch<RowLayout<T>>> {
+    /// The bytes that it occupies, without allocator overhead.
+    pub fn byte_count(&self) -> usize {
+        byte_count(&self.storage)
     }
 }
 
@@ -25,6 +50,6 @@ impl<B> Deref for ArcBatch<B> {
     type Target = B;
 
     fn deref(&self) -> &B {
-        &self.0
+        &self.0.batch
     }
 }

@@ -2,7 +2,10 @@
 //!
 //! They wait as they came. When a batch is to be made of them they are sorted, once, by their first bytes as
 //! numbers that lie side by side: rows are looked at only where those are equal. The batch is then built from where they lie.
+//!
+//! What waits, and what is made of it, is memory of the dataflow: where that is refused the updates are thrown away.
 
+use crate::allowance::{Allowance, Held};
 use crate::layers::{Batch, Layers};
 use crate::packed::Packed;
 use crate::spine::RowUpdate;
@@ -10,6 +13,7 @@ use differential_dataflow::batcher::{Batcher, Extract};
 use differential_dataflow::lattice::Lattice;
 use differential_dataflow::trace::implementations::BatchContainer;
 use repr::Diff;
+use std::sync::Arc;
 use timely::container::SizableContainer;
 use timely::progress::frontier::AntichainRef;
 use timely::progress::{Antichain, Timestamp};
@@ -63,8 +67,14 @@ impl<T: Ord> Parcel<T> {
         self.order = order;
     }
 
+    /// The bytes that sorting them and making a batch of them takes, at most.
+    fn effort(&self) -> usize {
+        let rows: usize = self.parts.iter().map(Packed::byte_count).sum();
+        rows + self.order.len() * (size_of::<Place>() + size_of::<T>() + size_of::<Diff>())
+    }
+
     /// The batch of these updates, sorted; absent if they add up to nothing.
-    fn batch(&self) -> Option<Batch<T>>
+    fn batch(&self, held: Held) -> Option<Batch<T>>
     where
         T: Timestamp + Lattice,
     {
@@ -105,7 +115,7 @@ impl<T: Ord> Parcel<T> {
                 value_count = layers.value_count();
             }
         }
-        layers.done()
+        layers.done(held)
     }
 }
 
@@ -129,17 +139,31 @@ pub struct RowBatcher<T> {
     loose: Packed<T>,
     /// The least times of what waits.
     frontier: Antichain<T>,
+    /// The bytes of what waits.
+    byte_count: usize,
+    held: Held,
 }
 
-impl<T> Default for RowBatcher<T> {
-    fn default() -> RowBatcher<T> {
-        RowBatcher { waiting: Vec::new(), loose: Packed::default(), frontier: Antichain::new() }
+impl<T> RowBatcher<T> {
+    /// No updates yet, of this dataflow.
+    pub fn new(allowance: &Arc<Allowance>) -> RowBatcher<T> {
+        let (waiting, loose, frontier) = (Vec::new(), Packed::default(), Antichain::new());
+        RowBatcher { waiting, loose, frontier, byte_count: 0, held: allowance.nothing() }
+    }
+
+    fn keep(&mut self, updates: Packed<T>) {
+        self.byte_count += updates.byte_count();
+        if self.held.cover(self.byte_count) {
+            self.waiting.push(updates);
+        } else {
+            self.waiting = Vec::new();
+        }
     }
 }
 
 impl<T: Timestamp + Lattice> Batcher<Packed<T>> for RowBatcher<T> {
     fn insert(&mut self, updates: &mut Packed<T>) {
-        self.waiting.push(std::mem::take(updates));
+        self.keep(std::mem::take(updates));
     }
 }
 
@@ -148,7 +172,8 @@ impl<T: Timestamp + Lattice> Batcher<Vec<RowUpdate<T>>> for RowBatcher<T> {
         for ((key, value), time, diff) in updates.drain(..) {
             self.loose.push(&key, &value, time, diff);
             if self.loose.at_capacity() {
-                self.waiting.push(std::mem::take(&mut self.loose));
+                let full = std::mem::take(&mut self.loose);
+                self.keep(full);
             }
         }
     }
@@ -165,8 +190,14 @@ impl<T: Timestamp + Lattice> Extract for RowBatcher<T> {
         for part in std::mem::take(&mut self.waiting).into_iter().chain([loose]) {
             self.divide(part, upper, &mut parcel);
         }
-        parcel.sort();
-        (parcel.batch(), self.frontier.borrow())
+        let batch = self.held.allowance().hold(parcel.effort()).and_then(|held| {
+            parcel.sort();
+            parcel.batch(held)
+        });
+        drop(parcel);
+        self.byte_count = self.waiting.iter().map(Packed::byte_count).sum();
+        self.held.settle(self.byte_count);
+        (batch, self.frontier.borrow())
     }
 }
 
@@ -206,6 +237,7 @@ fn index(at: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::RowBatcher;
+    use crate::allowance::Allowance;
     use crate::packed::Packed;
     use crate::spine::{RowUpdate, batch};
     use differential_dataflow::batcher::{Batcher, Extract};
@@ -219,7 +251,8 @@ mod tests {
             containers in prop::collection::vec((any::<bool>(), prop::collection::vec(
                 (prop::collection::vec(0_u8..2, 0..20), 0_u8..2, 0_u64..9, -1_i64..2), 0..12)), 0..6),
             uppers in prop::collection::vec(0_u64..9, 0..4)) {
-            let mut batcher = RowBatcher::default();
+            let allowance = Allowance::unlimited();
+            let mut batcher = RowBatcher::new(&allowance);
             let mut all: Vec<RowUpdate> = Vec::new();
             for (is_packed, container) in containers {
                 let mut updates: Vec<RowUpdate> =
@@ -244,7 +277,7 @@ mod tests {
                 let (extracted, retained) = batcher.extract(Antichain::from_elem(upper).borrow());
                 let least = all.iter().map(|(_, time, _)| *time).filter(|time| *time >= upper).min();
                 assert_eq!(retained.iter().next().copied(), least);
-                let other = batch(expected.clone());
+                let other = batch(expected.clone(), &allowance);
                 assert_eq!(extracted.is_some(), other.is_some());
                 if let (Some(extracted), Some(other)) = (extracted, other) {
                     let read = |batch| crate::cursor::updates(batch).map(|(row, time, diff)| (row.to_vec(), time, diff)).collect::<Vec<_>>();

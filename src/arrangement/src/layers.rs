@@ -1,5 +1,6 @@
 //! A batch while it grows: its layers of keys, values and updates, filled in their order.
 
+use crate::allowance::Held;
 use crate::arc_batch::ArcBatch;
 use crate::row_layout::RowLayout;
 use differential_dataflow::consolidation::consolidate;
@@ -103,8 +104,25 @@ impl<T: Timestamp + Lattice> Layers<T> {
         self.storage.vals.offs.push(value_count);
     }
 
-    /// The batch, absent if nothing was appended.
-    pub(crate) fn done(self) -> Option<Batch<T>> {
-        (self.update_count > 0).then(|| OrdValBatch { storage: self.storage, updates: self.update_count }.into())
+    /// The batch, absent if nothing was appended, and what is left of the memory that was held for it.
+    pub(crate) fn done(self, mut held: Held) -> Option<Batch<T>> {
+        let Layers { mut storage, update_count, .. } = self;
+        // Room was made for what might have come, and of most updates one stands for many.
+        storage.keys.shrink_to_fit();
+        storage.vals.vals.shrink_to_fit();
+        storage.upds.times.shrink_to_fit();
+        storage.upds.diffs.shrink_to_fit();
+        held.settle(byte_count(&storage));
+        (update_count > 0).then(|| Batch::new(OrdValBatch { storage, updates: update_count }, held))
     }
+}
+
+/// The bytes that a batch occupies, without allocator overhead.
+pub(crate) fn byte_count<T: Timestamp + Lattice>(storage: &Storage<T>) -> usize {
+    storage.keys.byte_count()
+        + storage.vals.vals.byte_count()
+        + storage.vals.offs.byte_count()
+        + storage.upds.offs.byte_count()
+        + storage.upds.times.capacity() * size_of::<T>()
+        + storage.upds.diffs.capacity() * size_of::<Diff>()
 }

@@ -5,6 +5,7 @@
 //! [`cursor`]. Deliberately absent: dataflows (crate `compute`) and waiting (crate `compute-client`).
 #![warn(missing_docs)]
 
+pub mod allowance;
 pub mod arc_batch;
 pub mod batcher;
 pub mod cursor;

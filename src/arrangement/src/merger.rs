@@ -3,6 +3,7 @@
 //! Runs of keys that only one of both batches has are copied as they lie in memory: their bytes at once, and of the offsets
 //! and updates only what changes. Only what both batches know is taken apart.
 
+use crate::allowance::Held;
 use crate::layers::{Batch as RowBatch, Layers, Storage};
 use differential_dataflow::lattice::Lattice;
 use differential_dataflow::trace::implementations::BatchContainer;
@@ -31,17 +32,24 @@ pub struct RowMerger<T: Timestamp + Lattice> {
     since: Antichain<T>,
     /// The last time that was met, and what compaction makes of it.
     compacted: Option<(T, T)>,
+    /// The memory of the result; where it was refused nothing is merged.
+    held: Option<Held>,
 }
 
 impl<T: Timestamp + Lattice> Merger<RowBatch<T>> for RowMerger<T> {
     fn new(first: &RowBatch<T>, second: &RowBatch<T>, compaction: AntichainRef<'_, T>) -> Self {
-        let result = Layers::for_both(&first.storage, &second.storage);
-        RowMerger { first: 0, second: 0, result, since: compaction.to_owned(), compacted: None }
+        let most = first.byte_count() + second.byte_count();
+        let held = first.held().allowance().hold(most);
+        let result = match held {
+            Some(_) => Layers::for_both(&first.storage, &second.storage),
+            None => Layers::with_capacity(0, 0, 0),
+        };
+        RowMerger { first: 0, second: 0, result, since: compaction.to_owned(), compacted: None, held }
     }
 
     fn work(&mut self, first: &RowBatch<T>, second: &RowBatch<T>, fuel: &mut isize) {
         let (one, other) = (&first.storage, &second.storage);
-        while *fuel > 0 {
+        while *fuel > 0 && self.held.is_some() {
             let most = fuel.unsigned_abs();
             let (first_end, second_end) = (one.keys.len(), other.keys.len());
             let (first_limit, second_limit) =
@@ -67,7 +75,7 @@ impl<T: Timestamp + Lattice> Merger<RowBatch<T>> for RowMerger<T> {
     }
 
     fn done(self) -> Option<RowBatch<T>> {
-        self.result.done()
+        self.result.done(self.held?)
     }
 }
 
@@ -204,6 +212,7 @@ fn bounds<T: Timestamp + Lattice>(source: &Storage<T>, value: usize) -> Range<us
 #[cfg(test)]
 pub(crate) mod tests {
     use super::RowMerger;
+    use crate::allowance::Allowance;
     use crate::spine::{RowBatch, RowUpdate, batch};
     use differential_dataflow::consolidation::consolidate_updates;
     use differential_dataflow::trace::implementations::spine_fueled::Merger;
@@ -257,7 +266,8 @@ pub(crate) mod tests {
             let mut expected: Vec<RowUpdate> = first.iter().chain(&second).cloned().collect();
             expected.iter_mut().for_each(|(_, time, _)| *time = (*time).max(since));
             consolidate_updates(&mut expected);
-            let (Some(first), Some(second)) = (batch(first), batch(second)) else { return Ok(()) };
+            let allowance = Allowance::unlimited();
+            let (Some(first), Some(second)) = (batch(first, &allowance), batch(second, &allowance)) else { return Ok(()) };
             let since = Antichain::from_elem(since);
             let mut merger: RowMerger<Timestamp> = Merger::new(&first, &second, since.borrow());
             loop {

@@ -10,6 +10,8 @@ use timely::dataflow::channels::ContainerBytes;
 const ROWS_MAX: usize = 1_024;
 /// … or so many bytes; what allocators keep at hand ends here.
 const BYTES_MAX: usize = 32 << 10;
+/// An update counts once more for so many bytes: a join pauses when what it has made counts too much.
+const WEIGHED: usize = 64;
 
 /// An update where it lies: key row, value row, time, multiplicity.
 pub type PackedUpdate<'a, T> = (&'a [u8], &'a [u8], T, Diff);
@@ -19,6 +21,8 @@ pub type PackedUpdate<'a, T> = (&'a [u8], &'a [u8], T, Diff);
 pub struct Packed<T = Timestamp> {
     bytes: Vec<u8>,
     entries: Vec<Entry<T>>,
+    /// What the updates count together.
+    weight: usize,
 }
 
 /// An update, whose key begins where the one before ends.
@@ -32,7 +36,7 @@ struct Entry<T> {
 
 impl<T> Default for Packed<T> {
     fn default() -> Packed<T> {
-        Packed { bytes: Vec::new(), entries: Vec::new() }
+        Packed { bytes: Vec::new(), entries: Vec::new(), weight: 0 }
     }
 }
 
@@ -40,6 +44,11 @@ impl<T> Packed<T> {
     /// The number of updates.
     pub fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// The bytes of memory that they take.
+    pub fn byte_count(&self) -> usize {
+        self.bytes.capacity() + self.entries.capacity() * size_of::<Entry<T>>()
     }
 
     /// Whether there are none.
@@ -54,6 +63,7 @@ impl<T> Packed<T> {
         let key_end = self.bytes.len();
         self.bytes.extend_from_slice(value);
         self.entries.push(Entry { key_end, end: self.bytes.len(), time, diff });
+        self.weight += 1 + (key.len() + value.len()) / WEIGHED;
     }
 
     /// The key and the value of an update.
@@ -88,12 +98,14 @@ impl<T> Packed<T> {
     fn clear(&mut self) {
         self.bytes.clear();
         self.entries.clear();
+        self.weight = 0;
     }
 }
 
 impl<T> Accountable for Packed<T> {
+    // Of any partition of the updates the sum is the same.
     fn record_count(&self) -> i64 {
-        i64::try_from(self.len()).expect("fits")
+        i64::try_from(self.weight).expect("fits")
     }
 }
 

@@ -119,6 +119,7 @@ impl<T: Timestamp + Lattice> Cursor for RowCursor<T> {
 
 #[cfg(test)]
 mod tests {
+    use crate::allowance::Allowance;
     use crate::spine::{RowUpdate, batch};
     use differential_dataflow::trace::cursor::{Cursor, Navigable};
     use proptest::prelude::{any, prop, proptest};
@@ -136,7 +137,7 @@ mod tests {
             };
             let updates: Vec<RowUpdate> =
                 updates.into_iter().map(|(key, value, time, diff)| ((row(key), vec![value]), time, diff)).collect();
-            let Some(batch) = batch(updates) else { return Ok(()) };
+            let Some(batch) = batch(updates, &Allowance::unlimited()) else { return Ok(()) };
             let (mut ours, mut theirs) = (batch.cursor(), batch.deref().cursor());
             let mut sought = 0;
             for (step, key, value) in steps {

@@ -31,6 +31,11 @@ impl Rows {
         self.bytes.capacity() + self.offsets.byte_count()
     }
 
+    /// Gives back the memory beyond the rows.
+    pub(crate) fn shrink_to_fit(&mut self) {
+        self.bytes.shrink_to_fit();
+    }
+
     /// The width of the rows if it is the same for all of both lists and fits a word.
     fn common_width(&self, other: &Rows) -> Option<usize> {
         let width = self.offsets.stride().filter(|width| (1..=WORD_BYTES).contains(width))?;

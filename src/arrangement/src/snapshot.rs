@@ -15,7 +15,6 @@
 use crate::cursor::{Bounds, Hit, Hits, Walk};
 use crate::spine::RowBatch;
 use arc_swap::{ArcSwap, Guard};
-use differential_dataflow::trace::implementations::BatchContainer;
 use repr::Timestamp;
 use std::sync::Arc;
 
@@ -73,18 +72,8 @@ impl Snapshot {
 
     /// The bytes that the collection's batches occupy, without allocator overhead.
     pub fn byte_count(&self) -> usize {
-        self.oks.iter().map(byte_count).sum()
+        self.oks.iter().map(RowBatch::byte_count).sum()
     }
-}
-
-/// The bytes that a batch occupies, without allocator overhead.
-pub fn byte_count(batch: &RowBatch) -> usize {
-    let storage = &batch.storage;
-    storage.keys.byte_count()
-        + storage.vals.vals.byte_count()
-        + storage.vals.offs.byte_count()
-        + storage.upds.offs.byte_count()
-        + BatchContainer::len(&storage.upds.times) * 2 * size_of::<u64>()
 }
 
 /// The cell through which one worker shows its arrangement to all readers.

@@ -180,7 +180,8 @@ fn producer(schema: &str, name: &str) -> Option<Producer> {
     match schema {
         "pg_catalog" => {
             let tables = pg_catalog::producer(name).or_else(|| pg_depend::producer(name));
-            tables.or_else(|| pg_views::producer(name)).or_else(|| sessions::producer(name))
+            let views = tables.or_else(|| pg_views::producer(name)).or_else(|| sessions::producer(name));
+            views.or_else(|| introspection::producer(name))
         }
         "information_schema" => information_schema::producer(name),
         _ => {

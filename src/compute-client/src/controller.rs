@@ -1,19 +1,21 @@
 //! The clusters and their workers, and every index that they maintain. Its one caller is the committer's thread.
 
-use crate::error::ComputeError;
+use crate::error::{ComputeError, Stopped};
+use crate::hydration::{Lanes, Pieces};
 use crate::index::IndexHandle;
 use crate::plan::lir::Node;
 use crate::protocol::{ComputeCommand, IndexSpec, KeyExpr, Piece};
 use crate::tail::Changes;
-use crossbeam_channel::{Receiver, Sender, bounded};
+use arrangement::allowance::Allowance;
+use crossbeam_channel::Sender;
+use ore::memory::{Reservation, Share};
 use repr::{GlobalId, Timestamp, Updates};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread::{JoinHandle, Thread};
 
-/// Indexes of a cluster that are hydrated at once. One after the other each is there as soon as it can be, instead of all of
-/// them in the end; a second lane lets small ones pass a large one.
-const HYDRATION_LANES: usize = 2;
+/// What a command takes that waits for the workers, beside its rows.
+const COMMAND_BYTES: usize = 512;
 
 /// One running worker.
 pub struct Worker {
@@ -37,6 +39,7 @@ struct Cluster {
     workers: Vec<Worker>,
     indexes: BTreeMap<GlobalId, Maintained>,
     lanes: Lanes,
+    memory: Arc<Share>,
 }
 
 /// Something that a cluster maintains.
@@ -53,6 +56,8 @@ struct Maintained {
     since: Timestamp,
     /// Whether nobody but other dataflows reads it any more.
     is_dropped: bool,
+    /// Whether it was stopped and its workers have been told to free it.
+    is_freed: bool,
 }
 
 impl Maintained {
@@ -82,22 +87,28 @@ fn sources(handle: &IndexHandle) -> BTreeSet<GlobalId> {
 /// Finds the rows that an index held in a run before.
 pub type Seed = Box<dyn FnOnce() -> Option<Vec<Updates>> + Send>;
 
+/// Takes a piece of an input, as of a time. Fails when its index has ended.
+pub type Feed<'a> = dyn FnMut(GlobalId, Timestamp, Piece) -> Result<(), ComputeError> + 'a;
+
 /// All clusters of this process.
 pub struct Controller {
     spawner: Box<dyn SpawnWorkers>,
     clusters: BTreeMap<u64, Cluster>,
+    /// What all clusters may have together, and each as long as the others do not need it.
+    memory: Arc<Share>,
 }
 
 impl Controller {
-    /// A controller without clusters.
-    pub fn new(spawner: Box<dyn SpawnWorkers>) -> Controller {
-        Controller { spawner, clusters: BTreeMap::new() }
+    /// A controller without clusters, whose clusters may have this memory.
+    pub fn new(spawner: Box<dyn SpawnWorkers>, memory: Arc<Share>) -> Controller {
+        Controller { spawner, clusters: BTreeMap::new(), memory }
     }
 
     /// Starts a cluster's workers.
     pub fn create_cluster(&mut self, id: u64, name: &str, worker_count: usize) {
         let workers = self.spawner.spawn(name, worker_count);
-        let cluster = Cluster { name: name.to_owned(), workers, indexes: BTreeMap::new(), lanes: Lanes::new() };
+        let memory = self.memory.child(format!("cluster \"{name}\""), self.memory.limit());
+        let cluster = Cluster { name: name.to_owned(), workers, indexes: BTreeMap::new(), lanes: Lanes::new(), memory };
         self.clusters.insert(id, cluster);
     }
 
@@ -106,6 +117,12 @@ impl Controller {
         if let Some(mut cluster) = self.clusters.remove(&id) {
             cluster.shutdown();
         }
+    }
+
+    /// The memory that a new dataflow of a cluster may have.
+    pub fn allowance(&self, cluster: u64, name: &str) -> Option<Arc<Allowance>> {
+        let memory = &self.clusters.get(&cluster)?.memory;
+        Some(Allowance::of(memory.child(name, usize::MAX)))
     }
 
     /// The number of workers of a cluster.
@@ -140,7 +157,7 @@ impl Controller {
         spec: IndexSpec,
         seed: Option<Seed>,
         ready: impl FnOnce() + Send + 'static,
-        rows: impl FnOnce(&mut dyn FnMut(GlobalId, Timestamp, Piece)) -> Result<(), ComputeError> + Send + 'static,
+        rows: impl FnOnce(&mut Feed<'_>) -> Result<(), ComputeError> + Send + 'static,
     ) -> Result<(), ComputeError> {
         let Some(cluster) = self.clusters.get_mut(&cluster) else {
             return Err(ComputeError::WorkersGone(cluster.to_string()));
@@ -159,11 +176,14 @@ impl Controller {
             }
             ready();
             let _lane = lanes.enter();
+            let pieces = Pieces::of(&index.handle);
             let mut hand_on = |input, ts, piece: Piece| {
+                let room = pieces.admit(&piece)?;
                 let _gone = send_all(&ports, || {
-                    let (index, piece) = (Arc::clone(&index), piece.clone());
-                    ComputeCommand::Hydrate { index, input, ts, piece }
+                    let (index, piece, room) = (Arc::clone(&index), piece.clone(), Arc::clone(&room));
+                    ComputeCommand::Hydrate { index, input, ts, piece, room }
                 });
+                Ok(())
             };
             let read = ore::thread::survive("hydration", || rows(&mut hand_on));
             match read.unwrap_or_else(|| Err(ComputeError::Engine("reading its inputs panicked".to_owned()))) {
@@ -178,11 +198,14 @@ impl Controller {
                     let _gone = send_all(&ports, || ComputeCommand::GiveUp(Arc::clone(&index)));
                 }
             }
+            index.handle.progress().end();
         };
         drop(ore::thread::spawn(format!("hydrate-{}", spec.id), hydrate));
         let inputs = spec.plan.fed().into_iter().chain(arrangements).collect();
         let (paced_by, told, since) = (sources(&spec.handle), spec.from, spec.as_of);
-        cluster.indexes.insert(spec.id, Maintained { spec, inputs, paced_by, told, since, is_dropped: false });
+        cluster
+            .indexes
+            .insert(spec.id, Maintained { spec, inputs, paced_by, told, since, is_dropped: false, is_freed: false });
         self.pace();
         Ok(())
     }
@@ -200,7 +223,8 @@ impl Controller {
 
     /// Finds out again at whose writes time goes on for what.
     fn pace(&mut self) {
-        let all = || self.clusters.values().flat_map(|cluster| cluster.indexes.iter());
+        let all =
+            || self.clusters.values().flat_map(|cluster| cluster.indexes.iter()).filter(|(_, index)| !index.is_freed);
         let mut paced: BTreeMap<GlobalId, BTreeSet<GlobalId>> =
             all().map(|(id, index)| (*id, sources(&index.spec.handle))).collect();
         let readings: Vec<(GlobalId, GlobalId)> = all()
@@ -240,6 +264,7 @@ impl Controller {
         tables: &Arc<[(GlobalId, Vec<Arc<Updates>>)]>,
     ) -> Result<Vec<Arc<IndexHandle>>, ComputeError> {
         let mut touched = Vec::new();
+        let byte_count: usize = tables.iter().flat_map(|(_, all)| all).map(|updates| updates.bytes()).sum();
         let all = self.clusters.values().flat_map(|cluster| cluster.indexes.iter());
         let due: Vec<GlobalId> = all.filter(|(_, index)| index.next_change() <= ts).map(|(id, _)| *id).collect();
         for cluster in self.clusters.values_mut() {
@@ -247,17 +272,17 @@ impl Controller {
                 tables.iter().map(|(written, _)| written).chain(&due).any(|source| index.paced_by.contains(source))
             };
             let mut indexes = Vec::new();
-            for (id, index) in cluster.indexes.iter_mut().filter(|(_, index)| is_paced(index)) {
+            for (id, index) in cluster.indexes.iter_mut().filter(|(_, index)| !index.is_freed && is_paced(index)) {
                 (index.told, index.since) = (ts, index.since.max(since));
                 indexes.push(*id);
                 // Nobody waits for what was dropped.
                 touched.extend((!index.is_dropped).then(|| Arc::clone(&index.spec.handle)));
             }
             if !indexes.is_empty() {
-                let indexes: Arc<[GlobalId]> = indexes.into();
+                let (indexes, waiting): (Arc<[GlobalId]>, _) = (indexes.into(), cluster.waiting(byte_count));
                 cluster.broadcast(|| {
-                    let (tables, indexes) = (Arc::clone(tables), Arc::clone(&indexes));
-                    ComputeCommand::Append { ts, since, tables, indexes }
+                    let (tables, indexes, waiting) = (Arc::clone(tables), Arc::clone(&indexes), Arc::clone(&waiting));
+                    ComputeCommand::Append { ts, since, tables, indexes, waiting }
                 })?;
             }
         }
@@ -269,11 +294,44 @@ impl Controller {
     /// Tells what happened in a maintained collection to the clusters that read it.
     pub fn follow(&self, id: GlobalId, since: Timestamp, changes: &Arc<Changes>) -> Result<(), ComputeError> {
         for cluster in self.clusters.values() {
-            if cluster.indexes.values().any(|index| index.inputs.contains(&id)) {
-                cluster.broadcast(|| ComputeCommand::Follow { id, since, changes: Arc::clone(changes) })?;
+            if cluster.indexes.values().any(|index| !index.is_freed && index.inputs.contains(&id)) {
+                let waiting = cluster.waiting(changes.bytes());
+                cluster.broadcast(|| {
+                    let (changes, waiting) = (Arc::clone(changes), Arc::clone(&waiting));
+                    ComputeCommand::Follow { id, since, changes, waiting }
+                })?;
             }
         }
         Ok(())
+    }
+
+    /// Frees what was stopped for want of memory, and stops what reads it: all that is stopped now and was not before.
+    pub fn free_stopped(&mut self) -> Vec<GlobalId> {
+        let mut why: BTreeMap<GlobalId, Arc<Stopped>> = BTreeMap::new();
+        let all = self.clusters.values().flat_map(|cluster| cluster.indexes.iter());
+        // Ids are never reused, and what reads something is younger than it.
+        let mut ordered: Vec<(&GlobalId, &Maintained)> = all.filter(|(_, index)| !index.is_freed).collect();
+        ordered.sort_by_key(|(id, _)| **id);
+        for (id, index) in ordered {
+            let below = || index.inputs.iter().find_map(|input| why.get(input));
+            if let Some(reason) = index.spec.handle.stopped().or_else(below).cloned() {
+                index.spec.handle.mark_stopped(&reason);
+                why.insert(*id, reason);
+            }
+        }
+        for id in why.keys().rev() {
+            for cluster in self.clusters.values_mut() {
+                let Some(index) = cluster.indexes.get_mut(id) else { continue };
+                index.is_freed = true;
+                let spec = Arc::clone(&index.spec);
+                // A cluster whose workers are gone has freed it already.
+                let _gone = cluster.broadcast(|| ComputeCommand::DropIndex(Arc::clone(&spec)));
+            }
+        }
+        if !why.is_empty() {
+            self.pace();
+        }
+        why.into_keys().collect()
     }
 
     /// What reads a collection.
@@ -309,10 +367,16 @@ impl Cluster {
             return Ok(());
         }
         let (tables, indexes): (Arc<[_]>, Arc<[GlobalId]>) = (Arc::new([]), behind.into());
+        let waiting = self.waiting(0);
         self.broadcast(|| {
-            let (tables, indexes) = (Arc::clone(&tables), Arc::clone(&indexes));
-            ComputeCommand::Append { ts, since: 0, tables, indexes }
+            let (tables, indexes, waiting) = (Arc::clone(&tables), Arc::clone(&indexes), Arc::clone(&waiting));
+            ComputeCommand::Append { ts, since: 0, tables, indexes, waiting }
         })
+    }
+
+    /// The memory of what is about to wait for the workers. It is there already, so it is not refused: what grows is.
+    fn waiting(&self, bytes: usize) -> Arc<Reservation> {
+        Arc::new(Reservation::of(&self.memory, COMMAND_BYTES + bytes))
     }
 
     /// Frees what was dropped and nothing reads.
@@ -345,32 +409,6 @@ impl Cluster {
                 let _panicked = join.join();
             }
         }
-    }
-}
-
-/// The lanes of a cluster in which indexes are hydrated: as many tokens as may be at once.
-#[derive(Clone)]
-struct Lanes(Sender<()>, Receiver<()>);
-
-impl Lanes {
-    fn new() -> Lanes {
-        let (free, tokens) = bounded(HYDRATION_LANES);
-        (0..HYDRATION_LANES).for_each(|_| free.send(()).expect("there is room for every token"));
-        Lanes(free, tokens)
-    }
-
-    /// Waits for a lane, which is free again when what is returned is dropped.
-    fn enter(&self) -> Lane {
-        self.1.recv().expect("a sender is at hand");
-        Lane(self.0.clone())
-    }
-}
-
-struct Lane(Sender<()>);
-
-impl Drop for Lane {
-    fn drop(&mut self) {
-        self.0.send(()).expect("the receiver is held by whoever waits or by the cluster");
     }
 }
 

@@ -1,7 +1,9 @@
 //! What can go wrong between a reader and the workers.
 
+use ore::memory::Refused;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp};
+use std::sync::Arc;
 
 /// An error of a peek or of a command to the workers.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -38,6 +40,9 @@ pub enum ComputeError {
         /// What went wrong.
         message: String,
     },
+    /// It was stopped, as it asked for more memory than its cluster has.
+    #[error("{0}")]
+    OutOfMemory(Arc<Stopped>),
     /// A follower of the index left too much untaken.
     #[error("the client reads too slowly: changes were dropped rather than kept for it")]
     TooSlow(GlobalId),
@@ -49,6 +54,21 @@ pub enum ComputeError {
     WorkersGone(String),
 }
 
+/// What was stopped for want of memory.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "\"{name}\" was stopped when it used {used} bytes of memory: {} had {} of the {} bytes that it may have",
+    .refused.share, .refused.used, .refused.limit
+)]
+pub struct Stopped {
+    /// The index or view that wanted the memory.
+    pub name: String,
+    /// The bytes that it had.
+    pub used: usize,
+    /// What had no more.
+    pub refused: Refused,
+}
+
 impl ComputeError {
     /// The SQLSTATE a client sees.
     pub fn sqlstate(&self) -> SqlState {
@@ -56,6 +76,7 @@ impl ComputeError {
             ComputeError::Evaluation { sqlstate, .. } | ComputeError::Unreadable { sqlstate, .. } => *sqlstate,
             ComputeError::SinceAdvanced { .. } => SqlState::SERIALIZATION_FAILURE,
             ComputeError::Dropped(_) => SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+            ComputeError::OutOfMemory(_) => SqlState::OUT_OF_MEMORY,
             ComputeError::TooSlow(_) => SqlState::CONFIGURATION_LIMIT_EXCEEDED,
             ComputeError::NegativeMultiplicity(_) | ComputeError::Engine(_) | ComputeError::WorkersGone(_) => {
                 SqlState::INTERNAL_ERROR

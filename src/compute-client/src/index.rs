@@ -13,9 +13,11 @@
 //! time, the times at which they do are known beforehand and stand in a [`Schedule`], which is asked as the clocks are.
 
 use crate::clock::CollectionClock;
-use crate::error::ComputeError;
+use crate::error::{ComputeError, Stopped};
+use crate::hydration::Progress;
 use crate::schedule::Schedule;
 use crate::tail::{Queue, Sealed};
+use arrangement::allowance::Allowance;
 use arrangement::snapshot::{Snapshot, SnapshotSlot};
 use parking_lot::{Condvar, Mutex};
 use repr::{GlobalId, Timestamp};
@@ -47,17 +49,25 @@ pub struct IndexHandle {
     /// Who follows the index. Locked while a worker publishes, so that a tail begins exactly where its snapshots end.
     tails: Mutex<Vec<Weak<Queue>>>,
     alarm: Option<Alarm>,
+    progress: Progress,
+    allowance: Arc<Allowance>,
 }
 
-/// Called when something was published that somebody had given up waiting for.
+/// Called when something was published that somebody had given up waiting for, and when the index is stopped.
 struct Alarm {
     is_set: AtomicBool,
     ring: Box<dyn Fn() + Send + Sync>,
 }
 
 impl IndexHandle {
-    /// An index with one empty slot per worker, over these tables.
-    pub fn new(id: GlobalId, worker_count: usize, clocks: Clocks, schedules: Schedules) -> IndexHandle {
+    /// An index with one empty slot per worker, over these tables, which may have this memory on all workers together.
+    pub fn new(
+        id: GlobalId,
+        worker_count: usize,
+        clocks: Clocks,
+        schedules: Schedules,
+        allowance: Arc<Allowance>,
+    ) -> IndexHandle {
         IndexHandle {
             id,
             slots: (0..worker_count).map(|_| SnapshotSlot::default()).collect(),
@@ -69,14 +79,16 @@ impl IndexHandle {
             committer: (Mutex::new(()), Condvar::new()),
             tails: Mutex::default(),
             alarm: None,
+            progress: Progress::default(),
+            allowance,
         }
     }
 
-    /// The same with a bell: `ring` is called by the worker that publishes first, and then after each
-    /// [`IndexHandle::set_alarm`] by the one that publishes next. It must not block.
+    /// The same with a bell: `ring` is called when the index is stopped, and after each [`IndexHandle::set_alarm`] by the worker
+    /// that publishes next; for what is `followed`, by the one that publishes first as well. It must not block.
     #[must_use]
-    pub fn with_alarm(self, ring: impl Fn() + Send + Sync + 'static) -> IndexHandle {
-        IndexHandle { alarm: Some(Alarm { is_set: AtomicBool::new(true), ring: Box::new(ring) }), ..self }
+    pub fn with_alarm(self, followed: bool, ring: impl Fn() + Send + Sync + 'static) -> IndexHandle {
+        IndexHandle { alarm: Some(Alarm { is_set: AtomicBool::new(followed), ring: Box::new(ring) }), ..self }
     }
 
     /// Asks to be rung for the next publication.
@@ -195,9 +207,45 @@ impl IndexHandle {
         self.slots.iter().map(|slot| slot.load().upper).min().unwrap_or(0)
     }
 
+    /// The updates that it holds, an upper bound on its rows, and their bytes.
+    pub fn size(&self) -> (usize, usize) {
+        let sizes = self.slots.iter().map(|slot| {
+            let snapshot = slot.load();
+            (snapshot.update_count(), snapshot.byte_count())
+        });
+        sizes.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+    }
+
     /// The greatest `since` over the workers.
     pub fn since(&self) -> Timestamp {
         self.slots.iter().map(|slot| slot.load().since).max().unwrap_or(0)
+    }
+
+    /// The memory that it has and may have.
+    pub fn allowance(&self) -> &Arc<Allowance> {
+        &self.allowance
+    }
+
+    /// How far its hydration is.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Says that the index is stopped for want of memory. Called by a worker that is about to show something wrong, or for what
+    /// reads the index.
+    pub fn mark_stopped(&self, why: &Arc<Stopped>) {
+        self.mark_ended(ComputeError::OutOfMemory(Arc::clone(why)));
+        if let Some(alarm) = &self.alarm {
+            (alarm.ring)();
+        }
+    }
+
+    /// Why it was stopped, if it was.
+    pub fn stopped(&self) -> Option<&Arc<Stopped>> {
+        match self.end.get() {
+            Some(ComputeError::OutOfMemory(why)) => Some(why),
+            _ => None,
+        }
     }
 
     /// Marks the index as dropped and wakes its readers.

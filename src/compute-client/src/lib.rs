@@ -8,6 +8,7 @@
 pub mod clock;
 pub mod controller;
 pub mod error;
+pub mod hydration;
 pub mod index;
 pub mod peek;
 pub mod plan;

@@ -3,11 +3,13 @@
 //! An index that is built anew keeps its id. What a hydration sends therefore names the index by its [`IndexSpec`], which no
 //! two incarnations share: what is late for one never reaches the next.
 
+use crate::hydration::Token;
 use crate::index::IndexHandle;
 use crate::plan::lir::{Lir, column};
 use crate::tail::Changes;
 use arrow::datatypes::DataType;
 use datafusion::physical_expr::PhysicalExpr;
+use ore::memory::Reservation;
 use repr::{GlobalId, Timestamp, Updates};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,6 +30,8 @@ pub enum ComputeCommand {
         ts: Timestamp,
         /// Some of its rows.
         piece: Piece,
+        /// Given back when every worker has them, so that no more are read than can be taken.
+        room: Arc<Token>,
     },
     /// All rows of an index's inputs have been sent.
     Hydrated(Arc<IndexSpec>),
@@ -49,6 +53,8 @@ pub enum ComputeCommand {
         /// The indexes of this cluster for which time goes on: those over one of the tables, and those that what is read
         /// together with them is made of.
         indexes: Arc<[GlobalId]>,
+        /// The memory of the updates until every worker has them.
+        waiting: Arc<Reservation>,
     },
     /// What happened in a maintained collection that indexes of this cluster read.
     Follow {
@@ -58,6 +64,8 @@ pub enum ComputeCommand {
         since: Timestamp,
         /// Its updates. Those at or below an index's `from` are in what it is hydrated with.
         changes: Arc<Changes>,
+        /// Their memory until every worker has them.
+        waiting: Arc<Reservation>,
     },
     /// An index cannot be hydrated: feed it no more. What reads its arrangement is told the same.
     GiveUp(Arc<IndexSpec>),

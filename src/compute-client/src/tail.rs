@@ -13,7 +13,7 @@
 use crate::error::{ComputeError, decode_error};
 use crate::index::IndexHandle;
 use arrangement::cursor::{self, Bounds, Hits, Walk};
-use arrangement::snapshot::{Snapshot, byte_count};
+use arrangement::snapshot::Snapshot;
 use arrangement::spine::RowBatch;
 use parking_lot::Mutex;
 use repr::{Timestamp, Updates};
@@ -69,7 +69,7 @@ impl Queue {
 
 fn bytes(sealed: &[Sealed]) -> usize {
     let of = |sealed: &Sealed| match sealed {
-        Sealed::Oks(batch) | Sealed::Errs(batch) => byte_count(batch),
+        Sealed::Oks(batch) | Sealed::Errs(batch) => batch.byte_count(),
     };
     sealed.iter().map(of).sum::<usize>() + size_of::<Published>()
 }
@@ -90,6 +90,13 @@ pub struct Changes {
     pub upper: Timestamp,
     /// The updates by time.
     pub at: BTreeMap<Timestamp, At>,
+}
+
+impl Changes {
+    /// The length of all updates.
+    pub fn bytes(&self) -> usize {
+        self.at.values().map(|at| at.oks.bytes() + at.errs.bytes()).sum()
+    }
 }
 
 /// A follower of an index.

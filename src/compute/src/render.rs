@@ -12,6 +12,7 @@ pub mod join;
 pub mod mfp;
 pub mod multiply;
 mod numbers;
+mod pairs;
 pub mod recursion;
 pub mod reduce;
 pub mod regroup;
@@ -26,6 +27,7 @@ use crate::render::first::Logic;
 use crate::render::flow::{Chunks, Flow, PackedBuilder, PackedRows, RowFeed};
 use crate::render::mfp::{InputUpdate, NullKeys, RowPlan};
 use crate::render::totals::{Give, KeyTotals};
+use arrangement::allowance::Allowance;
 use arrangement::batcher::RowBatcher;
 use arrangement::packed::PackedUpdate;
 use arrangement::spine::{RowBuilder, RowSpine, RowUpdate};
@@ -68,6 +70,7 @@ pub type ArrangedRows<'scope, T = Timestamp> = Arranged<'scope, Trace<T>>;
 pub trait ScopeTime: timely::progress::Timestamp + Lattice + ExchangeData {
     /// Applies `logic` to the first values of each key, of which there are at least `wanted` copies or which are all.
     fn first<'scope>(
+        memory: &Arc<Allowance>,
         arranged: ArrangedRows<'scope, Self>,
         name: &str,
         wanted: Diff,
@@ -84,18 +87,28 @@ pub trait ScopeTime: timely::progress::Timestamp + Lattice + ExchangeData {
     fn put_off(&self, ts: Timestamp) -> Self;
 
     /// The rows, with updates of later times held until these have come. Not doing so changes nothing but the cost.
-    fn hold(rows: Rows<'_, Self>) -> Rows<'_, Self> {
+    fn hold<'scope>(_memory: &Arc<Allowance>, rows: Rows<'scope, Self>) -> Rows<'scope, Self> {
         rows
     }
 
     /// Gives something of each group and its totals.
-    fn totals<'scope>(totals: KeyTotals<'scope, Self>, give: impl Give) -> Keyed<'scope, Self> {
+    fn totals<'scope>(
+        _memory: &Arc<Allowance>,
+        totals: KeyTotals<'scope, Self>,
+        give: impl Give,
+    ) -> Keyed<'scope, Self> {
         totals::arranged(totals, give)
     }
 }
 
 impl ScopeTime for Timestamp {
-    fn first<'scope>(arranged: ArrangedRows<'scope>, name: &str, wanted: Diff, logic: impl Logic) -> Keyed<'scope> {
+    fn first<'scope>(
+        _memory: &Arc<Allowance>,
+        arranged: ArrangedRows<'scope>,
+        name: &str,
+        wanted: Diff,
+        logic: impl Logic,
+    ) -> Keyed<'scope> {
         first::first(arranged, name, wanted, logic)
     }
 
@@ -111,12 +124,12 @@ impl ScopeTime for Timestamp {
         ts
     }
 
-    fn hold(rows: Rows<'_>) -> Rows<'_> {
-        temporal::hold(rows)
+    fn hold<'scope>(memory: &Arc<Allowance>, rows: Rows<'scope>) -> Rows<'scope> {
+        temporal::hold(memory, rows)
     }
 
-    fn totals<'scope>(totals: KeyTotals<'scope, Timestamp>, give: impl Give) -> Keyed<'scope> {
-        totals::mapped(totals, give)
+    fn totals<'scope>(memory: &Arc<Allowance>, totals: KeyTotals<'scope, Timestamp>, give: impl Give) -> Keyed<'scope> {
+        totals::mapped(memory, totals, give)
     }
 }
 
@@ -184,17 +197,30 @@ pub fn render(
         }
         let schedule = spec.handle.own_schedule().cloned();
         let (feed, clock) = schedule.as_ref().map(|_| scope.new_collection::<Vec<u8>, Diff>()).unzip();
-        let (locals, level) = (BTreeMap::new(), 0);
+        let (locals, level, memory) = (BTreeMap::new(), 0, Arc::clone(spec.handle.allowance()));
         let (shared, arranged) = (BTreeMap::new(), Vec::new());
-        let mut builder =
-            Builder { scope, is_first, tables, arrangements, shared, arranged, locals, level, clock, schedule, errs };
+        let mut builder = Builder {
+            scope,
+            memory,
+            is_first,
+            tables,
+            arrangements,
+            shared,
+            arranged,
+            locals,
+            level,
+            clock,
+            schedule,
+            errs,
+        };
         let body = builder.body(&spec.plan)?;
         let oks = builder.arranged_by(body, &spec.key, NullKeys::Keep, "Arrange oks")?.trace;
         let errs = match builder.errs.is_empty() {
             true => None,
             // Under one key, so that one worker has them all.
             false => {
-                Some(arrange(concatenate(scope, builder.errs).map(|error| (Vec::new(), error)), "Arrange errs").trace)
+                let errs = concatenate(scope, builder.errs).map(|error| (Vec::new(), error));
+                Some(arrange(&builder.memory, errs, "Arrange errs").trace)
             }
         };
         let arranged_by = RowPlan::new(&spec.plan.schema, &[], &spec.key, NullKeys::Keep)?;
@@ -223,6 +249,8 @@ pub struct Below<'scope, 'lir, T: ScopeTime> {
 /// A dataflow under construction.
 pub struct Builder<'scope, T: ScopeTime = Timestamp> {
     scope: Scope<'scope, T>,
+    /// What it may hold.
+    memory: Arc<Allowance>,
     /// Whether this is the worker that constants begin at.
     is_first: bool,
     tables: BTreeMap<GlobalId, Chunks<'scope, T>>,
@@ -402,7 +430,8 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         if let Some((_, arranged)) = arrangement.as_ref().and_then(known) {
             return Ok(arranged.clone());
         }
-        let arranged = arrange_packed(self.packed_by(lir, key, null_keys)?, name);
+        let keyed = self.packed_by(lir, key, null_keys)?;
+        let arranged = arrange_packed(&self.memory, keyed, name);
         self.arranged.extend(arrangement.map(|arrangement| (arrangement, arranged.clone())));
         Ok(arranged)
     }
@@ -503,28 +532,39 @@ where
 }
 
 /// Arranges keyed rows, each key on the worker that owns it.
-pub fn arrange<'scope, T: ScopeTime>(keyed: Keyed<'scope, T>, name: &str) -> ArrangedRows<'scope, T> {
+pub fn arrange<'scope, T: ScopeTime>(
+    memory: &Arc<Allowance>,
+    keyed: Keyed<'scope, T>,
+    name: &str,
+) -> ArrangedRows<'scope, T> {
     let by_key = Exchange::new(|((key, _), _, _): &RowUpdate<T>| key_hash(key));
-    arrange_core(keyed.inner, by_key, name, |_, _| RowBatcher::default())
+    arrange_core(keyed.inner, by_key, name, |_, _| RowBatcher::new(memory))
 }
 
 /// The same of rows that are packed.
-pub fn arrange_packed<'scope, T: ScopeTime>(keyed: PackedRows<'scope, T>, name: &str) -> ArrangedRows<'scope, T> {
+pub fn arrange_packed<'scope, T: ScopeTime>(
+    memory: &Arc<Allowance>,
+    keyed: PackedRows<'scope, T>,
+    name: &str,
+) -> ArrangedRows<'scope, T> {
     let by_key = ExchangeCore::<PackedBuilder<T>, _>::new_core(|(key, ..): &PackedUpdate<'_, T>| key_hash(key));
-    arrange_core(keyed, by_key, name, |_, _| RowBatcher::default())
+    arrange_core(keyed, by_key, name, |_, _| RowBatcher::new(memory))
 }
 
 /// Applies `logic` to each key whose values change: its values with their counts in, and what it gives out.
 pub fn reduced<'scope, T: ScopeTime>(
+    memory: &Arc<Allowance>,
     arranged: ArrangedRows<'scope, T>,
     name: &str,
     mut logic: impl Logic,
 ) -> ArrangedRows<'scope, T> {
+    let memory = Arc::clone(memory);
     arranged.reduce_abelian::<_, RowBuilder<T>, RowSpine<T>, _, _>(
         name,
         move |key, values, output| logic(key, values, output),
-        |buffer, key, updates| {
-            buffer.extend(updates.drain(..).map(|(value, time, diff)| ((key.to_vec(), value), time, diff)));
+        move |sorted, key, updates| {
+            sorted.allowance.get_or_insert_with(|| Arc::clone(&memory));
+            sorted.updates.extend(updates.drain(..).map(|(value, time, diff)| ((key.to_vec(), value), time, diff)));
         },
     )
 }

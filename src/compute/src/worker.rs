@@ -16,10 +16,11 @@ use crate::render::{Feed, Rendered, render};
 use arrangement::snapshot::Snapshot;
 use arrangement::spine;
 use compute_client::controller::Worker as WorkerHandle;
+use compute_client::error::Stopped;
 use compute_client::index::route;
 use compute_client::protocol::{ComputeCommand, IndexSpec, Piece};
 use compute_client::tail::Sealed;
-use crossbeam_channel::{Receiver, bounded};
+use crossbeam_channel::{Receiver, bounded, unbounded};
 use differential_dataflow::trace::TraceReader;
 use repr::{GlobalId, Timestamp, Updates};
 use std::collections::BTreeMap;
@@ -29,8 +30,8 @@ use std::time::Duration;
 use timely::progress::Antichain;
 use timely::worker::Worker as TimelyWorker;
 
-/// Commands that may wait for a worker before their sender has to.
-const COMMANDS_MAX: usize = 1_024;
+/// Commands that are applied before the dataflows go on, at the most.
+const COMMANDS_AT_ONCE: usize = 1_024;
 /// How long a worker with unfinished work waits for another worker before it looks again.
 const PEER_PATIENCE: Duration = Duration::from_millis(1);
 
@@ -39,7 +40,7 @@ const PEER_PATIENCE: Duration = Duration::from_millis(1);
 /// # Panics
 /// When the operating system refuses a thread.
 pub fn spawn(cluster: &str, worker_count: usize) -> Vec<WorkerHandle> {
-    let (senders, receivers): (Vec<_>, Vec<_>) = (0..worker_count).map(|_| bounded(COMMANDS_MAX)).unzip();
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..worker_count).map(|_| unbounded()).unzip();
     let receivers = Arc::new(Mutex::new(receivers.into_iter().map(Some).collect::<Vec<_>>()));
     let (threads_tx, threads_rx) = bounded(worker_count);
     let config = match worker_count {
@@ -82,6 +83,8 @@ struct Index {
     is_given_up: bool,
     /// The latest commit, behind which the tables stand once the index is hydrated.
     target: Timestamp,
+    /// The indexes whose arrangements it reads.
+    reads: Vec<GlobalId>,
     /// Where the maintained inputs stand.
     uppers: BTreeMap<GlobalId, Timestamp>,
     since: Timestamp,
@@ -98,12 +101,14 @@ struct WorkerLoop<'a> {
 impl WorkerLoop<'_> {
     fn run(mut self) {
         loop {
-            while let Ok(command) = self.commands.try_recv() {
+            for _ in 0..COMMANDS_AT_ONCE {
+                let Ok(command) = self.commands.try_recv() else { break };
                 if !self.apply(command) {
                     return;
                 }
             }
             self.worker.step();
+            self.stop();
             let index = self.worker.index();
             let mut busy = false;
             for state in self.indexes.values_mut() {
@@ -115,11 +120,26 @@ impl WorkerLoop<'_> {
         }
     }
 
+    /// Stops what was refused memory, and what reads its arrangement: from here on both would be wrong. The committer, which is
+    /// told, has them freed.
+    fn stop(&mut self) {
+        let mut stopped: BTreeMap<GlobalId, Arc<Stopped>> = BTreeMap::new();
+        for (id, index) in &mut self.indexes {
+            let below = || index.reads.iter().find_map(|read| stopped.get(read).cloned());
+            let Some(why) = index.refusal().or_else(below) else { continue };
+            if !std::mem::replace(&mut index.is_given_up, true) {
+                tracing::error!(%id, %why, "a dataflow is stopped");
+                index.spec.handle.mark_stopped(&why);
+            }
+            stopped.insert(*id, why);
+        }
+    }
+
     /// Applies a command; false ends the worker.
     fn apply(&mut self, command: ComputeCommand) -> bool {
         match command {
             ComputeCommand::CreateIndex(spec) => self.create_index(spec),
-            ComputeCommand::Hydrate { index, input, ts, piece } => {
+            ComputeCommand::Hydrate { index, input, ts, piece, .. } => {
                 let share = self.share();
                 if let Some(index) = self.incarnation(&index)
                     && let Some(source) = index.rendered.sources.get_mut(&input)
@@ -150,7 +170,7 @@ impl WorkerLoop<'_> {
                     index.seed(&share, &rows);
                 }
             }
-            ComputeCommand::Append { ts, since, tables, indexes } => {
+            ComputeCommand::Append { ts, since, tables, indexes, .. } => {
                 let share = self.share();
                 for id in indexes.iter() {
                     let Some(index) = self.indexes.get_mut(id).filter(|index| !index.is_given_up) else { continue };
@@ -163,7 +183,7 @@ impl WorkerLoop<'_> {
                     index.advance();
                 }
             }
-            ComputeCommand::Follow { id, since, changes } => {
+            ComputeCommand::Follow { id, since, changes, .. } => {
                 let share = self.share();
                 for index in self.indexes.values_mut().filter(|index| !index.is_given_up) {
                     let Some(source) = index.rendered.sources.get_mut(&id) else { continue };
@@ -235,6 +255,7 @@ impl WorkerLoop<'_> {
         let index = Index {
             listeners,
             target: spec.from,
+            reads: spec.plan.arrangements().into_iter().collect(),
             uppers: BTreeMap::new(),
             since: spec.as_of,
             hydrated: false,
@@ -249,6 +270,17 @@ impl WorkerLoop<'_> {
 }
 
 impl Index {
+    /// Why it is to be stopped, or was by another worker.
+    fn refusal(&self) -> Option<Arc<Stopped>> {
+        let refused = || {
+            let IndexSpec { name, handle, .. } = self.spec.as_ref();
+            let allowance = handle.allowance();
+            let refused = allowance.refused()?.clone();
+            Some(Arc::new(Stopped { name: name.clone(), used: allowance.used(), refused }))
+        };
+        self.spec.handle.stopped().cloned().or_else(refused)
+    }
+
     /// The time below which an input is known.
     fn upper_of(&self, input: GlobalId) -> Timestamp {
         match self.spec.maintained.contains(&input) {
@@ -295,13 +327,13 @@ impl Index {
             // Keys that cannot be computed are found out by the dataflow, which is what counts.
             self.rendered.arranged_by.apply(&rows, give, |_, _| {});
         }
-        let batches = spine::batch(updates).into_iter().collect();
+        let batches = spine::batch(updates, self.spec.handle.allowance()).into_iter().collect();
         self.spec.handle.publish_seed(share.me, Snapshot::new(batches, Vec::new(), as_of, as_of + 1));
     }
 
     /// Publishes if there is something new to show; returns whether everything fed has been published.
     fn publish(&mut self, worker: usize) -> bool {
-        if !self.hydrated {
+        if !self.hydrated || self.is_given_up {
             return true;
         }
         let mut upper = publish::upper(&mut self.rendered.oks);

@@ -1,8 +1,9 @@
 //! An index that is built anew under its id hears nothing of what was sent for the one before.
 
+use arrangement::allowance::Allowance;
 use arrow::datatypes::{DataType, Field, Schema};
 use compute_client::clock::CollectionClock;
-use compute_client::controller::Controller;
+use compute_client::controller::{Controller, Feed};
 use compute_client::index::{Clocks, IndexHandle, Schedules};
 use compute_client::plan::lir::{Lir, Node};
 use compute_client::protocol::{IndexSpec, KeyExpr, Piece};
@@ -10,6 +11,7 @@ use compute_client::tail::Tail;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use futures::executor::block_on;
 use glimpse_compute::LocalWorkers;
+use ore::memory::Share;
 use repr::row::write_datum;
 use repr::{Datum, GlobalId, Timestamp, Updates};
 use std::collections::BTreeSet;
@@ -42,7 +44,7 @@ fn create(
     value: i32,
 ) -> Held {
     let clocks = Clocks::from([(TABLE, Arc::clone(clock))]);
-    let handle = Arc::new(IndexHandle::new(id, 1, clocks, Schedules::new()));
+    let handle = Arc::new(IndexHandle::new(id, 1, clocks, Schedules::new(), Allowance::unlimited()));
     let schema = Arc::new(Schema::new(vec![Field::new("value", DataType::Int32, true)]));
     let spec = IndexSpec {
         id,
@@ -55,11 +57,10 @@ fn create(
         handle: Arc::clone(&handle),
     };
     let ((begins, begun), (go, goes)) = (bounded(1), bounded::<()>(1));
-    let hydrate = move |give: &mut dyn FnMut(GlobalId, Timestamp, Piece)| {
+    let hydrate = move |give: &mut Feed<'_>| {
         begins.send(()).expect("the test listens");
         goes.recv().expect("the test lets every hydration go");
-        give(TABLE, as_of, Piece::Oks(row(value)));
-        Ok(())
+        give(TABLE, as_of, Piece::Oks(row(value)))
     };
     controller.create_index(CLUSTER, spec, None, || (), hydrate).expect("the cluster is there");
     Held { handle, begun, go }
@@ -77,7 +78,7 @@ fn rows_as_of(handle: &Arc<IndexHandle>, as_of: Timestamp) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_late_hydration_does_not_reach_the_next_incarnation() {
-    let mut controller = Controller::new(Box::new(LocalWorkers));
+    let mut controller = Controller::new(Box::new(LocalWorkers), Share::root(usize::MAX, None));
     controller.create_cluster(CLUSTER, "test", 1);
     let clock = Arc::new(CollectionClock::default());
     let (index, other) = (GlobalId::User(2), GlobalId::User(3));

@@ -95,6 +95,9 @@ pub struct Config {
     /// Memory that ad hoc queries may use of it together, in MiB; five eighths of it if 0
     #[arg(long, env = "GLIMPSE_ADHOC_MEMORY", default_value_t = 0, value_name = "MIB")]
     pub adhoc_memory: usize,
+    /// Memory that indexes and views may use of it together, in MiB; three quarters of it if 0
+    #[arg(long, env = "GLIMPSE_MAINTAINED_MEMORY", default_value_t = 0, value_name = "MIB")]
+    pub maintained_memory: usize,
 }
 
 /// Where a read takes its timestamp from.

@@ -55,16 +55,18 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
         0 => memory::total().map_or(usize::MAX, |bytes| bytes / 5 * 4),
         mebibytes => mebibytes.saturating_mul(1 << 20),
     };
+    let part = |mebibytes: usize, eighths: usize| match mebibytes {
+        0 => memory_limit / 8 * eighths,
+        mebibytes => mebibytes.saturating_mul(1 << 20),
+    };
     let (client, running) = Client::start(adapter::client::Config {
         persist,
         oracle: oracle.handle(),
         spawner: Box::new(compute::LocalWorkers),
         adhoc: adhoc.handle().clone(),
         memory: Share::root(memory_limit, Some(Box::new(memory::used))),
-        adhoc_memory: match config.adhoc_memory {
-            0 => memory_limit / 8 * 5,
-            mebibytes => mebibytes.saturating_mul(1 << 20),
-        },
+        adhoc_memory: part(config.adhoc_memory, 5),
+        maintained_memory: part(config.maintained_memory, 6),
         clock,
         registry: registry.clone(),
         system_defaults: config.system_parameter_defaults.clone(),

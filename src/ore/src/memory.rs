@@ -77,6 +77,11 @@ impl Share {
         self.limit
     }
 
+    /// The bytes that it may have if nobody else has any: the least limit of it and those above it.
+    pub fn least_limit(&self) -> usize {
+        self.parent.as_ref().map_or(self.limit, |parent| parent.least_limit().min(self.limit))
+    }
+
     /// Takes so many bytes more, of this share and those above it.
     pub fn try_grow(&self, bytes: usize) -> Result<(), Refused> {
         self.take(bytes)?;

@@ -30,7 +30,7 @@ use crate::server::{self, Shared};
 use crate::startup::{self, Introduction, Packet, Visit};
 use crate::stream::Stream;
 use crate::tls::{self, Upgrade};
-use adapter::error::AdapterError;
+use adapter::error::{AdapterError, Notice};
 use adapter::response::{BoundParams, ResultFormats};
 use adapter::seat::Seat;
 use adapter::session::{Script, Session};
@@ -661,20 +661,22 @@ impl Output {
     /// The session's notices, which belong before the end of the statement that caused them.
     pub(crate) fn notices(&mut self, session: &mut Seat) {
         let Some(session) = session.here().filter(|session| session.has_pending()) else { return };
-        for notice in session.take_notices() {
-            let report = encode::Report {
-                severity: notice.severity,
-                sqlstate: notice.sqlstate,
-                message: &notice.message,
-                detail: notice.detail.as_deref(),
-                hint: notice.hint.as_deref(),
-                position: None,
-                context: None,
-                subject: None,
-                routine: None,
-            };
-            encode::notice_response(&mut self.buffer, &report);
-        }
+        session.take_notices().iter().for_each(|notice| self.notice(notice));
+    }
+
+    pub(crate) fn notice(&mut self, notice: &Notice) {
+        let report = encode::Report {
+            severity: notice.severity,
+            sqlstate: notice.sqlstate,
+            message: &notice.message,
+            detail: notice.detail.as_deref(),
+            hint: notice.hint.as_deref(),
+            position: None,
+            context: None,
+            subject: None,
+            routine: None,
+        };
+        encode::notice_response(&mut self.buffer, &report);
     }
 
     /// Reports an error that ends a statement; hands back one that ends the connection.

@@ -291,8 +291,13 @@ pub enum Statement {
         /// The text; NULL removes it.
         text: Option<String>,
     },
-    /// REFRESH MATERIALIZED VIEW.
-    Refresh(Name),
+    /// REFRESH MATERIALIZED VIEW, REINDEX.
+    Rebuild {
+        /// A materialized view, an index, or a table, which is all of its indexes.
+        kind: ObjectKind,
+        /// Which one.
+        name: Name,
+    },
 }
 
 impl Statement {
@@ -361,7 +366,8 @@ impl Statement {
             Statement::Listen(_) => "LISTEN",
             Statement::Unlisten(_) => "UNLISTEN",
             Statement::Comment { .. } => "COMMENT",
-            Statement::Refresh(_) => "REFRESH MATERIALIZED VIEW",
+            Statement::Rebuild { kind: ObjectKind::MaterializedView, .. } => "REFRESH MATERIALIZED VIEW",
+            Statement::Rebuild { .. } => "REINDEX",
         }
     }
 }

@@ -338,6 +338,15 @@ pub enum Plan {
     Close(Option<String>),
     /// DISCARD.
     Discard(DiscardTarget),
+    /// Build anew what is maintained under this id, or on this table, and was stopped.
+    Rebuild {
+        /// A materialized view, an index or a table.
+        id: GlobalId,
+        /// The command tag.
+        tag: &'static str,
+        /// What the client is told if nothing was stopped.
+        otherwise: PlanNotice,
+    },
     /// Nothing is left to do: IF [NOT] EXISTS was met, or UNLISTEN ends what LISTEN, being refused, never began.
     NoOp {
         /// The command tag.
@@ -765,7 +774,7 @@ pub fn plan(ctx: &PlanContext<'_>, statement: &Statement, params: &mut Params) -
         Statement::ShowObjects(show) => show::plan_show_objects(ctx, show, params),
         Statement::ShowCreate { kind, name } => show::plan_show_create(ctx, *kind, name, params),
         Statement::Comment { kind, name, text } => ddl::plan_comment(ctx, *kind, name, text.as_deref()),
-        Statement::Refresh(name) => ddl::plan_refresh(ctx, name),
+        Statement::Rebuild { kind, name } => ddl::plan_rebuild(ctx, *kind, name, statement.name()),
         Statement::Declare { name, binary, hold, query } => {
             let read = Box::new(read::plan_read(ctx, query, params)?);
             Ok(Plan::Declare { name: name.clone(), binary: *binary, hold: *hold, read })

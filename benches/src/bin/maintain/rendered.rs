@@ -2,6 +2,7 @@
 
 use crate::stream::Batch;
 use anyhow::{Context, Result, anyhow, ensure};
+use arrangement::allowance::Allowance;
 use arrangement::cursor::{Bounds, Hits, Walk, first_error, value};
 use compute::LocalWorkers;
 use compute_client::controller::Controller;
@@ -9,6 +10,7 @@ use compute_client::index::{Clocks, IndexHandle};
 use compute_client::plan::lir::Lir;
 use compute_client::plan::lower::lower;
 use compute_client::protocol::{IndexSpec, KeyExpr, Piece};
+use ore::memory::Share;
 use pgrepr::options::EncodeOptions;
 use pgrepr::text::{decode_text, encode_text};
 use repr::row::{read_datum, skip_datum, write_datum};
@@ -120,10 +122,11 @@ pub(crate) struct Rendered {
 impl Rendered {
     /// Renders the view, arranged by its first column, and waits until it is hydrated with these rows.
     pub(crate) fn start(view: View, workers: usize, rows: &[(GlobalId, Arc<Updates>)]) -> Result<Rendered> {
-        let mut controller = Controller::new(Box::new(LocalWorkers));
+        let mut controller = Controller::new(Box::new(LocalWorkers), Share::root(usize::MAX, None));
         controller.create_cluster(CLUSTER, "bench", workers);
         let clocks: Clocks = view.plan.tables().into_iter().map(|id| (id, Arc::default())).collect();
-        let handle = Arc::new(IndexHandle::new(GlobalId::User(100), workers, clocks, Vec::new()));
+        let handle =
+            Arc::new(IndexHandle::new(GlobalId::User(100), workers, clocks, Vec::new(), Allowance::unlimited()));
         let spec = IndexSpec {
             id: handle.id,
             name: "bench".to_owned(),
@@ -140,10 +143,7 @@ impl Rendered {
             spec,
             None,
             || {},
-            move |give| {
-                rows.into_iter().for_each(|(id, rows)| give(id, AS_OF, Piece::Oks(rows)));
-                Ok(())
-            },
+            move |give| rows.into_iter().try_for_each(|(id, rows)| give(id, AS_OF, Piece::Oks(rows))),
         );
         created.map_err(|error| anyhow!("{error:?}"))?;
         while !handle.is_hydrated() {

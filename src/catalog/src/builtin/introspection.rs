@@ -13,7 +13,7 @@ use repr::{GlobalId, Timestamp};
 use sql::engine::session::{AdvisoryKey, LockMode};
 use sql::error::SqlError;
 use sql::names::RoleId;
-use sql::plan::CatalogView;
+use sql::plan::{CatalogView, ItemKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -131,8 +131,8 @@ pub struct Encryption {
     pub bits: i32,
 }
 
-/// What a dataflow holds of a collection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a dataflow holds of a collection, and how it came to that.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrangement {
     /// Whether the dataflow has caught up with its inputs since it was started.
     pub is_hydrated: bool,
@@ -142,6 +142,29 @@ pub struct Arrangement {
     pub batch_count: usize,
     /// Bytes of memory that these take.
     pub byte_count: usize,
+    /// How far its hydration is, or was.
+    pub hydration: Hydration,
+    /// Bytes of memory that the dataflow has, in arrangements of its own and on their way there.
+    pub memory_used: usize,
+    /// Bytes that it may have.
+    pub memory_allowed: usize,
+    /// Why it shows nothing, and never will.
+    pub error: Option<String>,
+}
+
+/// How far the hydration of a dataflow is: of what there is in its inputs, what was read. Updates that cancel out are in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hydration {
+    /// Rows to read.
+    pub rows_total: u64,
+    /// Rows that were read.
+    pub rows_read: u64,
+    /// Bytes to read.
+    pub bytes_total: u64,
+    /// Bytes that were read.
+    pub bytes_read: u64,
+    /// How long it took, or has taken so far, in microseconds.
+    pub took_us: u64,
 }
 
 pub(super) fn producer(name: &str) -> Option<Producer> {
@@ -150,6 +173,8 @@ pub(super) fn producer(name: &str) -> Option<Producer> {
         "mz_frontiers" => frontiers,
         "mz_wallclock_global_lag" => wallclock_global_lag,
         "mz_arrangement_sizes" => arrangement_sizes,
+        "mz_maintained_statuses" => maintained_statuses,
+        "pg_stat_progress_create_index" => progress_create_index,
         _ => return None,
     })
 }
@@ -166,7 +191,7 @@ fn object_id(collection: &CollectionStatus) -> Datum<'static> {
 
 fn hydration_statuses(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let row = |collection: &CollectionStatus| {
-        let hydrated = collection.arrangement?.is_hydrated;
+        let hydrated = collection.arrangement.as_ref()?.is_hydrated;
         let cluster = context.catalog.item(collection.id).and_then(|item| item.cluster());
         let replica = maybe(cluster, |cluster| super::mz_catalog::replica_id(cluster, 1));
         Some([object_id(collection), replica, Datum::Bool(hydrated)])
@@ -191,11 +216,115 @@ fn wallclock_global_lag(context: &Context<'_>, relation: &SystemRelation) -> Res
 }
 
 fn arrangement_sizes(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
-    let count = |count: usize| Datum::Int8(i64::try_from(count).unwrap_or(i64::MAX));
     let row = |collection: &CollectionStatus| {
-        let Arrangement { record_count, batch_count, byte_count, .. } = collection.arrangement?;
-        Some([object_id(collection), count(record_count), count(batch_count), count(byte_count)])
+        let Arrangement { record_count, batch_count, byte_count, .. } = collection.arrangement.as_ref()?;
+        Some([object_id(collection), count(*record_count), count(*batch_count), count(*byte_count)])
     };
     let rows = collections(context).iter().filter_map(row).collect();
     relation.batch(["object_id", "records", "batches", "size"], rows)
+}
+
+fn count(count: impl TryInto<i64>) -> Datum<'static> {
+    Datum::Int8(count.try_into().unwrap_or(i64::MAX))
+}
+
+/// Indexes and materialized views with their names: how far each is, what it uses, and why it failed if it did.
+fn maintained_statuses(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let row = |collection: &CollectionStatus| {
+        let arrangement = collection.arrangement.as_ref()?;
+        let item = context.catalog.item(collection.id)?;
+        let cluster = item.cluster().and_then(|cluster| context.catalog.cluster(cluster));
+        let status = match arrangement {
+            Arrangement { error: Some(_), .. } => "failed",
+            Arrangement { is_hydrated: true, .. } => "running",
+            _ => "hydrating",
+        };
+        let Hydration { rows_total, rows_read, bytes_total, bytes_read, took_us } = arrangement.hydration;
+        Some([
+            object_id(collection),
+            maybe(item.name.database.as_deref(), text),
+            text(&item.name.schema),
+            text(&item.name.item),
+            text(if matches!(item.kind, ItemKind::Index(_)) { "index" } else { "materialized-view" }),
+            maybe(cluster, |cluster| text(&cluster.name)),
+            text(status),
+            maybe(arrangement.error.as_deref(), text),
+            count(rows_read),
+            count(rows_total),
+            count(bytes_read),
+            count(bytes_total),
+            Datum::Interval(0, 0, i64::try_from(took_us).unwrap_or(i64::MAX)),
+            count(arrangement.memory_used),
+            count(arrangement.memory_allowed),
+        ])
+    };
+    relation.batch(
+        [
+            "object_id",
+            "database",
+            "schema",
+            "name",
+            "type",
+            "cluster",
+            "status",
+            "error",
+            "rows_read",
+            "rows_total",
+            "bytes_read",
+            "bytes_total",
+            "hydration_time",
+            "memory_used",
+            "memory_allowed",
+        ],
+        collections(context).iter().filter_map(row).collect(),
+    )
+}
+
+/// The indexes of the current database that are being built. No session builds them, and they are not read in blocks: what
+/// PostgreSQL counts in these is counted in the same 8 kB.
+fn progress_create_index(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    const BLOCK_BYTES: u64 = 8_192;
+    let Some(database) = context.database() else { return relation.batch([], Vec::new()) };
+    let row = |collection: &CollectionStatus| {
+        let arrangement = collection.arrangement.as_ref().filter(|it| !it.is_hydrated && it.error.is_none())?;
+        let item = context.catalog.item(collection.id)?;
+        let ItemKind::Index(index) = &item.kind else { return None };
+        let on = context.catalog.item(index.on)?;
+        if item.name.database.as_ref() != Some(&database.name) {
+            return None;
+        }
+        let Hydration { rows_total, rows_read, bytes_total, bytes_read, .. } = arrangement.hydration;
+        let phase = match rows_read {
+            0 if rows_total > 0 => "initializing",
+            read if read < rows_total => "building index: scanning table",
+            _ => "building index: loading tuples in tree",
+        };
+        Some([
+            Datum::Oid(database.oid),
+            text(&database.name),
+            Datum::Oid(on.oid),
+            Datum::Oid(item.oid),
+            text("CREATE INDEX"),
+            text(phase),
+            count(bytes_total.div_ceil(BLOCK_BYTES)),
+            count(bytes_read / BLOCK_BYTES),
+            count(rows_total),
+            count(rows_read),
+        ])
+    };
+    relation.batch(
+        [
+            "datid",
+            "datname",
+            "relid",
+            "index_relid",
+            "command",
+            "phase",
+            "blocks_total",
+            "blocks_done",
+            "tuples_total",
+            "tuples_done",
+        ],
+        collections(context).iter().filter_map(row).collect(),
+    )
 }

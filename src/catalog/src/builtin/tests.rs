@@ -2,7 +2,9 @@
 
 use super::functions::BuiltinFunctions;
 use super::history::{End, Execution, Outcome, Strategy};
-use super::introspection::{Arrangement, CollectionStatus, Encryption, Live, LockStatus, NothingLive, SessionStatus};
+use super::introspection::{
+    Arrangement, CollectionStatus, Encryption, Hydration, Live, LockStatus, NothingLive, SessionStatus,
+};
 use super::{Context, RELATIONS, relation};
 use crate::objects::AclItem;
 use crate::state::State;
@@ -125,8 +127,16 @@ impl Live for Going {
     }
 
     fn collections(&self) -> Vec<CollectionStatus> {
-        let hydrated = Arrangement { is_hydrated: true, record_count: 5, batch_count: 2, byte_count: 640 };
-        let building = Arrangement { is_hydrated: false, record_count: 0, batch_count: 0, byte_count: 0 };
+        let hydrated = Arrangement {
+            is_hydrated: true,
+            record_count: 5,
+            batch_count: 2,
+            byte_count: 640,
+            error: Some("too large".to_owned()),
+            ..Arrangement::default()
+        };
+        let hydration = Hydration { rows_total: 10, rows_read: 4, bytes_total: 100, bytes_read: 40, took_us: 7 };
+        let building = Arrangement { hydration, memory_used: 3, memory_allowed: 9, ..Arrangement::default() };
         let status = |id, since, upper, lag_us, arrangement| CollectionStatus {
             id: GlobalId::User(id),
             since,
@@ -429,6 +439,13 @@ fn what_is_going_on() {
     let sizes = all("mz_introspection", "mz_arrangement_sizes", &["records", "batches", "size"]);
     let size = |counts: [i64; 3]| Some(counts.map(Datum::Int8).to_vec());
     assert_eq!(sizes, [None, size([5, 2, 640]), size([0, 0, 0])]);
+    let statuses =
+        all("mz_internal", "mz_maintained_statuses", &["name", "type", "status", "error", "rows_read", "memory_used"]);
+    let status = |name, kind, status, error, rows, memory| {
+        Some(vec![text(name), text(kind), text(status), error, Datum::Int8(rows), Datum::Int8(memory)])
+    };
+    let failed = status("t_name", "index", "failed", text("too large"), 0, 0);
+    assert_eq!(statuses, [None, failed, status("m", "materialized-view", "hydrating", Datum::Null, 4, 3)]);
 }
 
 #[test]

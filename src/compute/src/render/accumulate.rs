@@ -11,6 +11,7 @@ use crate::render::sums::{Slot, row_of, slots};
 use crate::render::tally::Tally;
 use crate::render::totals::{KeyTotal, KeyTotals, MARKER, ROWS, Totals};
 use crate::render::{Builder, Keyed, Rows, SUCCEEDED, ScopeTime, outcome};
+use arrangement::allowance::Allowance;
 use arrow::datatypes::{DataType, SchemaRef};
 use compute_client::error::encode_error;
 use differential_dataflow::{AsCollection, VecCollection};
@@ -48,7 +49,8 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         if let Some(markers) = markers {
             totals = totals.concat(marked(markers, width));
         }
-        T::totals(totals, move |key, totals| Some((Vec::new(), group(&slots, key, totals)?))).map(|(_, row)| row)
+        T::totals(&self.memory, totals, move |key, totals| Some((Vec::new(), group(&slots, key, totals)?)))
+            .map(|(_, row)| row)
     }
 
     /// Rows under their group's key to one outcome per group.
@@ -63,13 +65,13 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
             slots.iter().cloned().partition(|slot| slot.step.function.is_distinct());
         let mut all = totals(keyed.clone(), &part.schema, plain, width, Counted::Rows)?;
         for mut slot in sets {
-            let values = distinct_values(keyed.clone(), key_types, part, &slot.step);
+            let values = distinct_values(&self.memory, keyed.clone(), key_types, part, &slot.step);
             let schema = Arc::new(part.schema.project(&slot.step.columns.clone().collect::<Vec<_>>())?);
             slot.step.columns = 0..slot.step.columns.len();
             slot.step.filter = None;
             all = all.concat(totals(values, &schema, vec![slot], width, Counted::Values)?);
         }
-        Ok(T::totals(all, move |key, totals| Some((key.to_vec(), group(&slots, &[], totals)?))))
+        Ok(T::totals(&self.memory, all, move |key, totals| Some((key.to_vec(), group(&slots, &[], totals)?))))
     }
 }
 
@@ -102,6 +104,7 @@ fn marker(width: usize, diff: Diff) -> Totals {
 
 /// The values of each group that an aggregate with DISTINCT sees, once each.
 fn distinct_values<'scope, T: ScopeTime>(
+    memory: &Arc<Allowance>,
     keyed: Keyed<'scope, T>,
     key_types: &[DataType],
     part: &Part,
@@ -117,7 +120,7 @@ fn distinct_values<'scope, T: ScopeTime>(
         Some([key, values.concat()].concat())
     });
     let key_types = key_types.to_vec();
-    distinct(values, "Distinct values").as_collection(move |row, _| {
+    distinct(memory, values, "Distinct values").as_collection(move |row, _| {
         let key = cut(row, &key_types, 0..key_types.len());
         (key.to_vec(), [&[ROW], &row[key.len()..]].concat())
     })

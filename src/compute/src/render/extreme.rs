@@ -44,7 +44,7 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         let logic = move |_: &[u8], values: &[Counted<'_>], output: &mut Vec<(Vec<u8>, repr::Diff)>| {
             output.push((outcome_of(|| first_value(values, order, &null)), 1));
         };
-        Ok(T::first(arrange(values, "Extreme input"), "Extreme", 1, logic))
+        Ok(T::first(&self.memory, arrange(&self.memory, values, "Extreme input"), "Extreme", 1, logic))
     }
 }
 

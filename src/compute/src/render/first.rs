@@ -247,6 +247,7 @@ fn merged<'a>(
 mod tests {
     use super::Counted;
     use crate::render::{ScopeTime, arrange};
+    use arrangement::allowance::Allowance;
     use differential_dataflow::input::Input;
     use differential_dataflow::trace::TraceReader;
     use proptest::prelude::{prop, proptest};
@@ -295,10 +296,10 @@ mod tests {
             let note = move |update: &_| seen.lock().expect("not poisoned").push(Clone::clone(update));
             let (mut input, mut trace) = worker.dataflow::<Timestamp, _, _>(|scope| {
                 let (input, rows) = scope.new_collection::<(Vec<u8>, Vec<u8>), Diff>();
-                let rows = arrange(rows, "rows");
+                let rows = arrange(&Allowance::unlimited(), rows, "rows");
                 let trace = rows.trace.clone();
                 if imported_at.is_none() {
-                    Timestamp::first(rows, "first", WANTED, prefix).inspect(note.clone());
+                    Timestamp::first(&Allowance::unlimited(), rows, "first", WANTED, prefix).inspect(note.clone());
                 }
                 (input, trace)
             });
@@ -306,7 +307,8 @@ mod tests {
             for (time, (updates, steps)) in (0_u64..).zip(inputs) {
                 if imported_at == Some(time) {
                     worker.dataflow::<Timestamp, _, _>(|scope| {
-                        Timestamp::first(trace.import(scope), "first", WANTED, prefix).inspect(note.clone());
+                        Timestamp::first(&Allowance::unlimited(), trace.import(scope), "first", WANTED, prefix)
+                            .inspect(note.clone());
                     });
                 }
                 // Another reader is a step behind, and batches are merged when it goes on.

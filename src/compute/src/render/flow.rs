@@ -229,7 +229,8 @@ pub fn keyed<'scope, T: ScopeTime>(packed: PackedRows<'scope, T>) -> Keyed<'scop
     each(packed, |key, row| (key.to_vec(), row.to_vec()))
 }
 
-fn each<'scope, T: ScopeTime, D: Clone + 'static>(
+/// What is made of each key and row of what is packed.
+pub fn each<'scope, T: ScopeTime, D: Clone + 'static>(
     packed: PackedRows<'scope, T>,
     make: impl Fn(&[u8], &[u8]) -> D + 'static,
 ) -> VecCollection<'scope, T, D, Diff> {

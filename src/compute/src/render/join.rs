@@ -4,9 +4,11 @@
 //! Rows that are equal have the same partners, so "in a pair" is a set of rows: the distinct left parts of the pairs, or,
 //! where equal keys are all that counts, the left rows whose key the other side has.
 
-use crate::render::flow::{self, Flow, PackedBuilder, PackedRows};
+use crate::render::flow::{self, Flow, PackedRows};
 use crate::render::mfp::{NullKeys, RowPlan, Scratch, contained, external, is_true, narrow, types};
+use crate::render::pairs::pairs;
 use crate::render::{ArrangedRows, Builder, Keyed, Rows, ScopeTime, arrange, arrange_packed, fallible, reduced};
+use arrangement::allowance::Allowance;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 use compute_client::error::encode_error;
@@ -14,14 +16,13 @@ use compute_client::plan::lir::{Join, JoinKind, Lir, Node};
 use compute_client::protocol::KeyExpr;
 use datafusion::error::DataFusionError;
 use datafusion::physical_expr::PhysicalExpr;
-use differential_dataflow::operators::cursor::join::join_traces;
 use differential_dataflow::{AsCollection, VecCollection};
 use repr::columns::ColumnDecoder;
 use repr::row::{RowError, write_datum};
 use repr::{Datum, Diff};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use timely::container::{CapacityContainerBuilder, PushInto};
+use timely::container::PushInto;
 
 /// A left row followed by a right one, and where the right one begins.
 type Pairs<'scope, T> = VecCollection<'scope, T, (Vec<u8>, usize), Diff>;
@@ -44,7 +45,7 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
             }
             JoinKind::Semi if join.filter.is_none() => {
                 let (left, right) = self.keyed_sides(join)?;
-                Ok(with_partner(left, right))
+                Ok(with_partner(&self.memory, left, right))
             }
             JoinKind::Left | JoinKind::Semi | JoinKind::Anti | JoinKind::Mark => self.of_left_rows(join),
             JoinKind::Full => self.full_join(join),
@@ -85,8 +86,8 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         let (left, right) = self.sides(join)?;
         let pairs = self.pairs(join, left.by_key.clone(), right.by_key.clone())?;
         let lonely = unmatched(&left.rows, &self.matched(join, &left, &right.by_key, Some(&pairs))?);
-        let right_parts = distinct(pairs.clone().map(|(row, at)| row[at..].to_vec()), "Matched right");
-        let lonely_right = unmatched(&right.rows, &among(&right.rows, &right_parts));
+        let right_parts = distinct(&self.memory, pairs.clone().map(|(row, at)| row[at..].to_vec()), "Matched right");
+        let lonely_right = unmatched(&right.rows, &among(&self.memory, &right.rows, &right_parts));
         let (left_nulls, right_nulls) = (nulls(&join.left.types())?, nulls(&join.right.types())?);
         Ok(pairs
             .map(|(row, _)| row)
@@ -103,24 +104,27 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         let lonely_with_key = unmatched(&lonely, &without_key);
         let all = right.rows.clone().map(|_| (Vec::new(), Vec::new()));
         let keyless = unmatched(&right.rows, &right.by_key.clone().as_collection(|_, row| row.to_vec()));
-        let exists = |rows| arrange(exists(arrange(rows, "Exists"), "Exists"), "Exists");
+        let exists = |rows| {
+            let memory = &self.memory;
+            arrange(memory, exists(memory, arrange(memory, rows, "Exists"), "Exists"), "Exists")
+        };
         let any = exists(all);
         let any_null = exists(keyless.map(|_| (Vec::new(), Vec::new())));
-        let kept = unmatched(&lonely_with_key, &when(&lonely_with_key, &any_null));
-        Ok(kept.concat(unmatched(&without_key, &when(&without_key, &any))))
+        let kept = unmatched(&lonely_with_key, &when(&self.memory, &lonely_with_key, &any_null));
+        Ok(kept.concat(unmatched(&without_key, &when(&self.memory, &without_key, &any))))
     }
 
     /// The pairs of a plain join.
     pub(super) fn plain_pairs(&mut self, join: &Join) -> Result<PackedRows<'scope, T>, RowError> {
         let (left, right) = self.keyed_sides(join)?;
-        Ok(packed_pairs(left, right, |pair, give| give(&[], pair)))
+        Ok(packed_pairs(&self.memory, left, right, |pair, give| give(&[], pair)))
     }
 
     /// The pairs of a plain join, cut and put under keys.
     pub(super) fn pairs_by(&mut self, join: &Join, plan: RowPlan) -> Result<PackedRows<'scope, T>, RowError> {
         let (left, right) = self.keyed_sides(join)?;
         let mut scratch = Scratch::default();
-        Ok(packed_pairs(left, right, move |pair, give| plan.cut(pair, &mut scratch, give)))
+        Ok(packed_pairs(&self.memory, left, right, move |pair, give| plan.cut(pair, &mut scratch, give)))
     }
 
     /// The rows of both sides that may have a partner, by key.
@@ -144,7 +148,8 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
             return Ok(Side { rows, by_key: self.arranged_by(lir, key, null_keys, "Join input")? });
         }
         let plan = RowPlan::new(&lir.schema, &[], key, null_keys)?;
-        let by_key = arrange_packed(self.packed(Flow::Rows(rows.clone()), plan), "Join input");
+        let keyed = self.packed(Flow::Rows(rows.clone()), plan);
+        let by_key = arrange_packed(&self.memory, keyed, "Join input");
         Ok(Side { rows, by_key })
     }
 
@@ -155,7 +160,8 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         left: ArrangedRows<'scope, T>,
         right: ArrangedRows<'scope, T>,
     ) -> Result<Pairs<'scope, T>, RowError> {
-        let pairs = paired(left, right, |_, left, right| Some(([left, right].concat(), left.len())));
+        let pairs =
+            flow::each(side_by_side(&self.memory, left, right), |left, right| ([left, right].concat(), left.len()));
         match &join.filter {
             None => Ok(pairs),
             Some(filter) => self.filtered(pairs, Arc::clone(filter), Arc::clone(&join.pair)),
@@ -214,20 +220,21 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         pairs: Option<&Pairs<'scope, T>>,
     ) -> Result<Rows<'scope, T>, RowError> {
         if join.filter.is_none() {
-            return Ok(with_partner(left.by_key.clone(), right.clone()));
+            return Ok(with_partner(&self.memory, left.by_key.clone(), right.clone()));
         }
         let pairs = match pairs {
             Some(pairs) => pairs.clone(),
             None => self.pairs(join, left.by_key.clone(), right.clone())?,
         };
         let parts = distinct(
+            &self.memory,
             pairs.map(|(mut row, at)| {
                 row.truncate(at);
                 row
             }),
             "Matched left",
         );
-        Ok(among(&left.rows, &parts))
+        Ok(among(&self.memory, &left.rows, &parts))
     }
 
     /// The only row of an input, NULLs if there is none.
@@ -236,9 +243,9 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         // A value that is always there, so that there is a group without rows as well.
         let marker = self.constant(vec![(vec![0], 1)]).map(|row| (Vec::new(), row));
         let nulls = nulls(&input.types())?;
-        let all = arrange(rows.concat(marker), "Single");
+        let all = arrange(&self.memory, rows.concat(marker), "Single");
         // The marker and two rows tell everything.
-        let single = T::first(all, "Single", 3, move |_, values, output| {
+        let single = T::first(&self.memory, all, "Single", 3, move |_, values, output| {
             let rows: Vec<_> = values.iter().filter(|(value, _)| value[0] == 1).collect();
             let result = match rows.as_slice() {
                 [] => Ok(nulls.clone()),
@@ -253,42 +260,50 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
 
 /// What is given of each pair of values of a key, the left one followed by the right one.
 fn packed_pairs<'scope, T: ScopeTime>(
+    memory: &Arc<Allowance>,
     left: ArrangedRows<'scope, T>,
     right: ArrangedRows<'scope, T>,
     mut make: impl FnMut(&[u8], &mut dyn FnMut(&[u8], &[u8])) + 'static,
 ) -> PackedRows<'scope, T> {
     let mut pair = Vec::new();
-    join_traces::<_, _, _, _, PackedBuilder<T>>(left, right, "Join", move |_, left, right, time, l, r, output| {
+    pairs(memory, left, right, move |_, left, right, time, diff, output| {
         pair.clear();
         pair.extend_from_slice(left);
         pair.extend_from_slice(right);
-        make(&pair, &mut |key, row| output.push_into((key, row, time.clone(), l * r)));
+        make(&pair, &mut |key, row| output.push_into((key, row, time.clone(), diff)));
     })
 }
 
-/// What is made of each key and pair of its values.
-fn paired<'scope, T: ScopeTime, D: Clone + 'static>(
+/// The pairs of values of a key, the left one as key of the right one.
+fn side_by_side<'scope, T: ScopeTime>(
+    memory: &Arc<Allowance>,
     left: ArrangedRows<'scope, T>,
     right: ArrangedRows<'scope, T>,
-    mut make: impl FnMut(&[u8], &[u8], &[u8]) -> Option<D> + 'static,
-) -> VecCollection<'scope, T, D, Diff> {
-    type Pairs<D, T> = CapacityContainerBuilder<Vec<(D, T, Diff)>>;
-    let pairs =
-        join_traces::<_, _, _, _, Pairs<D, T>>(left, right, "Join", move |key, left, right, time, l, r, output| {
-            if let Some(made) = make(key, left, right) {
-                output.push_into((made, time, l * r));
-            }
-        });
-    pairs.as_collection()
+) -> PackedRows<'scope, T> {
+    pairs(memory, left, right, |_, left, right, time, diff, output| {
+        output.push_into((left, right, time, diff));
+    })
+}
+
+/// The left value of each pair of values of a key.
+fn left_values<'scope, T: ScopeTime>(
+    memory: &Arc<Allowance>,
+    left: ArrangedRows<'scope, T>,
+    right: ArrangedRows<'scope, T>,
+) -> Rows<'scope, T> {
+    let values =
+        pairs(memory, left, right, |_, left, _, time, diff, output| output.push_into((&[][..], left, time, diff)));
+    flow::rows(values)
 }
 
 /// The left values whose key the right side has.
 fn with_partner<'scope, T: ScopeTime>(
+    memory: &Arc<Allowance>,
     left: ArrangedRows<'scope, T>,
     right: ArrangedRows<'scope, T>,
 ) -> Rows<'scope, T> {
-    let keys = arrange(exists(right, "Distinct keys"), "Distinct keys");
-    paired(left, keys, |_, row, _| Some(row.to_vec()))
+    let keys = arrange(memory, exists(memory, right, "Distinct keys"), "Distinct keys");
+    left_values(memory, left, keys)
 }
 
 /// The keys of both sides, over their rows.
@@ -319,9 +334,13 @@ fn nulls(types: &[DataType]) -> Result<Vec<u8>, RowError> {
 }
 
 /// The rows that are there at all, once each.
-pub(super) fn distinct<'scope, T: ScopeTime>(rows: Rows<'scope, T>, name: &str) -> ArrangedRows<'scope, T> {
-    let by_row = arrange(rows.map(|row| (row, Vec::new())), name);
-    reduced(by_row, name, |_, values, output| {
+pub(super) fn distinct<'scope, T: ScopeTime>(
+    memory: &Arc<Allowance>,
+    rows: Rows<'scope, T>,
+    name: &str,
+) -> ArrangedRows<'scope, T> {
+    let by_row = arrange(memory, rows.map(|row| (row, Vec::new())), name);
+    reduced(memory, by_row, name, |_, values, output| {
         if values.iter().any(|(_, count)| *count > 0) {
             output.push((Vec::new(), 1));
         }
@@ -329,9 +348,16 @@ pub(super) fn distinct<'scope, T: ScopeTime>(rows: Rows<'scope, T>, name: &str) 
 }
 
 /// The rows that are in a set, as often as they are there.
-fn among<'scope, T: ScopeTime>(rows: &Rows<'scope, T>, set: &ArrangedRows<'scope, T>) -> Rows<'scope, T> {
-    let by_row = arrange(rows.clone().map(|row| (row, Vec::new())), "Members");
-    paired(by_row, set.clone(), |row, _, _| Some(row.to_vec()))
+fn among<'scope, T: ScopeTime>(
+    memory: &Arc<Allowance>,
+    rows: &Rows<'scope, T>,
+    set: &ArrangedRows<'scope, T>,
+) -> Rows<'scope, T> {
+    let by_row = arrange(memory, rows.clone().map(|row| (row, Vec::new())), "Members");
+    let rows = pairs(memory, by_row, set.clone(), |row, _, _, time, diff, output| {
+        output.push_into((&[][..], row, time, diff));
+    });
+    flow::rows(rows)
 }
 
 /// The rows without those.
@@ -340,8 +366,12 @@ fn unmatched<'scope, T: ScopeTime>(rows: &Rows<'scope, T>, matched: &Rows<'scope
 }
 
 /// The keys that have any value.
-fn exists<'scope, T: ScopeTime>(by_key: ArrangedRows<'scope, T>, name: &str) -> Keyed<'scope, T> {
-    T::first(by_key, name, 1, |_, values, output| {
+fn exists<'scope, T: ScopeTime>(
+    memory: &Arc<Allowance>,
+    by_key: ArrangedRows<'scope, T>,
+    name: &str,
+) -> Keyed<'scope, T> {
+    T::first(memory, by_key, name, 1, |_, values, output| {
         if values.iter().any(|(_, count)| *count > 0) {
             output.push((Vec::new(), 1));
         }
@@ -349,7 +379,11 @@ fn exists<'scope, T: ScopeTime>(by_key: ArrangedRows<'scope, T>, name: &str) -> 
 }
 
 /// The rows if the condition, a set of one empty key, holds.
-fn when<'scope, T: ScopeTime>(rows: &Rows<'scope, T>, condition: &ArrangedRows<'scope, T>) -> Rows<'scope, T> {
-    let all = arrange(rows.clone().map(|row| (Vec::new(), row)), "When");
-    paired(all, condition.clone(), |_, row, _| Some(row.to_vec()))
+fn when<'scope, T: ScopeTime>(
+    memory: &Arc<Allowance>,
+    rows: &Rows<'scope, T>,
+    condition: &ArrangedRows<'scope, T>,
+) -> Rows<'scope, T> {
+    let all = arrange(memory, rows.clone().map(|row| (Vec::new(), row)), "When");
+    left_values(memory, all, condition.clone())
 }

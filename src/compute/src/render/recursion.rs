@@ -15,6 +15,7 @@
 
 use crate::render::first::{Logic, prefix};
 use crate::render::{ArrangedRows, Builder, Keyed, Rows, ScopeTime, arrange, outcome, reduced};
+use arrangement::allowance::Allowance;
 use compute_client::error::encode_error;
 use compute_client::plan::lir::{LetRec, Lir, Node};
 use datafusion::error::DataFusionError;
@@ -28,6 +29,7 @@ use repr::sqlstate::SqlState;
 use repr::{Diff, GlobalId, Timestamp};
 use sql::ast::{AtLimit, RecursionLimit};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use timely::dataflow::operators::vec::Filter;
 use timely::order::Product;
 
@@ -39,12 +41,14 @@ const COPIES_MAX: Diff = 1 << 20;
 
 impl ScopeTime for Rounds {
     fn first<'scope>(
+        memory: &Arc<Allowance>,
         arranged: ArrangedRows<'scope, Rounds>,
         name: &str,
         wanted: Diff,
         mut logic: impl Logic,
     ) -> Keyed<'scope, Rounds> {
-        let first = reduced(arranged, name, move |key, values, output| logic(key, prefix(values, wanted), output));
+        let first =
+            reduced(memory, arranged, name, move |key, values, output| logic(key, prefix(values, wanted), output));
         first.as_collection(|key, value| (key.to_vec(), value.to_vec()))
     }
 
@@ -81,9 +85,21 @@ pub(super) fn let_rec(builder: &mut Builder<'_, Timestamp>, recursion: &LetRec) 
         let (clock, schedule) = (builder.clock.clone().map(|clock| clock.enter(scope)), builder.schedule.clone());
         // What is in it makes its own.
         let (arrangements, shared, arranged, errs) = (BTreeMap::new(), BTreeMap::new(), Vec::new(), Vec::new());
-        let level = 1;
-        let mut inner =
-            Builder { scope, is_first, tables, arrangements, shared, arranged, locals, level, clock, schedule, errs };
+        let (level, memory) = (1, Arc::clone(&builder.memory));
+        let mut inner = Builder {
+            scope,
+            memory,
+            is_first,
+            tables,
+            arrangements,
+            shared,
+            arranged,
+            locals,
+            level,
+            clock,
+            schedule,
+            errs,
+        };
         inner.go_round(recursion)?;
         builder.errs.extend(inner.errs.into_iter().map(|errs| errs.leave(outer)));
         for (id, _) in &recursion.bindings {
@@ -129,8 +145,8 @@ impl<'scope> Builder<'scope, Rounds> {
     /// The errors of this round and of all before it.
     fn of_any_round(&self, errs: Rows<'scope, Rounds>) -> Rows<'scope, Rounds> {
         let (variable, earlier) = Variable::new(self.scope, step(self.level));
-        let known = arrange(errs.concat(earlier).map(|error| (error, Vec::new())), "Recursion errors");
-        let known = reduced(known, "Recursion errors", |_, _, output| output.push((Vec::new(), 1)));
+        let known = arrange(&self.memory, errs.concat(earlier).map(|error| (error, Vec::new())), "Recursion errors");
+        let known = reduced(&self.memory, known, "Recursion errors", |_, _, output| output.push((Vec::new(), 1)));
         let known = known.as_collection(|error, _| error.to_vec());
         variable.set(known.clone());
         known
@@ -142,8 +158,8 @@ impl<'scope> Builder<'scope, Rounds> {
         if matches!(value.node, Node::Reduce(_)) {
             return rows;
         }
-        let by_row = arrange(rows.map(|row| (row, Vec::new())), "Recursion");
-        let counted = reduced(by_row, "Recursion", |row, values, output| {
+        let by_row = arrange(&self.memory, rows.map(|row| (row, Vec::new())), "Recursion");
+        let counted = reduced(&self.memory, by_row, "Recursion", |row, values, output| {
             let count = values.iter().map(|(_, count)| *count).sum::<Diff>();
             match count.abs() <= COPIES_MAX {
                 true => output.push((outcome(Ok(row.to_vec())), count)),
@@ -155,8 +171,8 @@ impl<'scope> Builder<'scope, Rounds> {
 
     /// An error if anything is left of what would have gone round once more.
     fn unfinished(&self, over: Rows<'scope, Rounds>, limit: RecursionLimit) -> Rows<'scope, Rounds> {
-        let by_row = arrange(over.map(|row| (row, Vec::new())), "Recursion limit");
-        let left = reduced(by_row, "Recursion limit", |_, _, output| output.push((Vec::new(), 1)));
+        let by_row = arrange(&self.memory, over.map(|row| (row, Vec::new())), "Recursion limit");
+        let left = reduced(&self.memory, by_row, "Recursion limit", |_, _, output| output.push((Vec::new(), 1)));
         left.as_collection(move |_, _| {
             let error = sql::engine::recursion::limit_reached(limit);
             encode_error(DataFusionError::External(Box::new(error)))

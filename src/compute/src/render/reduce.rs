@@ -118,22 +118,27 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
             places.extend(part.members.iter().enumerate().map(|(at, member)| (*member, number, at)));
         }
         places.sort_unstable();
-        let combined = reduced(arrange(all, "Reduce parts"), "Reduce parts", move |_, values, output| {
-            if let Some((failed, _)) = values.iter().find(|(value, _)| value[1] != SUCCEEDED) {
-                output.push((failed[1..].to_vec(), 1));
-                return;
-            }
-            let is_whole = values.len() == outputs.len() && values.iter().all(|(_, count)| *count == 1);
-            if !is_whole {
-                output.push((outcome(Err(incomplete())), 1));
-                return;
-            }
-            let mut row = vec![SUCCEEDED];
-            for (_, part, at) in &places {
-                row.extend_from_slice(cut(&values[*part].0[2..], &outputs[*part], *at..at + 1));
-            }
-            output.push((row, 1));
-        });
+        let combined = reduced(
+            &self.memory,
+            arrange(&self.memory, all, "Reduce parts"),
+            "Reduce parts",
+            move |_, values, output| {
+                if let Some((failed, _)) = values.iter().find(|(value, _)| value[1] != SUCCEEDED) {
+                    output.push((failed[1..].to_vec(), 1));
+                    return;
+                }
+                let is_whole = values.len() == outputs.len() && values.iter().all(|(_, count)| *count == 1);
+                if !is_whole {
+                    output.push((outcome(Err(incomplete())), 1));
+                    return;
+                }
+                let mut row = vec![SUCCEEDED];
+                for (_, part, at) in &places {
+                    row.extend_from_slice(cut(&values[*part].0[2..], &outputs[*part], *at..at + 1));
+                }
+                output.push((row, 1));
+            },
+        );
         combined.as_collection(|key, value| (key.to_vec(), value.to_vec()))
     }
 }

@@ -25,9 +25,14 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
     pub(super) fn regroup(&mut self, keyed: Keyed<'scope, T>, part: &Part) -> Result<Keyed<'scope, T>, RowError> {
         let (schema, steps) = (Arc::clone(&part.schema), part.steps.clone());
         let group = Group { codec: RowCodec::new(&types(&schema))?, schema, steps };
-        let groups = reduced(arrange(keyed, "Regroup input"), "Regroup", move |_, values, output| {
-            output.push((outcome_of(|| group.aggregate(values)), 1));
-        });
+        let groups = reduced(
+            &self.memory,
+            arrange(&self.memory, keyed, "Regroup input"),
+            "Regroup",
+            move |_, values, output| {
+                output.push((outcome_of(|| group.aggregate(values)), 1));
+            },
+        );
         Ok(groups.as_collection(|key, value| (key.to_vec(), value.to_vec())))
     }
 }

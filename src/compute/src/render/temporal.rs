@@ -10,6 +10,7 @@
 
 use crate::render::mfp::{contained, decode, evaluate_all, types};
 use crate::render::{Builder, Rows, ScopeTime};
+use arrangement::allowance::Allowance;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{
     DataType, Decimal128Type, Decimal256Type, Float64Type, Int64Type, SchemaRef, TimestampMicrosecondType, i256,
@@ -70,7 +71,7 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
             );
         let (oks, errs) = evaluated.ok_err(|result| result);
         self.errs.push(errs.as_collection());
-        Ok(T::hold(oks.as_collection()))
+        Ok(T::hold(&self.memory, oks.as_collection()))
     }
 }
 
@@ -115,13 +116,17 @@ impl Agenda {
     }
 }
 
+/// What an update that is held takes beside its row.
+const ENTRY_BYTES: usize = 64;
+
 /// Holds updates of later times until their time has come: an arrangement would look at all of them again and again.
-pub(super) fn hold(rows: Rows<'_>) -> Rows<'_> {
+pub(super) fn hold<'scope>(memory: &Arc<Allowance>, rows: Rows<'scope>) -> Rows<'scope> {
     let held = rows.inner.unary_frontier::<CapacityContainerBuilder<Vec<Update<Timestamp>>>, _, _, _>(
         Pipeline,
         "Hold",
         |_, _| {
             let mut held: BTreeMap<(Timestamp, Vec<u8>), Diff> = BTreeMap::new();
+            let (mut byte_count, mut memory) = (0, memory.nothing());
             // At or before the first time that is held.
             let mut kept: Option<Capability<Timestamp>> = None;
             move |(input, frontier), output| {
@@ -132,7 +137,10 @@ pub(super) fn hold(rows: Rows<'_>) -> Rows<'_> {
                         if time == earliest {
                             session.give((row, time, diff));
                         } else {
-                            add(&mut held, (time, row), diff);
+                            byte_count += ENTRY_BYTES + row.len();
+                            if memory.cover(byte_count) {
+                                add(&mut held, (time, row), diff);
+                            }
                         }
                     }
                     drop(session);
@@ -147,9 +155,15 @@ pub(super) fn hold(rows: Rows<'_>) -> Rows<'_> {
                         && !frontier.less_equal(&first.key().0)
                     {
                         let ((time, row), diff) = first.remove_entry();
+                        byte_count = byte_count.saturating_sub(ENTRY_BYTES + row.len());
                         session.give((row, time, diff));
                     }
                     drop(session);
+                    if held.is_empty() {
+                        // What was taken back before its time was counted as well.
+                        byte_count = 0;
+                    }
+                    memory.fall_to(byte_count);
                     match held.first_key_value() {
                         Some(((time, _), _)) => capability.downgrade(time),
                         None => kept = None,

@@ -43,15 +43,21 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         let peers = u64::try_from(self.scope.peers()).expect("workers are few");
         if key.is_empty() && peers > 1 && fetch.is_some() {
             let shares = values.map(move |(_, value)| ((key_hash(&value) % peers).to_be_bytes().to_vec(), value));
-            let first_of_share =
-                T::first(arrange(shares, "TopK share"), "TopK share", wanted, move |_, values, output| {
+            let first_of_share = T::first(
+                &self.memory,
+                arrange(&self.memory, shares, "TopK share"),
+                "TopK share",
+                wanted,
+                move |_, values, output| {
                     first(values, 0, Some(wanted), output);
-                });
+                },
+            );
             values = first_of_share.map(|(_, value)| (Vec::new(), value));
         }
         let (skip, fetch) = (as_diff(skip), fetch.map(as_diff));
         let logic = move |_: &[u8], values: &[Counted<'_>], output: &mut Vec<_>| first(values, skip, fetch, output);
-        Ok(T::first(arrange(values, "TopK input"), "TopK", wanted, logic).map(|(_, value)| row(&value).to_vec()))
+        Ok(T::first(&self.memory, arrange(&self.memory, values, "TopK input"), "TopK", wanted, logic)
+            .map(|(_, value)| row(&value).to_vec()))
     }
 
     /// Rows behind their sort keys, under the keys of their groups.

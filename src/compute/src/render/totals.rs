@@ -5,6 +5,7 @@
 //! last time are kept in a map, and a change to them gives what the group was before and what it is then.
 
 use crate::render::{Keyed, ScopeTime};
+use arrangement::allowance::Allowance;
 use compute_client::index::key_hash;
 use differential_dataflow::difference::{Abelian, IsZero, Monoid, Semigroup};
 use differential_dataflow::{AsCollection, VecCollection};
@@ -13,6 +14,7 @@ use repr::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use timely::container::CapacityContainerBuilder;
 use timely::dataflow::channels::pact::Exchange;
 use timely::dataflow::operators::{Capability, Operator};
@@ -27,6 +29,9 @@ pub const MARKER: usize = 0;
 pub const ROWS: usize = 1;
 /// Where they have the first of the others.
 pub const FIRST: usize = 2;
+
+/// What an entry of a map takes beside the bytes of its key and its numbers: two lists and their allocations, and the place.
+const ENTRY_BYTES: usize = 96;
 
 /// A group's key with what is added to its totals.
 pub type KeyTotal<T> = ((Vec<u8>, ()), T, Totals);
@@ -85,11 +90,17 @@ pub fn arranged<'scope, T: ScopeTime>(totals: KeyTotals<'scope, T>, give: impl G
 }
 
 /// What is given of each group, by way of a map of all groups.
-pub fn mapped(totals: KeyTotals<'_, Timestamp>, give: impl Give) -> Keyed<'_, Timestamp> {
+pub fn mapped<'scope>(
+    memory: &Arc<Allowance>,
+    totals: KeyTotals<'scope, Timestamp>,
+    give: impl Give,
+) -> Keyed<'scope, Timestamp> {
     type Updates<D> = CapacityContainerBuilder<Vec<(D, Timestamp, repr::Diff)>>;
     let by_key = Exchange::new(|((key, ()), _, _): &KeyTotal<Timestamp>| key_hash(key));
     let given = totals.inner.unary_frontier::<Updates<(Vec<u8>, Vec<u8>)>, _, _, _>(by_key, "Groups", move |_, _| {
         let mut groups: HashMap<Vec<u8>, Totals, FixedState> = HashMap::with_hasher(hasher());
+        // The bytes of the groups and of what waits, and what is held for them.
+        let (mut byte_count, mut held) = (0, memory.nothing());
         let mut waiting: BTreeMap<Timestamp, (Capability<Timestamp>, HashMap<Vec<u8>, Totals, FixedState>)> =
             BTreeMap::new();
         move |(input, frontier), output| {
@@ -100,7 +111,12 @@ pub fn mapped(totals: KeyTotals<'_, Timestamp>, give: impl Give) -> Keyed<'_, Ti
                         .or_insert_with(|| (capability.delayed(&time, 0), HashMap::with_hasher(hasher())));
                     match changes.entry(key) {
                         Entry::Occupied(mut change) => change.get_mut().plus_equals(&totals),
-                        Entry::Vacant(change) => drop(change.insert(totals)),
+                        Entry::Vacant(change) => {
+                            byte_count += bytes_of(change.key(), &totals);
+                            if held.cover(byte_count) {
+                                change.insert(totals);
+                            }
+                        }
                     }
                 }
             });
@@ -113,13 +129,15 @@ pub fn mapped(totals: KeyTotals<'_, Timestamp>, give: impl Give) -> Keyed<'_, Ti
                             let before = give(group.key(), group.get());
                             group.get_mut().plus_equals(&change);
                             let after = give(group.key(), group.get());
+                            byte_count = byte_count.saturating_sub(bytes_of(group.key(), &change));
                             if group.get().is_zero() {
+                                byte_count = byte_count.saturating_sub(bytes_of(group.key(), &change));
                                 group.remove();
                             }
                             (before, after)
                         }
                         Entry::Vacant(group) if change.is_zero() => {
-                            drop(group);
+                            byte_count = byte_count.saturating_sub(bytes_of(group.key(), &change));
                             continue;
                         }
                         Entry::Vacant(group) => {
@@ -134,15 +152,22 @@ pub fn mapped(totals: KeyTotals<'_, Timestamp>, give: impl Give) -> Keyed<'_, Ti
                         }
                     }
                 }
+                held.fall_to(byte_count);
             }
         }
     });
     given.as_collection()
 }
 
+/// The bytes that a group's key and totals take in a map.
+fn bytes_of(key: &[u8], totals: &Totals) -> usize {
+    ENTRY_BYTES + key.len() + totals.0.len() * size_of::<i128>()
+}
+
 #[cfg(test)]
 mod tests {
     use super::{KeyTotals, Totals, arranged, mapped};
+    use arrangement::allowance::Allowance;
     use differential_dataflow::AsCollection;
     use differential_dataflow::input::Input;
     use proptest::prelude::{any, prop, proptest};
@@ -168,7 +193,7 @@ mod tests {
                     let (input, rows) = scope.new_collection::<u8, i64>();
                     let totals = |(key, time, diff): (u8, u64, i64)| ((vec![key], ()), time, Totals(vec![diff.into()]));
                     let totals: KeyTotals<'_, u64> = rows.inner.map(totals).as_collection();
-                    for (given, seen) in [arranged(totals.clone(), give), mapped(totals, give)].into_iter().zip(seen) {
+                    for (given, seen) in [arranged(totals.clone(), give), mapped(&Allowance::unlimited(), totals, give)].into_iter().zip(seen) {
                         given.inspect(move |((key, value), time, diff)| {
                             let mut seen = seen.lock().expect("not poisoned");
                             let count = seen.entry((key.clone(), value.clone(), *time)).or_default();

@@ -45,11 +45,12 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
             functions: functions.to_vec(),
             results: RowCodec::new(&types(schema)[input.schema.fields().len()..])?,
         };
-        let results =
-            reduced(partitions, "Window", move |_, values, output| match contained(|| partition.evaluate(values)) {
+        let results = reduced(&self.memory, partitions, "Window", move |_, values, output| {
+            match contained(|| partition.evaluate(values)) {
                 Ok(rows) => output.extend(rows),
                 Err(error) => output.push((outcome(Err(error)), 1)),
-            });
+            }
+        });
         Ok(self.outcomes(results.as_collection(|_, value| value.to_vec())))
     }
 }

@@ -14,6 +14,7 @@ use adapter::error::AdapterError;
 use adapter::response::{Chunk, Format, Response, ResultFormats, RowDesc, Rows, RowsTag, StoredRows};
 use adapter::seat::Seat;
 use adapter::session::Session;
+use adapter::waiting::{Awaited, PATIENCE};
 use arrow::array::Array;
 use ore::memory::Reservation;
 use pgrepr::options::EncodeOptions;
@@ -158,6 +159,26 @@ impl Sending<'_> {
         Ok(())
     }
 
+    /// Waits for a while for rows that are made of something that is being built, and says so if they do not come.
+    async fn tell_of(
+        &mut self,
+        awaited: &Awaited,
+        output: &mut Output,
+        stream: &mut impl Stream,
+    ) -> Result<(), WireError> {
+        let waited = attended(stream, tokio::time::timeout(PATIENCE, self.rows.wait())).await?;
+        match waited {
+            Ok(done) => Ok(done?),
+            Err(_) => match awaited.notice() {
+                Some(notice) => {
+                    output.notice(&notice);
+                    output.flush(stream).await
+                }
+                None => Ok(()),
+            },
+        }
+    }
+
     /// Sends what is left, waiting for rows and for the client. How many rows were sent, and their bytes.
     async fn finish(mut self, output: &mut Output, stream: &mut impl Stream) -> Result<(usize, usize), WireError> {
         while !self.encode(output)? {
@@ -171,6 +192,9 @@ impl Sending<'_> {
                 output.flush_if_full(stream).await?;
             }
             if !self.rows.is_ready() {
+                if let Some(awaited) = self.rows.take_awaited() {
+                    self.tell_of(&awaited, output, stream).await?;
+                }
                 attended(stream, self.rows.wait()).await??;
             }
         }

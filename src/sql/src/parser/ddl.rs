@@ -164,7 +164,32 @@ pub(super) fn parse_refresh(cursor: &mut Cursor<'_>) -> Result<Statement, SqlErr
     cursor.eat(&["CONCURRENTLY"]);
     let name = cursor.name()?;
     with_data(cursor, "REFRESH MATERIALIZED VIEW")?;
-    Ok(Statement::Refresh(name))
+    Ok(Statement::Rebuild { kind: ObjectKind::MaterializedView, name })
+}
+
+/// `REINDEX [(option, …)] {INDEX | TABLE} [CONCURRENTLY] name`.
+pub(super) fn parse_reindex(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    cursor.expect(&["REINDEX"])?;
+    if *cursor.token(0) == Token::LParen {
+        cursor.parenthesized(|cursor| {
+            if !cursor.eat(&["VERBOSE"]) && !cursor.eat(&["CONCURRENTLY"]) {
+                return Err(cursor.unexpected());
+            }
+            if !matches!(cursor.token(0), Token::Comma | Token::RParen) {
+                cursor.advance();
+            }
+            Ok(())
+        })?;
+    }
+    let kind = match cursor.word().as_deref() {
+        Some("INDEX") => ObjectKind::Index,
+        Some("TABLE") => ObjectKind::Table,
+        Some(word @ ("SCHEMA" | "DATABASE" | "SYSTEM")) => return Err(cursor.unsupported(format!("REINDEX {word}"))),
+        _ => return Err(cursor.unexpected()),
+    };
+    cursor.advance();
+    cursor.eat(&["CONCURRENTLY"]);
+    Ok(Statement::Rebuild { kind, name: cursor.name()? })
 }
 
 /// WITH DATA is the default; without, a materialized view could not be read.

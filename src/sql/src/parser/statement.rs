@@ -58,6 +58,7 @@ pub(super) fn parse_statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlE
         "ALTER" => ddl::parse_alter(cursor),
         "COMMENT" => ddl::parse_comment(cursor),
         "REFRESH" => ddl::parse_refresh(cursor),
+        "REINDEX" => ddl::parse_reindex(cursor),
         "GRANT" => grant::parse_grant(cursor),
         "REVOKE" => grant::parse_revoke(cursor),
         "SHOW" => show::parse_show(cursor),
@@ -72,8 +73,8 @@ pub(super) fn parse_statement(cursor: &mut Cursor<'_>) -> Result<Statement, SqlE
         "SUBSCRIBE" => subscribe::parse_subscribe(cursor),
         "VACUUM" | "ANALYZE" | "ANALYSE" => upkeep::parse_upkeep(cursor),
         // Statements of Postgres and Materialize that are refused by name.
-        "TAIL" | "MERGE" | "CALL" | "DO" | "LOCK" | "NOTIFY" | "CLUSTER" | "REINDEX" | "CHECKPOINT" | "LOAD"
-        | "REASSIGN" | "IMPORT" | "SECURITY" | "VALIDATE" | "INSPECT" | "USE" => Err(cursor.unsupported(&word)),
+        "TAIL" | "MERGE" | "CALL" | "DO" | "LOCK" | "NOTIFY" | "CLUSTER" | "CHECKPOINT" | "LOAD" | "REASSIGN"
+        | "IMPORT" | "SECURITY" | "VALIDATE" | "INSPECT" | "USE" => Err(cursor.unsupported(&word)),
         _ => Err(cursor.unexpected()),
     }
 }

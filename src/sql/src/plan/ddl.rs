@@ -240,14 +240,19 @@ pub(super) fn plan_alter_set_cluster(
     }
 }
 
-/// What a materialized view holds is what its query gives, always: there is nothing to do.
-pub(super) fn plan_refresh(ctx: &PlanContext<'_>, name: &Name) -> Result<Plan, SqlError> {
-    let kind = ObjectKind::MaterializedView;
+/// What an index or a materialized view holds is what its query gives, always: there is something to do only if it was stopped.
+pub(super) fn plan_rebuild(
+    ctx: &PlanContext<'_>,
+    kind: ObjectKind,
+    name: &Name,
+    tag: &'static str,
+) -> Result<Plan, SqlError> {
     let object = resolve_object(ctx, kind, name)?;
     check_owner(ctx, object, kind, name.item())?;
+    let ObjectId::Item(id) = object else { return Err(SqlError::internal(format!("{kind} {name} is no item"))) };
     let message = format!("{kind} \"{name}\" is always up to date");
-    let notice = PlanNotice { sqlstate: SqlState::SUCCESSFUL_COMPLETION, message, detail: None };
-    Ok(Plan::NoOp { tag: "REFRESH MATERIALIZED VIEW", notices: vec![notice] })
+    let otherwise = PlanNotice { sqlstate: SqlState::SUCCESSFUL_COMPLETION, message, detail: None };
+    Ok(Plan::Rebuild { id, tag, otherwise })
 }
 
 pub(super) fn plan_comment(
