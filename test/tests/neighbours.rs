@@ -24,7 +24,10 @@ const WRITE_EVERY: Duration = Duration::from_millis(20);
 const MEMORY_LIMIT: u64 = 3_072;
 /// The bar of `--long`.
 const READ_P99_MAX: Duration = Duration::from_millis(10);
-const WRITE_P99_MAX: Duration = Duration::from_millis(50);
+/// Of what it is beside another process that computes on all cores.
+const WRITE_P99_TIMES: u32 = 3;
+/// Of commits beside something long that the committer has to see to.
+const COMMIT_P99_MAX: Duration = Duration::from_millis(50);
 const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
 
 /// What a statement may end with, if it fails: it took too long, or asked for more memory, a longer value or a more complex plan than
@@ -304,6 +307,28 @@ impl Neighbour {
     }
 }
 
+/// Threads that compute and do nothing else, one per core, in a process that is not the server: what the operating system lets its
+/// neighbours wait for.
+struct Computing {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Computing {
+    fn start() -> Computing {
+        let stop = Arc::new(AtomicBool::new(false));
+        let compute = |stopped: Arc<AtomicBool>| move || while !stopped.load(Ordering::Relaxed) {};
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = (0..cores).map(|_| std::thread::spawn(compute(Arc::clone(&stop)))).collect();
+        Computing { stop, threads }
+    }
+
+    fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.into_iter().for_each(|thread| thread.join().expect("it only computes"));
+    }
+}
+
 /// Readers and a writer.
 struct Neighbours {
     readers: Vec<Neighbour>,
@@ -393,6 +418,17 @@ fn no_statement_harms_another_session() {
     let (reads, writes) = neighbours.stop();
     let now = Instant::now();
     println!("alone: reads {:?}, writes {:?}", late(&reads, from, now), late(&writes, from, now));
+    let (from, neighbours, computing) = (Instant::now(), Neighbours::start(addr), Computing::start());
+    std::thread::sleep(timeout);
+    let (reads, writes) = neighbours.stop();
+    computing.stop();
+    let now = Instant::now();
+    let (write_usual, ..) = late(&writes, from, now);
+    println!(
+        "beside a process that computes: reads {:?}, writes {:?}",
+        late(&reads, from, now),
+        late(&writes, from, now)
+    );
     let mut broken = Vec::new();
     let only = std::env::var("HARM").unwrap_or_default();
     for harm in HARMS.iter().filter(|harm| harm.name.contains(&only)) {
@@ -442,7 +478,7 @@ fn no_statement_harms_another_session() {
         let answered = to - sent;
         if is_long {
             hold(read < READ_P99_MAX, &format!("reads took {read:?}"));
-            hold(write < WRITE_P99_MAX, &format!("writes took {write:?}"));
+            hold(write < WRITE_P99_TIMES * write_usual, &format!("writes took {write:?}, usually {write_usual:?}"));
             hold(answered < timeout + ANSWERED_WITHIN, &format!("it was answered after {answered:?}"));
         }
         wire.query("ROLLBACK").expect("the session goes on");
@@ -452,5 +488,76 @@ fn no_statement_harms_another_session() {
     let peak = server.peak_bytes().expect("it runs") >> 20;
     println!("peak {peak} MB of {MEMORY_LIMIT}");
     assert!(peak < MEMORY_LIMIT, "the server had {peak} MB of {MEMORY_LIMIT}");
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// What is about many rows, or a large plan, and changes the catalog or claims keys: were the committer to do it, nobody could commit.
+/// Each with another write to the same table, which waits, and is there afterwards.
+const LONG_WORK: [(&str, &str); 8] = [
+    ("the first write after a start", "INSERT INTO keyed (id, v) VALUES (-1, 'first')"),
+    ("a check", "ALTER TABLE keyed ADD CONSTRAINT filled CHECK (length(v) > 0)"),
+    ("a unique index", "CREATE UNIQUE INDEX keyed_v ON keyed (v, id)"),
+    ("a column", "ALTER TABLE keyed ADD COLUMN w text DEFAULT 'w'"),
+    ("another type", "ALTER TABLE keyed ALTER COLUMN id TYPE numeric"),
+    ("NOT NULL", "ALTER TABLE keyed ALTER COLUMN v SET NOT NULL"),
+    ("a large materialized view", "CREATE MATERIALIZED VIEW joined AS"),
+    ("the end", "DROP TABLE keyed"),
+];
+
+#[test]
+fn long_work_holds_up_no_other_commit() {
+    let is_long = glimpse_test::is_long() && std::env::var_os("GLIMPSE_ENVIRONMENTD").is_some();
+    let (row_count, joined) = if is_long { (10_000_000, 200) } else { (150_000, 40) };
+    let mut server = Server::start().expect("the server starts");
+    let mut wire = Wire::start(server.sql_addr(), "materialize", "materialize").expect("a session");
+    let insert =
+        |from: i32, to: i32| format!("INSERT INTO keyed SELECT g, 'value ' || g FROM generate_series({from}, {to}) g");
+    let pieces = (0..row_count).step_by(1_000_000).map(|from| insert(from + 1, row_count.min(from + 1_000_000)));
+    let tables = [
+        "CREATE TABLE point (id int4, v text)",
+        "INSERT INTO point SELECT a, 'v' || a FROM generate_series(0, 9999) a",
+        "CREATE INDEX point_id ON point (id)",
+        "CREATE TABLE log (a int4)",
+        "CREATE TABLE keyed (id int8 PRIMARY KEY, v text)",
+    ];
+    for sql in tables.map(str::to_owned).into_iter().chain(pieces) {
+        wire.execute(&sql).expect("the tables");
+    }
+    server.sigterm().expect("it stops");
+    server.restart().expect("it starts again");
+    let addr = server.sql_addr();
+    let mut broken = Vec::new();
+    for (turn, (name, sql)) in (0_usize..).zip(LONG_WORK) {
+        let sql = if sql.ends_with("AS") { format!("{sql} {}", joins(joined)) } else { sql.to_owned() };
+        let neighbours = Neighbours::start(addr);
+        neighbours.await_first();
+        let mut wire = Wire::start(addr, "materialize", "materialize").expect("a session");
+        let (from, late_id) = (Instant::now(), -10 - i32::try_from(turn).expect("they are few"));
+        wire.send(&simple(&sql)).expect("it is sent");
+        let mut other = Wire::start(addr, "materialize", "materialize").expect("a session");
+        let beside = other.execute(&format!("INSERT INTO keyed (id, v) VALUES ({late_id}, 'late')"));
+        let messages = wire.until_ready().expect("it is answered");
+        // What it has used is given back a moment later.
+        std::thread::sleep(if is_long { Duration::from_secs(1) } else { Duration::ZERO });
+        let to = Instant::now();
+        let (reads, writes) = neighbours.stop();
+        let ((read, ..), (write, write_max, write_count)) = (late(&reads, from, to), late(&writes, from, to));
+        println!(
+            "{name:30} {:>6} ms  reads p99 {read:9.2?}  {write_count:4} writes p99 {write:9.2?} max {write_max:9.2?}",
+            (to - from).as_millis(),
+        );
+        assert_eq!(ended(&messages).err(), None, "{name}");
+        if sql.starts_with("DROP") {
+            // Before or after.
+            assert!(beside.is_ok() || wire.rows("SELECT FROM keyed").is_err());
+            continue;
+        }
+        beside.expect(name);
+        let found = wire.rows(&format!("SELECT v FROM keyed WHERE id = {late_id}")).expect("it can be read");
+        assert_eq!(found, [[Some("late".to_owned())]], "{name}");
+        if is_long && write > COMMIT_P99_MAX {
+            broken.push(format!("{name}: {write:?}"));
+        }
+    }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }

@@ -1,8 +1,8 @@
 //! What a session does, for `pg_stat_activity`.
 //!
 //! A statement that is answered at once, from an index, on the connection's own thread, leaves no trace here: it would be over
-//! before anybody could see it, and noting it would cost a good part of what it costs. All others are noted when they begin,
-//! and the session as idle when it is ready for the next.
+//! before anybody could see it, and noting it would cost a good part of what it costs. All others are noted when they begin, or when
+//! it turns out that they have to wait, and the session as idle when it is ready for the next.
 
 use crate::client::StartupParams;
 use crate::transaction::Status;

@@ -11,15 +11,17 @@ mod key;
 mod validate;
 
 use crate::error::{AdapterError, Part, Subject};
+use ahash::AHashSet;
 use arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::DataType;
 use catalog::state::State;
 use datafusion::common::{DFSchema, DFSchemaRef};
 use datafusion::physical_expr::PhysicalExpr;
+use persist::PersistClient;
 use pgrepr::options::EncodeOptions;
 use repr::row::{RowCodec, read_datum, skip_datum};
 use repr::sqlstate::SqlState;
-use repr::{Datum, RelationDesc, Updates};
+use repr::{Datum, GlobalId, RelationDesc, Updates};
 use sql::engine::{Engine, SessionInfo};
 use sql::error::SqlError;
 use sql::names::FullName;
@@ -62,6 +64,27 @@ pub(crate) struct Wording<'a> {
 }
 
 impl TableConstraints {
+    /// The keys of these constraints that the latest rows of the table have.
+    pub(crate) fn stored_keys(
+        &self,
+        persist: &PersistClient,
+        table: GlobalId,
+        constraints: &[u32],
+    ) -> Result<Validated, AdapterError> {
+        let keys: Vec<&UniqueKey> = constraints.iter().filter_map(|oid| self.key(*oid)).collect();
+        let mut taken: Validated = keys.iter().map(|key| (key.oid, AHashSet::new())).collect();
+        for rows in persist.snapshot(table.into(), persist.upper().saturating_sub(1))? {
+            for (row, _) in rows?.iter() {
+                for (key, (_, taken)) in keys.iter().zip(&mut taken) {
+                    if let Some(bytes) = key.of(&self.types, row) {
+                        taken.insert(bytes.into());
+                    }
+                }
+            }
+        }
+        Ok(taken)
+    }
+
     /// Those of a table.
     pub(crate) fn of(engine: &Engine, state: &State, table: &ItemRef) -> Result<Arc<TableConstraints>, SqlError> {
         let session = SessionInfo::default();

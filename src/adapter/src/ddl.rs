@@ -5,20 +5,19 @@ use crate::client::Published;
 use crate::constraint::{TableConstraints, Wording, validate};
 use crate::error::AdapterError;
 use crate::group_commit::{CatalogChange, Committed};
-use crate::implications::{context, key_exprs, maintained, maintained_view};
+use crate::implications::{Plans, plan_created};
 use crate::response::{Response, Tag};
 use crate::rewrite::Rewriting;
 use crate::session::{Autocommit, Session};
 use crate::transaction::Status;
 use crate::write::WriteTarget;
 use catalog::error::CatalogError;
-use catalog::state::State;
 use catalog::transact::{self, Op, Prepared, StateDiff};
+use ore::memory::Reservation;
 use repr::Updates;
 use repr::sqlstate::SqlState;
-use sql::engine::{Engine, SessionInfo};
 use sql::plan::sequence::{Position, owned_by};
-use sql::plan::{CatalogView, CreateTableAsPlan, ItemKind, ItemRef, Plan, TableSchema, plan_index_keys};
+use sql::plan::{CatalogView, CreateTableAsPlan, ItemRef, Plan, TableSchema};
 use std::sync::Arc;
 
 /// The message of the error that asks for the statement to be planned again; no client sees it.
@@ -65,7 +64,7 @@ impl Session {
             Plan::AlterTable(alter) => self.rewriting(alter, &before)?,
             _ => None,
         };
-        if in_block && let Some(prepared) = prepared {
+        if in_block && let Some((prepared, _)) = prepared {
             self.validate_altered(&before, &prepared).await?;
             let rewritten = match rewriting {
                 Some(rewriting) => self.rewritten(rewriting, &before, &prepared).await?,
@@ -84,7 +83,8 @@ impl Session {
             }
             return Ok(Response::Complete(Tag::Plain(name)));
         }
-        let change = CatalogChange { rewriting, ..CatalogChange::new(revision, vec![op]) };
+        let (prepared, plans) = prepared.map_or_else(Default::default, |(prepared, plans)| (Some(prepared), plans));
+        let change = CatalogChange { rewriting, prepared, plans, ..CatalogChange::new(revision, vec![op]) };
         match committed(&self.cancel(), self.shared.change_catalog(change)).await? {
             Committed::At => Ok(Response::Complete(Tag::Plain(name))),
             Committed::Conflict => Err(AdapterError::new(SqlState::SERIALIZATION_FAILURE, STALE)),
@@ -131,10 +131,10 @@ impl Session {
         let read_ts = self.read_ts_for(&[id]).await?;
         let is_stored = !before.created.contains(&id);
         let own = self.transaction.written_to(id).cloned().unwrap_or_default();
-        let persist = self.shared.persist.clone();
+        let (persist, mut memory) = (self.shared.persist.clone(), Reservation::empty(&self.shared.memory));
         let work = ore::task::spawn_on(&self.shared.adhoc, "rewrite", async move {
             let stored = is_stored.then(|| persist.snapshot(id.into(), read_ts)).transpose()?;
-            let updates = rewriting.rows(stored, &own)?;
+            let updates = rewriting.rows(stored, &own, &mut memory)?;
             Ok::<_, AdapterError>((updates, rewriting.ends()))
         });
         let (updates, ends) = work.await.map_err(|error| AdapterError::internal(error.to_string()))??;
@@ -144,7 +144,7 @@ impl Session {
     /// What a change leads to, if it has to be known before it is carried out: in a block, which goes on with it, and of what
     /// is maintained. Refuses what could not be carried out, or would leave an index or a materialized view that cannot be
     /// maintained: plans all that the change brings about or builds anew, in the catalog that it leads to.
-    fn try_out(&self, plan: &Plan, op: &Op, before: &Published) -> Result<Option<Prepared>, AdapterError> {
+    fn try_out(&self, plan: &Plan, op: &Op, before: &Published) -> Result<Option<(Prepared, Plans)>, AdapterError> {
         let replaced = match plan {
             Plan::CreateIndex(_) => None,
             Plan::CreateView(view) if view.cluster.is_some() || view.replace.is_some() => view.replace,
@@ -154,38 +154,22 @@ impl Session {
         };
         let replaced = replaced.and_then(|id| before.state.item(id));
         let prepared = transact::prepare(&self.shared.engine, &before.state, vec![op.clone()])?;
-        for change in &prepared.diff {
-            let (StateDiff::IndexCreated(id) | StateDiff::MaterializedViewCreated(id)) = change else { continue };
-            let Some(item) = prepared.state.item(*id) else { continue };
-            if let Err(why) = check_item(&self.shared.engine, &prepared.state, &item) {
-                return Err(match replaced {
-                    // A new id, but the same oid: it is the one that is to be replaced.
-                    Some(replaced) if replaced.oid != item.oid => CatalogError::DependentFails {
-                        replaced: described(&replaced),
-                        dependent: described(&item),
-                        why: why.to_string(),
-                    }
-                    .into(),
-                    _ => why,
-                });
+        let plans = plan_created(&self.shared.engine, &prepared).map_err(|(item, why)| match replaced {
+            // A new id, but the same oid: it is the one that is to be replaced.
+            Some(replaced) if replaced.oid != item.oid => CatalogError::DependentFails {
+                replaced: described(&replaced),
+                dependent: described(&item),
+                why: why.to_string(),
             }
-        }
-        Ok(Some(prepared))
+            .into(),
+            _ => why,
+        })?;
+        Ok(Some((prepared, plans)))
     }
 }
 
 fn described(item: &ItemRef) -> String {
     format!("{} {}", item.object_kind(), item.name.item)
-}
-
-/// Errors: what is maintained by this index or materialized view cannot be.
-fn check_item(engine: &Engine, state: &State, item: &ItemRef) -> Result<(), AdapterError> {
-    let info = SessionInfo::default();
-    let ctx = context(engine, state, &info, item);
-    let ItemKind::Index(index) = &item.kind else { return maintained_view(&ctx, item).map(drop) };
-    let on = state.item(index.on).ok_or_else(|| AdapterError::internal(format!("{} is on nothing", item.name)))?;
-    maintained(&ctx, &on)?;
-    key_exprs(engine, &plan_index_keys(&ctx, &on, &index.keys)?, &on, &info).map(drop)
 }
 
 /// Whether a plan changes the catalog.

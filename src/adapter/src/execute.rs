@@ -104,6 +104,10 @@ impl Session {
             self.begin_statement(&plan.text);
         }
         let rows = self.select(select, Bound { values: params, types: &plan.param_types }, now)?;
+        if select.peek.is_some() && !rows.is_ready() {
+            // What is waited for can be seen.
+            self.begin_statement(&plan.text);
+        }
         let desc = plan.desc.clone().ok_or_else(|| AdapterError::internal("a SELECT without columns"))?;
         let tag = if plan.name == "SHOW" { RowsTag::Show } else { RowsTag::Select };
         Ok(Response::Rows { desc, formats, rows, tag })

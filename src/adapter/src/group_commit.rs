@@ -23,37 +23,37 @@
 mod admission;
 mod claims;
 mod company;
+mod ddl;
 mod expectations;
+mod put_off;
 mod request;
 mod revisions;
 mod sequences;
 
 use crate::client::{Published, Shared};
 use crate::error::AdapterError;
-use crate::implications;
+use crate::implications::{self, Plans};
 use crate::maintain::{Dataflows, Durable, Job, Target, maintain};
-use crate::materialized::{self, Materialized};
-use crate::rewrite::Rewriting;
+use crate::materialized::Materialized;
 use crate::sequence::Reserving;
 use crate::subscribe::SubscribeRequest;
 use bugs::Bug;
 use catalog::Catalog;
-use catalog::transact::{self, Prepared, StateDiff};
 use claims::Claims;
 use company::Company;
 use compute_client::controller::Controller;
 use compute_client::index::IndexHandle;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use expectations::{Recent, Tables, contradicted};
+use expectations::{Recent, Tables};
 use ore::exit::{self, Exit};
 use persist::postgres::in_full;
 use persist::{Ahead, MetaWrite, PersistError, ShardAppend};
+use put_off::PutOff;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
 use revisions::Alike;
-use sequences::Closed;
 use sql::plan::CatalogView;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -91,6 +91,9 @@ pub(crate) struct Committer {
     changes_from: Instant,
     company: Company,
     alike: Alike,
+    put_off: PutOff,
+    /// What was put off and is looked at anew.
+    again: VecDeque<Request>,
 }
 
 impl Committer {
@@ -110,7 +113,15 @@ impl Committer {
         }
         let (state, diff) = catalog.boot();
         let mut dataflows = Dataflows { controller, materialized: Materialized::default() };
-        let published = implications::apply(&shared, &shared.published.load(), state, &diff, &mut dataflows, boot_ts)?;
+        let published = implications::apply(
+            &shared,
+            &shared.published.load(),
+            state,
+            &diff,
+            &mut dataflows,
+            boot_ts,
+            Plans::new(),
+        )?;
         shared.published.store(Arc::new(published));
         let (subscriptions, next_transient) = (BTreeMap::new(), 1);
         let (recent, changes_from) = (Recent::default(), Instant::now());
@@ -128,6 +139,8 @@ impl Committer {
             changes_from,
             company,
             alike,
+            put_off: PutOff::default(),
+            again: VecDeque::new(),
         })
     }
 
@@ -137,50 +150,20 @@ impl Committer {
             let mut writes = Vec::new();
             let mut next = Some(first);
             while let Some(request) = next.take() {
-                match request {
-                    Request::Write(write) => writes.push(write),
-                    Request::Ddl(ddl) => {
-                        self.commit_writes(std::mem::take(&mut writes));
-                        let answer = self.commit_ddl(ddl.change);
-                        self.claims.forget();
-                        // A session that has gone does not want the answer.
-                        let _gone = ddl.reply.send(answer);
-                    }
-                    Request::Probe(ProbeRequest { table, keys, reply }) => {
-                        // A session that has gone does not want the answer.
-                        let _gone = reply.send(self.probe(table, &keys));
-                    }
-                    Request::Reserve(asked) => self.reserving.ask(asked),
-                    Request::SetSequence { sequence, to, reply } => {
-                        self.commit_writes(std::mem::take(&mut writes));
-                        reply.send(self.set_sequence(&sequence, to));
-                    }
-                    Request::Progress => self.take_progress(),
-                    Request::Rebuild(stopped, reply) => {
-                        self.commit_writes(std::mem::take(&mut writes));
-                        // A session that has gone does not want the answer.
-                        let _gone = reply.send(self.rebuild(stopped));
-                    }
-                    Request::Subscribe(request) => {
-                        let SubscribeRequest { target, depends_on, as_of, reply } = *request;
-                        // A session that has gone leaves its dataflow to be dropped with what it depends on.
-                        let _gone = reply.send(self.subscribe(target, depends_on, as_of));
-                    }
-                    Request::Tick(at_least, reply) => {
-                        let has_come = self.shared.oracle.known_ts() >= at_least;
-                        // A session that has gone does not want the answer.
-                        let _gone = reply.send(if has_come { Ok(()) } else { self.tick() });
-                    }
-                    Request::Compared { view, correction } => self.dataflows.materialized.compared(&view, correction),
-                    Request::Stop => {
-                        self.commit_writes(writes);
-                        self.give_back();
-                        self.flush();
-                        return;
+                match self.not_put_off(request) {
+                    None => {}
+                    Some(Request::Write(write)) => writes.push(write),
+                    Some(request) => {
+                        if !request.is_apart() {
+                            self.commit_writes(std::mem::take(&mut writes));
+                        }
+                        if !self.serve(request) {
+                            return;
+                        }
                     }
                 }
                 if writes.len() < GROUP_MAX {
-                    next = requests.try_recv().ok().or_else(|| self.company.await_more(writes.len(), requests));
+                    next = self.take(requests).or_else(|| self.company.await_more(writes.len(), requests));
                 }
             }
             self.commit_writes(writes);
@@ -189,9 +172,64 @@ impl Committer {
         }
     }
 
+    /// The next request that is there.
+    fn take(&mut self, requests: &Receiver<Request>) -> Option<Request> {
+        self.again.pop_front().or_else(|| requests.try_recv().ok())
+    }
+
+    /// Does what is asked for beside writes; false ends the committer.
+    fn serve(&mut self, request: Request) -> bool {
+        match request {
+            Request::Write(_) => unreachable!("writes are committed in groups"),
+            Request::Ddl(ddl) => self.change_catalog(ddl),
+            Request::WorkedOut(worked_out) => self.worked_out(*worked_out),
+            Request::Loaded { table, keys } => self.loaded(table, keys),
+            Request::Probe(ProbeRequest { table, keys, reply }) => {
+                // A session that has gone does not want the answer.
+                let _gone = reply.send(self.probe(table, &keys));
+            }
+            Request::Reserve(asked) => self.reserving.ask(asked),
+            Request::SetSequence { sequence, to, reply } => reply.send(self.set_sequence(&sequence, to)),
+            Request::Progress => self.take_progress(),
+            Request::Rebuild(stopped, reply) => {
+                // A session that has gone does not want the answer.
+                let _gone = reply.send(self.rebuild(stopped));
+            }
+            Request::Subscribe(request) => {
+                let SubscribeRequest { target, depends_on, as_of, reply } = *request;
+                // A session that has gone leaves its dataflow to be dropped with what it depends on.
+                let _gone = reply.send(self.subscribe(target, depends_on, as_of));
+            }
+            Request::Tick(at_least, reply) => {
+                let has_come = self.shared.oracle.known_ts() >= at_least;
+                // A session that has gone does not want the answer.
+                let _gone = reply.send(if has_come { Ok(()) } else { self.tick() });
+            }
+            Request::Compared { view, correction } => self.dataflows.materialized.compared(&view, correction),
+            Request::Stop => {
+                self.give_back();
+                self.flush();
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The request, unless it has to wait for something that takes long.
+    fn not_put_off(&mut self, request: Request) -> Option<Request> {
+        if !self.put_off.concerns(&request) && !self.closes_to_load(&request) {
+            return Some(request);
+        }
+        self.put_off.put_off(request);
+        None
+    }
+
     /// The next request. What materialized views have to write waits for it, but not for long, and what changes with time
     /// changes when its time has come.
     fn next(&mut self, requests: &Receiver<Request>) -> Option<Request> {
+        if let Some(request) = self.again.pop_front() {
+            return Some(request);
+        }
         loop {
             let until_change = self.until_change();
             let patience = self.dataflows.materialized.has_cargo().then_some(CARGO_PATIENCE);
@@ -443,93 +481,6 @@ impl Committer {
             None => vec![false; keys.len()],
         };
         Ok(Probed { ts: self.shared.oracle.known_ts(), taken })
-    }
-
-    /// A change of the catalog. What the same transaction wrote becomes durable in the same commit; dataflows that are there
-    /// are fed it as any write, and those that the change starts find it in what they start from.
-    fn commit_ddl(&mut self, change: CatalogChange) -> Result<Committed, AdapterError> {
-        let current = self.shared.published.load_full();
-        let CatalogChange { revision, ops, mut writes, expectations, rewriting, sequences: staged } = change;
-        if !self.alike.allows(revision, current.state.revision())
-            || contradicted(&current, &self.recent, &BTreeMap::new(), &expectations)
-        {
-            return Ok(Committed::Conflict);
-        }
-        let are_temporary = revisions::are_temporary(&ops);
-        let prepared = transact::prepare(&self.shared.engine, &current.state, ops)?;
-        let mut positions = BTreeMap::new();
-        if let Some(rewriting) = &rewriting {
-            writes.extend(self.rewritten(rewriting, &prepared)?);
-            positions = sequences::after_rewriting(rewriting, &prepared);
-        }
-        let closed = Closed::by(&current, &prepared.diff);
-        let Some(positions) = closed.positions(&prepared.diff, &staged, positions) else {
-            return Ok(Committed::Conflict);
-        };
-        let new_keys = match self.admit_change(&current, &prepared, &writes)? {
-            Ok(new_keys) => new_keys,
-            Err(duplicate) => return Ok(Committed::Duplicate(duplicate)),
-        };
-        let ts = self.write_ts()?;
-        let ahead: Vec<Ahead> = writes.iter_mut().filter_map(|write| write.ahead.take()).collect();
-        let tables: Vec<_> = writes.into_iter().map(|write| (write.table, vec![write.updates])).collect();
-        let known: Tables = tables.iter().filter(|(table, _)| current.tables.contains_key(table)).cloned().collect();
-        let fed = match known.is_empty() {
-            true => Vec::new(),
-            false => self.dataflows.controller.append(ts, self.since(), &known)?,
-        };
-        let mut meta = prepared.meta;
-        let dropped = prepared.diff.iter().filter_map(|change| match change {
-            StateDiff::MaterializedViewDropped(id) => Some(materialized::unmark(*id)),
-            _ => None,
-        });
-        meta.extend(dropped);
-        meta.extend(positions);
-        if let Err(error) = self.make_durable(ts, &tables, &ahead, meta) {
-            self.start_over(&fed);
-            return Err(error.into());
-        }
-        closed.for_good(&staged);
-        self.claims.settle();
-        new_keys.into_iter().for_each(|(table, keys)| self.claims.install(table, keys));
-        if !known.is_empty() {
-            known.iter().for_each(|(table, _)| current.tables[table].clock.advance(ts));
-            self.recent.remember(ts, &known);
-            self.await_published(ts, &fed)?;
-        }
-        let state = Arc::new(prepared.state);
-        let mut published =
-            implications::apply(&self.shared, &current, state, &prepared.diff, &mut self.dataflows, ts)?;
-        published.successors.extend(prepared.rewritten);
-        for change in &prepared.diff {
-            if let StateDiff::TableAltered(id) | StateDiff::TableDropped(id) = change {
-                self.claims.retain(*id, published.tables.get(id).map(|table| table.constraints.as_ref()));
-            }
-        }
-        self.alike.changed(current.state.revision(), published.state.revision(), are_temporary);
-        self.shared.published.store(Arc::new(published));
-        let gone = prepared.diff.iter().filter_map(|change| match change {
-            StateDiff::TableDropped(id)
-            | StateDiff::ViewDropped(id)
-            | StateDiff::ViewReplaced(id)
-            | StateDiff::MaterializedViewDropped(id) => Some(*id),
-            _ => None,
-        });
-        self.end_subscriptions(&gone.collect::<Vec<_>>());
-        if known.is_empty() {
-            self.go_on(ts)?;
-        }
-        self.raise(ts)?;
-        Ok(Committed::At)
-    }
-
-    /// The rows of a table under its new id, made of all that are stored under the old one.
-    fn rewritten(&self, rewriting: &Rewriting, prepared: &Prepared) -> Result<Option<TableWrite>, AdapterError> {
-        let persist = &self.shared.persist;
-        let stored = persist.snapshot(rewriting.table.into(), persist.upper().saturating_sub(1))?;
-        let updates = Arc::new(rewriting.rows(Some(stored), &Updates::new())?);
-        let table = prepared.rewritten.get(&rewriting.table).copied();
-        Ok(table.filter(|_| !updates.is_empty()).map(|table| TableWrite { table, updates, checked: None, ahead: None }))
     }
 
     fn write_ts(&self) -> Result<Timestamp, AdapterError> {

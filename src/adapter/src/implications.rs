@@ -11,7 +11,7 @@ use crate::error::AdapterError;
 use crate::maintain::{Dataflows, Durable, Job, maintain};
 use crate::sequence::Sequence;
 use catalog::state::State;
-use catalog::transact::StateDiff;
+use catalog::transact::{Prepared, StateDiff};
 use compute_client::clock::CollectionClock;
 use compute_client::plan::lir::{Lir, Node};
 use compute_client::plan::lower::lower;
@@ -23,10 +23,10 @@ use repr::{GlobalId, Timestamp};
 use sql::engine::{Engine, SessionInfo};
 use sql::names::ClusterId;
 use sql::plan::{CatalogView, IndexKey, ItemKind, ItemRef, PlanContext, plan_index_keys, plan_view};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Carries out a change and returns what readers shall see next.
+/// Carries out a change, of which some plans may be known, and returns what readers shall see next.
 pub(crate) fn apply(
     shared: &Shared,
     before: &Published,
@@ -34,6 +34,7 @@ pub(crate) fn apply(
     diff: &[StateDiff],
     dataflows: &mut Dataflows,
     ts: Timestamp,
+    mut plans: Plans,
 ) -> Result<Published, AdapterError> {
     let mut after = before.next(state);
     for change in diff {
@@ -56,7 +57,7 @@ pub(crate) fn apply(
                 after.tables.remove(id);
             }
             StateDiff::IndexCreated(id) | StateDiff::MaterializedViewCreated(id) => {
-                start(shared, &mut after, *id, dataflows, ts)?;
+                start(shared, &mut after, *id, dataflows, ts, &mut plans)?;
             }
             StateDiff::IndexDropped(id) | StateDiff::MaterializedViewDropped(id) => stop(&mut after, *id, dataflows),
             StateDiff::MaterializedViewMoved(id) => {
@@ -187,7 +188,7 @@ fn restart(
     between(dataflows);
     // Ids are never reused: what reads something is younger than it.
     let kept = all.into_iter().filter(|id| !matches!(id, GlobalId::Transient(_)));
-    kept.into_iter().try_for_each(|id| start(shared, after, id, dataflows, ts))
+    kept.into_iter().try_for_each(|id| start(shared, after, id, dataflows, ts, &mut Plans::new()))
 }
 
 fn stop(after: &mut Published, id: GlobalId, dataflows: &mut Dataflows) {
@@ -200,6 +201,54 @@ fn stop(after: &mut Published, id: GlobalId, dataflows: &mut Dataflows) {
     after.stopped.retain(|index| index.handle.id != id);
 }
 
+/// How an index or a materialized view is maintained.
+pub(crate) struct Planned {
+    on: Arc<ItemRef>,
+    plan: Lir,
+    keys: Vec<KeyExpr>,
+    columns: Vec<Option<usize>>,
+    durable: Durable,
+}
+
+/// By what is maintained: how.
+pub(crate) type Plans = BTreeMap<GlobalId, Planned>;
+
+/// How those are maintained that a change creates. Errors: one of them cannot be, with which one.
+pub(crate) fn plan_created(engine: &Engine, prepared: &Prepared) -> Result<Plans, (Arc<ItemRef>, AdapterError)> {
+    let mut plans = Plans::new();
+    for change in &prepared.diff {
+        let (StateDiff::IndexCreated(id) | StateDiff::MaterializedViewCreated(id)) = change else { continue };
+        let Some(item) = prepared.state.item(*id) else { continue };
+        let planned = planned(engine, &prepared.state, &item).map_err(|why| (item, why))?;
+        plans.insert(*id, planned);
+    }
+    Ok(plans)
+}
+
+/// Errors: what is maintained by this index or materialized view cannot be.
+fn planned(engine: &Engine, state: &State, item: &Arc<ItemRef>) -> Result<Planned, AdapterError> {
+    let missing = |what: &str| AdapterError::internal(format!("{} has no {what}", item.id));
+    let info = SessionInfo::default();
+    let ctx = context(engine, state, &info, item);
+    match &item.kind {
+        ItemKind::Index(index) => {
+            let on = state.item(index.on).ok_or_else(|| missing("relation"))?;
+            let plan = maintained(&ctx, &on)?;
+            let keys = key_exprs(engine, &plan_index_keys(&ctx, &on, &index.keys)?, &on, &info)?;
+            let columns = index.keys.iter().map(|key| key.column).collect();
+            Ok(Planned { on, plan, keys, columns, durable: Durable::No })
+        }
+        ItemKind::MaterializedView(_) => {
+            // By all of its columns: any first ones can be looked up.
+            let width = item.desc.arity();
+            let (keys, columns) = ((0..width).map(KeyExpr::Column).collect(), (0..width).map(Some).collect());
+            let plan = maintained_view(&ctx, item)?;
+            Ok(Planned { on: Arc::clone(item), plan, keys, columns, durable: Durable::Yes })
+        }
+        _ => Err(missing("dataflow")),
+    }
+}
+
 /// Starts an index or a materialized view.
 fn start(
     shared: &Shared,
@@ -207,27 +256,14 @@ fn start(
     id: GlobalId,
     dataflows: &mut Dataflows,
     ts: Timestamp,
+    plans: &mut Plans,
 ) -> Result<(), AdapterError> {
     let state = Arc::clone(&after.state);
     let missing = |what: &str| AdapterError::internal(format!("{id} has no {what}"));
     let item = state.item(id).ok_or_else(|| missing("definition"))?;
-    let info = SessionInfo::default();
-    let ctx = context(&shared.engine, &state, &info, &item);
-    let (on, plan, keys, columns, durable) = match &item.kind {
-        ItemKind::Index(index) => {
-            let on = state.item(index.on).ok_or_else(|| missing("relation"))?;
-            let keys = key_exprs(&shared.engine, &plan_index_keys(&ctx, &on, &index.keys)?, &on, &info)?;
-            let columns = index.keys.iter().map(|key| key.column).collect();
-            let plan = maintained(&ctx, &on)?;
-            (on, plan, keys, columns, Durable::No)
-        }
-        ItemKind::MaterializedView(_) => {
-            // By all of its columns: any first ones can be looked up.
-            let width = item.desc.arity();
-            let (keys, columns) = ((0..width).map(KeyExpr::Column).collect(), (0..width).map(Some).collect());
-            (Arc::clone(&item), maintained_view(&ctx, &item)?, keys, columns, Durable::Yes)
-        }
-        _ => return Err(missing("dataflow")),
+    let Planned { on, plan, keys, columns, durable } = match plans.remove(&id) {
+        Some(planned) => planned,
+        None => planned(&shared.engine, &state, &item)?,
     };
     let cluster = item.cluster().ok_or_else(|| missing("cluster"))?;
     let job = Job { id, name: item.name.item.clone(), cluster, plan, key: keys, as_of: ts, from: ts };

@@ -4,7 +4,7 @@
 //! evaluated once for all rows, or for each if it gives another value every time, as in Postgres. What a column of another type
 //! becomes is evaluated over the stored row.
 //!
-//! Outside a block the committer makes the rows, while nobody writes; so ALTER TABLE neither loses to writers nor misses one.
+//! Outside a block the rows are made while nobody may write to the table; so ALTER TABLE neither loses to writers nor misses one.
 //! In a block the session does, from what the transaction sees, and COMMIT fails if the table was written meanwhile.
 
 use crate::client::Published;
@@ -18,6 +18,7 @@ use arrow::datatypes::DataType;
 use arrow::row::Rows;
 use compute_client::peek::Bound;
 use datafusion::physical_expr::PhysicalExpr;
+use ore::memory::Reservation;
 use parking_lot::Mutex;
 use persist::ShardSnapshot;
 use repr::row::{RowCodec, skip_datum, write_datum};
@@ -29,6 +30,8 @@ use sql::plan::{AlterTablePlan, ColumnSource};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// What an update takes beside its row.
+const UPDATE_BYTES: usize = 16;
 /// Rows that are made at once.
 const ROWS_AT_ONCE: usize = 8_192;
 
@@ -90,14 +93,21 @@ impl Session {
 }
 
 impl Rewriting {
-    /// What becomes of the rows of `stored`, with `own` over them.
-    pub(crate) fn rows(&self, stored: Option<ShardSnapshot>, own: &Updates) -> Result<Updates, AdapterError> {
+    /// What becomes of the rows of `stored`, with `own` over them, in memory that is asked for. Errors: 53200.
+    pub(crate) fn rows(
+        &self,
+        stored: Option<ShardSnapshot>,
+        own: &Updates,
+        memory: &mut Reservation,
+    ) -> Result<Updates, AdapterError> {
         let mut new = Updates::new();
         let mut own: HashMap<&[u8], Diff> = net_rows(own);
         for rows in stored.into_iter().flatten() {
             let rows = rows?;
             let counted = rows.iter().map(|(row, diff)| (row, diff + own.remove(row).unwrap_or(0)));
             self.push(&mut new, counted)?;
+            // A list that grows is there twice for a moment.
+            memory.cover(2 * (new.bytes() + new.len() * UPDATE_BYTES)).map_err(SqlError::from)?;
         }
         self.push(&mut new, own.into_iter())?;
         Ok(new)

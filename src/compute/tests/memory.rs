@@ -87,7 +87,9 @@ fn a_dataflow_that_wants_too_much_is_stopped_alone() {
     let large = create(&mut controller, 2, 5_000_000, &rings);
     let Err(ComputeError::OutOfMemory(why)) = await_it(&large) else { panic!("there is not so much memory") };
     assert_eq!((why.refused.limit, why.refused.share.as_str()), (16 << 20, "cluster \"test\""));
-    assert!(rings.load(Ordering::SeqCst) > 0, "the committer is told");
+    while rings.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
     assert_eq!(controller.free_stopped(), [GlobalId::User(2)]);
     assert!(controller.free_stopped().is_empty(), "once");
 

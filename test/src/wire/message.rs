@@ -53,6 +53,11 @@ impl Message {
         (self.tag == b'E').then(|| self.fields())
     }
 
+    /// The notice, if this is one.
+    pub fn notice(&self) -> Option<ErrorFields> {
+        (self.tag == b'N').then(|| self.fields())
+    }
+
     /// The values of a DataRow.
     pub fn row(&self) -> Vec<Option<Vec<u8>>> {
         let mut reader = Reader(&self.body);

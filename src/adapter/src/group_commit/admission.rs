@@ -12,7 +12,7 @@
 use super::claims::Claimant;
 use super::expectations::contradicted;
 use super::{Committed, Committer, TableWrite, WriteRequest};
-use crate::client::Published;
+use crate::client::{Published, Shared};
 use crate::constraint::{Duplicate, TableConstraints, Validated, Wording, net_rows, validate};
 use crate::error::AdapterError;
 use catalog::transact::{Prepared, StateDiff};
@@ -53,7 +53,7 @@ impl Committer {
         if !write.checked.as_ref().is_some_and(|checked| Arc::ptr_eq(checked, constraints))
             && let Some(item) = published.state.item(write.table)
         {
-            self.check_rows(constraints, &item, &write.updates)?;
+            check_rows(&self.shared, constraints, &item, &write.updates)?;
         }
         let has_keys = !constraints.keys.is_empty() && !write.updates.is_empty();
         let constraints = Arc::clone(constraints);
@@ -67,74 +67,101 @@ impl Committer {
         self.claims.stage(&self.shared.persist, claimants)
     }
 
-    /// Checks rows that were not, or by another definition of their table.
-    fn check_rows(
-        &self,
-        constraints: &TableConstraints,
-        item: &ItemRef,
-        updates: &Updates,
-    ) -> Result<(), AdapterError> {
-        let remaining: Updates = net_rows(updates).into_iter().filter(|(_, diff)| *diff > 0).collect();
-        let options = EncodeOptions::default();
-        constraints.check_rows(&self.shared.engine, &SessionInfo::default(), &remaining, wording(item, &options))
-    }
-
-    /// Whether a change of the catalog may be made together with what was written in its transaction. The keys of constraints
-    /// that are not new are staged then; those of the others are returned.
+    /// Whether a change of the catalog, examined before, may be made together with what was written in its transaction. The keys of
+    /// constraints that are not new are staged then; those of the others are returned.
     pub(super) fn admit_change(
         &mut self,
         current: &Published,
-        prepared: &Prepared,
+        examined: Examined,
         writes: &[TableWrite],
     ) -> Result<Result<Vec<(GlobalId, Validated)>, Box<Duplicate>>, AdapterError> {
-        let altered = prepared.diff.iter().filter_map(|change| match change {
-            StateDiff::TableAltered(id) => Some(*id),
-            _ => None,
-        });
-        let altered: BTreeSet<GlobalId> = altered.collect();
-        let none = TableWrite::new(GlobalId::Transient(0), Updates::new(), None);
-        let (mut claimants, mut new_keys) = (Vec::new(), Vec::new());
-        let written = writes.iter().map(|write| (write.table, write));
-        let unwritten = altered.iter().filter(|id| writes.iter().all(|write| write.table != **id));
-        for (table, write) in written.chain(unwritten.map(|id| (*id, &none))) {
-            let before = current.tables.get(&table).map(|table| &table.constraints);
-            if before.is_some() && !altered.contains(&table) {
-                claimants.extend(self.claimant(current, write)?);
-                continue;
-            }
-            let Some(item) = prepared.state.item(table) else { continue };
-            let after = TableConstraints::of(&self.shared.engine, &prepared.state, &item)?;
-            new_keys.push((table, self.validate(before, &after, &item, &write.updates)?));
-            self.check_rows(&after, &item, &write.updates)?;
-            let kept = after.with_keys(|key| before.is_some_and(|before| before.key(key.oid).is_some()));
-            if !kept.keys.is_empty() && !write.updates.is_empty() {
-                claimants.push(Claimant { table, constraints: Arc::new(kept), updates: &write.updates });
+        let mut claimants = Vec::new();
+        for write in writes {
+            let TableWrite { table, updates, .. } = write;
+            match examined.kept.get(table) {
+                Some(kept) if kept.keys.is_empty() || updates.is_empty() => {}
+                Some(kept) => {
+                    claimants.push(Claimant { table: *table, constraints: Arc::clone(kept), updates });
+                }
+                None if current.tables.contains_key(table) => claimants.extend(self.claimant(current, write)?),
+                None => {}
             }
         }
         Ok(match self.stage(&claimants)? {
             Some(duplicate) => Err(Box::new(duplicate)),
-            None => Ok(new_keys),
+            None => Ok(examined.new_keys),
         })
     }
+}
 
-    /// Checks what is stored, with what was written over it, against constraints that `after` has and `before` has not.
-    fn validate(
-        &self,
-        before: Option<&Arc<TableConstraints>>,
-        after: &TableConstraints,
-        item: &ItemRef,
-        written: &Updates,
-    ) -> Result<Validated, AdapterError> {
-        let persist = &self.shared.persist;
-        let stored = match before {
-            Some(before) if after.demands_more_than(before) => {
-                Some(persist.snapshot(item.id.into(), persist.upper().saturating_sub(1))?)
-            }
-            _ => None,
-        };
-        let (engine, options) = (&self.shared.engine, EncodeOptions::default());
-        validate(engine, before.map(Arc::as_ref), after, stored, written, wording(item, &options))
+/// What was found out of the tables that a change of the catalog makes, or gives other constraints.
+pub(super) struct Examined {
+    /// The keys of their new constraints.
+    new_keys: Vec<(GlobalId, Validated)>,
+    /// Their constraints that are not new.
+    kept: BTreeMap<GlobalId, Arc<TableConstraints>>,
+}
+
+/// Checks what is stored and was written against new constraints. Errors: those of violations.
+pub(super) fn examine(
+    shared: &Shared,
+    current: &Published,
+    prepared: &Prepared,
+    writes: &[TableWrite],
+) -> Result<Examined, AdapterError> {
+    let altered = prepared.diff.iter().filter_map(|change| match change {
+        StateDiff::TableAltered(id) => Some(*id),
+        _ => None,
+    });
+    let altered: BTreeSet<GlobalId> = altered.collect();
+    let none = Updates::new();
+    let (mut new_keys, mut kept) = (Vec::new(), BTreeMap::new());
+    let written = writes.iter().map(|write| (write.table, write.updates.as_ref()));
+    let unwritten = altered.iter().filter(|id| writes.iter().all(|write| write.table != **id));
+    for (table, updates) in written.chain(unwritten.map(|id| (*id, &none))) {
+        let before = current.tables.get(&table).map(|table| &table.constraints);
+        if before.is_some() && !altered.contains(&table) {
+            continue;
+        }
+        let Some(item) = prepared.state.item(table) else { continue };
+        let after = TableConstraints::of(&shared.engine, &prepared.state, &item)?;
+        new_keys.push((table, validate_stored(shared, before, &after, &item, updates)?));
+        check_rows(shared, &after, &item, updates)?;
+        let is_kept = |oid: u32| before.is_some_and(|before| before.key(oid).is_some());
+        kept.insert(table, Arc::new(after.with_keys(|key| is_kept(key.oid))));
     }
+    Ok(Examined { new_keys, kept })
+}
+
+/// Checks what is stored, with what was written over it, against constraints that `after` has and `before` has not.
+fn validate_stored(
+    shared: &Shared,
+    before: Option<&Arc<TableConstraints>>,
+    after: &TableConstraints,
+    item: &ItemRef,
+    written: &Updates,
+) -> Result<Validated, AdapterError> {
+    let persist = &shared.persist;
+    let stored = match before {
+        Some(before) if after.demands_more_than(before) => {
+            Some(persist.snapshot(item.id.into(), persist.upper().saturating_sub(1))?)
+        }
+        _ => None,
+    };
+    let (engine, options) = (&shared.engine, EncodeOptions::default());
+    validate(engine, before.map(Arc::as_ref), after, stored, written, wording(item, &options))
+}
+
+/// Checks rows that were not, or by another definition of their table.
+fn check_rows(
+    shared: &Shared,
+    constraints: &TableConstraints,
+    item: &ItemRef,
+    updates: &Updates,
+) -> Result<(), AdapterError> {
+    let remaining: Updates = net_rows(updates).into_iter().filter(|(_, diff)| *diff > 0).collect();
+    let options = EncodeOptions::default();
+    constraints.check_rows(&shared.engine, &SessionInfo::default(), &remaining, wording(item, &options))
 }
 
 /// The committer speaks for no session: it prints values in their standard form.

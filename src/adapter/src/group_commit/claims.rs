@@ -21,6 +21,9 @@ use repr::{Diff, GlobalId, Updates};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+/// So many keys are forgotten in a moment.
+const KEYS_FREED: usize = 10_000;
+
 /// The claims of all tables that were written to.
 #[derive(Default)]
 pub(super) struct Claims {
@@ -134,31 +137,28 @@ impl Claims {
         Ok(keys.iter().map(is_taken).collect())
     }
 
-    /// Step 1, for the keys that are not known yet.
+    /// The constraints, by their oids, of which the keys are not known yet.
+    pub(super) fn unknown(&self, table: GlobalId, constraints: &TableConstraints) -> Vec<u32> {
+        if constraints.keys.is_empty() {
+            return Vec::new();
+        }
+        let known = self.tables.get(&table).map_or(&[][..], Vec::as_slice);
+        let oids = constraints.keys.iter().map(|key| key.oid);
+        oids.filter(|oid| known.iter().all(|claim| claim.oid != *oid)).collect()
+    }
+
+    /// Step 1, for the keys that are not known yet; those of large tables were read before ([`super::put_off`]).
     fn load(
         &mut self,
         persist: &PersistClient,
         table: GlobalId,
         constraints: &TableConstraints,
     ) -> Result<(), AdapterError> {
-        let known = self.tables.get(&table).map_or(&[][..], Vec::as_slice);
-        let is_unknown = |oid: u32| known.iter().all(|claim| claim.oid != oid);
-        let unknown: Vec<_> = constraints.keys.iter().filter(|key| is_unknown(key.oid)).collect();
-        if unknown.is_empty() {
-            return Ok(());
+        let unknown = self.unknown(table, constraints);
+        if !unknown.is_empty() {
+            let keys = constraints.stored_keys(persist, table, &unknown)?;
+            self.install(table, keys);
         }
-        let mut taken: Vec<AHashSet<Box<[u8]>>> = vec![AHashSet::new(); unknown.len()];
-        for rows in persist.snapshot(table.into(), persist.upper().saturating_sub(1))? {
-            for (row, _) in rows?.iter() {
-                for (key, taken) in unknown.iter().zip(&mut taken) {
-                    if let Some(bytes) = key.of(&constraints.types, row) {
-                        taken.insert(bytes.into());
-                    }
-                }
-            }
-        }
-        let loaded = unknown.iter().zip(taken).map(|(key, taken)| (key.oid, taken)).collect();
-        self.install(table, loaded);
         Ok(())
     }
 
@@ -193,11 +193,21 @@ impl Claims {
     /// Keeps the claims of a table's constraints that it still has.
     pub(super) fn retain(&mut self, table: GlobalId, constraints: Option<&TableConstraints>) {
         let Some(constraints) = constraints else {
-            self.tables.remove(&table);
+            if let Some(gone) = self.tables.remove(&table) {
+                forget(gone);
+            }
             return;
         };
         if let Some(claims) = self.tables.get_mut(&table) {
-            claims.retain(|claim| constraints.key(claim.oid).is_some());
+            let gone = claims.extract_if(.., |claim| constraints.key(claim.oid).is_none());
+            forget(gone.collect());
         }
+    }
+}
+
+/// Frees the memory of claims; where it is in many pieces, on a thread of its own.
+fn forget(claims: Vec<Claim>) {
+    if claims.iter().map(|claim| claim.taken.len()).sum::<usize>() > KEYS_FREED {
+        drop(ore::thread::spawn("forget", move || drop(claims)));
     }
 }

@@ -1,13 +1,15 @@
 //! What the committer is asked for, and how a session asks.
 
 use super::Expectation;
+use super::ddl::WorkedOut;
 use crate::client::Shared;
-use crate::constraint::{Duplicate, TableConstraints};
+use crate::constraint::{Duplicate, TableConstraints, Validated};
 use crate::error::AdapterError;
+use crate::implications::Plans;
 use crate::rewrite::Rewriting;
 use crate::sequence::{Asked, Reply, Sequence};
 use crate::subscribe::SubscribeRequest;
-use catalog::transact::Op;
+use catalog::transact::{Op, Prepared};
 use compute_client::index::IndexHandle;
 use ore::task::spawn_apart;
 use persist::{Ahead, PersistClient};
@@ -45,6 +47,15 @@ pub(crate) enum Request {
     Subscribe(Box<SubscribeRequest>),
     /// Let time come to this, or now if that is later.
     Tick(Timestamp, oneshot::Sender<Result<(), AdapterError>>),
+    /// The keys of a table were read, or cannot be.
+    Loaded {
+        /// The table, which was closed meanwhile.
+        table: GlobalId,
+        /// Those of its constraints of which they were not known.
+        keys: Result<Validated, AdapterError>,
+    },
+    /// A change of the catalog was worked out, or cannot be.
+    WorkedOut(Box<WorkedOut>),
     /// A materialized view's shard was compared with its first contents.
     Compared {
         /// The view, as it was when it had its first contents.
@@ -54,6 +65,48 @@ pub(crate) enum Request {
     },
     /// End.
     Stop,
+}
+
+impl Request {
+    /// The tables that it writes to, or whose keys it asks for.
+    pub(super) fn tables(&self) -> impl Iterator<Item = GlobalId> {
+        let writes: &[TableWrite] = match self {
+            Request::Write(write) => &write.writes,
+            Request::Ddl(ddl) => &ddl.change.writes,
+            _ => &[],
+        };
+        let other = match self {
+            Request::Probe(probe) => Some(probe.table),
+            Request::Ddl(ddl) => ddl.change.rewriting.as_ref().map(|rewriting| rewriting.table),
+            _ => None,
+        };
+        writes.iter().map(|write| write.table).chain(other)
+    }
+
+    /// Whether what was written before may as well be committed after it.
+    pub(super) fn is_apart(&self) -> bool {
+        matches!(
+            self,
+            Request::Probe(_)
+                | Request::Reserve(_)
+                | Request::Progress
+                | Request::Subscribe(_)
+                | Request::Tick(..)
+                | Request::Compared { .. }
+                | Request::Loaded { .. }
+        )
+    }
+
+    /// Answers it with an error.
+    pub(super) fn fail(self, error: AdapterError) {
+        // A session that has gone does not want the answer.
+        match self {
+            Request::Write(write) => drop(write.reply.send(Err(error))),
+            Request::Probe(probe) => drop(probe.reply.send(Err(error))),
+            Request::Ddl(ddl) => drop(ddl.reply.send(Err(error))),
+            _ => {}
+        }
+    }
 }
 
 /// Writes of one statement or transaction.
@@ -136,13 +189,18 @@ pub(crate) struct CatalogChange {
     pub(crate) rewriting: Option<Rewriting>,
     /// Sequences that the same transaction has made or changed, as far as they have come.
     pub(crate) sequences: Vec<Arc<Sequence>>,
+    /// What the changes lead to from that revision, if that is known.
+    pub(crate) prepared: Option<Prepared>,
+    /// How what they create is maintained, as far as that is known.
+    pub(crate) plans: Plans,
 }
 
 impl CatalogChange {
     /// Changes of nothing else.
     pub(crate) fn new(revision: u64, ops: Vec<Op>) -> CatalogChange {
         let (writes, expectations, sequences) = (Vec::new(), Vec::new(), Vec::new());
-        CatalogChange { revision, ops, writes, expectations, rewriting: None, sequences }
+        let (rewriting, prepared, plans) = (None, None, Plans::new());
+        CatalogChange { revision, ops, writes, expectations, rewriting, sequences, prepared, plans }
     }
 }
 

@@ -1,10 +1,11 @@
 //! What the committer does for sequences: it reserves their values, and lets them stand where a change of the catalog leaves them.
 
-use super::{Committer, Prepared, StateDiff};
+use super::Committer;
 use crate::client::Published;
 use crate::error::AdapterError;
 use crate::rewrite::Rewriting;
 use crate::sequence::{Sequence, forget, put};
+use catalog::transact::{Prepared, StateDiff};
 use persist::MetaWrite;
 use repr::GlobalId;
 use sql::plan::sequence::{Position, owned_by};

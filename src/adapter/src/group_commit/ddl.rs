@@ -1,0 +1,314 @@
+//! Changes of the catalog: worked out, and carried out.
+//!
+//! 1. What a change leads to is prepared, from the catalog as it is.
+//! 2. It is *worked out*: the rows of a table that gets other columns, whether rows satisfy new constraints, how what is created is
+//!    maintained. Where that takes long a thread of its own does it, and the tables are closed meanwhile ([`super::put_off`]).
+//! 3. It is carried out: one durable commit, and what follows from it.
+
+use super::admission::{Examined, examine};
+use super::expectations::{Tables, contradicted};
+use super::put_off::LONG_UPDATES;
+use super::request::{CatalogChange, Committed, DdlRequest, Request, TableWrite};
+use super::sequences::{self, Closed};
+use super::{Committer, revisions, shared_error};
+use crate::client::{Published, Shared};
+use crate::constraint::Validated;
+use crate::error::AdapterError;
+use crate::implications::{self, Plans, plan_created};
+use crate::materialized;
+use crate::rewrite::Rewriting;
+use catalog::transact::{self, Prepared, StateDiff};
+use ore::memory::Reservation;
+use persist::{Ahead, PersistClient};
+use repr::{GlobalId, Updates};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// What became of a change.
+type Reply = oneshot::Sender<Result<Committed, AdapterError>>;
+
+/// A change that was worked out on a thread of its own.
+pub(crate) struct WorkedOut {
+    change: CatalogChange,
+    /// The tables that were closed meanwhile.
+    closed: Vec<GlobalId>,
+    work: Result<Work, AdapterError>,
+    reply: Reply,
+}
+
+/// What a change needs that may take long.
+struct Work {
+    /// What it leads to from the catalog with this revision.
+    prepared: Prepared,
+    revision: u64,
+    examined: Examined,
+    plans: Plans,
+    /// Of the rows that were written anew.
+    _memory: Reservation,
+}
+
+impl Committer {
+    /// Carries out a change, or has it worked out first.
+    pub(super) fn change_catalog(&mut self, ddl: DdlRequest) {
+        let DdlRequest { mut change, reply } = ddl;
+        let current = self.shared.published.load_full();
+        let prepared = match self.prepare(&current, &mut change) {
+            Ok(Some(prepared)) => prepared,
+            refused => {
+                // A session that has gone does not want the answer.
+                let _gone = reply.send(refused.map(|_| Committed::Conflict));
+                return;
+            }
+        };
+        let closed = closes(&change, &prepared);
+        if !is_long(&self.shared, &current, &change, &prepared, &closed) {
+            let work = work_out(&self.shared, &current, &mut change, prepared);
+            let answer = work.and_then(|work| self.carry_out(&current, change, work));
+            self.claims.forget();
+            let _gone = reply.send(answer);
+            return;
+        }
+        self.put_off.close(&closed);
+        self.put_off.is_changing = true;
+        let (shared, committer) = (Arc::clone(&self.shared), self.shared.commits.clone());
+        let work = move || {
+            let work = ore::thread::survive("change", || work_out(&shared, &current, &mut change, prepared));
+            let work = work.unwrap_or_else(|| Err(AdapterError::internal("a change of the catalog panicked")));
+            // A committer that has stopped changes nothing any more.
+            let _gone = committer.send(Request::WorkedOut(Box::new(WorkedOut { change, closed, work, reply })));
+        };
+        drop(ore::thread::spawn("change", work));
+    }
+
+    /// Carries out a change that was worked out, unless the catalog has become another one meanwhile, and lets those go on who waited.
+    pub(super) fn worked_out(&mut self, worked_out: WorkedOut) {
+        let WorkedOut { mut change, closed, work, reply } = worked_out;
+        let current = self.shared.published.load_full();
+        let answer = work.and_then(|mut work| {
+            if work.revision != current.state.revision() {
+                match self.prepare(&current, &mut change)? {
+                    Some(prepared) => work.prepared = prepared,
+                    None => return Ok(Committed::Conflict),
+                }
+            }
+            self.carry_out(&current, change, work)
+        });
+        self.claims.forget();
+        self.put_off.open(&closed);
+        self.put_off.is_changing = false;
+        self.look_again();
+        // A session that has gone does not want the answer.
+        let _gone = reply.send(answer);
+    }
+
+    /// Looks anew at what was put off, before anything that has come since.
+    pub(super) fn look_again(&mut self) {
+        let mut waiting = self.put_off.take();
+        waiting.append(&mut self.again);
+        self.again = waiting;
+    }
+
+    /// What a change leads to; `None` if it was planned by another catalog, or what its transaction has read has changed.
+    fn prepare(&self, current: &Published, change: &mut CatalogChange) -> Result<Option<Prepared>, AdapterError> {
+        let (now, before) = (current.state.revision(), change.prepared.take());
+        if !self.alike.allows(change.revision, now)
+            || contradicted(current, &self.recent, &BTreeMap::new(), &change.expectations)
+        {
+            return Ok(None);
+        }
+        match before.filter(|_| change.revision == now) {
+            Some(prepared) => Ok(Some(prepared)),
+            None => Ok(Some(transact::prepare(&self.shared.engine, &current.state, change.ops.clone())?)),
+        }
+    }
+
+    /// Makes a change durable, with what the same transaction wrote; dataflows that are there are fed that as any write, and those that
+    /// the change starts find it in what they start from.
+    fn carry_out(&mut self, current: &Published, change: CatalogChange, work: Work) -> Result<Committed, AdapterError> {
+        let Work { prepared, examined, plans, _memory, .. } = work;
+        let CatalogChange { ops, mut writes, rewriting, sequences: staged, .. } = change;
+        let positions = rewriting.map(|rewriting| sequences::after_rewriting(&rewriting, &prepared));
+        let closed = Closed::by(current, &prepared.diff);
+        let Some(positions) = closed.positions(&prepared.diff, &staged, positions.unwrap_or_default()) else {
+            return Ok(Committed::Conflict);
+        };
+        let new_keys = match self.admit_change(current, examined, &writes)? {
+            Ok(new_keys) => new_keys,
+            Err(duplicate) => return Ok(Committed::Duplicate(duplicate)),
+        };
+        let ts = self.write_ts()?;
+        let ahead: Vec<Ahead> = writes.iter_mut().filter_map(|write| write.ahead.take()).collect();
+        let tables: Vec<_> = writes.into_iter().map(|write| (write.table, vec![write.updates])).collect();
+        let known: Tables = tables.iter().filter(|(table, _)| current.tables.contains_key(table)).cloned().collect();
+        let fed = match known.is_empty() {
+            true => Vec::new(),
+            false => self.dataflows.controller.append(ts, self.since(), &known)?,
+        };
+        let mut meta = prepared.meta;
+        let dropped = prepared.diff.iter().filter_map(|change| match change {
+            StateDiff::MaterializedViewDropped(id) => Some(materialized::unmark(*id)),
+            _ => None,
+        });
+        meta.extend(dropped);
+        meta.extend(positions);
+        if let Err(error) = self.make_durable(ts, &tables, &ahead, meta) {
+            self.start_over(&fed);
+            return Err(error.into());
+        }
+        closed.for_good(&staged);
+        self.claims.settle();
+        new_keys.into_iter().for_each(|(table, keys)| self.claims.install(table, keys));
+        if !known.is_empty() {
+            known.iter().for_each(|(table, _)| current.tables[table].clock.advance(ts));
+            self.recent.remember(ts, &known);
+            self.await_published(ts, &fed)?;
+        }
+        let state = Arc::new(prepared.state);
+        let mut published =
+            implications::apply(&self.shared, current, state, &prepared.diff, &mut self.dataflows, ts, plans)?;
+        published.successors.extend(prepared.rewritten);
+        for change in &prepared.diff {
+            if let StateDiff::TableAltered(id) | StateDiff::TableDropped(id) = change {
+                self.claims.retain(*id, published.tables.get(id).map(|table| table.constraints.as_ref()));
+            }
+        }
+        let are_temporary = revisions::are_temporary(&ops);
+        self.alike.changed(current.state.revision(), published.state.revision(), are_temporary);
+        self.shared.published.store(Arc::new(published));
+        let gone = prepared.diff.iter().filter_map(|change| match change {
+            StateDiff::TableDropped(id)
+            | StateDiff::ViewDropped(id)
+            | StateDiff::ViewReplaced(id)
+            | StateDiff::MaterializedViewDropped(id) => Some(*id),
+            _ => None,
+        });
+        self.end_subscriptions(&gone.collect::<Vec<_>>());
+        if known.is_empty() {
+            self.go_on(ts)?;
+        }
+        self.raise(ts)?;
+        Ok(Committed::At)
+    }
+
+    /// Whether keys have to be read before a request can be served, which begins then.
+    pub(super) fn closes_to_load(&mut self, request: &Request) -> bool {
+        let published = self.shared.published.load_full();
+        let mut is_closed = false;
+        for id in request.tables() {
+            let Some(table) = published.tables.get(&id) else { continue };
+            let unknown = self.claims.unknown(id, &table.constraints);
+            if unknown.is_empty() || update_count(&self.shared, id) <= LONG_UPDATES {
+                continue;
+            }
+            is_closed = true;
+            self.put_off.close(&[id]);
+            let (shared, committer) = (Arc::clone(&self.shared), self.shared.commits.clone());
+            let constraints = Arc::clone(&table.constraints);
+            let load = move || {
+                let read = ore::thread::survive("keys", || constraints.stored_keys(&shared.persist, id, &unknown));
+                let keys = read.unwrap_or_else(|| Err(AdapterError::internal("reading the keys of a table panicked")));
+                // A committer that has stopped writes nothing any more.
+                let _gone = committer.send(Request::Loaded { table: id, keys });
+            };
+            drop(ore::thread::spawn(format!("keys-{id}"), load));
+        }
+        is_closed
+    }
+
+    /// Takes over the keys of a table that were read while nobody wrote to it.
+    pub(super) fn loaded(&mut self, table: GlobalId, keys: Result<Validated, AdapterError>) {
+        self.put_off.open(&[table]);
+        self.look_again();
+        match keys {
+            Ok(mut keys) => {
+                let published = self.shared.published.load_full();
+                let Some(known) = published.tables.get(&table) else { return };
+                let unknown = self.claims.unknown(table, &known.constraints);
+                keys.retain(|(oid, _)| unknown.contains(oid));
+                self.claims.install(table, keys);
+            }
+            Err(error) => {
+                tracing::error!(%table, %error, "the keys of a table cannot be read");
+                let error = Arc::new(error);
+                let waits = |request: &Request| request.tables().any(|id| id == table);
+                let (failed, again): (VecDeque<_>, _) = std::mem::take(&mut self.again).into_iter().partition(waits);
+                self.again = again;
+                failed.into_iter().for_each(|request| request.fail(shared_error(&error)));
+            }
+        }
+    }
+}
+
+/// The tables that nobody may write to while a change is worked out.
+fn closes(change: &CatalogChange, prepared: &Prepared) -> Vec<GlobalId> {
+    let altered = prepared.diff.iter().filter_map(|change| match change {
+        StateDiff::TableAltered(id) => Some(*id),
+        _ => None,
+    });
+    altered.chain(change.rewriting.as_ref().map(|rewriting| rewriting.table)).collect()
+}
+
+/// Whether a change may take long to work out: it is about many rows, or plans are to be made.
+fn is_long(
+    shared: &Shared,
+    current: &Published,
+    change: &CatalogChange,
+    prepared: &Prepared,
+    closes: &[GlobalId],
+) -> bool {
+    let is_planned = prepared.diff.iter().all(|it| match it {
+        StateDiff::IndexCreated(id) | StateDiff::MaterializedViewCreated(id) => change.plans.contains_key(id),
+        _ => true,
+    });
+    let stored: u64 = closes.iter().map(|table| update_count(shared, *table)).sum();
+    let new = change.writes.iter().filter(|write| !current.tables.contains_key(&write.table));
+    let written: usize = new.map(|write| write.updates.len()).sum();
+    !is_planned || stored + written as u64 > LONG_UPDATES
+}
+
+fn update_count(shared: &Shared, table: GlobalId) -> u64 {
+    shared.persist.shard_stats(table.into()).map_or(0, |stats| stats.update_count)
+}
+
+/// Step 2.
+fn work_out(
+    shared: &Shared,
+    current: &Published,
+    change: &mut CatalogChange,
+    prepared: Prepared,
+) -> Result<Work, AdapterError> {
+    let mut memory = Reservation::empty(&shared.memory);
+    if let Some(rewriting) = &change.rewriting {
+        change.writes.extend(rewritten(shared, rewriting, &prepared, &mut memory)?);
+    }
+    let examined = examine(shared, current, &prepared, &change.writes)?;
+    let mut plans = std::mem::take(&mut change.plans);
+    let is_planned = |it: &StateDiff| match it {
+        StateDiff::IndexCreated(id) | StateDiff::MaterializedViewCreated(id) => plans.contains_key(id),
+        _ => true,
+    };
+    if !prepared.diff.iter().all(is_planned) {
+        plans = plan_created(&shared.engine, &prepared).map_err(|(_, why)| why)?;
+    }
+    Ok(Work { revision: current.state.revision(), prepared, examined, plans, _memory: memory })
+}
+
+/// The rows of a table under its new id, made of all that are stored under the old one.
+fn rewritten(
+    shared: &Shared,
+    rewriting: &Rewriting,
+    prepared: &Prepared,
+    memory: &mut Reservation,
+) -> Result<Option<TableWrite>, AdapterError> {
+    let persist = &shared.persist;
+    let stored = persist.snapshot(rewriting.table.into(), persist.upper().saturating_sub(1))?;
+    let updates = Arc::new(rewriting.rows(Some(stored), &Updates::new(), memory)?);
+    let table = prepared.rewritten.get(&rewriting.table).copied();
+    let Some(table) = table.filter(|_| !updates.is_empty()) else { return Ok(None) };
+    let ahead = match PersistClient::is_large(&updates) {
+        true => Some(persist.write_ahead(table.into(), Arc::clone(&updates))?),
+        false => None,
+    };
+    Ok(Some(TableWrite { table, updates, checked: None, ahead }))
+}

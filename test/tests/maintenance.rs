@@ -1,0 +1,162 @@
+//! Indexes and materialized views that want more memory than there is, or take long to be built: each is stopped alone, says so with
+//! figures, and can be built anew; how far one is can be seen.
+
+use glimpse_test::server::Server;
+use glimpse_test::wire::Wire;
+use glimpse_test::wire::message::Message;
+use std::time::{Duration, Instant};
+
+/// What indexes and views may have, in MiB.
+const MEMORY: usize = 64;
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn session(server: &Server) -> Wire {
+    Wire::start(server.sql_addr(), "materialize", "materialize").expect("a session")
+}
+
+fn all(wire: &mut Wire, statements: &[&str]) {
+    for sql in statements {
+        wire.execute(sql).expect(sql);
+    }
+}
+
+fn texts(wire: &mut Wire, sql: &str) -> Vec<Vec<String>> {
+    let rows = wire.rows(sql).expect(sql);
+    rows.into_iter().map(|row| row.into_iter().map(Option::unwrap_or_default).collect()).collect()
+}
+
+/// Waits until what is maintained under a name has this status.
+fn await_status(wire: &mut Wire, name: &str, status: &str) {
+    let (sql, from) =
+        (format!("SELECT status FROM mz_internal.mz_maintained_statuses WHERE name = '{name}'"), Instant::now());
+    loop {
+        let now = texts(wire, &sql);
+        if now == [[status]] {
+            return;
+        }
+        assert!(from.elapsed() < PATIENCE, "{name} is {now:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The SQLSTATE and the message of a statement that fails.
+fn failure(wire: &mut Wire, sql: &str) -> (String, String) {
+    let messages = wire.query(sql).expect("the connection stays");
+    let error = messages.iter().find_map(Message::error).expect(sql);
+    (error.code, error.message)
+}
+
+#[test]
+fn what_wants_too_much_memory_is_stopped_alone() {
+    let mut server = Server::start_with(&[&format!("--maintained-memory={MEMORY}")]).expect("the server starts");
+    let mut wire = session(&server);
+    all(
+        &mut wire,
+        &[
+            "CREATE TABLE a (id int4, v text)",
+            "INSERT INTO a SELECT g, 'value ' || g FROM generate_series(1, 4000) g",
+            "CREATE TABLE wide (id int4, v text)",
+            "INSERT INTO wide SELECT g, repeat('x', 1000) || g FROM generate_series(1, 100000) g",
+            "CREATE TABLE small (id int4)",
+            "CREATE INDEX small_id ON small (id)",
+            "CREATE MATERIALIZED VIEW total AS SELECT count(*) AS n FROM small",
+            "CREATE VIEW crossed AS SELECT x.id AS left_id, y.id AS right_id, x.v FROM a x, a y",
+            "CREATE INDEX crossed_left ON crossed (left_id)",
+            "CREATE MATERIALIZED VIEW crossed_too AS SELECT x.id + y.id AS id, y.v FROM a x, a y",
+            "CREATE MATERIALIZED VIEW above AS SELECT count(*) AS n FROM crossed_too",
+            "CREATE INDEX wide_id ON wide (id)",
+        ],
+    );
+    for name in ["crossed_left", "crossed_too", "above", "wide_id"] {
+        await_status(&mut wire, name, "failed");
+    }
+    let (code, message) = failure(&mut wire, "SELECT v FROM crossed WHERE left_id = 7");
+    let figures = "SELECT memory_used, memory_allowed, error FROM mz_internal.mz_maintained_statuses WHERE name = ";
+    let [row] = &texts(&mut wire, &format!("{figures}'crossed_left'"))[..] else { panic!("it is listed once") };
+    let [used, allowed, error] = &row[..] else { panic!("three columns") };
+    assert_eq!((code.as_str(), &message), ("53200", error));
+    assert!(message.contains(used) && message.contains(allowed), "{message} has {used} of {allowed}");
+    assert_eq!(allowed.parse(), Ok(MEMORY << 20));
+    for sql in ["SELECT count(*) FROM crossed", "SELECT count(*) FROM crossed_too", "TABLE above"] {
+        assert_eq!(failure(&mut wire, sql).0, "53200", "{sql}");
+    }
+
+    // Nothing else notices: what is small goes on, and a table is read without its index.
+    all(&mut wire, &["INSERT INTO small VALUES (1), (2)", "INSERT INTO a VALUES (0, 'another')"]);
+    all(&mut wire, &["INSERT INTO wide VALUES (0, 'y')"]);
+    assert_eq!(texts(&mut wire, "SELECT id FROM small WHERE id = 2"), [["2"]]);
+    assert_eq!(texts(&mut wire, "TABLE total"), [["2"]]);
+    assert_eq!(texts(&mut wire, "SELECT v FROM wide WHERE id = 0"), [["y"]]);
+    assert_eq!(texts(&mut wire, "SELECT count(*) FROM wide"), [["100001"]]);
+
+    // It is built anew when it is asked for, and dropped like any other.
+    all(&mut wire, &["DELETE FROM a WHERE id > 10", "REINDEX INDEX crossed_left"]);
+    all(&mut wire, &["REFRESH MATERIALIZED VIEW crossed_too", "DELETE FROM wide WHERE id > 10", "REINDEX TABLE wide"]);
+    for name in ["crossed_left", "crossed_too", "above", "wide_id"] {
+        await_status(&mut wire, name, "running");
+    }
+    assert_eq!(texts(&mut wire, "SELECT count(*) FROM crossed WHERE left_id = 7"), [["11"]]);
+    assert_eq!(texts(&mut wire, "SELECT (SELECT count(*) FROM crossed_too), n FROM above"), [["121", "121"]]);
+    all(&mut wire, &["INSERT INTO wide VALUES (-1, 'z')", "INSERT INTO a VALUES (-1, 'z')"]);
+    assert_eq!(texts(&mut wire, "SELECT v FROM wide WHERE id = -1"), [["z"]]);
+    assert_eq!(texts(&mut wire, "TABLE above"), [["144"]]);
+
+    all(&mut wire, &["INSERT INTO a SELECT g FROM generate_series(1, 4000) g"]);
+    await_status(&mut wire, "crossed_left", "failed");
+    all(&mut wire, &["DROP INDEX crossed_left"]);
+    assert_eq!(failure(&mut wire, "REINDEX INDEX crossed_left").0, "42P01");
+    server.sigterm().expect("it stops");
+    server.restart().expect("what it cannot build keeps it from nothing");
+    let mut wire = session(&server);
+    await_status(&mut wire, "crossed_too", "failed");
+    await_status(&mut wire, "wide_id", "running");
+    assert_eq!(texts(&mut wire, "TABLE total"), [["2"]]);
+    all(&mut wire, &["DROP MATERIALIZED VIEW crossed_too CASCADE"]);
+}
+
+#[test]
+fn progress_can_be_seen() {
+    let server = Server::start().expect("the server starts");
+    let mut wire = session(&server);
+    all(
+        &mut wire,
+        &[
+            "CREATE TABLE t (id int8)",
+            "INSERT INTO t VALUES (1), (2), (3)",
+            "CREATE INDEX t_id ON t (id)",
+            // Goes round and round.
+            "CREATE VIEW endless AS WITH MUTUALLY RECURSIVE (RECURSION LIMIT 1000000000000) n (i int8) AS
+                 (SELECT id FROM t UNION SELECT i + 1 FROM n WHERE i < 1000000000) SELECT i FROM n",
+            "CREATE INDEX endless_i ON endless (i)",
+        ],
+    );
+    await_status(&mut wire, "t_id", "running");
+    let read = "SELECT schema, type, cluster, status, rows_read, rows_total, bytes_read = bytes_total,
+                       hydration_time > '0' FROM mz_internal.mz_maintained_statuses WHERE name = ";
+    let t_id = texts(&mut wire, &format!("{read}'t_id'"));
+    assert_eq!(t_id, [["public", "index", "quickstart", "running", "3", "3", "t", "t"]]);
+    let progress = "SELECT datname, relid::regclass, index_relid::regclass, command, tuples_total
+                    FROM pg_stat_progress_create_index";
+    assert_eq!(texts(&mut wire, progress), [["materialize", "endless", "endless_i", "CREATE INDEX", "3"]]);
+
+    // Who waits for it is told, while it waits.
+    for sql in ["SELECT i FROM endless WHERE i = 7", "SELECT count(*) FROM endless"] {
+        wire.send(&glimpse_test::wire::frontend::query(sql)).expect("it is sent");
+        let notice = loop {
+            if let Some(notice) = wire.receive().expect("it is told").notice() {
+                break notice;
+            }
+        };
+        assert!(notice.message.contains("endless_i"), "{}", notice.message);
+        session(&server)
+            .execute(
+                "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity
+                                  WHERE query LIKE '%endless%' AND pid <> pg_backend_pid()",
+            )
+            .expect("it is cancelled");
+        let rest = wire.until_ready().expect("it ends");
+        assert_eq!(rest.iter().find_map(Message::error).map(|error| error.code).as_deref(), Some("57014"));
+    }
+    all(&mut wire, &["DROP INDEX endless_i"]);
+    assert_eq!(texts(&mut wire, progress).len(), 0);
+}
