@@ -226,7 +226,9 @@ fn a_successor_has_every_acknowledged_write_once() {
             let refused = journal.refused.as_deref();
             assert!(refused.is_none_or(|code| code.starts_with("57P")), "a session ended with {refused:?}");
         }
+        let log = old.log();
         assert_eq!(old.reap().expect("it ends").code(), Some(3), "a fenced server says so");
+        assert!(!log.contains("damaged") && !log.contains("missing"), "{log}");
         check_log(&new, &journals);
         // The new one goes on from there.
         let mut wire = admin(&new);
@@ -263,15 +265,32 @@ fn a_stopped_server_that_was_replaced_answers_no_read_and_writes_nothing() {
         make_log(&old);
         let (mut reader, mut writer, mut idle) = (session(&old), session(&old), session(&old));
         writer.execute("INSERT INTO log VALUES (1, 1, '')").expect("it is acknowledged");
+        // What it is in the middle of reading, its successor will have deleted.
+        let mut half_read = session(&old);
+        for sql in [
+            "CREATE TABLE large (n int8, v text)".to_owned(),
+            format!(
+                "INSERT INTO large SELECT x, repeat('a', 100) || x FROM generate_series(1, {LARGE_ROWS} * 200) s (x)"
+            ),
+            "BEGIN".to_owned(),
+            "DECLARE half CURSOR FOR TABLE large".to_owned(),
+            "FETCH 10 FROM half".to_owned(),
+        ] {
+            half_read.execute(&sql).expect("it begins");
+        }
         old.signal("STOP").expect("it stops");
         let new = stores.serve(Some(&old), &["--takeover"]).expect("the successor starts");
         let mut wire = admin(&new);
         wire.execute("INSERT INTO log VALUES (2, 1, '')").expect("the new owner writes");
+        wire.execute("DROP TABLE large").expect("the new owner deletes");
         old.signal("CONT").expect("it goes on");
         assert!(refused(&mut reader, "SELECT count(*) FROM log").starts_with("57P"));
         let large =
             format!("INSERT INTO log SELECT 3, x, repeat('a', 100) FROM generate_series(1, {LARGE_ROWS}) s (x)");
         assert!(refused(&mut writer, &large).starts_with("57P"));
+        let rest = half_read.send(&frontend::query("FETCH ALL FROM half")).and_then(|()| half_read.until_closed());
+        let error = rest.unwrap_or_default().iter().find_map(Message::error);
+        assert!(error.is_none_or(|error| error.code.starts_with("57P")), "a deleted blob is no damage");
         let told = idle.until_closed().unwrap_or_default();
         assert!(told.iter().filter_map(Message::error).all(|error| error.code.starts_with("57P")), "{told:?}");
         assert_eq!(old.reap().expect("it ends").code(), Some(3), "a fenced server says so");

@@ -190,7 +190,11 @@ fn unreadable(id: GlobalId, input: GlobalId, error: ReadError) -> ComputeError {
         }
         error => {
             tracing::error!(%id, %input, %error, "hydration failed; ending the process");
-            exit::end(Exit::StorageFailed, &error)
+            let exit = match &error {
+                ReadError::Persist(error) => error.exit(),
+                ReadError::Compute(_) => Exit::StorageFailed,
+            };
+            exit::end(exit, &error)
         }
     }
 }

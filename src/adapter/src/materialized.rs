@@ -18,7 +18,7 @@ use crate::group_commit::Request;
 use compute_client::controller::Controller;
 use compute_client::index::IndexHandle;
 use compute_client::tail::{At, Changes, Tail};
-use ore::exit::{self, Exit};
+use ore::exit;
 use persist::{MetaWrite, PersistClient, PersistError, ShardSnapshot};
 use repr::{Diff, GlobalId, Timestamp, Updates};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -324,7 +324,7 @@ fn correction(id: GlobalId, desired: &[Arc<Updates>], persisted: ShardSnapshot) 
             }
             Err(error) => {
                 tracing::error!(%id, %error, "a materialized view's shard cannot be read; ending the process");
-                exit::end(Exit::StorageFailed, &error)
+                exit::end(error.exit(), &error)
             }
         };
         for (row, diff) in piece.iter() {

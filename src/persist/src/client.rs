@@ -19,6 +19,7 @@
 //! * `shards` never shows what is not durable.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -119,7 +120,27 @@ pub(crate) struct Inner {
     pub(crate) next_seq: AtomicU64,
     pub(crate) epoch: u64,
     /// Of a data directory. Last, so that the lock goes when everything else is closed.
-    _dir: Option<DataDir>,
+    dir: Option<DataDir>,
+}
+
+impl Inner {
+    /// What an error means of something durable that cannot be read: in stores that others reach, a process that has taken over deletes
+    /// what it has compacted, and that is no damage.
+    pub(crate) fn explained(&self, error: PersistError) -> PersistError {
+        if self.dir.is_some() || !matches!(error, PersistError::Corrupt { .. }) {
+            return error;
+        }
+        match self.consensus.transact(&Txn { epoch: self.epoch, ..Txn::default() }) {
+            Err(fenced @ PersistError::Fenced { .. }) => fenced,
+            _ => error,
+        }
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inner").field("epoch", &self.epoch).finish_non_exhaustive()
+    }
 }
 
 /// Whoever holds this may change consensus and `shards`.
@@ -183,7 +204,7 @@ impl PersistClient {
             writing: Mutex::default(),
             next_seq: AtomicU64::new(next_seq),
             epoch,
-            _dir: dir,
+            dir,
         });
         let background = Arc::new(BackgroundThread::spawn(Arc::clone(&inner)));
         Ok(PersistClient { inner, _background: background })
@@ -317,8 +338,8 @@ impl PersistClient {
     }
 }
 
-impl std::fmt::Debug for PersistClient {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for PersistClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PersistClient").field("epoch", &self.inner.epoch).finish_non_exhaustive()
     }
 }

@@ -134,15 +134,19 @@ impl Drop for BackgroundThread {
 fn run(inner: &Inner) {
     while let Some(requests) = inner.background.next() {
         for shard in requests {
-            match ore::thread::survive("compaction", || inner.compact(shard, Extent::Tiered)) {
+            let compacted = ore::thread::survive("compaction", || inner.compact(shard, Extent::Tiered));
+            match compacted.map(|done| done.map_err(|error| inner.explained(error))) {
                 None | Some(Ok(()) | Err(PersistError::UnknownShard(_))) => {}
                 Some(Err(error)) if error.is_indeterminate() => exit::end(Exit::StorageFailed, &in_full(&error)),
+                // Whoever serves it finds out, and ends.
+                Some(Err(PersistError::Fenced { .. })) => {}
                 Some(Err(error)) => tracing::warn!(%shard, %error, "compaction failed and will be tried again"),
             }
         }
         match inner.consensus.maintain() {
             Ok(()) => {}
             Err(error) if error.is_indeterminate() => exit::end(Exit::StorageFailed, &in_full(&error)),
+            Err(PersistError::Fenced { .. }) => {}
             Err(error) => tracing::warn!(%error, "housekeeping failed and will be tried again"),
         }
         inner.blobs.collect_garbage();

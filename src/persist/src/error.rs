@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use ore::exit::Exit;
 use repr::Timestamp;
 use repr::sqlstate::SqlState;
 
@@ -147,6 +148,14 @@ impl PersistError {
     /// True if what is durable cannot be read, and will not be if it is tried again.
     pub fn is_damage(&self) -> bool {
         matches!(self, PersistError::Corrupt { .. } | PersistError::Loss { .. } | PersistError::FormatVersion { .. })
+    }
+
+    /// How a process ends that cannot go on with this.
+    pub fn exit(&self) -> Exit {
+        match self {
+            PersistError::Fenced { .. } => Exit::Replaced,
+            _ => Exit::StorageFailed,
+        }
     }
 
     /// The code a client sees.

@@ -5,6 +5,7 @@
 
 use repr::{Timestamp, Updates};
 use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
 
 use crate::client::Inner;
 use crate::error::PersistError;
@@ -22,6 +23,8 @@ const BATCH_ROWS_MAX: usize = 16_384;
 /// An iterator of batches. After an error it is over. Dropping it releases what it kept from being deleted.
 #[derive(Debug)]
 pub struct ShardSnapshot {
+    /// Whose it is, if that is still open.
+    owner: Weak<Inner>,
     merge: Merge,
     as_of: Timestamp,
     history: History,
@@ -30,7 +33,7 @@ pub struct ShardSnapshot {
 
 impl ShardSnapshot {
     /// Takes a snapshot. See [`crate::PersistClient::snapshot`].
-    pub(crate) fn open(inner: &Inner, shard: ShardId, as_of: Timestamp) -> Result<ShardSnapshot, PersistError> {
+    pub(crate) fn open(inner: &Arc<Inner>, shard: ShardId, as_of: Timestamp) -> Result<ShardSnapshot, PersistError> {
         let (batches, payloads) = loop {
             // The list and the contents are read one after the other. Compaction may replace inline batches in
             // between; then the count of replacements has moved, and the list is read again.
@@ -47,15 +50,23 @@ impl ShardSnapshot {
                 return Err(PersistError::corrupt(format!("shard {shard}"), "an inline batch is missing"));
             }
         };
-        let merge = Merge::new(shard, &batches, payloads)?;
-        Ok(ShardSnapshot { merge, as_of, history: History::default(), is_done: false })
+        let merge = Merge::new(shard, &batches, payloads).map_err(|error| inner.explained(error))?;
+        let owner = Arc::downgrade(inner);
+        Ok(ShardSnapshot { owner, merge, as_of, history: History::default(), is_done: false })
     }
 
     /// The next rows; `None` after the last. No batch is empty.
     pub fn next_batch(&mut self) -> Result<Option<Updates>, PersistError> {
         let mut batch = Updates::new();
         while !self.is_done && batch.bytes() < BATCH_BYTES && batch.len() < BATCH_ROWS_MAX {
-            if !self.merge.next_row(&mut self.history).inspect_err(|_| self.is_done = true)? {
+            let has_next = self.merge.next_row(&mut self.history).map_err(|error| {
+                self.is_done = true;
+                match self.owner.upgrade() {
+                    Some(owner) => owner.explained(error),
+                    None => error,
+                }
+            });
+            if !has_next? {
                 self.is_done = true;
                 break;
             }
@@ -71,7 +82,7 @@ impl ShardSnapshot {
 
 /// What happened in a shard after one time and up to another, by time. See [`crate::PersistClient::changes`].
 pub(crate) fn changes(
-    inner: &Inner,
+    inner: &Arc<Inner>,
     shard: ShardId,
     after: Timestamp,
     until: Timestamp,
@@ -80,7 +91,7 @@ pub(crate) fn changes(
     drop(list(inner, shard, after)?);
     let mut snapshot = ShardSnapshot::open(inner, shard, until)?;
     let mut changes: BTreeMap<Timestamp, Updates> = BTreeMap::new();
-    while snapshot.merge.next_row(&mut snapshot.history)? {
+    while snapshot.merge.next_row(&mut snapshot.history).map_err(|error| inner.explained(error))? {
         for (ts, diff) in &snapshot.history.changes {
             if (after + 1..=until).contains(ts) {
                 changes.entry(*ts).or_default().push(&snapshot.history.row, *diff);
