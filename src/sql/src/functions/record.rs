@@ -1,6 +1,7 @@
 //! `ROW(…)` and whole rows of relations: several values as one.
 
-use arrow::array::{ArrayRef, StructArray};
+use arrow::array::{Array, ArrayRef, StructArray};
+use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use datafusion::common::Result as DfResult;
@@ -41,6 +42,8 @@ struct RowFunction {
     fields: Fields,
     data_type: DataType,
     signature: Signature,
+    /// Whether there is no record where all values are NULL.
+    can_be_null: bool,
 }
 
 /// Whether every field of a record is NULL, or none is, as `IS [NOT] NULL` asks.
@@ -57,6 +60,15 @@ pub fn make_row(values: Vec<TypedExpr>) -> TypedExpr {
 
 /// The values as the fields of a record, with their names.
 pub fn make_named_row(values: Vec<(String, TypedExpr)>) -> TypedExpr {
+    row_of(values, false)
+}
+
+/// The same of the values of a set, one of which is never NULL: where all are, the set has ended, and beside a longer one stands NULL.
+pub fn make_set_row(values: Vec<(String, TypedExpr)>) -> TypedExpr {
+    row_of(values, true)
+}
+
+fn row_of(values: Vec<(String, TypedExpr)>, can_be_null: bool) -> TypedExpr {
     let field = |(name, value): &(String, TypedExpr)| {
         let field = Field::new(name, value.data_type.clone(), true);
         match value.ty.tag() {
@@ -70,10 +82,10 @@ pub fn make_named_row(values: Vec<(String, TypedExpr)>) -> TypedExpr {
         0 => Signature::nullary(Volatility::Immutable),
         count => Signature::any(count, Volatility::Immutable),
     };
-    let udf = ScalarUDF::new_from_impl(RowFunction { fields, data_type: data_type.clone(), signature });
+    let udf = ScalarUDF::new_from_impl(RowFunction { fields, data_type: data_type.clone(), signature, can_be_null });
     let args = values.into_iter().map(|(_, value)| value.expr).collect();
     let expr = Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(udf), args));
-    TypedExpr { expr, ty: PgType::Record, data_type, nullable: false }
+    TypedExpr { expr, ty: PgType::Record, data_type, nullable: can_be_null }
 }
 
 impl ScalarUDFImpl for RowFunction {
@@ -90,7 +102,7 @@ impl ScalarUDFImpl for RowFunction {
     }
 
     fn return_field_from_args(&self, _args: ReturnFieldArgs<'_>) -> DfResult<FieldRef> {
-        Ok(Arc::new(Field::new("row", self.data_type.clone(), false)))
+        Ok(Arc::new(Field::new("row", self.data_type.clone(), self.can_be_null)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
@@ -103,6 +115,8 @@ impl ScalarUDFImpl for RowFunction {
             Ok(if column.data_type() == field.data_type() { column } else { cast(&column, field.data_type())? })
         });
         let columns = columns.collect::<DfResult<Vec<ArrayRef>>>()?;
-        Ok(ColumnarValue::Array(Arc::new(StructArray::try_new(self.fields.clone(), columns, None)?)))
+        let is_there = |at| columns.iter().any(|column| column.is_valid(at));
+        let nulls = self.can_be_null.then(|| (0..rows).map(is_there).collect::<NullBuffer>());
+        Ok(ColumnarValue::Array(Arc::new(StructArray::try_new(self.fields.clone(), columns, nulls)?)))
     }
 }

@@ -11,6 +11,7 @@ use crate::engine::TypedExpr;
 use crate::engine::coerce::{decimal, precision_and_scale};
 use crate::engine::types::{self, NUMERIC};
 use crate::error::SqlError;
+use crate::functions::record::make_set_row;
 use crate::functions::aggregate::{self, AggregateArgs, ValueOrder};
 use crate::functions::ordered_set;
 use crate::functions::registry::{self, Choice, NumericRule, Returns, function_missing};
@@ -603,16 +604,7 @@ fn is_set(expr: &Expr) -> bool {
 
 /// The rows of several columns as records.
 fn record_of_rows(columns: Vec<(String, TypedExpr)>) -> TypedExpr {
-    let (mut fields, mut args) = (Vec::with_capacity(columns.len()), Vec::with_capacity(2 * columns.len()));
-    for (name, list) in columns {
-        let item = unnest(list);
-        // As the struct's constructor says it: without tags.
-        fields.push(Field::new(&name, item.data_type.clone(), true));
-        args.extend([lit(name), item.expr]);
-    }
-    let udf = datafusion::functions::core::named_struct();
-    let expr = Expr::ScalarFunction(ScalarFunction::new_udf(udf, args));
-    TypedExpr::new(expr, PgType::Record, DataType::Struct(fields.into()))
+    make_set_row(columns.into_iter().map(|(name, list)| (name, unnest(list))).collect())
 }
 
 fn unnest(list: TypedExpr) -> TypedExpr {
