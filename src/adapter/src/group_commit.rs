@@ -181,7 +181,7 @@ impl Committer {
     fn serve(&mut self, request: Request) -> bool {
         match request {
             Request::Write(_) => unreachable!("writes are committed in groups"),
-            Request::Ddl(ddl) => self.change_catalog(ddl),
+            Request::Ddl(ddl) => self.change_catalog(*ddl),
             Request::WorkedOut(worked_out) => self.worked_out(*worked_out),
             Request::Loaded { table, keys } => self.loaded(table, keys),
             Request::Probe(ProbeRequest { table, keys, reply }) => {

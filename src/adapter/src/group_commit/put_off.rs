@@ -81,7 +81,7 @@ mod tests {
     }
 
     fn change(ops: Vec<Op>) -> Request {
-        Request::Ddl(DdlRequest { change: CatalogChange::new(1, ops), reply: channel().0 })
+        Request::Ddl(Box::new(DdlRequest { change: CatalogChange::new(1, ops), reply: channel().0 }))
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(crate) enum Request {
     /// Commit writes to tables.
     Write(WriteRequest),
     /// Change the catalog.
-    Ddl(DdlRequest),
+    Ddl(Box<DdlRequest>),
     /// Say which keys are taken.
     Probe(ProbeRequest),
     /// Reserve values of a sequence.
@@ -249,7 +249,7 @@ impl Shared {
     pub(crate) async fn change_catalog(&self, change: CatalogChange) -> Result<Committed, AdapterError> {
         let change = CatalogChange { writes: self.write_ahead(change.writes).await?, ..change };
         let (reply, answer) = oneshot::channel();
-        self.send(Request::Ddl(DdlRequest { change, reply })).await?;
+        self.send(Request::Ddl(Box::new(DdlRequest { change, reply }))).await?;
         answer.await.map_err(|_| stopping())?
     }
 
