@@ -63,3 +63,25 @@ fn what_takes_too_much_memory_is_refused() {
         assert_eq!(value(&mut wire, sql), "1000");
     }
 }
+
+#[test]
+fn what_a_transaction_keeps_back_is_refused_where_it_is_too_much() {
+    let server = Server::start_with(&["--adhoc-memory=16"]).expect("the server starts");
+    let mut wire = Wire::start(server.internal_sql_addr(), "mz_system", "materialize").expect("a session");
+    wire.execute("CREATE TABLE kept (a int4)").expect("valid SQL");
+    let insert = "INSERT INTO kept SELECT a FROM generate_series(1, 100000) a";
+    for _ in 0..3 {
+        for sql in ["BEGIN", insert, "SAVEPOINT s", insert, "ROLLBACK TO s"] {
+            wire.execute(sql).expect(sql);
+        }
+        // Each for itself is little.
+        let ended = (0..20).find_map(|_| wire.sqlstate(insert).expect("an answer"));
+        assert_eq!(ended.as_deref(), Some("53200"));
+        wire.execute("ROLLBACK").expect("it ends");
+    }
+    assert_eq!(value(&mut wire, "SELECT count(*) FROM kept"), "0");
+    for sql in ["BEGIN", insert, insert, "COMMIT"] {
+        wire.execute(sql).expect(sql);
+    }
+    assert_eq!(value(&mut wire, "SELECT count(*) FROM kept"), "200000");
+}

@@ -22,13 +22,18 @@ use crate::error::AdapterError;
 use crate::group_commit::{CatalogChange, Committed, Expectation, TableWrite};
 use catalog::transact::{Op, Prepared};
 use compute_client::read_hold::ReadHold;
+use ore::memory::{Reservation, Share};
 use parking_lot::Mutex;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
 use sql::engine::session::TransactionNumber;
+use sql::error::SqlError;
 use sql::vars::SessionVars;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
+
+/// What an update takes beside its row.
+const UPDATE_BYTES: usize = 16;
 
 /// Where a session stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +52,8 @@ pub(crate) struct Transaction {
     hold: Option<ReadHold>,
     reads: BTreeSet<GlobalId>,
     writes: BTreeMap<GlobalId, Updates>,
+    /// The memory of its writes.
+    kept: Option<Reservation>,
     /// By what definition of a table the rows written to it were checked; `None` if by several.
     checked: BTreeMap<GlobalId, Option<Arc<TableConstraints>>>,
     /// By table and constraint: what its writes do to the keys. Made from them when first asked for.
@@ -89,6 +96,7 @@ impl Transaction {
             hold: None,
             reads: BTreeSet::new(),
             writes: BTreeMap::new(),
+            kept: None,
             checked: BTreeMap::new(),
             own_keys: HashMap::new(),
             staged: None,
@@ -175,6 +183,13 @@ impl Transaction {
         self.reads.extend(collections);
     }
 
+    /// Asks for the memory of writes that are about to be kept back. Error 53200.
+    pub(crate) fn reserve(&mut self, memory: &Arc<Share>, updates: &Updates) -> Result<(), AdapterError> {
+        let bytes = self.writes.values().map(bytes_of).sum::<usize>() + bytes_of(updates);
+        let kept = self.kept.get_or_insert_with(|| Reservation::empty(memory));
+        Ok(kept.cover(bytes).map_err(SqlError::from)?)
+    }
+
     /// Keeps writes back until COMMIT. Their rows were checked by this definition of the table, and what they do to its keys was
     /// added to [`Transaction::own_keys`].
     pub(crate) fn write(&mut self, table: GlobalId, updates: &Updates, checked: &Arc<TableConstraints>) {
@@ -258,6 +273,9 @@ impl Transaction {
             updates.truncate(written.copied().unwrap_or(0));
             written.is_some()
         });
+        if let Some(kept) = &mut self.kept {
+            kept.resize(self.writes.values().map(bytes_of).sum());
+        }
         self.own_keys.clear();
         self.staged.clone_from(&savepoint.staged);
         self.unlock_after(savepoint.locks);
@@ -299,6 +317,11 @@ impl Transaction {
             committed => Ok(committed),
         }
     }
+}
+
+/// The memory of updates.
+fn bytes_of(updates: &Updates) -> usize {
+    updates.bytes() + updates.len() * UPDATE_BYTES
 }
 
 /// 40001.

@@ -60,6 +60,7 @@ impl Session {
                 return Ok(Committed::Conflict);
             }
         }
+        self.transaction.reserve(&self.shared.memory, &updates)?;
         match self.claim_in_transaction(target.table, &constraints, &updates).await? {
             // Taken by what was committed after the statement had looked.
             Some(taken) if target.arbiters.contains(&taken.constraint) => return Err(conflict()),
