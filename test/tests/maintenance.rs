@@ -4,6 +4,8 @@
 use glimpse_test::server::Server;
 use glimpse_test::wire::Wire;
 use glimpse_test::wire::message::Message;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// What indexes and views may have, in MiB.
@@ -159,4 +161,72 @@ fn progress_can_be_seen() {
     }
     all(&mut wire, &["DROP INDEX endless_i"]);
     assert_eq!(texts(&mut wire, progress).len(), 0);
+}
+
+/// What a transaction with changes of the catalog has read and written is as it was when it commits, although the changes are worked out
+/// beside other commits: nothing that is acknowledged is lost, and nothing is there twice.
+#[test]
+fn a_transaction_that_changes_the_catalog_loses_no_write() {
+    const TURNS: usize = 12;
+    let server = Server::start().expect("the server starts");
+    let mut wire = session(&server);
+    all(
+        &mut wire,
+        &[
+            "CREATE TABLE counter (id int4 PRIMARY KEY, n int8)",
+            "INSERT INTO counter VALUES (1, 0)",
+            // Takes long to plan.
+            &format!(
+                "CREATE VIEW shown AS SELECT c0.id, c0.n FROM counter c0{}",
+                (1..40).map(|at| format!(" JOIN counter c{at} ON c{at}.id = c0.id")).collect::<String>()
+            ),
+            "CREATE TABLE wide (id int8)",
+            "INSERT INTO wide SELECT g FROM generate_series(1, 12000) g",
+        ],
+    );
+    let is_over = Arc::new(AtomicBool::new(false));
+    let beside = |sql: fn(usize) -> String| {
+        let (mut wire, over) = (session(&server), Arc::clone(&is_over));
+        std::thread::spawn(move || {
+            let mut acked = 0;
+            while !over.load(Ordering::Relaxed) {
+                match wire.sqlstate(&sql(acked)).expect("the connection stays").as_deref() {
+                    None => acked += 1,
+                    Some("40001") => {}
+                    Some(other) => panic!("{other}"),
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            acked
+        })
+    };
+    let counting = beside(|_| "UPDATE counter SET n = n + 1 WHERE id = 1".to_owned());
+    let filling = beside(|turn| format!("INSERT INTO wide (id) VALUES ({})", 1_000_000 + turn));
+    let mut counted = 0;
+    for turn in 0..TURNS {
+        let changes = [
+            vec![format!("CREATE INDEX i{turn} ON shown (n)"), "UPDATE counter SET n = n + 1 WHERE id = 1".to_owned()],
+            vec![format!("ALTER TABLE wide ADD COLUMN c{turn} int4 DEFAULT 7")],
+        ];
+        for (changes, adds) in changes.into_iter().zip([1, 0]) {
+            wire.execute("BEGIN").expect("it begins");
+            let failed = changes.iter().find_map(|sql| wire.sqlstate(sql).expect("the connection stays"));
+            let ended = wire.sqlstate(if failed.is_none() { "COMMIT" } else { "ROLLBACK" }).expect("it ends");
+            match failed.or(ended).as_deref() {
+                None => counted += adds,
+                Some("40001") => {}
+                Some(other) => panic!("{changes:?}: {other}"),
+            }
+        }
+    }
+    is_over.store(true, Ordering::Relaxed);
+    let counted = counted + counting.join().expect("it counts");
+    let filled = 12_000 + filling.join().expect("it fills");
+    println!("{counted} counted, {filled} rows");
+    assert_eq!(texts(&mut wire, "TABLE counter"), [["1".to_owned(), counted.to_string()]]);
+    assert_eq!(texts(&mut wire, "SELECT n FROM shown"), [[counted.to_string()]]);
+    assert_eq!(
+        texts(&mut wire, "SELECT count(*), count(DISTINCT id) FROM wide"),
+        [[filled.to_string(), filled.to_string()]]
+    );
 }

@@ -380,7 +380,7 @@ impl Client {
             next_staged: AtomicU64::new(0),
             shutdown: CancellationToken::new(),
         });
-        let controller = Controller::new(config.spawner, config.memory.child("all clusters", config.maintained_memory));
+        let controller = Controller::new(config.spawner, &config.memory, config.maintained_memory);
         let committer = Committer::boot(Arc::clone(&shared), &catalog, controller, boot_ts)?;
         let thread = ore::thread::spawn_critical("committer", move || committer.run(&requests));
         let running = Running { shared: Arc::clone(&shared), committer: Some(thread) };

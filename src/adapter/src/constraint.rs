@@ -320,6 +320,11 @@ fn value_text(column: &repr::ColumnDesc, bytes: &[u8], options: &EncodeOptions) 
     }
 }
 
+/// Whether updates take nothing away: then each is a row as it is.
+pub(crate) fn only_adds(updates: &Updates) -> bool {
+    updates.iter().all(|(_, diff)| diff > 0)
+}
+
 /// Rows by what is added to them and taken from them; those of which nothing remains are left out.
 pub(crate) fn net_rows(updates: &Updates) -> HashMap<&[u8], repr::Diff> {
     let mut net: HashMap<&[u8], repr::Diff> = HashMap::new();

@@ -342,6 +342,9 @@ impl Committer {
         self.end_subscriptions(&[]);
         let (since, Dataflows { controller, materialized }) = (self.since(), &mut self.dataflows);
         if let Err(error) = materialized.take_all(&self.shared, controller, since) {
+            if let AdapterError::Persist(error) = &error {
+                exit::end(error.exit(), &in_full(error.as_ref()));
+            }
             // What reads them would be wrong from here on.
             tracing::error!(%error, "a materialized view cannot be followed; ending the process");
             std::process::abort();

@@ -184,11 +184,16 @@ fn restart(
             next.extend(dataflows.controller.readers(id));
         }
     }
+    // Ids are never reused: what reads something is younger than it.
+    let kept: Vec<GlobalId> = all.iter().filter(|id| !matches!(id, GlobalId::Transient(_))).copied().collect();
+    // Before anything is stopped: where one cannot be planned, all stay as they are.
+    let mut plans = Plans::new();
+    for item in kept.iter().filter_map(|id| after.state.item(*id)) {
+        plans.insert(item.id, planned(&shared.engine, &after.state, &item)?);
+    }
     all.iter().rev().for_each(|id| stop(after, *id, dataflows));
     between(dataflows);
-    // Ids are never reused: what reads something is younger than it.
-    let kept = all.into_iter().filter(|id| !matches!(id, GlobalId::Transient(_)));
-    kept.into_iter().try_for_each(|id| start(shared, after, id, dataflows, ts, &mut Plans::new()))
+    kept.into_iter().try_for_each(|id| start(shared, after, id, dataflows, ts, &mut plans))
 }
 
 fn stop(after: &mut Published, id: GlobalId, dataflows: &mut Dataflows) {

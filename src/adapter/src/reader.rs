@@ -64,7 +64,7 @@ impl StatementReader {
     async fn origin(&self, id: GlobalId, filters: &[Expr]) -> Result<(Origin, Arc<RelationDesc>)> {
         // An index that is being built is waited for only if nothing else has the rows.
         let indexes = self.published.indexes_on(id);
-        let hydrated = indexes.iter().find(|index| index.handle.is_hydrated());
+        let hydrated = indexes.iter().find(|index| is_readable(index));
         let index = hydrated.or_else(|| indexes.first().filter(|_| !self.published.tables.contains_key(&id)));
         let desc = match (self.published.tables.get(&id), index) {
             (Some(table), _) => Arc::clone(&table.desc),
@@ -76,7 +76,11 @@ impl StatementReader {
             _ if self.published.created.contains(&id) => return Ok((Origin::Empty, desc)),
             Some(index) => match self.open_index(id, index, filters).await {
                 // What is dropped or built anew meanwhile is read from where it is durable.
-                Err(ComputeError::Dropped(_)) if self.published.tables.contains_key(&id) => None,
+                Err(ComputeError::Dropped(_) | ComputeError::OutOfMemory(_))
+                    if self.published.tables.contains_key(&id) =>
+                {
+                    None
+                }
                 opened => Some(opened.map_err(|error| failed(&error))?),
             },
             None => None,
@@ -100,13 +104,18 @@ impl StatementReader {
     ) -> std::result::Result<Box<PeekRows>, ComputeError> {
         // Rows of the transaction's own must be seen whatever the filters: then the whole collection is read.
         let filters = if self.overlay.contains_key(&id) { &[] } else { filters };
-        let hydrated = self.published.indexes_on(id).iter().filter(|index| index.handle.is_hydrated());
+        let hydrated = self.published.indexes_on(id).iter().filter(|index| is_readable(index));
         let (index, access) = scan_access(hydrated.cloned(), filters).unwrap_or((Arc::clone(first), Access::Scan));
         let width = index.schema.fields().len();
         let plan = PeekPlan::scan(index, access, Output::Columns((0..width).collect()))
             .ok_or_else(|| ComputeError::Engine("an index's schema is not a schema".to_owned()))?;
         peek::open(&Arc::new(plan), Bound::none(), self.as_of)?.rows().await
     }
+}
+
+/// Whether an index has rows, and goes on to have them.
+fn is_readable(index: &IndexInfo) -> bool {
+    index.handle.is_hydrated() && index.handle.check().is_ok()
 }
 
 #[async_trait]

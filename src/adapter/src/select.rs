@@ -122,6 +122,8 @@ impl Session {
                 (Err(error @ ComputeError::SinceAdvanced { .. }), Status::Idle) => {
                     now = self.shared.read_ts_fast().ok_or(error)?;
                 }
+                // The ad hoc engine finds another way to the rows, or says why there is none.
+                (Err(ComputeError::OutOfMemory(_)), _) => return Ok(None),
                 (opened, _) => break (as_of, opened?),
             }
         };
@@ -345,7 +347,9 @@ async fn caught_up(
     loop {
         match lagging.wait(as_of).await {
             Ok(rows) => return Ok(Rows::Peek(rows)),
-            Err(ComputeError::Dropped(_)) => return Ok(Rows::stream(query.run().await?, interrupt)),
+            Err(ComputeError::Dropped(_) | ComputeError::OutOfMemory(_)) => {
+                return Ok(Rows::stream(query.run().await?, interrupt));
+            }
             Err(ComputeError::SinceAdvanced { .. }) if !in_block => as_of = shared.read_ts().await?,
             Err(error) => return Err(error.into()),
         }

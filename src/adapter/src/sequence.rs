@@ -69,6 +69,8 @@ struct State {
     at: Position,
     /// Values after `at` that are reserved, none of which begins again.
     ahead: u64,
+    /// How many values were taken so far.
+    taken: u64,
     block: u64,
     /// When the block was.
     reserved: Option<Instant>,
@@ -86,7 +88,7 @@ enum Taken {
 
 impl Sequence {
     fn new(id: GlobalId, params: &SequenceParams, at: Position, staged: Option<Staged>) -> Arc<Sequence> {
-        let state = State { at, ahead: 0, block: BLOCK_MIN, reserved: None, is_closed: false };
+        let state = State { at, ahead: 0, taken: 0, block: BLOCK_MIN, reserved: None, is_closed: false };
         Arc::new(Sequence { id, params: params.clone(), staged, state: Mutex::new(state) })
     }
 
@@ -157,7 +159,7 @@ impl Sequence {
                 None => return Taken::Wait,
             }
         }
-        state.at = next;
+        (state.at, state.taken) = (next, state.taken + 1);
         Taken::Value(next.last)
     }
 
@@ -167,7 +169,7 @@ impl Sequence {
         let mut state = self.state.lock();
         let next = self.params.next(state.at)?;
         state.ahead = state.ahead.saturating_sub(1);
-        state.at = next;
+        (state.at, state.taken) = (next, state.taken + 1);
         Some(next.last)
     }
 
@@ -269,9 +271,9 @@ pub(crate) struct Reserving {
 /// Values that the next commit reserves.
 struct Block {
     sequence: Arc<Sequence>,
-    /// Values after where the sequence stood then, and how many of these were reserved before.
+    /// Values after where the sequence stood then, and how many had been taken before that.
     count: u64,
-    ahead: u64,
+    taken: u64,
 }
 
 impl Reserving {
@@ -311,8 +313,9 @@ impl Reserving {
             let Some((end, count)) = sequence.params.advance(state.at, count) else { continue };
             if count > ahead {
                 writes.push(put(id, end));
+                let taken = state.taken;
                 drop(state);
-                self.under_way.push(Block { sequence, count, ahead });
+                self.under_way.push(Block { sequence, count, taken });
             }
         }
         writes
@@ -327,11 +330,11 @@ impl Reserving {
 
     /// Step 3, once that is durable, or has failed.
     pub(crate) fn settle(&mut self, failure: Option<impl Fn() -> AdapterError>) {
-        for Block { sequence, count, ahead } in self.under_way.drain(..) {
+        for Block { sequence, count, taken } in self.under_way.drain(..) {
             let mut state = sequence.state.lock();
             if failure.is_none() {
-                let taken = ahead - state.ahead.min(ahead);
-                state.ahead = count - taken;
+                // More may have been taken meanwhile than were reserved, by who makes them durable.
+                state.ahead = count.saturating_sub(state.taken - taken);
             }
         }
         for reply in self.answers.drain(..) {

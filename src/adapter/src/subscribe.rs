@@ -108,7 +108,8 @@ impl Session {
     fn followed(&self, subscribe: &SubscribePlan) -> Option<Arc<IndexHandle>> {
         let published = self.shared.published.load();
         let indexes = published.indexes_on(subscribe.object?);
-        indexes.iter().find(|index| index.handle.is_hydrated()).map(|index| Arc::clone(&index.handle))
+        let is_readable = |handle: &IndexHandle| handle.is_hydrated() && handle.check().is_ok();
+        indexes.iter().map(|index| &index.handle).find(|handle| is_readable(handle)).cloned()
     }
 
     /// A dataflow of the subscription's own.

@@ -85,7 +85,7 @@ impl Held {
             return false;
         }
         let more = bytes - self.reservation.bytes() + (self.reservation.bytes() / 4).min(AHEAD_MAX);
-        let refused = self.reservation.try_grow(more).err();
+        let refused = self.reservation.try_grow_first(more).err();
         let is_refused = refused.is_some();
         refused.into_iter().for_each(|refused| drop(self.allowance.refused.set(refused)));
         !is_refused
@@ -111,8 +111,8 @@ mod tests {
 
     #[test]
     fn a_refusal_is_final() {
-        let root = Share::root(10 * STEP, None);
-        let allowance = Allowance::of(root.child("a dataflow", usize::MAX));
+        let root = Share::root(usize::MAX, None);
+        let allowance = Allowance::of(root.child("a cluster", 10 * STEP).child("a dataflow", usize::MAX));
         let mut small = allowance.hold(STEP - 1).expect("little is not asked for");
         assert_eq!(root.used(), 0);
         let mut held = allowance.hold(6 * STEP).expect("there is room");

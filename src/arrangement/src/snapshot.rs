@@ -100,6 +100,11 @@ impl SnapshotSlot {
         self.current.store(Arc::new(snapshot));
     }
 
+    /// Lets go of the snapshot: nothing is readable any more. Called by whoever publishes, last.
+    pub fn clear(&self) {
+        self.current.store(Arc::default());
+    }
+
     /// The latest snapshot, without touching its reference count.
     pub fn load(&self) -> Guard<Arc<Snapshot>> {
         self.current.load()

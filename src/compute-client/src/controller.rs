@@ -40,6 +40,7 @@ struct Cluster {
     indexes: BTreeMap<GlobalId, Maintained>,
     lanes: Lanes,
     memory: Arc<Share>,
+    waiting: Arc<Share>,
 }
 
 /// Something that a cluster maintains.
@@ -96,19 +97,24 @@ pub struct Controller {
     clusters: BTreeMap<u64, Cluster>,
     /// What all clusters may have together, and each as long as the others do not need it.
     memory: Arc<Share>,
+    /// What waits for their workers.
+    waiting: Arc<Share>,
 }
 
 impl Controller {
-    /// A controller without clusters, whose clusters may have this memory.
-    pub fn new(spawner: Box<dyn SpawnWorkers>, memory: Arc<Share>) -> Controller {
-        Controller { spawner, clusters: BTreeMap::new(), memory }
+    /// A controller without clusters, whose clusters may have so many bytes of this memory.
+    pub fn new(spawner: Box<dyn SpawnWorkers>, memory: &Arc<Share>, limit: usize) -> Controller {
+        let waiting = memory.child("what waits for clusters", usize::MAX);
+        Controller { spawner, clusters: BTreeMap::new(), memory: memory.child("all clusters", limit), waiting }
     }
 
     /// Starts a cluster's workers.
     pub fn create_cluster(&mut self, id: u64, name: &str, worker_count: usize) {
         let workers = self.spawner.spawn(name, worker_count);
         let memory = self.memory.child(format!("cluster \"{name}\""), self.memory.limit());
-        let cluster = Cluster { name: name.to_owned(), workers, indexes: BTreeMap::new(), lanes: Lanes::new(), memory };
+        let (name, indexes, lanes, waiting) =
+            (name.to_owned(), BTreeMap::new(), Lanes::new(), Arc::clone(&self.waiting));
+        let cluster = Cluster { name, workers, indexes, lanes, memory, waiting };
         self.clusters.insert(id, cluster);
     }
 
@@ -194,7 +200,10 @@ impl Controller {
                 }
                 // Without all of its rows it would give wrong answers: it gives none.
                 Err(reason) => {
-                    index.handle.mark_ended(reason);
+                    match reason {
+                        ComputeError::OutOfMemory(why) => index.handle.mark_stopped(&why),
+                        reason => index.handle.mark_ended(reason),
+                    }
                     let _gone = send_all(&ports, || ComputeCommand::GiveUp(Arc::clone(&index)));
                 }
             }
@@ -374,9 +383,9 @@ impl Cluster {
         })
     }
 
-    /// The memory of what is about to wait for the workers. It is there already, so it is not refused: what grows is.
+    /// The memory of what is about to wait for the workers. It is there already, so it is not refused: statements are, meanwhile.
     fn waiting(&self, bytes: usize) -> Arc<Reservation> {
-        Arc::new(Reservation::of(&self.memory, COMMAND_BYTES + bytes))
+        Arc::new(Reservation::of(&self.waiting, COMMAND_BYTES + bytes))
     }
 
     /// Frees what was dropped and nothing reads.

@@ -130,6 +130,13 @@ impl IndexHandle {
         self.wake();
     }
 
+    /// Lets a worker's snapshot go, of an index that has ended: whoever still has the handle keeps no memory by it. Called by that
+    /// worker only, last.
+    pub fn forget(&self, worker: usize) {
+        debug_assert!(self.check().is_err(), "what has not ended is read");
+        self.slots[worker].clear();
+    }
+
     /// Begins to hand everything new to a queue, and returns the snapshots that it follows on from.
     pub(crate) fn follow(&self, queue: &Arc<Queue>) -> Vec<Arc<Snapshot>> {
         let mut tails = self.tails.lock();

@@ -207,12 +207,15 @@ impl WorkerLoop<'_> {
                 if self.incarnation(&spec).is_some()
                     && let Some(index) = self.indexes.remove(&spec.id)
                 {
+                    spec.handle.forget(self.worker.index());
                     let dataflow = index.rendered.dataflow;
                     drop(index);
                     self.worker.drop_dataflow(dataflow);
                 }
             }
             ComputeCommand::Shutdown => {
+                let worker = self.worker.index();
+                self.indexes.values().for_each(|index| index.spec.handle.forget(worker));
                 self.indexes.clear();
                 // Timely would let them finish, and a recursion need not.
                 for dataflow in self.worker.installed_dataflows() {
@@ -328,6 +331,9 @@ impl Index {
             self.rendered.arranged_by.apply(&rows, give, |_, _| {});
         }
         let batches = spine::batch(updates, self.spec.handle.allowance()).into_iter().collect();
+        if self.refusal().is_some() {
+            return;
+        }
         self.spec.handle.publish_seed(share.me, Snapshot::new(batches, Vec::new(), as_of, as_of + 1));
     }
 
@@ -348,6 +354,10 @@ impl Index {
             for trace in [Some(&mut self.rendered.oks), self.rendered.errs.as_mut()].into_iter().flatten() {
                 trace.set_logical_compaction(since_frontier.borrow());
                 trace.set_physical_compaction(upper_frontier.borrow());
+            }
+            if self.refusal().is_some() {
+                // A merge was refused just now: what is left is not all. It is stopped before it shows anything.
+                return false;
             }
             let since = self.since.min(upper - 1);
             let snapshot = publish::snapshot(&self.rendered.oks, self.rendered.errs.as_ref(), since, upper);

@@ -78,7 +78,7 @@ fn rows_as_of(handle: &Arc<IndexHandle>, as_of: Timestamp) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_late_hydration_does_not_reach_the_next_incarnation() {
-    let mut controller = Controller::new(Box::new(LocalWorkers), Share::root(usize::MAX, None));
+    let mut controller = Controller::new(Box::new(LocalWorkers), &Share::root(usize::MAX, None), usize::MAX);
     controller.create_cluster(CLUSTER, "test", 1);
     let clock = Arc::new(CollectionClock::default());
     let (index, other) = (GlobalId::User(2), GlobalId::User(3));

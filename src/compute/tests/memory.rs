@@ -75,8 +75,8 @@ fn await_it(handle: &IndexHandle) -> Result<(), ComputeError> {
 
 #[test]
 fn a_dataflow_that_wants_too_much_is_stopped_alone() {
-    let memory = Share::root(16 << 20, None);
-    let mut controller = Controller::new(Box::new(LocalWorkers), Arc::clone(&memory));
+    let memory = Share::root(usize::MAX, None);
+    let mut controller = Controller::new(Box::new(LocalWorkers), &memory, 16 << 20);
     controller.create_cluster(CLUSTER, "test", WORKERS);
     let rings = Arc::new(AtomicUsize::new(0));
     let small = create(&mut controller, 1, 50_000, &rings);

@@ -84,9 +84,19 @@ impl Share {
 
     /// Takes so many bytes more, of this share and those above it.
     pub fn try_grow(&self, bytes: usize) -> Result<(), Refused> {
-        self.take(bytes)?;
+        self.take_within(bytes, self.limit)?;
         let above = self.parent.as_ref().map_or(Ok(()), |parent| parent.try_grow(bytes));
         above.inspect_err(|_| self.give_back(bytes))
+    }
+
+    /// The same of what cannot be asked for again: it comes before what can. Of the whole it is taken although others have it, up to an
+    /// eighth beyond; these are refused more until there is room again.
+    pub fn try_grow_first(&self, bytes: usize) -> Result<(), Refused> {
+        let Some(parent) = &self.parent else {
+            return self.take_within(bytes, self.limit.saturating_add(self.limit / 8));
+        };
+        self.take_within(bytes, self.limit)?;
+        parent.try_grow_first(bytes).inspect_err(|_| self.give_back(bytes))
     }
 
     /// Takes so many bytes more, whether there is room or not: for what is allocated already.
@@ -105,8 +115,7 @@ impl Share {
         }
     }
 
-    fn take(&self, bytes: usize) -> Result<(), Refused> {
-        let limit = self.limit();
+    fn take_within(&self, bytes: usize, limit: usize) -> Result<(), Refused> {
         let refused = |used| Refused { share: self.name.clone(), asked: bytes, used, limit };
         if bytes >= GAUGED
             && let Some(used) = self.gauge.as_ref().map(|gauge| gauge())
@@ -161,6 +170,13 @@ impl Reservation {
         Ok(())
     }
 
+    /// The same before others ([`Share::try_grow_first`]).
+    pub fn try_grow_first(&mut self, bytes: usize) -> Result<(), Refused> {
+        self.share.try_grow_first(bytes)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+
     /// Has at least so many afterwards; asks for [`STEP`] more than that, so that it rarely has to ask.
     pub fn cover(&mut self, bytes: usize) -> Result<(), Refused> {
         if bytes <= self.bytes {
@@ -202,6 +218,21 @@ mod tests {
         right.try_grow(30).expect("there is room");
         left.shrink(70);
         assert_eq!((root.used(), left.used(), right.used()), (30, 0, 30));
+    }
+
+    #[test]
+    fn what_cannot_be_asked_for_again_comes_first() {
+        let root = Share::root(80, None);
+        let (statements, dataflows) = (root.child("statements", 80), root.child("dataflows", 60));
+        statements.try_grow(70).expect("there is room");
+        dataflows.try_grow_first(20).expect("of the whole there is an eighth more for it");
+        assert!(dataflows.try_grow_first(1).is_err() && statements.try_grow(1).is_err());
+        statements.shrink(70);
+        assert_eq!(
+            (dataflows.try_grow_first(41).map_err(|refused| refused.share), root.used()),
+            (Err("dataflows".to_owned()), 20)
+        );
+        dataflows.try_grow_first(40).expect("it may have so much");
     }
 
     #[test]

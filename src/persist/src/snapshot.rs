@@ -47,7 +47,8 @@ impl ShardSnapshot {
             drop(inner.writing.lock());
             let (_, replaced_count_now) = list(inner, shard, as_of)?;
             if replaced_count == replaced_count_now {
-                return Err(PersistError::corrupt(format!("shard {shard}"), "an inline batch is missing"));
+                let missing = PersistError::corrupt(format!("shard {shard}"), "an inline batch is missing");
+                return Err(inner.explained(missing));
             }
         };
         let merge = Merge::new(shard, &batches, payloads).map_err(|error| inner.explained(error))?;

@@ -122,7 +122,7 @@ pub(crate) struct Rendered {
 impl Rendered {
     /// Renders the view, arranged by its first column, and waits until it is hydrated with these rows.
     pub(crate) fn start(view: View, workers: usize, rows: &[(GlobalId, Arc<Updates>)]) -> Result<Rendered> {
-        let mut controller = Controller::new(Box::new(LocalWorkers), Share::root(usize::MAX, None));
+        let mut controller = Controller::new(Box::new(LocalWorkers), &Share::root(usize::MAX, None), usize::MAX);
         controller.create_cluster(CLUSTER, "bench", workers);
         let clocks: Clocks = view.plan.tables().into_iter().map(|id| (id, Arc::default())).collect();
         let handle =

@@ -1,6 +1,6 @@
 //! New constraints against rows that are there: those that are stored, and what a transaction has written over them.
 
-use super::{CHECKED_ROWS, Conditions, TableConstraints, Wording, net_rows};
+use super::{CHECKED_ROWS, Conditions, TableConstraints, Wording, net_rows, only_adds};
 use crate::error::AdapterError;
 use ahash::{AHashMap, AHashSet};
 use persist::ShardSnapshot;
@@ -60,6 +60,10 @@ struct Validation<'a> {
 
 impl Validation<'_> {
     fn read(&mut self, stored: Option<ShardSnapshot>, own: &Updates) -> Result<(), AdapterError> {
+        if stored.is_none() && only_adds(own) {
+            own.iter().for_each(|(row, copies)| self.count(row, copies));
+            return self.check(&own.iter().map(|(row, _)| row).collect::<Vec<_>>());
+        }
         let mut own: HashMap<&[u8], Diff> = net_rows(own);
         for rows in stored.into_iter().flatten() {
             let rows = rows?;

@@ -13,13 +13,14 @@ use super::claims::Claimant;
 use super::expectations::contradicted;
 use super::{Committed, Committer, TableWrite, WriteRequest};
 use crate::client::{Published, Shared};
-use crate::constraint::{Duplicate, TableConstraints, Validated, Wording, net_rows, validate};
+use crate::constraint::{Duplicate, TableConstraints, Validated, Wording, net_rows, only_adds, validate};
 use crate::error::AdapterError;
 use catalog::transact::{Prepared, StateDiff};
 use pgrepr::options::EncodeOptions;
 use repr::{GlobalId, Updates};
 use sql::engine::SessionInfo;
 use sql::plan::{CatalogView, ItemRef};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -159,7 +160,10 @@ fn check_rows(
     item: &ItemRef,
     updates: &Updates,
 ) -> Result<(), AdapterError> {
-    let remaining: Updates = net_rows(updates).into_iter().filter(|(_, diff)| *diff > 0).collect();
+    let remaining: Cow<'_, Updates> = match only_adds(updates) {
+        true => Cow::Borrowed(updates),
+        false => Cow::Owned(net_rows(updates).into_iter().filter(|(_, diff)| *diff > 0).collect()),
+    };
     let options = EncodeOptions::default();
     constraints.check_rows(&shared.engine, &SessionInfo::default(), &remaining, wording(item, &options))
 }

@@ -21,7 +21,7 @@ use catalog::transact::{self, Prepared, StateDiff};
 use ore::memory::Reservation;
 use persist::{Ahead, PersistClient};
 use repr::{GlobalId, Updates};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -62,7 +62,7 @@ impl Committer {
             }
         };
         let closed = closes(&change, &prepared);
-        if !is_long(&self.shared, &current, &change, &prepared, &closed) {
+        if !is_long(&self.shared, &current, &change, &prepared) {
             let work = work_out(&self.shared, &current, &mut change, prepared);
             let answer = work.and_then(|work| self.carry_out(&current, change, work));
             self.claims.forget();
@@ -86,6 +86,9 @@ impl Committer {
         let WorkedOut { mut change, closed, work, reply } = worked_out;
         let current = self.shared.published.load_full();
         let answer = work.and_then(|mut work| {
+            if contradicted(&current, &self.recent, &BTreeMap::new(), &change.expectations) {
+                return Ok(Committed::Conflict);
+            }
             if work.revision != current.state.revision() {
                 match self.prepare(&current, &mut change)? {
                     Some(prepared) => work.prepared = prepared,
@@ -240,28 +243,31 @@ impl Committer {
     }
 }
 
-/// The tables that nobody may write to while a change is worked out.
+/// The tables that nobody may write to while a change is worked out: those that it changes, and those that its transaction has read
+/// or written.
 fn closes(change: &CatalogChange, prepared: &Prepared) -> Vec<GlobalId> {
     let altered = prepared.diff.iter().filter_map(|change| match change {
         StateDiff::TableAltered(id) => Some(*id),
         _ => None,
     });
-    altered.chain(change.rewriting.as_ref().map(|rewriting| rewriting.table)).collect()
+    let rewritten = change.rewriting.as_ref().map(|rewriting| rewriting.table);
+    let used = change.writes.iter().map(|write| write.table);
+    let used = used.chain(change.expectations.iter().map(|expected| expected.table));
+    altered.chain(rewritten).chain(used).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Whether a change may take long to work out: it is about many rows, or plans are to be made.
-fn is_long(
-    shared: &Shared,
-    current: &Published,
-    change: &CatalogChange,
-    prepared: &Prepared,
-    closes: &[GlobalId],
-) -> bool {
+fn is_long(shared: &Shared, current: &Published, change: &CatalogChange, prepared: &Prepared) -> bool {
     let is_planned = prepared.diff.iter().all(|it| match it {
         StateDiff::IndexCreated(id) | StateDiff::MaterializedViewCreated(id) => change.plans.contains_key(id),
         _ => true,
     });
-    let stored: u64 = closes.iter().map(|table| update_count(shared, *table)).sum();
+    let altered = prepared.diff.iter().filter_map(|it| match it {
+        StateDiff::TableAltered(id) => Some(*id),
+        _ => None,
+    });
+    let read = altered.chain(change.rewriting.as_ref().map(|rewriting| rewriting.table));
+    let stored: u64 = read.map(|table| update_count(shared, table)).sum();
     let new = change.writes.iter().filter(|write| !current.tables.contains_key(&write.table));
     let written: usize = new.map(|write| write.updates.len()).sum();
     !is_planned || stored + written as u64 > LONG_UPDATES

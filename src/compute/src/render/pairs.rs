@@ -27,6 +27,8 @@ use timely::container::ContainerBuilder;
 
 /// Pairs that are made without a look at whether they are wanted.
 const AT_ONCE: usize = if cfg!(test) { 50 } else { 1 << 16 };
+/// Bytes of the values of pairs that are made without a look.
+const BYTES_AT_ONCE: usize = if cfg!(test) { 70 } else { 32 << 20 };
 /// Sides with fewer updates than this are not put in order of time.
 const FEW: usize = 10;
 
@@ -143,8 +145,8 @@ enum Outer {
 struct Pairs<T: ScopeTime, L> {
     left: Side<T>,
     right: Side<T>,
-    /// The cursors' key has pairs that were not made yet.
-    half_done: Option<Outer>,
+    /// The cursors' key has pairs that were not made yet: of whose values, and how many of the value that its cursor is at were.
+    half_done: Option<(Outer, usize)>,
     make: Rc<RefCell<L>>,
     memory: Arc<Allowance>,
     builder: PackedBuilder<T>,
@@ -161,7 +163,7 @@ impl<T: ScopeTime, L: Make<T>> Iterator for Pairs<T, L> {
             // What is to be stopped need not go on.
             self.is_done = self.memory.refused().is_some()
                 || match self.half_done {
-                    Some(outer) => self.go_on(outer),
+                    Some((outer, made)) => self.go_on(outer, made),
                     None => self.keys(),
                 };
             while let Some(container) = self.builder.extract() {
@@ -197,9 +199,12 @@ impl<T: ScopeTime, L: Make<T>> Pairs<T, L> {
                     Side::load(&mut left.cursor, &left.batches, left.meet.as_ref(), &mut left_edits);
                     Side::load(&mut right.cursor, &right.batches, right.meet.as_ref(), &mut right_edits);
                     let pair_count = left_edits.len().saturating_mul(right_edits.len());
-                    if pair_count > AT_ONCE {
+                    // As many updates of few values at many times cancel out in order of time.
+                    let in_order_count = left_edits.len().saturating_mul(values(&right_edits))
+                        + right_edits.len().saturating_mul(values(&left_edits));
+                    if pair_count > AT_ONCE && in_order_count > AT_ONCE {
                         let outer = if left_edits.len() < right_edits.len() { Outer::Right } else { Outer::Left };
-                        self.half_done = Some(outer);
+                        self.half_done = Some((outer, 0));
                         left.cursor.rewind_vals(&left.batches);
                         right.cursor.rewind_vals(&right.batches);
                         return false;
@@ -218,7 +223,7 @@ impl<T: ScopeTime, L: Make<T>> Pairs<T, L> {
                         right_history.load_iter(right_edits.drain(..), None);
                         in_order(&mut left_history, &mut right_history, give);
                     }
-                    count += pair_count;
+                    count += pair_count.min(in_order_count);
                     left.cursor.step_key(&left.batches);
                     right.cursor.step_key(&right.batches);
                 }
@@ -227,8 +232,8 @@ impl<T: ScopeTime, L: Make<T>> Pairs<T, L> {
         false
     }
 
-    /// Goes on with a key of many pairs. Never the end: other keys may follow.
-    fn go_on(&mut self, outer: Outer) -> bool {
+    /// Goes on with a key of many pairs, of which so many of the outer cursor's value were made. Never the end: other keys may follow.
+    fn go_on(&mut self, outer: Outer, made: usize) -> bool {
         let Pairs { left, right, make, builder, .. } = self;
         let make = &mut *make.borrow_mut();
         let (outside, inside) = match outer {
@@ -237,7 +242,7 @@ impl<T: ScopeTime, L: Make<T>> Pairs<T, L> {
         };
         let key = outside.cursor.get_key(&outside.batches).expect("there is more of it");
         inside.cursor.rewind_vals(&inside.batches);
-        let (mut inner, mut edits, mut count) = (Vec::new(), Vec::new(), 0);
+        let (mut inner, mut edits, mut count, mut bytes, mut made) = (Vec::new(), Vec::new(), 0, 0, made);
         Side::load(&mut inside.cursor, &inside.batches, inside.meet.as_ref(), &mut inner);
         while count < AT_ONCE {
             let Some(value) = outside.cursor.get_val(&outside.batches) else {
@@ -248,20 +253,33 @@ impl<T: ScopeTime, L: Make<T>> Pairs<T, L> {
             };
             edits.clear();
             Side::load_value(&mut outside.cursor, &outside.batches, outside.meet.as_ref(), value, &mut edits);
-            for (outer_value, outer_time, outer_diff) in &edits {
-                for (inner_value, inner_time, inner_diff) in &inner {
-                    let (left, right) = match outer {
-                        Outer::Left => (outer_value, inner_value),
-                        Outer::Right => (inner_value, outer_value),
-                    };
-                    make(key, left, right, outer_time.join(inner_time), outer_diff * inner_diff, builder);
-                }
+            let all = edits.len() * inner.len();
+            while made < all && (count < AT_ONCE || bytes < BYTES_AT_ONCE) {
+                let (outer_value, outer_time, outer_diff) = &edits[made / inner.len()];
+                let (inner_value, inner_time, inner_diff) = &inner[made % inner.len()];
+                let (left, right) = match outer {
+                    Outer::Left => (outer_value, inner_value),
+                    Outer::Right => (inner_value, outer_value),
+                };
+                make(key, left, right, outer_time.join(inner_time), outer_diff * inner_diff, builder);
+                bytes += left.len() + right.len();
+                (made, count) = (made + 1, count + 1);
             }
-            count += edits.len() * inner.len();
+            if made < all {
+                // Its cursor has not moved: its updates are looked at again.
+                break;
+            }
+            made = 0;
             outside.cursor.step_val(&outside.batches);
         }
+        self.half_done = Some((outer, made));
         false
     }
+}
+
+/// The number of values in updates that are in their order.
+fn values<T>(edits: &[Edit<'_, T>]) -> usize {
+    edits.chunk_by(|(left, ..), (right, ..)| left == right).count()
 }
 
 /// Gives the pairs of two histories in order of time, each update with what is left then of those of the other side.

@@ -137,9 +137,13 @@ pub(super) fn hold<'scope>(memory: &Arc<Allowance>, rows: Rows<'scope>) -> Rows<
                         if time == earliest {
                             session.give((row, time, diff));
                         } else {
-                            byte_count += ENTRY_BYTES + row.len();
-                            if memory.cover(byte_count) {
-                                add(&mut held, (time, row), diff);
+                            let bytes = ENTRY_BYTES + row.len();
+                            if memory.cover(byte_count + bytes) {
+                                match add(&mut held, (time, row), diff) {
+                                    Added::New => byte_count += bytes,
+                                    Added::More => {}
+                                    Added::Gone => byte_count = byte_count.saturating_sub(bytes),
+                                }
                             }
                         }
                     }
@@ -159,10 +163,6 @@ pub(super) fn hold<'scope>(memory: &Arc<Allowance>, rows: Rows<'scope>) -> Rows<
                         session.give((row, time, diff));
                     }
                     drop(session);
-                    if held.is_empty() {
-                        // What was taken back before its time was counted as well.
-                        byte_count = 0;
-                    }
                     memory.fall_to(byte_count);
                     match held.first_key_value() {
                         Some(((time, _), _)) => capability.downgrade(time),
@@ -175,16 +175,26 @@ pub(super) fn hold<'scope>(memory: &Arc<Allowance>, rows: Rows<'scope>) -> Rows<
     held.as_collection()
 }
 
-fn add(held: &mut BTreeMap<(Timestamp, Vec<u8>), Diff>, key: (Timestamp, Vec<u8>), diff: Diff) {
+/// What became of an update that was added to those that are held.
+enum Added {
+    New,
+    More,
+    Gone,
+}
+
+fn add(held: &mut BTreeMap<(Timestamp, Vec<u8>), Diff>, key: (Timestamp, Vec<u8>), diff: Diff) -> Added {
     match held.entry(key) {
         std::collections::btree_map::Entry::Vacant(entry) => {
             entry.insert(diff);
+            Added::New
         }
         std::collections::btree_map::Entry::Occupied(mut entry) => {
             *entry.get_mut() += diff;
             if *entry.get() == 0 {
                 entry.remove();
+                return Added::Gone;
             }
+            Added::More
         }
     }
 }
