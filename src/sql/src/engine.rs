@@ -12,6 +12,7 @@
 
 pub mod bind;
 pub mod cast;
+mod checked;
 pub mod coerce;
 pub mod collection;
 pub mod effort;

@@ -10,6 +10,7 @@ pub mod equijoin;
 pub mod guard;
 pub mod having;
 pub mod interruptible;
+mod or_null;
 pub mod semi;
 pub mod sort;
 pub mod unnest;
@@ -45,5 +46,6 @@ pub fn prepare(plan: LogicalPlan) -> Result<LogicalPlan, SqlError> {
 
 /// Rewrites an optimized plan for what runs it.
 pub fn finish(plan: LogicalPlan) -> Result<LogicalPlan, SqlError> {
-    Ok(window::widen_empty_rows(equijoin::null_matching_keys(semi::push_down_semi_joins(plan)?)?)?)
+    let plan = or_null::subqueries_or_null(semi::push_down_semi_joins(plan)?)?;
+    Ok(window::widen_empty_rows(equijoin::null_matching_keys(plan)?)?)
 }

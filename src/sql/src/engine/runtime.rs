@@ -72,6 +72,7 @@ impl Engine {
             .with_runtime_env(runtime)
             .with_analyzer_rules(vec![])
             .with_optimizer_rules(vec![])
+            .with_physical_optimizer_rules(super::checked::rules())
             .with_physical_optimizer_rule(Arc::new(Pace))
             .build();
         Engine { state, optimizer: crate::rules::optimizer(), options }
@@ -84,7 +85,7 @@ impl Engine {
             effort.plan(&plan)?;
         }
         let plan = crate::rules::prepare(plan)?;
-        let options = Arc::new(self.options_of(&SessionInfo { now_us: None, ..session.clone() }));
+        let options = Arc::new(self.options_of(&SessionInfo { now_us: None, folds: true, ..session.clone() }));
         let context = OptimizerContext::new_with_config_options(options).without_query_execution_start_time();
         let context = context.with_max_passes(3);
         let plan = self.optimizer.optimize(plan, &context, |_, _| {}).map_err(|error| unplannable(error.into()))?;

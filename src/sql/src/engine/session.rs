@@ -277,6 +277,8 @@ pub struct SessionInfo {
     pub locale: Locale,
     /// The transaction's start: `now()`. Microseconds since the epoch. `None` while a plan is made: it outlasts this.
     pub now_us: Option<i64>,
+    /// Whether constants are being folded while a plan is optimized: a call that refuses that stays in it.
+    pub folds: bool,
     /// The statement's start: `statement_timestamp()`, and `clock_timestamp()`. Microseconds since the epoch.
     pub statement_now_us: i64,
     /// `mz_now()`: the timestamp at which this statement reads. Microseconds since the epoch.
@@ -376,6 +378,7 @@ impl Default for SessionInfo {
             search_path: vec!["public".to_owned()],
             locale: Locale::default(),
             now_us: Some(0),
+            folds: false,
             statement_now_us: 0,
             mz_now: 0,
             started_us: 0,

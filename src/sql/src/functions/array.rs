@@ -28,7 +28,10 @@ pub fn declare(library: &mut Library) {
             "more than one row returned by a subquery used as an expression",
         )),
     });
-    library.add("as_is(anyelement) anyelement !hidden", |_, a| Ok(a[0].clone().into_owned()));
+    library.add("as_is(anyelement) anyelement !hidden", |call, a| {
+        call.not_while_folding()?;
+        Ok(a[0].clone().into_owned())
+    });
     library.add("array_or_empty(anyarray) anyarray !null", |_, a| {
         Ok(if a[0].is_null() { Datum::List(Vec::new()) } else { a[0].clone().into_owned() })
     });

@@ -67,6 +67,14 @@ impl Call<'_> {
         check_length(length)
     }
 
+    /// Keeps a call in the plan that is more than its value: the error is seen by nobody.
+    pub(super) fn not_while_folding(&self) -> Result<(), SqlError> {
+        match self.session.is_some_and(|session| session.folds) {
+            true => Err(SqlError::internal("a call is not folded")),
+            false => Ok(()),
+        }
+    }
+
     /// Whether this is a call with constants that becomes its value.
     fn is_planning(&self) -> bool {
         self.session.is_none_or(|session| session.now_us.is_none())

@@ -1,0 +1,42 @@
+//! The last check of a physical plan, and what is done if it fails.
+//!
+//! Sorts are left out where an order is plain: of a column that equals a constant, say. A later rule may move what made it plain
+//! out of sight (it puts projections into joins and filters). Then the orders are seen to once more, and the plan is checked again.
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
+use datafusion::physical_plan::ExecutionPlan;
+use std::sync::Arc;
+
+/// DataFusion's rules, the last of which mends what it would refuse.
+pub(super) fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = PhysicalOptimizer::new().rules;
+    let last = rules.pop();
+    debug_assert!(last.is_some_and(|last| last.name() == SanityCheckPlan::new().name()), "the check is the last rule");
+    rules.push(Arc::new(Checked));
+    rules
+}
+
+#[derive(Debug)]
+struct Checked;
+
+impl PhysicalOptimizerRule for Checked {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let check = SanityCheckPlan::new();
+        check
+            .optimize(Arc::clone(&plan), config)
+            .or_else(|_| check.optimize(EnsureRequirements::new().optimize(plan, config)?, config))
+    }
+
+    fn name(&self) -> &'static str {
+        "checked"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
