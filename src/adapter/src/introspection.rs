@@ -63,7 +63,10 @@ pub(crate) fn maintained(shared: &Shared, handle: &IndexHandle, read_ts: Timesta
             bytes_read,
             took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
         },
-        memory_used: handle.stopped().map_or_else(|| handle.allowance().used(), |stopped| stopped.used),
+        memory_used: handle
+            .stopped()
+            // What is little is not asked for.
+            .map_or_else(|| handle.allowance().used().max(byte_count), |stopped| stopped.used),
         memory_allowed: handle.stopped().map_or_else(|| handle.allowance().limit(), |stopped| stopped.refused.limit),
         error: handle.check().err().map(|error| error.to_string()),
     };
