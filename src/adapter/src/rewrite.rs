@@ -30,8 +30,6 @@ use sql::plan::{AlterTablePlan, ColumnSource};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What an update takes beside its row.
-const UPDATE_BYTES: usize = 16;
 /// Rows that are made at once.
 const ROWS_AT_ONCE: usize = 8_192;
 
@@ -107,7 +105,7 @@ impl Rewriting {
             let counted = rows.iter().map(|(row, diff)| (row, diff + own.remove(row).unwrap_or(0)));
             self.push(&mut new, counted)?;
             // A list that grows is there twice for a moment.
-            memory.cover(2 * (new.bytes() + new.len() * UPDATE_BYTES)).map_err(SqlError::from)?;
+            memory.cover(2 * new.memory()).map_err(SqlError::from)?;
         }
         self.push(&mut new, own.into_iter())?;
         Ok(new)

@@ -136,7 +136,7 @@ impl Session {
                 self.shared.metrics.peeks_direct.inc();
                 let in_block = self.transaction.status != Status::Idle;
                 let otherwise = (self.query(bind(&exec.select.logical, params)?, as_of), self.interrupt());
-                let awaited = self.told_of(vec![Arc::clone(&plan.index)]);
+                let awaited = self.told_of(std::iter::once(&plan.index));
                 let work = caught_up(Arc::clone(&self.shared), lagging, in_block, otherwise);
                 Rows::pending(self.interrupt(), awaited, work)
             }

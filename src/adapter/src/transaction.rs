@@ -32,9 +32,6 @@ use sql::vars::SessionVars;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
-/// What an update takes beside its row.
-const UPDATE_BYTES: usize = 16;
-
 /// Where a session stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
@@ -185,7 +182,7 @@ impl Transaction {
 
     /// Asks for the memory of writes that are about to be kept back. Error 53200.
     pub(crate) fn reserve(&mut self, memory: &Arc<Share>, updates: &Updates) -> Result<(), AdapterError> {
-        let bytes = self.writes.values().map(bytes_of).sum::<usize>() + bytes_of(updates);
+        let bytes = self.writes.values().map(Updates::memory).sum::<usize>() + updates.memory();
         let kept = self.kept.get_or_insert_with(|| Reservation::empty(memory));
         Ok(kept.cover(bytes).map_err(SqlError::from)?)
     }
@@ -274,7 +271,7 @@ impl Transaction {
             written.is_some()
         });
         if let Some(kept) = &mut self.kept {
-            kept.resize(self.writes.values().map(bytes_of).sum());
+            kept.resize(self.writes.values().map(Updates::memory).sum());
         }
         self.own_keys.clear();
         self.staged.clone_from(&savepoint.staged);
@@ -317,11 +314,6 @@ impl Transaction {
             committed => Ok(committed),
         }
     }
-}
-
-/// The memory of updates.
-fn bytes_of(updates: &Updates) -> usize {
-    updates.bytes() + updates.len() * UPDATE_BYTES
 }
 
 /// 40001.

@@ -45,18 +45,15 @@ impl Session {
         let indexes = unstored.filter_map(|id| {
             let indexes = published.indexes_on(*id);
             let is_there = indexes.iter().any(|index| index.handle.is_hydrated());
-            indexes.first().filter(|_| !is_there).cloned()
+            indexes.first().filter(|_| !is_there)
         });
-        self.told_of(indexes.collect())
+        self.told_of(indexes)
     }
 
-    /// These, if the client wants to know what it waits for.
-    pub(crate) fn told_of(&self, indexes: Vec<Arc<IndexInfo>>) -> Option<Awaited> {
-        let is_told = |awaited: &Awaited| {
-            awaited
-                .notice()
-                .is_some_and(|notice| notice.reaches(self.vars.get("client_min_messages").unwrap_or_default()))
-        };
-        Some(Awaited(indexes)).filter(is_told)
+    /// Those of these that are to be waited for, if the client wants to know.
+    pub(crate) fn told_of<'a>(&self, indexes: impl Iterator<Item = &'a Arc<IndexInfo>>) -> Option<Awaited> {
+        let awaited = Awaited(indexes.filter(|index| is_awaited(index)).cloned().collect());
+        let level = self.vars.get("client_min_messages").unwrap_or_default();
+        awaited.notice().is_some_and(|notice| notice.reaches(level)).then_some(awaited)
     }
 }

@@ -169,3 +169,27 @@ impl<T> ContainerBytes for Packed<T> {
         unreachable!("workers are threads of one process")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Packed, WEIGHED};
+    use timely::Accountable;
+
+    #[test]
+    fn what_updates_count_is_the_sum_of_what_each_counts() {
+        let lengths = [0, 1, WEIGHED - 1, WEIGHED, 3 * WEIGHED, 1_000];
+        let packed = |lengths: &[usize]| {
+            let mut packed = Packed::default();
+            lengths
+                .iter()
+                .for_each(|length| packed.push(&vec![1; length / 3], &vec![2; length - length / 3], 7_u64, 1));
+            packed.record_count()
+        };
+        // As an exchange deals them out.
+        for at in 0..=lengths.len() {
+            let (some, others) = lengths.split_at(at);
+            assert_eq!(packed(some) + packed(others), packed(&lengths));
+        }
+        assert!(packed(&[1_000]) > packed(&[10]), "a large one counts more");
+    }
+}

@@ -105,6 +105,11 @@ impl Updates {
         self.bytes.len()
     }
 
+    /// The bytes of memory that they take, their rows included.
+    pub fn memory(&self) -> usize {
+        self.bytes.len() + self.ends.len() * (size_of::<usize>() + size_of::<Diff>())
+    }
+
     /// Forgets all updates and keeps the memory.
     pub fn clear(&mut self) {
         self.ends.clear();

@@ -103,6 +103,14 @@ pub(super) struct Examined {
     kept: BTreeMap<GlobalId, Arc<TableConstraints>>,
 }
 
+/// The tables that a change alters.
+pub(super) fn altered(prepared: &Prepared) -> impl Iterator<Item = GlobalId> {
+    prepared.diff.iter().filter_map(|change| match change {
+        StateDiff::TableAltered(id) => Some(*id),
+        _ => None,
+    })
+}
+
 /// Checks what is stored and was written against new constraints. Errors: those of violations.
 pub(super) fn examine(
     shared: &Shared,
@@ -110,11 +118,7 @@ pub(super) fn examine(
     prepared: &Prepared,
     writes: &[TableWrite],
 ) -> Result<Examined, AdapterError> {
-    let altered = prepared.diff.iter().filter_map(|change| match change {
-        StateDiff::TableAltered(id) => Some(*id),
-        _ => None,
-    });
-    let altered: BTreeSet<GlobalId> = altered.collect();
+    let altered: BTreeSet<GlobalId> = altered(prepared).collect();
     let none = Updates::new();
     let (mut new_keys, mut kept) = (Vec::new(), BTreeMap::new());
     let written = writes.iter().map(|write| (write.table, write.updates.as_ref()));

@@ -5,7 +5,7 @@
 //!    maintained. Where that takes long a thread of its own does it, and the tables are closed meanwhile ([`super::put_off`]).
 //! 3. It is carried out: one durable commit, and what follows from it.
 
-use super::admission::{Examined, examine};
+use super::admission::{Examined, altered, examine};
 use super::expectations::{Tables, contradicted};
 use super::put_off::LONG_UPDATES;
 use super::request::{CatalogChange, Committed, DdlRequest, Request, TableWrite};
@@ -86,15 +86,12 @@ impl Committer {
         let WorkedOut { mut change, closed, work, reply } = worked_out;
         let current = self.shared.published.load_full();
         let answer = work.and_then(|mut work| {
-            if contradicted(&current, &self.recent, &BTreeMap::new(), &change.expectations) {
-                return Ok(Committed::Conflict);
+            if work.revision == current.state.revision() {
+                change.prepared = Some(work.prepared);
             }
-            if work.revision != current.state.revision() {
-                match self.prepare(&current, &mut change)? {
-                    Some(prepared) => work.prepared = prepared,
-                    None => return Ok(Committed::Conflict),
-                }
-            }
+            // What its transaction has read is looked at again either way.
+            let Some(prepared) = self.prepare(&current, &mut change)? else { return Ok(Committed::Conflict) };
+            work.prepared = prepared;
             self.carry_out(&current, change, work)
         });
         self.claims.forget();
@@ -196,7 +193,7 @@ impl Committer {
 
     /// Whether keys have to be read before a request can be served, which begins then.
     pub(super) fn closes_to_load(&mut self, request: &Request) -> bool {
-        let published = self.shared.published.load_full();
+        let published = self.shared.published.load();
         let mut is_closed = false;
         for id in request.tables() {
             let Some(table) = published.tables.get(&id) else { continue };
@@ -243,34 +240,34 @@ impl Committer {
     }
 }
 
-/// The tables that nobody may write to while a change is worked out: those that it changes, and those that its transaction has read
-/// or written.
+/// The tables of which a change may read all rows.
+fn read_whole(change: &CatalogChange, prepared: &Prepared) -> BTreeSet<GlobalId> {
+    altered(prepared).chain(change.rewriting.as_ref().map(|rewriting| rewriting.table)).collect()
+}
+
+/// The tables that nobody may write to while a change is worked out: those that it reads, and those that its transaction has read or
+/// written.
 fn closes(change: &CatalogChange, prepared: &Prepared) -> Vec<GlobalId> {
-    let altered = prepared.diff.iter().filter_map(|change| match change {
-        StateDiff::TableAltered(id) => Some(*id),
-        _ => None,
-    });
-    let rewritten = change.rewriting.as_ref().map(|rewriting| rewriting.table);
-    let used = change.writes.iter().map(|write| write.table);
-    let used = used.chain(change.expectations.iter().map(|expected| expected.table));
-    altered.chain(rewritten).chain(used).collect::<BTreeSet<_>>().into_iter().collect()
+    let mut closes = read_whole(change, prepared);
+    closes.extend(change.writes.iter().map(|write| write.table));
+    closes.extend(change.expectations.iter().map(|expected| expected.table));
+    closes.into_iter().collect()
 }
 
 /// Whether a change may take long to work out: it is about many rows, or plans are to be made.
 fn is_long(shared: &Shared, current: &Published, change: &CatalogChange, prepared: &Prepared) -> bool {
-    let is_planned = prepared.diff.iter().all(|it| match it {
-        StateDiff::IndexCreated(id) | StateDiff::MaterializedViewCreated(id) => change.plans.contains_key(id),
-        _ => true,
-    });
-    let altered = prepared.diff.iter().filter_map(|it| match it {
-        StateDiff::TableAltered(id) => Some(*id),
-        _ => None,
-    });
-    let read = altered.chain(change.rewriting.as_ref().map(|rewriting| rewriting.table));
-    let stored: u64 = read.map(|table| update_count(shared, table)).sum();
+    let stored: u64 = read_whole(change, prepared).into_iter().map(|table| update_count(shared, table)).sum();
     let new = change.writes.iter().filter(|write| !current.tables.contains_key(&write.table));
     let written: usize = new.map(|write| write.updates.len()).sum();
-    !is_planned || stored + written as u64 > LONG_UPDATES
+    !are_planned(prepared, &change.plans) || stored + written as u64 > LONG_UPDATES
+}
+
+/// Whether it is known how all is maintained that a change creates.
+fn are_planned(prepared: &Prepared, plans: &Plans) -> bool {
+    prepared.diff.iter().all(|it| match it {
+        StateDiff::IndexCreated(id) | StateDiff::MaterializedViewCreated(id) => plans.contains_key(id),
+        _ => true,
+    })
 }
 
 fn update_count(shared: &Shared, table: GlobalId) -> u64 {
@@ -290,11 +287,7 @@ fn work_out(
     }
     let examined = examine(shared, current, &prepared, &change.writes)?;
     let mut plans = std::mem::take(&mut change.plans);
-    let is_planned = |it: &StateDiff| match it {
-        StateDiff::IndexCreated(id) | StateDiff::MaterializedViewCreated(id) => plans.contains_key(id),
-        _ => true,
-    };
-    if !prepared.diff.iter().all(is_planned) {
+    if !are_planned(&prepared, &plans) {
         plans = plan_created(&shared.engine, &prepared).map_err(|(_, why)| why)?;
     }
     Ok(Work { revision: current.state.revision(), prepared, examined, plans, _memory: memory })
