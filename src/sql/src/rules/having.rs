@@ -6,7 +6,7 @@
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
 use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
@@ -24,12 +24,20 @@ impl OptimizerRule for PushDownFilterToGroups {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        if let LogicalPlan::Filter(filter) = &plan
-            && let LogicalPlan::Aggregate(aggregate) = filter.input.as_ref()
-            && (aggregate.group_expr.is_empty() || matches!(aggregate.group_expr[..], [Expr::GroupingSet(_)]))
-        {
+        if matches!(plan, LogicalPlan::Filter(_)) && filters_groups_of_none(&plan) {
             return Ok(Transformed::no(plan));
         }
         self.0.rewrite(plan, config)
+    }
+}
+
+/// Whether filters, of which the rule makes one in a single step, are of an aggregate that has a row for no rows.
+fn filters_groups_of_none(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Filter(filter) => filters_groups_of_none(&filter.input),
+        LogicalPlan::Aggregate(Aggregate { group_expr, .. }) => {
+            group_expr.is_empty() || matches!(group_expr[..], [Expr::GroupingSet(_)])
+        }
+        _ => false,
     }
 }

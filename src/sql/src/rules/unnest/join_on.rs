@@ -120,13 +120,12 @@ fn numbered((at, column): (usize, Expr)) -> Expr {
     column.alias(format!("c{at}"))
 }
 
-/// The columns of one side and NULLs for those of the other.
+/// The columns of one side and NULLs for those of the other, of which several may have one name.
 fn padded(own: &[Expr], missing: &[Expr], pairs: &LogicalPlan) -> Result<Vec<Expr>> {
     let mut exprs = own.to_vec();
-    for column in missing {
+    for (at, column) in missing.iter().enumerate() {
         let data_type = super::keys::type_of(column, pairs)?;
-        let Expr::Column(Column { name, .. }) = column else { continue };
-        exprs.push(Expr::Literal(ScalarValue::try_from(&data_type)?, None).alias(format!("null {name}")));
+        exprs.push(Expr::Literal(ScalarValue::try_from(&data_type)?, None).alias(format!("null {at}")));
     }
     Ok(exprs)
 }
