@@ -1,7 +1,7 @@
 //! The list of files let off, which may only shrink.
 //!
-//! Each line of the list is `lines PATH CEILING # why` or `unsafe PATH # why`. A ratchet: when a file gets shorter
-//! its ceiling has to follow, and an entry that nothing needs any more has to go.
+//! Each line of the list is `lines PATH CEILING # why`, `unsafe PATH # why` or `circle src/CRATE FILES # why`. A ratchet: when
+//! a file gets shorter its ceiling has to follow, and an entry that nothing needs any more has to go.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +17,8 @@ pub(crate) struct Exceptions {
     path: String,
     /// Line of the list, and the ceiling in lines, by file.
     long: BTreeMap<String, (usize, usize)>,
+    /// Line of the list, and how many files may be in circles, by a crate's folder.
+    in_circles: BTreeMap<String, (usize, usize)>,
     /// Line of the list, by file.
     with_unsafe: BTreeMap<String, usize>,
 }
@@ -32,16 +34,18 @@ impl Exceptions {
             let known = match words.as_slice() {
                 [] => continue,
                 ["unsafe", file] => exceptions.with_unsafe.insert((*file).to_owned(), index + 1).is_none(),
-                ["lines", file, ceiling] => ceiling
-                    .parse()
-                    .is_ok_and(|ceiling| exceptions.long.insert((*file).to_owned(), (index + 1, ceiling)).is_none()),
+                [kind @ ("lines" | "circle"), place, ceiling] => {
+                    let list = if *kind == "lines" { &mut exceptions.long } else { &mut exceptions.in_circles };
+                    let ceiling = ceiling.parse();
+                    ceiling.is_ok_and(|ceiling| list.insert((*place).to_owned(), (index + 1, ceiling)).is_none())
+                }
                 _ => false,
             };
             if !known {
                 findings.push(Finding::new(
                     path,
                     index + 1,
-                    "not `lines PATH CEILING # why` or `unsafe PATH # why`, or twice",
+                    "not `lines PATH CEILING # why`, `unsafe PATH # why` or `circle src/CRATE FILES # why`, or twice",
                 ));
             } else if reason.trim().is_empty() {
                 findings.push(Finding::new(path, index + 1, "an exception says why, after a `#`"));
@@ -58,6 +62,23 @@ impl Exceptions {
     /// Whether `file` may allow itself unsafe code.
     pub(crate) fn may_be_unsafe(&self, file: &str) -> bool {
         self.with_unsafe.contains_key(file)
+    }
+
+    /// How many files of the crate in `folder` may be in circles.
+    pub(crate) fn in_circles_max(&self, folder: &str) -> usize {
+        self.in_circles.get(folder).map_or(0, |(_, ceiling)| *ceiling)
+    }
+
+    /// Entries for circles that are gone. `in_circles` says how many files of a crate's folder are in circles now.
+    pub(crate) fn check_circles(&self, in_circles: impl Fn(&str) -> usize, findings: &mut Vec<Finding>) {
+        for (folder, (line, ceiling)) in &self.in_circles {
+            let message = match in_circles(folder) {
+                0 => format!("{folder} has no circles: drop its exception"),
+                count if count < *ceiling => format!("{folder} has {count} files in circles: lower its ceiling"),
+                _ => continue,
+            };
+            findings.push(Finding::new(&self.path, *line, message));
+        }
     }
 
     /// Entries that nothing needs any more. `lines_of` and `is_unsafe` say how files are now.

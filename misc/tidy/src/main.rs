@@ -1,4 +1,4 @@
-//! The checker of what rustc and clippy cannot see: layers, file headers, file sizes, stray paths.
+//! The checker of what rustc and clippy cannot see: layers, circles, file headers, file sizes, stray paths.
 //!
 //! `tidy [ROOT]` reads the repository once into memory, runs every rule over it, prints one line per finding and
 //! exits with 1 if there was any. The rules are those of `doc/architecture.md` (layers) and `doc/developer/style.md`
@@ -6,7 +6,8 @@
 //!
 //! How: [`tree`] is the repository as a map from path to text, so that each rule is a pure function and its tests
 //! break it on a tree of three files; [`manifest`] reads as much of a `Cargo.toml` as the rules ask for; [`layers`]
-//! judges crates, [`sources`] judges files, [`exceptions`] is the list of those let off.
+//! judges crates, [`sources`] judges files, [`circles`] how those of a crate use each other, [`exceptions`] is the list of
+//! those let off.
 //!
 //! No dependencies: the checker builds in a second and cannot be broken by what it checks.
 
@@ -17,6 +18,7 @@ use std::process::ExitCode;
 use crate::exceptions::Exceptions;
 use crate::tree::Tree;
 
+mod circles;
 mod exceptions;
 mod layers;
 mod manifest;
@@ -67,6 +69,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     let (exceptions, mut findings) = Exceptions::parse(EXCEPTIONS_PATH, tree.text(EXCEPTIONS_PATH).unwrap_or_default());
     layers::check(tree, &mut findings);
     sources::check(tree, &exceptions, &mut findings);
+    circles::check(tree, &exceptions, &mut findings);
     findings.sort();
     findings
 }

@@ -139,7 +139,7 @@ fn is_source(path: &str) -> bool {
 }
 
 /// The part of a file that goes into the product: all before its unit tests, which stand last.
-fn product_code(text: &str) -> &str {
+pub(crate) fn product_code(text: &str) -> &str {
     text.split("\n#[cfg(test)]\nmod ").next().unwrap_or(text)
 }
 
