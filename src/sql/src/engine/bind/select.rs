@@ -371,23 +371,18 @@ impl Binder<'_> {
         &mut self,
         plan: LogicalPlan,
         columns: &[OutputColumn],
-        parts: Parts,
+        mut parts: Parts,
     ) -> Result<LogicalPlan, SqlError> {
-        // What is partitioned and ordered by are columns: with expressions over the results of other windows, the optimizer
-        // would calculate them before those.
-        let mut computed = columns_of_plan(&plan);
-        let mut column = |binder: &mut Self, expr: &Expr| match expr {
-            Expr::Column(_) => expr.clone(),
-            expr => {
-                let name = binder.internal_name("key");
-                computed.push(expr.clone().alias(&name));
-                Expr::Column(Column::from_name(name))
-            }
-        };
-        let on: Vec<Expr> = parts.distinct_on.iter().map(|on| column(self, &on.expr)).collect();
-        let order_by: Vec<Sort> =
-            parts.sorts.iter().map(|sort| Sort { expr: column(self, &sort.expr), ..sort.clone() }).collect();
-        let plan = LogicalPlan::Projection(Projection::try_new(computed, Arc::new(plan))?);
+        // What is shown, partitioned and ordered by are columns. With expressions over the results of other windows, the
+        // optimizer would calculate them before those; and what a subquery in one of them gives is the same for all three.
+        let items = parts.items.iter().map(|item| item.expr.clone()).collect();
+        let (plan, map) = self.as_columns(plan, items)?;
+        parts.rewrite(&map)?;
+        let keys = parts.distinct_on.iter().map(|on| &on.expr).chain(parts.sorts.iter().map(|sort| &sort.expr));
+        let (plan, map) = self.as_columns(plan, keys.cloned().collect())?;
+        parts.rewrite(&map)?;
+        let on = parts.distinct_on.iter().map(|on| on.expr.clone()).collect();
+        let order_by = parts.sorts.clone();
         let name = self.internal_name("distinct");
         let call = WindowFunction {
             fun: WindowFunctionDefinition::WindowUDF(datafusion::functions_window::row_number::row_number_udwf()),
@@ -406,6 +401,25 @@ impl Binder<'_> {
         let first = Expr::Column(Column::from_name(name)).eq(lit(1_u64));
         let plan = LogicalPlan::Filter(Filter::try_new(first, Arc::new(plan))?);
         self.project_and_sort(plan, columns, parts)
+    }
+
+    /// A plan that has expressions as columns beside its own, and what stands for what.
+    fn as_columns(
+        &mut self,
+        plan: LogicalPlan,
+        exprs: Vec<Expr>,
+    ) -> Result<(LogicalPlan, Vec<(Expr, Expr)>), SqlError> {
+        let mut computed = columns_of_plan(&plan);
+        let mut map: Vec<(Expr, Expr)> = Vec::new();
+        for expr in exprs {
+            let is_there = matches!(expr, Expr::Column(_) | Expr::Literal(..));
+            if !is_there && !map.iter().any(|(known, _)| *known == expr) {
+                let name = self.internal_name("key");
+                computed.push(expr.clone().alias(&name));
+                map.push((expr, Expr::Column(Column::from_name(name))));
+            }
+        }
+        Ok((LogicalPlan::Projection(Projection::try_new(computed, Arc::new(plan))?), map))
     }
 }
 

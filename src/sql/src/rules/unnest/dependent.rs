@@ -8,9 +8,10 @@
 
 use super::keys::{inward, is_plan_risky, plan_reads, reads, same};
 use super::recursive::WorkTable;
-use super::{Result, Unnesting, columns, project};
+use super::{Result, Unnesting, columns, external, project};
 use crate::error::SqlError;
 use crate::rewrite::replace;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, ScalarValue};
 use datafusion::common::{JoinType, NullEquality};
 use datafusion::logical_expr::expr::{Sort as SortKey, WindowFunction, WindowFunctionParams};
@@ -49,12 +50,14 @@ impl Domain {
     /// The domain of a subquery's keys.
     pub(super) fn new(keys: Vec<Expr>, outer: &LogicalPlan, subquery: &LogicalPlan) -> Result<Domain> {
         let schema = Arc::clone(outer.schema());
+        let may_exceed = !is_plan_risky(subquery);
+        let rows = if may_exceed { unchosen(outer.clone())? } else { outer.clone() };
         let mut exprs = Vec::new();
         for (at, key) in keys.iter().enumerate() {
             exprs.push(inward(key.clone(), &schema)?.alias(format!("k{at}")));
         }
-        let distinct = LogicalPlan::Distinct(Distinct::All(Arc::new(project(outer.clone(), exprs)?)));
-        Ok(Domain { keys, outer: schema, distinct, may_exceed: !is_plan_risky(subquery), work_tables: Vec::new() })
+        let distinct = LogicalPlan::Distinct(Distinct::All(Arc::new(project(rows, exprs)?)));
+        Ok(Domain { keys, outer: schema, distinct, may_exceed, work_tables: Vec::new() })
     }
 
     /// The same inside a recursive query, which might go on for ever with keys that the outer query does not have; with its
@@ -413,6 +416,37 @@ impl Unnesting {
     }
 }
 
+/// At least the rows of a plan, without the choice that a filter makes by their numbers: of equals, another may be the first
+/// when the plan is calculated a second time.
+fn unchosen(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let through = |input: Arc<LogicalPlan>| unchosen(Arc::unwrap_or_clone(input)).map(Arc::new);
+    Ok(match plan {
+        LogicalPlan::Filter(filter) if has_numbers(&filter.input) => unchosen(Arc::unwrap_or_clone(filter.input))?,
+        LogicalPlan::Sort(sort) if sort.fetch.is_none() => unchosen(Arc::unwrap_or_clone(sort.input))?,
+        LogicalPlan::Filter(_) | LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) => {
+            plan.map_children(|input| Ok(Transformed::yes(unchosen(input).map_err(external)?)))?.data
+        }
+        LogicalPlan::Join(join) => {
+            let keeps_left = !matches!(join.join_type, JoinType::Right | JoinType::Full);
+            let left = if keeps_left { through(join.left)? } else { join.left };
+            let right = if join.join_type == JoinType::Inner { through(join.right)? } else { join.right };
+            LogicalPlan::Join(Join { left, right, ..join })
+        }
+        plan => plan,
+    })
+}
+
+/// Whether a plan's columns can be numbers of its rows.
+fn has_numbers(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Window(_) => true,
+        LogicalPlan::Filter(Filter { input, .. }) => has_numbers(input),
+        LogicalPlan::Projection(projection) => has_numbers(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => has_numbers(&alias.input),
+        _ => false,
+    }
+}
+
 fn unkeyed(plan: LogicalPlan) -> Keyed {
     Keyed { plan, keys: Vec::new(), never_null: false }
 }
@@ -442,7 +476,6 @@ fn equal_to<'e>(condition: &'e Expr, key: &Expr) -> Option<&'e Expr> {
 
 /// A window function, within each key.
 fn partitioned(expr: Expr, keys: &[Expr]) -> Result<Expr> {
-    use datafusion::common::tree_node::{Transformed, TreeNode};
     let partitioned = expr.transform_up(|expr| {
         Ok(match expr {
             Expr::WindowFunction(mut call) => {

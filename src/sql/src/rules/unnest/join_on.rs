@@ -6,7 +6,7 @@ use super::predicate::Null;
 use super::{Result, Unnesting, columns, has_open_subquery, project};
 use crate::error::SqlError;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, JoinType, ScalarValue};
+use datafusion::common::{DFSchema, JoinType, ScalarValue};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan, LogicalPlanBuilder, Operator, Union, binary_expr, lit};
 use std::sync::Arc;
