@@ -1,7 +1,8 @@
 //! A scalar subquery without rows is NULL, whatever its column was.
 //!
-//! Binding says so where the column is not nullable, by a function that gives what it is given. Of a constant the optimizer folds that
-//! away, and the engine would take the constant's word. So what is left of it is said again when nothing is folded any more.
+//! Binding says so where the column is not nullable, by a function that gives what it is given. A column that could be NULL then
+//! can be found never to be by the optimizer (`least('', '')` becomes a constant), and the engine would take its word. So it is said
+//! again when nothing is folded any more.
 
 use crate::engine::TypedExpr;
 use crate::error::SqlError;
@@ -9,7 +10,6 @@ use crate::functions::array::nullable;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, Result};
 use datafusion::error::DataFusionError;
-
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Subquery};
 use repr::PgType;
 use std::sync::Arc;
