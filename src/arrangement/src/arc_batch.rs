@@ -3,10 +3,11 @@
 //! How one moves through a batch is in [`crate::row_cursor`], how two become one in [`crate::merger`].
 
 use crate::allowance::Held;
-use crate::layers::byte_count;
 use crate::row_layout::RowLayout;
 use differential_dataflow::lattice::Lattice;
 use differential_dataflow::trace::implementations::ord_neu::OrdValBatch;
+use differential_dataflow::trace::implementations::ord_neu::val_batch::OrdValStorage;
+use repr::Diff;
 use std::ops::Deref;
 use std::sync::Arc;
 use timely::progress::Timestamp;
@@ -38,6 +39,16 @@ impl<T: Timestamp + Lattice> ArcBatch<OrdValBatch<RowLayout<T>>> {
     pub fn byte_count(&self) -> usize {
         byte_count(&self.storage)
     }
+}
+
+/// The bytes that a batch occupies, without allocator overhead.
+pub(crate) fn byte_count<T: Timestamp + Lattice>(storage: &OrdValStorage<RowLayout<T>>) -> usize {
+    storage.keys.byte_count()
+        + storage.vals.vals.byte_count()
+        + storage.vals.offs.byte_count()
+        + storage.upds.offs.byte_count()
+        + storage.upds.times.capacity() * size_of::<T>()
+        + storage.upds.diffs.capacity() * size_of::<Diff>()
 }
 
 impl<B> Clone for ArcBatch<B> {

@@ -1,7 +1,7 @@
 //! A batch while it grows: its layers of keys, values and updates, filled in their order.
 
 use crate::allowance::Held;
-use crate::arc_batch::ArcBatch;
+use crate::arc_batch::{ArcBatch, byte_count};
 use crate::row_layout::RowLayout;
 use differential_dataflow::consolidation::consolidate;
 use differential_dataflow::lattice::Lattice;
@@ -115,14 +115,4 @@ impl<T: Timestamp + Lattice> Layers<T> {
         held.settle(byte_count(&storage));
         (update_count > 0).then(|| Batch::new(OrdValBatch { storage, updates: update_count }, held))
     }
-}
-
-/// The bytes that a batch occupies, without allocator overhead.
-pub(crate) fn byte_count<T: Timestamp + Lattice>(storage: &Storage<T>) -> usize {
-    storage.keys.byte_count()
-        + storage.vals.vals.byte_count()
-        + storage.vals.offs.byte_count()
-        + storage.upds.offs.byte_count()
-        + storage.upds.times.capacity() * size_of::<T>()
-        + storage.upds.diffs.capacity() * size_of::<Diff>()
 }

@@ -1,8 +1,7 @@
 //! The names of differential's trace types over rows. The times are those of a dataflow; inside recursion they have rounds.
 
 use crate::allowance::Allowance;
-use crate::arc_batch::ArcBatch;
-use crate::layers::byte_count;
+use crate::arc_batch::{ArcBatch, byte_count};
 use crate::row_layout::RowLayout;
 use differential_dataflow::consolidation::consolidate_updates;
 use differential_dataflow::lattice::Lattice;

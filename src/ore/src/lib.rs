@@ -19,6 +19,7 @@ pub mod counter;
 pub mod exit;
 pub mod memory;
 pub mod metrics;
+mod panic;
 mod sometimes;
 pub mod task;
 pub mod thread;

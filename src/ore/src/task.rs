@@ -13,8 +13,8 @@
 //! # Invariants
 //! * A task ends no later than its handle, unless the handle was given up through [`JoinHandle::detach`].
 
+use crate::panic::{OnPanic, report_panic};
 use crate::until::until;
-use std::any::Any;
 use std::future::{Future, pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
@@ -147,13 +147,6 @@ impl<T> Drop for JoinHandle<T> {
     }
 }
 
-/// What a panic takes down with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OnPanic {
-    EndTask,
-    EndProcess,
-}
-
 /// Runs `future`, and reports its panic by name before letting it go on (or ending the process).
 ///
 /// The panic is caught where the future is polled, not seen by a guard on drop: a guard would also fire when a
@@ -165,24 +158,6 @@ async fn watched<F: Future>(name: &'static str, on_panic: OnPanic, future: F) ->
         Err(payload) => report_panic("task", name, on_panic, payload),
     })
     .await
-}
-
-/// Logs a caught panic, then aborts the process or resumes the unwinding.
-pub(crate) fn report_panic(kind: &str, name: &str, on_panic: OnPanic, payload: Box<dyn Any + Send>) -> ! {
-    log_panic(kind, name, on_panic, payload.as_ref());
-    match on_panic {
-        OnPanic::EndTask => resume_unwind(payload),
-        OnPanic::EndProcess => std::process::abort(),
-    }
-}
-
-pub(crate) fn log_panic(kind: &str, name: &str, on_panic: OnPanic, payload: &(dyn Any + Send)) {
-    let message = payload
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| payload.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without a message".to_owned());
-    tracing::error!(kind, name, message, fatal = (on_panic == OnPanic::EndProcess), "panicked");
 }
 
 #[cfg(test)]

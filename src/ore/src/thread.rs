@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::thread::{Builder, JoinHandle};
 
-use crate::task::{OnPanic, log_panic, report_panic};
+use crate::panic::{OnPanic, log_panic, report_panic};
 
 /// Starts a thread called `name`. Dropping the handle lets the thread run on.
 ///

@@ -15,9 +15,9 @@ use crate::error::PgReprError;
 use crate::interval;
 use crate::json;
 use crate::length::{LengthRule, fit_text};
+use crate::natural::{display_of, natural_type};
 use crate::numeric;
 use crate::options::EncodeOptions;
-use crate::text::display_of;
 use crate::types;
 use arrow::datatypes::FieldRef;
 use bytes::{Buf, BufMut};
@@ -30,29 +30,6 @@ use std::borrow::Cow;
 const JSONB_VERSION: u8 = 1;
 /// The flags of an array's header.
 const HAS_NULLS: i32 = 1;
-
-/// The type that a value has by itself, for the fields of records and of arrays of unknown type.
-pub fn natural_type(datum: &Datum<'_>) -> PgType {
-    match datum {
-        Datum::Null | Datum::Text(_) => PgType::Text,
-        Datum::Bool(_) => PgType::Bool,
-        Datum::Int2(_) => PgType::Int2,
-        Datum::Int4(_) => PgType::Int4,
-        Datum::Int8(_) => PgType::Int8,
-        Datum::UInt8(_) => PgType::Numeric(NumericDisplay::Scale),
-        Datum::Oid(_) => PgType::Oid,
-        Datum::Float4(_) => PgType::Float4,
-        Datum::Float8(_) => PgType::Float8,
-        Datum::Numeric(..) => PgType::Numeric(NumericDisplay::Scale),
-        Datum::Bytes(_) => PgType::Bytea,
-        Datum::Date(_) => PgType::Date,
-        Datum::Time(_) => PgType::Time,
-        Datum::Timestamp(_) => PgType::Timestamp,
-        Datum::Interval(..) => PgType::Interval,
-        Datum::List(items) => PgType::Array(Box::new(items.first().map_or(PgType::Text, natural_type))),
-        Datum::Record(_) => PgType::Record,
-    }
-}
 
 /// Writes a value in the binary format of `ty`, without a length in front. NULL writes nothing.
 ///

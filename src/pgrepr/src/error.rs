@@ -57,6 +57,14 @@ impl PgReprError {
         )
     }
 
+    /// 22023: the text is not a value of the setting.
+    pub(crate) fn invalid_setting(name: &str, value: &str) -> PgReprError {
+        PgReprError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("invalid value for parameter \"{name}\": \"{value}\""),
+        )
+    }
+
     /// 22003: a number that its type cannot hold.
     pub fn out_of_range(type_name: &str, text: &str) -> PgReprError {
         PgReprError::new(

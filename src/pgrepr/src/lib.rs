@@ -25,6 +25,7 @@ pub mod float;
 pub mod interval;
 pub mod json;
 pub mod length;
+mod natural;
 pub mod numeric;
 pub mod options;
 pub mod row_description;

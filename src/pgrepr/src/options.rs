@@ -5,7 +5,6 @@
 use crate::error::PgReprError;
 use crate::timezone::TimeZone;
 use repr::PgType;
-use repr::sqlstate::SqlState;
 use std::fmt;
 use std::sync::Arc;
 
@@ -80,7 +79,7 @@ impl ByteaOutput {
         match value.to_ascii_lowercase().as_str() {
             "hex" => Ok(ByteaOutput::Hex),
             "escape" => Ok(ByteaOutput::Escape),
-            _ => Err(invalid_setting("bytea_output", value).with_hint("Available values: escape, hex.")),
+            _ => Err(PgReprError::invalid_setting("bytea_output", value).with_hint("Available values: escape, hex.")),
         }
     }
 }
@@ -129,7 +128,7 @@ impl DateStyle {
             let agrees = slot.as_ref().is_none_or(|before| *before == said);
             *slot = Some(said);
             let detail = "Conflicting \"datestyle\" specifications.";
-            if agrees { Ok(()) } else { Err(invalid_setting("DateStyle", value).with_detail(detail)) }
+            if agrees { Ok(()) } else { Err(PgReprError::invalid_setting("DateStyle", value).with_detail(detail)) }
         }
         for word in value.split(',').map(|word| word.trim().to_ascii_lowercase()) {
             match word.as_str() {
@@ -148,7 +147,7 @@ impl DateStyle {
                 word if word.starts_with("euro") => note(&mut order, DateOrder::Dmy, value)?,
                 word => {
                     let detail = format!("Unrecognized key word: \"{word}\".");
-                    return Err(invalid_setting("DateStyle", value).with_detail(detail));
+                    return Err(PgReprError::invalid_setting("DateStyle", value).with_detail(detail));
                 }
             }
         }
@@ -201,7 +200,7 @@ impl IntervalStyle {
             "iso_8601" => Ok(IntervalStyle::Iso8601),
             _ => {
                 let hint = format!("Available values: {}.", IntervalStyle::NAMES.join(", "));
-                Err(invalid_setting("IntervalStyle", value).with_hint(hint))
+                Err(PgReprError::invalid_setting("IntervalStyle", value).with_hint(hint))
             }
         }
     }
@@ -215,8 +214,4 @@ impl IntervalStyle {
             IntervalStyle::Iso8601 => "iso_8601",
         }
     }
-}
-
-pub(crate) fn invalid_setting(name: &str, value: &str) -> PgReprError {
-    PgReprError::new(SqlState::INVALID_PARAMETER_VALUE, format!("invalid value for parameter \"{name}\": \"{value}\""))
 }

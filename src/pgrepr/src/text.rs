@@ -5,7 +5,6 @@
 //! claim still prints what is there. [`decode_text`] decides by the type and its result fits the type's Arrow type.
 
 use crate::array::{self, Item};
-use crate::binary::natural_type;
 use crate::bytea::{decode_bytea, decode_uuid, encode_bytea, encode_uuid};
 use crate::datetime;
 use crate::error::PgReprError;
@@ -13,6 +12,7 @@ use crate::float;
 use crate::interval;
 use crate::json;
 use crate::length::{LengthRule, fit_text};
+use crate::natural::{display_of, natural_type};
 use crate::numeric::{self, is_space};
 use crate::options::EncodeOptions;
 use crate::type_name::parse_type_name;
@@ -21,7 +21,7 @@ use arrow::datatypes::FieldRef;
 use bytes::BufMut;
 use repr::datum::Datum;
 use repr::sqlstate::SqlState;
-use repr::types::{NumericDisplay, PgType, Reg};
+use repr::types::{PgType, Reg};
 use std::borrow::Cow;
 
 /// Prints a value as PostgreSQL prints one of type `ty`. NULL prints nothing: the caller says that it is NULL.
@@ -77,14 +77,6 @@ fn put_unnamed(ty: &PgType, value: u32, out: &mut Vec<u8>) {
             None => put_integer(value, out),
         },
         _ => put_integer(value, out),
-    }
-}
-
-/// How a numeric of this type is displayed.
-pub(crate) fn display_of(ty: &PgType) -> NumericDisplay {
-    match ty {
-        PgType::Numeric(display) => *display,
-        _ => NumericDisplay::Scale,
     }
 }
 

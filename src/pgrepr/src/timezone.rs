@@ -10,7 +10,6 @@ pub mod abbreviations;
 
 use crate::calendar::{DAY_US, SECOND_US, civil_from_days, days_from_civil};
 use crate::error::PgReprError;
-use crate::options::invalid_setting;
 use chrono::{DateTime, NaiveDateTime, Offset, TimeDelta, TimeZone as _, Utc};
 use chrono_tz::{OffsetComponents, OffsetName, TZ_VARIANTS, Tz};
 use std::borrow::Cow;
@@ -43,7 +42,7 @@ impl TimeZone {
     pub fn parse(value: &str) -> Result<TimeZone, PgReprError> {
         TimeZone::from_hours(value)
             .or_else(|| TimeZone::from_name(value))
-            .ok_or_else(|| invalid_setting("TimeZone", value))
+            .ok_or_else(|| PgReprError::invalid_setting("TimeZone", value))
     }
 
     /// The zone with this name: the IANA database's or POSIX's.

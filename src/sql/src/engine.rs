@@ -27,6 +27,7 @@ pub mod session;
 mod slices;
 mod through;
 pub mod types;
+mod unlike;
 pub mod value;
 
 use crate::error::SqlError;

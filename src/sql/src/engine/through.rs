@@ -15,6 +15,14 @@ pub(super) trait Through: fmt::Debug + Send + Sync + 'static {
     /// The operator's name.
     const NAME: &'static str;
 
+    /// Whether what is above may rely on the order of the input.
+    const KEEPS_ORDER: bool = true;
+
+    /// What is known of the rows: all that is of the input's.
+    fn properties(input: &Arc<dyn ExecutionPlan>) -> Arc<PlanProperties> {
+        Arc::clone(input.properties())
+    }
+
     /// The batches of `input`, an operator's of that name.
     fn through(&self, input: SendableRecordBatchStream, name: &str) -> SendableRecordBatchStream;
 }
@@ -23,12 +31,19 @@ pub(super) trait Through: fmt::Debug + Send + Sync + 'static {
 #[derive(Debug)]
 pub(super) struct ThroughExec<S> {
     input: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
     step: Arc<S>,
+}
+
+impl<S: Through> ThroughExec<S> {
+    fn new(input: Arc<dyn ExecutionPlan>, step: Arc<S>) -> Arc<dyn ExecutionPlan> {
+        Arc::new(ThroughExec { properties: S::properties(&input), input, step })
+    }
 }
 
 /// An operator with the rows of `input`.
 pub(super) fn through<S: Through>(input: Arc<dyn ExecutionPlan>, step: S) -> Arc<dyn ExecutionPlan> {
-    Arc::new(ThroughExec { input, step: Arc::new(step) })
+    ThroughExec::new(input, Arc::new(step))
 }
 
 impl<S: Through> DisplayAs for ThroughExec<S> {
@@ -43,11 +58,11 @@ impl<S: Through> ExecutionPlan for ThroughExec<S> {
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
+        &self.properties
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
+        vec![S::KEEPS_ORDER]
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
@@ -67,7 +82,7 @@ impl<S: Through> ExecutionPlan for ThroughExec<S> {
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let input = children.pop().unwrap_or_else(|| Arc::clone(&self.input));
-        Ok(Arc::new(ThroughExec { input, step: Arc::clone(&self.step) }))
+        Ok(ThroughExec::new(input, Arc::clone(&self.step)))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
