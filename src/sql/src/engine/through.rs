@@ -35,15 +35,13 @@ pub(super) struct ThroughExec<S> {
     step: Arc<S>,
 }
 
-impl<S: Through> ThroughExec<S> {
-    fn new(input: Arc<dyn ExecutionPlan>, step: Arc<S>) -> Arc<dyn ExecutionPlan> {
-        Arc::new(ThroughExec { properties: S::properties(&input), input, step })
-    }
-}
-
 /// An operator with the rows of `input`.
 pub(super) fn through<S: Through>(input: Arc<dyn ExecutionPlan>, step: S) -> Arc<dyn ExecutionPlan> {
-    ThroughExec::new(input, Arc::new(step))
+    with_step(input, Arc::new(step))
+}
+
+fn with_step<S: Through>(input: Arc<dyn ExecutionPlan>, step: Arc<S>) -> Arc<dyn ExecutionPlan> {
+    Arc::new(ThroughExec { properties: S::properties(&input), input, step })
 }
 
 impl<S: Through> DisplayAs for ThroughExec<S> {
@@ -82,7 +80,7 @@ impl<S: Through> ExecutionPlan for ThroughExec<S> {
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let input = children.pop().unwrap_or_else(|| Arc::clone(&self.input));
-        Ok(ThroughExec::new(input, Arc::clone(&self.step)))
+        Ok(with_step(input, Arc::clone(&self.step)))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
