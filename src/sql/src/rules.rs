@@ -6,6 +6,7 @@
 //! (`WHERE b <> 0 AND a / b > 1`), while DataFusion evaluates them over whole batches.
 
 pub mod dates;
+pub mod dependencies;
 pub mod equijoin;
 pub mod guard;
 pub mod having;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 const LEFT_OUT: [&str; 4] =
     ["rewrite_set_comparison", "decorrelate_predicate_subquery", "scalar_subquery_to_join", "decorrelate_lateral_join"];
 
-/// The optimizer: DataFusion's rules, some of them replaced by ours.
+/// The optimizer: DataFusion's rules, some of them replaced by ours, none of which trusts what DataFusion says is unique.
 pub fn optimizer() -> Optimizer {
     let rules = Optimizer::new().rules.into_iter().filter(|rule| !LEFT_OUT.contains(&rule.name()));
     let rules = rules.map(|rule| -> Arc<dyn OptimizerRule + Send + Sync> {
@@ -35,7 +36,7 @@ pub fn optimizer() -> Optimizer {
             _ => rule,
         }
     });
-    Optimizer::with_rules(rules.map(interruptible::interruptible).collect())
+    Optimizer::with_rules(rules.map(|rule| interruptible::interruptible(dependencies::unaware(rule))).collect())
 }
 
 /// Rewrites a bound plan before the optimizer sees it.

@@ -179,8 +179,8 @@ impl Generator<'_> {
                 format!("({query} ORDER BY {order} LIMIT 1)")
             }
             _ => {
-                // Perhaps of several rows. PostgreSQL notices when the first row asks, which may never be.
-                self.order_matters = true;
+                // Perhaps of several rows.
+                self.order_matters |= self.inside > 1;
                 format!("({})", self.select(&[ty], Some(scope)))
             }
         };

@@ -1,9 +1,9 @@
 //! Unions whose inputs have different constants in one column.
 //!
 //! DataFusion knows that such a column is constant in each partition, which is an input of the union, and leaves the column out of
-//! the sorts that it puts there. Their merge has it, but what they learn of each other for a LIMIT does not: the rows of one input
-//! are thrown away by a bound that comes from another, in some runs. So the constants of such a union are not told
-//! to what is above. (DataFusion 55.2; mended there by its pull request 23528, then this file can go.)
+//! the sorts that it puts there. Their merge has it, but the bound that the sorts of a LIMIT share does not (`SortExec::filter`): rows of
+//! one input are thrown away because of another's, or not, by which of them comes first. So the constants of such a union are not
+//! told to what is above. (DataFusion 55.2; its pull request 23528 keeps such columns in the sorts.)
 
 use super::through::{Through, through};
 use datafusion::common::Result;

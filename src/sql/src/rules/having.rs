@@ -24,17 +24,20 @@ impl OptimizerRule for PushDownFilterToGroups {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        if matches!(plan, LogicalPlan::Filter(_)) && filters_groups_of_none(&plan) {
+        if let LogicalPlan::Filter(filter) = &plan
+            && gives_row_of_none(&filter.input)
+        {
             return Ok(Transformed::no(plan));
         }
         self.0.rewrite(plan, config)
     }
 }
 
-/// Whether filters, of which the rule makes one in a single step, are of an aggregate that has a row for no rows.
-fn filters_groups_of_none(plan: &LogicalPlan) -> bool {
+/// Whether a plan is an aggregate that has a row for no rows, below other filters or not: of two filters the rule makes one and goes on
+/// with it at once.
+fn gives_row_of_none(plan: &LogicalPlan) -> bool {
     match plan {
-        LogicalPlan::Filter(filter) => filters_groups_of_none(&filter.input),
+        LogicalPlan::Filter(filter) => gives_row_of_none(&filter.input),
         LogicalPlan::Aggregate(Aggregate { group_expr, .. }) => {
             group_expr.is_empty() || matches!(group_expr[..], [Expr::GroupingSet(_)])
         }

@@ -51,6 +51,7 @@ impl Domain {
     pub(super) fn new(keys: Vec<Expr>, outer: &LogicalPlan, subquery: &LogicalPlan) -> Result<Domain> {
         let schema = Arc::clone(outer.schema());
         let may_exceed = !is_plan_risky(subquery);
+        // What is likely to fail is calculated for the keys of this copy of the outer rows, also where that makes another choice.
         let rows = if may_exceed { unchosen(outer.clone())? } else { outer.clone() };
         let mut exprs = Vec::new();
         for (at, key) in keys.iter().enumerate() {
@@ -441,6 +442,7 @@ fn has_numbers(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Window(_) => true,
         LogicalPlan::Filter(Filter { input, .. }) => has_numbers(input),
+        LogicalPlan::Sort(sort) => has_numbers(&sort.input),
         LogicalPlan::Projection(projection) => has_numbers(&projection.input),
         LogicalPlan::SubqueryAlias(alias) => has_numbers(&alias.input),
         _ => false,
