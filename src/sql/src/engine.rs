@@ -15,6 +15,7 @@ pub mod cast;
 mod checked;
 pub mod coerce;
 pub mod collection;
+mod constants;
 pub mod effort;
 mod faults;
 mod fixpoint;
@@ -27,7 +28,6 @@ pub mod session;
 mod slices;
 mod through;
 pub mod types;
-mod unlike;
 pub mod value;
 
 use crate::error::SqlError;

@@ -18,7 +18,7 @@ pub(super) fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let last = rules.pop();
     debug_assert!(last.is_some_and(|last| last.name() == SanityCheckPlan::new().name()), "the check is the last rule");
     rules.push(Arc::new(Checked));
-    rules.insert(0, Arc::new(super::unlike::HideConstants));
+    rules.insert(0, Arc::new(super::constants::HideConstants));
     rules
 }
 
