@@ -6,6 +6,7 @@ use crate::group_commit::Committed;
 use crate::insert::value_of;
 use crate::response::{Response, Tag};
 use crate::session::{Autocommit, Session};
+use crate::short::VALUES_MAX;
 use crate::transaction::conflict;
 use crate::write::WriteTarget;
 use compute_client::peek::Bound;
@@ -176,6 +177,11 @@ impl CopyIn {
             self.parts.push(std::mem::take(&mut self.updates));
         }
         Ok(())
+    }
+
+    /// Whether its rows are few enough for [`Session::copy_in_finish`] where others wait.
+    pub fn is_short(&self) -> bool {
+        self.parts.is_empty() && self.updates.len() * self.desc.arity() <= VALUES_MAX
     }
 
     /// All rows.

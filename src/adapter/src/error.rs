@@ -7,29 +7,32 @@ use pgrepr::error::PgReprError;
 use repr::row::RowError;
 use repr::sqlstate::SqlState;
 use sql::error::SqlError;
+use std::sync::Arc;
 use timestamp_oracle::OracleError;
 
 /// An error with everything that goes into an ErrorResponse.
+///
+/// Two words long: every verb of a session hands back a result, and hardly ever is it an error.
 #[derive(Debug, thiserror::Error)]
 pub enum AdapterError {
     /// From the parser, planner or expression engine.
     #[error(transparent)]
-    Sql(#[from] SqlError),
+    Sql(Box<SqlError>),
     /// From reading or printing a value.
     #[error(transparent)]
-    Value(#[from] PgReprError),
+    Value(Box<PgReprError>),
     /// From the catalog's own checks.
     #[error(transparent)]
-    Catalog(#[from] CatalogError),
+    Catalog(Box<CatalogError>),
     /// From an index.
     #[error(transparent)]
-    Compute(#[from] ComputeError),
+    Compute(Box<ComputeError>),
     /// From durable storage.
     #[error("{0}")]
-    Persist(std::sync::Arc<PersistError>),
+    Persist(Arc<PersistError>),
     /// From a value that does not fit its column: only a bug of ours.
     #[error(transparent)]
-    Row(#[from] RowError),
+    Row(Box<RowError>),
     /// A prepared statement's columns are others now. Drivers that know it by its routine prepare it again.
     #[error("cached plan must not change result type")]
     ResultChanged,
@@ -37,21 +40,21 @@ pub enum AdapterError {
     #[error("the statement has to run elsewhere")]
     Elsewhere,
     /// Raised here.
-    #[error("{message}")]
-    Raised {
-        /// The SQLSTATE.
-        sqlstate: SqlState,
-        /// The message.
-        message: String,
-        /// More about it.
-        detail: Option<String>,
-        /// What to do about it.
-        hint: Option<String>,
-        /// Where it happened, as COPY reports it.
-        context: Option<String>,
-        /// What of a table it is about.
-        subject: Option<Box<Subject>>,
-    },
+    #[error(transparent)]
+    Raised(Box<Raised>),
+}
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Raised {
+    sqlstate: SqlState,
+    pub(crate) message: String,
+    detail: Option<String>,
+    hint: Option<String>,
+    /// Where it happened, as COPY reports it.
+    context: Option<String>,
+    subject: Option<Subject>,
 }
 
 /// What of a table an error is about. Clients tell by it which constraint was violated.
@@ -79,8 +82,7 @@ pub enum Part {
 impl AdapterError {
     /// An error of this crate.
     pub fn new(sqlstate: SqlState, message: impl Into<String>) -> AdapterError {
-        let message = message.into();
-        AdapterError::Raised { sqlstate, message, detail: None, hint: None, context: None, subject: None }
+        Raised::new(sqlstate, message.into()).into()
     }
 
     /// A violated constraint, with DETAIL if rows may be shown.
@@ -90,20 +92,17 @@ impl AdapterError {
         detail: Option<String>,
         subject: Subject,
     ) -> AdapterError {
-        let subject = Some(Box::new(subject));
-        AdapterError::Raised { sqlstate, message, detail, hint: None, context: None, subject }
+        Raised { detail, subject: Some(subject), ..Raised::new(sqlstate, message) }.into()
     }
 
     /// An error of this crate with DETAIL.
     pub fn with_detail(sqlstate: SqlState, message: impl Into<String>, detail: impl Into<String>) -> AdapterError {
-        let (message, detail) = (message.into(), Some(detail.into()));
-        AdapterError::Raised { sqlstate, message, detail, hint: None, context: None, subject: None }
+        Raised { detail: Some(detail.into()), ..Raised::new(sqlstate, message.into()) }.into()
     }
 
     /// An error of this crate with a HINT.
     pub fn with_hint(sqlstate: SqlState, message: impl Into<String>, hint: impl Into<String>) -> AdapterError {
-        let (message, hint) = (message.into(), Some(hint.into()));
-        AdapterError::Raised { sqlstate, message, detail: None, hint, context: None, subject: None }
+        Raised { hint: Some(hint.into()), ..Raised::new(sqlstate, message.into()) }.into()
     }
 
     /// A bug of ours.
@@ -118,14 +117,15 @@ impl AdapterError {
 
     /// Adds where it happened.
     pub fn in_context(self, context: String) -> AdapterError {
-        AdapterError::Raised {
+        let raised = Raised {
             sqlstate: self.sqlstate(),
             message: self.to_string(),
             detail: self.detail(),
             hint: self.hint(),
             context: Some(context),
-            subject: self.subject().cloned().map(Box::new),
-        }
+            subject: self.subject().cloned(),
+        };
+        raised.into()
     }
 
     /// The SQLSTATE.
@@ -139,7 +139,7 @@ impl AdapterError {
             AdapterError::Row(_) => SqlState::INTERNAL_ERROR,
             AdapterError::ResultChanged => SqlState::FEATURE_NOT_SUPPORTED,
             AdapterError::Elsewhere => SqlState::INTERNAL_ERROR,
-            AdapterError::Raised { sqlstate, .. } => *sqlstate,
+            AdapterError::Raised(raised) => raised.sqlstate,
         }
     }
 
@@ -149,7 +149,7 @@ impl AdapterError {
             AdapterError::Sql(error) => error.detail.clone(),
             AdapterError::Value(error) => error.detail().map(str::to_owned),
             AdapterError::Catalog(error) => error.detail(),
-            AdapterError::Raised { detail, .. } => detail.clone(),
+            AdapterError::Raised(raised) => raised.detail.clone(),
             _ => None,
         }
     }
@@ -160,7 +160,7 @@ impl AdapterError {
             AdapterError::Sql(error) => error.hint.clone(),
             AdapterError::Value(error) => error.hint().map(str::to_owned),
             AdapterError::Catalog(error) => error.hint(),
-            AdapterError::Raised { hint, .. } => hint.clone(),
+            AdapterError::Raised(raised) => raised.hint.clone(),
             _ => None,
         }
     }
@@ -168,7 +168,7 @@ impl AdapterError {
     /// With the place in the text of the statement, if planning knows it.
     pub(crate) fn locate(self, text: &str) -> AdapterError {
         match self {
-            AdapterError::Sql(error) => AdapterError::Sql(error.locate(text)),
+            AdapterError::Sql(error) => error.locate(text).into(),
             other => other,
         }
     }
@@ -184,7 +184,7 @@ impl AdapterError {
     /// CONTEXT.
     pub fn context(&self) -> Option<String> {
         match self {
-            AdapterError::Raised { context, .. } => context.clone(),
+            AdapterError::Raised(raised) => raised.context.clone(),
             _ => None,
         }
     }
@@ -192,7 +192,7 @@ impl AdapterError {
     /// What of a table it is about.
     pub fn subject(&self) -> Option<&Subject> {
         match self {
-            AdapterError::Raised { subject, .. } => subject.as_deref(),
+            AdapterError::Raised(raised) => raised.subject.as_ref(),
             _ => None,
         }
     }
@@ -219,16 +219,57 @@ impl AdapterError {
     }
 }
 
-impl From<OracleError> for AdapterError {
-    fn from(error: OracleError) -> AdapterError {
-        let (sqlstate, hint) = (error.sqlstate(), error.hint().map(str::to_owned));
-        AdapterError::Raised { sqlstate, message: error.to_string(), detail: None, hint, context: None, subject: None }
+impl Raised {
+    fn new(sqlstate: SqlState, message: String) -> Raised {
+        Raised { sqlstate, message, detail: None, hint: None, context: None, subject: None }
+    }
+}
+
+impl From<Raised> for AdapterError {
+    fn from(raised: Raised) -> AdapterError {
+        AdapterError::Raised(Box::new(raised))
+    }
+}
+
+impl From<SqlError> for AdapterError {
+    fn from(error: SqlError) -> AdapterError {
+        AdapterError::Sql(Box::new(error))
+    }
+}
+
+impl From<PgReprError> for AdapterError {
+    fn from(error: PgReprError) -> AdapterError {
+        AdapterError::Value(Box::new(error))
+    }
+}
+
+impl From<CatalogError> for AdapterError {
+    fn from(error: CatalogError) -> AdapterError {
+        AdapterError::Catalog(Box::new(error))
+    }
+}
+
+impl From<ComputeError> for AdapterError {
+    fn from(error: ComputeError) -> AdapterError {
+        AdapterError::Compute(Box::new(error))
+    }
+}
+
+impl From<RowError> for AdapterError {
+    fn from(error: RowError) -> AdapterError {
+        AdapterError::Row(Box::new(error))
     }
 }
 
 impl From<PersistError> for AdapterError {
     fn from(error: PersistError) -> AdapterError {
-        AdapterError::Persist(std::sync::Arc::new(error))
+        AdapterError::Persist(Arc::new(error))
+    }
+}
+
+impl From<OracleError> for AdapterError {
+    fn from(error: OracleError) -> AdapterError {
+        Raised { hint: error.hint().map(str::to_owned), ..Raised::new(error.sqlstate(), error.to_string()) }.into()
     }
 }
 

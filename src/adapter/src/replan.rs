@@ -36,5 +36,5 @@ impl Session {
 
 /// Whether a statement failed only because the catalog changed after it was planned.
 pub(crate) fn is_stale(error: &AdapterError) -> bool {
-    matches!(error, AdapterError::Raised { message, .. } if message == STALE)
+    matches!(error, AdapterError::Raised(raised) if raised.message == STALE)
 }

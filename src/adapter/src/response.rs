@@ -236,7 +236,7 @@ pub enum Rows {
     /// As Arrow batches.
     Batches(Box<BatchRows>),
     /// Rows that have to be waited for first.
-    Pending(Pending),
+    Pending(Box<Pending>),
 }
 
 /// Rows that have to be waited for.
@@ -297,7 +297,7 @@ impl Rows {
         awaited: Option<Awaited>,
         work: impl Future<Output = Result<Rows, AdapterError>> + Send + 'static,
     ) -> Rows {
-        Rows::Pending(Pending { work: Box::pin(async move { interrupt.guard(work).await? }), awaited })
+        Rows::Pending(Box::new(Pending { work: Box::pin(async move { interrupt.guard(work).await? }), awaited }))
     }
 
     /// What is to be built before there are rows: told once.

@@ -745,6 +745,7 @@ impl Session {
     }
 
     /// A statement's result, which fails the transaction if it is an error.
+    #[inline]
     pub(crate) fn concluded<T>(&mut self, result: Result<T, AdapterError>) -> Result<T, AdapterError> {
         if !is_elsewhere(&result) && result.is_err() {
             self.fail_transaction();

@@ -22,8 +22,8 @@ pub(crate) const SMALL_TEXT: usize = 16 << 10;
 pub(crate) const SMALL_PARAMS: usize = 64 << 10;
 /// How often a parameter is there while its statement runs, at the most.
 const PARAM_COPIES: usize = 5;
-/// Values of an INSERT that take about a millisecond, and values that are expressions.
-const VALUES_MAX: usize = 10_000;
+/// Values of an INSERT or COPY that take about a millisecond, and values that are expressions.
+pub(crate) const VALUES_MAX: usize = 10_000;
 const COMPUTED_MAX: usize = 200;
 /// Rows that FETCH decodes where others wait.
 const SMALL_FETCH: u64 = 1_000;

@@ -76,16 +76,16 @@ pub(crate) struct Connection<S> {
     skips_to_sync: bool,
 }
 
-/// What handling a message has left to be waited for.
+/// What handling a message has left to be waited for. Small, as it is handed back for every message.
 enum Later {
     /// A simple query's statements, after what is left of an answer that was begun.
-    Script(Script, Option<Answer>),
+    Script(Box<(Script, Option<Answer>)>),
     /// A message of this type that is not known to be short, of which nothing was done: Query, Parse, Bind, Describe.
     Elsewhere(u8),
     /// An Execute.
     Execute,
     /// What is left of the answer to an Execute.
-    Answer(Answer),
+    Answer(Box<Answer>),
     /// A Sync that ends an implicit transaction.
     Sync,
 }
@@ -319,7 +319,8 @@ impl<S: Stream> Connection<S> {
     /// Does what [`Connection::message`] had to leave.
     async fn later(&mut self, session: &mut Seat, later: Later) -> Result<(), WireError> {
         match later {
-            Later::Script(script, begun) => {
+            Later::Script(rest) => {
+                let (script, begun) = *rest;
                 let result = self.script(session, script, begun).await;
                 self.query_ended(session, result)
             }
@@ -339,7 +340,7 @@ impl<S: Stream> Connection<S> {
                 result.or_else(|error| self.fail_to_sync(session, error))
             }
             Later::Answer(answer) => {
-                let result = self.finish(session, answer).await;
+                let result = self.finish(session, *answer).await;
                 result.or_else(|error| self.fail_to_sync(session, error))
             }
             Later::Sync => {
@@ -384,9 +385,14 @@ impl<S: Stream> Connection<S> {
     /// Answers a query that is one read of an index; what else it may be is for later.
     fn start_script(&mut self, session: &mut Seat) -> Result<Option<Later>, WireError> {
         let mut script = session.start_script(message::string(self.input.body())?)?;
-        let Some(response) = session.next_at_once(&mut script) else { return Ok(Some(Later::Script(script, None))) };
-        let answer = self.respond_described(session, response?)?;
-        Ok(answer.map(|answer| Later::Script(script, Some(answer))))
+        let begun = match session.next_at_once(&mut script) {
+            Some(response) => match self.respond_described(session, response?)? {
+                Some(answer) => Some(answer),
+                None => return Ok(None),
+            },
+            None => None,
+        };
+        Ok(Some(Later::Script(Box::new((script, begun)))))
     }
 
     /// The end of what a ReadyForQuery follows.
@@ -478,7 +484,7 @@ impl<S: Stream> Connection<S> {
         let execute = message::execute(self.input.body())?;
         let rows_max = execute.rows_max;
         let Some(response) = session.execute_at_once(execute.portal) else { return Ok(Some(Later::Execute)) };
-        Ok(self.respond(session, response?, rows_max)?.map(Later::Answer))
+        Ok(self.respond(session, response?, rows_max)?.map(|answer| Later::Answer(Box::new(answer))))
     }
 
     async fn execute_waiting(&mut self, session: &mut Seat) -> Result<(), WireError> {
@@ -554,6 +560,7 @@ fn parse(session: &mut Session, body: &[u8], out: &mut Vec<u8>) -> Result<(), Wi
 }
 
 /// Bind.
+#[inline]
 fn bind(session: &mut Session, body: &[u8], out: &mut Vec<u8>) -> Result<(), WireError> {
     let bind = message::bind(body)?;
     let params = BoundParams { formats: bind.param_formats.as_slice(), values: bind.params.as_slice() };

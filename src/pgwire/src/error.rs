@@ -51,15 +51,12 @@ pub enum WireError {
     /// A row or value that no message can hold.
     #[error("result is larger than a message of the protocol can be")]
     ResultTooLarge,
-    /// A value that cannot be printed or read.
-    #[error(transparent)]
-    Value(#[from] PgReprError),
     /// COPY data that is not in the format it claims to be in.
     #[error("{error}")]
     Copy {
         /// What is wrong, and in which line.
         #[source]
-        error: CopyError,
+        error: Box<CopyError>,
         /// The table that was to be filled.
         table: String,
     },
@@ -83,6 +80,12 @@ pub enum WireError {
     Io(#[from] io::Error),
 }
 
+impl From<PgReprError> for WireError {
+    fn from(error: PgReprError) -> WireError {
+        WireError::Session(error.into())
+    }
+}
+
 impl WireError {
     /// The class of the error.
     pub fn sqlstate(&self) -> SqlState {
@@ -95,7 +98,6 @@ impl WireError {
             WireError::Startup { sqlstate, .. } => *sqlstate,
             WireError::Password { .. } => SqlState::INVALID_PASSWORD,
             WireError::RequestTooLarge { .. } | WireError::ResultTooLarge => SqlState::PROGRAM_LIMIT_EXCEEDED,
-            WireError::Value(error) => error.sqlstate(),
             WireError::Copy { error, .. } => error.sqlstate,
             WireError::CopyFailed(_) => SqlState::QUERY_CANCELED,
             WireError::Unsupported(_) => SqlState::FEATURE_NOT_SUPPORTED,
@@ -108,7 +110,6 @@ impl WireError {
     pub fn detail(&self) -> Option<String> {
         match self {
             WireError::Session(error) => error.detail(),
-            WireError::Value(error) => error.detail().map(str::to_owned),
             _ => None,
         }
     }
@@ -117,7 +118,6 @@ impl WireError {
     pub fn hint(&self) -> Option<String> {
         match self {
             WireError::Session(error) => error.hint(),
-            WireError::Value(error) => error.hint().map(str::to_owned),
             WireError::Copy { error, .. } => error.hint.map(str::to_owned),
             _ => None,
         }
@@ -172,7 +172,6 @@ impl WireError {
             | WireError::Protocol(_)
             | WireError::RequestTooLarge { .. }
             | WireError::ResultTooLarge
-            | WireError::Value(_)
             | WireError::Copy { .. }
             | WireError::CopyFailed(_)
             | WireError::Unsupported(_) => false,

@@ -88,6 +88,7 @@ pub(crate) fn parse(body: &[u8]) -> Result<Parse<'_>, DecodeError> {
 }
 
 /// Reads the body of a Bind message.
+#[inline]
 pub(crate) fn bind(body: &[u8]) -> Result<Bind<'_>, DecodeError> {
     let mut reader = Reader(body);
     let portal = reader.string()?;

@@ -123,8 +123,12 @@ impl<S: Stream> Connection<S> {
             };
             result.map_err(|error| failed(error, &copy))?;
         }
-        let finishing = session.elsewhere(move |session| Box::pin(session.copy_in_finish(copy)));
-        let tag = self.attend(MessageKind::CopyIn, Box::pin(finishing)).await?;
+        let tag = if copy.is_short() {
+            self.attend(MessageKind::CopyIn, Box::pin(session.copy_in_finish(copy))).await?
+        } else {
+            let finishing = session.elsewhere(move |session| Box::pin(session.copy_in_finish(copy)));
+            self.attend(MessageKind::CopyIn, Box::pin(finishing)).await?
+        };
         self.output.notices(session);
         encode::command_complete(&mut self.output.buffer, tag);
         session.succeeded(None);
@@ -134,7 +138,7 @@ impl<S: Stream> Connection<S> {
 
 fn failed(error: RowError, copy: &CopyIn) -> WireError {
     match error {
-        RowError::Line(error) => WireError::Copy { error, table: copy.table_name().to_owned() },
+        RowError::Line(error) => WireError::Copy { error: Box::new(error), table: copy.table_name().to_owned() },
         RowError::Session(error) => WireError::Session(error),
     }
 }

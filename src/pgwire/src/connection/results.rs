@@ -46,7 +46,7 @@ pub(super) struct Reply {
     options: Option<Box<EncodeOptions>>,
     rows: Rows,
     /// Rows that come before those, the first of which is large.
-    large: Option<Large>,
+    large: Option<Box<Large>>,
     tag: RowsTag,
     /// How many the client wants at the most; `None` is all.
     rows_max: Option<usize>,
@@ -68,7 +68,7 @@ impl Reply {
 pub(super) struct Sending<'a> {
     shape: Shape<'a>,
     rows: &'a mut Rows,
-    large: &'a mut Option<Large>,
+    large: &'a mut Option<Box<Large>>,
     /// How many shall be sent; `None` is all.
     rows_max: Option<usize>,
     /// How many have been, and their bytes.
@@ -100,7 +100,7 @@ impl Sending<'_> {
                     let stored = Stored { types: chunk.stored_types(), projection: chunk.projection() };
                     for (at, row) in chunk.rows().enumerate() {
                         if row.len() > LARGE_ROW {
-                            *self.large = Some(Large::Stored(StoredRows::of(&chunk, at), 0));
+                            *self.large = Some(Box::new(Large::Stored(StoredRows::of(&chunk, at), 0)));
                             return Ok(false);
                         }
                         output.rows.stored(&mut output.buffer, row, stored, self.shape)?;
@@ -111,7 +111,7 @@ impl Sending<'_> {
                     let may_be_large = batch.columns().iter().any(|column| column.get_buffer_memory_size() > LARGE_ROW);
                     for row in range.clone() {
                         if may_be_large && row_bytes(&batch, row) > LARGE_ROW {
-                            *self.large = Some(Large::Batch(batch, row..range.end));
+                            *self.large = Some(Box::new(Large::Batch(batch, row..range.end)));
                             return Ok(false);
                         }
                         output.rows.batch_row(&mut output.buffer, &batch, row, self.shape)?;
@@ -183,7 +183,7 @@ impl Sending<'_> {
     async fn finish(mut self, output: &mut Output, stream: &mut impl Stream) -> Result<(usize, usize), WireError> {
         while !self.encode(output)? {
             if let Some(large) = self.large.take() {
-                self.send_large(large, output, stream).await?;
+                self.send_large(*large, output, stream).await?;
                 continue;
             }
             if self.rows.is_live() {

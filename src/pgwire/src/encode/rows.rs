@@ -238,7 +238,7 @@ fn fill_length(out: &mut [u8], at: usize, excluded: usize) -> Result<(), WireErr
 }
 
 fn unprintable(ty: &DataType) -> WireError {
-    WireError::Value(pgrepr::error::PgReprError::new(
+    WireError::from(pgrepr::error::PgReprError::new(
         SqlState::FEATURE_NOT_SUPPORTED,
         format!("values of type {ty} cannot be sent"),
     ))
