@@ -1,6 +1,6 @@
 //! A stored row to a DataRow: what a point read does with the row it found, in both formats.
 
-use adapter::response::{Format, ResultFormats};
+use adapter::response::{Format, Formats};
 use arrow::datatypes::DataType;
 use criterion::{Criterion, criterion_group, criterion_main};
 use pgrepr::options::EncodeOptions;
@@ -42,7 +42,7 @@ fn data_rows(criterion: &mut Criterion) {
         let projection: Vec<usize> = (0..types.len()).collect();
         let stored = Stored { types: &types, projection: &projection };
         for (format_name, format) in [("text", Format::Text), ("binary", Format::Binary)] {
-            let formats = ResultFormats::All(format);
+            let formats = Formats::All(format);
             let shape = Shape { columns: &desc.columns, options: &options, target: Target::DataRow(&formats) };
             let (mut encoder, mut out) = (RowEncoder::default(), Vec::with_capacity(4096));
             group.bench_function(format!("{format_name} {name}"), |bencher| {

@@ -8,7 +8,7 @@ use crate::error::{AdapterError, Notice};
 use crate::plan_cache::{CachedPlan, Exec, ReadThenWriteExec, Roles, SelectExec};
 use crate::read_then_write::selection;
 use crate::replan::is_stale;
-use crate::response::{Format, Response, ResultFormats, RowDesc, RowsTag, Tag};
+use crate::response::{Format, Formats, Response, RowDesc, RowsTag, Tag};
 use crate::session::{Autocommit, Session};
 use crate::short::{is_elsewhere, is_short};
 use crate::transaction::{Status, Transaction};
@@ -43,7 +43,7 @@ impl Session {
         &mut self,
         plan: &CachedPlan,
         params: &[Datum<'static>],
-        formats: ResultFormats,
+        formats: Formats,
     ) -> Option<Result<Response, AdapterError>> {
         let now = self.now_fast().filter(|_| plan.only_reads() && (plan.is_short || self.is_elsewhere))?;
         let result = self.answer(plan, params, formats, now);
@@ -55,7 +55,7 @@ impl Session {
         &mut self,
         plan: &Arc<CachedPlan>,
         params: &[Datum<'static>],
-        formats: ResultFormats,
+        formats: Formats,
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
         self.stay_if(plan.is_short)?;
@@ -95,7 +95,7 @@ impl Session {
         &mut self,
         plan: &CachedPlan,
         params: &[Datum<'static>],
-        formats: ResultFormats,
+        formats: Formats,
         now: Timestamp,
     ) -> Result<Response, AdapterError> {
         self.check_transaction(plan)?;
@@ -118,7 +118,7 @@ impl Session {
         cached: &CachedPlan,
         plan: &Plan,
         params: Bound<'_>,
-        formats: ResultFormats,
+        formats: Formats,
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
         match plan {
@@ -278,12 +278,12 @@ impl Session {
     }
 
     /// The formats of a simple query's result: text, unless it fetches from a binary cursor.
-    fn simple_formats(&self, plan: &CachedPlan) -> ResultFormats {
+    fn simple_formats(&self, plan: &CachedPlan) -> Formats {
         match &plan.exec {
             Exec::Other(Plan::Fetch { name, .. }) if self.portals.get(name).is_some_and(|portal| portal.is_binary) => {
-                ResultFormats::All(Format::Binary)
+                Formats::All(Format::Binary)
             }
-            _ => ResultFormats::text(),
+            _ => Formats::text(),
         }
     }
 

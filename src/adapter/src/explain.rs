@@ -5,7 +5,7 @@ use crate::implications::{maintained, maintained_view};
 use crate::maintain::described;
 use crate::plan_cache::SelectExec;
 use crate::read_then_write::selection;
-use crate::response::{Response, ResultFormats, RowDesc, RowsTag};
+use crate::response::{Formats, Response, RowDesc, RowsTag};
 use crate::session::Session;
 use crate::show::text_rows;
 use compute_client::peek::Bound;
@@ -28,7 +28,7 @@ impl Session {
         plan: &ExplainPlan,
         desc: Option<&Arc<RowDesc>>,
         params: Bound<'_>,
-        formats: ResultFormats,
+        formats: Formats,
     ) -> Result<Response, AdapterError> {
         let inner = match &plan.of {
             Explained::Plan(inner) => inner.as_ref(),

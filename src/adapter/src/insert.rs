@@ -6,7 +6,7 @@
 use crate::constraint::{Wording, not_null};
 use crate::error::AdapterError;
 use crate::group_commit::{Committed, Expectation};
-use crate::response::{Response, ResultFormats, RowDesc, Rows, RowsTag, Tag};
+use crate::response::{Formats, Response, RowDesc, Rows, RowsTag, Tag};
 use crate::select::{bind, collect};
 use crate::session::{Autocommit, Session};
 use crate::transaction::conflict;
@@ -38,7 +38,7 @@ impl Session {
         plan: &InsertPlan,
         desc: Option<&Arc<RowDesc>>,
         params: Bound<'_>,
-        formats: ResultFormats,
+        formats: Formats,
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
         if let InsertSource::Query(query) = &plan.source
@@ -206,7 +206,7 @@ pub(crate) fn expectations(collections: &[GlobalId], read_ts: repr::Timestamp) -
 pub(crate) fn answer(
     returned: Option<Vec<RecordBatch>>,
     desc: Option<&Arc<RowDesc>>,
-    formats: ResultFormats,
+    formats: Formats,
     rows_tag: RowsTag,
     tag: Tag,
 ) -> Response {

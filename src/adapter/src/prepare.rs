@@ -5,7 +5,7 @@ use crate::execute::{ends_transaction, failed_transaction, is_ddl, returns_by_na
 use crate::own::Made;
 use crate::plan_cache::{CachedPlan, Exec};
 use crate::replan::is_stale;
-use crate::response::{BoundParams, Format, Response, ResultFormats, Rows, RowsTag};
+use crate::response::{BoundParams, Format, Formats, Response, Rows, RowsTag};
 use crate::session::{Autocommit, Portal, Prepared, Session, unknown_portal};
 use crate::short::is_elsewhere;
 use crate::transaction::Status;
@@ -138,7 +138,7 @@ impl Session {
         portal: &str,
         statement: &str,
         params: BoundParams<'_>,
-        (formats, is_small): (ResultFormats, bool),
+        (formats, is_small): (Formats, bool),
     ) -> Result<(), AdapterError> {
         if !portal.is_empty() && self.portals.contains_key(portal) {
             return Err(AdapterError::new(SqlState::DUPLICATE_CURSOR, format!("cursor \"{portal}\" already exists")));
@@ -245,14 +245,9 @@ impl Session {
                 ),
             ));
         }
-        let format = |index: usize| match params.formats {
-            [] => Ok(Format::Text),
-            [one] => Format::from_code(*one),
-            each => Format::from_code(each[index]),
-        };
         let decode = |(index, (value, ty)): (usize, (&Option<&[u8]>, &PgType))| {
             let Some(bytes) = value else { return Ok(Datum::Null) };
-            Ok(match format(index)? {
+            Ok(match params.formats.of(index) {
                 Format::Binary => pgrepr::binary::decode_binary(ty, bytes, self.encode_options())?,
                 Format::Text => self.decode_text(ty, pgrepr::binary::utf8(bytes)?)?,
             })

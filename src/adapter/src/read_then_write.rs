@@ -12,7 +12,7 @@ use crate::error::AdapterError;
 use crate::group_commit::{Committed, KeyRange};
 use crate::insert::{RETRIES_MAX, answer, expectations, push_batch, push_unchecked};
 use crate::plan_cache::ReadThenWriteExec;
-use crate::response::{Chunk, Response, ResultFormats, RowDesc, RowsTag, Tag};
+use crate::response::{Chunk, Formats, Response, RowDesc, RowsTag, Tag};
 use crate::session::{Autocommit, Session};
 use crate::transaction::{Status, conflict};
 use crate::write::WriteTarget;
@@ -41,7 +41,7 @@ impl Session {
         exec: &ReadThenWriteExec,
         desc: Option<&Arc<RowDesc>>,
         params: Bound<'_>,
-        formats: ResultFormats,
+        formats: Formats,
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
         let ReadThenWriteExec { plan, select, reads_now } = exec;
@@ -84,7 +84,7 @@ impl Session {
         &mut self,
         (truncate, revision): (&TruncatePlan, u64),
         params: Bound<'_>,
-        formats: ResultFormats,
+        formats: Formats,
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
         let TruncatePlan { tables, restarts } = truncate;

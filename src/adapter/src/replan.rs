@@ -3,7 +3,7 @@
 use crate::ddl::STALE;
 use crate::error::AdapterError;
 use crate::plan_cache::CachedPlan;
-use crate::response::{Response, ResultFormats};
+use crate::response::{Formats, Response};
 use crate::session::{Autocommit, Session};
 use repr::Datum;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ impl Session {
         (plan, params): &(Arc<CachedPlan>, Vec<Datum<'static>>),
         text: Option<&str>,
     ) -> Result<Response, AdapterError> {
-        let error = match self.run(plan, params, ResultFormats::text(), Autocommit::Yes).await {
+        let error = match self.run(plan, params, Formats::text(), Autocommit::Yes).await {
             Err(error) if is_stale(&error) => error,
             result => return result,
         };
         match text.map(|text| self.cached(text)).transpose()?.flatten() {
-            Some((plan, params)) => self.run(&plan, &params, ResultFormats::text(), Autocommit::Yes).await,
+            Some((plan, params)) => self.run(&plan, &params, Formats::text(), Autocommit::Yes).await,
             None => Err(error),
         }
     }

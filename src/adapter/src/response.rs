@@ -41,44 +41,41 @@ impl Format {
     }
 }
 
-/// The formats of a result's columns: one for all, or one each.
+/// The formats of values, a result's columns or a statement's parameters: one for all, or one each.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ResultFormats {
-    /// Every column.
+pub enum Formats {
+    /// Every value.
     All(Format),
-    /// Column by column.
+    /// Value by value.
     Each(Vec<Format>),
 }
 
-impl ResultFormats {
-    /// From Bind's codes: none means text, one is for all columns.
-    pub fn from_codes(codes: &[i16]) -> Result<ResultFormats, AdapterError> {
-        match codes {
-            [] => Ok(ResultFormats::All(Format::Text)),
-            [code] => Ok(ResultFormats::All(Format::from_code(*code)?)),
-            codes => {
-                Ok(ResultFormats::Each(codes.iter().map(|code| Format::from_code(*code)).collect::<Result<_, _>>()?))
-            }
-        }
+impl Formats {
+    /// From Bind's codes: none means text, one is for all values. Error: 08P01.
+    pub fn from_codes(mut codes: impl ExactSizeIterator<Item = i16>) -> Result<Formats, AdapterError> {
+        Ok(match codes.len() {
+            0 | 1 => Formats::All(codes.next().map_or(Ok(Format::Text), Format::from_code)?),
+            _ => Formats::Each(codes.map(Format::from_code).collect::<Result<_, _>>()?),
+        })
     }
 
-    /// Text for every column.
-    pub fn text() -> ResultFormats {
-        ResultFormats::All(Format::Text)
+    /// Text for every value.
+    pub fn text() -> Formats {
+        Formats::All(Format::Text)
     }
 
-    /// The format of column `index`.
-    pub fn for_column(&self, index: usize) -> Format {
+    /// The format of value `index`.
+    pub fn of(&self, index: usize) -> Format {
         match self {
-            ResultFormats::All(format) => *format,
-            ResultFormats::Each(formats) => formats.get(index).copied().unwrap_or(Format::Text),
+            Formats::All(format) => *format,
+            Formats::Each(formats) => formats.get(index).copied().unwrap_or(Format::Text),
         }
     }
 
     /// Error 08P01 if there are neither none, one, nor as many codes as columns.
     pub(crate) fn check(&self, column_count: usize) -> Result<(), AdapterError> {
         match self {
-            ResultFormats::Each(formats) if formats.len() != column_count => Err(AdapterError::new(
+            Formats::Each(formats) if formats.len() != column_count => Err(AdapterError::new(
                 SqlState::PROTOCOL_VIOLATION,
                 format!("bind message has {} result formats but query has {column_count} columns", formats.len()),
             )),
@@ -90,8 +87,8 @@ impl ResultFormats {
 /// Parameter values as Bind carries them.
 #[derive(Clone, Copy, Debug)]
 pub struct BoundParams<'a> {
-    /// None (all text), one for all, or one each.
-    pub formats: &'a [i16],
+    /// Their formats.
+    pub formats: &'a Formats,
     /// The values; `None` is NULL.
     pub values: &'a [Option<&'a [u8]>],
 }
@@ -121,7 +118,7 @@ pub struct RowDesc {
 impl RowDesc {
     /// Encodes the description once.
     pub fn new(desc: Arc<RelationDesc>, origins: Vec<Option<ColumnOrigin>>) -> Arc<RowDesc> {
-        let text_row_description = describe(&desc, &origins, &ResultFormats::text());
+        let text_row_description = describe(&desc, &origins, &Formats::text());
         let names_objects = desc.columns.iter().any(|column| match &column.data_type {
             DataType::Struct(fields) => fields.iter().any(|field| PgType::from_field(field).names_objects()),
             _ => column.ty.names_objects(),
@@ -130,17 +127,17 @@ impl RowDesc {
     }
 
     /// The RowDescription message with these formats.
-    pub fn row_description(&self, formats: &ResultFormats) -> Bytes {
+    pub fn row_description(&self, formats: &Formats) -> Bytes {
         match formats {
-            ResultFormats::All(Format::Text) => self.text_row_description.clone(),
+            Formats::All(Format::Text) => self.text_row_description.clone(),
             formats => describe(&self.desc, &self.origins, formats),
         }
     }
 }
 
-fn describe(desc: &RelationDesc, origins: &[Option<ColumnOrigin>], formats: &ResultFormats) -> Bytes {
+fn describe(desc: &RelationDesc, origins: &[Option<ColumnOrigin>], formats: &Formats) -> Bytes {
     let mut out = Vec::new();
-    let code = |column| match formats.for_column(column) {
+    let code = |column| match formats.of(column) {
         Format::Text => 0,
         Format::Binary => 1,
     };
@@ -155,7 +152,7 @@ pub enum Response {
         /// Their shape.
         desc: Arc<RowDesc>,
         /// Their formats.
-        formats: ResultFormats,
+        formats: Formats,
         /// The rows.
         rows: Rows,
         /// What the tag begins with.

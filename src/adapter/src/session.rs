@@ -13,7 +13,7 @@ use crate::group_commit::Committed;
 use crate::history::Sampling;
 use crate::own::Made;
 use crate::plan_cache::{CachedPlan, SessionPlans};
-use crate::response::{BoundParams, Response, ResultFormats, RowDesc, Rows, StatementDesc, Tag};
+use crate::response::{BoundParams, Formats, Response, RowDesc, Rows, StatementDesc, Tag};
 use crate::sequence::{Given, SessionSequences, Unreserved};
 use crate::short::{SMALL_PARAMS, SMALL_TEXT, is_elsewhere};
 use crate::transaction::{Status, Transaction};
@@ -101,7 +101,7 @@ pub(crate) struct Prepared {
 pub(crate) struct Portal {
     pub(crate) plan: Arc<CachedPlan>,
     pub(crate) params: Vec<Datum<'static>>,
-    pub(crate) formats: ResultFormats,
+    pub(crate) formats: Formats,
     /// Rows of an execution that was suspended.
     pub(crate) rows: Option<Rows>,
     pub(crate) started: bool,
@@ -345,7 +345,7 @@ impl Session {
         let Steps::Planned(planned, _) = &mut script.steps else { return None };
         self.stay_if(script.is_small).ok()?;
         let (plan, params) = planned.as_ref()?;
-        let result = self.run_at_once(plan, params, ResultFormats::text())?;
+        let result = self.run_at_once(plan, params, Formats::text())?;
         self.deadline = None;
         *planned = None;
         Some(result)
@@ -431,7 +431,7 @@ impl Session {
         portal: &str,
         statement: &str,
         params: BoundParams<'_>,
-        formats: ResultFormats,
+        formats: Formats,
     ) -> Result<(), AdapterError> {
         let is_small = params.values.iter().flatten().map(|value| value.len()).sum::<usize>() <= SMALL_PARAMS;
         self.stay_if(is_small)?;
@@ -441,7 +441,7 @@ impl Session {
     }
 
     /// Describe of a portal. Error 34000.
-    pub fn describe_portal(&mut self, name: &str) -> Result<Option<(Arc<RowDesc>, ResultFormats)>, AdapterError> {
+    pub fn describe_portal(&mut self, name: &str) -> Result<Option<(Arc<RowDesc>, Formats)>, AdapterError> {
         let result = match self.portals.get(name) {
             Some(portal) => Ok(portal.plan.desc.clone().map(|desc| (desc, portal.formats.clone()))),
             None => Err(unknown_portal(name)),

@@ -4,7 +4,7 @@ use crate::error::AdapterError;
 use crate::execute::unknown_cursor;
 use crate::own::Made;
 use crate::plan_cache::{CachedPlan, Exec};
-use crate::response::{Chunk, Response, ResultFormats, RowDesc, Rows, RowsTag, Tag};
+use crate::response::{Chunk, Formats, Response, RowDesc, Rows, RowsTag, Tag};
 use crate::session::{Autocommit, Portal, Session};
 use crate::transaction::Status;
 use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
@@ -24,7 +24,7 @@ impl Session {
         &self,
         variable: &str,
         desc: Option<&Arc<RowDesc>>,
-        formats: ResultFormats,
+        formats: Formats,
     ) -> Result<Response, AdapterError> {
         let published = self.shared.published.load();
         let value = self
@@ -39,7 +39,7 @@ impl Session {
     pub(crate) fn show_isolation_level(
         &self,
         desc: Option<&Arc<RowDesc>>,
-        formats: ResultFormats,
+        formats: Formats,
     ) -> Result<Response, AdapterError> {
         let level = self.vars.get("transaction_isolation").unwrap_or_default();
         let standard = IsolationLevel::from_name(level).map(|level| level.standard().to_owned());
@@ -47,11 +47,7 @@ impl Session {
     }
 
     /// SHOW ALL.
-    pub(crate) fn show_all(
-        &self,
-        desc: Option<&Arc<RowDesc>>,
-        formats: ResultFormats,
-    ) -> Result<Response, AdapterError> {
+    pub(crate) fn show_all(&self, desc: Option<&Arc<RowDesc>>, formats: Formats) -> Result<Response, AdapterError> {
         let published = self.shared.published.load();
         let all = self.vars.all(published.state.system());
         let column = |value: &dyn Fn(&(String, String, &'static str)) -> String| all.iter().map(value).collect();
@@ -96,7 +92,7 @@ impl Session {
         let portal = Portal {
             plan: Arc::new(plan),
             params: Vec::new(),
-            formats: ResultFormats::text(),
+            formats: Formats::text(),
             rows: Some(rows),
             started: true,
             is_small: true,
@@ -116,7 +112,7 @@ impl Session {
         count: Option<u64>,
         skip: bool,
         timeout: Option<Duration>,
-        formats: ResultFormats,
+        formats: Formats,
     ) -> Result<Response, AdapterError> {
         self.start_portal(name).await?;
         let portal = self.portals.get_mut(name).ok_or_else(|| unknown_cursor(name))?;
@@ -211,7 +207,7 @@ impl Session {
 /// Columns of text as a result.
 pub(crate) fn text_rows(
     desc: Option<&Arc<RowDesc>>,
-    formats: ResultFormats,
+    formats: Formats,
     tag: RowsTag,
     columns: Vec<Vec<String>>,
 ) -> Result<Response, AdapterError> {

@@ -31,7 +31,7 @@ use crate::startup::{self, Introduction, Packet, Visit};
 use crate::stream::Stream;
 use crate::tls::{self, Upgrade};
 use adapter::error::{AdapterError, Notice};
-use adapter::response::{BoundParams, ResultFormats};
+use adapter::response::{BoundParams, Formats};
 use adapter::seat::Seat;
 use adapter::session::{Script, Session};
 use futures::future::BoxFuture;
@@ -563,15 +563,15 @@ fn parse(session: &mut Session, body: &[u8], out: &mut Vec<u8>) -> Result<(), Wi
 #[inline]
 fn bind(session: &mut Session, body: &[u8], out: &mut Vec<u8>) -> Result<(), WireError> {
     let bind = message::bind(body)?;
-    let params = BoundParams { formats: bind.param_formats.as_slice(), values: bind.params.as_slice() };
-    if params.formats.len() > 1 && params.formats.len() != params.values.len() {
+    let (format_count, values) = (bind.param_formats.iter().len(), bind.params.as_slice());
+    if format_count > 1 && format_count != values.len() {
         return Err(WireError::Protocol(format!(
-            "bind message has {} parameter formats but {} parameters",
-            params.formats.len(),
-            params.values.len()
+            "bind message has {format_count} parameter formats but {} parameters",
+            values.len()
         )));
     }
-    let formats = ResultFormats::from_codes(bind.result_formats.as_slice())?;
+    let params = BoundParams { formats: &Formats::from_codes(bind.param_formats.iter())?, values };
+    let formats = Formats::from_codes(bind.result_formats.iter())?;
     session.bind(bind.portal, bind.statement, params, formats)?;
     encode::bind_complete(out);
     Ok(())

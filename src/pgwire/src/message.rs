@@ -13,7 +13,7 @@
 
 use std::str::from_utf8;
 
-/// Messages with no more parameters (or format codes) than this are decoded without the heap.
+/// Messages with no more parameters than this are decoded without the heap.
 pub(crate) const FEW: usize = 16;
 
 /// Why a message cannot be understood.
@@ -47,9 +47,20 @@ pub(crate) struct Parse<'a> {
 pub(crate) struct Bind<'a> {
     pub(crate) portal: &'a str,
     pub(crate) statement: &'a str,
-    pub(crate) param_formats: Few<i16>,
+    pub(crate) param_formats: Codes<'a>,
     pub(crate) params: Few<Option<&'a [u8]>>,
-    pub(crate) result_formats: Few<i16>,
+    pub(crate) result_formats: Codes<'a>,
+}
+
+/// A list of format codes, as they came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Codes<'a>(&'a [[u8; 2]]);
+
+impl<'a> Codes<'a> {
+    /// The codes in order.
+    pub(crate) fn iter(self) -> impl ExactSizeIterator<Item = i16> + use<'a> {
+        self.0.iter().map(|code| i16::from_be_bytes(*code))
+    }
 }
 
 /// An Execute message.
@@ -204,23 +215,15 @@ impl<'a> Reader<'a> {
         Ok(i32::from_be_bytes(self.array()?))
     }
 
-    fn i16(&mut self) -> Result<i16, DecodeError> {
-        Ok(i16::from_be_bytes(self.array()?))
-    }
-
     /// A count of things that follow; unsigned, so that 65 535 parameters fit.
     fn count(&mut self) -> Result<usize, DecodeError> {
         Ok(usize::from(u16::from_be_bytes(self.array()?)))
     }
 
     /// A counted list of format codes.
-    fn codes(&mut self) -> Result<Few<i16>, DecodeError> {
+    fn codes(&mut self) -> Result<Codes<'a>, DecodeError> {
         let count = self.count()?;
-        let mut codes = Few::new(0);
-        for _ in 0..count {
-            codes.push(self.i16()?);
-        }
-        Ok(codes)
+        Ok(Codes(self.bytes(2 * count)?.as_chunks().0))
     }
 
     /// A value with its length in front; a length of -1 means NULL, and no other may be negative.
@@ -317,8 +320,8 @@ mod tests {
             let message = bind(&body).expect("well-formed");
             assert_eq!((message.portal, message.statement), ("portal", "statement"));
             assert_eq!(message.params.as_slice(), params.as_slice());
-            assert_eq!(message.param_formats.as_slice(), [1]);
-            assert_eq!(message.result_formats.as_slice(), [0, 1]);
+            assert!(message.param_formats.iter().eq([1]));
+            assert!(message.result_formats.iter().eq([0, 1]));
         }
     }
 

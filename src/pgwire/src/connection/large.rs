@@ -3,7 +3,7 @@
 use crate::copy::Syntax;
 use crate::encode::rows::{RowEncoder, Shape, Stored, Target};
 use crate::error::WireError;
-use adapter::response::{ResultFormats, StoredRows};
+use adapter::response::{Formats, StoredRows};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::DataType;
 use pgrepr::options::EncodeOptions;
@@ -80,7 +80,7 @@ pub(super) struct OwnedShape {
 }
 
 enum OwnedTarget {
-    DataRow(ResultFormats),
+    DataRow(Formats),
     Copy(Syntax),
     CopyBinary,
 }

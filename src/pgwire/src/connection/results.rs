@@ -11,7 +11,7 @@ use crate::message;
 use crate::stream::Stream;
 use adapter::copy::CopyIn;
 use adapter::error::AdapterError;
-use adapter::response::{Chunk, Format, Response, ResultFormats, RowDesc, Rows, RowsTag, StoredRows};
+use adapter::response::{Chunk, Format, Formats, Response, RowDesc, Rows, RowsTag, StoredRows};
 use adapter::seat::Seat;
 use adapter::session::Session;
 use adapter::waiting::{Awaited, PATIENCE};
@@ -41,7 +41,7 @@ pub(super) enum Answer {
 /// The rows of a statement, and how many were sent.
 pub(super) struct Reply {
     desc: Arc<RowDesc>,
-    formats: ResultFormats,
+    formats: Formats,
     /// How values are printed, if that takes more than the session's settings.
     options: Option<Box<EncodeOptions>>,
     rows: Rows,

@@ -10,7 +10,7 @@
 use crate::copy::binary::{END, SIGNATURE};
 use crate::copy::{Syntax, writer};
 use crate::error::WireError;
-use adapter::response::{Format, ResultFormats};
+use adapter::response::{Format, Formats};
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
 use bytes::BufMut;
@@ -40,7 +40,7 @@ impl Shape<'_> {
     /// The format of a column.
     fn format(&self, index: usize) -> Format {
         match self.target {
-            Target::DataRow(formats) => formats.for_column(index),
+            Target::DataRow(formats) => formats.of(index),
             Target::Copy(_) => Format::Text,
             Target::CopyBinary => Format::Binary,
         }
@@ -51,7 +51,7 @@ impl Shape<'_> {
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'a> {
     /// DataRow messages with values in these formats.
-    DataRow(&'a ResultFormats),
+    DataRow(&'a Formats),
     /// CopyData messages with one line each.
     Copy(&'a Syntax),
     /// CopyData messages with one binary row each, the first behind the signature.
@@ -249,7 +249,8 @@ mod tests {
     use super::{ROW_BYTES_MAX, RowEncoder, Shape, Stored, Target, fill_length};
     use crate::copy::Syntax;
     use crate::error::WireError;
-    use adapter::response::ResultFormats;
+    use adapter::response::Format;
+    use adapter::response::Formats;
     use arrow::array::{Int32Array, RecordBatch, StringViewArray};
     use arrow::datatypes::DataType;
     use pgrepr::options::EncodeOptions;
@@ -288,8 +289,8 @@ mod tests {
         for projection in [&[0, 1, 2][..], &[2, 1, 0], &[1], &[], &[2, 2, 0, 0], &[0, 2]] {
             let columns: Vec<ColumnDesc> = projection.iter().map(|&at| desc.columns[at].clone()).collect();
             let projected = batch.project(projection).expect("in range");
-            for codes in [&[0_i16][..], &[1]] {
-                let formats = ResultFormats::from_codes(codes).expect("valid codes");
+            for format in [Format::Text, Format::Binary] {
+                let formats = Formats::All(format);
                 let shape = Shape { columns: &columns, options: &options, target: Target::DataRow(&formats) };
                 for row in 0..batch.num_rows() {
                     let (mut one, mut other) = (Vec::new(), Vec::new());
@@ -305,7 +306,7 @@ mod tests {
     #[test]
     fn a_data_row_is_lengths_and_values() {
         let (desc, batch) = batch();
-        let (options, formats) = (EncodeOptions::default(), ResultFormats::text());
+        let (options, formats) = (EncodeOptions::default(), Formats::text());
         let shape = Shape { columns: &desc.columns, options: &options, target: Target::DataRow(&formats) };
         let mut out = Vec::new();
         RowEncoder::default().batch_row(&mut out, &batch, 0, shape).expect("encodes");
@@ -317,7 +318,7 @@ mod tests {
     fn a_row_that_no_length_can_hold_is_refused() {
         let (desc, batch) = batch();
         let options = EncodeOptions::default();
-        let formats = ResultFormats::text();
+        let formats = Formats::text();
         let copy = crate::copy::tests::text();
         for target in [Target::DataRow(&formats), Target::Copy(&copy), Target::CopyBinary] {
             let shape = Shape { columns: &desc.columns, options: &options, target };
