@@ -16,6 +16,7 @@ pub mod semi;
 pub mod sort;
 pub mod unnest;
 pub mod window;
+pub mod zeros;
 
 use crate::error::SqlError;
 use datafusion::logical_expr::LogicalPlan;
@@ -48,5 +49,5 @@ pub fn prepare(plan: LogicalPlan) -> Result<LogicalPlan, SqlError> {
 /// Rewrites an optimized plan for what runs it.
 pub fn finish(plan: LogicalPlan) -> Result<LogicalPlan, SqlError> {
     let plan = or_null::subqueries_or_null(semi::push_down_semi_joins(plan)?)?;
-    Ok(window::widen_empty_rows(equijoin::null_matching_keys(plan)?)?)
+    Ok(window::widen_empty_rows(zeros::one_zero(equijoin::null_matching_keys(plan)?)?)?)
 }

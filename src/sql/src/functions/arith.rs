@@ -5,6 +5,7 @@
 
 use crate::engine::value::overflow;
 use crate::error::SqlError;
+use crate::functions::row::null_of_null;
 use arrow::array::{ArrayRef, AsArray, PrimitiveArray};
 use arrow::compute::try_binary;
 use arrow::datatypes::{
@@ -13,6 +14,7 @@ use arrow::datatypes::{
 };
 use datafusion::common::{Result as DfResult, ScalarValue};
 use datafusion::logical_expr::interval_arithmetic::Interval;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
@@ -95,6 +97,10 @@ impl ScalarUDFImpl for Arith {
 
     fn is_strict(&self) -> bool {
         true
+    }
+
+    fn simplify(&self, args: Vec<Expr>, _info: &SimplifyContext) -> DfResult<ExprSimplifyResult> {
+        null_of_null(args, &self.data_type)
     }
 
     fn evaluate_bounds(&self, _args: &[&Interval]) -> DfResult<Interval> {

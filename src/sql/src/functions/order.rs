@@ -37,8 +37,8 @@ pub fn is_exact(ty: &PgType) -> bool {
         // Whatever makes a char(n) pads it to its n.
         PgType::Bpchar(length) => length.is_some(),
         PgType::Interval | PgType::Jsonb => false,
-        // Functions make arrays of items without their length.
-        PgType::Array(item) => is_exact(item) && !matches!(**item, PgType::Bpchar(_)),
+        // Functions make arrays of items without their length, and Arrow compares the zeros in arrays by their bits.
+        PgType::Array(item) => is_exact(item) && !matches!(**item, PgType::Bpchar(_) | PgType::Float4 | PgType::Float8),
         _ => true,
     }
 }

@@ -10,9 +10,10 @@ use crate::engine::value::{first_scalar, to_array};
 use crate::error::SqlError;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::Result as DfResult;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result as DfResult, ScalarValue};
 use datafusion::logical_expr::interval_arithmetic::Interval;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
@@ -21,6 +22,15 @@ use ore::memory::{Reservation, STEP};
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
 use std::sync::Arc;
+
+/// NULL, if one of a strict function's arguments is a constant NULL: its others are not evaluated then, as in PostgreSQL.
+pub fn null_of_null(args: Vec<Expr>, data_type: &DataType) -> DfResult<ExprSimplifyResult> {
+    let is_null = |arg: &Expr| matches!(arg, Expr::Literal(value, _) if value.is_null());
+    Ok(match args.iter().any(is_null) {
+        true => ExprSimplifyResult::Simplified(Expr::Literal(ScalarValue::try_from(data_type)?, None)),
+        false => ExprSimplifyResult::Original(args),
+    })
+}
 
 /// What a body may know beside its arguments.
 pub struct Call<'a> {
@@ -239,6 +249,14 @@ impl ScalarUDFImpl for RowFunction {
 
     fn is_strict(&self) -> bool {
         self.overload().strict
+    }
+
+    fn simplify(&self, args: Vec<Expr>, _info: &SimplifyContext) -> DfResult<ExprSimplifyResult> {
+        if self.overload().strict {
+            null_of_null(args, &self.data_type)
+        } else {
+            Ok(ExprSimplifyResult::Original(args))
+        }
     }
 
     fn evaluate_bounds(&self, _args: &[&Interval]) -> DfResult<Interval> {
