@@ -73,6 +73,8 @@ impl Answer {
             return Ok(Answer::Error(error.code, error.message));
         }
         let mut rows: Rows = messages.iter().filter(|message| message.tag == b'D').map(Message::row_text).collect();
+        // Which of a float's zeros stands for both is nobody's affair.
+        rows.iter_mut().flatten().flatten().filter(|value| *value == "-0").for_each(|zero| "0".clone_into(zero));
         rows.sort();
         Ok(Answer::Rows(rows))
     }
