@@ -26,6 +26,7 @@ pub mod row_count;
 pub mod runtime;
 pub mod session;
 mod slices;
+mod sorts;
 mod through;
 pub mod types;
 pub mod value;

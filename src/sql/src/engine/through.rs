@@ -3,7 +3,7 @@
 use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::{OrderingRequirements, PhysicalExpr};
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
 };
@@ -17,6 +17,11 @@ pub(super) trait Through: fmt::Debug + Send + Sync + 'static {
 
     /// Whether what is above may rely on the order of the input.
     const KEEPS_ORDER: bool = true;
+
+    /// The order in which the input's rows have to come.
+    fn order(&self) -> Option<OrderingRequirements> {
+        None
+    }
 
     /// What is known of the rows: all that is of the input's.
     fn properties(input: &Arc<dyn ExecutionPlan>) -> Arc<PlanProperties> {
@@ -57,6 +62,10 @@ impl<S: Through> ExecutionPlan for ThroughExec<S> {
 
     fn properties(&self) -> &Arc<PlanProperties> {
         &self.properties
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        vec![self.step.order()]
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
