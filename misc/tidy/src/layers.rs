@@ -18,7 +18,7 @@ use crate::tree::Tree;
 const MAP_PATH: &str = "doc/architecture.md";
 
 /// Rank by crate, as in the map. A new crate is a line here and a paragraph there.
-const RANKS: [(&str, u8); 13] = [
+const RANKS: [(&str, u8); 14] = [
     ("ore", 1),
     ("repr", 2),
     ("pgrepr", 3),
@@ -29,9 +29,10 @@ const RANKS: [(&str, u8); 13] = [
     ("timestamp-oracle", 4),
     ("catalog", 5),
     ("compute", 5),
-    ("adapter", 6),
-    ("pgwire", 7),
-    ("environmentd", 8),
+    ("committer", 6),
+    ("adapter", 7),
+    ("pgwire", 8),
+    ("environmentd", 9),
 ];
 
 /// Edges between crates of one rank, which the map argues for. The list may only shrink: an edge that is not used any
@@ -41,13 +42,14 @@ const EDGES_BESIDE: [(&str, &str); 1] = [("compute-client", "sql")];
 /// Crates that compute and nothing else: no runtime, no I/O, no clock.
 pub(crate) const PURE_CRATES: [&str; 4] = ["repr", "pgrepr", "arrangement", "sql"];
 
-/// Libraries that only some crates may use, with the reason.
-const RESERVED: [(&str, &[&str], &str); 3] = [
+/// Libraries and crates that only some crates may use, with the reason.
+const RESERVED: [(&str, &[&str], &str); 4] = [
     (
         "differential-dataflow",
         &["arrangement", "compute"],
         "differential operators appear in arrangement and compute alone",
     ),
+    ("committer", &["adapter"], "only the adapter asks the committer"),
     ("postgres-protocol", &["pgwire"], "only pgwire knows wire bytes"),
     ("socket2", &["pgwire"], "only pgwire tunes sockets"),
 ];
@@ -185,7 +187,7 @@ mod tests {
     fn dependencies_point_down() {
         assert_eq!(messages("adapter", "[dependencies]\nsql.workspace = true\ntokio.workspace = true\n"), [""; 0]);
         let up = messages("sql", "[dependencies]\nadapter.workspace = true\n");
-        assert_eq!(up, ["sql (rank 4) may not use adapter (rank 6): dependencies point down"]);
+        assert_eq!(up, ["sql (rank 4) may not use adapter (rank 7): dependencies point down"]);
         let beside = messages("pgrepr", "[dependencies]\narrangement.workspace = true\n");
         assert_eq!(beside, ["pgrepr (rank 3) may not use arrangement (rank 3): dependencies point down"]);
         let underscored = messages("repr", "[dependencies]\ncompute_client.workspace = true\n");

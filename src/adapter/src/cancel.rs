@@ -1,7 +1,7 @@
 //! What ends a running statement early: CancelRequest, a timeout.
 
 use crate::error::AdapterError;
-use crate::group_commit::Committed;
+use committer::request::Committed;
 use repr::sqlstate::SqlState;
 use sql::engine::session::Interrupts;
 use sql::error::SqlError;
@@ -100,12 +100,12 @@ impl Cancel {
 }
 
 /// Waits for a commit. Once it has begun, its statement is not given up, unless it comes to nothing.
-pub(crate) async fn committed(
+pub(crate) async fn committed<E: Into<AdapterError>>(
     cancel: &Cancel,
-    commit: impl Future<Output = Result<Committed, AdapterError>>,
+    commit: impl Future<Output = Result<Committed, E>>,
 ) -> Result<Committed, AdapterError> {
     cancel.commits()?;
-    let committed = commit.await;
+    let committed = commit.await.map_err(Into::into);
     if !matches!(committed, Ok(Committed::At)) {
         cancel.begin();
     }

@@ -1,33 +1,28 @@
 //! What all sessions share, and how a session begins.
 //!
-//! Everything a statement reads besides its own session is here as an immutable value: [`Published`] holds the catalog with
-//! the handles on everything that it names, swapped as one by the committer after each DDL.
+//! Everything a statement reads besides its own session is an immutable value, [`Published`].
 
 use crate::activity::Activity;
 use crate::advisory::{LockTable, Owner};
 use crate::cancel::Cancel;
-use crate::constraint::TableConstraints;
 use crate::error::AdapterError;
-use crate::group_commit::{Committer, Request};
 use crate::history::History;
 use crate::introspection;
 use crate::metrics::Metrics;
 use crate::password::Hashing;
 use crate::plan_cache::PlanCache;
-use crate::sequence::Sequence;
 use crate::session::{Session, allowed_role};
 use arc_swap::ArcSwap;
 use catalog::Catalog;
-use catalog::builtin::functions::BuiltinFunctions;
 use catalog::builtin::introspection::{CollectionStatus, Encryption};
 use catalog::state::State;
-use catalog::transact::{Prepared, StateDiff};
-use compute_client::clock::CollectionClock;
+use committer::environment::Environment;
+use committer::group_commit::Committer;
+use committer::handle::Handle;
+use committer::published::Published;
 use compute_client::controller::{Controller, SpawnWorkers};
-use compute_client::index::IndexHandle;
 use compute_client::plan::IndexInfo;
 use compute_client::read_hold::ReadHolds;
-use crossbeam_channel::Sender;
 use ore::clock::Clock;
 use ore::memory::Share;
 use ore::metrics::Registry;
@@ -35,238 +30,52 @@ use parking_lot::Mutex;
 use persist::PersistClient;
 use rand::Rng;
 use repr::sqlstate::SqlState;
-use repr::{GlobalId, RelationDesc, Timestamp};
+use repr::{GlobalId, Timestamp};
+use sql::engine::Engine;
 use sql::engine::session::{Backends, Signal};
-use sql::engine::{CatalogFunctions, Engine};
 use sql::error::SqlError;
 use sql::names::{ObjectId, Privilege};
 use sql::plan::privileges::has_privilege;
-use sql::plan::{CatalogView, ItemKind, ItemRef, RoleRef};
-use std::collections::{HashMap, HashSet};
+use sql::plan::{CatalogView, RoleRef};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use timestamp_oracle::TimestampOracle;
-use tokio::runtime::Handle;
-use tokio::sync::Notify;
+use tokio::runtime::Handle as Runtime;
 use tokio_util::sync::CancellationToken;
 
 /// The user that the internal port trusts with everything.
 const SYSTEM_USER: &str = "mz_system";
 
-/// The catalog and the handles on what it names, at one revision.
-pub(crate) struct Published {
-    /// The catalog.
-    pub(crate) state: Arc<State>,
-    /// Every table.
-    pub(crate) tables: HashMap<GlobalId, Table>,
-    /// By relation: its indexes.
-    pub(crate) indexes: HashMap<GlobalId, Vec<Arc<IndexInfo>>>,
-    /// Every sequence.
-    pub(crate) sequences: HashMap<GlobalId, Arc<Sequence>>,
-    /// By oid: the sequences.
-    pub(crate) sequence_oids: HashMap<u32, GlobalId>,
-    /// The functions that only the catalog can answer.
-    pub(crate) functions: Arc<dyn CatalogFunctions>,
-    /// Whether reads of indexes are answered on their connection's thread.
-    pub(crate) fast_path: bool,
-    /// What a transaction that has not committed has created: nothing is stored of it yet.
-    pub(crate) created: HashSet<GlobalId>,
-    /// By the id that it had, the id of a table that has had other columns since.
-    pub(crate) successors: HashMap<GlobalId, GlobalId>,
-    /// Indexes of tables that were stopped for want of memory: their tables are read without them.
-    pub(crate) stopped: Vec<Arc<IndexInfo>>,
-}
-
-/// A table as readers and the committer need it.
-#[derive(Clone)]
-pub(crate) struct Table {
-    /// When it was last written.
-    pub(crate) clock: Arc<CollectionClock>,
-    /// Its columns.
-    pub(crate) desc: Arc<RelationDesc>,
-    /// What it demands of its rows.
-    pub(crate) constraints: Arc<TableConstraints>,
-    /// Before this time its rows are not to be had: they were others, under another id.
-    pub(crate) readable_from: Timestamp,
-}
-
-impl Table {
-    /// A table as the catalog has it.
-    pub(crate) fn new(
-        engine: &Engine,
-        state: &State,
-        item: &ItemRef,
-        clock: Arc<CollectionClock>,
-        readable_from: Timestamp,
-    ) -> Result<Table, AdapterError> {
-        let constraints = TableConstraints::of(engine, state, item)?;
-        Ok(Table { clock, desc: Arc::clone(&item.desc), constraints, readable_from })
-    }
-}
-
-impl Published {
-    /// A catalog with nothing in it.
-    pub(crate) fn empty() -> Published {
-        Published::new(Arc::new(State::empty()), HashMap::new(), HashMap::new(), HashMap::new())
-    }
-
-    /// A catalog with these handles.
-    pub(crate) fn new(
-        state: Arc<State>,
-        tables: HashMap<GlobalId, Table>,
-        indexes: HashMap<GlobalId, Vec<Arc<IndexInfo>>>,
-        sequences: HashMap<GlobalId, Arc<Sequence>>,
-    ) -> Published {
-        let functions = Arc::new(BuiltinFunctions::new(Arc::clone(&state)));
-        let fast_path = state.system().get_bool("enable_frontend_peek_sequencing");
-        let (created, successors) = (HashSet::new(), HashMap::new());
-        let (sequence_oids, stopped) = (HashMap::new(), Vec::new());
-        let mut published = Published {
-            state,
-            tables,
-            indexes,
-            sequences,
-            sequence_oids,
-            functions,
-            fast_path,
-            created,
-            successors,
-            stopped,
-        };
-        for id in published.sequences.keys().copied().collect::<Vec<_>>() {
-            published.note_oid(id);
-        }
-        published
-    }
-
-    /// What comes after it: another state of the catalog, and the same handles.
-    pub(crate) fn next(&self, state: Arc<State>) -> Published {
-        let (successors, stopped) = (self.successors.clone(), self.stopped.clone());
-        let next = Published::new(state, self.tables.clone(), self.indexes.clone(), self.sequences.clone());
-        Published { successors, stopped, ..next }
-    }
-
-    /// Every index and materialized view that was started, those that were stopped since included.
-    pub(crate) fn started(&self) -> impl Iterator<Item = &Arc<IndexInfo>> {
-        self.indexes.values().flatten().chain(&self.stopped)
-    }
-
-    /// Adds a sequence, or puts it in the place of one before.
-    pub(crate) fn put_sequence(&mut self, sequence: Arc<Sequence>) {
-        let id = sequence.id;
-        self.sequences.insert(id, sequence);
-        self.note_oid(id);
-    }
-
-    fn note_oid(&mut self, sequence: GlobalId) {
-        if let Some(item) = self.state.item(sequence) {
-            self.sequence_oids.insert(item.oid, sequence);
-        }
-    }
-
-    /// What the transaction sees that has made this change and not committed: without handles on what is new, which has no
-    /// dataflows yet, and on what has gone.
-    pub(crate) fn staged(&self, engine: &Engine, prepared: Prepared, number: u64) -> Result<Published, AdapterError> {
-        let state = Arc::new(prepared.state.staged(number));
-        let (mut tables, mut indexes, mut sequences) =
-            (self.tables.clone(), self.indexes.clone(), self.sequences.clone());
-        sequences.retain(|id, _| state.item(*id).is_some());
-        tables.retain(|id, _| state.item(*id).is_some());
-        indexes.values_mut().for_each(|indexes| indexes.retain(|index| state.item(index.handle.id).is_some()));
-        for change in &prepared.diff {
-            let restart = match change {
-                StateDiff::SequenceAltered(_, restart) => *restart,
-                _ => None,
-            };
-            if let StateDiff::SequenceCreated(id) | StateDiff::SequenceAltered(id, _) = change
-                && let Some(item) = state.item(*id)
-            {
-                sequences.extend(Sequence::staged(&item, sequences.get(id), restart).map(|sequence| (*id, sequence)));
-            }
-            if let StateDiff::TableCreated(id) | StateDiff::TableAltered(id) = change
-                && let Some(item) = state.item(*id)
-            {
-                let (clock, from) = match tables.get(id) {
-                    Some(table) => (Arc::clone(&table.clock), table.readable_from),
-                    None => (Arc::default(), 0),
-                };
-                tables.insert(*id, Table::new(engine, &state, &item, clock, from)?);
-            }
-        }
-        let created = self.created.iter().copied().chain(prepared.created).collect();
-        let mut successors = self.successors.clone();
-        successors.extend(prepared.rewritten);
-        let stopped = self.stopped.clone();
-        Ok(Published { created, successors, stopped, ..Published::new(state, tables, indexes, sequences) })
-    }
-
-    /// The table that had this id before it got other columns.
-    pub(crate) fn successor(&self, id: GlobalId) -> Option<Arc<ItemRef>> {
-        let mut id = *self.successors.get(&id)?;
-        while let Some(next) = self.successors.get(&id) {
-            id = *next;
-        }
-        self.state.item(id)
-    }
-
-    /// What maintains a materialized view.
-    pub(crate) fn maintained(&self, id: GlobalId) -> Option<&Arc<IndexHandle>> {
-        self.indexes_on(id).iter().map(|index| &index.handle).find(|handle| handle.id == id)
-    }
-
-    /// What was stopped of what is maintained under this id, or on the table with it.
-    pub(crate) fn stopped_on(&self, id: GlobalId) -> Vec<GlobalId> {
-        let is_on = |index: GlobalId| match self.state.item(index).map(|item| item.kind.clone()) {
-            Some(ItemKind::Index(index)) => index.on == id,
-            _ => false,
-        };
-        let all = self.started().map(|index| &index.handle).filter(|handle| handle.stopped().is_some());
-        all.map(|handle| handle.id).filter(|index| *index == id || is_on(*index)).collect()
-    }
-
-    /// The indexes on a relation.
-    pub(crate) fn indexes_on(&self, id: GlobalId) -> &[Arc<IndexInfo>] {
-        self.indexes.get(&id).map_or(&[], Vec::as_slice)
-    }
-}
-
 /// What all sessions share.
 pub(crate) struct Shared {
-    pub(crate) engine: Engine,
+    pub(crate) engine: Arc<Engine>,
     /// What statements take of the memory.
     pub(crate) memory: Arc<Share>,
     /// What large messages take of it.
     messages: Arc<Share>,
-    pub(crate) published: ArcSwap<Published>,
+    pub(crate) published: Arc<ArcSwap<Published>>,
     pub(crate) oracle: Arc<dyn TimestampOracle>,
     pub(crate) persist: PersistClient,
     pub(crate) holds: Arc<ReadHolds>,
-    pub(crate) commits: Sender<Request>,
+    pub(crate) committer: Handle,
     pub(crate) plans: PlanCache,
     pub(crate) metrics: Metrics,
     pub(crate) clock: Clock,
     /// Runs ad hoc queries, so that they do not hold up the threads of connections.
-    pub(crate) adhoc: Handle,
+    pub(crate) adhoc: Runtime,
     pub(crate) sessions: Mutex<HashMap<u32, SessionHandle>>,
     /// When the server started, in microseconds since 1970.
     pub(crate) started_us: i64,
     /// The advisory locks.
     pub(crate) locks: Arc<LockTable>,
-    /// Told whenever time has come further.
-    pub(crate) raised: Notify,
-    /// Dataflows of subscriptions that have ended.
-    pub(crate) orphans: Mutex<Vec<GlobalId>>,
-    /// Set when a dataflow was stopped that the committer does not know of.
-    pub(crate) bell: Arc<AtomicBool>,
     /// Held while a statement that changes the catalog is planned and carried out: sessions that do so at the same time would
     /// make each other's plans stale, and the slower one's again and again.
     pub(crate) changing: tokio::sync::Mutex<()>,
     pub(crate) hashing: Hashing,
     pub(crate) history: History,
-    /// How far back reads may go, in microseconds: transactions and slow readers have this long to take a hold.
-    pub(crate) retain_us: Timestamp,
     /// The largest number that a transaction was given.
     pub(crate) transaction_numbers: Arc<AtomicI64>,
     next_connection: AtomicU32,
@@ -295,7 +104,7 @@ pub struct Config {
     /// Starts timely workers.
     pub spawner: Box<dyn SpawnWorkers>,
     /// The runtime of ad hoc queries.
-    pub adhoc: Handle,
+    pub adhoc: Runtime,
     /// The memory, of which everything that is accounted for is taken.
     pub memory: Arc<Share>,
     /// What ad hoc queries may use of it, all of them together, in bytes.
@@ -347,19 +156,32 @@ impl Client {
     /// Loads the catalog, starts the clusters, rehydrates the indexes and starts the committer.
     pub fn start(config: Config) -> Result<(Client, Running), AdapterError> {
         let catalog = Catalog::open(&config.persist, &config.system_defaults)?;
-        let (commits, requests) = crossbeam_channel::bounded(16_384);
         let boot_ts = config.oracle.known_ts();
         let memory = config.memory.child("ad hoc queries", config.adhoc_memory);
-        let messages = config.memory.child("large messages", config.memory.limit() / 2);
+        let (handle, requests) =
+            Handle::new(config.persist.clone(), Arc::clone(&config.oracle), config.clock.clone(), config.adhoc.clone());
+        let environment = Environment {
+            engine: Arc::new(Engine::with_memory(Arc::clone(&memory))),
+            memory: Arc::clone(&memory),
+            published: Arc::new(ArcSwap::from_pointee(Published::empty())),
+            oracle: Arc::clone(&config.oracle),
+            persist: config.persist.clone(),
+            holds: Arc::new(ReadHolds::default()),
+            clock: config.clock.clone(),
+            // Transactions and slow readers have this long to take a hold.
+            retain_us: Timestamp::try_from(config.retain.as_micros()).unwrap_or(Timestamp::MAX),
+            metrics: committer::metrics::Metrics::register(&config.registry),
+            handle: handle.clone(),
+        };
         let shared = Arc::new(Shared {
-            engine: Engine::with_memory(Arc::clone(&memory)),
+            engine: Arc::clone(&environment.engine),
             memory,
-            messages,
-            published: ArcSwap::from_pointee(Published::empty()),
+            messages: config.memory.child("large messages", config.memory.limit() / 2),
+            published: Arc::clone(&environment.published),
             oracle: config.oracle,
             persist: config.persist,
-            holds: Arc::new(ReadHolds::default()),
-            commits,
+            holds: Arc::clone(&environment.holds),
+            committer: handle,
             plans: PlanCache::default(),
             metrics: Metrics::register(&config.registry),
             started_us: i64::try_from(config.clock.now_us()).unwrap_or(i64::MAX),
@@ -367,13 +189,9 @@ impl Client {
             adhoc: config.adhoc,
             sessions: Mutex::new(HashMap::new()),
             locks: Arc::default(),
-            raised: Notify::new(),
-            orphans: Mutex::default(),
-            bell: Arc::default(),
             changing: tokio::sync::Mutex::default(),
             hashing: Hashing::default(),
             history: History::default(),
-            retain_us: Timestamp::try_from(config.retain.as_micros()).unwrap_or(Timestamp::MAX),
             // Above all numbers of earlier runs, of which there was less than one in a microsecond.
             transaction_numbers: Arc::new(AtomicI64::new(i64::try_from(boot_ts).unwrap_or(i64::MAX))),
             next_connection: AtomicU32::new(1),
@@ -381,8 +199,8 @@ impl Client {
             shutdown: CancellationToken::new(),
         });
         let controller = Controller::new(config.spawner, &config.memory, config.maintained_memory);
-        let committer = Committer::boot(Arc::clone(&shared), &catalog, controller, boot_ts)?;
-        let thread = ore::thread::spawn_critical("committer", move || committer.run(&requests));
+        let committer = Committer::boot(Arc::new(environment), &catalog, controller, boot_ts)?;
+        let thread = ore::thread::spawn_critical("committer", move || committer.run(requests));
         let running = Running { shared: Arc::clone(&shared), committer: Some(thread) };
         Ok((Client { shared }, running))
     }
@@ -489,7 +307,7 @@ impl Client {
     /// # Cancellation
     /// Safe to drop.
     pub async fn tick(&self) -> Result<(), AdapterError> {
-        self.shared.tick().await
+        Ok(self.shared.committer.tick().await?)
     }
 
     /// For every index and materialized view: id, name, upper, since, rows, bytes; for `/metrics`.
@@ -626,8 +444,7 @@ fn refusal(signal: Signal, of_superuser: bool) -> &'static str {
 impl Drop for Running {
     fn drop(&mut self) {
         self.shared.shutdown.cancel();
-        // A committer that has ended already cannot be asked to.
-        let _ended = self.shared.commits.send(Request::Stop);
+        self.shared.committer.stop();
         if let Some(thread) = self.committer.take() {
             // Its panic has ended the process already.
             let _panicked = thread.join();

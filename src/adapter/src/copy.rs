@@ -1,14 +1,14 @@
 //! COPY FROM STDIN: rows collected from the client's fields, then committed as one.
 
-use crate::constraint::{Wording, not_null};
 use crate::error::AdapterError;
-use crate::group_commit::Committed;
 use crate::insert::value_of;
 use crate::response::{Response, Tag};
 use crate::session::{Autocommit, Session};
 use crate::short::VALUES_MAX;
 use crate::transaction::conflict;
 use crate::write::WriteTarget;
+use committer::constraint::{Wording, not_null};
+use committer::request::Committed;
 use compute_client::peek::Bound;
 use datafusion::common::DFSchema;
 use datafusion::physical_expr::PhysicalExpr;
@@ -167,7 +167,7 @@ impl CopyIn {
             }
             let Some(missing) = missing else { return Ok(()) };
             let wording = Wording { table: name, options: encode, shows_rows: &|| shows_rows };
-            Err(not_null(desc, missing, &out[start..], wording).in_context(context(None)))
+            Err(AdapterError::from(not_null(desc, missing, &out[start..], wording).in_context(context(None))))
         })?;
         self.lines.push(line);
         if self.updates.bytes() >= PART_BYTES {

@@ -6,10 +6,7 @@
 //! In a block both are kept back, as those of CREATE TABLE and INSERT are.
 
 use crate::cancel::committed;
-use crate::constraint::Wording;
-use crate::ddl::STALE;
 use crate::error::AdapterError;
-use crate::group_commit::{CatalogChange, Committed, TableWrite};
 use crate::insert::{RETRIES_MAX, expectations, push_batch};
 use crate::response::{Response, Tag};
 use crate::select::collect;
@@ -17,8 +14,9 @@ use crate::session::{Autocommit, Session};
 use crate::transaction::{Status, conflict};
 use crate::write::WriteTarget;
 use catalog::transact::{self, Op};
+use committer::constraint::Wording;
+use committer::request::{CatalogChange, Committed, TableWrite};
 use ore::memory::Reservation;
-use repr::sqlstate::SqlState;
 use repr::{Timestamp, Updates};
 use sql::error::SqlError;
 use sql::plan::{CreateTablePlan, Plan, SelectPlan, TableSchema};
@@ -48,7 +46,7 @@ impl Session {
             let tag = Tag::Counted("SELECT", u64::try_from(updates.len()).unwrap_or(u64::MAX));
             let before = self.published();
             if before.state.revision() != revision {
-                return Err(AdapterError::new(SqlState::SERIALIZATION_FAILURE, STALE));
+                return Err(AdapterError::Stale);
             }
             let op =
                 Op::from_plan(plan, self.role.id).ok_or_else(|| AdapterError::internal("no catalog is changed"))?;
@@ -67,7 +65,7 @@ impl Session {
             let write = TableWrite::new(id, updates, None);
             let expectations = expectations(&source.depends_on, read_ts);
             let change = CatalogChange { writes: vec![write], expectations, ..CatalogChange::new(revision, vec![op]) };
-            match committed(&self.cancel(), self.shared.change_catalog(change)).await? {
+            match committed(&self.cancel(), self.shared.committer.change_catalog(change)).await? {
                 Committed::At => return Ok(Response::Complete(tag)),
                 Committed::Conflict => {}
                 Committed::Duplicate(taken) => return Err(self.duplicate(&taken)),

@@ -1,27 +1,24 @@
 //! Statements that change the catalog: from a plan to the committer's operations.
 
 use crate::cancel::committed;
-use crate::client::Published;
-use crate::constraint::{TableConstraints, Wording, validate};
 use crate::error::AdapterError;
-use crate::group_commit::{CatalogChange, Committed};
-use crate::implications::{Plans, plan_created};
 use crate::response::{Response, Tag};
-use crate::rewrite::Rewriting;
 use crate::session::{Autocommit, Session};
 use crate::transaction::Status;
 use crate::write::WriteTarget;
 use catalog::error::CatalogError;
 use catalog::transact::{self, Op, Prepared, StateDiff};
+use committer::constraint::{TableConstraints, Wording, validate};
+use committer::plans::{Plans, plan_created};
+use committer::published::Published;
+use committer::request::{CatalogChange, Committed};
+use committer::rewrite::Rewriting;
 use ore::memory::Reservation;
 use repr::Updates;
 use repr::sqlstate::SqlState;
 use sql::plan::sequence::{Position, owned_by};
 use sql::plan::{CatalogView, CreateTableAsPlan, ItemRef, Plan, TableSchema};
 use std::sync::Arc;
-
-/// The message of the error that asks for the statement to be planned again; no client sees it.
-pub(crate) const STALE: &str = "the catalog changed";
 
 impl Session {
     /// Runs a DDL statement that was planned under `revision`.
@@ -43,7 +40,7 @@ impl Session {
         self.notices.extend(shared.seal(plan, &mut op).await?);
         let before = self.published();
         if before.state.revision() != revision {
-            return Err(AdapterError::new(SqlState::SERIALIZATION_FAILURE, STALE));
+            return Err(AdapterError::Stale);
         }
         let prepared = self.try_out(plan, &op, &before)?;
         if let Plan::Drop(drop) = plan {
@@ -85,9 +82,9 @@ impl Session {
         }
         let (prepared, plans) = prepared.map_or_else(Default::default, |(prepared, plans)| (Some(prepared), plans));
         let change = CatalogChange { rewriting, prepared, plans, ..CatalogChange::new(revision, vec![op]) };
-        match committed(&self.cancel(), self.shared.change_catalog(change)).await? {
+        match committed(&self.cancel(), self.shared.committer.change_catalog(change)).await? {
             Committed::At => Ok(Response::Complete(Tag::Plain(name))),
-            Committed::Conflict => Err(AdapterError::new(SqlState::SERIALIZATION_FAILURE, STALE)),
+            Committed::Conflict => Err(AdapterError::Stale),
             Committed::Duplicate(taken) => Err(self.duplicate(&taken)),
         }
     }

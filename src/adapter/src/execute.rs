@@ -3,7 +3,6 @@
 //! Every way in ends in [`Session::run`]: a plan, its parameters, and whether it commits by itself. What a statement needs
 //! besides (a plan found in the cache, made, or made again after the catalog changed) is decided here.
 
-use crate::client::Published;
 use crate::error::{AdapterError, Notice};
 use crate::plan_cache::{CachedPlan, Exec, ReadThenWriteExec, Roles, SelectExec};
 use crate::read_then_write::selection;
@@ -13,6 +12,7 @@ use crate::session::{Autocommit, Session};
 use crate::short::{is_elsewhere, is_short};
 use crate::transaction::{Status, Transaction};
 use bugs::Bug;
+use committer::published::Published;
 use compute_client::peek::Bound;
 use compute_client::plan::{PeekPlan, peek_plan};
 use repr::sqlstate::SqlState;
@@ -233,7 +233,7 @@ impl Session {
                     true => self.notices.push(otherwise.clone().into()),
                     false => {
                         let (interrupt, shared) = (self.interrupt(), Arc::clone(&self.shared));
-                        interrupt.guard(shared.rebuild(stopped)).await??;
+                        interrupt.guard(shared.committer.rebuild(stopped)).await??;
                     }
                 }
                 Ok(Response::Complete(Tag::Plain(tag)))

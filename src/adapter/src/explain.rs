@@ -1,13 +1,12 @@
 //! EXPLAIN: which executor answers, by which index and key, at which time, and the plan.
 
 use crate::error::AdapterError;
-use crate::implications::{maintained, maintained_view};
-use crate::maintain::described;
 use crate::plan_cache::SelectExec;
 use crate::read_then_write::selection;
 use crate::response::{Formats, Response, RowDesc, RowsTag};
 use crate::session::Session;
 use crate::show::text_rows;
+use committer::plans::{described, maintained, maintained_view};
 use compute_client::peek::Bound;
 use compute_client::plan::lir::Lir;
 use compute_client::plan::reuse::reuse;

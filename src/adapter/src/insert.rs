@@ -3,9 +3,7 @@
 //! The common INSERT has a constant or a parameter in every place: its row is encoded straight from the bound values. Any
 //! other expression is evaluated by the engine over one empty row.
 
-use crate::constraint::{Wording, not_null};
 use crate::error::AdapterError;
-use crate::group_commit::{Committed, Expectation};
 use crate::response::{Formats, Response, RowDesc, Rows, RowsTag, Tag};
 use crate::select::{bind, collect};
 use crate::session::{Autocommit, Session};
@@ -14,6 +12,9 @@ use crate::write::WriteTarget;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Schema};
+use committer::constraint::{Wording, not_null};
+use committer::expectations::Expectation;
+use committer::request::Committed;
 use compute_client::peek::{Bound, bind as bind_expr};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
@@ -112,7 +113,7 @@ impl Session {
                 }
                 let Some(missing) = missing else { return Ok(()) };
                 let shows = || self.may_select(plan.table);
-                Err(not_null(&plan.desc, missing, &out[start..], self.wording(&plan.name, &shows)))
+                Err(AdapterError::from(not_null(&plan.desc, missing, &out[start..], self.wording(&plan.name, &shows))))
             })?;
         }
         Ok(updates)
@@ -234,7 +235,7 @@ pub(crate) fn push_batch(
     };
     match desc.columns.iter().zip(columns).enumerate().filter_map(of_column).min() {
         None => Ok(()),
-        Some((row, column)) => Err(not_null(desc, column, updates.row(before + row), wording)),
+        Some((row, column)) => Err(not_null(desc, column, updates.row(before + row), wording).into()),
     }
 }
 

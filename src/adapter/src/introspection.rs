@@ -1,8 +1,9 @@
 //! What is stored and maintained, as it is now: for the relations of `mz_internal` and `mz_introspection`, and for metrics.
 
-use crate::client::{Published, Shared};
+use crate::client::Shared;
 use catalog::builtin::history::Execution;
 use catalog::builtin::introspection::{Arrangement, CollectionStatus, Hydration, Live, LockStatus, SessionStatus};
+use committer::published::Published;
 use compute_client::hydration::Hydrating;
 use compute_client::index::IndexHandle;
 use repr::{GlobalId, Timestamp};

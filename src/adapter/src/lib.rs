@@ -1,15 +1,13 @@
 //! The verbs: what a session can ask for, from its text to its answer.
 //!
 //! A door (crate `pgwire`) holds a [`client::Client`], opens a [`session::Session`] per connection, and pulls
-//! [`response::Response`]s out of it. The read path is [`plan_cache`] → [`select`]; writes go through [`group_commit`], the
-//! one writer of tables, catalog and time. Deliberately absent: wire bytes, and the name of `compute`, which only the
-//! server joins to this crate.
+//! [`response::Response`]s out of it. The read path is [`plan_cache`] → [`select`]; writes go to the `committer`. Deliberately
+//! absent: wire bytes, and the name of `compute`, which only the server joins to this crate.
 
 mod activity;
 mod advisory;
 mod cancel;
 pub mod client;
-mod constraint;
 pub mod copy;
 pub mod error;
 pub mod explain;
@@ -25,13 +23,9 @@ pub mod waiting;
 mod create_table_as;
 mod ddl;
 mod execute;
-mod group_commit;
 mod history;
-mod implications;
 mod insert;
 mod introspection;
-mod maintain;
-mod materialized;
 mod on_conflict;
 mod own;
 mod plan_cache;

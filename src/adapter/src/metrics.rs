@@ -1,7 +1,7 @@
 //! The adapter's metrics: handles made once, cheap enough to leave on.
 
 use ore::counter::Counter;
-use ore::metrics::{Gauge, Histogram, Registry, SampledTimer};
+use ore::metrics::{Gauge, Registry, SampledTimer};
 
 /// One of how many statements is timed: a clock read costs as much as a good part of a point read.
 const TIMED_EVERY: u32 = 64;
@@ -16,18 +16,6 @@ pub struct Metrics {
     pub oracle_fast_reads: Counter,
     /// Read timestamps that the oracle had to ask elsewhere.
     pub oracle_slow_reads: Counter,
-    /// Write timestamps asked for.
-    pub oracle_writes: Counter,
-    /// Writes that were applied.
-    pub oracle_applies: Counter,
-    /// Time of a group commit, durable and applied.
-    pub append_seconds: Histogram,
-    /// Statements per group commit.
-    pub group_size: Histogram,
-    /// Group commits that failed.
-    pub append_failures: Counter,
-    /// Writes sent back because what they had read changed.
-    pub conflicts: Counter,
     /// Plans found in a cache.
     pub plan_hits: Counter,
     /// Plans made.
@@ -49,7 +37,6 @@ pub struct Metrics {
 impl Metrics {
     /// Registers the metrics.
     pub fn register(registry: &Registry) -> Metrics {
-        let oracle = registry.counter_vec("mz_ts_oracle_started_count", "Calls to the timestamp oracle.", &["op"]);
         let fast_path = registry.counter_vec(
             "mz_ts_oracle_fast_path_total",
             "Read timestamps, by whether one load was enough.",
@@ -63,12 +50,6 @@ impl Metrics {
             first_row_seconds: timed("mz_time_to_first_row_seconds", "Time to a SELECT's first row (sampled)."),
             oracle_fast_reads: fast_path.with(&["hit"]),
             oracle_slow_reads: fast_path.with(&["miss"]),
-            oracle_writes: oracle.with(&["write_ts"]),
-            oracle_applies: oracle.with(&["apply_write"]),
-            append_seconds: registry.histogram_seconds("mz_append_table_duration_seconds", "Time of a group commit."),
-            group_size: registry.histogram_sizes("mz_group_commit_statements", "Statements per group commit."),
-            append_failures: registry.counter("mz_append_table_failures_total", "Group commits that failed."),
-            conflicts: registry.counter("mz_write_conflicts_total", "Writes whose reads had changed."),
             plan_hits: cache.with(&["hit"]),
             plan_misses: cache.with(&["miss"]),
             plan_entries: registry.gauge("mz_plan_cache_entries", "Plans in the shared cache."),

@@ -7,9 +7,7 @@
 //! 4. The commit is conditional: keys that were free are claimed as by any INSERT, and of rows that were in conflict nothing
 //!    may have changed. Otherwise all begins again.
 
-use crate::constraint::{NetKeys, TableConstraints, UniqueKey};
 use crate::error::AdapterError;
-use crate::group_commit::{Expectation, KeyRange};
 use crate::insert::push_batch;
 use crate::response::{Chunk, Rows};
 use crate::session::Session;
@@ -18,6 +16,8 @@ use ahash::{AHashMap, AHashSet};
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::DataType;
+use committer::constraint::{NetKeys, TableConstraints, UniqueKey};
+use committer::expectations::{Expectation, KeyRange};
 use compute_client::peek::{Bound, bind as bind_expr};
 use datafusion::logical_expr::Expr;
 use repr::row::RowCodec;
@@ -109,7 +109,7 @@ impl Session {
             false => {
                 let asked = distinct.iter().map(|(arbiter, key)| (arbiters[*arbiter].oid, key.clone())).collect();
                 let (interrupt, shared) = (self.interrupt(), Arc::clone(&self.shared));
-                let probed = interrupt.guard(shared.probe(plan.table, asked)).await??;
+                let probed = interrupt.guard(shared.committer.probe(plan.table, asked)).await??;
                 (probed.taken, probed.ts)
             }
         };

@@ -6,10 +6,7 @@
 //!
 //! A statement that finds no row commits nothing; it has been linearized by its read.
 
-use crate::constraint::{Wording, not_null};
-use crate::ddl::STALE;
 use crate::error::AdapterError;
-use crate::group_commit::{Committed, KeyRange};
 use crate::insert::{RETRIES_MAX, answer, expectations, push_batch, push_unchecked};
 use crate::plan_cache::ReadThenWriteExec;
 use crate::response::{Chunk, Formats, Response, RowDesc, RowsTag, Tag};
@@ -21,6 +18,9 @@ use arrow::compute::concat;
 use arrow::datatypes::DataType;
 use bugs::Bug;
 use catalog::transact::{self, Op};
+use committer::constraint::{Wording, not_null};
+use committer::expectations::KeyRange;
+use committer::request::Committed;
 use compute_client::peek::{self, Bound};
 use compute_client::plan::PeekPlan;
 use ore::memory::Reservation;
@@ -97,7 +97,7 @@ impl Session {
         let attempts = if ends && self.transaction.is_fresh() { RETRIES_MAX } else { 1 };
         for _ in 0..attempts {
             if !restarts.is_empty() && self.revision() != revision {
-                return Err(AdapterError::new(SqlState::SERIALIZATION_FAILURE, STALE));
+                return Err(AdapterError::Stale);
             }
             for restart in restarts {
                 let (before, op) = (self.published(), Op::AlterSequence(restart.clone()));
@@ -209,7 +209,7 @@ fn push_moved(
         // NULL of any type begins with a zero.
         let is_missing = |(column, from): (&ColumnDesc, &usize)| !column.nullable && slices[*from].first() == Some(&0);
         match plan.desc.columns.iter().zip(columns).position(is_missing) {
-            Some(missing) => Err(not_null(&plan.desc, missing, &out[start..], wording)),
+            Some(missing) => Err(not_null(&plan.desc, missing, &out[start..], wording).into()),
             None => Ok(()),
         }
     })

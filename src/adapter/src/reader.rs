@@ -3,14 +3,15 @@
 //! A table with an index is read from the index's snapshot, which is in memory; without one, from its durable shard. What
 //! the session's own transaction has written and not committed lies over it. System relations are made from the catalog.
 
-use crate::client::{Published, Shared};
-use crate::constraint::net_rows;
+use crate::client::Shared;
 use crate::introspection;
-use crate::sequence::Sequence;
 use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use async_trait::async_trait;
+use committer::constraint::net_rows;
+use committer::published::Published;
+use committer::sequence::Sequence;
 use compute_client::error::ComputeError;
 use compute_client::peek::{self, Bound, PeekRows};
 use compute_client::plan::{Access, IndexInfo, Output, PeekPlan, scan_access};

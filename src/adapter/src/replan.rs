@@ -1,6 +1,5 @@
 //! Statements whose plan the catalog has left behind while they ran: they have done nothing, and run again by a new plan.
 
-use crate::ddl::STALE;
 use crate::error::AdapterError;
 use crate::plan_cache::CachedPlan;
 use crate::response::{Formats, Response};
@@ -36,5 +35,5 @@ impl Session {
 
 /// Whether a statement failed only because the catalog changed after it was planned.
 pub(crate) fn is_stale(error: &AdapterError) -> bool {
-    matches!(error, AdapterError::Raised(raised) if raised.message == STALE)
+    matches!(error, AdapterError::Stale)
 }

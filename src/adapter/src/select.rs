@@ -9,8 +9,7 @@
 //! The arms part in [`Session::select`] and end in the same [`Rows`].
 
 use crate::cancel::Interrupt;
-use crate::client::{Published, Shared};
-use crate::ddl::STALE;
+use crate::client::Shared;
 use crate::error::AdapterError;
 use crate::plan_cache::SelectExec;
 use crate::reader::StatementReader;
@@ -18,6 +17,7 @@ use crate::response::Rows;
 use crate::session::Session;
 use crate::transaction::Status;
 use catalog::builtin::history::Strategy;
+use committer::published::Published;
 use compute_client::error::ComputeError;
 use compute_client::peek::{self, Bound, Lagging, Opened};
 use compute_client::plan::PeekPlan;
@@ -43,7 +43,6 @@ use sql::plan::{How, ItemRef, PlanContext, ReadPlan, SelectPlan, plan_view};
 use sql::temporal::query_reads_now;
 use std::collections::HashMap;
 use std::sync::Arc;
-use tokio::sync::Notify;
 use tokio::task::JoinError;
 
 /// Batches that the ad hoc engine may be ahead of its reader.
@@ -100,7 +99,7 @@ impl Session {
     /// Lets time come to now, for what asks for it by `mz_now()`. In a transaction that has read, its time stays.
     pub(crate) async fn come_to_now(&mut self) -> Result<(), AdapterError> {
         if !self.transaction.has_read() {
-            self.shared.tick().await?;
+            self.shared.committer.tick().await?;
         }
         Ok(())
     }
@@ -244,7 +243,7 @@ impl Session {
             && let Some(from) = self.readable_from(collections).filter(|from| *from > now)
         {
             let (interrupt, shared) = (self.interrupt(), Arc::clone(&self.shared));
-            interrupt.guard(shared.raised_to(from)).await?;
+            interrupt.guard(shared.committer.raised_to(from)).await?;
             now = from;
         }
         Ok(self.read_at(collections, now))
@@ -330,7 +329,8 @@ fn over_successor(scan: &TableScan, before: &CollectionTable, now: &ItemRef) -> 
         let column = &before.desc.columns[*at];
         let kept = now.desc.columns.iter().any(|new| new.name == column.name && new.data_type == column.data_type);
         let expr = Expr::Column(Column::new(Some(name.clone()), &column.name));
-        kept.then_some(expr).ok_or_else(|| SqlError::new(SqlState::SERIALIZATION_FAILURE, STALE).into())
+        kept.then_some(expr)
+            .ok_or_else(|| SqlError::new(SqlState::SERIALIZATION_FAILURE, AdapterError::Stale.to_string()).into())
     });
     let columns = columns.collect::<datafusion::error::Result<Vec<Expr>>>()?;
     LogicalPlanBuilder::scan(scan.table_name.clone(), source, None)?.project(columns)?.build()
@@ -353,27 +353,6 @@ async fn caught_up(
             Err(ComputeError::SinceAdvanced { .. }) if !in_block => as_of = shared.read_ts().await?,
             Err(error) => return Err(error.into()),
         }
-    }
-}
-
-impl Shared {
-    /// Waits until the oracle has come to this time.
-    async fn raised_to(&self, ts: Timestamp) {
-        raised_to(&self.raised, || self.oracle.known_ts(), ts).await;
-    }
-}
-
-/// Waits until `known`, which is asked again after each notification, has come to `ts`.
-async fn raised_to(raised: &Notify, known: impl Fn() -> Timestamp, ts: Timestamp) {
-    loop {
-        // Registered before it is asked: a time that comes in between is not missed.
-        let next = raised.notified();
-        tokio::pin!(next);
-        next.as_mut().enable();
-        if known() >= ts {
-            return;
-        }
-        next.await;
     }
 }
 
@@ -463,7 +442,7 @@ impl Query {
             Err(error) if is_dropped(&error) => {}
             result => return result,
         }
-        self.reader.shared.settle().await?;
+        self.reader.shared.committer.settle().await?;
         let published = self.reader.shared.published.load_full();
         let readable_from = published.tables.values().map(|table| table.readable_from).max();
         self.await_rows(readable_from).await;
@@ -474,7 +453,7 @@ impl Query {
             over_tables(plan, &ctx, &published).map_err(SqlError::from)?
         };
         match (Reader { published, ..reader }).execute(plan).await {
-            Err(error) if is_dropped(&error) => Err(AdapterError::new(SqlState::SERIALIZATION_FAILURE, STALE)),
+            Err(error) if is_dropped(&error) => Err(AdapterError::Stale),
             result => result,
         }
     }
@@ -482,7 +461,7 @@ impl Query {
     /// Waits for the rows of tables that are not to be had before this time, and reads as of it, if it may.
     async fn await_rows(&mut self, readable_from: Option<Timestamp>) {
         if let Some(from) = readable_from.filter(|from| *from > self.reader.as_of && self.later == Later::Allowed) {
-            self.reader.shared.raised_to(from).await;
+            self.reader.shared.committer.raised_to(from).await;
             self.reader.as_of = from;
         }
     }
@@ -549,27 +528,4 @@ fn counted(plan: LogicalPlan, engine: &Engine, info: &SessionInfo) -> Result<Log
 /// All rows of a run, in memory.
 pub(crate) async fn collect(stream: SendableRecordBatchStream) -> Result<Vec<arrow::array::RecordBatch>, AdapterError> {
     Ok(stream.try_collect().await.map_err(SqlError::from)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::raised_to;
-    use futures::FutureExt;
-    use std::cell::Cell;
-    use tokio::sync::Notify;
-
-    #[tokio::test]
-    async fn a_time_is_waited_for_until_it_has_come_and_no_longer() {
-        let (raised, known) = (Notify::new(), Cell::new(5));
-        assert!(raised_to(&raised, || known.get(), 5).now_or_never().is_some(), "it has come");
-        let mut later = std::pin::pin!(raised_to(&raised, || known.get(), 7));
-        for time in [5, 6] {
-            known.set(time);
-            raised.notify_waiters();
-            assert!(later.as_mut().now_or_never().is_none(), "7 has not come at {time}");
-        }
-        known.set(7);
-        raised.notify_waiters();
-        assert!(later.now_or_never().is_some(), "7 has come");
-    }
 }

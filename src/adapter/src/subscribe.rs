@@ -13,13 +13,12 @@ mod lines;
 
 use crate::client::Shared;
 use crate::error::AdapterError;
-use crate::group_commit::{Request, stopping};
-use crate::maintain::Target;
 use crate::response::Rows;
 use crate::session::Session;
 use crate::subscribe::lines::Lines;
 use crate::transaction::Status;
 use arrow::array::RecordBatch;
+use committer::plans::Target;
 use compute_client::error::{ComputeError, decode_error};
 use compute_client::index::IndexHandle;
 use compute_client::peek::Bound;
@@ -35,7 +34,6 @@ use sql::plan::{EnvelopePlan, ReadPlan, SubscribePlan, TimePlan};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
 
 /// What may wait for a client that does not read.
 const QUEUE_BYTES_MAX: usize = 64 << 20;
@@ -119,15 +117,8 @@ impl Session {
         as_of: Timestamp,
     ) -> Result<(Arc<IndexHandle>, Dataflow), AdapterError> {
         let lir = lower(&plan.select.logical, &self.shared.engine)?;
-        let (reply, answer) = oneshot::channel();
-        let request = SubscribeRequest {
-            target: Target { plan: lir, cluster: self.vars.cluster().to_owned() },
-            depends_on: plan.select.depends_on.clone(),
-            as_of,
-            reply,
-        };
-        self.shared.send(Request::Subscribe(Box::new(request))).await?;
-        let handle = answer.await.map_err(|_| stopping())??;
+        let target = Target { plan: lir, cluster: self.vars.cluster().to_owned() };
+        let handle = self.shared.committer.subscribe(target, plan.select.depends_on.clone(), as_of).await?;
         let dataflow = Dataflow { id: handle.id, shared: Arc::clone(&self.shared) };
         Ok((handle, dataflow))
     }
@@ -179,18 +170,6 @@ impl Session {
     }
 }
 
-/// What the committer is asked for: a dataflow for a subscription.
-pub(crate) struct SubscribeRequest {
-    /// What it shall maintain, and where.
-    pub(crate) target: Target,
-    /// Every relation that is read, and the views through which: when one goes, so does the subscription.
-    pub(crate) depends_on: Vec<GlobalId>,
-    /// From when on.
-    pub(crate) as_of: Timestamp,
-    /// Where the answer goes.
-    pub(crate) reply: oneshot::Sender<Result<Arc<IndexHandle>, AdapterError>>,
-}
-
 /// The dataflow of a subscription; it ends when this is dropped.
 struct Dataflow {
     id: GlobalId,
@@ -199,9 +178,7 @@ struct Dataflow {
 
 impl Drop for Dataflow {
     fn drop(&mut self) {
-        self.shared.orphans.lock().push(self.id);
-        // A committer with a full channel looks for itself after each group.
-        drop(self.shared.commits.try_send(Request::Progress));
+        self.shared.committer.unsubscribe(self.id);
     }
 }
 
@@ -257,7 +234,7 @@ impl Following {
             }
             // Registered before the oracle is asked: a time that comes in between is not missed.
             let shared = Arc::clone(&self.shared);
-            let raised = shared.raised.notified();
+            let raised = shared.committer.raised();
             tokio::pin!(raised);
             raised.as_mut().enable();
             self.advance()?;
@@ -266,7 +243,7 @@ impl Following {
                 tokio::select! {
                     () = self.tail.wait() => {}
                     () = &mut raised => {}
-                    () = clock => shared.tick().await?,
+                    () = clock => shared.committer.tick().await?,
                 }
             }
         }

@@ -8,9 +8,9 @@
 //!   temporary table, or found none.
 
 use crate::error::AdapterError;
-use crate::group_commit::{CatalogChange, Committed};
 use crate::session::Session;
 use catalog::transact::Op;
+use committer::request::{CatalogChange, Committed};
 use sql::names::temporary_schema;
 use sql::plan::CatalogView;
 
@@ -36,7 +36,7 @@ impl Session {
                 .and_then(|database| state.schema_by_name(Some(database.id), &temporary_schema(self.backend_key().0)));
             let Some(schema) = schema else { return Ok(()) };
             let change = CatalogChange::new(state.revision(), vec![Op::DropTemporary(schema.id)]);
-            match self.shared.change_catalog(change).await? {
+            match self.shared.committer.change_catalog(change).await? {
                 Committed::Conflict => {}
                 Committed::At | Committed::Duplicate(_) => return Ok(()),
             }

@@ -16,11 +16,13 @@
 //! query, and that over the messages up to a Sync.
 
 use crate::advisory::{OfTransaction, Owner};
-use crate::client::{Published, Shared};
-use crate::constraint::{NetKeys, TableConstraints, UniqueKey, net_keys};
+use crate::client::Shared;
 use crate::error::AdapterError;
-use crate::group_commit::{CatalogChange, Committed, Expectation, TableWrite};
 use catalog::transact::{Op, Prepared};
+use committer::constraint::{NetKeys, TableConstraints, UniqueKey, net_keys};
+use committer::expectations::Expectation;
+use committer::published::Published;
+use committer::request::{CatalogChange, Committed, TableWrite};
 use compute_client::read_hold::ReadHold;
 use ore::memory::{Reservation, Share};
 use parking_lot::Mutex;
@@ -305,9 +307,9 @@ impl Transaction {
                 let writes = writes.filter(|write| published.tables.contains_key(&write.table)).collect();
                 let sequences = published.sequences.values().filter(|sequence| sequence.is_staged()).cloned().collect();
                 let change = CatalogChange { writes, expectations, sequences, ..CatalogChange::new(base, ops) };
-                shared.change_catalog(change).await?
+                shared.committer.change_catalog(change).await?
             }
-            None => shared.commit(writes.collect(), expectations).await?,
+            None => shared.committer.commit(writes.collect(), expectations).await?,
         };
         match committed {
             Committed::Conflict => Err(conflict()),

@@ -4,13 +4,13 @@
 //! transaction the statement asks the committer, with what the transaction has written before; COMMIT asks again.
 
 use crate::cancel::committed;
-use crate::constraint::{Duplicate, TableConstraints, Wording, duplicate, first_duplicate, net_keys};
-use crate::ddl::STALE;
 use crate::error::AdapterError;
-use crate::group_commit::{Committed, Expectation, TableWrite};
 use crate::session::{Autocommit, Session};
 use crate::transaction::{Status, conflict};
 use ahash::AHashMap;
+use committer::constraint::{Duplicate, TableConstraints, Wording, duplicate, first_duplicate, net_keys};
+use committer::expectations::Expectation;
+use committer::request::{Committed, TableWrite};
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, RelationDesc, Updates};
 use sql::names::{FullName, ObjectId, Privilege};
@@ -45,7 +45,7 @@ impl Session {
                 return Ok(Committed::At);
             }
             let write = TableWrite::new(target.table, updates, Some(constraints));
-            return match committed(&self.cancel(), self.shared.commit(vec![write], expectations)).await? {
+            return match committed(&self.cancel(), self.shared.committer.commit(vec![write], expectations)).await? {
                 Committed::Duplicate(taken) if target.arbiters.contains(&taken.constraint) => Ok(Committed::Conflict),
                 Committed::Duplicate(taken) => Err(self.duplicate(&taken)),
                 committed => Ok(committed),
@@ -71,7 +71,7 @@ impl Session {
         Ok(Committed::At)
     }
 
-    /// What a table demands of its rows now. Errors: 42P01 if it has gone; [`STALE`] if it has other columns now.
+    /// What a table demands of its rows now. Errors: 42P01 if it has gone; [`AdapterError::Stale`] if it has other columns now.
     pub(crate) fn constraints_of(
         &self,
         table: GlobalId,
@@ -80,7 +80,7 @@ impl Session {
         let published = self.published();
         let known = published.tables.get(&table).map(|table| Arc::clone(&table.constraints));
         known.ok_or_else(|| match published.state.all_items().any(|item| item.name == *name) {
-            true => AdapterError::new(SqlState::SERIALIZATION_FAILURE, STALE),
+            true => AdapterError::Stale,
             false => {
                 let message = "the table was dropped before the write committed";
                 AdapterError::new(SqlState::UNDEFINED_TABLE, message)
@@ -105,8 +105,8 @@ impl Session {
         let shows = || self.may_select(table);
         let (engine, wording) = (&self.shared.engine, self.wording(name, &shows));
         match is_current {
-            true => constraints.check_conditions(engine, &info, updates, wording),
-            false => constraints.check_rows(engine, &info, updates, wording),
+            true => Ok(constraints.check_conditions(engine, &info, updates, wording)?),
+            false => Ok(constraints.check_rows(engine, &info, updates, wording)?),
         }
     }
 
@@ -141,7 +141,7 @@ impl Session {
         if !once.is_empty() && !self.published().created.contains(&table) {
             let asked = once.iter().map(|(at, key)| (constraints.keys[*at].oid, key.clone())).collect();
             let (interrupt, shared) = (self.interrupt(), Arc::clone(&self.shared));
-            let probed = interrupt.guard(shared.probe(table, asked)).await??;
+            let probed = interrupt.guard(shared.committer.probe(table, asked)).await??;
             let taken = once.into_iter().zip(probed.taken).filter(|(_, is_taken)| *is_taken);
             twice.extend(taken.map(|(key, _)| (key, 2)));
         }
@@ -159,7 +159,7 @@ impl Session {
     pub(crate) fn duplicate(&self, taken: &Duplicate) -> AdapterError {
         let Some(table) = self.published().state.item(taken.id) else { return conflict() };
         let shows = || self.may_select(taken.id);
-        duplicate(taken, self.wording(&table.name, &shows))
+        duplicate(taken, self.wording(&table.name, &shows)).into()
     }
 
     /// How violations of what a table demands are put into words for this session.

@@ -10,7 +10,7 @@
 mod key;
 mod validate;
 
-use crate::error::{AdapterError, Part, Subject};
+use crate::error::CommitError;
 use ahash::AHashSet;
 use arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::DataType;
@@ -23,15 +23,15 @@ use repr::row::{RowCodec, read_datum, skip_datum};
 use repr::sqlstate::SqlState;
 use repr::{Datum, GlobalId, RelationDesc, Updates};
 use sql::engine::{Engine, SessionInfo};
-use sql::error::SqlError;
+use sql::error::{Part, SqlError, Subject};
 use sql::names::FullName;
 use sql::plan::constraint::{Check, keys, plan_checks};
 use sql::plan::{ItemRef, PlanContext};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub(crate) use key::{Duplicate, NetKeys, UniqueKey, duplicate, first_duplicate, net_keys};
-pub(crate) use validate::{Validated, validate};
+pub use key::{Duplicate, NetKeys, UniqueKey, duplicate, first_duplicate, net_keys};
+pub use validate::{Validated, validate};
 
 /// Rows that are checked at once.
 const CHECKED_ROWS: usize = 8_192;
@@ -40,37 +40,37 @@ const SHOWN_BYTES_MAX: usize = 64;
 
 /// What a table demands of its rows.
 #[derive(Debug)]
-pub(crate) struct TableConstraints {
+pub struct TableConstraints {
     /// Its columns; those that are not nullable are NOT NULL.
-    pub(crate) desc: Arc<RelationDesc>,
+    pub desc: Arc<RelationDesc>,
     /// Their types.
-    pub(crate) types: Arc<[DataType]>,
+    pub types: Arc<[DataType]>,
     /// PRIMARY KEY, UNIQUE and unique indexes, in the order in which they are checked.
-    pub(crate) keys: Vec<UniqueKey>,
+    pub keys: Vec<UniqueKey>,
     checks: Vec<Check>,
     /// Its columns without a qualifier, as expressions over them are bound.
-    pub(crate) schema: DFSchemaRef,
+    pub schema: DFSchemaRef,
 }
 
 /// How violations are put into words.
 #[derive(Clone, Copy)]
-pub(crate) struct Wording<'a> {
+pub struct Wording<'a> {
     /// The table.
-    pub(crate) table: &'a FullName,
+    pub table: &'a FullName,
     /// How values are printed.
-    pub(crate) options: &'a EncodeOptions,
+    pub options: &'a EncodeOptions,
     /// Whether its rows may be shown to who reads the error.
-    pub(crate) shows_rows: &'a dyn Fn() -> bool,
+    pub shows_rows: &'a dyn Fn() -> bool,
 }
 
 impl TableConstraints {
     /// The keys of these constraints that the latest rows of the table have.
-    pub(crate) fn stored_keys(
+    pub fn stored_keys(
         &self,
         persist: &PersistClient,
         table: GlobalId,
         constraints: &[u32],
-    ) -> Result<Validated, AdapterError> {
+    ) -> Result<Validated, CommitError> {
         let keys: Vec<&UniqueKey> = constraints.iter().filter_map(|oid| self.key(*oid)).collect();
         let mut taken: Validated = keys.iter().map(|key| (key.oid, AHashSet::new())).collect();
         for rows in persist.snapshot(table.into(), persist.upper().saturating_sub(1))? {
@@ -86,7 +86,7 @@ impl TableConstraints {
     }
 
     /// Those of a table.
-    pub(crate) fn of(engine: &Engine, state: &State, table: &ItemRef) -> Result<Arc<TableConstraints>, SqlError> {
+    pub fn of(engine: &Engine, state: &State, table: &ItemRef) -> Result<Arc<TableConstraints>, SqlError> {
         let session = SessionInfo::default();
         let ctx = PlanContext {
             engine,
@@ -107,17 +107,17 @@ impl TableConstraints {
     }
 
     /// Whether it has conditions.
-    pub(crate) fn has_checks(&self) -> bool {
+    pub fn has_checks(&self) -> bool {
         !self.checks.is_empty()
     }
 
     /// The key with this oid.
-    pub(crate) fn key(&self, oid: u32) -> Option<&UniqueKey> {
+    pub fn key(&self, oid: u32) -> Option<&UniqueKey> {
         self.keys.iter().find(|key| key.oid == oid)
     }
 
     /// The same with only some of the keys, and without conditions.
-    pub(crate) fn with_keys(&self, keeps: impl Fn(&UniqueKey) -> bool) -> TableConstraints {
+    pub fn with_keys(&self, keeps: impl Fn(&UniqueKey) -> bool) -> TableConstraints {
         TableConstraints {
             desc: Arc::clone(&self.desc),
             types: Arc::clone(&self.types),
@@ -128,7 +128,7 @@ impl TableConstraints {
     }
 
     /// Whether rows that satisfy `before` may not satisfy this.
-    pub(crate) fn demands_more_than(&self, before: &TableConstraints) -> bool {
+    pub fn demands_more_than(&self, before: &TableConstraints) -> bool {
         let columns = self.desc.columns.iter().zip(&before.desc.columns);
         self.keys.iter().any(|key| before.key(key.oid).is_none())
             || self.checks.iter().any(|check| before.checks.iter().all(|known| known.oid != check.oid))
@@ -137,18 +137,18 @@ impl TableConstraints {
 
     /// Checks what NOT NULL and CHECK demand of the rows that `updates` add. Errors: 23502, 23514, and those of a condition that
     /// cannot be evaluated.
-    pub(crate) fn check_rows(
+    pub fn check_rows(
         &self,
         engine: &Engine,
         info: &SessionInfo,
         updates: &Updates,
         wording: Wording<'_>,
-    ) -> Result<(), AdapterError> {
+    ) -> Result<(), CommitError> {
         self.check_not_null(updates, wording)?;
         self.check_conditions(engine, info, updates, wording)
     }
 
-    fn check_not_null(&self, updates: &Updates, wording: Wording<'_>) -> Result<(), AdapterError> {
+    fn check_not_null(&self, updates: &Updates, wording: Wording<'_>) -> Result<(), CommitError> {
         if self.desc.columns.iter().all(|column| column.nullable) {
             return Ok(());
         }
@@ -171,13 +171,13 @@ impl TableConstraints {
     }
 
     /// Checks what CHECK demands of the rows that `updates` add.
-    pub(crate) fn check_conditions(
+    pub fn check_conditions(
         &self,
         engine: &Engine,
         info: &SessionInfo,
         updates: &Updates,
         wording: Wording<'_>,
-    ) -> Result<(), AdapterError> {
+    ) -> Result<(), CommitError> {
         if self.checks.is_empty() {
             return Ok(());
         }
@@ -189,7 +189,7 @@ impl TableConstraints {
                 let message = format!("new row for relation \"{relation}\" violates check constraint \"{name}\"");
                 let detail = wording.failing_row(&self.desc, rows[row]);
                 let subject = Subject { row: Some(chunk * CHECKED_ROWS + row), ..wording.constraint(name) };
-                return Err(AdapterError::violation(SqlState::CHECK_VIOLATION, message, detail, subject));
+                return Err(CommitError::violation(SqlState::CHECK_VIOLATION, message, detail, subject));
             }
         }
         Ok(())
@@ -210,7 +210,7 @@ impl<'a> Conditions<'a> {
         engine: &Engine,
         info: &SessionInfo,
         counts: impl Fn(&Check) -> bool,
-    ) -> Result<Conditions<'a>, AdapterError> {
+    ) -> Result<Conditions<'a>, CommitError> {
         let checks = table.checks.iter().filter(|check| counts(check));
         let checks = checks
             .map(|check| Ok((check, engine.create_physical_expr(&check.expr, &table.schema, info)?)))
@@ -219,7 +219,7 @@ impl<'a> Conditions<'a> {
     }
 
     /// The first row that violates a condition, and the first condition that it violates.
-    fn first_violation(&self, rows: &[&[u8]]) -> Result<Option<(usize, &'a Check)>, AdapterError> {
+    fn first_violation(&self, rows: &[&[u8]]) -> Result<Option<(usize, &'a Check)>, CommitError> {
         if rows.is_empty() || self.checks.is_empty() {
             return Ok(None);
         }
@@ -237,8 +237,8 @@ impl<'a> Conditions<'a> {
         }
     }
 
-    fn evaluate(&self, rows: &[&[u8]]) -> Result<Option<(usize, &'a Check)>, AdapterError> {
-        let internal = |error: &dyn std::fmt::Display| AdapterError::internal(error.to_string());
+    fn evaluate(&self, rows: &[&[u8]]) -> Result<Option<(usize, &'a Check)>, CommitError> {
+        let internal = |error: &dyn std::fmt::Display| CommitError::internal(error.to_string());
         let columns = self.codec.decode(rows.iter().copied())?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.table.desc.schema), columns, &options)
@@ -281,11 +281,11 @@ impl Wording<'_> {
 }
 
 /// 23502 of a row.
-pub(crate) fn not_null(desc: &RelationDesc, column: usize, row: &[u8], wording: Wording<'_>) -> AdapterError {
+pub fn not_null(desc: &RelationDesc, column: usize, row: &[u8], wording: Wording<'_>) -> CommitError {
     let (column, relation) = (&desc.columns[column].name, &wording.table.item);
     let message = format!("null value in column \"{column}\" of relation \"{relation}\" violates not-null constraint");
     let detail = wording.failing_row(desc, row);
-    AdapterError::violation(SqlState::NOT_NULL_VIOLATION, message, detail, wording.column(column))
+    CommitError::violation(SqlState::NOT_NULL_VIOLATION, message, detail, wording.column(column))
 }
 
 /// `Failing row contains (1, null).`, long values cut off.
@@ -321,12 +321,12 @@ fn value_text(column: &repr::ColumnDesc, bytes: &[u8], options: &EncodeOptions) 
 }
 
 /// Whether updates take nothing away: then each is a row as it is.
-pub(crate) fn only_adds(updates: &Updates) -> bool {
+pub fn only_adds(updates: &Updates) -> bool {
     updates.iter().all(|(_, diff)| diff > 0)
 }
 
 /// Rows by what is added to them and taken from them; those of which nothing remains are left out.
-pub(crate) fn net_rows(updates: &Updates) -> HashMap<&[u8], repr::Diff> {
+pub fn net_rows(updates: &Updates) -> HashMap<&[u8], repr::Diff> {
     let mut net: HashMap<&[u8], repr::Diff> = HashMap::new();
     for (row, diff) in updates.iter() {
         *net.entry(row).or_default() += diff;

@@ -24,19 +24,21 @@ mod admission;
 mod claims;
 mod company;
 mod ddl;
-mod expectations;
 mod put_off;
-mod request;
 mod revisions;
 mod sequences;
 
-use crate::client::{Published, Shared};
-use crate::error::AdapterError;
-use crate::implications::{self, Plans};
-use crate::maintain::{Dataflows, Durable, Job, Target, maintain};
+use crate::environment::Environment;
+use crate::error::CommitError;
+use crate::expectations::{Recent, Tables};
+use crate::handle::Requests;
+use crate::implications;
+use crate::maintain::{Dataflows, Job, maintain};
 use crate::materialized::Materialized;
+use crate::plans::{Durable, Plans, Target};
+use crate::published::Published;
+use crate::request::{Committed, ProbeRequest, Probed, Request, SubscribeRequest, WriteRequest};
 use crate::sequence::Reserving;
-use crate::subscribe::SubscribeRequest;
 use bugs::Bug;
 use catalog::Catalog;
 use claims::Claims;
@@ -44,7 +46,6 @@ use company::Company;
 use compute_client::controller::Controller;
 use compute_client::index::IndexHandle;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use expectations::{Recent, Tables};
 use ore::exit::{self, Exit};
 use persist::postgres::in_full;
 use persist::{Ahead, MetaWrite, PersistError, ShardAppend};
@@ -55,13 +56,8 @@ use revisions::Alike;
 use sql::plan::CatalogView;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use timestamp_oracle::OracleError;
-
-pub(crate) use expectations::{Expectation, KeyRange};
-use request::ProbeRequest;
-pub(crate) use request::{CatalogChange, Committed, Probed, Request, TableWrite, WriteRequest, stopping};
 
 /// How long the committer waits for the indexes it has fed before it lets time advance without them: readers then wait
 /// by themselves. Well above a worker's step for a small commit, well below what a writer would notice.
@@ -78,8 +74,8 @@ const FAILED_PAUSE: Duration = Duration::from_secs(1);
 /// Statements that are committed together at most.
 const GROUP_MAX: usize = 4_096;
 /// The committer's state.
-pub(crate) struct Committer {
-    shared: Arc<Shared>,
+pub struct Committer {
+    env: Arc<Environment>,
     dataflows: Dataflows,
     /// By the dataflow of a subscription: what it depends on.
     subscriptions: BTreeMap<GlobalId, Vec<GlobalId>>,
@@ -98,38 +94,31 @@ pub(crate) struct Committer {
 
 impl Committer {
     /// Brings back everything that the catalog names.
-    pub(crate) fn boot(
-        shared: Arc<Shared>,
+    pub fn boot(
+        env: Arc<Environment>,
         catalog: &Catalog,
         controller: Controller,
         boot_ts: Timestamp,
-    ) -> Result<Committer, AdapterError> {
+    ) -> Result<Committer, CommitError> {
         let mut boot_ts = boot_ts;
         if let Some(mut meta) = catalog.bootstrap_meta() {
-            boot_ts = shared.oracle.write_ts()?;
-            meta.extend(shared.oracle.reservation_due(boot_ts));
-            shared.persist.commit(boot_ts, &[], &meta)?;
-            shared.oracle.apply_write(boot_ts)?;
+            boot_ts = env.oracle.write_ts()?;
+            meta.extend(env.oracle.reservation_due(boot_ts));
+            env.persist.commit(boot_ts, &[], &meta)?;
+            env.oracle.apply_write(boot_ts)?;
         }
         let (state, diff) = catalog.boot();
         let mut dataflows = Dataflows { controller, materialized: Materialized::default() };
-        let published = implications::apply(
-            &shared,
-            &shared.published.load(),
-            state,
-            &diff,
-            &mut dataflows,
-            boot_ts,
-            Plans::new(),
-        )?;
-        shared.published.store(Arc::new(published));
+        let published =
+            implications::apply(&env, &env.published.load(), state, &diff, &mut dataflows, boot_ts, Plans::new())?;
+        env.published.store(Arc::new(published));
         let (subscriptions, next_transient) = (BTreeMap::new(), 1);
         let (recent, changes_from) = (Recent::default(), Instant::now());
         let company = Company::none(changes_from);
-        let alike = Alike::only(shared.published.load().state.revision());
+        let alike = Alike::only(env.published.load().state.revision());
         let (claims, reserving) = (Claims::default(), Reserving::default());
         Ok(Committer {
-            shared,
+            env,
             dataflows,
             subscriptions,
             next_transient,
@@ -145,7 +134,8 @@ impl Committer {
     }
 
     /// Works until it is told to stop.
-    pub(crate) fn run(mut self, requests: &Receiver<Request>) {
+    pub fn run(mut self, Requests(requests): Requests) {
+        let requests = &requests;
         while let Some(first) = self.next(requests) {
             let mut writes = Vec::new();
             let mut next = Some(first);
@@ -201,7 +191,7 @@ impl Committer {
                 let _gone = reply.send(self.subscribe(target, depends_on, as_of));
             }
             Request::Tick(at_least, reply) => {
-                let has_come = self.shared.oracle.known_ts() >= at_least;
+                let has_come = self.env.oracle.known_ts() >= at_least;
                 // A session that has gone does not want the answer.
                 let _gone = reply.send(if has_come { Ok(()) } else { self.tick() });
             }
@@ -249,7 +239,7 @@ impl Committer {
     /// How long it is until something changes with time.
     fn until_change(&self) -> Option<Duration> {
         let next = self.dataflows.controller.next_change()?;
-        let until_then = Duration::from_micros(next.saturating_sub(self.shared.clock.now_us()));
+        let until_then = Duration::from_micros(next.saturating_sub(self.env.clock.now_us()));
         Some(until_then.max(self.changes_from.saturating_duration_since(Instant::now())))
     }
 
@@ -281,26 +271,26 @@ impl Committer {
         target: Target,
         depends_on: Vec<GlobalId>,
         as_of: Timestamp,
-    ) -> Result<Arc<IndexHandle>, AdapterError> {
-        let published = self.shared.published.load_full();
+    ) -> Result<Arc<IndexHandle>, CommitError> {
+        let published = self.env.published.load_full();
         let cluster = published.state.cluster_by_name(&target.cluster).ok_or_else(|| {
-            AdapterError::new(SqlState::UNDEFINED_OBJECT, format!("unknown cluster '{}'", target.cluster))
+            CommitError::new(SqlState::UNDEFINED_OBJECT, format!("unknown cluster '{}'", target.cluster))
         })?;
         if depends_on.iter().any(|id| matches!(id, GlobalId::User(_)) && published.state.item(*id).is_none()) {
-            return Err(AdapterError::new(SqlState::UNDEFINED_TABLE, "a relation was dropped before it was followed"));
+            return Err(CommitError::new(SqlState::UNDEFINED_TABLE, "a relation was dropped before it was followed"));
         }
         let id = GlobalId::Transient(self.next_transient);
         self.next_transient += 1;
-        let (plan, from) = (target.plan, self.shared.oracle.known_ts());
+        let (plan, from) = (target.plan, self.env.oracle.known_ts());
         let job = Job { id, name: "subscribe".to_owned(), cluster: cluster.id, plan, key: Vec::new(), as_of, from };
-        let handle = maintain(&self.shared, &published, &mut self.dataflows, job, Durable::No)?;
+        let handle = maintain(&self.env, &published, &mut self.dataflows, job, Durable::No)?;
         self.subscriptions.insert(id, depends_on);
         Ok(handle)
     }
 
     /// Ends subscriptions whose sessions have, and those that depend on what a change of the catalog took away.
     fn end_subscriptions(&mut self, gone: &[GlobalId]) {
-        let orphans = std::mem::take(&mut *self.shared.orphans.lock());
+        let orphans = self.env.handle.take_orphans();
         let bereft = |(id, depends_on): (&GlobalId, &Vec<GlobalId>)| {
             let is_over = orphans.contains(id) || depends_on.iter().any(|id| gone.contains(id));
             is_over.then_some(*id)
@@ -313,7 +303,7 @@ impl Committer {
     }
 
     /// Lets time come to now, though nothing happened.
-    fn tick(&mut self) -> Result<(), AdapterError> {
+    fn tick(&mut self) -> Result<(), CommitError> {
         let ts = self.write_ts()?;
         self.make_durable(ts, &[], &[], Vec::new())?;
         self.go_on(ts)?;
@@ -321,11 +311,11 @@ impl Committer {
     }
 
     /// Lets everybody see what happened up to a time. If another process has taken over, nobody is told that it happened.
-    fn raise(&self, ts: Timestamp) -> Result<(), AdapterError> {
-        self.shared.metrics.oracle_applies.inc();
-        match self.shared.oracle.apply_write(ts) {
+    fn raise(&self, ts: Timestamp) -> Result<(), CommitError> {
+        self.env.metrics.oracle_applies.inc();
+        match self.env.oracle.apply_write(ts) {
             Ok(()) => {
-                self.shared.raised.notify_waiters();
+                self.env.handle.tell_raised();
                 Ok(())
             }
             Err(error @ OracleError::Fenced { .. }) => Err(error.into()),
@@ -341,8 +331,8 @@ impl Committer {
     fn take_progress(&mut self) {
         self.end_subscriptions(&[]);
         let (since, Dataflows { controller, materialized }) = (self.since(), &mut self.dataflows);
-        if let Err(error) = materialized.take_all(&self.shared, controller, since) {
-            if let AdapterError::Persist(error) = &error {
+        if let Err(error) = materialized.take_all(&self.env, controller, since) {
+            if let CommitError::Persist(error) = &error {
                 exit::end(error.exit(), &in_full(error.as_ref()));
             }
             // What reads them would be wrong from here on.
@@ -353,13 +343,13 @@ impl Committer {
 
     /// Frees the dataflows that were stopped for want of memory, and lets their tables be read without them.
     fn free_stopped(&mut self) {
-        if !self.shared.bell.swap(false, Ordering::AcqRel) {
+        if !self.env.handle.was_rung() {
             return;
         }
         let stopped = self.dataflows.controller.free_stopped();
         if !stopped.is_empty() {
-            let published = implications::without(&self.shared.published.load(), &stopped);
-            self.shared.published.store(Arc::new(published));
+            let published = implications::without(&self.env.published.load(), &stopped);
+            self.env.published.store(Arc::new(published));
         }
     }
 
@@ -368,7 +358,7 @@ impl Committer {
             return;
         }
         let started = Instant::now();
-        let published = self.shared.published.load_full();
+        let published = self.env.published.load_full();
         let mut tables: BTreeMap<GlobalId, Vec<Arc<Updates>>> = BTreeMap::new();
         let (mut replies, mut ahead) = (Vec::with_capacity(writes.len()), Vec::new());
         for write in writes {
@@ -384,18 +374,18 @@ impl Committer {
                 }
                 refused => {
                     if matches!(refused, Ok(Committed::Conflict)) {
-                        self.shared.metrics.conflicts.inc();
+                        self.env.metrics.conflicts.inc();
                     }
                     // A session that has gone does not want the answer.
                     let _gone = write.reply.send(refused);
                 }
             }
         }
-        self.shared.metrics.group_size.observe(f64::from(u32::try_from(replies.len()).unwrap_or(u32::MAX)));
+        self.env.metrics.group_size.observe(f64::from(u32::try_from(replies.len()).unwrap_or(u32::MAX)));
         let result = if tables.is_empty() { Ok(()) } else { self.append(&published, tables, &ahead) };
         self.claims.forget();
         let took = started.elapsed();
-        self.shared.metrics.append_seconds.observe_duration(took);
+        self.env.metrics.append_seconds.observe_duration(took);
         let size = replies.len();
         let failure = result.err().map(Arc::new);
         for reply in replies {
@@ -415,11 +405,11 @@ impl Committer {
         published: &Published,
         tables: BTreeMap<GlobalId, Vec<Arc<Updates>>>,
         ahead: &[Ahead],
-    ) -> Result<(), AdapterError> {
+    ) -> Result<(), CommitError> {
         let ts = self.write_ts()?;
         let tables: Tables = tables.into_iter().collect();
         let fed = self.dataflows.controller.append(ts, self.since(), &tables)?;
-        if bugs::is(Bug::RaisedBeforeDurable) && self.shared.oracle.reservation_due(ts).is_none() {
+        if bugs::is(Bug::RaisedBeforeDurable) && self.env.oracle.reservation_due(ts).is_none() {
             tables.iter().for_each(|(table, _)| published.tables[table].clock.advance(ts));
             self.raise(ts)?;
             std::thread::sleep(SLOW_DISK);
@@ -438,18 +428,18 @@ impl Committer {
     }
 
     /// Waits for a moment until the dataflows have published, each before what reads it.
-    fn await_published(&mut self, ts: Timestamp, fed: &[Arc<IndexHandle>]) -> Result<(), AdapterError> {
+    fn await_published(&mut self, ts: Timestamp, fed: &[Arc<IndexHandle>]) -> Result<(), CommitError> {
         let (since, deadline) = (self.since(), Instant::now() + PUBLISH_PATIENCE);
         let Dataflows { controller, materialized } = &mut self.dataflows;
         for handle in fed {
             handle.wait_published(ts, deadline);
-            materialized.take(handle.id, ts, &self.shared, controller, since)?;
+            materialized.take(handle.id, ts, &self.env, controller, since)?;
         }
         Ok(())
     }
 
     /// Lets the dataflows in which something changes with time come to a time at which nothing is written.
-    fn go_on(&mut self, ts: Timestamp) -> Result<(), AdapterError> {
+    fn go_on(&mut self, ts: Timestamp) -> Result<(), CommitError> {
         let fed = self.dataflows.controller.append(ts, self.since(), &Tables::default())?;
         self.await_published(ts, &fed)
     }
@@ -463,32 +453,32 @@ impl Committer {
     }
 
     /// Builds anew what was stopped and still is.
-    fn rebuild(&mut self, mut stopped: Vec<GlobalId>) -> Result<(), AdapterError> {
-        let published = self.shared.published.load_full();
+    fn rebuild(&mut self, mut stopped: Vec<GlobalId>) -> Result<(), CommitError> {
+        let published = self.env.published.load_full();
         stopped.retain(|id| published.started().any(|it| it.handle.id == *id && it.handle.stopped().is_some()));
         if stopped.is_empty() { Ok(()) } else { self.build_anew(stopped) }
     }
 
-    fn build_anew(&mut self, ids: Vec<GlobalId>) -> Result<(), AdapterError> {
-        let (before, ts) = (self.shared.published.load_full(), self.shared.oracle.known_ts());
-        let after = implications::start_over(&self.shared, &before, ids, &mut self.dataflows, ts)?;
-        self.shared.published.store(Arc::new(after));
+    fn build_anew(&mut self, ids: Vec<GlobalId>) -> Result<(), CommitError> {
+        let (before, ts) = (self.env.published.load_full(), self.env.oracle.known_ts());
+        let after = implications::start_over(&self.env, &before, ids, &mut self.dataflows, ts)?;
+        self.env.published.store(Arc::new(after));
         Ok(())
     }
 
     /// Which of these keys are taken, by what is committed.
-    fn probe(&mut self, table: GlobalId, keys: &[(u32, Vec<u8>)]) -> Result<Probed, AdapterError> {
-        let published = self.shared.published.load_full();
+    fn probe(&mut self, table: GlobalId, keys: &[(u32, Vec<u8>)]) -> Result<Probed, CommitError> {
+        let published = self.env.published.load_full();
         let taken = match published.tables.get(&table) {
-            Some(known) => self.claims.are_taken(&self.shared.persist, table, &known.constraints, keys)?,
+            Some(known) => self.claims.are_taken(&self.env.persist, table, &known.constraints, keys)?,
             None => vec![false; keys.len()],
         };
-        Ok(Probed { ts: self.shared.oracle.known_ts(), taken })
+        Ok(Probed { ts: self.env.oracle.known_ts(), taken })
     }
 
-    fn write_ts(&self) -> Result<Timestamp, AdapterError> {
-        self.shared.metrics.oracle_writes.inc();
-        Ok(self.shared.oracle.write_ts()?)
+    fn write_ts(&self) -> Result<Timestamp, CommitError> {
+        self.env.metrics.oracle_writes.inc();
+        Ok(self.env.oracle.write_ts()?)
     }
 
     /// Commits updates to tables, and what materialized views have to write. These
@@ -521,13 +511,13 @@ impl Committer {
         ahead: &[Ahead],
         mut meta: Vec<MetaWrite>,
     ) -> Result<(), PersistError> {
-        meta.extend(self.shared.oracle.reservation_due(ts));
-        meta.extend(self.reserving.due(&self.shared.published.load()));
-        let committed = self.shared.persist.commit_ahead(ts, appends, ahead, &meta);
+        meta.extend(self.env.oracle.reservation_due(ts));
+        meta.extend(self.reserving.due(&self.env.published.load().sequences));
+        let committed = self.env.persist.commit_ahead(ts, appends, ahead, &meta);
         let failure = committed.as_ref().err().map(|error| (error.sqlstate(), error.to_string()));
-        self.reserving.settle(failure.map(|(sqlstate, why)| move || AdapterError::new(sqlstate, why.clone())));
+        self.reserving.settle(failure.map(|(sqlstate, why)| move || CommitError::new(sqlstate, why.clone())));
         committed.inspect_err(|error| {
-            self.shared.metrics.append_failures.inc();
+            self.env.metrics.append_failures.inc();
             tracing::error!(%error, "commit failed");
             if error.is_indeterminate() {
                 // Whether it is durable is known only after the directory has been opened again, and nobody may be told
@@ -535,22 +525,22 @@ impl Committer {
                 exit::end(Exit::StorageFailed, &in_full(error));
             }
         })?;
-        self.shared.persist.allow_compaction(self.since());
+        self.env.persist.allow_compaction(self.since());
         Ok(())
     }
 
     /// Reads below this time are over.
     fn since(&self) -> Timestamp {
-        let read_ts = self.shared.oracle.known_ts();
-        let held = self.shared.holds.oldest().filter(|_| !bugs::is(Bug::TransactionsHoldNothing));
-        held.map_or(read_ts, |held| held.min(read_ts)).saturating_sub(self.shared.retain_us)
+        let read_ts = self.env.oracle.known_ts();
+        let held = self.env.holds.oldest().filter(|_| !bugs::is(Bug::TransactionsHoldNothing));
+        held.map_or(read_ts, |held| held.min(read_ts)).saturating_sub(self.env.retain_us)
     }
 }
 
 /// The same failure for every member of a group.
-fn shared_error(error: &Arc<AdapterError>) -> AdapterError {
+fn shared_error(error: &Arc<CommitError>) -> CommitError {
     match error.as_ref() {
-        AdapterError::Persist(error) => AdapterError::Persist(Arc::clone(error)),
-        other => AdapterError::new(other.sqlstate(), other.to_string()),
+        CommitError::Persist(error) => CommitError::Persist(Arc::clone(error)),
+        other => CommitError::new(other.sqlstate(), other.to_string()),
     }
 }

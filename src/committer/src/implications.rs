@@ -6,36 +6,32 @@
 //! - Runs on the committer's thread, after the change is durable and before it is published: no write can come between an
 //!   index's starting point and the updates that follow it.
 
-use crate::client::{Published, Shared, Table};
-use crate::error::AdapterError;
-use crate::maintain::{Dataflows, Durable, Job, maintain};
+use crate::environment::Environment;
+use crate::error::CommitError;
+use crate::maintain::{Dataflows, Job, maintain};
+use crate::plans::{Planned, Plans, planned};
+use crate::published::{Published, Table};
 use crate::sequence::Sequence;
 use catalog::state::State;
-use catalog::transact::{Prepared, StateDiff};
+use catalog::transact::StateDiff;
 use compute_client::clock::CollectionClock;
-use compute_client::plan::lir::{Lir, Node};
-use compute_client::plan::lower::lower;
-use compute_client::plan::{IndexInfo, unqualified};
-use compute_client::protocol::KeyExpr;
-use datafusion::common::DFSchema;
-use repr::sqlstate::SqlState;
+use compute_client::plan::IndexInfo;
 use repr::{GlobalId, Timestamp};
-use sql::engine::{Engine, SessionInfo};
 use sql::names::ClusterId;
-use sql::plan::{CatalogView, IndexKey, ItemKind, ItemRef, PlanContext, plan_index_keys, plan_view};
-use std::collections::{BTreeMap, BTreeSet};
+use sql::plan::CatalogView;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Carries out a change, of which some plans may be known, and returns what readers shall see next.
 pub(crate) fn apply(
-    shared: &Shared,
+    env: &Environment,
     before: &Published,
     state: Arc<State>,
     diff: &[StateDiff],
     dataflows: &mut Dataflows,
     ts: Timestamp,
     mut plans: Plans,
-) -> Result<Published, AdapterError> {
+) -> Result<Published, CommitError> {
     let mut after = before.next(state);
     for change in diff {
         match change {
@@ -44,31 +40,31 @@ pub(crate) fn apply(
             StateDiff::TableCreated(id) => {
                 let clock = Arc::new(CollectionClock::default());
                 clock.advance(ts);
-                let since = shared.persist.shard_stats((*id).into()).map_or(0, |stats| stats.since);
-                put_table(shared, &mut after, *id, (clock, since))?;
+                let since = env.persist.shard_stats((*id).into()).map_or(0, |stats| stats.since);
+                put_table(env, &mut after, *id, (clock, since))?;
             }
             StateDiff::TableAltered(id) => {
                 if let Some(table) = after.tables.get(id) {
                     let kept = (Arc::clone(&table.clock), table.readable_from);
-                    put_table(shared, &mut after, *id, kept)?;
+                    put_table(env, &mut after, *id, kept)?;
                 }
             }
             StateDiff::TableDropped(id) => {
                 after.tables.remove(id);
             }
             StateDiff::IndexCreated(id) | StateDiff::MaterializedViewCreated(id) => {
-                start(shared, &mut after, *id, dataflows, ts, &mut plans)?;
+                start(env, &mut after, *id, dataflows, ts, &mut plans)?;
             }
             StateDiff::IndexDropped(id) | StateDiff::MaterializedViewDropped(id) => stop(&mut after, *id, dataflows),
             StateDiff::MaterializedViewMoved(id) => {
-                restart(shared, &mut after, vec![*id], dataflows, ts, |_| {})?;
+                restart(env, &mut after, vec![*id], dataflows, ts, |_| {})?;
             }
             StateDiff::ClusterAltered(id) => {
                 // The workers of a cluster are fixed when it starts: a new size means new workers and its indexes anew.
-                restart_cluster(shared, &mut after, *id, dataflows, ts)?;
+                restart_cluster(env, &mut after, *id, dataflows, ts)?;
             }
             StateDiff::SequenceCreated(id) | StateDiff::SequenceAltered(id, _) => {
-                let stored = after.state.item(*id).map(|item| Sequence::stored(&shared.persist, &item)).transpose()?;
+                let stored = after.state.item(*id).map(|item| Sequence::stored(&env.persist, &item)).transpose()?;
                 stored.flatten().into_iter().for_each(|sequence| after.put_sequence(sequence));
             }
             StateDiff::SequenceDropped(id) => {
@@ -84,13 +80,13 @@ pub(crate) fn apply(
 
 /// A table as the catalog has it now.
 fn put_table(
-    shared: &Shared,
+    env: &Environment,
     after: &mut Published,
     id: GlobalId,
     (clock, readable_from): (Arc<CollectionClock>, Timestamp),
-) -> Result<(), AdapterError> {
+) -> Result<(), CommitError> {
     if let Some(item) = after.state.item(id) {
-        let table = Table::new(&shared.engine, &after.state, &item, clock, readable_from)?;
+        let table = Table::new(&env.engine, &after.state, &item, clock, readable_from)?;
         after.tables.insert(id, table);
     }
     Ok(())
@@ -99,14 +95,14 @@ fn put_table(
 /// Builds these and everything that reads them anew, from what is durable as of `ts`, and returns what readers shall see:
 /// under a revision of its own, as plans hold on to what they read.
 pub(crate) fn start_over(
-    shared: &Shared,
+    env: &Environment,
     before: &Published,
     ids: Vec<GlobalId>,
     dataflows: &mut Dataflows,
     ts: Timestamp,
-) -> Result<Published, AdapterError> {
+) -> Result<Published, CommitError> {
     let mut after = before.next(Arc::new(before.state.revised()));
-    restart(shared, &mut after, ids, dataflows, ts, |_| {})?;
+    restart(env, &mut after, ids, dataflows, ts, |_| {})?;
     Ok(after)
 }
 
@@ -150,12 +146,12 @@ fn start_cluster(state: &State, id: ClusterId, dataflows: &mut Dataflows) {
 }
 
 fn restart_cluster(
-    shared: &Shared,
+    env: &Environment,
     after: &mut Published,
     id: ClusterId,
     dataflows: &mut Dataflows,
     ts: Timestamp,
-) -> Result<(), AdapterError> {
+) -> Result<(), CommitError> {
     let state = Arc::clone(&after.state);
     let Some(cluster) = state.cluster(id) else { return Ok(()) };
     if dataflows.controller.worker_count(id.0) == usize::try_from(cluster.workers).ok() {
@@ -163,7 +159,7 @@ fn restart_cluster(
     }
     let all = after.started().map(|index| index.handle.id);
     let here = all.filter(|index| state.item(*index).is_some_and(|item| item.cluster() == Some(id))).collect();
-    restart(shared, after, here, dataflows, ts, |dataflows| {
+    restart(env, after, here, dataflows, ts, |dataflows| {
         dataflows.controller.drop_cluster(id.0);
         start_cluster(&state, id, dataflows);
     })
@@ -171,13 +167,13 @@ fn restart_cluster(
 
 /// Stops what is maintained under these ids and everything that reads it, and starts it again after `between`.
 fn restart(
-    shared: &Shared,
+    env: &Environment,
     after: &mut Published,
     ids: Vec<GlobalId>,
     dataflows: &mut Dataflows,
     ts: Timestamp,
     between: impl FnOnce(&mut Dataflows),
-) -> Result<(), AdapterError> {
+) -> Result<(), CommitError> {
     let (mut all, mut next) = (BTreeSet::new(), ids);
     while let Some(id) = next.pop() {
         if all.insert(id) {
@@ -189,11 +185,11 @@ fn restart(
     // Before anything is stopped: where one cannot be planned, all stay as they are.
     let mut plans = Plans::new();
     for item in kept.iter().filter_map(|id| after.state.item(*id)) {
-        plans.insert(item.id, planned(&shared.engine, &after.state, &item)?);
+        plans.insert(item.id, planned(&env.engine, &after.state, &item)?);
     }
     all.iter().rev().for_each(|id| stop(after, *id, dataflows));
     between(dataflows);
-    kept.into_iter().try_for_each(|id| start(shared, after, id, dataflows, ts, &mut plans))
+    kept.into_iter().try_for_each(|id| start(env, after, id, dataflows, ts, &mut plans))
 }
 
 fn stop(after: &mut Published, id: GlobalId, dataflows: &mut Dataflows) {
@@ -206,73 +202,25 @@ fn stop(after: &mut Published, id: GlobalId, dataflows: &mut Dataflows) {
     after.stopped.retain(|index| index.handle.id != id);
 }
 
-/// How an index or a materialized view is maintained.
-pub(crate) struct Planned {
-    on: Arc<ItemRef>,
-    plan: Lir,
-    keys: Vec<KeyExpr>,
-    columns: Vec<Option<usize>>,
-    durable: Durable,
-}
-
-/// By what is maintained: how.
-pub(crate) type Plans = BTreeMap<GlobalId, Planned>;
-
-/// How those are maintained that a change creates. Errors: one of them cannot be, with which one.
-pub(crate) fn plan_created(engine: &Engine, prepared: &Prepared) -> Result<Plans, (Arc<ItemRef>, AdapterError)> {
-    let mut plans = Plans::new();
-    for change in &prepared.diff {
-        let (StateDiff::IndexCreated(id) | StateDiff::MaterializedViewCreated(id)) = change else { continue };
-        let Some(item) = prepared.state.item(*id) else { continue };
-        let planned = planned(engine, &prepared.state, &item).map_err(|why| (item, why))?;
-        plans.insert(*id, planned);
-    }
-    Ok(plans)
-}
-
-/// Errors: what is maintained by this index or materialized view cannot be.
-fn planned(engine: &Engine, state: &State, item: &Arc<ItemRef>) -> Result<Planned, AdapterError> {
-    let missing = |what: &str| AdapterError::internal(format!("{} has no {what}", item.id));
-    let info = SessionInfo::default();
-    let ctx = context(engine, state, &info, item);
-    match &item.kind {
-        ItemKind::Index(index) => {
-            let on = state.item(index.on).ok_or_else(|| missing("relation"))?;
-            let plan = maintained(&ctx, &on)?;
-            let keys = key_exprs(engine, &plan_index_keys(&ctx, &on, &index.keys)?, &on, &info)?;
-            let columns = index.keys.iter().map(|key| key.column).collect();
-            Ok(Planned { on, plan, keys, columns, durable: Durable::No })
-        }
-        ItemKind::MaterializedView(_) => {
-            // By all of its columns: any first ones can be looked up.
-            let width = item.desc.arity();
-            let (keys, columns) = ((0..width).map(KeyExpr::Column).collect(), (0..width).map(Some).collect());
-            let plan = maintained_view(&ctx, item)?;
-            Ok(Planned { on: Arc::clone(item), plan, keys, columns, durable: Durable::Yes })
-        }
-        _ => Err(missing("dataflow")),
-    }
-}
-
 /// Starts an index or a materialized view.
 fn start(
-    shared: &Shared,
+    env: &Environment,
     after: &mut Published,
     id: GlobalId,
     dataflows: &mut Dataflows,
     ts: Timestamp,
     plans: &mut Plans,
-) -> Result<(), AdapterError> {
+) -> Result<(), CommitError> {
     let state = Arc::clone(&after.state);
-    let missing = |what: &str| AdapterError::internal(format!("{id} has no {what}"));
+    let missing = |what: &str| CommitError::internal(format!("{id} has no {what}"));
     let item = state.item(id).ok_or_else(|| missing("definition"))?;
     let Planned { on, plan, keys, columns, durable } = match plans.remove(&id) {
         Some(planned) => planned,
-        None => planned(&shared.engine, &state, &item)?,
+        None => planned(&env.engine, &state, &item)?,
     };
     let cluster = item.cluster().ok_or_else(|| missing("cluster"))?;
     let job = Job { id, name: item.name.item.clone(), cluster, plan, key: keys, as_of: ts, from: ts };
-    let handle = maintain(shared, after, dataflows, job, durable)?;
+    let handle = maintain(env, after, dataflows, job, durable)?;
     after.indexes.entry(on.id).or_default().push(Arc::new(IndexInfo {
         handle,
         name: item.name.to_string(),
@@ -281,64 +229,4 @@ fn start(
         schema: Arc::clone(&on.desc.schema),
     }));
     Ok(())
-}
-
-/// The plan by which a relation's rows are maintained. Error 0A000 names what cannot be.
-pub(crate) fn maintained(ctx: &PlanContext<'_>, on: &ItemRef) -> Result<Lir, AdapterError> {
-    match &on.kind {
-        ItemKind::Table { .. } | ItemKind::MaterializedView(_) => {
-            Ok(Lir { node: Node::Get(on.id), schema: Arc::clone(&on.desc.schema) })
-        }
-        ItemKind::View(_) => maintained_view(ctx, on),
-        _ => Err(AdapterError::new(
-            SqlState::FEATURE_NOT_SUPPORTED,
-            format!("an index on \"{}\" is not supported", on.name.item),
-        )),
-    }
-}
-
-/// The plan by which the rows of a view, materialized or not, follow from what it reads. Error 0A000 names what cannot be.
-pub(crate) fn maintained_view(ctx: &PlanContext<'_>, view: &ItemRef) -> Result<Lir, AdapterError> {
-    let select = plan_view(ctx, view)?;
-    let system = select.depends_on.iter().filter(|id| matches!(id, GlobalId::System(_)));
-    if let Some(item) = system.filter_map(|id| ctx.catalog.item(*id)).next() {
-        return Err(
-            sql::error::SqlError::unsupported(format!("system relation {} in a maintained view", item.name)).into()
-        );
-    }
-    let mut plan = lower(&select.logical, ctx.engine)?;
-    // Under the names by which readers know its columns.
-    plan.schema = Arc::clone(&view.desc.schema);
-    Ok(plan)
-}
-
-/// Plans as the owner of `item`, whose rights were checked when it was created.
-pub(crate) fn context<'a>(
-    engine: &'a Engine,
-    state: &'a State,
-    info: &'a SessionInfo,
-    item: &ItemRef,
-) -> PlanContext<'a> {
-    PlanContext { engine, catalog: state, session: info, role: item.owner, cluster: "", from_tables: true }
-}
-
-/// Compiles an index's key.
-pub(crate) fn key_exprs(
-    engine: &Engine,
-    keys: &[IndexKey],
-    on: &ItemRef,
-    info: &SessionInfo,
-) -> Result<Vec<KeyExpr>, AdapterError> {
-    let schema = DFSchema::try_from(Arc::clone(&on.desc.schema)).map_err(sql::error::SqlError::from)?;
-    keys.iter()
-        .map(|key| match key.def.column {
-            Some(column) => Ok(KeyExpr::Column(column)),
-            None => {
-                let expr = unqualified(key.expr.clone())
-                    .ok_or_else(|| AdapterError::internal("an index key is an expression over its relation"))?;
-                let expr = engine.create_physical_expr(&expr, &schema, info)?;
-                Ok(KeyExpr::Expr(expr, key.ty.data_type()))
-            }
-        })
-        .collect()
 }

@@ -8,16 +8,17 @@
 //! - Runs on the committer's thread: everything at or below [`Job::from`] is what a dataflow is hydrated with, and everything
 //!   after it is what it is fed.
 
-use crate::client::{Published, Shared};
-use crate::error::AdapterError;
-use crate::group_commit::Request;
+use crate::environment::Environment;
+use crate::error::CommitError;
 use crate::materialized::{self, Materialized};
+use crate::plans::{Durable, described};
+use crate::published::Published;
 use compute_client::controller::{Controller, Seed};
 use compute_client::error::ComputeError;
 use compute_client::hydration::Progress;
 use compute_client::index::{Clocks, IndexHandle, Schedules};
 use compute_client::plan::lir::Lir;
-use compute_client::plan::reuse::{Arrangement, reuse};
+use compute_client::plan::reuse::reuse;
 use compute_client::plan::share::share;
 use compute_client::protocol::{IndexSpec, KeyExpr, Piece};
 use compute_client::schedule::Schedule;
@@ -26,10 +27,8 @@ use ore::exit::{self, Exit};
 use persist::{PersistClient, PersistError};
 use repr::{GlobalId, Timestamp, Updates};
 use sql::names::ClusterId;
-use sql::plan::CatalogView;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Rows of a maintained input that are sent at once.
 const PIECE_ROWS: usize = 16_384;
@@ -42,48 +41,32 @@ pub(crate) struct Dataflows {
 
 /// Something to be maintained.
 pub(crate) struct Job {
-    pub(crate) id: GlobalId,
+    pub id: GlobalId,
     /// For logs.
-    pub(crate) name: String,
-    pub(crate) cluster: ClusterId,
+    pub name: String,
+    pub cluster: ClusterId,
     /// What its rows are.
-    pub(crate) plan: Lir,
+    pub plan: Lir,
     /// What they are arranged by.
-    pub(crate) key: Vec<KeyExpr>,
+    pub key: Vec<KeyExpr>,
     /// It is readable from this time on.
-    pub(crate) as_of: Timestamp,
+    pub as_of: Timestamp,
     /// The current time: its inputs are followed from here.
-    pub(crate) from: Timestamp,
-}
-
-/// What a subscription needs maintained.
-pub(crate) struct Target {
-    /// What its rows are.
-    pub(crate) plan: Lir,
-    /// The name of the cluster.
-    pub(crate) cluster: String,
-}
-
-/// Whether the committer writes down what is maintained.
-pub(crate) enum Durable {
-    /// It goes when its cluster goes.
-    No,
-    /// It is a materialized view.
-    Yes,
+    pub from: Timestamp,
 }
 
 /// Starts a dataflow.
 pub(crate) fn maintain(
-    shared: &Shared,
+    env: &Environment,
     published: &Published,
     dataflows: &mut Dataflows,
     job: Job,
     durable: Durable,
-) -> Result<Arc<IndexHandle>, AdapterError> {
+) -> Result<Arc<IndexHandle>, CommitError> {
     let Job { id, name, cluster, plan, key, as_of, from } = job;
     let arrangements = |table| dataflows.controller.arrangements(cluster.0, table, as_of, id);
     let plan = share(reuse(plan, &|table| described(published, table, arrangements(table))));
-    let missing = |what: &str| AdapterError::internal(format!("{id} has no {what}"));
+    let missing = |what: &str| CommitError::internal(format!("{id} has no {what}"));
     let worker_count = dataflows.controller.worker_count(cluster.0).ok_or_else(|| missing("workers"))?;
     let (mut clocks, mut schedules) = (Clocks::new(), Schedules::new());
     let (mut maintained, mut inputs) = (BTreeSet::new(), Vec::new());
@@ -98,7 +81,7 @@ pub(crate) fn maintain(
     }
     for input in plan.fed() {
         if published.tables.contains_key(&input) {
-            inputs.push((input, Input::Shard(shared.persist.clone())));
+            inputs.push((input, Input::Shard(env.persist.clone())));
         } else {
             let handle = published.maintained(input).ok_or_else(|| missing("input"))?;
             clocks.extend(handle.clocks().iter().map(|(table, clock)| (*table, Arc::clone(clock))));
@@ -107,31 +90,23 @@ pub(crate) fn maintain(
             schedules.extend(below);
             maintained.insert(input);
             // Held until it has been read.
-            inputs.push((input, Input::Maintained(Arc::clone(handle), shared.holds.acquire(as_of))));
+            inputs.push((input, Input::Maintained(Arc::clone(handle), env.holds.acquire(as_of))));
         }
     }
-    let ring = || {
-        let (committer, bell) = (shared.commits.clone(), Arc::clone(&shared.bell));
-        move || {
-            bell.store(true, Ordering::Release);
-            // A committer with a full channel finds the bell after its next group.
-            drop(committer.try_send(Request::Progress));
-        }
-    };
     let filter_count = plan.temporal_count();
     if filter_count > 0 {
-        schedules.push((id, Arc::new(Schedule::new(worker_count * filter_count, ring()))));
+        schedules.push((id, Arc::new(Schedule::new(worker_count * filter_count, env.handle.ring()))));
     }
     let allowance = dataflows.controller.allowance(cluster.0, &name).ok_or_else(|| missing("workers"))?;
     let handle = IndexHandle::new(id, worker_count, clocks, schedules, allowance);
-    let handle = Arc::new(handle.with_alarm(matches!(durable, Durable::Yes), ring()));
+    let handle = Arc::new(handle.with_alarm(matches!(durable, Durable::Yes), env.handle.ring()));
     let seed = match durable {
         Durable::No => None,
         Durable::Yes => {
-            let is_marked = materialized::is_marked(&shared.persist, id)?;
+            let is_marked = materialized::is_marked(&env.persist, id)?;
             dataflows.materialized.add(id, Tail::from_start(Arc::clone(&handle)), is_marked);
             let is_shown = is_marked && !handle.is_temporal();
-            if is_shown { Some(seed(shared, id, from)?) } else { None }
+            if is_shown { Some(seed(env, id, from)?) } else { None }
         }
     };
     let spec = IndexSpec { id, name, plan, key, maintained, as_of, from, handle: Arc::clone(&handle) };
@@ -141,7 +116,7 @@ pub(crate) fn maintain(
         .map(|(input, source)| source.open(input, as_of, from).map(|contents| (input, contents)))
         .collect::<Result<Vec<_>, _>>()?;
     for (input, contents) in &contents {
-        if let (Contents::Shard(..), Some(stats)) = (contents, shared.persist.shard_stats((*input).into())) {
+        if let (Contents::Shard(..), Some(stats)) = (contents, env.persist.shard_stats((*input).into())) {
             handle.progress().expect(stats.update_count, stats.bytes);
         }
     }
@@ -160,20 +135,6 @@ pub(crate) fn maintain(
         })
     })?;
     Ok(handle)
-}
-
-/// The arrangements of a table, each given by its index and its columns.
-pub(crate) fn described(
-    published: &Published,
-    table: GlobalId,
-    arrangements: impl IntoIterator<Item = (GlobalId, Vec<usize>)>,
-) -> Vec<Arrangement> {
-    let Some(item) = published.state.item(table) else { return Vec::new() };
-    let described = |(index, key): (GlobalId, Vec<usize>)| {
-        let has_nulls = key.iter().any(|column| item.desc.columns[*column].nullable);
-        Arrangement { index, key, has_nulls }
-    };
-    arrangements.into_iter().map(described).collect()
 }
 
 /// What the readers of a dataflow are told of which an input cannot be read. A dataflow without all of its rows would give wrong
@@ -200,8 +161,8 @@ fn unreadable(id: GlobalId, input: GlobalId, error: ReadError) -> ComputeError {
 }
 
 /// What a materialized view held when the server stopped.
-fn seed(shared: &Shared, id: GlobalId, as_of: Timestamp) -> Result<Seed, AdapterError> {
-    let snapshot = match shared.persist.snapshot(id.into(), as_of) {
+fn seed(env: &Environment, id: GlobalId, as_of: Timestamp) -> Result<Seed, CommitError> {
+    let snapshot = match env.persist.snapshot(id.into(), as_of) {
         Err(error) if !error.is_damage() => return Err(error.into()),
         snapshot => snapshot,
     };
@@ -238,7 +199,7 @@ enum ReadError {
 }
 
 impl Input {
-    fn open(self, id: GlobalId, as_of: Timestamp, from: Timestamp) -> Result<Contents, AdapterError> {
+    fn open(self, id: GlobalId, as_of: Timestamp, from: Timestamp) -> Result<Contents, CommitError> {
         Ok(match self {
             Input::Shard(persist) => match open_shard(&persist, id, as_of, from) {
                 Ok((snapshot, later)) => Contents::Shard(Box::new(snapshot), later),

@@ -12,9 +12,9 @@
 //! - A mark is durable only while the shard is what the view is as of the latest commit: the commit that touches a table
 //!   below the view removes it. A view whose rows come and go with time has none.
 
-use crate::client::Shared;
-use crate::error::AdapterError;
-use crate::group_commit::Request;
+use crate::environment::Environment;
+use crate::error::CommitError;
+use crate::request::Request;
 use compute_client::controller::Controller;
 use compute_client::index::IndexHandle;
 use compute_client::tail::{At, Changes, Tail};
@@ -93,20 +93,20 @@ impl Materialized {
         &mut self,
         id: GlobalId,
         due: Timestamp,
-        shared: &Arc<Shared>,
+        env: &Arc<Environment>,
         controller: &Controller,
         since: Timestamp,
-    ) -> Result<(), AdapterError> {
+    ) -> Result<(), CommitError> {
         let Some(view) = self.views.get_mut(&id) else { return Ok(()) };
         view.due = view.due.max(due);
         if let Some(changes) = view.published() {
-            view.take(id, changes, shared, controller, since)?;
+            view.take(id, changes, env, controller, since)?;
         }
         if view.upper <= view.due {
             view.tail.handle().set_alarm();
             // What was published before the bell was set.
             if let Some(changes) = view.published() {
-                view.take(id, changes, shared, controller, since)?;
+                view.take(id, changes, env, controller, since)?;
             }
         }
         Ok(())
@@ -115,12 +115,12 @@ impl Materialized {
     /// Takes what all views have published.
     pub(crate) fn take_all(
         &mut self,
-        shared: &Arc<Shared>,
+        env: &Arc<Environment>,
         controller: &Controller,
         since: Timestamp,
-    ) -> Result<(), AdapterError> {
+    ) -> Result<(), CommitError> {
         let ids: Vec<GlobalId> = self.views.keys().copied().collect();
-        ids.into_iter().try_for_each(|id| self.take(id, 0, shared, controller, since))
+        ids.into_iter().try_for_each(|id| self.take(id, 0, env, controller, since))
     }
 
     /// How a view's shard differs from what its dataflow has published first. A shard of which that cannot be told is left as it
@@ -203,10 +203,10 @@ impl View {
         &mut self,
         id: GlobalId,
         changes: Changes,
-        shared: &Arc<Shared>,
+        env: &Arc<Environment>,
         controller: &Controller,
         since: Timestamp,
-    ) -> Result<(), AdapterError> {
+    ) -> Result<(), CommitError> {
         self.upper = changes.upper;
         let changes = Arc::new(changes);
         controller.follow(id, since, &changes)?;
@@ -220,7 +220,7 @@ impl View {
             }
         }
         self.shard = Shard::Compared;
-        let snapshot = match shared.persist.snapshot(id.into(), shared.persist.upper().saturating_sub(1)) {
+        let snapshot = match env.persist.snapshot(id.into(), env.persist.upper().saturating_sub(1)) {
             Err(error) if error.is_damage() => {
                 tracing::error!(%id, %error, "{LOST}");
                 self.give_up();
@@ -228,11 +228,10 @@ impl View {
             }
             snapshot => snapshot?,
         };
-        let (committer, view) = (shared.commits.clone(), Arc::clone(self.tail.handle()));
+        let (committer, view) = (env.handle.clone(), Arc::clone(self.tail.handle()));
         let compare = move || {
             let correction = ore::thread::survive("comparison", || correction(id, &updates, snapshot)).flatten();
-            // A committer that has stopped writes nothing any more.
-            let _gone = committer.send(Request::Compared { view, correction });
+            committer.report(Request::Compared { view, correction });
         };
         drop(ore::thread::spawn(format!("compare-{id}"), compare));
         Ok(())

@@ -1,23 +1,19 @@
-//! What the committer is asked for, and how a session asks.
+//! What the committer is asked for.
 
-use super::Expectation;
-use super::ddl::WorkedOut;
-use crate::client::Shared;
 use crate::constraint::{Duplicate, TableConstraints, Validated};
-use crate::error::AdapterError;
-use crate::implications::Plans;
+use crate::error::CommitError;
+use crate::expectations::Expectation;
+use crate::plans::{Plans, Target};
 use crate::rewrite::Rewriting;
 use crate::sequence::{Asked, Reply, Sequence};
-use crate::subscribe::SubscribeRequest;
 use catalog::transact::{Op, Prepared};
 use compute_client::index::IndexHandle;
-use ore::task::spawn_apart;
-use persist::{Ahead, PersistClient};
-use repr::sqlstate::SqlState;
+use ore::memory::Reservation;
+use persist::Ahead;
 use repr::{GlobalId, Timestamp, Updates};
 use sql::plan::sequence::Position;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// What the committer is asked for.
@@ -42,17 +38,17 @@ pub(crate) enum Request {
     /// A materialized view that was not waited for has published, or a subscription has ended.
     Progress,
     /// Build anew what was stopped for want of memory.
-    Rebuild(Vec<GlobalId>, oneshot::Sender<Result<(), AdapterError>>),
+    Rebuild(Vec<GlobalId>, oneshot::Sender<Result<(), CommitError>>),
     /// Start what a SUBSCRIBE follows.
     Subscribe(Box<SubscribeRequest>),
     /// Let time come to this, or now if that is later.
-    Tick(Timestamp, oneshot::Sender<Result<(), AdapterError>>),
+    Tick(Timestamp, oneshot::Sender<Result<(), CommitError>>),
     /// The keys of a table were read, or cannot be.
     Loaded {
         /// The table, which was closed meanwhile.
         table: GlobalId,
         /// Those of its constraints of which they were not known.
-        keys: Result<Validated, AdapterError>,
+        keys: Result<Validated, CommitError>,
     },
     /// A change of the catalog was worked out, or cannot be.
     WorkedOut(Box<WorkedOut>),
@@ -69,7 +65,7 @@ pub(crate) enum Request {
 
 impl Request {
     /// The tables that it writes to, or whose keys it asks for.
-    pub(super) fn tables(&self) -> impl Iterator<Item = GlobalId> {
+    pub(crate) fn tables(&self) -> impl Iterator<Item = GlobalId> {
         let writes: &[TableWrite] = match self {
             Request::Write(write) => &write.writes,
             Request::Ddl(ddl) => &ddl.change.writes,
@@ -84,7 +80,7 @@ impl Request {
     }
 
     /// Whether what was written before may as well be committed after it.
-    pub(super) fn is_apart(&self) -> bool {
+    pub(crate) fn is_apart(&self) -> bool {
         matches!(
             self,
             Request::Probe(_)
@@ -98,7 +94,7 @@ impl Request {
     }
 
     /// Answers it with an error.
-    pub(super) fn fail(self, error: AdapterError) {
+    pub(crate) fn fail(self, error: CommitError) {
         // A session that has gone does not want the answer.
         match self {
             Request::Write(write) => drop(write.reply.send(Err(error))),
@@ -116,31 +112,31 @@ pub(crate) struct WriteRequest {
     /// What was read to make them.
     pub(crate) expectations: Vec<Expectation>,
     /// Where the answer goes.
-    pub(crate) reply: oneshot::Sender<Result<Committed, AdapterError>>,
+    pub(crate) reply: oneshot::Sender<Result<Committed, CommitError>>,
 }
 
 /// Updates of one table.
-pub(crate) struct TableWrite {
+pub struct TableWrite {
     /// The table.
-    pub(crate) table: GlobalId,
+    pub table: GlobalId,
     /// The updates.
-    pub(crate) updates: Arc<Updates>,
+    pub updates: Arc<Updates>,
     /// By what definition of the table their rows were checked; `None` if by several.
-    pub(crate) checked: Option<Arc<TableConstraints>>,
+    pub checked: Option<Arc<TableConstraints>>,
     /// What was written of them already, if they are many.
-    pub(crate) ahead: Option<Ahead>,
+    pub ahead: Option<Ahead>,
 }
 
 impl TableWrite {
     /// Updates of which nothing is written yet.
-    pub(crate) fn new(table: GlobalId, updates: Updates, checked: Option<Arc<TableConstraints>>) -> TableWrite {
+    pub fn new(table: GlobalId, updates: Updates, checked: Option<Arc<TableConstraints>>) -> TableWrite {
         TableWrite { table, updates: Arc::new(updates), checked, ahead: None }
     }
 }
 
 /// What became of a write.
 #[derive(Clone, Debug)]
-pub(crate) enum Committed {
+pub enum Committed {
     /// It is durable and visible.
     At,
     /// Something that it read has changed: read again.
@@ -152,159 +148,94 @@ pub(crate) enum Committed {
 /// A question for the keys of a table that are taken.
 pub(crate) struct ProbeRequest {
     /// The table.
-    pub(super) table: GlobalId,
+    pub(crate) table: GlobalId,
     /// The constraint's oid, and a key.
-    pub(super) keys: Vec<(u32, Vec<u8>)>,
+    pub(crate) keys: Vec<(u32, Vec<u8>)>,
     /// Where the answer goes.
-    pub(super) reply: oneshot::Sender<Result<Probed, AdapterError>>,
+    pub(crate) reply: oneshot::Sender<Result<Probed, CommitError>>,
 }
 
 /// Which keys are taken, and when that was so.
-pub(crate) struct Probed {
+pub struct Probed {
     /// As of this time.
-    pub(crate) ts: Timestamp,
+    pub ts: Timestamp,
     /// For each key that was asked for.
-    pub(crate) taken: Vec<bool>,
+    pub taken: Vec<bool>,
 }
 
 /// A catalog change.
 pub(crate) struct DdlRequest {
     /// What to do.
-    pub(super) change: CatalogChange,
+    pub(crate) change: CatalogChange,
     /// Where the answer goes.
-    pub(super) reply: oneshot::Sender<Result<Committed, AdapterError>>,
+    pub(crate) reply: oneshot::Sender<Result<Committed, CommitError>>,
 }
 
 /// Changes of the catalog, and what the same transaction has written: all of it or nothing.
-pub(crate) struct CatalogChange {
+pub struct CatalogChange {
     /// The revision under which it was planned; under another one it is a conflict.
-    pub(crate) revision: u64,
+    pub revision: u64,
     /// The changes.
-    pub(crate) ops: Vec<Op>,
+    pub ops: Vec<Op>,
     /// Each table once, also those that the changes create.
-    pub(crate) writes: Vec<TableWrite>,
+    pub writes: Vec<TableWrite>,
     /// What was read.
-    pub(crate) expectations: Vec<Expectation>,
+    pub expectations: Vec<Expectation>,
     /// What becomes of the rows of a table that the changes give other columns.
-    pub(crate) rewriting: Option<Rewriting>,
+    pub rewriting: Option<Rewriting>,
     /// Sequences that the same transaction has made or changed, as far as they have come.
-    pub(crate) sequences: Vec<Arc<Sequence>>,
+    pub sequences: Vec<Arc<Sequence>>,
     /// What the changes lead to from that revision, if that is known.
-    pub(crate) prepared: Option<Prepared>,
+    pub prepared: Option<Prepared>,
     /// How what they create is maintained, as far as that is known.
-    pub(crate) plans: Plans,
+    pub plans: Plans,
 }
 
 impl CatalogChange {
     /// Changes of nothing else.
-    pub(crate) fn new(revision: u64, ops: Vec<Op>) -> CatalogChange {
+    pub fn new(revision: u64, ops: Vec<Op>) -> CatalogChange {
         let (writes, expectations, sequences) = (Vec::new(), Vec::new(), Vec::new());
         let (rewriting, prepared, plans) = (None, None, Plans::new());
         CatalogChange { revision, ops, writes, expectations, rewriting, sequences, prepared, plans }
     }
 }
 
-impl Shared {
-    /// Commits writes and waits until they are visible.
-    ///
-    /// # Cancellation
-    /// The write goes on when the future is dropped; only its answer is lost.
-    pub(crate) async fn commit(
-        &self,
-        writes: Vec<TableWrite>,
-        expectations: Vec<Expectation>,
-    ) -> Result<Committed, AdapterError> {
-        let writes = self.write_ahead(writes).await?;
-        let (reply, answer) = oneshot::channel();
-        self.send(Request::Write(WriteRequest { writes, expectations, reply })).await?;
-        answer.await.map_err(|_| stopping())?
-    }
-
-    /// Writes what is large before the committer has to, on a thread of its own.
-    async fn write_ahead(&self, mut writes: Vec<TableWrite>) -> Result<Vec<TableWrite>, AdapterError> {
-        for write in writes.iter_mut().filter(|write| PersistClient::is_large(&write.updates)) {
-            let (persist, shard, updates) = (self.persist.clone(), write.table.into(), Arc::clone(&write.updates));
-            let writing = spawn_apart(&self.adhoc, "write_ahead", async move { persist.write_ahead(shard, updates) });
-            let written =
-                writing.await.map_err(|_| AdapterError::internal("what was to be committed was not written"))?;
-            write.ahead = Some(written.map_err(|error| AdapterError::Persist(Arc::new(error)))?);
-        }
-        Ok(writes)
-    }
-
-    /// Which of these keys of a table, each of the constraint with the oid beside it, are taken.
-    ///
-    /// # Cancellation
-    /// Safe to drop.
-    pub(crate) async fn probe(&self, table: GlobalId, keys: Vec<(u32, Vec<u8>)>) -> Result<Probed, AdapterError> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Request::Probe(ProbeRequest { table, keys, reply })).await?;
-        answer.await.map_err(|_| stopping())?
-    }
-
-    /// Changes the catalog.
-    ///
-    /// # Cancellation
-    /// The change goes on when the future is dropped; only its answer is lost.
-    pub(crate) async fn change_catalog(&self, change: CatalogChange) -> Result<Committed, AdapterError> {
-        let change = CatalogChange { writes: self.write_ahead(change.writes).await?, ..change };
-        let (reply, answer) = oneshot::channel();
-        self.send(Request::Ddl(Box::new(DdlRequest { change, reply }))).await?;
-        answer.await.map_err(|_| stopping())?
-    }
-
-    /// Lets the read timestamp come to now, though nothing happened.
-    ///
-    /// # Cancellation
-    /// Safe to drop.
-    pub(crate) async fn tick(&self) -> Result<(), AdapterError> {
-        let now = self.clock.now_us();
-        if self.oracle.known_ts() >= now {
-            return Ok(());
-        }
-        self.tick_to(now).await
-    }
-
-    /// Waits until the committer is through with what it is at: what has gone from the stores is gone from the catalog then.
-    ///
-    /// # Cancellation
-    /// Safe to drop.
-    pub(crate) async fn settle(&self) -> Result<(), AdapterError> {
-        self.tick_to(Timestamp::MIN).await
-    }
-
-    /// Builds anew what was stopped for want of memory.
-    ///
-    /// # Cancellation
-    /// It goes on when the future is dropped.
-    pub(crate) async fn rebuild(&self, stopped: Vec<GlobalId>) -> Result<(), AdapterError> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Request::Rebuild(stopped, reply)).await?;
-        answer.await.map_err(|_| stopping())?
-    }
-
-    async fn tick_to(&self, at_least: Timestamp) -> Result<(), AdapterError> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Request::Tick(at_least, reply)).await?;
-        answer.await.map_err(|_| stopping())?
-    }
-
-    pub(crate) async fn send(&self, request: Request) -> Result<(), AdapterError> {
-        let mut request = request;
-        loop {
-            match self.commits.try_send(request) {
-                Ok(()) => return Ok(()),
-                Err(crossbeam_channel::TrySendError::Disconnected(_)) => return Err(stopping()),
-                Err(crossbeam_channel::TrySendError::Full(back)) => {
-                    request = back;
-                    // The channel holds far more than one group: a moment later there is room.
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-            }
-        }
-    }
+/// What the committer is asked for: a dataflow for a subscription.
+pub(crate) struct SubscribeRequest {
+    /// What it shall maintain, and where.
+    pub(crate) target: Target,
+    /// Every relation that is read, and the views through which: when one goes, so does the subscription.
+    pub(crate) depends_on: Vec<GlobalId>,
+    /// From when on.
+    pub(crate) as_of: Timestamp,
+    /// Where the answer goes.
+    pub(crate) reply: oneshot::Sender<Result<Arc<IndexHandle>, CommitError>>,
 }
 
-pub(crate) fn stopping() -> AdapterError {
-    AdapterError::new(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
+/// A change that was worked out on a thread of its own.
+pub(crate) struct WorkedOut {
+    pub(crate) change: CatalogChange,
+    /// The tables that were closed meanwhile.
+    pub(crate) closed: Vec<GlobalId>,
+    pub(crate) work: Result<Work, CommitError>,
+    pub(crate) reply: oneshot::Sender<Result<Committed, CommitError>>,
+}
+
+/// What a change needs that may take long.
+pub(crate) struct Work {
+    /// What it leads to from the catalog with this revision.
+    pub(crate) prepared: Prepared,
+    pub(crate) revision: u64,
+    pub(crate) examined: Examined,
+    pub(crate) plans: Plans,
+    /// Of the rows that were written anew.
+    pub(crate) _memory: Reservation,
+}
+
+/// What was found out of the tables that a change of the catalog makes, or gives other constraints.
+pub(crate) struct Examined {
+    /// The keys of their new constraints.
+    pub(crate) new_keys: Vec<(GlobalId, Validated)>,
+    /// Their constraints that are not new.
+    pub(crate) kept: BTreeMap<GlobalId, Arc<TableConstraints>>,
 }

@@ -7,16 +7,12 @@
 //! Outside a block the rows are made while nobody may write to the table; so ALTER TABLE neither loses to writers nor misses one.
 //! In a block the session does, from what the transaction sees, and COMMIT fails if the table was written meanwhile.
 
-use crate::client::Published;
 use crate::constraint::{TableConstraints, net_rows};
-use crate::error::AdapterError;
+use crate::error::CommitError;
 use crate::sequence::Unreserved;
-use crate::session::Session;
-use crate::transaction::Status;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::DataType;
 use arrow::row::Rows;
-use compute_client::peek::Bound;
 use datafusion::physical_expr::PhysicalExpr;
 use ore::memory::Reservation;
 use parking_lot::Mutex;
@@ -26,7 +22,6 @@ use repr::sqlstate::SqlState;
 use repr::{Datum, Diff, GlobalId, Updates};
 use sql::error::SqlError;
 use sql::plan::sequence::{Position, SequenceParams};
-use sql::plan::{AlterTablePlan, ColumnSource};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -34,18 +29,18 @@ use std::sync::Arc;
 const ROWS_AT_ONCE: usize = 8_192;
 
 /// How the rows of a table become others.
-pub(crate) struct Rewriting {
+pub struct Rewriting {
     /// The table as it is.
-    pub(crate) table: GlobalId,
+    pub table: GlobalId,
     /// Its columns.
     before: Arc<TableConstraints>,
     columns: Vec<Column>,
     /// The sequences of which the committer has taken values for them.
-    pub(crate) unreserved: Unreserved,
+    pub unreserved: Unreserved,
 }
 
 /// Where a column of the new rows comes from.
-enum Column {
+pub enum Column {
     /// The old row.
     Kept(usize),
     /// A value for all rows, encoded.
@@ -56,48 +51,24 @@ enum Column {
     Numbered(SequenceParams, DataType, Mutex<Position>),
 }
 
-impl Session {
-    /// What ALTER TABLE makes of the table's rows, if they become others. Errors: those of a DEFAULT, or of another constant.
-    pub(crate) fn rewriting(
-        &self,
-        plan: &AlterTablePlan,
-        before: &Published,
-    ) -> Result<Option<Rewriting>, AdapterError> {
-        let (Some(sources), Some(table)) = (&plan.rewrite, before.tables.get(&plan.id)) else { return Ok(None) };
-        let (mut info, before) = (self.info(self.shared.oracle.known_ts()), Arc::clone(&table.constraints));
-        let unreserved = Unreserved::default();
-        if self.transaction.status == Status::Idle {
-            info.sequences = Some(Arc::new(self.sequences(Some(Arc::clone(&unreserved)))));
-        }
-        let column = |source: &ColumnSource| match source {
-            ColumnSource::Kept(at) => Ok(Column::Kept(*at)),
-            ColumnSource::New(expr, data_type) if expr.is_volatile() || !expr.column_refs().is_empty() => {
-                let physical = self.shared.engine.create_physical_expr(expr, &before.schema, &info)?;
-                Ok(Column::Each(physical, data_type.clone()))
-            }
-            ColumnSource::Numbered(params, data_type) => {
-                Ok(Column::Numbered(params.clone(), data_type.clone(), Mutex::new(params.first())))
-            }
-            ColumnSource::New(expr, data_type) => {
-                let value = self.evaluate_constant(expr, Bound::none(), &info)?;
-                let mut bytes = Vec::new();
-                write_datum(&mut bytes, data_type, &value)?;
-                Ok(Column::Same(bytes))
-            }
-        };
-        let columns = sources.iter().map(column).collect::<Result<_, AdapterError>>()?;
-        Ok(Some(Rewriting { table: plan.id, before, columns, unreserved }))
-    }
-}
-
 impl Rewriting {
+    /// Makes the rows of a table, which has been like `before`, ones of these columns.
+    pub fn new(
+        table: GlobalId,
+        before: Arc<TableConstraints>,
+        columns: Vec<Column>,
+        unreserved: Unreserved,
+    ) -> Rewriting {
+        Rewriting { table, before, columns, unreserved }
+    }
+
     /// What becomes of the rows of `stored`, with `own` over them, in memory that is asked for. Errors: 53200.
-    pub(crate) fn rows(
+    pub fn rows(
         &self,
         stored: Option<ShardSnapshot>,
         own: &Updates,
         memory: &mut Reservation,
-    ) -> Result<Updates, AdapterError> {
+    ) -> Result<Updates, CommitError> {
         let mut new = Updates::new();
         let mut own: HashMap<&[u8], Diff> = net_rows(own);
         for rows in stored.into_iter().flatten() {
@@ -112,7 +83,7 @@ impl Rewriting {
     }
 
     /// By the position of their columns: where new sequences stand after the rows that were made.
-    pub(crate) fn ends(&self) -> Vec<(usize, Position)> {
+    pub fn ends(&self) -> Vec<(usize, Position)> {
         let end = |(at, column): (usize, &Column)| match column {
             Column::Numbered(_, _, position) => Some((at, *position.lock())),
             _ => None,
@@ -120,7 +91,7 @@ impl Rewriting {
         self.columns.iter().enumerate().filter_map(end).collect()
     }
 
-    fn push<'r>(&self, new: &mut Updates, rows: impl Iterator<Item = (&'r [u8], Diff)>) -> Result<(), AdapterError> {
+    fn push<'r>(&self, new: &mut Updates, rows: impl Iterator<Item = (&'r [u8], Diff)>) -> Result<(), CommitError> {
         let rows = rows.filter(|(_, copies)| *copies > 0);
         if !self.columns.iter().any(|column| matches!(column, Column::Each(..) | Column::Numbered(..))) {
             for (row, copies) in rows {
@@ -148,7 +119,7 @@ impl Rewriting {
         copies: Diff,
         values: &[Rows],
         at: usize,
-    ) -> Result<(), AdapterError> {
+    ) -> Result<(), CommitError> {
         let mut rest = row;
         let slices: Vec<&[u8]> = self.before.types.iter().map(|ty| skip_datum(&mut rest, ty)).collect();
         let mut values = values.iter();
@@ -161,12 +132,12 @@ impl Rewriting {
                         let mut at = at.lock();
                         *at = params.next(*at).ok_or_else(|| {
                             let message = "a new column has more values than its sequence";
-                            AdapterError::new(SqlState::SEQUENCE_GENERATOR_LIMIT_EXCEEDED, message)
+                            CommitError::new(SqlState::SEQUENCE_GENERATOR_LIMIT_EXCEEDED, message)
                         })?;
                         write_datum(out, data_type, &integer(at.last, data_type)?)?;
                     }
                     Column::Each(..) => {
-                        let values = values.next().ok_or_else(|| AdapterError::internal("a column has no values"))?;
+                        let values = values.next().ok_or_else(|| CommitError::internal("a column has no values"))?;
                         out.extend_from_slice(values.row(at).as_ref());
                     }
                 }
@@ -176,8 +147,8 @@ impl Rewriting {
     }
 
     /// Encoded values of each column that has one for each row.
-    fn values(&self, rows: &[&[u8]]) -> Result<Vec<Rows>, AdapterError> {
-        let internal = |error: arrow::error::ArrowError| AdapterError::internal(error.to_string());
+    fn values(&self, rows: &[&[u8]]) -> Result<Vec<Rows>, CommitError> {
+        let internal = |error: arrow::error::ArrowError| CommitError::internal(error.to_string());
         let count = rows.len();
         let stored = RowCodec::new(&self.before.types)?.decode(rows.iter().copied())?;
         let options = RecordBatchOptions::new().with_row_count(Some(count));
@@ -199,8 +170,8 @@ impl Rewriting {
 }
 
 /// An integer as a value of a column of this type.
-fn integer(value: i64, data_type: &DataType) -> Result<Datum<'static>, AdapterError> {
-    let beyond = |_| AdapterError::internal("a sequence has values beyond its type");
+fn integer(value: i64, data_type: &DataType) -> Result<Datum<'static>, CommitError> {
+    let beyond = |_| CommitError::internal("a sequence has values beyond its type");
     Ok(match data_type {
         DataType::Int16 => Datum::Int2(i16::try_from(value).map_err(beyond)?),
         DataType::Int32 => Datum::Int4(i32::try_from(value).map_err(beyond)?),

@@ -7,10 +7,10 @@
 pub mod rows;
 
 use crate::error::WireError;
-use adapter::error::{Part, Subject};
 use adapter::response::{Format, RowsTag};
 use bytes::BufMut;
 use repr::sqlstate::SqlState;
+use sql::error::{Part, Subject};
 use std::io::Write;
 
 /// Far more than any name or message needs, and far less than a length field holds.

@@ -6,9 +6,10 @@
 use crate::codec::FrameError;
 use crate::copy::reader::CopyError;
 use crate::message::DecodeError;
-use adapter::error::{AdapterError, Subject};
+use adapter::error::AdapterError;
 use pgrepr::error::PgReprError;
 use repr::sqlstate::SqlState;
+use sql::error::Subject;
 use std::io;
 
 /// A failure of a statement, of a connection, or of the client's command of the protocol.

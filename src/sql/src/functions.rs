@@ -32,6 +32,7 @@ pub mod regression;
 pub mod row;
 pub mod sequence;
 pub mod session;
+mod strict;
 pub mod string;
 pub mod waiting;
 

@@ -1,7 +1,7 @@
 //! The keys of rows, as bytes.
 
 use super::{TableConstraints, Wording, value_text};
-use crate::error::{AdapterError, Subject};
+use crate::error::CommitError;
 use ahash::AHashMap;
 use arrow::datatypes::DataType;
 use pgrepr::json::order::common_jsonb;
@@ -9,21 +9,22 @@ use pgrepr::options::EncodeOptions;
 use repr::row::{is_key_exact, read_datum, skip_datum, write_datum, write_key_datum};
 use repr::sqlstate::SqlState;
 use repr::{Datum, Diff, GlobalId, PgType, RelationDesc, Updates};
+use sql::error::Subject;
 use sql::plan::constraint::column_list;
 use std::sync::Arc;
 
 /// How often a write adds each key, less how often it takes it away. Keys of which nothing remains are left out.
-pub(crate) type NetKeys = AHashMap<Vec<u8>, Diff>;
+pub type NetKeys = AHashMap<Vec<u8>, Diff>;
 
 /// A PRIMARY KEY or UNIQUE constraint, or a unique index.
 #[derive(Clone, Debug)]
-pub(crate) struct UniqueKey {
+pub struct UniqueKey {
     /// Its oid: the constraint's identity, whatever it is called.
-    pub(crate) oid: u32,
+    pub oid: u32,
     /// Its name.
-    pub(crate) name: String,
+    pub name: String,
     /// The positions of its columns, in the key's order.
-    pub(crate) columns: Vec<usize>,
+    pub columns: Vec<usize>,
     /// How the bytes of each are made those of its equals.
     forms: Vec<Form>,
     /// One past the last of the columns.
@@ -59,12 +60,12 @@ impl UniqueKey {
     }
 
     /// Whether the bytes of a key are those of its columns in the row.
-    pub(crate) fn is_exact(&self) -> bool {
+    pub fn is_exact(&self) -> bool {
         self.forms.iter().all(|form| *form == Form::Exact)
     }
 
     /// The key of a row; `None` if a column of it is NULL, so that it is like no other.
-    pub(crate) fn of(&self, types: &[DataType], row: &[u8]) -> Option<Vec<u8>> {
+    pub fn of(&self, types: &[DataType], row: &[u8]) -> Option<Vec<u8>> {
         let mut rest = row;
         let slices: Vec<&[u8]> = types[..self.reach].iter().map(|ty| skip_datum(&mut rest, ty)).collect();
         let mut key = Vec::with_capacity(self.columns.iter().map(|column| slices[*column].len()).sum());
@@ -83,7 +84,7 @@ impl UniqueKey {
     }
 
     /// `(a, b)=(1, x)`, as DETAIL shows a key.
-    pub(crate) fn describe(&self, desc: &RelationDesc, key: &[u8], options: &EncodeOptions) -> String {
+    pub fn describe(&self, desc: &RelationDesc, key: &[u8], options: &EncodeOptions) -> String {
         let mut rest = key;
         let types = self.columns.iter().map(|column| &desc.columns[*column].data_type);
         self.describe_values(desc, types.map(|ty| skip_datum(&mut rest, ty)), options)
@@ -109,7 +110,7 @@ impl UniqueKey {
     }
 
     /// The values of a key.
-    pub(crate) fn values(&self, types: &[DataType], key: &[u8]) -> Vec<Datum<'static>> {
+    pub fn values(&self, types: &[DataType], key: &[u8]) -> Vec<Datum<'static>> {
         let mut rest = key;
         let value = |column: &usize| {
             let (mut bytes, mut scratch) = (skip_datum(&mut rest, &types[*column]), Vec::new());
@@ -131,7 +132,7 @@ fn write_form(key: &mut Vec<u8>, form: Form, ty: &DataType, bytes: &[u8]) {
 }
 
 /// What updates do to a key.
-pub(crate) fn net_keys(table: &TableConstraints, key: &UniqueKey, updates: &Updates) -> NetKeys {
+pub fn net_keys(table: &TableConstraints, key: &UniqueKey, updates: &Updates) -> NetKeys {
     let mut net = NetKeys::with_capacity(updates.len());
     for (row, diff) in updates.iter() {
         if let Some(key) = key.of(&table.types, row) {
@@ -144,22 +145,22 @@ pub(crate) fn net_keys(table: &TableConstraints, key: &UniqueKey, updates: &Upda
 
 /// A row whose key was taken.
 #[derive(Clone, Debug)]
-pub(crate) struct Duplicate {
+pub struct Duplicate {
     /// The table.
-    pub(crate) id: GlobalId,
+    pub id: GlobalId,
     /// What the table demands.
-    pub(crate) table: Arc<TableConstraints>,
+    pub table: Arc<TableConstraints>,
     /// The constraint.
-    pub(crate) constraint: u32,
+    pub constraint: u32,
     /// The row.
-    pub(crate) row: Vec<u8>,
+    pub row: Vec<u8>,
     /// Which of the rows that were added it is.
-    pub(crate) at: usize,
+    pub at: usize,
 }
 
 /// The first of the rows that `updates` add whose key is taken by then. `copies_after` says of a key how often it would be there
 /// after all of them, given its place among the table's keys and its bytes.
-pub(crate) fn first_duplicate(
+pub fn first_duplicate(
     id: GlobalId,
     table: &Arc<TableConstraints>,
     updates: &Updates,
@@ -190,16 +191,16 @@ pub(crate) fn first_duplicate(
 }
 
 /// 23505 of a row. Its key is shown to who may see it.
-pub(crate) fn duplicate(duplicate: &Duplicate, wording: Wording<'_>) -> AdapterError {
+pub fn duplicate(duplicate: &Duplicate, wording: Wording<'_>) -> CommitError {
     let Duplicate { table, constraint, row, at, .. } = duplicate;
     let Some(key) = table.key(*constraint) else {
-        return AdapterError::internal("a key is of a constraint that is not there");
+        return CommitError::internal("a key is of a constraint that is not there");
     };
     let message = format!("duplicate key value violates unique constraint \"{}\"", key.name);
     let describe = || format!("Key {} already exists.", key.describe_of(&table.desc, row, wording.options));
     let detail = (wording.shows_rows)().then(describe);
     let subject = Subject { row: Some(*at), ..wording.constraint(&key.name) };
-    AdapterError::violation(SqlState::UNIQUE_VIOLATION, message, detail, subject)
+    CommitError::violation(SqlState::UNIQUE_VIOLATION, message, detail, subject)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! New constraints against rows that are there: those that are stored, and what a transaction has written over them.
 
 use super::{CHECKED_ROWS, Conditions, TableConstraints, Wording, net_rows, only_adds};
-use crate::error::AdapterError;
+use crate::error::CommitError;
 use ahash::{AHashMap, AHashSet};
 use persist::ShardSnapshot;
 use repr::sqlstate::SqlState;
@@ -10,18 +10,18 @@ use sql::engine::{Engine, SessionInfo};
 use std::collections::HashMap;
 
 /// The keys that are there, by the oid of their constraint.
-pub(crate) type Validated = Vec<(u32, AHashSet<Box<[u8]>>)>;
+pub type Validated = Vec<(u32, AHashSet<Box<[u8]>>)>;
 
 /// Checks whatever `after` demands and `before` does not of all rows: of those of `stored`, with `own` over them. Returns the
 /// keys of the constraints that are new. Errors: 23505, 23502, 23514, worded as by Postgres's ALTER TABLE.
-pub(crate) fn validate(
+pub fn validate(
     engine: &Engine,
     before: Option<&TableConstraints>,
     after: &TableConstraints,
     stored: Option<ShardSnapshot>,
     own: &Updates,
     wording: Wording<'_>,
-) -> Result<Validated, AdapterError> {
+) -> Result<Validated, CommitError> {
     let is_new_key = |oid: u32| before.is_none_or(|before| before.key(oid).is_none());
     let is_new_check = |oid: u32| before.is_none_or(|before| before.checks.iter().all(|check| check.oid != oid));
     let info = SessionInfo::default();
@@ -54,12 +54,12 @@ struct Validation<'a> {
     conditions: Conditions<'a>,
     is_new_not_null: Vec<bool>,
     /// The first row that a condition or NOT NULL is not true of. Keys are checked first.
-    failure: Option<AdapterError>,
+    failure: Option<CommitError>,
     wording: Wording<'a>,
 }
 
 impl Validation<'_> {
-    fn read(&mut self, stored: Option<ShardSnapshot>, own: &Updates) -> Result<(), AdapterError> {
+    fn read(&mut self, stored: Option<ShardSnapshot>, own: &Updates) -> Result<(), CommitError> {
         if stored.is_none() && only_adds(own) {
             own.iter().for_each(|(row, copies)| self.count(row, copies));
             return self.check(&own.iter().map(|(row, _)| row).collect::<Vec<_>>());
@@ -95,7 +95,7 @@ impl Validation<'_> {
         }
     }
 
-    fn check(&mut self, rows: &[&[u8]]) -> Result<(), AdapterError> {
+    fn check(&mut self, rows: &[&[u8]]) -> Result<(), CommitError> {
         if self.failure.is_some() {
             return Ok(());
         }
@@ -105,7 +105,7 @@ impl Validation<'_> {
                 let column = &desc.columns[column].name;
                 let message = format!("column \"{column}\" of relation \"{relation}\" contains null values");
                 let subject = self.wording.column(column);
-                self.failure = Some(AdapterError::violation(SqlState::NOT_NULL_VIOLATION, message, None, subject));
+                self.failure = Some(CommitError::violation(SqlState::NOT_NULL_VIOLATION, message, None, subject));
                 return Ok(());
             }
         }
@@ -114,7 +114,7 @@ impl Validation<'_> {
                 let name = &check.name;
                 let message = format!("check constraint \"{name}\" of relation \"{relation}\" is violated by some row");
                 let subject = self.wording.constraint(name);
-                self.failure = Some(AdapterError::violation(SqlState::CHECK_VIOLATION, message, None, subject));
+                self.failure = Some(CommitError::violation(SqlState::CHECK_VIOLATION, message, None, subject));
                 return Ok(());
             }
         }
@@ -122,12 +122,12 @@ impl Validation<'_> {
     }
 
     /// The keys, each of which is there once.
-    fn unique(&mut self) -> Result<Validated, AdapterError> {
+    fn unique(&mut self) -> Result<Validated, CommitError> {
         let mut unique = Vec::with_capacity(self.keys.len());
         for (oid, counts) in std::mem::take(&mut self.keys) {
             if let (Some((twice, _)), Some(key)) = (counts.iter().find(|(_, copies)| **copies > 1), self.after.key(oid))
             {
-                return Err(AdapterError::violation(
+                return Err(CommitError::violation(
                     SqlState::UNIQUE_VIOLATION,
                     format!("could not create unique index \"{}\"", key.name),
                     Some(format!("Key {} is duplicated.", key.describe(&self.after.desc, twice, self.wording.options))),

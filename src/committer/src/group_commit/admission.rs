@@ -9,12 +9,14 @@
 //! A change of the catalog may add constraints. What is stored is checked against these here, where nobody writes meanwhile,
 //! so that no number of writers can keep a constraint from being added.
 
+use super::Committer;
 use super::claims::Claimant;
-use super::expectations::contradicted;
-use super::{Committed, Committer, TableWrite, WriteRequest};
-use crate::client::{Published, Shared};
 use crate::constraint::{Duplicate, TableConstraints, Validated, Wording, net_rows, only_adds, validate};
-use crate::error::AdapterError;
+use crate::environment::Environment;
+use crate::error::CommitError;
+use crate::expectations::contradicted;
+use crate::published::Published;
+use crate::request::{Committed, Examined, TableWrite, WriteRequest};
 use catalog::transact::{Prepared, StateDiff};
 use pgrepr::options::EncodeOptions;
 use repr::{GlobalId, Updates};
@@ -31,7 +33,7 @@ impl Committer {
         published: &Published,
         group: &BTreeMap<GlobalId, Vec<Arc<Updates>>>,
         write: &WriteRequest,
-    ) -> Result<Committed, AdapterError> {
+    ) -> Result<Committed, CommitError> {
         if write.writes.iter().any(|write| !published.tables.contains_key(&write.table)) {
             return Ok(Committed::Conflict);
         }
@@ -49,23 +51,23 @@ impl Committer {
     }
 
     /// Step 3 for one table, and what step 4 needs of it.
-    fn claimant<'w>(&self, published: &Published, write: &'w TableWrite) -> Result<Option<Claimant<'w>>, AdapterError> {
+    fn claimant<'w>(&self, published: &Published, write: &'w TableWrite) -> Result<Option<Claimant<'w>>, CommitError> {
         let constraints = &published.tables[&write.table].constraints;
         if !write.checked.as_ref().is_some_and(|checked| Arc::ptr_eq(checked, constraints))
             && let Some(item) = published.state.item(write.table)
         {
-            check_rows(&self.shared, constraints, &item, &write.updates)?;
+            check_rows(&self.env, constraints, &item, &write.updates)?;
         }
         let has_keys = !constraints.keys.is_empty() && !write.updates.is_empty();
         let constraints = Arc::clone(constraints);
         Ok(has_keys.then(|| Claimant { table: write.table, constraints, updates: &write.updates }))
     }
 
-    fn stage(&mut self, claimants: &[Claimant<'_>]) -> Result<Option<Duplicate>, AdapterError> {
+    fn stage(&mut self, claimants: &[Claimant<'_>]) -> Result<Option<Duplicate>, CommitError> {
         if claimants.is_empty() {
             return Ok(None);
         }
-        self.claims.stage(&self.shared.persist, claimants)
+        self.claims.stage(&self.env.persist, claimants)
     }
 
     /// Whether a change of the catalog, examined before, may be made together with what was written in its transaction. The keys of
@@ -75,7 +77,7 @@ impl Committer {
         current: &Published,
         examined: Examined,
         writes: &[TableWrite],
-    ) -> Result<Result<Vec<(GlobalId, Validated)>, Box<Duplicate>>, AdapterError> {
+    ) -> Result<Result<Vec<(GlobalId, Validated)>, Box<Duplicate>>, CommitError> {
         let mut claimants = Vec::new();
         for write in writes {
             let TableWrite { table, updates, .. } = write;
@@ -95,14 +97,6 @@ impl Committer {
     }
 }
 
-/// What was found out of the tables that a change of the catalog makes, or gives other constraints.
-pub(super) struct Examined {
-    /// The keys of their new constraints.
-    new_keys: Vec<(GlobalId, Validated)>,
-    /// Their constraints that are not new.
-    kept: BTreeMap<GlobalId, Arc<TableConstraints>>,
-}
-
 /// The tables that a change alters.
 pub(super) fn altered(prepared: &Prepared) -> impl Iterator<Item = GlobalId> {
     prepared.diff.iter().filter_map(|change| match change {
@@ -113,11 +107,11 @@ pub(super) fn altered(prepared: &Prepared) -> impl Iterator<Item = GlobalId> {
 
 /// Checks what is stored and was written against new constraints. Errors: those of violations.
 pub(super) fn examine(
-    shared: &Shared,
+    env: &Environment,
     current: &Published,
     prepared: &Prepared,
     writes: &[TableWrite],
-) -> Result<Examined, AdapterError> {
+) -> Result<Examined, CommitError> {
     let altered: BTreeSet<GlobalId> = altered(prepared).collect();
     let none = Updates::new();
     let (mut new_keys, mut kept) = (Vec::new(), BTreeMap::new());
@@ -129,9 +123,9 @@ pub(super) fn examine(
             continue;
         }
         let Some(item) = prepared.state.item(table) else { continue };
-        let after = TableConstraints::of(&shared.engine, &prepared.state, &item)?;
-        new_keys.push((table, validate_stored(shared, before, &after, &item, updates)?));
-        check_rows(shared, &after, &item, updates)?;
+        let after = TableConstraints::of(&env.engine, &prepared.state, &item)?;
+        new_keys.push((table, validate_stored(env, before, &after, &item, updates)?));
+        check_rows(env, &after, &item, updates)?;
         let is_kept = |oid: u32| before.is_some_and(|before| before.key(oid).is_some());
         kept.insert(table, Arc::new(after.with_keys(|key| is_kept(key.oid))));
     }
@@ -140,36 +134,36 @@ pub(super) fn examine(
 
 /// Checks what is stored, with what was written over it, against constraints that `after` has and `before` has not.
 fn validate_stored(
-    shared: &Shared,
+    env: &Environment,
     before: Option<&Arc<TableConstraints>>,
     after: &TableConstraints,
     item: &ItemRef,
     written: &Updates,
-) -> Result<Validated, AdapterError> {
-    let persist = &shared.persist;
+) -> Result<Validated, CommitError> {
+    let persist = &env.persist;
     let stored = match before {
         Some(before) if after.demands_more_than(before) => {
             Some(persist.snapshot(item.id.into(), persist.upper().saturating_sub(1))?)
         }
         _ => None,
     };
-    let (engine, options) = (&shared.engine, EncodeOptions::default());
+    let (engine, options) = (&env.engine, EncodeOptions::default());
     validate(engine, before.map(Arc::as_ref), after, stored, written, wording(item, &options))
 }
 
 /// Checks rows that were not, or by another definition of their table.
 fn check_rows(
-    shared: &Shared,
+    env: &Environment,
     constraints: &TableConstraints,
     item: &ItemRef,
     updates: &Updates,
-) -> Result<(), AdapterError> {
+) -> Result<(), CommitError> {
     let remaining: Cow<'_, Updates> = match only_adds(updates) {
         true => Cow::Borrowed(updates),
         false => Cow::Owned(net_rows(updates).into_iter().filter(|(_, diff)| *diff > 0).collect()),
     };
     let options = EncodeOptions::default();
-    constraints.check_rows(&shared.engine, &SessionInfo::default(), &remaining, wording(item, &options))
+    constraints.check_rows(&env.engine, &SessionInfo::default(), &remaining, wording(item, &options))
 }
 
 /// The committer speaks for no session: it prints values in their standard form.

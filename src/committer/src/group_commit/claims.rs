@@ -13,7 +13,7 @@
 //! - Between groups nothing is staged, and the claims of a table are the keys of what is durable of it.
 
 use crate::constraint::{Duplicate, NetKeys, TableConstraints, Validated, first_duplicate, net_keys};
-use crate::error::AdapterError;
+use crate::error::CommitError;
 use ahash::{AHashMap, AHashSet};
 use bugs::Bug;
 use persist::PersistClient;
@@ -60,7 +60,7 @@ impl Claims {
         &mut self,
         persist: &PersistClient,
         claimants: &[Claimant<'_>],
-    ) -> Result<Option<Duplicate>, AdapterError> {
+    ) -> Result<Option<Duplicate>, CommitError> {
         let mut changes = Vec::new();
         for Claimant { table, constraints, updates } in claimants {
             self.load(persist, *table, constraints)?;
@@ -90,7 +90,7 @@ impl Claims {
         constraints: &Arc<TableConstraints>,
         updates: &Updates,
         nets: &[NetKeys],
-    ) -> Result<Option<Duplicate>, AdapterError> {
+    ) -> Result<Option<Duplicate>, CommitError> {
         let claims = self.tables.get(&table).map_or(&[][..], Vec::as_slice);
         let after = |oid: u32, key: &[u8], diff: Diff| {
             let is_taken = claims.iter().find(|claim| claim.oid == oid).is_some_and(|claim| claim.is_taken(key));
@@ -105,7 +105,7 @@ impl Claims {
                 match after(key.oid, bytes, *diff) {
                     0 | 1 => {}
                     copies if copies > 1 => is_refused = true,
-                    _ => return Err(AdapterError::internal(format!("a key of {} was given up twice", key.name))),
+                    _ => return Err(CommitError::internal(format!("a key of {} was given up twice", key.name))),
                 }
             }
         }
@@ -117,7 +117,7 @@ impl Claims {
         };
         match first_duplicate(table, constraints, updates, copies_after) {
             Some(duplicate) => Ok(Some(duplicate)),
-            None => Err(AdapterError::internal("a key that is there twice is of no row")),
+            None => Err(CommitError::internal("a key that is there twice is of no row")),
         }
     }
 
@@ -128,7 +128,7 @@ impl Claims {
         table: GlobalId,
         constraints: &TableConstraints,
         keys: &[(u32, Vec<u8>)],
-    ) -> Result<Vec<bool>, AdapterError> {
+    ) -> Result<Vec<bool>, CommitError> {
         self.load(persist, table, constraints)?;
         let claims = self.tables.get(&table).map_or(&[][..], Vec::as_slice);
         let is_taken = |(oid, key): &(u32, Vec<u8>)| {
@@ -153,7 +153,7 @@ impl Claims {
         persist: &PersistClient,
         table: GlobalId,
         constraints: &TableConstraints,
-    ) -> Result<(), AdapterError> {
+    ) -> Result<(), CommitError> {
         let unknown = self.unknown(table, constraints);
         if !unknown.is_empty() {
             let keys = constraints.stored_keys(persist, table, &unknown)?;

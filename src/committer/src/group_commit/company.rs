@@ -1,6 +1,6 @@
 //! How long a group of writes gathers: no longer than it pays.
 
-use super::Request;
+use crate::request::Request;
 use crossbeam_channel::Receiver;
 use std::time::{Duration, Instant};
 

@@ -5,17 +5,19 @@
 //!    maintained. Where that takes long a thread of its own does it, and the tables are closed meanwhile ([`super::put_off`]).
 //! 3. It is carried out: one durable commit, and what follows from it.
 
-use super::admission::{Examined, altered, examine};
-use super::expectations::{Tables, contradicted};
+use super::admission::{altered, examine};
 use super::put_off::LONG_UPDATES;
-use super::request::{CatalogChange, Committed, DdlRequest, Request, TableWrite};
 use super::sequences::{self, Closed};
 use super::{Committer, revisions, shared_error};
-use crate::client::{Published, Shared};
 use crate::constraint::Validated;
-use crate::error::AdapterError;
-use crate::implications::{self, Plans, plan_created};
+use crate::environment::Environment;
+use crate::error::CommitError;
+use crate::expectations::{Tables, contradicted};
+use crate::implications;
 use crate::materialized;
+use crate::plans::{Plans, plan_created};
+use crate::published::Published;
+use crate::request::{CatalogChange, Committed, DdlRequest, Request, TableWrite, Work, WorkedOut};
 use crate::rewrite::Rewriting;
 use catalog::transact::{self, Prepared, StateDiff};
 use ore::memory::Reservation;
@@ -23,36 +25,12 @@ use persist::{Ahead, PersistClient};
 use repr::{GlobalId, Updates};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use tokio::sync::oneshot;
-
-/// What became of a change.
-type Reply = oneshot::Sender<Result<Committed, AdapterError>>;
-
-/// A change that was worked out on a thread of its own.
-pub(crate) struct WorkedOut {
-    change: CatalogChange,
-    /// The tables that were closed meanwhile.
-    closed: Vec<GlobalId>,
-    work: Result<Work, AdapterError>,
-    reply: Reply,
-}
-
-/// What a change needs that may take long.
-struct Work {
-    /// What it leads to from the catalog with this revision.
-    prepared: Prepared,
-    revision: u64,
-    examined: Examined,
-    plans: Plans,
-    /// Of the rows that were written anew.
-    _memory: Reservation,
-}
 
 impl Committer {
     /// Carries out a change, or has it worked out first.
     pub(super) fn change_catalog(&mut self, ddl: DdlRequest) {
         let DdlRequest { mut change, reply } = ddl;
-        let current = self.shared.published.load_full();
+        let current = self.env.published.load_full();
         let prepared = match self.prepare(&current, &mut change) {
             Ok(Some(prepared)) => prepared,
             refused => {
@@ -62,8 +40,8 @@ impl Committer {
             }
         };
         let closed = closes(&change, &prepared);
-        if !is_long(&self.shared, &current, &change, &prepared) {
-            let work = work_out(&self.shared, &current, &mut change, prepared);
+        if !is_long(&self.env, &current, &change, &prepared) {
+            let work = work_out(&self.env, &current, &mut change, prepared);
             let answer = work.and_then(|work| self.carry_out(&current, change, work));
             self.claims.forget();
             let _gone = reply.send(answer);
@@ -71,12 +49,11 @@ impl Committer {
         }
         self.put_off.close(&closed);
         self.put_off.is_changing = true;
-        let (shared, committer) = (Arc::clone(&self.shared), self.shared.commits.clone());
+        let (env, committer) = (Arc::clone(&self.env), self.env.handle.clone());
         let work = move || {
-            let work = ore::thread::survive("change", || work_out(&shared, &current, &mut change, prepared));
-            let work = work.unwrap_or_else(|| Err(AdapterError::internal("a change of the catalog panicked")));
-            // A committer that has stopped changes nothing any more.
-            let _gone = committer.send(Request::WorkedOut(Box::new(WorkedOut { change, closed, work, reply })));
+            let work = ore::thread::survive("change", || work_out(&env, &current, &mut change, prepared));
+            let work = work.unwrap_or_else(|| Err(CommitError::internal("a change of the catalog panicked")));
+            committer.report(Request::WorkedOut(Box::new(WorkedOut { change, closed, work, reply })));
         };
         drop(ore::thread::spawn("change", work));
     }
@@ -84,7 +61,7 @@ impl Committer {
     /// Carries out a change that was worked out, unless the catalog has become another one meanwhile, and lets those go on who waited.
     pub(super) fn worked_out(&mut self, worked_out: WorkedOut) {
         let WorkedOut { mut change, closed, work, reply } = worked_out;
-        let current = self.shared.published.load_full();
+        let current = self.env.published.load_full();
         let answer = work.and_then(|mut work| {
             if work.revision == current.state.revision() {
                 change.prepared = Some(work.prepared);
@@ -110,7 +87,7 @@ impl Committer {
     }
 
     /// What a change leads to; `None` if it was planned by another catalog, or what its transaction has read has changed.
-    fn prepare(&self, current: &Published, change: &mut CatalogChange) -> Result<Option<Prepared>, AdapterError> {
+    fn prepare(&self, current: &Published, change: &mut CatalogChange) -> Result<Option<Prepared>, CommitError> {
         let (now, before) = (current.state.revision(), change.prepared.take());
         if !self.alike.allows(change.revision, now)
             || contradicted(current, &self.recent, &BTreeMap::new(), &change.expectations)
@@ -119,13 +96,13 @@ impl Committer {
         }
         match before.filter(|_| change.revision == now) {
             Some(prepared) => Ok(Some(prepared)),
-            None => Ok(Some(transact::prepare(&self.shared.engine, &current.state, change.ops.clone())?)),
+            None => Ok(Some(transact::prepare(&self.env.engine, &current.state, change.ops.clone())?)),
         }
     }
 
     /// Makes a change durable, with what the same transaction wrote; dataflows that are there are fed that as any write, and those that
     /// the change starts find it in what they start from.
-    fn carry_out(&mut self, current: &Published, change: CatalogChange, work: Work) -> Result<Committed, AdapterError> {
+    fn carry_out(&mut self, current: &Published, change: CatalogChange, work: Work) -> Result<Committed, CommitError> {
         let Work { prepared, examined, plans, _memory, .. } = work;
         let CatalogChange { ops, mut writes, rewriting, sequences: staged, .. } = change;
         let positions = rewriting.map(|rewriting| sequences::after_rewriting(&rewriting, &prepared));
@@ -166,7 +143,7 @@ impl Committer {
         }
         let state = Arc::new(prepared.state);
         let mut published =
-            implications::apply(&self.shared, current, state, &prepared.diff, &mut self.dataflows, ts, plans)?;
+            implications::apply(&self.env, current, state, &prepared.diff, &mut self.dataflows, ts, plans)?;
         published.successors.extend(prepared.rewritten);
         for change in &prepared.diff {
             if let StateDiff::TableAltered(id) | StateDiff::TableDropped(id) = change {
@@ -175,7 +152,7 @@ impl Committer {
         }
         let are_temporary = revisions::are_temporary(&ops);
         self.alike.changed(current.state.revision(), published.state.revision(), are_temporary);
-        self.shared.published.store(Arc::new(published));
+        self.env.published.store(Arc::new(published));
         let gone = prepared.diff.iter().filter_map(|change| match change {
             StateDiff::TableDropped(id)
             | StateDiff::ViewDropped(id)
@@ -193,23 +170,22 @@ impl Committer {
 
     /// Whether keys have to be read before a request can be served, which begins then.
     pub(super) fn closes_to_load(&mut self, request: &Request) -> bool {
-        let published = self.shared.published.load();
+        let published = self.env.published.load();
         let mut is_closed = false;
         for id in request.tables() {
             let Some(table) = published.tables.get(&id) else { continue };
             let unknown = self.claims.unknown(id, &table.constraints);
-            if unknown.is_empty() || update_count(&self.shared, id) <= LONG_UPDATES {
+            if unknown.is_empty() || update_count(&self.env, id) <= LONG_UPDATES {
                 continue;
             }
             is_closed = true;
             self.put_off.close(&[id]);
-            let (shared, committer) = (Arc::clone(&self.shared), self.shared.commits.clone());
+            let (env, committer) = (Arc::clone(&self.env), self.env.handle.clone());
             let constraints = Arc::clone(&table.constraints);
             let load = move || {
-                let read = ore::thread::survive("keys", || constraints.stored_keys(&shared.persist, id, &unknown));
-                let keys = read.unwrap_or_else(|| Err(AdapterError::internal("reading the keys of a table panicked")));
-                // A committer that has stopped writes nothing any more.
-                let _gone = committer.send(Request::Loaded { table: id, keys });
+                let read = ore::thread::survive("keys", || constraints.stored_keys(&env.persist, id, &unknown));
+                let keys = read.unwrap_or_else(|| Err(CommitError::internal("reading the keys of a table panicked")));
+                committer.report(Request::Loaded { table: id, keys });
             };
             drop(ore::thread::spawn(format!("keys-{id}"), load));
         }
@@ -217,12 +193,12 @@ impl Committer {
     }
 
     /// Takes over the keys of a table that were read while nobody wrote to it.
-    pub(super) fn loaded(&mut self, table: GlobalId, keys: Result<Validated, AdapterError>) {
+    pub(super) fn loaded(&mut self, table: GlobalId, keys: Result<Validated, CommitError>) {
         self.put_off.open(&[table]);
         self.look_again();
         match keys {
             Ok(mut keys) => {
-                let published = self.shared.published.load_full();
+                let published = self.env.published.load_full();
                 let Some(known) = published.tables.get(&table) else { return };
                 let unknown = self.claims.unknown(table, &known.constraints);
                 keys.retain(|(oid, _)| unknown.contains(oid));
@@ -255,8 +231,8 @@ fn closes(change: &CatalogChange, prepared: &Prepared) -> Vec<GlobalId> {
 }
 
 /// Whether a change may take long to work out: it is about many rows, or plans are to be made.
-fn is_long(shared: &Shared, current: &Published, change: &CatalogChange, prepared: &Prepared) -> bool {
-    let stored: u64 = read_whole(change, prepared).into_iter().map(|table| update_count(shared, table)).sum();
+fn is_long(env: &Environment, current: &Published, change: &CatalogChange, prepared: &Prepared) -> bool {
+    let stored: u64 = read_whole(change, prepared).into_iter().map(|table| update_count(env, table)).sum();
     let new = change.writes.iter().filter(|write| !current.tables.contains_key(&write.table));
     let written: usize = new.map(|write| write.updates.len()).sum();
     !are_planned(prepared, &change.plans) || stored + written as u64 > LONG_UPDATES
@@ -270,37 +246,37 @@ fn are_planned(prepared: &Prepared, plans: &Plans) -> bool {
     })
 }
 
-fn update_count(shared: &Shared, table: GlobalId) -> u64 {
-    shared.persist.shard_stats(table.into()).map_or(0, |stats| stats.update_count)
+fn update_count(env: &Environment, table: GlobalId) -> u64 {
+    env.persist.shard_stats(table.into()).map_or(0, |stats| stats.update_count)
 }
 
 /// Step 2.
 fn work_out(
-    shared: &Shared,
+    env: &Environment,
     current: &Published,
     change: &mut CatalogChange,
     prepared: Prepared,
-) -> Result<Work, AdapterError> {
-    let mut memory = Reservation::empty(&shared.memory);
+) -> Result<Work, CommitError> {
+    let mut memory = Reservation::empty(&env.memory);
     if let Some(rewriting) = &change.rewriting {
-        change.writes.extend(rewritten(shared, rewriting, &prepared, &mut memory)?);
+        change.writes.extend(rewritten(env, rewriting, &prepared, &mut memory)?);
     }
-    let examined = examine(shared, current, &prepared, &change.writes)?;
+    let examined = examine(env, current, &prepared, &change.writes)?;
     let mut plans = std::mem::take(&mut change.plans);
     if !are_planned(&prepared, &plans) {
-        plans = plan_created(&shared.engine, &prepared).map_err(|(_, why)| why)?;
+        plans = plan_created(&env.engine, &prepared).map_err(|(_, why)| why)?;
     }
     Ok(Work { revision: current.state.revision(), prepared, examined, plans, _memory: memory })
 }
 
 /// The rows of a table under its new id, made of all that are stored under the old one.
 fn rewritten(
-    shared: &Shared,
+    env: &Environment,
     rewriting: &Rewriting,
     prepared: &Prepared,
     memory: &mut Reservation,
-) -> Result<Option<TableWrite>, AdapterError> {
-    let persist = &shared.persist;
+) -> Result<Option<TableWrite>, CommitError> {
+    let persist = &env.persist;
     let stored = persist.snapshot(rewriting.table.into(), persist.upper().saturating_sub(1))?;
     let updates = Arc::new(rewriting.rows(Some(stored), &Updates::new(), memory)?);
     let table = prepared.rewritten.get(&rewriting.table).copied();

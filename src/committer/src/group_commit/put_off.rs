@@ -5,8 +5,8 @@
 //! off, and so is whoever wants to change the catalog while a change is worked out. When the thread is done the table is open
 //! again, and what was put off is looked at anew, in its order, before anything that has come since.
 
-use super::request::Request;
 use super::revisions;
+use crate::request::Request;
 use repr::GlobalId;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -69,7 +69,7 @@ impl PutOff {
 #[cfg(test)]
 mod tests {
     use super::PutOff;
-    use crate::group_commit::request::{CatalogChange, DdlRequest, Request, TableWrite, WriteRequest};
+    use crate::request::{CatalogChange, DdlRequest, Request, TableWrite, WriteRequest};
     use catalog::transact::Op;
     use repr::{GlobalId, Updates};
     use sql::names::SchemaId;

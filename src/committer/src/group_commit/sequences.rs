@@ -1,8 +1,8 @@
 //! What the committer does for sequences: it reserves their values, and lets them stand where a change of the catalog leaves them.
 
 use super::Committer;
-use crate::client::Published;
-use crate::error::AdapterError;
+use crate::error::CommitError;
+use crate::published::Published;
 use crate::rewrite::Rewriting;
 use crate::sequence::{Sequence, forget, put};
 use catalog::transact::{Prepared, StateDiff};
@@ -21,13 +21,13 @@ impl Committer {
         if let Err(error) = self.tick() {
             let (sqlstate, why) = (error.sqlstate(), error.to_string());
             // Whoever waits has been told, unless it did not come to a commit.
-            self.reserving.refuse(|| AdapterError::new(sqlstate, why.clone()));
+            self.reserving.refuse(|| CommitError::new(sqlstate, why.clone()));
         }
     }
 
     /// Lets a sequence stand elsewhere, if it is still the one that sessions take from.
-    pub(super) fn set_sequence(&mut self, sequence: &Arc<Sequence>, to: Position) -> Result<(), AdapterError> {
-        let published = self.shared.published.load_full();
+    pub(super) fn set_sequence(&mut self, sequence: &Arc<Sequence>, to: Position) -> Result<(), CommitError> {
+        let published = self.env.published.load_full();
         if !published.sequences.get(&sequence.id).is_some_and(|now| Arc::ptr_eq(now, sequence)) {
             return Ok(());
         }
@@ -46,7 +46,7 @@ impl Committer {
 
     /// Gives back what was reserved and not taken: the next run goes on where this one has ended.
     pub(super) fn give_back(&mut self) {
-        let published = self.shared.published.load_full();
+        let published = self.env.published.load_full();
         for sequence in published.sequences.values() {
             sequence.close();
             let (at, ahead) = sequence.standing();

@@ -5,7 +5,7 @@
 
 use crate::engine::value::overflow;
 use crate::error::SqlError;
-use crate::functions::row::null_of_null;
+use crate::functions::strict::null_of_null;
 use arrow::array::{ArrayRef, AsArray, PrimitiveArray};
 use arrow::compute::try_binary;
 use arrow::datatypes::{

@@ -2,6 +2,7 @@
 
 use super::datum;
 use super::registry::{Overload, all};
+use super::strict::null_of_null;
 use super::string::{check_length, size, too_long};
 use crate::engine::cast::CastContextInfo;
 use crate::engine::memory::claim;
@@ -10,8 +11,8 @@ use crate::engine::value::{first_scalar, to_array};
 use crate::error::SqlError;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::Result as DfResult;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result as DfResult, ScalarValue};
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
@@ -22,15 +23,6 @@ use ore::memory::{Reservation, STEP};
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
 use std::sync::Arc;
-
-/// NULL, if one of a strict function's arguments is a constant NULL: its others are not evaluated then, as in PostgreSQL.
-pub fn null_of_null(args: Vec<Expr>, data_type: &DataType) -> DfResult<ExprSimplifyResult> {
-    let is_null = |arg: &Expr| matches!(arg, Expr::Literal(value, _) if value.is_null());
-    Ok(match args.iter().any(is_null) {
-        true => ExprSimplifyResult::Simplified(Expr::Literal(ScalarValue::try_from(data_type)?, None)),
-        false => ExprSimplifyResult::Original(args),
-    })
-}
 
 /// What a body may know beside its arguments.
 pub struct Call<'a> {

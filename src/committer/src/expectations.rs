@@ -3,7 +3,7 @@
 //! The committer remembers the latest commits, so that a statement that read some rows by their key is contradicted by a write
 //! to these rows and not by any other to their table.
 
-use crate::client::Published;
+use crate::published::Published;
 use arrow::datatypes::DataType;
 use compute_client::index::IndexHandle;
 use repr::row::skip_datum;
@@ -19,18 +19,18 @@ const RECENT_UPDATES_MAX: usize = 16_384;
 
 /// A table, or some of its rows, that was read at a time and must not have changed since.
 #[derive(Clone, Debug)]
-pub(crate) struct Expectation {
+pub struct Expectation {
     /// The table.
-    pub(crate) table: GlobalId,
+    pub table: GlobalId,
     /// When it was read.
-    pub(crate) read_ts: Timestamp,
+    pub read_ts: Timestamp,
     /// The rows that were read, if they can be told from others; `None` is all of them.
-    pub(crate) rows: Option<Arc<KeyRange>>,
+    pub rows: Option<Arc<KeyRange>>,
 }
 
 /// The rows of a table whose first key columns have one of some values.
 #[derive(Debug)]
-pub(crate) struct KeyRange {
+pub struct KeyRange {
     /// The types of the table's columns.
     types: Arc<[DataType]>,
     /// The columns that were looked up, in the key's order.
@@ -44,7 +44,7 @@ const KEYS_COMPARED_MAX: usize = 8;
 
 impl KeyRange {
     /// The rows that have one of `keys` in `columns`.
-    pub(crate) fn new(types: Arc<[DataType]>, columns: Vec<usize>, mut keys: Vec<Vec<u8>>) -> KeyRange {
+    pub fn new(types: Arc<[DataType]>, columns: Vec<usize>, mut keys: Vec<Vec<u8>>) -> KeyRange {
         keys.sort_unstable();
         KeyRange { types, columns, keys }
     }
@@ -67,7 +67,7 @@ impl KeyRange {
 
 /// The latest commits, to tell whether a write hit rows that another had read.
 #[derive(Default)]
-pub(super) struct Recent {
+pub(crate) struct Recent {
     /// Time and updates by table, oldest first.
     commits: VecDeque<(Timestamp, Tables)>,
     update_count: usize,
@@ -76,10 +76,10 @@ pub(super) struct Recent {
 }
 
 /// Updates by table.
-pub(super) type Tables = Arc<[(GlobalId, Vec<Arc<Updates>>)]>;
+pub(crate) type Tables = Arc<[(GlobalId, Vec<Arc<Updates>>)]>;
 
 impl Recent {
-    pub(super) fn remember(&mut self, ts: Timestamp, tables: &Tables) {
+    pub(crate) fn remember(&mut self, ts: Timestamp, tables: &Tables) {
         self.update_count += Recent::count(tables);
         self.commits.push_back((ts, Arc::clone(tables)));
         while self.update_count > RECENT_UPDATES_MAX || self.commits.len() > RECENT_COMMITS_MAX {
@@ -108,7 +108,7 @@ fn touches(updates: &Updates, rows: &KeyRange) -> bool {
 }
 
 /// Whether something that was read has changed, or is changed by the group.
-pub(super) fn contradicted(
+pub(crate) fn contradicted(
     published: &Published,
     recent: &Recent,
     group: &BTreeMap<GlobalId, Vec<Arc<Updates>>>,

@@ -1,0 +1,303 @@
+//! How sessions ask the committer, and what they have in common with it.
+
+use crate::error::CommitError;
+use crate::expectations::Expectation;
+use crate::plans::Target;
+use crate::request::{
+    CatalogChange, Committed, DdlRequest, ProbeRequest, Probed, Request, SubscribeRequest, TableWrite, WriteRequest,
+};
+use crate::sequence::{Asked, Reply, Sequence};
+use compute_client::index::IndexHandle;
+use crossbeam_channel::{Receiver, Sender};
+use ore::clock::Clock;
+use ore::task::spawn_apart;
+use parking_lot::Mutex;
+use persist::PersistClient;
+use repr::sqlstate::SqlState;
+use repr::{GlobalId, Timestamp};
+use sql::plan::sequence::Position;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use timestamp_oracle::TimestampOracle;
+use tokio::runtime::Handle as Runtime;
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, oneshot};
+
+/// Requests that may wait for the committer: far more than one group.
+const REQUESTS_MAX: usize = 16_384;
+
+/// A handle on the committer; cheap to clone.
+#[derive(Clone)]
+pub struct Handle {
+    requests: Sender<Request>,
+    /// Told whenever time has come further.
+    raised: Arc<Notify>,
+    /// Dataflows of subscriptions that have ended.
+    orphans: Arc<Mutex<Vec<GlobalId>>>,
+    /// Set when a dataflow was stopped, or has published, of which the committer does not know.
+    bell: Arc<AtomicBool>,
+    persist: PersistClient,
+    oracle: Arc<dyn TimestampOracle>,
+    clock: Clock,
+    /// Where what is large is written before the committer has to.
+    runtime: Runtime,
+}
+
+/// What the committer is asked for, for the committer.
+pub struct Requests(pub(crate) Receiver<Request>);
+
+impl Handle {
+    /// A handle on a committer that will take the requests.
+    pub fn new(
+        persist: PersistClient,
+        oracle: Arc<dyn TimestampOracle>,
+        clock: Clock,
+        runtime: Runtime,
+    ) -> (Handle, Requests) {
+        let (requests, taken) = crossbeam_channel::bounded(REQUESTS_MAX);
+        let (raised, orphans, bell) = (Arc::default(), Arc::default(), Arc::default());
+        (Handle { requests, raised, orphans, bell, persist, oracle, clock, runtime }, Requests(taken))
+    }
+
+    /// Commits writes and waits until they are visible.
+    ///
+    /// # Cancellation
+    /// The write goes on when the future is dropped; only its answer is lost.
+    pub async fn commit(
+        &self,
+        writes: Vec<TableWrite>,
+        expectations: Vec<Expectation>,
+    ) -> Result<Committed, CommitError> {
+        let writes = self.write_ahead(writes).await?;
+        let (reply, answer) = oneshot::channel();
+        self.send(Request::Write(WriteRequest { writes, expectations, reply })).await?;
+        answer.await.map_err(|_| stopping())?
+    }
+
+    /// Writes what is large before the committer has to, on a thread of its own.
+    async fn write_ahead(&self, mut writes: Vec<TableWrite>) -> Result<Vec<TableWrite>, CommitError> {
+        for write in writes.iter_mut().filter(|write| PersistClient::is_large(&write.updates)) {
+            let (persist, shard, updates) = (self.persist.clone(), write.table.into(), Arc::clone(&write.updates));
+            let writing = spawn_apart(&self.runtime, "write_ahead", async move { persist.write_ahead(shard, updates) });
+            let written =
+                writing.await.map_err(|_| CommitError::internal("what was to be committed was not written"))?;
+            write.ahead = Some(written.map_err(|error| CommitError::Persist(Arc::new(error)))?);
+        }
+        Ok(writes)
+    }
+
+    /// Which of these keys of a table, each of the constraint with the oid beside it, are taken.
+    ///
+    /// # Cancellation
+    /// Safe to drop.
+    pub async fn probe(&self, table: GlobalId, keys: Vec<(u32, Vec<u8>)>) -> Result<Probed, CommitError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Request::Probe(ProbeRequest { table, keys, reply })).await?;
+        answer.await.map_err(|_| stopping())?
+    }
+
+    /// Changes the catalog.
+    ///
+    /// # Cancellation
+    /// The change goes on when the future is dropped; only its answer is lost.
+    pub async fn change_catalog(&self, change: CatalogChange) -> Result<Committed, CommitError> {
+        let change = CatalogChange { writes: self.write_ahead(change.writes).await?, ..change };
+        let (reply, answer) = oneshot::channel();
+        self.send(Request::Ddl(Box::new(DdlRequest { change, reply }))).await?;
+        answer.await.map_err(|_| stopping())?
+    }
+
+    /// Lets the read timestamp come to now, though nothing happened.
+    ///
+    /// # Cancellation
+    /// Safe to drop.
+    pub async fn tick(&self) -> Result<(), CommitError> {
+        let now = self.clock.now_us();
+        if self.oracle.known_ts() >= now {
+            return Ok(());
+        }
+        self.tick_to(now).await
+    }
+
+    /// Waits until the committer is through with what it is at: what has gone from the stores is gone from the catalog then.
+    ///
+    /// # Cancellation
+    /// Safe to drop.
+    pub async fn settle(&self) -> Result<(), CommitError> {
+        self.tick_to(Timestamp::MIN).await
+    }
+
+    /// Builds anew what was stopped for want of memory.
+    ///
+    /// # Cancellation
+    /// It goes on when the future is dropped.
+    pub async fn rebuild(&self, stopped: Vec<GlobalId>) -> Result<(), CommitError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Request::Rebuild(stopped, reply)).await?;
+        answer.await.map_err(|_| stopping())?
+    }
+
+    async fn tick_to(&self, at_least: Timestamp) -> Result<(), CommitError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Request::Tick(at_least, reply)).await?;
+        answer.await.map_err(|_| stopping())?
+    }
+
+    async fn send(&self, request: Request) -> Result<(), CommitError> {
+        let mut request = request;
+        loop {
+            match self.requests.try_send(request) {
+                Ok(()) => return Ok(()),
+                Err(crossbeam_channel::TrySendError::Disconnected(_)) => return Err(stopping()),
+                Err(crossbeam_channel::TrySendError::Full(back)) => {
+                    request = back;
+                    // The channel holds far more than one group: a moment later there is room.
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            }
+        }
+    }
+
+    /// Starts the dataflow that a subscription follows. Every relation that it reads is in `depends_on`, and the views through
+    /// which: when one goes, so does the subscription.
+    ///
+    /// # Cancellation
+    /// The dataflow goes with what it depends on.
+    pub async fn subscribe(
+        &self,
+        target: Target,
+        depends_on: Vec<GlobalId>,
+        as_of: Timestamp,
+    ) -> Result<Arc<IndexHandle>, CommitError> {
+        let (reply, answer) = oneshot::channel();
+        let request = SubscribeRequest { target, depends_on, as_of, reply };
+        self.send(Request::Subscribe(Box::new(request))).await?;
+        answer.await.map_err(|_| stopping())?
+    }
+
+    /// Ends the dataflow of a subscription.
+    pub fn unsubscribe(&self, dataflow: GlobalId) {
+        self.orphans.lock().push(dataflow);
+        // A committer with a full channel looks after its next group.
+        drop(self.requests.try_send(Request::Progress));
+    }
+
+    /// Has values of a sequence reserved.
+    ///
+    /// # Cancellation
+    /// They are reserved all the same.
+    pub async fn reserve(&self, sequence: Arc<Sequence>, count: u64) -> Result<(), CommitError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Request::Reserve(Asked { sequence, count, reply: Reply::Task(reply) })).await?;
+        answer.await.map_err(|_| stopping())?
+    }
+
+    /// Has one value of a sequence reserved, and waits for it on this thread.
+    pub fn reserve_here(&self, sequence: Arc<Sequence>) -> Result<(), CommitError> {
+        self.ask_here(|reply| Request::Reserve(Asked { sequence, count: 1, reply }))
+    }
+
+    /// Lets a sequence stand elsewhere, unless another one has taken its place, and waits for it on this thread.
+    pub fn set_sequence_here(&self, sequence: Arc<Sequence>, to: Position) -> Result<(), CommitError> {
+        self.ask_here(|reply| Request::SetSequence { sequence, to, reply })
+    }
+
+    fn ask_here(&self, request: impl FnOnce(Reply) -> Request) -> Result<(), CommitError> {
+        let (reply, answer) = crossbeam_channel::bounded(1);
+        match self.requests.send(request(Reply::Thread(reply))) {
+            Ok(()) => answer.recv().unwrap_or_else(|_| Err(stopping())),
+            Err(_) => Err(stopping()),
+        }
+    }
+
+    /// Waits until the oracle has come to this time.
+    ///
+    /// # Cancellation
+    /// Safe to drop.
+    pub async fn raised_to(&self, ts: Timestamp) {
+        raised_to(&self.raised, || self.oracle.known_ts(), ts).await;
+    }
+
+    /// Completes when time has come further than it had at the call.
+    pub fn raised(&self) -> Notified<'_> {
+        self.raised.notified()
+    }
+
+    /// Lets the committer end, after what it has been asked for.
+    pub fn stop(&self) {
+        // A committer that has ended already cannot be asked to.
+        let _ended = self.requests.send(Request::Stop);
+    }
+
+    /// Sends the committer something of its own; one that has stopped wants nothing any more.
+    pub(crate) fn report(&self, request: Request) {
+        let _gone = self.requests.send(request);
+    }
+
+    /// What tells the committer that there is something new to look at.
+    pub(crate) fn ring(&self) -> impl Fn() + Send + Sync + 'static {
+        let (requests, bell) = (self.requests.clone(), Arc::clone(&self.bell));
+        move || {
+            bell.store(true, Ordering::Release);
+            // A committer with a full channel finds the bell after its next group.
+            drop(requests.try_send(Request::Progress));
+        }
+    }
+
+    /// Whether the bell was rung since it was asked last.
+    pub(crate) fn was_rung(&self) -> bool {
+        self.bell.swap(false, Ordering::AcqRel)
+    }
+
+    /// The dataflows of subscriptions that have ended since it was asked last.
+    pub(crate) fn take_orphans(&self) -> Vec<GlobalId> {
+        std::mem::take(&mut *self.orphans.lock())
+    }
+
+    /// Tells those who wait that time has come further.
+    pub(crate) fn tell_raised(&self) {
+        self.raised.notify_waiters();
+    }
+}
+
+fn stopping() -> CommitError {
+    CommitError::new(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
+}
+
+/// Waits until `known`, which is asked again after each notification, has come to `ts`.
+async fn raised_to(raised: &Notify, known: impl Fn() -> Timestamp, ts: Timestamp) {
+    loop {
+        // Registered before it is asked: a time that comes in between is not missed.
+        let next = raised.notified();
+        tokio::pin!(next);
+        next.as_mut().enable();
+        if known() >= ts {
+            return;
+        }
+        next.await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::raised_to;
+    use futures::FutureExt;
+    use std::cell::Cell;
+    use tokio::sync::Notify;
+
+    #[tokio::test]
+    async fn a_time_is_waited_for_until_it_has_come_and_no_longer() {
+        let (raised, known) = (Notify::new(), Cell::new(5));
+        assert!(raised_to(&raised, || known.get(), 5).now_or_never().is_some(), "it has come");
+        let mut later = std::pin::pin!(raised_to(&raised, || known.get(), 7));
+        for time in [5, 6] {
+            known.set(time);
+            raised.notify_waiters();
+            assert!(later.as_mut().now_or_never().is_none(), "7 has not come at {time}");
+        }
+        known.set(7);
+        raised.notify_waiters();
+        assert!(later.now_or_never().is_some(), "7 has come");
+    }
+}
