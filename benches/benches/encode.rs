@@ -1,6 +1,6 @@
 //! A stored row to a DataRow: what a point read does with the row it found, in both formats.
 
-use adapter::response::{Format, Formats};
+use adapter::description::{Format, Formats};
 use arrow::datatypes::DataType;
 use criterion::{Criterion, criterion_group, criterion_main};
 use pgrepr::options::EncodeOptions;

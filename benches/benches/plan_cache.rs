@@ -3,9 +3,10 @@
 //! A hit in the session's own map, a hit in the map that all sessions share (the first time a connection sends a statement
 //! that others have sent), and a miss, which is planning.
 
-use adapter::client::{Client, Config, Running, StartupParams};
+use adapter::client::{Client, Config, Running};
 use adapter::response::Response;
 use adapter::session::Session;
+use adapter::startup::StartupParams;
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use ore::clock::Clock;
 use ore::metrics::Registry;

@@ -4,8 +4,8 @@
 //! before anybody could see it, and noting it would cost a good part of what it costs. All others are noted when they begin, or when
 //! it turns out that they have to wait, and the session as idle when it is ready for the next.
 
-use crate::client::StartupParams;
-use crate::transaction::Status;
+use crate::startup::StartupParams;
+use crate::status::Status;
 use catalog::builtin::introspection::{Encryption, SessionStatus};
 use parking_lot::Mutex;
 use sql::engine::session::Ends;

@@ -1,21 +1,19 @@
-//! What all sessions share, and how a session begins.
-//!
-//! Everything a statement reads besides its own session is an immutable value, [`Published`].
+//! The adapter from outside: how it is started, and how a session begins.
 
 use crate::activity::Activity;
-use crate::advisory::{LockTable, Owner};
-use crate::cancel::Cancel;
+use crate::advisory::Owner;
 use crate::error::AdapterError;
 use crate::history::History;
 use crate::introspection;
 use crate::metrics::Metrics;
-use crate::password::Hashing;
+use crate::password::{self, Credentials, Hashing};
 use crate::plan_cache::PlanCache;
 use crate::session::{Session, allowed_role};
+use crate::shared::{SessionHandle, Shared};
+use crate::startup::StartupParams;
 use arc_swap::ArcSwap;
 use catalog::Catalog;
-use catalog::builtin::introspection::{CollectionStatus, Encryption};
-use catalog::state::State;
+use catalog::builtin::introspection::CollectionStatus;
 use committer::environment::Environment;
 use committer::group_commit::Committer;
 use committer::handle::Handle;
@@ -32,13 +30,10 @@ use rand::Rng;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp};
 use sql::engine::Engine;
-use sql::engine::session::{Backends, Signal};
-use sql::error::SqlError;
 use sql::names::{ObjectId, Privilege};
+use sql::plan::CatalogView;
 use sql::plan::privileges::has_privilege;
-use sql::plan::{CatalogView, RoleRef};
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -48,52 +43,6 @@ use tokio_util::sync::CancellationToken;
 
 /// The user that the internal port trusts with everything.
 const SYSTEM_USER: &str = "mz_system";
-
-/// What all sessions share.
-pub(crate) struct Shared {
-    pub(crate) engine: Arc<Engine>,
-    /// What statements take of the memory.
-    pub(crate) memory: Arc<Share>,
-    /// What large messages take of it.
-    messages: Arc<Share>,
-    pub(crate) published: Arc<ArcSwap<Published>>,
-    pub(crate) oracle: Arc<dyn TimestampOracle>,
-    pub(crate) persist: PersistClient,
-    pub(crate) holds: Arc<ReadHolds>,
-    pub(crate) committer: Handle,
-    pub(crate) plans: PlanCache,
-    pub(crate) metrics: Metrics,
-    pub(crate) clock: Clock,
-    /// Runs ad hoc queries, so that they do not hold up the threads of connections.
-    pub(crate) adhoc: Runtime,
-    pub(crate) sessions: Mutex<HashMap<u32, SessionHandle>>,
-    /// When the server started, in microseconds since 1970.
-    pub(crate) started_us: i64,
-    /// The advisory locks.
-    pub(crate) locks: Arc<LockTable>,
-    /// Held while a statement that changes the catalog is planned and carried out: sessions that do so at the same time would
-    /// make each other's plans stale, and the slower one's again and again.
-    pub(crate) changing: tokio::sync::Mutex<()>,
-    pub(crate) hashing: Hashing,
-    pub(crate) history: History,
-    /// The largest number that a transaction was given.
-    pub(crate) transaction_numbers: Arc<AtomicI64>,
-    next_connection: AtomicU32,
-    next_staged: AtomicU64,
-    shutdown: CancellationToken,
-}
-
-/// What others know of a session, and may do to it.
-#[derive(Clone)]
-pub(crate) struct SessionHandle {
-    /// What a CancelRequest must know.
-    pub(crate) secret: u32,
-    /// Who logged in.
-    pub(crate) role: Arc<RoleRef>,
-    pub(crate) cancel: Arc<Cancel>,
-    pub(crate) ended: CancellationToken,
-    pub(crate) activity: Arc<Activity>,
-}
 
 /// How to start an adapter.
 pub struct Config {
@@ -125,25 +74,6 @@ pub struct Config {
 #[derive(Clone)]
 pub struct Client {
     pub(crate) shared: Arc<Shared>,
-}
-
-/// What a connection asks for when it begins.
-#[derive(Clone, Debug)]
-pub struct StartupParams {
-    /// The role.
-    pub user: String,
-    /// The database; the user's name if absent, as libpq has it, or the default if there is none of that name.
-    pub database: Option<String>,
-    /// Whether it came in on the internal port, which is trusted.
-    pub internal: bool,
-    /// All other parameters, `options=-c …` taken apart.
-    pub options: Vec<(String, String)>,
-    /// Where it came from.
-    pub peer: Option<SocketAddr>,
-    /// At which address of the server it came in.
-    pub local: Option<SocketAddr>,
-    /// How it is encrypted, if it is.
-    pub encryption: Option<Encryption>,
 }
 
 /// Stops the committer when dropped, after it has finished what it had begun.
@@ -186,11 +116,11 @@ impl Client {
             metrics: Metrics::register(&config.registry),
             started_us: i64::try_from(config.clock.now_us()).unwrap_or(i64::MAX),
             clock: config.clock,
+            hashing: Hashing::on(config.adhoc.clone()),
             adhoc: config.adhoc,
             sessions: Mutex::new(HashMap::new()),
             locks: Arc::default(),
             changing: tokio::sync::Mutex::default(),
-            hashing: Hashing::default(),
             history: History::default(),
             // Above all numbers of earlier runs, of which there was less than one in a microsecond.
             transaction_numbers: Arc::new(AtomicI64::new(i64::try_from(boot_ts).unwrap_or(i64::MAX))),
@@ -278,6 +208,31 @@ impl Client {
         }
     }
 
+    /// What a password of this user is checked against, whether there is such a user or not.
+    pub fn credentials(&self, user: &str) -> Credentials {
+        password::credentials(&self.shared.published.load().state, user)
+    }
+
+    /// Whether this is the user's password; takes the same time whatever it is. Errors: the runtime has stopped.
+    pub async fn check_password(&self, user: &str, password: String) -> Result<Result<(), &'static str>, AdapterError> {
+        let Credentials { verifier, refusal } = self.credentials(user);
+        let is_right = self.shared.hashing.hash(move || verifier.accepts_password(&password)).await?;
+        Ok(match refusal {
+            Some(refusal) => Err(refusal),
+            None if is_right => Ok(()),
+            None => Err("the password is wrong"),
+        })
+    }
+
+    /// Whether there is a role `group` and `user` is one of its members, directly or not, or the role itself.
+    pub fn is_member(&self, user: &str, group: &str) -> bool {
+        let state = &self.shared.published.load().state;
+        match (state.role_by_name(user), state.role_by_name(group)) {
+            (Some(user), Some(group)) => state.is_member(user.id, group.id),
+            _ => false,
+        }
+    }
+
     /// Cancels what the session with this key runs; a wrong key is ignored.
     pub fn cancel(&self, connection_id: u32, secret: u32) {
         if let Some(session) = self.shared.sessions.lock().get(&connection_id)
@@ -359,86 +314,6 @@ pub struct IndexStatistics {
     pub rows: usize,
     /// Bytes held.
     pub bytes: usize,
-}
-
-impl Shared {
-    /// The current read timestamp, at or above every acknowledged write, if it can be had without waiting.
-    #[inline]
-    pub(crate) fn read_ts_fast(&self) -> Option<Timestamp> {
-        let ts = self.oracle.read_ts_fast();
-        if ts.is_some() {
-            self.metrics.oracle_fast_reads.inc();
-        }
-        ts
-    }
-
-    /// The current read timestamp, at or above every acknowledged write.
-    ///
-    /// # Cancellation
-    /// Safe to drop.
-    pub(crate) async fn read_ts(&self) -> Result<Timestamp, AdapterError> {
-        match self.read_ts_fast() {
-            Some(ts) => Ok(ts),
-            None => {
-                self.metrics.oracle_slow_reads.inc();
-                Ok(self.oracle.read_ts().await?)
-            }
-        }
-    }
-
-    /// A number for a catalog that only one transaction knows.
-    pub(crate) fn next_staged(&self) -> u64 {
-        self.next_staged.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Forgets a session.
-    pub(crate) fn unregister(&self, connection_id: u32) {
-        let mut sessions = self.sessions.lock();
-        sessions.remove(&connection_id);
-        self.metrics.sessions.set(i64::try_from(sessions.len()).unwrap_or(i64::MAX));
-    }
-}
-
-/// The server's sessions, for one of them.
-pub(crate) struct Others(pub(crate) Arc<Shared>);
-
-impl Backends for Others {
-    fn signal(&self, pid: i32, signal: Signal, user: &str) -> Result<bool, SqlError> {
-        let published = self.0.published.load();
-        let sessions = self.0.sessions.lock();
-        let Some(session) = u32::try_from(pid).ok().and_then(|pid| sessions.get(&pid)) else { return Ok(false) };
-        if !may_signal(&published.state, user, session.role.as_ref()) {
-            return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, refusal(signal, session.role.superuser)));
-        }
-        match signal {
-            Signal::Cancel => session.cancel.request(),
-            Signal::Terminate => {
-                session.cancel.end();
-                session.ended.cancel();
-            }
-        }
-        Ok(true)
-    }
-}
-
-/// Superusers may end everybody's work, others that of the roles whose members they are.
-fn may_signal(state: &State, user: &str, target: &RoleRef) -> bool {
-    state.role_by_name(user).is_some_and(|role| {
-        role.superuser || (!target.superuser && (role.id == target.id || state.is_member(role.id, target.id)))
-    })
-}
-
-fn refusal(signal: Signal, of_superuser: bool) -> &'static str {
-    match (signal, of_superuser) {
-        (Signal::Cancel, true) => "must be a superuser to cancel superuser query",
-        (Signal::Cancel, false) => {
-            "must be a member of the role whose query is being canceled or member of pg_signal_backend"
-        }
-        (Signal::Terminate, true) => "must be a superuser to terminate superuser process",
-        (Signal::Terminate, false) => {
-            "must be a member of the role whose process is being terminated or member of pg_signal_backend"
-        }
-    }
 }
 
 impl Drop for Running {

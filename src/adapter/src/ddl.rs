@@ -4,7 +4,7 @@ use crate::cancel::committed;
 use crate::error::AdapterError;
 use crate::response::{Response, Tag};
 use crate::session::{Autocommit, Session};
-use crate::transaction::Status;
+use crate::status::Status;
 use crate::write::WriteTarget;
 use catalog::error::CatalogError;
 use catalog::transact::{self, Op, Prepared, StateDiff};
@@ -37,7 +37,7 @@ impl Session {
         let mut op = Op::from_plan(plan, self.role.id)
             .ok_or_else(|| AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{name} is not supported")))?;
         let shared = Arc::clone(&self.shared);
-        self.notices.extend(shared.seal(plan, &mut op).await?);
+        self.notices.extend(shared.hashing.seal(plan, &mut op).await?);
         let before = self.published();
         if before.state.revision() != revision {
             return Err(AdapterError::Stale);

@@ -3,14 +3,16 @@
 //! Every way in ends in [`Session::run`]: a plan, its parameters, and whether it commits by itself. What a statement needs
 //! besides (a plan found in the cache, made, or made again after the catalog changed) is decided here.
 
+use crate::description::{Format, Formats, RowDesc};
 use crate::error::{AdapterError, Notice};
 use crate::plan_cache::{CachedPlan, Exec, ReadThenWriteExec, Roles, SelectExec};
 use crate::read_then_write::selection;
 use crate::replan::is_stale;
-use crate::response::{Format, Formats, Response, RowDesc, RowsTag, Tag};
+use crate::response::{Response, RowsTag, Tag};
 use crate::session::{Autocommit, Session};
 use crate::short::{is_elsewhere, is_short};
-use crate::transaction::{Status, Transaction};
+use crate::status::Status;
+use crate::transaction::Transaction;
 use bugs::Bug;
 use committer::published::Published;
 use compute_client::peek::Bound;

@@ -1,9 +1,10 @@
 //! EXPLAIN: which executor answers, by which index and key, at which time, and the plan.
 
+use crate::description::{Formats, RowDesc};
 use crate::error::AdapterError;
 use crate::plan_cache::SelectExec;
 use crate::read_then_write::selection;
-use crate::response::{Formats, Response, RowDesc, RowsTag};
+use crate::response::{Response, RowsTag};
 use crate::session::Session;
 use crate::show::text_rows;
 use committer::plans::{described, maintained, maintained_view};

@@ -3,8 +3,10 @@
 //! The common INSERT has a constant or a parameter in every place: its row is encoded straight from the bound values. Any
 //! other expression is evaluated by the engine over one empty row.
 
+use crate::copy_in::value_of;
+use crate::description::{Formats, RowDesc};
 use crate::error::AdapterError;
-use crate::response::{Formats, Response, RowDesc, Rows, RowsTag, Tag};
+use crate::response::{Response, Rows, RowsTag, Tag};
 use crate::select::{bind, collect};
 use crate::session::{Autocommit, Session};
 use crate::transaction::conflict;
@@ -18,7 +20,6 @@ use committer::request::Committed;
 use compute_client::peek::{Bound, bind as bind_expr};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
-use datafusion::physical_expr::PhysicalExpr;
 use ore::memory::Reservation;
 use repr::row::{RowCodec, write_datum};
 use repr::{ColumnDesc, Datum, GlobalId, RelationDesc, Updates};
@@ -184,17 +185,6 @@ impl Session {
             .map_err(|error| internal(&error))?;
         Ok(Some(vec![batch]))
     }
-}
-
-/// The value of a compiled expression without columns.
-pub(crate) fn value_of(expr: &dyn PhysicalExpr) -> Result<Datum<'static>, AdapterError> {
-    let options = RecordBatchOptions::new().with_row_count(Some(1));
-    let one_row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)
-        .map_err(|error| AdapterError::internal(error.to_string()))?;
-    let array = expr.evaluate(&one_row).and_then(|value| value.into_array(1)).map_err(SqlError::from)?;
-    repr::datum::from_array(array.as_ref(), 0)
-        .map(Datum::into_owned)
-        .ok_or_else(|| AdapterError::internal(format!("a constant has type {}", array.data_type())))
 }
 
 /// What was read at `read_ts` and must not have changed.

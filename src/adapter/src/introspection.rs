@@ -1,6 +1,6 @@
 //! What is stored and maintained, as it is now: for the relations of `mz_internal` and `mz_introspection`, and for metrics.
 
-use crate::client::Shared;
+use crate::shared::Shared;
 use catalog::builtin::history::Execution;
 use catalog::builtin::introspection::{Arrangement, CollectionStatus, Hydration, Live, LockStatus, SessionStatus};
 use committer::published::Published;

@@ -3,19 +3,11 @@
 //! A statement is handed them as they are when it begins. The statements are shared with it and not copied: who prepares another
 //! while some statement still has them makes the copy.
 
-use crate::session::{Portal, Prepared, Session};
+use crate::plan_cache::{Made, Prepared};
+use crate::session::{Portal, Session};
 use ahash::AHashMap;
 use sql::engine::session::{Cursor, OwnState, PreparedStatement};
 use std::sync::Arc;
-
-/// How a prepared statement or a portal came to be.
-#[derive(Clone, Default)]
-pub(crate) struct Made {
-    /// When, in microseconds since the epoch; `None` of what has no name, which is there for the moment only.
-    pub(crate) at_us: Option<i64>,
-    /// The PREPARE or DECLARE that made it; `None` if a message did.
-    pub(crate) by: Option<Arc<str>>,
-}
 
 /// A session's own, as one statement sees it.
 struct Own {

@@ -4,7 +4,6 @@
 //! at a time, which bounds how fast passwords can be guessed and what that costs everybody else. A user who does not
 //! exist, or has no password, is asked and refused exactly as one whose password is wrong, after the same work.
 
-use crate::client::{Client, Shared};
 use crate::error::{AdapterError, Notice};
 use catalog::state::State;
 use catalog::transact::{Op, PasswordChange};
@@ -14,6 +13,7 @@ use repr::sqlstate::SqlState;
 use sql::ast::{NewPassword, RoleOptions};
 use sql::plan::{CatalogView, Plan, PlanNotice};
 use std::sync::Arc;
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 /// Passwords hashed at a time: one, on a machine of any size, is some hundred a second.
@@ -28,44 +28,15 @@ pub struct Credentials {
     pub refusal: Option<&'static str>,
 }
 
-/// Limits how much is hashed at a time.
+/// Where passwords are hashed, so many at a time.
 #[derive(Debug)]
-pub(crate) struct Hashing(Arc<Semaphore>);
-
-impl Default for Hashing {
-    fn default() -> Hashing {
-        Hashing(Arc::new(Semaphore::new(HASHES_MAX)))
-    }
+pub(crate) struct Hashing {
+    permits: Arc<Semaphore>,
+    runtime: Handle,
 }
 
-impl Client {
-    /// What a password of this user is checked against, whether there is such a user or not.
-    pub fn credentials(&self, user: &str) -> Credentials {
-        credentials(&self.shared.published.load().state, user)
-    }
-
-    /// Whether this is the user's password; takes the same time whatever it is. Errors: the runtime has stopped.
-    pub async fn check_password(&self, user: &str, password: String) -> Result<Result<(), &'static str>, AdapterError> {
-        let Credentials { verifier, refusal } = self.credentials(user);
-        let is_right = self.shared.hash(move || verifier.accepts_password(&password)).await?;
-        Ok(match refusal {
-            Some(refusal) => Err(refusal),
-            None if is_right => Ok(()),
-            None => Err("the password is wrong"),
-        })
-    }
-
-    /// Whether there is a role `group` and `user` is one of its members, directly or not, or the role itself.
-    pub fn is_member(&self, user: &str, group: &str) -> bool {
-        let state = &self.shared.published.load().state;
-        match (state.role_by_name(user), state.role_by_name(group)) {
-            (Some(user), Some(group)) => state.is_member(user.id, group.id),
-            _ => false,
-        }
-    }
-}
-
-fn credentials(state: &State, user: &str) -> Credentials {
+/// What a password of this user is checked against, whether there is such a user or not.
+pub(crate) fn credentials(state: &State, user: &str) -> Credentials {
     // Made in every case, so that looking for what is not there takes no longer.
     let mock = Verifier::mock(state.mock_secret(), user);
     let role = state.role_by_name(user);
@@ -76,16 +47,21 @@ fn credentials(state: &State, user: &str) -> Credentials {
     }
 }
 
-impl Shared {
+impl Hashing {
+    /// On this runtime.
+    pub(crate) fn on(runtime: Handle) -> Hashing {
+        Hashing { permits: Arc::new(Semaphore::new(HASHES_MAX)), runtime }
+    }
+
     /// Does work that takes long off the threads of connections, after what others have asked for before.
-    async fn hash<T: Send + 'static>(
-        self: &Arc<Shared>,
+    pub(crate) async fn hash<T: Send + 'static>(
+        &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, AdapterError> {
         let stopped = || AdapterError::new(SqlState::CANNOT_CONNECT_NOW, "the server is shutting down");
-        let permit = Arc::clone(&self.hashing.0).acquire_owned().await.map_err(|_| stopped())?;
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| stopped())?;
         let (done_tx, done_rx) = tokio::sync::oneshot::channel();
-        let task = ore::task::spawn_on(&self.adhoc, "hash", async move {
+        let task = ore::task::spawn_on(&self.runtime, "hash", async move {
             // Who asked may have gone; the work goes on, and nobody else's begins before it is done.
             let _gone = done_tx.send(work());
             drop(permit);
@@ -97,7 +73,7 @@ impl Shared {
 
     /// Replaces the password that a plan gives a role by its verifier. Errors: what cannot be a password; the notice is
     /// for one that is none.
-    pub(crate) async fn seal(self: &Arc<Shared>, plan: &Plan, op: &mut Op) -> Result<Option<Notice>, AdapterError> {
+    pub(crate) async fn seal(&self, plan: &Plan, op: &mut Op) -> Result<Option<Notice>, AdapterError> {
         let (Plan::CreateRole { options, .. } | Plan::AlterRole { options, .. }) = plan else { return Ok(None) };
         let (Op::CreateRole { password, .. } | Op::AlterRole { password, .. }) = op else { return Ok(None) };
         let RoleOptions { password: Some(new), .. } = options else { return Ok(None) };

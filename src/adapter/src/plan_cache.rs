@@ -12,8 +12,7 @@
 //! - A plan is used only under the revision, the role and the settings it was made for: the caller compares the revision, the
 //!   key holds the rest.
 
-use crate::response::RowDesc;
-use crate::session::Prepared;
+use crate::description::RowDesc;
 use ahash::AHashMap;
 use arrow::datatypes::DataType;
 use compute_client::plan::PeekPlan;
@@ -56,6 +55,26 @@ impl CachedPlan {
     pub(crate) fn only_reads(&self) -> bool {
         matches!(self.exec, Exec::Empty | Exec::Select(_))
     }
+}
+
+/// A prepared statement.
+#[derive(Clone)]
+pub(crate) struct Prepared {
+    /// Parsed, to be planned again when the catalog changes; `None` for the empty statement.
+    pub(crate) statement: Option<Arc<ParsedStatement>>,
+    pub(crate) plan: Arc<CachedPlan>,
+    /// The settings that the plan was made under.
+    pub(crate) settings: Arc<str>,
+    pub(crate) made: Made,
+}
+
+/// How a prepared statement or a portal came to be.
+#[derive(Clone, Default)]
+pub(crate) struct Made {
+    /// When, in microseconds since the epoch; `None` of what has no name, which is there for the moment only.
+    pub(crate) at_us: Option<i64>,
+    /// The PREPARE or DECLARE that made it; `None` if a message did.
+    pub(crate) by: Option<Arc<str>>,
 }
 
 /// What a plan does.

@@ -1,14 +1,16 @@
 //! What is prepared, by a message or by PREPARE, and the portals that run it.
 
+use crate::description::{Format, Formats};
 use crate::error::AdapterError;
 use crate::execute::{ends_transaction, failed_transaction, is_ddl, returns_by_name, unknown_statement};
-use crate::own::Made;
+use crate::plan_cache::Made;
+use crate::plan_cache::Prepared;
 use crate::plan_cache::{CachedPlan, Exec};
 use crate::replan::is_stale;
-use crate::response::{BoundParams, Format, Formats, Response, Rows, RowsTag};
-use crate::session::{Autocommit, Portal, Prepared, Session, unknown_portal};
+use crate::response::{BoundParams, Response, Rows, RowsTag};
+use crate::session::{Autocommit, Portal, Session, unknown_portal};
 use crate::short::is_elsewhere;
-use crate::transaction::Status;
+use crate::status::Status;
 use bugs::Bug;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};

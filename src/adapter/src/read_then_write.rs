@@ -6,12 +6,14 @@
 //!
 //! A statement that finds no row commits nothing; it has been linearized by its read.
 
+use crate::description::{Formats, RowDesc};
 use crate::error::AdapterError;
 use crate::insert::{RETRIES_MAX, answer, expectations, push_batch, push_unchecked};
 use crate::plan_cache::ReadThenWriteExec;
-use crate::response::{Chunk, Formats, Response, RowDesc, RowsTag, Tag};
+use crate::response::{Chunk, Response, RowsTag, Tag};
 use crate::session::{Autocommit, Session};
-use crate::transaction::{Status, conflict};
+use crate::status::Status;
+use crate::transaction::conflict;
 use crate::write::WriteTarget;
 use arrow::array::ArrayRef;
 use arrow::compute::concat;

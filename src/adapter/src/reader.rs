@@ -3,8 +3,8 @@
 //! A table with an index is read from the index's snapshot, which is in memory; without one, from its durable shard. What
 //! the session's own transaction has written and not committed lies over it. System relations are made from the catalog.
 
-use crate::client::Shared;
 use crate::introspection;
+use crate::shared::Shared;
 use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;

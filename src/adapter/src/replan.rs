@@ -1,8 +1,9 @@
 //! Statements whose plan the catalog has left behind while they ran: they have done nothing, and run again by a new plan.
 
+use crate::description::Formats;
 use crate::error::AdapterError;
 use crate::plan_cache::CachedPlan;
-use crate::response::{Formats, Response};
+use crate::response::Response;
 use crate::session::{Autocommit, Session};
 use repr::Datum;
 use std::sync::Arc;

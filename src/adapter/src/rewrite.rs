@@ -2,7 +2,7 @@
 
 use crate::error::AdapterError;
 use crate::session::Session;
-use crate::transaction::Status;
+use crate::status::Status;
 use committer::published::Published;
 use committer::rewrite::{Column, Rewriting};
 use committer::sequence::Unreserved;

@@ -9,18 +9,19 @@
 //! The arms part in [`Session::select`] and end in the same [`Rows`].
 
 use crate::cancel::Interrupt;
-use crate::client::Shared;
 use crate::error::AdapterError;
 use crate::plan_cache::SelectExec;
 use crate::reader::StatementReader;
 use crate::response::Rows;
 use crate::session::Session;
-use crate::transaction::Status;
+use crate::shared::Shared;
+use crate::status::Status;
+use crate::waiting::{Awaited, is_awaited};
 use catalog::builtin::history::Strategy;
 use committer::published::Published;
 use compute_client::error::ComputeError;
 use compute_client::peek::{self, Bound, Lagging, Opened};
-use compute_client::plan::PeekPlan;
+use compute_client::plan::{IndexInfo, PeekPlan};
 use datafusion::common::Column;
 use datafusion::common::tree_node::Transformed;
 use datafusion::execution::SendableRecordBatchStream;
@@ -271,6 +272,25 @@ impl Session {
         let (published, info) = (self.published(), self.info(0));
         let ctx = PlanContext { from_tables: true, ..self.plan_context(&published, &info) };
         Ok(over_tables(plan, &ctx, &published).map_err(SqlError::from)?)
+    }
+
+    /// What a read of these waits for, if its client wants to know.
+    pub(crate) fn awaited(&self, collections: &[GlobalId]) -> Option<Awaited> {
+        let published = self.published();
+        let unstored = collections.iter().filter(|id| !published.tables.contains_key(id));
+        let indexes = unstored.filter_map(|id| {
+            let indexes = published.indexes_on(*id);
+            let is_there = indexes.iter().any(|index| index.handle.is_hydrated());
+            indexes.first().filter(|_| !is_there)
+        });
+        self.told_of(indexes)
+    }
+
+    /// Those of these that are to be waited for, if the client wants to know.
+    pub(crate) fn told_of<'a>(&self, indexes: impl Iterator<Item = &'a Arc<IndexInfo>>) -> Option<Awaited> {
+        let awaited = Awaited(indexes.filter(|index| is_awaited(index)).cloned().collect());
+        let level = self.vars.get("client_min_messages").unwrap_or_default();
+        awaited.notice().is_some_and(|notice| notice.reaches(level)).then_some(awaited)
     }
 
     /// Whether the transaction has written to any of these, or to a table below a materialized view among them.

@@ -1,8 +1,7 @@
 //! The sequences as a session takes values from them; how values are reserved is the committer's affair (`committer::sequence`).
 
-use crate::client::Shared;
 use crate::error::AdapterError;
-use crate::session::Session;
+use crate::shared::Shared;
 use crate::transaction::conflict;
 use catalog::state::State as Catalog;
 use committer::published::Published;
@@ -17,27 +16,8 @@ use sql::names::{ObjectId, Privilege, RoleId};
 use sql::plan::privileges::has_privilege;
 use sql::plan::sequence::{Position, SequenceParams};
 use sql::plan::{CatalogView, ItemRef};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
-
-impl Session {
-    /// Has values reserved of each of these sequences, by their oids, that are not a transaction's own: for so many rows what one
-    /// takes, as far as there are so many.
-    pub(crate) async fn reserve(&mut self, row: &BTreeMap<u32, u64>, rows: u64) -> Result<(), AdapterError> {
-        if row.is_empty() {
-            return Ok(());
-        }
-        let published = self.published();
-        for (oid, count) in row {
-            let (id, count) = (published.sequence_oids.get(oid), count.saturating_mul(rows));
-            let sequence = id.and_then(|id| published.sequences.get(id));
-            let Some(sequence) = sequence.filter(|sequence| !sequence.has(count)) else { continue };
-            let (sequence, shared) = (Arc::clone(sequence), Arc::clone(&self.shared));
-            self.interrupt().guard(shared.committer.reserve(sequence, count)).await??;
-        }
-        Ok(())
-    }
-}
 
 /// What a session was given.
 #[derive(Default)]

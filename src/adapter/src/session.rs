@@ -6,16 +6,18 @@
 use crate::activity::Activity;
 use crate::advisory::{Owner, StatementLocks};
 use crate::cancel::{Cancel, Interrupt, committed, timed_out};
-use crate::client::{Others, SessionHandle, Shared};
-use crate::copy::CopyIn;
+use crate::copy_in::CopyIn;
+use crate::description::{Formats, RowDesc};
 use crate::error::{AdapterError, Notice};
 use crate::history::Sampling;
-use crate::own::Made;
-use crate::plan_cache::{CachedPlan, SessionPlans};
-use crate::response::{BoundParams, Formats, Response, RowDesc, Rows, StatementDesc, Tag};
+use crate::plan_cache::Made;
+use crate::plan_cache::{CachedPlan, Prepared, SessionPlans};
+use crate::response::{BoundParams, Response, Rows, StatementDesc, Tag};
 use crate::sequence::{Given, SessionSequences};
+use crate::shared::{Others, SessionHandle, Shared};
 use crate::short::{SMALL_PARAMS, SMALL_TEXT, is_elsewhere};
-use crate::transaction::{Status, Transaction};
+use crate::status::Status;
+use crate::transaction::Transaction;
 use ahash::AHashMap;
 use catalog::builtin::history::Outcome;
 use catalog::state::State;
@@ -86,17 +88,6 @@ pub struct Session {
     options: EncodeOptions,
     /// Whether it works on a thread that nobody else waits for.
     pub(crate) is_elsewhere: bool,
-}
-
-/// A prepared statement.
-#[derive(Clone)]
-pub(crate) struct Prepared {
-    /// Parsed, to be planned again when the catalog changes; `None` for the empty statement.
-    pub(crate) statement: Option<Arc<ParsedStatement>>,
-    pub(crate) plan: Arc<CachedPlan>,
-    /// The settings that the plan was made under.
-    pub(crate) settings: Arc<str>,
-    pub(crate) made: Made,
 }
 
 /// A bound statement, or a cursor.

@@ -1,12 +1,13 @@
 //! SHOW, the cursors of SQL, and the arguments of EXECUTE: what a session answers from its own state.
 
+use crate::description::{Formats, RowDesc};
 use crate::error::AdapterError;
 use crate::execute::unknown_cursor;
-use crate::own::Made;
+use crate::plan_cache::Made;
 use crate::plan_cache::{CachedPlan, Exec};
-use crate::response::{Chunk, Formats, Response, RowDesc, Rows, RowsTag, Tag};
+use crate::response::{Chunk, Response, Rows, RowsTag, Tag};
 use crate::session::{Autocommit, Portal, Session};
-use crate::transaction::Status;
+use crate::status::Status;
 use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
 use compute_client::peek::Bound;
 use futures::FutureExt;

@@ -11,12 +11,12 @@
 
 mod lines;
 
-use crate::client::Shared;
 use crate::error::AdapterError;
 use crate::response::Rows;
 use crate::session::Session;
+use crate::shared::Shared;
+use crate::status::Status;
 use crate::subscribe::lines::Lines;
-use crate::transaction::Status;
 use arrow::array::RecordBatch;
 use committer::plans::Target;
 use compute_client::error::{ComputeError, decode_error};

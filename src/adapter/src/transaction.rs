@@ -16,8 +16,9 @@
 //! query, and that over the messages up to a Sync.
 
 use crate::advisory::{OfTransaction, Owner};
-use crate::client::Shared;
 use crate::error::AdapterError;
+use crate::shared::Shared;
+use crate::status::Status;
 use catalog::transact::{Op, Prepared};
 use committer::constraint::{NetKeys, TableConstraints, UniqueKey, net_keys};
 use committer::expectations::Expectation;
@@ -33,17 +34,6 @@ use sql::error::SqlError;
 use sql::vars::SessionVars;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
-
-/// Where a session stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
-    /// Outside any block.
-    Idle,
-    /// In a block.
-    InBlock,
-    /// In a block that has failed: only its end, or the way back to a savepoint, is accepted.
-    Failed,
-}
 
 /// What a transaction has done so far.
 pub(crate) struct Transaction {

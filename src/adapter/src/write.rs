@@ -6,7 +6,8 @@
 use crate::cancel::committed;
 use crate::error::AdapterError;
 use crate::session::{Autocommit, Session};
-use crate::transaction::{Status, conflict};
+use crate::status::Status;
+use crate::transaction::conflict;
 use ahash::AHashMap;
 use committer::constraint::{Duplicate, TableConstraints, Wording, duplicate, first_duplicate, net_keys};
 use committer::expectations::Expectation;
@@ -16,6 +17,7 @@ use repr::{GlobalId, RelationDesc, Updates};
 use sql::names::{FullName, ObjectId, Privilege};
 use sql::plan::CatalogView;
 use sql::plan::privileges::has_privilege;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A table that a statement was planned to write to.
@@ -69,6 +71,23 @@ impl Session {
         }
         self.transaction.write(target.table, &updates, &constraints);
         Ok(Committed::At)
+    }
+
+    /// Has values reserved of each of these sequences, by their oids, that are not a transaction's own: for so many rows what one
+    /// takes, as far as there are so many.
+    pub(crate) async fn reserve(&mut self, row: &BTreeMap<u32, u64>, rows: u64) -> Result<(), AdapterError> {
+        if row.is_empty() {
+            return Ok(());
+        }
+        let published = self.published();
+        for (oid, count) in row {
+            let (id, count) = (published.sequence_oids.get(oid), count.saturating_mul(rows));
+            let sequence = id.and_then(|id| published.sequences.get(id));
+            let Some(sequence) = sequence.filter(|sequence| !sequence.has(count)) else { continue };
+            let (sequence, shared) = (Arc::clone(sequence), Arc::clone(&self.shared));
+            self.interrupt().guard(shared.committer.reserve(sequence, count)).await??;
+        }
+        Ok(())
     }
 
     /// What a table demands of its rows now. Errors: 42P01 if it has gone; [`AdapterError::Stale`] if it has other columns now.

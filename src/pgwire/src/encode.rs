@@ -7,7 +7,8 @@
 pub mod rows;
 
 use crate::error::WireError;
-use adapter::response::{Format, RowsTag};
+use adapter::description::Format;
+use adapter::response::RowsTag;
 use bytes::BufMut;
 use repr::sqlstate::SqlState;
 use sql::error::{Part, Subject};

@@ -13,8 +13,8 @@ use crate::error::WireError;
 use crate::message;
 use crate::metrics::MessageKind;
 use crate::stream::Stream;
-use adapter::copy::CopyIn;
-use adapter::response::Format;
+use adapter::copy_in::CopyIn;
+use adapter::description::Format;
 use adapter::seat::Seat;
 use std::borrow::Cow;
 

@@ -3,7 +3,8 @@
 use crate::copy::Syntax;
 use crate::encode::rows::{RowEncoder, Shape, Stored, Target};
 use crate::error::WireError;
-use adapter::response::{Formats, StoredRows};
+use adapter::description::Formats;
+use adapter::response::StoredRows;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::DataType;
 use pgrepr::options::EncodeOptions;

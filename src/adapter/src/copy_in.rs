@@ -1,0 +1,232 @@
+//! The rows of a COPY FROM STDIN as they come in: decoded, checked and kept until the client has sent the last.
+
+use crate::error::AdapterError;
+use crate::short::VALUES_MAX;
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::Schema;
+use committer::constraint::{Wording, not_null};
+use datafusion::physical_expr::PhysicalExpr;
+use ore::memory::{Reservation, Share};
+use pgrepr::length::{LengthRule, fit_text};
+use pgrepr::options::EncodeOptions;
+use repr::row::write_datum;
+use repr::sqlstate::SqlState;
+use repr::{ColumnDesc, Datum, GlobalId, RelationDesc, Updates};
+use sql::ast::CopyOptions;
+use sql::error::SqlError;
+use sql::names::FullName;
+use sql::plan::CopyFromPlan;
+use sql::plan::sequence::values_taken;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Bytes of rows that are put aside together.
+const PART_BYTES: usize = 1 << 20;
+
+/// A COPY that is receiving rows.
+pub struct CopyIn {
+    /// How lines are written.
+    pub options: CopyOptions,
+    /// The columns that a line has, in order.
+    pub columns: Vec<ColumnDesc>,
+    pub(crate) table: GlobalId,
+    pub(crate) name: FullName,
+    pub(crate) desc: Arc<RelationDesc>,
+    /// For each column of the table: the field it comes from, or its default.
+    sources: Vec<Source>,
+    /// By the oids of sequences: how many values of them a row takes.
+    pub(crate) takes: BTreeMap<u32, u64>,
+    encode: EncodeOptions,
+    /// Whether errors show rows.
+    shows_rows: bool,
+    /// Rows before those of `updates`, in parts: one that grew for long would be copied again and again, where others wait.
+    parts: Vec<Updates>,
+    updates: Updates,
+    /// What the rows take of the memory.
+    pub(crate) memory: Reservation,
+    pub(crate) lines: Lines,
+}
+
+/// The line in which each row was. Few rows are not in the line after that of the row before.
+#[derive(Default)]
+pub(crate) struct Lines {
+    /// Those rows, and their lines.
+    jumps: Vec<(usize, u64)>,
+    row_count: usize,
+    last: u64,
+}
+
+impl Lines {
+    fn push(&mut self, line: u64) {
+        if self.row_count == 0 || line != self.last + 1 {
+            self.jumps.push((self.row_count, line));
+        }
+        (self.last, self.row_count) = (line, self.row_count + 1);
+    }
+
+    pub(crate) fn of(&self, row: usize) -> u64 {
+        let (start, line) = match self.jumps.partition_point(|(start, _)| *start <= row) {
+            0 => (0, 1),
+            after => self.jumps[after - 1],
+        };
+        line + (row - start) as u64
+    }
+}
+
+/// Where a column comes from.
+pub(crate) enum Source {
+    /// A field of the row.
+    Field(usize),
+    /// Its DEFAULT.
+    Default(Datum<'static>),
+    /// A DEFAULT that gives another value for each row.
+    Each(Arc<dyn PhysicalExpr>),
+}
+
+impl CopyIn {
+    /// No rows yet, for columns that come from there and values that are written like this.
+    pub(crate) fn new(
+        plan: &CopyFromPlan,
+        sources: Vec<Source>,
+        encode: EncodeOptions,
+        shows_rows: bool,
+        memory: &Arc<Share>,
+    ) -> CopyIn {
+        CopyIn {
+            options: plan.options.clone(),
+            columns: plan.columns.iter().map(|column| plan.desc.columns[*column].clone()).collect(),
+            table: plan.table,
+            name: plan.name.clone(),
+            desc: Arc::clone(&plan.desc),
+            sources,
+            takes: values_taken(plan.defaults.iter().map(|(_, default)| default)),
+            encode,
+            shows_rows,
+            parts: Vec::new(),
+            updates: Updates::new(),
+            memory: Reservation::empty(memory),
+            lines: Lines::default(),
+        }
+    }
+
+    /// The table's name, for messages.
+    pub fn table_name(&self) -> &str {
+        &self.name.item
+    }
+
+    /// Adds the row of line `line`, in text. Errors carry the line and the column as their context.
+    pub fn push_row(&mut self, line: u64, fields: &[Option<Cow<'_, str>>]) -> Result<(), AdapterError> {
+        self.push(line, fields, |column, text, encode| {
+            let fitted = fit_text(&column.ty, text, LengthRule::Assign);
+            let decoded = fitted.and_then(|text| pgrepr::text::decode_text(&column.ty, &text, encode));
+            decoded.map_err(|error| (error.into(), Some(text.to_string())))
+        })
+    }
+
+    /// Adds the row of line `line`, in binary. Errors as [`CopyIn::push_row`].
+    pub fn push_binary_row(&mut self, line: u64, fields: &[Option<&[u8]>]) -> Result<(), AdapterError> {
+        self.push(line, fields, |column, bytes, encode| {
+            let decoded = pgrepr::binary::decode_binary(&column.ty, bytes, encode).and_then(|datum| match datum {
+                Datum::Text(text) => {
+                    fit_text(&column.ty, &text, LengthRule::Assign).map(|text| Datum::Text(text.into_owned().into()))
+                }
+                other => Ok(other),
+            });
+            decoded.map_err(|error| (error.into(), None))
+        })
+    }
+
+    /// Adds a row of fields, each made a value by `decode`, whose errors come with the field as it is to be shown.
+    fn push<F>(
+        &mut self,
+        line: u64,
+        fields: &[Option<F>],
+        decode: impl Fn(&ColumnDesc, &F, &EncodeOptions) -> Result<Datum<'static>, (AdapterError, Option<String>)>,
+    ) -> Result<(), AdapterError> {
+        let (name, table) = (&self.name, &self.name.item);
+        let context = |column: Option<&str>| match column {
+            Some(column) => format!("COPY {table}, line {line}, column {column}"),
+            None => format!("COPY {table}, line {line}"),
+        };
+        if fields.len() > self.columns.len() {
+            let error = AdapterError::new(SqlState::BAD_COPY_FILE_FORMAT, "extra data after last expected column");
+            return Err(error.in_context(context(None)));
+        }
+        if let Some(missing) = self.columns.get(fields.len()) {
+            let message = format!("missing data for column \"{}\"", missing.name);
+            return Err(AdapterError::new(SqlState::BAD_COPY_FILE_FORMAT, message).in_context(context(None)));
+        }
+        let (desc, sources, encode, shows_rows) = (&self.desc, &self.sources, &self.encode, self.shows_rows);
+        self.updates.push_with(1, |out| {
+            let (start, mut missing) = (out.len(), None);
+            for (at, (column, source)) in desc.columns.iter().zip(sources).enumerate() {
+                let parsed;
+                let datum = match source {
+                    Source::Default(datum) => datum,
+                    Source::Each(default) => {
+                        parsed = value_of(default.as_ref()).map_err(|error| error.in_context(context(None)))?;
+                        &parsed
+                    }
+                    Source::Field(field) => {
+                        parsed = match &fields[*field] {
+                            None => Datum::Null,
+                            Some(field) => decode(column, field, encode).map_err(|(error, shown)| {
+                                let place = context(Some(&column.name));
+                                error.in_context(match shown {
+                                    Some(text) => format!("{place}: \"{text}\""),
+                                    None => place,
+                                })
+                            })?,
+                        };
+                        &parsed
+                    }
+                };
+                if datum.is_null() && !column.nullable {
+                    missing = missing.or(Some(at));
+                }
+                write_datum(out, &column.data_type, datum)?;
+            }
+            let Some(missing) = missing else { return Ok(()) };
+            let wording = Wording { table: name, options: encode, shows_rows: &|| shows_rows };
+            Err(AdapterError::from(not_null(desc, missing, &out[start..], wording).in_context(context(None))))
+        })?;
+        self.lines.push(line);
+        if self.updates.bytes() >= PART_BYTES {
+            // They are there twice when they are committed.
+            let taken = self.memory.try_grow(2 * self.updates.bytes());
+            taken.map_err(|refused| AdapterError::from(SqlError::from(refused)).in_context(context(None)))?;
+            self.parts.push(std::mem::take(&mut self.updates));
+        }
+        Ok(())
+    }
+
+    /// Whether its rows are few enough for [`Session::copy_in_finish`] where others wait.
+    pub fn is_short(&self) -> bool {
+        self.parts.is_empty() && self.updates.len() * self.desc.arity() <= VALUES_MAX
+    }
+
+    /// All rows.
+    pub(crate) fn rows(&mut self) -> Updates {
+        if self.parts.is_empty() {
+            return std::mem::take(&mut self.updates);
+        }
+        self.parts.push(std::mem::take(&mut self.updates));
+        let parts = std::mem::take(&mut self.parts);
+        let (rows, bytes) = (parts.iter().map(Updates::len).sum(), parts.iter().map(Updates::bytes).sum());
+        let mut all = Updates::with_capacity(rows, bytes);
+        parts.into_iter().for_each(|part| all.extend(&part));
+        all
+    }
+}
+
+/// The value of a compiled expression without columns.
+pub(crate) fn value_of(expr: &dyn PhysicalExpr) -> Result<Datum<'static>, AdapterError> {
+    let options = RecordBatchOptions::new().with_row_count(Some(1));
+    let one_row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)
+        .map_err(|error| AdapterError::internal(error.to_string()))?;
+    let array = expr.evaluate(&one_row).and_then(|value| value.into_array(1)).map_err(SqlError::from)?;
+    repr::datum::from_array(array.as_ref(), 0)
+        .map(Datum::into_owned)
+        .ok_or_else(|| AdapterError::internal(format!("a constant has type {}", array.data_type())))
+}
