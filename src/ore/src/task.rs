@@ -69,7 +69,7 @@ where
     JoinHandle { name, inner: Some(inner), stop: Mutex::default() }
 }
 
-/// Starts `future` on a thread of its own, with the timers of the runtime behind `runtime`. Aborting ends it at its next await, as it
+/// Starts `future` on a thread that does nothing else meanwhile, with the timers of the runtime behind `runtime`. Aborting ends it at its next await, as it
 /// does any task; awaited after that, it looks as if it had panicked.
 pub fn spawn_apart<F>(runtime: &Handle, name: &'static str, future: F) -> JoinHandle<F::Output>
 where
@@ -79,8 +79,7 @@ where
     let (stop, stopped) = oneshot::channel();
     let timers = runtime.clone();
     let (done, result) = oneshot::channel();
-    // No pool: what waits for another of these must not take its place.
-    drop(crate::thread::spawn(name, move || {
+    crate::thread::apart(move || {
         let stopped = async {
             if stopped.await.is_ok() {
                 pending().await
@@ -90,7 +89,7 @@ where
         let outcome = catch_unwind(AssertUnwindSafe(|| timers.block_on(work)));
         // Nobody may want it any more.
         let _gone = done.send(outcome);
-    }));
+    });
     let here = Handle::try_current().unwrap_or_else(|_| runtime.clone());
     let inner = here.spawn(async move {
         match result.await {

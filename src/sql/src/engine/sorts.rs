@@ -52,6 +52,8 @@ struct InOrder(OrderingRequirements);
 
 impl Through for InOrder {
     const NAME: &'static str = "InOrderExec";
+    // Otherwise the order that something above requires would be made below, in place of this one.
+    const KEEPS_ORDER: bool = false;
 
     fn order(&self) -> Option<OrderingRequirements> {
         Some(self.0.clone())
