@@ -84,7 +84,7 @@ fn doubling_ctes(count: usize) -> String {
     format!("WITH c0 AS (SELECT * FROM point), {} SELECT count(*) FROM c{}", all.join(", "), count - 1)
 }
 
-const HARMS: [Harm; 44] = [
+const HARMS: [Harm; 46] = [
     // Constants.
     harm(
         "constant: more than a value may have",
@@ -123,6 +123,13 @@ const HARMS: [Harm; 44] = [
     // DEFAULT.
     harm("default: of one row", || simple("INSERT INTO defaults (a) VALUES (1)"), None),
     harm("default: of several", || simple("INSERT INTO defaults (a) VALUES (1), (2), (3), (4)"), None),
+    // CHECK.
+    harm("check: of an insert", || simple("INSERT INTO checked VALUES ('a')"), None),
+    harm(
+        "check: of a copy",
+        || [simple("COPY checked FROM STDIN"), frontend::copy_data(b"a\n"), frontend::copy_done()].concat(),
+        None,
+    ),
     // RETURNING.
     harm(
         "returning: of an insert",
@@ -391,6 +398,7 @@ fn set_up(server: &Server) {
         "CREATE TABLE sink (a int4, v text)",
         "CREATE TABLE log (a int4)",
         "CREATE TABLE defaults (a int4, v text DEFAULT repeat('x', 100000000))",
+        "CREATE TABLE checked (v text CHECK (length(replace(repeat(v, 30000), v, repeat(v, 30000))) > 0))",
         "CREATE VIEW doubled0 AS SELECT * FROM point",
     ] {
         wire.execute(sql).expect(sql);

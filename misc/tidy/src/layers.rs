@@ -1,7 +1,7 @@
 //! The rules about crates: who may depend on whom, and who knows what.
 //!
 //! 1. Every crate under `src/` has a rank, and a dependency points to a lower rank only, but for the edges listed.
-//! 2. `adapter` never names `compute`, in its manifest or in its code: only `environmentd` joins the two.
+//! 2. `adapter` and `committer` never name `compute`, in their manifests or in their code: only `environmentd` joins the two.
 //! 3. Differential operators appear in `arrangement` and `compute` alone.
 //! 4. The pure crates (`repr`, `pgrepr`, `arrangement`, `sql`) have no tokio; [`crate::sources`] looks for I/O and clocks.
 //! 5. Only the doors know wires: no other crate uses a wire-protocol library or opens a socket.
@@ -120,8 +120,8 @@ fn check_manifest(name: &str, path: &str, manifest: &str, findings: &mut Vec<Fin
     for dependency in dependencies(manifest) {
         let other = dependency.name.as_str();
         let mut found = |message: String| findings.push(Finding::new(path, dependency.line, message));
-        if name == "adapter" && other == "compute" {
-            found("adapter never names compute: only environmentd joins the two".to_owned());
+        if matches!(name, "adapter" | "committer") && other == "compute" {
+            found(format!("{name} never names compute: only environmentd joins the two"));
         } else if let Some(other_rank) = self::rank(other)
             && dependency.kind == Kind::Product
             && other_rank >= rank

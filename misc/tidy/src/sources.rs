@@ -5,7 +5,7 @@
 //! 3. A source file has at most 800 lines, and no file allows itself unsafe code, but for those on the list.
 //! 4. No file names a folder of somebody's machine.
 //! 5. The code of pure crates asks no clock and does no I/O; sockets belong to the doors.
-//! 6. `adapter` never names `compute`; tasks and threads start through `ore`; no crate re-exports another.
+//! 6. `adapter` and `committer` never name `compute`; tasks and threads start through `ore`; no crate re-exports another.
 //!
 //! Rules 5 and 6 look at the code alone: not at comments, and not at what follows `#[cfg(test)]`.
 
@@ -114,11 +114,11 @@ fn check_code(name: &str, path: &str, code: &str, findings: &mut Vec<Finding>) {
     if name != "ore" {
         forbid(&BARE_SPAWNS, "start it by name, through ore::task or ore::thread");
     }
-    if name == "adapter" {
+    if matches!(name, "adapter" | "committer") {
         // A module of that name in another crate is not the crate.
         let names_crate = |line: &str| !is_comment(line) && has_word(&line.replace("::compute::", "::"), "compute::");
         for (line, _) in lines_where(code, names_crate) {
-            findings.push(Finding::new(path, line, "adapter never names compute".to_owned()));
+            findings.push(Finding::new(path, line, format!("{name} never names compute")));
         }
     }
     for (line, text) in lines_where(code, |line| line.trim_start().starts_with("pub use ")) {

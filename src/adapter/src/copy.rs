@@ -11,6 +11,7 @@ use compute_client::peek::Bound;
 use datafusion::common::DFSchema;
 use repr::Datum;
 use sql::plan::CopyFromPlan;
+use std::sync::Arc;
 
 impl Session {
     /// Has the values of sequences reserved that so many rows take, so that no row has to wait for them.
@@ -40,7 +41,10 @@ impl Session {
             true => self.naming_options(),
             false => self.encode_options().clone(),
         };
-        let copy = CopyIn::new(plan, sources, encode, self.may_select(plan.table), &self.shared.memory);
+        let table = self.published().tables.get(&plan.table).map(|table| Arc::clone(&table.constraints));
+        let has_long_checks = table.is_some_and(|constraints| constraints.has_long_checks);
+        let copy =
+            CopyIn::new(plan, sources, encode, (self.may_select(plan.table), has_long_checks), &self.shared.memory);
         std::future::ready(Ok(Response::CopyIn(Box::new(copy)))).await
     }
 

@@ -40,6 +40,8 @@ pub struct CopyIn {
     encode: EncodeOptions,
     /// Whether errors show rows.
     shows_rows: bool,
+    /// Whether the table has conditions that may take long.
+    has_long_checks: bool,
     /// Rows before those of `updates`, in parts: one that grew for long would be copied again and again, where others wait.
     parts: Vec<Updates>,
     updates: Updates,
@@ -90,7 +92,7 @@ impl CopyIn {
         plan: &CopyFromPlan,
         sources: Vec<Source>,
         encode: EncodeOptions,
-        shows_rows: bool,
+        (shows_rows, has_long_checks): (bool, bool),
         memory: &Arc<Share>,
     ) -> CopyIn {
         CopyIn {
@@ -103,6 +105,7 @@ impl CopyIn {
             takes: values_taken(plan.defaults.iter().map(|(_, default)| default)),
             encode,
             shows_rows,
+            has_long_checks,
             parts: Vec::new(),
             updates: Updates::new(),
             memory: Reservation::empty(memory),
@@ -201,9 +204,9 @@ impl CopyIn {
         Ok(())
     }
 
-    /// Whether its rows are few enough for [`Session::copy_in_finish`] where others wait.
+    /// Whether its rows are few enough, and quickly checked, for [`crate::session::Session::copy_in_finish`] where others wait.
     pub fn is_short(&self) -> bool {
-        self.parts.is_empty() && self.updates.len() * self.desc.arity() <= VALUES_MAX
+        !self.has_long_checks && self.parts.is_empty() && self.updates.len() * self.desc.arity() <= VALUES_MAX
     }
 
     /// All rows.

@@ -18,7 +18,7 @@ use committer::published::Published;
 use compute_client::peek::Bound;
 use compute_client::plan::{PeekPlan, peek_plan};
 use repr::sqlstate::SqlState;
-use repr::{Datum, PgType, Timestamp};
+use repr::{Datum, GlobalId, PgType, Timestamp};
 use sql::ast::{DiscardTarget, SetValue, Statement, TransactionModes};
 use sql::engine::effort::Effort;
 use sql::engine::{Params, SessionInfo};
@@ -360,7 +360,9 @@ impl Session {
             other => Exec::Other(other),
         };
         let has_index = |select: &SelectPlan| self.select_exec_under(select.clone(), published).peek.is_some();
-        let (text, is_short) = (Arc::from(text), is_short(&exec, has_index));
+        let has_long_checks =
+            |id: &GlobalId| published.tables.get(id).is_some_and(|table| table.constraints.has_long_checks);
+        let (text, is_short) = (Arc::from(text), is_short(&exec, has_index, has_long_checks));
         Ok(CachedPlan { revision: published.state.revision(), params, param_types, desc, name, text, exec, is_short })
     }
 

@@ -3,9 +3,7 @@
 use crate::description::{Format, Formats};
 use crate::error::AdapterError;
 use crate::execute::{ends_transaction, failed_transaction, is_ddl, returns_by_name, unknown_statement};
-use crate::plan_cache::Made;
-use crate::plan_cache::Prepared;
-use crate::plan_cache::{CachedPlan, Exec};
+use crate::plan_cache::{CachedPlan, Exec, Made, Prepared};
 use crate::replan::is_stale;
 use crate::response::{BoundParams, Response, Rows, RowsTag};
 use crate::session::{Autocommit, Portal, Session, unknown_portal};

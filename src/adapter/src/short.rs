@@ -8,6 +8,7 @@ use crate::error::AdapterError;
 use crate::plan_cache::Exec;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::Expr;
+use repr::GlobalId;
 use sql::engine::effort;
 use sql::functions::row::{gives_new_values, has_long, plan_has};
 use sql::plan::{InsertPlan, InsertSource, Plan, SelectPlan};
@@ -27,7 +28,11 @@ pub(crate) fn is_elsewhere<T>(result: &Result<T, AdapterError>) -> bool {
 }
 
 /// Whether a session's part of a plan is short, but for rows of which nothing is known yet: what it binds and evaluates itself.
-pub(crate) fn is_short(exec: &Exec, has_index: impl Fn(&SelectPlan) -> bool) -> bool {
+pub(crate) fn is_short(
+    exec: &Exec,
+    has_index: impl Fn(&SelectPlan) -> bool,
+    has_long_checks: impl Fn(&GlobalId) -> bool,
+) -> bool {
     match exec {
         Exec::Empty | Exec::Unplanned(_) => true,
         Exec::Select(exec) => effort::is_small(&exec.select.logical),
@@ -40,10 +45,13 @@ pub(crate) fn is_short(exec: &Exec, has_index: impl Fn(&SelectPlan) -> bool) -> 
                 && effort::is_small(&exec.plan.selection)
                 && !plan_has(&exec.plan.selection, gives_new)
                 && !returning.into_iter().any(has_long)
+                && !has_long_checks(&exec.plan.table)
         }
         Exec::Other(Plan::Insert(plan)) => {
             let update = plan.on_conflict.as_ref().and_then(|on| on.update.as_ref());
-            is_short_insert(plan) && update.is_none_or(|update| has_index(&update.lookup))
+            is_short_insert(plan)
+                && update.is_none_or(|update| has_index(&update.lookup))
+                && !has_long_checks(&plan.table)
         }
         Exec::Other(Plan::Read(read)) => effort::is_small(&read.select.logical),
         Exec::Other(Plan::Declare { read, .. }) => effort::is_small(&read.select.logical),

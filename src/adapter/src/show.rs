@@ -3,8 +3,7 @@
 use crate::description::{Formats, RowDesc};
 use crate::error::AdapterError;
 use crate::execute::unknown_cursor;
-use crate::plan_cache::Made;
-use crate::plan_cache::{CachedPlan, Exec};
+use crate::plan_cache::{CachedPlan, Exec, Made};
 use crate::response::{Chunk, Response, Rows, RowsTag, Tag};
 use crate::session::{Autocommit, Portal, Session};
 use crate::status::Status;

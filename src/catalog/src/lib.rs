@@ -9,7 +9,7 @@
 //! [`sql::plan::CatalogView`].
 //!
 //! Deliberately absent: name resolution and privilege checks of statements (`sql`), time, threads, and everything that
-//! has to be done because of a change (`adapter::implications`).
+//! has to be done because of a change (`committer::implications`).
 
 pub mod builtin;
 mod catalog;

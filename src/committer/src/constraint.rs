@@ -24,6 +24,7 @@ use repr::sqlstate::SqlState;
 use repr::{Datum, GlobalId, RelationDesc, Updates};
 use sql::engine::{Engine, SessionInfo};
 use sql::error::{Part, SqlError, Subject};
+use sql::functions::row::has_long;
 use sql::names::FullName;
 use sql::plan::constraint::{Check, keys, plan_checks};
 use sql::plan::{ItemRef, PlanContext};
@@ -48,6 +49,8 @@ pub struct TableConstraints {
     /// PRIMARY KEY, UNIQUE and unique indexes, in the order in which they are checked.
     pub keys: Vec<UniqueKey>,
     checks: Vec<Check>,
+    /// Whether a condition calls what may take long.
+    pub has_long_checks: bool,
     /// Its columns without a qualifier, as expressions over them are bound.
     pub schema: DFSchemaRef,
 }
@@ -96,12 +99,13 @@ impl TableConstraints {
             cluster: "",
             from_tables: true,
         };
-        let keys = keys(state, table).into_iter();
+        let (keys, checks) = (keys(state, table).into_iter(), plan_checks(&ctx, table)?);
         Ok(Arc::new(TableConstraints {
             desc: Arc::clone(&table.desc),
             types: table.desc.columns.iter().map(|column| column.data_type.clone()).collect(),
             keys: keys.map(|key| UniqueKey::new(key.oid, key.name, key.columns, &table.desc)).collect(),
-            checks: plan_checks(&ctx, table)?,
+            has_long_checks: checks.iter().any(|check| has_long(&check.expr)),
+            checks,
             schema: Arc::new(DFSchema::try_from(Arc::clone(&table.desc.schema))?),
         }))
     }
@@ -123,6 +127,7 @@ impl TableConstraints {
             types: Arc::clone(&self.types),
             keys: self.keys.iter().filter(|key| keeps(key)).cloned().collect(),
             checks: Vec::new(),
+            has_long_checks: false,
             schema: Arc::clone(&self.schema),
         }
     }

@@ -85,7 +85,7 @@ impl Sequence {
     }
 
     /// What the store says of a sequence; of one that has given no value it need not say anything.
-    pub fn stored(persist: &PersistClient, item: &ItemRef) -> Result<Option<Arc<Sequence>>, CommitError> {
+    pub(crate) fn stored(persist: &PersistClient, item: &ItemRef) -> Result<Option<Arc<Sequence>>, CommitError> {
         let ItemKind::Sequence(def) = &item.kind else { return Ok(None) };
         let at = match persist.meta_get(&key(item.id))? {
             Some(bytes) => decode(&bytes).ok_or_else(|| {
@@ -175,14 +175,14 @@ impl Sequence {
     }
 
     /// Lets it give no more values; where it stands.
-    pub fn close(&self) -> Position {
+    pub(crate) fn close(&self) -> Position {
         let mut state = self.state.lock();
         state.is_closed = true;
         state.at
     }
 
     /// Lets it go on, as what it was closed for has failed.
-    pub fn reopen(&self) {
+    pub(crate) fn reopen(&self) {
         self.state.lock().is_closed = false;
     }
 
@@ -206,14 +206,14 @@ fn key(id: GlobalId) -> String {
 }
 
 /// What makes durable where a sequence stands.
-pub fn put(id: GlobalId, at: Position) -> MetaWrite {
+pub(crate) fn put(id: GlobalId, at: Position) -> MetaWrite {
     let mut value = at.last.to_be_bytes().to_vec();
     value.push(at.is_called.into());
     MetaWrite::Put { key: key(id), value }
 }
 
 /// What makes durable that a sequence is gone.
-pub fn forget(id: GlobalId) -> MetaWrite {
+pub(crate) fn forget(id: GlobalId) -> MetaWrite {
     MetaWrite::Delete { key: key(id) }
 }
 
@@ -229,7 +229,7 @@ fn decode(bytes: &[u8]) -> Option<Position> {
 pub type Unreserved = Arc<Mutex<BTreeMap<GlobalId, Arc<Sequence>>>>;
 
 /// Who is told when values are reserved, or that this has failed.
-pub enum Reply {
+pub(crate) enum Reply {
     /// A thread that waits.
     Thread(Sender<Result<(), CommitError>>),
     /// A task that does.
@@ -238,7 +238,7 @@ pub enum Reply {
 
 impl Reply {
     /// Who has gone does not want the answer.
-    pub fn send(self, answer: Result<(), CommitError>) {
+    pub(crate) fn send(self, answer: Result<(), CommitError>) {
         match self {
             Reply::Thread(reply) => drop(reply.send(answer)),
             Reply::Task(reply) => drop(reply.send(answer)),
@@ -247,7 +247,7 @@ impl Reply {
 }
 
 /// A question for values of a sequence.
-pub struct Asked {
+pub(crate) struct Asked {
     pub sequence: Arc<Sequence>,
     pub count: u64,
     pub reply: Reply,
@@ -255,7 +255,7 @@ pub struct Asked {
 
 /// What the committer has to reserve, and what it is about to.
 #[derive(Default)]
-pub struct Reserving {
+pub(crate) struct Reserving {
     asked: Vec<Asked>,
     /// What is to be written besides.
     pub also: Vec<MetaWrite>,
@@ -272,17 +272,17 @@ struct Block {
 }
 
 impl Reserving {
-    pub fn ask(&mut self, asked: Asked) {
+    pub(crate) fn ask(&mut self, asked: Asked) {
         self.asked.push(asked);
     }
 
     /// Whether somebody waits for a commit.
-    pub fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         !self.asked.is_empty()
     }
 
     /// Step 2: what the next commit has to write, if these are the sequences as they are now.
-    pub fn due(&mut self, current: &HashMap<GlobalId, Arc<Sequence>>) -> Vec<MetaWrite> {
+    pub(crate) fn due(&mut self, current: &HashMap<GlobalId, Arc<Sequence>>) -> Vec<MetaWrite> {
         let mut writes = std::mem::take(&mut self.also);
         let mut wanted: BTreeMap<GlobalId, (Arc<Sequence>, u64)> = BTreeMap::new();
         for Asked { sequence, count, reply } in std::mem::take(&mut self.asked) {
@@ -317,14 +317,14 @@ impl Reserving {
     }
 
     /// Tells all who wait that there will be no commit.
-    pub fn refuse(&mut self, failure: impl Fn() -> CommitError) {
+    pub(crate) fn refuse(&mut self, failure: impl Fn() -> CommitError) {
         for Asked { reply, .. } in self.asked.drain(..) {
             reply.send(Err(failure()));
         }
     }
 
     /// Step 3, once that is durable, or has failed.
-    pub fn settle(&mut self, failure: Option<impl Fn() -> CommitError>) {
+    pub(crate) fn settle(&mut self, failure: Option<impl Fn() -> CommitError>) {
         for Block { sequence, count, taken } in self.under_way.drain(..) {
             let mut state = sequence.state.lock();
             if failure.is_none() {

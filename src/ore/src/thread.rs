@@ -166,7 +166,7 @@ mod tests {
             apart(move || drop(meet.wait()));
         }
         meet.wait();
-        let (tx, rx) = std::sync::mpsc::channel();
+        let (tx, rx) = channel();
         let here = || {
             let tx = tx.clone();
             apart(move || tx.send(std::thread::current().id()).expect("the test receives"));

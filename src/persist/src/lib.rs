@@ -6,7 +6,7 @@
 //! large for it. A commit is one transaction of consensus over all touched shards and one fsync; see [`client`] for the
 //! protocol.
 //!
-//! Where it sits: the committer (`adapter`) is the only caller of [`PersistClient::commit`] and everything it wrote
+//! Where it sits: the `committer` is the only caller of [`PersistClient::commit`] and everything it wrote
 //! is readable through [`PersistClient::snapshot`] by anybody, which is how indexes rehydrate and how ad hoc
 //! queries read tables that have no index. The catalog and the timestamp oracle keep their durable state in the key
 //! and value part of the same transaction ([`MetaWrite`]).

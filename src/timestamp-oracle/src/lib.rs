@@ -27,7 +27,7 @@
 //! The protocols' steps over shared memory are [`word`], [`lease`] and [`tickets`], small files that `test/model` also
 //! runs through all orders in which threads can take them.
 //!
-//! Where it sits: the committer (`adapter`) calls the two that write, every session those that read.
+//! Where it sits: the `committer` calls the two that write, every session those that read.
 //! Deliberately absent: several processes that move one timeline at the same time.
 #![warn(missing_docs)]
 

@@ -1,7 +1,7 @@
 //! What the catalogs show of constraints: `pg_constraint`, the indexes that Postgres has for keys, and the relations of
 //! `information_schema` that are about them.
 //!
-//! A key is enforced without an index (`adapter::group_commit::claims`). Tools and drivers look for the index all the same, to
+//! A key is enforced without an index (`committer::group_commit::claims`). Tools and drivers look for the index all the same, to
 //! find out what a table's key is, so `pg_class` and `pg_index` have one of the constraint's name. It answers no query, and
 //! `mz_indexes` does not list it.
 

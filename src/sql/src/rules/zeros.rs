@@ -1,15 +1,15 @@
 //! `-0.0` and `0.0` are one value where rows are ordered, numbered and put into partitions.
 //!
-//! Arrow compares and groups floats as Postgres does, but sorts `-0.0` before `0.0`, and windows take for peers and for one
+//! DataFusion compares and groups floats as Postgres does, but sorts `-0.0` before `0.0`, and windows take for peers and for one
 //! partition what a sort does. So floats are sorted by their [`OneZero`].
 //!
 //! What windows go by becomes columns below them: the physical planner forgets that expressions over constant columns are
 //! constant, and then takes its own plan for wrong.
 
-use arrow::array::{ArrayRef, AsArray};
-use arrow::datatypes::{DataType, Float32Type, Float64Type};
+use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, DFSchema, Result, internal_err};
+use datafusion::common::utils::normalize_float_zero;
+use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, LogicalPlan, Projection, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
@@ -18,8 +18,8 @@ use datafusion::logical_expr::{
 use std::sync::{Arc, LazyLock};
 
 static ONE_ZERO: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(ScalarUDF::new_from_impl(OneZero::new())));
-/// What the columns below windows are called.
-const COLUMN: &str = "__zero_";
+/// The relation that the columns below windows are of: nobody else's have it.
+const RELATION: &str = "__one_zero";
 
 /// Rewrites what the sorts, windows and ordered aggregates of a plan and its subqueries go by.
 pub fn one_zero(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -55,7 +55,7 @@ fn in_window(window: Window) -> Result<Transformed<LogicalPlan>> {
         if at == zeros.len() {
             zeros.push(zeroed);
         }
-        Ok(Some(Expr::Column(Column::from_name(format!("{COLUMN}{at}")))))
+        Ok(Some(Expr::Column(Column::new(Some(RELATION), at.to_string()))))
     };
     let names = NamePreserver::new_for_projection();
     let rewritten = window.window_expr.iter().map(|expr| {
@@ -67,7 +67,8 @@ fn in_window(window: Window) -> Result<Transformed<LogicalPlan>> {
         return Ok(Transformed::no(LogicalPlan::Window(window)));
     }
     let mut columns = shown(&schema);
-    columns.extend(zeros.into_iter().enumerate().map(|(at, zero)| zero.alias(format!("{COLUMN}{at}"))));
+    columns
+        .extend(zeros.into_iter().enumerate().map(|(at, zero)| zero.alias_qualified(Some(RELATION), at.to_string())));
     let above = shown(&window.schema);
     let below = LogicalPlan::Projection(Projection::try_new(columns, window.input)?);
     let window = LogicalPlan::Window(Window::try_new(exprs, Arc::new(below))?);
@@ -94,7 +95,7 @@ fn called(mut expr: Expr, key: &mut impl FnMut(&Expr) -> Result<Option<Expr>>) -
 fn zeroed(key: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     let is_done = match key {
         Expr::ScalarFunction(call) => call.func == *ONE_ZERO,
-        Expr::Column(column) => column.name.starts_with(COLUMN),
+        Expr::Column(column) => column.relation.as_ref().is_some_and(|relation| relation.table() == RELATION),
         _ => false,
     };
     let is_float = matches!(key.get_type(schema)?, DataType::Float32 | DataType::Float64);
@@ -128,12 +129,6 @@ impl ScalarUDFImpl for OneZero {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let values = args.args[0].to_array(args.number_rows)?;
-        let zeroed: ArrayRef = match values.data_type() {
-            DataType::Float32 => Arc::new(values.as_primitive::<Float32Type>().unary::<_, Float32Type>(|x| x + 0.0)),
-            DataType::Float64 => Arc::new(values.as_primitive::<Float64Type>().unary::<_, Float64Type>(|x| x + 0.0)),
-            other => return internal_err!("{other} is no float"),
-        };
-        Ok(ColumnarValue::Array(zeroed))
+        Ok(ColumnarValue::Array(normalize_float_zero(&args.args[0].to_array(args.number_rows)?)))
     }
 }
