@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Finding;
-use crate::exceptions::Exceptions;
+use crate::exceptions::{Counted, Exceptions};
 use crate::sources::product_code;
 use crate::tree::Tree;
 
@@ -23,14 +23,14 @@ pub(crate) fn check(tree: &Tree, exceptions: &Exceptions, findings: &mut Vec<Fin
         let folder = format!("src/{name}");
         let circles = circles(&uses(tree, &format!("{folder}/src/")));
         let count: usize = circles.iter().map(Vec::len).sum();
-        if count > exceptions.in_circles_max(&folder) {
+        if count > exceptions.counted_max(Counted::Circles, &folder) {
             for circle in circles {
                 findings.push(Finding::new(&folder, 0, format!("files in a circle: {}", circle.join(", "))));
             }
         }
         files_in_circles.insert(folder, count);
     }
-    exceptions.check_circles(|folder| files_in_circles.get(folder).copied().unwrap_or(0), findings);
+    exceptions.check_counted(Counted::Circles, |folder| files_in_circles.get(folder).copied().unwrap_or(0), findings);
 }
 
 /// Who uses whom among the files of a folder, parents and children left out.

@@ -22,6 +22,7 @@ mod circles;
 mod exceptions;
 mod layers;
 mod manifest;
+mod signatures;
 mod sources;
 mod tree;
 
@@ -70,6 +71,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     layers::check(tree, &mut findings);
     sources::check(tree, &exceptions, &mut findings);
     circles::check(tree, &exceptions, &mut findings);
+    signatures::check(tree, &exceptions, &mut findings);
     findings.sort();
     findings
 }
