@@ -200,6 +200,6 @@ mod tests {
         let lower = messages(&files, "circle src/ore 3 # why\n");
         assert_eq!(lower, ["src/ore has 2 files in circles: lower its ceiling"]);
         let drop = messages(&[MANIFEST], "circle src/ore 2 # why\n");
-        assert_eq!(drop, ["src/ore has no circles: drop its exception"]);
+        assert_eq!(drop, ["src/ore has no files in circles: drop its exception"]);
     }
 }
