@@ -134,32 +134,37 @@ impl Committer {
     }
 
     /// Works until it is told to stop.
-    pub fn run(mut self, Requests(requests): Requests) {
-        let requests = &requests;
-        while let Some(first) = self.next(requests) {
-            let mut writes = Vec::new();
-            let mut next = Some(first);
-            while let Some(request) = next.take() {
-                match self.not_put_off(request) {
-                    None => {}
-                    Some(Request::Write(write)) => writes.push(write),
-                    Some(request) => {
-                        if !request.is_apart() {
-                            self.commit_writes(std::mem::take(&mut writes));
-                        }
-                        if !self.serve(request) {
-                            return;
-                        }
+    pub fn run(mut self, requests: Requests) {
+        while self.step(&requests) {}
+    }
+
+    /// Waits for a request, and does what it and all that are there by then ask for: what may be committed together is one group.
+    /// False ends the committer.
+    pub fn step(&mut self, Requests(requests): &Requests) -> bool {
+        let Some(first) = self.next(requests) else { return false };
+        let mut writes = Vec::new();
+        let mut next = Some(first);
+        while let Some(request) = next.take() {
+            match self.not_put_off(request) {
+                None => {}
+                Some(Request::Write(write)) => writes.push(write),
+                Some(request) => {
+                    if !request.is_apart() {
+                        self.commit_writes(std::mem::take(&mut writes));
+                    }
+                    if !self.serve(request) {
+                        return false;
                     }
                 }
-                if writes.len() < GROUP_MAX {
-                    next = self.take(requests).or_else(|| self.company.await_more(writes.len(), requests));
-                }
             }
-            self.commit_writes(writes);
-            self.reserve();
-            self.free_stopped();
+            if writes.len() < GROUP_MAX {
+                next = self.take(requests).or_else(|| self.company.await_more(writes.len(), requests));
+            }
         }
+        self.commit_writes(writes);
+        self.reserve();
+        self.free_stopped();
+        true
     }
 
     /// The next request that is there.

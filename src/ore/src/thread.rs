@@ -163,7 +163,9 @@ mod tests {
         let meet = Arc::new(Barrier::new(3));
         for _ in 0..2 {
             let meet = Arc::clone(&meet);
-            apart(move || drop(meet.wait()));
+            apart(move || {
+                meet.wait();
+            });
         }
         meet.wait();
         let (tx, rx) = channel();
