@@ -11,7 +11,6 @@ use compute_client::peek::Bound;
 use datafusion::common::DFSchema;
 use repr::Datum;
 use sql::plan::CopyFromPlan;
-use std::sync::Arc;
 
 impl Session {
     /// Has the values of sequences reserved that so many rows take, so that no row has to wait for them.
@@ -41,10 +40,9 @@ impl Session {
             true => self.naming_options(),
             false => self.encode_options().clone(),
         };
-        let table = self.published().tables.get(&plan.table).map(|table| Arc::clone(&table.constraints));
-        let has_long_checks = table.is_some_and(|constraints| constraints.has_long_checks);
-        let copy =
-            CopyIn::new(plan, sources, encode, (self.may_select(plan.table), has_long_checks), &self.shared.memory);
+        let mut copy = CopyIn::new(plan, sources, encode, &self.shared.memory);
+        copy.shows_rows = self.may_select(plan.table);
+        copy.has_long_checks = self.published().has_long_checks(plan.table);
         std::future::ready(Ok(Response::CopyIn(Box::new(copy)))).await
     }
 

@@ -39,9 +39,9 @@ pub struct CopyIn {
     pub(crate) takes: BTreeMap<u32, u64>,
     encode: EncodeOptions,
     /// Whether errors show rows.
-    shows_rows: bool,
+    pub(crate) shows_rows: bool,
     /// Whether the table has conditions that may take long.
-    has_long_checks: bool,
+    pub(crate) has_long_checks: bool,
     /// Rows before those of `updates`, in parts: one that grew for long would be copied again and again, where others wait.
     parts: Vec<Updates>,
     updates: Updates,
@@ -87,14 +87,8 @@ pub(crate) enum Source {
 }
 
 impl CopyIn {
-    /// No rows yet, for columns that come from there and values that are written like this.
-    pub(crate) fn new(
-        plan: &CopyFromPlan,
-        sources: Vec<Source>,
-        encode: EncodeOptions,
-        (shows_rows, has_long_checks): (bool, bool),
-        memory: &Arc<Share>,
-    ) -> CopyIn {
+    /// No rows yet, for columns that come from there and values that are written like this; errors show none.
+    pub(crate) fn new(plan: &CopyFromPlan, sources: Vec<Source>, encode: EncodeOptions, memory: &Arc<Share>) -> CopyIn {
         CopyIn {
             options: plan.options.clone(),
             columns: plan.columns.iter().map(|column| plan.desc.columns[*column].clone()).collect(),
@@ -104,8 +98,8 @@ impl CopyIn {
             sources,
             takes: values_taken(plan.defaults.iter().map(|(_, default)| default)),
             encode,
-            shows_rows,
-            has_long_checks,
+            shows_rows: false,
+            has_long_checks: false,
             parts: Vec::new(),
             updates: Updates::new(),
             memory: Reservation::empty(memory),

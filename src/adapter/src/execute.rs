@@ -18,7 +18,7 @@ use committer::published::Published;
 use compute_client::peek::Bound;
 use compute_client::plan::{PeekPlan, peek_plan};
 use repr::sqlstate::SqlState;
-use repr::{Datum, GlobalId, PgType, Timestamp};
+use repr::{Datum, PgType, Timestamp};
 use sql::ast::{DiscardTarget, SetValue, Statement, TransactionModes};
 use sql::engine::effort::Effort;
 use sql::engine::{Params, SessionInfo};
@@ -360,9 +360,8 @@ impl Session {
             other => Exec::Other(other),
         };
         let has_index = |select: &SelectPlan| self.select_exec_under(select.clone(), published).peek.is_some();
-        let has_long_checks =
-            |id: &GlobalId| published.tables.get(id).is_some_and(|table| table.constraints.has_long_checks);
-        let (text, is_short) = (Arc::from(text), is_short(&exec, has_index, has_long_checks));
+        let is_short = is_short(&exec, has_index, |table| published.has_long_checks(table));
+        let text = Arc::from(text);
         Ok(CachedPlan { revision: published.state.revision(), params, param_types, desc, name, text, exec, is_short })
     }
 

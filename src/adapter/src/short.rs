@@ -31,7 +31,7 @@ pub(crate) fn is_elsewhere<T>(result: &Result<T, AdapterError>) -> bool {
 pub(crate) fn is_short(
     exec: &Exec,
     has_index: impl Fn(&SelectPlan) -> bool,
-    has_long_checks: impl Fn(&GlobalId) -> bool,
+    has_long_checks: impl Fn(GlobalId) -> bool,
 ) -> bool {
     match exec {
         Exec::Empty | Exec::Unplanned(_) => true,
@@ -45,13 +45,13 @@ pub(crate) fn is_short(
                 && effort::is_small(&exec.plan.selection)
                 && !plan_has(&exec.plan.selection, gives_new)
                 && !returning.into_iter().any(has_long)
-                && !has_long_checks(&exec.plan.table)
+                && !has_long_checks(exec.plan.table)
         }
         Exec::Other(Plan::Insert(plan)) => {
             let update = plan.on_conflict.as_ref().and_then(|on| on.update.as_ref());
             is_short_insert(plan)
                 && update.is_none_or(|update| has_index(&update.lookup))
-                && !has_long_checks(&plan.table)
+                && !has_long_checks(plan.table)
         }
         Exec::Other(Plan::Read(read)) => effort::is_small(&read.select.logical),
         Exec::Other(Plan::Declare { read, .. }) => effort::is_small(&read.select.logical),

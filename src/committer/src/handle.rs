@@ -70,9 +70,7 @@ impl Handle {
         expectations: Vec<Expectation>,
     ) -> Result<Committed, CommitError> {
         let writes = self.write_ahead(writes).await?;
-        let (reply, answer) = oneshot::channel();
-        self.send(Request::Write(WriteRequest { writes, expectations, reply })).await?;
-        answer.await.map_err(|_| stopping())?
+        self.ask(|reply| Request::Write(WriteRequest { writes, expectations, reply })).await
     }
 
     /// Writes what is large before the committer has to, on a thread of its own.
@@ -92,9 +90,7 @@ impl Handle {
     /// # Cancellation
     /// Safe to drop.
     pub async fn probe(&self, table: GlobalId, keys: Vec<(u32, Vec<u8>)>) -> Result<Probed, CommitError> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Request::Probe(ProbeRequest { table, keys, reply })).await?;
-        answer.await.map_err(|_| stopping())?
+        self.ask(|reply| Request::Probe(ProbeRequest { table, keys, reply })).await
     }
 
     /// Changes the catalog.
@@ -103,9 +99,7 @@ impl Handle {
     /// The change goes on when the future is dropped; only its answer is lost.
     pub async fn change_catalog(&self, change: CatalogChange) -> Result<Committed, CommitError> {
         let change = CatalogChange { writes: self.write_ahead(change.writes).await?, ..change };
-        let (reply, answer) = oneshot::channel();
-        self.send(Request::Ddl(Box::new(DdlRequest { change, reply }))).await?;
-        answer.await.map_err(|_| stopping())?
+        self.ask(|reply| Request::Ddl(Box::new(DdlRequest { change, reply }))).await
     }
 
     /// Lets the read timestamp come to now, though nothing happened.
@@ -133,19 +127,24 @@ impl Handle {
     /// # Cancellation
     /// It goes on when the future is dropped.
     pub async fn rebuild(&self, stopped: Vec<GlobalId>) -> Result<(), CommitError> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Request::Rebuild(stopped, reply)).await?;
-        answer.await.map_err(|_| stopping())?
+        self.ask(|reply| Request::Rebuild(stopped, reply)).await
     }
 
     async fn tick_to(&self, at_least: Timestamp) -> Result<(), CommitError> {
+        self.ask(|reply| Request::Tick(at_least, reply)).await
+    }
+
+    /// Asks, and waits for the answer.
+    async fn ask<T>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<Result<T, CommitError>>) -> Request,
+    ) -> Result<T, CommitError> {
         let (reply, answer) = oneshot::channel();
-        self.send(Request::Tick(at_least, reply)).await?;
+        self.send(request(reply)).await?;
         answer.await.map_err(|_| stopping())?
     }
 
-    async fn send(&self, request: Request) -> Result<(), CommitError> {
-        let mut request = request;
+    async fn send(&self, mut request: Request) -> Result<(), CommitError> {
         loop {
             match self.requests.try_send(request) {
                 Ok(()) => return Ok(()),
@@ -170,10 +169,7 @@ impl Handle {
         depends_on: Vec<GlobalId>,
         as_of: Timestamp,
     ) -> Result<Arc<IndexHandle>, CommitError> {
-        let (reply, answer) = oneshot::channel();
-        let request = SubscribeRequest { target, depends_on, as_of, reply };
-        self.send(Request::Subscribe(Box::new(request))).await?;
-        answer.await.map_err(|_| stopping())?
+        self.ask(|reply| Request::Subscribe(Box::new(SubscribeRequest { target, depends_on, as_of, reply }))).await
     }
 
     /// Ends the dataflow of a subscription.
@@ -188,9 +184,7 @@ impl Handle {
     /// # Cancellation
     /// They are reserved all the same.
     pub async fn reserve(&self, sequence: Arc<Sequence>, count: u64) -> Result<(), CommitError> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Request::Reserve(Asked { sequence, count, reply: Reply::Task(reply) })).await?;
-        answer.await.map_err(|_| stopping())?
+        self.ask(|reply| Request::Reserve(Asked { sequence, count, reply: Reply::Task(reply) })).await
     }
 
     /// Has one value of a sequence reserved, and waits for it on this thread.

@@ -187,6 +187,11 @@ impl Published {
         all.map(|handle| handle.id).filter(|index| *index == id || is_on(*index)).collect()
     }
 
+    /// Whether a table has conditions that may take long.
+    pub fn has_long_checks(&self, table: GlobalId) -> bool {
+        self.tables.get(&table).is_some_and(|table| table.constraints.has_long_checks)
+    }
+
     /// The indexes on a relation.
     pub fn indexes_on(&self, id: GlobalId) -> &[Arc<IndexInfo>] {
         self.indexes.get(&id).map_or(&[], Vec::as_slice)

@@ -22,6 +22,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use stores::Oracle;
 
+/// Threads for statements that have one of their own, as many as there are of these: memory and connections are what limits them.
+const APART_MAX: usize = 1 << 20;
 /// How long ad hoc queries get to end when the server stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -49,6 +51,7 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
     let adhoc = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(or_cores(config.adhoc_threads))
         .thread_name("adhoc")
+        .max_blocking_threads(APART_MAX)
         .enable_time()
         .build()?;
     let memory_limit = match config.memory_limit {

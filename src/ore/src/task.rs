@@ -69,8 +69,9 @@ where
     JoinHandle { name, inner: Some(inner), stop: Mutex::default() }
 }
 
-/// Starts `future` on a thread that does nothing else meanwhile, with the timers of the runtime behind `runtime`. Aborting ends it at its next await, as it
-/// does any task; awaited after that, it looks as if it had panicked.
+/// Starts `future` on a thread that does nothing else meanwhile, one of the blocking threads of the runtime behind `runtime`, whose
+/// timers it has. One such task may wait for another, so the runtime has to have room for as many as there can be. Aborting ends the
+/// task at its next await, as it does any; awaited after that, it looks as if it had panicked.
 pub fn spawn_apart<F>(runtime: &Handle, name: &'static str, future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
@@ -78,25 +79,16 @@ where
 {
     let (stop, stopped) = oneshot::channel();
     let timers = runtime.clone();
-    let (done, result) = oneshot::channel();
-    crate::thread::apart(move || {
+    let inner = runtime.spawn_blocking(move || {
+        // Whoever has started the thread may stay on one core.
+        crate::thread::roam();
         let stopped = async {
             if stopped.await.is_ok() {
                 pending().await
             }
         };
         let work = until(watched(name, OnPanic::EndTask, future), stopped);
-        let outcome = catch_unwind(AssertUnwindSafe(|| timers.block_on(work)));
-        // Nobody may want it any more.
-        let _gone = done.send(outcome);
-    });
-    let here = Handle::try_current().unwrap_or_else(|_| runtime.clone());
-    let inner = here.spawn(async move {
-        match result.await {
-            Ok(Ok(Ok(output))) => output,
-            Ok(Err(panic)) => resume_unwind(panic),
-            Ok(Ok(Err(()))) | Err(_) => resume_unwind(Box::new("aborted")),
-        }
+        timers.block_on(work).unwrap_or_else(|()| resume_unwind(Box::new("aborted")))
     });
     JoinHandle { name, inner: Some(inner), stop: Mutex::new(Some(stop)) }
 }

@@ -13,12 +13,7 @@ use nix::unistd::Pid;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SendError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
-
-use parking_lot::Mutex;
 
 use crate::panic::{OnPanic, log_panic, report_panic};
 
@@ -64,59 +59,6 @@ where
     Builder::new().name(name).spawn(watched).expect("the operating system has room for another thread")
 }
 
-/// How long a thread of [`apart`] waits for more to do.
-const IDLE_FOR: Duration = Duration::from_secs(5);
-
-type Job = Box<dyn FnOnce() + Send>;
-
-/// The threads of [`apart`] that wait, by number.
-static IDLE: Mutex<Vec<(u64, Sender<Job>)>> = Mutex::new(Vec::new());
-static NEXT_APART: AtomicU64 = AtomicU64::new(0);
-
-/// Does `job` on a thread that does nothing else meanwhile: one that has become idle a moment ago, or a new one. There is no limit, as
-/// one job may wait for another.
-///
-/// # Panics
-/// If the operating system refuses another thread.
-pub fn apart(job: impl FnOnce() + Send + 'static) {
-    let mut job: Job = Box::new(job);
-    loop {
-        let Some((_, idle)) = IDLE.lock().pop() else {
-            drop(spawn("apart", move || work_apart(job)));
-            return;
-        };
-        match idle.send(job) {
-            Ok(()) => return,
-            Err(SendError(back)) => job = back,
-        }
-    }
-}
-
-fn work_apart(first: Job) {
-    let (number, (more, jobs)) = (NEXT_APART.fetch_add(1, Ordering::Relaxed), channel());
-    let mut job = first;
-    loop {
-        job();
-        IDLE.lock().push((number, more.clone()));
-        job = match jobs.recv_timeout(IDLE_FOR) {
-            Ok(next) => next,
-            Err(_) => {
-                let mut idle = IDLE.lock();
-                if let Some(at) = idle.iter().position(|(waiting, _)| *waiting == number) {
-                    idle.remove(at);
-                    return;
-                }
-                drop(idle);
-                // Whoever took it from there is about to send.
-                match jobs.recv() {
-                    Ok(next) => next,
-                    Err(_) => return,
-                }
-            }
-        };
-    }
-}
-
 /// The result of `f`; `None` if it panicked, which is logged under `name`. For a step of a thread that goes on without it.
 pub fn survive<T>(name: &str, f: impl FnOnce() -> T) -> Option<T> {
     let outcome = catch_unwind(AssertUnwindSafe(f));
@@ -156,28 +98,6 @@ pub fn roam() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{Arc, Barrier};
-
-    #[test]
-    fn jobs_apart_run_at_once_and_one_after_the_other_on_one_thread() {
-        let meet = Arc::new(Barrier::new(3));
-        for _ in 0..2 {
-            let meet = Arc::clone(&meet);
-            apart(move || {
-                meet.wait();
-            });
-        }
-        meet.wait();
-        let (tx, rx) = channel();
-        let here = || {
-            let tx = tx.clone();
-            apart(move || tx.send(std::thread::current().id()).expect("the test receives"));
-            rx.recv().expect("the job sends")
-        };
-        let first = here();
-        let reused = (0..1_000).any(|_| here() == first);
-        assert!(reused, "a thread that has nothing to do is taken again");
-    }
 
     #[test]
     fn a_step_that_panics_is_survived() {

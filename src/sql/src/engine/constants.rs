@@ -13,7 +13,6 @@ use super::through::{Through, through};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinType, Result};
-use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_expr::equivalence::AcrossPartitions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -74,9 +73,5 @@ impl Through for Untold {
     fn properties(input: &Arc<dyn ExecutionPlan>) -> Arc<PlanProperties> {
         let nothing = EquivalenceProperties::new(input.schema());
         Arc::new(input.properties().as_ref().clone().with_eq_properties(nothing))
-    }
-
-    fn through(&self, input: SendableRecordBatchStream, _name: &str) -> SendableRecordBatchStream {
-        input
     }
 }

@@ -9,7 +9,6 @@ use super::through::{Through, through};
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_expr::OrderingRequirements;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
@@ -58,10 +57,6 @@ impl Through for InOrder {
     fn order(&self) -> Option<OrderingRequirements> {
         Some(self.0.clone())
     }
-
-    fn through(&self, input: SendableRecordBatchStream, _name: &str) -> SendableRecordBatchStream {
-        input
-    }
 }
 
 /// The rows that an OFFSET has left: which these are depends on the order before it.
@@ -71,8 +66,4 @@ struct Skipped;
 impl Through for Skipped {
     const NAME: &'static str = "SkippedExec";
     const KEEPS_ORDER: bool = false;
-
-    fn through(&self, input: SendableRecordBatchStream, _name: &str) -> SendableRecordBatchStream {
-        input
-    }
 }

@@ -28,8 +28,10 @@ pub(super) trait Through: fmt::Debug + Send + Sync + 'static {
         Arc::clone(input.properties())
     }
 
-    /// The batches of `input`, an operator's of that name.
-    fn through(&self, input: SendableRecordBatchStream, name: &str) -> SendableRecordBatchStream;
+    /// The batches of `input`, an operator's of that name; as they are, if nothing is done with them.
+    fn through(&self, input: SendableRecordBatchStream, _name: &str) -> SendableRecordBatchStream {
+        input
+    }
 }
 
 /// An operator whose batches go through `step`.

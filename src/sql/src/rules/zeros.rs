@@ -91,15 +91,10 @@ fn called(mut expr: Expr, key: &mut impl FnMut(&Expr) -> Result<Option<Expr>>) -
     Ok(Transformed::new_transformed(expr, changed))
 }
 
-/// What a float is sorted by; `None` of what is none, or is that already.
+/// What a float is sorted by; `None` of what is none.
 fn zeroed(key: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
-    let is_done = match key {
-        Expr::ScalarFunction(call) => call.func == *ONE_ZERO,
-        Expr::Column(column) => column.relation.as_ref().is_some_and(|relation| relation.table() == RELATION),
-        _ => false,
-    };
     let is_float = matches!(key.get_type(schema)?, DataType::Float32 | DataType::Float64);
-    Ok((is_float && !is_done).then(|| ONE_ZERO.call(vec![key.clone()])))
+    Ok(is_float.then(|| ONE_ZERO.call(vec![key.clone()])))
 }
 
 /// A float, with `0.0` in place of `-0.0`. Not `x + 0.0`, of whose order the optimizer believes that it is the order of x.
