@@ -14,7 +14,7 @@ use crate::startup::StartupParams;
 use arc_swap::ArcSwap;
 use catalog::Catalog;
 use catalog::builtin::introspection::CollectionStatus;
-use committer::environment::Environment;
+use committer::environment::{Environment, LONG_UPDATES};
 use committer::group_commit::Committer;
 use committer::handle::Handle;
 use committer::published::Published;
@@ -22,8 +22,10 @@ use compute_client::controller::{Controller, SpawnWorkers};
 use compute_client::plan::IndexInfo;
 use compute_client::read_hold::ReadHolds;
 use ore::clock::Clock;
+use ore::exit;
 use ore::memory::Share;
 use ore::metrics::Registry;
+use ore::thread::{Beside, OwnThreads};
 use parking_lot::Mutex;
 use persist::PersistClient;
 use rand::Rng;
@@ -88,8 +90,9 @@ impl Client {
         let catalog = Catalog::open(&config.persist, &config.system_defaults)?;
         let boot_ts = config.oracle.known_ts();
         let memory = config.memory.child("ad hoc queries", config.adhoc_memory);
-        let (handle, requests) =
-            Handle::new(config.persist.clone(), Arc::clone(&config.oracle), config.clock.clone(), config.adhoc.clone());
+        let beside: Arc<dyn Beside> = Arc::new(OwnThreads);
+        let (persist, clock) = (config.persist.clone(), config.clock.clone());
+        let (handle, requests) = Handle::new(persist, Arc::clone(&config.oracle), clock, Arc::clone(&beside));
         let environment = Environment {
             engine: Arc::new(Engine::with_memory(Arc::clone(&memory))),
             memory: Arc::clone(&memory),
@@ -98,6 +101,9 @@ impl Client {
             persist: config.persist.clone(),
             holds: Arc::new(ReadHolds::default()),
             clock: config.clock.clone(),
+            beside: Arc::clone(&beside),
+            long_updates: LONG_UPDATES,
+            end: exit::end,
             // Transactions and slow readers have this long to take a hold.
             retain_us: Timestamp::try_from(config.retain.as_micros()).unwrap_or(Timestamp::MAX),
             metrics: committer::metrics::Metrics::register(&config.registry),
@@ -128,7 +134,7 @@ impl Client {
             next_staged: AtomicU64::new(0),
             shutdown: CancellationToken::new(),
         });
-        let controller = Controller::new(config.spawner, &config.memory, config.maintained_memory);
+        let controller = Controller::new(config.spawner, beside, &config.memory, config.maintained_memory);
         let committer = Committer::boot(Arc::new(environment), &catalog, controller, boot_ts)?;
         let thread = ore::thread::spawn_critical("committer", move || committer.run(requests));
         let running = Running { shared: Arc::clone(&shared), committer: Some(thread) };

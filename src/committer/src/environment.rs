@@ -1,4 +1,9 @@
 //! What the committer works with.
+//!
+//! Each capability is a trait of the crate to which it belongs, below this one: the oracle's time, the stores under the
+//! [`PersistClient`], the workers under the controller, and here the clock, what runs beside, and how the process ends. So a
+//! simulation (`tests/simulation`) puts stores that fail, workers that are late, and time that jumps under the code that the server
+//! runs, that of persist and of the controller included.
 
 use crate::handle::Handle;
 use crate::metrics::Metrics;
@@ -6,12 +11,17 @@ use crate::published::Published;
 use arc_swap::ArcSwap;
 use compute_client::read_hold::ReadHolds;
 use ore::clock::Clock;
+use ore::exit::End;
 use ore::memory::Share;
+use ore::thread::Beside;
 use persist::PersistClient;
 use repr::Timestamp;
 use sql::engine::Engine;
 use std::sync::Arc;
 use timestamp_oracle::TimestampOracle;
+
+/// What [`Environment::long_updates`] is for a server.
+pub const LONG_UPDATES: u64 = 10_000;
 
 /// The stores, the time, and what readers have in common with the committer.
 pub struct Environment {
@@ -27,8 +37,14 @@ pub struct Environment {
     pub persist: PersistClient,
     /// The times that readers still read.
     pub holds: Arc<ReadHolds>,
-    /// The time of day.
+    /// The time of day, and how long something takes.
     pub clock: Clock,
+    /// Runs what takes long while the committer goes on.
+    pub beside: Arc<dyn Beside>,
+    /// Tables with more updates than this are read beside.
+    pub long_updates: u64,
+    /// Ends the process, which cannot go on.
+    pub end: End,
     /// How far back reads may go without a hold, in microseconds.
     pub retain_us: Timestamp,
     /// What is counted.

@@ -16,7 +16,9 @@
 //! is a group of its own, so catalog and data change in one order.
 //!
 //! # Invariants
-//! - Durable before visible, visible before acknowledged.
+//! - Durable before visible, visible before acknowledged. A key that is refused is visible: who is told so is told when the group
+//!   that has taken it is durable.
+//! - What is durable is shown, or the process ends: nobody is told that it has failed.
 //! - If the commit fails, the timestamp is not used and nothing of the group is seen: what was fed starts over from what is
 //!   durable.
 
@@ -46,7 +48,7 @@ use company::Company;
 use compute_client::controller::Controller;
 use compute_client::index::IndexHandle;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use ore::exit::{self, Exit};
+use ore::exit::Exit;
 use persist::postgres::in_full;
 use persist::{Ahead, MetaWrite, PersistError, ShardAppend};
 use put_off::PutOff;
@@ -56,7 +58,7 @@ use revisions::Alike;
 use sql::plan::CatalogView;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use timestamp_oracle::OracleError;
 
 /// How long the committer waits for the indexes it has fed before it lets time advance without them: readers then wait
@@ -83,8 +85,8 @@ pub struct Committer {
     recent: Recent,
     claims: Claims,
     reserving: Reserving,
-    /// Time does not come to what changes with it before this.
-    changes_from: Instant,
+    /// Time does not come to what changes with it before this, by the monotonic clock.
+    changes_from: Duration,
     company: Company,
     alike: Alike,
     put_off: PutOff,
@@ -113,8 +115,7 @@ impl Committer {
             implications::apply(&env, &env.published.load(), state, &diff, &mut dataflows, boot_ts, Plans::new())?;
         env.published.store(Arc::new(published));
         let (subscriptions, next_transient) = (BTreeMap::new(), 1);
-        let (recent, changes_from) = (Recent::default(), Instant::now());
-        let company = Company::none(changes_from);
+        let (recent, company, changes_from) = (Recent::default(), Company::none(), Duration::ZERO);
         let alike = Alike::only(env.published.load().state.revision());
         let (claims, reserving) = (Claims::default(), Reserving::default());
         Ok(Committer {
@@ -138,12 +139,18 @@ impl Committer {
         while self.step(&requests) {}
     }
 
-    /// Waits for a request, and does what it and all that are there by then ask for: what may be committed together is one group.
-    /// False ends the committer.
+    /// Waits for a request, or until something is due without one. Does that, or what the request and all that are there by then
+    /// ask for: what may be committed together is one group. False ends the committer.
     pub fn step(&mut self, Requests(requests): &Requests) -> bool {
-        let Some(first) = self.next(requests) else { return false };
+        let mut next = match self.next(requests) {
+            Ok(first) => Some(first),
+            Err(RecvTimeoutError::Timeout) => {
+                self.do_due();
+                None
+            }
+            Err(RecvTimeoutError::Disconnected) => return false,
+        };
         let mut writes = Vec::new();
-        let mut next = Some(first);
         while let Some(request) = next.take() {
             match self.not_put_off(request) {
                 None => {}
@@ -158,7 +165,7 @@ impl Committer {
                 }
             }
             if writes.len() < GROUP_MAX {
-                next = self.take(requests).or_else(|| self.company.await_more(writes.len(), requests));
+                next = self.take(requests).or_else(|| self.company.await_more(writes.len(), requests, &self.env.clock));
             }
         }
         self.commit_writes(writes);
@@ -219,25 +226,35 @@ impl Committer {
         None
     }
 
-    /// The next request. What materialized views have to write waits for it, but not for long, and what changes with time
-    /// changes when its time has come.
-    fn next(&mut self, requests: &Receiver<Request>) -> Option<Request> {
+    /// The next request, unless something is due before.
+    fn next(&mut self, requests: &Receiver<Request>) -> Result<Request, RecvTimeoutError> {
         if let Some(request) = self.again.pop_front() {
-            return Some(request);
+            return Ok(request);
         }
-        loop {
-            let until_change = self.until_change();
-            let patience = self.dataflows.materialized.has_cargo().then_some(CARGO_PATIENCE);
-            if until_change == Some(Duration::ZERO) {
-                self.change();
-                continue;
-            }
-            let Some(wait) = until_change.into_iter().chain(patience).min() else { return requests.recv().ok() };
-            match requests.recv_timeout(wait) {
-                Ok(request) => return Some(request),
-                Err(RecvTimeoutError::Timeout) => self.flush(),
-                Err(RecvTimeoutError::Disconnected) => return None,
-            }
+        match self.patience() {
+            None => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(Duration::ZERO) => Err(RecvTimeoutError::Timeout),
+            Some(wait) => requests.try_recv().or_else(|_| requests.recv_timeout(self.env.clock.sleep_for(wait))),
+        }
+    }
+
+    /// How long a request is waited for, if something is due without one: what changes with time changes when its time has come, and
+    /// what materialized views have to write waits for a commit, but not for long.
+    fn patience(&self) -> Option<Duration> {
+        let cargo = self.dataflows.materialized.has_cargo().then_some(CARGO_PATIENCE);
+        self.until_change().into_iter().chain(cargo).min()
+    }
+
+    /// Whether the next step would wait for a request for as long as it takes.
+    pub fn is_idle(&self, Requests(requests): &Requests) -> bool {
+        self.again.is_empty() && requests.is_empty() && self.patience().is_none()
+    }
+
+    /// Does what is due without a request.
+    fn do_due(&mut self) {
+        match self.until_change() {
+            Some(Duration::ZERO) => self.change(),
+            _ => self.flush(),
         }
     }
 
@@ -245,7 +262,7 @@ impl Committer {
     fn until_change(&self) -> Option<Duration> {
         let next = self.dataflows.controller.next_change()?;
         let until_then = Duration::from_micros(next.saturating_sub(self.env.clock.now_us()));
-        Some(until_then.max(self.changes_from.saturating_duration_since(Instant::now())))
+        Some(until_then.max(self.changes_from.saturating_sub(self.env.clock.monotonic())))
     }
 
     /// Lets time come to what changes with it.
@@ -257,7 +274,7 @@ impl Committer {
                 FAILED_PAUSE
             }
         };
-        self.changes_from = Instant::now() + pause;
+        self.changes_from = self.env.clock.monotonic() + pause;
     }
 
     /// Writes down what materialized views have to, in a commit of its own.
@@ -324,11 +341,8 @@ impl Committer {
                 Ok(())
             }
             Err(error @ OracleError::Fenced { .. }) => Err(error.into()),
-            Err(error) => {
-                // What is durable can be neither shown nor taken back; a restart finds it.
-                tracing::error!(error = in_full(&error), "a durable write cannot be applied; ending the process");
-                exit::end(Exit::StorageFailed, &in_full(&error));
-            }
+            // What is durable can be neither shown nor taken back; a restart finds it.
+            Err(error) => self.give_up("a durable write cannot be applied", &error.into()),
         }
     }
 
@@ -337,13 +351,19 @@ impl Committer {
         self.end_subscriptions(&[]);
         let (since, Dataflows { controller, materialized }) = (self.since(), &mut self.dataflows);
         if let Err(error) = materialized.take_all(&self.env, controller, since) {
-            if let CommitError::Persist(error) = &error {
-                exit::end(error.exit(), &in_full(error.as_ref()));
-            }
             // What reads them would be wrong from here on.
-            tracing::error!(%error, "a materialized view cannot be followed; ending the process");
-            std::process::abort();
+            self.give_up("a materialized view cannot be followed", &error);
         }
+    }
+
+    /// Ends the process, which can go on neither with what has failed nor without.
+    fn give_up(&self, what: &str, error: &CommitError) -> ! {
+        let exit = match error {
+            CommitError::Persist(error) => error.exit(),
+            _ => Exit::StorageFailed,
+        };
+        tracing::error!(error = in_full(error), "{what}; ending the process");
+        (self.env.end)(exit, &format_args!("{what}: {}", in_full(error)))
     }
 
     /// Frees the dataflows that were stopped for want of memory, and lets their tables be read without them.
@@ -362,10 +382,11 @@ impl Committer {
         if writes.is_empty() {
             return;
         }
-        let started = Instant::now();
+        let started = self.env.clock.monotonic();
         let published = self.env.published.load_full();
         let mut tables: BTreeMap<GlobalId, Vec<Arc<Updates>>> = BTreeMap::new();
         let (mut replies, mut ahead) = (Vec::with_capacity(writes.len()), Vec::new());
+        let mut duplicates = Vec::new();
         for write in writes {
             match self.admit(&published, &tables, &write) {
                 Ok(Committed::At) => {
@@ -375,8 +396,10 @@ impl Committer {
                             tables.entry(write.table).or_default().push(write.updates);
                         }
                     }
-                    replies.push(write.reply);
+                    replies.push((write.reply, Committed::At));
                 }
+                // Who is told that a key is taken takes it for being there: not before it is.
+                Ok(duplicate @ Committed::Duplicate(_)) => duplicates.push((write.reply, duplicate)),
                 refused => {
                     if matches!(refused, Ok(Committed::Conflict)) {
                         self.env.metrics.conflicts.inc();
@@ -389,19 +412,20 @@ impl Committer {
         self.env.metrics.group_size.observe(f64::from(u32::try_from(replies.len()).unwrap_or(u32::MAX)));
         let result = if tables.is_empty() { Ok(()) } else { self.append(&published, tables, &ahead) };
         self.claims.forget();
-        let took = started.elapsed();
+        let now = self.env.clock.monotonic();
+        let took = now.saturating_sub(started);
         self.env.metrics.append_seconds.observe_duration(took);
         let size = replies.len();
         let failure = result.err().map(Arc::new);
-        for reply in replies {
+        for (reply, committed) in replies.into_iter().chain(duplicates) {
             let answer = match &failure {
-                None => Ok(Committed::At),
+                None => Ok(committed),
                 Some(error) => Err(shared_error(error)),
             };
             // A session that has gone does not want the answer.
             let _gone = reply.send(answer);
         }
-        self.company.answered(size, took);
+        self.company.answered(size, took, now);
     }
 
     /// Steps 2 to 5.
@@ -417,7 +441,7 @@ impl Committer {
         if bugs::is(Bug::RaisedBeforeDurable) && self.env.oracle.reservation_due(ts).is_none() {
             tables.iter().for_each(|(table, _)| published.tables[table].clock.advance(ts));
             self.raise(ts)?;
-            std::thread::sleep(SLOW_DISK);
+            std::thread::sleep(self.env.clock.sleep_for(SLOW_DISK));
         }
         if let Err(error) = self.make_durable(ts, &tables, ahead, Vec::new()) {
             self.start_over(&fed);
@@ -428,32 +452,33 @@ impl Committer {
             published.tables[table].clock.advance(ts);
         }
         self.recent.remember(ts, &tables);
-        self.await_published(ts, &fed)?;
+        self.await_published(ts, &fed);
         self.raise(bugs::late(Bug::AcknowledgedBeforeRaised, ts))
     }
 
     /// Waits for a moment until the dataflows have published, each before what reads it.
-    fn await_published(&mut self, ts: Timestamp, fed: &[Arc<IndexHandle>]) -> Result<(), CommitError> {
-        let (since, deadline) = (self.since(), Instant::now() + PUBLISH_PATIENCE);
-        let Dataflows { controller, materialized } = &mut self.dataflows;
+    fn await_published(&mut self, ts: Timestamp, fed: &[Arc<IndexHandle>]) {
+        let (since, mut patience) = (self.since(), PUBLISH_PATIENCE);
         for handle in fed {
-            handle.wait_published(ts, deadline);
-            materialized.take(handle.id, ts, &self.env, controller, since)?;
+            let Dataflows { controller, materialized } = &mut self.dataflows;
+            patience = controller.await_published(handle, ts, patience);
+            if let Err(error) = materialized.take(handle.id, ts, &self.env, controller, since) {
+                self.give_up("a materialized view cannot be followed", &error);
+            }
         }
-        Ok(())
     }
 
     /// Lets the dataflows in which something changes with time come to a time at which nothing is written.
     fn go_on(&mut self, ts: Timestamp) -> Result<(), CommitError> {
         let fed = self.dataflows.controller.append(ts, self.since(), &Tables::default())?;
-        self.await_published(ts, &fed)
+        self.await_published(ts, &fed);
+        Ok(())
     }
 
     /// Builds anew what was fed something that has not become durable.
     fn start_over(&mut self, fed: &[Arc<IndexHandle>]) {
         if let Err(error) = self.build_anew(fed.iter().map(|handle| handle.id).collect()) {
-            tracing::error!(%error, "what was fed an uncommitted write cannot be built anew; ending the process");
-            std::process::abort();
+            self.give_up("what was fed an uncommitted write cannot be built anew", &error);
         }
     }
 
@@ -517,7 +542,7 @@ impl Committer {
         mut meta: Vec<MetaWrite>,
     ) -> Result<(), PersistError> {
         meta.extend(self.env.oracle.reservation_due(ts));
-        meta.extend(self.reserving.due(&self.env.published.load().sequences));
+        meta.extend(self.reserving.due(&self.env.published.load().sequences, self.env.clock.monotonic()));
         let committed = self.env.persist.commit_ahead(ts, appends, ahead, &meta);
         let failure = committed.as_ref().err().map(|error| (error.sqlstate(), error.to_string()));
         self.reserving.settle(failure.map(|(sqlstate, why)| move || CommitError::new(sqlstate, why.clone())));
@@ -527,7 +552,7 @@ impl Committer {
             if error.is_indeterminate() {
                 // Whether it is durable is known only after the directory has been opened again, and nobody may be told
                 // either way before.
-                exit::end(Exit::StorageFailed, &in_full(error));
+                (self.env.end)(Exit::StorageFailed, &in_full(error));
             }
         })?;
         self.env.persist.allow_compaction(self.since());

@@ -10,7 +10,7 @@ use crate::sequence::{Asked, Reply, Sequence};
 use compute_client::index::IndexHandle;
 use crossbeam_channel::{Receiver, Sender};
 use ore::clock::Clock;
-use ore::task::spawn_apart;
+use ore::thread::Beside;
 use parking_lot::Mutex;
 use persist::PersistClient;
 use repr::sqlstate::SqlState;
@@ -20,7 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use timestamp_oracle::TimestampOracle;
-use tokio::runtime::Handle as Runtime;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, oneshot};
 
@@ -40,8 +39,8 @@ pub struct Handle {
     persist: PersistClient,
     oracle: Arc<dyn TimestampOracle>,
     clock: Clock,
-    /// Where what is large is written before the committer has to.
-    runtime: Runtime,
+    /// Writes what is large before the committer has to.
+    beside: Arc<dyn Beside>,
 }
 
 /// What the committer is asked for, for the committer.
@@ -53,11 +52,11 @@ impl Handle {
         persist: PersistClient,
         oracle: Arc<dyn TimestampOracle>,
         clock: Clock,
-        runtime: Runtime,
+        beside: Arc<dyn Beside>,
     ) -> (Handle, Requests) {
         let (requests, taken) = crossbeam_channel::bounded(REQUESTS_MAX);
         let (raised, orphans, bell) = (Arc::default(), Arc::default(), Arc::default());
-        (Handle { requests, raised, orphans, bell, persist, oracle, clock, runtime }, Requests(taken))
+        (Handle { requests, raised, orphans, bell, persist, oracle, clock, beside }, Requests(taken))
     }
 
     /// Commits writes and waits until they are visible.
@@ -73,14 +72,19 @@ impl Handle {
         self.ask(|reply| Request::Write(WriteRequest { writes, expectations, reply })).await
     }
 
-    /// Writes what is large before the committer has to, on a thread of its own.
+    /// Writes what is large before the committer has to, beside.
     async fn write_ahead(&self, mut writes: Vec<TableWrite>) -> Result<Vec<TableWrite>, CommitError> {
         for write in writes.iter_mut().filter(|write| PersistClient::is_large(&write.updates)) {
             let (persist, shard, updates) = (self.persist.clone(), write.table.into(), Arc::clone(&write.updates));
-            let writing = spawn_apart(&self.runtime, "write_ahead", async move { persist.write_ahead(shard, updates) });
-            let written =
-                writing.await.map_err(|_| CommitError::internal("what was to be committed was not written"))?;
-            write.ahead = Some(written.map_err(|error| CommitError::Persist(Arc::new(error)))?);
+            let (reply, written) = oneshot::channel();
+            let job = async move {
+                // A session that has gone does not want the answer.
+                let _gone = reply.send(persist.write_ahead(shard, updates));
+            };
+            self.beside.start("write-ahead".to_owned(), Box::pin(job));
+            let written = written.await;
+            write.ahead =
+                Some(written.map_err(|_| CommitError::internal("what was to be committed was not written"))??);
         }
         Ok(writes)
     }

@@ -23,7 +23,7 @@ use compute_client::plan::share::share;
 use compute_client::protocol::{IndexSpec, KeyExpr, Piece};
 use compute_client::schedule::Schedule;
 use compute_client::tail::{At, Tail};
-use ore::exit::{self, Exit};
+use ore::exit::{End, Exit};
 use persist::{PersistClient, PersistError};
 use repr::{GlobalId, Timestamp, Updates};
 use sql::names::ClusterId;
@@ -121,17 +121,17 @@ pub(crate) fn maintain(
         }
     }
     let awaited: Vec<Arc<IndexHandle>> = contents.iter().filter_map(|(_, contents)| contents.maintained()).collect();
-    let ready = move || {
+    let ready = async move {
         for handle in awaited {
-            futures::executor::block_on(handle.wait_until(|handle| handle.all_complete(as_of)));
+            handle.wait_until(|handle| handle.all_complete(as_of)).await;
         }
     };
-    let progress = Arc::clone(&handle);
+    let (progress, end) = (Arc::clone(&handle), env.end);
     dataflows.controller.create_index(cluster.0, spec, seed, ready, move |feed| {
         contents.into_iter().try_for_each(|(input, contents)| {
             let mut give = |ts, piece| feed(input, ts, piece);
             let read = contents.read(as_of, from, progress.progress(), &mut give);
-            read.map_err(|error| unreadable(id, input, error))
+            read.map_err(|error| unreadable(id, input, error, end))
         })
     })?;
     Ok(handle)
@@ -139,7 +139,7 @@ pub(crate) fn maintain(
 
 /// What the readers of a dataflow are told of which an input cannot be read. A dataflow without all of its rows would give wrong
 /// answers; without any it gives none.
-fn unreadable(id: GlobalId, input: GlobalId, error: ReadError) -> ComputeError {
+fn unreadable(id: GlobalId, input: GlobalId, error: ReadError, end: End) -> ComputeError {
     match error {
         // Whoever dropped the input drops or rebuilds what reads it.
         ReadError::Compute(
@@ -155,7 +155,7 @@ fn unreadable(id: GlobalId, input: GlobalId, error: ReadError) -> ComputeError {
                 ReadError::Persist(error) => error.exit(),
                 ReadError::Compute(_) => Exit::StorageFailed,
             };
-            exit::end(exit, &error)
+            end(exit, &error)
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::request::Request;
 use compute_client::controller::Controller;
 use compute_client::index::IndexHandle;
 use compute_client::tail::{At, Changes, Tail};
-use ore::exit;
+use ore::exit::End;
 use persist::{MetaWrite, PersistClient, PersistError, ShardSnapshot};
 use repr::{Diff, GlobalId, Timestamp, Updates};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -228,12 +228,12 @@ impl View {
             }
             snapshot => snapshot?,
         };
-        let (committer, view) = (env.handle.clone(), Arc::clone(self.tail.handle()));
-        let compare = move || {
-            let correction = ore::thread::survive("comparison", || correction(id, &updates, snapshot)).flatten();
+        let (committer, view, end) = (env.handle.clone(), Arc::clone(self.tail.handle()), env.end);
+        let compare = async move {
+            let correction = ore::thread::survive("comparison", || correction(id, &updates, snapshot, end)).flatten();
             committer.report(Request::Compared { view, correction });
         };
-        drop(ore::thread::spawn(format!("compare-{id}"), compare));
+        env.beside.start(format!("compare-{id}"), Box::pin(compare));
         Ok(())
     }
 
@@ -309,7 +309,7 @@ fn split(updates: &Updates) -> impl DoubleEndedIterator<Item = Arc<Updates>> {
 }
 
 /// What has to be written to a shard so that it holds `desired`; `None` if it is damaged, as it is if this panics.
-fn correction(id: GlobalId, desired: &[Arc<Updates>], persisted: ShardSnapshot) -> Option<Updates> {
+fn correction(id: GlobalId, desired: &[Arc<Updates>], persisted: ShardSnapshot, end: End) -> Option<Updates> {
     let mut net: HashMap<Vec<u8>, Diff> = HashMap::new();
     for (row, diff) in desired.iter().flat_map(|piece| piece.iter()) {
         *net.entry(row.to_vec()).or_default() += diff;
@@ -323,7 +323,7 @@ fn correction(id: GlobalId, desired: &[Arc<Updates>], persisted: ShardSnapshot) 
             }
             Err(error) => {
                 tracing::error!(%id, %error, "a materialized view's shard cannot be read; ending the process");
-                exit::end(error.exit(), &error)
+                end(error.exit(), &error)
             }
         };
         for (row, diff) in piece.iter() {

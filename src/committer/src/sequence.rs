@@ -31,7 +31,7 @@ use sql::plan::sequence::{Position, SequenceParams};
 use sql::plan::{ItemKind, ItemRef};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// Values that are reserved beyond those that are asked for, as in Postgres.
@@ -64,8 +64,8 @@ struct State {
     /// How many values were taken so far.
     taken: u64,
     block: u64,
-    /// When the block was.
-    reserved: Option<Instant>,
+    /// When the block was, by the monotonic clock.
+    reserved: Option<Duration>,
     is_closed: bool,
 }
 
@@ -281,8 +281,8 @@ impl Reserving {
         !self.asked.is_empty()
     }
 
-    /// Step 2: what the next commit has to write, if these are the sequences as they are now.
-    pub(crate) fn due(&mut self, current: &HashMap<GlobalId, Arc<Sequence>>) -> Vec<MetaWrite> {
+    /// Step 2: what the next commit has to write, if these are the sequences as they are now, by the monotonic clock.
+    pub(crate) fn due(&mut self, current: &HashMap<GlobalId, Arc<Sequence>>, now: Duration) -> Vec<MetaWrite> {
         let mut writes = std::mem::take(&mut self.also);
         let mut wanted: BTreeMap<GlobalId, (Arc<Sequence>, u64)> = BTreeMap::new();
         for Asked { sequence, count, reply } in std::mem::take(&mut self.asked) {
@@ -301,9 +301,9 @@ impl Reserving {
             let mut state = sequence.state.lock();
             let ahead = state.ahead;
             let Some(more) = count.checked_sub(ahead).filter(|more| *more > 0) else { continue };
-            let soon = state.reserved.is_some_and(|reserved| reserved.elapsed() < USED_UP_SOON);
+            let soon = state.reserved.is_some_and(|reserved| now.saturating_sub(reserved) < USED_UP_SOON);
             state.block = if soon { (state.block * 2).min(BLOCK_MAX) } else { BLOCK_MIN };
-            state.reserved = Some(Instant::now());
+            state.reserved = Some(now);
             let count = ahead.saturating_add(more.max(state.block + 1));
             let Some((end, count)) = sequence.params.advance(state.at, count) else { continue };
             if count > ahead {

@@ -9,10 +9,12 @@ use crate::tail::Changes;
 use arrangement::allowance::Allowance;
 use crossbeam_channel::Sender;
 use ore::memory::{Reservation, Share};
+use ore::thread::Beside;
 use repr::{GlobalId, Timestamp, Updates};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant};
 
 /// What a command takes that waits for the workers, beside its rows.
 const COMMAND_BYTES: usize = 512;
@@ -27,10 +29,17 @@ pub struct Worker {
     pub join: Option<JoinHandle<()>>,
 }
 
-/// Starts the workers of a cluster; implemented by crate `compute`, handed in by the server.
+/// Starts the workers of a cluster, and waits for them; implemented by crate `compute`, handed in by the server.
 pub trait SpawnWorkers: Send + Sync {
     /// Starts `worker_count` workers.
     fn spawn(&self, cluster: &str, worker_count: usize) -> Vec<Worker>;
+
+    /// Waits until a dataflow has published everything up to `ts`, or for `patience`; returns what is left of that.
+    fn await_published(&self, handle: &IndexHandle, ts: Timestamp, patience: Duration) -> Duration {
+        let deadline = Instant::now() + patience;
+        handle.wait_published(ts, deadline);
+        deadline.saturating_duration_since(Instant::now())
+    }
 }
 
 /// One cluster: its workers and what they maintain.
@@ -94,6 +103,8 @@ pub type Feed<'a> = dyn FnMut(GlobalId, Timestamp, Piece) -> Result<(), ComputeE
 /// All clusters of this process.
 pub struct Controller {
     spawner: Box<dyn SpawnWorkers>,
+    /// Runs hydrations.
+    beside: Arc<dyn Beside>,
     clusters: BTreeMap<u64, Cluster>,
     /// What all clusters may have together, and each as long as the others do not need it.
     memory: Arc<Share>,
@@ -103,9 +114,14 @@ pub struct Controller {
 
 impl Controller {
     /// A controller without clusters, whose clusters may have so many bytes of this memory.
-    pub fn new(spawner: Box<dyn SpawnWorkers>, memory: &Arc<Share>, limit: usize) -> Controller {
-        let waiting = memory.child("what waits for clusters", usize::MAX);
-        Controller { spawner, clusters: BTreeMap::new(), memory: memory.child("all clusters", limit), waiting }
+    pub fn new(
+        spawner: Box<dyn SpawnWorkers>,
+        beside: Arc<dyn Beside>,
+        memory: &Arc<Share>,
+        limit: usize,
+    ) -> Controller {
+        let (all, waiting) = (memory.child("all clusters", limit), memory.child("what waits for clusters", usize::MAX));
+        Controller { spawner, beside, clusters: BTreeMap::new(), memory: all, waiting }
     }
 
     /// Starts a cluster's workers.
@@ -153,16 +169,16 @@ impl Controller {
         self.clusters.get(&cluster)?.indexes.get(&index).map(|index| Arc::clone(&index.spec.handle))
     }
 
-    /// Starts an index; `rows` is called on a thread of its own and gives the rows of its inputs as of `spec.as_of`, in
+    /// Starts an index; `rows` is called beside and gives the rows of its inputs as of `spec.as_of`, in
     /// pieces, so that a large table does not hold up commits: updates of later times may overtake them. If it fails, that
     /// is what the index's readers are told. What the index held before, if that is known, is shown until it is there.
-    /// `ready` is called on that thread before, and waits until `rows` can be had without waiting for another index.
+    /// `ready` completes when `rows` can be had without waiting for another index; it is awaited before.
     pub fn create_index(
         &mut self,
         cluster: u64,
         spec: IndexSpec,
         seed: Option<Seed>,
-        ready: impl FnOnce() + Send + 'static,
+        ready: impl Future<Output = ()> + Send + 'static,
         rows: impl FnOnce(&mut Feed<'_>) -> Result<(), ComputeError> + Send + 'static,
     ) -> Result<(), ComputeError> {
         let Some(cluster) = self.clusters.get_mut(&cluster) else {
@@ -173,30 +189,31 @@ impl Controller {
         cluster.broadcast(|| ComputeCommand::CreateIndex(Arc::clone(&spec)))?;
         cluster.go_on(&arrangements, spec.from)?;
         let (ports, lanes, index) = (cluster.ports(), cluster.lanes.clone(), Arc::clone(&spec));
-        let hydrate = move || {
+        let hydrate = async move {
             // Workers that are gone need none of this.
             if let Some(rows) = seed.and_then(|seed| seed()) {
                 let rows: Arc<[Updates]> = rows.into();
                 let _gone =
                     send_all(&ports, || ComputeCommand::Seed { index: Arc::clone(&index), rows: Arc::clone(&rows) });
             }
-            ready();
-            let _lane = lanes.enter();
-            let pieces = Pieces::of(&index.handle);
-            let mut hand_on = |input, ts, piece: Piece| {
-                let room = pieces.admit(&piece)?;
-                let _gone = send_all(&ports, || {
-                    let (index, piece, room) = (Arc::clone(&index), piece.clone(), Arc::clone(&room));
-                    ComputeCommand::Hydrate { index, input, ts, piece, room }
-                });
-                Ok(())
-            };
-            let read = ore::thread::survive("hydration", || rows(&mut hand_on));
+            ready.await;
+            let _lane = lanes.enter().await;
+            let read = ore::thread::survive("hydration", || {
+                let pieces = Pieces::of(&index.handle);
+                rows(&mut |input, ts, piece: Piece| {
+                    let room = pieces.admit(&piece)?;
+                    let _gone = send_all(&ports, || {
+                        let (index, piece, room) = (Arc::clone(&index), piece.clone(), Arc::clone(&room));
+                        ComputeCommand::Hydrate { index, input, ts, piece, room }
+                    });
+                    Ok(())
+                })
+            });
             match read.unwrap_or_else(|| Err(ComputeError::Engine("reading its inputs panicked".to_owned()))) {
                 Ok(()) => {
                     let _gone = send_all(&ports, || ComputeCommand::Hydrated(Arc::clone(&index)));
                     let is_there = |handle: &IndexHandle| handle.is_hydrated() && !handle.is_seeded();
-                    futures::executor::block_on(index.handle.wait_until(is_there));
+                    index.handle.wait_until(is_there).await;
                 }
                 // Without all of its rows it would give wrong answers: it gives none.
                 Err(reason) => {
@@ -209,7 +226,7 @@ impl Controller {
             }
             index.handle.progress().end();
         };
-        drop(ore::thread::spawn(format!("hydrate-{}", spec.id), hydrate));
+        self.beside.start(format!("hydrate-{}", spec.id), Box::pin(hydrate));
         let inputs = spec.plan.fed().into_iter().chain(arrangements).collect();
         let (paced_by, told, since) = (sources(&spec.handle), spec.from, spec.as_of);
         cluster
@@ -217,6 +234,11 @@ impl Controller {
             .insert(spec.id, Maintained { spec, inputs, paced_by, told, since, is_dropped: false, is_freed: false });
         self.pace();
         Ok(())
+    }
+
+    /// Waits until a dataflow has published everything up to `ts`, or for `patience`; returns what is left of that.
+    pub fn await_published(&self, handle: &IndexHandle, ts: Timestamp, patience: Duration) -> Duration {
+        self.spawner.await_published(handle, ts, patience)
     }
 
     /// Drops an index: at once, or when the last dataflow is gone that reads its arrangement.

@@ -1,7 +1,8 @@
 //! Hydration: how the rows that were there before an index reach its workers, and how far that is.
 //!
-//! A thread of its own reads the inputs and sends them in pieces. It waits for *room* among the pieces that wait for the workers, so
-//! that no more is read than can be taken, and for one of the cluster's *lanes*. It ends early when its index does.
+//! A job beside the committer ([`ore::thread::Beside`]) reads the inputs and sends them in pieces. It waits for *room* among the
+//! pieces that wait for the workers, so that no more is read than can be taken, and for one of the cluster's *lanes*. It ends
+//! early when its index does.
 
 use crate::error::ComputeError;
 use crate::index::IndexHandle;
@@ -10,6 +11,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Indexes of a cluster that are hydrated at once. One after the other each is there as soon as it can be, instead of all of
 /// them in the end; a second lane lets small ones pass a large one.
@@ -95,62 +97,55 @@ fn count(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-/// Tokens, of which there are as many as may be used at once.
-#[derive(Clone)]
-struct Tokens(Sender<()>, Receiver<()>);
+/// Room for a piece, which is free again when this is dropped.
+pub struct Room(Sender<()>);
 
-impl Tokens {
-    fn new(count: usize) -> Tokens {
-        let (free, tokens) = bounded(count);
-        (0..count).for_each(|_| free.send(()).expect("there is room for every token"));
-        Tokens(free, tokens)
-    }
-}
-
-/// A token in use, which is free again when this is dropped.
-pub struct Token(Sender<()>);
-
-impl Drop for Token {
+impl Drop for Room {
     fn drop(&mut self) {
-        // Nobody waits any more where nobody holds the tokens.
+        // Nobody waits any more where nobody holds the other end.
         let _gone = self.0.send(());
     }
 }
 
 /// The lanes of a cluster.
 #[derive(Clone)]
-pub(crate) struct Lanes(Tokens);
+pub(crate) struct Lanes(Arc<Semaphore>);
 
 impl Lanes {
     pub(crate) fn new() -> Lanes {
-        Lanes(Tokens::new(LANES))
+        Lanes(Arc::new(Semaphore::new(LANES)))
     }
 
-    /// Waits for a lane.
-    pub(crate) fn enter(&self) -> Token {
-        self.0.1.recv().expect("a sender is at hand");
-        Token(self.0.0.clone())
+    /// Waits for a lane, which is free again when what this returns is dropped.
+    ///
+    /// # Cancellation
+    /// Safe to drop.
+    pub(crate) async fn enter(&self) -> OwnedSemaphorePermit {
+        Arc::clone(&self.0).acquire_owned().await.expect("nobody closes the lanes")
     }
 }
 
 /// The pieces of a hydration that wait for the workers.
 pub(crate) struct Pieces {
     handle: Arc<IndexHandle>,
-    rooms: Tokens,
+    free: Sender<()>,
+    rooms: Receiver<()>,
 }
 
 impl Pieces {
     pub(crate) fn of(handle: &Arc<IndexHandle>) -> Pieces {
-        Pieces { handle: Arc::clone(handle), rooms: Tokens::new(ROOMS) }
+        let (free, rooms) = bounded(ROOMS);
+        (0..ROOMS).for_each(|_| free.send(()).expect("it takes as many as there are"));
+        Pieces { handle: Arc::clone(handle), free, rooms }
     }
 
     /// Waits until there is room for a piece, which counts as read then. Fails when the index has ended.
-    pub(crate) fn admit(&self, piece: &Piece) -> Result<Arc<Token>, ComputeError> {
+    pub(crate) fn admit(&self, piece: &Piece) -> Result<Arc<Room>, ComputeError> {
         loop {
             self.handle.check()?;
-            if self.rooms.1.recv_timeout(LOOK_EVERY).is_ok() {
+            if self.rooms.recv_timeout(LOOK_EVERY).is_ok() {
                 self.handle.progress().read(piece);
-                return Ok(Arc::new(Token(self.rooms.0.clone())));
+                return Ok(Arc::new(Room(self.free.clone())));
             }
         }
     }

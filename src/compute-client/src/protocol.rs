@@ -3,7 +3,7 @@
 //! An index that is built anew keeps its id. What a hydration sends therefore names the index by its [`IndexSpec`], which no
 //! two incarnations share: what is late for one never reaches the next.
 
-use crate::hydration::Token;
+use crate::hydration::Room;
 use crate::index::IndexHandle;
 use crate::plan::lir::{Lir, column};
 use crate::tail::Changes;
@@ -31,7 +31,7 @@ pub enum ComputeCommand {
         /// Some of its rows.
         piece: Piece,
         /// Given back when every worker has them, so that no more are read than can be taken.
-        room: Arc<Token>,
+        room: Arc<Room>,
     },
     /// All rows of an index's inputs have been sent.
     Hydrated(Arc<IndexSpec>),

@@ -12,6 +12,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use futures::executor::block_on;
 use glimpse_compute::LocalWorkers;
 use ore::memory::Share;
+use ore::thread::OwnThreads;
 use repr::row::write_datum;
 use repr::{Datum, GlobalId, Timestamp, Updates};
 use std::collections::BTreeSet;
@@ -62,7 +63,7 @@ fn create(
         goes.recv().expect("the test lets every hydration go");
         give(TABLE, as_of, Piece::Oks(row(value)))
     };
-    controller.create_index(CLUSTER, spec, None, || (), hydrate).expect("the cluster is there");
+    controller.create_index(CLUSTER, spec, None, std::future::ready(()), hydrate).expect("the cluster is there");
     Held { handle, begun, go }
 }
 
@@ -78,7 +79,8 @@ fn rows_as_of(handle: &Arc<IndexHandle>, as_of: Timestamp) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_late_hydration_does_not_reach_the_next_incarnation() {
-    let mut controller = Controller::new(Box::new(LocalWorkers), &Share::root(usize::MAX, None), usize::MAX);
+    let mut controller =
+        Controller::new(Box::new(LocalWorkers), Arc::new(OwnThreads), &Share::root(usize::MAX, None), usize::MAX);
     controller.create_cluster(CLUSTER, "test", 1);
     let clock = Arc::new(CollectionClock::default());
     let (index, other) = (GlobalId::User(2), GlobalId::User(3));

@@ -10,6 +10,7 @@ use compute_client::protocol::{IndexSpec, KeyExpr, Piece};
 use futures::executor::block_on;
 use glimpse_compute::LocalWorkers;
 use ore::memory::Share;
+use ore::thread::OwnThreads;
 use repr::row::write_datum;
 use repr::{Datum, GlobalId, Timestamp, Updates};
 use std::collections::BTreeSet;
@@ -57,7 +58,7 @@ fn create(controller: &mut Controller, id: u64, row_count: i32, rings: &Arc<Atom
         let mut starts = (0..row_count).step_by(1_000);
         starts.try_for_each(|start| give(table, AS_OF, Piece::Oks(rows(start..start + 1_000))))
     };
-    controller.create_index(CLUSTER, spec, None, || (), hydrate).expect("the cluster is there");
+    controller.create_index(CLUSTER, spec, None, std::future::ready(()), hydrate).expect("the cluster is there");
     handle
 }
 
@@ -76,7 +77,7 @@ fn await_it(handle: &IndexHandle) -> Result<(), ComputeError> {
 #[test]
 fn a_dataflow_that_wants_too_much_is_stopped_alone() {
     let memory = Share::root(usize::MAX, None);
-    let mut controller = Controller::new(Box::new(LocalWorkers), &memory, 16 << 20);
+    let mut controller = Controller::new(Box::new(LocalWorkers), Arc::new(OwnThreads), &memory, 16 << 20);
     controller.create_cluster(CLUSTER, "test", WORKERS);
     let rings = Arc::new(AtomicUsize::new(0));
     let small = create(&mut controller, 1, 50_000, &rings);

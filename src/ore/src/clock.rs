@@ -3,7 +3,7 @@
 //! Two readings, which must not be mixed: [`Clock::now_us`] is wall-clock time, which may step backwards when the
 //! machine's clock is set (the timestamp oracle makes it monotonic), and [`Clock::monotonic`] only measures
 //! distances inside this process. A [`Clock`] is cheap to clone and reads the system unless it came from
-//! [`ManualClock`], whose readings change only when the test says so.
+//! [`ManualClock`], whose readings change only when the test says so, and when somebody waits by it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -53,6 +53,17 @@ impl Clock {
         match &self.0 {
             Source::System => PROCESS_START.elapsed(),
             Source::Manual(state) => Duration::from_micros(state.monotonic_us.load(Ordering::Acquire)),
+        }
+    }
+
+    /// How long a thread has to sleep for `wait` to pass: not at all by a manual clock, which has come that much further then.
+    pub fn sleep_for(&self, wait: Duration) -> Duration {
+        match &self.0 {
+            Source::System => wait,
+            Source::Manual(state) => {
+                ManualClock(Arc::clone(state)).advance(wait);
+                Duration::ZERO
+            }
         }
     }
 }
@@ -107,5 +118,13 @@ mod tests {
         assert_eq!((clock.now_us(), clock.monotonic()), (3_000, Duration::from_millis(2)));
         hands.set_now_us(500);
         assert_eq!((clock.now_us(), clock.monotonic()), (500, Duration::from_millis(2)));
+    }
+
+    #[test]
+    fn who_waits_by_a_manual_clock_moves_it_instead() {
+        let clock = ManualClock::new(1_000).clock();
+        assert_eq!(clock.sleep_for(Duration::from_secs(1)), Duration::ZERO);
+        assert_eq!((clock.now_us(), clock.monotonic()), (1_001_000, Duration::from_secs(1)));
+        assert_eq!(Clock::system().sleep_for(Duration::from_secs(1)), Duration::from_secs(1));
     }
 }

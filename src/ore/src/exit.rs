@@ -25,6 +25,9 @@ impl From<Exit> for u8 {
     }
 }
 
+/// How the process ends: [`end`], but in a simulation, which goes on without it.
+pub type End = fn(Exit, &dyn Display) -> !;
+
 /// Ends the process at once, with a last line that says why. Destructors are not run.
 pub fn end(exit: Exit, why: &dyn Display) -> ! {
     last_line(why);

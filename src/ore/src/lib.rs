@@ -5,6 +5,7 @@
 //!
 //! Entry points:
 //! * [`task::spawn`] and [`thread::spawn`]: the only ways to start something that runs beside its caller.
+//! * [`thread::Beside`]: where whoever starts something does not say how it runs, so that a simulation can decide when.
 //! * [`clock::Clock`]: the only way to ask what time it is, so that a test can move time by hand.
 //! * [`memory::Share`]: a part of the memory, from which whoever allocates much takes it.
 //! * [`metrics::Registry`]: makes the counters, gauges and histograms that a crate's `metrics.rs` holds.

@@ -12,6 +12,7 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::OnceLock;
 use std::thread::{Builder, JoinHandle};
 
@@ -57,6 +58,25 @@ where
         }
     };
     Builder::new().name(name).spawn(watched).expect("the operating system has room for another thread")
+}
+
+/// Work that takes long, or waits: one that nobody awaits.
+pub type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Runs jobs beside whoever starts them.
+pub trait Beside: Send + Sync {
+    /// Starts a job.
+    fn start(&self, name: String, job: Job);
+}
+
+/// Runs each job on a thread of its own. The job may block there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OwnThreads;
+
+impl Beside for OwnThreads {
+    fn start(&self, name: String, job: Job) {
+        drop(spawn(name, || futures::executor::block_on(job)));
+    }
 }
 
 /// The result of `f`; `None` if it panicked, which is logged under `name`. For a step of a thread that goes on without it.

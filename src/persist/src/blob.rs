@@ -2,7 +2,7 @@
 //!
 //! A blob is durable under its name before the transaction that refers to it; so a reference that was committed names a whole
 //! object. What no transaction refers to is an orphan of a crash, removed when the store is opened. Where blobs are, in a
-//! directory or in a bucket, is [`store`]'s concern.
+//! directory, in a bucket or in memory, is [`store`]'s concern.
 //!
 //! Several processes reach a shared store, and one that was replaced may not know yet. So the name of a blob begins with the
 //! epoch of its writer, and whoever opens the store removes orphans of earlier epochs only: a blob of a later one may be
@@ -14,6 +14,7 @@
 
 mod claim;
 mod directory;
+pub mod memory;
 mod s3;
 pub mod store;
 

@@ -87,8 +87,8 @@ pub enum MetaWrite {
 #[derive(Clone)]
 pub struct PersistClient {
     pub(crate) inner: Arc<Inner>,
-    /// Stops the background thread when the last client goes.
-    _background: Arc<BackgroundThread>,
+    /// Stops the background thread when the last client goes; there is none over stores that a test has opened.
+    _background: Option<Arc<BackgroundThread>>,
 }
 
 /// Stores that several processes reach: of consensus, and of the blobs that it refers to. Nobody was fenced yet.
@@ -187,6 +187,18 @@ impl PersistClient {
         PersistClient::start(None, blobs, Box::new(consensus), epoch, &loaded)
     }
 
+    /// Opens stores of which nobody else knows, and fences whoever wrote to them before. Nothing is done in the background: what
+    /// compacts is [`PersistClient::compact`]. For simulations.
+    pub fn open_by_hand(
+        consensus: Box<dyn Consensus>,
+        blobs: Box<dyn ObjectStore>,
+    ) -> Result<PersistClient, PersistError> {
+        let epoch = consensus.fence()?;
+        let loaded = consensus.load()?;
+        let inner = PersistClient::restored(None, blobs, consensus, epoch, &loaded)?;
+        Ok(PersistClient { inner, _background: None })
+    }
+
     pub(crate) fn start(
         dir: Option<DataDir>,
         blobs: Box<dyn ObjectStore>,
@@ -194,9 +206,21 @@ impl PersistClient {
         epoch: u64,
         loaded: &Loaded,
     ) -> Result<PersistClient, PersistError> {
+        let inner = PersistClient::restored(dir, blobs, consensus, epoch, loaded)?;
+        let background = Some(Arc::new(BackgroundThread::spawn(Arc::clone(&inner))));
+        Ok(PersistClient { inner, _background: background })
+    }
+
+    fn restored(
+        dir: Option<DataDir>,
+        blobs: Box<dyn ObjectStore>,
+        consensus: Box<dyn Consensus>,
+        epoch: u64,
+        loaded: &Loaded,
+    ) -> Result<Arc<Inner>, PersistError> {
         let (blobs, shards) = restore(blobs, epoch, loaded)?;
         let next_seq = loaded.batches.last().map_or(1, |batch| batch.seq + 1);
-        let inner = Arc::new(Inner {
+        Ok(Arc::new(Inner {
             consensus,
             blobs,
             background: Background::new(&shards),
@@ -205,9 +229,7 @@ impl PersistClient {
             next_seq: AtomicU64::new(next_seq),
             epoch,
             dir,
-        });
-        let background = Arc::new(BackgroundThread::spawn(Arc::clone(&inner)));
-        Ok(PersistClient { inner, _background: background })
+        }))
     }
 
     /// Counts how often the directory was opened. A commit of an older epoch fails.

@@ -11,6 +11,7 @@ use compute_client::plan::lir::Lir;
 use compute_client::plan::lower::lower;
 use compute_client::protocol::{IndexSpec, KeyExpr, Piece};
 use ore::memory::Share;
+use ore::thread::OwnThreads;
 use pgrepr::options::EncodeOptions;
 use pgrepr::text::{decode_text, encode_text};
 use repr::row::{read_datum, skip_datum, write_datum};
@@ -122,7 +123,8 @@ pub(crate) struct Rendered {
 impl Rendered {
     /// Renders the view, arranged by its first column, and waits until it is hydrated with these rows.
     pub(crate) fn start(view: View, workers: usize, rows: &[(GlobalId, Arc<Updates>)]) -> Result<Rendered> {
-        let mut controller = Controller::new(Box::new(LocalWorkers), &Share::root(usize::MAX, None), usize::MAX);
+        let mut controller =
+            Controller::new(Box::new(LocalWorkers), Arc::new(OwnThreads), &Share::root(usize::MAX, None), usize::MAX);
         controller.create_cluster(CLUSTER, "bench", workers);
         let clocks: Clocks = view.plan.tables().into_iter().map(|id| (id, Arc::default())).collect();
         let handle =
@@ -138,13 +140,9 @@ impl Rendered {
             handle: Arc::clone(&handle),
         };
         let rows = rows.to_vec();
-        let created = controller.create_index(
-            CLUSTER,
-            spec,
-            None,
-            || {},
-            move |give| rows.into_iter().try_for_each(|(id, rows)| give(id, AS_OF, Piece::Oks(rows))),
-        );
+        let created = controller.create_index(CLUSTER, spec, None, std::future::ready(()), move |give| {
+            rows.into_iter().try_for_each(|(id, rows)| give(id, AS_OF, Piece::Oks(rows)))
+        });
         created.map_err(|error| anyhow!("{error:?}"))?;
         while !handle.is_hydrated() {
             std::thread::sleep(Duration::from_millis(1));

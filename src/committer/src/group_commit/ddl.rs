@@ -6,7 +6,6 @@
 //! 3. It is carried out: one durable commit, and what follows from it.
 
 use super::admission::{altered, examine};
-use super::put_off::LONG_UPDATES;
 use super::sequences::{self, Closed};
 use super::{Committer, revisions, shared_error};
 use crate::constraint::Validated;
@@ -50,12 +49,12 @@ impl Committer {
         self.put_off.close(&closed);
         self.put_off.is_changing = true;
         let (env, committer) = (Arc::clone(&self.env), self.env.handle.clone());
-        let work = move || {
+        let work = async move {
             let work = ore::thread::survive("change", || work_out(&env, &current, &mut change, prepared));
             let work = work.unwrap_or_else(|| Err(CommitError::internal("a change of the catalog panicked")));
             committer.report(Request::WorkedOut(Box::new(WorkedOut { change, closed, work, reply })));
         };
-        drop(ore::thread::spawn("change", work));
+        self.env.beside.start("change".to_owned(), Box::pin(work));
     }
 
     /// Carries out a change that was worked out, unless the catalog has become another one meanwhile, and lets those go on who waited.
@@ -139,11 +138,12 @@ impl Committer {
         if !known.is_empty() {
             known.iter().for_each(|(table, _)| current.tables[table].clock.advance(ts));
             self.recent.remember(ts, &known);
-            self.await_published(ts, &fed)?;
+            self.await_published(ts, &fed);
         }
         let state = Arc::new(prepared.state);
-        let mut published =
-            implications::apply(&self.env, current, state, &prepared.diff, &mut self.dataflows, ts, plans)?;
+        let (diff, flows) = (&prepared.diff, &mut self.dataflows);
+        let mut published = implications::apply(&self.env, current, state, diff, flows, ts, plans)
+            .unwrap_or_else(|error| self.give_up("a change of the catalog is durable and cannot be shown", &error));
         published.successors.extend(prepared.rewritten);
         for change in &prepared.diff {
             if let StateDiff::TableAltered(id) | StateDiff::TableDropped(id) = change {
@@ -162,7 +162,7 @@ impl Committer {
         });
         self.end_subscriptions(&gone.collect::<Vec<_>>());
         if known.is_empty() {
-            self.go_on(ts)?;
+            self.go_on(ts).unwrap_or_else(|error| self.give_up("time cannot go on", &error));
         }
         self.raise(ts)?;
         Ok(Committed::At)
@@ -175,19 +175,19 @@ impl Committer {
         for id in request.tables() {
             let Some(table) = published.tables.get(&id) else { continue };
             let unknown = self.claims.unknown(id, &table.constraints);
-            if unknown.is_empty() || update_count(&self.env, id) <= LONG_UPDATES {
+            if unknown.is_empty() || update_count(&self.env, id) <= self.env.long_updates {
                 continue;
             }
             is_closed = true;
             self.put_off.close(&[id]);
             let (env, committer) = (Arc::clone(&self.env), self.env.handle.clone());
             let constraints = Arc::clone(&table.constraints);
-            let load = move || {
+            let load = async move {
                 let read = ore::thread::survive("keys", || constraints.stored_keys(&env.persist, id, &unknown));
                 let keys = read.unwrap_or_else(|| Err(CommitError::internal("reading the keys of a table panicked")));
                 committer.report(Request::Loaded { table: id, keys });
             };
-            drop(ore::thread::spawn(format!("keys-{id}"), load));
+            self.env.beside.start(format!("keys-{id}"), Box::pin(load));
         }
         is_closed
     }
@@ -196,10 +196,11 @@ impl Committer {
     pub(super) fn loaded(&mut self, table: GlobalId, keys: Result<Validated, CommitError>) {
         self.put_off.open(&[table]);
         self.look_again();
+        let published = self.env.published.load_full();
+        // Of a table that has gone meanwhile there was nothing to read; who waits finds that out.
+        let Some(known) = published.tables.get(&table) else { return };
         match keys {
             Ok(mut keys) => {
-                let published = self.env.published.load_full();
-                let Some(known) = published.tables.get(&table) else { return };
                 let unknown = self.claims.unknown(table, &known.constraints);
                 keys.retain(|(oid, _)| unknown.contains(oid));
                 self.claims.install(table, keys);
@@ -235,7 +236,7 @@ fn is_long(env: &Environment, current: &Published, change: &CatalogChange, prepa
     let stored: u64 = read_whole(change, prepared).into_iter().map(|table| update_count(env, table)).sum();
     let new = change.writes.iter().filter(|write| !current.tables.contains_key(&write.table));
     let written: usize = new.map(|write| write.updates.len()).sum();
-    !are_planned(prepared, &change.plans) || stored + written as u64 > LONG_UPDATES
+    !are_planned(prepared, &change.plans) || stored + written as u64 > env.long_updates
 }
 
 /// Whether it is known how all is maintained that a change creates.

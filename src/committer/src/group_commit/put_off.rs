@@ -10,9 +10,6 @@ use crate::request::Request;
 use repr::GlobalId;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Tables with more updates than this are read on a thread of their own.
-pub(super) const LONG_UPDATES: u64 = 10_000;
-
 /// What is closed, and who waits for it.
 #[derive(Default)]
 pub(super) struct PutOff {

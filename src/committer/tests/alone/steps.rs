@@ -1,0 +1,226 @@
+//! One thing after the other: what the committer says to each is compared with what is durable.
+
+use crate::choices::Choices;
+use crate::disk::{Died, Fault};
+use crate::process::{Process, Stores};
+use futures::FutureExt;
+use glimpse_committer::environment::LONG_UPDATES;
+use glimpse_committer::request::{CatalogChange, Committed, TableWrite};
+use ore::clock::ManualClock;
+use repr::GlobalId;
+use repr::sqlstate::SqlState;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+fn open(stores: &Stores) -> Process {
+    Process::open(stores, &ManualClock::new(1_000_000), Choices::of(0), LONG_UPDATES).expect("the stores are ours")
+}
+
+#[test]
+fn what_waits_together_is_one_group_at_one_time() {
+    let stores = Stores::default();
+    let mut alone = open(&stores);
+    assert!(matches!(alone.run("CREATE TABLE t (a int)"), Ok(Committed::At)));
+    let (before, handle) = (alone.env.oracle.known_ts(), alone.env.handle.clone());
+    let writes = [alone.write("t", &[(1, 1)]), alone.write("t", &[(2, 1)]), alone.write("t", &[(1, -1), (3, 2)])];
+    let mut answers: Vec<_> =
+        writes.into_iter().map(|write| Box::pin(handle.commit(vec![write], Vec::new()))).collect();
+    assert!(answers.iter_mut().all(|answer| answer.as_mut().now_or_never().is_none()));
+    assert_eq!(alone.env.oracle.known_ts(), before, "asking moves nothing");
+    alone.clock.advance(Duration::from_millis(5));
+    assert!(alone.committer.step(&alone.requests));
+    for answer in answers {
+        assert!(matches!(answer.now_or_never(), Some(Ok(Committed::At))), "all of the group are answered");
+    }
+    let times = alone.written_after("t", before);
+    assert_eq!(times, [alone.env.oracle.known_ts()], "one time for all, and the oracle is at it");
+    assert_eq!(alone.table("t").1.clock.last_write(), times[0]);
+    assert_eq!(alone.durable("t").values().copied().collect::<Vec<_>>(), [1, 2], "2 once and 3 twice");
+}
+
+#[test]
+fn what_was_read_and_written_since_is_a_conflict() {
+    let stores = Stores::default();
+    let mut alone = open(&stores);
+    for sql in ["CREATE TABLE t (a int)", "CREATE TABLE other (a int)"] {
+        assert!(matches!(alone.run(sql), Ok(Committed::At)), "{sql}");
+    }
+    let (read_ts, handle) = (alone.env.oracle.known_ts(), alone.env.handle.clone());
+    let (write, expected) = (alone.write("t", &[(1, 1)]), alone.unwritten_since("t", read_ts));
+    let answer = alone.ask(handle.commit(vec![write], vec![expected.clone()]));
+    assert!(matches!(answer, Ok(Committed::At)), "nothing was written since: {answer:?}");
+    for name in ["t", "other"] {
+        let (write, before) = (alone.write(name, &[(2, 1)]), alone.durable(name));
+        let answer = alone.ask(handle.commit(vec![write], vec![expected.clone()]));
+        assert!(matches!(answer, Ok(Committed::Conflict)), "{name}: {answer:?}");
+        assert_eq!(alone.durable(name), before, "nothing of {name} is written");
+    }
+    // Of two in one group that have both read what the other writes, the first is committed.
+    let read_ts = alone.env.oracle.known_ts();
+    let writes = [alone.write("t", &[(3, 1)]), alone.write("t", &[(4, 1)])];
+    let expected = alone.unwritten_since("t", read_ts);
+    let mut answers: Vec<_> =
+        writes.into_iter().map(|write| Box::pin(handle.commit(vec![write], vec![expected.clone()]))).collect();
+    assert!(answers.iter_mut().all(|answer| answer.as_mut().now_or_never().is_none()));
+    assert!(alone.committer.step(&alone.requests));
+    let answers: Vec<_> = answers.into_iter().map(|answer| answer.now_or_never().expect("answered")).collect();
+    assert!(matches!(answers[..], [Ok(Committed::At), Ok(Committed::Conflict)]), "{answers:?}");
+}
+
+#[test]
+fn a_key_is_taken_once_in_a_group_and_after_it() {
+    let stores = Stores::default();
+    let mut alone = open(&stores);
+    assert!(matches!(alone.run("CREATE TABLE t (a int PRIMARY KEY)"), Ok(Committed::At)));
+    let handle = alone.env.handle.clone();
+    let writes = [alone.write("t", &[(1, 1)]), alone.write("t", &[(1, 1)])];
+    let mut answers: Vec<_> =
+        writes.into_iter().map(|write| Box::pin(handle.commit(vec![write], Vec::new()))).collect();
+    assert!(answers.iter_mut().all(|answer| answer.as_mut().now_or_never().is_none()));
+    assert!(alone.committer.step(&alone.requests));
+    let answers: Vec<_> = answers.into_iter().map(|answer| answer.now_or_never().expect("answered")).collect();
+    assert!(matches!(answers[..], [Ok(Committed::At), Ok(Committed::Duplicate(_))]), "{answers:?}");
+    let (again, moved) = (alone.write("t", &[(1, 1)]), alone.write("t", &[(1, -1), (2, 1)]));
+    assert!(matches!(alone.ask(handle.commit(vec![again], Vec::new())), Ok(Committed::Duplicate(_))));
+    assert!(matches!(alone.ask(handle.commit(vec![moved], Vec::new())), Ok(Committed::At)));
+    let freed = alone.write("t", &[(1, 1)]);
+    assert!(matches!(alone.ask(handle.commit(vec![freed], Vec::new())), Ok(Committed::At)), "1 is free again");
+    assert_eq!(alone.durable("t").len(), 2);
+}
+
+#[test]
+fn what_was_answered_is_there_after_a_restart_and_time_goes_on() {
+    let stores = Stores::default();
+    let (ts, rows) = {
+        let mut alone = open(&stores);
+        assert!(matches!(alone.run("CREATE TABLE t (a int)"), Ok(Committed::At)));
+        let handle = alone.env.handle.clone();
+        for value in 0..50 {
+            let write = alone.write("t", &[(value, 1), (value - 1, -i64::from(value % 3 == 1))]);
+            assert!(matches!(alone.ask(handle.commit(vec![write], Vec::new())), Ok(Committed::At)));
+        }
+        (alone.env.oracle.known_ts(), alone.durable("t"))
+    };
+    let mut alone = open(&stores);
+    assert!(alone.env.oracle.known_ts() >= ts, "time does not go back");
+    assert_eq!(alone.durable("t"), rows);
+    let (before, handle, write) = (alone.env.oracle.known_ts(), alone.env.handle.clone(), alone.write("t", &[(99, 1)]));
+    assert!(matches!(alone.ask(handle.commit(vec![write], Vec::new())), Ok(Committed::At)));
+    assert!(alone.env.oracle.known_ts() > before);
+}
+
+#[test]
+fn a_change_of_another_catalog_is_a_conflict_and_a_table_that_has_gone_too() {
+    let stores = Stores::default();
+    let mut alone = open(&stores);
+    let old = alone.env.published.load().state.revision();
+    assert!(matches!(alone.run("CREATE TABLE t (a int)"), Ok(Committed::At)));
+    let handle = alone.env.handle.clone();
+    assert!(matches!(alone.ask(handle.change_catalog(CatalogChange::new(old, Vec::new()))), Ok(Committed::Conflict)));
+    let nowhere = TableWrite::new(GlobalId::User(999_999), alone.write("t", &[(1, 1)]).updates.as_ref().clone(), None);
+    assert!(matches!(alone.ask(handle.commit(vec![nowhere], Vec::new())), Ok(Committed::Conflict)));
+}
+
+#[test]
+fn one_that_has_stopped_says_so() {
+    let stores = Stores::default();
+    let mut alone = open(&stores);
+    let handle = alone.env.handle.clone();
+    handle.stop();
+    assert!(!alone.committer.step(&alone.requests), "it has ended");
+    drop((alone.committer, alone.requests));
+    let error = handle.settle().now_or_never().expect("nobody is waited for").expect_err("there is nobody");
+    assert_eq!(error.sqlstate(), SqlState::ADMIN_SHUTDOWN);
+}
+
+#[test]
+fn nothing_of_a_commit_that_failed_is_seen() {
+    let stores = Stores::default();
+    let mut alone = open(&stores);
+    assert!(matches!(alone.run("CREATE TABLE t (a int PRIMARY KEY)"), Ok(Committed::At)));
+    let handle = alone.env.handle.clone();
+    let write = alone.write("t", &[(1, 1)]);
+    assert!(matches!(alone.ask(handle.commit(vec![write], Vec::new())), Ok(Committed::At)));
+    let seen =
+        |alone: &Process| (alone.env.oracle.known_ts(), alone.table("t").1.clock.last_write(), alone.durable("t"));
+    let before = seen(&alone);
+    // From here on the store takes nothing.
+    alone.env.persist.close();
+    alone.clock.advance(Duration::from_secs(1));
+    let write = alone.write("t", &[(2, 1)]);
+    assert!(alone.ask(handle.commit(vec![write], Vec::new())).is_err());
+    assert_eq!(seen(&alone), before);
+    assert!(alone.run("CREATE TABLE u (a int)").is_err());
+    assert!(alone.env.published.load().state.all_items().all(|item| item.name.item != "u"));
+    drop((alone, handle));
+    assert_eq!(open(&stores).durable("t"), before.2);
+}
+
+#[test]
+fn nobody_is_told_of_a_key_that_is_not_durable() {
+    let stores = Stores::default();
+    let mut alone = open(&stores);
+    assert!(matches!(alone.run("CREATE TABLE t (a int PRIMARY KEY)"), Ok(Committed::At)));
+    let handle = alone.env.handle.clone();
+    let writes = [alone.write("t", &[(1, 1)]), alone.write("t", &[(1, 1)])];
+    let mut answers: Vec<_> =
+        writes.into_iter().map(|write| Box::pin(handle.commit(vec![write], Vec::new()))).collect();
+    assert!(answers.iter_mut().all(|answer| answer.as_mut().now_or_never().is_none()));
+    stores.disk.fail(0, Fault::Full);
+    assert!(alone.committer.step(&alone.requests));
+    for answer in answers {
+        let error = answer.now_or_never().expect("answered").expect_err("the key is not there");
+        assert_eq!(error.sqlstate(), SqlState::DISK_FULL);
+    }
+    assert!(alone.durable("t").is_empty());
+    let write = alone.write("t", &[(1, 1)]);
+    assert!(matches!(alone.ask(handle.commit(vec![write], Vec::new())), Ok(Committed::At)), "it is free");
+}
+
+#[test]
+fn a_change_that_is_durable_and_cannot_be_shown_ends_the_process() {
+    let stores = Stores::default();
+    let mut alone = open(&stores);
+    assert!(matches!(alone.run("CREATE TABLE t (a int)"), Ok(Committed::At)));
+    let (handle, write) = (alone.env.handle.clone(), alone.write("t", &[(1, 1)]));
+    assert!(matches!(alone.ask(handle.commit(vec![write], Vec::new())), Ok(Committed::At)));
+    let mut change = alone.change("CREATE INDEX i ON t (a)").expect("it can be planned");
+    change.writes = vec![alone.write("t", &[(2, 1)])];
+    let mut answer = Box::pin(handle.change_catalog(change));
+    assert!(answer.as_mut().now_or_never().is_none());
+    // Its plan is made beside.
+    assert!(alone.committer.step(&alone.requests));
+    alone.jobs.go_on_all();
+    // What the index begins with is read when the change is durable.
+    stores.disk.fail_reads(1);
+    let stepped = catch_unwind(AssertUnwindSafe(|| alone.committer.step(&alone.requests)));
+    assert!(stepped.is_err_and(|why| why.is::<Died>()), "it ends itself");
+    let error = answer.now_or_never().expect("nobody is there who might").expect_err("nobody has answered");
+    assert_eq!(error.sqlstate(), SqlState::ADMIN_SHUTDOWN, "nobody is told that it failed");
+    drop(alone);
+    let alone = open(&stores);
+    assert!(alone.id("i").is_some(), "the change is there");
+    assert_eq!(alone.durable("t").len(), 2);
+}
+
+#[test]
+fn who_waits_for_the_keys_of_a_table_that_goes_looks_again() {
+    let stores = Stores::default();
+    {
+        let mut alone = open(&stores);
+        assert!(matches!(alone.run("CREATE TABLE t (a int PRIMARY KEY)"), Ok(Committed::At)));
+        let (handle, write) = (alone.env.handle.clone(), alone.write("t", &[(1, 1)]));
+        assert!(matches!(alone.ask(handle.commit(vec![write], Vec::new())), Ok(Committed::At)));
+    }
+    // One by which every table is large.
+    let clock = ManualClock::new(2_000_000);
+    let mut alone = Process::open(&stores, &clock, Choices::of(0), 0).expect("the stores are ours");
+    let (handle, write) = (alone.env.handle.clone(), alone.write("t", &[(2, 1)]));
+    let mut answer = Box::pin(handle.commit(vec![write], Vec::new()));
+    assert!(answer.as_mut().now_or_never().is_none());
+    assert!(alone.committer.step(&alone.requests));
+    assert!(matches!(alone.run("DROP TABLE t"), Ok(Committed::At)), "it does not wait for the keys");
+    alone.jobs.go_on_all();
+    assert!(alone.committer.step(&alone.requests));
+    assert!(matches!(answer.now_or_never(), Some(Ok(Committed::Conflict))));
+}
