@@ -13,8 +13,9 @@ use nix::unistd::Pid;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::OnceLock;
-use std::thread::{Builder, JoinHandle};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Wake, Waker};
+use std::thread::{Builder, JoinHandle, Thread};
 
 use crate::panic::{OnPanic, log_panic, report_panic};
 
@@ -75,7 +76,24 @@ pub struct OwnThreads;
 
 impl Beside for OwnThreads {
     fn start(&self, name: String, job: Job) {
-        drop(spawn(name, || futures::executor::block_on(job)));
+        drop(spawn(name, || run(job)));
+    }
+}
+
+/// Runs a job on this thread. Unlike the executors of libraries this one lets a job block on futures of its own.
+fn run(mut job: Job) {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    while job.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+        std::thread::park();
+    }
+}
+
+/// Wakes a thread that waits for what its job waits for.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }
 
@@ -118,6 +136,22 @@ pub fn roam() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_waits_and_blocks_on_its_own_thread() {
+        let (say, said) = std::sync::mpsc::channel();
+        let (go, gone) = tokio::sync::oneshot::channel();
+        let job = async move {
+            let first = gone.await;
+            // What it calls may wait in its own way.
+            let second = futures::executor::block_on(async { 2 });
+            say.send((first, second)).expect("somebody listens");
+        };
+        OwnThreads.start("job".to_owned(), Box::pin(job));
+        assert!(said.recv_timeout(std::time::Duration::from_millis(20)).is_err(), "it waits");
+        go.send(1).expect("it waits");
+        assert_eq!(said.recv(), Ok((Ok(1), 2)));
+    }
 
     #[test]
     fn a_step_that_panics_is_survived() {
