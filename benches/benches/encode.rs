@@ -1,10 +1,10 @@
 //! A stored row to a DataRow: what a point read does with the row it found, in both formats.
 
-use adapter::description::{Format, Formats};
 use arrow::datatypes::DataType;
 use criterion::{Criterion, criterion_group, criterion_main};
 use pgrepr::options::EncodeOptions;
 use pgwire::encode::rows::{RowEncoder, Shape, Stored, Target};
+use pgwire::formats::{Format, Formats};
 use repr::row::write_datum;
 use repr::{Datum, PgType, RelationDesc};
 use std::hint::black_box;

@@ -18,7 +18,7 @@ use crate::tree::Tree;
 const MAP_PATH: &str = "doc/architecture.md";
 
 /// Rank by crate, as in the map. A new crate is a line here and a paragraph there.
-const RANKS: [(&str, u8); 14] = [
+const RANKS: [(&str, u8); 15] = [
     ("ore", 1),
     ("repr", 2),
     ("pgrepr", 3),
@@ -32,6 +32,7 @@ const RANKS: [(&str, u8); 14] = [
     ("committer", 6),
     ("adapter", 7),
     ("pgwire", 8),
+    ("trial", 8),
     ("environmentd", 9),
 ];
 
@@ -53,6 +54,12 @@ const RESERVED: [(&str, &[&str], &str); 4] = [
     ("postgres-protocol", &["pgwire"], "only pgwire knows wire bytes"),
     ("socket2", &["pgwire"], "only pgwire tunes sockets"),
 ];
+
+/// What a door may use of ours: the statement API, and what its values are.
+const DOOR_USES: [&str; 4] = ["adapter", "ore", "pgrepr", "repr"];
+
+/// The doors, each with what it uses beyond that, which may only shrink.
+const DOORS: [(&str, &[&str]); 2] = [("pgwire", &["catalog", "sql"]), ("trial", &[])];
 
 /// Where the clients are that tests run.
 const CLIENTS: &str = "test/clients/";
@@ -117,6 +124,12 @@ fn check_manifest(name: &str, path: &str, manifest: &str, findings: &mut Vec<Fin
         ));
         return;
     };
+    let door = DOORS.iter().find(|(door, _)| *door == name);
+    for unused in door.into_iter().flat_map(|(_, beyond)| beyond.iter()) {
+        if !dependencies(manifest).iter().any(|dependency| dependency.name == *unused) {
+            findings.push(Finding::new(path, 0, format!("{name} does not use {unused} any more: drop it from tidy")));
+        }
+    }
     for dependency in dependencies(manifest) {
         let other = dependency.name.as_str();
         let mut found = |message: String| findings.push(Finding::new(path, dependency.line, message));
@@ -129,6 +142,14 @@ fn check_manifest(name: &str, path: &str, manifest: &str, findings: &mut Vec<Fin
         {
             found(format!("{name} (rank {rank}) may not use {other} (rank {other_rank}): dependencies point down"));
         }
+        if let Some((_, beyond)) = door
+            && dependency.kind == Kind::Product
+            && is_ours(other)
+            && !DOOR_USES.contains(&other)
+            && !beyond.contains(&other)
+        {
+            found(format!("{name} may not use {other}: a door knows the statement API of adapter and no more"));
+        }
         if PURE_CRATES.contains(&name) && dependency.kind == Kind::Product && is_async(other) {
             found(format!("{name} has no tokio, no I/O and no clock: {other} belongs higher up"));
         }
@@ -138,6 +159,11 @@ fn check_manifest(name: &str, path: &str, manifest: &str, findings: &mut Vec<Fin
             }
         }
     }
+}
+
+/// Whether the name is that of a door.
+pub(crate) fn is_door(name: &str) -> bool {
+    DOORS.iter().any(|(door, _)| *door == name)
 }
 
 /// Whether the name is that of a crate of the product.
@@ -212,6 +238,16 @@ mod tests {
         assert_eq!(mentioned(unused), ["compute-client does not use sql any more: drop the edge from tidy"]);
         let reverse = messages("sql", "[dependencies]\ncompute-client.workspace = true\n");
         assert_eq!(reverse, ["sql (rank 4) may not use compute-client (rank 4): dependencies point down"]);
+    }
+
+    #[test]
+    fn a_door_knows_the_statement_api_alone() {
+        let mentioned = |found: Vec<String>| found.into_iter().filter(|m| !m.contains("mention")).collect::<Vec<_>>();
+        let found = messages("trial", "[dependencies]\nadapter.workspace = true\nsql.workspace = true\n");
+        assert_eq!(mentioned(found), ["trial may not use sql: a door knows the statement API of adapter and no more"]);
+        assert_eq!(mentioned(messages("trial", "[dev-dependencies]\ncompute.workspace = true\n")), [""; 0]);
+        let found = messages("pgwire", "[dependencies]\nsql.workspace = true\n");
+        assert_eq!(mentioned(found), ["pgwire does not use catalog any more: drop it from tidy"]);
     }
 
     #[test]

@@ -7,7 +7,6 @@ use arrow::datatypes::Schema;
 use committer::constraint::{Wording, not_null};
 use datafusion::physical_expr::PhysicalExpr;
 use ore::memory::{Reservation, Share};
-use pgrepr::length::{LengthRule, fit_text};
 use pgrepr::options::EncodeOptions;
 use repr::row::write_datum;
 use repr::sqlstate::SqlState;
@@ -17,7 +16,6 @@ use sql::error::SqlError;
 use sql::names::FullName;
 use sql::plan::CopyFromPlan;
 use sql::plan::sequence::values_taken;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -112,30 +110,9 @@ impl CopyIn {
         &self.name.item
     }
 
-    /// Adds the row of line `line`, in text. Errors carry the line and the column as their context.
-    pub fn push_row(&mut self, line: u64, fields: &[Option<Cow<'_, str>>]) -> Result<(), AdapterError> {
-        self.push(line, fields, |column, text, encode| {
-            let fitted = fit_text(&column.ty, text, LengthRule::Assign);
-            let decoded = fitted.and_then(|text| pgrepr::text::decode_text(&column.ty, &text, encode));
-            decoded.map_err(|error| (error.into(), Some(text.to_string())))
-        })
-    }
-
-    /// Adds the row of line `line`, in binary. Errors as [`CopyIn::push_row`].
-    pub fn push_binary_row(&mut self, line: u64, fields: &[Option<&[u8]>]) -> Result<(), AdapterError> {
-        self.push(line, fields, |column, bytes, encode| {
-            let decoded = pgrepr::binary::decode_binary(&column.ty, bytes, encode).and_then(|datum| match datum {
-                Datum::Text(text) => {
-                    fit_text(&column.ty, &text, LengthRule::Assign).map(|text| Datum::Text(text.into_owned().into()))
-                }
-                other => Ok(other),
-            });
-            decoded.map_err(|error| (error.into(), None))
-        })
-    }
-
-    /// Adds a row of fields, each made a value by `decode`, whose errors come with the field as it is to be shown.
-    fn push<F>(
+    /// Adds the row of line `line`: fields, each made a value of its column by `decode`, whose errors come with the field as it is to
+    /// be shown. Errors carry the line and the column as their context.
+    pub fn push<F>(
         &mut self,
         line: u64,
         fields: &[Option<F>],

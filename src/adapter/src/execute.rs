@@ -3,7 +3,7 @@
 //! Every way in ends in [`Session::run`]: a plan, its parameters, and whether it commits by itself. What a statement needs
 //! besides (a plan found in the cache, made, or made again after the catalog changed) is decided here.
 
-use crate::description::{Format, Formats, RowDesc};
+use crate::description::RowDesc;
 use crate::error::{AdapterError, Notice};
 use crate::plan_cache::{CachedPlan, Exec, ReadThenWriteExec, Roles, SelectExec};
 use crate::read_then_write::selection;
@@ -45,10 +45,9 @@ impl Session {
         &mut self,
         plan: &CachedPlan,
         params: &[Datum<'static>],
-        formats: Formats,
     ) -> Option<Result<Response, AdapterError>> {
         let now = self.now_fast().filter(|_| plan.only_reads() && (plan.is_short || self.is_elsewhere))?;
-        let result = self.answer(plan, params, formats, now);
+        let result = self.answer(plan, params, now);
         (!is_elsewhere(&result)).then(|| self.concluded(result))
     }
 
@@ -57,7 +56,6 @@ impl Session {
         &mut self,
         plan: &Arc<CachedPlan>,
         params: &[Datum<'static>],
-        formats: Formats,
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
         self.stay_if(plan.is_short)?;
@@ -72,13 +70,13 @@ impl Session {
         match &plan.exec {
             Exec::Empty | Exec::Select(_) => {
                 let now = self.now().await?;
-                self.answer(plan, params, formats, now)
+                self.answer(plan, params, now)
             }
             Exec::ReadThenWrite(write) => {
                 self.check_transaction(plan)?;
                 let bound = Bound { values: params, types: &plan.param_types };
                 // What writes is large, and takes its time: a query's future need not have room for it.
-                Box::pin(self.read_then_write(write, plan.desc.as_ref(), bound, formats, autocommit)).await
+                Box::pin(self.read_then_write(write, plan.desc.as_ref(), bound, autocommit)).await
             }
             Exec::Unplanned(statement) => {
                 let result = Box::pin(self.run_parsed(statement, autocommit)).await;
@@ -87,7 +85,7 @@ impl Session {
             Exec::Other(other) => {
                 self.check_transaction(plan)?;
                 let bound = Bound { values: params, types: &plan.param_types };
-                Box::pin(self.run_other(plan, other, bound, formats, autocommit)).await
+                Box::pin(self.run_other(plan, other, bound, autocommit)).await
             }
         }
     }
@@ -97,7 +95,6 @@ impl Session {
         &mut self,
         plan: &CachedPlan,
         params: &[Datum<'static>],
-        formats: Formats,
         now: Timestamp,
     ) -> Result<Response, AdapterError> {
         self.check_transaction(plan)?;
@@ -112,7 +109,7 @@ impl Session {
         }
         let desc = plan.desc.clone().ok_or_else(|| AdapterError::internal("a SELECT without columns"))?;
         let tag = if plan.name == "SHOW" { RowsTag::Show } else { RowsTag::Select };
-        Ok(Response::Rows { desc, formats, rows, tag })
+        Ok(Response::rows(desc, rows, tag))
     }
 
     async fn run_other(
@@ -120,7 +117,6 @@ impl Session {
         cached: &CachedPlan,
         plan: &Plan,
         params: Bound<'_>,
-        formats: Formats,
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
         match plan {
@@ -128,14 +124,14 @@ impl Session {
             Plan::Read(read) => {
                 let rows = self.read(read, params).await?;
                 let desc = cached.desc.clone().ok_or_else(|| AdapterError::internal("a query without columns"))?;
-                Ok(Response::Rows { desc, formats, rows, tag: RowsTag::Select })
+                Ok(Response::rows(desc, rows, RowsTag::Select))
             }
-            Plan::Insert(insert) => self.insert(insert, cached.desc.as_ref(), params, formats, autocommit).await,
+            Plan::Insert(insert) => self.insert(insert, cached.desc.as_ref(), params, autocommit).await,
             Plan::CreateTableAs(CreateTableAsPlan { table, source: Some(source) }) => {
                 self.create_table_as(plan, (table, source), cached.revision).await
             }
             Plan::TruncateSeveral(truncate) => {
-                self.truncate_several((truncate, cached.revision), params, formats, autocommit).await
+                self.truncate_several((truncate, cached.revision), params, autocommit).await
             }
             Plan::CopyFrom(copy) => self.copy_from(copy).await,
             Plan::CopyTo(copy) => {
@@ -143,10 +139,10 @@ impl Session {
                 let desc = RowDesc::new(Arc::clone(&copy.read.desc), Vec::new());
                 Ok(Response::CopyOut { desc, rows, options: Box::new(copy.options.clone()) })
             }
-            Plan::Explain(explain) => self.explain(explain, cached.desc.as_ref(), params, formats).await,
-            Plan::ShowVariable { variable, .. } => self.show_variable(variable, cached.desc.as_ref(), formats),
-            Plan::ShowIsolationLevel { .. } => self.show_isolation_level(cached.desc.as_ref(), formats),
-            Plan::ShowAll { .. } => self.show_all(cached.desc.as_ref(), formats),
+            Plan::Explain(explain) => self.explain(explain, cached.desc.as_ref(), params).await,
+            Plan::ShowVariable { variable, .. } => self.show_variable(variable, cached.desc.as_ref()),
+            Plan::ShowIsolationLevel { .. } => self.show_isolation_level(cached.desc.as_ref()),
+            Plan::ShowAll { .. } => self.show_all(cached.desc.as_ref()),
             Plan::Set { variable, value, .. } if variable.as_str() == FAST_PATH => {
                 // A system parameter, which a session may override for itself to compare the two ways of reading.
                 let (_, value) = sql::vars::SystemVars::check(FAST_PATH, value)?;
@@ -205,7 +201,7 @@ impl Session {
             Plan::Execute { name, arguments } => {
                 let plan = self.revalidated(name)?;
                 let params = self.evaluate_arguments(&plan, name, arguments)?;
-                Box::pin(self.run(&plan, &params, formats, autocommit)).await
+                Box::pin(self.run(&plan, &params, autocommit)).await
             }
             Plan::Deallocate(name) => match name {
                 Some(name) if !self.forget(name) => Err(unknown_statement(name)),
@@ -219,7 +215,7 @@ impl Session {
                 let made = self.made(name, Some(&cached.text));
                 self.declare(name, (*hold, *binary, made), read, params, autocommit).await
             }
-            Plan::Fetch { name, count, skip, timeout } => self.fetch(name, *count, *skip, *timeout, formats).await,
+            Plan::Fetch { name, count, skip, timeout } => self.fetch(name, *count, *skip, *timeout).await,
             Plan::Close(name) => {
                 match name {
                     Some(name) if self.portals.remove(name).is_none() => return Err(unknown_cursor(name)),
@@ -270,23 +266,12 @@ impl Session {
         };
         for _ in 0..REPLANS_MAX {
             let plan = self.plan(&statement.ast, &statement.sql, &mut Params::none())?;
-            let formats = self.simple_formats(&plan);
-            match self.run(&plan, &[], formats, autocommit).await {
+            match self.run(&plan, &[], autocommit).await {
                 Err(error) if is_stale(&error) => continue,
                 result => return result,
             }
         }
         Err(crate::transaction::conflict())
-    }
-
-    /// The formats of a simple query's result: text, unless it fetches from a binary cursor.
-    fn simple_formats(&self, plan: &CachedPlan) -> Formats {
-        match &plan.exec {
-            Exec::Other(Plan::Fetch { name, .. }) if self.portals.get(name).is_some_and(|portal| portal.is_binary) => {
-                Formats::All(Format::Binary)
-            }
-            _ => Formats::text(),
-        }
     }
 
     // ---- planning

@@ -1,6 +1,6 @@
 //! EXPLAIN: which executor answers, by which index and key, at which time, and the plan.
 
-use crate::description::{Formats, RowDesc};
+use crate::description::RowDesc;
 use crate::error::AdapterError;
 use crate::plan_cache::SelectExec;
 use crate::read_then_write::selection;
@@ -28,14 +28,13 @@ impl Session {
         plan: &ExplainPlan,
         desc: Option<&Arc<RowDesc>>,
         params: Bound<'_>,
-        formats: Formats,
     ) -> Result<Response, AdapterError> {
         let inner = match &plan.of {
             Explained::Plan(inner) => inner.as_ref(),
             Explained::Object(id) => {
                 let text = self.explain_object(plan.stage, *id)?;
                 let lines = text.lines().map(str::to_owned).collect();
-                return text_rows(desc, formats, RowsTag::Explain, vec![lines]);
+                return text_rows(desc, RowsTag::Explain, vec![lines]);
             }
         };
         let text = match (&plan.stage, inner) {
@@ -73,7 +72,7 @@ impl Session {
                 ));
             }
         };
-        std::future::ready(text_rows(desc, formats, RowsTag::Explain, vec![lines])).await
+        std::future::ready(text_rows(desc, RowsTag::Explain, vec![lines])).await
     }
 
     fn explain_select(

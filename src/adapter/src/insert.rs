@@ -4,7 +4,7 @@
 //! other expression is evaluated by the engine over one empty row.
 
 use crate::copy_in::value_of;
-use crate::description::{Formats, RowDesc};
+use crate::description::RowDesc;
 use crate::error::AdapterError;
 use crate::response::{Response, Rows, RowsTag, Tag};
 use crate::select::{bind, collect};
@@ -40,7 +40,6 @@ impl Session {
         plan: &InsertPlan,
         desc: Option<&Arc<RowDesc>>,
         params: Bound<'_>,
-        formats: Formats,
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
         if let InsertSource::Query(query) = &plan.source
@@ -85,7 +84,7 @@ impl Session {
             if let Committed::Conflict = self.write(target, updates, expectations, autocommit).await? {
                 continue;
             }
-            return Ok(answer(returned, desc, formats, RowsTag::Insert, Tag::Counted("INSERT 0", count)));
+            return Ok(answer(returned, desc, RowsTag::Insert, Tag::Counted("INSERT 0", count)));
         }
         Err(conflict())
     }
@@ -197,14 +196,11 @@ pub(crate) fn expectations(collections: &[GlobalId], read_ts: repr::Timestamp) -
 pub(crate) fn answer(
     returned: Option<Vec<RecordBatch>>,
     desc: Option<&Arc<RowDesc>>,
-    formats: Formats,
     rows_tag: RowsTag,
     tag: Tag,
 ) -> Response {
     match (returned, desc) {
-        (Some(batches), Some(desc)) => {
-            Response::Rows { desc: Arc::clone(desc), formats, rows: Rows::ready(batches), tag: rows_tag }
-        }
+        (Some(batches), Some(desc)) => Response::rows(Arc::clone(desc), Rows::ready(batches), rows_tag),
         _ => Response::Complete(tag),
     }
 }

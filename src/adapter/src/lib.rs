@@ -1,11 +1,16 @@
 //! The verbs: what a session can ask for, from its text to its answer.
 //!
-//! A door (crate `pgwire`) holds a [`client::Client`], opens a [`session::Session`] per connection, and pulls
-//! [`response::Response`]s out of it. The read path is [`plan_cache`] → [`select`]; writes go to the `committer`. Deliberately
-//! absent: wire bytes, and the name of `compute`, which only the server joins to this crate.
+//! A door holds a [`client::Client`] and opens a session per connection. One without a protocol of statements and portals asks
+//! [`seat::Seat::answer`] for the answer to a statement with values, and pulls its rows as Arrow batches of bounded bytes. `pgwire` has
+//! such a protocol: it uses the session's verbs, and pulls [`response::Response`]s, whose rows it encodes as they are stored. The read
+//! path is [`plan_cache`] → [`select`]; writes go to the `committer`. Deliberately absent: wire bytes and the formats of values, and the
+//! name of `compute`, which only the server joins to this crate.
 
 mod activity;
 mod advisory;
+pub mod answer;
+pub mod batches;
+pub mod bindable;
 mod cancel;
 pub mod client;
 mod copy;
@@ -23,7 +28,7 @@ pub mod session;
 mod shared;
 mod short;
 pub mod startup;
-mod status;
+pub mod status;
 mod staying;
 pub mod waiting;
 

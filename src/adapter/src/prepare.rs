@@ -1,11 +1,11 @@
 //! What is prepared, by a message or by PREPARE, and the portals that run it.
 
-use crate::description::{Format, Formats};
+use crate::bindable::Bindable;
 use crate::error::AdapterError;
 use crate::execute::{ends_transaction, failed_transaction, is_ddl, returns_by_name, unknown_statement};
 use crate::plan_cache::{CachedPlan, Exec, Made, Prepared};
 use crate::replan::is_stale;
-use crate::response::{BoundParams, Response, Rows, RowsTag};
+use crate::response::{Response, Rows, RowsTag};
 use crate::session::{Autocommit, Portal, Session, unknown_portal};
 use crate::short::is_elsewhere;
 use crate::status::Status;
@@ -22,8 +22,8 @@ impl Session {
         if !name.is_empty() && self.statements.contains_key(name) {
             return Err(duplicate_statement(name));
         }
-        let made = self.made(name, None);
         if let Some(prepared) = self.parsed(sql, param_oids) {
+            let made = self.made(name, None);
             self.keep(name, Prepared { made, ..prepared });
             return Ok(());
         }
@@ -33,23 +33,35 @@ impl Session {
             let message = "cannot insert multiple commands into a prepared statement";
             return Err(AdapterError::new(SqlState::SYNTAX_ERROR, message));
         }
-        let statement = statements.pop();
+        let prepared = self.prepare_tree(name, statements.pop(), sql, declared).map_err(|error| error.locate(sql))?;
+        if !returns_by_name(&prepared.plan) {
+            self.plans.remember(sql, param_oids, prepared);
+        }
+        Ok(())
+    }
+
+    /// Keeps a statement, which is in a text, under a name, with parameters of the types that are declared.
+    pub(crate) fn prepare_tree(
+        &mut self,
+        name: &str,
+        statement: Option<ParsedStatement>,
+        text: &str,
+        declared: Vec<Option<PgType>>,
+    ) -> Result<Prepared, AdapterError> {
         if let Some(statement) = &statement {
             self.check_failed(&statement.ast)?;
         }
         let prepared = match statement {
             Some(statement) if !is_planned_ahead(&statement.ast) => {
-                let (name, params) = (statement.ast.name(), Params::declared(declared).finish()?);
-                self.unplanned(name, sql, params, Exec::Unplanned(Box::new(statement)))
+                let (kind, params) = (statement.ast.name(), Params::declared(declared).finish()?);
+                self.unplanned(kind, text, params, Exec::Unplanned(Box::new(statement)))
             }
-            Some(statement) => self.prepared(Arc::new(statement), declared).map_err(|error| error.locate(sql))?,
+            Some(statement) => self.prepared(Arc::new(statement), declared)?,
             None => self.unplanned("", "", Vec::new(), Exec::Empty),
         };
-        if !returns_by_name(&prepared.plan) {
-            self.plans.remember(sql, param_oids, prepared.clone());
-        }
-        self.keep(name, Prepared { made, ..prepared });
-        Ok(())
+        let made = self.made(name, None);
+        self.keep(name, Prepared { made, ..prepared.clone() });
+        Ok(prepared)
     }
 
     /// What an earlier Parse of the same text and types in this session gave, if it still holds.
@@ -133,13 +145,8 @@ impl Session {
         Ok(plan)
     }
 
-    pub(crate) fn bind_portal(
-        &mut self,
-        portal: &str,
-        statement: &str,
-        params: BoundParams<'_>,
-        (formats, is_small): (Formats, bool),
-    ) -> Result<(), AdapterError> {
+    /// The plan that a statement has for values that are to be bound.
+    pub(crate) fn bindable(&mut self, portal: &str, statement: &str) -> Result<Arc<CachedPlan>, AdapterError> {
         if !portal.is_empty() && self.portals.contains_key(portal) {
             return Err(AdapterError::new(SqlState::DUPLICATE_CURSOR, format!("cursor \"{portal}\" already exists")));
         }
@@ -147,18 +154,20 @@ impl Session {
         if self.transaction.status == Status::Failed && !ends_transaction(&plan) {
             return Err(failed_transaction());
         }
-        let params = self.decode_params(&plan, params, statement)?;
-        formats.check(plan.desc.as_ref().map_or(0, |desc| desc.desc.arity()))?;
+        Ok(plan)
+    }
+
+    pub(crate) fn bind_portal(&mut self, portal: &str, bindable: Bindable, params: Vec<Datum<'static>>) {
+        let Bindable { plan, is_small } = bindable;
         let (savepoints, made) = (self.transaction.savepoint_count(), self.made(portal, None));
         let (started, hold, is_binary) = (false, false, false);
-        let bound = Portal { plan, params, formats, rows: None, started, is_small, hold, is_binary, savepoints, made };
+        let bound = Portal { plan, params, rows: None, started, is_small, hold, is_binary, savepoints, made };
         match self.portals.get_mut(portal) {
             Some(slot) => *slot = bound,
             None => {
                 self.portals.insert(portal.to_owned(), bound);
             }
         }
-        Ok(())
     }
 
     /// Runs a portal from its start, or goes on where it was suspended.
@@ -171,22 +180,21 @@ impl Session {
             let is_short = (portal.plan.is_short && portal.is_small) || self.is_elsewhere;
             let (true, Some(now)) = (portal.plan.only_reads() && is_short, now) else { return None };
             portal.started = true;
-            let (plan, formats) = (Arc::clone(&portal.plan), portal.formats.clone());
-            let params = std::mem::take(&mut portal.params);
-            let result = self.answer(&plan, &params, formats, now);
+            let (plan, params) = (Arc::clone(&portal.plan), std::mem::take(&mut portal.params));
+            let result = self.answer(&plan, &params, now);
             if is_elsewhere(&result) {
                 self.not_started(name, params);
                 return None;
             }
             return Some(self.concluded(result));
         }
-        let (plan, formats) = (Arc::clone(&portal.plan), portal.formats.clone());
+        let plan = Arc::clone(&portal.plan);
         let result = match plan.desc.clone() {
             _ if self.transaction.status == Status::Failed => Err(failed_transaction()),
             // A portal that has run to its end gives no more rows.
             Some(desc) => {
                 let rows = portal.rows.take().unwrap_or_else(|| Rows::ready(Vec::new()));
-                Ok(Response::Rows { desc, formats, rows, tag: RowsTag::Select })
+                Ok(Response::rows(desc, rows, RowsTag::Select))
             }
             None => {
                 let message = format!("portal \"{name}\" cannot be run");
@@ -207,13 +215,12 @@ impl Session {
         self.stay_if(self.portals.get(name).is_none_or(|portal| portal.is_small))?;
         let portal = self.portals.get_mut(name).ok_or_else(|| unknown_portal(name))?;
         portal.started = true;
-        let (plan, formats) = (Arc::clone(&portal.plan), portal.formats.clone());
-        let params = std::mem::take(&mut portal.params);
-        let mut result = self.run(&plan, &params, formats.clone(), autocommit).await;
+        let (plan, params) = (Arc::clone(&portal.plan), std::mem::take(&mut portal.params));
+        let mut result = self.run(&plan, &params, autocommit).await;
         if result.as_ref().is_err_and(is_stale)
             && let Some(renewed) = self.renewed(&plan)
         {
-            result = self.run(&renewed, &params, formats, autocommit).await;
+            result = self.run(&renewed, &params, autocommit).await;
         }
         if is_elsewhere(&result) {
             self.not_started(name, params);
@@ -226,33 +233,6 @@ impl Session {
         if let Some(portal) = self.portals.get_mut(name) {
             (portal.started, portal.params) = (false, params);
         }
-    }
-
-    /// Decodes Bind's values into the types of the plan's parameters.
-    pub(crate) fn decode_params(
-        &self,
-        plan: &CachedPlan,
-        params: BoundParams<'_>,
-        statement: &str,
-    ) -> Result<Vec<Datum<'static>>, AdapterError> {
-        if params.values.len() != plan.params.len() {
-            return Err(AdapterError::new(
-                SqlState::PROTOCOL_VIOLATION,
-                format!(
-                    "bind message supplies {} parameters, but prepared statement \"{statement}\" requires {}",
-                    params.values.len(),
-                    plan.params.len()
-                ),
-            ));
-        }
-        let decode = |(index, (value, ty)): (usize, (&Option<&[u8]>, &PgType))| {
-            let Some(bytes) = value else { return Ok(Datum::Null) };
-            Ok(match params.formats.of(index) {
-                Format::Binary => pgrepr::binary::decode_binary(ty, bytes, self.encode_options())?,
-                Format::Text => self.decode_text(ty, pgrepr::binary::utf8(bytes)?)?,
-            })
-        };
-        params.values.iter().zip(&plan.params).enumerate().map(decode).collect()
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! A statement that finds no row commits nothing; it has been linearized by its read.
 
-use crate::description::{Formats, RowDesc};
+use crate::description::RowDesc;
 use crate::error::AdapterError;
 use crate::insert::{RETRIES_MAX, answer, expectations, push_batch, push_unchecked};
 use crate::plan_cache::ReadThenWriteExec;
@@ -43,7 +43,6 @@ impl Session {
         exec: &ReadThenWriteExec,
         desc: Option<&Arc<RowDesc>>,
         params: Bound<'_>,
-        formats: Formats,
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
         let ReadThenWriteExec { plan, select, reads_now } = exec;
@@ -75,7 +74,7 @@ impl Session {
                 ReadThenWriteKind::Delete => (RowsTag::Delete, Tag::Counted("DELETE", count)),
                 ReadThenWriteKind::Truncate => (RowsTag::Delete, Tag::Plain("TRUNCATE TABLE")),
             };
-            return Ok(answer(returned, desc, formats, rows_tag, tag));
+            return Ok(answer(returned, desc, rows_tag, tag));
         }
         Err(conflict())
     }
@@ -86,7 +85,6 @@ impl Session {
         &mut self,
         (truncate, revision): (&TruncatePlan, u64),
         params: Bound<'_>,
-        formats: Formats,
         autocommit: Autocommit,
     ) -> Result<Response, AdapterError> {
         let TruncatePlan { tables, restarts } = truncate;
@@ -109,7 +107,7 @@ impl Session {
             for plan in tables {
                 let (plan, select) = (plan.clone(), self.select_exec(selection(plan)));
                 let exec = ReadThenWriteExec { plan, select, reads_now: false };
-                Box::pin(self.read_then_write(&exec, None, params, formats.clone(), Autocommit::No)).await?;
+                Box::pin(self.read_then_write(&exec, None, params, Autocommit::No)).await?;
             }
             if ends && let Err(error) = self.end_implicit().await {
                 match error.sqlstate() {

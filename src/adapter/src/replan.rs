@@ -1,6 +1,5 @@
 //! Statements whose plan the catalog has left behind while they ran: they have done nothing, and run again by a new plan.
 
-use crate::description::Formats;
 use crate::error::AdapterError;
 use crate::plan_cache::CachedPlan;
 use crate::response::Response;
@@ -16,12 +15,12 @@ impl Session {
         (plan, params): &(Arc<CachedPlan>, Vec<Datum<'static>>),
         text: Option<&str>,
     ) -> Result<Response, AdapterError> {
-        let error = match self.run(plan, params, Formats::text(), Autocommit::Yes).await {
+        let error = match self.run(plan, params, Autocommit::Yes).await {
             Err(error) if is_stale(&error) => error,
             result => return result,
         };
         match text.map(|text| self.cached(text)).transpose()?.flatten() {
-            Some((plan, params)) => self.run(&plan, &params, Formats::text(), Autocommit::Yes).await,
+            Some((plan, params)) => self.run(&plan, &params, Autocommit::Yes).await,
             None => Err(error),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::cancel::Interrupt;
 use crate::copy_in::CopyIn;
-use crate::description::{Formats, RowDesc};
+use crate::description::RowDesc;
 use crate::error::AdapterError;
 use crate::waiting::Awaited;
 use arrow::array::RecordBatch;
@@ -17,36 +17,18 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Parameter values as Bind carries them.
-#[derive(Clone, Copy, Debug)]
-pub struct BoundParams<'a> {
-    /// Their formats.
-    pub formats: &'a Formats,
-    /// The values; `None` is NULL.
-    pub values: &'a [Option<&'a [u8]>],
-}
-
-/// What Describe says of a prepared statement.
-#[derive(Debug)]
-pub struct StatementDesc {
-    /// The OIDs of its parameters.
-    pub params: Vec<u32>,
-    /// Its result, if it has one.
-    pub rows: Option<Arc<RowDesc>>,
-}
-
 /// The answer to one statement.
 pub enum Response {
     /// Rows, then a tag with their number.
     Rows {
         /// Their shape.
         desc: Arc<RowDesc>,
-        /// Their formats.
-        formats: Formats,
         /// The rows.
         rows: Rows,
         /// What the tag begins with.
         tag: RowsTag,
+        /// Whether they are those of a BINARY cursor: who was not told otherwise gets them in binary.
+        is_binary: bool,
     },
     /// A tag.
     Complete(Tag),
@@ -63,6 +45,13 @@ pub enum Response {
         /// The format.
         options: Box<CopyOptions>,
     },
+}
+
+impl Response {
+    /// Rows that are to be had in whatever form is asked for.
+    pub(crate) fn rows(desc: Arc<RowDesc>, rows: Rows, tag: RowsTag) -> Response {
+        Response::Rows { desc, rows, tag, is_binary: false }
+    }
 }
 
 /// The command tags of statements that return rows.

@@ -12,6 +12,7 @@
 use crate::cancel::{Cancel, Interrupt};
 use crate::error::AdapterError;
 use crate::session::Session;
+use crate::status::Status;
 use futures::future::BoxFuture;
 use ore::task::{JoinHandle, spawn_apart};
 use repr::sqlstate::SqlState;
@@ -27,7 +28,7 @@ pub struct Seat {
     here: Option<Box<Session>>,
     away: Option<JoinHandle<Box<Session>>>,
     /// Of one that is away: what the client was told of its transaction when it was given up.
-    status: u8,
+    status: Status,
     /// Of one that is away: whether its client was told that its statement has failed.
     is_given_up: bool,
     cancel: Arc<Cancel>,
@@ -37,7 +38,7 @@ impl Seat {
     /// A session's place.
     pub fn new(session: Session) -> Seat {
         let cancel = session.cancel();
-        Seat { here: Some(Box::new(session)), away: None, status: b'I', is_given_up: false, cancel }
+        Seat { here: Some(Box::new(session)), away: None, status: Status::Idle, is_given_up: false, cancel }
     }
 
     /// The session, unless it is away.
@@ -45,8 +46,8 @@ impl Seat {
         self.here.as_deref_mut()
     }
 
-    /// For ReadyForQuery: `I`, `T` or `E`.
-    pub fn transaction_status(&mut self) -> u8 {
+    /// Where its transaction stands.
+    pub fn transaction_status(&mut self) -> Status {
         let status = self.status;
         self.here().map_or(status, |session| session.transaction_status())
     }
@@ -106,7 +107,7 @@ impl Seat {
                     // Whatever has come of it, the client was told that it failed, and perhaps its Sync was answered.
                     session.fail_transaction();
                     session.failed(SqlState::QUERY_CANCELED, &"canceling statement while it went on");
-                    if session.transaction_status() == b'I' {
+                    if session.transaction_status() == Status::Idle {
                         session.sync_at_once();
                     }
                 }

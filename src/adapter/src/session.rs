@@ -5,13 +5,14 @@
 
 use crate::activity::Activity;
 use crate::advisory::{Owner, StatementLocks};
+use crate::bindable::Bindable;
 use crate::cancel::{Cancel, Interrupt, committed, timed_out};
 use crate::copy_in::CopyIn;
-use crate::description::{Formats, RowDesc};
+use crate::description::RowDesc;
 use crate::error::{AdapterError, Notice};
 use crate::history::Sampling;
 use crate::plan_cache::{CachedPlan, Made, Prepared, SessionPlans};
-use crate::response::{BoundParams, Response, Rows, StatementDesc, Tag};
+use crate::response::{Response, Rows, Tag};
 use crate::sequence::{Given, SessionSequences};
 use crate::shared::{Others, SessionHandle, Shared};
 use crate::short::{SMALL_PARAMS, SMALL_TEXT, is_elsewhere};
@@ -93,7 +94,6 @@ pub struct Session {
 pub(crate) struct Portal {
     pub(crate) plan: Arc<CachedPlan>,
     pub(crate) params: Vec<Datum<'static>>,
-    pub(crate) formats: Formats,
     /// Rows of an execution that was suspended.
     pub(crate) rows: Option<Rows>,
     pub(crate) started: bool,
@@ -223,8 +223,8 @@ impl Session {
         !self.notices.is_empty() || self.vars.has_changes() || self.locks.warns()
     }
 
-    /// For ReadyForQuery: `I`, `T` or `E`.
-    pub fn transaction_status(&self) -> u8 {
+    /// Where its transaction stands. Said when a statement has ended, which notes that the session rests.
+    pub fn transaction_status(&self) -> Status {
         if self.is_active.load(Ordering::Relaxed) {
             self.is_active.store(false, Ordering::Relaxed);
             if self.transaction.status == Status::Idle {
@@ -233,11 +233,7 @@ impl Session {
             }
             self.activity.rest(self.transaction.status, self.transaction.started_us, self.now_us());
         }
-        match self.transaction.status {
-            Status::Idle => b'I',
-            Status::InBlock => b'T',
-            Status::Failed => b'E',
-        }
+        self.transaction.status
     }
 
     /// How values are printed.
@@ -251,7 +247,7 @@ impl Session {
     }
 
     /// Reads a value that a client sent as text.
-    pub(crate) fn decode_text(&self, ty: &PgType, text: &str) -> Result<Datum<'static>, AdapterError> {
+    pub fn decode_text(&self, ty: &PgType, text: &str) -> Result<Datum<'static>, AdapterError> {
         Ok(match ty.names_objects() {
             true => pgrepr::text::decode_text(ty, text, &self.naming_options())?,
             false => pgrepr::text::decode_text(ty, text, &self.options)?,
@@ -337,7 +333,7 @@ impl Session {
         let Steps::Planned(planned, _) = &mut script.steps else { return None };
         self.stay_if(script.is_small).ok()?;
         let (plan, params) = planned.as_ref()?;
-        let result = self.run_at_once(plan, params, Formats::text())?;
+        let result = self.run_at_once(plan, params)?;
         self.deadline = None;
         *planned = None;
         Some(result)
@@ -408,34 +404,41 @@ impl Session {
         self.concluded(result)
     }
 
-    /// Describe of a statement. Error 26000.
-    pub fn describe_statement(&mut self, name: &str) -> Result<StatementDesc, AdapterError> {
-        let result = self.in_time().and_then(|()| self.revalidated(name)).map(|plan| StatementDesc {
-            params: plan.params.iter().map(pgrepr::types::oid).collect(),
-            rows: plan.desc.clone(),
-        });
-        self.concluded(result)
+    /// The same of a statement that was read already.
+    pub fn parse_tree(&mut self, name: &str, statement: ParsedStatement) -> Result<(), AdapterError> {
+        self.stay_if(statement.sql.len() <= SMALL_TEXT)?;
+        self.cancel.reset();
+        self.assign();
+        let text = statement.sql.clone();
+        let result = self.in_time().and_then(|()| self.prepare_tree(name, Some(statement), &text, Vec::new()));
+        self.concluded(result).map(drop)
     }
 
-    /// Bind.
-    pub fn bind(
-        &mut self,
-        portal: &str,
-        statement: &str,
-        params: BoundParams<'_>,
-        formats: Formats,
-    ) -> Result<(), AdapterError> {
-        let is_small = params.values.iter().flatten().map(|value| value.len()).sum::<usize>() <= SMALL_PARAMS;
+    /// Describe of a statement. Error 26000.
+    pub fn describe_statement(&mut self, name: &str) -> Result<Bindable, AdapterError> {
+        let result = self.in_time().and_then(|()| self.revalidated(name));
+        self.concluded(result).map(|plan| Bindable { plan, is_small: true })
+    }
+
+    /// Bind, first half: what the values are decoded for, `bytes` of which have come. Errors: 26000, 42P03.
+    pub fn to_bind(&mut self, portal: &str, statement: &str, bytes: usize) -> Result<Bindable, AdapterError> {
+        let is_small = bytes <= SMALL_PARAMS;
         self.stay_if(is_small)?;
         self.assign();
-        let result = self.in_time().and_then(|()| self.bind_portal(portal, statement, params, (formats, is_small)));
-        self.concluded(result)
+        let result = self.in_time().and_then(|()| self.bindable(portal, statement));
+        self.concluded(result).map(|plan| Bindable { plan, is_small })
+    }
+
+    /// Bind, second half: as many values as the statement has parameters, each of its type.
+    pub fn bind(&mut self, portal: &str, bindable: Bindable, params: Vec<Datum<'static>>) {
+        debug_assert_eq!(params.len(), bindable.plan.params.len(), "as many as there are parameters");
+        self.bind_portal(portal, bindable, params);
     }
 
     /// Describe of a portal. Error 34000.
-    pub fn describe_portal(&mut self, name: &str) -> Result<Option<(Arc<RowDesc>, Formats)>, AdapterError> {
+    pub fn describe_portal(&mut self, name: &str) -> Result<Option<Arc<RowDesc>>, AdapterError> {
         let result = match self.portals.get(name) {
-            Some(portal) => Ok(portal.plan.desc.clone().map(|desc| (desc, portal.formats.clone()))),
+            Some(portal) => Ok(portal.plan.desc.clone()),
             None => Err(unknown_portal(name)),
         };
         self.concluded(result)

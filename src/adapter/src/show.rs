@@ -1,10 +1,10 @@
 //! SHOW, the cursors of SQL, and the arguments of EXECUTE: what a session answers from its own state.
 
-use crate::description::{Formats, RowDesc};
+use crate::description::RowDesc;
 use crate::error::AdapterError;
 use crate::execute::unknown_cursor;
 use crate::plan_cache::{CachedPlan, Exec, Made};
-use crate::response::{Chunk, Response, Rows, RowsTag, Tag};
+use crate::response::{Response, Rows, RowsTag, Tag};
 use crate::session::{Autocommit, Portal, Session};
 use crate::status::Status;
 use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
@@ -20,39 +20,30 @@ use tokio::time::Instant;
 
 impl Session {
     /// SHOW of a variable.
-    pub(crate) fn show_variable(
-        &self,
-        variable: &str,
-        desc: Option<&Arc<RowDesc>>,
-        formats: Formats,
-    ) -> Result<Response, AdapterError> {
+    pub(crate) fn show_variable(&self, variable: &str, desc: Option<&Arc<RowDesc>>) -> Result<Response, AdapterError> {
         let published = self.shared.published.load();
         let value = self
             .vars
             .get(variable)
             .or_else(|| published.state.system().get(variable))
             .ok_or_else(|| sql::vars::unrecognized(variable))?;
-        text_rows(desc, formats, RowsTag::Show, vec![vec![value.to_owned()]])
+        text_rows(desc, RowsTag::Show, vec![vec![value.to_owned()]])
     }
 
     /// SHOW TRANSACTION ISOLATION LEVEL, in the standard's terms.
-    pub(crate) fn show_isolation_level(
-        &self,
-        desc: Option<&Arc<RowDesc>>,
-        formats: Formats,
-    ) -> Result<Response, AdapterError> {
+    pub(crate) fn show_isolation_level(&self, desc: Option<&Arc<RowDesc>>) -> Result<Response, AdapterError> {
         let level = self.vars.get("transaction_isolation").unwrap_or_default();
         let standard = IsolationLevel::from_name(level).map(|level| level.standard().to_owned());
-        text_rows(desc, formats, RowsTag::Show, vec![vec![standard.unwrap_or_else(|| level.to_owned())]])
+        text_rows(desc, RowsTag::Show, vec![vec![standard.unwrap_or_else(|| level.to_owned())]])
     }
 
     /// SHOW ALL.
-    pub(crate) fn show_all(&self, desc: Option<&Arc<RowDesc>>, formats: Formats) -> Result<Response, AdapterError> {
+    pub(crate) fn show_all(&self, desc: Option<&Arc<RowDesc>>) -> Result<Response, AdapterError> {
         let published = self.shared.published.load();
         let all = self.vars.all(published.state.system());
         let column = |value: &dyn Fn(&(String, String, &'static str)) -> String| all.iter().map(value).collect();
         let columns = vec![column(&|row| row.0.clone()), column(&|row| row.1.clone()), column(&|row| row.2.to_owned())];
-        text_rows(desc, formats, RowsTag::Show, columns)
+        text_rows(desc, RowsTag::Show, columns)
     }
 
     /// DECLARE: a portal that FETCH reads.
@@ -92,7 +83,6 @@ impl Session {
         let portal = Portal {
             plan: Arc::new(plan),
             params: Vec::new(),
-            formats: Formats::text(),
             rows: Some(rows),
             started: true,
             is_small: true,
@@ -112,7 +102,6 @@ impl Session {
         count: Option<u64>,
         skip: bool,
         timeout: Option<Duration>,
-        formats: Formats,
     ) -> Result<Response, AdapterError> {
         self.start_portal(name).await?;
         let portal = self.portals.get_mut(name).ok_or_else(|| unknown_cursor(name))?;
@@ -134,29 +123,16 @@ impl Session {
                     waited?;
                 }
                 let Some(chunk) = rows.next(wanted - taken).await? else { break };
-                match chunk {
-                    Chunk::Batch(batch, range) => {
-                        taken += range.len();
-                        batches.push(batch.slice(range.start, range.len()));
-                    }
-                    Chunk::Stored(stored) => {
-                        let codec = repr::row::RowCodec::new(stored.stored_types())?;
-                        let columns = codec.decode(stored.rows())?;
-                        taken += stored.rows().len();
-                        let projected: Vec<ArrayRef> =
-                            stored.projection().iter().map(|column| Arc::clone(&columns[*column])).collect();
-                        let batch = RecordBatch::try_new(Arc::clone(&desc.desc.schema), projected)
-                            .map_err(|error| AdapterError::internal(error.to_string()))?;
-                        batches.push(batch);
-                    }
-                }
+                let batch = chunk.batch(&desc)?;
+                taken += batch.num_rows();
+                batches.push(batch);
             }
         }
         if skip {
             return Ok(Response::Complete(Tag::Counted("MOVE", u64::try_from(taken).unwrap_or(u64::MAX))));
         }
-        let rows = Rows::ready(batches);
-        Ok(Response::Rows { desc, formats, rows, tag: RowsTag::Fetch })
+        let is_binary = portal.is_binary;
+        Ok(Response::Rows { desc, rows: Rows::ready(batches), tag: RowsTag::Fetch, is_binary })
     }
 
     /// Runs a query that a client has bound under this name and not executed yet: FETCH and MOVE go on in its rows.
@@ -166,8 +142,8 @@ impl Session {
         else {
             return Ok(());
         };
-        let (plan, formats, params) = (Arc::clone(&portal.plan), portal.formats.clone(), portal.params.clone());
-        let response = Box::pin(self.run(&plan, &params, formats, Autocommit::No)).await;
+        let (plan, params) = (Arc::clone(&portal.plan), portal.params.clone());
+        let response = Box::pin(self.run(&plan, &params, Autocommit::No)).await;
         let Some(portal) = self.portals.get_mut(name) else { return Ok(()) };
         portal.started = !matches!(response, Err(AdapterError::Elsewhere));
         if let Response::Rows { rows, .. } = response? {
@@ -207,7 +183,6 @@ impl Session {
 /// Columns of text as a result.
 pub(crate) fn text_rows(
     desc: Option<&Arc<RowDesc>>,
-    formats: Formats,
     tag: RowsTag,
     columns: Vec<Vec<String>>,
 ) -> Result<Response, AdapterError> {
@@ -215,6 +190,5 @@ pub(crate) fn text_rows(
     let columns = columns.into_iter().map(|column| Arc::new(StringViewArray::from(column)) as ArrayRef).collect();
     let batch = RecordBatch::try_new(Arc::clone(&desc.desc.schema), columns)
         .map_err(|error| AdapterError::internal(error.to_string()))?;
-    let rows = Rows::ready(vec![batch]);
-    Ok(Response::Rows { desc: Arc::clone(desc), formats, rows, tag })
+    Ok(Response::rows(Arc::clone(desc), Rows::ready(vec![batch]), tag))
 }

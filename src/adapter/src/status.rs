@@ -2,7 +2,7 @@
 
 /// Where a session stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
+pub enum Status {
     /// Outside any block.
     Idle,
     /// In a block.

@@ -40,7 +40,7 @@ impl Session {
     }
 
     /// For ReadyForQuery, should what is done now fail.
-    pub(crate) fn status_after_failure(&self) -> u8 {
-        if self.transaction.status == Status::Idle { b'I' } else { b'E' }
+    pub(crate) fn status_after_failure(&self) -> Status {
+        if self.transaction.status == Status::Idle { Status::Idle } else { Status::Failed }
     }
 }

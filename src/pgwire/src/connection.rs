@@ -24,17 +24,17 @@ use crate::codec::{Input, Next};
 use crate::encode::rows::RowEncoder;
 use crate::encode::{self, Severity};
 use crate::error::WireError;
+use crate::formats::{Formats, Wanted, decode, row_description};
 use crate::message::{self, Target};
 use crate::metrics::{MessageKind, Metrics};
 use crate::server::{self, Shared};
 use crate::startup::{self, Introduction, Packet, Visit};
 use crate::stream::Stream;
 use crate::tls::{self, Upgrade};
-use adapter::description::Formats;
 use adapter::error::{AdapterError, Notice};
-use adapter::response::BoundParams;
 use adapter::seat::Seat;
 use adapter::session::{Script, Session};
+use adapter::status::Status;
 use futures::future::BoxFuture;
 use ore::memory::{Refused, Share};
 use ore::until::until;
@@ -98,6 +98,7 @@ pub(crate) struct Output {
     /// How many of the buffer's bytes are written.
     written: usize,
     rows: RowEncoder,
+    wanted: Wanted,
     /// Whether the client waits for what is in the buffer.
     is_due: bool,
     /// What large rows take while they are encoded and sent.
@@ -160,6 +161,7 @@ impl<S: Stream> Connection<S> {
             buffer: Vec::with_capacity(IDLE_OUTPUT_BYTES),
             written: 0,
             rows: RowEncoder::default(),
+            wanted: Wanted::default(),
             is_due: false,
             memory: Arc::clone(memory),
         };
@@ -286,14 +288,14 @@ impl<S: Stream> Connection<S> {
         if self.skips_to_sync && !matches!(tag, b'S' | b'X') {
             return Ok(None);
         }
-        let (body, out) = (self.input.body(), &mut self.output.buffer);
+        let (body, Output { buffer: out, wanted, .. }) = (self.input.body(), &mut self.output);
         let result = match tag {
             b'Q' => return self.query(session),
             b'S' => return self.sync(session),
             b'X' => return Err(WireError::Closed),
-            b'P' => self.metrics.time(MessageKind::Parse, || parse(session, body, out)),
-            b'B' => bind(session, body, out),
-            b'D' => describe(session, body, out),
+            b'P' => self.metrics.time(MessageKind::Parse, || parse(session, wanted, body, out)),
+            b'B' => bind(session, wanted, body, out),
+            b'D' => describe(session, wanted, body, out),
             b'E' => match self.execute(session) {
                 Ok(later) => return Ok(later),
                 Err(error) => Err(error),
@@ -451,19 +453,21 @@ impl<S: Stream> Connection<S> {
     /// Handles a Parse, Bind or Describe that is not known to be short.
     async fn message_elsewhere(&mut self, session: &mut Seat, tag: u8) -> Result<(), WireError> {
         let mut body = self.input.take_body();
-        let (kind, message): (_, fn(&mut Session, &[u8], &mut Vec<u8>) -> Result<(), WireError>) = match tag {
+        let (kind, message): (_, Short) = match tag {
             b'P' => (MessageKind::Parse, parse),
             b'B' => (MessageKind::Bind, bind),
             b'D' => (MessageKind::Describe, describe),
             _ => return Err(WireError::Protocol("no answer was asked for".to_owned())),
         };
+        let mut wanted = self.output.wanted.clone();
         let work = session.elsewhere(move |session| {
             Box::pin(async move {
                 let mut out = Vec::new();
-                message(session, &body.whole().map_err(no_memory)?, &mut out).map(|()| out)
+                message(session, &mut wanted, &body.whole().map_err(no_memory)?, &mut out).map(|()| (out, wanted))
             })
         });
-        let out = self.attend(kind, Box::pin(work)).await?;
+        let out;
+        (out, self.output.wanted) = self.attend(kind, Box::pin(work)).await?;
         self.output.buffer.extend_from_slice(&out);
         Ok(())
     }
@@ -483,14 +487,14 @@ impl<S: Stream> Connection<S> {
     /// Execute: a portal's rows, all of them or as many as were asked for.
     fn execute(&mut self, session: &mut Seat) -> Result<Option<Later>, WireError> {
         let execute = message::execute(self.input.body())?;
-        let rows_max = execute.rows_max;
+        let (formats, rows_max) = (self.output.wanted.of(execute.portal), execute.rows_max);
         let Some(response) = session.execute_at_once(execute.portal) else { return Ok(Some(Later::Execute)) };
-        Ok(self.respond(session, response?, rows_max)?.map(|answer| Later::Answer(Box::new(answer))))
+        Ok(self.respond(session, response?, formats, rows_max)?.map(|answer| Later::Answer(Box::new(answer))))
     }
 
     async fn execute_waiting(&mut self, session: &mut Seat) -> Result<(), WireError> {
         let execute = message::execute(self.input.body())?;
-        let sync_follows = self.input.sync_follows();
+        let (formats, sync_follows) = (self.output.wanted.of(execute.portal), self.input.sync_follows());
         let work = session.execute(execute.portal, sync_follows);
         let response = match self.attend(MessageKind::Execute, Box::pin(work)).await {
             Err(WireError::Session(AdapterError::Elsewhere)) => {
@@ -501,7 +505,7 @@ impl<S: Stream> Connection<S> {
             }
             response => response?,
         };
-        match self.respond(session, response, execute.rows_max)? {
+        match self.respond(session, response, formats, execute.rows_max)? {
             Some(answer) => self.finish(session, answer).await,
             None => Ok(()),
         }
@@ -511,7 +515,10 @@ impl<S: Stream> Connection<S> {
         let (target, name) = message::target(self.input.body())?;
         match target {
             Target::Statement => session.close_statement(name),
-            Target::Portal => session.close_portal(name),
+            Target::Portal => {
+                session.close_portal(name);
+                self.output.wanted.forget(name);
+            }
         }
         encode::close_complete(&mut self.output.buffer);
         Ok(())
@@ -552,8 +559,11 @@ fn no_memory(refused: Refused) -> WireError {
     AdapterError::from(SqlError::from(refused)).into()
 }
 
+/// A message of the extended protocol whose answer is short.
+type Short = fn(&mut Session, &mut Wanted, &[u8], &mut Vec<u8>) -> Result<(), WireError>;
+
 /// Parse.
-fn parse(session: &mut Session, body: &[u8], out: &mut Vec<u8>) -> Result<(), WireError> {
+fn parse(session: &mut Session, _: &mut Wanted, body: &[u8], out: &mut Vec<u8>) -> Result<(), WireError> {
     let parse = message::parse(body)?;
     session.parse(parse.name, parse.sql, parse.param_oids.as_slice())?;
     encode::parse_complete(out);
@@ -562,7 +572,7 @@ fn parse(session: &mut Session, body: &[u8], out: &mut Vec<u8>) -> Result<(), Wi
 
 /// Bind.
 #[inline]
-fn bind(session: &mut Session, body: &[u8], out: &mut Vec<u8>) -> Result<(), WireError> {
+fn bind(session: &mut Session, wanted: &mut Wanted, body: &[u8], out: &mut Vec<u8>) -> Result<(), WireError> {
     let bind = message::bind(body)?;
     let (format_count, values) = (bind.param_formats.iter().len(), bind.params.as_slice());
     if format_count > 1 && format_count != values.len() {
@@ -571,26 +581,32 @@ fn bind(session: &mut Session, body: &[u8], out: &mut Vec<u8>) -> Result<(), Wir
             values.len()
         )));
     }
-    let params = BoundParams { formats: &Formats::from_codes(bind.param_formats.iter())?, values };
+    let param_formats = Formats::from_codes(bind.param_formats.iter())?;
     let formats = Formats::from_codes(bind.result_formats.iter())?;
-    session.bind(bind.portal, bind.statement, params, formats)?;
+    let bytes = values.iter().flatten().map(|value| value.len()).sum();
+    let bindable = session.to_bind(bind.portal, bind.statement, bytes)?;
+    let params = decode(session, bind.statement, bindable.params(), &param_formats, values)?;
+    formats.check(bindable.desc().map_or(0, |desc| desc.desc.arity()))?;
+    session.bind(bind.portal, bindable, params);
+    wanted.put(bind.portal, formats);
     encode::bind_complete(out);
     Ok(())
 }
 
 /// Describe, of a statement or a portal.
-fn describe(session: &mut Session, body: &[u8], out: &mut Vec<u8>) -> Result<(), WireError> {
+fn describe(session: &mut Session, wanted: &mut Wanted, body: &[u8], out: &mut Vec<u8>) -> Result<(), WireError> {
     let (target, name) = message::target(body)?;
-    let rows = match target {
+    let (rows, formats) = match target {
         Target::Statement => {
-            let desc = session.describe_statement(name)?;
-            encode::parameter_description(out, &desc.params);
-            desc.rows.map(|rows| rows.text_row_description.clone())
+            let statement = session.describe_statement(name)?;
+            let oids: Vec<u32> = statement.params().iter().map(pgrepr::types::oid).collect();
+            encode::parameter_description(out, &oids);
+            (statement.desc().cloned(), Formats::text())
         }
-        Target::Portal => session.describe_portal(name)?.map(|(rows, formats)| rows.row_description(&formats)),
+        Target::Portal => (session.describe_portal(name)?, wanted.of(name)),
     };
     match rows {
-        Some(description) => out.extend_from_slice(&description),
+        Some(rows) => out.extend_from_slice(&row_description(&rows, &formats)),
         None => encode::no_data(out),
     }
     Ok(())
@@ -662,7 +678,11 @@ impl Output {
                 encode::parameter_status(&mut self.buffer, name, &value);
             }
         }
-        encode::ready_for_query(&mut self.buffer, session.transaction_status());
+        let status = session.transaction_status();
+        if status == Status::Idle {
+            self.wanted.clear();
+        }
+        encode::ready_for_query(&mut self.buffer, status);
         self.is_due = true;
     }
 

@@ -7,8 +7,9 @@
 pub mod rows;
 
 use crate::error::WireError;
-use adapter::description::Format;
+use crate::formats::Format;
 use adapter::response::RowsTag;
+use adapter::status::Status;
 use bytes::BufMut;
 use repr::sqlstate::SqlState;
 use sql::error::{Part, Subject};
@@ -116,8 +117,13 @@ pub(crate) fn backend_key_data(out: &mut Vec<u8>, connection_id: u32, secret: u3
 }
 
 /// ReadyForQuery.
-pub(crate) fn ready_for_query(out: &mut Vec<u8>, transaction_status: u8) {
-    out.put_slice(&[b'Z', 0, 0, 0, 5, transaction_status]);
+pub(crate) fn ready_for_query(out: &mut Vec<u8>, status: Status) {
+    let status = match status {
+        Status::Idle => b'I',
+        Status::InBlock => b'T',
+        Status::Failed => b'E',
+    };
+    out.put_slice(&[b'Z', 0, 0, 0, 5, status]);
 }
 
 /// How much of the connection an error takes with it.

@@ -24,6 +24,7 @@ mod connection;
 pub mod copy;
 pub mod encode;
 pub mod error;
+pub mod formats;
 pub mod fuzz;
 mod hba;
 mod message;

@@ -10,18 +10,22 @@ use crate::copy::binary::BinaryReader;
 use crate::copy::reader::{CopyError, CopyReader};
 use crate::encode;
 use crate::error::WireError;
+use crate::formats::Format;
 use crate::message;
 use crate::metrics::MessageKind;
 use crate::stream::Stream;
 use adapter::copy_in::CopyIn;
-use adapter::description::Format;
+use adapter::error::AdapterError;
 use adapter::seat::Seat;
+use pgrepr::length::{LengthRule, fit_text};
+use pgrepr::options::EncodeOptions;
+use repr::{ColumnDesc, Datum};
 use std::borrow::Cow;
 
 /// What can be wrong with a row: its line, or the values in it.
 enum RowError {
     Line(CopyError),
-    Session(adapter::error::AdapterError),
+    Session(AdapterError),
 }
 
 impl From<CopyError> for RowError {
@@ -41,7 +45,7 @@ impl Reader {
         match self {
             Reader::Lines(reader) => reader.push(piece, &mut text_row(copy)),
             Reader::Binary(reader) => reader.push(piece, &mut |line: u64, fields: &[Option<&[u8]>]| {
-                copy.push_binary_row(line, fields).map_err(RowError::Session)
+                copy.push(line, fields, binary_value).map_err(RowError::Session)
             }),
         }
     }
@@ -66,7 +70,28 @@ impl Reader {
 }
 
 fn text_row(copy: &mut CopyIn) -> impl FnMut(u64, &[Option<Cow<'_, str>>]) -> Result<(), RowError> {
-    move |line, fields| copy.push_row(line, fields).map_err(RowError::Session)
+    move |line, fields| {
+        copy.push(line, fields, |column, text, encode| text_value(column, text, encode)).map_err(RowError::Session)
+    }
+}
+
+/// A value of a column, or what is wrong with it and how it is shown.
+type Value = Result<Datum<'static>, (AdapterError, Option<String>)>;
+
+fn text_value(column: &ColumnDesc, text: &str, encode: &EncodeOptions) -> Value {
+    let fitted = fit_text(&column.ty, text, LengthRule::Assign);
+    let decoded = fitted.and_then(|text| pgrepr::text::decode_text(&column.ty, &text, encode));
+    decoded.map_err(|error| (error.into(), Some(text.to_string())))
+}
+
+fn binary_value(column: &ColumnDesc, bytes: &&[u8], encode: &EncodeOptions) -> Value {
+    let decoded = pgrepr::binary::decode_binary(&column.ty, bytes, encode).and_then(|datum| match datum {
+        Datum::Text(text) => {
+            fit_text(&column.ty, &text, LengthRule::Assign).map(|text| Datum::Text(text.into_owned().into()))
+        }
+        other => Ok(other),
+    });
+    decoded.map_err(|error| (error.into(), None))
 }
 
 impl<S: Stream> Connection<S> {

@@ -3,10 +3,10 @@
 use crate::copy::Syntax;
 use crate::encode::rows::{RowEncoder, Shape, Stored, Target};
 use crate::error::WireError;
-use adapter::description::Formats;
+use crate::formats::Formats;
+use adapter::batches::row_bytes;
 use adapter::response::StoredRows;
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::DataType;
+use arrow::array::RecordBatch;
 use pgrepr::options::EncodeOptions;
 use repr::ColumnDesc;
 use std::ops::Range;
@@ -48,28 +48,6 @@ impl Large {
                 None => Ok(()),
             },
         }
-    }
-}
-
-/// About how many bytes a row of a batch has, values of a fixed width not counted.
-pub(super) fn row_bytes(batch: &RecordBatch, row: usize) -> usize {
-    batch.columns().iter().map(|column| value_bytes(column, row)).sum()
-}
-
-fn value_bytes(column: &ArrayRef, row: usize) -> usize {
-    if column.is_null(row) {
-        return 0;
-    }
-    match column.data_type() {
-        DataType::Utf8View => column.as_string_view().value(row).len(),
-        DataType::BinaryView => column.as_binary_view().value(row).len(),
-        DataType::List(_) => {
-            let items = column.as_list::<i32>().value(row);
-            // Each item is printed, whatever its width.
-            items.len() * 8 + (0..items.len()).map(|item| value_bytes(&items, item)).sum::<usize>()
-        }
-        DataType::Struct(_) => column.as_struct().columns().iter().map(|field| value_bytes(field, row)).sum(),
-        _ => 0,
     }
 }
 

@@ -1,16 +1,18 @@
 //! Rows on their way out: pulled a chunk at a time, encoded into the write buffer, and written whenever enough have
 //! piled up. A client that reads slowly makes the write wait, and with it whoever produces the rows.
 
-use super::large::{Large, OwnedShape, row_bytes};
+use super::large::{Large, OwnedShape};
 use super::{Connection, FLUSH_BYTES, Output, attended};
 use crate::copy::Syntax;
 use crate::encode;
 use crate::encode::rows::{Shape, Stored, Target};
 use crate::error::WireError;
+use crate::formats::{Format, Formats, row_description};
 use crate::message;
 use crate::stream::Stream;
+use adapter::batches::row_bytes;
 use adapter::copy_in::CopyIn;
-use adapter::description::{Format, Formats, RowDesc};
+use adapter::description::RowDesc;
 use adapter::error::AdapterError;
 use adapter::response::{Chunk, Response, Rows, RowsTag, StoredRows};
 use adapter::seat::Seat;
@@ -210,10 +212,14 @@ impl<S: Stream> Connection<S> {
         session: &mut Seat,
         response: Response,
     ) -> Result<Option<Answer>, WireError> {
-        if let Response::Rows { desc, formats, .. } = &response {
-            self.output.buffer.extend_from_slice(&desc.row_description(formats));
+        let mut formats = Formats::text();
+        if let Response::Rows { desc, is_binary, .. } = &response {
+            if *is_binary {
+                formats = Formats::All(Format::Binary);
+            }
+            self.output.buffer.extend_from_slice(&row_description(desc, &formats));
         }
-        self.respond(session, response, None)
+        self.respond(session, response, formats, None)
     }
 
     /// Answers a statement as far as that needs no waiting; what is left is handed back.
@@ -221,10 +227,11 @@ impl<S: Stream> Connection<S> {
         &mut self,
         session: &mut Seat,
         response: Response,
+        formats: Formats,
         rows_max: Option<usize>,
     ) -> Result<Option<Answer>, WireError> {
         match response {
-            Response::Rows { desc, formats, rows, tag } => {
+            Response::Rows { desc, rows, tag, .. } => {
                 let options = desc.names_objects.then(|| Box::new(session.naming_options()));
                 let mut reply = Reply { desc, formats, options, rows, large: None, tag, rows_max, sent: 0, bytes: 0 };
                 let mut sending = reply.sending(session);

@@ -10,7 +10,7 @@
 use crate::copy::binary::{END, SIGNATURE};
 use crate::copy::{Syntax, writer};
 use crate::error::WireError;
-use adapter::description::{Format, Formats};
+use crate::formats::{Format, Formats};
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
 use bytes::BufMut;
@@ -249,7 +249,7 @@ mod tests {
     use super::{ROW_BYTES_MAX, RowEncoder, Shape, Stored, Target, fill_length};
     use crate::copy::Syntax;
     use crate::error::WireError;
-    use adapter::description::{Format, Formats};
+    use crate::formats::{Format, Formats};
     use arrow::array::{Int32Array, RecordBatch, StringViewArray};
     use arrow::datatypes::DataType;
     use pgrepr::options::EncodeOptions;

@@ -1,0 +1,128 @@
+//! Rows as Arrow record batches of bounded bytes: for doors that do not encode stored rows by themselves.
+
+use crate::description::RowDesc;
+use crate::error::AdapterError;
+use crate::response::{Chunk, Rows};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::DataType;
+use repr::row::RowCodec;
+use std::sync::Arc;
+
+/// Rows that are asked for at once.
+const ROWS_AT_ONCE: usize = 8_192;
+/// Bytes of a value that are not its own: of a fixed width, or where it is.
+const WIDTH: usize = 16;
+
+/// Rows being pulled as batches.
+pub struct Batches {
+    rows: Rows,
+    pub(crate) desc: Arc<RowDesc>,
+    bytes_max: usize,
+    /// What was pulled and not given yet.
+    left: Option<RecordBatch>,
+}
+
+impl Batches {
+    /// Rows of this shape in batches of at most so many bytes, but for a row that has more: it is a batch of its own.
+    pub fn new(desc: Arc<RowDesc>, rows: Rows, bytes_max: usize) -> Batches {
+        Batches { rows, desc, bytes_max, left: None }
+    }
+
+    /// The next batch, which has rows; `None` at the end.
+    ///
+    /// # Cancellation
+    /// Safe to drop: no row is taken before it is returned.
+    pub async fn next(&mut self) -> Result<Option<RecordBatch>, AdapterError> {
+        loop {
+            if let Some(batch) = self.left.take() {
+                let count = rows_within(&batch, self.bytes_max);
+                self.left = (count < batch.num_rows()).then(|| batch.slice(count, batch.num_rows() - count));
+                return Ok(Some(batch.slice(0, count)));
+            }
+            match self.rows.next(ROWS_AT_ONCE).await? {
+                None => return Ok(None),
+                Some(chunk) => self.left = Some(chunk.batch(&self.desc)?).filter(|batch| batch.num_rows() > 0),
+            }
+        }
+    }
+}
+
+impl Chunk<'_> {
+    /// The rows as a batch of this shape.
+    pub(crate) fn batch(&self, desc: &RowDesc) -> Result<RecordBatch, AdapterError> {
+        let stored = match self {
+            Chunk::Batch(batch, range) => return Ok(batch.slice(range.start, range.len())),
+            Chunk::Stored(stored) => stored,
+        };
+        let columns = RowCodec::new(stored.stored_types())?.decode(stored.rows())?;
+        let projected: Vec<ArrayRef> = stored.projection().iter().map(|column| Arc::clone(&columns[*column])).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(stored.rows().len()));
+        RecordBatch::try_new_with_options(Arc::clone(&desc.desc.schema), projected, &options)
+            .map_err(|error| AdapterError::internal(error.to_string()))
+    }
+}
+
+/// How many of the first rows of a batch have no more than so many bytes together; one at least.
+fn rows_within(batch: &RecordBatch, bytes_max: usize) -> usize {
+    let fixed = WIDTH * batch.num_columns();
+    let mut bytes = 0;
+    let fits = |row: &usize| {
+        bytes += fixed + row_bytes(batch, *row);
+        *row == 0 || bytes <= bytes_max
+    };
+    (0..batch.num_rows()).take_while(fits).count()
+}
+
+/// About how many bytes a row of a batch has, values of a fixed width not counted.
+pub fn row_bytes(batch: &RecordBatch, row: usize) -> usize {
+    batch.columns().iter().map(|column| value_bytes(column, row)).sum()
+}
+
+fn value_bytes(column: &ArrayRef, row: usize) -> usize {
+    if column.is_null(row) {
+        return 0;
+    }
+    match column.data_type() {
+        DataType::Utf8View => column.as_string_view().value(row).len(),
+        DataType::BinaryView => column.as_binary_view().value(row).len(),
+        DataType::List(_) => {
+            let items = column.as_list::<i32>().value(row);
+            // Each item is printed, whatever its width.
+            items.len() * 8 + (0..items.len()).map(|item| value_bytes(&items, item)).sum::<usize>()
+        }
+        DataType::Struct(_) => column.as_struct().columns().iter().map(|field| value_bytes(field, row)).sum(),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Int32Array, StringViewArray};
+    use arrow::datatypes::{Field, Schema};
+    use futures::FutureExt;
+    use repr::RelationDesc;
+
+    fn batches(lengths: &[usize], bytes_max: usize) -> Batches {
+        let fields = vec![Field::new("n", DataType::Int32, true), Field::new("t", DataType::Utf8View, true)];
+        let schema = Arc::new(Schema::new(fields));
+        let numbers = Int32Array::from_iter_values((0..).take(lengths.len()));
+        let texts = StringViewArray::from_iter_values(lengths.iter().map(|length| "x".repeat(*length)));
+        let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(numbers), Arc::new(texts)]);
+        let desc = Arc::new(RelationDesc { columns: Vec::new(), schema });
+        Batches::new(RowDesc::new(desc, Vec::new()), Rows::ready(vec![batch.expect("it is one")]), bytes_max)
+    }
+
+    fn row_counts(mut batches: Batches) -> Vec<usize> {
+        let next = || batches.next().now_or_never().expect("the rows are there").expect("nothing fails");
+        std::iter::from_fn(next).map(|batch| batch.num_rows()).collect()
+    }
+
+    #[test]
+    fn batches_have_no_more_bytes_than_they_may() {
+        assert_eq!(row_counts(batches(&[68; 10], 300)), [3, 3, 3, 1], "100 bytes each");
+        assert_eq!(row_counts(batches(&[68; 10], 10_000)), [10]);
+        assert_eq!(row_counts(batches(&[10, 10_000, 10, 10], 100)), [1, 1, 2], "a large row is alone");
+        assert!(row_counts(batches(&[], 100)).is_empty());
+    }
+}

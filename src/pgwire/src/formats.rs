@@ -1,0 +1,152 @@
+//! The formats of values on the wire: those that a client sends, and those that it wants.
+
+use crate::error::WireError;
+use adapter::description::RowDesc;
+use adapter::session::Session;
+use ahash::AHashMap;
+use bytes::Bytes;
+use repr::{Datum, PgType};
+
+/// A value's form on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// As a person reads it.
+    Text,
+    /// As Postgres's `*_send` functions write it.
+    Binary,
+}
+
+impl Format {
+    /// The format with this code. Error: 08P01.
+    pub fn from_code(code: i16) -> Result<Format, WireError> {
+        match code {
+            0 => Ok(Format::Text),
+            1 => Ok(Format::Binary),
+            _ => Err(WireError::Protocol(format!("unsupported format code: {code}"))),
+        }
+    }
+}
+
+/// The formats of values, a result's columns or a statement's parameters: one for all, or one each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Formats {
+    /// Every value.
+    All(Format),
+    /// Value by value.
+    Each(Vec<Format>),
+}
+
+impl Formats {
+    /// From Bind's codes: none means text, one is for all values. Error: 08P01.
+    pub fn from_codes(mut codes: impl ExactSizeIterator<Item = i16>) -> Result<Formats, WireError> {
+        Ok(match codes.len() {
+            0 | 1 => Formats::All(codes.next().map_or(Ok(Format::Text), Format::from_code)?),
+            _ => Formats::Each(codes.map(Format::from_code).collect::<Result<_, _>>()?),
+        })
+    }
+
+    /// Text for every value.
+    pub fn text() -> Formats {
+        Formats::All(Format::Text)
+    }
+
+    /// The format of value `index`.
+    pub fn of(&self, index: usize) -> Format {
+        match self {
+            Formats::All(format) => *format,
+            Formats::Each(formats) => formats.get(index).copied().unwrap_or(Format::Text),
+        }
+    }
+
+    /// Error 08P01 if there are neither none, one, nor as many codes as columns.
+    pub(crate) fn check(&self, column_count: usize) -> Result<(), WireError> {
+        match self {
+            Formats::Each(formats) if formats.len() != column_count => Err(WireError::Protocol(format!(
+                "bind message has {} result formats but query has {column_count} columns",
+                formats.len()
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The formats in which the rows of portals are wanted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wanted {
+    unnamed: Option<Formats>,
+    named: AHashMap<Box<str>, Formats>,
+}
+
+impl Wanted {
+    /// Those of a portal, once it is bound.
+    pub(crate) fn put(&mut self, portal: &str, formats: Formats) {
+        if portal.is_empty() {
+            self.unnamed = Some(formats);
+        } else {
+            self.named.insert(portal.into(), formats);
+        }
+    }
+
+    /// Those of a portal; text of one that was not bound here, a cursor.
+    pub(crate) fn of(&self, portal: &str) -> Formats {
+        let known = if portal.is_empty() { self.unnamed.as_ref() } else { self.named.get(portal) };
+        known.cloned().unwrap_or_else(Formats::text)
+    }
+
+    /// A portal is closed.
+    pub(crate) fn forget(&mut self, portal: &str) {
+        if !portal.is_empty() {
+            self.named.remove(portal);
+        }
+    }
+
+    /// The transaction is over, and with it all portals that were bound.
+    pub(crate) fn clear(&mut self) {
+        if !self.named.is_empty() {
+            self.named.clear();
+        }
+    }
+}
+
+/// The RowDescription message of rows in these formats. That of text is encoded once for all executions of a plan.
+pub(crate) fn row_description(desc: &RowDesc, formats: &Formats) -> Bytes {
+    match formats {
+        Formats::All(Format::Text) => desc.encoded.get_or_init(|| describe(desc, formats)).clone(),
+        formats => describe(desc, formats),
+    }
+}
+
+fn describe(desc: &RowDesc, formats: &Formats) -> Bytes {
+    let mut out = Vec::new();
+    let code = |column| match formats.of(column) {
+        Format::Text => 0,
+        Format::Binary => 1,
+    };
+    pgrepr::row_description::row_description(&desc.desc, &desc.origins, code, &mut out);
+    out.into()
+}
+
+/// Bind's values, as those of the parameters of a statement.
+pub(crate) fn decode(
+    session: &Session,
+    statement: &str,
+    types: &[PgType],
+    formats: &Formats,
+    values: &[Option<&[u8]>],
+) -> Result<Vec<Datum<'static>>, WireError> {
+    if values.len() != types.len() {
+        return Err(WireError::Protocol(format!(
+            "bind message supplies {} parameters, but prepared statement \"{statement}\" requires {}",
+            values.len(),
+            types.len()
+        )));
+    }
+    let decode = |(index, (value, ty)): (usize, (&Option<&[u8]>, &PgType))| {
+        let Some(bytes) = value else { return Ok(Datum::Null) };
+        Ok(match formats.of(index) {
+            Format::Binary => pgrepr::binary::decode_binary(ty, bytes, session.encode_options())?,
+            Format::Text => session.decode_text(ty, pgrepr::binary::utf8(bytes)?)?,
+        })
+    };
+    values.iter().zip(types).enumerate().map(decode).collect()
+}
