@@ -37,6 +37,7 @@ use crate::handle::Requests;
 use crate::implications;
 use crate::maintain::{Dataflows, Job, maintain};
 use crate::materialized::Materialized;
+use crate::notes;
 use crate::plans::{Durable, Plans, Target};
 use crate::published::Published;
 use crate::request::{Committed, ProbeRequest, Probed, Request, SubscribeRequest, WriteRequest};
@@ -84,6 +85,7 @@ pub struct Committer {
     next_transient: u64,
     recent: Recent,
     claims: Claims,
+    notes: notes::Staged,
     reserving: Reserving,
     /// Time does not come to what changes with it before this, by the monotonic clock.
     changes_from: Duration,
@@ -118,6 +120,7 @@ impl Committer {
         let (recent, company, changes_from) = (Recent::default(), Company::none(), Duration::ZERO);
         let alike = Alike::only(env.published.load().state.revision());
         let (claims, reserving) = (Claims::default(), Reserving::default());
+        let notes = notes::Staged::over(&env.persist)?;
         Ok(Committer {
             env,
             dataflows,
@@ -125,6 +128,7 @@ impl Committer {
             next_transient,
             recent,
             claims,
+            notes,
             reserving,
             changes_from,
             company,
@@ -189,6 +193,11 @@ impl Committer {
             Request::Probe(ProbeRequest { table, keys, reply }) => {
                 // A session that has gone does not want the answer.
                 let _gone = reply.send(self.probe(table, &keys));
+            }
+            Request::Note(name, reply) => {
+                let value = notes::value(&self.env.persist, &name, self.env.clock.now_us());
+                // A session that has gone does not want the answer.
+                let _gone = reply.send(value);
             }
             Request::Reserve(asked) => self.reserving.ask(asked),
             Request::SetSequence { sequence, to, reply } => reply.send(self.set_sequence(&sequence, to)),
@@ -410,8 +419,10 @@ impl Committer {
             }
         }
         self.env.metrics.group_size.observe(f64::from(u32::try_from(replies.len()).unwrap_or(u32::MAX)));
-        let result = if tables.is_empty() { Ok(()) } else { self.append(&published, tables, &ahead) };
+        let is_nothing = tables.is_empty() && self.notes.is_empty();
+        let result = if is_nothing { Ok(()) } else { self.append(&published, tables, &ahead) };
         self.claims.forget();
+        self.notes.clear();
         let now = self.env.clock.monotonic();
         let took = now.saturating_sub(started);
         self.env.metrics.append_seconds.observe_duration(took);
@@ -542,11 +553,13 @@ impl Committer {
         mut meta: Vec<MetaWrite>,
     ) -> Result<(), PersistError> {
         meta.extend(self.env.oracle.reservation_due(ts));
+        meta.extend(self.notes.writes(&self.env.persist, self.env.clock.now_us())?);
         meta.extend(self.reserving.due(&self.env.published.load().sequences, self.env.clock.monotonic()));
         let committed = self.env.persist.commit_ahead(ts, appends, ahead, &meta);
         let failure = committed.as_ref().err().map(|error| (error.sqlstate(), error.to_string()));
         self.reserving.settle(failure.map(|(sqlstate, why)| move || CommitError::new(sqlstate, why.clone())));
         committed.inspect_err(|error| {
+            self.notes.failed();
             self.env.metrics.append_failures.inc();
             tracing::error!(%error, "commit failed");
             if error.is_indeterminate() {

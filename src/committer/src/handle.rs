@@ -2,6 +2,7 @@
 
 use crate::error::CommitError;
 use crate::expectations::Expectation;
+use crate::notes::{Name, Notes};
 use crate::plans::Target;
 use crate::request::{
     CatalogChange, Committed, DdlRequest, ProbeRequest, Probed, Request, SubscribeRequest, TableWrite, WriteRequest,
@@ -63,13 +64,34 @@ impl Handle {
     ///
     /// # Cancellation
     /// The write goes on when the future is dropped; only its answer is lost.
-    pub async fn commit(
+    pub fn commit(
         &self,
         writes: Vec<TableWrite>,
         expectations: Vec<Expectation>,
+    ) -> impl Future<Output = Result<Committed, CommitError>> {
+        self.commit_noted(writes, expectations, Notes::default())
+    }
+
+    /// The same with notes, which become durable together with the rows. If one is not as it is required, it is a conflict.
+    ///
+    /// # Cancellation
+    /// As [`Handle::commit`].
+    pub async fn commit_noted(
+        &self,
+        writes: Vec<TableWrite>,
+        expectations: Vec<Expectation>,
+        notes: Notes,
     ) -> Result<Committed, CommitError> {
         let writes = self.write_ahead(writes).await?;
-        self.ask(|reply| Request::Write(WriteRequest { writes, expectations, reply })).await
+        self.ask(|reply| Request::Write(WriteRequest { writes, expectations, notes, reply })).await
+    }
+
+    /// The value of a note, if there is one that has not expired.
+    ///
+    /// # Cancellation
+    /// Safe to drop.
+    pub async fn note(&self, name: Name) -> Result<Option<Vec<u8>>, CommitError> {
+        self.ask(|reply| Request::Note(name, reply)).await
     }
 
     /// Writes what is large before the committer has to, beside.

@@ -13,6 +13,7 @@ mod implications;
 mod maintain;
 mod materialized;
 pub mod metrics;
+pub mod notes;
 pub mod plans;
 pub mod published;
 pub mod request;

@@ -3,6 +3,7 @@
 use crate::constraint::{Duplicate, TableConstraints, Validated};
 use crate::error::CommitError;
 use crate::expectations::Expectation;
+use crate::notes::{Name, Notes};
 use crate::plans::{Plans, Target};
 use crate::rewrite::Rewriting;
 use crate::sequence::{Asked, Reply, Sequence};
@@ -24,6 +25,8 @@ pub(crate) enum Request {
     Ddl(Box<DdlRequest>),
     /// Say which keys are taken.
     Probe(ProbeRequest),
+    /// Say what a note has.
+    Note(Name, oneshot::Sender<Result<Option<Vec<u8>>, CommitError>>),
     /// Reserve values of a sequence.
     Reserve(Asked),
     /// Let a sequence stand elsewhere.
@@ -84,6 +87,7 @@ impl Request {
         matches!(
             self,
             Request::Probe(_)
+                | Request::Note(..)
                 | Request::Reserve(_)
                 | Request::Progress
                 | Request::Subscribe(_)
@@ -111,6 +115,8 @@ pub(crate) struct WriteRequest {
     pub(crate) writes: Vec<TableWrite>,
     /// What was read to make them.
     pub(crate) expectations: Vec<Expectation>,
+    /// What they leave beside the rows, and require.
+    pub(crate) notes: Notes,
     /// Where the answer goes.
     pub(crate) reply: oneshot::Sender<Result<Committed, CommitError>>,
 }
@@ -139,7 +145,7 @@ impl TableWrite {
 pub enum Committed {
     /// It is durable and visible.
     At,
-    /// Something that it read has changed: read again.
+    /// Something that it read has changed, or a note is not as it required: read again.
     Conflict,
     /// It would give a table a key twice.
     Duplicate(Box<Duplicate>),

@@ -350,7 +350,12 @@ impl PersistClient {
 
     /// All durable keys that begin with `prefix`, in order, with their values.
     pub fn meta_scan(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, PersistError> {
-        self.inner.consensus.meta_scan(prefix)
+        self.inner.consensus.meta_scan(prefix, usize::MAX)
+    }
+
+    /// The first of them.
+    pub fn meta_first(&self, prefix: &str, limit: usize) -> Result<Vec<(String, Vec<u8>)>, PersistError> {
+        self.inner.consensus.meta_scan(prefix, limit)
     }
 
     /// Compacts `shard` now, on the calling thread, into as few batches as possible. The background thread does

@@ -99,8 +99,8 @@ pub trait Consensus: Send + Sync {
     /// The value of `key`.
     fn meta_get(&self, key: &str) -> Result<Option<Vec<u8>>, PersistError>;
 
-    /// All keys that begin with `prefix`, in order, with their values.
-    fn meta_scan(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, PersistError>;
+    /// The first keys that begin with `prefix`, in order, with their values; at most `limit`.
+    fn meta_scan(&self, prefix: &str, limit: usize) -> Result<Vec<(String, Vec<u8>)>, PersistError>;
 
     /// Housekeeping, off the commit path. Called now and then by a background thread.
     fn maintain(&self) -> Result<(), PersistError>;
@@ -153,8 +153,9 @@ fn contract(open: &dyn Fn() -> Box<dyn Consensus>) {
     assert_eq!(loaded.batches.iter().map(|batch| batch.seq).collect::<Vec<_>>(), [1, 2, 3]);
     assert_eq!(loaded.batches[0].rows, -3);
     assert_eq!(loaded.batches[2].payload, Payload::Blob(b"ref".to_vec()));
-    let scanned = newer.meta_scan("a/").expect("works");
+    let scanned = newer.meta_scan("a/", usize::MAX).expect("works");
     assert_eq!(scanned, [("a/1".to_owned(), b"x".to_vec()), ("a/2".to_owned(), b"y".to_vec())]);
+    assert_eq!(newer.meta_scan("a/", 1).expect("works"), scanned[..1]);
 
     // A transaction that fails half way leaves nothing behind: the batch key is taken.
     let clash = Txn { epoch: newer_epoch, insert: vec![inline(9, 1, 1, b""), inline(1, 1, 1, b"")], ..Txn::default() };

@@ -177,8 +177,8 @@ mod tests {
             self.store.meta_get(key)
         }
 
-        fn meta_scan(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, PersistError> {
-            self.store.meta_scan(prefix)
+        fn meta_scan(&self, prefix: &str, limit: usize) -> Result<Vec<(String, Vec<u8>)>, PersistError> {
+            self.store.meta_scan(prefix, limit)
         }
 
         fn maintain(&self) -> Result<(), PersistError> {

@@ -6,6 +6,8 @@
 //!    checked again.
 //! 4. The keys of its rows are free.
 //!
+//! The notes that it requires are as it requires them: that is seen between 2 and 3.
+//!
 //! A change of the catalog may add constraints. What is stored is checked against these here, where nobody writes meanwhile,
 //! so that no number of writers can keep a constraint from being added.
 
@@ -40,14 +42,20 @@ impl Committer {
         if contradicted(published, &self.recent, group, &write.expectations) {
             return Ok(Committed::Conflict);
         }
+        let persist = &self.env.persist;
+        if !write.notes.is_empty() && !self.notes.hold(persist, &write.notes, self.env.clock.now_us())? {
+            return Ok(Committed::Conflict);
+        }
+        let expired = self.notes.expired(persist, &write.notes)?;
         let mut claimants = Vec::new();
         for write in &write.writes {
             claimants.extend(self.claimant(published, write)?);
         }
-        Ok(match self.stage(&claimants)? {
-            Some(duplicate) => Committed::Duplicate(Box::new(duplicate)),
-            None => Committed::At,
-        })
+        if let Some(duplicate) = self.stage(&claimants)? {
+            return Ok(Committed::Duplicate(Box::new(duplicate)));
+        }
+        self.notes.stage(&write.notes, expired);
+        Ok(Committed::At)
     }
 
     /// Step 3 for one table, and what step 4 needs of it.

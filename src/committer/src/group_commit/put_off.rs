@@ -66,6 +66,7 @@ impl PutOff {
 #[cfg(test)]
 mod tests {
     use super::PutOff;
+    use crate::notes::Notes;
     use crate::request::{CatalogChange, DdlRequest, Request, TableWrite, WriteRequest};
     use catalog::transact::Op;
     use repr::{GlobalId, Updates};
@@ -74,7 +75,7 @@ mod tests {
 
     fn write(table: u64) -> Request {
         let writes = vec![TableWrite::new(GlobalId::User(table), Updates::new(), None)];
-        Request::Write(WriteRequest { writes, expectations: Vec::new(), reply: channel().0 })
+        Request::Write(WriteRequest { writes, expectations: Vec::new(), notes: Notes::default(), reply: channel().0 })
     }
 
     fn change(ops: Vec<Op>) -> Request {

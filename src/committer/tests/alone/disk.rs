@@ -138,8 +138,8 @@ impl Consensus for Disk {
         self.stored.meta_get(key)
     }
 
-    fn meta_scan(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, PersistError> {
-        self.stored.meta_scan(prefix)
+    fn meta_scan(&self, prefix: &str, limit: usize) -> Result<Vec<(String, Vec<u8>)>, PersistError> {
+        self.stored.meta_scan(prefix, limit)
     }
 
     fn maintain(&self) -> Result<(), PersistError> {

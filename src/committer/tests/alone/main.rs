@@ -56,6 +56,8 @@ fn whatever_happens_what_was_answered_is_so() {
             "unanswered, and there",
             "unanswered, and not there",
             "views that show the run before",
+            "asked again",
+            "not done twice",
         ];
         assert!(all_kinds.iter().all(has_happened), "a part of what may happen does not");
     }

@@ -9,6 +9,7 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use glimpse_committer::error::CommitError;
 use glimpse_committer::expectations::{Expectation, KeyRange};
+use glimpse_committer::notes::{Name, Namespace, Note, Notes};
 use glimpse_committer::plans::Target;
 use glimpse_committer::request::{Committed, Probed, TableWrite};
 use glimpse_committer::sequence::Sequence;
@@ -21,8 +22,9 @@ const KEYS: usize = 6;
 /// What is asked for, as far as it says something about the answer.
 #[derive(Clone)]
 pub(crate) enum Wish {
-    /// That these changes are made, if what was read is as it was.
-    Write { changes: Vec<Change>, read: Option<Read> },
+    /// That these changes are made, if what was read is as it was, and once: if there is a token, whoever does not know what became of
+    /// it asks for the same again.
+    Write { changes: Vec<Change>, read: Option<Read>, once: Option<Once> },
     /// That the catalog is changed, and these rows with it.
     Define { effect: Effect, changes: Vec<Change> },
     /// To know whether a key of a table is taken.
@@ -33,6 +35,28 @@ pub(crate) enum Wish {
     Reserve { name: String, sequence: Arc<Sequence>, count: u64 },
     /// To follow a table.
     Subscribe { table: String },
+}
+
+/// The token of something that is to happen once.
+#[derive(Clone, Debug)]
+pub(crate) struct Once {
+    pub(crate) token: i32,
+    /// Whether it has happened before, unbeknownst to whoever asks again.
+    pub(crate) has_happened: bool,
+}
+
+impl Once {
+    pub(crate) fn name(&self) -> Name {
+        Name::new(Namespace("once"), &self.token.to_string()).expect("it is short")
+    }
+
+    /// That the token was not used before, and is from now on.
+    fn notes(&self, choices: &mut Choices) -> Notes {
+        // Nobody asks again after that long.
+        let expires_us = choices.one_in(2).then_some(u64::MAX / 2);
+        let note = Note::new(self.token.to_be_bytes().to_vec(), expires_us).expect("it is short");
+        Notes { puts: vec![(self.name(), Some(note))], requires: vec![(self.name(), None)] }
+    }
 }
 
 /// A table, or its rows with one key, that was read.
@@ -98,8 +122,12 @@ pub(crate) fn any(
                 Some(read) => vec![expectation(process, read)?],
                 None => Vec::new(),
             };
-            let wish = Wish::Write { changes, read };
-            Some((wish, async move { Answer::Committed(handle.commit(writes, expectations).await) }.boxed_local()))
+            let is_blind = read.is_none() && choices.one_in(2);
+            let once = is_blind.then(|| Once { token: fresh.number(), has_happened: false });
+            let notes = once.as_ref().map(|once| once.notes(choices)).unwrap_or_default();
+            let wish = Wish::Write { changes, read, once };
+            let ask = async move { Answer::Committed(handle.commit_noted(writes, expectations, notes).await) };
+            Some((wish, ask.boxed_local()))
         }
         10..14 => {
             let (sql, effect) = definition(model, choices, fresh)?;
@@ -140,6 +168,17 @@ pub(crate) fn any(
             Some((Wish::Subscribe { table }, ask.boxed_local()))
         }
     }
+}
+
+/// The same again, of which nobody was told what became.
+pub(crate) fn again(
+    process: &Process,
+    choices: &mut Choices,
+    changes: &[Change],
+    once: &Once,
+) -> Option<LocalBoxFuture<'static, Answer>> {
+    let (writes, notes, handle) = (writes(process, changes, choices)?, once.notes(choices), process.env.handle.clone());
+    Some(async move { Answer::Committed(handle.commit_noted(writes, Vec::new(), notes).await) }.boxed_local())
 }
 
 fn key(choices: &mut Choices) -> i32 {

@@ -5,6 +5,7 @@ use crate::disk::{Died, Fault};
 use crate::process::{Process, Stores};
 use futures::FutureExt;
 use glimpse_committer::environment::LONG_UPDATES;
+use glimpse_committer::notes::{Name, Namespace, Note, Notes};
 use glimpse_committer::request::{CatalogChange, Committed, TableWrite};
 use ore::clock::ManualClock;
 use repr::GlobalId;
@@ -223,4 +224,76 @@ fn who_waits_for_the_keys_of_a_table_that_goes_looks_again() {
     alone.jobs.go_on_all();
     assert!(alone.committer.step(&alone.requests));
     assert!(matches!(answer.now_or_never(), Some(Ok(Committed::Conflict))));
+}
+
+#[test]
+fn notes_come_with_their_rows_and_go_when_they_expire() {
+    let stores = Stores::default();
+    let mut alone = open(&stores);
+    assert!(matches!(alone.run("CREATE TABLE t (a int)"), Ok(Committed::At)));
+    let handle = alone.env.handle.clone();
+    let name = |key: &str| Name::new(Namespace("steps"), key).expect("it is short");
+    let note = |value: &[u8], expires_us| Some(Note::new(value.to_vec(), expires_us).expect("it is short"));
+    let required = |key: &str, value: Option<&[u8]>| vec![(name(key), value.map(<[u8]>::to_vec))];
+    let now_us = alone.clock.clock().now_us();
+    let first = Notes {
+        puts: vec![(name("a"), note(b"1", None)), (name("b"), note(b"2", Some(now_us + 1_000)))],
+        requires: required("a", None),
+    };
+    // Of two in one group that want the same note, the first has it.
+    let writes = [alone.write("t", &[(1, 1)]), alone.write("t", &[(2, 1)])];
+    let mut answers: Vec<_> =
+        writes.into_iter().map(|write| Box::pin(handle.commit_noted(vec![write], Vec::new(), first.clone()))).collect();
+    assert!(answers.iter_mut().all(|answer| answer.as_mut().now_or_never().is_none()));
+    assert!(alone.committer.step(&alone.requests));
+    let answers: Vec<_> = answers.into_iter().map(|answer| answer.now_or_never().expect("answered")).collect();
+    assert!(matches!(answers[..], [Ok(Committed::At), Ok(Committed::Conflict)]), "{answers:?}");
+    assert_eq!(alone.durable("t").len(), 1);
+    // Nothing of a commit that fails is there.
+    let moved = Notes { puts: vec![(name("a"), note(b"2", None))], requires: required("a", Some(b"1")) };
+    stores.disk.fail(0, Fault::Full);
+    let write = alone.write("t", &[(3, 1)]);
+    assert!(alone.ask(handle.commit_noted(vec![write], Vec::new(), moved.clone())).is_err());
+    assert_eq!(alone.ask(handle.note(name("a"))).expect("it is readable").as_deref(), Some(&b"1"[..]));
+    // A write needs no rows to move a note.
+    assert!(matches!(alone.ask(handle.commit_noted(Vec::new(), Vec::new(), moved.clone())), Ok(Committed::At)));
+    assert!(matches!(alone.ask(handle.commit_noted(Vec::new(), Vec::new(), moved)), Ok(Committed::Conflict)));
+    drop(alone);
+    let mut alone = open(&stores);
+    let (handle, persist) = (alone.env.handle.clone(), alone.env.persist.clone());
+    let values = |alone: &mut Process| {
+        ["a", "b"].map(|key| alone.ask(handle.note(name(key))).expect("it is readable").map(|value| value.len()))
+    };
+    assert_eq!(values(&mut alone), [Some(1), Some(1)], "they are durable");
+    alone.clock.advance(Duration::from_millis(1));
+    assert_eq!(values(&mut alone), [Some(1), None], "one has expired");
+    assert_eq!(persist.meta_scan("note").expect("it is readable").len(), 3, "its bytes are still there");
+    let again = Notes { puts: vec![(name("b"), note(b"new", None))], requires: required("b", None) };
+    assert!(matches!(alone.ask(handle.commit_noted(Vec::new(), Vec::new(), again)), Ok(Committed::At)));
+    assert_eq!(values(&mut alone), [Some(1), Some(3)]);
+    let gone = Notes { puts: vec![(name("a"), None), (name("b"), None)], requires: required("b", Some(b"new")) };
+    assert!(matches!(alone.ask(handle.commit_noted(Vec::new(), Vec::new(), gone)), Ok(Committed::At)));
+    assert_eq!(persist.meta_scan("note").expect("it is readable"), [], "nothing is left of any");
+}
+
+#[test]
+fn expired_notes_go_with_later_commits_some_at_a_time() {
+    let stores = Stores::default();
+    let mut alone = open(&stores);
+    let (handle, now_us) = (alone.env.handle.clone(), alone.clock.clock().now_us());
+    for count in 0..40 {
+        let name = Name::new(Namespace("steps"), &count.to_string()).expect("it is short");
+        let note = Note::new(Vec::new(), Some(now_us + 1 + count)).expect("it is short");
+        let notes = Notes { puts: vec![(name, Some(note))], requires: Vec::new() };
+        assert!(matches!(alone.ask(handle.commit_noted(Vec::new(), Vec::new(), notes)), Ok(Committed::At)));
+    }
+    let left = |alone: &Process| alone.env.persist.meta_scan("note/").expect("it is readable").len();
+    assert_eq!(left(&alone), 40);
+    alone.clock.advance(Duration::from_millis(1));
+    for expected in [24, 8, 0, 0] {
+        // Whatever commits next takes some along.
+        alone.clock.advance(Duration::from_millis(1));
+        alone.ask(handle.tick()).expect("time goes on");
+        assert_eq!(left(&alone), expected);
+    }
 }

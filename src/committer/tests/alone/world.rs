@@ -5,7 +5,7 @@ use crate::choices::Choices;
 use crate::disk::{Died, Fault};
 use crate::model::{Change, Model, Row, Rows, encode, encode_key};
 use crate::process::{Process, Stores, has_ended};
-use crate::requests::{Answer, Asked, Effect, Fresh, Read, Wish, any};
+use crate::requests::{Answer, Asked, Effect, Fresh, Once, Read, Wish, again, any};
 use compute_client::index::IndexHandle;
 use compute_client::read_hold::ReadHold;
 use compute_client::tail::Tail;
@@ -314,10 +314,10 @@ impl World {
 
     /// What has become of what was not answered: all of it is there, or nothing.
     fn find_out(&mut self) {
-        let mut may_drop = false;
+        let (mut may_drop, mut doubtful) = (false, Vec::new());
         for wish in std::mem::take(&mut self.unanswered) {
-            let changes = match &wish {
-                Wish::Write { changes, .. } => changes,
+            let (changes, once) = match &wish {
+                Wish::Write { changes, once, .. } => (changes, once),
                 Wish::Define { effect, changes } => {
                     may_drop |= matches!(effect, Effect::Drop { .. });
                     if !self.has_come_about(effect) {
@@ -330,12 +330,16 @@ impl World {
                 }
                 _ => continue,
             };
-            if changes.iter().all(|change| self.is_there(change)) {
+            let has_happened = changes.iter().all(|change| self.is_there(change));
+            if has_happened {
                 self.count("unanswered, and there");
                 changes.iter().for_each(|change| self.model.apply(change));
             } else {
                 self.count("unanswered, and not there");
                 self.assert_none(changes);
+            }
+            if let Some(once) = once {
+                doubtful.push((changes.clone(), Once { has_happened, ..once.clone() }));
             }
         }
         if !may_drop {
@@ -344,6 +348,18 @@ impl World {
         }
         let process = &self.process;
         self.model.keep(|name| process.id(name).is_some());
+        doubtful.into_iter().for_each(|(changes, once)| self.ask_again(changes, once));
+    }
+
+    /// Who does not know what became of something that is to happen once asks for it again.
+    fn ask_again(&mut self, changes: Vec<Change>, once: Once) {
+        let Some(answer) = again(&self.process, &mut self.choices, &changes, &once) else { return };
+        self.count("asked again");
+        let revision = self.process.env.published.load().state.revision();
+        let (log_at, faults) = (self.model.log.len(), self.stores.disk.fault_count());
+        let wish = Wish::Write { changes, read: None, once: Some(once) };
+        self.say(|| format!("asked again: {}", describe(&wish)));
+        self.asked.push(Asked { wish, answer, log_at, faults, revision });
     }
 
     fn has_come_about(&self, effect: &Effect) -> bool {
@@ -459,7 +475,10 @@ impl World {
     fn judge(&mut self, asked: Asked, answer: Answer, rows: &BTreeMap<String, BTreeSet<Row>>, is_excused: bool) {
         let Asked { wish, log_at, faults, revision, .. } = asked;
         match answer {
-            Answer::Committed(Ok(Committed::At)) => {}
+            Answer::Committed(Ok(Committed::At)) => {
+                let is_twice = matches!(&wish, Wish::Write { once: Some(once), .. } if once.has_happened);
+                assert!(!is_twice, "{} has happened twice", describe(&wish));
+            }
             Answer::Committed(Ok(Committed::Duplicate(_))) => {
                 let (Wish::Write { changes, .. } | Wish::Define { changes, .. }) = &wish else {
                     panic!("nothing is written")
@@ -474,7 +493,11 @@ impl World {
             Answer::Committed(Ok(Committed::Conflict)) => {
                 let now = self.process.env.published.load().state.revision();
                 let is_justified = match &wish {
-                    Wish::Write { changes, read } => {
+                    Wish::Write { once: Some(once), .. } if once.has_happened => {
+                        self.count("not done twice");
+                        true
+                    }
+                    Wish::Write { changes, read, .. } => {
                         let written =
                             |read: &Read| self.model.log[log_at..].iter().any(|it| it.touches(&read.table, read.key));
                         read.as_ref().is_some_and(written)
@@ -669,7 +692,7 @@ fn assert_shown(handle: &Arc<IndexHandle>, known: Timestamp, expected: &Rows) {
 
 fn describe(wish: &Wish) -> String {
     match wish {
-        Wish::Write { changes, read } => format!("write {changes:?}, having read {read:?}"),
+        Wish::Write { changes, read, once } => format!("write {changes:?}, having read {read:?}, {once:?}"),
         Wish::Define { effect, changes } => format!("define {effect:?} with {changes:?}"),
         Wish::Probe { table, key, .. } => format!("probe {key} of {table}"),
         Wish::Tick => "tick".to_owned(),

@@ -88,10 +88,10 @@ impl Consensus for MemoryConsensus {
         Ok(self.0.lock().meta.get(key).map(|value| value.to_vec()))
     }
 
-    fn meta_scan(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, PersistError> {
+    fn meta_scan(&self, prefix: &str, limit: usize) -> Result<Vec<(String, Vec<u8>)>, PersistError> {
         let stored = self.0.lock();
         let from = stored.meta.range(prefix.to_owned()..);
-        let with_prefix = from.take_while(|(key, _)| key.starts_with(prefix));
+        let with_prefix = from.take_while(|(key, _)| key.starts_with(prefix)).take(limit);
         Ok(with_prefix.map(|(key, value)| (key.clone(), value.to_vec())).collect())
     }
 

@@ -92,7 +92,8 @@ const PAYLOADS: &str = "
     SELECT payload FROM unnest($1::int8[]) WITH ORDINALITY AS asked (seq, place)
     LEFT JOIN glimpse_batch ON glimpse_batch.seq = asked.seq AND NOT is_blob ORDER BY place";
 const META_GET: &str = "SELECT value FROM glimpse_meta WHERE key = $1";
-const META_SCAN: &str = "SELECT key, value FROM glimpse_meta WHERE key >= $1 AND starts_with(key, $1) ORDER BY key";
+const META_SCAN: &str =
+    "SELECT key, value FROM glimpse_meta WHERE key >= $1 AND starts_with(key, $1) ORDER BY key LIMIT $2";
 
 /// See the module. Its threads end with it.
 pub struct PostgresConsensus {
@@ -223,8 +224,9 @@ impl Consensus for PostgresConsensus {
         Ok(self.read(META_GET, &[&key])?.first().map(|row| row.get(0)))
     }
 
-    fn meta_scan(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, PersistError> {
-        Ok(self.read(META_SCAN, &[&prefix])?.iter().map(|row| (row.get(0), row.get(1))).collect())
+    fn meta_scan(&self, prefix: &str, limit: usize) -> Result<Vec<(String, Vec<u8>)>, PersistError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        Ok(self.read(META_SCAN, &[&prefix, &limit])?.iter().map(|row| (row.get(0), row.get(1))).collect())
     }
 
     fn maintain(&self) -> Result<(), PersistError> {
@@ -383,7 +385,7 @@ mod tests {
         let meta: Vec<(&str, Option<&[u8]>)> =
             vec![("a", Some(b"1")), ("b", Some(b"1")), ("a", Some(b"2")), ("b", None)];
         store.transact(&Txn { epoch, meta, ..Txn::default() }).expect("works");
-        assert_eq!(store.meta_scan("").expect("works"), [("a".to_owned(), b"2".to_vec())]);
+        assert_eq!(store.meta_scan("", usize::MAX).expect("works"), [("a".to_owned(), b"2".to_vec())]);
     }
 
     /// Commits go on over restarts of the store, and each that was answered is there once.

@@ -206,7 +206,7 @@ impl Consensus for SqliteConsensus {
         found.map_err(|error| failed("reading a key", error))
     }
 
-    fn meta_scan(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, PersistError> {
+    fn meta_scan(&self, prefix: &str, limit: usize) -> Result<Vec<(String, Vec<u8>)>, PersistError> {
         let reader = self.reader.lock();
         let found: rusqlite::Result<_> = (|| {
             let mut select = reader.prepare_cached("SELECT key, value FROM meta WHERE key >= ?1 ORDER BY key")?;
@@ -214,7 +214,7 @@ impl Consensus for SqliteConsensus {
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
                 let key: String = row.get(0)?;
-                if !key.starts_with(prefix) {
+                if !key.starts_with(prefix) || found.len() == limit {
                     break;
                 }
                 found.push((key, row.get(1)?));
