@@ -37,6 +37,7 @@ fn server() -> Server {
         spawner: Box::new(compute::LocalWorkers),
         adhoc: runtime.handle().clone(),
         memory: ore::memory::Share::root(usize::MAX, None),
+        adhoc_statements: 4,
         adhoc_memory: usize::MAX,
         maintained_memory: usize::MAX,
         clock,

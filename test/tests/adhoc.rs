@@ -46,6 +46,43 @@ fn endless_queries_let_others_run() {
     assert_eq!(value(&mut wire, "SELECT sum(a) FROM much WHERE a % 2 = 1"), "100000000");
 }
 
+/// With a single turn, what has no end and what waits for something else let others have it.
+#[test]
+fn turns_are_taken_by_all() {
+    let server = Server::start_with(&["--adhoc-statements=1"]).expect("the server starts");
+    let session = || Wire::start(server.internal_sql_addr(), "mz_system", "materialize").expect("a session");
+    let (mut wire, mut other) = (session(), session());
+    wire.execute("CREATE TABLE much (a int4)").expect("a table");
+    wire.execute("INSERT INTO much SELECT generate_series(1, 20000)").expect("rows");
+    // Rows that nobody takes, and a time that nobody can shorten.
+    wire.execute("BEGIN").expect("it begins");
+    wire.execute("DECLARE c CURSOR FOR SELECT * FROM much x, much y").expect("a cursor");
+    assert_eq!(wire.rows("FETCH 1 FROM c").expect("a row").len(), 1);
+    let mut asleep = session();
+    asleep.send(&frontend::query("SELECT pg_sleep(3600)")).expect("it is sent");
+    assert_eq!(value(&mut other, "SELECT sum(a) FROM much"), "200010000");
+    let mut endless: Vec<Wire> = ENDLESS.iter().map(|_| session()).collect();
+    for (wire, sql) in endless.iter_mut().zip(ENDLESS) {
+        wire.send(&frontend::query(sql)).expect("it is sent");
+    }
+    // All but the one that looks, and the one that runs if it is not that.
+    let waiting =
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'AdHocAdmission' AND wait_event_type = 'Extension'";
+    while value(&mut other, waiting).parse::<usize>().expect("a number") < ENDLESS.len() - 1 {}
+    assert_eq!(value(&mut other, "SELECT sum(a) FROM much WHERE a % 2 = 0"), "100010000");
+    assert_eq!(wire.rows("FETCH 1000 FROM c").expect("rows").len(), 1000);
+    // Who waits is cancelled as who runs.
+    let end =
+        "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE state = 'active' AND pid <> pg_backend_pid()";
+    assert_eq!(value(&mut other, end), (ENDLESS.len() + 1).to_string());
+    for (mut wire, sql) in endless.into_iter().zip(ENDLESS).chain([(asleep, "pg_sleep")]) {
+        let messages = wire.until_ready().expect("the server answers");
+        let error = messages.iter().find_map(Message::error).expect(sql);
+        assert_eq!(error.code, "57014", "{sql}");
+    }
+    while value(&mut other, waiting) != "0" {}
+}
+
 #[test]
 fn what_takes_too_much_memory_is_refused() {
     let server = Server::start_with(&["--adhoc-memory=16"]).expect("the server starts");

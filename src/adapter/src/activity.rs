@@ -32,6 +32,8 @@ struct Doing {
     changed_us: i64,
     state: &'static str,
     statement: Arc<str>,
+    /// Statements that wait for a turn.
+    waiting: usize,
 }
 
 impl Activity {
@@ -44,6 +46,7 @@ impl Activity {
             changed_us: now_us,
             state: "idle",
             statement: Arc::from(""),
+            waiting: 0,
         };
         let doing = Mutex::new(doing);
         Activity {
@@ -55,6 +58,14 @@ impl Activity {
             started_us: now_us,
             doing,
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Activity {
+        let (user, options) = (String::new(), Vec::new());
+        let (database, internal, peer, local, encryption) = (None, false, None, None, None);
+        let startup = StartupParams { user, database, internal, options, peer, local, encryption };
+        Activity::new(catalog::system::MZ_SYSTEM, "", &startup, 0)
     }
 
     /// The ends of its connection.
@@ -94,6 +105,12 @@ impl Activity {
         doing.transaction_us = transaction_us;
     }
 
+    /// A statement waits for a turn until the result is dropped.
+    pub(crate) fn waits_for_turn(self: &Arc<Activity>) -> Waiting {
+        self.doing.lock().waiting += 1;
+        Waiting(Arc::clone(self))
+    }
+
     /// How it looks now.
     pub(crate) fn status(&self, id: u32) -> SessionStatus {
         let doing = self.doing.lock();
@@ -110,7 +127,17 @@ impl Activity {
             changed_us: doing.changed_us,
             state: doing.state,
             statement: Arc::clone(&doing.statement),
+            is_waiting_for_turn: doing.waiting > 0,
         }
+    }
+}
+
+/// A statement that waits for a turn.
+pub(crate) struct Waiting(Arc<Activity>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.doing.lock().waiting -= 1;
     }
 }
 

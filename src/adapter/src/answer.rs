@@ -51,8 +51,6 @@ pub struct Answering<'s> {
     /// What has to be built before there are rows.
     awaited: Option<Awaited>,
     tag: RowsTag,
-    rows: usize,
-    bytes: usize,
 }
 
 impl Seat {
@@ -100,7 +98,7 @@ impl Seat {
         match self.noted(run)? {
             Response::Rows { desc, mut rows, tag, .. } => {
                 let (awaited, batches) = (rows.take_awaited(), Batches::new(desc, rows, bytes_max));
-                Ok(Answer::Rows(Box::new(Answering { seat: self, batches, awaited, tag, rows: 0, bytes: 0 })))
+                Ok(Answer::Rows(Box::new(Answering { seat: self, batches, awaited, tag })))
             }
             Response::Complete(tag) => {
                 self.succeeded(None);
@@ -157,22 +155,17 @@ impl Answering<'_> {
                 }
             },
         };
-        match self.seat.noted(next)? {
-            Some(batch) => {
-                (self.rows, self.bytes) = (self.rows + batch.num_rows(), self.bytes + batch.get_array_memory_size());
-                Ok(Some(batch))
-            }
-            None => {
-                self.seat.succeeded(Some((self.rows, self.bytes)));
-                Ok(None)
-            }
+        let batch = self.seat.noted(next)?;
+        if batch.is_none() {
+            self.seat.succeeded(Some(self.batches.given));
         }
+        Ok(batch)
     }
 
     /// The command tag, with the rows so far.
     pub fn tag(&self) -> Tag {
         match self.tag.has_count() {
-            true => Tag::Counted(self.tag.text(), u64::try_from(self.rows).unwrap_or(u64::MAX)),
+            true => Tag::Counted(self.tag.text(), u64::try_from(self.batches.given.0).unwrap_or(u64::MAX)),
             false => Tag::Plain(self.tag.text()),
         }
     }

@@ -20,12 +20,14 @@ pub struct Batches {
     bytes_max: usize,
     /// What was pulled and not given yet.
     left: Option<RecordBatch>,
+    /// How many rows were given, and about how many bytes they have.
+    pub(crate) given: (usize, usize),
 }
 
 impl Batches {
     /// Rows of this shape in batches of at most so many bytes, but for a row that has more: it is a batch of its own.
     pub fn new(desc: Arc<RowDesc>, rows: Rows, bytes_max: usize) -> Batches {
-        Batches { rows, desc, bytes_max, left: None }
+        Batches { rows, desc, bytes_max, left: None, given: (0, 0) }
     }
 
     /// The next batch, which has rows; `None` at the end.
@@ -35,7 +37,8 @@ impl Batches {
     pub async fn next(&mut self) -> Result<Option<RecordBatch>, AdapterError> {
         loop {
             if let Some(batch) = self.left.take() {
-                let count = rows_within(&batch, self.bytes_max);
+                let (count, bytes) = rows_within(&batch, self.bytes_max);
+                self.given = (self.given.0 + count, self.given.1 + bytes);
                 self.left = (count < batch.num_rows()).then(|| batch.slice(count, batch.num_rows() - count));
                 return Ok(Some(batch.slice(0, count)));
             }
@@ -62,15 +65,17 @@ impl Chunk<'_> {
     }
 }
 
-/// How many of the first rows of a batch have no more than so many bytes together; one at least.
-fn rows_within(batch: &RecordBatch, bytes_max: usize) -> usize {
-    let fixed = WIDTH * batch.num_columns();
-    let mut bytes = 0;
-    let fits = |row: &usize| {
-        bytes += fixed + row_bytes(batch, *row);
-        *row == 0 || bytes <= bytes_max
-    };
-    (0..batch.num_rows()).take_while(fits).count()
+/// How many of the first rows of a batch have no more than so many bytes together, one at least; and how many bytes they have.
+fn rows_within(batch: &RecordBatch, bytes_max: usize) -> (usize, usize) {
+    let (fixed, mut within) = (WIDTH * batch.num_columns(), (0, 0));
+    for row in 0..batch.num_rows() {
+        let bytes = within.1 + fixed + row_bytes(batch, row);
+        if row > 0 && bytes > bytes_max {
+            break;
+        }
+        within = (row + 1, bytes);
+    }
+    within
 }
 
 /// About how many bytes a row of a batch has, values of a fixed width not counted.

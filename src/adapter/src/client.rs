@@ -1,6 +1,7 @@
 //! The adapter from outside: how it is started, and how a session begins.
 
 use crate::activity::Activity;
+use crate::admission::Admission;
 use crate::advisory::Owner;
 use crate::error::AdapterError;
 use crate::history::History;
@@ -58,6 +59,8 @@ pub struct Config {
     pub adhoc: Runtime,
     /// The memory, of which everything that is accounted for is taken.
     pub memory: Arc<Share>,
+    /// How many ad hoc statements compute at once.
+    pub adhoc_statements: usize,
     /// What ad hoc queries may use of it, all of them together, in bytes.
     pub adhoc_memory: usize,
     /// What indexes and views may use of it, all of them together, in bytes.
@@ -124,6 +127,7 @@ impl Client {
             clock: config.clock,
             hashing: Hashing::on(config.adhoc.clone()),
             adhoc: config.adhoc,
+            admission: Admission::new(config.adhoc_statements),
             sessions: Mutex::new(HashMap::new()),
             locks: Arc::default(),
             changing: tokio::sync::Mutex::default(),

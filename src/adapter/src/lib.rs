@@ -7,6 +7,7 @@
 //! name of `compute`, which only the server joins to this crate.
 
 mod activity;
+mod admission;
 mod advisory;
 pub mod answer;
 pub mod batches;

@@ -8,6 +8,7 @@
 //!
 //! The arms part in [`Session::select`] and end in the same [`Rows`].
 
+use crate::activity::Activity;
 use crate::cancel::Interrupt;
 use crate::error::AdapterError;
 use crate::plan_cache::SelectExec;
@@ -17,6 +18,8 @@ use crate::session::Session;
 use crate::shared::Shared;
 use crate::status::Status;
 use crate::waiting::{Awaited, is_awaited};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use catalog::builtin::history::Strategy;
 use committer::published::Published;
 use compute_client::error::ComputeError;
@@ -44,6 +47,7 @@ use sql::plan::{How, ItemRef, PlanContext, ReadPlan, SelectPlan, plan_view};
 use sql::temporal::query_reads_now;
 use std::collections::HashMap;
 use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinError;
 
 /// Batches that the ad hoc engine may be ahead of its reader.
@@ -209,7 +213,8 @@ impl Session {
             overlay: self.transaction.overlay(),
             info: SessionInfo { own: Some(self.own(info.statement_now_us)), ..info },
         };
-        Query { reader, plan, role: self.role.id, later: Later::Never, memory: None }
+        let activity = Arc::clone(self.activity());
+        Query { reader, plan, role: self.role.id, later: Later::Never, memory: None, activity }
     }
 
     /// The time at which a statement that begins now reads, if it is to be had without waiting: the transaction's if it has
@@ -389,6 +394,8 @@ pub(crate) struct Query {
     later: Later,
     /// What its parameters take.
     memory: Option<Reservation>,
+    /// Where it is seen to wait.
+    activity: Arc<Activity>,
 }
 
 /// Whether a query may read as of a later time than it was to.
@@ -408,29 +415,17 @@ impl Query {
     /// # Cancellation
     /// Dropping the future or the stream ends the query.
     pub(crate) async fn run(self) -> Result<SendableRecordBatchStream, AdapterError> {
-        let (tx, rx) = tokio::sync::mpsc::channel(BATCHES_AHEAD);
-        let (started_tx, started_rx) = tokio::sync::oneshot::channel();
+        let (tx, rx) = mpsc::channel(BATCHES_AHEAD);
+        let (started_tx, started_rx) = oneshot::channel();
         let adhoc = self.reader.shared.adhoc.clone();
         let is_apart = !effort::is_small(&self.plan) || plan_has_long(&self.plan);
         let work = async move {
-            let memory = Arc::clone(&self.reader.shared.memory);
-            let mut query = self;
-            let _params = query.memory.take();
-            let mut stream = match query.start().await {
-                Ok(stream) => stream,
-                Err(error) => {
-                    // A session that has gone does not want the error.
-                    let _gone = started_tx.send(Err(error));
-                    return;
-                }
-            };
-            // A session that has gone drops the receiver, and the first send below finds out.
-            let _gone = started_tx.send(Ok(stream.schema()));
-            while let Some(batch) = stream.next().await {
-                let batch = batch.and_then(|batch| Ok(try_claim(&batch, &memory).map(|()| batch)?));
-                if tx.send(batch).await.is_err() {
-                    return;
-                }
+            let gone = tx.clone();
+            tokio::select! {
+                biased;
+                // Nobody wants what it would give.
+                () = gone.closed() => {}
+                () = self.give(&tx, started_tx) => {}
             }
         };
         // What may go on for long without giving others a turn has a thread of its own.
@@ -454,6 +449,29 @@ impl Query {
             }
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+    }
+
+    /// Gives what it starts with, and its batches, when it has a turn.
+    async fn give(
+        mut self,
+        batches: &mpsc::Sender<datafusion::error::Result<RecordBatch>>,
+        started: oneshot::Sender<Result<SchemaRef, AdapterError>>,
+    ) {
+        let memory = Arc::clone(&self.reader.shared.memory);
+        let mut turn = self.reader.shared.admission.enter(&self.activity).await;
+        let _params = self.memory.take();
+        // A session that has gone is not told.
+        let mut stream = match turn.during(Box::pin(self.start())).await {
+            Ok(stream) => stream,
+            Err(error) => return drop(started.send(Err(error))),
+        };
+        drop(started.send(Ok(stream.schema())));
+        while let Some(batch) = turn.during(stream.next()).await {
+            let batch = batch.and_then(|batch| Ok(try_claim(&batch, &memory).map(|()| batch)?));
+            if turn.during(batches.send(batch)).await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Opens what it reads, and begins to run.
@@ -546,6 +564,6 @@ fn counted(plan: LogicalPlan, engine: &Engine, info: &SessionInfo) -> Result<Log
 }
 
 /// All rows of a run, in memory.
-pub(crate) async fn collect(stream: SendableRecordBatchStream) -> Result<Vec<arrow::array::RecordBatch>, AdapterError> {
+pub(crate) async fn collect(stream: SendableRecordBatchStream) -> Result<Vec<RecordBatch>, AdapterError> {
     Ok(stream.try_collect().await.map_err(SqlError::from)?)
 }

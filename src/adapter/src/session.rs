@@ -190,6 +190,11 @@ impl Session {
         self.key
     }
 
+    /// Where others see what it does.
+    pub(crate) fn activity(&self) -> &Arc<Activity> {
+        &self.activity
+    }
+
     /// Who logged in, and when.
     pub(crate) fn who(&self) -> (&RoleRef, i64) {
         (&self.session_role, self.activity.started_us())

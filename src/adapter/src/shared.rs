@@ -1,6 +1,7 @@
 //! What all sessions share.
 
 use crate::activity::Activity;
+use crate::admission::Admission;
 use crate::advisory::LockTable;
 use crate::cancel::Cancel;
 use crate::error::AdapterError;
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     /// Runs ad hoc queries, so that they do not hold up the threads of connections.
     pub(crate) adhoc: Runtime,
+    /// How many of them compute at once.
+    pub(crate) admission: Admission,
     pub(crate) sessions: Mutex<HashMap<u32, SessionHandle>>,
     /// When the server started, in microseconds since 1970.
     pub(crate) started_us: i64,

@@ -89,6 +89,9 @@ pub struct Config {
     /// Threads that run ad hoc queries; one per core if 0
     #[arg(long, env = "GLIMPSE_ADHOC_THREADS", default_value_t = 0)]
     pub adhoc_threads: usize,
+    /// Ad hoc statements that compute at once, while others wait for their turn; two per core if 0
+    #[arg(long, env = "GLIMPSE_ADHOC_STATEMENTS", default_value_t = 0)]
+    pub adhoc_statements: usize,
     /// Memory that the server may use, in MiB; four fifths of what this machine or container has if 0
     #[arg(long, env = "GLIMPSE_MEMORY_LIMIT", default_value_t = 0, value_name = "MIB")]
     pub memory_limit: usize,

@@ -68,6 +68,7 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
         spawner: Box::new(compute::LocalWorkers),
         adhoc: adhoc.handle().clone(),
         memory: Share::root(memory_limit, Some(Box::new(memory::used))),
+        adhoc_statements: if config.adhoc_statements == 0 { 2 * cores } else { config.adhoc_statements },
         adhoc_memory: part(config.adhoc_memory, 5),
         maintained_memory: part(config.maintained_memory, 6),
         clock,

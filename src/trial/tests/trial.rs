@@ -38,6 +38,7 @@ impl Server {
             spawner: Box::new(compute::LocalWorkers),
             adhoc: runtime.handle().clone(),
             memory: Share::root(usize::MAX, None),
+            adhoc_statements: 4,
             adhoc_memory: 1 << 30,
             maintained_memory: 1 << 30,
             clock: Clock::system(),

@@ -118,6 +118,8 @@ pub struct SessionStatus {
     pub state: &'static str,
     /// Its latest statement.
     pub statement: Arc<str>,
+    /// Whether that waits until fewer ad hoc statements run.
+    pub is_waiting_for_turn: bool,
 }
 
 /// How a session's connection is encrypted.

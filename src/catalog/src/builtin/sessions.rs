@@ -44,12 +44,16 @@ fn number(id: u32) -> i32 {
     i32::try_from(id).unwrap_or(i32::MAX)
 }
 
+/// What a statement waits for that has to wait until fewer run.
+const WAITS_FOR_TURN: &str = "AdHocAdmission";
+
 fn pg_stat_activity(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let row = |session: &SessionStatus| {
         let seen = may_see(context, session.role);
         let shown = |value: Datum<'static>| if seen { value } else { Datum::Null };
         let time = |us: Option<i64>| shown(maybe(us, Datum::Timestamp));
         let database = context.catalog.database_by_name(&session.database);
+        let waits = (seen && session.is_waiting_for_turn).then_some(WAITS_FOR_TURN);
         let statement = if seen { session.statement.as_ref() } else { "<insufficient privilege>" };
         [
             maybe(database, |database| Datum::Oid(database.oid)),
@@ -64,6 +68,8 @@ fn pg_stat_activity(context: &Context<'_>, relation: &SystemRelation) -> Result<
             time(session.transaction_us),
             time(session.statement_us),
             time(Some(session.changed_us)),
+            waits.map_or(Datum::Null, |_| text("Extension")),
+            waits.map_or(Datum::Null, text),
             shown(text(session.state)),
             text(statement),
             shown(text("client backend")),
@@ -83,6 +89,8 @@ fn pg_stat_activity(context: &Context<'_>, relation: &SystemRelation) -> Result<
             "xact_start",
             "query_start",
             "state_change",
+            "wait_event_type",
+            "wait_event",
             "state",
             "query",
             "backend_type",

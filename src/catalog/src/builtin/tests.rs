@@ -169,6 +169,7 @@ impl Live for Going {
             changed_us: 30,
             state,
             statement: statement.into(),
+            is_waiting_for_turn: false,
         };
         vec![session(8, MZ_SYSTEM, "idle", "SELECT 2"), session(7, USER, "active", "SELECT 1")]
     }
