@@ -106,7 +106,7 @@ fn check_code(name: &str, path: &str, code: &str, findings: &mut Vec<Finding>) {
         forbid(&IMPURE, &format!("{name} has no I/O, no clock and no threads"));
     }
     let sockets = match name {
-        "environmentd" => &SOCKETS[..0],
+        "door" | "environmentd" => &SOCKETS[..0],
         name if layers::is_door(name) => &SOCKETS[..0],
         "persist" => &SOCKETS[..2],
         _ => &SOCKETS[..],

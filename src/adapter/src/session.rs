@@ -426,6 +426,7 @@ impl Session {
     }
 
     /// Bind, first half: what the values are decoded for, `bytes` of which have come. Errors: 26000, 42P03.
+    #[inline]
     pub fn to_bind(&mut self, portal: &str, statement: &str, bytes: usize) -> Result<Bindable, AdapterError> {
         let is_small = bytes <= SMALL_PARAMS;
         self.stay_if(is_small)?;
@@ -435,6 +436,7 @@ impl Session {
     }
 
     /// Bind, second half: as many values as the statement has parameters, each of its type.
+    #[inline]
     pub fn bind(&mut self, portal: &str, bindable: Bindable, params: Vec<Datum<'static>>) {
         debug_assert_eq!(params.len(), bindable.plan.params.len(), "as many as there are parameters");
         self.bind_portal(portal, bindable, params);

@@ -1,8 +1,8 @@
 //! Who a client is: what its rule asks for, asked and checked.
 //!
 //! - `trust`: nothing.
-//! - `scram-sha-256`: [`scram`], bound to the certificate where there is TLS. The password itself is never sent.
-//! - `password`: the password in clear, which only rules for TLS may ask for (see [`crate::hba`]).
+//! - `scram-sha-256`: [`door::scram`], bound to the certificate where there is TLS. The password itself is never sent.
+//! - `password`: the password in clear, which only rules for TLS may ask for (see `door::hba`).
 //!
 //! Whatever is wrong with a name or a password, the answer is one, after the same work; the log says what it was.
 //!
@@ -10,20 +10,18 @@
 //! - Nothing behind the message being read is taken from the stream.
 //! - No length that a client sends is believed before it is compared with what is there.
 
-pub(crate) mod scram;
-
 use crate::encode;
 use crate::error::WireError;
-use crate::hba::Method;
 use crate::message::{self, Reader};
 use crate::startup::{PACKET_BYTES_MAX, malformed, refusal};
 use crate::stream::Stream;
 use adapter::client::Client;
 use adapter::password::Credentials;
 use base64::prelude::{BASE64_STANDARD, Engine};
+use door::hba::Method;
+use door::scram::{self, Challenge};
 use rand::Rng;
 use repr::sqlstate::SqlState;
-use scram::Challenge;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;

@@ -27,14 +27,14 @@ use crate::error::WireError;
 use crate::formats::{Formats, Wanted, decode, row_description};
 use crate::message::{self, Target};
 use crate::metrics::{MessageKind, Metrics};
-use crate::server::{self, Shared};
-use crate::startup::{self, Introduction, Packet, Visit};
+use crate::server::{PROTOCOL, Shared};
+use crate::startup::{self, Introduction, NOT_OURS, Packet, Upgrade, Visit};
 use crate::stream::Stream;
-use crate::tls::{self, Upgrade};
 use adapter::error::{AdapterError, Notice};
 use adapter::seat::Seat;
 use adapter::session::{Script, Session};
 use adapter::status::Status;
+use door::entrance::{Arrival, Port};
 use futures::future::BoxFuture;
 use ore::memory::{Refused, Share};
 use ore::until::until;
@@ -117,12 +117,12 @@ impl Visit<'_> {
 }
 
 /// Serves a connection from its first byte to its last. Whether it ended as a client should end it.
-pub(crate) async fn run(stream: TcpStream, shared: &Shared, internal: bool) -> bool {
+pub(crate) async fn run(stream: TcpStream, shared: &Shared, port: Port) -> bool {
     let deadline = Instant::now() + shared.handshake_timeout;
-    let (peer, local) = (stream.peer_addr().ok(), stream.local_addr().ok());
-    let visit = Visit { shared, internal, peer, local, identity: None, encryption: None, deadline };
+    let arrival = Arrival::new(&stream, port);
+    let visit = Visit { shared, arrival: &arrival, deadline };
     let mut connection = Connection::new(stream, shared);
-    match visit.in_time(startup::introduce(&mut connection.stream, shared.tls.is_some())).await {
+    match visit.in_time(startup::introduce(&mut connection.stream, shared.entrance.tls().is_some())).await {
         Ok(Introduction::Packet(packet)) => connection.converse(packet, visit).await,
         // Boxed, so that plain connections have no room for it.
         Ok(Introduction::Upgrade(how)) => Box::pin(run_encrypted(connection.stream, how, visit)).await,
@@ -132,22 +132,22 @@ pub(crate) async fn run(stream: TcpStream, shared: &Shared, internal: bool) -> b
 
 /// Goes on in TLS with what began as a plain connection; nothing that was read or written before comes along.
 async fn run_encrypted(stream: TcpStream, how: Upgrade, visit: Visit<'_>) -> bool {
-    let Some(tls) = &visit.shared.tls else { return false };
-    let (mut connection, identity) = match visit.in_time(tls.accept(stream)).await {
+    let Some(tls) = visit.shared.entrance.tls() else { return false };
+    let (mut connection, identity) = match visit.in_time(async { Ok(tls.accept(stream).await?) }).await {
         Ok((stream, identity)) => (Connection::new(stream, visit.shared), identity),
         Err(error) => {
-            tracing::debug!(%error, peer = ?visit.peer, "a TLS handshake failed");
+            tracing::debug!(%error, peer = ?visit.arrival.peer, "a TLS handshake failed");
             return false;
         }
     };
     let introduced = match how {
-        Upgrade::Direct if !tls::is_ours(&connection.stream) => Err(startup::refusal(tls::NOT_OURS)),
+        Upgrade::Direct if !door::tls::names(&connection.stream, PROTOCOL) => Err(startup::refusal(NOT_OURS)),
         Upgrade::Asked | Upgrade::Direct => visit.in_time(startup::introduce_encrypted(&mut connection.stream)).await,
     };
     match introduced {
         Ok(packet) => {
-            let encryption = tls::encryption(&connection.stream);
-            let visit = Visit { identity: Some(&identity), encryption: encryption.as_ref(), ..visit };
+            let arrival = visit.arrival.clone().encrypted(&connection.stream, &identity);
+            let visit = Visit { arrival: &arrival, ..visit };
             connection.converse(packet, visit).await
         }
         Err(error) => connection.turn_away(&error).await,
@@ -156,7 +156,7 @@ async fn run_encrypted(stream: TcpStream, how: Upgrade, visit: Visit<'_>) -> boo
 
 impl<S: Stream> Connection<S> {
     fn new(stream: S, shared: &Shared) -> Connection<S> {
-        let memory = shared.client.message_memory();
+        let memory = shared.entrance.client().message_memory();
         let output = Output {
             buffer: Vec::with_capacity(IDLE_OUTPUT_BYTES),
             written: 0,
@@ -231,7 +231,7 @@ impl<S: Stream> Connection<S> {
                 self.output.flush_if_full(&mut self.stream).await?;
             }
             if self.output.is_due {
-                if server::is_crowded() {
+                if door::server::is_crowded() {
                     tokio::task::yield_now().await;
                 }
                 self.output.flush(&mut self.stream).await?;
@@ -581,6 +581,15 @@ fn bind(session: &mut Session, wanted: &mut Wanted, body: &[u8], out: &mut Vec<u
             values.len()
         )));
     }
+    bound(session, wanted, &bind)?;
+    encode::bind_complete(out);
+    Ok(())
+}
+
+/// Gives a statement its values. An error here is two words long, and hardly ever is there one.
+#[inline]
+fn bound(session: &mut Session, wanted: &mut Wanted, bind: &message::Bind<'_>) -> Result<(), AdapterError> {
+    let values = bind.params.as_slice();
     let param_formats = Formats::from_codes(bind.param_formats.iter())?;
     let formats = Formats::from_codes(bind.result_formats.iter())?;
     let bytes = values.iter().flatten().map(|value| value.len()).sum();
@@ -589,7 +598,6 @@ fn bind(session: &mut Session, wanted: &mut Wanted, body: &[u8], out: &mut Vec<u
     formats.check(bindable.desc().map_or(0, |desc| desc.desc.arity()))?;
     session.bind(bind.portal, bindable, params);
     wanted.put(bind.portal, formats);
-    encode::bind_complete(out);
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use crate::codec::FrameError;
 use crate::copy::reader::CopyError;
 use crate::message::DecodeError;
 use adapter::error::AdapterError;
+use door::scram::Refused;
 use pgrepr::error::PgReprError;
 use repr::sqlstate::SqlState;
 use sql::error::Subject;
@@ -79,6 +80,12 @@ pub enum WireError {
     /// The socket failed.
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+impl From<Refused> for WireError {
+    fn from(Refused { sqlstate, message }: Refused) -> WireError {
+        WireError::Startup { sqlstate, message }
+    }
 }
 
 impl From<PgReprError> for WireError {

@@ -1,10 +1,11 @@
 //! The formats of values on the wire: those that a client sends, and those that it wants.
 
-use crate::error::WireError;
 use adapter::description::RowDesc;
+use adapter::error::AdapterError;
 use adapter::session::Session;
 use ahash::AHashMap;
 use bytes::Bytes;
+use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
 
 /// A value's form on the wire.
@@ -18,11 +19,11 @@ pub enum Format {
 
 impl Format {
     /// The format with this code. Error: 08P01.
-    pub fn from_code(code: i16) -> Result<Format, WireError> {
+    pub fn from_code(code: i16) -> Result<Format, AdapterError> {
         match code {
             0 => Ok(Format::Text),
             1 => Ok(Format::Binary),
-            _ => Err(WireError::Protocol(format!("unsupported format code: {code}"))),
+            _ => Err(violation(format!("unsupported format code: {code}"))),
         }
     }
 }
@@ -38,7 +39,8 @@ pub enum Formats {
 
 impl Formats {
     /// From Bind's codes: none means text, one is for all values. Error: 08P01.
-    pub fn from_codes(mut codes: impl ExactSizeIterator<Item = i16>) -> Result<Formats, WireError> {
+    #[inline]
+    pub fn from_codes(mut codes: impl ExactSizeIterator<Item = i16>) -> Result<Formats, AdapterError> {
         Ok(match codes.len() {
             0 | 1 => Formats::All(codes.next().map_or(Ok(Format::Text), Format::from_code)?),
             _ => Formats::Each(codes.map(Format::from_code).collect::<Result<_, _>>()?),
@@ -59,9 +61,10 @@ impl Formats {
     }
 
     /// Error 08P01 if there are neither none, one, nor as many codes as columns.
-    pub(crate) fn check(&self, column_count: usize) -> Result<(), WireError> {
+    #[inline]
+    pub(crate) fn check(&self, column_count: usize) -> Result<(), AdapterError> {
         match self {
-            Formats::Each(formats) if formats.len() != column_count => Err(WireError::Protocol(format!(
+            Formats::Each(formats) if formats.len() != column_count => Err(violation(format!(
                 "bind message has {} result formats but query has {column_count} columns",
                 formats.len()
             ))),
@@ -79,6 +82,7 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     /// Those of a portal, once it is bound.
+    #[inline]
     pub(crate) fn put(&mut self, portal: &str, formats: Formats) {
         if portal.is_empty() {
             self.unnamed = Some(formats);
@@ -88,6 +92,7 @@ impl Wanted {
     }
 
     /// Those of a portal; text of one that was not bound here, a cursor.
+    #[inline]
     pub(crate) fn of(&self, portal: &str) -> Formats {
         let known = if portal.is_empty() { self.unnamed.as_ref() } else { self.named.get(portal) };
         known.cloned().unwrap_or_else(Formats::text)
@@ -126,16 +131,22 @@ fn describe(desc: &RowDesc, formats: &Formats) -> Bytes {
     out.into()
 }
 
+/// 08P01.
+fn violation(message: String) -> AdapterError {
+    AdapterError::new(SqlState::PROTOCOL_VIOLATION, message)
+}
+
 /// Bind's values, as those of the parameters of a statement.
+#[inline]
 pub(crate) fn decode(
     session: &Session,
     statement: &str,
     types: &[PgType],
     formats: &Formats,
     values: &[Option<&[u8]>],
-) -> Result<Vec<Datum<'static>>, WireError> {
+) -> Result<Vec<Datum<'static>>, AdapterError> {
     if values.len() != types.len() {
-        return Err(WireError::Protocol(format!(
+        return Err(violation(format!(
             "bind message supplies {} parameters, but prepared statement \"{statement}\" requires {}",
             values.len(),
             types.len()

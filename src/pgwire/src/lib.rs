@@ -1,13 +1,13 @@
 //! The PostgreSQL v3 wire: the door through which SQL clients come in.
 //!
 //! A SELECT enters here as bytes and leaves as bytes; everything between is one call into the session of `adapter`.
-//! [`server`] listens and deals connections to I/O threads, [`startup`] turns a socket, or [`tls`] over it, into a
+//! [`server`] serves what comes in through the crate `door`, [`startup`] turns a socket, or TLS over it, into a
 //! session, [`connection`] runs the loop: read what is there, handle every complete message ([`codec`] frames them,
 //! [`message`] decodes them), append the answers to one buffer ([`encode`], [`copy`]), and write it once.
 //!
 //! Entry points: [`server::serve`], [`metrics::Metrics::register`].
 //!
-//! Before a session there is its user, who is believed as far as the rules of [`hba`] say and has to prove the rest to
+//! Before a session there is its user, who is believed as far as the rules of `door` say and has to prove the rest to
 //! [`auth`].
 //!
 //! Deliberately absent: client certificates, the function call protocol, replication, and any knowledge of SQL. [`fuzz`] is for tests.
@@ -26,10 +26,8 @@ pub mod encode;
 pub mod error;
 pub mod formats;
 pub mod fuzz;
-mod hba;
 mod message;
 pub mod metrics;
 pub mod server;
 mod startup;
 mod stream;
-pub mod tls;

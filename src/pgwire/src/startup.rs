@@ -21,17 +21,13 @@
 use crate::auth::{self, Claim};
 use crate::encode::{self, PROTOCOL_NEWEST};
 use crate::error::WireError;
-use crate::hba::{Guest, Method};
 use crate::message::{DecodeError, Reader};
 use crate::server::Shared;
 use crate::stream::Stream;
-use crate::tls::{Identity, Upgrade};
 use adapter::session::Session;
-use adapter::startup::StartupParams;
-use catalog::builtin::introspection::Encryption as Cipher;
+use door::entrance::Arrival;
 use repr::sqlstate::SqlState;
 use std::io;
-use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -78,6 +74,19 @@ pub(crate) struct Startup {
     /// Protocol options (`_pq_.`) that are not known here.
     pub(crate) unknown_options: Vec<String>,
 }
+
+/// How a client came to TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Upgrade {
+    /// It asked with SSLRequest.
+    Asked,
+    /// It began with TLS.
+    Direct,
+}
+
+/// What is said to a client that begins with TLS and does not name our protocol: what was meant for another server is not taken for
+/// ours.
+pub(crate) const NOT_OURS: &str = "received direct SSL connection request without ALPN protocol negotiation extension";
 
 /// How a connection goes on after its first packets.
 #[derive(Debug)]
@@ -131,32 +140,9 @@ pub(crate) async fn introduce_encrypted(stream: &mut impl Stream) -> Result<Pack
 #[derive(Clone, Copy)]
 pub(crate) struct Visit<'a> {
     pub(crate) shared: &'a Shared,
-    pub(crate) internal: bool,
-    pub(crate) peer: Option<SocketAddr>,
-    pub(crate) local: Option<SocketAddr>,
-    /// As whom we did the TLS handshake, if there was one.
-    pub(crate) identity: Option<&'a Identity>,
-    /// How it is encrypted then.
-    pub(crate) encryption: Option<&'a Cipher>,
+    pub(crate) arrival: &'a Arrival,
     /// Of everything up to the session. It is never set anew: each step takes from what the steps before have left.
     pub(crate) deadline: Instant,
-}
-
-impl Visit<'_> {
-    /// What this user has to show here; `None` if no rule lets it in.
-    fn method_for(&self, user: &str, database: &str) -> Option<Method> {
-        if self.internal && self.peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback()) {
-            return Some(Method::Trust);
-        }
-        let guest = Guest {
-            user,
-            database,
-            peer: self.peer.map(|peer| peer.ip()),
-            local: self.local.map(|local| local.ip()),
-            is_encrypted: self.identity.is_some(),
-        };
-        self.shared.rules.load().method_for(guest, |user, group| self.shared.client.is_member(user, group))
-    }
 }
 
 /// Does what a client came for. `None` when it only came to cancel something.
@@ -169,7 +155,8 @@ pub(crate) async fn open(
     visit: Visit<'_>,
     out: &mut Vec<u8>,
 ) -> Result<Option<Session>, WireError> {
-    let client = &visit.shared.client;
+    let Visit { shared: Shared { entrance, .. }, arrival, .. } = visit;
+    let client = entrance.client();
     let startup = match packet {
         Packet::Startup(startup) => startup,
         Packet::Cancel { connection_id, secret } => {
@@ -187,15 +174,13 @@ pub(crate) async fn open(
     let claim = Claim {
         user: &startup.user,
         database: &database,
-        peer: visit.peer,
-        is_encrypted: visit.identity.is_some(),
-        end_point: visit.identity.and_then(|identity| identity.end_point.as_deref()),
+        peer: arrival.peer,
+        is_encrypted: arrival.is_encrypted,
+        end_point: arrival.end_point.as_deref(),
     };
-    auth::authenticate(stream, claim, visit.method_for(&startup.user, &database), client, out).await?;
-    let (internal, peer, local) = (visit.internal, visit.peer, visit.local);
-    let (database, options) = (Some(database), startup.settings);
-    let (user, encryption) = (startup.user, visit.encryption.cloned());
-    let session = client.connect(StartupParams { user, database, internal, options, peer, local, encryption })?;
+    let method = entrance.method_for(arrival, &startup.user, &database);
+    auth::authenticate(stream, claim, method, client, out).await?;
+    let session = entrance.connect(arrival, startup.user, database, startup.settings)?;
     encode::authentication_ok(out);
     for (name, value) in session.parameter_statuses() {
         encode::parameter_status(out, name, &value);

@@ -69,13 +69,8 @@ pub const PACKETS: Target = Target {
 };
 
 /// What a client says in SCRAM.
-pub const SCRAM: Target = Target {
-    name: "scram",
-    run: pgwire::fuzz::scram,
-    seeds: wire::scram,
-    grain: Grain::Bytes,
-    words: wire::SCRAM_WORDS,
-};
+pub const SCRAM: Target =
+    Target { name: "scram", run: door::fuzz::scram, seeds: wire::scram, grain: Grain::Bytes, words: wire::SCRAM_WORDS };
 
 /// COPY in text.
 pub const COPY_TEXT: Target = Target {

@@ -5,10 +5,8 @@
 //!    and no renegotiation: connections live long, and each of these has been an attack.
 //! 3. [`Tls::reload`] reads the files again. Connections keep what they began with; files that cannot be used change nothing.
 //!
-//! A client that names protocols (ALPN) has to name `postgresql`; one that begins with TLS and asks no question before must
-//! name it, so that what was meant for another server is not taken for ours.
+//! A client that names protocols (ALPN) has to name the door's.
 
-use crate::error::WireError;
 use arc_swap::ArcSwap;
 use catalog::builtin::introspection::Encryption;
 use rustls::ProtocolVersion;
@@ -25,10 +23,6 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// The protocol's name in ALPN.
-const ALPN: &[u8] = b"postgresql";
-/// What is said to a client that begins with TLS and does not name it.
-pub(crate) const NOT_OURS: &str = "received direct SSL connection request without ALPN protocol negotiation extension";
 /// Bits of a file's mode that let anybody but its owner at it, and those that let anybody but owner and group.
 const MODE_GROUP_AND_OTHERS: u32 = 0o077;
 const MODE_OTHERS: u32 = 0o027;
@@ -49,41 +43,34 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// How a client came to TLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Upgrade {
-    /// It asked with SSLRequest.
-    Asked,
-    /// It began with TLS.
-    Direct,
-}
-
 /// The server's side of TLS.
-pub(crate) struct Tls {
+pub struct Tls {
     files: TlsFiles,
+    /// What the protocol is called in ALPN.
+    protocol: &'static [u8],
     current: ArcSwap<Identity>,
 }
 
 /// What the files said when they were last read.
 #[derive(Debug)]
-pub(crate) struct Identity {
+pub struct Identity {
     config: Arc<ServerConfig>,
     /// What SCRAM is bound to: the hash of the certificate, with the hash that the certificate is signed with (RFC 5929).
     /// None for a signature without one.
-    pub(crate) end_point: Option<Vec<u8>>,
+    pub end_point: Option<Vec<u8>>,
 }
 
 impl Tls {
     /// Reads certificate and key. Errors: files that are not there, not PEM, do not belong together, or a key that others
     /// may read.
-    pub(crate) fn open(files: TlsFiles) -> io::Result<Tls> {
-        let current = ArcSwap::new(load(&files)?);
-        Ok(Tls { files, current })
+    pub fn open(files: TlsFiles, protocol: &'static [u8]) -> io::Result<Tls> {
+        let current = ArcSwap::new(load(&files, protocol)?);
+        Ok(Tls { files, protocol, current })
     }
 
     /// Reads the files again; what comes from now on is served with them. Errors: as [`Tls::open`], and nothing has changed.
-    pub(crate) fn reload(&self) -> io::Result<()> {
-        self.current.store(load(&self.files)?);
+    pub fn reload(&self) -> io::Result<()> {
+        self.current.store(load(&self.files, self.protocol)?);
         Ok(())
     }
 
@@ -91,20 +78,20 @@ impl Tls {
     ///
     /// # Cancellation
     /// Safe to drop; the socket goes along.
-    pub(crate) async fn accept(&self, stream: TcpStream) -> Result<(TlsStream<TcpStream>, Arc<Identity>), WireError> {
+    pub async fn accept(&self, stream: TcpStream) -> io::Result<(TlsStream<TcpStream>, Arc<Identity>)> {
         let identity = self.current.load_full();
         let stream = TlsAcceptor::from(Arc::clone(&identity.config)).accept(stream).await?;
         Ok((stream, identity))
     }
 }
 
-/// Whether the client has named our protocol.
-pub(crate) fn is_ours(stream: &TlsStream<TcpStream>) -> bool {
-    stream.get_ref().1.alpn_protocol() == Some(ALPN)
+/// Whether the client has named this protocol.
+pub fn names(stream: &TlsStream<TcpStream>, protocol: &[u8]) -> bool {
+    stream.get_ref().1.alpn_protocol() == Some(protocol)
 }
 
 /// What the handshake has agreed on, in OpenSSL's words, which tools know.
-pub(crate) fn encryption(stream: &TlsStream<TcpStream>) -> Option<Encryption> {
+pub fn encryption(stream: &TlsStream<TcpStream>) -> Option<Encryption> {
     let connection = stream.get_ref().1;
     let version = match connection.protocol_version()? {
         ProtocolVersion::TLSv1_2 => "TLSv1.2",
@@ -130,7 +117,7 @@ fn cipher(name: &str) -> (String, i32) {
     (openssl, bits)
 }
 
-fn load(files: &TlsFiles) -> io::Result<Arc<Identity>> {
+fn load(files: &TlsFiles, protocol: &[u8]) -> io::Result<Arc<Identity>> {
     let chain = CertificateDer::pem_file_iter(&files.cert)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| unusable(&files.cert, error))?;
@@ -143,7 +130,7 @@ fn load(files: &TlsFiles) -> io::Result<Arc<Identity>> {
         .with_no_client_auth()
         .with_single_cert(chain, key)
         .map_err(|error| unusable(&files.cert, error))?;
-    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.alpn_protocols = vec![protocol.to_vec()];
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(Arc::new(Identity { config: Arc::new(config), end_point }))

@@ -17,7 +17,7 @@ const LOCAL: &str = "host all all 127.0.0.0/8 trust\nhost all all ::1/128 trust\
 
 /// What a client has to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Method {
+pub enum Method {
     /// Nothing.
     Trust,
     /// Nothing would do.
@@ -30,18 +30,22 @@ pub(crate) enum Method {
 
 /// A connection that looks for its rule.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Guest<'a> {
-    pub(crate) user: &'a str,
-    pub(crate) database: &'a str,
+pub struct Guest<'a> {
+    /// Who it says it is.
+    pub user: &'a str,
+    /// Where it wants to go.
+    pub database: &'a str,
     /// Its address, and ours as it knows it.
-    pub(crate) peer: Option<IpAddr>,
-    pub(crate) local: Option<IpAddr>,
-    pub(crate) is_encrypted: bool,
+    pub peer: Option<IpAddr>,
+    /// See above.
+    pub local: Option<IpAddr>,
+    /// Whether it speaks TLS.
+    pub is_encrypted: bool,
 }
 
 /// The rules, in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rules(Vec<Rule>);
+pub struct Rules(Vec<Rule>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rule {
@@ -97,12 +101,12 @@ struct Word {
 
 impl Rules {
     /// The rules that there are without a file.
-    pub(crate) fn local() -> Rules {
+    pub fn local() -> Rules {
         Rules::parse(LOCAL).expect("it is well formed")
     }
 
     /// Reads the rules of a file. Errors: the first line that cannot be used, and why.
-    pub(crate) fn parse(text: &str) -> Result<Rules, String> {
+    pub fn parse(text: &str) -> Result<Rules, String> {
         let (mut rules, mut lines) = (Vec::new(), text.lines().zip(1_usize..));
         while let Some((line, number)) = lines.next() {
             // It goes on behind a backslash.
@@ -120,7 +124,7 @@ impl Rules {
     }
 
     /// What the first rule that fits asks for; `is_member` tells whether a user is a member of a role.
-    pub(crate) fn method_for(&self, guest: Guest<'_>, is_member: impl Fn(&str, &str) -> bool) -> Option<Method> {
+    pub fn method_for(&self, guest: Guest<'_>, is_member: impl Fn(&str, &str) -> bool) -> Option<Method> {
         self.0.iter().find(|rule| rule.fits(guest, &is_member)).map(|rule| rule.method)
     }
 }

@@ -9,21 +9,30 @@
 //!
 //! The user's name in the messages is ignored, as in Postgres: the startup packet has it.
 
-use crate::error::WireError;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use catalog::verifier::{KEY_BYTES, Verifier};
 use repr::sqlstate::SqlState;
 
 /// The mechanism, as it is offered.
-pub(crate) const PLAIN: &str = "SCRAM-SHA-256";
+pub const PLAIN: &str = "SCRAM-SHA-256";
 /// The same, bound to the TLS connection that it happens in.
-pub(crate) const PLUS: &str = "SCRAM-SHA-256-PLUS";
+pub const PLUS: &str = "SCRAM-SHA-256-PLUS";
 /// The one way of binding that there is: by the hash of our certificate.
 const BINDING: &str = "tls-server-end-point";
 
+/// Why an exchange has ended, as its client is told.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Refused {
+    /// The class of the error.
+    pub sqlstate: SqlState,
+    /// What is wrong.
+    pub message: String,
+}
+
 /// An exchange, between our two messages.
 #[derive(Debug)]
-pub(crate) struct Challenge {
+pub struct Challenge {
     /// What the client said first, without its header, and what we answered.
     client_first: String,
     server_first: String,
@@ -37,13 +46,13 @@ pub(crate) struct Challenge {
 impl Challenge {
     /// Reads the client's first message. `end_point` is what a client may bind itself to: with one, we have offered
     /// [`PLUS`]. Errors: a malformed message, a mechanism that was not offered, or an offer that was tampered with.
-    pub(crate) fn new(
+    pub fn new(
         mechanism: &str,
         message: &[u8],
         verifier: &Verifier,
         end_point: Option<&[u8]>,
         server_nonce: &str,
-    ) -> Result<Challenge, WireError> {
+    ) -> Result<Challenge, Refused> {
         let is_bound = match mechanism {
             PLAIN => false,
             PLUS if end_point.is_some() => true,
@@ -55,13 +64,13 @@ impl Challenge {
         check_binding(flag, is_bound, end_point.is_some())?;
         if !authorization.is_empty() {
             let message = "client uses authorization identity, but it is not supported".to_owned();
-            return Err(WireError::Startup { sqlstate: SqlState::FEATURE_NOT_SUPPORTED, message });
+            return Err(Refused { sqlstate: SqlState::FEATURE_NOT_SUPPORTED, message });
         }
         let mut attributes = bare.split(',');
         let user = attributes.next().unwrap_or_default();
         if user.starts_with("m=") {
             let message = "client requires an unsupported SCRAM extension".to_owned();
-            return Err(WireError::Startup { sqlstate: SqlState::FEATURE_NOT_SUPPORTED, message });
+            return Err(Refused { sqlstate: SqlState::FEATURE_NOT_SUPPORTED, message });
         }
         if !user.starts_with("n=") {
             return Err(malformed("it names no user"));
@@ -77,13 +86,13 @@ impl Challenge {
     }
 
     /// Our first message.
-    pub(crate) fn message(&self) -> &str {
+    pub fn message(&self) -> &str {
         &self.server_first
     }
 
     /// Reads the client's last message, and gives ours; `None` if the proof is wrong. Errors: a malformed message, another
     /// nonce, or another certificate.
-    pub(crate) fn verify(&self, message: &[u8], verifier: &Verifier) -> Result<Option<String>, WireError> {
+    pub fn verify(&self, message: &[u8], verifier: &Verifier) -> Result<Option<String>, Refused> {
         let message = std::str::from_utf8(message).map_err(|_| malformed("it is not UTF-8"))?;
         let (without_proof, proof) = message.rsplit_once(",p=").ok_or_else(|| malformed("it has no proof"))?;
         let mut attributes = without_proof.split(',');
@@ -107,7 +116,7 @@ impl Challenge {
 }
 
 /// The client's word on channel binding agrees with the mechanism that it chose and with what we have offered.
-fn check_binding(flag: &str, is_bound: bool, is_offered: bool) -> Result<(), WireError> {
+fn check_binding(flag: &str, is_bound: bool, is_offered: bool) -> Result<(), Refused> {
     match (flag, is_bound) {
         ("n", false) => Ok(()),
         // It can, and believes that we cannot.
@@ -128,16 +137,16 @@ fn is_nonce(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| matches!(byte, 0x21..=0x7e))
 }
 
-fn malformed(why: &str) -> WireError {
+fn malformed(why: &str) -> Refused {
     violation(&format!("malformed SCRAM message: {why}"))
 }
 
-fn violation(message: &str) -> WireError {
-    WireError::Startup { sqlstate: SqlState::PROTOCOL_VIOLATION, message: message.to_owned() }
+fn violation(message: &str) -> Refused {
+    Refused { sqlstate: SqlState::PROTOCOL_VIOLATION, message: message.to_owned() }
 }
 
-fn denied(message: &str) -> WireError {
-    WireError::Startup { sqlstate: SqlState::INVALID_AUTHORIZATION_SPECIFICATION, message: message.to_owned() }
+fn denied(message: &str) -> Refused {
+    Refused { sqlstate: SqlState::INVALID_AUTHORIZATION_SPECIFICATION, message: message.to_owned() }
 }
 
 #[cfg(test)]
@@ -155,7 +164,7 @@ mod tests {
     fn challenge(mechanism: &str, first: &str, end_point: Option<&[u8]>) -> Result<Challenge, &'static str> {
         let nonce = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
         Challenge::new(mechanism, first.as_bytes(), &verifier(), end_point, nonce)
-            .map_err(|error| error.sqlstate().code())
+            .map_err(|error| error.sqlstate.code())
     }
 
     #[test]
@@ -200,7 +209,7 @@ mod tests {
         let proof = BASE64_STANDARD.encode([0; 32]);
         let code = |header: &[u8], nonce: &str, proof: &str| {
             let last = format!("c={},r={nonce},p={proof}", BASE64_STANDARD.encode(header));
-            challenge.verify(last.as_bytes(), &verifier()).map_err(|error| error.sqlstate().code())
+            challenge.verify(last.as_bytes(), &verifier()).map_err(|error| error.sqlstate.code())
         };
         let (header, nonce) = (b"p=tls-server-end-point,,certificate", "abc%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0");
         assert_eq!(code(header, nonce, &proof), Ok(None));

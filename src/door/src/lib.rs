@@ -1,0 +1,12 @@
+//! What every door needs: listeners and the threads that connections live on ([`server`]), TLS ([`tls`]), and who may come in and what
+//! it has to show ([`entrance`], by the rules of [`hba`]; [`scram`]).
+//!
+//! Where it sits: between `adapter`, whose sessions it opens, and the doors, which speak a protocol. Deliberately absent: any
+//! protocol; how a secret is asked for. [`fuzz`] is for tests.
+
+pub mod entrance;
+pub mod fuzz;
+pub mod hba;
+pub mod scram;
+pub mod server;
+pub mod tls;
