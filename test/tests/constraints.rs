@@ -40,6 +40,7 @@ fn is_duplicate(error: &postgres::Error) -> bool {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of statements and what is said to them")]
 fn violations_are_put_in_the_words_of_postgres() {
     let target = start();
     let mut client = client(&target);

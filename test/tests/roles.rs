@@ -191,6 +191,7 @@ fn columns_take_privileges() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story")]
 fn a_role_is_set_by_its_members() {
     let target = Target::start().expect("the server starts");
     let mut admin = target.admin().expect("a session");
@@ -299,6 +300,7 @@ fn a_database_lets_in_who_may_connect() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story")]
 fn default_privileges_are_granted_on_what_is_created() {
     let mut target = Target::start().expect("the server starts");
     let mut admin = target.admin().expect("a session");

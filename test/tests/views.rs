@@ -303,6 +303,7 @@ fn what_is_read_twice_is_made_once() {
 /// A join reads the indexes that are there when it is built, also where the other table alone is written, where keys are NULL,
 /// where conditions were to be met before, and after the index was dropped and the server was restarted.
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story")]
 fn joins_read_the_indexes_of_their_tables() {
     const QUERY: &str = "SELECT a.k, a.v, b.w FROM a JOIN b ON a.k = b.k AND a.l = b.l WHERE a.v > 'a' AND b.w <> 7";
     const LEFT: &str = "SELECT c.k, c.z, a.v, EXISTS (SELECT 1 FROM b WHERE b.k = c.k AND b.l = c.z) FROM c

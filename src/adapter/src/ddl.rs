@@ -168,34 +168,3 @@ impl Session {
 fn described(item: &ItemRef) -> String {
     format!("{} {}", item.object_kind(), item.name.item)
 }
-
-/// Whether a plan changes the catalog.
-pub(crate) fn is_ddl(plan: &Plan) -> bool {
-    matches!(
-        plan,
-        Plan::CreateDatabase { .. }
-            | Plan::CreateSchema { .. }
-            | Plan::CreateTable(_)
-            | Plan::CreateTableAs(_)
-            | Plan::CreateSequence(_)
-            | Plan::AlterSequence(_)
-            | Plan::AlterTable(_)
-            | Plan::CreateView(_)
-            | Plan::CreateIndex(_)
-            | Plan::CreateCluster { .. }
-            | Plan::AlterCluster { .. }
-            | Plan::CreateRole { .. }
-            | Plan::AlterRole { .. }
-            | Plan::AlterRoleSet { .. }
-            | Plan::AlterOwner { .. }
-            | Plan::AlterRename { .. }
-            | Plan::AlterSetCluster { .. }
-            | Plan::Drop(_)
-            | Plan::GrantPrivileges(_)
-            | Plan::DefaultPrivileges(_)
-            | Plan::GrantRole { .. }
-            | Plan::Comment { .. }
-            | Plan::AlterSystemSet { .. }
-            | Plan::AlterSystemReset(_)
-    )
-}

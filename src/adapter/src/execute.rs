@@ -112,6 +112,7 @@ impl Session {
         Ok(Response::rows(desc, rows, tag))
     }
 
+    #[expect(clippy::too_many_lines, reason = "a line or two for each statement")]
     async fn run_other(
         &mut self,
         cached: &CachedPlan,
@@ -623,7 +624,7 @@ fn writes(exec: &Exec, temporary: &str) -> bool {
         Exec::Other(Plan::Insert(plan)) => plan.name.schema != temporary,
         Exec::Other(Plan::CopyFrom(plan)) => plan.name.schema != temporary,
         Exec::Other(Plan::TruncateSeveral(_)) => true,
-        Exec::Other(plan) => crate::ddl::is_ddl(plan),
+        Exec::Other(plan) => plan.changes_catalog(),
     }
 }
 

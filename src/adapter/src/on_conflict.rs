@@ -204,6 +204,7 @@ impl Session {
     }
 
     /// Step 3 of DO UPDATE.
+    #[expect(clippy::too_many_arguments, reason = "the rows, those that they meet, and where they come from")]
     fn update_conflicting(
         &self,
         plan: &InsertPlan,

@@ -23,6 +23,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Carries out a change, of which some plans may be known, and returns what readers shall see next.
+#[expect(clippy::too_many_arguments, reason = "what there is, what changes, and where it is carried out")]
 pub(crate) fn apply(
     env: &Environment,
     before: &Published,

@@ -136,6 +136,7 @@ impl WorkerLoop<'_> {
     }
 
     /// Applies a command; false ends the worker.
+    #[expect(clippy::too_many_lines, reason = "a line or two for each command")]
     fn apply(&mut self, command: ComputeCommand) -> bool {
         match command {
             ComputeCommand::CreateIndex(spec) => self.create_index(spec),

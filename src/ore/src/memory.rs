@@ -21,8 +21,9 @@ pub const STEP: usize = 64 << 10;
 /// Bytes from which on the gauge is looked at, which takes some microseconds.
 const GAUGED: usize = 1 << 20;
 
-/// What a process uses by the figure of its allocator, in bytes.
-pub type Gauge = Box<dyn Fn() -> usize + Send + Sync>;
+/// What a process uses by the figure of its allocator, in bytes. It is told how much there may be, and may see to it that what nobody
+/// uses is not there either.
+pub type Gauge = Box<dyn Fn(usize) -> usize + Send + Sync>;
 
 /// A part of the memory.
 pub struct Share {
@@ -118,7 +119,7 @@ impl Share {
     fn take_within(&self, bytes: usize, limit: usize) -> Result<(), Refused> {
         let refused = |used| Refused { share: self.name.clone(), asked: bytes, used, limit };
         if bytes >= GAUGED
-            && let Some(used) = self.gauge.as_ref().map(|gauge| gauge())
+            && let Some(used) = self.gauge.as_ref().map(|gauge| gauge(limit.saturating_sub(bytes)))
             && used.saturating_add(bytes) > limit
         {
             return Err(refused(used));
@@ -255,7 +256,7 @@ mod tests {
 
     #[test]
     fn what_nobody_accounted_for_counts_where_much_is_asked_for() {
-        let root = Share::root(10 << 20, Some(Box::new(|| 9 << 20)));
+        let root = Share::root(10 << 20, Some(Box::new(|_| 9 << 20)));
         root.try_grow(1 << 20).expect("there is room");
         assert!(root.try_grow((1 << 20) + 1).is_err());
         root.try_grow(STEP).expect("the gauge is for much");

@@ -113,6 +113,7 @@ pub(super) fn producer(name: &str) -> Option<Producer> {
     (name == "mz_recent_activity_log").then_some(recent_activity_log as Producer)
 }
 
+#[expect(clippy::too_many_lines, reason = "a line for each column")]
 fn recent_activity_log(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let row = |execution: &Arc<Execution>| {
         let [initial_application_name, application_name] = &execution.application_names;

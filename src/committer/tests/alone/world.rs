@@ -10,6 +10,7 @@ use compute_client::index::IndexHandle;
 use compute_client::read_hold::ReadHold;
 use compute_client::tail::Tail;
 use futures::FutureExt;
+use glimpse_committer::error::CommitError;
 use glimpse_committer::request::Committed;
 use glimpse_committer::sequence::Taken;
 use ore::clock::ManualClock;
@@ -471,55 +472,15 @@ impl World {
         }
     }
 
-    /// Whether what was answered is right.
+    /// Whether what was answered is right. `rows` are those that were there at any moment of the step.
     fn judge(&mut self, asked: Asked, answer: Answer, rows: &BTreeMap<String, BTreeSet<Row>>, is_excused: bool) {
-        let Asked { wish, log_at, faults, revision, .. } = asked;
         match answer {
-            Answer::Committed(Ok(Committed::At)) => {
-                let is_twice = matches!(&wish, Wish::Write { once: Some(once), .. } if once.has_happened);
-                assert!(!is_twice, "{} has happened twice", describe(&wish));
-            }
-            Answer::Committed(Ok(Committed::Duplicate(_))) => {
-                let (Wish::Write { changes, .. } | Wish::Define { changes, .. }) = &wish else {
-                    panic!("nothing is written")
-                };
-                let is_taken = |change: &Change| {
-                    let (mut keys, mut own) = (change.new.iter().map(|row| row.0), BTreeSet::new());
-                    let is_there = |key| rows.get(&change.table).into_iter().flatten().any(|row| row.0 == key);
-                    keys.any(|key| !own.insert(key) || is_there(key))
-                };
-                assert!(changes.iter().any(is_taken), "no key of it was taken");
-            }
-            Answer::Committed(Ok(Committed::Conflict)) => {
-                let now = self.process.env.published.load().state.revision();
-                let is_justified = match &wish {
-                    Wish::Write { once: Some(once), .. } if once.has_happened => {
-                        self.count("not done twice");
-                        true
-                    }
-                    Wish::Write { changes, read, .. } => {
-                        let written =
-                            |read: &Read| self.model.log[log_at..].iter().any(|it| it.touches(&read.table, read.key));
-                        read.as_ref().is_some_and(written)
-                            || changes.iter().any(|change| self.process.id(&change.table).is_none())
-                    }
-                    Wish::Define { .. } => now != revision,
-                    _ => false,
-                };
-                assert!(is_justified || is_excused, "there is nothing that it contradicts: {}", describe(&wish));
-            }
-            Answer::Committed(Err(error)) => {
-                let is_violated = match &wish {
-                    Wish::Define { effect: Effect::Unique { on, .. }, changes } => {
-                        let own = changes.iter().filter(|change| change.table == *on).flat_map(|change| &change.new);
-                        let (mut all, mut keys) = (rows.get(on).into_iter().flatten().chain(own), BTreeSet::new());
-                        !all.all(|row| keys.insert(row.0))
-                    }
-                    _ => false,
-                };
-                let is_justified = is_violated && error.sqlstate() == SqlState::UNIQUE_VIOLATION;
-                assert!(is_excused || is_justified, "{error}");
-            }
+            Answer::Committed(result) => return self.judge_write(&asked, result, rows, is_excused),
+            Answer::Probed(Err(error)) | Answer::Done(Err(error)) => return assert!(is_excused, "{error}"),
+            _ => {}
+        }
+        let Asked { wish, faults, .. } = asked;
+        match answer {
             Answer::Probed(Ok(probed)) => {
                 let Wish::Probe { table, constraint, key } = wish else { panic!("nobody asked for keys") };
                 let published = self.process.env.published.load();
@@ -535,7 +496,6 @@ impl World {
                     self.take_values(&name, &sequence, count);
                 }
             }
-            Answer::Probed(Err(error)) | Answer::Done(Err(error)) => assert!(is_excused, "{error}"),
             Answer::Followed(Ok(handle)) => {
                 let Wish::Subscribe { table } = wish else { panic!("nobody wants to follow") };
                 self.followers.push((handle, table, faults));
@@ -543,6 +503,65 @@ impl World {
             Answer::Followed(Err(error)) => {
                 let Wish::Subscribe { table } = wish else { panic!("nobody wants to follow") };
                 assert!(is_excused || self.process.id(&table).is_none(), "{error}");
+            }
+            Answer::Committed(_) | Answer::Probed(Err(_)) | Answer::Done(Err(_)) => unreachable!("it was judged"),
+        }
+    }
+
+    fn judge_write(
+        &mut self,
+        asked: &Asked,
+        answer: Result<Committed, CommitError>,
+        rows: &BTreeMap<String, BTreeSet<Row>>,
+        is_excused: bool,
+    ) {
+        let wish = &asked.wish;
+        match answer {
+            Ok(Committed::At) => {
+                let is_twice = matches!(wish, Wish::Write { once: Some(once), .. } if once.has_happened);
+                assert!(!is_twice, "{} has happened twice", describe(wish));
+            }
+            Ok(Committed::Duplicate(_)) => {
+                let (Wish::Write { changes, .. } | Wish::Define { changes, .. }) = wish else {
+                    panic!("nothing is written")
+                };
+                let is_taken = |change: &Change| {
+                    let (mut keys, mut own) = (change.new.iter().map(|row| row.0), BTreeSet::new());
+                    let is_there = |key| rows.get(&change.table).into_iter().flatten().any(|row| row.0 == key);
+                    keys.any(|key| !own.insert(key) || is_there(key))
+                };
+                assert!(changes.iter().any(is_taken), "no key of it was taken");
+            }
+            Ok(Committed::Conflict) => {
+                let now = self.process.env.published.load().state.revision();
+                let is_justified = match wish {
+                    Wish::Write { once: Some(once), .. } if once.has_happened => {
+                        self.count("not done twice");
+                        true
+                    }
+                    Wish::Write { changes, read, .. } => {
+                        let written = |read: &Read| {
+                            self.model.log[asked.log_at..].iter().any(|it| it.touches(&read.table, read.key))
+                        };
+                        read.as_ref().is_some_and(written)
+                            || changes.iter().any(|change| self.process.id(&change.table).is_none())
+                    }
+                    Wish::Define { .. } => now != asked.revision,
+                    _ => false,
+                };
+                assert!(is_justified || is_excused, "there is nothing that it contradicts: {}", describe(wish));
+            }
+            Err(error) => {
+                let is_violated = match wish {
+                    Wish::Define { effect: Effect::Unique { on, .. }, changes } => {
+                        let own = changes.iter().filter(|change| change.table == *on).flat_map(|change| &change.new);
+                        let (mut all, mut keys) = (rows.get(on).into_iter().flatten().chain(own), BTreeSet::new());
+                        !all.all(|row| keys.insert(row.0))
+                    }
+                    _ => false,
+                };
+                let is_justified = is_violated && error.sqlstate() == SqlState::UNIQUE_VIOLATION;
+                assert!(is_excused || is_justified, "{error}");
             }
         }
     }
@@ -716,7 +735,7 @@ fn kind(answer: &Answer) -> &'static str {
 }
 
 fn outcome(answer: &Answer) -> String {
-    let error = |error: &glimpse_committer::error::CommitError| error.to_string();
+    let error = |error: &CommitError| error.to_string();
     match answer {
         Answer::Committed(result) => result.as_ref().map_or_else(error, |committed| format!("{committed:?}")),
         Answer::Probed(result) => result.as_ref().map_or_else(error, |probed| format!("{:?}", probed.taken)),

@@ -21,6 +21,7 @@ pub(super) struct Chain {
 }
 
 /// The chain that `plan` is, if it is one.
+#[expect(clippy::too_many_lines, reason = "a line or two for each operator")]
 pub(super) fn fold(plan: &LogicalPlan) -> Option<Chain> {
     match plan {
         LogicalPlan::TableScan(scan) => {

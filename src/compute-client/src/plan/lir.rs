@@ -354,6 +354,7 @@ impl Lir {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "a line or two for each operator")]
     fn fmt_at(&self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
         write!(f, "{:indent$}", "", indent = depth * 2)?;
         match &self.node {

@@ -172,6 +172,7 @@ impl<'a> Prefix<'a> {
 }
 
 /// Walks the values of the cursor's key; what it finds there before `time`, and at it. What is older than `since` is as old.
+#[expect(clippy::too_many_arguments, reason = "what is walked, what is looked for, and what is known of it")]
 fn walk<'a>(
     values: &mut Values,
     storage: &'a Vec<RowBatch>,

@@ -107,6 +107,7 @@ impl Numbers {
         Some(Numbers::of(cutter, tests, key, required, steps, sums, counts))
     }
 
+    #[expect(clippy::too_many_arguments, reason = "its parts, of which two are worked out here")]
     fn of(
         cutter: Cutter,
         tests: Vec<Test>,

@@ -17,6 +17,7 @@ use repr::sqlstate::SqlState;
 use std::sync::Arc;
 
 /// A column of `data_type` from values of the matching kind.
+#[expect(clippy::too_many_lines, reason = "a line for each type")]
 pub fn to_array(values: &[Datum<'_>], data_type: &DataType) -> Result<ArrayRef, SqlError> {
     Ok(match data_type {
         DataType::Null => Arc::new(NullArray::new(values.len())),

@@ -127,6 +127,7 @@ fn plain(func: Arc<AggregateUDF>, args: Vec<Expr>) -> Expr {
 }
 
 /// An aggregate call as an expression.
+#[expect(clippy::too_many_lines, reason = "a line for each function")]
 pub fn build(binder: &mut Binder<'_>, call: AggregateArgs<'_>, site: Site<'_>) -> Result<TypedExpr, SqlError> {
     let actual: Vec<PgType> = call.args.iter().map(|arg| arg.ty.clone()).collect();
     let missing = || function_missing(call.name, &actual);
@@ -507,6 +508,7 @@ fn spread(binder: &mut Binder<'_>, name: &str, arg: TypedExpr, site: Site<'_>) -
 pub type WindowParts = (Arc<WindowUDF>, Vec<Expr>, PgType, DataType, Option<DataType>);
 
 /// A window function by name.
+#[expect(clippy::too_many_lines, reason = "a line for each function")]
 pub fn window(binder: &mut Binder<'_>, name: &str, args: Vec<TypedExpr>) -> Result<WindowParts, SqlError> {
     let actual: Vec<PgType> = args.iter().map(|arg| arg.ty.clone()).collect();
     let missing = || function_missing(name, &actual);

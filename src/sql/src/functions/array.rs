@@ -16,6 +16,7 @@ use repr::{Datum, PgType};
 use std::cmp::Ordering;
 
 /// Declares the functions of this file.
+#[expect(clippy::too_many_lines, reason = "a list of declarations")]
 pub fn declare(library: &mut Library) {
     library.add("make_array(variadic anyelement) anyarray !null !hidden", |_, a| {
         Ok(Datum::List(a.iter().cloned().map(Datum::into_owned).collect()))

@@ -350,6 +350,7 @@ fn field(us: i64, pattern: &str) -> String {
 const JULIAN_EPOCH: i64 = 2_440_588;
 
 /// Reads a date and time by a template: local microseconds since the epoch.
+#[expect(clippy::too_many_lines, reason = "a line or two for each pattern")]
 fn read_time(value: &str, template: &str) -> Result<i64, SqlError> {
     let pieces = pieces(template)?;
     let (mut year, mut month, mut day, mut hour, mut minute, mut second, mut us) = (0_i64, 1_i64, 1_i64, 0, 0, 0, 0);

@@ -37,6 +37,7 @@ const SCALE_MAX: i64 = 38;
 const SHOWN_MIN: i64 = 16;
 
 /// Declares the functions of this file.
+#[expect(clippy::too_many_lines, reason = "a list of declarations")]
 pub fn declare(library: &mut Library) {
     library.add("-(numeric) numeric:same", |_, a| {
         let (v, s) = decimal(a, 0);

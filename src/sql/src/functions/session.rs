@@ -15,6 +15,7 @@ use repr::{Datum, PgType};
 use std::borrow::Cow;
 
 /// Declares the functions of this file.
+#[expect(clippy::too_many_lines, reason = "a list of declarations")]
 pub fn declare(library: &mut Library) {
     library.add("version() text !session", |call, _| Ok(new_text(call.session()?.version.clone())));
     library.add("mz_version() text !session", |call, _| Ok(new_text(call.session()?.mz_version.clone())));

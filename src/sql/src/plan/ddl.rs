@@ -21,6 +21,39 @@ use crate::names::{
 };
 use repr::sqlstate::SqlState;
 
+impl Plan {
+    /// Whether it changes the catalog.
+    pub fn changes_catalog(&self) -> bool {
+        matches!(
+            self,
+            Plan::CreateDatabase { .. }
+                | Plan::CreateSchema { .. }
+                | Plan::CreateTable(_)
+                | Plan::CreateTableAs(_)
+                | Plan::CreateSequence(_)
+                | Plan::AlterSequence(_)
+                | Plan::AlterTable(_)
+                | Plan::CreateView(_)
+                | Plan::CreateIndex(_)
+                | Plan::CreateCluster { .. }
+                | Plan::AlterCluster { .. }
+                | Plan::CreateRole { .. }
+                | Plan::AlterRole { .. }
+                | Plan::AlterRoleSet { .. }
+                | Plan::AlterOwner { .. }
+                | Plan::AlterRename { .. }
+                | Plan::AlterSetCluster { .. }
+                | Plan::Drop(_)
+                | Plan::GrantPrivileges(_)
+                | Plan::DefaultPrivileges(_)
+                | Plan::GrantRole { .. }
+                | Plan::Comment { .. }
+                | Plan::AlterSystemSet { .. }
+                | Plan::AlterSystemReset(_)
+        )
+    }
+}
+
 pub(super) use alter_table::plan_alter_table;
 pub(super) use create_table_as::plan_create_table_as;
 pub(super) use index::plan_create_index;

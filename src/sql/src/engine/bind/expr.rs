@@ -67,6 +67,7 @@ impl Binder<'_> {
         self.coercer.implicit(typed, &PgType::Bool, &format!("argument of {what}")).map_err(|error| error.at(span))
     }
 
+    #[expect(clippy::too_many_lines, reason = "a line or two for each form of expression")]
     fn dispatch(&mut self, expr: &ast::Expr, cx: &Cx<'_>) -> Result<TypedExpr, SqlError> {
         match expr {
             ast::Expr::Nested(inner) => self.expr(inner, cx),

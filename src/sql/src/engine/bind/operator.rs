@@ -329,6 +329,7 @@ impl Binder<'_> {
     }
 
     /// LIKE, ILIKE and SIMILAR TO with an optional ESCAPE.
+    #[expect(clippy::too_many_arguments, reason = "the parts of what was written, and where it is bound")]
     pub fn like(
         &mut self,
         expr: &ast::Expr,

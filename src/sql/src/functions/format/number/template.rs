@@ -110,6 +110,7 @@ impl Template {
         ""
     }
 
+    #[expect(clippy::too_many_lines, reason = "a line or two for each pattern")]
     fn place(&mut self, pattern: &str, upper: bool) -> Result<Place, SqlError> {
         let refuse = |refused: bool, message: &str| match refused {
             true => Err(SqlError::new(SqlState::SYNTAX_ERROR, message)),
