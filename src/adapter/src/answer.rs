@@ -1,7 +1,8 @@
 //! What a door asks for that has no protocol of statements and portals: one statement with values, and its answer.
 //!
 //! [`Seat::answer`] reads, plans and runs a statement, wherever that may be done, and its rows are pulled as batches. The statement is a
-//! transaction of its own, unless BEGIN came before. That it was run, and how it ended, is noted here: a door cannot forget it.
+//! transaction of its own, unless BEGIN came before. That it was run, how it ended, and that the session rests then, is noted here: a
+//! door cannot forget it.
 //! What was planned for the same text before is used again, so that nothing needs to be kept between two calls.
 
 use crate::batches::Batches;
@@ -60,7 +61,16 @@ impl Seat {
     /// As [`Seat::elsewhere`].
     pub async fn describe(&mut self, statement: Statement) -> Result<Described, AdapterError> {
         self.back().await;
-        let prepared = self.elsewhere(move |session| Box::pin(async move { session.prepare_unnamed(statement) })).await;
+        self.begin();
+        let describing = self.elsewhere(move |session| {
+            Box::pin(async move {
+                let bindable = session.prepare_unnamed(statement)?;
+                // What is asked for next has its own time.
+                session.sync().await?;
+                Ok(bindable)
+            })
+        });
+        let prepared = describing.await;
         let bindable = self.noted(prepared)?;
         Ok(Described { params: bindable.params().to_vec(), rows: bindable.desc().cloned() })
     }
@@ -78,6 +88,7 @@ impl Seat {
         bytes_max: usize,
     ) -> Result<Answer<'_>, AdapterError> {
         self.back().await;
+        self.begin();
         let run = self
             .elsewhere(move |session| {
                 Box::pin(async move {
@@ -89,6 +100,7 @@ impl Seat {
                         return Err(AdapterError::new(SqlState::SYNTAX_ERROR, message));
                     }
                     session.bind("", bindable, values);
+                    session.sample_portal("");
                     let response = session.execute("", true).await?;
                     session.sync().await?;
                     Ok(response)
@@ -102,9 +114,13 @@ impl Seat {
             }
             Response::Complete(tag) => {
                 self.succeeded(None);
+                self.rest();
                 Ok(Answer::Done(tag))
             }
-            Response::Empty => Ok(Answer::Empty),
+            Response::Empty => {
+                self.rest();
+                Ok(Answer::Empty)
+            }
             Response::CopyIn(_) | Response::CopyOut { .. } => {
                 let message = "COPY needs a protocol for its data, which this door has not";
                 self.noted(Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, message)))
@@ -117,8 +133,28 @@ impl Seat {
         if let (Err(error), Some(session)) = (&result, self.here()) {
             session.fail_transaction();
             session.failed(error.sqlstate(), error);
+            self.rest();
         }
         result
+    }
+
+    /// What was asked to be ended before this was another statement.
+    fn begin(&mut self) {
+        if let Some(session) = self.here() {
+            session.cancel().reset();
+        }
+    }
+
+    /// A statement has ended: others see that, and locks of its transaction are free.
+    fn rest(&mut self) {
+        let _status = self.transaction_status();
+    }
+}
+
+impl Drop for Answering<'_> {
+    /// Rows that are not wanted to their end.
+    fn drop(&mut self) {
+        self.seat.rest();
     }
 }
 
@@ -155,7 +191,7 @@ impl Answering<'_> {
                 }
             },
         };
-        let batch = self.seat.noted(next)?;
+        let batch = self.seat.noted(next).inspect_err(|_| self.batches.end())?;
         if batch.is_none() {
             self.seat.succeeded(Some(self.batches.given));
         }

@@ -30,6 +30,11 @@ impl Batches {
         Batches { rows, desc, bytes_max, left: None, given: (0, 0) }
     }
 
+    /// There is nothing more.
+    pub(crate) fn end(&mut self) {
+        (self.rows, self.left) = (Rows::ready(Vec::new()), None);
+    }
+
     /// The next batch, which has rows; `None` at the end.
     ///
     /// # Cancellation
@@ -42,7 +47,7 @@ impl Batches {
                 self.left = (count < batch.num_rows()).then(|| batch.slice(count, batch.num_rows() - count));
                 return Ok(Some(batch.slice(0, count)));
             }
-            match self.rows.next(ROWS_AT_ONCE).await? {
+            match self.rows.next_within(ROWS_AT_ONCE, self.bytes_max).await? {
                 None => return Ok(None),
                 Some(chunk) => self.left = Some(chunk.batch(&self.desc)?).filter(|batch| batch.num_rows() > 0),
             }

@@ -5,6 +5,7 @@
 //!
 //! In a block both are kept back, as those of CREATE TABLE and INSERT are.
 
+use crate::admission::Turn;
 use crate::cancel::committed;
 use crate::error::AdapterError;
 use crate::insert::{RETRIES_MAX, expectations, push_batch};
@@ -42,8 +43,9 @@ impl Session {
             self.come_to_now().await?;
         }
         for _ in 0..RETRIES_MAX {
+            let turn = self.entered(&source.logical).await?;
             let read_ts = self.read_ts_for(&source.depends_on).await?;
-            let (updates, _memory) = self.source_rows(table, source, read_ts).await?;
+            let (updates, _memory) = self.source_rows(table, source, read_ts, turn).await?;
             let tag = Tag::Counted("SELECT", u64::try_from(updates.len()).unwrap_or(u64::MAX));
             let before = self.published();
             if before.state.revision() != revision {
@@ -81,9 +83,10 @@ impl Session {
         table: &CreateTablePlan,
         source: &SelectPlan,
         read_ts: Timestamp,
+        turn: Turn,
     ) -> Result<(Updates, Reservation), AdapterError> {
         let query = self.with_own_writes(source.logical.clone(), &source.depends_on)?;
-        let reading = self.query(query, read_ts).run();
+        let reading = self.query(query, read_ts).within(turn).run();
         let batches = self.interrupt().guard(async { collect(reading.await?).await }).await??;
         let wording = Wording { table: &table.name, options: self.encode_options(), shows_rows: &|| true };
         let mut updates = Updates::new();

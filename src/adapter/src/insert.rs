@@ -57,9 +57,10 @@ impl Session {
             let (mut updates, mut expectations) = match &plan.source {
                 InsertSource::Values { rows } => (self.value_rows(plan, rows, params)?, Vec::new()),
                 InsertSource::Query(query) => {
+                    let turn = self.entered(query).await?;
                     let read_ts = self.read_ts_for(&plan.depends_on).await?;
                     let query = self.with_own_writes(bind(query, params)?, &plan.depends_on)?;
-                    let reading = self.query(query, read_ts).run();
+                    let reading = self.query(query, read_ts).within(turn).run();
                     let batches = self.interrupt().guard(async { collect(reading.await?).await }).await??;
                     let mut updates = Updates::new();
                     let shows = || self.may_select(plan.table);

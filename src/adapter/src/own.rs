@@ -3,8 +3,9 @@
 //! A statement is handed them as they are when it begins. The statements are shared with it and not copied: who prepares another
 //! while some statement still has them makes the copy.
 
+use crate::bindable::Portal;
 use crate::plan_cache::{Made, Prepared};
-use crate::session::{Portal, Session};
+use crate::session::Session;
 use ahash::AHashMap;
 use sql::engine::session::{Cursor, OwnState, PreparedStatement};
 use std::sync::Arc;

@@ -1,12 +1,12 @@
 //! What is prepared, by a message or by PREPARE, and the portals that run it.
 
-use crate::bindable::Bindable;
+use crate::bindable::{Bindable, Portal};
 use crate::error::AdapterError;
 use crate::execute::{ends_transaction, failed_transaction, is_ddl, returns_by_name, unknown_statement};
 use crate::plan_cache::{CachedPlan, Exec, Made, Prepared};
 use crate::replan::is_stale;
 use crate::response::{Response, Rows, RowsTag};
-use crate::session::{Autocommit, Portal, Session, unknown_portal};
+use crate::session::{Autocommit, Session, unknown_portal};
 use crate::short::is_elsewhere;
 use crate::status::Status;
 use bugs::Bug;
@@ -157,17 +157,20 @@ impl Session {
         Ok(plan)
     }
 
-    pub(crate) fn bind_portal(&mut self, portal: &str, bindable: Bindable, params: Vec<Datum<'static>>) {
+    pub(crate) fn bind_portal(&mut self, portal: &str, bindable: Bindable, params: Vec<Datum<'static>>) -> u64 {
         let Bindable { plan, is_small } = bindable;
+        self.bound += 1;
+        let number = self.bound;
         let (savepoints, made) = (self.transaction.savepoint_count(), self.made(portal, None));
         let (started, hold, is_binary) = (false, false, false);
-        let bound = Portal { plan, params, rows: None, started, is_small, hold, is_binary, savepoints, made };
+        let bound = Portal { plan, params, number, rows: None, started, is_small, hold, is_binary, savepoints, made };
         match self.portals.get_mut(portal) {
             Some(slot) => *slot = bound,
             None => {
                 self.portals.insert(portal.to_owned(), bound);
             }
         }
+        number
     }
 
     /// Runs a portal from its start, or goes on where it was suspended.
@@ -180,21 +183,22 @@ impl Session {
             let is_short = (portal.plan.is_short && portal.is_small) || self.is_elsewhere;
             let (true, Some(now)) = (portal.plan.only_reads() && is_short, now) else { return None };
             portal.started = true;
-            let (plan, params) = (Arc::clone(&portal.plan), std::mem::take(&mut portal.params));
-            let result = self.answer(&plan, &params, now);
+            let (plan, number) = (Arc::clone(&portal.plan), portal.number);
+            let params = std::mem::take(&mut portal.params);
+            let result = self.answer(&plan, &params, now).map(|response| response.of_portal(number));
             if is_elsewhere(&result) {
                 self.not_started(name, params);
                 return None;
             }
             return Some(self.concluded(result));
         }
-        let plan = Arc::clone(&portal.plan);
+        let (plan, number) = (Arc::clone(&portal.plan), portal.number);
         let result = match plan.desc.clone() {
             _ if self.transaction.status == Status::Failed => Err(failed_transaction()),
             // A portal that has run to its end gives no more rows.
             Some(desc) => {
                 let rows = portal.rows.take().unwrap_or_else(|| Rows::ready(Vec::new()));
-                Ok(Response::rows(desc, rows, RowsTag::Select))
+                Ok(Response::rows(desc, rows, RowsTag::Select).of_portal(number))
             }
             None => {
                 let message = format!("portal \"{name}\" cannot be run");
@@ -215,7 +219,8 @@ impl Session {
         self.stay_if(self.portals.get(name).is_none_or(|portal| portal.is_small))?;
         let portal = self.portals.get_mut(name).ok_or_else(|| unknown_portal(name))?;
         portal.started = true;
-        let (plan, params) = (Arc::clone(&portal.plan), std::mem::take(&mut portal.params));
+        let (plan, number) = (Arc::clone(&portal.plan), portal.number);
+        let params = std::mem::take(&mut portal.params);
         let mut result = self.run(&plan, &params, autocommit).await;
         if result.as_ref().is_err_and(is_stale)
             && let Some(renewed) = self.renewed(&plan)
@@ -225,7 +230,7 @@ impl Session {
         if is_elsewhere(&result) {
             self.not_started(name, params);
         }
-        self.concluded(result)
+        self.concluded(result).map(|response| response.of_portal(number))
     }
 
     /// A portal of which nothing has happened after all.

@@ -29,6 +29,8 @@ pub enum Response {
         tag: RowsTag,
         /// Whether they are those of a BINARY cursor: who was not told otherwise gets them in binary.
         is_binary: bool,
+        /// Which of all that were bound the portal is that was executed; 0 of a cursor and where there is none.
+        portal: u64,
     },
     /// A tag.
     Complete(Tag),
@@ -50,7 +52,15 @@ pub enum Response {
 impl Response {
     /// Rows that are to be had in whatever form is asked for.
     pub(crate) fn rows(desc: Arc<RowDesc>, rows: Rows, tag: RowsTag) -> Response {
-        Response::Rows { desc, rows, tag, is_binary: false }
+        Response::Rows { desc, rows, tag, is_binary: false, portal: 0 }
+    }
+
+    /// The same from the portal that was bound with this number.
+    pub(crate) fn of_portal(mut self, number: u64) -> Response {
+        if let Response::Rows { portal, .. } = &mut self {
+            *portal = number;
+        }
+        self
     }
 }
 
@@ -213,6 +223,18 @@ impl Rows {
             Rows::Peek(rows) => Ok(rows.next_chunk(rows_max)?.map(Chunk::Stored)),
             Rows::Batches(rows) => Ok(rows.take(rows_max)),
             Rows::Pending(_) => Ok(None),
+        }
+    }
+
+    /// The same as [`Rows::next`]; stored rows before the last of the chunk have fewer bytes than `bytes_max`.
+    ///
+    /// # Cancellation
+    /// As [`Rows::next`].
+    pub async fn next_within(&mut self, rows_max: usize, bytes_max: usize) -> Result<Option<Chunk<'_>>, AdapterError> {
+        self.wait().await?;
+        match self {
+            Rows::Peek(rows) => Ok(rows.next_chunk_within(rows_max, bytes_max)?.map(Chunk::Stored)),
+            rows => rows.take(rows_max),
         }
     }
 

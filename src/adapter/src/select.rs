@@ -8,7 +8,7 @@
 //!
 //! The arms part in [`Session::select`] and end in the same [`Rows`].
 
-use crate::activity::Activity;
+use crate::admission::Turn;
 use crate::cancel::Interrupt;
 use crate::error::AdapterError;
 use crate::plan_cache::SelectExec;
@@ -25,8 +25,9 @@ use committer::published::Published;
 use compute_client::error::ComputeError;
 use compute_client::peek::{self, Bound, Lagging, Opened};
 use compute_client::plan::{IndexInfo, PeekPlan};
+use compute_client::read_hold::ReadHold;
 use datafusion::common::Column;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableScan, lit};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -187,7 +188,6 @@ impl Session {
             self.note_read(Strategy::Standard, as_of);
         }
         let started = metrics.first_row_seconds.start();
-        let hold = self.shared.holds.acquire(as_of);
         let logical = self.with_own_writes(bind(&plan.logical, params)?, &plan.depends_on)?;
         let memory = self.memory_for_params(params.values)?;
         let mut query = Query { later, memory, ..self.query(logical, as_of) };
@@ -197,8 +197,6 @@ impl Session {
             query.await_rows(readable_from).await;
             let stream = query.run().await?;
             shared.metrics.first_row_seconds.stop(started);
-            // What it reads has been opened: snapshots keep themselves.
-            drop(hold);
             Ok(Rows::stream(stream, interrupt))
         }))
     }
@@ -213,8 +211,23 @@ impl Session {
             overlay: self.transaction.overlay(),
             info: SessionInfo { own: Some(self.own(info.statement_now_us)), ..info },
         };
-        let activity = Arc::clone(self.activity());
-        Query { reader, plan, role: self.role.id, later: Later::Never, memory: None, activity }
+        let hold = Some(self.shared.holds.acquire(as_of));
+        Query { reader, plan, role: self.role.id, later: Later::Never, memory: None, turn: Some(self.turn()), hold }
+    }
+
+    /// What a query of this session has a turn by, once it has entered.
+    fn turn(&self) -> Turn {
+        self.shared.admission.turn(self.activity())
+    }
+
+    /// A turn for a query. Who makes a change depend on what it reads takes it before the time is chosen: what is written while one
+    /// waits for a turn contradicts nothing then.
+    pub(crate) async fn entered(&mut self, plan: &LogicalPlan) -> Result<Turn, AdapterError> {
+        let mut turn = self.turn();
+        if needs_turn(plan) {
+            self.interrupt().guard(turn.enter()).await?;
+        }
+        Ok(turn)
     }
 
     /// The time at which a statement that begins now reads, if it is to be had without waiting: the transaction's if it has
@@ -394,8 +407,9 @@ pub(crate) struct Query {
     later: Later,
     /// What its parameters take.
     memory: Option<Reservation>,
-    /// Where it is seen to wait.
-    activity: Arc<Activity>,
+    turn: Option<Turn>,
+    /// On the time as of which it reads, until what it reads has been opened: snapshots keep themselves.
+    hold: Option<ReadHold>,
 }
 
 /// Whether a query may read as of a later time than it was to.
@@ -408,6 +422,11 @@ enum Later {
 }
 
 impl Query {
+    /// The same with a turn that was taken before.
+    pub(crate) fn within(self, turn: Turn) -> Query {
+        Query { turn: Some(turn), ..self }
+    }
+
     /// Runs it on the ad hoc runtime; over tables alone, and as they are now, if what it was made for has gone. Its batches come through
     /// a bounded channel: a slow reader slows it down. Error 40001 if that cannot be, because a table has gone or has not its columns
     /// any more.
@@ -419,6 +438,7 @@ impl Query {
         let (started_tx, started_rx) = oneshot::channel();
         let adhoc = self.reader.shared.adhoc.clone();
         let is_apart = !effort::is_small(&self.plan) || plan_has_long(&self.plan);
+        let wanted = self.turn.as_ref().map(Turn::wanted);
         let work = async move {
             let gone = tx.clone();
             tokio::select! {
@@ -440,10 +460,10 @@ impl Query {
                 Err(ended) => return Err(stopped(&ended).into()),
             },
         };
-        let batches = futures::stream::unfold(Some((rx, task)), |running| async move {
-            let (mut rx, task) = running?;
+        let batches = futures::stream::unfold(Some((rx, task, wanted)), |running| async move {
+            let (mut rx, task, wanted) = running?;
             match rx.recv().await {
-                Some(batch) => Some((batch, Some((rx, task)))),
+                Some(batch) => Some((batch, Some((rx, task, wanted)))),
                 // The end of the channel is no success: only the task says whether these were all rows.
                 None => task.await.err().map(|ended| (Err(stopped(&ended).into()), None)),
             }
@@ -458,17 +478,21 @@ impl Query {
         started: oneshot::Sender<Result<SchemaRef, AdapterError>>,
     ) {
         let memory = Arc::clone(&self.reader.shared.memory);
-        let mut turn = self.reader.shared.admission.enter(&self.activity).await;
-        let _params = self.memory.take();
+        let mut turn = self.turn.take().filter(|_| needs_turn(&self.plan));
+        if let Some(turn) = &mut turn {
+            turn.enter().await;
+        }
+        let (_params, hold) = (self.memory.take(), self.hold.take());
         // A session that has gone is not told.
-        let mut stream = match turn.during(Box::pin(self.start())).await {
+        let mut stream = match during(&mut turn, Box::pin(self.start())).await {
             Ok(stream) => stream,
             Err(error) => return drop(started.send(Err(error))),
         };
+        drop(hold);
         drop(started.send(Ok(stream.schema())));
-        while let Some(batch) = turn.during(stream.next()).await {
+        while let Some(batch) = during(&mut turn, stream.next()).await {
             let batch = batch.and_then(|batch| Ok(try_claim(&batch, &memory).map(|()| batch)?));
-            if turn.during(batches.send(batch)).await.is_err() {
+            if during(&mut turn, batches.send(batch)).await.is_err() {
                 return;
             }
         }
@@ -502,6 +526,27 @@ impl Query {
             self.reader.shared.committer.raised_to(from).await;
             self.reader.as_of = from;
         }
+    }
+}
+
+/// Whether a query reads what users have, or calls what may take long.
+fn needs_turn(plan: &LogicalPlan) -> bool {
+    let mut reads = false;
+    let walked = plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            let collection = CollectionTable::from_source(&scan.source);
+            reads |= collection.is_none_or(|collection| matches!(collection.id, GlobalId::User(_)));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    reads || walked.is_err() || plan_has_long(plan)
+}
+
+/// Does a part of a query's work in its turn, if it needs one.
+async fn during<T>(turn: &mut Option<Turn>, work: impl Future<Output = T>) -> T {
+    match turn {
+        Some(turn) => turn.during(work).await,
+        None => work.await,
     }
 }
 

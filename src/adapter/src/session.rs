@@ -5,13 +5,13 @@
 
 use crate::activity::Activity;
 use crate::advisory::{Owner, StatementLocks};
-use crate::bindable::Bindable;
+use crate::bindable::{Bindable, Portal};
 use crate::cancel::{Cancel, Interrupt, committed, timed_out};
 use crate::copy_in::CopyIn;
 use crate::description::RowDesc;
 use crate::error::{AdapterError, Notice};
 use crate::history::Sampling;
-use crate::plan_cache::{CachedPlan, Made, Prepared, SessionPlans};
+use crate::plan_cache::{CachedPlan, Prepared, SessionPlans};
 use crate::response::{Response, Rows, Tag};
 use crate::sequence::{Given, SessionSequences};
 use crate::shared::{Others, SessionHandle, Shared};
@@ -67,6 +67,8 @@ pub struct Session {
     pub(crate) notices: Vec<Notice>,
     pub(crate) statements: Arc<AHashMap<String, Prepared>>,
     pub(crate) portals: AHashMap<String, Portal>,
+    /// How many were bound so far.
+    pub(crate) bound: u64,
     pub(crate) plans: SessionPlans,
     pub(crate) lifted: Lifted,
     /// What planning reads of the settings, as part of plan-cache keys; recomputed when `vars` say so.
@@ -88,24 +90,6 @@ pub struct Session {
     options: EncodeOptions,
     /// Whether it works on a thread that nobody else waits for.
     pub(crate) is_elsewhere: bool,
-}
-
-/// A bound statement, or a cursor.
-pub(crate) struct Portal {
-    pub(crate) plan: Arc<CachedPlan>,
-    pub(crate) params: Vec<Datum<'static>>,
-    /// Rows of an execution that was suspended.
-    pub(crate) rows: Option<Rows>,
-    pub(crate) started: bool,
-    /// Whether its parameters are small: if not, nothing that is done with them is short.
-    pub(crate) is_small: bool,
-    /// Made by DECLARE … WITH HOLD: survives its transaction.
-    pub(crate) hold: bool,
-    /// Made by DECLARE … BINARY CURSOR.
-    pub(crate) is_binary: bool,
-    /// How many savepoints there were when it was made: it goes with those that came before it.
-    pub(crate) savepoints: usize,
-    pub(crate) made: Made,
 }
 
 /// The statements of one simple query.
@@ -168,6 +152,7 @@ impl Session {
             notices: Vec::new(),
             statements: Arc::default(),
             portals: AHashMap::new(),
+            bound: 0,
             plans: SessionPlans::default(),
             lifted: Lifted::default(),
             settings_key: Arc::from(""),
@@ -435,17 +420,22 @@ impl Session {
         self.concluded(result).map(|plan| Bindable { plan, is_small })
     }
 
-    /// Bind, second half: as many values as the statement has parameters, each of its type.
+    /// Bind, second half: as many values as the statement has parameters, each of its type. Which of all that were bound it is.
     #[inline]
-    pub fn bind(&mut self, portal: &str, bindable: Bindable, params: Vec<Datum<'static>>) {
+    pub fn bind(&mut self, portal: &str, bindable: Bindable, params: Vec<Datum<'static>>) -> u64 {
         debug_assert_eq!(params.len(), bindable.plan.params.len(), "as many as there are parameters");
-        self.bind_portal(portal, bindable, params);
+        self.bind_portal(portal, bindable, params)
     }
 
-    /// Describe of a portal. Error 34000.
-    pub fn describe_portal(&mut self, name: &str) -> Result<Option<Arc<RowDesc>>, AdapterError> {
+    /// Which of all that were bound the portal with this name is, 0 of a cursor; `None` if there is none.
+    pub fn portal_number(&self, name: &str) -> Option<u64> {
+        self.portals.get(name).map(|portal| portal.number)
+    }
+
+    /// Describe of a portal; and which of all that were bound it is. Error 34000.
+    pub fn describe_portal(&mut self, name: &str) -> Result<(Option<Arc<RowDesc>>, u64), AdapterError> {
         let result = match self.portals.get(name) {
-            Some(portal) => Ok(portal.plan.desc.clone()),
+            Some(portal) => Ok((portal.plan.desc.clone(), portal.number)),
             None => Err(unknown_portal(name)),
         };
         self.concluded(result)

@@ -1,11 +1,12 @@
 //! SHOW, the cursors of SQL, and the arguments of EXECUTE: what a session answers from its own state.
 
+use crate::bindable::Portal;
 use crate::description::RowDesc;
 use crate::error::AdapterError;
 use crate::execute::unknown_cursor;
 use crate::plan_cache::{CachedPlan, Exec, Made};
 use crate::response::{Response, Rows, RowsTag, Tag};
-use crate::session::{Autocommit, Portal, Session};
+use crate::session::{Autocommit, Session};
 use crate::status::Status;
 use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
 use compute_client::peek::Bound;
@@ -83,6 +84,7 @@ impl Session {
         let portal = Portal {
             plan: Arc::new(plan),
             params: Vec::new(),
+            number: 0,
             rows: Some(rows),
             started: true,
             is_small: true,
@@ -132,7 +134,7 @@ impl Session {
             return Ok(Response::Complete(Tag::Counted("MOVE", u64::try_from(taken).unwrap_or(u64::MAX))));
         }
         let is_binary = portal.is_binary;
-        Ok(Response::Rows { desc, rows: Rows::ready(batches), tag: RowsTag::Fetch, is_binary })
+        Ok(Response::Rows { desc, rows: Rows::ready(batches), tag: RowsTag::Fetch, is_binary, portal: 0 })
     }
 
     /// Runs a query that a client has bound under this name and not executed yet: FETCH and MOVE go on in its rows.

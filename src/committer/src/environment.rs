@@ -2,7 +2,7 @@
 //!
 //! Each capability is a trait of the crate to which it belongs, below this one: the oracle's time, the stores under the
 //! [`PersistClient`], the workers under the controller, and here the clock, what runs beside, and how the process ends. So a
-//! simulation (`tests/simulation`) puts stores that fail, workers that are late, and time that jumps under the code that the server
+//! simulation (`tests/alone`) puts stores that fail, workers that are late, and time that jumps under the code that the server
 //! runs, that of persist and of the controller included.
 
 use crate::handle::Handle;

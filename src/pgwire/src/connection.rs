@@ -31,9 +31,9 @@ use crate::server::{PROTOCOL, Shared};
 use crate::startup::{self, Introduction, NOT_OURS, Packet, Upgrade, Visit};
 use crate::stream::Stream;
 use adapter::error::{AdapterError, Notice};
+use adapter::response::Response;
 use adapter::seat::Seat;
 use adapter::session::{Script, Session};
-use adapter::status::Status;
 use door::entrance::{Arrival, Port};
 use futures::future::BoxFuture;
 use ore::memory::{Refused, Share};
@@ -487,14 +487,16 @@ impl<S: Stream> Connection<S> {
     /// Execute: a portal's rows, all of them or as many as were asked for.
     fn execute(&mut self, session: &mut Seat) -> Result<Option<Later>, WireError> {
         let execute = message::execute(self.input.body())?;
-        let (formats, rows_max) = (self.output.wanted.of(execute.portal), execute.rows_max);
+        let rows_max = execute.rows_max;
         let Some(response) = session.execute_at_once(execute.portal) else { return Ok(Some(Later::Execute)) };
-        Ok(self.respond(session, response?, formats, rows_max)?.map(|answer| Later::Answer(Box::new(answer))))
+        let response = response?;
+        let formats = self.output.formats_of(execute.portal, &response);
+        Ok(self.respond(session, response, formats, rows_max)?.map(|answer| Later::Answer(Box::new(answer))))
     }
 
     async fn execute_waiting(&mut self, session: &mut Seat) -> Result<(), WireError> {
         let execute = message::execute(self.input.body())?;
-        let (formats, sync_follows) = (self.output.wanted.of(execute.portal), self.input.sync_follows());
+        let sync_follows = self.input.sync_follows();
         let work = session.execute(execute.portal, sync_follows);
         let response = match self.attend(MessageKind::Execute, Box::pin(work)).await {
             Err(WireError::Session(AdapterError::Elsewhere)) => {
@@ -505,6 +507,7 @@ impl<S: Stream> Connection<S> {
             }
             response => response?,
         };
+        let formats = self.output.formats_of(execute.portal, &response);
         match self.respond(session, response, formats, execute.rows_max)? {
             Some(answer) => self.finish(session, answer).await,
             None => Ok(()),
@@ -515,10 +518,7 @@ impl<S: Stream> Connection<S> {
         let (target, name) = message::target(self.input.body())?;
         match target {
             Target::Statement => session.close_statement(name),
-            Target::Portal => {
-                session.close_portal(name);
-                self.output.wanted.forget(name);
-            }
+            Target::Portal => session.close_portal(name),
         }
         encode::close_complete(&mut self.output.buffer);
         Ok(())
@@ -596,8 +596,8 @@ fn bound(session: &mut Session, wanted: &mut Wanted, bind: &message::Bind<'_>) -
     let bindable = session.to_bind(bind.portal, bind.statement, bytes)?;
     let params = decode(session, bind.statement, bindable.params(), &param_formats, values)?;
     formats.check(bindable.desc().map_or(0, |desc| desc.desc.arity()))?;
-    session.bind(bind.portal, bindable, params);
-    wanted.put(bind.portal, formats);
+    let number = session.bind(bind.portal, bindable, params);
+    wanted.put(session, bind.portal, number, formats);
     Ok(())
 }
 
@@ -611,7 +611,10 @@ fn describe(session: &mut Session, wanted: &mut Wanted, body: &[u8], out: &mut V
             encode::parameter_description(out, &oids);
             (statement.desc().cloned(), Formats::text())
         }
-        Target::Portal => (session.describe_portal(name)?, wanted.of(name)),
+        Target::Portal => {
+            let (rows, number) = session.describe_portal(name)?;
+            (rows, wanted.of(name, number))
+        }
     };
     match rows {
         Some(rows) => out.extend_from_slice(&row_description(&rows, &formats)),
@@ -678,6 +681,15 @@ impl Output {
         Ok(())
     }
 
+    /// The formats in which the rows of a portal are wanted.
+    #[inline]
+    fn formats_of(&self, portal: &str, response: &Response) -> Formats {
+        match response {
+            Response::Rows { portal: number, .. } => self.wanted.of(portal, *number),
+            _ => Formats::text(),
+        }
+    }
+
     /// ReadyForQuery, and before it what the session has to say.
     fn ready(&mut self, session: &mut Seat) {
         self.notices(session);
@@ -686,11 +698,7 @@ impl Output {
                 encode::parameter_status(&mut self.buffer, name, &value);
             }
         }
-        let status = session.transaction_status();
-        if status == Status::Idle {
-            self.wanted.clear();
-        }
-        encode::ready_for_query(&mut self.buffer, status);
+        encode::ready_for_query(&mut self.buffer, session.transaction_status());
         self.is_due = true;
     }
 

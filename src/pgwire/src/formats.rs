@@ -73,43 +73,35 @@ impl Formats {
     }
 }
 
-/// The formats in which the rows of portals are wanted.
+/// The formats in which the rows of portals are wanted, each with the number that its portal has: another one of its name has others.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
-    unnamed: Option<Formats>,
-    named: AHashMap<Box<str>, Formats>,
+    unnamed: Option<(u64, Formats)>,
+    named: AHashMap<Box<str>, (u64, Formats)>,
 }
 
+/// Named portals from which on it is looked which of them there still are.
+const NAMED_MAX: usize = 64;
+
 impl Wanted {
-    /// Those of a portal, once it is bound.
+    /// Those of the portal that was bound with this number.
     #[inline]
-    pub(crate) fn put(&mut self, portal: &str, formats: Formats) {
+    pub(crate) fn put(&mut self, session: &Session, portal: &str, number: u64, formats: Formats) {
         if portal.is_empty() {
-            self.unnamed = Some(formats);
-        } else {
-            self.named.insert(portal.into(), formats);
+            self.unnamed = Some((number, formats));
+            return;
         }
+        if self.named.len() >= NAMED_MAX {
+            self.named.retain(|name, (number, _)| session.portal_number(name) == Some(*number));
+        }
+        self.named.insert(portal.into(), (number, formats));
     }
 
-    /// Those of a portal; text of one that was not bound here, a cursor.
+    /// Those of a portal with this number; text of one that was not bound here, a cursor.
     #[inline]
-    pub(crate) fn of(&self, portal: &str) -> Formats {
+    pub(crate) fn of(&self, portal: &str, number: u64) -> Formats {
         let known = if portal.is_empty() { self.unnamed.as_ref() } else { self.named.get(portal) };
-        known.cloned().unwrap_or_else(Formats::text)
-    }
-
-    /// A portal is closed.
-    pub(crate) fn forget(&mut self, portal: &str) {
-        if !portal.is_empty() {
-            self.named.remove(portal);
-        }
-    }
-
-    /// The transaction is over, and with it all portals that were bound.
-    pub(crate) fn clear(&mut self) {
-        if !self.named.is_empty() {
-            self.named.clear();
-        }
+        known.filter(|(of, _)| *of == number).map_or_else(Formats::text, |(_, formats)| formats.clone())
     }
 }
 

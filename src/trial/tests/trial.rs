@@ -68,6 +68,19 @@ impl Drop for Server {
     }
 }
 
+fn startup() -> StartupParams {
+    let (database, peer, local, encryption) = (None, None, None, None);
+    StartupParams {
+        user: "materialize".to_owned(),
+        database,
+        internal: false,
+        options: Vec::new(),
+        peer,
+        local,
+        encryption,
+    }
+}
+
 struct Connection {
     lines: BufReader<TcpStream>,
     key: Value,
@@ -194,6 +207,61 @@ fn what_runs_can_be_cancelled_and_its_session_goes_on() {
 }
 
 #[test]
+fn a_cancel_that_comes_too_late_ends_nothing() {
+    let server = Server::start();
+    let (mut one, mut other) = (server.connect(), server.connect());
+    one.done("SELECT 1");
+    other.send(&format!("\\cancel {} {}", one.key[0], one.key[1]));
+    // Lines of a connection are taken one after the other.
+    other.done("SELECT 1");
+    // Long enough to be given up by.
+    assert_eq!(one.done("SELECT pg_sleep(0.5)").1, "SELECT 1");
+}
+
+#[test]
+fn a_session_rests_when_its_statement_has_ended() {
+    let server = Server::start();
+    let (mut one, mut other) = (server.connect(), server.connect());
+    one.done("SET statement_logging_sample_rate = 1");
+    // A lock of the statement's transaction.
+    one.done("SELECT pg_advisory_xact_lock(7)");
+    assert_eq!(other.done("SELECT pg_try_advisory_xact_lock(7) AS free").0, [json!({"free": true})]);
+    let states = "SELECT DISTINCT state FROM pg_stat_activity WHERE pid <> pg_backend_pid()";
+    assert_eq!(other.done(states).0, [json!({"state": "idle"})]);
+    one.failed("SELECT 1 / (SELECT 0)");
+    let log = "SELECT finished_status AS s FROM mz_internal.mz_recent_activity_log WHERE sql LIKE 'SELECT%' ORDER BY began_at";
+    assert_eq!(other.done(log).0, [json!({"s": "success"}), json!({"s": "error"})]);
+}
+
+#[test]
+fn what_is_known_of_a_statement_takes_no_time_from_it() {
+    let server = Server::start();
+    server.connect().done("CREATE TABLE t (a int, b text)");
+    let mut seat = Seat::new(server.client.connect(startup()).expect("a session"));
+    let run = async {
+        let text = |sql: &str| Statement::Text(sql.to_owned());
+        let none = |_: &adapter::session::Session, _: &[repr::PgType]| Ok(Vec::new());
+        let set = "SET statement_timeout = '200ms'";
+        assert!(matches!(seat.answer(text(set), none, 1).await, Ok(Answer::Done(_))));
+        let described = seat.describe(text("SELECT b FROM t WHERE a = $1")).await.expect("it can be planned");
+        assert_eq!(described.params, [repr::PgType::Int4]);
+        assert_eq!(described.rows.expect("it has rows").desc.columns[0].name, "b");
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert!(matches!(seat.answer(text("SELECT 1"), none, 1).await, Ok(Answer::Rows(_))));
+        // An error comes once, and then there is nothing.
+        match seat.answer(text("SELECT 1 / (SELECT 0)"), none, 1).await {
+            Ok(Answer::Rows(mut rows)) => {
+                assert!(rows.next().await.is_err());
+                assert!(matches!(rows.next().await, Ok(None)));
+            }
+            _ => panic!("it fails when its rows are wanted"),
+        }
+        seat.close().await;
+    };
+    server.runtime.block_on(run);
+}
+
+#[test]
 fn changes_are_followed_until_that_is_cancelled() {
     let server = Server::start();
     let (mut one, mut other) = (server.connect(), server.connect());
@@ -231,16 +299,7 @@ fn a_million_rows_come_in_batches_of_bounded_bytes() {
     assert_eq!((count, sum), (ROWS, (ROWS * (ROWS + 1) / 2) as u64));
 
     // What the door is given: also of rows that are stored, and where one row has more.
-    let startup = StartupParams {
-        user: "materialize".to_owned(),
-        database: None,
-        internal: false,
-        options: Vec::new(),
-        peer: None,
-        local: None,
-        encryption: None,
-    };
-    let mut seat = Seat::new(server.client.connect(startup).expect("a session"));
+    let mut seat = Seat::new(server.client.connect(startup()).expect("a session"));
     for sql in [
         "CREATE TABLE t (x int, t text)",
         "INSERT INTO t SELECT x, repeat('y', CASE x WHEN 500 THEN 20000 ELSE x % 100 END) FROM generate_series(1, 1000) x",
