@@ -33,7 +33,6 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::panic::resume_unwind;
-use std::pin::pin;
 use std::sync::{Arc, LazyLock};
 use timestamp_oracle::TimestampOracle;
 use timestamp_oracle::local::LocalOracle;
@@ -119,10 +118,16 @@ impl Process {
 
     /// What the committer answers to something that is asked for at once.
     pub(crate) fn ask<T>(&mut self, question: impl Future<Output = T>) -> T {
-        let mut question = pin!(question);
-        assert!(question.as_mut().now_or_never().is_none(), "nobody has taken a step");
+        self.ask_together([question]).pop().expect("one answer to each question")
+    }
+
+    /// What it answers to several that are there when it takes its step.
+    pub(crate) fn ask_together<T>(&mut self, questions: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
+        let mut questions: Vec<_> = questions.into_iter().map(Box::pin).collect();
+        let is_open = questions.iter_mut().all(|question| question.as_mut().now_or_never().is_none());
+        assert!(is_open, "nobody has taken a step");
         assert!(self.committer.step(&self.requests), "it goes on");
-        question.now_or_never().expect("it has answered")
+        questions.into_iter().map(|question| question.now_or_never().expect("it has answered")).collect()
     }
 
     /// The change of the catalog that a statement asks for.

@@ -60,11 +60,7 @@ fn what_was_read_and_written_since_is_a_conflict() {
     let read_ts = alone.env.oracle.known_ts();
     let writes = [alone.write("t", &[(3, 1)]), alone.write("t", &[(4, 1)])];
     let expected = alone.unwritten_since("t", read_ts);
-    let mut answers: Vec<_> =
-        writes.into_iter().map(|write| Box::pin(handle.commit(vec![write], vec![expected.clone()]))).collect();
-    assert!(answers.iter_mut().all(|answer| answer.as_mut().now_or_never().is_none()));
-    assert!(alone.committer.step(&alone.requests));
-    let answers: Vec<_> = answers.into_iter().map(|answer| answer.now_or_never().expect("answered")).collect();
+    let answers = alone.ask_together(writes.map(|write| handle.commit(vec![write], vec![expected.clone()])));
     assert!(matches!(answers[..], [Ok(Committed::At), Ok(Committed::Conflict)]), "{answers:?}");
 }
 
@@ -75,11 +71,7 @@ fn a_key_is_taken_once_in_a_group_and_after_it() {
     assert!(matches!(alone.run("CREATE TABLE t (a int PRIMARY KEY)"), Ok(Committed::At)));
     let handle = alone.env.handle.clone();
     let writes = [alone.write("t", &[(1, 1)]), alone.write("t", &[(1, 1)])];
-    let mut answers: Vec<_> =
-        writes.into_iter().map(|write| Box::pin(handle.commit(vec![write], Vec::new()))).collect();
-    assert!(answers.iter_mut().all(|answer| answer.as_mut().now_or_never().is_none()));
-    assert!(alone.committer.step(&alone.requests));
-    let answers: Vec<_> = answers.into_iter().map(|answer| answer.now_or_never().expect("answered")).collect();
+    let answers = alone.ask_together(writes.map(|write| handle.commit(vec![write], Vec::new())));
     assert!(matches!(answers[..], [Ok(Committed::At), Ok(Committed::Duplicate(_))]), "{answers:?}");
     let (again, moved) = (alone.write("t", &[(1, 1)]), alone.write("t", &[(1, -1), (2, 1)]));
     assert!(matches!(alone.ask(handle.commit(vec![again], Vec::new())), Ok(Committed::Duplicate(_))));
@@ -164,13 +156,9 @@ fn nobody_is_told_of_a_key_that_is_not_durable() {
     assert!(matches!(alone.run("CREATE TABLE t (a int PRIMARY KEY)"), Ok(Committed::At)));
     let handle = alone.env.handle.clone();
     let writes = [alone.write("t", &[(1, 1)]), alone.write("t", &[(1, 1)])];
-    let mut answers: Vec<_> =
-        writes.into_iter().map(|write| Box::pin(handle.commit(vec![write], Vec::new()))).collect();
-    assert!(answers.iter_mut().all(|answer| answer.as_mut().now_or_never().is_none()));
     stores.disk.fail(0, Fault::Full);
-    assert!(alone.committer.step(&alone.requests));
-    for answer in answers {
-        let error = answer.now_or_never().expect("answered").expect_err("the key is not there");
+    for answer in alone.ask_together(writes.map(|write| handle.commit(vec![write], Vec::new()))) {
+        let error = answer.expect_err("the key is not there");
         assert_eq!(error.sqlstate(), SqlState::DISK_FULL);
     }
     assert!(alone.durable("t").is_empty());
@@ -242,11 +230,7 @@ fn notes_come_with_their_rows_and_go_when_they_expire() {
     };
     // Of two in one group that want the same note, the first has it.
     let writes = [alone.write("t", &[(1, 1)]), alone.write("t", &[(2, 1)])];
-    let mut answers: Vec<_> =
-        writes.into_iter().map(|write| Box::pin(handle.commit_noted(vec![write], Vec::new(), first.clone()))).collect();
-    assert!(answers.iter_mut().all(|answer| answer.as_mut().now_or_never().is_none()));
-    assert!(alone.committer.step(&alone.requests));
-    let answers: Vec<_> = answers.into_iter().map(|answer| answer.now_or_never().expect("answered")).collect();
+    let answers = alone.ask_together(writes.map(|write| handle.commit_noted(vec![write], Vec::new(), first.clone())));
     assert!(matches!(answers[..], [Ok(Committed::At), Ok(Committed::Conflict)]), "{answers:?}");
     assert_eq!(alone.durable("t").len(), 1);
     // Nothing of a commit that fails is there.
