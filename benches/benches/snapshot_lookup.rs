@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::ops::Range;
 
 use arrangement::allowance::Allowance;
-use arrangement::cursor::{Hits, seek, value};
+use arrangement::snapshot::cursor::{Hits, seek, value};
 use arrangement::snapshot::{Snapshot, SnapshotSlot};
 use arrangement::spine::{self, RowBatch, RowUpdate};
 use arrow::datatypes::DataType;

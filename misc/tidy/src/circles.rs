@@ -3,13 +3,10 @@
 //! A file uses another if it names it by `crate::`, `super::` or `self::`, in a `use` or where it is needed. Files that use each
 //! other, over however many others, can only be read, tested and moved together. Parent and child do not count: a
 //! module's file may hand on what is below it, and what is below may use what is declared above.
-//!
-//! Circles that are there are let off by `circle src/CRATE FILES # why`, at most so many files of a crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Finding;
-use crate::exceptions::{Counted, Exceptions};
 use crate::sources::product_code;
 use crate::tree::Tree;
 
@@ -17,20 +14,13 @@ use crate::tree::Tree;
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
 /// Runs the rule over every crate of the product.
-pub(crate) fn check(tree: &Tree, exceptions: &Exceptions, findings: &mut Vec<Finding>) {
-    let mut files_in_circles = BTreeMap::new();
+pub(crate) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     for (name, ..) in tree.crates() {
         let folder = format!("src/{name}");
-        let circles = circles(&uses(tree, &format!("{folder}/src/")));
-        let count: usize = circles.iter().map(Vec::len).sum();
-        if count > exceptions.counted_max(Counted::Circles, &folder) {
-            for circle in circles {
-                findings.push(Finding::new(&folder, 0, format!("files in a circle: {}", circle.join(", "))));
-            }
+        for circle in circles(&uses(tree, &format!("{folder}/src/"))) {
+            findings.push(Finding::new(&folder, 0, format!("files in a circle: {}", circle.join(", "))));
         }
-        files_in_circles.insert(folder, count);
     }
-    exceptions.check_counted(Counted::Circles, |folder| files_in_circles.get(folder).copied().unwrap_or(0), findings);
 }
 
 /// Who uses whom among the files of a folder, parents and children left out.
@@ -147,11 +137,11 @@ mod tests {
     use super::*;
 
     /// What the rule says about the files of a crate.
-    fn messages(files: &[(&str, &str)], list: &str) -> Vec<String> {
-        let (exceptions, mut findings) = Exceptions::parse("list", list);
+    fn messages(files: &[(&str, &str)]) -> Vec<String> {
+        let mut findings = Vec::new();
         let files: Vec<(String, &str)> = files.iter().map(|(path, text)| (format!("src/ore/{path}"), *text)).collect();
         let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
-        check(&Tree::of(&files), &exceptions, &mut findings);
+        check(&Tree::of(&files), &mut findings);
         findings.into_iter().map(|finding| finding.message).collect()
     }
 
@@ -166,7 +156,7 @@ mod tests {
             ("pub(crate) use crate::{\n    c::C as D,\n    b::*,\n};\n", "let a = super::a::make();\n"),
         ] {
             let files = [MANIFEST, ("src/lib.rs", ""), ("src/a.rs", a), ("src/b.rs", b), ("src/c.rs", "")];
-            assert_eq!(messages(&files, ""), ["files in a circle: a, b"], "{a}{b}");
+            assert_eq!(messages(&files), ["files in a circle: a, b"], "{a}{b}");
         }
         let three = [
             MANIFEST,
@@ -174,7 +164,7 @@ mod tests {
             ("src/b/c.rs", "use super::super::d::D;\n"),
             ("src/d.rs", "use crate::a::A;\n"),
         ];
-        assert_eq!(messages(&three, ""), ["files in a circle: a, b::c, d"]);
+        assert_eq!(messages(&three), ["files in a circle: a, b::c, d"]);
     }
 
     #[test]
@@ -186,20 +176,9 @@ mod tests {
             ("use crate::b::B;\n", "let a = my_crate::a::A;\nlet b = $crate::a::A;\n"),
         ] {
             let files = [MANIFEST, ("src/a.rs", a), ("src/b.rs", b)];
-            assert_eq!(messages(&files, ""), [""; 0], "{a}{b}");
+            assert_eq!(messages(&files), [""; 0], "{a}{b}");
         }
         let parent = [MANIFEST, ("src/a.rs", "use self::b::B;\n"), ("src/a/b.rs", "use super::A;\nuse crate::a::C;\n")];
-        assert_eq!(messages(&parent, ""), [""; 0]);
-    }
-
-    #[test]
-    fn circles_that_are_listed_may_only_shrink() {
-        let files = [MANIFEST, ("src/a.rs", "use crate::b::B;\n"), ("src/b.rs", "use crate::a::A;\n")];
-        assert_eq!(messages(&files, "circle src/ore 2 # why\n"), [""; 0]);
-        assert_eq!(messages(&files, "circle src/ore 1 # why\n"), ["files in a circle: a, b"]);
-        let lower = messages(&files, "circle src/ore 3 # why\n");
-        assert_eq!(lower, ["src/ore has 2 files in circles: lower its ceiling"]);
-        let drop = messages(&[MANIFEST], "circle src/ore 2 # why\n");
-        assert_eq!(drop, ["src/ore has no files in circles: drop its exception"]);
+        assert_eq!(messages(&parent), [""; 0]);
     }
 }

@@ -1,8 +1,7 @@
 //! The list of files let off, which may only shrink.
 //!
-//! Each line of the list is `lines PATH CEILING # why`, `unsafe PATH # why`, `circle src/CRATE FILES # why` or
-//! `arguments src/CRATE FUNCTIONS # why`. A ratchet: when a file gets shorter its ceiling has to follow, and an entry that nothing needs
-//! any more has to go.
+//! Each line of the list is `lines PATH CEILING # why`, `unsafe PATH # why` or `arguments src/CRATE FUNCTIONS # why`. A ratchet:
+//! when a file gets shorter its ceiling has to follow, and an entry that nothing needs any more has to go.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +11,14 @@ use crate::Finding;
 /// need not touch the list each time.
 const SLACK_LINES: usize = 50;
 
-/// What is counted by crate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Counted {
-    /// Files in circles.
-    Circles,
-    /// Functions that take a `bool` or a tuple.
-    Arguments,
-}
-
 /// Who is let off what.
 #[derive(Debug, Default)]
 pub(crate) struct Exceptions {
     path: String,
     /// Line of the list, and the ceiling in lines, by file.
     long: BTreeMap<String, (usize, usize)>,
-    /// Line of the list, and how many there may be, by what is counted and a crate's folder.
-    counted: BTreeMap<(Counted, String), (usize, usize)>,
+    /// Line of the list, and how many functions may take a `bool` or a tuple, by a crate's folder.
+    arguments: BTreeMap<String, (usize, usize)>,
     /// Line of the list, by file.
     with_unsafe: BTreeMap<String, usize>,
 }
@@ -47,19 +37,16 @@ impl Exceptions {
                 ["lines", file, ceiling] => ceiling
                     .parse()
                     .is_ok_and(|ceiling| exceptions.long.insert((*file).to_owned(), (index + 1, ceiling)).is_none()),
-                [kind @ ("circle" | "arguments"), folder, ceiling] => {
-                    let what = if *kind == "circle" { Counted::Circles } else { Counted::Arguments };
-                    let key = (what, (*folder).to_owned());
-                    ceiling.parse().is_ok_and(|ceiling| exceptions.counted.insert(key, (index + 1, ceiling)).is_none())
-                }
+                ["arguments", folder, ceiling] => ceiling.parse().is_ok_and(|ceiling| {
+                    exceptions.arguments.insert((*folder).to_owned(), (index + 1, ceiling)).is_none()
+                }),
                 _ => false,
             };
             if !known {
                 findings.push(Finding::new(
                     path,
                     index + 1,
-                    "not `lines PATH CEILING # why`, `unsafe PATH # why`, `circle src/CRATE FILES # why` or \
-                     `arguments src/CRATE FUNCTIONS # why`, or twice",
+                    "not `lines PATH CEILING # why`, `unsafe PATH # why` or `arguments src/CRATE FUNCTIONS # why`, or twice",
                 ));
             } else if reason.trim().is_empty() {
                 findings.push(Finding::new(path, index + 1, "an exception says why, after a `#`"));
@@ -78,18 +65,15 @@ impl Exceptions {
         self.with_unsafe.contains_key(file)
     }
 
-    /// How many of these the crate in `folder` may have.
-    pub(crate) fn counted_max(&self, what: Counted, folder: &str) -> usize {
-        self.counted.get(&(what, folder.to_owned())).map_or(0, |(_, ceiling)| *ceiling)
+    /// How many functions of the crate in `folder` may take a `bool` or a tuple.
+    pub(crate) fn arguments_max(&self, folder: &str) -> usize {
+        self.arguments.get(folder).map_or(0, |(_, ceiling)| *ceiling)
     }
 
-    /// Entries for what is gone. `count` says how many of these a crate's folder has now.
-    pub(crate) fn check_counted(&self, what: Counted, count: impl Fn(&str) -> usize, findings: &mut Vec<Finding>) {
-        let noun = match what {
-            Counted::Circles => "files in circles",
-            Counted::Arguments => "functions that take a bool or a tuple",
-        };
-        for ((_, folder), (line, ceiling)) in self.counted.iter().filter(|((of, _), _)| *of == what) {
+    /// Entries for what is gone. `count` says how many such functions a crate's folder has now.
+    pub(crate) fn check_arguments(&self, count: impl Fn(&str) -> usize, findings: &mut Vec<Finding>) {
+        let noun = "functions that take a bool or a tuple";
+        for (folder, (line, ceiling)) in &self.arguments {
             let message = match count(folder) {
                 0 => format!("{folder} has no {noun}: drop its exception"),
                 count if count < *ceiling => format!("{folder} has {count} {noun}: lower its ceiling"),

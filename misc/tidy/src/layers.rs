@@ -1,9 +1,9 @@
 //! The rules about crates: who may depend on whom, and who knows what.
 //!
-//! 1. Every crate under `src/` has a rank, and a dependency points to a lower rank only, but for the edges listed.
+//! 1. Every crate under `src/` has a rank, and a dependency points to a lower rank only.
 //! 2. `adapter` and `committer` never name `compute`, in their manifests or in their code: only `environmentd` joins the two.
 //! 3. Differential operators appear in `arrangement` and `compute` alone.
-//! 4. The pure crates (`repr`, `pgrepr`, `arrangement`, `sql`) have no tokio; [`crate::sources`] looks for I/O and clocks.
+//! 4. The pure crates (`repr`, `pgrepr`, `arrangement`, `engine`, `sql` and its parts) have no tokio; [`crate::sources`] looks for I/O and clocks.
 //! 5. Only the doors know wires: no other crate uses a wire-protocol library or opens a socket.
 //! 6. Versions come from the workspace's table, lints from the workspace, and the map mentions every crate.
 //! 7. What people run has every crate at release speed and without assertions: each is in `.cargo/optimized.toml`.
@@ -18,31 +18,31 @@ use crate::tree::Tree;
 const MAP_PATH: &str = "doc/architecture.md";
 
 /// Rank by crate, as in the map. A new crate is a line here and a paragraph there.
-const RANKS: [(&str, u8); 16] = [
+const RANKS: [(&str, u8); 19] = [
     ("ore", 1),
     ("repr", 2),
     ("pgrepr", 3),
     ("arrangement", 3),
     ("persist", 3),
-    ("sql", 4),
-    ("compute-client", 4),
+    ("engine", 4),
     ("timestamp-oracle", 4),
-    ("catalog", 5),
-    ("compute", 5),
-    ("committer", 6),
-    ("adapter", 7),
-    ("door", 8),
-    ("pgwire", 9),
-    ("trial", 9),
-    ("environmentd", 10),
+    ("compute-client", 5),
+    ("sql-syntax", 5),
+    ("sql-functions", 6),
+    ("compute", 7),
+    ("sql", 7),
+    ("catalog", 8),
+    ("committer", 9),
+    ("adapter", 10),
+    ("door", 11),
+    ("pgwire", 12),
+    ("trial", 12),
+    ("environmentd", 13),
 ];
 
-/// Edges between crates of one rank, which the map argues for. The list may only shrink: an edge that is not used any
-/// more is a finding.
-const EDGES_BESIDE: [(&str, &str); 1] = [("compute-client", "sql")];
-
 /// Crates that compute and nothing else: no runtime, no I/O, no clock.
-pub(crate) const PURE_CRATES: [&str; 4] = ["repr", "pgrepr", "arrangement", "sql"];
+pub(crate) const PURE_CRATES: [&str; 7] =
+    ["repr", "pgrepr", "arrangement", "engine", "sql-syntax", "sql-functions", "sql"];
 
 /// Libraries and crates that only some crates may use, with the reason.
 const RESERVED: [(&str, &[&str], &str); 4] = [
@@ -60,7 +60,7 @@ const RESERVED: [(&str, &[&str], &str); 4] = [
 const DOOR_USES: [&str; 5] = ["adapter", "door", "ore", "pgrepr", "repr"];
 
 /// The doors, each with what it uses beyond that, which may only shrink.
-const DOORS: [(&str, &[&str]); 2] = [("pgwire", &["sql"]), ("trial", &[])];
+const DOORS: [(&str, &[&str]); 2] = [("pgwire", &["engine", "sql-syntax"]), ("trial", &[])];
 
 /// Where the clients are that tests run.
 const CLIENTS: &str = "test/clients/";
@@ -108,15 +108,6 @@ pub(crate) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
 }
 
 fn check_manifest(name: &str, path: &str, manifest: &str, findings: &mut Vec<Finding>) {
-    for (user, used) in EDGES_BESIDE {
-        if user == name && !dependencies(manifest).iter().any(|dependency| dependency.name == used) {
-            findings.push(Finding::new(
-                path,
-                0,
-                format!("{user} does not use {used} any more: drop the edge from tidy"),
-            ));
-        }
-    }
     let Some(rank) = rank(name) else {
         findings.push(Finding::new(
             path,
@@ -139,7 +130,6 @@ fn check_manifest(name: &str, path: &str, manifest: &str, findings: &mut Vec<Fin
         } else if let Some(other_rank) = self::rank(other)
             && dependency.kind == Kind::Product
             && other_rank >= rank
-            && !EDGES_BESIDE.contains(&(name, other))
         {
             found(format!("{name} (rank {rank}) may not use {other} (rank {other_rank}): dependencies point down"));
         }
@@ -214,7 +204,7 @@ mod tests {
     fn dependencies_point_down() {
         assert_eq!(messages("adapter", "[dependencies]\nsql.workspace = true\ntokio.workspace = true\n"), [""; 0]);
         let up = messages("sql", "[dependencies]\nadapter.workspace = true\n");
-        assert_eq!(up, ["sql (rank 4) may not use adapter (rank 7): dependencies point down"]);
+        assert_eq!(up, ["sql (rank 7) may not use adapter (rank 10): dependencies point down"]);
         let beside = messages("pgrepr", "[dependencies]\narrangement.workspace = true\n");
         assert_eq!(beside, ["pgrepr (rank 3) may not use arrangement (rank 3): dependencies point down"]);
         let underscored = messages("repr", "[dependencies]\ncompute_client.workspace = true\n");
@@ -231,24 +221,19 @@ mod tests {
     }
 
     #[test]
-    fn a_listed_edge_is_let_off_while_it_is_used() {
-        let mentioned = |found: Vec<String>| found.into_iter().filter(|m| !m.contains("mention")).collect::<Vec<_>>();
-        let used = messages("compute-client", "[dependencies]\nsql.workspace = true\n");
-        assert_eq!(mentioned(used), [""; 0]);
-        let unused = messages("compute-client", "[dependencies]\nrepr.workspace = true\n");
-        assert_eq!(mentioned(unused), ["compute-client does not use sql any more: drop the edge from tidy"]);
-        let reverse = messages("sql", "[dependencies]\ncompute-client.workspace = true\n");
-        assert_eq!(reverse, ["sql (rank 4) may not use compute-client (rank 4): dependencies point down"]);
-    }
-
-    #[test]
     fn a_door_knows_the_statement_api_alone() {
         let mentioned = |found: Vec<String>| found.into_iter().filter(|m| !m.contains("mention")).collect::<Vec<_>>();
         let found = messages("trial", "[dependencies]\nadapter.workspace = true\nsql.workspace = true\n");
         assert_eq!(mentioned(found), ["trial may not use sql: a door knows the statement API and door, and no more"]);
         assert_eq!(mentioned(messages("trial", "[dev-dependencies]\ncompute.workspace = true\n")), [""; 0]);
         let found = messages("pgwire", "[dependencies]\nadapter.workspace = true\n");
-        assert_eq!(mentioned(found), ["pgwire does not use sql any more: drop it from tidy"]);
+        assert_eq!(
+            mentioned(found),
+            [
+                "pgwire does not use engine any more: drop it from tidy",
+                "pgwire does not use sql-syntax any more: drop it from tidy"
+            ]
+        );
     }
 
     #[test]

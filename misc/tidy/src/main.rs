@@ -70,7 +70,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     let (exceptions, mut findings) = Exceptions::parse(EXCEPTIONS_PATH, tree.text(EXCEPTIONS_PATH).unwrap_or_default());
     layers::check(tree, &mut findings);
     sources::check(tree, &exceptions, &mut findings);
-    circles::check(tree, &exceptions, &mut findings);
+    circles::check(tree, &mut findings);
     signatures::check(tree, &exceptions, &mut findings);
     findings.sort();
     findings

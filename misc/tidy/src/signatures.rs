@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::Finding;
-use crate::exceptions::{Counted, Exceptions};
+use crate::exceptions::Exceptions;
 use crate::sources::product_code;
 use crate::tree::Tree;
 
@@ -22,14 +22,14 @@ pub(crate) fn check(tree: &Tree, exceptions: &Exceptions, findings: &mut Vec<Fin
                 nameless(product_code(text)).into_iter().map(move |name| format!("{path}: {name}"))
             })
             .collect();
-        if named.len() > exceptions.counted_max(Counted::Arguments, &folder) {
+        if named.len() > exceptions.arguments_max(&folder) {
             let count = named.len();
             let message = format!("{count} functions take a bool or a tuple from others: {}", named.join(", "));
             findings.push(Finding::new(&folder, 0, message));
         }
         counts.insert(folder, named.len());
     }
-    exceptions.check_counted(Counted::Arguments, |folder| counts.get(folder).copied().unwrap_or(0), findings);
+    exceptions.check_arguments(|folder| counts.get(folder).copied().unwrap_or(0), findings);
 }
 
 /// The functions with any `pub` that take a `bool` or a tuple, by name.

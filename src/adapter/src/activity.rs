@@ -7,9 +7,9 @@
 use crate::startup::StartupParams;
 use crate::status::Status;
 use catalog::builtin::introspection::{Encryption, SessionStatus};
+use engine::names::RoleId;
+use engine::session::Ends;
 use parking_lot::Mutex;
-use sql::engine::session::Ends;
-use sql::names::RoleId;
 use std::net::SocketAddr;
 use std::sync::Arc;
 

@@ -10,10 +10,10 @@
 
 use crate::error::Notice;
 use catalog::builtin::introspection::LockStatus;
+use engine::error::SqlError;
+use engine::session::{AdvisoryKey, AdvisoryLock, AdvisoryLocks, LockLifetime, LockMode, Waiting};
 use parking_lot::Mutex;
 use repr::sqlstate::SqlState;
-use sql::engine::session::{AdvisoryKey, AdvisoryLock, AdvisoryLocks, LockLifetime, LockMode, Waiting};
-use sql::error::SqlError;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

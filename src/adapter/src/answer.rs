@@ -16,7 +16,7 @@ use crate::waiting::{Awaited, PATIENCE};
 use arrow::array::RecordBatch;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
-use sql::parser::ParsedStatement;
+use sql_syntax::parser::ParsedStatement;
 use std::sync::Arc;
 
 /// A statement as a door has it.

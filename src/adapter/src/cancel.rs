@@ -2,9 +2,9 @@
 
 use crate::error::AdapterError;
 use committer::request::Committed;
+use engine::error::SqlError;
+use engine::session::Interrupts;
 use repr::sqlstate::SqlState;
-use sql::engine::session::Interrupts;
-use sql::error::SqlError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;

@@ -22,6 +22,8 @@ use committer::published::Published;
 use compute_client::controller::{Controller, SpawnWorkers};
 use compute_client::plan::IndexInfo;
 use compute_client::read_hold::ReadHolds;
+use engine::Engine;
+use engine::names::{ObjectId, Privilege};
 use ore::clock::Clock;
 use ore::exit;
 use ore::memory::Share;
@@ -32,8 +34,6 @@ use persist::PersistClient;
 use rand::Rng;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp};
-use sql::engine::Engine;
-use sql::names::{ObjectId, Privilege};
 use sql::plan::CatalogView;
 use sql::plan::privileges::has_privilege;
 use std::collections::HashMap;
@@ -97,7 +97,7 @@ impl Client {
         let (persist, clock) = (config.persist.clone(), config.clock.clone());
         let (handle, requests) = Handle::new(persist, Arc::clone(&config.oracle), clock, Arc::clone(&beside));
         let environment = Environment {
-            engine: Arc::new(Engine::with_memory(Arc::clone(&memory))),
+            engine: Arc::new(Engine::with_memory(sql::dialect::DIALECTS, Arc::clone(&memory))),
             memory: Arc::clone(&memory),
             published: Arc::new(ArcSwap::from_pointee(Published::empty())),
             oracle: Arc::clone(&config.oracle),

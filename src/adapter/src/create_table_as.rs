@@ -18,11 +18,11 @@ use crate::write::WriteTarget;
 use catalog::transact::{self, Op};
 use committer::constraint::Wording;
 use committer::request::{CatalogChange, Committed, TableWrite};
+use engine::error::SqlError;
+use engine::temporal::query_reads_now;
 use ore::memory::Reservation;
 use repr::{Timestamp, Updates};
-use sql::error::SqlError;
 use sql::plan::{CreateTablePlan, Plan, SelectPlan, TableSchema};
-use sql::temporal::query_reads_now;
 use std::sync::Arc;
 
 impl Session {

@@ -13,10 +13,11 @@ use committer::plans::{Plans, plan_created};
 use committer::published::Published;
 use committer::request::{CatalogChange, Committed};
 use committer::rewrite::Rewriting;
+use engine::session::Position;
 use ore::memory::Reservation;
 use repr::Updates;
 use repr::sqlstate::SqlState;
-use sql::plan::sequence::{Position, owned_by};
+use sql::plan::sequence::owned_by;
 use sql::plan::{CatalogView, CreateTableAsPlan, ItemRef, Plan, TableSchema};
 use std::sync::Arc;
 

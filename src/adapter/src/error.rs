@@ -3,11 +3,11 @@
 use catalog::error::CatalogError;
 use committer::error::CommitError;
 use compute_client::error::ComputeError;
+use engine::error::{SqlError, Subject};
 use persist::PersistError;
 use pgrepr::error::PgReprError;
 use repr::row::RowError;
 use repr::sqlstate::SqlState;
-use sql::error::{SqlError, Subject};
 use timestamp_oracle::OracleError;
 
 /// An error with everything that goes into an ErrorResponse.
@@ -217,8 +217,8 @@ impl Notice {
     }
 }
 
-impl From<sql::plan::PlanNotice> for Notice {
-    fn from(notice: sql::plan::PlanNotice) -> Notice {
+impl From<engine::error::PlanNotice> for Notice {
+    fn from(notice: engine::error::PlanNotice) -> Notice {
         Notice {
             severity: "NOTICE",
             sqlstate: notice.sqlstate,

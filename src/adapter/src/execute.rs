@@ -17,21 +17,22 @@ use bugs::Bug;
 use committer::published::Published;
 use compute_client::peek::Bound;
 use compute_client::plan::{PeekPlan, peek_plan};
+use engine::SessionInfo;
+use engine::effort::Effort;
+use engine::temporal::query_reads_now;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType, Timestamp};
-use sql::ast::{DiscardTarget, SetValue, Statement, TransactionModes};
-use sql::engine::effort::Effort;
-use sql::engine::{Params, SessionInfo};
-use sql::functions::row::plan_has_long;
-use sql::functions::waiting::query_waits;
+use sql::bind::Params;
 use sql::names::temporary_schema;
-use sql::parser::ParsedStatement;
 use sql::plan::lift::{self, LiteralKind};
 use sql::plan::{
     CreateTableAsPlan, ExplainPlan, Plan, PlanContext, ReadPlan, ReadThenWriteKind, Returning, SelectPlan,
 };
-use sql::temporal::query_reads_now;
 use sql::vars::canonical_name;
+use sql_functions::row::plan_has_long;
+use sql_functions::waiting::query_waits;
+use sql_syntax::ast::{DiscardTarget, SetValue, Statement, TransactionModes};
+use sql_syntax::parser::ParsedStatement;
 use std::sync::Arc;
 
 /// The parameter that says whether an index is read on the connection's own thread.

@@ -15,10 +15,10 @@ use compute_client::plan::share::share;
 use datafusion::logical_expr::LogicalPlan;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp};
-use sql::ast::{ExplainFormat, ExplainStage};
 use sql::plan::{
     CatalogView, ExplainPlan, Explained, InsertSource, ItemKind, Plan, PlanContext, SelectPlan, plan_view,
 };
+use sql_syntax::ast::{ExplainFormat, ExplainStage};
 use std::sync::Arc;
 
 impl Session {

@@ -20,14 +20,14 @@ use committer::request::Committed;
 use compute_client::peek::{Bound, bind as bind_expr};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
+use engine::error::SqlError;
+use engine::session::Interrupts;
+use engine::temporal::query_reads_now;
+use engine::{SessionInfo, value};
 use ore::memory::Reservation;
 use repr::row::{RowCodec, write_datum};
 use repr::{ColumnDesc, Datum, GlobalId, RelationDesc, Updates};
-use sql::engine::session::Interrupts;
-use sql::engine::{SessionInfo, value};
-use sql::error::SqlError;
 use sql::plan::{InsertPlan, InsertSource, Returning};
-use sql::temporal::query_reads_now;
 use std::sync::Arc;
 
 /// How often a statement that reads and writes is tried again because another has written between the two.

@@ -4,10 +4,10 @@ use crate::shared::Shared;
 use catalog::builtin::history::Execution;
 use catalog::builtin::introspection::{Arrangement, CollectionStatus, Hydration, Live, LockStatus, SessionStatus};
 use committer::published::Published;
-use compute_client::hydration::Hydrating;
 use compute_client::index::IndexHandle;
+use compute_client::progress::Hydrating;
+use engine::session::Position;
 use repr::{GlobalId, Timestamp};
-use sql::plan::sequence::Position;
 use std::sync::Arc;
 
 /// What is going on now.

@@ -26,6 +26,7 @@ mod sampling;
 pub mod seat;
 mod sequence;
 pub mod session;
+mod settings;
 mod shared;
 mod short;
 pub mod startup;

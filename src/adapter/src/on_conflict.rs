@@ -21,10 +21,10 @@ use committer::constraint::{NetKeys, TableConstraints, UniqueKey};
 use committer::expectations::{Expectation, KeyRange};
 use compute_client::peek::{Bound, bind as bind_expr};
 use datafusion::logical_expr::Expr;
+use engine::error::SqlError;
 use repr::row::RowCodec;
 use repr::sqlstate::SqlState;
 use repr::{Timestamp, Updates};
-use sql::error::SqlError;
 use sql::plan::{ConflictUpdate, InsertPlan, OnConflictPlan};
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use crate::bindable::Portal;
 use crate::plan_cache::{Made, Prepared};
 use crate::session::Session;
 use ahash::AHashMap;
-use sql::engine::session::{Cursor, OwnState, PreparedStatement};
+use engine::session::{Cursor, OwnState, PreparedStatement};
 use std::sync::Arc;
 
 /// A session's own, as one statement sees it.

@@ -18,9 +18,9 @@ use arrow::datatypes::DataType;
 use compute_client::plan::PeekPlan;
 use parking_lot::Mutex;
 use repr::PgType;
-use sql::parser::ParsedStatement;
 use sql::plan::lift::{Lifted, LiteralKind};
 use sql::plan::{Plan, ReadThenWritePlan, SelectPlan};
+use sql_syntax::parser::ParsedStatement;
 use std::sync::Arc;
 
 /// Shapes that a session keeps; a session that sends more distinct texts than this starts over.

@@ -12,9 +12,9 @@ use crate::status::Status;
 use bugs::Bug;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
-use sql::ast::Statement;
-use sql::engine::Params;
-use sql::parser::ParsedStatement;
+use sql::bind::Params;
+use sql_syntax::ast::Statement;
+use sql_syntax::parser::ParsedStatement;
 use std::sync::Arc;
 
 impl Session {
@@ -28,7 +28,7 @@ impl Session {
             return Ok(());
         }
         let declared = param_oids.iter().map(|oid| declared_type(*oid)).collect::<Result<Vec<_>, _>>()?;
-        let mut statements = sql::parser::parse(sql)?;
+        let mut statements = sql_syntax::parser::parse(sql)?;
         if statements.len() > 1 {
             let message = "cannot insert multiple commands into a prepared statement";
             return Err(AdapterError::new(SqlState::SYNTAX_ERROR, message));

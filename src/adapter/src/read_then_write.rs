@@ -25,11 +25,11 @@ use committer::expectations::KeyRange;
 use committer::request::Committed;
 use compute_client::peek::{self, Bound};
 use compute_client::plan::PeekPlan;
+use engine::error::SqlError;
 use ore::memory::Reservation;
 use repr::row::{is_key_exact, skip_datum};
 use repr::sqlstate::SqlState;
 use repr::{ColumnDesc, Timestamp, Updates};
-use sql::error::SqlError;
 use sql::plan::{ReadThenWriteKind, ReadThenWritePlan, SelectPlan, TruncatePlan};
 use std::sync::Arc;
 

@@ -9,6 +9,7 @@ use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use async_trait::async_trait;
+use catalog::builtin::{self, Context};
 use committer::constraint::net_rows;
 use committer::published::Published;
 use committer::sequence::Sequence;
@@ -24,12 +25,12 @@ use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use engine::error::SqlError;
+use engine::{CollectionReader, SessionInfo};
 use persist::{PersistClient, PersistError, ShardSnapshot};
 use repr::row::RowCodec;
 use repr::sqlstate::SqlState;
 use repr::{Diff, GlobalId, RelationDesc, Timestamp, Updates};
-use sql::engine::{CollectionReader, SessionInfo};
-use sql::error::SqlError;
 use sql::plan::sequence::COLUMNS;
 use std::collections::HashMap;
 use std::fmt;
@@ -131,7 +132,8 @@ impl CollectionReader for StatementReader {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if let GlobalId::System(_) = id {
             let now = introspection::Now { shared: &self.shared, published: &self.published };
-            let batch = self.published.state.builtin_rows(id, &self.session, &now).map_err(external)?;
+            let context = Context { catalog: &self.published.state, session: &self.session, live: &now };
+            let batch = builtin::rows(id, &context).map_err(external)?;
             let schema = batch.schema();
             return Ok(MemorySourceConfig::try_new_exec(&[vec![batch]], schema, projection.cloned())?);
         }

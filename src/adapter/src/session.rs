@@ -14,6 +14,7 @@ use crate::history::Sampling;
 use crate::plan_cache::{CachedPlan, Prepared, SessionPlans};
 use crate::response::{Response, Rows, Tag};
 use crate::sequence::{Given, SessionSequences};
+use crate::settings::CurrentSettings;
 use crate::shared::{Others, SessionHandle, Shared};
 use crate::short::{SMALL_PARAMS, SMALL_TEXT, is_elsewhere};
 use crate::status::Status;
@@ -24,18 +25,18 @@ use catalog::state::State;
 use committer::published::Published;
 use committer::request::Committed;
 use committer::sequence::Unreserved;
+use engine::SessionInfo;
+use engine::session::Assignment;
 use ore::memory::Reservation;
 use parking_lot::Mutex;
 use pgrepr::options::EncodeOptions;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType, Timestamp};
-use sql::engine::SessionInfo;
-use sql::engine::session::Assignment;
 use sql::names::temporary_schema;
-use sql::parser::ParsedStatement;
 use sql::plan::lift::Lifted;
 use sql::plan::{CatalogView, RoleRef};
 use sql::vars::SessionVars;
+use sql_syntax::parser::ParsedStatement;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -303,7 +304,7 @@ impl Session {
                 _memory: memory,
             });
         }
-        let statements = match sql::parser::parse(sql) {
+        let statements = match sql_syntax::parser::parse(sql) {
             Ok(statements) => statements,
             Err(error) => {
                 self.fail_transaction();
@@ -667,8 +668,6 @@ impl Session {
             self.plans.clear();
         }
         self.options.locale = vars.locale();
-        let snapshot = vars.clone();
-        let shared = Arc::clone(&self.shared);
         self.base_info = SessionInfo {
             user: self.role.name.clone(),
             session_user: self.session_role.name.clone(),
@@ -685,10 +684,7 @@ impl Session {
             backend_pid: self.key.0,
             ends: self.activity.ends(),
             temporary,
-            settings: Arc::new(move |name| {
-                let system = || shared.published.load().state.system().get(name).map(str::to_owned);
-                snapshot.get(name).map(str::to_owned).or_else(system)
-            }),
+            settings: Arc::new(CurrentSettings { vars: vars.clone(), shared: Arc::clone(&self.shared) }),
             assignments: Arc::clone(&self.base_info.assignments),
             timer: Some(Arc::new(|duration| Box::pin(tokio::time::sleep(duration)))),
             backends: Some(Arc::new(Others(Arc::clone(&self.shared)))),

@@ -8,10 +8,10 @@ use crate::error::AdapterError;
 use crate::plan_cache::Exec;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::Expr;
+use engine::effort;
 use repr::GlobalId;
-use sql::engine::effort;
-use sql::functions::row::{gives_new_values, has_long, plan_has};
 use sql::plan::{InsertPlan, InsertSource, Plan, SelectPlan};
+use sql_functions::row::{gives_new_values, has_long, plan_has};
 
 /// Bytes of a text that is read, and of parameters that are, where others wait.
 pub(crate) const SMALL_TEXT: usize = 16 << 10;

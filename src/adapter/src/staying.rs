@@ -4,9 +4,9 @@ use crate::error::AdapterError;
 use crate::session::Session;
 use crate::short::{SMALL_PARAMS, SMALL_TEXT};
 use crate::status::Status;
+use engine::error::SqlError;
 use ore::memory::Reservation;
 use repr::Datum;
-use sql::error::SqlError;
 
 /// How often a parameter is there while its statement runs, at the most.
 const PARAM_COPIES: usize = 5;
@@ -18,7 +18,7 @@ impl Session {
             return Ok(None);
         }
         let mut memory = Reservation::empty(&self.shared.memory);
-        memory.try_grow(sql::parser::estimated_bytes(sql)).map_err(SqlError::from)?;
+        memory.try_grow(sql_syntax::parser::estimated_bytes(sql)).map_err(SqlError::from)?;
         Ok(Some(memory))
     }
 

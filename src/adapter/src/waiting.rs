@@ -1,8 +1,8 @@
 //! What a read waits for that is still being built, and how its client is told.
 
 use crate::error::Notice;
-use compute_client::hydration::Hydrating;
 use compute_client::plan::IndexInfo;
+use compute_client::progress::Hydrating;
 use repr::sqlstate::SqlState;
 use std::sync::Arc;
 use std::time::Duration;

@@ -12,11 +12,12 @@ use ahash::AHashMap;
 use committer::constraint::{Duplicate, TableConstraints, Wording, duplicate, first_duplicate, net_keys};
 use committer::expectations::Expectation;
 use committer::request::{Committed, TableWrite};
+use engine::names::{ObjectId, Privilege};
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, RelationDesc, Updates};
-use sql::names::{FullName, ObjectId, Privilege};
 use sql::plan::CatalogView;
 use sql::plan::privileges::has_privilege;
+use sql_syntax::names::FullName;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

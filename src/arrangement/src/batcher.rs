@@ -280,7 +280,7 @@ mod tests {
                 let other = batch(expected.clone(), &allowance);
                 assert_eq!(extracted.is_some(), other.is_some());
                 if let (Some(extracted), Some(other)) = (extracted, other) {
-                    let read = |batch| crate::cursor::updates(batch).map(|(row, time, diff)| (row.to_vec(), time, diff)).collect::<Vec<_>>();
+                    let read = |batch| crate::snapshot::cursor::updates(batch).map(|(row, time, diff)| (row.to_vec(), time, diff)).collect::<Vec<_>>();
                     assert_eq!(extracted.updates, expected.len());
                     assert_eq!(crate::merger::tests::read(&extracted), expected);
                     assert_eq!(read(&extracted), read(&other));

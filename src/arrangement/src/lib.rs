@@ -2,13 +2,12 @@
 //!
 //! A timely worker arranges a collection by key into a spine of immutable batches ([`spine`]); after each step it
 //! publishes them as a [`snapshot::Snapshot`] into a [`snapshot::SnapshotSlot`], from which any thread reads with a
-//! [`cursor`]. Deliberately absent: dataflows (crate `compute`) and waiting (crate `compute-client`).
+//! [`snapshot::cursor`]. Deliberately absent: dataflows (crate `compute`) and waiting (crate `compute-client`).
 #![warn(missing_docs)]
 
 pub mod allowance;
 pub mod arc_batch;
 pub mod batcher;
-pub mod cursor;
 mod layers;
 pub mod merger;
 pub mod offsets;

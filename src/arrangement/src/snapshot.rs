@@ -12,9 +12,11 @@
 //! A small collection that changes often has more history than rows. Its rows are found once, when it is published, and
 //! not by each of the many reads until the next change.
 
-use crate::cursor::{Bounds, Hit, Hits, Walk};
+pub mod cursor;
+
 use crate::spine::RowBatch;
 use arc_swap::{ArcSwap, Guard};
+use cursor::{Bounds, Hit, Hits, Walk};
 use repr::Timestamp;
 use std::sync::Arc;
 

@@ -13,9 +13,11 @@
 //! - The id of a system relation is `GlobalId::System` of its oid.
 
 pub mod acl;
+mod attribute;
 mod constraints;
 pub mod functions;
 pub mod history;
+mod indexes;
 mod information_schema;
 pub mod introspection;
 mod mz_catalog;
@@ -24,17 +26,19 @@ mod pg_depend;
 mod pg_views;
 mod sequences;
 mod sessions;
+mod shipped;
+mod standard;
 
 use crate::state::State;
-use crate::system::{MZ_SYSTEM, SYSTEM_SCHEMAS};
+use crate::system::{MZ_SYSTEM, SYSTEM_SCHEMAS, SystemTableDef};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use engine::SessionInfo;
+use engine::error::SqlError;
+use engine::names::{ObjectKind, RoleId, SchemaId};
 use introspection::Live;
 use repr::datum::Datum;
 use repr::types::PgType;
 use repr::{GlobalId, RelationDesc};
-use sql::engine::SessionInfo;
-use sql::error::SqlError;
-use sql::names::{ObjectKind, RoleId, SchemaId};
 use sql::plan::{CatalogView, DatabaseRef, ItemRef, SchemaRef};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -86,6 +90,30 @@ pub fn relation(id: GlobalId) -> Option<&'static SystemRelation> {
     BY_ID.get(&id).copied()
 }
 
+static SYSTEM_TABLES: LazyLock<Vec<SystemTableDef>> = LazyLock::new(|| {
+    let definition = |relation: &SystemRelation| SystemTableDef {
+        id: relation.id,
+        oid: relation.oid,
+        schema: relation.schema_id(),
+        name: relation.name,
+        desc: Arc::clone(&relation.desc),
+    };
+    RELATIONS.iter().map(definition).collect()
+});
+
+/// The catalog that has only what the system ships with, at revision 0.
+pub fn initial() -> State {
+    State::new(&SYSTEM_TABLES)
+}
+
+/// The rows of a relation of the system. Errors: one without rows, which is a bug; whatever making them raises.
+pub fn rows(id: GlobalId, context: &Context<'_>) -> Result<RecordBatch, SqlError> {
+    match relation(id) {
+        Some(relation) => relation.rows(context),
+        None => Err(SqlError::internal(format!("{id} is not a relation of the system"))),
+    }
+}
+
 impl SystemRelation {
     /// Whether it describes something that does not exist here.
     pub fn is_always_empty(&self) -> bool {
@@ -122,7 +150,7 @@ impl SystemRelation {
                 None if column.nullable => vec![Datum::Null; rows.len()],
                 None => vec![zero(&column.ty); rows.len()],
             };
-            columns.push(sql::engine::value::to_array(&values, &column.data_type)?);
+            columns.push(engine::value::to_array(&values, &column.data_type)?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         RecordBatch::try_new_with_options(Arc::clone(&self.desc.schema), columns, &options)

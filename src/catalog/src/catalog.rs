@@ -4,9 +4,10 @@ use crate::durable;
 use crate::error::CatalogError;
 use crate::state::State;
 use crate::transact::{StateDiff, Transaction};
+use engine::names::SchemaId;
 use persist::{MetaWrite, PersistClient};
 use repr::GlobalId;
-use sql::names::{SchemaId, is_temporary};
+use sql::names::is_temporary;
 use sql::plan::ItemKind;
 use std::sync::Arc;
 

@@ -11,10 +11,12 @@ pub(crate) mod keys;
 mod proto;
 pub(crate) mod types;
 
+use crate::builtin;
 use crate::error::CatalogError;
 use crate::objects::{AclItem, DefaultAcl};
 use crate::state::State;
 use crate::verifier::{MockSecret, Verifier};
+use engine::names::{ObjectId, Privilege, RoleId, SchemaId};
 use keys::Key;
 use prost::Message;
 use proto::{
@@ -22,7 +24,6 @@ use proto::{
     NumberProto, RoleProto, SchemaProto, TextProto,
 };
 use repr::GlobalId;
-use sql::names::{ObjectId, Privilege, RoleId, SchemaId};
 use sql::plan::{ClusterRef, DatabaseRef, Grantee, ItemKind, ItemRef, RoleRef, SchemaRef};
 use std::sync::Arc;
 
@@ -111,7 +112,7 @@ pub(crate) fn decode(stored: Vec<(String, Vec<u8>)>) -> Result<State, CatalogErr
         entries.push((key, text, value));
     }
     entries.sort_by(|a, b| a.0.cmp(&b.0));
-    let mut state = State::empty();
+    let mut state = builtin::initial();
     for (key, text, value) in entries {
         apply(&mut state, key, &text, &value)?;
     }
@@ -135,7 +136,7 @@ fn apply(state: &mut State, key: Key, text: &str, value: &[u8]) -> Result<(), Ca
         }
         Key::Schema(id) => {
             let SchemaProto { oid, database, name, owner } = read(text, value)?;
-            let database = sql::names::DatabaseId(database);
+            let database = engine::names::DatabaseId(database);
             if !state.databases.contains_key(&database) {
                 return Err(corrupt(text, format!("database {database} does not exist")));
             }

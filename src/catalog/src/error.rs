@@ -1,9 +1,9 @@
 //! What can be wrong with a catalog change or with the stored catalog, worded as Postgres words it.
 
+use engine::error::SqlError;
+use engine::names::ObjectKind;
 use persist::PersistError;
 use repr::sqlstate::SqlState;
-use sql::error::SqlError;
-use sql::names::ObjectKind;
 
 /// A failure of this crate.
 #[derive(Debug, thiserror::Error)]

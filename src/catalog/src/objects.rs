@@ -1,8 +1,8 @@
 //! What the catalog keeps beyond the objects themselves: who may do what, who belongs to whom, and how things are called
 //! in messages.
 
+use engine::names::{ObjectId, ObjectKind, Privilege, RoleId};
 use repr::GlobalId;
-use sql::names::{ObjectId, ObjectKind, Privilege, RoleId};
 use sql::plan::Grantee;
 use std::collections::BTreeSet;
 

@@ -14,17 +14,14 @@
 pub(crate) mod change;
 mod view;
 
-use crate::builtin::introspection::Live;
 use crate::objects::{AclItem, Counter, DefaultAcl, Membership};
-use crate::system::{self, MZ_SYSTEM, SYSTEM_SCHEMAS, SystemTableDef};
+use crate::system::{MZ_SYSTEM, SYSTEM_SCHEMAS, SystemTableDef};
 use crate::verifier::{MockSecret, Verifier};
-use arrow::record_batch::RecordBatch;
+use engine::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
 use repr::GlobalId;
-use sql::engine::SessionInfo;
-use sql::error::SqlError;
-use sql::names::{ClusterId, DatabaseId, FullName, ObjectId, RoleId, SchemaId};
 use sql::plan::{ClusterRef, DatabaseRef, DefaultScope, ItemKind, ItemRef, RoleRef, SchemaRef};
 use sql::vars::SystemVars;
+use sql_syntax::names::FullName;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -61,8 +58,8 @@ pub struct State {
 }
 
 impl State {
-    /// Only what the system ships with, at revision 0.
-    pub fn empty() -> State {
+    /// Only the system's schemas and these relations in them, at revision 0.
+    pub fn new(system_tables: &[SystemTableDef]) -> State {
         let mut state = State {
             revision: 0,
             system: SystemVars::new(),
@@ -89,7 +86,7 @@ impl State {
         for (id, oid, name) in SYSTEM_SCHEMAS {
             state.put_schema(SchemaRef { id, oid, database: None, name: name.to_owned(), owner: MZ_SYSTEM });
         }
-        for table in system::system_tables() {
+        for table in system_tables {
             state.put_system_table(table);
         }
         state
@@ -216,14 +213,6 @@ impl State {
         }
         order.reverse();
         order
-    }
-
-    /// The rows of a relation of the system. Errors: one without rows, which is a bug; whatever making them raises.
-    pub fn builtin_rows(&self, id: GlobalId, session: &SessionInfo, live: &dyn Live) -> Result<RecordBatch, SqlError> {
-        match crate::builtin::relation(id) {
-            Some(relation) => relation.rows(&crate::builtin::Context { catalog: self, session, live }),
-            None => Err(SqlError::internal(format!("{id} is not a relation of the system"))),
-        }
     }
 
     /// An object, or a column of it, as messages print them.

@@ -4,9 +4,9 @@
 //! # Invariants
 //! - Ids and oids here are fixed for ever: clients and stored privileges refer to them.
 
+use engine::names::{RoleId, SchemaId};
 use repr::{GlobalId, RelationDesc};
-use sql::names::{RoleId, SchemaId};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 /// The role that owns what the system ships with. Logs in on the internal port.
 pub const MZ_SYSTEM: RoleId = RoleId(1);
@@ -56,20 +56,4 @@ pub struct SystemTableDef {
     pub name: &'static str,
     /// Its columns.
     pub desc: Arc<RelationDesc>,
-}
-
-static SYSTEM_TABLES: LazyLock<Vec<SystemTableDef>> = LazyLock::new(|| {
-    let definition = |relation: &crate::builtin::SystemRelation| SystemTableDef {
-        id: relation.id,
-        oid: relation.oid,
-        schema: relation.schema_id(),
-        name: relation.name,
-        desc: Arc::clone(&relation.desc),
-    };
-    crate::builtin::RELATIONS.iter().map(definition).collect()
-});
-
-/// The relations of the system.
-pub fn system_tables() -> &'static [SystemTableDef] {
-    &SYSTEM_TABLES
 }

@@ -26,17 +26,17 @@ use crate::error::CatalogError;
 use crate::objects::{Counter, id_text, kind_of};
 use crate::state::State;
 use crate::verifier::Verifier;
+use engine::Engine;
+use engine::error::SqlError;
+use engine::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
 use persist::{MetaWrite, ShardId};
 use repr::GlobalId;
 use repr::sqlstate::SqlState;
-use sql::ast::{ClusterOptions, RoleOptions, SetValue};
-use sql::engine::Engine;
-use sql::error::SqlError;
-use sql::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
 use sql::plan::{
     AlterSequencePlan, CreateIndexPlan, CreateSequencePlan, CreateTablePlan, CreateViewPlan, DefaultPrivilegesPlan,
     GrantPlan, Plan, TableChange,
 };
+use sql_syntax::ast::{ClusterOptions, RoleOptions, SetValue};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One change of the catalog.

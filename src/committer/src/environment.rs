@@ -10,13 +10,13 @@ use crate::metrics::Metrics;
 use crate::published::Published;
 use arc_swap::ArcSwap;
 use compute_client::read_hold::ReadHolds;
+use engine::Engine;
 use ore::clock::Clock;
 use ore::exit::End;
 use ore::memory::Share;
 use ore::thread::Beside;
 use persist::PersistClient;
 use repr::Timestamp;
-use sql::engine::Engine;
 use std::sync::Arc;
 use timestamp_oracle::TimestampOracle;
 

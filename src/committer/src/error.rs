@@ -2,11 +2,11 @@
 
 use catalog::error::CatalogError;
 use compute_client::error::ComputeError;
+use engine::error::{SqlError, Subject};
 use persist::PersistError;
 use pgrepr::error::PgReprError;
 use repr::row::RowError;
 use repr::sqlstate::SqlState;
-use sql::error::{SqlError, Subject};
 use std::sync::Arc;
 use timestamp_oracle::OracleError;
 

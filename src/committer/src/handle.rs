@@ -10,13 +10,13 @@ use crate::request::{
 use crate::sequence::{Asked, Reply, Sequence};
 use compute_client::index::IndexHandle;
 use crossbeam_channel::{Receiver, Sender};
+use engine::session::Position;
 use ore::clock::Clock;
 use ore::thread::Beside;
 use parking_lot::Mutex;
 use persist::PersistClient;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp};
-use sql::plan::sequence::Position;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -10,9 +10,9 @@ use compute_client::plan::reuse::Arrangement;
 use compute_client::plan::unqualified;
 use compute_client::protocol::KeyExpr;
 use datafusion::common::DFSchema;
+use engine::{Engine, SessionInfo};
 use repr::GlobalId;
 use repr::sqlstate::SqlState;
-use sql::engine::{Engine, SessionInfo};
 use sql::plan::{CatalogView, IndexKey, ItemKind, ItemRef, PlanContext, plan_index_keys, plan_view};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -100,9 +100,11 @@ pub fn maintained_view(ctx: &PlanContext<'_>, view: &ItemRef) -> Result<Lir, Com
     let select = plan_view(ctx, view)?;
     let system = select.depends_on.iter().filter(|id| matches!(id, GlobalId::System(_)));
     if let Some(item) = system.filter_map(|id| ctx.catalog.item(*id)).next() {
-        return Err(
-            sql::error::SqlError::unsupported(format!("system relation {} in a maintained view", item.name)).into()
-        );
+        return Err(engine::error::SqlError::unsupported(format!(
+            "system relation {} in a maintained view",
+            item.name
+        ))
+        .into());
     }
     let mut plan = lower(&select.logical, ctx.engine)?;
     // Under the names by which readers know its columns.
@@ -122,7 +124,7 @@ fn key_exprs(
     on: &ItemRef,
     info: &SessionInfo,
 ) -> Result<Vec<KeyExpr>, CommitError> {
-    let schema = DFSchema::try_from(Arc::clone(&on.desc.schema)).map_err(sql::error::SqlError::from)?;
+    let schema = DFSchema::try_from(Arc::clone(&on.desc.schema)).map_err(engine::error::SqlError::from)?;
     keys.iter()
         .map(|key| match key.def.column {
             Some(column) => Ok(KeyExpr::Column(column)),

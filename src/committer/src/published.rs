@@ -10,8 +10,8 @@ use catalog::transact::{Prepared, StateDiff};
 use compute_client::clock::CollectionClock;
 use compute_client::index::IndexHandle;
 use compute_client::plan::IndexInfo;
+use engine::{CatalogFunctions, Engine};
 use repr::{GlobalId, RelationDesc, Timestamp};
-use sql::engine::{CatalogFunctions, Engine};
 use sql::plan::{CatalogView, ItemKind, ItemRef};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl Table {
 impl Published {
     /// A catalog with nothing in it.
     pub fn empty() -> Published {
-        Published::new(Arc::new(State::empty()), HashMap::new(), HashMap::new(), HashMap::new())
+        Published::new(Arc::new(catalog::builtin::initial()), HashMap::new(), HashMap::new(), HashMap::new())
     }
 
     /// A catalog with these handles.

@@ -14,14 +14,15 @@ use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::DataType;
 use arrow::row::Rows;
 use datafusion::physical_expr::PhysicalExpr;
+use engine::error::SqlError;
+use engine::session::Position;
 use ore::memory::Reservation;
 use parking_lot::Mutex;
 use persist::ShardSnapshot;
 use repr::row::{RowCodec, skip_datum, write_datum};
 use repr::sqlstate::SqlState;
 use repr::{Datum, Diff, GlobalId, Updates};
-use sql::error::SqlError;
-use sql::plan::sequence::{Position, SequenceParams};
+use sql::sequence::SequenceParams;
 use std::collections::HashMap;
 use std::sync::Arc;
 

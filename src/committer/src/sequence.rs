@@ -22,13 +22,14 @@
 
 use crate::error::CommitError;
 use crossbeam_channel::Sender;
+use engine::error::SqlError;
+use engine::session::Position;
 use parking_lot::Mutex;
 use persist::{MetaWrite, PersistClient};
 use repr::GlobalId;
 use repr::sqlstate::SqlState;
-use sql::error::SqlError;
-use sql::plan::sequence::{Position, SequenceParams};
 use sql::plan::{ItemKind, ItemRef};
+use sql::sequence::SequenceParams;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -341,9 +342,10 @@ impl Reserving {
 #[cfg(test)]
 mod tests {
     use super::{MetaWrite, Sequence, Staged, Taken, decode, put};
+    use engine::session::Position;
     use repr::{GlobalId, PgType};
-    use sql::ast::SequenceOptions;
-    use sql::plan::sequence::{Position, SequenceParams};
+    use sql::sequence::SequenceParams;
+    use sql_syntax::ast::SequenceOptions;
 
     #[test]
     fn positions_round_trip() {

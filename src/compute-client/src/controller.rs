@@ -1,10 +1,11 @@
 //! The clusters and their workers, and every index that they maintain. Its one caller is the committer's thread.
 
 use crate::error::{ComputeError, Stopped};
+use crate::hydration::Piece;
 use crate::hydration::{Lanes, Pieces};
 use crate::index::IndexHandle;
 use crate::plan::lir::Node;
-use crate::protocol::{ComputeCommand, IndexSpec, KeyExpr, Piece};
+use crate::protocol::{ComputeCommand, IndexSpec, KeyExpr};
 use crate::tail::Changes;
 use arrangement::allowance::Allowance;
 use crossbeam_channel::Sender;

@@ -87,7 +87,7 @@ impl ComputeError {
 
 /// Encodes an evaluation error as a row of an error collection: the SQLSTATE's five bytes, then the message.
 pub fn encode_error(error: datafusion::error::DataFusionError) -> Vec<u8> {
-    let error = sql::error::SqlError::from(error);
+    let error = engine::error::SqlError::from(error);
     [error.sqlstate.code().as_bytes(), error.message.as_bytes()].concat()
 }
 

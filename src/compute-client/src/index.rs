@@ -14,9 +14,9 @@
 
 use crate::clock::CollectionClock;
 use crate::error::{ComputeError, Stopped};
-use crate::hydration::Progress;
+use crate::progress::Progress;
+use crate::queue::{Queue, Sealed};
 use crate::schedule::Schedule;
-use crate::tail::{Queue, Sealed};
 use arrangement::allowance::Allowance;
 use arrangement::snapshot::{Snapshot, SnapshotSlot};
 use parking_lot::{Condvar, Mutex};

@@ -12,8 +12,8 @@
 
 use crate::error::{ComputeError, decode_error};
 use crate::plan::{Access, IndexInfo, KeySource, KeyValue, Output, PeekPlan};
-use arrangement::cursor::{self, Bounds, Hit, Hits, Walk};
 use arrangement::snapshot::Snapshot;
+use arrangement::snapshot::cursor::{self, Bounds, Hit, Hits, Walk};
 use arrangement::spine::RowBatch;
 use arrow::array::{AsArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::{SortColumn, SortOptions};
@@ -23,11 +23,11 @@ use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::PhysicalExpr;
+use engine::{Engine, SessionInfo, value};
 use pgrepr::length::repadded;
 use repr::row::{RowCodec, write_key_datum};
 use repr::{Datum, Timestamp};
 use smallvec::{SmallVec, smallvec};
-use sql::engine::{Engine, SessionInfo, value};
 use std::sync::Arc;
 
 /// Hits taken from a walk at a time.
@@ -597,7 +597,7 @@ pub fn param_values(params: Bound<'_>) -> Result<ParamValues, ComputeError> {
 }
 
 fn evaluation_error(error: datafusion::error::DataFusionError) -> ComputeError {
-    let error = sql::error::SqlError::from(error);
+    let error = engine::error::SqlError::from(error);
     ComputeError::Evaluation { sqlstate: error.sqlstate, message: error.message }
 }
 

@@ -3,6 +3,7 @@
 //! An index that is built anew keeps its id. What a hydration sends therefore names the index by its [`IndexSpec`], which no
 //! two incarnations share: what is late for one never reaches the next.
 
+use crate::hydration::Piece;
 use crate::hydration::Room;
 use crate::index::IndexHandle;
 use crate::plan::lir::{Lir, column};
@@ -73,15 +74,6 @@ pub enum ComputeCommand {
     DropIndex(Arc<IndexSpec>),
     /// Stop the worker.
     Shutdown,
-}
-
-/// Some of an input's rows.
-#[derive(Clone)]
-pub enum Piece {
-    /// Rows.
-    Oks(Arc<Updates>),
-    /// Encoded errors.
-    Errs(Arc<Updates>),
 }
 
 /// An index to build.

@@ -12,67 +12,12 @@
 
 use crate::error::{ComputeError, decode_error};
 use crate::index::IndexHandle;
-use arrangement::cursor::{self, Bounds, Hits, Walk};
+use crate::queue::{Queue, Sealed};
 use arrangement::snapshot::Snapshot;
-use arrangement::spine::RowBatch;
-use parking_lot::Mutex;
+use arrangement::snapshot::cursor::{self, Bounds, Hits, Walk};
 use repr::{Timestamp, Updates};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// A batch that an arrangement has completed.
-#[derive(Clone)]
-pub enum Sealed {
-    /// Rows.
-    Oks(RowBatch),
-    /// Errors.
-    Errs(RowBatch),
-}
-
-/// What the workers of an index have handed to one follower and it has not taken.
-pub(crate) struct Queue {
-    bytes_max: usize,
-    state: Mutex<QueueState>,
-}
-
-#[derive(Default)]
-struct QueueState {
-    published: VecDeque<Published>,
-    bytes: usize,
-    is_overrun: bool,
-}
-
-/// One publication: the worker, its upper afterwards, and what is new.
-type Published = (usize, Timestamp, Arc<[Sealed]>);
-
-impl Queue {
-    /// Takes a publication, unless there is too much already.
-    pub(crate) fn push(&self, worker: usize, upper: Timestamp, sealed: &Arc<[Sealed]>) {
-        let mut state = self.state.lock();
-        if state.is_overrun {
-            return;
-        }
-        state.bytes += bytes(sealed);
-        if state.bytes > self.bytes_max {
-            *state = QueueState { is_overrun: true, ..QueueState::default() };
-        } else {
-            state.published.push_back((worker, upper, Arc::clone(sealed)));
-        }
-    }
-
-    fn take(&self) -> Option<VecDeque<Published>> {
-        let mut state = self.state.lock();
-        state.bytes = 0;
-        (!state.is_overrun).then(|| std::mem::take(&mut state.published))
-    }
-}
-
-fn bytes(sealed: &[Sealed]) -> usize {
-    let of = |sealed: &Sealed| match sealed {
-        Sealed::Oks(batch) | Sealed::Errs(batch) => batch.byte_count(),
-    };
-    sealed.iter().map(of).sum::<usize>() + size_of::<Published>()
-}
 
 /// The updates of one time.
 #[derive(Debug, Default)]
@@ -150,7 +95,7 @@ impl Tail {
     }
 
     fn open(handle: Arc<IndexHandle>, after: Option<Timestamp>, bytes_max: usize) -> (Tail, Vec<Arc<Snapshot>>) {
-        let queue = Arc::new(Queue { bytes_max, state: Mutex::default() });
+        let queue = Arc::new(Queue::new(bytes_max));
         let snapshots = handle.follow(&queue);
         let uppers: Vec<Timestamp> = snapshots.iter().map(|snapshot| snapshot.upper).collect();
         let told = after.map_or(0, |after| after + 1);
@@ -185,11 +130,7 @@ impl Tail {
     /// # Cancellation
     /// Safe to drop.
     pub async fn wait(&self) {
-        let is_ready = |_: &IndexHandle| {
-            let state = self.queue.state.lock();
-            state.is_overrun || !state.published.is_empty()
-        };
-        self.handle.wait_until(is_ready).await;
+        self.handle.wait_until(|_: &IndexHandle| self.queue.is_ready()).await;
     }
 
     /// Whether every change up to and including `as_of`, a time read from the oracle before the last [`Tail::take`], was

@@ -10,7 +10,7 @@
 use crate::render::Trace;
 use arrangement::snapshot::Snapshot;
 use arrangement::spine::{RowBatch, RowSpine};
-use compute_client::tail::Sealed;
+use compute_client::queue::Sealed;
 use differential_dataflow::operators::arrange::TraceReplayInstruction;
 use differential_dataflow::trace::TraceReader;
 use repr::Timestamp;

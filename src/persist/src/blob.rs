@@ -34,7 +34,7 @@ use crate::blob::s3::Bucket;
 use crate::blob::store::{Object, ObjectStore, Upload};
 use crate::encoding::{BATCH_FORMAT, BLOB_MAGIC, BlobRef, Part, check_format, length_to_u64};
 use crate::error::PersistError;
-use crate::shard::ShardId;
+use crate::shard_id::ShardId;
 
 /// Magic and format version.
 const HEADER_BYTES: usize = BLOB_MAGIC.len() + 4;

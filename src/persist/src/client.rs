@@ -18,6 +18,9 @@
 //!   together, in one order. The lock `shards` is innermost, and never held across I/O.
 //! * `shards` never shows what is not durable.
 
+use crate::inner::{INLINE_BYTES_MAX, Inner, PART_BYTES, batch};
+pub(crate) mod ahead;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::path::Path;
@@ -27,25 +30,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use repr::{Timestamp, Updates};
 
-use crate::ahead::Ahead;
 use crate::blob::store::ObjectStore;
 use crate::blob::{BlobStore, claim, directory};
-use crate::compact::{Background, BackgroundThread};
+use crate::compact::BackgroundThread;
+use crate::compact::requests::Background;
 use crate::consensus::postgres::PostgresConsensus;
 use crate::consensus::sqlite::{Expected, SqliteConsensus};
 use crate::consensus::{BatchRow, Consensus, Loaded, Payload, Txn};
 use crate::data_dir::DataDir;
 use crate::encoding::{BlobRef, PartBuilder, estimate_encoded_bytes, length_to_u64};
 use crate::error::PersistError;
-use crate::shard::{Batch, Location, Shard, ShardId, ShardStats, Shards};
+use crate::shard::{Batch, Location, Shard, ShardStats, Shards};
+use crate::shard_id::ShardId;
 use crate::snapshot::ShardSnapshot;
-
-/// Batches that take more than this when encoded become blobs. Below it, a second file with two syncs of its own
-/// costs more than the bytes do in the log.
-pub(crate) const INLINE_BYTES_MAX: usize = 64 << 10;
-
-/// A part of a blob is closed when it has this many bytes: what a merge holds in memory per blob.
-pub(crate) const PART_BYTES: usize = 1 << 20;
+use ahead::Ahead;
 
 /// Updates of one shard, part of a commit. All get the timestamp of the commit.
 #[derive(Clone, Copy, Debug)]
@@ -107,47 +105,6 @@ impl SharedStores {
         claim(blobs.as_ref(), consensus.id(), !has_blobs)?;
         Ok(SharedStores { consensus, blobs })
     }
-}
-
-/// What clients, snapshots and the background thread share.
-pub(crate) struct Inner {
-    pub(crate) consensus: Box<dyn Consensus>,
-    pub(crate) blobs: BlobStore,
-    pub(crate) shards: Mutex<Shards>,
-    pub(crate) writing: Mutex<Writing>,
-    pub(crate) background: Background,
-    /// The next key for a batch. Keys order batches and name blobs.
-    pub(crate) next_seq: AtomicU64,
-    pub(crate) epoch: u64,
-    /// Of a data directory. Last, so that the lock goes when everything else is closed.
-    dir: Option<DataDir>,
-}
-
-impl Inner {
-    /// What an error means of something durable that cannot be read: in stores that others reach, a process that has taken over deletes
-    /// what it has compacted, and that is no damage.
-    pub(crate) fn explained(&self, error: PersistError) -> PersistError {
-        if self.dir.is_some() || !matches!(error, PersistError::Corrupt { .. }) {
-            return error;
-        }
-        match self.consensus.transact(&Txn { epoch: self.epoch, ..Txn::default() }) {
-            Err(fenced @ PersistError::Fenced { .. }) => fenced,
-            _ => error,
-        }
-    }
-}
-
-impl fmt::Debug for Inner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inner").field("epoch", &self.epoch).finish_non_exhaustive()
-    }
-}
-
-/// Whoever holds this may change consensus and `shards`.
-#[derive(Debug, Default)]
-pub(crate) struct Writing {
-    /// A transaction ended indeterminately, or the client was closed.
-    pub(crate) is_poisoned: bool,
 }
 
 impl PersistClient {
@@ -537,11 +494,6 @@ impl Inner {
         }
         shards.upper = shards.upper.max(ts + 1);
     }
-}
-
-/// What a batch of consensus is in memory.
-pub(crate) fn batch<P>(row: &BatchRow<P>, location: Location) -> Batch {
-    Batch { seq: row.seq, rows: row.rows, update_count: row.update_count, bytes: row.bytes, location }
 }
 
 /// Rebuilds what is in memory from what is on disk.

@@ -14,29 +14,26 @@
 //!   the latest settled time.
 //! * A commit waits at most for one swap, whose cost is the number of batches and not of rows.
 
-use std::collections::{BTreeSet, HashSet};
+pub(crate) mod requests;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use ore::exit::{self, Exit};
-use parking_lot::{Condvar, Mutex};
 use repr::{Diff, Timestamp};
 
 use crate::blob::{BlobLease, BlobWriter};
-use crate::client::{INLINE_BYTES_MAX, Inner, PART_BYTES, batch};
 use crate::consensus::{BatchRow, Payload, Txn};
 use crate::encoding::PartBuilder;
 use crate::error::PersistError;
+use crate::inner::{INLINE_BYTES_MAX, Inner, PART_BYTES, batch};
 use crate::merge::{History, Merge};
 use crate::postgres::in_full;
-use crate::shard::{Batch, Location, Shard, ShardId, Shards};
+use crate::shard::{Batch, Location, Shard};
+use crate::shard_id::ShardId;
 
 /// How much larger than all smaller ones together a blob may be and still be merged with them.
 const SIZE_RATIO: u64 = 2;
-
-/// How long the background thread sleeps when nobody wakes it. Then it looks after the log and the garbage.
-const IDLE_PERIOD: Duration = Duration::from_secs(1);
 
 /// Which batches of a shard to merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,19 +42,6 @@ pub(crate) enum Extent {
     Tiered,
     /// All of them.
     All,
-}
-
-/// What the background thread is asked to do.
-#[derive(Debug)]
-pub(crate) struct Background {
-    requests: Mutex<Requests>,
-    wake: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Requests {
-    is_stopping: bool,
-    shards: BTreeSet<ShardId>,
 }
 
 /// Owns the thread: stops and joins it when dropped.
@@ -77,40 +61,6 @@ struct Output<'a> {
     rows: Diff,
     update_count: u64,
     bytes: u64,
-}
-
-impl Background {
-    /// With requests for what a restart found in need of it.
-    pub(crate) fn new(shards: &Shards) -> Background {
-        let worth = shards.by_id.iter().filter(|(_, shard)| shard.is_worth_compacting());
-        let requests = Requests { is_stopping: false, shards: worth.map(|(id, _)| *id).collect() };
-        Background { requests: Mutex::new(requests), wake: Condvar::new() }
-    }
-
-    /// Asks for `shard` to be compacted.
-    pub(crate) fn request(&self, shard: ShardId) {
-        if self.requests.lock().shards.insert(shard) {
-            self.wake.notify_one();
-        }
-    }
-
-    /// Waits for work, though not for ever. `None`: stop.
-    fn next(&self) -> Option<BTreeSet<ShardId>> {
-        let mut requests = self.requests.lock();
-        if requests.shards.is_empty() && !requests.is_stopping {
-            self.wake.wait_for(&mut requests, IDLE_PERIOD);
-        }
-        (!requests.is_stopping).then(|| std::mem::take(&mut requests.shards))
-    }
-
-    fn is_stopping(&self) -> bool {
-        self.requests.lock().is_stopping
-    }
-
-    fn stop(&self) {
-        self.requests.lock().is_stopping = true;
-        self.wake.notify_one();
-    }
 }
 
 impl BackgroundThread {

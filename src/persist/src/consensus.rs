@@ -20,7 +20,7 @@ pub mod sqlite;
 use repr::{Diff, Timestamp};
 
 use crate::error::PersistError;
-use crate::shard::ShardId;
+use crate::shard_id::ShardId;
 
 /// A batch as consensus keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use prost::Message;
 use repr::{Diff, Timestamp};
 
 use crate::error::PersistError;
-use crate::shard::ShardId;
+use crate::shard_id::ShardId;
 
 /// The version of parts, blobs and blob references that this code writes, and the newest that it reads.
 pub(crate) const BATCH_FORMAT: u32 = 1;

@@ -6,7 +6,7 @@ use ore::exit::Exit;
 use repr::Timestamp;
 use repr::sqlstate::SqlState;
 
-use crate::shard::ShardId;
+use crate::shard_id::ShardId;
 
 /// A failure of this crate. See [`PersistError::is_indeterminate`] before answering for a failed commit.
 #[derive(Debug, thiserror::Error)]

@@ -18,7 +18,6 @@
 #![warn(missing_docs)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
 
-mod ahead;
 mod background;
 pub mod blob;
 pub mod client;
@@ -27,15 +26,18 @@ pub mod consensus;
 mod data_dir;
 mod encoding;
 mod error;
+mod inner;
 mod merge;
 mod pauses;
 pub mod postgres;
 mod shard;
+mod shard_id;
 pub mod snapshot;
 mod tls;
 
-pub use ahead::Ahead;
+pub use crate::shard_id::ShardId;
+pub use client::ahead::Ahead;
 pub use client::{MetaWrite, PersistClient, ShardAppend};
 pub use error::PersistError;
-pub use shard::{ShardId, ShardStats};
+pub use shard::ShardStats;
 pub use snapshot::ShardSnapshot;

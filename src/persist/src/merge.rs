@@ -13,7 +13,8 @@ use repr::{Diff, Timestamp};
 use crate::blob::BlobReader;
 use crate::encoding::{Part, PartBuilder};
 use crate::error::PersistError;
-use crate::shard::{Batch, Location, ShardId};
+use crate::shard::{Batch, Location};
+use crate::shard_id::ShardId;
 
 /// A merge in progress.
 #[derive(Debug)]

@@ -7,11 +7,11 @@
 //! * The order of the batches of a shard means nothing: each update carries its own time.
 //! * `since` only advances.
 
+use crate::shard_id::ShardId;
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::sync::Arc;
 
-use repr::{Diff, GlobalId, Timestamp};
+use repr::{Diff, Timestamp};
 
 use crate::blob::BlobLease;
 
@@ -23,22 +23,6 @@ const INLINE_BYTES_MAX: u64 = 8 << 20;
 
 /// Blobs from which on they are merged. Those of similar size merge earlier, so that this bounds a burst only.
 const BLOB_COUNT_MAX: usize = 12;
-
-/// Names a shard: the word of the catalog object whose data it holds. Never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ShardId(pub u64);
-
-impl From<GlobalId> for ShardId {
-    fn from(id: GlobalId) -> ShardId {
-        ShardId(id.to_u64())
-    }
-}
-
-impl fmt::Display for ShardId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        GlobalId::from_u64(self.0).fmt(f)
-    }
-}
 
 /// What a shard holds, as of its latest commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,10 +7,11 @@ use repr::{Timestamp, Updates};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use crate::client::Inner;
 use crate::error::PersistError;
+use crate::inner::Inner;
 use crate::merge::{History, Merge};
-use crate::shard::{Batch, ShardId};
+use crate::shard::Batch;
+use crate::shard_id::ShardId;
 
 /// A batch of a snapshot ends when it has this many bytes of rows, so that its reader's memory is bounded.
 const BATCH_BYTES: usize = 1 << 20;

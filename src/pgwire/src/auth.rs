@@ -13,7 +13,7 @@
 use crate::encode;
 use crate::error::WireError;
 use crate::message::{self, Reader};
-use crate::startup::{PACKET_BYTES_MAX, malformed, refusal};
+use crate::packet::{PACKET_BYTES_MAX, malformed, refusal};
 use crate::stream::Stream;
 use adapter::client::Client;
 use adapter::password::Credentials;

@@ -27,7 +27,8 @@ use crate::error::WireError;
 use crate::formats::{Formats, Wanted, decode, row_description};
 use crate::message::{self, Target};
 use crate::metrics::{MessageKind, Metrics};
-use crate::server::{PROTOCOL, Shared};
+use crate::packet;
+use crate::shared::{PROTOCOL, Shared};
 use crate::startup::{self, Introduction, NOT_OURS, Packet, Upgrade, Visit};
 use crate::stream::Stream;
 use adapter::error::{AdapterError, Notice};
@@ -35,11 +36,11 @@ use adapter::response::Response;
 use adapter::seat::Seat;
 use adapter::session::{Script, Session};
 use door::entrance::{Arrival, Port};
+use engine::error::SqlError;
 use futures::future::BoxFuture;
 use ore::memory::{Refused, Share};
 use ore::until::until;
 use results::Answer;
-use sql::error::SqlError;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
@@ -141,7 +142,7 @@ async fn run_encrypted(stream: TcpStream, how: Upgrade, visit: Visit<'_>) -> boo
         }
     };
     let introduced = match how {
-        Upgrade::Direct if !door::tls::names(&connection.stream, PROTOCOL) => Err(startup::refusal(NOT_OURS)),
+        Upgrade::Direct if !door::tls::names(&connection.stream, PROTOCOL) => Err(packet::refusal(NOT_OURS)),
         Upgrade::Asked | Upgrade::Direct => visit.in_time(startup::introduce_encrypted(&mut connection.stream)).await,
     };
     match introduced {

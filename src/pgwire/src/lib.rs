@@ -28,6 +28,8 @@ pub mod formats;
 pub mod fuzz;
 mod message;
 pub mod metrics;
+mod packet;
 pub mod server;
+mod shared;
 mod startup;
 mod stream;

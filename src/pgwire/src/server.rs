@@ -5,6 +5,7 @@
 
 use crate::connection;
 use crate::metrics::{Metrics, Source};
+use crate::shared::{PROTOCOL, Shared};
 use adapter::client::Client;
 use door::entrance::{Entrance, Port};
 use door::server::{Server, Threads, listen};
@@ -15,10 +16,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio_util::sync::CancellationToken;
-
-/// The protocol's name in ALPN.
-pub(crate) const PROTOCOL: &[u8] = b"postgresql";
 
 /// How the wire is served.
 #[derive(Clone, Debug)]
@@ -103,16 +100,6 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.metrics.source(self.source).open.add(-1);
     }
-}
-
-/// What every connection shares.
-pub(crate) struct Shared {
-    pub(crate) entrance: Entrance,
-    pub(crate) metrics: Metrics,
-    pub(crate) handshake_timeout: Duration,
-    pub(crate) request_bytes_max: usize,
-    /// Fires when the server stops.
-    pub(crate) stop: CancellationToken,
 }
 
 /// Opens the listeners and starts serving sessions of `client`. Fails if an address cannot be listened on, or

@@ -21,8 +21,9 @@
 use crate::auth::{self, Claim};
 use crate::encode::{self, PROTOCOL_NEWEST};
 use crate::error::WireError;
-use crate::message::{DecodeError, Reader};
-use crate::server::Shared;
+use crate::message::Reader;
+use crate::packet::{PACKET_BYTES_MAX, malformed, refusal};
+use crate::shared::Shared;
 use crate::stream::Stream;
 use adapter::session::Session;
 use door::entrance::Arrival;
@@ -32,8 +33,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// The largest packet that is read from somebody who has not introduced himself; Postgres's bound.
-pub(crate) const PACKET_BYTES_MAX: usize = 10_000;
 /// A length and a code.
 const PACKET_BYTES_MIN: usize = 8;
 
@@ -326,19 +325,6 @@ fn split_words(text: &str) -> Vec<String> {
         words.push(word);
     }
     words
-}
-
-pub(crate) fn malformed(error: DecodeError) -> WireError {
-    match error {
-        DecodeError::Malformed(_) => refusal("invalid startup packet layout"),
-        DecodeError::Encoding(_) => {
-            WireError::Startup { sqlstate: SqlState::CHARACTER_NOT_IN_REPERTOIRE, message: error.to_string() }
-        }
-    }
-}
-
-pub(crate) fn refusal(message: &str) -> WireError {
-    WireError::Startup { sqlstate: SqlState::PROTOCOL_VIOLATION, message: message.to_owned() }
 }
 
 #[cfg(test)]

@@ -20,6 +20,9 @@ pub const NUMERIC_PRECISION: u8 = 76;
 /// Digits after the point of an unconstrained numeric.
 pub const NUMERIC_SCALE: i8 = 20;
 
+/// Unconstrained numeric.
+pub const NUMERIC: PgType = PgType::Numeric(NumericDisplay::Trimmed);
+
 /// How the digits after the point of a numeric are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NumericDisplay {

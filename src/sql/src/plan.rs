@@ -19,7 +19,6 @@ mod dml;
 mod drop;
 mod explain;
 pub mod lift;
-mod objects;
 pub mod privileges;
 mod query;
 mod read;
@@ -29,37 +28,39 @@ pub mod sequence;
 mod session;
 mod show;
 
-use crate::ast::{
-    ClusterOptions, CopyOptions, DiscardTarget, ExplainFormat, ExplainStage, RoleOptions, SetValue, Statement,
-    TransactionModes, Upkeep,
-};
-use crate::engine::{Engine, Params, SessionInfo};
-use crate::error::SqlError;
-use crate::names::{
-    ClusterId, DatabaseId, FullName, ObjectId, ObjectKind, Privilege, RoleId, SchemaId, Scope, resolve_item,
-    unknown_relation,
-};
+use crate::bind::Params;
+use crate::names::{resolve_item, unknown_relation};
+use crate::sequence::SequenceParams;
 use arrow::datatypes::DataType;
 use column::ColumnChange;
 use datafusion::common::DFSchemaRef;
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use engine::error::PlanNotice;
+use engine::error::SqlError;
+use engine::names::{ClusterId, DatabaseId, ObjectId, ObjectKind, Privilege, RoleId, SchemaId, Scope};
+use engine::{Engine, SessionInfo};
 use privileges::Right;
 use repr::relation::ColumnOrigin;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
-use sequence::{NewSequence, SequenceParams};
+use sequence::NewSequence;
+use sql_syntax::ast::{
+    ClusterOptions, CopyOptions, DiscardTarget, ExplainFormat, ExplainStage, RoleOptions, SetValue, Statement,
+    TransactionModes, Upkeep,
+};
+use sql_syntax::names::FullName;
 use sqlparser::ast as sp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use ddl::{CreateIndexPlan, IndexKey, describe_index, plan_index_keys};
-pub use default_privileges::{DefaultPrivilegesPlan, DefaultScope};
-pub use dml::unknown_column;
-pub use objects::{
+pub use crate::catalog::{
     CatalogView, ClusterRef, ConstraintDef, ConstraintKind, DatabaseRef, IndexDef, IndexKeyDef, ItemKind, ItemRef,
     MaterializedViewDef, RoleRef, SchemaRef, ViewDef, ViewRead,
 };
+pub use ddl::{CreateIndexPlan, IndexKey, describe_index, plan_index_keys};
+pub use default_privileges::{DefaultPrivilegesPlan, DefaultScope};
+pub use dml::unknown_column;
 pub use query::{describe_view, plan_view};
 pub use read::{EnvelopePlan, How, Keyed, ReadPlan, SortColumn, SubscribePlan, TimePlan};
 pub use sequence::{AlterSequencePlan, CreateSequencePlan};
@@ -354,17 +355,6 @@ pub enum Plan {
         /// What the client is told.
         notices: Vec<PlanNotice>,
     },
-}
-
-/// A NOTICE that planning raises.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanNotice {
-    /// The SQLSTATE.
-    pub sqlstate: SqlState,
-    /// The message.
-    pub message: String,
-    /// More about it.
-    pub detail: Option<String>,
 }
 
 /// A query.

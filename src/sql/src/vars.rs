@@ -16,14 +16,14 @@
 pub mod definitions;
 mod values;
 
-use crate::ast::{IsolationLevel, SetValue, TransactionModes};
-use crate::error::SqlError;
-use crate::names::{IDENTIFIER_BYTES_MAX, truncate_identifier};
-use crate::plan::PlanNotice;
 use definitions::{Definition, Kind, Level, SESSION_VARS, SYSTEM_VARS};
+use engine::error::PlanNotice;
+use engine::error::SqlError;
 use pgrepr::options::{ByteaOutput, DateStyle, IntervalStyle, Locale};
 use pgrepr::timezone::TimeZone;
 use repr::sqlstate::SqlState;
+use sql_syntax::ast::{IsolationLevel, SetValue, TransactionModes};
+use sql_syntax::names::{IDENTIFIER_BYTES_MAX, truncate_identifier};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

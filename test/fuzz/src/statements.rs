@@ -1,7 +1,8 @@
 //! Statements: the parser, the lifting of literals, and the planner over the small catalog of its own tests.
 
 use crate::catalog::Catalog;
-use sql::engine::{Engine, Params, SessionInfo};
+use engine::{Engine, SessionInfo};
+use sql::bind::Params;
 use sql::plan::lift::{self, Lifted, LiteralKind};
 use sql::plan::{CatalogView, PlanContext};
 use std::sync::OnceLock;
@@ -26,14 +27,14 @@ pub const WORDS: &[&str] = &[
 /// The parser. What it reads it can print, and the name of a statement is not empty.
 pub fn parse(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    if let Ok(statements) = sql::parser::parse(text) {
+    if let Ok(statements) = sql_syntax::parser::parse(text) {
         for statement in statements {
             assert!(!statement.ast.name().is_empty(), "a statement without a name");
             assert!(text.contains(&statement.sql), "the text of a statement is none of what was parsed");
         }
     }
-    drop(sql::parser::parse_expr(text));
-    drop(sql::parser::parse_data_type(text));
+    drop(sql_syntax::parser::parse_expr(text));
+    drop(sql_syntax::parser::parse_data_type(text));
 }
 
 /// Literals taken out of a text: they are where they say they are, and what is left parses whenever the text does.
@@ -58,8 +59,8 @@ pub fn lift(bytes: &[u8]) {
 pub fn plan(bytes: &[u8]) {
     static SHARED: OnceLock<(Engine, Catalog)> = OnceLock::new();
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let Ok(statements) = sql::parser::parse(text) else { return };
-    let (engine, catalog) = SHARED.get_or_init(|| (Engine::new(), Catalog::new()));
+    let Ok(statements) = sql_syntax::parser::parse(text) else { return };
+    let (engine, catalog) = SHARED.get_or_init(|| (Engine::new(sql::dialect::DIALECTS), Catalog::new()));
     let user = if bytes.len().is_multiple_of(4) { "materialize" } else { "mz_system" };
     let role = catalog.role_by_name(user).expect("a role of the test catalog").id;
     let session = SessionInfo { user: user.to_owned(), session_user: user.to_owned(), ..SessionInfo::default() };

@@ -3,23 +3,25 @@
 use crate::stream::Batch;
 use anyhow::{Context, Result, anyhow, ensure};
 use arrangement::allowance::Allowance;
-use arrangement::cursor::{Bounds, Hits, Walk, first_error, value};
+use arrangement::snapshot::cursor::{Bounds, Hits, Walk, first_error, value};
 use compute::LocalWorkers;
 use compute_client::controller::Controller;
+use compute_client::hydration::Piece;
 use compute_client::index::{Clocks, IndexHandle};
 use compute_client::plan::lir::Lir;
 use compute_client::plan::lower::lower;
-use compute_client::protocol::{IndexSpec, KeyExpr, Piece};
+use compute_client::protocol::{IndexSpec, KeyExpr};
+use engine::error::SqlError;
+use engine::{Engine, SessionInfo};
 use ore::memory::Share;
 use ore::thread::OwnThreads;
 use pgrepr::options::EncodeOptions;
 use pgrepr::text::{decode_text, encode_text};
 use repr::row::{read_datum, skip_datum, write_datum};
 use repr::{GlobalId, RelationDesc, Timestamp, Updates};
-use sql::ast::Statement;
-use sql::engine::{Engine, Params, ResolvedTable, SessionInfo, TableResolver};
-use sql::error::SqlError;
-use sql::parser::{parse, parse_query};
+use sql::bind::{Params, ResolvedTable, TableResolver};
+use sql_syntax::ast::Statement;
+use sql_syntax::parser::{parse, parse_query};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -62,7 +64,7 @@ fn id(table: Table) -> GlobalId {
 impl View {
     /// Plans a query as the server plans a view.
     pub(crate) fn of_query(query: u8) -> Result<View> {
-        let engine = Engine::new();
+        let engine = Engine::new(sql::dialect::DIALECTS);
         let mut tables = BTreeMap::new();
         for statement in parse(tpch::SCHEMA)? {
             let Statement::CreateTable(create) = statement.ast else { continue };
@@ -74,7 +76,7 @@ impl View {
         let name = format!("q{query:02}");
         let (_, text) =
             tpch::queries().find(|(found, _)| *found == name).with_context(|| format!("no query {query}"))?;
-        let planned = engine.plan_query(parse_query(text)?.as_ref(), &Resolver(&tables), &mut Params::none())?;
+        let planned = sql::bind::plan_query(parse_query(text)?.as_ref(), &Resolver(&tables), &mut Params::none())?;
         let mut plan = lower(&engine.optimize(planned.plan, &SessionInfo::default())?, &engine)?;
         plan.schema = Arc::clone(&planned.desc.schema);
         Ok(View { plan, desc: planned.desc, tables, encode: EncodeOptions::default() })

@@ -2,10 +2,11 @@
 
 use super::Context;
 use crate::objects::AclItem;
+use engine::names::{ObjectId, Privilege, RoleId};
 use repr::GlobalId;
 use repr::datum::Datum;
-use sql::names::{ObjectId, Privilege, RoleId, quote_ident};
 use sql::plan::Grantee;
+use sql_syntax::names::quote_ident;
 use std::collections::BTreeMap;
 
 /// The order of the letters in an aclitem.

@@ -5,16 +5,17 @@
 //! find out what a table's key is, so `pg_class` and `pg_index` have one of the constraint's name. It answers no query, and
 //! `mz_indexes` does not list it.
 
-use super::information_schema::{database, visible, yes_or_no};
-use super::pg_catalog::{Attribute, BTREE_OID, index_columns};
 use super::{Context, Producer, SystemRelation, position, text};
+use crate::builtin::attribute::Attribute;
+use crate::builtin::indexes::{BTREE_OID, index_columns};
+use crate::builtin::standard::{database, visible, yes_or_no};
 use arrow::array::RecordBatch;
+use engine::error::SqlError;
 use repr::datum::Datum;
 use repr::{ColumnDesc, GlobalId};
-use sql::ast::KeyOptions;
-use sql::error::SqlError;
-use sql::names::quote_ident;
 use sql::plan::{ConstraintDef, ConstraintKind, ItemRef};
+use sql_syntax::ast::KeyOptions;
+use sql_syntax::names::quote_ident;
 use std::sync::Arc;
 
 pub(super) fn producer(schema: &str, name: &str) -> Option<Producer> {

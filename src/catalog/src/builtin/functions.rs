@@ -10,21 +10,23 @@ mod types;
 
 use super::constraints::{KeyIndex, key_indexes};
 use super::introspection::NothingLive;
-use super::pg_catalog::{ENCODING_UTF8, comment, is_system};
+use super::pg_catalog::{ENCODING_UTF8, comment};
 use super::{Context, is_table, maybe, text};
+use crate::builtin::standard::is_system;
 use crate::state::State;
+use engine::error::SqlError;
+use engine::names::{ObjectId, Scope};
+use engine::{CatalogFunctions, SessionInfo};
 use repr::datum::Datum;
 use repr::sqlstate::SqlState;
 use repr::types::Reg;
-use sql::engine::{CatalogFunctions, SessionInfo};
-use sql::error::SqlError;
 use sql::names::{
-    IMPLICIT_FIRST, Name, ObjectId, Scope, TEMPORARY, effective_search_path, is_temporary, quote_ident, resolve_item,
-    resolve_schema, unknown_relation,
+    IMPLICIT_FIRST, TEMPORARY, effective_search_path, is_temporary, resolve_item, resolve_schema, unknown_relation,
 };
 use sql::plan::sequence::owned_by;
 use sql::plan::{CatalogView, definition, unknown_column};
 use sql::plan::{ItemKind, ItemRef, RoleRef, SchemaRef};
+use sql_syntax::names::{Name, quote_ident};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};

@@ -3,15 +3,15 @@
 //! Who keeps the history ([`Live::executions`](super::introspection::Live::executions)) keeps a sample of it, and of that what is
 //! newest. Everybody sees what their own sessions have run and those of roles that they are members of; superusers see all.
 
-use super::sessions::may_see;
 use super::{Context, Producer, SystemRelation, maybe, mz_catalog, text, texts};
+use crate::builtin::standard::may_see;
 use arrow::array::RecordBatch;
 use arrow::datatypes::i256;
+use engine::error::SqlError;
+use engine::names::RoleId;
 use repr::Timestamp;
 use repr::datum::Datum;
 use sha2::{Digest, Sha256};
-use sql::error::SqlError;
-use sql::names::RoleId;
 use sql::plan::CatalogView;
 use sql::vars::definitions::MZ_VERSION;
 use std::borrow::Cow;

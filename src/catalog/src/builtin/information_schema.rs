@@ -2,21 +2,22 @@
 //!
 //! Arrays are called `ARRAY`, types by their names without a modifier; what a modifier says is in columns of its own.
 
-use super::pg_catalog::is_system;
 use super::sequences;
-use super::{Context, Producer, SystemRelation, is_table, is_view, maybe, position, text};
+use super::{Context, Producer, SystemRelation, is_view, maybe, position, text};
+use crate::builtin::standard::is_system;
+use crate::builtin::standard::{database, numeric, role, visible, yes_or_no};
+use crate::builtin::standard::{is_standard, may_use};
 use crate::objects::AclItem;
 use arrow::array::RecordBatch;
+use engine::error::SqlError;
+use engine::names::{ObjectId, ObjectKind, Privilege, RoleId};
 use pgrepr::types;
 use repr::ColumnDesc;
 use repr::datum::Datum;
-use repr::types::{NumericDisplay, PgType};
-use sql::error::SqlError;
-use sql::names::{ObjectId, ObjectKind, Privilege, RoleId, is_temporary};
-use sql::plan::privileges::has_privilege;
+use repr::types::PgType;
+use sql::names::is_temporary;
 use sql::plan::{CatalogView, definition};
-use sql::plan::{Grantee, ItemKind, ItemRef, RoleRef};
-use std::ops::Range;
+use sql::plan::{Grantee, ItemKind, ItemRef};
 use std::sync::Arc;
 
 pub(super) fn producer(name: &str) -> Option<Producer> {
@@ -33,48 +34,6 @@ pub(super) fn producer(name: &str) -> Option<Producer> {
         "information_schema_catalog_name" => catalog_name,
         _ => return None,
     })
-}
-
-pub(super) fn yes_or_no(value: bool) -> Datum<'static> {
-    text(if value { "YES" } else { "NO" })
-}
-
-pub(super) fn database(context: &Context<'_>) -> Datum<'static> {
-    text(&context.session.database)
-}
-
-pub(super) fn role(context: &Context<'_>) -> Option<Arc<RoleRef>> {
-    context.catalog.role_by_name(&context.session.user)
-}
-
-/// Whether the SQL standard, whose schema this is, knows such a thing: materialized views are none of its.
-fn is_standard(item: &ItemRef) -> bool {
-    is_table(item) || is_view(item)
-}
-
-/// Whether the role may do anything with these columns.
-fn may_use(context: &Context<'_>, role: RoleId, item: &ItemRef, mut columns: Range<usize>) -> bool {
-    let has = |privilege: &Privilege| has_privilege(context.catalog, role, ObjectId::Item(item.id), *privilege);
-    let on_column = |column: usize| {
-        let has = |privilege: &Privilege| context.catalog.has_column_privilege(role, item.id, column, *privilege);
-        Privilege::OF_COLUMN.iter().any(has)
-    };
-    Privilege::OF_COLUMN.iter().any(has) || columns.any(on_column)
-}
-
-/// Tables and views that the role may do anything with.
-pub(super) fn visible(context: &Context<'_>) -> Vec<Arc<ItemRef>> {
-    let role = role(context);
-    let any = Privilege::all_of(ObjectKind::Table);
-    let may = |item: &ItemRef| {
-        let has = |role: RoleId, privilege| has_privilege(context.catalog, role, ObjectId::Item(item.id), privilege);
-        is_system(item)
-            || role.as_ref().is_some_and(|role| {
-                any.iter().any(|privilege| has(role.id, *privilege))
-                    || may_use(context, role.id, item, 0..item.desc.arity())
-            })
-    };
-    context.items().into_iter().filter(|item| is_standard(item) && may(item)).collect()
 }
 
 fn tables(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
@@ -196,20 +155,6 @@ fn column_row(context: &Context<'_>, item: &ItemRef, i: usize, column: &ColumnDe
         text("NEVER"),
         yes_or_no(matches!(item.kind, ItemKind::Table { .. })),
     ]
-}
-
-/// Precision, its radix, and scale.
-pub(super) fn numeric(ty: &PgType) -> (Option<i32>, Option<i32>, Option<i32>) {
-    match ty {
-        PgType::Int2 => (Some(16), Some(2), Some(0)),
-        PgType::Int4 => (Some(32), Some(2), Some(0)),
-        PgType::Int8 => (Some(64), Some(2), Some(0)),
-        PgType::Float4 => (Some(24), Some(2), None),
-        PgType::Float8 => (Some(53), Some(2), None),
-        PgType::Numeric(NumericDisplay::Declared(p, s)) => (Some((*p).into()), Some(10), Some((*s).into())),
-        PgType::Numeric(_) => (None, Some(10), None),
-        _ => (None, None, None),
-    }
 }
 
 fn schemata(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {

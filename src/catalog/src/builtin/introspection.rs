@@ -8,11 +8,11 @@
 use super::history::Execution;
 use super::{Context, Producer, SystemRelation, maybe, text};
 use arrow::array::RecordBatch;
+use engine::error::SqlError;
+use engine::names::RoleId;
+use engine::session::{AdvisoryKey, LockMode};
 use repr::datum::Datum;
 use repr::{GlobalId, Timestamp};
-use sql::engine::session::{AdvisoryKey, LockMode};
-use sql::error::SqlError;
-use sql::names::RoleId;
 use sql::plan::{CatalogView, ItemKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub trait Live: Sync {
     fn executions(&self) -> Vec<Arc<Execution>>;
 
     /// Where a sequence stands.
-    fn position(&self, sequence: GlobalId) -> Option<sql::plan::sequence::Position>;
+    fn position(&self, sequence: GlobalId) -> Option<engine::session::Position>;
 }
 
 /// Where there is nothing to ask.
@@ -55,7 +55,7 @@ impl Live for NothingLive {
         Vec::new()
     }
 
-    fn position(&self, _sequence: GlobalId) -> Option<sql::plan::sequence::Position> {
+    fn position(&self, _sequence: GlobalId) -> Option<engine::session::Position> {
         None
     }
 }

@@ -6,11 +6,11 @@ use super::acl::privileges;
 use super::{Context, Producer, SystemRelation, is_relation, is_table, is_view, maybe, position, text};
 use crate::system::{MZ_SYSTEM, is_system_schema};
 use arrow::array::RecordBatch;
+use engine::error::SqlError;
+use engine::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
 use pgrepr::types::{self, TYPES};
 use repr::GlobalId;
 use repr::datum::Datum;
-use sql::error::SqlError;
-use sql::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
 use sql::plan::{CatalogView, definition};
 use sql::plan::{IndexDef, ItemKind, ItemRef};
 

@@ -3,21 +3,20 @@
 use super::acl::{acl, aclitems, column_acl};
 use super::constraints::{self, key_indexes};
 use super::sequences;
-use super::{Context, Producer, SystemRelation, is_view, maybe, position, relation, text, texts};
+use super::{Context, Producer, SystemRelation, is_view, maybe, position, text, texts};
+use crate::builtin::attribute::Attribute;
+use crate::builtin::indexes::{BTREE_OID, index_columns};
+use crate::builtin::shipped::shipped;
 use crate::objects::DefaultAcl;
 use arrow::array::RecordBatch;
-use pgrepr::types;
+use engine::error::SqlError;
+use engine::names::{ObjectId, RoleId};
+use repr::GlobalId;
 use repr::datum::Datum;
-use repr::types::PgType;
-use repr::{ColumnDesc, GlobalId};
-use sql::ast::{DefaultKind, Identity, KeyOptions};
-use sql::error::SqlError;
-use sql::names::{ObjectId, RoleId, is_temporary};
+use sql::names::is_temporary;
 use sql::plan::CatalogView;
 use sql::plan::{DefaultScope, IndexDef, ItemKind, ItemRef, RoleRef};
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-use std::sync::{Arc, Mutex, PoisonError};
+use sql_syntax::ast::{DefaultKind, KeyOptions};
 
 /// The oid of `pg_class` itself, which comments on relations name.
 pub(super) const PG_CLASS_OID: u32 = 1259;
@@ -26,12 +25,10 @@ pub(super) const PG_DATABASE_OID: u32 = 1262;
 pub(super) const PG_AUTHID_OID: u32 = 1260;
 /// The access methods of `data/pg_am.tsv`.
 const HEAP_OID: u32 = 2;
-pub(super) const BTREE_OID: u32 = 403;
+
 /// The tablespace `pg_default`.
 const DEFAULT_TABLESPACE_OID: u32 = 1663;
-/// The bits of `pg_index.indoption`.
-const INDOPTION_DESC: i16 = 1;
-const INDOPTION_NULLS_FIRST: i16 = 2;
+
 /// PostgreSQL's number for UTF8.
 pub(super) const ENCODING_UTF8: i32 = 6;
 
@@ -52,56 +49,6 @@ pub(super) fn producer(name: &str) -> Option<Producer> {
         | "pg_opfamily" => shipped,
         _ => return None,
     })
-}
-
-/// The rows that are the same in every installation, as COPY wrote them.
-pub(super) fn data(name: &str) -> &'static str {
-    match name {
-        "pg_type" => include_str!("data/pg_type.tsv"),
-        "pg_proc" => include_str!("data/pg_proc.tsv"),
-        "pg_am" => include_str!("data/pg_am.tsv"),
-        "pg_collation" => include_str!("data/pg_collation.tsv"),
-        "pg_tablespace" => include_str!("data/pg_tablespace.tsv"),
-        "pg_language" => include_str!("data/pg_language.tsv"),
-        "pg_opclass" => include_str!("data/pg_opclass.tsv"),
-        "pg_opfamily" => include_str!("data/pg_opfamily.tsv"),
-        _ => "",
-    }
-}
-
-/// What [`shipped`] has made: by the name of the relation, and the oid of its owner.
-static SHIPPED: Mutex<BTreeMap<(&str, u32), RecordBatch>> = Mutex::new(BTreeMap::new());
-
-/// A relation from its data, owned by the role that owns the system schemas. It is read once.
-fn shipped(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
-    let owner = context.system_owner();
-    let mut made = SHIPPED.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(match made.entry((relation.name, owner)) {
-        Entry::Occupied(found) => found.get().clone(),
-        Entry::Vacant(place) => place.insert(read_shipped(relation, owner)?).clone(),
-    })
-}
-
-fn read_shipped(relation: &SystemRelation, owner: u32) -> Result<RecordBatch, SqlError> {
-    let options = pgrepr::options::EncodeOptions::default();
-    let mut columns: Vec<Vec<Datum<'static>>> = vec![Vec::new(); relation.desc.arity()];
-    for line in data(relation.name).lines() {
-        for ((column, values), field) in relation.desc.columns.iter().zip(&mut columns).zip(line.split('\t')) {
-            values.push(match field {
-                "\\N" => Datum::Null,
-                _ if column.ty == PgType::Oid && column.name.ends_with("owner") => Datum::Oid(owner),
-                field => pgrepr::text::decode_text(&column.ty, field, &options)
-                    .map_err(|error| SqlError::internal(format!("{}: {error}", relation.name)))?,
-            });
-        }
-    }
-    let arrays = columns
-        .iter()
-        .zip(&relation.desc.columns)
-        .map(|(values, column)| sql::engine::value::to_array(values, &column.data_type))
-        .collect::<Result<_, _>>()?;
-    RecordBatch::try_new(Arc::clone(&relation.desc.schema), arrays)
-        .map_err(|error| SqlError::internal(format!("{}: {error}", relation.name)))
 }
 
 fn pg_class(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
@@ -199,45 +146,6 @@ fn pg_attribute(context: &Context<'_>, relation: &SystemRelation) -> Result<Reco
     )
 }
 
-/// What a column's row says beside its name and type.
-pub(super) struct Attribute {
-    pub(super) not_null: bool,
-    pub(super) has_default: bool,
-    pub(super) identity: Option<Identity>,
-    pub(super) acl: Datum<'static>,
-}
-
-impl Attribute {
-    pub(super) fn row(self, relation: u32, i: usize, column: &ColumnDesc) -> [Datum<'static>; 18] {
-        let info = types::info(&column.ty);
-        let array = matches!(column.ty, PgType::Array(_)) || column.ty.vector_item().is_some();
-        [
-            Datum::Oid(relation),
-            text(&column.name),
-            Datum::Oid(types::oid(&column.ty)),
-            Datum::Int2(types::typlen(&column.ty)),
-            Datum::Int2(position(i)),
-            Datum::Int4(array.into()),
-            Datum::Int4(-1),
-            Datum::Int4(types::typmod(&column.ty)),
-            Datum::Bool(info.by_value && !array),
-            text(if array && info.align != 'd' { 'i' } else { info.align }),
-            text(if array { 'x' } else { info.storage }),
-            Datum::Bool(self.not_null),
-            Datum::Bool(self.has_default),
-            Datum::Bool(true),
-            Datum::Oid(info.collation()),
-            Datum::Int4(-1),
-            self.acl,
-            text(match self.identity {
-                Some(Identity::Always) => "a",
-                Some(Identity::ByDefault) => "d",
-                None => "",
-            }),
-        ]
-    }
-}
-
 /// The oid of a column's default: stable, and out of the way of all others.
 pub(super) fn default_oid(table: u32, column: usize) -> u32 {
     0x8000_0000 | table.wrapping_mul(1_600).wrapping_add(u32::try_from(column).unwrap_or(0)) & 0x7fff_ffff
@@ -312,43 +220,6 @@ fn index_row(context: &Context<'_>, item: &ItemRef, index: &IndexDef) -> [Datum<
         Datum::Bool(index.unique),
         Datum::Bool(false),
     ]
-}
-
-/// Collations, operator classes and options of an index's columns.
-pub(super) fn index_columns(
-    columns: &[ColumnDesc],
-    declared: &[KeyOptions],
-) -> (Datum<'static>, Datum<'static>, Datum<'static>) {
-    let option = |options: &KeyOptions| {
-        Datum::Int2(
-            i16::from(options.descending) * INDOPTION_DESC + i16::from(options.nulls_first) * INDOPTION_NULLS_FIRST,
-        )
-    };
-    let classes = columns.iter().zip(declared).map(|(column, options)| Datum::Oid(operator_class(&column.ty, options)));
-    (
-        Datum::List(columns.iter().map(|column| Datum::Oid(types::info(&column.ty).collation())).collect()),
-        Datum::List(classes.collect()),
-        Datum::List(declared.iter().map(option).collect()),
-    )
-}
-
-/// The operator class that a key names, or the default one of its type; 0 where there is none.
-fn operator_class(ty: &PgType, options: &KeyOptions) -> u32 {
-    // varchar uses text's operators, as in PostgreSQL.
-    let wanted = match ty {
-        PgType::Varchar(_) => types::oid(&PgType::Text),
-        other => types::oid(other),
-    };
-    data("pg_opclass")
-        .lines()
-        .find_map(|line| {
-            let fields: Vec<&str> = line.split('\t').collect();
-            let (name, ty, is_default) =
-                (*fields.get(2)?, fields.get(6)?.parse() == Ok(wanted), *fields.get(7)? == "t");
-            let is_wanted = options.class.as_deref().map_or(is_default, |class| class == name);
-            (ty && is_wanted).then(|| fields[0].parse().ok())?
-        })
-        .unwrap_or(0)
 }
 
 fn pg_namespace(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
@@ -507,9 +378,4 @@ pub(super) fn comment(context: &Context<'_>, matches: impl Fn(ObjectId) -> bool,
     let mut comments = context.catalog.comments();
     let found = comments.find(|(object, on, _)| number(*on) == column && matches(*object));
     maybe(found, |(_, _, comment)| text(comment))
-}
-
-/// Whether the id belongs to a relation that the system ships with.
-pub(super) fn is_system(item: &ItemRef) -> bool {
-    relation(item.id).is_some()
 }

@@ -7,10 +7,11 @@ use super::pg_catalog::{PG_CLASS_OID, default_oid};
 use super::sequences;
 use super::{Context, FIRST_USER_OID, Producer, SystemRelation, is_relation, is_view, position, text};
 use arrow::array::RecordBatch;
+use engine::error::SqlError;
 use repr::datum::Datum;
-use sql::error::SqlError;
-use sql::plan::sequence::{SequenceDef, named_in};
+use sql::plan::sequence::named_in;
 use sql::plan::{CatalogView, ItemKind, ItemRef};
+use sql::sequence::SequenceDef;
 
 /// The oid of `pg_attrdef` itself.
 const PG_ATTRDEF_OID: u32 = 2604;

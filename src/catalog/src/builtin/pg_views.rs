@@ -4,11 +4,11 @@ use super::constraints::{KeyIndex, key_indexes};
 use super::pg_catalog::{ROLE_COLUMNS, hidden_password, role_row};
 use super::{Context, Producer, SystemRelation, is_table, is_view, maybe, text};
 use arrow::array::RecordBatch;
+use engine::error::SqlError;
 use pgrepr::calendar::SECOND_US;
 use pgrepr::timezone::TimeZone;
 use pgrepr::timezone::abbreviations::Abbreviation;
 use repr::datum::Datum;
-use sql::error::SqlError;
 use sql::plan::{CatalogView, definition};
 use sql::plan::{ItemKind, ItemRef};
 use sql::vars::definitions::{Definition, Kind, Level, SESSION_VARS, SYSTEM_VARS};
@@ -199,7 +199,7 @@ fn pg_settings(context: &Context<'_>, relation: &SystemRelation) -> Result<Recor
 }
 
 fn setting_row(context: &Context<'_>, definition: &Definition) -> [Datum<'static>; 14] {
-    let current = (context.session.settings)(definition.name);
+    let current = context.session.settings.get(definition.name);
     let changed = current.as_deref().is_some_and(|current| current != definition.default);
     let mut bounds = (Datum::Null, Datum::Null);
     let mut words = Datum::Null;

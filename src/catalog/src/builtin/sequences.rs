@@ -1,16 +1,19 @@
 //! What the catalogs show of sequences, and of the columns whose values come from them.
 
-use super::information_schema::{database, numeric, role, yes_or_no};
 use super::{Context, Producer, SystemRelation, is_view, maybe, text};
+use crate::builtin::standard::{database, numeric, role, yes_or_no};
 use arrow::array::RecordBatch;
+use engine::error::SqlError;
+use engine::names::{ObjectId, ObjectKind, Privilege};
 use pgrepr::types;
 use repr::datum::Datum;
-use sql::ast::Identity;
-use sql::error::SqlError;
-use sql::names::{ObjectId, ObjectKind, Privilege, effective_search_path, is_temporary, quote_ident};
+use sql::names::{effective_search_path, is_temporary};
 use sql::plan::privileges::has_privilege;
-use sql::plan::sequence::{self, SequenceDef, SequenceParams, owned_by};
+use sql::plan::sequence::{self, owned_by};
 use sql::plan::{CatalogView, ItemKind, ItemRef};
+use sql::sequence::{SequenceDef, SequenceParams};
+use sql_syntax::ast::Identity;
+use sql_syntax::names::quote_ident;
 use std::sync::Arc;
 
 pub(super) fn producer(schema: &str, name: &str) -> Option<Producer> {

@@ -5,11 +5,11 @@
 
 use super::introspection::{LockStatus, SessionStatus};
 use super::{Context, Producer, SystemRelation, maybe, text};
+use crate::builtin::standard::may_see;
 use arrow::array::RecordBatch;
+use engine::error::SqlError;
+use engine::session::{Cursor, PreparedStatement};
 use repr::datum::Datum;
-use sql::engine::session::{Cursor, PreparedStatement};
-use sql::error::SqlError;
-use sql::names::RoleId;
 use sql::plan::CatalogView;
 
 pub(super) fn producer(name: &str) -> Option<Producer> {
@@ -28,12 +28,6 @@ fn sessions(context: &Context<'_>) -> Vec<SessionStatus> {
     let mut all = context.live.sessions();
     all.sort_by_key(|session| session.id);
     all
-}
-
-/// Whether the session that asks may see what one of the role does.
-pub(super) fn may_see(context: &Context<'_>, role: RoleId) -> bool {
-    let asking = context.catalog.role_by_name(&context.session.user);
-    asking.is_some_and(|asking| asking.superuser || asking.id == role || context.catalog.is_member(asking.id, role))
 }
 
 fn address(session: &SessionStatus) -> Datum<'static> {

@@ -10,18 +10,19 @@ use crate::objects::AclItem;
 use crate::state::State;
 use crate::system::MZ_SYSTEM;
 use arrow::array::RecordBatch;
+use engine::names::{ClusterId, DatabaseId, ObjectId, Privilege, RoleId, SchemaId};
+use engine::{CatalogFunctions, SessionInfo};
 use pgrepr::options::Locale;
 use pgrepr::types::TYPES;
 use repr::datum::{Datum, from_array};
 use repr::types::PgType;
 use repr::{GlobalId, RelationDesc, Timestamp};
-use sql::ast::KeyOptions;
-use sql::engine::{CatalogFunctions, SessionInfo};
-use sql::names::{ClusterId, DatabaseId, FullName, Name, ObjectId, Privilege, RoleId, SchemaId};
 use sql::plan::{
     ClusterRef, DatabaseRef, Grantee, IndexDef, IndexKeyDef, ItemKind, ItemRef, MaterializedViewDef, RoleRef,
     SchemaRef, ViewDef, ViewRead,
 };
+use sql_syntax::ast::KeyOptions;
+use sql_syntax::names::{FullName, Name};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -62,7 +63,7 @@ fn item(id: u64, oid: u32, name: &str, columns: Vec<(String, PgType, bool)>, kin
 /// Database `materialize` with `public.t (id int4 not null, name varchar(10) default 'x')`, the view `v` and the materialized
 /// view `m` over it, the index `t_name` on it and `m_id` on `m`; SELECT on `t` is granted to `materialize`.
 fn state() -> Arc<State> {
-    let mut state = State::empty();
+    let mut state = super::initial();
     state.put_role(role(MZ_SYSTEM, 10, "mz_system", true));
     state.put_role(role(USER, 20_000, "materialize", false));
     state.put_database(DatabaseRef { id: DATABASE, oid: 20_001, name: "materialize".into(), owner: MZ_SYSTEM });
@@ -122,7 +123,7 @@ impl Live for Going {
         Vec::new()
     }
 
-    fn position(&self, _sequence: GlobalId) -> Option<sql::plan::sequence::Position> {
+    fn position(&self, _sequence: GlobalId) -> Option<engine::session::Position> {
         None
     }
 
@@ -244,7 +245,7 @@ fn every_relation_has_rows_of_its_shape() {
 
 #[test]
 fn pg_type_says_what_the_wire_says() {
-    let batch = rows(&State::empty(), "pg_catalog", "pg_type");
+    let batch = rows(&super::initial(), "pg_catalog", "pg_type");
     let columns = [
         "typname",
         "typlen",

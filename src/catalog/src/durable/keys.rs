@@ -5,10 +5,10 @@
 //! - In the order of the variants, everything comes after what it refers to.
 
 use crate::objects::Counter;
+use engine::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
 use repr::GlobalId;
-use sql::ast::DefaultKind;
-use sql::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
 use sql::plan::DefaultScope;
+use sql_syntax::ast::DefaultKind;
 use std::fmt;
 
 /// What is stored under one key.
@@ -152,10 +152,10 @@ fn parse_global_id(text: &str) -> Option<GlobalId> {
 mod tests {
     use super::Key;
     use crate::objects::Counter;
+    use engine::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
     use repr::GlobalId;
-    use sql::ast::DefaultKind;
-    use sql::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
     use sql::plan::DefaultScope;
+    use sql_syntax::ast::DefaultKind;
 
     #[test]
     fn keys_round_trip() {

@@ -1,14 +1,16 @@
 //! The messages. A number once given to a field is never given to another.
 
+use crate::durable::types::ColumnProto;
+use engine::names::ClusterId;
 use pgrepr::options::{DateStyle, IntervalStyle, Locale};
 use pgrepr::timezone::TimeZone;
 use repr::GlobalId;
-use sql::ast::{Identity, KeyOptions};
-use sql::names::{ClusterId, Name};
-use sql::plan::sequence::{SequenceDef, SequenceOwner, SequenceParams};
 use sql::plan::{
     ConstraintDef, ConstraintKind, IndexDef, IndexKeyDef, ItemKind, MaterializedViewDef, ViewDef, ViewRead,
 };
+use sql::sequence::{SequenceDef, SequenceOwner, SequenceParams};
+use sql_syntax::ast::{Identity, KeyOptions};
+use sql_syntax::names::Name;
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct NumberProto {
@@ -163,19 +165,6 @@ pub(super) struct ItemProto {
     pub(super) depends_on: Vec<u64>,
     #[prost(oneof = "KindProto", tags = "7, 8, 9, 10, 11")]
     pub(super) kind: Option<KindProto>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct ColumnProto {
-    #[prost(string, tag = "1")]
-    pub(super) name: String,
-    #[prost(string, tag = "2")]
-    pub(super) ty: String,
-    #[prost(bool, tag = "3")]
-    pub(super) nullable: bool,
-    /// The Arrow type, where it is not the one that stores `ty`.
-    #[prost(string, optional, tag = "4")]
-    pub(super) data_type: Option<String>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]

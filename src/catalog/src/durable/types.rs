@@ -4,7 +4,6 @@
 //! item. Computed numerics, which have no name in Postgres, are `numeric:scale` and `numeric:quotient`; their Arrow type is
 //! stored beside.
 
-use super::proto::ColumnProto;
 use arrow::datatypes::{DataType, Field, Schema};
 use repr::types::NumericDisplay;
 use repr::{ColumnDesc, PgType, Reg, RelationDesc};
@@ -137,6 +136,19 @@ const SIMPLE: [PgType; 29] = [
     PgType::Int2Vector,
     PgType::OidVector,
 ];
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct ColumnProto {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+    #[prost(string, tag = "2")]
+    pub(super) ty: String,
+    #[prost(bool, tag = "3")]
+    pub(super) nullable: bool,
+    /// The Arrow type, where it is not the one that stores `ty`.
+    #[prost(string, optional, tag = "4")]
+    pub(super) data_type: Option<String>,
+}
 
 #[cfg(test)]
 mod tests {

@@ -5,10 +5,11 @@ use super::State;
 use crate::durable::{self, keys::Key};
 use crate::objects::Counter;
 use crate::verifier::MockSecret;
+use engine::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
 use persist::MetaWrite;
 use repr::GlobalId;
-use sql::names::{ClusterId, DatabaseId, FullName, ObjectId, RoleId, SchemaId};
 use sql::plan::{ClusterRef, DatabaseRef, ItemRef, RoleRef, SchemaRef};
+use sql_syntax::names::FullName;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

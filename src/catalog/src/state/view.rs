@@ -2,8 +2,8 @@
 
 use super::State;
 use crate::objects::{AclItem, is_system_item};
+use engine::names::{ClusterId, DatabaseId, ObjectId, Privilege, RoleId, SchemaId};
 use repr::GlobalId;
-use sql::names::{ClusterId, DatabaseId, ObjectId, Privilege, RoleId, SchemaId};
 use sql::plan::{CatalogView, ClusterRef, DatabaseRef, Grantee, ItemKind, ItemRef, RoleRef, SchemaRef};
 use std::collections::BTreeSet;
 use std::sync::Arc;

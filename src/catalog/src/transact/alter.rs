@@ -5,13 +5,14 @@ use super::{PasswordChange, StateDiff, Transaction, missing, no_such_column};
 use crate::durable::keys::Key;
 use crate::error::CatalogError;
 use crate::objects::AclItem;
+use engine::names::{ClusterId, DatabaseId, ObjectId, ObjectKind, RoleId, SchemaId};
 use repr::GlobalId;
-use sql::ast::{ClusterOptions, RoleOptions, SetValue};
-use sql::names::{ClusterId, DatabaseId, FullName, ObjectId, ObjectKind, RoleId, SchemaId};
 use sql::plan::constraint::key_named;
 use sql::plan::sequence::owned_sequences;
 use sql::plan::{CatalogView, ClusterRef, DatabaseRef, Grantee, IndexDef, ItemKind, ItemRef, RoleRef, SchemaRef};
 use sql::vars::SystemVars;
+use sql_syntax::ast::{ClusterOptions, RoleOptions, SetValue};
+use sql_syntax::names::FullName;
 use std::sync::Arc;
 
 impl Transaction {

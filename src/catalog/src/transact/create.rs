@@ -1,31 +1,31 @@
 //! CREATE, and the catalog that every server begins with.
 
 use super::{Prepared, StateDiff, Transaction, missing};
+use crate::builtin;
 use crate::durable::keys::Key;
 use crate::durable::types::normalize;
 use crate::error::CatalogError;
 use crate::objects::{AclItem, Counter};
-use crate::state::State;
 use crate::system::{MZ_SYSTEM, MZ_SYSTEM_NAME, MZ_SYSTEM_OID, PUBLIC_OID};
 use crate::verifier::MockSecret;
+use engine::error::SqlError;
+use engine::names::{ClusterId, DatabaseId, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
+use engine::{Engine, SessionInfo};
 use repr::{GlobalId, RelationDesc};
-use sql::ast::{DefaultKind, RoleOptions};
-use sql::engine::{Engine, SessionInfo};
-use sql::error::SqlError;
-use sql::names::{ClusterId, DatabaseId, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
 use sql::plan::constraint::key_named;
 use sql::plan::{
     CatalogView, ClusterRef, CreateIndexPlan, CreateTablePlan, CreateViewPlan, DatabaseRef, Grantee, IndexDef,
     ItemKind, ItemRef, MaterializedViewDef, PlanContext, RoleRef, SchemaRef, TableSchema, ViewDef, describe_index,
     describe_view,
 };
+use sql_syntax::ast::{DefaultKind, RoleOptions};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Transaction {
     /// Database, role and schema that a user gets who connects without asking for any, and a cluster of one worker.
     pub(crate) fn bootstrap() -> Result<Prepared, CatalogError> {
-        let mut new = Transaction::new(&State::empty());
+        let mut new = Transaction::new(&builtin::initial());
         new.dirty.insert(Key::Version);
         new.dirty.extend(Counter::ALL.map(Key::Next));
         new.dirty.insert(Key::MockSecret);

@@ -4,9 +4,9 @@ use super::{StateDiff, Transaction};
 use crate::durable::keys::Key;
 use crate::error::CatalogError;
 use crate::objects::{AclItem, DefaultAcl};
-use sql::ast::DefaultKind;
-use sql::names::{ObjectId, RoleId, SchemaId};
+use engine::names::{ObjectId, RoleId, SchemaId};
 use sql::plan::{DefaultPrivilegesPlan, DefaultScope, Grantee};
+use sql_syntax::ast::DefaultKind;
 use std::collections::BTreeSet;
 
 impl Transaction {

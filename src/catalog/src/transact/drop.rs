@@ -5,8 +5,8 @@ use crate::durable::keys::Key;
 use crate::error::CatalogError;
 use crate::objects::Membership;
 use crate::system::MZ_SYSTEM;
+use engine::names::{ObjectId, RoleId, SchemaId};
 use repr::GlobalId;
-use sql::names::{ObjectId, RoleId, SchemaId};
 use sql::plan::{CatalogView, Grantee, ItemKind};
 use std::collections::BTreeSet;
 

@@ -7,7 +7,7 @@ use super::{StateDiff, Transaction, no_such_column};
 use crate::durable::keys::Key;
 use crate::error::CatalogError;
 use crate::objects::AclItem;
-use sql::names::{ObjectId, RoleId};
+use engine::names::{ObjectId, RoleId};
 use sql::plan::{CatalogView, Grant, GrantPlan, Grantee};
 use std::collections::BTreeSet;
 

@@ -2,10 +2,11 @@
 
 use super::{StateDiff, Transaction, missing};
 use crate::error::CatalogError;
+use engine::names::{ObjectId, RoleId};
 use repr::GlobalId;
-use sql::names::{ObjectId, RoleId};
-use sql::plan::sequence::{COLUMNS, NewSequence, SequenceDef, SequenceOwner, default_sql, defaults_naming, named_in};
+use sql::plan::sequence::{COLUMNS, NewSequence, default_sql, defaults_naming, named_in};
 use sql::plan::{AlterSequencePlan, CatalogView, CreateSequencePlan, ItemKind, ItemRef};
+use sql::sequence::{SequenceDef, SequenceOwner};
 
 impl Transaction {
     pub(super) fn create_sequence(&mut self, plan: CreateSequencePlan, owner: RoleId) -> Result<(), CatalogError> {

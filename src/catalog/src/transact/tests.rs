@@ -11,15 +11,16 @@ use crate::durable::{self, all_keys};
 use crate::error::CatalogError;
 use crate::state::State;
 use crate::system::{MZ_SYSTEM, PUBLIC_OID};
+use engine::error::SqlError;
+use engine::names::{ObjectId, Privilege, RoleId};
+use engine::{Engine, SessionInfo};
 use persist::{MetaWrite, PersistClient, ShardId};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp};
-use sql::engine::{Engine, Params, SessionInfo};
-use sql::error::SqlError;
-use sql::names::{ObjectId, Privilege, RoleId};
+use sql::bind::Params;
 use sql::plan::{CatalogView, ItemRef, Plan, PlanContext};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,8 +36,12 @@ struct Server {
 impl Server {
     fn new() -> Server {
         let bootstrap = Transaction::bootstrap().expect("the first catalog is sound");
-        let mut server =
-            Server { engine: Engine::new(), state: bootstrap.state, stored: BTreeMap::new(), shards: BTreeSet::new() };
+        let mut server = Server {
+            engine: Engine::new(sql::dialect::DIALECTS),
+            state: bootstrap.state,
+            stored: BTreeMap::new(),
+            shards: BTreeSet::new(),
+        };
         server.store(&bootstrap.meta);
         server
     }
@@ -62,7 +67,7 @@ impl Server {
     }
 
     fn plan_any(&self, user: &str, sql: &str) -> Result<Plan, SqlError> {
-        let statements = sql::parser::parse(sql)?;
+        let statements = sql_syntax::parser::parse(sql)?;
         let (user, session_user) = (user.to_owned(), user.to_owned());
         let session = SessionInfo { user, session_user, ..SessionInfo::default() };
         let catalog = &self.state;

@@ -4,12 +4,12 @@ use super::{TableConstraints, Wording, value_text};
 use crate::error::CommitError;
 use ahash::AHashMap;
 use arrow::datatypes::DataType;
+use engine::error::Subject;
 use pgrepr::json::order::common_jsonb;
 use pgrepr::options::EncodeOptions;
 use repr::row::{is_key_exact, read_datum, skip_datum, write_datum, write_key_datum};
 use repr::sqlstate::SqlState;
 use repr::{Datum, Diff, GlobalId, PgType, RelationDesc, Updates};
-use sql::error::Subject;
 use sql::plan::constraint::column_list;
 use std::sync::Arc;
 

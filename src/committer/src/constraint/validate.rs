@@ -3,10 +3,10 @@
 use super::{CHECKED_ROWS, Conditions, TableConstraints, Wording, net_rows, only_adds};
 use crate::error::CommitError;
 use ahash::{AHashMap, AHashSet};
+use engine::{Engine, SessionInfo};
 use persist::ShardSnapshot;
 use repr::sqlstate::SqlState;
 use repr::{Diff, Updates};
-use sql::engine::{Engine, SessionInfo};
 use std::collections::HashMap;
 
 /// The keys that are there, by the oid of their constraint.

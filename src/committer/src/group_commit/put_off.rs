@@ -69,8 +69,8 @@ mod tests {
     use crate::notes::Notes;
     use crate::request::{CatalogChange, DdlRequest, Request, TableWrite, WriteRequest};
     use catalog::transact::Op;
+    use engine::names::SchemaId;
     use repr::{GlobalId, Updates};
-    use sql::names::SchemaId;
     use tokio::sync::oneshot::channel;
 
     fn write(table: u64) -> Request {

@@ -6,9 +6,10 @@ use crate::published::Published;
 use crate::rewrite::Rewriting;
 use crate::sequence::{Sequence, forget, put};
 use catalog::transact::{Prepared, StateDiff};
+use engine::session::Position;
 use persist::MetaWrite;
 use repr::GlobalId;
-use sql::plan::sequence::{Position, owned_by};
+use sql::plan::sequence::owned_by;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -9,6 +9,7 @@ use catalog::Catalog;
 use catalog::system::MZ_SYSTEM;
 use catalog::transact::Op;
 use compute_client::controller::Controller;
+use engine::{Engine, SessionInfo};
 use futures::FutureExt;
 use glimpse_committer::environment::Environment;
 use glimpse_committer::error::CommitError;
@@ -27,7 +28,7 @@ use persist::PersistClient;
 use persist::blob::memory::MemoryObjects;
 use repr::row::write_datum;
 use repr::{Datum, Diff, GlobalId, Timestamp, Updates};
-use sql::engine::{Engine, Params, SessionInfo};
+use sql::bind::Params;
 use sql::plan::PlanContext;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -38,7 +39,8 @@ use timestamp_oracle::TimestampOracle;
 use timestamp_oracle::local::LocalOracle;
 
 /// Compiling functions takes longer than all else here, and they are the same everywhere.
-static ENGINE: LazyLock<Arc<Engine>> = LazyLock::new(|| Arc::new(Engine::with_memory(Share::root(usize::MAX, None))));
+static ENGINE: LazyLock<Arc<Engine>> =
+    LazyLock::new(|| Arc::new(Engine::with_memory(sql::dialect::DIALECTS, Share::root(usize::MAX, None))));
 
 /// What outlives a process.
 #[derive(Clone, Default)]
@@ -133,7 +135,7 @@ impl Process {
     /// The change of the catalog that a statement asks for.
     pub(crate) fn change(&self, sql: &str) -> Result<CatalogChange, CommitError> {
         let published = self.env.published.load_full();
-        let statement = sql::parser::parse(sql)?.pop().expect("there is one");
+        let statement = sql_syntax::parser::parse(sql)?.pop().expect("there is one");
         let session = SessionInfo::default();
         let ctx = PlanContext {
             engine: &self.env.engine,

@@ -5,8 +5,8 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, DFSchemaRef};
 use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{Expr, FetchType, LogicalPlan, SkipType, SortExpr};
+use engine::CollectionTable;
 use repr::GlobalId;
-use sql::engine::CollectionTable;
 use std::sync::Arc;
 
 /// A folded chain. All expressions are over the collection's columns, unqualified.

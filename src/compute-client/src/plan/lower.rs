@@ -21,11 +21,11 @@ use datafusion::logical_expr::{
     Unnest, Volatility,
 };
 use datafusion::physical_expr::PhysicalExpr;
+use engine::error::SqlError;
+use engine::{CollectionTable, Engine, SessionInfo, recursion};
 use repr::row::RowCodec;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Updates};
-use sql::engine::{CollectionTable, Engine, SessionInfo, recursion};
-use sql::error::SqlError;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -292,7 +292,7 @@ impl Lowering<'_> {
         // Of the pairs of an inner join the optimizer makes a condition of the join.
         let (temporal, filter) = match filter {
             Some(filter) if kind == JoinKind::Inner => {
-                let (temporal, rest) = sql::temporal::split(filter);
+                let (temporal, rest) = engine::temporal::split(filter);
                 (temporal, conjunction(rest))
             }
             filter => (Vec::new(), filter),
@@ -401,7 +401,7 @@ impl Lowering<'_> {
         let mut found = None;
         expr.apply(|node| {
             match node {
-                Expr::ScalarFunction(call) if sql::temporal::is_name_of_now(call.name()) => {
+                Expr::ScalarFunction(call) if engine::temporal::is_name_of_now(call.name()) => {
                     found = Some(temporal::now_refused());
                 }
                 Expr::ScalarFunction(call) if call.func.signature().volatility != Volatility::Immutable => {

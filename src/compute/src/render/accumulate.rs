@@ -4,9 +4,11 @@
 //! of its group's values gains and loses.
 
 use crate::render::flow::Flow;
+use crate::render::flow::InputUpdate;
 use crate::render::join::distinct;
-use crate::render::mfp::{InputUpdate, contained, decode, types};
-use crate::render::reduce::{Part, ROW, Step, cut, normal, passes};
+use crate::render::mfp::{contained, decode, types};
+use crate::render::part::{Part, Step};
+use crate::render::reduce::{ROW, cut, normal, passes};
 use crate::render::sums::{Slot, row_of, slots};
 use crate::render::tally::Tally;
 use crate::render::totals::{KeyTotal, KeyTotals, MARKER, ROWS, Totals};

@@ -5,7 +5,8 @@
 //! all values: it still says that the group exists.
 
 use crate::render::first::Counted;
-use crate::render::reduce::{Part, cut, negative, normal, outcome_of, passes};
+use crate::render::part::{Part, negative};
+use crate::render::reduce::{cut, normal, outcome_of, passes};
 use crate::render::{Builder, Keyed, ScopeTime, arrange};
 use arrow::datatypes::DataType;
 use repr::Datum;

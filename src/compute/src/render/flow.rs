@@ -3,7 +3,6 @@
 //! Rows of a table come as the run in which they were committed, those of a join and of a map/filter/project packed into one
 //! buffer. Other operators give them one by one.
 
-use crate::render::mfp::InputUpdate;
 use crate::render::{BATCH_ROWS, Keyed, Rows, ScopeTime};
 use arrangement::packed::Packed;
 use differential_dataflow::{AsCollection, VecCollection};
@@ -247,3 +246,6 @@ pub fn each<'scope, T: ScopeTime, D: Clone + 'static>(
     });
     each.as_collection()
 }
+
+/// One update of an index's input.
+pub type InputUpdate<T> = (Vec<u8>, T, Diff);

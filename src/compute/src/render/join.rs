@@ -320,7 +320,7 @@ fn keys(join: &Join) -> Result<(Vec<KeyExpr>, Vec<KeyExpr>, NullKeys), RowError>
 
 fn several_rows() -> DataFusionError {
     let message = "more than one row returned by a subquery used as an expression";
-    let error = sql::error::SqlError::new(repr::sqlstate::SqlState::CARDINALITY_VIOLATION, message);
+    let error = engine::error::SqlError::new(repr::sqlstate::SqlState::CARDINALITY_VIOLATION, message);
     DataFusionError::External(Box::new(error))
 }
 

@@ -22,16 +22,12 @@ use compute_client::protocol::KeyExpr;
 use datafusion::error::DataFusionError;
 use datafusion::physical_expr::PhysicalExpr;
 use evaluation::{Evaluated, Evaluation};
-use repr::Diff;
 use repr::columns::Cutter;
 use repr::row::{RowCodec, RowError, is_delimited, is_key_exact, skip_datum, write_array_value, write_key_datum};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-
-/// One update of an index's input.
-pub type InputUpdate<T> = (Vec<u8>, T, Diff);
 
 /// The first byte of a NULL.
 const NULL: u8 = 0;
@@ -398,7 +394,7 @@ pub fn without_nulls(mask: &BooleanArray) -> BooleanArray {
 /// Evaluates; a panic in the expression engine is an error of what was evaluated and not the end of the worker.
 pub fn contained<T>(evaluate: impl FnOnce() -> Result<T, DataFusionError>) -> Result<T, DataFusionError> {
     catch_unwind(AssertUnwindSafe(evaluate)).unwrap_or_else(|_| {
-        let error = sql::error::SqlError::internal("evaluating an expression of a maintained view panicked");
+        let error = engine::error::SqlError::internal("evaluating an expression of a maintained view panicked");
         Err(DataFusionError::External(Box::new(error)))
     })
 }

@@ -5,10 +5,10 @@
 //! there is a NULL, or anything that 128 bits do not hold, is left to those who can evaluate everything.
 
 use crate::render::flow::Update;
+use crate::render::groups::Groups;
 use crate::render::mfp::bytes::{self, Test};
 use crate::render::mfp::{narrow, types};
 use crate::render::sums::{Slot, Summed, add_narrow};
-use crate::render::tally::Groups;
 use crate::render::totals::ROWS;
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, SchemaRef};
 use compute_client::plan::lir::{self, Stage};
@@ -19,7 +19,7 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use repr::Diff;
 use repr::columns::{Cutter, integers};
 use repr::row::is_key_exact;
-use sql::functions::arith::Arith;
+use sql_functions::arith::Arith;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -419,7 +419,7 @@ fn constant(value: &ScalarValue) -> Option<i128> {
 mod tests {
     use super::{NULL, Numbers, Program, Sum};
     use crate::render::flow::Update;
-    use crate::render::tally::Groups;
+    use crate::render::groups::Groups;
     use crate::render::totals::{FIRST, ROWS};
     use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Int32Array, RecordBatch};
     use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Field, Schema};
@@ -431,7 +431,7 @@ mod tests {
     use repr::PgType;
     use repr::columns::Cutter;
     use repr::row::RowCodec;
-    use sql::functions::arith::{Arith, ArithOp};
+    use sql_functions::arith::{Arith, ArithOp};
     use std::collections::BTreeSet;
     use std::sync::Arc;
 

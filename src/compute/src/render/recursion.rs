@@ -24,10 +24,10 @@ use differential_dataflow::collection::concatenate;
 use differential_dataflow::dynamic::feedback_summary;
 use differential_dataflow::dynamic::pointstamp::{PointStamp, PointStampSummary};
 use differential_dataflow::operators::iterate::Variable;
+use engine::recursion::{AtLimit, RecursionLimit};
 use repr::row::RowError;
 use repr::sqlstate::SqlState;
 use repr::{Diff, GlobalId, Timestamp};
-use sql::ast::{AtLimit, RecursionLimit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use timely::dataflow::operators::vec::Filter;
@@ -174,7 +174,7 @@ impl<'scope> Builder<'scope, Rounds> {
         let by_row = arrange(&self.memory, over.map(|row| (row, Vec::new())), "Recursion limit");
         let left = reduced(&self.memory, by_row, "Recursion limit", |_, _, output| output.push((Vec::new(), 1)));
         left.as_collection(move |_, _| {
-            let error = sql::engine::recursion::limit_reached(limit);
+            let error = engine::recursion::limit_reached(limit);
             encode_error(DataFusionError::External(Box::new(error)))
         })
     }
@@ -192,6 +192,6 @@ fn round(time: &Rounds, level: usize) -> u64 {
 
 fn too_many_copies() -> DataFusionError {
     let message = format!("a recursive query gives the same row more than {COPIES_MAX} times");
-    let error = sql::error::SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message);
+    let error = engine::error::SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message);
     DataFusionError::External(Box::new(error))
 }

@@ -4,7 +4,8 @@
 //! matter (DISTINCT, `bit_and`) see each value once; others see it as often as it is there.
 
 use crate::render::mfp::{decode, types, without_nulls};
-use crate::render::reduce::{Part, Step, negative, outcome_of};
+use crate::render::part::{Part, Step, negative};
+use crate::render::reduce::outcome_of;
 use crate::render::{Builder, Keyed, ScopeTime, arrange, reduced};
 use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::SchemaRef;

@@ -3,7 +3,7 @@
 //! Decimals are added in parts of [`LIMB_BITS`], as many as the digits of their type need, so that no sum overflows before it
 //! is asked whether it fits its type.
 
-use crate::render::reduce::{Part, Step, negative};
+use crate::render::part::{Part, Step, negative};
 use crate::render::totals::{FIRST, ROWS, Totals};
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Int64Type, i256};
@@ -216,7 +216,7 @@ impl Slot {
 }
 
 fn out_of_range(what: &str) -> DataFusionError {
-    let error = sql::error::SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("{what} out of range"));
+    let error = engine::error::SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("{what} out of range"));
     DataFusionError::External(Box::new(error))
 }
 

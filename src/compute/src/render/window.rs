@@ -60,7 +60,7 @@ impl Partition {
     fn evaluate(&self, values: &[(&[u8], Diff)]) -> Result<Vec<(Vec<u8>, Diff)>, DataFusionError> {
         let mut rows = Vec::new();
         for (value, count) in values {
-            let count = usize::try_from(*count).map_err(|_| super::reduce::negative())?;
+            let count = usize::try_from(*count).map_err(|_| crate::render::part::negative())?;
             rows.extend(std::iter::repeat_n(*value, count));
         }
         let batch = decode(&self.codec, &self.schema, rows.iter().copied())?;

@@ -8,7 +8,7 @@ use repr::Timestamp;
 
 use super::{BatchRow, Consensus, Loaded, Payload, Txn};
 use crate::error::PersistError;
-use crate::shard::ShardId;
+use crate::shard_id::ShardId;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]

@@ -25,7 +25,7 @@ use crate::consensus::{BatchRow, Consensus, Loaded, Payload, Txn};
 use crate::encoding::check_format;
 use crate::error::PersistError;
 use crate::postgres::{Pool, Transacted, in_full, retry};
-use crate::shard::ShardId;
+use crate::shard_id::ShardId;
 
 /// The version of the tables.
 const FORMAT: i32 = 1;

@@ -36,7 +36,7 @@ use self::witness::Witness;
 use crate::consensus::{BatchRow, Consensus, Loaded, Payload, Txn};
 use crate::encoding::check_format;
 use crate::error::PersistError;
-use crate::shard::ShardId;
+use crate::shard_id::ShardId;
 
 /// The version of the schema below, kept in SQLite's `user_version`.
 const SCHEMA_FORMAT: u64 = 1;

@@ -19,10 +19,10 @@ use adapter::seat::Seat;
 use adapter::session::Session;
 use adapter::waiting::{Awaited, PATIENCE};
 use arrow::array::Array;
+use engine::error::SqlError;
 use ore::memory::Reservation;
 use pgrepr::options::EncodeOptions;
-use sql::ast::{CopyFormat, CopyOptions};
-use sql::error::SqlError;
+use sql_syntax::ast::{CopyFormat, CopyOptions};
 use std::sync::Arc;
 
 /// Rows asked for at a time: what may be in the write buffer beyond [`FLUSH_BYTES`].

@@ -5,13 +5,14 @@
 //! was created ([`ViewRead::names`](super::ViewRead::names)).
 
 use super::resolver::Dependencies;
-use super::sequence::{NewSequence, SequenceDef};
+use super::sequence::NewSequence;
 use super::{ConstraintKind, IndexDef, ItemKind, ItemRef, PlanContext};
-use crate::ast::visit::{visit_expressions, visit_expressions_mut};
-use crate::error::SqlError;
-use crate::names::quote_ident;
-use crate::parser::{fold, parse_expr};
+use crate::sequence::SequenceDef;
+use engine::error::SqlError;
 use repr::{PgType, RelationDesc};
+use sql_syntax::ast::visit::{visit_expressions, visit_expressions_mut};
+use sql_syntax::names::quote_ident;
+use sql_syntax::parser::{fold, parse_expr};
 use sqlparser::ast as sp;
 use std::ops::ControlFlow;
 use std::sync::Arc;

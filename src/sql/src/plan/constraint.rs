@@ -1,18 +1,20 @@
 //! Constraints as the catalog keeps them: the conditions that rows are checked by, and their text.
 
 use super::{CatalogView, ConstraintDef, ConstraintKind, IndexDef, ItemKind, ItemRef, PlanContext};
-use crate::engine::bind::plan_condition;
-use crate::engine::bind::scope::Clause;
-use crate::engine::bind::subquery::has_subquery;
-use crate::engine::{Params, SessionInfo};
-use crate::error::SqlError;
-use crate::names::{SchemaId, quote_ident};
+use crate::bind::Params;
+use crate::bind::plan_condition;
+use crate::bind::scope::Clause;
+use crate::bind::subquery::has_subquery;
 use crate::plan::resolver::Dependencies;
-use crate::temporal::reads_now;
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
+use engine::SessionInfo;
+use engine::error::SqlError;
+use engine::names::SchemaId;
+use engine::temporal::reads_now;
 use repr::sqlstate::SqlState;
 use repr::{PgType, RelationDesc};
+use sql_syntax::names::quote_ident;
 use sqlparser::ast as sp;
 use std::sync::Arc;
 
@@ -35,7 +37,7 @@ pub fn plan_checks(ctx: &PlanContext<'_>, table: &ItemRef) -> Result<Vec<Check>,
         let ConstraintKind::Check { sql, locale, .. } = &constraint.kind else { continue };
         let session = SessionInfo { locale: *locale, ..ctx.session.clone() };
         let ctx = PlanContext { session: &session, ..*ctx };
-        let expr = bind_check(&ctx, &crate::parser::parse_expr(sql)?, &schema)?;
+        let expr = bind_check(&ctx, &sql_syntax::parser::parse_expr(sql)?, &schema)?;
         checks.push(Check { oid: constraint.oid, name: constraint.name.clone(), expr });
     }
     checks.sort_by(|a, b| a.name.cmp(&b.name));

@@ -3,11 +3,13 @@
 use super::dml::{check_writes, default_exprs, resolve_target, target_columns, unknown_column};
 use super::read::plan_read;
 use super::{CopyFromPlan, CopyToPlan, ItemRef, Plan, PlanContext, ReadPlan, query};
-use crate::ast::{Copy, CopyDirection, CopyOptions, CopySource, Forced, ForcedColumns, ForcedField};
-use crate::engine::Params;
-use crate::error::SqlError;
-use crate::names::{Name, ObjectKind, Privilege, quote_ident, resolve_item, unknown_relation};
+use crate::bind::Params;
+use crate::names::{resolve_item, unknown_relation};
+use engine::error::SqlError;
+use engine::names::{ObjectKind, Privilege};
 use repr::sqlstate::SqlState;
+use sql_syntax::ast::{Copy, CopyDirection, CopyOptions, CopySource, Forced, ForcedColumns, ForcedField};
+use sql_syntax::names::{Name, quote_ident};
 use sqlparser::tokenizer::Span;
 use std::sync::Arc;
 
@@ -112,6 +114,6 @@ fn plan_table(ctx: &PlanContext<'_>, table: &ItemRef, columns: &[usize]) -> Resu
     let columns: Vec<String> =
         columns.iter().map(|position| quote_ident(&table.desc.columns[*position].name)).collect();
     let text = format!("SELECT {} FROM {}", columns.join(", "), table.name);
-    let query = crate::parser::parse_query(&text)?;
+    let query = sql_syntax::parser::parse_query(&text)?;
     query::plan_select(ctx, &query, &mut Params::none())
 }

@@ -6,20 +6,21 @@ mod constraint;
 mod create_table_as;
 mod default;
 mod index;
+mod name;
 mod operator_class;
 mod relation;
 mod sequence;
 
 use super::constraint::key_named;
 use super::privileges::{check_create_in, check_object, check_owner, check_system, is_superuser};
-use super::{Plan, PlanContext, PlanNotice};
-use crate::ast::{ClusterOptions, RoleSpec};
-use crate::error::SqlError;
-use crate::names::{
-    ClusterId, Name, ObjectId, ObjectKind, Privilege, RoleId, resolve_item, resolve_schema, unknown_cluster,
-    unknown_database, unknown_relation, unknown_role,
-};
+use super::{Plan, PlanContext};
+use crate::names::{resolve_item, resolve_schema, unknown_cluster, unknown_database, unknown_relation, unknown_role};
+use engine::error::PlanNotice;
+use engine::error::SqlError;
+use engine::names::{ClusterId, ObjectId, ObjectKind, Privilege, RoleId};
 use repr::sqlstate::SqlState;
+use sql_syntax::ast::{ClusterOptions, RoleSpec};
+use sql_syntax::names::Name;
 
 impl Plan {
     /// Whether it changes the catalog.
@@ -58,7 +59,7 @@ pub(super) use alter_table::plan_alter_table;
 pub(super) use create_table_as::plan_create_table_as;
 pub(super) use index::plan_create_index;
 pub use index::{CreateIndexPlan, IndexKey, describe_index, plan_index_keys};
-pub(super) use relation::{is_same_type, plan_create_table, plan_create_view};
+pub(super) use relation::{plan_create_table, plan_create_view};
 pub(super) use sequence::{plan_alter_sequence, plan_create_sequence};
 
 /// The most workers that a cluster of this process may have.
@@ -418,4 +419,11 @@ fn check_member(ctx: &PlanContext<'_>, role: RoleId) -> Result<(), SqlError> {
     }
     let name = ctx.catalog.role(role).map(|role| role.name.clone()).unwrap_or_default();
     Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("must be member of role \"{name}\"")))
+}
+
+fn plural(kind: ObjectKind) -> String {
+    match kind {
+        ObjectKind::Index => "indexes".to_owned(),
+        kind => format!("{kind}s"),
+    }
 }

@@ -4,10 +4,11 @@ use super::ddl::resolve_role;
 use super::privileges::is_superuser;
 use super::roles::{plan_grantees, privileges_for};
 use super::{Grantee, Plan, PlanContext};
-use crate::ast::{DefaultKind, DefaultPrivileges};
-use crate::error::SqlError;
-use crate::names::{ObjectKind, Privilege, RoleId, SchemaId, resolve_schema};
+use crate::names::resolve_schema;
+use engine::error::SqlError;
+use engine::names::{ObjectKind, Privilege, RoleId, SchemaId};
 use repr::sqlstate::SqlState;
+use sql_syntax::ast::{DefaultKind, DefaultPrivileges};
 
 /// To which new objects default privileges apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

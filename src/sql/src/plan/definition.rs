@@ -2,9 +2,11 @@
 
 mod present;
 
-use super::sequence::{self, SequenceDef};
+use super::sequence;
 use super::{CatalogView, ConstraintDef, IndexDef, IndexKeyDef, ItemKind, ItemRef};
-use crate::names::{ClusterId, FullName, quote_ident};
+use crate::sequence::SequenceDef;
+use engine::names::ClusterId;
+use sql_syntax::names::{FullName, quote_ident};
 use std::sync::Arc;
 
 /// `CREATE INDEX i ON s.t USING btree (k)`, as `pg_get_indexdef` prints it. Tools look for `USING`; that indexes are

@@ -5,6 +5,7 @@
 //! them. The queries are put together as syntax trees and bound like any other.
 
 mod build;
+mod defaults;
 mod insert;
 mod on_conflict;
 mod others;
@@ -17,24 +18,29 @@ use super::{
     AlterSequencePlan, ItemKind, ItemRef, Plan, PlanContext, ReadThenWriteKind, ReadThenWritePlan, Returning,
     TruncatePlan,
 };
-use crate::ast::visit::walk;
-use crate::ast::{Identity, Truncate};
-use crate::engine::{Params, bind};
-use crate::error::SqlError;
-use crate::names::{Name, ObjectId, ObjectKind, Privilege, resolve_item, unknown_relation};
-use crate::parser::fold;
+use crate::bind;
+use crate::bind::Params;
+use crate::bind::coerce;
+use crate::names::{resolve_item, unknown_relation};
 use arrow::datatypes::Schema;
 use build::{Reading, Target, column_ref, name_of};
 use datafusion::common::{DFSchema, TableReference};
+use engine::error::SqlError;
+use engine::names::{ObjectId, ObjectKind, Privilege};
 use others::Other;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
+use sql_syntax::ast::visit::walk;
+use sql_syntax::ast::{Identity, Truncate};
+use sql_syntax::names::Name;
+use sql_syntax::parser::fold;
 use sqlparser::ast as sp;
 use sqlparser::tokenizer::Span;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-pub(super) use insert::{default_exprs, plan_insert, target_columns};
+pub(super) use crate::plan::dml::defaults::default_exprs;
+pub(super) use insert::{plan_insert, target_columns};
 pub(super) use rights::check_writes;
 
 /// Finds the table that a statement changes; whether it may is for the caller to check. Errors: 42P01, 42809, 55000, and
@@ -147,7 +153,7 @@ pub(super) fn plan_delete(ctx: &PlanContext<'_>, delete: &sp::Delete, params: &m
     let old = table.desc.columns.iter().map(|column| column_ref(&alias, &column.name));
     let projection = old.chain(others::references(&returned)).collect();
     let query = build::select(&target, &alias, projection, using.clone(), delete.selection.clone());
-    let planned = ctx.engine.plan_query(&query, &resolver, params)?;
+    let planned = bind::plan_query(&query, &resolver, params)?;
     let selection = ctx.engine.optimize(planned.plan, ctx.session)?;
     let items = delete.returning.as_deref();
     let returning = plan_returning(ctx, (&table, &alias), items, &returned, &resolver, params)?;
@@ -204,7 +210,7 @@ fn truncate_one(ctx: &PlanContext<'_>, name: &Name) -> Result<ReadThenWritePlan,
     let query = build::select(&target, &alias, projection, Vec::new(), None);
     let dependencies = Dependencies::new();
     let resolver = dependencies.resolver(ctx).exempting(table.id);
-    let planned = ctx.engine.plan_query(&query, &resolver, &mut Params::none())?;
+    let planned = bind::plan_query(&query, &resolver, &mut Params::none())?;
     Ok(ReadThenWritePlan {
         table: table.id,
         name: table.name.clone(),
@@ -334,7 +340,7 @@ pub fn unknown_column(table: &ItemRef, column: &str) -> SqlError {
 fn default_of(ctx: &PlanContext<'_>, table: &ItemRef, column: usize) -> Result<Option<sp::Expr>, SqlError> {
     let ItemKind::Table { defaults, .. } = &table.kind else { return Ok(None) };
     let Some(text) = defaults.get(column).and_then(Option::as_ref) else { return Ok(None) };
-    let default = crate::parser::parse_expr(text)?;
+    let default = sql_syntax::parser::parse_expr(text)?;
     Ok(Some(match identity(ctx.catalog, table.id, column) {
         Some(_) => of_identity(default),
         None => default,
@@ -362,11 +368,11 @@ fn plan_returning(
         if bind::subquery::has_subquery(expr) {
             return Err(SqlError::unsupported("a subquery in RETURNING"));
         }
-        let mut typed = ctx.engine.plan_expr(expr, &schema, params, resolver)?;
+        let mut typed = bind::plan_expr(expr, &schema, params, resolver)?;
         if typed.ty == PgType::Unknown {
             let data_type = PgType::Text.data_type();
-            let expr = ctx.engine.assignment_cast(typed, &PgType::Text, &name, params, resolver)?;
-            typed = crate::engine::TypedExpr { expr, ty: PgType::Text, data_type, nullable: true };
+            let expr = coerce::assign(typed, &PgType::Text, &name, params, resolver)?;
+            typed = sql_functions::TypedExpr { expr, ty: PgType::Text, data_type, nullable: true };
         }
         fields.push(typed.ty.field(&name, true).with_data_type(typed.data_type));
         types.push(typed.ty);
@@ -383,7 +389,7 @@ fn plan_returning(
     };
     for item in items {
         match item {
-            sp::SelectItem::UnnamedExpr(expr) => add(expr, ctx.engine.output_name(expr), params)?,
+            sp::SelectItem::UnnamedExpr(expr) => add(expr, bind::name::output_name(expr), params)?,
             sp::SelectItem::ExprWithAlias { expr, alias } => add(expr, fold(alias), params)?,
             sp::SelectItem::Wildcard(_) | sp::SelectItem::QualifiedWildcard(..) => {
                 let of = others::wildcard(item)?;

@@ -6,15 +6,17 @@
 use super::constraint::key_named;
 use super::ddl::{article, resolve_object};
 use super::privileges::{check_owner, check_system};
-use super::sequence::{SequenceDef, defaults_naming};
-use super::{DropPlan, ItemKind, ItemRef, Plan, PlanContext, PlanNotice};
-use crate::ast::Drop;
-use crate::error::SqlError;
-use crate::names::{
-    ClusterId, DatabaseId, Name, ObjectId, ObjectKind, Privilege, RoleId, SchemaId, effective_search_path, resolve_item,
-};
+use super::sequence::defaults_naming;
+use super::{DropPlan, ItemKind, ItemRef, Plan, PlanContext};
+use crate::names::{effective_search_path, resolve_item};
+use crate::sequence::SequenceDef;
+use engine::error::PlanNotice;
+use engine::error::SqlError;
+use engine::names::{ClusterId, DatabaseId, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
 use repr::GlobalId;
 use repr::sqlstate::SqlState;
+use sql_syntax::ast::Drop;
+use sql_syntax::names::Name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
 //! EXPLAIN: plans the statement and asks the adapter to print it.
 
 use super::{ExplainPlan, Explained, Plan, PlanContext, plan};
-use crate::ast::{Explain, ExplainOf, ExplainStage};
-use crate::engine::Params;
-use crate::error::SqlError;
+use crate::bind::Params;
 use crate::names::{resolve_item, unknown_relation};
+use engine::error::SqlError;
 use repr::{PgType, RelationDesc};
+use sql_syntax::ast::{Explain, ExplainOf, ExplainStage};
 use std::sync::Arc;
 
 pub(super) fn plan_explain(ctx: &PlanContext<'_>, explain: &Explain, params: &mut Params) -> Result<Plan, SqlError> {

@@ -12,11 +12,11 @@
 //! - Whether a literal is a parameter depends on the shape alone.
 //! - Putting every literal back gives the statement that was lifted (tested).
 
-use crate::ast::Statement;
-use crate::ast::visit::visit_expressions_mut;
-use crate::error::SqlError;
+use engine::error::SqlError;
 use repr::PgType;
 use repr::types::{NUMERIC_SCALE, NumericDisplay};
+use sql_syntax::ast::Statement;
+use sql_syntax::ast::visit::visit_expressions_mut;
 use sqlparser::ast as sp;
 use std::borrow::Cow;
 use std::ops::{ControlFlow, Range};
@@ -153,7 +153,7 @@ pub fn literal_text(text: &str, kind: LiteralKind) -> Cow<'_, str> {
 ///
 /// Errors: those of the parser, and an internal one for a mark in a place where no expression can stand.
 pub fn parse_lifted(shape: &str, texts: &[&str], kinds: &[LiteralKind]) -> Result<LiftedStatement, SqlError> {
-    let mut statements = crate::parser::parse(shape)?;
+    let mut statements = sql_syntax::parser::parse(shape)?;
     let (Some(parsed), true) = (statements.pop(), statements.is_empty()) else {
         return Err(SqlError::internal("a shape is one statement"));
     };
@@ -522,8 +522,8 @@ mod tests {
             let kinds: Vec<LiteralKind> = lifted.literals.iter().map(|literal| literal.kind).collect();
             let parsed = parse_lifted(&lifted.shape, &texts, &kinds).expect(sql);
             assert!(parsed.parameters.is_empty());
-            let crate::ast::Statement::Query(query) = parsed.statement else { panic!("{sql}") };
-            let direct = crate::parser::parse_query(sql).expect(sql);
+            let sql_syntax::ast::Statement::Query(query) = parsed.statement else { panic!("{sql}") };
+            let direct = sql_syntax::parser::parse_query(sql).expect(sql);
             assert_eq!(query.to_string(), direct.to_string());
         }
     }

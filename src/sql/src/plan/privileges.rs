@@ -5,8 +5,9 @@
 //! view is read with the rights of the view's owner, as in Postgres.
 
 use super::{CatalogView, ItemRef, PlanContext, SchemaRef};
-use crate::error::SqlError;
-use crate::names::{ObjectId, ObjectKind, Privilege, RoleId, unknown_role};
+use crate::names::unknown_role;
+use engine::error::SqlError;
+use engine::names::{ObjectId, ObjectKind, Privilege, RoleId};
 use repr::GlobalId;
 use repr::sqlstate::SqlState;
 use std::collections::BTreeSet;

@@ -2,8 +2,9 @@
 
 use super::resolver::{Dependencies, under_names};
 use super::{ItemRef, PlanContext, SelectPlan, ViewDef};
-use crate::engine::{Origin, Params, PlannedQuery};
-use crate::error::SqlError;
+use crate::bind;
+use crate::bind::{Origin, Params, PlannedQuery};
+use engine::error::SqlError;
 use repr::RelationDesc;
 use repr::sqlstate::SqlState;
 use sqlparser::ast as sp;
@@ -16,7 +17,7 @@ pub(super) fn plan_select(
     params: &mut Params,
 ) -> Result<SelectPlan, SqlError> {
     let dependencies = Dependencies::new();
-    let planned = ctx.engine.plan_query(query, &dependencies.resolver(ctx), params)?;
+    let planned = bind::plan_query(query, &dependencies.resolver(ctx), params)?;
     finish(ctx, planned, params, &dependencies)
 }
 
@@ -27,7 +28,7 @@ pub(super) fn plan_trusted(
     params: &mut Params,
 ) -> Result<SelectPlan, SqlError> {
     let dependencies = Dependencies::new();
-    let planned = ctx.engine.plan_query(query, &dependencies.trusted(ctx), params)?;
+    let planned = bind::plan_query(query, &dependencies.trusted(ctx), params)?;
     finish(ctx, planned, params, &dependencies)
 }
 

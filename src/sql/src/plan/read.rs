@@ -2,18 +2,21 @@
 
 use super::resolver::Dependencies;
 use super::{PlanContext, SelectPlan, query};
-use crate::ast::{AsOf, Envelope, OrderBy, Statement, Subscribe, SubscribeTo};
-use crate::engine::Params;
-use crate::error::SqlError;
-use crate::names::{ObjectKind, resolve_item, unknown_relation};
+use crate::bind;
+use crate::bind::Params;
+use crate::bind::coerce;
+use crate::names::{resolve_item, unknown_relation};
 use arrow::compute::SortOptions;
 use arrow::datatypes::{Field, FieldRef, Schema};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
+use engine::error::SqlError;
+use engine::names::ObjectKind;
 use repr::relation::ColumnOrigin;
 use repr::sqlstate::SqlState;
 use repr::types::NumericDisplay;
 use repr::{GlobalId, PgType, RelationDesc};
+use sql_syntax::ast::{AsOf, Envelope, OrderBy, Statement, Subscribe, SubscribeTo};
 use sqlparser::ast as sp;
 use std::sync::Arc;
 
@@ -138,7 +141,7 @@ fn plan_time(ctx: &PlanContext<'_>, time: &sp::Expr, clause: &str) -> Result<Exp
     let dependencies = Dependencies::new();
     let resolver = dependencies.resolver(ctx);
     let mut params = Params::none();
-    let typed = ctx.engine.plan_expr(time, &DFSchema::empty(), &mut params, &resolver)?;
+    let typed = bind::plan_expr(time, &DFSchema::empty(), &mut params, &resolver)?;
     let ty = match typed.ty {
         PgType::Int2 | PgType::Int4 | PgType::Int8 | PgType::Numeric(_) => PgType::Int8,
         _ => PgType::Timestamptz,
@@ -146,7 +149,7 @@ fn plan_time(ctx: &PlanContext<'_>, time: &sp::Expr, clause: &str) -> Result<Exp
     if !dependencies.all().is_empty() {
         return Err(SqlError::unsupported(format!("a subquery in {clause}")));
     }
-    ctx.engine.assignment_cast(typed, &ty, "", &mut params, &resolver).map_err(|error| {
+    coerce::assign(typed, &ty, "", &mut params, &resolver).map_err(|error| {
         if error.sqlstate != SqlState::DATATYPE_MISMATCH {
             return error;
         }
@@ -166,7 +169,7 @@ fn plan_subscribe(ctx: &PlanContext<'_>, subscribe: &Subscribe) -> Result<ReadPl
                 let message = format!("\"{}\" is an index", item.name.item);
                 return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
             }
-            (Some(item.id), crate::parser::parse_query(&format!("SELECT * FROM {}", item.name))?)
+            (Some(item.id), sql_syntax::parser::parse_query(&format!("SELECT * FROM {}", item.name))?)
         }
     };
     // What is followed is maintained, from tables as a view is.

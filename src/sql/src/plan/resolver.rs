@@ -3,19 +3,23 @@
 //! Checks the privileges of whoever reads (the session's role, or inside a view the view's owner) on what is read once that
 //! is known, inlines views by planning their text in the scope in which they were created, and records what was used.
 
-use super::ddl::is_same_type;
+use repr::PgType;
+use sql_syntax::types::from_ast;
+
 use super::privileges::{Right, check_columns, check_schema};
 use super::{ItemKind, ItemRef, PlanContext, ViewDef, ViewRead};
-use crate::engine::{Params, PlannedQuery, Read, ResolvedTable, TableResolver, bind, types};
-use crate::error::SqlError;
-use crate::names::{
-    Name, ObjectKind, Privilege, RoleId, Scope, is_temporary, resolve_item, resolve_schema, unknown_relation,
-};
+use crate::bind;
+use crate::bind::{Params, PlannedQuery, ResolvedTable, TableResolver};
+use crate::names::{is_temporary, resolve_item, resolve_schema, unknown_relation};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
+use engine::Read;
+use engine::error::SqlError;
+use engine::names::{ObjectKind, Privilege, RoleId, Scope};
 use pgrepr::options::Locale;
 use repr::sqlstate::SqlState;
 use repr::{Datum, GlobalId, Reg, RelationDesc};
+use sql_syntax::names::Name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
@@ -111,14 +115,14 @@ impl<'a> Resolver<'a> {
 
     /// Binds the query of a view, whose names stand for what they did when it was created, and are read by `owner`.
     pub(super) fn view(&self, view: &ViewDef, owner: RoleId) -> Result<PlannedQuery, SqlError> {
-        let query = crate::parser::parse_query(&view.query)?;
+        let query = sql_syntax::parser::parse_query(&view.query)?;
         let inner = self.inside(view, owner)?;
-        self.ctx.engine.plan_query(&query, &inner, &mut Params::none()).map_err(inside_view)
+        bind::plan_query(&query, &inner, &mut Params::none()).map_err(inside_view)
     }
 
     /// What the query of a view reads of the relations that it names.
     pub(super) fn reads(&self, view: &ViewDef, owner: RoleId) -> Result<Vec<Read>, SqlError> {
-        let query = crate::parser::parse_query(&view.query)?;
+        let query = sql_syntax::parser::parse_query(&view.query)?;
         bind::reads(&query, &self.inside(view, owner)?, &mut Params::none()).map_err(inside_view)
     }
 
@@ -263,8 +267,8 @@ impl TableResolver for Resolver<'_> {
             }
             Reg::Namespace => resolve_schema(self.ctx.catalog, self.scope, &name()?).map(|schema| schema.oid),
             Reg::Type => {
-                let data_type = crate::parser::parse_data_type(text)?;
-                types::from_ast(&data_type).map(|ty| pgrepr::types::oid(&ty))
+                let data_type = sql_syntax::parser::parse_data_type(text)?;
+                from_ast(&data_type).map(|ty| pgrepr::types::oid(&ty))
             }
             Reg::Proc | Reg::Procedure | Reg::Role => {
                 let function = format!("{}in", kind.name());
@@ -316,4 +320,9 @@ fn inside_view(mut error: SqlError) -> SqlError {
     error.location = None;
     error.position = None;
     error
+}
+
+/// How a numeric prints differs between expressions, and is part of [`PgType`] but not of its type in Postgres.
+pub(in crate::plan) fn is_same_type(a: &PgType, b: &PgType) -> bool {
+    pgrepr::types::oid(a) == pgrepr::types::oid(b) && pgrepr::types::typmod(a) == pgrepr::types::typmod(b)
 }

@@ -4,14 +4,14 @@ use super::ddl::{check_reserved, exists_notice, resolve_object, resolve_role};
 use super::dml::unknown_column;
 use super::privileges::{check_superuser, check_system, denied, is_superuser};
 use super::{Grant, GrantPlan, Grantee, Plan, PlanContext};
-use crate::ast::{GrantPrivileges, GrantRole, GrantTarget, RoleOptions, RoleSpec, SetValue};
-use crate::error::SqlError;
-use crate::names::{
-    Name, ObjectId, ObjectKind, Privilege, resolve_item, resolve_schema, unknown_relation, unknown_role,
-};
+use crate::names::{resolve_item, resolve_schema, unknown_relation, unknown_role};
 use crate::vars::SystemVars;
+use engine::error::SqlError;
+use engine::names::{ObjectId, ObjectKind, Privilege};
 use repr::GlobalId;
 use repr::sqlstate::SqlState;
+use sql_syntax::ast::{GrantPrivileges, GrantRole, GrantTarget, RoleOptions, RoleSpec, SetValue};
+use sql_syntax::names::Name;
 
 pub(super) fn plan_create_role(
     ctx: &PlanContext<'_>,

@@ -3,15 +3,17 @@
 use super::privileges::check_superuser;
 use super::resolver::Dependencies;
 use super::{Plan, PlanContext};
-use crate::ast::Statement;
-use crate::engine::Params;
-use crate::error::SqlError;
+use crate::bind;
+use crate::bind::Params;
+use crate::bind::coerce;
 use crate::vars::{canonical_name, unrecognized};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
+use engine::error::SqlError;
 use pgrepr::options::EncodeOptions;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType, RelationDesc};
+use sql_syntax::ast::Statement;
 use sqlparser::ast as sp;
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,12 +105,12 @@ pub(super) fn plan_argument(ctx: &PlanContext<'_>, argument: &sp::Expr, ty: &PgT
     let dependencies = Dependencies::new();
     let resolver = dependencies.resolver(ctx);
     let mut params = Params::none();
-    let typed = ctx.engine.plan_expr(argument, &DFSchema::empty(), &mut params, &resolver)?;
+    let typed = bind::plan_expr(argument, &DFSchema::empty(), &mut params, &resolver)?;
     if !dependencies.all().is_empty() {
         return Err(SqlError::unsupported("a subquery in an EXECUTE argument"));
     }
     let from = typed.ty.clone();
-    ctx.engine.assignment_cast(typed, ty, "", &mut params, &resolver).map_err(|error| {
+    coerce::assign(typed, ty, "", &mut params, &resolver).map_err(|error| {
         if error.sqlstate != SqlState::DATATYPE_MISMATCH {
             return error;
         }

@@ -5,14 +5,13 @@
 
 use super::definition::create_sql;
 use super::{ItemKind, ItemRef, Plan, PlanContext, query};
-use crate::ast::{ShowFilter, ShowKind, ShowObjects};
-use crate::engine::Params;
-use crate::error::SqlError;
-use crate::names::{
-    ClusterId, Name, ObjectId, ObjectKind, quote_literal, resolve_item, resolve_schema, unknown_cluster,
-    unknown_database, unknown_relation,
-};
+use crate::bind::Params;
+use crate::names::{resolve_item, resolve_schema, unknown_cluster, unknown_database, unknown_relation};
+use engine::error::SqlError;
+use engine::names::{ClusterId, ObjectId, ObjectKind};
 use repr::sqlstate::SqlState;
+use sql_syntax::ast::{ShowFilter, ShowKind, ShowObjects};
+use sql_syntax::names::{Name, quote_literal};
 use std::sync::Arc;
 
 /// The rows of a SHOW: text columns, some nullable, and how to order them.
@@ -66,7 +65,7 @@ pub(super) fn plan_show_objects(
         ShowFilter::Like(pattern) => format!("name LIKE {}", quote_literal(pattern)),
         ShowFilter::Where(expr) => expr.to_string(),
     });
-    let query = crate::parser::parse_query(&listing.sql(filter.as_deref()))?;
+    let query = sql_syntax::parser::parse_query(&listing.sql(filter.as_deref()))?;
     Ok(Plan::Select(query::plan_select(ctx, &query, params)?))
 }
 
@@ -88,7 +87,7 @@ pub(super) fn plan_show_create(
         rows: vec![vec![Some(item.name.to_string()), Some(sql)]],
         order_by: "name",
     };
-    let query = crate::parser::parse_query(&listing.sql(None))?;
+    let query = sql_syntax::parser::parse_query(&listing.sql(None))?;
     Ok(Plan::Select(query::plan_select(ctx, &query, params)?))
 }
 

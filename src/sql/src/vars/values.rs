@@ -1,12 +1,12 @@
 //! From what SET was given to a parameter's canonical text, and from that to a value.
 
 use super::definitions::{Definition, Kind};
-use crate::ast::IsolationLevel;
-use crate::error::SqlError;
-use crate::names::{quote_ident, truncate_identifier};
+use engine::error::SqlError;
 use pgrepr::options::DateStyle;
 use pgrepr::timezone::TimeZone;
 use repr::sqlstate::SqlState;
+use sql_syntax::ast::IsolationLevel;
+use sql_syntax::names::{quote_ident, truncate_identifier};
 
 const MILLISECOND_UNITS: [(&str, i64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
@@ -281,9 +281,9 @@ fn invalid_value(name: &str, value: &str) -> SqlError {
 #[cfg(test)]
 mod tests {
     use super::{canonical_raw, split_identifiers};
-    use crate::ast::{SetValue, TransactionModes};
     use crate::vars::definitions::{SESSION_VARS, SYSTEM_VARS, find};
     use crate::vars::{SessionVars, SystemVars};
+    use sql_syntax::ast::{SetValue, TransactionModes};
 
     fn session() -> SessionVars {
         SessionVars::new(&SystemVars::new(), "ada", "materialize", false, &[], &[]).expect("the defaults are valid")

@@ -10,14 +10,16 @@ use datafusion::catalog::Session;
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
+use engine::error::SqlError;
+use engine::{CollectionReader, Engine, SessionInfo};
 use futures::StreamExt;
-use glimpse_sql::engine::{CollectionReader, Engine, Params, PlannedQuery, ResolvedTable, SessionInfo, TableResolver};
-use glimpse_sql::error::SqlError;
-use glimpse_sql::names::FullName;
-use glimpse_sql::parser::parse_query;
+use glimpse_sql::bind::{Params, PlannedQuery, ResolvedTable, TableResolver};
+use glimpse_sql::dialect::DIALECTS;
 use pgrepr::options::EncodeOptions;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, RelationDesc};
+use sql_syntax::names::FullName;
+use sql_syntax::parser::parse_query;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -36,16 +38,14 @@ const TABLES: [(&str, &str); 3] = [
     ("empty", "SELECT 1::int4 AS a, 'x'::text AS s WHERE false"),
 ];
 
-struct Tables<'e> {
-    engine: &'e Engine,
-}
+struct Tables;
 
-impl TableResolver for Tables<'_> {
+impl TableResolver for Tables {
     fn resolve(&self, name: &[String]) -> Result<ResolvedTable, SqlError> {
         let wanted = name.last().map(String::as_str).unwrap_or_default();
         match TABLES.iter().find(|(table, _)| *table == wanted) {
             Some((_, text)) => {
-                let view = self.engine.plan_query(&*parse_query(text)?, self, &mut Params::none())?;
+                let view = glimpse_sql::bind::plan_query(&*parse_query(text)?, self, &mut Params::none())?;
                 let name = Some(FullName { database: None, schema: "public".to_owned(), item: wanted.to_owned() });
                 Ok(ResolvedTable::View { name, id: GlobalId::User(1), query: Box::new(view) })
             }
@@ -85,8 +85,8 @@ fn session() -> SessionInfo {
 }
 
 async fn run(engine: &Engine, text: &str) -> Result<String, SqlError> {
-    let tables = Tables { engine };
-    let PlannedQuery { plan, desc, .. } = engine.plan_query(&*parse_query(text)?, &tables, &mut Params::none())?;
+    let PlannedQuery { plan, desc, .. } =
+        glimpse_sql::bind::plan_query(&*parse_query(text)?, &Tables, &mut Params::none())?;
     let session = session();
     let optimized = engine.optimize(plan, &session)?;
     let mut stream = engine.execute(optimized, &session, Arc::new(NoCollections)).await?;
@@ -129,7 +129,7 @@ fn answers_are_those_of_postgres() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testdata/answers");
     let rewrite = std::env::var_os("REWRITE").is_some();
     let only = std::env::var("ONLY").unwrap_or_default();
-    let engine = Engine::new();
+    let engine = Engine::new(DIALECTS);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime starts");
     let mut files: Vec<_> = std::fs::read_dir(&directory)
         .expect("the test data exists")

@@ -1,9 +1,9 @@
 //! Lifting literals: whatever becomes a parameter, putting all literals back gives the statement that was there.
 
-use glimpse_sql::ast::Statement;
-use glimpse_sql::ast::visit::visit_expressions_mut;
-use glimpse_sql::parser::parse;
 use glimpse_sql::plan::lift::{Lifted, LiteralKind, lift, literal_text, parse_lifted};
+use sql_syntax::ast::Statement;
+use sql_syntax::ast::visit::visit_expressions_mut;
+use sql_syntax::parser::parse;
 use sqlparser::ast as sp;
 use std::ops::ControlFlow;
 

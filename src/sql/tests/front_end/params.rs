@@ -1,11 +1,13 @@
 //! Parameters take their types from their context, and simple plans keep the shape that the index paths look for.
 
-use glimpse_sql::engine::{Engine, Params, ResolvedTable, SessionInfo, TableResolver};
-use glimpse_sql::error::SqlError;
-use glimpse_sql::parser::parse_query;
+use engine::error::SqlError;
+use engine::{Engine, SessionInfo};
+use glimpse_sql::bind::{Params, ResolvedTable, TableResolver};
+use glimpse_sql::dialect::DIALECTS;
 use repr::sqlstate::SqlState;
 use repr::types::NumericDisplay;
 use repr::{GlobalId, PgType, RelationDesc};
+use sql_syntax::parser::parse_query;
 use sqlparser::ast::{Query, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
@@ -49,9 +51,9 @@ fn parse(text: &str) -> Query {
 
 /// The types of the parameters, and the optimised plan.
 fn plan(text: &str) -> Result<(Vec<PgType>, String), SqlError> {
-    let engine = Engine::new();
+    let engine = Engine::new(DIALECTS);
     let mut params = Params::declared(Vec::new());
-    let planned = engine.plan_query(&parse(text), &OneTable, &mut params)?;
+    let planned = glimpse_sql::bind::plan_query(&parse(text), &OneTable, &mut params)?;
     let optimized = engine.optimize(planned.plan, &SessionInfo::default())?;
     Ok((params.finish()?, optimized.display_indent().to_string()))
 }
@@ -78,7 +80,8 @@ fn an_unused_parameter_has_no_type() {
     let error = plan("select $2 + 1").expect_err("$1 has no type");
     assert_eq!(error.sqlstate, SqlState::INDETERMINATE_DATATYPE);
     let mut none = Params::none();
-    let error = Engine::new().plan_query(&parse("select $1"), &OneTable, &mut none).expect_err("no parameters here");
+    let error =
+        glimpse_sql::bind::plan_query(&parse("select $1"), &OneTable, &mut none).expect_err("no parameters here");
     assert_eq!(error.sqlstate, SqlState::UNDEFINED_PARAMETER);
 }
 
@@ -129,8 +132,9 @@ fn nesting_ends_in_an_error_and_not_in_the_stack() {
                     continue;
                 };
                 let Some(Statement::Query(query)) = statements.into_iter().next() else { panic!("a query") };
-                let planned = Engine::new().plan_query(&query, &OneTable, &mut Params::none());
-                let planned = planned.and_then(|planned| Engine::new().optimize(planned.plan, &SessionInfo::default()));
+                let planned = glimpse_sql::bind::plan_query(&query, &OneTable, &mut Params::none());
+                let planned =
+                    planned.and_then(|planned| Engine::new(DIALECTS).optimize(planned.plan, &SessionInfo::default()));
                 if let Err(error) = planned {
                     assert_eq!(error.sqlstate, SqlState::STATEMENT_TOO_COMPLEX, "{open} {depth}: {error}");
                 }
@@ -154,7 +158,7 @@ fn what_is_compared_twice_nests_only_so_deep() {
             let plan = |depth: usize| {
                 let text = format!("select {}value{} from t", open.repeat(depth), close.repeat(depth));
                 let query = parse_query(&text).expect("a query");
-                Engine::new().plan_query(&query, &OneTable, &mut Params::none())
+                glimpse_sql::bind::plan_query(&query, &OneTable, &mut Params::none())
             };
             plan(4).unwrap_or_else(|error| panic!("{open}…{close}: {error}"));
             let error = plan(30).map(|_| ()).expect_err(close);
@@ -174,7 +178,7 @@ fn a_long_chain_of_conditions_is_bound() {
             .and_then(|mut p| p.parse_statements());
         let Ok(statements) = statements else { return };
         let Some(Statement::Query(query)) = statements.into_iter().next() else { panic!("a query") };
-        let planned = Engine::new().plan_query(&query, &OneTable, &mut Params::none()).expect("it binds");
-        Engine::new().optimize(planned.plan, &SessionInfo::default()).expect("it optimises");
+        let planned = glimpse_sql::bind::plan_query(&query, &OneTable, &mut Params::none()).expect("it binds");
+        Engine::new(DIALECTS).optimize(planned.plan, &SessionInfo::default()).expect("it optimises");
     });
 }

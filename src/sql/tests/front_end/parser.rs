@@ -3,8 +3,8 @@
 //! `testdata/parser.txt` holds blocks of a statement, a line `----`, and what the parser makes of it: the name of each
 //! statement, or `SQLSTATE message (position)`. `REWRITE=1` writes the file anew.
 
-use glimpse_sql::ast::{CopyFormat, Statement};
-use glimpse_sql::parser::{parse, parse_query};
+use sql_syntax::ast::{CopyFormat, Statement};
+use sql_syntax::parser::{parse, parse_query};
 use std::fmt::Write;
 
 /// What a text parses to, on one line per statement.

@@ -6,11 +6,13 @@
 use crate::catalog::Catalog;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::LogicalPlan;
-use glimpse_sql::engine::{Engine, Params, SessionInfo};
-use glimpse_sql::error::SqlError;
-use glimpse_sql::parser::parse;
+use engine::error::SqlError;
+use engine::{Engine, SessionInfo};
+use glimpse_sql::bind::Params;
+use glimpse_sql::dialect::DIALECTS;
 use glimpse_sql::plan::{CatalogView, Explained, InsertSource, Plan, PlanContext, SelectPlan, plan};
 use repr::RelationDesc;
+use sql_syntax::parser::parse;
 use std::fmt::Write;
 
 fn plan_as(engine: &Engine, catalog: &Catalog, role: &str, text: &str) -> Result<Plan, SqlError> {
@@ -122,7 +124,7 @@ fn describe_plan(plan: &Plan) -> String {
 fn statements() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testdata/plan.txt");
     let file = std::fs::read_to_string(path).expect("the test data is there");
-    let (engine, catalog) = (Engine::new(), Catalog::new());
+    let (engine, catalog) = (Engine::new(DIALECTS), Catalog::new());
     let (mut rewritten, mut wrong) = (String::new(), String::new());
     for block in file.split("\n\n").filter(|block| !block.trim().is_empty()) {
         let (statement, expected) =
@@ -153,20 +155,20 @@ fn deep_statements_fit_the_stack() {
     for text in texts {
         let planned = std::thread::Builder::new()
             .stack_size(2 << 20)
-            .spawn(move || plan_as(&Engine::new(), &Catalog::new(), "mz_system", &text).map(|_| ()))
+            .spawn(move || plan_as(&Engine::new(DIALECTS), &Catalog::new(), "mz_system", &text).map(|_| ()))
             .expect("a thread can be spawned")
             .join();
         // Refusing is fine; overflowing the stack would have ended the process.
         assert!(planned.is_ok(), "planning does not panic");
     }
     let text = format!("select * from t where {}", vec!["a = 1 and b = 'x'"; 1000].join(" or "));
-    let planned = plan_as(&Engine::new(), &Catalog::new(), "mz_system", &text);
+    let planned = plan_as(&Engine::new(DIALECTS), &Catalog::new(), "mz_system", &text);
     assert!(planned.is_ok(), "{:?}", planned.err());
 }
 
 /// The keys of a query's joins.
 fn join_keys(text: &str) -> Vec<String> {
-    let Ok(Plan::Select(plan)) = plan_as(&Engine::new(), &Catalog::new(), "mz_system", text) else {
+    let Ok(Plan::Select(plan)) = plan_as(&Engine::new(DIALECTS), &Catalog::new(), "mz_system", text) else {
         panic!("{text} is a query")
     };
     let mut keys = Vec::new();

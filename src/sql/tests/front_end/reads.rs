@@ -2,13 +2,15 @@
 
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
-use glimpse_sql::engine::{CollectionTable, Engine, Params, Read, ResolvedTable, SessionInfo, TableResolver};
-use glimpse_sql::error::SqlError;
-use glimpse_sql::names::FullName;
-use glimpse_sql::parser::parse_query;
+use engine::error::SqlError;
+use engine::{CollectionTable, Engine, Read, SessionInfo};
+use glimpse_sql::bind::{Params, ResolvedTable, TableResolver};
+use glimpse_sql::dialect::DIALECTS;
 use repr::sqlstate::SqlState;
 use repr::types::NumericDisplay;
 use repr::{GlobalId, PgType, RelationDesc};
+use sql_syntax::names::FullName;
+use sql_syntax::parser::parse_query;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -71,7 +73,7 @@ impl TableResolver for Tables {
 /// What a query reads, and its plan.
 fn bind(query: &str) -> Result<(Vec<Read>, LogicalPlan), SqlError> {
     let tables = Tables::default();
-    let planned = Engine::new().plan_query(&*parse_query(query)?, &tables, &mut Params::none())?;
+    let planned = glimpse_sql::bind::plan_query(&*parse_query(query)?, &tables, &mut Params::none())?;
     Ok((tables.reads.into_inner().expect("nobody panicked"), planned.plan))
 }
 
@@ -130,7 +132,7 @@ fn taken(plan: &LogicalPlan) -> BTreeMap<GlobalId, BTreeSet<usize>> {
 
 #[test]
 fn a_plan_takes_nothing_that_is_not_read() {
-    let engine = Engine::new();
+    let engine = Engine::new(DIALECTS);
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testdata/answers");
     let mut checked = 0;
     for file in std::fs::read_dir(&directory).expect("the test data exists") {

@@ -1,13 +1,14 @@
 //! A catalog of a handful of objects, for tests of planning.
 
-use glimpse_sql::ast::KeyOptions;
-use glimpse_sql::names::{ClusterId, DatabaseId, FullName, ObjectId, Privilege, RoleId, SchemaId};
+use engine::names::{ClusterId, DatabaseId, ObjectId, Privilege, RoleId, SchemaId};
 use glimpse_sql::plan::{
     CatalogView, ClusterRef, DatabaseRef, IndexDef, IndexKeyDef, ItemKind, ItemRef, MaterializedViewDef, RoleRef,
     SchemaRef, ViewDef,
 };
 use pgrepr::options::Locale;
 use repr::{GlobalId, PgType, RelationDesc};
+use sql_syntax::ast::KeyOptions;
+use sql_syntax::names::FullName;
 use std::sync::Arc;
 
 const SYSTEM: RoleId = RoleId(1);

@@ -5,13 +5,15 @@
 //! has it on each of its columns.
 
 use super::{Answer, Call, function_of_signature, procs, types};
-use crate::builtin::pg_catalog::is_system;
+use crate::builtin::standard::is_system;
+use engine::error::SqlError;
+use engine::names::{ObjectId, ObjectKind, Privilege, RoleId};
 use repr::datum::Datum;
 use repr::sqlstate::SqlState;
-use sql::error::SqlError;
-use sql::names::{Name, ObjectId, ObjectKind, Privilege, RoleId, resolve_schema, unknown_database, unknown_role};
+use sql::names::{resolve_schema, unknown_database, unknown_role};
 use sql::plan::privileges::{has_privilege, is_superuser};
 use sql::plan::{CatalogView, ItemRef, unknown_column};
+use sql_syntax::names::Name;
 
 impl Call<'_> {
     pub(super) fn has_privilege(&self, function: &str) -> Answer {

@@ -2,12 +2,12 @@
 
 use super::Answer;
 use super::types::{format_type, type_in_signature};
-use crate::builtin::pg_catalog::data;
+use crate::builtin::shipped::data;
 use crate::builtin::text;
+use engine::error::SqlError;
 use repr::datum::Datum;
 use repr::sqlstate::SqlState;
-use sql::error::SqlError;
-use sql::names::{Name, quote_ident};
+use sql_syntax::names::{Name, quote_ident};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 

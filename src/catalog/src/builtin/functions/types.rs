@@ -1,12 +1,12 @@
 //! Names of types.
 
 use super::Answer;
-use crate::builtin::pg_catalog::data;
+use crate::builtin::shipped::data;
 use crate::builtin::text;
+use engine::error::SqlError;
 use pgrepr::types;
 use repr::datum::Datum;
 use repr::types::PgType;
-use sql::error::SqlError;
 
 /// `format_type`: the name with the modifier; NULL for the modifier asks for the bare name.
 pub(super) fn format_type(oid: u32, typmod: Option<&Datum<'_>>) -> Answer {

@@ -2,8 +2,8 @@
 
 use super::Server;
 use crate::transact::{Op, StateDiff};
+use engine::names::{ObjectId, Privilege};
 use repr::sqlstate::SqlState;
-use sql::names::{ObjectId, Privilege};
 use sql::plan::{CatalogView, ConstraintKind, ItemKind, definition};
 
 #[test]

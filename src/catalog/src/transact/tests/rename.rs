@@ -2,7 +2,7 @@
 
 use super::Server;
 use crate::transact::Op;
-use sql::names::ObjectId;
+use engine::names::ObjectId;
 use sql::plan::definition;
 
 impl Server {

@@ -3,9 +3,10 @@
 use super::Server;
 use crate::error::CatalogError;
 use crate::transact::{Op, StateDiff};
+use engine::names::{ObjectId, Privilege};
 use repr::sqlstate::SqlState;
-use sql::names::{Name, ObjectId, Privilege};
 use sql::plan::{CatalogView, Plan, ViewRead};
+use sql_syntax::names::Name;
 use std::sync::Arc;
 
 #[test]

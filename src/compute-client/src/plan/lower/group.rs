@@ -8,8 +8,8 @@ use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::GroupingSet;
 use datafusion::logical_expr::{Aggregate, Expr};
 use datafusion::physical_expr::PhysicalExpr;
+use engine::error::SqlError;
 use repr::Updates;
-use sql::error::SqlError;
 use std::collections::HashMap;
 use std::sync::Arc;
 

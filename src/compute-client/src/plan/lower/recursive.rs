@@ -7,9 +7,9 @@
 use super::{Lowering, nullable, refused};
 use crate::plan::lir::{JoinKind, LetRec, Lir, LocalId, Node};
 use datafusion::logical_expr::RecursiveQuery;
-use sql::ast::RecursionLimit;
-use sql::engine::recursion;
-use sql::error::SqlError;
+use engine::error::SqlError;
+use engine::recursion;
+use engine::recursion::RecursionLimit;
 use std::sync::Arc;
 
 impl Lowering<'_> {

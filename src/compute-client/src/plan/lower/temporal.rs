@@ -6,14 +6,14 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::DFSchemaRef;
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::utils::conjunction;
-use sql::error::SqlError;
-use sql::temporal::Comparison;
+use engine::error::SqlError;
+use engine::temporal::Comparison;
 use std::sync::Arc;
 
 impl Lowering<'_> {
     /// The rows for which a predicate is true, as long as it is. It is over `schema`.
     pub(super) fn filtered(&self, lir: Lir, predicate: Expr, schema: &DFSchemaRef) -> Result<Lir, SqlError> {
-        let (temporal, rest) = sql::temporal::split(predicate);
+        let (temporal, rest) = engine::temporal::split(predicate);
         let stage = conjunction(rest).map(|rest| Ok(Stage::Filter(self.compile(&rest, schema)?)));
         let filtered = mfp(lir, stage.into_iter().collect::<Result<_, SqlError>>()?);
         self.temporal(filtered, temporal, schema)

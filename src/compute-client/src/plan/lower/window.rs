@@ -11,7 +11,7 @@ use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, Operator, Window, WindowFunctionDefinition};
 use datafusion::physical_expr::window::WindowExpr;
-use sql::error::SqlError;
+use engine::error::SqlError;
 use std::sync::Arc;
 
 impl Lowering<'_> {

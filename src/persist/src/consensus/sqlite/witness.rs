@@ -27,7 +27,7 @@ use twox_hash::xxhash3_128::Hasher;
 use super::word;
 use crate::consensus::{Payload, Txn};
 use crate::error::PersistError;
-use crate::shard::ShardId;
+use crate::shard_id::ShardId;
 
 /// What the file begins with; the last byte is its version.
 const MAGIC: &[u8; 8] = b"GLMPWIT\x01";

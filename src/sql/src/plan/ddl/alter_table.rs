@@ -9,18 +9,19 @@ use super::default::kept_default;
 use super::relation::{check_column_count, check_storable};
 use super::sequence::{column_sequence, retyped};
 use super::{check_owner, missing};
-use crate::ast::{AlterTable, ColumnDef, TableAction, TableConstraint};
-use crate::error::SqlError;
-use crate::names::{ObjectId, ObjectKind, resolve_item, unknown_relation};
+use crate::names::{resolve_item, unknown_relation};
 use crate::plan::column::{self, ColumnChange, index_reads, view_reads};
+use crate::plan::ddl::plural;
 use crate::plan::dml::{default_exprs, unknown_column};
 use crate::plan::drop::{OfColumn, plan_column_drops};
 use crate::plan::sequence::{owned_by, owned_sequences};
-use crate::plan::{
-    AlterTablePlan, ColumnSource, ConstraintDef, ItemKind, ItemRef, Plan, PlanContext, PlanNotice, TableChange,
-};
+use crate::plan::{AlterTablePlan, ColumnSource, ConstraintDef, ItemKind, ItemRef, Plan, PlanContext, TableChange};
+use engine::error::PlanNotice;
+use engine::error::SqlError;
+use engine::names::{ObjectId, ObjectKind};
 use repr::PgType;
 use repr::sqlstate::SqlState;
+use sql_syntax::ast::{AlterTable, ColumnDef, TableAction, TableConstraint};
 use sqlparser::ast as sp;
 use std::sync::Arc;
 
@@ -346,11 +347,4 @@ fn wrong_kind(item: &Arc<ItemRef>, actions: &[TableAction]) -> SqlError {
         format!("ALTER action {action} cannot be performed on relation \"{name}\""),
     )
     .with_detail(format!("This operation is not supported for {}.", plural(kind)))
-}
-
-pub(super) fn plural(kind: ObjectKind) -> String {
-    match kind {
-        ObjectKind::Index => "indexes".to_owned(),
-        kind => format!("{kind}s"),
-    }
 }

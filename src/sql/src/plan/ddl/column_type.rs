@@ -6,20 +6,23 @@
 use super::default::check_default;
 use super::index::without_qualifiers;
 use super::operator_class::operator_class;
-use crate::engine::bind::subquery::has_subquery;
-use crate::engine::{Params, TypedExpr};
-use crate::error::SqlError;
-use crate::names::quote_ident;
-use crate::parser::parse_expr;
+use crate::bind;
+use crate::bind::Params;
+use crate::bind::coerce;
+use crate::bind::subquery::has_subquery;
 use crate::plan::column::view_reads;
 use crate::plan::constraint::{check_key_type, plan_checks};
 use crate::plan::resolver::Dependencies;
 use crate::plan::{IndexDef, ItemKind, ItemRef, PlanContext};
-use crate::temporal::reads_now;
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::logical_expr::Expr;
+use engine::error::SqlError;
+use engine::temporal::reads_now;
 use repr::PgType;
 use repr::sqlstate::SqlState;
+use sql_functions::TypedExpr;
+use sql_syntax::names::quote_ident;
+use sql_syntax::parser::parse_expr;
 use sqlparser::ast as sp;
 use std::sync::Arc;
 
@@ -39,10 +42,10 @@ pub(super) fn conversion(
         None => {
             let own = sp::Expr::Identifier(sp::Ident::with_quote('"', name));
             let schema = DFSchema::try_from(Arc::clone(&table.desc.schema))?;
-            ctx.engine.plan_expr(&own, &schema, &mut Params::none(), &resolver)?
+            bind::plan_expr(&own, &schema, &mut Params::none(), &resolver)?
         }
     };
-    let assigned = ctx.engine.assignment_cast(values, ty, name, &mut Params::none(), &resolver);
+    let assigned = coerce::assign(values, ty, name, &mut Params::none(), &resolver);
     assigned.map_err(|error| match (error.sqlstate, using) {
         (SqlState::DATATYPE_MISMATCH, None) => mismatch(format!("column \"{name}\""), ty).with_hint(format!(
             "You might need to specify \"USING {}::{}\".",
@@ -64,9 +67,9 @@ fn bind_using(ctx: &PlanContext<'_>, table: &ItemRef, using: &sp::Expr) -> Resul
     // Bound twice: what its qualifiers say has to be true, and what it is then has none.
     let qualifier = TableReference::bare(table.name.item.clone());
     let qualified = DFSchema::try_from_qualified_schema(qualifier, &table.desc.schema)?;
-    ctx.engine.plan_expr(using, &qualified, &mut Params::none(), &resolver)?;
+    bind::plan_expr(using, &qualified, &mut Params::none(), &resolver)?;
     let schema = DFSchema::try_from(Arc::clone(&table.desc.schema))?;
-    let bound = ctx.engine.plan_expr(&without_qualifiers(using), &schema, &mut Params::none(), &resolver)?;
+    let bound = bind::plan_expr(&without_qualifiers(using), &schema, &mut Params::none(), &resolver)?;
     if reads_now(&bound.expr) {
         return Err(SqlError::unsupported("mz_now() in a transform expression"));
     }
@@ -87,7 +90,7 @@ pub(super) fn converted_default(
     let dependencies = Dependencies::new();
     let resolver = dependencies.resolver(ctx);
     let mut converted = parse_expr(sql)?;
-    let bound = ctx.engine.plan_expr(&converted, &DFSchema::empty(), &mut Params::none(), &resolver)?;
+    let bound = bind::plan_expr(&converted, &DFSchema::empty(), &mut Params::none(), &resolver)?;
     if bound.ty == PgType::Unknown {
         converted = parse_expr(&format!("CAST({sql} AS {})", described.ty.name()))?;
     }

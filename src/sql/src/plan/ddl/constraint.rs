@@ -1,14 +1,14 @@
 //! New constraints: checked against the table, and named as Postgres names them.
 
 use super::index::without_qualifiers;
-use crate::ast::{ConstraintSpec, TableConstraint};
-use crate::error::SqlError;
-use crate::names::SchemaId;
 use crate::plan::constraint::{bind_check, check_key_type};
 use crate::plan::{CatalogView, ConstraintDef, ConstraintKind, PlanContext};
 use datafusion::common::{DFSchema, TableReference};
+use engine::error::SqlError;
+use engine::names::SchemaId;
 use repr::RelationDesc;
 use repr::sqlstate::SqlState;
+use sql_syntax::ast::{ConstraintSpec, TableConstraint};
 use sqlparser::ast as sp;
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,14 +1,17 @@
 //! CREATE TABLE AS: a table whose columns and rows are what a query gives.
 
-use super::relation::{already_exists, check_column_count, check_distinct, check_storable, new_table};
-use crate::ast::CreateTableAs;
-use crate::engine::{Params, bind, types};
-use crate::error::SqlError;
+use super::relation::{check_column_count, check_distinct, check_storable};
+use crate::bind;
+use crate::bind::Params;
+use crate::plan::ddl::name::{already_exists, new_table};
 use crate::plan::resolver::Dependencies;
 use crate::plan::{CreateTableAsPlan, CreateTablePlan, Plan, PlanContext, SelectPlan};
+use engine::error::SqlError;
 use repr::sqlstate::SqlState;
+use repr::types::NUMERIC;
 use repr::types::NumericDisplay;
 use repr::{PgType, RelationDesc};
+use sql_syntax::ast::CreateTableAs;
 use std::sync::Arc;
 
 pub(in crate::plan) fn plan_create_table_as(ctx: &PlanContext<'_>, create: &CreateTableAs) -> Result<Plan, SqlError> {
@@ -18,7 +21,7 @@ pub(in crate::plan) fn plan_create_table_as(ctx: &PlanContext<'_>, create: &Crea
     }
     let dependencies = Dependencies::new();
     let resolver = dependencies.resolver(ctx);
-    let columns = columns(create, &ctx.engine.plan_query(&create.query, &resolver, &mut Params::none())?.desc)?;
+    let columns = columns(create, &bind::plan_query(&create.query, &resolver, &mut Params::none())?.desc)?;
     let desc = Arc::new(RelationDesc::new(columns.iter().map(|(name, ty)| (name.clone(), ty.clone(), true))));
     let source = match create.with_data {
         true => {
@@ -69,7 +72,7 @@ fn columns(create: &CreateTableAs, desc: &RelationDesc) -> Result<Vec<(String, P
 /// A numeric that is computed has no precision that a column could have.
 fn stored_type(ty: &PgType) -> PgType {
     match ty {
-        PgType::Numeric(NumericDisplay::Scale | NumericDisplay::Quotient) => types::NUMERIC,
+        PgType::Numeric(NumericDisplay::Scale | NumericDisplay::Quotient) => NUMERIC,
         PgType::Array(item) => PgType::Array(Box::new(stored_type(item))),
         ty => ty.clone(),
     }

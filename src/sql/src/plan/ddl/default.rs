@@ -5,20 +5,23 @@
 //! the form that means the same to all: `'2020-01-02'::date`. What is read or printed when a row is made, such as
 //! `now()::text`, is a matter of that session.
 
-use crate::ast::visit::{visit_expressions, walk_mut};
-use crate::engine::types::base;
-use crate::engine::value::from_scalar;
-use crate::engine::{Params, TypedExpr};
-use crate::error::SqlError;
-use crate::parser::parse_expr;
+use crate::bind;
+use crate::bind::Params;
+use crate::bind::coerce;
 use crate::plan::PlanContext;
 use crate::plan::resolver::Dependencies;
 use crate::plan::sequence::by_oid;
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
+use engine::error::SqlError;
+use engine::value::from_scalar;
 use pgrepr::options::EncodeOptions;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
+use sql_functions::TypedExpr;
+use sql_functions::types::base;
+use sql_syntax::ast::visit::{visit_expressions, walk_mut};
+use sql_syntax::parser::parse_expr;
 use sqlparser::ast as sp;
 use std::ops::ControlFlow;
 
@@ -96,7 +99,7 @@ fn constants(ctx: &PlanContext<'_>, literal: &sp::Expr, types: &[PgType]) -> Vec
 fn bound_alone(ctx: &PlanContext<'_>, expr: &sp::Expr) -> Option<TypedExpr> {
     let dependencies = Dependencies::new();
     let expr = parse_expr(&expr.to_string()).ok()?;
-    ctx.engine.plan_expr(&expr, &DFSchema::empty(), &mut Params::none(), &dependencies.resolver(ctx)).ok()
+    bind::plan_expr(&expr, &DFSchema::empty(), &mut Params::none(), &dependencies.resolver(ctx)).ok()
 }
 
 /// The constant that an expression is, if it is one of a type with styles.
@@ -208,7 +211,7 @@ pub(super) fn check_default(
     let dependencies = Dependencies::new();
     let resolver = dependencies.resolver(ctx);
     let mut params = Params::none();
-    let typed = match ctx.engine.plan_expr(default, &DFSchema::empty(), &mut params, &resolver) {
+    let typed = match bind::plan_expr(default, &DFSchema::empty(), &mut params, &resolver) {
         Ok(typed) => typed,
         // Words such as current_date parse as identifiers but bind as functions; real columns do not bind.
         Err(error) => {
@@ -224,7 +227,7 @@ pub(super) fn check_default(
         return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
     }
     let from = typed.ty.clone();
-    ctx.engine.assignment_cast(typed, ty, column, &mut params, &resolver).map_err(|error| {
+    coerce::assign(typed, ty, column, &mut params, &resolver).map_err(|error| {
         if error.sqlstate != SqlState::DATATYPE_MISMATCH {
             return error;
         }

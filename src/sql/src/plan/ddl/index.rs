@@ -1,24 +1,24 @@
 //! CREATE INDEX.
 
-use super::alter_table::plural;
 use super::operator_class::operator_class;
-use super::relation::{already_exists, full_name};
 use super::{check_create_in, check_owner, resolve_cluster};
-use crate::ast::visit::visit_expressions_mut;
-use crate::ast::{CreateIndex, KeyOptions};
-use crate::engine::Params;
-use crate::error::SqlError;
-use crate::names::{
-    ClusterId, FullName, ObjectId, ObjectKind, SchemaId, quote_ident, resolve_item, truncate_identifier,
-    unknown_relation,
-};
+use crate::bind;
+use crate::bind::Params;
+use crate::names::{resolve_item, unknown_relation};
 use crate::plan::constraint::{check_key_type, key_named};
+use crate::plan::ddl::name::{already_exists, full_name};
+use crate::plan::ddl::plural;
 use crate::plan::resolver::Dependencies;
 use crate::plan::{IndexKeyDef, ItemKind, ItemRef, Plan, PlanContext};
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::logical_expr::Expr;
+use engine::error::SqlError;
+use engine::names::{ClusterId, ObjectId, ObjectKind, SchemaId};
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
+use sql_syntax::ast::visit::visit_expressions_mut;
+use sql_syntax::ast::{CreateIndex, KeyOptions};
+use sql_syntax::names::{FullName, quote_ident, truncate_identifier};
 use sqlparser::ast as sp;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -134,7 +134,7 @@ fn check_unique(on: &ItemRef, keys: &[IndexKey]) -> Result<(), SqlError> {
 
 /// Binds an index's stored key again, as whoever maintains the index needs it after a restart.
 pub fn plan_index_keys(ctx: &PlanContext<'_>, on: &ItemRef, keys: &[IndexKeyDef]) -> Result<Vec<IndexKey>, SqlError> {
-    let exprs = keys.iter().map(|key| crate::parser::parse_expr(&key.sql)).collect::<Result<Vec<_>, _>>()?;
+    let exprs = keys.iter().map(|key| sql_syntax::parser::parse_expr(&key.sql)).collect::<Result<Vec<_>, _>>()?;
     bind_keys(ctx, on, &exprs)
 }
 
@@ -149,7 +149,7 @@ fn bind_keys(ctx: &PlanContext<'_>, on: &ItemRef, exprs: &[sp::Expr]) -> Result<
     let resolver = dependencies.resolver(ctx);
     let mut keys = Vec::with_capacity(exprs.len());
     for expr in exprs {
-        let typed = ctx.engine.plan_expr(expr, &schema, &mut Params::none(), &resolver)?;
+        let typed = bind::plan_expr(expr, &schema, &mut Params::none(), &resolver)?;
         if !dependencies.all().is_empty() {
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "cannot use subquery in index expression"));
         }
@@ -255,7 +255,7 @@ fn free_name(ctx: &PlanContext<'_>, on: &ItemRef, keys: Option<&[IndexKey]>) -> 
         .map(|n: usize| {
             let suffix = if n == 0 { "_idx".to_owned() } else { format!("_idx{n}") };
             let mut stem = base.clone();
-            while stem.len() + suffix.len() > crate::names::IDENTIFIER_BYTES_MAX {
+            while stem.len() + suffix.len() > sql_syntax::names::IDENTIFIER_BYTES_MAX {
                 stem.pop();
             }
             truncate_identifier(stem + &suffix)

@@ -3,7 +3,7 @@
 //! Text is compared by bytes, so the pattern classes compare it as the default one does. Which of them was named is kept, for
 //! those who ask how the index was made.
 
-use crate::error::SqlError;
+use engine::error::SqlError;
 use repr::sqlstate::SqlState;
 use repr::{NumericDisplay, PgType};
 use std::mem::discriminant;

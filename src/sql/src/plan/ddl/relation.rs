@@ -3,22 +3,21 @@
 use super::constraint::{Subject, plan_constraints, with_primary_key};
 use super::default::kept_default;
 use super::sequence::column_sequence;
-use super::{check_create_in, check_owner, exists_notice, resolve_cluster};
-use crate::ast::{CreateTable, CreateView};
-use crate::engine::Params;
-use crate::error::SqlError;
-use crate::names::{
-    FullName, Name, ObjectId, ObjectKind, Privilege, TEMPORARY, is_temporary, quote_ident, resolve_new_item,
-    temporary_schema, unknown_database,
-};
-use crate::plan::constraint::key_named;
-use crate::plan::privileges::has_privilege;
+use super::{check_owner, resolve_cluster};
+use crate::bind;
+use crate::bind::Params;
+use crate::names::is_temporary;
+use crate::plan::ddl::name::new_item;
+use crate::plan::ddl::name::{already_exists, new_table};
 use crate::plan::resolver::Dependencies;
-use crate::plan::{
-    CreateTablePlan, CreateViewPlan, ItemRef, Plan, PlanContext, SchemaRef, TableSchema, ViewDef, ViewRead,
-};
+use crate::plan::resolver::is_same_type;
+use crate::plan::{CreateTablePlan, CreateViewPlan, ItemRef, Plan, PlanContext, TableSchema, ViewDef, ViewRead};
+use engine::error::SqlError;
+use engine::names::{ObjectId, ObjectKind};
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
+use sql_syntax::ast::{CreateTable, CreateView};
+use sql_syntax::names::quote_ident;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -74,50 +73,6 @@ pub(super) fn check_column_count(columns: usize) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Where a new table goes, its full name, and what has that name already.
-pub(super) fn new_table(
-    ctx: &PlanContext<'_>,
-    name: &Name,
-    temporary: bool,
-) -> Result<(TableSchema, FullName, Option<Arc<ItemRef>>), SqlError> {
-    if let Some(item) = temporary_name(name, temporary)? {
-        return new_temporary(ctx, item);
-    }
-    let (schema, name, existing) = new_item(ctx, name)?;
-    Ok((TableSchema::Existing(schema.id), name, existing))
-}
-
-/// The name of a temporary table, which may say no other schema than `pg_temp`; `None` for a table that stays.
-fn temporary_name(name: &Name, temporary: bool) -> Result<Option<&str>, SqlError> {
-    match name.parts.as_slice() {
-        [schema, item] if schema == TEMPORARY => Ok(Some(item)),
-        [item] if temporary => Ok(Some(item)),
-        _ if temporary => Err(SqlError::new(
-            SqlState::INVALID_TABLE_DEFINITION,
-            "cannot create temporary relation in non-temporary schema",
-        )),
-        _ => Ok(None),
-    }
-}
-
-/// Where a temporary table goes: see [`new_item`].
-fn new_temporary(ctx: &PlanContext<'_>, item: &str) -> Result<(TableSchema, FullName, Option<Arc<ItemRef>>), SqlError> {
-    let database = &ctx.session.database;
-    let found = ctx.catalog.database_by_name(database).ok_or_else(|| unknown_database(database))?;
-    if !has_privilege(ctx.catalog, ctx.role, ObjectId::Database(found.id), Privilege::Temporary) {
-        let message = format!("permission denied to create temporary tables in database \"{database}\"");
-        return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
-    }
-    let schema = temporary_schema(ctx.session.backend_pid);
-    let name = FullName { database: Some(database.clone()), schema: schema.clone(), item: item.to_owned() };
-    let there = ctx.catalog.schema_by_name(Some(found.id), &schema);
-    let existing = there.as_ref().and_then(|there| ctx.catalog.item_by_name(there.id, item));
-    if there.is_some_and(|there| key_named(ctx.catalog, there.id, item).is_some()) {
-        return Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{item}\" already exists")));
-    }
-    Ok((TableSchema::Temporary { database: found.id, name: schema }, name, existing))
-}
-
 /// Pseudo-types are for expressions only.
 pub(super) fn check_storable(column: &str, ty: &PgType) -> Result<(), SqlError> {
     let item = match ty {
@@ -141,12 +96,12 @@ pub(in crate::plan) fn plan_create_view(ctx: &PlanContext<'_>, create: &CreateVi
     };
     let dependencies = Dependencies::new();
     let resolver = dependencies.resolver(ctx);
-    let planned = ctx.engine.plan_query(&create.query, &resolver, &mut Params::none())?;
+    let planned = bind::plan_query(&create.query, &resolver, &mut Params::none())?;
     let (query, desc) = match named_query(create, &name.item, &planned.desc)? {
         None => (create.sql.clone(), planned.desc),
         Some(sql) => {
-            let query = crate::parser::parse_query(&sql)?;
-            let desc = ctx.engine.plan_query(&query, &resolver, &mut Params::none())?.desc;
+            let query = sql_syntax::parser::parse_query(&sql)?;
+            let desc = bind::plan_query(&query, &resolver, &mut Params::none())?.desc;
             (sql, desc)
         }
     };
@@ -243,37 +198,6 @@ fn check_replacement(
         }
     }
     Ok(())
-}
-
-/// How a numeric prints differs between expressions, and is part of [`PgType`] but not of its type in Postgres.
-pub(in crate::plan) fn is_same_type(a: &PgType, b: &PgType) -> bool {
-    pgrepr::types::oid(a) == pgrepr::types::oid(b) && pgrepr::types::typmod(a) == pgrepr::types::typmod(b)
-}
-
-/// Where a new relation goes, its full name, and what has that name already.
-fn new_item(ctx: &PlanContext<'_>, name: &Name) -> Result<(Arc<SchemaRef>, FullName, Option<Arc<ItemRef>>), SqlError> {
-    let (schema, item) = resolve_new_item(ctx.catalog, ctx.scope(), name)?;
-    check_create_in(ctx, &schema)?;
-    let existing = ctx.catalog.item_by_name(schema.id, &item);
-    if key_named(ctx.catalog, schema.id, &item).is_some() {
-        return Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{item}\" already exists")));
-    }
-    Ok((Arc::clone(&schema), full_name(ctx, &schema, item), existing))
-}
-
-/// The full name of an item of a schema.
-pub(super) fn full_name(ctx: &PlanContext<'_>, schema: &SchemaRef, item: String) -> FullName {
-    let database = schema.database.and_then(|id| ctx.catalog.database(id)).map(|database| database.name.clone());
-    FullName { database, schema: schema.name.clone(), item }
-}
-
-/// 42P07, or the notice that IF NOT EXISTS makes of it.
-pub(super) fn already_exists(name: &str, if_not_exists: bool, tag: &'static str) -> Result<Plan, SqlError> {
-    let what = format!("relation \"{name}\"");
-    if if_not_exists {
-        return Ok(Plan::NoOp { tag, notices: vec![exists_notice(SqlState::DUPLICATE_TABLE, &what)] });
-    }
-    Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("{what} already exists")))
 }
 
 pub(super) fn check_distinct<'n>(names: impl Iterator<Item = &'n str>) -> Result<(), SqlError> {

@@ -2,15 +2,18 @@
 
 use super::check_owner;
 use super::constraint::Subject;
-use super::relation::{already_exists, new_table};
-use crate::ast::{AlterSequence, ColumnDef, ColumnSequence, CreateSequence, SequenceOptions};
-use crate::error::SqlError;
-use crate::names::{Name, ObjectId, ObjectKind, resolve_item, unknown_relation};
+use crate::names::{resolve_item, unknown_relation};
+use crate::plan::ddl::name::{already_exists, new_table};
 use crate::plan::dml::unknown_column;
-use crate::plan::sequence::{NewSequence, SequenceDef, SequenceOwner, SequenceParams, owned_by};
+use crate::plan::sequence::{NewSequence, owned_by};
 use crate::plan::{AlterSequencePlan, CreateSequencePlan, ItemKind, ItemRef, Plan, PlanContext, TableSchema};
+use crate::sequence::{SequenceDef, SequenceOwner, SequenceParams};
+use engine::error::SqlError;
+use engine::names::{ObjectId, ObjectKind};
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType};
+use sql_syntax::ast::{AlterSequence, ColumnDef, ColumnSequence, CreateSequence, SequenceOptions};
+use sql_syntax::names::Name;
 
 pub(in crate::plan) fn plan_create_sequence(ctx: &PlanContext<'_>, create: &CreateSequence) -> Result<Plan, SqlError> {
     let (schema, name, existing) = new_table(ctx, &create.name, create.temporary)?;

@@ -7,14 +7,16 @@
 //! `(SELECT a, c AS b FROM t) AS t`.
 
 use super::within_database;
-use crate::ast::print_query;
-use crate::ast::visit::walk_mut;
-use crate::engine::bind::from::object_name;
-use crate::engine::bind::scope::fold;
-use crate::names::{FullName, Name, Scope, quote_ident, resolve_item};
-use crate::parser::parse_query;
+use crate::bind::name::object_name;
+use crate::bind::scope::fold;
+use crate::names::resolve_item;
 use crate::plan::{CatalogView, ViewDef, ViewRead};
+use engine::names::Scope;
 use repr::ColumnDesc;
+use sql_syntax::ast::print_query;
+use sql_syntax::ast::visit::walk_mut;
+use sql_syntax::names::{FullName, Name, quote_ident};
+use sql_syntax::parser::parse_query;
 use sqlparser::ast::{Query, SetExpr, TableFactor, VisitorMut};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

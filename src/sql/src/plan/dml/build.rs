@@ -1,11 +1,11 @@
 //! Syntax trees made by hand, for the queries inside UPDATE and DELETE, and small questions about given ones.
 
-use crate::ast::visit::walk;
-use crate::engine::bind::scope::ROW_NUMBER;
-use crate::error::SqlError;
-use crate::names::Name;
-use crate::parser::fold;
+use crate::bind::scope::ROW_NUMBER;
 use crate::plan::ItemRef;
+use engine::error::SqlError;
+use sql_syntax::ast::visit::walk;
+use sql_syntax::names::Name;
+use sql_syntax::parser::fold;
 use sqlparser::ast as sp;
 use sqlparser::tokenizer::Span;
 use std::ops::ControlFlow;
@@ -267,7 +267,7 @@ fn table_alias(name: &str) -> sp::TableAlias {
 }
 
 fn row_number() -> sp::Expr {
-    crate::parser::parse_expr("row_number() OVER ()").expect("the text is a valid expression")
+    sql_syntax::parser::parse_expr("row_number() OVER ()").expect("the text is a valid expression")
 }
 
 fn plain_select(
@@ -277,7 +277,7 @@ fn plain_select(
     distinct: Option<sp::Distinct>,
 ) -> sp::Select {
     // sqlparser's struct has two dozen fields of other dialects; a parsed one has them all empty.
-    let empty = crate::parser::parse_query("SELECT 1").expect("the text is a valid query");
+    let empty = sql_syntax::parser::parse_query("SELECT 1").expect("the text is a valid query");
     let sp::SetExpr::Select(mut select) = *empty.body else {
         unreachable!("SELECT parses to a select");
     };

@@ -3,18 +3,21 @@
 use super::build;
 use super::on_conflict::plan_on_conflict;
 use super::{check_writes, default_of, plan_returning, resolve_target, unknown_column};
-use crate::ast::{Identity, Overriding};
-use crate::engine::{Params, TableResolver, bind};
-use crate::error::SqlError;
-use crate::names::Privilege;
+use crate::bind;
+use crate::bind::coerce;
+use crate::bind::{Params, TableResolver};
+use crate::plan::dml::defaults::default_expr;
 use crate::plan::resolver::Dependencies;
 use crate::plan::sequence::{owned_sequences, values_taken};
 use crate::plan::{InsertPlan, InsertSource, ItemRef, Plan, PlanContext};
 use datafusion::common::tree_node::TreeNode;
-use datafusion::common::{Column, DFSchema, ScalarValue};
+use datafusion::common::{Column, DFSchema};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use engine::error::SqlError;
+use engine::names::Privilege;
 use repr::PgType;
 use repr::sqlstate::SqlState;
+use sql_syntax::ast::{Identity, Overriding};
 use sqlparser::ast as sp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,7 +66,7 @@ pub(in crate::plan) fn plan_insert(
         },
     };
     let alias = match &insert.table_alias {
-        Some(alias) => crate::parser::fold(&alias.alias),
+        Some(alias) => sql_syntax::parser::fold(&alias.alias),
         None => table.name.item.clone(),
     };
     let on_conflict = plan_on_conflict(ctx, &table, &alias, insert.on.as_ref(), &resolver, params)?;
@@ -127,35 +130,6 @@ pub(in crate::plan) fn target_columns(table: &ItemRef, names: &[String]) -> Resu
     Ok(columns)
 }
 
-/// For each column that is not among `given`, its default, cast to its type.
-pub(in crate::plan) fn default_exprs(
-    ctx: &PlanContext<'_>,
-    table: &ItemRef,
-    given: &[usize],
-) -> Result<Vec<(usize, Expr)>, SqlError> {
-    let dependencies = Dependencies::new();
-    let resolver = dependencies.resolver(ctx);
-    (0..table.desc.arity())
-        .filter(|position| !given.contains(position))
-        .map(|position| Ok((position, default_expr(ctx, table, position, &resolver)?)))
-        .collect()
-}
-
-pub(super) fn default_expr(
-    ctx: &PlanContext<'_>,
-    table: &ItemRef,
-    position: usize,
-    resolver: &dyn TableResolver,
-) -> Result<Expr, SqlError> {
-    let column = &table.desc.columns[position];
-    let Some(ast) = default_of(ctx, table, position)? else {
-        return Ok(Expr::Literal(ScalarValue::try_from(&column.data_type)?, None));
-    };
-    let mut params = Params::none();
-    let typed = ctx.engine.plan_expr(&ast, &DFSchema::empty(), &mut params, resolver)?;
-    ctx.engine.assignment_cast(typed, &column.ty, &column.name, &mut params, resolver)
-}
-
 /// The VALUES of a query that is nothing else.
 fn plain_values(query: &sp::Query) -> Option<&sp::Values> {
     let bare = query.with.is_none()
@@ -217,10 +191,8 @@ impl RowBuilder<'_> {
                 row[*position] = Some(if is_default {
                     self.default(*position)?
                 } else {
-                    let typed = self.ctx.engine.plan_expr(value, &empty, params, self.resolver)?;
-                    self.ctx
-                        .engine
-                        .assignment_cast(typed, &column.ty, &column.name, params, self.resolver)
+                    let typed = bind::plan_expr(value, &empty, params, self.resolver)?;
+                    coerce::assign(typed, &column.ty, &column.name, params, self.resolver)
                         .map_err(|error| error.at(sp::Spanned::span(value)))?
                 });
             }

@@ -2,22 +2,25 @@
 
 use super::assignments;
 use super::build::name_of;
-use super::insert::default_expr;
 use super::rights::{check_columns_read, check_exprs, check_writes};
-use crate::engine::Params;
-use crate::engine::bind::plan_condition;
-use crate::engine::bind::scope::Clause;
-use crate::engine::bind::subquery::has_subquery;
-use crate::error::SqlError;
-use crate::names::{Privilege, quote_ident};
-use crate::parser::fold;
+use crate::bind;
+use crate::bind::Params;
+use crate::bind::coerce;
+use crate::bind::plan_condition;
+use crate::bind::scope::Clause;
+use crate::bind::subquery::has_subquery;
 use crate::plan::constraint::{TableKey, keys};
+use crate::plan::dml::defaults::default_expr;
 use crate::plan::resolver::Resolver;
 use crate::plan::{ConflictUpdate, ItemRef, OnConflictPlan, PlanContext, SelectPlan, query};
 use datafusion::common::{Column, DFSchema, TableReference};
 use datafusion::logical_expr::Expr;
+use engine::error::SqlError;
+use engine::names::Privilege;
 use repr::PgType;
 use repr::sqlstate::SqlState;
+use sql_syntax::names::quote_ident;
+use sql_syntax::parser::fold;
 use sqlparser::ast as sp;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -123,9 +126,8 @@ impl Target<'_> {
                 Some((_, None)) => default_expr(ctx, table, position, *resolver)?,
                 Some((_, Some(value))) => {
                     refuse_subquery(value)?;
-                    let typed = ctx.engine.plan_expr(value, &schema, params, *resolver)?;
-                    ctx.engine
-                        .assignment_cast(typed, &column.ty, &column.name, params, *resolver)
+                    let typed = bind::plan_expr(value, &schema, params, *resolver)?;
+                    coerce::assign(typed, &column.ty, &column.name, params, *resolver)
                         .map_err(|error| error.at(sp::Spanned::span(value)))?
                 }
             });
@@ -158,7 +160,7 @@ impl Target<'_> {
         let types: Vec<Option<PgType>> =
             key.into_iter().flatten().map(|column| Some(columns[*column].ty.clone())).collect();
         let text = format!("SELECT * FROM {}{filter}", table.name);
-        let query = crate::parser::parse_query(&text)?;
+        let query = sql_syntax::parser::parse_query(&text)?;
         // Who may insert and update here finds out what is in conflict, and no more.
         query::plan_trusted(ctx, &query, &mut Params::declared(types))
     }

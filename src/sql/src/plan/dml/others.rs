@@ -3,14 +3,15 @@
 //! The statement's query, which finds the rows to change, gives their columns as well, as far as RETURNING names them.
 
 use super::build;
-use crate::ast::visit::walk;
-use crate::engine::{Params, bind};
-use crate::error::SqlError;
-use crate::parser::fold;
+use crate::bind;
+use crate::bind::Params;
 use crate::plan::resolver::Resolver;
 use datafusion::common::{DFSchema, TableReference};
+use engine::error::SqlError;
 use repr::PgType;
 use repr::sqlstate::SqlState;
+use sql_syntax::ast::visit::walk;
+use sql_syntax::parser::fold;
 use sqlparser::ast as sp;
 use std::collections::HashMap;
 use std::ops::ControlFlow;

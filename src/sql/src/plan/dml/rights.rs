@@ -4,13 +4,14 @@
 //! privilege has the statement's own expressions bound once more, in a query that reads of the target what they read.
 
 use super::build::Reading;
-use crate::engine::{Params, TableResolver, bind};
-use crate::error::SqlError;
-use crate::names::{ObjectId, Privilege};
+use crate::bind;
+use crate::bind::{Params, TableResolver};
 use crate::plan::privileges::{check_columns, has_privilege};
 use crate::plan::resolver::Dependencies;
 use crate::plan::{ItemRef, PlanContext};
 use datafusion::logical_expr::Expr;
+use engine::error::SqlError;
+use engine::names::{ObjectId, Privilege};
 use std::collections::BTreeSet;
 
 /// The role may write to these columns; if there are none, to any. Errors: 42501.

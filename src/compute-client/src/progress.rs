@@ -1,0 +1,84 @@
+//! How far a hydration is.
+
+use repr::Updates;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use std::time::Instant;
+
+/// How far a hydration is: of how many rows and bytes of its inputs how many were read. The totals are those of when it began,
+/// updates that cancel out included.
+#[derive(Debug)]
+pub struct Progress {
+    began: Instant,
+    took: OnceLock<Duration>,
+    rows_total: AtomicU64,
+    bytes_total: AtomicU64,
+    rows_read: AtomicU64,
+    bytes_read: AtomicU64,
+}
+
+/// What a [`Progress`] says at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hydrating {
+    /// Rows to read.
+    pub rows_total: u64,
+    /// Their bytes.
+    pub bytes_total: u64,
+    /// Rows that were read.
+    pub rows_read: u64,
+    /// Their bytes.
+    pub bytes_read: u64,
+    /// How long it took, or has taken so far.
+    pub took: Duration,
+}
+
+impl Default for Progress {
+    fn default() -> Progress {
+        Progress {
+            began: Instant::now(),
+            took: OnceLock::new(),
+            rows_total: AtomicU64::new(0),
+            bytes_total: AtomicU64::new(0),
+            rows_read: AtomicU64::new(0),
+            bytes_read: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Progress {
+    /// So much more is to be read.
+    pub fn expect(&self, rows: u64, bytes: u64) {
+        self.rows_total.fetch_add(rows, Ordering::Relaxed);
+        self.bytes_total.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// So much was read.
+    pub(crate) fn read(&self, updates: &Updates) {
+        self.rows_read.fetch_add(count(updates.len()), Ordering::Relaxed);
+        self.bytes_read.fetch_add(count(updates.bytes()), Ordering::Relaxed);
+    }
+
+    /// It is over.
+    pub(crate) fn end(&self) {
+        let _ended_before = self.took.set(self.began.elapsed());
+    }
+
+    /// How far it is.
+    pub fn now(&self) -> Hydrating {
+        let (rows_read, bytes_read) = (self.rows_read.load(Ordering::Relaxed), self.bytes_read.load(Ordering::Relaxed));
+        Hydrating {
+            // What came since it began is read as well.
+            rows_total: self.rows_total.load(Ordering::Relaxed).max(rows_read),
+            bytes_total: self.bytes_total.load(Ordering::Relaxed).max(bytes_read),
+            rows_read,
+            bytes_read,
+            took: self.took.get().copied().unwrap_or_else(|| self.began.elapsed()),
+        }
+    }
+}
+
+fn count(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,237 @@
+//! The engine: DataFusion's optimizer, physical planner and executor, configured for us.
+//!
+//! One session state is built at start and cloned for each execution with that execution's session and reader. One
+//! partition per query: the server runs many queries at once, and a single one keeps the input's order where Postgres
+//! users expect it (`array_agg` without ORDER BY).
+
+use super::collection::{CollectionReader, ReaderExtension};
+use super::faults::with_faults;
+use super::memory::Pool;
+use super::pace::Pace;
+use super::session::SessionInfo;
+use crate::dialect::Dialects;
+use crate::error::SqlError;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result as DfResult, ScalarValue};
+use datafusion::error::DataFusionError;
+use datafusion::execution::context::{ExecutionProps, SessionConfig, SessionState};
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{ColumnarValue, Expr, LogicalPlan};
+use datafusion::optimizer::{Optimizer, OptimizerContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::{LoweredAggregate, LoweredAggregateBuilder};
+use datafusion::physical_expr::window::WindowExpr;
+use datafusion::physical_plan::execute_stream;
+use datafusion::physical_planner::create_window_expr;
+use ore::memory::Share;
+use repr::sqlstate::SqlState;
+use std::sync::Arc;
+
+/// Plans and runs queries. Immutable; one per process, shared.
+#[derive(Debug)]
+pub struct Engine {
+    state: SessionState,
+    optimizer: Optimizer,
+    options: Arc<ConfigOptions>,
+    dialects: Dialects,
+}
+
+impl Engine {
+    /// An engine with its optimizer, for plans of these dialects, whose queries may take all memory there is.
+    pub fn new(dialects: Dialects) -> Engine {
+        Engine::with_memory(dialects, Share::root(usize::MAX, None))
+    }
+
+    /// The same with a share of the memory for what its queries sort, group and join, all of them together: one that asks for more
+    /// than is left gets 53200. None of it goes to disk, where it would take the room of what is to stay.
+    pub fn with_memory(dialects: Dialects, share: Arc<Share>) -> Engine {
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(Pool(share)))
+            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
+            .build_arc()
+            .expect("neither directories nor caches are asked for");
+        let mut config = SessionConfig::new()
+            .with_target_partitions(1)
+            .with_batch_size(8192)
+            .with_information_schema(false)
+            .with_create_default_catalog_and_schema(false);
+        let options = config.options_mut();
+        options.execution.enable_ansi_mode = true;
+        options.execution.collect_statistics = false;
+        // The check compares more of the schemas than their names and types, and fails plans that are right.
+        options.execution.skip_physical_aggregate_schema_check = true;
+        options.optimizer.max_passes = 3;
+        options.sql_parser.map_string_types_to_utf8view = false;
+        let options = Arc::new(options.clone());
+        let state = SessionStateBuilder::new()
+            .with_config(config)
+            .with_runtime_env(runtime)
+            .with_analyzer_rules(vec![])
+            .with_optimizer_rules(vec![])
+            .with_physical_optimizer_rules(super::checked::rules())
+            .with_physical_optimizer_rule(Arc::new(Pace { dialects }))
+            .build();
+        Engine { state, optimizer: crate::rules::optimizer(), options, dialects }
+    }
+
+    /// Optimises a bound plan. Of the session, what is folded depends on nothing but its locale. Errors: 54001 if that takes more than
+    /// the session's effort may be; 57014.
+    pub fn optimize(&self, plan: LogicalPlan, session: &SessionInfo) -> Result<LogicalPlan, SqlError> {
+        if let Some(effort) = &session.effort {
+            effort.plan(&plan)?;
+        }
+        let plan = crate::rules::prepare(plan, self.dialects)?;
+        let options = Arc::new(self.options_of(&SessionInfo { now_us: None, folds: true, ..session.clone() }));
+        let context = OptimizerContext::new_with_config_options(options).without_query_execution_start_time();
+        let context = context.with_max_passes(3);
+        let plan = self.optimizer.optimize(plan, &context, |_, _| {}).map_err(|error| unplannable(error.into()))?;
+        crate::rules::finish(plan)
+    }
+
+    /// Compiles an expression over one relation's columns.
+    pub fn create_physical_expr(
+        &self,
+        expr: &Expr,
+        schema: &DFSchema,
+        session: &SessionInfo,
+    ) -> Result<Arc<dyn PhysicalExpr>, SqlError> {
+        // Only functions ask for the session; columns, constants, comparisons and casts are most of what is compiled.
+        let is_call = |expr: &Expr| matches!(expr, Expr::ScalarFunction(_) | Expr::HigherOrderFunction(_));
+        let calls = expr.exists(|expr| Ok(is_call(expr))).unwrap_or(true);
+        let props = if calls { self.props(session) } else { ExecutionProps::new() };
+        Ok(physical(expr.clone(), schema, &props)?)
+    }
+
+    /// The value of an expression without columns, in a session.
+    pub fn compute(&self, expr: &Expr, session: &SessionInfo) -> Result<ScalarValue, SqlError> {
+        let physical = self.create_physical_expr(expr, &DFSchema::empty(), session)?;
+        Ok(value_of(physical.as_ref())?)
+    }
+
+    /// What functions find their session in.
+    fn props(&self, session: &SessionInfo) -> ExecutionProps {
+        let mut props = ExecutionProps::new();
+        props.mark_start_execution(Arc::new(self.options_of(session)));
+        props
+    }
+
+    fn options_of(&self, session: &SessionInfo) -> ConfigOptions {
+        let mut options = self.options.as_ref().clone();
+        options.extensions.insert(session.clone());
+        options
+    }
+
+    /// Compiles a call of an aggregate over one relation's columns.
+    pub fn create_aggregate(
+        &self,
+        expr: &Expr,
+        schema: &DFSchema,
+        session: &SessionInfo,
+    ) -> Result<LoweredAggregate, SqlError> {
+        let props = self.props(session);
+        let context = PhysicalPlanningContext::default();
+        let schema_of_rows = schema.as_arrow();
+        Ok(LoweredAggregateBuilder::new(expr, schema, schema_of_rows, &props, &context).build()?)
+    }
+
+    /// Compiles a call of a window function over one relation's columns.
+    pub fn create_window(
+        &self,
+        expr: &Expr,
+        schema: &DFSchema,
+        session: &SessionInfo,
+    ) -> Result<Arc<dyn WindowExpr>, SqlError> {
+        let context = PhysicalPlanningContext::default();
+        Ok(create_window_expr(expr, schema, &self.props(session), &context)?)
+    }
+
+    /// Runs an optimised plan whose parameters have been replaced.
+    ///
+    /// # Cancellation
+    /// Dropping the future or the stream stops the query.
+    pub async fn execute(
+        &self,
+        plan: LogicalPlan,
+        session: &SessionInfo,
+        reader: Arc<dyn CollectionReader>,
+    ) -> Result<SendableRecordBatchStream, SqlError> {
+        let mut state = self.session_state(session);
+        state.config_mut().set_extension(Arc::new(ReaderExtension(reader)));
+        let (plan, bindings) = super::fixpoint::solve(plan, &state).await?;
+        if !bindings.is_empty() {
+            state.config_mut().set_extension(Arc::new(bindings));
+        }
+        let physical = state.query_planner().create_physical_plan(&plan, &state).await?;
+        let context = Arc::new(TaskContext::from(&state));
+        Ok(execute_stream(with_faults(physical)?, context)?)
+    }
+
+    fn session_state(&self, session: &SessionInfo) -> SessionState {
+        let mut state = self.state.clone();
+        state.config_mut().options_mut().extensions.insert(session.clone());
+        // Functions find the session in the options that their physical expression was made with.
+        let options = Arc::clone(state.config().options());
+        state.execution_props_mut().mark_start_execution(options);
+        state
+    }
+}
+
+/// The query was bound, so the user's names are right: one that the optimizer cannot find is our mistake.
+fn unplannable(error: SqlError) -> SqlError {
+    match error.sqlstate {
+        SqlState::UNDEFINED_COLUMN | SqlState::AMBIGUOUS_COLUMN | SqlState::DUPLICATE_COLUMN => {
+            SqlError::internal(error.message)
+        }
+        _ => error,
+    }
+}
+
+/// Compiles an expression that the optimizer has not seen. It would have made CASE of COALESCE, which cannot run as it is.
+fn physical(expr: Expr, schema: &DFSchema, props: &ExecutionProps) -> DfResult<Arc<dyn PhysicalExpr>> {
+    let expr = expr.transform_up(|expr| match expr {
+        Expr::ScalarFunction(call) if call.name() == COALESCE => Ok(Transformed::yes(first_value(call.args)?)),
+        other => Ok(Transformed::no(other)),
+    })?;
+    datafusion::physical_expr::create_physical_expr(&expr.data, schema, props, &Default::default())
+}
+
+/// DataFusion's name of the function.
+const COALESCE: &str = "coalesce";
+
+/// The first of the values that is not NULL.
+fn first_value(mut values: Vec<Expr>) -> DfResult<Expr> {
+    let Some(last) = values.pop() else { return Err(DataFusionError::Internal("no value to choose".to_owned())) };
+    let mut whens = values.into_iter().map(|value| (value.clone().is_not_null(), value));
+    let Some((condition, value)) = whens.next() else { return Ok(last) };
+    let mut case = datafusion::logical_expr::when(condition, value);
+    for (condition, value) in whens {
+        case = case.when(condition, value);
+    }
+    case.otherwise(last)
+}
+
+/// The value of an expression of constants, if it is the same in every session: what reads one is volatile, or fails without.
+pub fn fold(expr: &Expr) -> Option<ScalarValue> {
+    let varies = |expr: &Expr| matches!(expr, Expr::Column(_) | Expr::Placeholder(_)) || expr.is_volatile_node();
+    if expr.exists(|expr| Ok(varies(expr))).unwrap_or(true) {
+        return None;
+    }
+    let physical = physical(expr.clone(), &DFSchema::empty(), &ExecutionProps::new()).ok()?;
+    value_of(physical.as_ref()).ok()
+}
+
+/// The value of a compiled expression without columns.
+fn value_of(expr: &dyn PhysicalExpr) -> DfResult<ScalarValue> {
+    let empty = Arc::new(arrow::datatypes::Schema::empty());
+    let one = arrow::array::RecordBatchOptions::new().with_row_count(Some(1));
+    let batch = arrow::array::RecordBatch::try_new_with_options(empty, vec![], &one)?;
+    match expr.evaluate(&batch)? {
+        ColumnarValue::Scalar(scalar) => Ok(scalar),
+        ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0),
+    }
+}

@@ -1,0 +1,58 @@
+//! What the background thread is asked to do.
+
+use crate::shard::Shards;
+use crate::shard_id::ShardId;
+use parking_lot::Condvar;
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// How long the background thread sleeps when nobody wakes it. Then it looks after the log and the garbage.
+const IDLE_PERIOD: Duration = Duration::from_secs(1);
+
+/// What the background thread is asked to do.
+#[derive(Debug)]
+pub(crate) struct Background {
+    requests: Mutex<Requests>,
+    wake: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Requests {
+    is_stopping: bool,
+    shards: BTreeSet<ShardId>,
+}
+
+impl Background {
+    /// With requests for what a restart found in need of it.
+    pub(crate) fn new(shards: &Shards) -> Background {
+        let worth = shards.by_id.iter().filter(|(_, shard)| shard.is_worth_compacting());
+        let requests = Requests { is_stopping: false, shards: worth.map(|(id, _)| *id).collect() };
+        Background { requests: Mutex::new(requests), wake: Condvar::new() }
+    }
+
+    /// Asks for `shard` to be compacted.
+    pub(crate) fn request(&self, shard: ShardId) {
+        if self.requests.lock().shards.insert(shard) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Waits for work, though not for ever. `None`: stop.
+    pub(super) fn next(&self) -> Option<BTreeSet<ShardId>> {
+        let mut requests = self.requests.lock();
+        if requests.shards.is_empty() && !requests.is_stopping {
+            self.wake.wait_for(&mut requests, IDLE_PERIOD);
+        }
+        (!requests.is_stopping).then(|| std::mem::take(&mut requests.shards))
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.requests.lock().is_stopping
+    }
+
+    pub(super) fn stop(&self) {
+        self.requests.lock().is_stopping = true;
+        self.wake.notify_one();
+    }
+}

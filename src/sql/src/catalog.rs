@@ -1,0 +1,342 @@
+//! The catalog as planning sees it: objects by id and by name, at one revision.
+
+use crate::sequence::SequenceDef;
+use engine::names::{ClusterId, DatabaseId, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
+use pgrepr::options::Locale;
+use repr::{GlobalId, RelationDesc};
+use sql_syntax::ast::KeyOptions;
+use sql_syntax::names::{FullName, Name};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The catalog at one revision, as planning sees it. Implemented by `catalog::State`, which is immutable.
+///
+/// Look-ups are by exact name; search paths are handled in [`crate::names`]. Lists come in no particular order.
+pub trait CatalogView: Send + Sync {
+    /// The database called `name`.
+    fn database_by_name(&self, name: &str) -> Option<Arc<DatabaseRef>>;
+    /// The schema called `name` of a database; `None` asks for the system schemas, which belong to no database.
+    fn schema_by_name(&self, database: Option<DatabaseId>, name: &str) -> Option<Arc<SchemaRef>>;
+    /// The table, view, materialized view or index called `name` of a schema.
+    fn item_by_name(&self, schema: SchemaId, name: &str) -> Option<Arc<ItemRef>>;
+    /// The cluster called `name`.
+    fn cluster_by_name(&self, name: &str) -> Option<Arc<ClusterRef>>;
+    /// The role called `name`.
+    fn role_by_name(&self, name: &str) -> Option<Arc<RoleRef>>;
+
+    /// The database with this id.
+    fn database(&self, id: DatabaseId) -> Option<Arc<DatabaseRef>>;
+    /// The schema with this id.
+    fn schema(&self, id: SchemaId) -> Option<Arc<SchemaRef>>;
+    /// The item with this id.
+    fn item(&self, id: GlobalId) -> Option<Arc<ItemRef>>;
+    /// The cluster with this id.
+    fn cluster(&self, id: ClusterId) -> Option<Arc<ClusterRef>>;
+    /// The role with this id.
+    fn role(&self, id: RoleId) -> Option<Arc<RoleRef>>;
+
+    /// All databases.
+    fn databases(&self) -> Vec<Arc<DatabaseRef>>;
+    /// All schemas of a database, or the system schemas.
+    fn schemas(&self, database: Option<DatabaseId>) -> Vec<Arc<SchemaRef>>;
+    /// All items of a schema.
+    fn items(&self, schema: SchemaId) -> Vec<Arc<ItemRef>>;
+    /// All clusters.
+    fn clusters(&self) -> Vec<Arc<ClusterRef>>;
+    /// All roles.
+    fn roles(&self) -> Vec<Arc<RoleRef>>;
+    /// The indexes on a table, view or materialized view.
+    fn indexes_on(&self, id: GlobalId) -> Vec<Arc<ItemRef>>;
+    /// The items that refer directly to an item: views over it, materialized or not, and indexes on it.
+    fn dependents(&self, id: GlobalId) -> Vec<GlobalId>;
+    /// The comment on an object, or on a column of it (from 0).
+    fn comment(&self, object: ObjectId, column: Option<usize>) -> Option<String>;
+    /// The objects that belong to a role: their owner is the role.
+    fn owned_by(&self, role: RoleId) -> Vec<ObjectId>;
+
+    /// Whether the role, PUBLIC, or a role of which it is a member was granted the privilege, or owns the object.
+    /// Superusers are handled by the caller.
+    fn has_privilege(&self, role: RoleId, object: ObjectId, privilege: Privilege) -> bool;
+    /// Whether the role, PUBLIC, or a role of which it is a member was granted the privilege on this column by itself.
+    fn has_column_privilege(&self, role: RoleId, item: GlobalId, column: usize, privilege: Privilege) -> bool;
+    /// Whether a relation of the system describes something that cannot exist here, and so never has rows.
+    fn is_always_empty(&self, _id: GlobalId) -> bool {
+        false
+    }
+    /// Whether `role` is `of` or a member of it, directly or not.
+    fn is_member(&self, role: RoleId, of: RoleId) -> bool;
+    /// Whether `role` has what `of` has: it is `of`, or a member of it by way of members that inherit.
+    fn inherits(&self, role: RoleId, of: RoleId) -> bool;
+    /// The owner of an object.
+    fn owner(&self, object: ObjectId) -> Option<RoleId>;
+}
+
+/// A database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatabaseRef {
+    /// Its id.
+    pub id: DatabaseId,
+    /// Its oid, as `pg_database` shows it.
+    pub oid: u32,
+    /// Its name.
+    pub name: String,
+    /// Its owner.
+    pub owner: RoleId,
+}
+
+/// A schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchemaRef {
+    /// Its id.
+    pub id: SchemaId,
+    /// Its oid, as `pg_namespace` shows it.
+    pub oid: u32,
+    /// The database it belongs to; `None` for a system schema.
+    pub database: Option<DatabaseId>,
+    /// Its name.
+    pub name: String,
+    /// Its owner.
+    pub owner: RoleId,
+}
+
+/// A cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterRef {
+    /// Its id.
+    pub id: ClusterId,
+    /// Its name.
+    pub name: String,
+    /// Its owner.
+    pub owner: RoleId,
+    /// SIZE as given; empty if it never was.
+    pub size: String,
+    /// How many timely workers it has.
+    pub workers: u64,
+    /// How many replicas.
+    pub replication_factor: u64,
+}
+
+/// A role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoleRef {
+    /// Its id.
+    pub id: RoleId,
+    /// Its oid, as `pg_roles` shows it.
+    pub oid: u32,
+    /// Its name.
+    pub name: String,
+    /// Bypasses every check.
+    pub superuser: bool,
+    /// May log in.
+    pub login: bool,
+    /// Has the privileges of the roles it is a member of.
+    pub inherit: bool,
+    /// May create databases.
+    pub create_db: bool,
+    /// May create roles.
+    pub create_role: bool,
+    /// May create clusters.
+    pub create_cluster: bool,
+}
+
+/// A table, view, materialized view, index or sequence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ItemRef {
+    /// Its id, never reused.
+    pub id: GlobalId,
+    /// Its oid, as `pg_class` shows it.
+    pub oid: u32,
+    /// Its full name.
+    pub name: FullName,
+    /// The schema it is in.
+    pub schema: SchemaId,
+    /// Its owner.
+    pub owner: RoleId,
+    /// The columns; for an index, the key's.
+    pub desc: Arc<RelationDesc>,
+    /// What it is.
+    pub kind: ItemKind,
+}
+
+impl ItemRef {
+    /// Table, view, materialized view, index or sequence.
+    pub fn object_kind(&self) -> ObjectKind {
+        match self.kind {
+            ItemKind::Table { .. } | ItemKind::SystemTable => ObjectKind::Table,
+            ItemKind::View(_) => ObjectKind::View,
+            ItemKind::MaterializedView(_) => ObjectKind::MaterializedView,
+            ItemKind::Index(_) => ObjectKind::Index,
+            ItemKind::Sequence(_) => ObjectKind::Sequence,
+        }
+    }
+
+    /// The query of a view, materialized or not.
+    pub fn view(&self) -> Option<&ViewDef> {
+        match &self.kind {
+            ItemKind::View(view) => Some(view),
+            ItemKind::MaterializedView(materialized) => Some(&materialized.view),
+            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::Index(_) | ItemKind::Sequence(_) => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub(super) fn view_mut(&mut self) -> Option<&mut ViewDef> {
+        match &mut self.kind {
+            ItemKind::View(view) => Some(view),
+            ItemKind::MaterializedView(materialized) => Some(&mut materialized.view),
+            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::Index(_) | ItemKind::Sequence(_) => None,
+        }
+    }
+
+    /// The cluster that maintains the item, if one does.
+    pub fn cluster(&self) -> Option<ClusterId> {
+        match &self.kind {
+            ItemKind::MaterializedView(materialized) => Some(materialized.cluster),
+            ItemKind::Index(index) => Some(index.cluster),
+            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::View(_) | ItemKind::Sequence(_) => None,
+        }
+    }
+
+    /// What it refers to directly, each once: the relations that a view's query names, the relation of an index, the table that
+    /// owns a sequence.
+    pub fn uses(&self) -> Vec<GlobalId> {
+        let uses: BTreeSet<GlobalId> = match &self.kind {
+            ItemKind::Index(index) => BTreeSet::from([index.on]),
+            ItemKind::Sequence(sequence) => sequence.owner.iter().map(|owner| owner.table).collect(),
+            _ => self.view().into_iter().flat_map(|view| &view.reads).map(|read| read.id).collect(),
+        };
+        uses.into_iter().collect()
+    }
+
+    /// The constraints of a table, NOT NULL apart.
+    pub fn constraints(&self) -> &[ConstraintDef] {
+        match &self.kind {
+            ItemKind::Table { constraints, .. } => constraints,
+            _ => &[],
+        }
+    }
+
+    /// Whether its rows are stored durably, in a shard of its own.
+    pub fn is_stored(&self) -> bool {
+        matches!(self.kind, ItemKind::Table { .. } | ItemKind::MaterializedView(_))
+    }
+}
+
+/// What an item is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ItemKind {
+    /// A stored table.
+    Table {
+        /// For each column, its DEFAULT as SQL text that [`sql_syntax::parser::parse_expr`] reads.
+        defaults: Vec<Option<String>>,
+        /// PRIMARY KEY, UNIQUE and CHECK; NOT NULL is in the columns.
+        constraints: Vec<ConstraintDef>,
+    },
+    /// A relation of the system, whose rows are made from the catalog or the process's state.
+    SystemTable,
+    /// A view.
+    View(ViewDef),
+    /// A view whose rows are stored and kept up to date.
+    MaterializedView(MaterializedViewDef),
+    /// An index.
+    Index(IndexDef),
+    /// A sequence.
+    Sequence(SequenceDef),
+}
+
+/// A constraint of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConstraintDef {
+    /// Its oid, as `pg_constraint` shows it; 0 in a plan, until the catalog gives it one.
+    pub oid: u32,
+    /// Its name, unlike that of any other constraint of the table.
+    pub name: String,
+    /// What it demands.
+    pub kind: ConstraintKind,
+}
+
+/// What a constraint demands of a table's rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConstraintKind {
+    /// PRIMARY KEY or UNIQUE: no two rows have the same values in these columns, unless one of the values is NULL.
+    Key {
+        /// PRIMARY KEY, which is also NOT NULL of each column.
+        primary: bool,
+        /// The columns' positions, in the key's order.
+        columns: Vec<usize>,
+        /// The oid of the index that `pg_class` shows for it; 0 in a plan.
+        index_oid: u32,
+    },
+    /// CHECK: the condition is not false.
+    Check {
+        /// The condition as SQL text that [`sql_syntax::parser::parse_expr`] reads, over the bare names of the columns.
+        sql: String,
+        /// The positions of the columns that it reads.
+        columns: Vec<usize>,
+        /// That of who made it, by which its literals are read.
+        locale: Locale,
+    },
+}
+
+/// A view's definition: a query, and all that binding it depends on besides the relations it names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewDef {
+    /// The query as SQL text that [`sql_syntax::parser::parse_query`] reads.
+    pub query: String,
+    /// The current database when the view was created.
+    pub database: String,
+    /// The search path when the view was created.
+    pub search_path: Vec<String>,
+    /// That of who created the view, by which its literals are read.
+    pub locale: Locale,
+    /// What the query's names stood for when the view was created, and stand for since.
+    pub reads: Vec<ViewRead>,
+}
+
+/// A relation that a view's query names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewRead {
+    /// The name, as the query has it.
+    pub name: Name,
+    /// What it stands for.
+    pub id: GlobalId,
+    /// How many columns that had when the view was created. The view does not see what was added behind them: its `*`
+    /// becomes no longer, and none of its names becomes ambiguous or means another column.
+    pub columns: usize,
+    /// What those columns were called then, if any of them is called otherwise now; else empty. The view sees them under these
+    /// names.
+    pub names: Vec<String>,
+}
+
+/// A materialized view's definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MaterializedViewDef {
+    /// Its query.
+    pub view: ViewDef,
+    /// The cluster that maintains it.
+    pub cluster: ClusterId,
+}
+
+/// An index's definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexDef {
+    /// The table, view or materialized view.
+    pub on: GlobalId,
+    /// The cluster that maintains it.
+    pub cluster: ClusterId,
+    /// Whether no two rows may have the same key, unless one of its values is NULL.
+    pub unique: bool,
+    /// The key.
+    pub keys: Vec<IndexKeyDef>,
+}
+
+/// One expression of an index's key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexKeyDef {
+    /// The column's position, if the expression is just a column.
+    pub column: Option<usize>,
+    /// The expression as SQL text that [`sql_syntax::parser::parse_expr`] reads.
+    pub sql: String,
+    /// What was said beside it.
+    pub options: KeyOptions,
+}
