@@ -59,8 +59,8 @@ const RESERVED: [(&str, &[&str], &str); 4] = [
 /// What a door may use of ours: the statement API, what its values are, and what doors have in common.
 const DOOR_USES: [&str; 5] = ["adapter", "door", "ore", "pgrepr", "repr"];
 
-/// The doors, each with what it uses beyond that, which may only shrink.
-const DOORS: [(&str, &[&str]); 2] = [("pgwire", &["engine", "sql-syntax"]), ("trial", &[])];
+/// The doors.
+const DOORS: [&str; 2] = ["pgwire", "trial"];
 
 /// Where the clients are that tests run.
 const CLIENTS: &str = "test/clients/";
@@ -116,12 +116,6 @@ fn check_manifest(name: &str, path: &str, manifest: &str, findings: &mut Vec<Fin
         ));
         return;
     };
-    let door = DOORS.iter().find(|(door, _)| *door == name);
-    for unused in door.into_iter().flat_map(|(_, beyond)| beyond.iter()) {
-        if !dependencies(manifest).iter().any(|dependency| dependency.name == *unused) {
-            findings.push(Finding::new(path, 0, format!("{name} does not use {unused} any more: drop it from tidy")));
-        }
-    }
     for dependency in dependencies(manifest) {
         let other = dependency.name.as_str();
         let mut found = |message: String| findings.push(Finding::new(path, dependency.line, message));
@@ -133,12 +127,7 @@ fn check_manifest(name: &str, path: &str, manifest: &str, findings: &mut Vec<Fin
         {
             found(format!("{name} (rank {rank}) may not use {other} (rank {other_rank}): dependencies point down"));
         }
-        if let Some((_, beyond)) = door
-            && dependency.kind == Kind::Product
-            && is_ours(other)
-            && !DOOR_USES.contains(&other)
-            && !beyond.contains(&other)
-        {
+        if is_door(name) && dependency.kind == Kind::Product && is_ours(other) && !DOOR_USES.contains(&other) {
             found(format!("{name} may not use {other}: a door knows the statement API and door, and no more"));
         }
         if PURE_CRATES.contains(&name) && dependency.kind == Kind::Product && is_async(other) {
@@ -154,7 +143,7 @@ fn check_manifest(name: &str, path: &str, manifest: &str, findings: &mut Vec<Fin
 
 /// Whether the name is that of a door.
 pub(crate) fn is_door(name: &str) -> bool {
-    DOORS.iter().any(|(door, _)| *door == name)
+    DOORS.contains(&name)
 }
 
 /// Whether the name is that of a crate of the product.
@@ -226,14 +215,6 @@ mod tests {
         let found = messages("trial", "[dependencies]\nadapter.workspace = true\nsql.workspace = true\n");
         assert_eq!(mentioned(found), ["trial may not use sql: a door knows the statement API and door, and no more"]);
         assert_eq!(mentioned(messages("trial", "[dev-dependencies]\ncompute.workspace = true\n")), [""; 0]);
-        let found = messages("pgwire", "[dependencies]\nadapter.workspace = true\n");
-        assert_eq!(
-            mentioned(found),
-            [
-                "pgwire does not use engine any more: drop it from tidy",
-                "pgwire does not use sql-syntax any more: drop it from tidy"
-            ]
-        );
     }
 
     #[test]

@@ -5,14 +5,14 @@
 //! door cannot forget it.
 //! What was planned for the same text before is used again, so that nothing needs to be kept between two calls.
 
-use crate::batches::Batches;
 use crate::bindable::Bindable;
 use crate::description::RowDesc;
 use crate::error::AdapterError;
+use crate::reading::batches::Batches;
+use crate::reading::waiting::{Awaited, PATIENCE};
 use crate::response::{Response, RowsTag, Tag};
 use crate::seat::Seat;
 use crate::session::Session;
-use crate::waiting::{Awaited, PATIENCE};
 use arrow::array::RecordBatch;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};

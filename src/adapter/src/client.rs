@@ -1,7 +1,6 @@
 //! The adapter from outside: how it is started, and how a session begins.
 
 use crate::activity::Activity;
-use crate::admission::Admission;
 use crate::advisory::Owner;
 use crate::error::AdapterError;
 use crate::history::History;
@@ -9,7 +8,9 @@ use crate::introspection;
 use crate::metrics::Metrics;
 use crate::password::{self, Credentials, Hashing};
 use crate::plan_cache::PlanCache;
-use crate::session::{Session, allowed_role};
+use crate::reading::admission::Admission;
+use crate::rights::allowed_role;
+use crate::session::Session;
 use crate::shared::{SessionHandle, Shared};
 use crate::startup::StartupParams;
 use arc_swap::ArcSwap;

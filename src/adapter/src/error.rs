@@ -3,11 +3,13 @@
 use catalog::error::CatalogError;
 use committer::error::CommitError;
 use compute_client::error::ComputeError;
-use engine::error::{SqlError, Subject};
+use engine::error::SqlError;
+use ore::memory::Refused;
 use persist::PersistError;
 use pgrepr::error::PgReprError;
 use repr::row::RowError;
 use repr::sqlstate::SqlState;
+use repr::subject::Subject;
 use timestamp_oracle::OracleError;
 
 /// An error with everything that goes into an ErrorResponse.
@@ -147,6 +149,12 @@ impl From<CommitError> for AdapterError {
 impl From<SqlError> for AdapterError {
     fn from(error: SqlError) -> AdapterError {
         AdapterError::Failed(error.into())
+    }
+}
+
+impl From<Refused> for AdapterError {
+    fn from(refused: Refused) -> AdapterError {
+        SqlError::from(refused).into()
     }
 }
 

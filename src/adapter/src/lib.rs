@@ -6,51 +6,34 @@
 //! path is [`plan_cache`] → [`select`]; writes go to the `committer`. Deliberately absent: wire bytes and the formats of values, and the
 //! name of `compute`, which only the server joins to this crate.
 
+mod catalog;
+mod control;
+pub mod reading;
+pub mod writing;
+
 mod activity;
-mod admission;
 mod advisory;
 pub mod answer;
-pub mod batches;
 pub mod bindable;
 mod cancel;
 pub mod client;
-mod copy;
-pub mod copy_in;
 pub mod description;
 pub mod error;
-pub mod explain;
 pub mod metrics;
 pub mod password;
 pub mod response;
-mod sampling;
+mod rights;
+mod running;
 pub mod seat;
 mod sequence;
 pub mod session;
 mod settings;
 mod shared;
-mod short;
 pub mod startup;
+mod statements;
 pub mod status;
-mod staying;
-pub mod waiting;
 
-mod create_table_as;
-mod ddl;
-mod execute;
 mod history;
-mod insert;
 mod introspection;
-mod on_conflict;
-mod own;
 mod plan_cache;
-mod prepare;
-mod read_then_write;
-mod reader;
-mod replan;
-mod rewrite;
-mod select;
-mod show;
-mod subscribe;
-mod temporary;
 mod transaction;
-mod write;

@@ -1,17 +1,17 @@
 //! What a statement answers with: a tag, or rows to be pulled.
 
 use crate::cancel::Interrupt;
-use crate::copy_in::CopyIn;
 use crate::description::RowDesc;
 use crate::error::AdapterError;
-use crate::waiting::Awaited;
+use crate::reading::waiting::Awaited;
+use crate::writing::copy_in::CopyIn;
 use arrow::array::RecordBatch;
 use compute_client::peek::{OwnedPeekChunk, PeekChunk, PeekRows};
 use datafusion::execution::SendableRecordBatchStream;
 use engine::error::SqlError;
 use futures::StreamExt;
 use futures::future::BoxFuture;
-use sql_syntax::ast::CopyOptions;
+use pgrepr::copy::CopyOptions;
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;

@@ -1,27 +1,27 @@
 //! A session: one connection's state, and the protocol's verbs on it.
 //!
 //! The simple and the extended protocol differ only in how a plan and its parameters are found; both then call
-//! [`Session::run`] (`execute.rs`).
+//! [`Session::run`] (`control/execute.rs`).
 
 use crate::activity::Activity;
 use crate::advisory::{Owner, StatementLocks};
-use crate::bindable::{Bindable, Portal};
-use crate::cancel::{Cancel, Interrupt, committed, timed_out};
-use crate::copy_in::CopyIn;
+use crate::bindable::Bindable;
+use crate::cancel::{Cancel, Interrupt, committed};
+use crate::control::short::{SMALL_PARAMS, SMALL_TEXT, is_elsewhere};
 use crate::description::RowDesc;
 use crate::error::{AdapterError, Notice};
-use crate::history::Sampling;
-use crate::plan_cache::{CachedPlan, Prepared, SessionPlans};
+use crate::plan_cache::{CachedPlan, Made};
 use crate::response::{Response, Rows, Tag};
+use crate::rights::Rights;
+use crate::running::{GoesOn, Running};
 use crate::sequence::{Given, SessionSequences};
-use crate::settings::CurrentSettings;
-use crate::shared::{Others, SessionHandle, Shared};
-use crate::short::{SMALL_PARAMS, SMALL_TEXT, is_elsewhere};
+use crate::settings::{Plans, SessionSettings};
+use crate::shared::{SessionHandle, Shared};
+use crate::statements::Statements;
 use crate::status::Status;
 use crate::transaction::Transaction;
-use ahash::AHashMap;
+use crate::writing::copy_in::CopyIn;
 use catalog::builtin::history::Outcome;
-use catalog::state::State;
 use committer::published::Published;
 use committer::request::Committed;
 use committer::sequence::Unreserved;
@@ -32,63 +32,27 @@ use parking_lot::Mutex;
 use pgrepr::options::EncodeOptions;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType, Timestamp};
-use sql::names::temporary_schema;
-use sql::plan::lift::Lifted;
-use sql::plan::{CatalogView, RoleRef};
+use sql::plan::RoleRef;
 use sql::vars::SessionVars;
 use sql_syntax::parser::ParsedStatement;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// What `role` is called while it is the session's own.
-const NO_ROLE: &str = "none";
-
-/// One connection's session.
+/// One connection's session: parts with one job each, which verbs work on.
 pub struct Session {
     pub(crate) shared: Arc<Shared>,
-    /// Who logged in.
-    session_role: Arc<RoleRef>,
-    /// Whose privileges it has: the same, or what SET ROLE said.
-    pub(crate) role: Arc<RoleRef>,
-    pub(crate) vars: SessionVars,
-    key: (u32, u32),
-    cancel: Arc<Cancel>,
-    ended: CancellationToken,
-    activity: Arc<Activity>,
-    /// Whether a statement was noted there, or has failed, since the session was last ready.
-    is_active: AtomicBool,
-    /// Which of its statements are noted for later.
-    pub(crate) sampling: Sampling,
+    /// In whose name it acts.
+    pub(crate) rights: Rights,
+    pub(crate) settings: SessionSettings,
+    pub(crate) transaction: Transaction,
+    pub(crate) statements: Statements,
+    pub(crate) running: Running,
     /// Who takes the advisory locks that last as long as the session.
     pub(crate) locks: Arc<Owner>,
-    pub(crate) transaction: Transaction,
-    pub(crate) notices: Vec<Notice>,
-    pub(crate) statements: Arc<AHashMap<String, Prepared>>,
-    pub(crate) portals: AHashMap<String, Portal>,
-    /// How many were bound so far.
-    pub(crate) bound: u64,
-    pub(crate) plans: SessionPlans,
-    pub(crate) lifted: Lifted,
-    /// What planning reads of the settings, as part of plan-cache keys; recomputed when `vars` say so.
-    pub(crate) settings_key: Arc<str>,
-    settings_version: u64,
-    /// If what then ran was read-only, whether in a transaction; and whether that was deferrable. They are no part of the version:
-    /// every BEGIN says them.
-    settings_modes: (Option<bool>, bool),
-    base_info: SessionInfo,
-    /// When `statement_timeout` ends the statement whose text has come, or what the extended protocol has begun and not executed or
-    /// synced; `None` without one.
-    deadline: Option<Instant>,
     /// What it was given of sequences.
     pub(crate) given: Arc<Mutex<Given>>,
-    /// Whether it has made temporary tables, and so may have a schema of its own.
-    pub(crate) has_temporary: bool,
-    /// This session's own `enable_frontend_peek_sequencing`.
-    pub(crate) fast_path: Option<bool>,
-    options: EncodeOptions,
+    pub(crate) notices: Vec<Notice>,
     /// Whether it works on a thread that nobody else waits for.
     pub(crate) is_elsewhere: bool,
 }
@@ -136,35 +100,18 @@ impl Session {
         (id, handle): (u32, SessionHandle),
     ) -> Session {
         let SessionHandle { secret, role, cancel, ended, activity } = handle;
-        let sampling = Sampling::new(vars.get("application_name").unwrap_or_default());
+        let first_application_name = vars.get("application_name").unwrap_or_default();
+        let running = Running::new(id, secret, cancel, ended, activity, first_application_name);
         let mut session = Session {
             shared,
-            session_role: Arc::clone(&role),
-            role,
-            vars,
-            key: (id, secret),
-            cancel,
-            ended,
-            activity,
-            is_active: AtomicBool::new(false),
-            sampling,
-            locks,
+            rights: Rights::new(role),
+            settings: SessionSettings::new(vars),
             transaction: Transaction::new(),
-            notices: Vec::new(),
-            statements: Arc::default(),
-            portals: AHashMap::new(),
-            bound: 0,
-            plans: SessionPlans::default(),
-            lifted: Lifted::default(),
-            settings_key: Arc::from(""),
-            settings_version: u64::MAX,
-            settings_modes: (None, false),
-            base_info: SessionInfo::default(),
-            deadline: None,
+            statements: Statements::default(),
+            running,
+            locks,
             given: Arc::default(),
-            has_temporary: false,
-            fast_path: None,
-            options: EncodeOptions::default(),
+            notices: Vec::new(),
             is_elsewhere: false,
         };
         session.refresh_settings();
@@ -173,27 +120,27 @@ impl Session {
 
     /// Connection id and secret, for BackendKeyData.
     pub fn backend_key(&self) -> (u32, u32) {
-        self.key
+        self.running.key
     }
 
     /// Where others see what it does.
     pub(crate) fn activity(&self) -> &Arc<Activity> {
-        &self.activity
+        &self.running.activity
     }
 
     /// Who logged in, and when.
     pub(crate) fn who(&self) -> (&RoleRef, i64) {
-        (&self.session_role, self.activity.started_us())
+        (self.rights.own(), self.running.activity.started_us())
     }
 
     /// All reported parameters.
     pub fn parameter_statuses(&self) -> Vec<(&'static str, String)> {
-        self.vars.statuses()
+        self.settings.vars.statuses()
     }
 
     /// Reported parameters that have changed.
     pub fn take_parameter_changes(&mut self) -> Vec<(&'static str, String)> {
-        self.vars.take_changes()
+        self.settings.vars.take_changes()
     }
 
     /// Notices to be sent.
@@ -203,7 +150,7 @@ impl Session {
             notices.extend(self.locks.take_warnings());
         }
         if !notices.is_empty() {
-            let level = self.vars.get("client_min_messages").unwrap_or_default();
+            let level = self.settings.vars.get("client_min_messages").unwrap_or_default();
             notices.retain(|notice| notice.reaches(level));
         }
         notices
@@ -211,51 +158,47 @@ impl Session {
 
     /// Whether there are notices or parameter changes to be sent.
     pub fn has_pending(&self) -> bool {
-        !self.notices.is_empty() || self.vars.has_changes() || self.locks.warns()
+        !self.notices.is_empty() || self.settings.vars.has_changes() || self.locks.warns()
     }
 
     /// Where its transaction stands. Said when a statement has ended, which notes that the session rests.
     pub fn transaction_status(&self) -> Status {
-        if self.is_active.load(Ordering::Relaxed) {
-            self.is_active.store(false, Ordering::Relaxed);
+        if self.running.take_active() {
             if self.transaction.status == Status::Idle {
                 // It ended with the statement.
                 self.transaction.unlock();
             }
-            self.activity.rest(self.transaction.status, self.transaction.started_us, self.now_us());
+            self.running.rest(self.transaction.status, self.transaction.started_us, self.now_us());
         }
         self.transaction.status
     }
 
     /// How values are printed.
     pub fn encode_options(&self) -> &EncodeOptions {
-        &self.options
+        &self.settings.options
     }
 
     /// How values are printed among which are some of `regclass` and its kin: by what the objects are called now.
     pub fn naming_options(&self) -> EncodeOptions {
-        EncodeOptions { names: Some(Arc::new(self.info(0))), ..self.options.clone() }
+        EncodeOptions { names: Some(Arc::new(self.info(0))), ..self.settings.options.clone() }
     }
 
     /// Reads a value that a client sent as text.
     pub fn decode_text(&self, ty: &PgType, text: &str) -> Result<Datum<'static>, AdapterError> {
         Ok(match ty.names_objects() {
             true => pgrepr::text::decode_text(ty, text, &self.naming_options())?,
-            false => pgrepr::text::decode_text(ty, text, &self.options)?,
+            false => pgrepr::text::decode_text(ty, text, &self.settings.options)?,
         })
     }
 
     /// Fires when the server stops or the session is to end.
     pub fn shutdown(&self) -> CancellationToken {
-        self.ended.clone()
+        self.running.ended.clone()
     }
 
     /// How long the session may now be idle.
     pub fn idle_timeout(&self) -> Option<std::time::Duration> {
-        match self.transaction.status {
-            Status::Idle => self.vars.idle_session_timeout(),
-            Status::InBlock | Status::Failed => self.vars.idle_in_transaction_session_timeout(),
-        }
+        self.settings.idle_timeout(self.transaction.status)
     }
 
     /// The error with which a session ends that was idle for too long.
@@ -275,7 +218,7 @@ impl Session {
         self.transaction = Transaction::new();
         if let Err(error) = self.drop_temporary().await {
             // They go when the server starts again.
-            tracing::warn!(connection_id = self.key.0, %error, "temporary tables were not dropped");
+            tracing::warn!(connection_id = self.running.key.0, %error, "temporary tables were not dropped");
         }
     }
 
@@ -284,11 +227,10 @@ impl Session {
     /// Takes a simple query apart. Errors: what its syntax errors are.
     pub fn start_script(&mut self, sql: &str) -> Result<Script, AdapterError> {
         let is_small = sql.len() <= SMALL_TEXT;
-        if !self.is_elsewhere || self.deadline.is_none() {
-            self.deadline = self.vars.statement_timeout().map(|timeout| Instant::now() + timeout);
-        }
+        let goes_on = if self.is_elsewhere { GoesOn::Yes } else { GoesOn::No };
+        self.running.start_time(self.settings.vars.statement_timeout(), goes_on);
         self.stay_if(is_small)?;
-        self.cancel.reset();
+        self.running.cancel.reset();
         self.assign();
         self.transaction.begin_implicit();
         let memory = self.memory_for(sql)?;
@@ -325,7 +267,7 @@ impl Session {
         self.stay_if(script.is_small).ok()?;
         let (plan, params) = planned.as_ref()?;
         let result = self.run_at_once(plan, params)?;
-        self.deadline = None;
+        self.running.end_time();
         *planned = None;
         Some(result)
     }
@@ -367,7 +309,7 @@ impl Session {
         };
         if !is_elsewhere(&result) {
             // The next one has its own time.
-            self.deadline = None;
+            self.running.end_time();
         }
         self.concluded(result)
     }
@@ -388,7 +330,7 @@ impl Session {
     /// Parse.
     pub fn parse(&mut self, name: &str, sql: &str, param_oids: &[u32]) -> Result<(), AdapterError> {
         self.stay_if(sql.len() <= SMALL_TEXT)?;
-        self.cancel.reset();
+        self.running.cancel.reset();
         self.assign();
         let memory = self.memory_for(sql);
         let result = memory.and_then(|_memory| self.in_time().and_then(|()| self.prepare(name, sql, param_oids)));
@@ -398,7 +340,7 @@ impl Session {
     /// The same of a statement that was read already.
     pub fn parse_tree(&mut self, name: &str, statement: ParsedStatement) -> Result<(), AdapterError> {
         self.stay_if(statement.sql.len() <= SMALL_TEXT)?;
-        self.cancel.reset();
+        self.running.cancel.reset();
         self.assign();
         let text = statement.sql.clone();
         let result = self.in_time().and_then(|()| self.prepare_tree(name, Some(statement), &text, Vec::new()));
@@ -430,12 +372,12 @@ impl Session {
 
     /// Which of all that were bound the portal with this name is, 0 of a cursor; `None` if there is none.
     pub fn portal_number(&self, name: &str) -> Option<u64> {
-        self.portals.get(name).map(|portal| portal.number)
+        self.statements.portals.get(name).map(|portal| portal.number)
     }
 
     /// Describe of a portal; and which of all that were bound it is. Error 34000.
     pub fn describe_portal(&mut self, name: &str) -> Result<(Option<Arc<RowDesc>>, u64), AdapterError> {
-        let result = match self.portals.get(name) {
+        let result = match self.statements.portals.get(name) {
             Some(portal) => Ok((portal.plan.desc.clone(), portal.number)),
             None => Err(unknown_portal(name)),
         };
@@ -444,10 +386,10 @@ impl Session {
 
     /// Execute, if that needs no waiting. `None` if it does: then nothing has happened, and [`Session::execute`] does it.
     pub fn execute_at_once(&mut self, portal: &str) -> Option<Result<Response, AdapterError>> {
-        self.cancel.reset();
+        self.running.cancel.reset();
         self.sample_portal(portal);
         let result = self.execute_portal_at_once(portal)?;
-        self.deadline = None;
+        self.running.end_time();
         Some(result)
     }
 
@@ -456,43 +398,41 @@ impl Session {
     /// # Cancellation
     /// As [`Session::next_in_script`].
     pub async fn execute(&mut self, portal: &str, sync_follows: bool) -> Result<Response, AdapterError> {
-        self.cancel.reset();
+        self.running.cancel.reset();
         let autocommit = if sync_follows { Autocommit::Yes } else { Autocommit::No };
         let result = self.execute_portal(portal, autocommit).await;
         if !is_elsewhere(&result) {
-            self.deadline = None;
+            self.running.end_time();
         }
         result
     }
 
     /// Gives back rows of which the client has not taken all.
     pub fn suspend(&mut self, portal: &str, rows: Rows) {
-        if let Some(portal) = self.portals.get_mut(portal) {
+        if let Some(portal) = self.statements.portals.get_mut(portal) {
             portal.rows = Some(rows);
         }
     }
 
     /// Close of a statement, whether there is one or not.
     pub fn close_statement(&mut self, name: &str) {
-        self.forget(name);
+        self.statements.forget(name);
     }
 
     /// Close of a portal, whether there is one or not.
     pub fn close_portal(&mut self, name: &str) {
-        self.portals.remove(name);
+        self.statements.portals.remove(name);
     }
 
     /// Sync, if there is no implicit transaction to be ended; whether that was so.
     pub fn sync_at_once(&mut self) -> bool {
-        self.deadline = None;
+        self.running.end_time();
         self.assign();
         self.transaction.begin_implicit();
         if self.transaction.status != Status::Idle {
             return true;
         }
-        if !self.portals.is_empty() {
-            self.portals.retain(|_, portal| portal.hold);
-        }
+        self.statements.end_transaction();
         self.transaction.is_fresh()
     }
 
@@ -509,9 +449,8 @@ impl Session {
 
     /// Notes that something failed outside the session's own verbs.
     pub fn fail_transaction(&mut self) {
-        self.deadline = None;
-        self.base_info.assignments.take();
-        self.is_active.store(true, Ordering::Relaxed);
+        self.running.fail();
+        self.settings.info.assignments.take();
         match self.transaction.status {
             Status::Idle => {
                 self.transaction = Transaction::new();
@@ -525,8 +464,12 @@ impl Session {
 
     /// Notes a statement that may take its time.
     pub(crate) fn begin_statement(&self, statement: &Arc<str>) {
-        self.activity.begin(statement, self.transaction.started_us, self.now_us());
-        self.is_active.store(true, Ordering::Relaxed);
+        self.running.begin(statement, self.transaction.started_us, self.now_us());
+    }
+
+    /// What is made now under this name, by a statement or by a message.
+    pub(crate) fn made(&self, name: &str, by: Option<&Arc<str>>) -> Made {
+        Made { at_us: (!name.is_empty()).then(|| self.now_us()), by: by.map(Arc::clone) }
     }
 
     /// The wall clock, in microseconds since the epoch.
@@ -537,36 +480,28 @@ impl Session {
     /// Whether `statement_timeout` is not over, which counts from the first message of the extended protocol until one is
     /// executed. Error: 57014.
     fn in_time(&mut self) -> Result<(), AdapterError> {
-        let Some(timeout) = self.vars.statement_timeout() else { return Ok(()) };
-        let now = Instant::now();
-        match *self.deadline.get_or_insert(now + timeout) <= now {
-            true => Err(timed_out()),
-            false => Ok(()),
-        }
+        self.running.in_time(self.settings.vars.statement_timeout())
     }
 
     /// Whoever may ask for the end of what it runs.
     pub(crate) fn cancel(&self) -> Arc<Cancel> {
-        Arc::clone(&self.cancel)
+        Arc::clone(&self.running.cancel)
     }
 
     /// What ends the current statement early.
     pub(crate) fn interrupt(&self) -> Interrupt {
-        match self.deadline {
-            Some(deadline) => Interrupt::until(Arc::clone(&self.cancel), deadline),
-            None => Interrupt::new(Arc::clone(&self.cancel), self.vars.statement_timeout()),
-        }
+        self.running.interrupt(self.settings.vars.statement_timeout())
     }
 
     /// The same for a statement that may take for ever.
     pub(crate) fn interrupt_without_timeout(&self) -> Interrupt {
-        Interrupt::new(Arc::clone(&self.cancel), None)
+        Interrupt::new(Arc::clone(&self.running.cancel), None)
     }
 
     /// The session as functions see it, reading at `as_of`.
     pub(crate) fn info(&self, as_of: Timestamp) -> SessionInfo {
         let now = self.now_us();
-        let mut info = self.base_info.clone();
+        let mut info = self.settings.info.clone();
         info.now_us = Some(self.transaction.started_us.unwrap_or(now));
         info.statement_now_us = now;
         info.mz_now = as_of;
@@ -577,7 +512,7 @@ impl Session {
         info.locks = Some(Arc::new(StatementLocks {
             session: Arc::clone(&self.locks),
             transaction: self.transaction.locks(&self.locks),
-            timeout: self.vars.lock_timeout(),
+            timeout: self.settings.vars.lock_timeout(),
         }));
         info.catalog = Some(match self.transaction.staged() {
             Some(staged) => Arc::clone(&staged.functions),
@@ -591,8 +526,8 @@ impl Session {
         SessionSequences {
             shared: Arc::clone(&self.shared),
             staged: self.transaction.staged().cloned(),
-            role: self.role.id,
-            read_only: self.vars.read_only(),
+            role: self.rights.role.id,
+            read_only: self.settings.vars.read_only(),
             given: Arc::clone(&self.given),
             unreserved,
             allowed: Mutex::default(),
@@ -614,7 +549,7 @@ impl Session {
 
     /// Does what `set_config()` has asked for in the statement before. The function has checked it.
     fn assign(&mut self) {
-        let assignments = self.base_info.assignments.take();
+        let assignments = self.settings.info.assignments.take();
         if assignments.is_empty() {
             return;
         }
@@ -624,8 +559,8 @@ impl Session {
                 continue;
             }
             let done = match &value {
-                Some(value) => self.vars.set_raw(&name, value, local).map(drop),
-                None => self.vars.reset(&name),
+                Some(value) => self.settings.vars.set_raw(&name, value, local).map(drop),
+                None => self.settings.vars.reset(&name),
             };
             if let Err(error) = done {
                 self.warn(error.sqlstate, &error.message);
@@ -636,80 +571,32 @@ impl Session {
 
     /// Recomputes what depends on settings, after something else of the session has changed that it depends on.
     pub(crate) fn settings_changed(&mut self) {
-        self.settings_version = u64::MAX;
+        self.settings.invalidate();
         self.refresh_settings();
     }
 
     /// Recomputes what depends on settings, after they have changed.
     pub(crate) fn refresh_settings(&mut self) {
-        let modes = (self.vars.read_only().then(|| self.vars.in_transaction()), self.vars.deferrable());
-        if self.settings_version == self.vars.version() && self.settings_modes == modes {
+        if !self.settings.take_changed() {
             return;
         }
-        self.role = self.current_role();
-        self.vars.set_superuser(self.role.superuser);
-        (self.settings_version, self.settings_modes) = (self.vars.version(), modes);
-        self.activity.name(self.vars.get("application_name").unwrap_or_default());
-        self.sampling.set_rate(self.vars.statement_logging_sample_rate());
-        let vars = &self.vars;
-        let temporary = self.has_temporary.then(|| temporary_schema(self.key.0));
-        let key = format!(
-            "{}\u{1}{}\u{1}{:?}\u{1}{}\u{1}{:?}\u{1}{:?}\u{1}{:?}",
-            self.role.id,
-            vars.database(),
-            vars.search_path(),
-            vars.cluster(),
-            vars.locale(),
-            vars.isolation(),
-            temporary,
-        );
-        if *key != *self.settings_key {
-            self.settings_key = Arc::from(key);
-            self.plans.clear();
-        }
-        self.options.locale = vars.locale();
-        self.base_info = SessionInfo {
-            user: self.role.name.clone(),
-            session_user: self.session_role.name.clone(),
-            database: vars.database().to_owned(),
-            search_path: vars.search_path().to_vec(),
-            locale: vars.locale(),
-            started_us: self.shared.started_us,
-            version: format!(
-                "PostgreSQL {} on x86_64-unknown-linux-gnu (Glimpse {})",
-                sql::vars::definitions::SERVER_VERSION,
-                env!("CARGO_PKG_VERSION"),
-            ),
-            mz_version: sql::vars::definitions::MZ_VERSION.to_owned(),
-            backend_pid: self.key.0,
-            ends: self.activity.ends(),
-            temporary,
-            settings: Arc::new(CurrentSettings { vars: vars.clone(), shared: Arc::clone(&self.shared) }),
-            assignments: Arc::clone(&self.base_info.assignments),
-            timer: Some(Arc::new(|duration| Box::pin(tokio::time::sleep(duration)))),
-            backends: Some(Arc::new(Others(Arc::clone(&self.shared)))),
-            ..SessionInfo::default()
-        };
-    }
-
-    /// The role that the parameter `role` names. What it was when it was allowed, it stays; where it is not allowed, or the
-    /// role has gone, the session has its own role.
-    fn current_role(&self) -> Arc<RoleRef> {
-        match self.vars.get("role") {
-            Some(name) if name == self.role.name => Arc::clone(&self.role),
-            Some(name) => self.allowed_role(name).unwrap_or_else(|_| Arc::clone(&self.session_role)),
-            None => Arc::clone(&self.session_role),
+        let vars = &self.settings.vars;
+        self.rights.follow(&self.shared.published.load().state, vars.get("role"));
+        self.running.activity.name(vars.get("application_name").unwrap_or_default());
+        self.running.sampling.set_rate(vars.statement_logging_sample_rate());
+        if self.settings.refresh(&self.rights, &self.running, &self.shared) == Plans::AreOthers {
+            self.statements.plans.clear();
         }
     }
 
     /// The role to which SET ROLE may change. Errors: 22023 unknown, 42501 the session's user is not a member of it.
     pub(crate) fn allowed_role(&self, name: &str) -> Result<Arc<RoleRef>, AdapterError> {
-        allowed_role(&self.shared.published.load().state, &self.session_role, name)
+        self.rights.allowed(&self.shared.published.load().state, name)
     }
 
     /// Whether reads of an index may be answered on this thread.
     pub(crate) fn fast_path_enabled(&self) -> bool {
-        self.fast_path.unwrap_or_else(|| self.shared.published.load().fast_path)
+        self.settings.fast_path.unwrap_or_else(|| self.shared.published.load().fast_path)
     }
 
     /// Ends an implicit transaction by committing it.
@@ -725,7 +612,7 @@ impl Session {
                 _ => self.given.lock().undone(None),
             }
         }
-        self.portals.retain(|_, portal| portal.hold);
+        self.statements.end_transaction();
         match result? {
             Committed::Duplicate(duplicate) => Err(self.duplicate(&duplicate)),
             _ => Ok(()),
@@ -746,22 +633,8 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.locks.end();
         self.end(Outcome::Aborted);
-        self.shared.unregister(self.key.0);
+        self.shared.unregister(self.running.key.0);
     }
-}
-
-/// The role that a session of this role means by `name`.
-pub(crate) fn allowed_role(state: &State, own: &Arc<RoleRef>, name: &str) -> Result<Arc<RoleRef>, AdapterError> {
-    if name == NO_ROLE {
-        return Ok(Arc::clone(own));
-    }
-    let role = state.role_by_name(name).ok_or_else(|| {
-        AdapterError::new(SqlState::INVALID_PARAMETER_VALUE, format!("role \"{name}\" does not exist"))
-    })?;
-    if own.superuser || state.is_member(own.id, role.id) {
-        return Ok(role);
-    }
-    Err(AdapterError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("permission denied to set role \"{name}\"")))
 }
 
 /// Whether a statement outside a block commits by itself, or with what follows it.

@@ -1,7 +1,6 @@
 //! What all sessions share.
 
 use crate::activity::Activity;
-use crate::admission::Admission;
 use crate::advisory::LockTable;
 use crate::cancel::Cancel;
 use crate::error::AdapterError;
@@ -9,6 +8,7 @@ use crate::history::History;
 use crate::metrics::Metrics;
 use crate::password::Hashing;
 use crate::plan_cache::PlanCache;
+use crate::reading::admission::Admission;
 use arc_swap::ArcSwap;
 use catalog::state::State;
 use committer::handle::Handle;

@@ -2,11 +2,12 @@
 
 use catalog::error::CatalogError;
 use compute_client::error::ComputeError;
-use engine::error::{SqlError, Subject};
+use engine::error::SqlError;
 use persist::PersistError;
 use pgrepr::error::PgReprError;
 use repr::row::RowError;
 use repr::sqlstate::SqlState;
+use repr::subject::Subject;
 use std::sync::Arc;
 use timestamp_oracle::OracleError;
 

@@ -19,6 +19,7 @@ pub mod array;
 pub mod binary;
 pub mod bytea;
 pub mod calendar;
+pub mod copy;
 pub mod datetime;
 pub mod error;
 pub mod float;

@@ -36,7 +36,6 @@ use adapter::response::Response;
 use adapter::seat::Seat;
 use adapter::session::{Script, Session};
 use door::entrance::{Arrival, Port};
-use engine::error::SqlError;
 use futures::future::BoxFuture;
 use ore::memory::{Refused, Share};
 use ore::until::until;
@@ -557,7 +556,7 @@ impl<S: Stream> Connection<S> {
 
 /// 53200 of a message.
 fn no_memory(refused: Refused) -> WireError {
-    AdapterError::from(SqlError::from(refused)).into()
+    AdapterError::from(refused).into()
 }
 
 /// A message of the extended protocol whose answer is short.

@@ -9,7 +9,7 @@ pub(crate) mod binary;
 pub(crate) mod reader;
 pub(crate) mod writer;
 
-use sql_syntax::ast::ForcedField;
+use pgrepr::copy::ForcedField;
 
 /// The syntax of one COPY stream of lines. The special bytes are ASCII and differ from each other where they must; whoever
 /// accepted the statement's options has checked that.

@@ -11,8 +11,8 @@ use crate::formats::Format;
 use adapter::response::RowsTag;
 use adapter::status::Status;
 use bytes::BufMut;
-use engine::error::{Part, Subject};
 use repr::sqlstate::SqlState;
+use repr::subject::{Part, Subject};
 use std::io::Write;
 
 /// Far more than any name or message needs, and far less than a length field holds.

@@ -8,9 +8,9 @@ use crate::copy::reader::CopyError;
 use crate::message::DecodeError;
 use adapter::error::AdapterError;
 use door::scram::Refused;
-use engine::error::Subject;
 use pgrepr::error::PgReprError;
 use repr::sqlstate::SqlState;
+use repr::subject::Subject;
 use std::io;
 
 /// A failure of a statement, of a connection, or of the client's command of the protocol.

@@ -11,6 +11,7 @@ pub mod global_id;
 pub mod relation;
 pub mod row;
 pub mod sqlstate;
+pub mod subject;
 pub mod timestamp;
 pub mod types;
 pub mod updates;

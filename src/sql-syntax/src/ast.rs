@@ -26,7 +26,7 @@ use sqlparser::ast as sp;
 
 pub use alter_table::{AlterTable, TableAction};
 pub use constraint::{ConstraintSpec, TableConstraint};
-pub use copy::{Copy, CopyDirection, CopyFormat, CopyOptions, CopySource, Forced, ForcedColumns, ForcedField};
+pub use copy::{Copy, CopyDirection, CopySource, Forced, ForcedColumns};
 pub use default_privileges::{DefaultKind, DefaultPrivileges};
 pub use grant::{GrantPrivileges, GrantRole, GrantTarget, PrivilegeSpec};
 pub use isolation::IsolationLevel;

@@ -39,14 +39,15 @@ use engine::error::PlanNotice;
 use engine::error::SqlError;
 use engine::names::{ClusterId, DatabaseId, ObjectId, ObjectKind, Privilege, RoleId, SchemaId, Scope};
 use engine::{Engine, SessionInfo};
+use pgrepr::copy::CopyOptions;
 use privileges::Right;
 use repr::relation::ColumnOrigin;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
 use sequence::NewSequence;
 use sql_syntax::ast::{
-    ClusterOptions, CopyOptions, DiscardTarget, ExplainFormat, ExplainStage, RoleOptions, SetValue, Statement,
-    TransactionModes, Upkeep,
+    ClusterOptions, DiscardTarget, ExplainFormat, ExplainStage, RoleOptions, SetValue, Statement, TransactionModes,
+    Upkeep,
 };
 use sql_syntax::names::FullName;
 use sqlparser::ast as sp;

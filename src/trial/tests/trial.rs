@@ -1,8 +1,8 @@
 //! What a door can do with the statement API alone, over a server in this process.
 
 use adapter::answer::{Answer, Statement};
-use adapter::batches::row_bytes;
 use adapter::client::{Client, Config, Running};
+use adapter::reading::batches::row_bytes;
 use adapter::seat::Seat;
 use adapter::startup::StartupParams;
 use ore::clock::Clock;

@@ -4,7 +4,7 @@ use crate::copy::Syntax;
 use crate::encode::rows::{RowEncoder, Shape, Stored, Target};
 use crate::error::WireError;
 use crate::formats::Formats;
-use adapter::batches::row_bytes;
+use adapter::reading::batches::row_bytes;
 use adapter::response::StoredRows;
 use arrow::array::RecordBatch;
 use pgrepr::options::EncodeOptions;

@@ -10,19 +10,18 @@ use crate::error::WireError;
 use crate::formats::{Format, Formats, row_description};
 use crate::message;
 use crate::stream::Stream;
-use adapter::batches::row_bytes;
-use adapter::copy_in::CopyIn;
 use adapter::description::RowDesc;
 use adapter::error::AdapterError;
+use adapter::reading::batches::row_bytes;
+use adapter::reading::waiting::{Awaited, PATIENCE};
 use adapter::response::{Chunk, Response, Rows, RowsTag, StoredRows};
 use adapter::seat::Seat;
 use adapter::session::Session;
-use adapter::waiting::{Awaited, PATIENCE};
+use adapter::writing::copy_in::CopyIn;
 use arrow::array::Array;
-use engine::error::SqlError;
 use ore::memory::Reservation;
+use pgrepr::copy::{CopyFormat, CopyOptions};
 use pgrepr::options::EncodeOptions;
-use sql_syntax::ast::{CopyFormat, CopyOptions};
 use std::sync::Arc;
 
 /// Rows asked for at a time: what may be in the write buffer beyond [`FLUSH_BYTES`].
@@ -138,7 +137,7 @@ impl Sending<'_> {
         while let Some(bytes) = large.next_bytes() {
             let mut memory = Reservation::empty(&output.memory);
             // As bytes in text, for example, it takes twice as much again.
-            memory.try_grow(bytes.saturating_mul(2)).map_err(|refused| AdapterError::from(SqlError::from(refused)))?;
+            memory.try_grow(bytes.saturating_mul(2)).map_err(|refused| AdapterError::from(refused))?;
             let mut rows = std::mem::take(&mut output.rows);
             let encoding = tokio::task::spawn_blocking(move || {
                 let mut out = Vec::new();

@@ -1,8 +1,9 @@
 //! COPY, with its options in the parenthesised form and in the older bare form.
 
 use super::cursor::Cursor;
-use crate::ast::{Copy, CopyDirection, CopyFormat, CopyOptions, CopySource, Forced, ForcedColumns, Statement};
+use crate::ast::{Copy, CopyDirection, CopySource, Forced, ForcedColumns, Statement};
 use engine::error::SqlError;
+use pgrepr::copy::{CopyFormat, CopyOptions};
 use repr::sqlstate::SqlState;
 use sqlparser::tokenizer::{Span, Token};
 

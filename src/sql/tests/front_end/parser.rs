@@ -3,7 +3,8 @@
 //! `testdata/parser.txt` holds blocks of a statement, a line `----`, and what the parser makes of it: the name of each
 //! statement, or `SQLSTATE message (position)`. `REWRITE=1` writes the file anew.
 
-use sql_syntax::ast::{CopyFormat, Statement};
+use pgrepr::copy::CopyFormat;
+use sql_syntax::ast::Statement;
 use sql_syntax::parser::{parse, parse_query};
 use std::fmt::Write;
 

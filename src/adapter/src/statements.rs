@@ -1,13 +1,13 @@
-//! What a session shows of itself: its prepared statements and cursors, for `pg_prepared_statements` and `pg_cursors`.
+//! What a session has prepared, and what it shows of that in `pg_prepared_statements` and `pg_cursors`.
 //!
-//! A statement is handed them as they are when it begins. The statements are shared with it and not copied: who prepares another
+//! A statement is handed what is shown as it is when the statement begins. The statements are shared with it and not copied: who prepares another
 //! while some statement still has them makes the copy.
 
 use crate::bindable::Portal;
-use crate::plan_cache::{Made, Prepared};
-use crate::session::Session;
+use crate::plan_cache::{Prepared, SessionPlans};
 use ahash::AHashMap;
 use engine::session::{Cursor, OwnState, PreparedStatement};
+use sql::plan::lift::Lifted;
 use std::sync::Arc;
 
 /// A session's own, as one statement sees it.
@@ -16,24 +16,49 @@ struct Own {
     cursors: Vec<Cursor>,
 }
 
-impl Session {
-    /// What is made now under this name, by a statement or by a message.
-    pub(crate) fn made(&self, name: &str, by: Option<&Arc<str>>) -> Made {
-        Made { at_us: (!name.is_empty()).then(|| self.now_us()), by: by.map(Arc::clone) }
-    }
+/// What a session has prepared: statements and portals by name, and the plans that it keeps.
+#[derive(Default)]
+pub(crate) struct Statements {
+    pub(crate) prepared: Arc<AHashMap<String, Prepared>>,
+    pub(crate) portals: AHashMap<String, Portal>,
+    /// How many were bound so far.
+    bound: u64,
+    pub(crate) plans: SessionPlans,
+    /// The literals of the latest text: their room is used again.
+    pub(crate) lifted: Lifted,
+}
 
+impl Statements {
     /// Keeps a prepared statement.
     pub(crate) fn keep(&mut self, name: &str, prepared: Prepared) {
-        Arc::make_mut(&mut self.statements).insert(name.to_owned(), prepared);
+        Arc::make_mut(&mut self.prepared).insert(name.to_owned(), prepared);
     }
 
     /// Forgets a prepared statement. Whether there was one.
     pub(crate) fn forget(&mut self, name: &str) -> bool {
-        self.statements.contains_key(name) && Arc::make_mut(&mut self.statements).remove(name).is_some()
+        self.prepared.contains_key(name) && Arc::make_mut(&mut self.prepared).remove(name).is_some()
+    }
+
+    /// Forgets all prepared statements.
+    pub(crate) fn forget_all(&mut self) {
+        self.prepared = Arc::default();
+    }
+
+    /// The number of the portal that is bound now.
+    pub(crate) fn next_portal(&mut self) -> u64 {
+        self.bound += 1;
+        self.bound
+    }
+
+    /// A transaction has ended: its portals go.
+    pub(crate) fn end_transaction(&mut self) {
+        if !self.portals.is_empty() {
+            self.portals.retain(|_, portal| portal.hold);
+        }
     }
 
     /// What a query that begins now sees.
-    pub(crate) fn own(&self, now_us: i64) -> Arc<dyn OwnState> {
+    pub(crate) fn shown(&self, now_us: i64) -> Arc<dyn OwnState> {
         let cursor = |(name, portal): (&String, &Portal)| Cursor {
             name: name.clone(),
             text: Arc::clone(portal.made.by.as_ref().unwrap_or(&portal.plan.text)),
@@ -41,7 +66,7 @@ impl Session {
             is_binary: portal.is_binary,
             created_us: portal.made.at_us.unwrap_or(now_us),
         };
-        Arc::new(Own { statements: Arc::clone(&self.statements), cursors: self.portals.iter().map(cursor).collect() })
+        Arc::new(Own { statements: Arc::clone(&self.prepared), cursors: self.portals.iter().map(cursor).collect() })
     }
 }
 

@@ -3,14 +3,14 @@
 //! The common INSERT has a constant or a parameter in every place: its row is encoded straight from the bound values. Any
 //! other expression is evaluated by the engine over one empty row.
 
-use crate::copy_in::value_of;
 use crate::description::RowDesc;
 use crate::error::AdapterError;
+use crate::reading::select::{bind, collect};
 use crate::response::{Response, Rows, RowsTag, Tag};
-use crate::select::{bind, collect};
 use crate::session::{Autocommit, Session};
 use crate::transaction::conflict;
-use crate::write::WriteTarget;
+use crate::writing::copy_in::value_of;
+use crate::writing::write::WriteTarget;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Schema};

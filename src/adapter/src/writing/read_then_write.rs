@@ -8,13 +8,13 @@
 
 use crate::description::RowDesc;
 use crate::error::AdapterError;
-use crate::insert::{RETRIES_MAX, answer, expectations, push_batch, push_unchecked};
 use crate::plan_cache::ReadThenWriteExec;
 use crate::response::{Chunk, Response, RowsTag, Tag};
 use crate::session::{Autocommit, Session};
 use crate::status::Status;
 use crate::transaction::conflict;
-use crate::write::WriteTarget;
+use crate::writing::insert::{RETRIES_MAX, answer, expectations, push_batch, push_unchecked};
+use crate::writing::write::WriteTarget;
 use arrow::array::ArrayRef;
 use arrow::compute::concat;
 use arrow::datatypes::DataType;

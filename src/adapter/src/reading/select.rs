@@ -8,16 +8,16 @@
 //!
 //! The arms part in [`Session::select`] and end in the same [`Rows`].
 
-use crate::admission::Turn;
 use crate::cancel::Interrupt;
 use crate::error::AdapterError;
 use crate::plan_cache::SelectExec;
-use crate::reader::StatementReader;
+use crate::reading::admission::Turn;
+use crate::reading::reader::StatementReader;
+use crate::reading::waiting::{Awaited, is_awaited};
 use crate::response::Rows;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::status::Status;
-use crate::waiting::{Awaited, is_awaited};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use catalog::builtin::history::Strategy;
@@ -209,10 +209,18 @@ impl Session {
             published: self.published(),
             as_of,
             overlay: self.transaction.overlay(),
-            info: SessionInfo { own: Some(self.own(info.statement_now_us)), ..info },
+            info: SessionInfo { own: Some(self.statements.shown(info.statement_now_us)), ..info },
         };
         let hold = Some(self.shared.holds.acquire(as_of));
-        Query { reader, plan, role: self.role.id, later: Later::Never, memory: None, turn: Some(self.turn()), hold }
+        Query {
+            reader,
+            plan,
+            role: self.rights.role.id,
+            later: Later::Never,
+            memory: None,
+            turn: Some(self.turn()),
+            hold,
+        }
     }
 
     /// What a query of this session has a turn by, once it has entered.
@@ -307,7 +315,7 @@ impl Session {
     /// Those of these that are to be waited for, if the client wants to know.
     pub(crate) fn told_of<'a>(&self, indexes: impl Iterator<Item = &'a Arc<IndexInfo>>) -> Option<Awaited> {
         let awaited = Awaited(indexes.filter(|index| is_awaited(index)).cloned().collect());
-        let level = self.vars.get("client_min_messages").unwrap_or_default();
+        let level = self.settings.vars.get("client_min_messages").unwrap_or_default();
         awaited.notice().is_some_and(|notice| notice.reaches(level)).then_some(awaited)
     }
 

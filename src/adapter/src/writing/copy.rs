@@ -1,11 +1,11 @@
 //! COPY FROM STDIN: rows collected from the client's fields, then committed as one.
 
-use crate::copy_in::{CopyIn, Source};
 use crate::error::AdapterError;
 use crate::response::{Response, Tag};
 use crate::session::{Autocommit, Session};
 use crate::transaction::conflict;
-use crate::write::WriteTarget;
+use crate::writing::copy_in::{CopyIn, Source};
+use crate::writing::write::WriteTarget;
 use committer::request::Committed;
 use compute_client::peek::Bound;
 use datafusion::common::DFSchema;

@@ -190,6 +190,6 @@ impl Session {
     /// Whether the session's role may see a table's rows, and so those that errors are about.
     pub(crate) fn may_select(&self, table: GlobalId) -> bool {
         let published = self.published();
-        has_privilege(published.state.as_ref(), self.role.id, ObjectId::Item(table), Privilege::Select)
+        has_privilege(published.state.as_ref(), self.rights.role.id, ObjectId::Item(table), Privilege::Select)
     }
 }

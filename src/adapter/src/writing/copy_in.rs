@@ -1,20 +1,20 @@
 //! The rows of a COPY FROM STDIN as they come in: decoded, checked and kept until the client has sent the last.
 
+use crate::control::short::VALUES_MAX;
 use crate::error::AdapterError;
-use crate::short::VALUES_MAX;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::Schema;
 use committer::constraint::{Wording, not_null};
 use datafusion::physical_expr::PhysicalExpr;
 use engine::error::SqlError;
 use ore::memory::{Reservation, Share};
+use pgrepr::copy::CopyOptions;
 use pgrepr::options::EncodeOptions;
 use repr::row::write_datum;
 use repr::sqlstate::SqlState;
 use repr::{ColumnDesc, Datum, GlobalId, RelationDesc, Updates};
 use sql::plan::CopyFromPlan;
 use sql::plan::sequence::values_taken;
-use sql_syntax::ast::CopyOptions;
 use sql_syntax::names::FullName;
 use std::collections::BTreeMap;
 use std::sync::Arc;

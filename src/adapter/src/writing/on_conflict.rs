@@ -8,11 +8,11 @@
 //!    may have changed. Otherwise all begins again.
 
 use crate::error::AdapterError;
-use crate::insert::push_batch;
 use crate::response::{Chunk, Rows};
 use crate::session::Session;
 use crate::status::Status;
 use crate::transaction::conflict;
+use crate::writing::insert::push_batch;
 use ahash::{AHashMap, AHashSet};
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::filter_record_batch;
@@ -348,7 +348,7 @@ async fn next_rows(rows: &mut Rows, plan: &InsertPlan) -> Result<Option<Updates>
         Some(Chunk::Stored(stored)) => stored.rows().for_each(|row| out.push(row, 1)),
         Some(Chunk::Batch(batch, range)) => {
             let batch = batch.slice(range.start, range.len());
-            crate::insert::push_unchecked(&mut out, batch.columns(), 1, &plan.desc)?;
+            crate::writing::insert::push_unchecked(&mut out, batch.columns(), 1, &plan.desc)?;
         }
     }
     Ok(Some(out))

@@ -3,16 +3,16 @@
 //! Every way in ends in [`Session::run`]: a plan, its parameters, and whether it commits by itself. What a statement needs
 //! besides (a plan found in the cache, made, or made again after the catalog changed) is decided here.
 
+use crate::control::replan::is_stale;
+use crate::control::short::{is_elsewhere, is_short};
 use crate::description::RowDesc;
 use crate::error::{AdapterError, Notice};
 use crate::plan_cache::{CachedPlan, Exec, ReadThenWriteExec, Roles, SelectExec};
-use crate::read_then_write::selection;
-use crate::replan::is_stale;
 use crate::response::{Response, RowsTag, Tag};
 use crate::session::{Autocommit, Session};
-use crate::short::{is_elsewhere, is_short};
 use crate::status::Status;
 use crate::transaction::Transaction;
+use crate::writing::read_then_write::selection;
 use bugs::Bug;
 use committer::published::Published;
 use compute_client::peek::Bound;
@@ -148,7 +148,7 @@ impl Session {
             Plan::Set { variable, value, .. } if variable.as_str() == FAST_PATH => {
                 // A system parameter, which a session may override for itself to compare the two ways of reading.
                 let (_, value) = sql::vars::SystemVars::check(FAST_PATH, value)?;
-                self.fast_path = value.map(|value| value == "on");
+                self.settings.fast_path = value.map(|value| value == "on");
                 Ok(Response::Complete(Tag::Plain("SET")))
             }
             Plan::Set { variable, value, local } => {
@@ -158,7 +158,7 @@ impl Session {
                 if *local && self.transaction.status == Status::Idle {
                     self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "SET LOCAL can only be used in transaction blocks");
                 }
-                let notices = self.vars.set(variable, value, *local)?;
+                let notices = self.settings.vars.set(variable, value, *local)?;
                 self.notices.extend(notices.into_iter().map(Notice::from));
                 self.refresh_settings();
                 Ok(Response::Complete(Tag::Plain("SET")))
@@ -168,24 +168,24 @@ impl Session {
                     let message = "SET TRANSACTION can only be used in transaction blocks";
                     self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, message);
                 } else {
-                    self.vars.set_transaction_modes(modes);
+                    self.settings.vars.set_transaction_modes(modes);
                     self.refresh_settings();
                 }
                 Ok(Response::Complete(Tag::Plain("SET")))
             }
             Plan::SetSessionCharacteristics(modes) => {
-                self.vars.set_session_characteristics(modes);
+                self.settings.vars.set_session_characteristics(modes);
                 self.refresh_settings();
                 Ok(Response::Complete(Tag::Plain("SET")))
             }
             Plan::Reset(Some(variable)) if variable.as_str() == FAST_PATH => {
-                self.fast_path = None;
+                self.settings.fast_path = None;
                 Ok(Response::Complete(Tag::Plain("RESET")))
             }
             Plan::Reset(variable) => {
                 match variable {
-                    Some(variable) => self.vars.reset(variable)?,
-                    None => self.vars.reset_all(),
+                    Some(variable) => self.settings.vars.reset(variable)?,
+                    None => self.settings.vars.reset_all(),
                 }
                 self.refresh_settings();
                 Ok(Response::Complete(Tag::Plain("RESET")))
@@ -206,10 +206,10 @@ impl Session {
                 Box::pin(self.run(&plan, &params, autocommit)).await
             }
             Plan::Deallocate(name) => match name {
-                Some(name) if !self.forget(name) => Err(unknown_statement(name)),
+                Some(name) if !self.statements.forget(name) => Err(unknown_statement(name)),
                 Some(_) => Ok(Response::Complete(Tag::Plain("DEALLOCATE"))),
                 None => {
-                    self.statements = Arc::default();
+                    self.statements.forget_all();
                     Ok(Response::Complete(Tag::Plain("DEALLOCATE ALL")))
                 }
             },
@@ -220,9 +220,9 @@ impl Session {
             Plan::Fetch { name, count, skip, timeout } => self.fetch(name, *count, *skip, *timeout).await,
             Plan::Close(name) => {
                 match name {
-                    Some(name) if self.portals.remove(name).is_none() => return Err(unknown_cursor(name)),
+                    Some(name) if self.statements.portals.remove(name).is_none() => return Err(unknown_cursor(name)),
                     Some(_) => {}
-                    None => self.portals.clear(),
+                    None => self.statements.portals.clear(),
                 }
                 Ok(Response::Complete(Tag::Plain(cached.name)))
             }
@@ -284,8 +284,8 @@ impl Session {
             engine: &self.shared.engine,
             catalog: published.state.as_ref(),
             session,
-            role: self.role.id,
-            cluster: self.vars.cluster(),
+            role: self.rights.role.id,
+            cluster: self.settings.vars.cluster(),
             from_tables: false,
         }
     }
@@ -321,8 +321,12 @@ impl Session {
             returning.as_ref().map(|returning| RowDesc::new(Arc::clone(&returning.desc), returning.origins.clone()))
         };
         let desc = match &plan {
-            Plan::Fetch { name, skip: false, .. } => self.portals.get(name).and_then(|portal| portal.plan.desc.clone()),
-            Plan::Execute { name, .. } => self.statements.get(name).and_then(|prepared| prepared.plan.desc.clone()),
+            Plan::Fetch { name, skip: false, .. } => {
+                self.statements.portals.get(name).and_then(|portal| portal.plan.desc.clone())
+            }
+            Plan::Execute { name, .. } => {
+                self.statements.prepared.get(name).and_then(|prepared| prepared.plan.desc.clone())
+            }
             Plan::Select(select) => Some(RowDesc::new(Arc::clone(&select.desc), select.origins.clone())),
             Plan::Read(read) => Some(RowDesc::new(Arc::clone(&read.desc), read.origins().to_vec())),
             Plan::Insert(insert) => of_returning(&insert.returning),
@@ -362,7 +366,7 @@ impl Session {
         let indexes = |id| published.indexes_on(id).to_vec();
         // This thread must not wait.
         let stays = |_: &PeekPlan| !query_waits(&select.logical) && !plan_has_long(&select.logical);
-        let peek = peek_plan(&select.logical, &indexes, self.vars.cluster()).filter(stays).map(Arc::new);
+        let peek = peek_plan(&select.logical, &indexes, self.settings.vars.cluster()).filter(stays).map(Arc::new);
         SelectExec { select, peek }
     }
 
@@ -375,9 +379,9 @@ impl Session {
             // What only this transaction knows is not for the cache.
             return Ok(None);
         }
-        let mut lifted = std::mem::take(&mut self.lifted);
+        let mut lifted = std::mem::take(&mut self.statements.lifted);
         let result = if lift::lift(sql, &mut lifted) { self.look_up(sql, &lifted) } else { Ok(None) };
-        self.lifted = lifted;
+        self.statements.lifted = lifted;
         result
     }
 
@@ -387,7 +391,7 @@ impl Session {
         lifted: &lift::Lifted,
     ) -> Result<Option<(Arc<CachedPlan>, Vec<Datum<'static>>)>, AdapterError> {
         let revision = self.revision();
-        if let Some(shape) = self.plans.get(&lifted.shape)
+        if let Some(shape) = self.statements.plans.get(&lifted.shape)
             && let Some(plan) = shape.find(sql, lifted)
             && (plan.revision == revision || bugs::is(Bug::PlanOutlivesDdl))
         {
@@ -404,8 +408,8 @@ impl Session {
             roles.parameters[parameter.literal] = Some(parameter.number - 1);
             params.types.push(parameter.ty.clone());
         }
-        let settings = Arc::clone(&self.settings_key);
-        let shape = self.plans.entry(&lifted.shape, roles);
+        let settings = Arc::clone(&self.settings.key);
+        let shape = self.statements.plans.entry(&lifted.shape, roles);
         let key = shape.shared_key(&settings, sql, lifted);
         let plan = match self.shared.plans.get(&key, revision) {
             Some(plan) => {
@@ -423,10 +427,11 @@ impl Session {
                 plan
             }
         };
-        let roles =
-            Roles { parameters: self.plans.get(&lifted.shape).map_or(Vec::new(), |s| s.roles.parameters.clone()) };
+        let roles = Roles {
+            parameters: self.statements.plans.get(&lifted.shape).map_or(Vec::new(), |s| s.roles.parameters.clone()),
+        };
         let values = self.literal_values(sql, lifted, &roles, &plan);
-        self.plans.entry(&lifted.shape, roles).insert(sql, lifted, Arc::clone(&plan));
+        self.statements.plans.entry(&lifted.shape, roles).insert(sql, lifted, Arc::clone(&plan));
         match values {
             Ok(values) => Ok(Some((plan, values))),
             Err(_) => Ok(None),
@@ -457,11 +462,11 @@ impl Session {
         if self.transaction.status == Status::Idle {
             self.transaction.status = Status::InBlock;
             self.transaction.started_us = Some(self.now_us());
-            self.vars.begin_transaction();
+            self.settings.vars.begin_transaction();
         } else {
             self.warn(SqlState::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress");
         }
-        self.vars.set_transaction_modes(modes);
+        self.settings.vars.set_transaction_modes(modes);
         self.refresh_settings();
         Response::Complete(Tag::Plain("BEGIN"))
     }
@@ -474,7 +479,7 @@ impl Session {
                     self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress");
                 }
                 let result = self.end_implicit().await;
-                self.vars.end_transaction(result.is_ok());
+                self.settings.vars.end_transaction(result.is_ok());
                 self.refresh_settings();
                 result?;
                 if chain {
@@ -491,8 +496,8 @@ impl Session {
         }
         self.transaction = Transaction::new();
         self.given.lock().undone(None);
-        self.portals.retain(|_, portal| portal.hold);
-        self.vars.end_transaction(false);
+        self.statements.end_transaction();
+        self.settings.vars.end_transaction(false);
         self.refresh_settings();
         if chain {
             self.begin(&TransactionModes::default());
@@ -502,7 +507,7 @@ impl Session {
 
     fn savepoint(&mut self, name: &str, tag: &'static str) -> Result<Response, AdapterError> {
         self.check_in_block("SAVEPOINT")?;
-        self.transaction.save(name, &self.vars);
+        self.transaction.save(name, &self.settings.vars);
         Ok(Response::Complete(Tag::Plain(tag)))
     }
 
@@ -510,7 +515,7 @@ impl Session {
         self.check_in_block("RELEASE SAVEPOINT")?;
         let at = self.transaction.savepoint(name)?;
         self.transaction.release(at);
-        for portal in self.portals.values_mut() {
+        for portal in self.statements.portals.values_mut() {
             portal.savepoints = portal.savepoints.min(at);
         }
         Ok(Response::Complete(Tag::Plain(tag)))
@@ -519,9 +524,9 @@ impl Session {
     fn rollback_to_savepoint(&mut self, name: &str, tag: &'static str) -> Result<Response, AdapterError> {
         self.check_in_block("ROLLBACK TO SAVEPOINT")?;
         let at = self.transaction.savepoint(name)?;
-        self.vars.restore(self.transaction.go_back(at));
+        self.settings.vars.restore(self.transaction.go_back(at));
         self.given.lock().undone(self.transaction.staged().map(Arc::as_ref));
-        self.portals.retain(|_, portal| portal.savepoints <= at);
+        self.statements.portals.retain(|_, portal| portal.savepoints <= at);
         self.refresh_settings();
         Ok(Response::Complete(Tag::Plain(tag)))
     }
@@ -542,10 +547,10 @@ impl Session {
             let message = format!("cannot execute {name} in a read-only transaction");
             Err(AdapterError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message))
         };
-        if self.vars.read_only() && locks(&plan.exec) {
+        if self.settings.vars.read_only() && locks(&plan.exec) {
             return refused("SELECT FOR UPDATE/SHARE");
         }
-        if self.vars.read_only() && writes(&plan.exec, &temporary_schema(self.backend_key().0)) {
+        if self.settings.vars.read_only() && writes(&plan.exec, &temporary_schema(self.backend_key().0)) {
             return refused(plan.name);
         }
         Ok(())
@@ -566,18 +571,18 @@ impl Session {
                     let message = "DISCARD ALL cannot run inside a transaction block";
                     return Err(AdapterError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
                 }
-                self.portals.clear();
-                self.statements = Arc::default();
-                self.vars.reset_all();
-                self.vars.reset("role")?;
+                self.statements.portals.clear();
+                self.statements.forget_all();
+                self.settings.vars.reset_all();
+                self.settings.vars.reset("role")?;
                 self.refresh_settings();
                 self.given.lock().discard();
                 self.locks.go_back(0);
                 self.drop_temporary().await?;
             }
-            DiscardTarget::Plans => self.plans.clear(),
+            DiscardTarget::Plans => self.statements.plans.clear(),
             DiscardTarget::Temporary => {
-                if self.has_temporary && self.transaction.status != Status::Idle {
+                if self.settings.has_temporary && self.transaction.status != Status::Idle {
                     return Err(AdapterError::new(
                         SqlState::FEATURE_NOT_SUPPORTED,
                         "DISCARD TEMP in a transaction block is not supported",

@@ -17,21 +17,21 @@ use sql::plan::CatalogView;
 impl Session {
     /// From now on names are looked up among temporary tables as well.
     pub(crate) fn note_temporary(&mut self) {
-        if !self.has_temporary {
-            self.has_temporary = true;
+        if !self.settings.has_temporary {
+            self.settings.has_temporary = true;
             self.settings_changed();
         }
     }
 
     /// Drops the session's temporary tables.
     pub(crate) async fn drop_temporary(&mut self) -> Result<(), AdapterError> {
-        if !self.has_temporary {
+        if !self.settings.has_temporary {
             return Ok(());
         }
         loop {
             let published = self.shared.published.load_full();
             let state = &published.state;
-            let database = state.database_by_name(self.vars.database());
+            let database = state.database_by_name(self.settings.vars.database());
             let schema = database
                 .and_then(|database| state.schema_by_name(Some(database.id), &temporary_schema(self.backend_key().0)));
             let Some(schema) = schema else { return Ok(()) };

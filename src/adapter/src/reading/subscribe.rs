@@ -12,11 +12,11 @@
 mod lines;
 
 use crate::error::AdapterError;
+use crate::reading::subscribe::lines::Lines;
 use crate::response::Rows;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::status::Status;
-use crate::subscribe::lines::Lines;
 use arrow::array::RecordBatch;
 use committer::plans::Target;
 use compute_client::error::{ComputeError, decode_error};
@@ -117,7 +117,7 @@ impl Session {
         as_of: Timestamp,
     ) -> Result<(Arc<IndexHandle>, Dataflow), AdapterError> {
         let lir = lower(&plan.select.logical, &self.shared.engine)?;
-        let target = Target { plan: lir, cluster: self.vars.cluster().to_owned() };
+        let target = Target { plan: lir, cluster: self.settings.vars.cluster().to_owned() };
         let handle = self.shared.committer.subscribe(target, plan.select.depends_on.clone(), as_of).await?;
         let dataflow = Dataflow { id: handle.id, shared: Arc::clone(&self.shared) };
         Ok((handle, dataflow))

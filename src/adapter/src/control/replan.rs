@@ -27,7 +27,7 @@ impl Session {
 
     /// The plan that a prepared statement has now, if it takes the same parameters.
     pub(crate) fn renewed(&mut self, plan: &Arc<CachedPlan>) -> Option<Arc<CachedPlan>> {
-        let mut prepared = self.statements.iter().filter(|(_, prepared)| Arc::ptr_eq(&prepared.plan, plan));
+        let mut prepared = self.statements.prepared.iter().filter(|(_, prepared)| Arc::ptr_eq(&prepared.plan, plan));
         let name = prepared.next()?.0.clone();
         self.revalidated(&name).ok().filter(|renewed| renewed.params == plan.params)
     }

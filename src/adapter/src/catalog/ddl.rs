@@ -5,7 +5,7 @@ use crate::error::AdapterError;
 use crate::response::{Response, Tag};
 use crate::session::{Autocommit, Session};
 use crate::status::Status;
-use crate::write::WriteTarget;
+use crate::writing::write::WriteTarget;
 use catalog::error::CatalogError;
 use catalog::transact::{self, Op, Prepared, StateDiff};
 use committer::constraint::{TableConstraints, Wording, validate};
@@ -35,7 +35,7 @@ impl Session {
             // Another statement begins, which may be given up.
             self.cancel().begin();
         }
-        let mut op = Op::from_plan(plan, self.role.id)
+        let mut op = Op::from_plan(plan, self.rights.role.id)
             .ok_or_else(|| AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{name} is not supported")))?;
         let shared = Arc::clone(&self.shared);
         self.notices.extend(shared.hashing.seal(plan, &mut op).await?);

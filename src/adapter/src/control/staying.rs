@@ -1,8 +1,8 @@
-//! What a session does where others wait, and what it refuses to do there (`short.rs`).
+//! What a session does where others wait, and what it refuses to do there ([`super::short`]).
 
+use crate::control::short::{SMALL_PARAMS, SMALL_TEXT};
 use crate::error::AdapterError;
 use crate::session::Session;
-use crate::short::{SMALL_PARAMS, SMALL_TEXT};
 use crate::status::Status;
 use engine::error::SqlError;
 use ore::memory::Reservation;

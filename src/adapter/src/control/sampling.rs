@@ -19,21 +19,21 @@ const PARAMS_MAX: usize = 64;
 impl Session {
     /// Notes a statement that begins with its own text, if its turn has come.
     pub(crate) fn sample(&mut self, kind: &'static str, sql: &str) {
-        if self.sampling.is_due() {
+        if self.running.sampling.is_due() {
             self.note(kind, sql, Vec::new(), None);
         }
     }
 
     /// Notes the statement of a portal that begins, if its turn has come.
     pub(crate) fn sample_portal(&mut self, name: &str) {
-        if !self.sampling.is_due() {
+        if !self.running.sampling.is_due() {
             return;
         }
-        let Some(portal) = self.portals.get(name).filter(|portal| !portal.started) else { return };
+        let Some(portal) = self.statements.portals.get(name).filter(|portal| !portal.started) else { return };
         let plan = Arc::clone(&portal.plan);
         let params = portal.params.iter().zip(&plan.params).take(PARAMS_MAX);
         let params = params.map(|(value, ty)| self.param_text(value, ty)).collect();
-        let prepared = self.statements.iter().find(|(_, prepared)| Arc::ptr_eq(&prepared.plan, &plan));
+        let prepared = self.statements.prepared.iter().find(|(_, prepared)| Arc::ptr_eq(&prepared.plan, &plan));
         let prepared = prepared.map(|(name, _)| name.clone());
         // The empty statement has no name.
         if !plan.name.is_empty() {
@@ -52,13 +52,13 @@ impl Session {
 
     fn note(&mut self, kind: &'static str, sql: &str, params: Vec<Option<String>>, prepared: Option<String>) {
         let max = self.shared.published.load().state.system().get_real("statement_logging_max_sample_rate");
-        let sample_rate = self.sampling.rate.min(max.unwrap_or(0.0));
-        if rand::rng().random::<f64>() * self.sampling.rate >= sample_rate {
+        let sample_rate = self.running.sampling.rate.min(max.unwrap_or(0.0));
+        if rand::rng().random::<f64>() * self.running.sampling.rate >= sample_rate {
             return;
         }
         // What has no end by now will have none.
         self.end(Outcome::Aborted);
-        let vars = &self.vars;
+        let vars = &self.settings.vars;
         let name = |name: &str| vars.get(name).unwrap_or_default().to_owned();
         let sql = if may_have_password(kind, sql) { kind } else { cut(sql, SQL_BYTES_MAX) };
         let (role, connected_us) = self.who();
@@ -68,7 +68,7 @@ impl Session {
             session: self.backend_key().0,
             role: role.id,
             user: role.name.clone(),
-            application_names: [self.sampling.first_application_name.clone(), name("application_name")],
+            application_names: [self.running.sampling.first_application_name.clone(), name("application_name")],
             connected_us,
             cluster: vars.cluster().to_owned(),
             database: vars.database().to_owned(),
@@ -83,13 +83,13 @@ impl Session {
             end: OnceLock::new(),
         });
         self.shared.history.push(Arc::clone(&execution));
-        self.sampling.current = Some(execution);
+        self.running.sampling.current = Some(execution);
     }
 
     /// Notes how the query is answered that is being run.
     #[inline]
     pub(crate) fn note_read(&self, strategy: Strategy, as_of: Timestamp) {
-        if let Some(execution) = &self.sampling.current {
+        if let Some(execution) = &self.running.sampling.current {
             // A statement that reads more than once began with this.
             let _again = execution.read.set((strategy, as_of));
         }
@@ -98,7 +98,7 @@ impl Session {
     /// The statement's last message but ReadyForQuery was written. `result` are the rows and bytes of one that returns rows.
     #[inline]
     pub fn succeeded(&mut self, result: Option<(usize, usize)>) {
-        if self.sampling.current.is_some() {
+        if self.running.sampling.current.is_some() {
             let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
             self.end(Outcome::Success(result.map(|(rows, bytes)| (count(rows), count(bytes)))));
         }
@@ -106,7 +106,7 @@ impl Session {
 
     /// The statement was answered with an error.
     pub fn failed(&mut self, sqlstate: SqlState, message: &dyn Display) {
-        if self.sampling.current.is_some() {
+        if self.running.sampling.current.is_some() {
             let message = cut(&message.to_string(), PARAM_BYTES_MAX).to_owned();
             self.end(match sqlstate {
                 SqlState::QUERY_CANCELED => Outcome::Canceled(message),
@@ -116,7 +116,7 @@ impl Session {
     }
 
     pub(crate) fn end(&mut self, outcome: Outcome) {
-        if let Some(execution) = self.sampling.current.take() {
+        if let Some(execution) = self.running.sampling.current.take() {
             let us = self.now_us();
             let _again = execution.end.set(End { us, outcome });
         }

@@ -1,9 +1,9 @@
 //! SHOW, the cursors of SQL, and the arguments of EXECUTE: what a session answers from its own state.
 
 use crate::bindable::Portal;
+use crate::control::execute::unknown_cursor;
 use crate::description::RowDesc;
 use crate::error::AdapterError;
-use crate::execute::unknown_cursor;
 use crate::plan_cache::{CachedPlan, Exec, Made};
 use crate::response::{Response, Rows, RowsTag, Tag};
 use crate::session::{Autocommit, Session};
@@ -24,6 +24,7 @@ impl Session {
     pub(crate) fn show_variable(&self, variable: &str, desc: Option<&Arc<RowDesc>>) -> Result<Response, AdapterError> {
         let published = self.shared.published.load();
         let value = self
+            .settings
             .vars
             .get(variable)
             .or_else(|| published.state.system().get(variable))
@@ -33,7 +34,7 @@ impl Session {
 
     /// SHOW TRANSACTION ISOLATION LEVEL, in the standard's terms.
     pub(crate) fn show_isolation_level(&self, desc: Option<&Arc<RowDesc>>) -> Result<Response, AdapterError> {
-        let level = self.vars.get("transaction_isolation").unwrap_or_default();
+        let level = self.settings.vars.get("transaction_isolation").unwrap_or_default();
         let standard = IsolationLevel::from_name(level).map(|level| level.standard().to_owned());
         text_rows(desc, RowsTag::Show, vec![vec![standard.unwrap_or_else(|| level.to_owned())]])
     }
@@ -41,7 +42,7 @@ impl Session {
     /// SHOW ALL.
     pub(crate) fn show_all(&self, desc: Option<&Arc<RowDesc>>) -> Result<Response, AdapterError> {
         let published = self.shared.published.load();
-        let all = self.vars.all(published.state.system());
+        let all = self.settings.vars.all(published.state.system());
         let column = |value: &dyn Fn(&(String, String, &'static str)) -> String| all.iter().map(value).collect();
         let columns = vec![column(&|row| row.0.clone()), column(&|row| row.1.clone()), column(&|row| row.2.to_owned())];
         text_rows(desc, RowsTag::Show, columns)
@@ -62,7 +63,7 @@ impl Session {
                 "DECLARE CURSOR can only be used in transaction blocks",
             ));
         }
-        if self.portals.contains_key(name) {
+        if self.statements.portals.contains_key(name) {
             return Err(AdapterError::new(SqlState::DUPLICATE_CURSOR, format!("cursor \"{name}\" already exists")));
         }
         let mut rows = self.read(read, params).await?;
@@ -93,7 +94,7 @@ impl Session {
             savepoints: self.transaction.savepoint_count(),
             made,
         };
-        self.portals.insert(name.to_owned(), portal);
+        self.statements.portals.insert(name.to_owned(), portal);
         Ok(Response::Complete(Tag::Plain("DECLARE CURSOR")))
     }
 
@@ -106,7 +107,7 @@ impl Session {
         timeout: Option<Duration>,
     ) -> Result<Response, AdapterError> {
         self.start_portal(name).await?;
-        let portal = self.portals.get_mut(name).ok_or_else(|| unknown_cursor(name))?;
+        let portal = self.statements.portals.get_mut(name).ok_or_else(|| unknown_cursor(name))?;
         let desc = portal.plan.desc.clone().ok_or_else(|| unknown_cursor(name))?;
         let wanted = count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX));
         let mut batches = Vec::new();
@@ -139,14 +140,15 @@ impl Session {
 
     /// Runs a query that a client has bound under this name and not executed yet: FETCH and MOVE go on in its rows.
     async fn start_portal(&mut self, name: &str) -> Result<(), AdapterError> {
-        self.stay_if(self.portals.get(name).is_none_or(|portal| portal.is_small))?;
-        let Some(portal) = self.portals.get_mut(name).filter(|portal| !portal.started && portal.plan.only_reads())
+        self.stay_if(self.statements.portals.get(name).is_none_or(|portal| portal.is_small))?;
+        let Some(portal) =
+            self.statements.portals.get_mut(name).filter(|portal| !portal.started && portal.plan.only_reads())
         else {
             return Ok(());
         };
         let (plan, params) = (Arc::clone(&portal.plan), portal.params.clone());
         let response = Box::pin(self.run(&plan, &params, Autocommit::No)).await;
-        let Some(portal) = self.portals.get_mut(name) else { return Ok(()) };
+        let Some(portal) = self.statements.portals.get_mut(name) else { return Ok(()) };
         portal.started = !matches!(response, Err(AdapterError::Elsewhere));
         if let Response::Rows { rows, .. } = response? {
             portal.rows = Some(rows);

@@ -1,13 +1,13 @@
 //! What is prepared, by a message or by PREPARE, and the portals that run it.
 
 use crate::bindable::{Bindable, Portal};
+use crate::control::execute::{ends_transaction, failed_transaction, is_ddl, returns_by_name, unknown_statement};
+use crate::control::replan::is_stale;
+use crate::control::short::is_elsewhere;
 use crate::error::AdapterError;
-use crate::execute::{ends_transaction, failed_transaction, is_ddl, returns_by_name, unknown_statement};
 use crate::plan_cache::{CachedPlan, Exec, Made, Prepared};
-use crate::replan::is_stale;
 use crate::response::{Response, Rows, RowsTag};
 use crate::session::{Autocommit, Session, unknown_portal};
-use crate::short::is_elsewhere;
 use crate::status::Status;
 use bugs::Bug;
 use repr::sqlstate::SqlState;
@@ -19,12 +19,12 @@ use std::sync::Arc;
 
 impl Session {
     pub(crate) fn prepare(&mut self, name: &str, sql: &str, param_oids: &[u32]) -> Result<(), AdapterError> {
-        if !name.is_empty() && self.statements.contains_key(name) {
+        if !name.is_empty() && self.statements.prepared.contains_key(name) {
             return Err(duplicate_statement(name));
         }
         if let Some(prepared) = self.parsed(sql, param_oids) {
             let made = self.made(name, None);
-            self.keep(name, Prepared { made, ..prepared });
+            self.statements.keep(name, Prepared { made, ..prepared });
             return Ok(());
         }
         let declared = param_oids.iter().map(|oid| declared_type(*oid)).collect::<Result<Vec<_>, _>>()?;
@@ -35,7 +35,7 @@ impl Session {
         }
         let prepared = self.prepare_tree(name, statements.pop(), sql, declared).map_err(|error| error.locate(sql))?;
         if !returns_by_name(&prepared.plan) {
-            self.plans.remember(sql, param_oids, prepared);
+            self.statements.plans.remember(sql, param_oids, prepared);
         }
         Ok(())
     }
@@ -60,16 +60,16 @@ impl Session {
             None => self.unplanned("", "", Vec::new(), Exec::Empty),
         };
         let made = self.made(name, None);
-        self.keep(name, Prepared { made, ..prepared.clone() });
+        self.statements.keep(name, Prepared { made, ..prepared.clone() });
         Ok(prepared)
     }
 
     /// What an earlier Parse of the same text and types in this session gave, if it still holds.
     fn parsed(&self, sql: &str, param_oids: &[u32]) -> Option<Prepared> {
-        let prepared = self.plans.recall(sql, param_oids)?;
+        let prepared = self.statements.plans.recall(sql, param_oids)?;
         let revision = self.revision();
         let holds = prepared.plan.revision == revision && self.transaction.status != Status::Failed;
-        (holds && prepared.settings == self.settings_key).then(|| {
+        (holds && prepared.settings == self.settings.key).then(|| {
             self.shared.metrics.plan_hits.inc();
             prepared.clone()
         })
@@ -88,7 +88,7 @@ impl Session {
             exec,
             is_short: true,
         };
-        let settings = Arc::clone(&self.settings_key);
+        let settings = Arc::clone(&self.settings.key);
         Prepared { statement: None, plan: Arc::new(plan), settings, made: Made::default() }
     }
 
@@ -99,7 +99,7 @@ impl Session {
     ) -> Result<Prepared, AdapterError> {
         let mut params = Params::declared(declared);
         let plan = self.plan(&statement.ast, &statement.sql, &mut params)?;
-        let settings = Arc::clone(&self.settings_key);
+        let settings = Arc::clone(&self.settings.key);
         Ok(Prepared { statement: Some(statement), plan, settings, made: Made::default() })
     }
 
@@ -110,22 +110,22 @@ impl Session {
         (statement, sql): (&Statement, &str),
         text: &Arc<str>,
     ) -> Result<(), AdapterError> {
-        if self.statements.contains_key(name) {
+        if self.statements.prepared.contains_key(name) {
             return Err(duplicate_statement(name));
         }
         let parsed = ParsedStatement { ast: statement.clone(), sql: sql.to_owned() };
         let prepared = self.prepared(Arc::new(parsed), types)?;
-        self.keep(name, Prepared { made: self.made(name, Some(text)), ..prepared });
+        self.statements.keep(name, Prepared { made: self.made(name, Some(text)), ..prepared });
         Ok(())
     }
 
     /// A prepared statement's plan, made again if the catalog or the settings have changed. Errors: 26000; 0A000 if its
     /// result would now have another shape.
     pub(crate) fn revalidated(&mut self, name: &str) -> Result<Arc<CachedPlan>, AdapterError> {
-        let Some(prepared) = self.statements.get(name) else { return Err(unknown_statement(name)) };
+        let Some(prepared) = self.statements.prepared.get(name) else { return Err(unknown_statement(name)) };
         let revision = self.revision();
         let same_settings =
-            Arc::ptr_eq(&prepared.settings, &self.settings_key) || prepared.settings == self.settings_key;
+            Arc::ptr_eq(&prepared.settings, &self.settings.key) || prepared.settings == self.settings.key;
         let Some(statement) = &prepared.statement else { return Ok(Arc::clone(&prepared.plan)) };
         let is_current = prepared.plan.revision == revision || bugs::is(Bug::PlanOutlivesDdl);
         if is_current && same_settings && !returns_by_name(&prepared.plan) {
@@ -141,13 +141,13 @@ impl Session {
             return Err(AdapterError::ResultChanged);
         }
         let plan = Arc::clone(&renewed.plan);
-        self.keep(name, Prepared { made, ..renewed });
+        self.statements.keep(name, Prepared { made, ..renewed });
         Ok(plan)
     }
 
     /// The plan that a statement has for values that are to be bound.
     pub(crate) fn bindable(&mut self, portal: &str, statement: &str) -> Result<Arc<CachedPlan>, AdapterError> {
-        if !portal.is_empty() && self.portals.contains_key(portal) {
+        if !portal.is_empty() && self.statements.portals.contains_key(portal) {
             return Err(AdapterError::new(SqlState::DUPLICATE_CURSOR, format!("cursor \"{portal}\" already exists")));
         }
         let plan = self.revalidated(statement)?;
@@ -159,15 +159,14 @@ impl Session {
 
     pub(crate) fn bind_portal(&mut self, portal: &str, bindable: Bindable, params: Vec<Datum<'static>>) -> u64 {
         let Bindable { plan, is_small } = bindable;
-        self.bound += 1;
-        let number = self.bound;
+        let number = self.statements.next_portal();
         let (savepoints, made) = (self.transaction.savepoint_count(), self.made(portal, None));
         let (started, hold, is_binary) = (false, false, false);
         let bound = Portal { plan, params, number, rows: None, started, is_small, hold, is_binary, savepoints, made };
-        match self.portals.get_mut(portal) {
+        match self.statements.portals.get_mut(portal) {
             Some(slot) => *slot = bound,
             None => {
-                self.portals.insert(portal.to_owned(), bound);
+                self.statements.portals.insert(portal.to_owned(), bound);
             }
         }
         number
@@ -176,7 +175,7 @@ impl Session {
     /// Runs a portal from its start, or goes on where it was suspended.
     pub(crate) fn execute_portal_at_once(&mut self, name: &str) -> Option<Result<Response, AdapterError>> {
         let now = self.now_fast();
-        let Some(portal) = self.portals.get_mut(name) else {
+        let Some(portal) = self.statements.portals.get_mut(name) else {
             return Some(self.concluded(Err(unknown_portal(name))));
         };
         if !portal.started {
@@ -216,8 +215,8 @@ impl Session {
         if let Some(result) = self.execute_portal_at_once(name) {
             return result;
         }
-        self.stay_if(self.portals.get(name).is_none_or(|portal| portal.is_small))?;
-        let portal = self.portals.get_mut(name).ok_or_else(|| unknown_portal(name))?;
+        self.stay_if(self.statements.portals.get(name).is_none_or(|portal| portal.is_small))?;
+        let portal = self.statements.portals.get_mut(name).ok_or_else(|| unknown_portal(name))?;
         portal.started = true;
         let (plan, number) = (Arc::clone(&portal.plan), portal.number);
         let params = std::mem::take(&mut portal.params);
@@ -235,7 +234,7 @@ impl Session {
 
     /// A portal of which nothing has happened after all.
     fn not_started(&mut self, name: &str, params: Vec<Datum<'static>>) {
-        if let Some(portal) = self.portals.get_mut(name) {
+        if let Some(portal) = self.statements.portals.get_mut(name) {
             (portal.started, portal.params) = (false, params);
         }
     }

@@ -3,10 +3,10 @@
 use crate::description::RowDesc;
 use crate::error::AdapterError;
 use crate::plan_cache::SelectExec;
-use crate::read_then_write::selection;
+use crate::reading::show::text_rows;
 use crate::response::{Response, RowsTag};
 use crate::session::Session;
-use crate::show::text_rows;
+use crate::writing::read_then_write::selection;
 use committer::plans::{described, maintained, maintained_view};
 use compute_client::peek::Bound;
 use compute_client::plan::lir::Lir;
@@ -81,7 +81,7 @@ impl Session {
         exec: &SelectExec,
         params: Bound<'_>,
     ) -> Result<String, AdapterError> {
-        let logical = crate::select::bind(&exec.select.logical, params)?;
+        let logical = crate::reading::select::bind(&exec.select.logical, params)?;
         Ok(match stage {
             ExplainStage::Optimized => logical.display_indent().to_string(),
             _ => {
@@ -124,7 +124,7 @@ impl Session {
         // What it is maintained in, if it is, can be read if it is older.
         let cluster = match item.cluster().and_then(|cluster| published.state.cluster(cluster)) {
             Some(cluster) => cluster.name.clone(),
-            None => self.vars.cluster().to_owned(),
+            None => self.settings.vars.cluster().to_owned(),
         };
         let reader = if item.cluster().is_some() { id } else { GlobalId::Transient(0) };
         let reused = |plan: Lir| {
@@ -155,7 +155,7 @@ impl Session {
         let mut lines = vec![
             format!("                query timestamp: {}", show(as_of)),
             format!("          oracle read timestamp: {}", show(oracle)),
-            format!("            isolation level: {:?}", self.vars.isolation()),
+            format!("            isolation level: {:?}", self.settings.vars.isolation()),
         ];
         for id in &select.depends_on {
             let Some(item) = published.state.item(*id) else { continue };

@@ -5,16 +5,16 @@
 //!
 //! In a block both are kept back, as those of CREATE TABLE and INSERT are.
 
-use crate::admission::Turn;
 use crate::cancel::committed;
 use crate::error::AdapterError;
-use crate::insert::{RETRIES_MAX, expectations, push_batch};
+use crate::reading::admission::Turn;
+use crate::reading::select::collect;
 use crate::response::{Response, Tag};
-use crate::select::collect;
 use crate::session::{Autocommit, Session};
 use crate::status::Status;
 use crate::transaction::conflict;
-use crate::write::WriteTarget;
+use crate::writing::insert::{RETRIES_MAX, expectations, push_batch};
+use crate::writing::write::WriteTarget;
 use catalog::transact::{self, Op};
 use committer::constraint::Wording;
 use committer::request::{CatalogChange, Committed, TableWrite};
@@ -51,8 +51,8 @@ impl Session {
             if before.state.revision() != revision {
                 return Err(AdapterError::Stale);
             }
-            let op =
-                Op::from_plan(plan, self.role.id).ok_or_else(|| AdapterError::internal("no catalog is changed"))?;
+            let op = Op::from_plan(plan, self.rights.role.id)
+                .ok_or_else(|| AdapterError::internal("no catalog is changed"))?;
             let prepared = transact::prepare(&self.shared.engine, &before.state, vec![op.clone()])?;
             let id = *prepared.created.last().ok_or_else(|| AdapterError::internal("no table was made"))?;
             if let TableSchema::Temporary { .. } = table.schema {

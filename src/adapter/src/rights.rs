@@ -1,0 +1,59 @@
+//! In whose name a session acts: whoever logged in, or whom SET ROLE has said.
+
+use crate::error::AdapterError;
+use catalog::state::State;
+use repr::sqlstate::SqlState;
+use sql::plan::{CatalogView, RoleRef};
+use std::sync::Arc;
+
+/// What `role` is called while it is the session's own.
+const NO_ROLE: &str = "none";
+
+/// Whose privileges a session has.
+pub(crate) struct Rights {
+    /// Who logged in.
+    own: Arc<RoleRef>,
+    /// Whose privileges count: the same, or what SET ROLE said.
+    pub(crate) role: Arc<RoleRef>,
+}
+
+impl Rights {
+    /// Of a session of this role.
+    pub(crate) fn new(own: Arc<RoleRef>) -> Rights {
+        Rights { role: Arc::clone(&own), own }
+    }
+
+    /// Who logged in.
+    pub(crate) fn own(&self) -> &RoleRef {
+        &self.own
+    }
+
+    /// Acts in the name of the role that the parameter `role` names. What it was when it was allowed, it stays; where it is not allowed,
+    /// or the role has gone, the session has its own role.
+    pub(crate) fn follow(&mut self, state: &State, named: Option<&str>) {
+        self.role = match named {
+            Some(name) if name == self.role.name => return,
+            Some(name) => self.allowed(state, name).unwrap_or_else(|_| Arc::clone(&self.own)),
+            None => Arc::clone(&self.own),
+        };
+    }
+
+    /// The role to which SET ROLE may change. Errors: 22023 unknown, 42501 the session's user is not a member of it.
+    pub(crate) fn allowed(&self, state: &State, name: &str) -> Result<Arc<RoleRef>, AdapterError> {
+        allowed_role(state, &self.own, name)
+    }
+}
+
+/// The role that a session of this role means by `name`.
+pub(crate) fn allowed_role(state: &State, own: &Arc<RoleRef>, name: &str) -> Result<Arc<RoleRef>, AdapterError> {
+    if name == NO_ROLE {
+        return Ok(Arc::clone(own));
+    }
+    let role = state.role_by_name(name).ok_or_else(|| {
+        AdapterError::new(SqlState::INVALID_PARAMETER_VALUE, format!("role \"{name}\" does not exist"))
+    })?;
+    if own.superuser || state.is_member(own.id, role.id) {
+        return Ok(role);
+    }
+    Err(AdapterError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("permission denied to set role \"{name}\"")))
+}

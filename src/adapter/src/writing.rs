@@ -1,0 +1,8 @@
+//! How rows are written: by INSERT, UPDATE, DELETE, TRUNCATE and COPY.
+
+pub(crate) mod copy;
+pub mod copy_in;
+pub(crate) mod insert;
+pub(crate) mod on_conflict;
+pub(crate) mod read_then_write;
+pub(crate) mod write;
