@@ -447,3 +447,31 @@ impl AdvisoryLocks for StatementLocks {
         self.session.table.blocking(pid.cast_unsigned()).into_iter().map(u32::cast_signed).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ore::abandon::{at_every_poll, polled};
+
+    const KEY: AdvisoryKey = AdvisoryKey { classid: 0, objid: 7, objsubid: 1 };
+
+    /// Who gives up waiting holds nothing and stands in nobody's way, whenever that is: before the lock is free, when it has become
+    /// free and is handed over, and never.
+    #[test]
+    fn who_gives_up_waiting_holds_nothing() {
+        let polls = at_every_poll(10, |times| {
+            let table = Arc::new(LockTable::default());
+            let owner = |session| Owner::new(Arc::clone(&table), session, 1);
+            let (first, second, third) = (owner(1), owner(2), owner(3));
+            assert!(first.try_lock(KEY, LockMode::Exclusive));
+            let waits = Arc::clone(&second).lock(KEY, LockMode::Exclusive, None);
+            let taken = polled(waits, times, || first.end());
+            first.end();
+            let is_done = taken.is_some_and(|taken| taken.is_ok());
+            assert_eq!(second.count(), usize::from(is_done), "given up after {times} polls");
+            assert_eq!(third.try_lock(KEY, LockMode::Exclusive), !is_done, "given up after {times} polls");
+            is_done
+        });
+        assert_eq!(polls, 2, "it has to wait, and is handed the lock");
+    }
+}

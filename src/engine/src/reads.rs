@@ -1,5 +1,11 @@
 //! What a statement reads of the relations that it names.
+//!
+//! A dialect that binds names can say more exactly what a statement's text refers to; [`of_plan`] finds in any plan what its scans take.
 
+use crate::collection::CollectionTable;
+use datafusion::common::Result;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::logical_expr::LogicalPlan;
 use repr::GlobalId;
 use std::collections::BTreeSet;
 
@@ -10,4 +16,22 @@ pub struct Read {
     pub id: GlobalId,
     /// The positions of the columns that are read.
     pub columns: BTreeSet<usize>,
+}
+
+/// What a plan and its subqueries scan: each collection, with the columns that its scan hands on.
+pub fn of_plan(plan: &LogicalPlan) -> Result<Vec<Read>> {
+    let mut reads = Vec::new();
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Some(table) = CollectionTable::from_source(&scan.source)
+        {
+            let columns = match &scan.projection {
+                Some(columns) => columns.iter().copied().collect(),
+                None => (0..table.desc.arity()).collect(),
+            };
+            reads.push(Read { id: table.id, columns });
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(reads)
 }

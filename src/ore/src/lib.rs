@@ -11,10 +11,12 @@
 //! * [`metrics::Registry`]: makes the counters, gauges and histograms that a crate's `metrics.rs` holds.
 //! * [`exit::end`]: how the process ends where it cannot go on.
 //! * [`until::until`]: work that a signal may end.
+//! * [`abandon`]: gives a future up at every poll, to test that it may be.
 //! * [`sometimes()`]: skips a fast path or a cache in tests, so that both paths meet every test.
 //!
 //! Deliberately absent: I/O, retries, configuration, error types, collections.
 
+pub mod abandon;
 pub mod clock;
 pub mod counter;
 pub mod exit;

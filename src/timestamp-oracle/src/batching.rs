@@ -122,6 +122,7 @@ mod tests {
     use crate::timeline::{Owner, Timeline};
     use crate::{TimestampOracle, contract};
     use futures::FutureExt;
+    use ore::abandon::{at_every_poll, polled};
     use ore::clock::Clock;
     use ore::metrics::Registry;
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -246,6 +247,28 @@ mod tests {
         assert_eq!(asked_while_under_way(Note::BeforeCall).await, 2);
         // The mistake that this test is for.
         assert_eq!(asked_while_under_way(Note::AfterCall).await, 1);
+    }
+
+    /// Somebody who gives up does not keep the answer from others, nor a worker from the next call.
+    #[test]
+    fn who_gives_up_asking_harms_nobody() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let polls = at_every_poll(20, |times| {
+            let calls = Arc::new(AtomicU64::new(0));
+            let counted = Arc::clone(&calls);
+            let call: Call = Box::new(move || {
+                let ts = counted.fetch_add(1, Ordering::SeqCst);
+                async move { Ok(ts) }.boxed()
+            });
+            let metrics = Metrics::register(&Registry::new()).batch;
+            let batching = Batching::start(runtime.handle(), 1, call, metrics, Note::BeforeCall);
+            let step = || runtime.block_on(tokio::task::yield_now());
+            let is_done = polled(batching.read_ts(), times, step).is_some();
+            let answer = runtime.block_on(batching.read_ts()).expect("the call does not fail");
+            assert_eq!(answer + 1, calls.load(Ordering::SeqCst), "given up after {times} polls");
+            is_done
+        });
+        assert!(polls > 1, "it has to wait");
     }
 
     #[tokio::test]

@@ -256,6 +256,7 @@ impl<F: Future> Future for Attentive<'_, F> {
 mod tests {
     use super::*;
     use futures::FutureExt;
+    use ore::abandon::{at_every_poll, polled};
     use tokio::sync::oneshot;
 
     fn admission(turns: usize) -> (Admission, Arc<Activity>) {
@@ -288,6 +289,21 @@ mod tests {
         drop(second.await);
         drop(third.await);
         assert!(!activity.status(1).is_waiting_for_turn);
+    }
+
+    #[tokio::test]
+    async fn who_gives_up_waiting_leaves_no_trace() {
+        let polls = at_every_poll(5, |times| {
+            let (admission, activity) = admission(1);
+            let mut first = entered(&admission, &activity).now_or_never();
+            assert!(first.is_some());
+            let is_done = polled(entered(&admission, &activity), times, || first = None).is_some();
+            drop(first);
+            assert!(!activity.status(1).is_waiting_for_turn, "given up after {times} polls");
+            assert!(entered(&admission, &activity).now_or_never().is_some(), "given up after {times} polls");
+            is_done
+        });
+        assert_eq!(polls, 2, "it is polled, has to wait, and is let in");
     }
 
     #[tokio::test]

@@ -108,10 +108,14 @@ fn value_bytes(column: &ArrayRef, row: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cancel::Interrupt;
     use arrow::array::{Int32Array, StringViewArray};
-    use arrow::datatypes::{Field, Schema};
+    use arrow::datatypes::{Field, Int32Type, Schema};
+    use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
     use futures::FutureExt;
+    use ore::abandon::{at_every_poll, polled};
     use repr::RelationDesc;
+    use std::task::Poll;
 
     fn batches(lengths: &[usize], bytes_max: usize) -> Batches {
         let fields = vec![Field::new("n", DataType::Int32, true), Field::new("t", DataType::Utf8View, true)];
@@ -126,6 +130,51 @@ mod tests {
     fn row_counts(mut batches: Batches) -> Vec<usize> {
         let next = || batches.next().now_or_never().expect("the rows are there").expect("nothing fails");
         std::iter::from_fn(next).map(|batch| batch.num_rows()).collect()
+    }
+
+    /// The batches of these numbers of rows, numbered through, before each of which the stream is not ready.
+    fn coming(counts: &[i32]) -> Batches {
+        let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int32, true)]));
+        let (mut left, mut first, mut is_ready) = (counts.to_vec().into_iter(), 0, false);
+        let of = Arc::clone(&schema);
+        let stream = futures::stream::poll_fn(move |_| {
+            is_ready = !is_ready;
+            if is_ready {
+                return Poll::Pending;
+            }
+            let batch = left.next().map(|count| {
+                let numbers = Int32Array::from_iter_values(first..first + count);
+                first += count;
+                Ok(RecordBatch::try_new(Arc::clone(&of), vec![Arc::new(numbers)])?)
+            });
+            Poll::Ready(batch)
+        });
+        let stream = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), stream));
+        let desc = Arc::new(RelationDesc { columns: Vec::new(), schema });
+        let rows = Rows::stream(stream, Interrupt::new(Arc::default(), None));
+        Batches::new(RowDesc::new(desc, Vec::new()), rows, 4 * WIDTH)
+    }
+
+    #[test]
+    fn who_gives_up_waiting_for_rows_loses_none() {
+        let polls = at_every_poll(10, |times| {
+            let mut batches = coming(&[3, 0, 10, 1]);
+            let first = polled(batches.next(), times, || {});
+            let is_done = first.is_some();
+            let mut numbers: Vec<i32> = Vec::new();
+            let mut note = |batch: RecordBatch| {
+                numbers.extend(batch.column(0).as_primitive::<Int32Type>().values().iter().copied());
+            };
+            if let Some(first) = first {
+                first.expect("nothing fails").map(&mut note);
+            }
+            while let Some(batch) = polled(batches.next(), 10, || {}).expect("it ends").expect("nothing fails") {
+                note(batch);
+            }
+            assert_eq!(numbers, (0..14).collect::<Vec<_>>(), "given up after {times} polls");
+            is_done
+        });
+        assert_eq!(polls, 2);
     }
 
     #[test]
