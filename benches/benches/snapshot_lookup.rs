@@ -1,9 +1,6 @@
 //! One key in a published snapshot: load the slot, find the key, take the row's bytes. In one batch, and in the chain of
 //! batches that a table has while it is written to.
 
-use std::hint::black_box;
-use std::ops::Range;
-
 use arrangement::allowance::Allowance;
 use arrangement::snapshot::cursor::{Hits, seek, value};
 use arrangement::snapshot::{Snapshot, SnapshotSlot};
@@ -12,6 +9,8 @@ use arrow::datatypes::DataType;
 use criterion::{Criterion, criterion_group, criterion_main};
 use repr::row::write_datum;
 use repr::{Datum, Timestamp};
+use std::hint::black_box;
+use std::ops::Range;
 
 /// Keys of the large batch.
 const KEYS: i32 = 1_000_000;

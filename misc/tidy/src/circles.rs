@@ -4,11 +4,10 @@
 //! other, over however many others, can only be read, tested and moved together. Parent and child do not count: a
 //! module's file may hand on what is below it, and what is below may use what is declared above.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use crate::Finding;
 use crate::sources::product_code;
 use crate::tree::Tree;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Modules by path within their crate (`a::b`; the root is empty), each with those that it uses.
 type Uses = BTreeMap<String, BTreeSet<String>>;

@@ -3,9 +3,8 @@
 //! Each line of the list is `lines PATH CEILING # why`, `unsafe PATH # why` or `arguments src/CRATE FUNCTIONS # why`. A ratchet:
 //! when a file gets shorter its ceiling has to follow, and an entry that nothing needs any more has to go.
 
-use std::collections::BTreeMap;
-
 use crate::Finding;
+use std::collections::BTreeMap;
 
 /// How far below its ceiling a file may be before the ceiling has to follow, in lines. Loose enough that a change
 /// need not touch the list each time.

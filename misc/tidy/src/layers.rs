@@ -3,7 +3,8 @@
 //! 1. Every crate under `src/` has a rank, and a dependency points to a lower rank only.
 //! 2. `adapter` and `committer` never name `compute`, in their manifests or in their code: only `environmentd` joins the two.
 //! 3. Differential operators appear in `arrangement` and `compute` alone.
-//! 4. The pure crates (`repr`, `pgrepr`, `arrangement`, `engine`, `sql` and its parts) have no tokio; [`crate::sources`] looks for I/O and clocks.
+//! 4. The pure crates (`repr`, `pgrepr`, `arrangement`, `engine`, `sql` and its parts) have no tokio; [`crate::sources`] looks for
+//!    I/O and clocks.
 //! 5. Only the doors know wires: no other crate uses a wire-protocol library or opens a socket.
 //! 6. Versions come from the workspace's table, lints from the workspace, and the map mentions every crate.
 //! 7. What people run has every crate at release speed and without assertions: each is in `.cargo/optimized.toml`.

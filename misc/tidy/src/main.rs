@@ -11,12 +11,11 @@
 //!
 //! No dependencies: the checker builds in a second and cannot be broken by what it checks.
 
+use crate::exceptions::Exceptions;
+use crate::tree::Tree;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-use crate::exceptions::Exceptions;
-use crate::tree::Tree;
 
 mod circles;
 mod exceptions;

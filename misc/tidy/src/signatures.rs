@@ -3,12 +3,11 @@
 //! At a call `f(plan, true, (a, b))` says nothing of what is true and what a and b are: an enum or a struct has names for both.
 //! Functions that are there are let off by `arguments src/CRATE FUNCTIONS # why`, at most so many of a crate.
 
-use std::collections::BTreeMap;
-
 use crate::Finding;
 use crate::exceptions::Exceptions;
 use crate::sources::product_code;
 use crate::tree::Tree;
+use std::collections::BTreeMap;
 
 /// Runs the rule over every crate of the product.
 pub(crate) fn check(tree: &Tree, exceptions: &Exceptions, findings: &mut Vec<Finding>) {

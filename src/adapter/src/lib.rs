@@ -3,7 +3,7 @@
 //! A door holds a [`client::Client`] and opens a session per connection. One without a protocol of statements and portals asks
 //! [`seat::Seat::answer`] for the answer to a statement with values, and pulls its rows as Arrow batches of bounded bytes. `pgwire` has
 //! such a protocol: it uses the session's verbs, and pulls [`response::Response`]s, whose rows it encodes as they are stored. The read
-//! path is [`plan_cache`] → [`select`]; writes go to the `committer`. Deliberately absent: wire bytes and the formats of values, and the
+//! path is [`plan_cache`] → [`reading::select`]; writes go to the `committer`. Deliberately absent: wire bytes and the formats of values, and the
 //! name of `compute`, which only the server joins to this crate.
 
 mod catalog;

@@ -15,7 +15,7 @@ use crate::response::{Response, Rows, Tag};
 use crate::rights::Rights;
 use crate::running::{GoesOn, Running};
 use crate::sequence::{Given, SessionSequences};
-use crate::settings::{Plans, SessionSettings};
+use crate::settings::{PlansMade, SessionSettings};
 use crate::shared::{SessionHandle, Shared};
 use crate::statements::Statements;
 use crate::status::Status;
@@ -584,7 +584,7 @@ impl Session {
         self.rights.follow(&self.shared.published.load().state, vars.get("role"));
         self.running.activity.name(vars.get("application_name").unwrap_or_default());
         self.running.sampling.set_rate(vars.statement_logging_sample_rate());
-        if self.settings.refresh(&self.rights, &self.running, &self.shared) == Plans::AreOthers {
+        if self.settings.refresh(&self.rights, &self.running, &self.shared) == PlansMade::UnderOthers {
             self.statements.plans.clear();
         }
     }

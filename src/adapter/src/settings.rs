@@ -51,13 +51,13 @@ pub(crate) struct SessionSettings {
     modes: (Option<bool>, bool),
 }
 
-/// What settings have changed in the plans that were made under them.
+/// Under which settings the session's plans were made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Plans {
-    /// They hold.
-    Hold,
-    /// They were made under others.
-    AreOthers,
+pub(crate) enum PlansMade {
+    /// The same in all that plans depend on.
+    UnderThese,
+    /// Others.
+    UnderOthers,
 }
 
 impl SessionSettings {
@@ -91,8 +91,9 @@ impl SessionSettings {
     }
 
     /// Makes what statements need of them, for a session that acts in the name of a role.
-    pub(crate) fn refresh(&mut self, rights: &Rights, running: &Running, shared: &Arc<Shared>) -> Plans {
+    pub(crate) fn refresh(&mut self, rights: &Rights, running: &Running, shared: &Arc<Shared>) -> PlansMade {
         self.vars.set_superuser(rights.role.superuser);
+        self.version = self.vars.version();
         let vars = &self.vars;
         let temporary = self.has_temporary.then(|| temporary_schema(running.key.0));
         let key = format!(
@@ -129,10 +130,10 @@ impl SessionSettings {
             ..SessionInfo::default()
         };
         if *key == *self.key {
-            return Plans::Hold;
+            return PlansMade::UnderThese;
         }
         self.key = Arc::from(key);
-        Plans::AreOthers
+        PlansMade::UnderOthers
     }
 
     /// How long the session may now be idle.

@@ -1,7 +1,7 @@
 //! What a session has prepared, and what it shows of that in `pg_prepared_statements` and `pg_cursors`.
 //!
-//! A statement is handed what is shown as it is when the statement begins. The statements are shared with it and not copied: who prepares another
-//! while some statement still has them makes the copy.
+//! A statement is handed what is shown as it is when the statement begins. What is prepared is shared with it and not copied: who prepares
+//! another while some statement still has it makes the copy.
 
 use crate::bindable::Portal;
 use crate::plan_cache::{Prepared, SessionPlans};

@@ -1,4 +1,4 @@
-//! What every catalog has without its being stored: the system's schemas and relations, and the numbers of those roles
+//! What every catalog has without its being stored: the system's schemas ([`crate::builtin`] has the relations), and the numbers of those roles
 //! and schemas that the rest of the code knows by number.
 //!
 //! # Invariants

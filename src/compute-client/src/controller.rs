@@ -1,8 +1,7 @@
 //! The clusters and their workers, and every index that they maintain. Its one caller is the committer's thread.
 
 use crate::error::{ComputeError, Stopped};
-use crate::hydration::Piece;
-use crate::hydration::{Lanes, Pieces};
+use crate::hydration::{Lanes, Piece, Pieces};
 use crate::index::IndexHandle;
 use crate::plan::lir::Node;
 use crate::protocol::{ComputeCommand, IndexSpec, KeyExpr};

@@ -1,4 +1,4 @@
-//! Hydration: how the rows that were there before an index reach its workers, and how far that is.
+//! Hydration: how the rows that were there before an index reach its workers.
 //!
 //! A job beside the committer ([`ore::thread::Beside`]) reads the inputs and sends them in pieces. It waits for *room* among the
 //! pieces that wait for the workers, so that no more is read than can be taken, and for one of the cluster's *lanes*. It ends
@@ -6,9 +6,8 @@
 
 use crate::error::ComputeError;
 use crate::index::IndexHandle;
-use repr::Updates;
-
 use crossbeam_channel::{Receiver, Sender, bounded};
+use repr::Updates;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -20,6 +19,15 @@ const LANES: usize = 2;
 const ROOMS: usize = 64;
 /// How often a hydration that waits for room looks whether its index has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Some of an input's rows.
+#[derive(Clone)]
+pub enum Piece {
+    /// Rows.
+    Oks(Arc<Updates>),
+    /// Encoded errors.
+    Errs(Arc<Updates>),
+}
 
 /// Room for a piece, which is free again when this is dropped.
 pub struct Room(Sender<()>);
@@ -74,13 +82,4 @@ impl Pieces {
             }
         }
     }
-}
-
-/// Some of an input's rows.
-#[derive(Clone)]
-pub enum Piece {
-    /// Rows.
-    Oks(Arc<Updates>),
-    /// Encoded errors.
-    Errs(Arc<Updates>),
 }

@@ -2,10 +2,8 @@
 
 use repr::Updates;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// How far a hydration is: of how many rows and bytes of its inputs how many were read. The totals are those of when it began,
 /// updates that cancel out included.

@@ -3,8 +3,7 @@
 //! An index that is built anew keeps its id. What a hydration sends therefore names the index by its [`IndexSpec`], which no
 //! two incarnations share: what is late for one never reaches the next.
 
-use crate::hydration::Piece;
-use crate::hydration::Room;
+use crate::hydration::{Piece, Room};
 use crate::index::IndexHandle;
 use crate::plan::lir::{Lir, column};
 use crate::tail::Changes;

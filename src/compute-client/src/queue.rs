@@ -1,4 +1,7 @@
 //! What the workers of an index hand to who follows it, in the same moment in which they publish it.
+//!
+//! # Invariants
+//! - A queue holds no more bytes than it may. One that would is emptied, and its tail fails from then on.
 
 use arrangement::spine::RowBatch;
 use parking_lot::Mutex;
@@ -29,7 +32,7 @@ struct QueueState {
 }
 
 /// One publication: the worker, its upper afterwards, and what is new.
-pub(crate) type Published = (usize, Timestamp, Arc<[Sealed]>);
+type Published = (usize, Timestamp, Arc<[Sealed]>);
 
 impl Queue {
     /// A queue without anything in it, which holds so many bytes at the most.

@@ -8,7 +8,6 @@
 //!
 //! # Invariants
 //! - Updates come out in order of time, and each time whole: only below the least `upper` of the workers.
-//! - A queue holds no more bytes than it may. One that would is emptied, and its tail fails from then on.
 
 use crate::error::{ComputeError, decode_error};
 use crate::index::IndexHandle;

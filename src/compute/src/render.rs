@@ -26,8 +26,7 @@ pub mod totals;
 pub mod window;
 
 use crate::render::first::Logic;
-use crate::render::flow::InputUpdate;
-use crate::render::flow::{Chunks, Flow, PackedBuilder, PackedRows, RowFeed};
+use crate::render::flow::{Chunks, Flow, InputUpdate, PackedBuilder, PackedRows, RowFeed};
 use crate::render::mfp::{NullKeys, RowPlan};
 use crate::render::totals::{Give, KeyTotals};
 use arrangement::allowance::Allowance;
@@ -51,12 +50,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use timely::Container;
 use timely::container::{CapacityContainerBuilder, PushInto};
-use timely::dataflow::Scope;
-use timely::dataflow::Stream;
 use timely::dataflow::channels::pact::{Exchange, ExchangeCore, Pipeline};
 use timely::dataflow::operators::generic::OutputBuilder;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 use timely::dataflow::operators::vec::ToStream;
+use timely::dataflow::{Scope, Stream};
 use timely::progress::operate::FrontierInterest;
 use timely::worker::Worker;
 

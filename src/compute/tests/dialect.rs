@@ -1,5 +1,5 @@
 //! A plan that no SQL was bound for, made by hand with the engine alone: it is run, explained, asked for what it reads, and maintained,
-//! and what is maintained is what running it gives. So a second dialect needs nothing of the first.
+//! and what is maintained is what running it gives. So a second dialect needs the engine, and no part of the first.
 
 use arrangement::allowance::Allowance;
 use arrow::array::{Int32Array, Int64Array, RecordBatch};

@@ -1,6 +1,6 @@
-//! The one error of this crate, as a client sees it, and the mapping of DataFusion's and Arrow's errors to it.
+//! The one error of planning and running statements, as a client sees it, and the mapping of DataFusion's and Arrow's errors to it.
 //!
-//! Most errors are raised by our own binder and functions and are already Postgres's; they travel through DataFusion
+//! Most errors are raised by a dialect's binder and functions and are already Postgres's; they travel through DataFusion
 //! as `External` and are found again here. What DataFusion and Arrow raise by themselves is mapped by kind, and what
 //! has no mapping is an internal error with its text.
 

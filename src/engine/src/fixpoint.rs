@@ -7,8 +7,7 @@
 use super::faults::with_faults;
 use super::recursion::{LetRec, limit_reached};
 use crate::error::SqlError;
-use crate::recursion::AtLimit;
-use crate::recursion::Bindings;
+use crate::recursion::{AtLimit, Bindings};
 use arrow::array::RecordBatch;
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};

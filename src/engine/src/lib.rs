@@ -1,4 +1,5 @@
-//! DataFusion, configured for us: what every dialect of SQL plans onto, and nothing of any one dialect.
+//! DataFusion, configured for us: what every dialect of SQL plans onto. Of the dialects it knows names alone: of functions that cannot fail
+//! ([`rules::guard`]), of `mz_now()` and of casts of it ([`temporal`]).
 //!
 //! A dialect's front end binds a statement to a typed `LogicalPlan` whose leaves are relations of the catalog
 //! ([`CollectionTable`]). From there on everything is the engine's: the rules of the optimizer ([`rules`]), recursion

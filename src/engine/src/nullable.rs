@@ -47,9 +47,13 @@ impl ScalarUDFImpl for AsIs {
         }
     }
 
+    fn is_strict(&self) -> bool {
+        true
+    }
+
     fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
         match inputs {
-            [input] => Ok((*input).clone()),
+            [input] => Interval::make_unbounded(&input.data_type()),
             _ => internal_err!("as_is takes one argument"),
         }
     }

@@ -5,9 +5,8 @@
 //! what it and those behind it gave in the round before; in the first, nothing. What reads a named query is a scan of
 //! a [`RecursiveTable`]. A single round is what queries need that are to be run once, and not wherever they are read.
 
-use arrow::array::RecordBatch;
-
 use crate::error::SqlError;
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
@@ -53,6 +52,9 @@ impl Default for RecursionLimit {
         RecursionLimit { rounds: ROUNDS_DEFAULT, then: AtLimit::Error }
     }
 }
+
+/// The rows of each named query: an extension of the session's configuration.
+pub(crate) type Bindings = HashMap<String, Vec<RecordBatch>>;
 
 /// Queries that read each other, and the one that reads them when they are done.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Hash)]
@@ -232,6 +234,3 @@ pub fn limit_reached(limit: RecursionLimit) -> SqlError {
          there is after them.",
     )
 }
-
-/// The rows of each named query: an extension of the session's configuration.
-pub(crate) type Bindings = HashMap<String, Vec<RecordBatch>>;

@@ -10,8 +10,7 @@ use datafusion::common::Result;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use ore::memory::Share;
 use pgrepr::error::PgReprError;
-use pgrepr::options::Locale;
-use pgrepr::options::ObjectNames;
+use pgrepr::options::{Locale, ObjectNames};
 use repr::sqlstate::SqlState;
 use repr::{Datum, GlobalId, PgType};
 use std::any::Any;
@@ -31,7 +30,7 @@ pub trait Settings: Send + Sync {
     fn check(&self, name: &str, value: Option<&str>) -> std::result::Result<String, SqlError>;
 }
 
-/// Where there is no session there are no parameters.
+/// Where there is no session there are no parameters: none is known.
 struct NoSettings;
 
 impl Settings for NoSettings {

@@ -18,14 +18,13 @@ pub mod memory;
 mod s3;
 pub mod store;
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-use parking_lot::Mutex;
 
 pub(crate) use crate::blob::claim::claim;
 use crate::blob::directory::Directory;

@@ -18,7 +18,6 @@
 //!   together, in one order. The lock `shards` is innermost, and never held across I/O.
 //! * `shards` never shows what is not durable.
 
-use crate::inner::{INLINE_BYTES_MAX, Inner, PART_BYTES, batch};
 pub(crate) mod ahead;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -40,6 +39,7 @@ use crate::consensus::{BatchRow, Consensus, Loaded, Payload, Txn};
 use crate::data_dir::DataDir;
 use crate::encoding::{BlobRef, PartBuilder, estimate_encoded_bytes, length_to_u64};
 use crate::error::PersistError;
+use crate::inner::{INLINE_BYTES_MAX, Inner, PART_BYTES, batch};
 use crate::shard::{Batch, Location, Shard, ShardStats, Shards};
 use crate::shard_id::ShardId;
 use crate::snapshot::ShardSnapshot;

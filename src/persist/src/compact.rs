@@ -15,13 +15,6 @@
 //! * A commit waits at most for one swap, whose cost is the number of batches and not of rows.
 
 pub(crate) mod requests;
-use std::collections::HashSet;
-use std::sync::Arc;
-use std::thread::JoinHandle;
-
-use ore::exit::{self, Exit};
-use repr::{Diff, Timestamp};
-
 use crate::blob::{BlobLease, BlobWriter};
 use crate::consensus::{BatchRow, Payload, Txn};
 use crate::encoding::PartBuilder;
@@ -31,6 +24,11 @@ use crate::merge::{History, Merge};
 use crate::postgres::in_full;
 use crate::shard::{Batch, Location, Shard};
 use crate::shard_id::ShardId;
+use ore::exit::{self, Exit};
+use repr::{Diff, Timestamp};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::thread::JoinHandle;
 
 /// How much larger than all smaller ones together a blob may be and still be merged with them.
 const SIZE_RATIO: u64 = 2;

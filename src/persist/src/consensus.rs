@@ -17,10 +17,9 @@ pub mod memory;
 pub mod postgres;
 pub mod sqlite;
 
-use repr::{Diff, Timestamp};
-
 use crate::error::PersistError;
 use crate::shard_id::ShardId;
+use repr::{Diff, Timestamp};
 
 /// A batch as consensus keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,12 +9,11 @@
 //! * Every durable thing names its format version, and a version from the future is refused, not guessed at.
 //! * A part is decoded only after its checksum was found right, and only for the shard that it was written for.
 
+use crate::error::PersistError;
+use crate::shard_id::ShardId;
 use bytes::Bytes;
 use prost::Message;
 use repr::{Diff, Timestamp};
-
-use crate::error::PersistError;
-use crate::shard_id::ShardId;
 
 /// The version of parts, blobs and blob references that this code writes, and the newest that it reads.
 pub(crate) const BATCH_FORMAT: u32 = 1;

@@ -1,12 +1,10 @@
 //! What can go wrong with durable state, and whether the write that failed may have landed all the same.
 
-use std::path::Path;
-
+use crate::shard_id::ShardId;
 use ore::exit::Exit;
 use repr::Timestamp;
 use repr::sqlstate::SqlState;
-
-use crate::shard_id::ShardId;
+use std::path::Path;
 
 /// A failure of this crate. See [`PersistError::is_indeterminate`] before answering for a failed commit.
 #[derive(Debug, thiserror::Error)]

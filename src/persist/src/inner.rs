@@ -1,15 +1,15 @@
 //! What clients, snapshots and the background thread share.
+//!
+//! # Invariants
+//! * The lock `writing` is held from the check of a commit until it is published, and by compaction for its swap: consensus and memory
+//!   change together, in one order. The lock `shards` is innermost, and never held across I/O.
 
 use crate::blob::BlobStore;
 use crate::compact::requests::Background;
-use crate::consensus::BatchRow;
-use crate::consensus::Consensus;
-use crate::consensus::Txn;
+use crate::consensus::{BatchRow, Consensus, Txn};
 use crate::data_dir::DataDir;
 use crate::error::PersistError;
-use crate::shard::Batch;
-use crate::shard::Location;
-use crate::shard::Shards;
+use crate::shard::{Batch, Location, Shards};
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::atomic::AtomicU64;

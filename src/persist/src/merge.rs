@@ -7,14 +7,13 @@
 //! # Invariants
 //! * Memory is bounded by the inline batches plus one part per blob, whatever the size of the shard.
 
-use bytes::Bytes;
-use repr::{Diff, Timestamp};
-
 use crate::blob::BlobReader;
 use crate::encoding::{Part, PartBuilder};
 use crate::error::PersistError;
 use crate::shard::{Batch, Location};
 use crate::shard_id::ShardId;
+use bytes::Bytes;
+use repr::{Diff, Timestamp};
 
 /// A merge in progress.
 #[derive(Debug)]

@@ -7,13 +7,11 @@
 //! * The order of the batches of a shard means nothing: each update carries its own time.
 //! * `since` only advances.
 
+use crate::blob::BlobLease;
 use crate::shard_id::ShardId;
+use repr::{Diff, Timestamp};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-
-use repr::{Diff, Timestamp};
-
-use crate::blob::BlobLease;
 
 /// Inline batches from which on they are merged. Opening a snapshot looks up each of them, some microseconds apiece.
 const INLINE_COUNT_MAX: usize = 1_000;

@@ -3,15 +3,14 @@
 //! A snapshot is fixed when it is taken: it holds leases on its blobs and has its inline batches in memory, so that
 //! neither commits nor compaction change what it yields or take anything away from it.
 
-use repr::{Timestamp, Updates};
-use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
-
 use crate::error::PersistError;
 use crate::inner::Inner;
 use crate::merge::{History, Merge};
 use crate::shard::Batch;
 use crate::shard_id::ShardId;
+use repr::{Timestamp, Updates};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
 
 /// A batch of a snapshot ends when it has this many bytes of rows, so that its reader's memory is bounded.
 const BATCH_BYTES: usize = 1 << 20;

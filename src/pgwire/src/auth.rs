@@ -22,9 +22,8 @@ use door::hba::Method;
 use door::scram::{self, Challenge};
 use rand::Rng;
 use repr::sqlstate::SqlState;
-use std::fmt;
-use std::io;
 use std::net::SocketAddr;
+use std::{fmt, io};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// The type of every message of a client that is asked who it is.

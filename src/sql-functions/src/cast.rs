@@ -1,7 +1,7 @@
 //! Converting values from one Postgres type to another.
 //!
 //! A cast that Arrow performs exactly as Postgres does stays an ordinary cast expression, which the optimizer
-//! understands; [`coerce`](sql::coerce) decides. Every other cast is a function of ours, made for one pair of types,
+//! understands; the binder (`sql::bind::coerce`) decides. Every other cast is a function of ours, made for one pair of types,
 //! that converts value by value through [`convert`].
 
 use super::types::{self, is_float, is_integer, is_oidlike, is_stringlike};
@@ -138,17 +138,16 @@ impl ScalarUDFImpl for CastFunction {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
         let context = CastContextInfo::running(&args.config_options);
-        if context.session.is_none() && self.is_styled() {
-            return Err(
-                SqlError::internal(format!("a cast of {} has no style outside a session", self.from.name())).into()
-            );
-        }
         let rule = if self.assignment { LengthRule::Assign } else { LengthRule::Cast };
         let scalar = matches!(args.args[0], ColumnarValue::Scalar(_));
         let array = args.args[0].to_array(if scalar { 1 } else { args.number_rows })?;
         let mut out = Vec::with_capacity(array.len());
         for row in 0..array.len() {
             let value = crate::datum(array.as_ref(), row)?;
+            if context.session.is_none() && self.is_styled() && !value.is_null() {
+                let message = format!("a cast of {} has no style outside a session", self.from.name());
+                return Err(SqlError::internal(message).into());
+            }
             out.push(convert(&value, &self.from, &self.to, rule, &context)?.into_owned());
         }
         let array = to_array(&out, &self.data_type)?;
@@ -503,5 +502,22 @@ pub fn date_to_us(days: i32) -> Option<i64> {
         i32::MAX => Some(i64::MAX),
         i32::MIN => Some(i64::MIN),
         days => i64::from(days).checked_mul(DAY_US),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::common::ScalarValue;
+    use datafusion::logical_expr::lit;
+    use engine::runtime::fold;
+
+    /// The optimizer asks what a condition is where a column is NULL, in no session: whatever the style, that is known.
+    #[test]
+    fn a_style_is_needed_for_values_alone() {
+        let text = CastFunction::udf(&PgType::Date, &PgType::Text, &PgType::Text.data_type(), LengthRule::Cast);
+        let of = |date: Option<i32>| fold(&text.call(vec![lit(ScalarValue::Date32(date))]));
+        assert!(of(None).is_some_and(|value| value.is_null()));
+        assert_eq!(of(Some(0)), None, "DateStyle says how it is written");
     }
 }

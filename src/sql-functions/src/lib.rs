@@ -1,8 +1,9 @@
 //! The function library: Postgres's functions and operators, by name and argument types.
 //!
 //! A function is declared as one line, its signature in Postgres's words, and a body that computes one value from
-//! decoded arguments. `registry` keeps the declarations and chooses an overload by Postgres's rules; `row` runs a body
-//! over Arrow columns. What is hot (arithmetic on numbers, in `arith`) or an aggregate (`aggregate`) has its own way.
+//! decoded arguments ([`library`]). [`registry`] has them all and chooses an overload by Postgres's rules; [`row`] runs a body over Arrow
+//! columns. What is hot has its own way (arithmetic on numbers, in [`arith`]). Beside them are the [`types`] with their categories, and
+//! the conversions from one to another ([`cast`]).
 //!
 //! # Invariants
 //! - A body is never called with NULL unless its declaration says `!null`.

@@ -1,5 +1,7 @@
 //! `ROW(…)` and whole rows of relations: several values as one.
 
+use super::library::Library;
+use crate::TypedExpr;
 use arrow::array::{Array, ArrayRef, StructArray};
 use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
@@ -13,9 +15,6 @@ use repr::types::TAG_KEY;
 use repr::{Datum, PgType};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-use super::library::Library;
-use crate::TypedExpr;
 
 /// Declares the functions of this file.
 pub fn declare(library: &mut Library) {

@@ -3,10 +3,8 @@
 //! The choice follows "Function Type Resolution" of Postgres's manual: an exact match, else the candidates that
 //! implicit casts can reach, narrowed by exact matches, preferred types and the categories of undecided arguments.
 
-use crate::library::Choice;
-use crate::library::{Library, Overload, Pattern, Returns};
-use crate::types;
-use crate::types::{Category, category, implicitly, is_preferred};
+use crate::library::{Choice, Library, Overload, Pattern, Returns};
+use crate::types::{self, Category, category, implicitly, is_preferred};
 use engine::error::SqlError;
 use repr::PgType;
 use repr::sqlstate::SqlState;

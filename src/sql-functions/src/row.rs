@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 /// How often a single value is there until somebody has it.
 const CONSTANT_COPIES: usize = 5;
+
 /// One declared function for given argument types.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RowFunction {

@@ -114,7 +114,7 @@ pub struct Binder<'a> {
     copies: usize,
 }
 
-/// Binds a query: [`engine::Engine::plan_query`].
+/// Binds a query. Not optimised.
 pub fn plan_query(
     query: &ast::Query,
     tables: &dyn TableResolver,

@@ -1,12 +1,9 @@
-//! Ids, names and privileges of catalog objects, and how a name in a statement becomes an object.
+//! How a name in a statement becomes an object of the catalog.
 //!
 //! A name has one to three parts (`item`, `schema.item`, `database.schema.item`). System schemas (`pg_catalog`,
 //! `mz_catalog`, `information_schema` …) belong to no database: they are found under every database's name. An
 //! unqualified name is looked up along the search path, with `pg_catalog`, `mz_catalog`, `mz_internal` and `mz_introspection` first
 //! unless the path names them elsewhere: `mz_tables` needs no prefix, and nobody's table of that name is read by another in its place.
-//!
-//! # Invariants
-//! - Names here are folded already: unquoted identifiers in lower case, quoted ones as written, 63 bytes at most.
 
 use crate::catalog::{CatalogView, ItemRef, SchemaRef};
 use engine::error::SqlError;

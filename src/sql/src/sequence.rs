@@ -1,13 +1,12 @@
 //! What a sequence is, and which values it gives.
+//!
+//! Where it stands is no part of the catalog: it goes on with every value, whatever becomes of the transaction.
 
 use engine::error::SqlError;
 use engine::session::Position;
-use repr::GlobalId;
-use repr::PgType;
 use repr::sqlstate::SqlState;
-use sql_syntax::ast::Bound;
-use sql_syntax::ast::Identity;
-use sql_syntax::ast::SequenceOptions;
+use repr::{GlobalId, PgType};
+use sql_syntax::ast::{Bound, Identity, SequenceOptions};
 
 /// A sequence's definition.
 #[derive(Clone, Debug, PartialEq, Eq)]

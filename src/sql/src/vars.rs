@@ -17,8 +17,7 @@ pub mod definitions;
 mod values;
 
 use definitions::{Definition, Kind, Level, SESSION_VARS, SYSTEM_VARS};
-use engine::error::PlanNotice;
-use engine::error::SqlError;
+use engine::error::{PlanNotice, SqlError};
 use pgrepr::options::{ByteaOutput, DateStyle, IntervalStyle, Locale};
 use pgrepr::timezone::TimeZone;
 use repr::sqlstate::SqlState;

@@ -17,18 +17,16 @@
 //!
 //! Steps 1, 2, 4 and 5 are [`crate::tickets`]; here is who waits for what.
 
-use std::sync::Arc;
-use std::time::Instant;
-
-use futures::future::BoxFuture;
-use ore::task::JoinHandle;
-use repr::Timestamp;
-use tokio::runtime::Handle;
-use tokio::sync::{Notify, watch};
-
 use crate::OracleError;
 use crate::metrics::BatchMetrics;
 use crate::tickets::{Done, Tickets};
+use futures::future::BoxFuture;
+use ore::task::JoinHandle;
+use repr::Timestamp;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
 
 /// A call to the store.
 pub type Call = Box<dyn Fn() -> BoxFuture<'static, Result<Timestamp, OracleError>> + Send + Sync>;

@@ -133,9 +133,9 @@ mod tests {
     }
 
     /// The batches of these numbers of rows, numbered through, before each of which the stream is not ready.
-    fn coming(counts: &[i32]) -> Batches {
+    fn coming(counts: &'static [i32]) -> Batches {
         let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int32, true)]));
-        let (mut left, mut first, mut is_ready) = (counts.to_vec().into_iter(), 0, false);
+        let (mut left, mut first, mut is_ready) = (counts.iter().copied(), 0, false);
         let of = Arc::clone(&schema);
         let stream = futures::stream::poll_fn(move |_| {
             is_ready = !is_ready;

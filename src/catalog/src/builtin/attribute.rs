@@ -1,7 +1,6 @@
 //! A row of pg_attribute.
 
-use crate::builtin::position;
-use crate::builtin::text;
+use crate::builtin::{position, text};
 use pgrepr::types;
 use repr::ColumnDesc;
 use repr::datum::Datum;

@@ -24,8 +24,7 @@ use sql::names::{
     IMPLICIT_FIRST, TEMPORARY, effective_search_path, is_temporary, resolve_item, resolve_schema, unknown_relation,
 };
 use sql::plan::sequence::owned_by;
-use sql::plan::{CatalogView, definition, unknown_column};
-use sql::plan::{ItemKind, ItemRef, RoleRef, SchemaRef};
+use sql::plan::{CatalogView, ItemKind, ItemRef, RoleRef, SchemaRef, definition, unknown_column};
 use sql_syntax::names::{Name, quote_ident};
 use std::collections::HashMap;
 use std::fmt;

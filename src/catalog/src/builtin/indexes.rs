@@ -10,9 +10,9 @@ use sql_syntax::ast::KeyOptions;
 pub(super) const BTREE_OID: u32 = 403;
 
 /// The bits of `pg_index.indoption`.
-pub(super) const INDOPTION_DESC: i16 = 1;
+const INDOPTION_DESC: i16 = 1;
 
-pub(super) const INDOPTION_NULLS_FIRST: i16 = 2;
+const INDOPTION_NULLS_FIRST: i16 = 2;
 
 /// Collations, operator classes and options of an index's columns.
 pub(super) fn index_columns(
@@ -33,7 +33,7 @@ pub(super) fn index_columns(
 }
 
 /// The operator class that a key names, or the default one of its type; 0 where there is none.
-pub(super) fn operator_class(ty: &PgType, options: &KeyOptions) -> u32 {
+fn operator_class(ty: &PgType, options: &KeyOptions) -> u32 {
     // varchar uses text's operators, as in PostgreSQL.
     let wanted = match ty {
         PgType::Varchar(_) => types::oid(&PgType::Text),

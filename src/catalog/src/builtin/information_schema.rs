@@ -2,11 +2,8 @@
 //!
 //! Arrays are called `ARRAY`, types by their names without a modifier; what a modifier says is in columns of its own.
 
-use super::sequences;
-use super::{Context, Producer, SystemRelation, is_view, maybe, position, text};
-use crate::builtin::standard::is_system;
-use crate::builtin::standard::{database, numeric, role, visible, yes_or_no};
-use crate::builtin::standard::{is_standard, may_use};
+use super::{Context, Producer, SystemRelation, is_view, maybe, position, sequences, text};
+use crate::builtin::standard::{database, is_standard, is_system, may_use, numeric, role, visible, yes_or_no};
 use crate::objects::AclItem;
 use arrow::array::RecordBatch;
 use engine::error::SqlError;
@@ -16,8 +13,7 @@ use repr::ColumnDesc;
 use repr::datum::Datum;
 use repr::types::PgType;
 use sql::names::is_temporary;
-use sql::plan::{CatalogView, definition};
-use sql::plan::{Grantee, ItemKind, ItemRef};
+use sql::plan::{CatalogView, Grantee, ItemKind, ItemRef, definition};
 use std::sync::Arc;
 
 pub(super) fn producer(name: &str) -> Option<Producer> {

@@ -11,8 +11,7 @@ use engine::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
 use pgrepr::types::{self, TYPES};
 use repr::GlobalId;
 use repr::datum::Datum;
-use sql::plan::{CatalogView, definition};
-use sql::plan::{IndexDef, ItemKind, ItemRef};
+use sql::plan::{CatalogView, IndexDef, ItemKind, ItemRef, definition};
 
 pub(super) fn producer(name: &str) -> Option<Producer> {
     Some(match name {

@@ -2,8 +2,7 @@
 
 use super::acl::{acl, aclitems, column_acl};
 use super::constraints::{self, key_indexes};
-use super::sequences;
-use super::{Context, Producer, SystemRelation, is_view, maybe, position, text, texts};
+use super::{Context, Producer, SystemRelation, is_view, maybe, position, sequences, text, texts};
 use crate::builtin::attribute::Attribute;
 use crate::builtin::indexes::{BTREE_OID, index_columns};
 use crate::builtin::shipped::shipped;
@@ -14,8 +13,7 @@ use engine::names::{ObjectId, RoleId};
 use repr::GlobalId;
 use repr::datum::Datum;
 use sql::names::is_temporary;
-use sql::plan::CatalogView;
-use sql::plan::{DefaultScope, IndexDef, ItemKind, ItemRef, RoleRef};
+use sql::plan::{CatalogView, DefaultScope, IndexDef, ItemKind, ItemRef, RoleRef};
 use sql_syntax::ast::{DefaultKind, KeyOptions};
 
 /// The oid of `pg_class` itself, which comments on relations name.

@@ -4,8 +4,7 @@
 //! of a table joins the three. The rules are not stored: each view has one, whose oid follows from the view's.
 
 use super::pg_catalog::{PG_CLASS_OID, default_oid};
-use super::sequences;
-use super::{Context, FIRST_USER_OID, Producer, SystemRelation, is_relation, is_view, position, text};
+use super::{Context, FIRST_USER_OID, Producer, SystemRelation, is_relation, is_view, position, sequences, text};
 use arrow::array::RecordBatch;
 use engine::error::SqlError;
 use repr::datum::Datum;

@@ -9,8 +9,7 @@ use pgrepr::calendar::SECOND_US;
 use pgrepr::timezone::TimeZone;
 use pgrepr::timezone::abbreviations::Abbreviation;
 use repr::datum::Datum;
-use sql::plan::{CatalogView, definition};
-use sql::plan::{ItemKind, ItemRef};
+use sql::plan::{CatalogView, ItemKind, ItemRef, definition};
 use sql::vars::definitions::{Definition, Kind, Level, SESSION_VARS, SYSTEM_VARS};
 
 pub(super) fn producer(name: &str) -> Option<Producer> {

@@ -1,19 +1,16 @@
 //! Relations whose rows are the same in every installation.
 
-use crate::builtin::Context;
-use crate::builtin::SystemRelation;
+use crate::builtin::{Context, SystemRelation};
 use arrow::array::RecordBatch;
 use engine::error::SqlError;
 use repr::datum::Datum;
 use repr::types::PgType;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The rows that are the same in every installation, as COPY wrote them.
-pub(in crate::builtin) fn data(name: &str) -> &'static str {
+pub(super) fn data(name: &str) -> &'static str {
     match name {
         "pg_type" => include_str!("data/pg_type.tsv"),
         "pg_proc" => include_str!("data/pg_proc.tsv"),
@@ -28,10 +25,10 @@ pub(in crate::builtin) fn data(name: &str) -> &'static str {
 }
 
 /// What [`shipped`] has made: by the name of the relation, and the oid of its owner.
-pub(in crate::builtin) static SHIPPED: Mutex<BTreeMap<(&str, u32), RecordBatch>> = Mutex::new(BTreeMap::new());
+static SHIPPED: Mutex<BTreeMap<(&str, u32), RecordBatch>> = Mutex::new(BTreeMap::new());
 
 /// A relation from its data, owned by the role that owns the system schemas. It is read once.
-pub(in crate::builtin) fn shipped(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+pub(super) fn shipped(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let owner = context.system_owner();
     let mut made = SHIPPED.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(match made.entry((relation.name, owner)) {
@@ -40,7 +37,7 @@ pub(in crate::builtin) fn shipped(context: &Context<'_>, relation: &SystemRelati
     })
 }
 
-pub(in crate::builtin) fn read_shipped(relation: &SystemRelation, owner: u32) -> Result<RecordBatch, SqlError> {
+fn read_shipped(relation: &SystemRelation, owner: u32) -> Result<RecordBatch, SqlError> {
     let options = pgrepr::options::EncodeOptions::default();
     let mut columns: Vec<Vec<Datum<'static>>> = vec![Vec::new(); relation.desc.arity()];
     for line in data(relation.name).lines() {

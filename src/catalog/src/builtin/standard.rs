@@ -1,23 +1,12 @@
 //! What the relations of the SQL standard have in common: whose they show, and in which words.
 
-use crate::builtin::is_table;
-use crate::builtin::is_view;
-use crate::builtin::relation;
-use sql::plan::CatalogView;
-use std::ops::Range;
-
-use crate::builtin::Context;
-use crate::builtin::text;
-use engine::names::ObjectId;
-use engine::names::ObjectKind;
-use engine::names::Privilege;
-use engine::names::RoleId;
+use crate::builtin::{Context, is_table, is_view, relation, text};
+use engine::names::{ObjectId, ObjectKind, Privilege, RoleId};
 use repr::datum::Datum;
-use repr::types::NumericDisplay;
-use repr::types::PgType;
-use sql::plan::ItemRef;
-use sql::plan::RoleRef;
+use repr::types::{NumericDisplay, PgType};
 use sql::plan::privileges::has_privilege;
+use sql::plan::{CatalogView, ItemRef, RoleRef};
+use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) fn yes_or_no(value: bool) -> Datum<'static> {

@@ -3,8 +3,7 @@
 //! What a batch of rows adds to the same group is added up before it goes on. An aggregate with DISTINCT adds up what a set
 //! of its group's values gains and loses.
 
-use crate::render::flow::Flow;
-use crate::render::flow::InputUpdate;
+use crate::render::flow::{Flow, InputUpdate};
 use crate::render::join::distinct;
 use crate::render::mfp::{contained, decode, types};
 use crate::render::part::{Part, Step};

@@ -73,6 +73,9 @@ pub type PackedRows<'scope, T = Timestamp> = Stream<'scope, T, Packed<T>>;
 /// What packs rows.
 pub type PackedBuilder<T> = CapacityContainerBuilder<Packed<T>>;
 
+/// One update of an index's input.
+pub type InputUpdate<T> = (Vec<u8>, T, Diff);
+
 /// An update of a row, where it lies.
 pub struct Update<'a, T> {
     /// The row.
@@ -246,6 +249,3 @@ pub fn each<'scope, T: ScopeTime, D: Clone + 'static>(
     });
     each.as_collection()
 }
-
-/// One update of an index's input.
-pub type InputUpdate<T> = (Vec<u8>, T, Diff);

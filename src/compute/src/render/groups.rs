@@ -1,8 +1,6 @@
 //! Groups, found by their keys, and what is added to their totals.
 
-use crate::render::totals::KeyTotal;
-use crate::render::totals::Totals;
-use crate::render::totals::hasher;
+use crate::render::totals::{KeyTotal, Totals, hasher};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;

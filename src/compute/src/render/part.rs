@@ -1,11 +1,7 @@
-//! One part of an aggregate: what is accumulated of a row.
+//! The parts of a grouping: aggregates that are computed together, and what they read of a row.
 
-use arrow::datatypes::DataType;
-use arrow::datatypes::Field;
-use arrow::datatypes::Schema;
-use arrow::datatypes::SchemaRef;
-use compute_client::plan::lir::Aggregate;
-use compute_client::plan::lir::Strategy;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use compute_client::plan::lir::{Aggregate, Strategy};
 use datafusion::error::DataFusionError;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;

@@ -9,8 +9,7 @@
 
 use crate::render::mfp::{NullKeys, RowPlan, contained, types};
 use crate::render::numbers::Numbers;
-use crate::render::part::Part;
-use crate::render::part::{internal, parts, unsupported};
+use crate::render::part::{Part, internal, parts, unsupported};
 use crate::render::sums::slots;
 use crate::render::tally::Tally;
 use crate::render::{Below, Builder, Keyed, Rows, SUCCEEDED, ScopeTime, arrange, outcome, reduced};

@@ -77,7 +77,8 @@ fn split(expr: &Expr) -> Vec<&Expr> {
     out
 }
 
-/// Functions that have an answer for every argument, whoever's they are: a dialect calls by these names none that can fail. Guarding them would only hide them from the index paths.
+/// Functions that have an answer for every argument, whoever's they are: a dialect calls by these names none that can fail.
+/// Guarding them would only hide them from the index paths.
 const TOTAL: [&str; 49] = [
     "coalesce",
     "like",

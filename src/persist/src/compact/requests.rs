@@ -2,8 +2,7 @@
 
 use crate::shard::Shards;
 use crate::shard_id::ShardId;
-use parking_lot::Condvar;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -1,14 +1,12 @@
 //! Consensus in memory, for simulations: nothing of it outlasts the process, and each clone is the same store.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use parking_lot::Mutex;
-use repr::Timestamp;
-
 use super::{BatchRow, Consensus, Loaded, Payload, Txn};
 use crate::error::PersistError;
 use crate::shard_id::ShardId;
+use parking_lot::Mutex;
+use repr::Timestamp;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]

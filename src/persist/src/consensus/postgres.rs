@@ -11,21 +11,19 @@
 //! * `transactions` is the number of transactions of this epoch.
 //! * Unsigned words are stored as the signed integers of the same bits.
 
-use std::collections::BTreeMap;
-use std::future::Future;
-use std::time::Duration;
-
-use rand::Rng;
-use repr::Timestamp;
-use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
-
 use crate::background::Background;
 use crate::consensus::{BatchRow, Consensus, Loaded, Payload, Txn};
 use crate::encoding::check_format;
 use crate::error::PersistError;
 use crate::postgres::{Pool, Transacted, in_full, retry};
 use crate::shard_id::ShardId;
+use rand::Rng;
+use repr::Timestamp;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::Duration;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 /// The version of the tables.
 const FORMAT: i32 = 1;

@@ -21,15 +21,14 @@
 
 mod witness;
 
-use std::fs::File;
-use std::path::Path;
-use std::time::Duration;
-
 use bugs::Bug;
 use parking_lot::Mutex;
 use repr::Timestamp;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
 
 pub use self::witness::Expected;
 use self::witness::Witness;

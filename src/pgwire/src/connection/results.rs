@@ -4,12 +4,11 @@
 use super::large::{Large, OwnedShape};
 use super::{Connection, FLUSH_BYTES, Output, attended};
 use crate::copy::Syntax;
-use crate::encode;
 use crate::encode::rows::{Shape, Stored, Target};
 use crate::error::WireError;
 use crate::formats::{Format, Formats, row_description};
-use crate::message;
 use crate::stream::Stream;
+use crate::{encode, message};
 use adapter::description::RowDesc;
 use adapter::error::AdapterError;
 use adapter::reading::batches::row_bytes;
@@ -137,7 +136,7 @@ impl Sending<'_> {
         while let Some(bytes) = large.next_bytes() {
             let mut memory = Reservation::empty(&output.memory);
             // As bytes in text, for example, it takes twice as much again.
-            memory.try_grow(bytes.saturating_mul(2)).map_err(|refused| AdapterError::from(refused))?;
+            memory.try_grow(bytes.saturating_mul(2)).map_err(AdapterError::from)?;
             let mut rows = std::mem::take(&mut output.rows);
             let encoding = tokio::task::spawn_blocking(move || {
                 let mut out = Vec::new();

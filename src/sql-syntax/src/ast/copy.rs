@@ -1,4 +1,4 @@
-//! COPY: what it reads or writes, and how rows are written.
+//! COPY: what it reads or writes, and what is forced.
 
 use super::Statement;
 use crate::names::Name;

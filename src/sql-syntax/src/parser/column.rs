@@ -1,12 +1,8 @@
 //! Columns of CREATE TABLE and ALTER TABLE.
 
-use crate::ast::ColumnDef;
-use crate::ast::ColumnSequence;
-use crate::ast::SequenceOptions;
-use crate::ast::TableConstraint;
-use crate::parser::constraint;
+use crate::ast::{ColumnDef, ColumnSequence, SequenceOptions, TableConstraint};
 use crate::parser::cursor::Cursor;
-use crate::parser::sequence;
+use crate::parser::{constraint, sequence};
 use crate::types;
 use engine::error::SqlError;
 use repr::sqlstate::SqlState;
@@ -108,6 +104,6 @@ pub(super) fn parse_default(cursor: &mut Cursor<'_>) -> Result<sp::Expr, SqlErro
     Ok(expr)
 }
 
-pub(super) fn conflicting_null(column: &str) -> SqlError {
+fn conflicting_null(column: &str) -> SqlError {
     SqlError::new(SqlState::SYNTAX_ERROR, format!("conflicting NULL/NOT NULL declarations for column \"{column}\""))
 }

@@ -1,4 +1,4 @@
-//! What stands in a query and is not one.
+//! Refuses what sqlparser takes for a query and Postgres does not.
 
 use crate::ast::visit::visit_relations;
 use engine::error::SqlError;
@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 /// Words that no relation can be called without quotes, although sqlparser takes them; the ones that follow FROM in
 /// mistaken statements.
-pub(super) const NO_RELATION: [&str; 24] = [
+const NO_RELATION: [&str; 24] = [
     "and",
     "as",
     "case",

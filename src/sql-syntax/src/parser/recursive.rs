@@ -1,5 +1,5 @@
 //! `WITH MUTUALLY RECURSIVE [([RETURN AT | ERROR AT] RECURSION LIMIT n)] …`, wherever a query may stand: its first words are
-//! replaced by what sqlparser understands (see [`RecursionLimit`]).
+//! replaced by what sqlparser understands (see [`mark`]).
 
 use crate::ast::mark;
 use engine::error::SqlError;

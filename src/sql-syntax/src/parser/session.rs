@@ -1,4 +1,4 @@
-//! Statements about the session: variables, transactions, prepared statements, cursors.
+//! Statements about the session: variables, transactions, DISCARD.
 
 use super::cursor::Cursor;
 use crate::ast::{DiscardTarget, IsolationLevel, SetValue, Statement, TransactionModes};

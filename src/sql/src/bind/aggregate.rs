@@ -7,24 +7,20 @@
 use crate::bind::Binder;
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
-use datafusion::functions_aggregate as df;
-use datafusion::functions_window as dfw;
 use datafusion::logical_expr::expr::{AggregateFunction, ScalarFunction, Sort};
 use datafusion::logical_expr::{AggregateUDF, Expr, WindowUDF, lit};
+use datafusion::{functions_aggregate as df, functions_window as dfw};
 use engine::error::SqlError;
 use pgrepr::length::LengthRule;
 use repr::PgType;
 use repr::sqlstate::SqlState;
-use repr::types::NUMERIC;
-use repr::types::{NUMERIC_PRECISION, NUMERIC_SCALE, NumericDisplay};
-use sql_functions::TypedExpr;
+use repr::types::{NUMERIC, NUMERIC_PRECISION, NUMERIC_SCALE, NumericDisplay};
 use sql_functions::arith::{Arith, ArithOp};
 use sql_functions::decimals::{decimal, precision_and_scale};
 use sql_functions::framed::{Of, framed};
 use sql_functions::registry::function_missing;
-use sql_functions::types;
-use sql_functions::types::{is_float, is_integer, is_stringlike};
-use sql_functions::{ordered_set, regression};
+use sql_functions::types::{self, is_float, is_integer, is_stringlike};
+use sql_functions::{TypedExpr, ordered_set, regression};
 use sqlparser::tokenizer::Span;
 use std::sync::Arc;
 

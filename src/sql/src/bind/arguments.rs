@@ -1,11 +1,10 @@
 //! Arguments of functions by their names, and those that may be left out.
 
+use super::scope::fold;
 use engine::error::SqlError;
 use repr::sqlstate::SqlState;
 use sqlparser::ast::{BinaryOperator, Expr, FunctionArg, FunctionArgExpr, Ident, Value};
 use std::sync::LazyLock;
-
-use super::scope::fold;
 
 /// Functions whose arguments have names that programs use.
 const NAMED: [(&str, &[&str]); 7] = [

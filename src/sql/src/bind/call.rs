@@ -5,8 +5,7 @@ use super::arguments::in_order;
 use super::grouping::contains_aggregate;
 use super::scope::Clause;
 use super::window::BoundWindow;
-use crate::bind::aggregate;
-use crate::bind::aggregate::{AggregateArgs, ValueOrder};
+use crate::bind::aggregate::{self, AggregateArgs, ValueOrder};
 use crate::bind::cx::Cx;
 use crate::bind::name::object_name;
 use crate::bind::relation::TableCall;
@@ -23,19 +22,14 @@ use datafusion::logical_expr::{
 use engine::error::SqlError;
 use pgrepr::length::LengthRule;
 use repr::sqlstate::SqlState;
-use repr::types::NUMERIC;
-use repr::types::{NUMERIC_PRECISION, NUMERIC_SCALE, NumericDisplay};
+use repr::types::{NUMERIC, NUMERIC_PRECISION, NUMERIC_SCALE, NumericDisplay};
 use repr::{PgType, Reg};
-use sql_functions::TypedExpr;
 use sql_functions::decimals::{decimal, precision_and_scale};
 use sql_functions::library::{Choice, NumericRule, Returns};
-use sql_functions::ordered_set;
 use sql_functions::record::make_set_row;
-use sql_functions::registry;
-use sql_functions::registry::function_missing;
+use sql_functions::registry::{self, function_missing};
 use sql_functions::row::RowFunction;
-use sql_functions::types;
-use sql_functions::waiting;
+use sql_functions::{TypedExpr, ordered_set, types, waiting};
 use sql_syntax::types::by_name;
 use sqlparser::ast::{
     self, DuplicateTreatment, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,

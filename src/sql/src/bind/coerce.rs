@@ -12,14 +12,12 @@ use engine::error::SqlError;
 use engine::value::{from_scalar, to_scalar};
 use pgrepr::length::LengthRule;
 use repr::sqlstate::SqlState;
-use repr::types::NUMERIC;
-use repr::types::NumericDisplay;
+use repr::types::{NUMERIC, NumericDisplay};
 use repr::{Datum, PgType};
 use sql_functions::TypedExpr;
 use sql_functions::cast::{CastContextInfo, CastFunction, convert, parse_numeric};
 use sql_functions::decimals::{common_decimal, precision_and_scale};
-use sql_functions::types;
-use sql_functions::types::{CastContext, cast_context, is_float, is_integer, is_oidlike, is_stringlike};
+use sql_functions::types::{self, CastContext, cast_context, is_float, is_integer, is_oidlike, is_stringlike};
 use std::sync::Arc;
 
 /// What coercion needs of the statement.
@@ -30,7 +28,7 @@ pub struct Coercer<'a> {
     pub tables: &'a dyn TableResolver,
 }
 
-/// An assignment to a column: [`engine::Engine::assignment_cast`].
+/// Converts an expression for storage in a column, as INSERT and UPDATE do.
 pub fn assign(
     expr: TypedExpr,
     to: &PgType,

@@ -2,10 +2,7 @@
 
 use crate::bind::BoundQuery;
 use datafusion::common::Column;
-use datafusion::logical_expr::Expr;
-use datafusion::logical_expr::LogicalPlan;
-use datafusion::logical_expr::Projection;
-use datafusion::logical_expr::SubqueryAlias;
+use datafusion::logical_expr::{Expr, LogicalPlan, Projection, SubqueryAlias};
 use engine::error::SqlError;
 use sql_functions::TypedExpr;
 use std::collections::HashMap;

@@ -1,16 +1,10 @@
 //! Where an expression is bound.
 
-use crate::bind::scope::Clause;
-use crate::bind::scope::Frame;
-use crate::bind::scope::fold;
+use crate::bind::scope::{Clause, Frame, fold};
 use engine::error::SqlError;
 use repr::sqlstate::SqlState;
-use sqlparser::ast::NamedWindowDefinition;
-use sqlparser::ast::NamedWindowExpr;
-use sqlparser::ast::WindowSpec;
-
 use sql_functions::TypedExpr;
-use sqlparser::ast;
+use sqlparser::ast::{self, NamedWindowDefinition, NamedWindowExpr, WindowSpec};
 
 /// Where an expression is bound.
 #[derive(Clone, Copy)]
@@ -26,7 +20,7 @@ pub struct Cx<'c> {
     pub keys: &'c [(ast::Expr, TypedExpr)],
 }
 
-pub(super) static NO_WINDOWS: NamedWindows<'static> = NamedWindows::none();
+static NO_WINDOWS: NamedWindows<'static> = NamedWindows::none();
 
 impl<'c> Cx<'c> {
     /// In a clause, with a scope, without named windows.

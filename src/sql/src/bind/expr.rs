@@ -14,8 +14,7 @@ use engine::rules::guard::{as_number, can_fail};
 use pgrepr::length::LengthRule;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
-use sql_functions::internal;
-use sql_functions::{TypedExpr, types};
+use sql_functions::{TypedExpr, internal, types};
 use sql_syntax::parser::SYMMETRIC;
 use sql_syntax::types::from_ast;
 use sqlparser::ast::{

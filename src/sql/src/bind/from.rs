@@ -1,9 +1,8 @@
 //! FROM: relations, functions and joins become a plan and the scope of its columns.
 
 use super::arguments::in_order;
-use super::json_rows;
 use super::scope::{Clause, Frame, Role, Scope, ScopeColumn, Source, fold};
-use super::{Binder, BoundQuery, OutputColumn, Settle};
+use super::{Binder, BoundQuery, OutputColumn, Settle, json_rows};
 use crate::bind::ResolvedTable;
 use crate::bind::columns::{alias_plan, columns_of};
 use crate::bind::cx::Cx;

@@ -4,8 +4,7 @@
 //! are equal one that does not depend on their order is shown.
 
 use super::{Binder, BoundQuery};
-use crate::bind::columns::columns_of_plan;
-use crate::bind::columns::{columns_of, project, unique_names};
+use crate::bind::columns::{columns_of, columns_of_plan, project, unique_names};
 use datafusion::common::{Column, JoinType, NullEquality};
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, LogicalPlanBuilder, Projection, Union};
 use engine::error::SqlError;

@@ -4,8 +4,7 @@ use super::scope::fold;
 use engine::error::SqlError;
 use sql_functions::types;
 use sql_syntax::types::from_ast;
-use sqlparser::ast::ObjectName;
-use sqlparser::ast::{AccessExpr, Expr, Function, Query, SelectItem, SetExpr, Subscript};
+use sqlparser::ast::{AccessExpr, Expr, Function, ObjectName, Query, SelectItem, SetExpr, Subscript};
 
 /// The name of a column that cannot be named.
 pub const NAMELESS: &str = "?column?";

@@ -2,7 +2,7 @@
 //!
 //! Comparisons of plain types become DataFusion's own, which the optimizer and the index paths understand; types whose
 //! Arrow order or equality is not Postgres's (interval, char(n), floats with negative zero) are compared by a key.
-//! Arithmetic on numbers is typed here and computed by `functions::arith`; everything else is looked up by symbol in
+//! Arithmetic on numbers is typed here and computed by `sql_functions::arith`; everything else is looked up by symbol in
 //! the function library.
 
 use super::Binder;
@@ -16,16 +16,14 @@ use engine::error::SqlError;
 use engine::value::from_scalar;
 use pgrepr::length::LengthRule;
 use repr::sqlstate::SqlState;
-use repr::types::NUMERIC;
-use repr::types::{NUMERIC_PRECISION, NUMERIC_SCALE, NumericDisplay};
+use repr::types::{NUMERIC, NUMERIC_PRECISION, NUMERIC_SCALE, NumericDisplay};
 use repr::{Datum, PgType};
 use sql_functions::TypedExpr;
 use sql_functions::arith::{Arith, ArithOp};
 use sql_functions::decimals::{common_decimal, decimal, precision_and_scale};
 use sql_functions::order::is_exact;
 use sql_functions::registry::operator_missing;
-use sql_functions::types;
-use sql_functions::types::{category, is_float, is_integer, is_number, is_oidlike, is_stringlike};
+use sql_functions::types::{self, category, is_float, is_integer, is_number, is_oidlike, is_stringlike};
 use sqlparser::ast::{self, BinaryOperator, Spanned, Value, ValueWithSpan};
 use sqlparser::tokenizer::Span;
 

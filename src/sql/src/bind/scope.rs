@@ -1,18 +1,17 @@
 //! What names mean: the columns of a FROM clause, and the scopes around it.
 
+use super::reads::Reads;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::{Expr, when};
 use engine::error::SqlError;
 use repr::PgType;
 use repr::sqlstate::SqlState;
-use sqlparser::ast::Ident;
-use std::sync::Arc;
-
-use super::reads::Reads;
 use sql_functions::TypedExpr;
 use sql_functions::record::make_named_row;
 use sql_syntax::names::FullName;
+use sqlparser::ast::Ident;
+use std::sync::Arc;
 
 /// The name of the column that numbers the rows of the target of an UPDATE or DELETE that joins it; no user's column can be called
 /// so by accident. It is no part of the target's row.

@@ -10,10 +10,8 @@ use super::reads::Reads;
 use super::scope::{Clause, Frame, RelationName, Scope, ScopeColumn, fold};
 use super::subquery::has_subquery;
 use super::{Binder, BoundQuery, OutputColumn, Settle, name};
-use crate::bind::columns::columns_of_plan;
-use crate::bind::columns::unique_names;
-use crate::bind::cx::Cx;
-use crate::bind::cx::NamedWindows;
+use crate::bind::columns::{columns_of_plan, unique_names};
+use crate::bind::cx::{Cx, NamedWindows};
 use datafusion::common::Column;
 use datafusion::logical_expr::expr::{Sort, WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::{

@@ -1,10 +1,9 @@
 //! Constraints as the catalog keeps them: the conditions that rows are checked by, and their text.
 
 use super::{CatalogView, ConstraintDef, ConstraintKind, IndexDef, ItemKind, ItemRef, PlanContext};
-use crate::bind::Params;
-use crate::bind::plan_condition;
 use crate::bind::scope::Clause;
 use crate::bind::subquery::has_subquery;
+use crate::bind::{Params, plan_condition};
 use crate::plan::resolver::Dependencies;
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;

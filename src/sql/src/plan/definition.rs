@@ -2,8 +2,7 @@
 
 mod present;
 
-use super::sequence;
-use super::{CatalogView, ConstraintDef, IndexDef, IndexKeyDef, ItemKind, ItemRef};
+use super::{CatalogView, ConstraintDef, IndexDef, IndexKeyDef, ItemKind, ItemRef, sequence};
 use crate::sequence::SequenceDef;
 use engine::names::ClusterId;
 use sql_syntax::names::{FullName, quote_ident};

@@ -18,9 +18,7 @@ use super::{
     AlterSequencePlan, ItemKind, ItemRef, Plan, PlanContext, ReadThenWriteKind, ReadThenWritePlan, Returning,
     TruncatePlan,
 };
-use crate::bind;
-use crate::bind::Params;
-use crate::bind::coerce;
+use crate::bind::{self, Params, coerce};
 use crate::names::{resolve_item, unknown_relation};
 use arrow::datatypes::Schema;
 use build::{Reading, Target, column_ref, name_of};

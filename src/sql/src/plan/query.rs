@@ -2,8 +2,7 @@
 
 use super::resolver::{Dependencies, under_names};
 use super::{ItemRef, PlanContext, SelectPlan, ViewDef};
-use crate::bind;
-use crate::bind::{Origin, Params, PlannedQuery};
+use crate::bind::{self, Origin, Params, PlannedQuery};
 use engine::error::SqlError;
 use repr::RelationDesc;
 use repr::sqlstate::SqlState;

@@ -2,9 +2,7 @@
 
 use super::resolver::Dependencies;
 use super::{PlanContext, SelectPlan, query};
-use crate::bind;
-use crate::bind::Params;
-use crate::bind::coerce;
+use crate::bind::{self, Params, coerce};
 use crate::names::{resolve_item, unknown_relation};
 use arrow::compute::SortOptions;
 use arrow::datatypes::{Field, FieldRef, Schema};

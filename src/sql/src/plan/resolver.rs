@@ -3,13 +3,9 @@
 //! Checks the privileges of whoever reads (the session's role, or inside a view the view's owner) on what is read once that
 //! is known, inlines views by planning their text in the scope in which they were created, and records what was used.
 
-use repr::PgType;
-use sql_syntax::types::from_ast;
-
 use super::privileges::{Right, check_columns, check_schema};
 use super::{ItemKind, ItemRef, PlanContext, ViewDef, ViewRead};
-use crate::bind;
-use crate::bind::{Params, PlannedQuery, ResolvedTable, TableResolver};
+use crate::bind::{self, Params, PlannedQuery, ResolvedTable, TableResolver};
 use crate::names::{is_temporary, resolve_item, resolve_schema, unknown_relation};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
@@ -18,8 +14,9 @@ use engine::error::SqlError;
 use engine::names::{ObjectKind, Privilege, RoleId, Scope};
 use pgrepr::options::Locale;
 use repr::sqlstate::SqlState;
-use repr::{Datum, GlobalId, Reg, RelationDesc};
+use repr::{Datum, GlobalId, PgType, Reg, RelationDesc};
 use sql_syntax::names::Name;
+use sql_syntax::types::from_ast;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 

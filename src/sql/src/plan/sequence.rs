@@ -1,8 +1,7 @@
-//! Sequences: what they are made of, the values that they give, and the DEFAULTs that name them.
+//! CREATE and ALTER SEQUENCE, and the DEFAULTs that name sequences.
 //!
-//! Where a sequence stands is no part of the catalog: it goes on with every value, whatever becomes of the transaction. A
-//! DEFAULT names its sequence by the oid (`nextval('20001'::regclass)`), so that it follows when the sequence is renamed, and
-//! is shown with the name that the sequence has.
+//! A DEFAULT names its sequence by the oid (`nextval('20001'::regclass)`), so that it follows when the sequence is renamed, and is shown with
+//! the name that the sequence has.
 
 use super::{CatalogView, ItemKind, ItemRef, PlanContext, TableSchema};
 use crate::names::{resolve_item, unknown_relation};

@@ -3,9 +3,7 @@
 use super::privileges::check_superuser;
 use super::resolver::Dependencies;
 use super::{Plan, PlanContext};
-use crate::bind;
-use crate::bind::Params;
-use crate::bind::coerce;
+use crate::bind::{self, Params, coerce};
 use crate::vars::{canonical_name, unrecognized};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;

@@ -8,8 +8,7 @@ use super::{Lowering, nullable, refused};
 use crate::plan::lir::{JoinKind, LetRec, Lir, LocalId, Node};
 use datafusion::logical_expr::RecursiveQuery;
 use engine::error::SqlError;
-use engine::recursion;
-use engine::recursion::RecursionLimit;
+use engine::recursion::{self, RecursionLimit};
 use std::sync::Arc;
 
 impl Lowering<'_> {

@@ -13,8 +13,7 @@ use super::{Result, Unnesting, columns, external, project};
 use crate::error::SqlError;
 use crate::rewrite::replace;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, DFSchema, DFSchemaRef, ScalarValue};
-use datafusion::common::{JoinType, NullEquality};
+use datafusion::common::{Column, DFSchema, DFSchemaRef, JoinType, NullEquality, ScalarValue};
 use datafusion::logical_expr::expr::{Sort as SortKey, WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{

@@ -15,19 +15,17 @@
 //! * The record that is written before COMMIT says what was, and what will be; the one after it says what is. Nobody is told of
 //!   the commit before.
 
-use std::collections::HashMap;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
-
-use repr::{Diff, Timestamp};
-use rusqlite::Connection;
-use twox_hash::xxhash3_128::Hasher;
-
 use super::word;
 use crate::consensus::{Payload, Txn};
 use crate::error::PersistError;
 use crate::shard_id::ShardId;
+use repr::{Diff, Timestamp};
+use rusqlite::Connection;
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use twox_hash::xxhash3_128::Hasher;
 
 /// What the file begins with; the last byte is its version.
 const MAGIC: &[u8; 8] = b"GLMPWIT\x01";

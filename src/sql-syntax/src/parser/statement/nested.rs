@@ -10,7 +10,7 @@ use repr::sqlstate::SqlState;
 use sqlparser::tokenizer::Token;
 
 /// PREPARE, EXECUTE, DEALLOCATE.
-pub(in crate::parser) fn parse_prepared(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+pub(super) fn parse_prepared(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if cursor.eat(&["DEALLOCATE"]) {
         cursor.eat(&["PREPARE"]);
         let name = if cursor.eat(&["ALL"]) { None } else { Some(cursor.ident()?) };
@@ -40,7 +40,7 @@ pub(in crate::parser) fn parse_prepared(cursor: &mut Cursor<'_>) -> Result<State
     Ok(Statement::Prepare { name, types, statement: Box::new(statement), sql })
 }
 
-pub(in crate::parser) fn parse_parameter_type(cursor: &mut Cursor<'_>) -> Result<Option<PgType>, SqlError> {
+fn parse_parameter_type(cursor: &mut Cursor<'_>) -> Result<Option<PgType>, SqlError> {
     if cursor.eat(&["UNKNOWN"]) {
         return Ok(None);
     }
@@ -50,7 +50,7 @@ pub(in crate::parser) fn parse_parameter_type(cursor: &mut Cursor<'_>) -> Result
 }
 
 /// DECLARE, FETCH, MOVE, CLOSE.
-pub(in crate::parser) fn parse_cursor(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+pub(super) fn parse_cursor(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if cursor.eat(&["CLOSE"]) {
         let name = if cursor.eat(&["ALL"]) { None } else { Some(cursor.ident()?) };
         return Ok(Statement::Close(name));
@@ -80,7 +80,7 @@ pub(in crate::parser) fn parse_cursor(cursor: &mut Cursor<'_>) -> Result<Stateme
 }
 
 /// [FORWARD] n | ALL | NEXT or nothing, which is one row.
-pub(in crate::parser) fn parse_fetch_count(cursor: &mut Cursor<'_>) -> Result<Option<u64>, SqlError> {
+fn parse_fetch_count(cursor: &mut Cursor<'_>) -> Result<Option<u64>, SqlError> {
     const BACKWARD: [&str; 6] = ["PRIOR", "BACKWARD", "FIRST", "LAST", "ABSOLUTE", "RELATIVE"];
     // A cursor may be called like a direction; then the statement ends after the word.
     let last = *cursor.token(1) == Token::EOF;
@@ -104,7 +104,7 @@ pub(in crate::parser) fn parse_fetch_count(cursor: &mut Cursor<'_>) -> Result<Op
 }
 
 /// DECLARE name [BINARY] [ASENSITIVE | INSENSITIVE] [NO SCROLL] CURSOR [WITH | WITHOUT HOLD] FOR query
-pub(in crate::parser) fn parse_declare(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+fn parse_declare(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let name = cursor.ident()?;
     let (mut binary, mut insensitive) = (false, false);
     loop {

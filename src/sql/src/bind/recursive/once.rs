@@ -11,8 +11,7 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use engine::error::SqlError;
-use engine::recursion::{AtLimit, RecursionLimit};
-use engine::recursion::{LetRec, RecursiveTable, is_read, reads};
+use engine::recursion::{AtLimit, LetRec, RecursionLimit, RecursiveTable, is_read, reads};
 use sql_functions::row::gives_new_values;
 
 /// As often as they are run.

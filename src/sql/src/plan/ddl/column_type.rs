@@ -6,10 +6,8 @@
 use super::default::check_default;
 use super::index::without_qualifiers;
 use super::operator_class::operator_class;
-use crate::bind;
-use crate::bind::Params;
-use crate::bind::coerce;
 use crate::bind::subquery::has_subquery;
+use crate::bind::{self, Params, coerce};
 use crate::plan::column::view_reads;
 use crate::plan::constraint::{check_key_type, plan_checks};
 use crate::plan::resolver::Dependencies;

@@ -1,15 +1,13 @@
 //! CREATE TABLE AS: a table whose columns and rows are what a query gives.
 
 use super::relation::{check_column_count, check_distinct, check_storable};
-use crate::bind;
-use crate::bind::Params;
+use crate::bind::{self, Params};
 use crate::plan::ddl::name::{already_exists, new_table};
 use crate::plan::resolver::Dependencies;
 use crate::plan::{CreateTableAsPlan, CreateTablePlan, Plan, PlanContext, SelectPlan};
 use engine::error::SqlError;
 use repr::sqlstate::SqlState;
-use repr::types::NUMERIC;
-use repr::types::NumericDisplay;
+use repr::types::{NUMERIC, NumericDisplay};
 use repr::{PgType, RelationDesc};
 use sql_syntax::ast::CreateTableAs;
 use std::sync::Arc;

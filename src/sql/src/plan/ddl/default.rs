@@ -5,9 +5,7 @@
 //! the form that means the same to all: `'2020-01-02'::date`. What is read or printed when a row is made, such as
 //! `now()::text`, is a matter of that session.
 
-use crate::bind;
-use crate::bind::Params;
-use crate::bind::coerce;
+use crate::bind::{self, Params, coerce};
 use crate::plan::PlanContext;
 use crate::plan::resolver::Dependencies;
 use crate::plan::sequence::by_oid;

@@ -2,8 +2,7 @@
 
 use super::operator_class::operator_class;
 use super::{check_create_in, check_owner, resolve_cluster};
-use crate::bind;
-use crate::bind::Params;
+use crate::bind::{self, Params};
 use crate::names::{resolve_item, unknown_relation};
 use crate::plan::constraint::{check_key_type, key_named};
 use crate::plan::ddl::name::{already_exists, full_name};

@@ -1,24 +1,14 @@
 //! Names of what is created: where it goes, and what has its name already.
 
-use crate::names::TEMPORARY;
-use crate::names::resolve_new_item;
-use crate::names::temporary_schema;
-use crate::names::unknown_database;
-use crate::plan::ItemRef;
-use crate::plan::Plan;
-use crate::plan::PlanContext;
-use crate::plan::SchemaRef;
-use crate::plan::TableSchema;
+use crate::names::{TEMPORARY, resolve_new_item, temporary_schema, unknown_database};
 use crate::plan::constraint::key_named;
-use crate::plan::ddl::check_create_in;
-use crate::plan::ddl::exists_notice;
+use crate::plan::ddl::{check_create_in, exists_notice};
 use crate::plan::privileges::has_privilege;
+use crate::plan::{ItemRef, Plan, PlanContext, SchemaRef, TableSchema};
 use engine::error::SqlError;
-use engine::names::ObjectId;
-use engine::names::Privilege;
+use engine::names::{ObjectId, Privilege};
 use repr::sqlstate::SqlState;
-use sql_syntax::names::FullName;
-use sql_syntax::names::Name;
+use sql_syntax::names::{FullName, Name};
 use std::sync::Arc;
 
 /// Where a new table goes, its full name, and what has that name already.
@@ -35,7 +25,7 @@ pub(super) fn new_table(
 }
 
 /// The name of a temporary table, which may say no other schema than `pg_temp`; `None` for a table that stays.
-pub(super) fn temporary_name(name: &Name, temporary: bool) -> Result<Option<&str>, SqlError> {
+fn temporary_name(name: &Name, temporary: bool) -> Result<Option<&str>, SqlError> {
     match name.parts.as_slice() {
         [schema, item] if schema == TEMPORARY => Ok(Some(item)),
         [item] if temporary => Ok(Some(item)),
@@ -48,10 +38,7 @@ pub(super) fn temporary_name(name: &Name, temporary: bool) -> Result<Option<&str
 }
 
 /// Where a temporary table goes: see [`new_item`].
-pub(super) fn new_temporary(
-    ctx: &PlanContext<'_>,
-    item: &str,
-) -> Result<(TableSchema, FullName, Option<Arc<ItemRef>>), SqlError> {
+fn new_temporary(ctx: &PlanContext<'_>, item: &str) -> Result<(TableSchema, FullName, Option<Arc<ItemRef>>), SqlError> {
     let database = &ctx.session.database;
     let found = ctx.catalog.database_by_name(database).ok_or_else(|| unknown_database(database))?;
     if !has_privilege(ctx.catalog, ctx.role, ObjectId::Database(found.id), Privilege::Temporary) {

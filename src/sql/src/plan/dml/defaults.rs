@@ -1,15 +1,10 @@
 //! The defaults of columns to which a statement gives no value.
 
-use crate::bind;
-use crate::bind::Params;
-use crate::bind::TableResolver;
-use crate::bind::coerce;
-use crate::plan::ItemRef;
-use crate::plan::PlanContext;
+use crate::bind::{self, Params, TableResolver, coerce};
 use crate::plan::dml::default_of;
 use crate::plan::resolver::Dependencies;
-use datafusion::common::DFSchema;
-use datafusion::common::ScalarValue;
+use crate::plan::{ItemRef, PlanContext};
+use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::Expr;
 use engine::error::SqlError;
 

@@ -1,11 +1,8 @@
 //! INSERT.
 
-use super::build;
 use super::on_conflict::plan_on_conflict;
-use super::{check_writes, default_of, plan_returning, resolve_target, unknown_column};
-use crate::bind;
-use crate::bind::coerce;
-use crate::bind::{Params, TableResolver};
+use super::{build, check_writes, default_of, plan_returning, resolve_target, unknown_column};
+use crate::bind::{self, Params, TableResolver, coerce};
 use crate::plan::dml::defaults::default_expr;
 use crate::plan::resolver::Dependencies;
 use crate::plan::sequence::{owned_sequences, values_taken};

@@ -3,12 +3,9 @@
 use super::assignments;
 use super::build::name_of;
 use super::rights::{check_columns_read, check_exprs, check_writes};
-use crate::bind;
-use crate::bind::Params;
-use crate::bind::coerce;
-use crate::bind::plan_condition;
 use crate::bind::scope::Clause;
 use crate::bind::subquery::has_subquery;
+use crate::bind::{self, Params, coerce, plan_condition};
 use crate::plan::constraint::{TableKey, keys};
 use crate::plan::dml::defaults::default_expr;
 use crate::plan::resolver::Resolver;

@@ -3,8 +3,7 @@
 //! The statement's query, which finds the rows to change, gives their columns as well, as far as RETURNING names them.
 
 use super::build;
-use crate::bind;
-use crate::bind::Params;
+use crate::bind::{self, Params};
 use crate::plan::resolver::Resolver;
 use datafusion::common::{DFSchema, TableReference};
 use engine::error::SqlError;

@@ -4,8 +4,7 @@
 //! privilege has the statement's own expressions bound once more, in a query that reads of the target what they read.
 
 use super::build::Reading;
-use crate::bind;
-use crate::bind::{Params, TableResolver};
+use crate::bind::{self, Params, TableResolver};
 use crate::plan::privileges::{check_columns, has_privilege};
 use crate::plan::resolver::Dependencies;
 use crate::plan::{ItemRef, PlanContext};
