@@ -236,3 +236,85 @@ impl PlanCache {
         plans.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sql::plan::lift::lift;
+
+    fn lifted(sql: &str) -> Lifted {
+        let mut lifted = Lifted::default();
+        assert!(lift(sql, &mut lifted), "{sql}");
+        lifted
+    }
+
+    fn plan(revision: u64) -> Arc<CachedPlan> {
+        Arc::new(CachedPlan {
+            revision,
+            params: Vec::new(),
+            param_types: Vec::new(),
+            desc: None,
+            name: "SELECT",
+            text: Arc::from(""),
+            exec: Exec::Empty,
+            is_short: true,
+        })
+    }
+
+    fn found(shape: &Shape, sql: &str) -> Option<u64> {
+        shape.find(sql, &lifted(sql)).map(|plan| plan.revision)
+    }
+
+    /// The first literal is a parameter, the second one part of the key.
+    #[test]
+    fn a_literal_of_the_key_tells_plans_apart_and_a_parameter_does_not() {
+        let texts = ["SELECT a FROM t WHERE a = 1 AND b = 5", "SELECT a FROM t WHERE a = 2 AND b = 6"];
+        let mut shape = Shape::new(Roles { parameters: vec![Some(0), None] });
+        for (revision, sql) in (1..).zip(texts) {
+            shape.insert(sql, &lifted(sql), plan(revision));
+        }
+        assert_eq!(found(&shape, "SELECT a FROM t WHERE a = 7 AND b = 5"), Some(1));
+        assert_eq!(found(&shape, "SELECT a FROM t WHERE a = 7 AND b = 6"), Some(2));
+        assert_eq!(found(&shape, "SELECT a FROM t WHERE a = 7 AND b = 7"), None);
+        assert_eq!(found(&shape, "SELECT a FROM t WHERE a = '7' AND b = 5"), None, "a literal of another kind");
+        shape.insert(texts[0], &lifted(texts[0]), plan(3));
+        assert_eq!(found(&shape, texts[0]), Some(3), "in place of the older one");
+        let key = |sql: &str, settings| shape.shared_key(settings, sql, &lifted(sql));
+        assert_eq!(key(texts[0], "s"), key("SELECT a FROM t WHERE a = 9 AND b = 5", "s"));
+        assert_ne!(key(texts[0], "s"), key(texts[1], "s"));
+        assert_ne!(key(texts[0], "s"), key(texts[0], "others"));
+    }
+
+    #[test]
+    fn a_session_keeps_so_many_plans_of_a_shape_and_the_newest() {
+        let sql = |b: usize| format!("SELECT a FROM t WHERE b = {b}");
+        let mut shape = Shape::new(Roles { parameters: vec![None] });
+        for b in 0..=VARIANTS_MAX {
+            shape.insert(&sql(b), &lifted(&sql(b)), plan(0));
+        }
+        assert_eq!((found(&shape, &sql(0)), found(&shape, &sql(1))), (None, Some(0)));
+        assert_eq!(found(&shape, &sql(VARIANTS_MAX)), Some(0));
+    }
+
+    #[test]
+    fn what_all_sessions_share_is_of_one_revision_and_makes_room() {
+        let cache = PlanCache::default();
+        for at in 0..SHARED_PLANS_MAX {
+            assert_eq!(cache.insert(at.to_string(), plan(1)), at + 1);
+        }
+        assert!(cache.get("7", 1).is_some() && cache.get("7", 2).is_none());
+        assert_eq!(cache.insert("new".to_owned(), plan(2)), 1, "those of an older revision went");
+        assert!(cache.get("new", 2).is_some() && cache.get("7", 1).is_none());
+    }
+
+    #[test]
+    fn what_parse_gave_is_for_the_same_text_and_types() {
+        let mut plans = SessionPlans::default();
+        let prepared = Prepared { statement: None, plan: plan(1), settings: Arc::from(""), made: Made::default() };
+        plans.remember("SELECT $1", &[23], prepared);
+        assert!(plans.recall("SELECT $1", &[23]).is_some());
+        assert!(plans.recall("SELECT $1", &[25]).is_none() && plans.recall("SELECT $2", &[23]).is_none());
+        plans.clear();
+        assert!(plans.recall("SELECT $1", &[23]).is_none());
+    }
+}

@@ -57,3 +57,38 @@ pub(crate) fn allowed_role(state: &State, own: &Arc<RoleRef>, name: &str) -> Res
     }
     Err(AdapterError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("permission denied to set role \"{name}\"")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Rights;
+    use catalog::builtin::initial;
+    use engine::names::RoleId;
+    use repr::sqlstate::SqlState;
+    use sql::plan::RoleRef;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_role_that_is_not_there_is_refused_and_leaves_a_session_its_own() {
+        let own = Arc::new(RoleRef {
+            id: RoleId(7),
+            oid: 7,
+            name: "joe".to_owned(),
+            superuser: false,
+            login: true,
+            inherit: true,
+            create_db: false,
+            create_role: false,
+            create_cluster: false,
+        });
+        let (state, mut rights) = (initial(), Rights::new(Arc::clone(&own)));
+        assert_eq!(rights.allowed(&state, "none").expect("its own").name, "joe");
+        let error = rights.allowed(&state, "gone").map(drop).expect_err("it is not there");
+        assert_eq!(error.sqlstate(), SqlState::INVALID_PARAMETER_VALUE);
+        // It was allowed once, and has gone since.
+        rights.role = Arc::new(RoleRef { name: "gone".to_owned(), ..RoleRef::clone(&own) });
+        rights.follow(&state, Some("gone"));
+        assert_eq!(rights.role.name, "gone", "what it was, it stays");
+        rights.follow(&state, Some("other"));
+        assert_eq!(rights.role.name, "joe");
+    }
+}
