@@ -51,4 +51,14 @@ impl CopyOptions {
         };
         CopyOptions { format, delimiter, null, header: false, quote: b'"', escape: b'"', fields: Vec::new() }
     }
+
+    /// Whether rows are lines of csv.
+    pub fn is_csv(&self) -> bool {
+        self.format == CopyFormat::Csv
+    }
+
+    /// What is forced in the field at this place.
+    pub fn forced(&self, field: usize) -> ForcedField {
+        self.fields.get(field).copied().unwrap_or_default()
+    }
 }

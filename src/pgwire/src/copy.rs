@@ -3,62 +3,35 @@
 //!
 //! Fields are strings here: their types are the business of whoever takes them. The formats are PostgreSQL's, quirks
 //! included: a NULL is recognised before escapes are resolved (text) and only unquoted (csv), `\.` alone on a line ends
-//! the data, and a stream must keep to the line ending that its first line has.
+//! the data, and a stream must keep to the line ending that its first line has. The special bytes of a statement's options are ASCII
+//! and differ from each other where they must: whoever accepted the statement has checked that.
 
 pub(crate) mod binary;
 pub(crate) mod reader;
 pub(crate) mod writer;
 
-use pgrepr::copy::ForcedField;
-
-/// The syntax of one COPY stream of lines. The special bytes are ASCII and differ from each other where they must; whoever
-/// accepted the statement's options has checked that.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Syntax {
-    /// csv, or else text.
-    pub is_csv: bool,
-    /// Between fields.
-    pub delimiter: u8,
-    /// What stands for NULL.
-    pub null: String,
-    /// Whether the first line names the columns.
-    pub header: bool,
-    /// Around fields that need it; csv only.
-    pub quote: u8,
-    /// Before a quote inside quotes; csv only.
-    pub escape: u8,
-    /// What is done in a field whatever its value is; csv only.
-    pub fields: Vec<ForcedField>,
-}
-
-impl Syntax {
-    /// What is forced in the field at this place.
-    fn forced(&self, field: usize) -> ForcedField {
-        self.fields.get(field).copied().unwrap_or_default()
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::Syntax;
     use super::reader::{CopyError, CopyReader};
     use super::writer;
+    use pgrepr::copy::{CopyFormat, CopyOptions};
     use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
 
-    pub(crate) fn text() -> Syntax {
-        let null = "\\N".to_owned();
-        Syntax { is_csv: false, null, delimiter: b'\t', ..csv() }
+    pub(crate) fn text() -> CopyOptions {
+        CopyOptions::new(CopyFormat::Text)
     }
 
-    pub(crate) fn csv() -> Syntax {
-        let (quote, escape) = (b'"', b'"');
-        Syntax { is_csv: true, delimiter: b',', null: String::new(), header: false, quote, escape, fields: Vec::new() }
+    pub(crate) fn csv() -> CopyOptions {
+        CopyOptions::new(CopyFormat::Csv)
     }
 
     pub(crate) type Rows = Vec<Vec<Option<String>>>;
 
     /// What a reader makes of bytes that arrive in the given pieces.
-    pub(crate) fn read<'a>(syntax: &Syntax, pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Rows, CopyError> {
+    pub(crate) fn read<'a>(
+        syntax: &CopyOptions,
+        pieces: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<Rows, CopyError> {
         let mut reader = CopyReader::new(syntax.clone(), 1 << 20);
         let mut rows = Rows::new();
         let mut take = |_line: u64, fields: &[Option<std::borrow::Cow<'_, str>>]| {
@@ -99,7 +72,7 @@ pub(crate) mod tests {
                     out.extend_from_slice(b"\n");
                 }
                 // Text cannot tell a value that looks like NULL from NULL, when NULL is not an escape.
-                let expected: Rows = if odd && !syntax.is_csv {
+                let expected: Rows = if odd && !syntax.is_csv() {
                     let blur = |field: &Option<String>| field.clone().filter(|text| *text != syntax.null);
                     rows.iter().map(|row| row.iter().map(blur).collect()).collect()
                 } else {

@@ -5,13 +5,13 @@
 
 use crate::auth;
 use crate::codec::{Input, Next};
-use crate::copy::Syntax;
 use crate::copy::binary::{BinaryReader, SIGNATURE};
 use crate::copy::reader::{CopyError, CopyReader};
 use crate::message;
 use crate::startup;
 use futures::FutureExt;
 use ore::memory::Share;
+use pgrepr::copy::{CopyFormat, CopyOptions};
 use std::borrow::Cow;
 
 /// The largest request, and the largest row, in these tests.
@@ -91,33 +91,18 @@ pub fn packets(bytes: &[u8]) {
 
 /// COPY's text format; the first byte is the size of pieces.
 pub fn copy_text(bytes: &[u8]) {
-    let syntax = |header| Syntax {
-        is_csv: false,
-        delimiter: b'\t',
-        null: "\\N".to_owned(),
-        header,
-        quote: b'"',
-        escape: b'"',
-        fields: Vec::new(),
-    };
+    let syntax = |header| CopyOptions { header, ..CopyOptions::new(CopyFormat::Text) };
     lines(bytes, syntax);
 }
 
 /// COPY's csv format; the first byte is the size of pieces.
 pub fn copy_csv(bytes: &[u8]) {
-    let syntax = |odd| Syntax {
-        is_csv: true,
-        delimiter: b',',
-        null: String::new(),
-        header: odd,
-        quote: b'"',
-        escape: if odd { b'\\' } else { b'"' },
-        fields: Vec::new(),
-    };
+    let escape = |odd| if odd { b'\\' } else { b'"' };
+    let syntax = |odd| CopyOptions { header: odd, escape: escape(odd), ..CopyOptions::new(CopyFormat::Csv) };
     lines(bytes, syntax);
 }
 
-fn lines(bytes: &[u8], syntax: impl Fn(bool) -> Syntax) {
+fn lines(bytes: &[u8], syntax: impl Fn(bool) -> CopyOptions) {
     let Some((&size, data)) = bytes.split_first() else { return };
     let syntax = syntax(size % 2 == 1);
     let read = |piece_bytes: usize| {

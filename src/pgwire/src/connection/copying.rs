@@ -100,7 +100,7 @@ impl<S: Stream> Connection<S> {
         encode::copy_in_response(&mut self.output.buffer, column_count, format);
         self.output.flush(&mut self.stream).await?;
         let mut reader = match format {
-            Format::Text => Reader::Lines(CopyReader::new(results::syntax(&copy.options), self.request_bytes_max)),
+            Format::Text => Reader::Lines(CopyReader::new(copy.options.clone(), self.request_bytes_max)),
             Format::Binary => Reader::Binary(BinaryReader::new(column_count, self.request_bytes_max)),
         };
         loop {

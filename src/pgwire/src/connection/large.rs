@@ -1,12 +1,12 @@
 //! Rows so large that encoding one would hold up the other connections of a thread: what is needed to do it elsewhere.
 
-use crate::copy::Syntax;
 use crate::encode::rows::{RowEncoder, Shape, Stored, Target};
 use crate::error::WireError;
 use crate::formats::Formats;
 use adapter::reading::batches::row_bytes;
 use adapter::response::StoredRows;
 use arrow::array::RecordBatch;
+use pgrepr::copy::CopyOptions;
 use pgrepr::options::EncodeOptions;
 use repr::ColumnDesc;
 use std::ops::Range;
@@ -60,7 +60,7 @@ pub(super) struct OwnedShape {
 
 enum OwnedTarget {
     DataRow(Formats),
-    Copy(Syntax),
+    Copy(CopyOptions),
     CopyBinary,
 }
 

@@ -3,7 +3,6 @@
 
 use super::large::{Large, OwnedShape};
 use super::{Connection, FLUSH_BYTES, Output, attended};
-use crate::copy::Syntax;
 use crate::encode::rows::{Shape, Stored, Target};
 use crate::error::WireError;
 use crate::formats::{Format, Formats, row_description};
@@ -286,11 +285,10 @@ impl<S: Stream> Connection<S> {
         mut rows: Rows,
         options: &CopyOptions,
     ) -> Result<(), WireError> {
-        let syntax = syntax(options);
         let Connection { output, stream, .. } = self;
         let columns = desc.desc.columns.as_slice();
         let target = match format(options) {
-            Format::Text => Target::Copy(&syntax),
+            Format::Text => Target::Copy(options),
             Format::Binary => Target::CopyBinary,
         };
         let named = desc.names_objects.then(|| session.naming_options());
@@ -299,8 +297,8 @@ impl<S: Stream> Connection<S> {
         if let Target::CopyBinary = target {
             output.rows.begin_binary_copy();
         }
-        if syntax.header {
-            output.rows.header(&mut output.buffer, &syntax, shape)?;
+        if options.header {
+            output.rows.header(&mut output.buffer, options, shape)?;
         }
         let large = &mut None;
         let sending = Sending { shape, rows: &mut rows, large, rows_max: None, sent: 0, bytes: 0 };
@@ -321,18 +319,5 @@ pub(super) fn format(options: &CopyOptions) -> Format {
     match options.format {
         CopyFormat::Text | CopyFormat::Csv => Format::Text,
         CopyFormat::Binary => Format::Binary,
-    }
-}
-
-/// The syntax of lines that a statement's options ask for.
-pub(super) fn syntax(options: &CopyOptions) -> Syntax {
-    Syntax {
-        is_csv: matches!(options.format, CopyFormat::Csv),
-        delimiter: options.delimiter,
-        null: options.null.clone(),
-        header: options.header,
-        quote: options.quote,
-        escape: options.escape,
-        fields: options.fields.clone(),
     }
 }

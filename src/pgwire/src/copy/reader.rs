@@ -8,9 +8,9 @@
 //! # Invariants
 //! - How the data is cut into pieces changes nothing about the rows or the errors.
 
-use super::Syntax;
 use crate::message::{self, DecodeError};
 use memchr::{memchr, memchr3};
+use pgrepr::copy::CopyOptions;
 use repr::sqlstate::SqlState;
 use std::borrow::Cow;
 
@@ -31,7 +31,7 @@ pub struct CopyError {
 /// Bytes that are not a line yet, and how far the search for its end has come.
 #[derive(Debug)]
 pub(crate) struct CopyReader {
-    syntax: Syntax,
+    syntax: CopyOptions,
     line_bytes_max: usize,
     pending: Vec<u8>,
     scanner: Scanner,
@@ -66,7 +66,7 @@ struct Line {
 
 impl CopyReader {
     /// A reader at the start of a stream; no line may be longer than `line_bytes_max`.
-    pub(crate) fn new(syntax: Syntax, line_bytes_max: usize) -> CopyReader {
+    pub(crate) fn new(syntax: CopyOptions, line_bytes_max: usize) -> CopyReader {
         let skip_header = syntax.header;
         let scanner = Scanner { at: 0, ending: LineEnding::Unknown, in_quote: false, escaped: false, inner_lines: 0 };
         CopyReader { syntax, line_bytes_max, pending: Vec::new(), scanner, line: 0, skip_header, is_done: false }
@@ -152,7 +152,7 @@ impl CopyReader {
             return Err(CopyError { line: self.line, ..bad_format("unterminated CSV quoted field", None) }.into());
         }
         let mut fields = Vec::with_capacity(16);
-        let split = if self.syntax.is_csv { split_csv } else { split_text };
+        let split = if self.syntax.is_csv() { split_csv } else { split_text };
         match split(line, &self.syntax, &mut fields) {
             Ok(()) => row(self.line, &fields),
             Err(SplitError::Encoding(error)) => Err(CopyError {
@@ -202,8 +202,8 @@ type Misplaced = (&'static str, Option<&'static str>);
 
 impl Scanner {
     /// The first line of `bytes`, of which the first `self.at` were looked at before.
-    fn next(&mut self, bytes: &[u8], syntax: &Syntax, more: More) -> Result<Option<Line>, Misplaced> {
-        let found = if syntax.is_csv { self.next_csv(bytes, syntax, more) } else { self.next_text(bytes, more) }?;
+    fn next(&mut self, bytes: &[u8], syntax: &CopyOptions, more: More) -> Result<Option<Line>, Misplaced> {
+        let found = if syntax.is_csv() { self.next_csv(bytes, syntax, more) } else { self.next_text(bytes, more) }?;
         if found.is_some() {
             self.at = 0;
             self.escaped = false;
@@ -230,7 +230,7 @@ impl Scanner {
         Ok(None)
     }
 
-    fn next_csv(&mut self, bytes: &[u8], syntax: &Syntax, more: More) -> Result<Option<Line>, Misplaced> {
+    fn next_csv(&mut self, bytes: &[u8], syntax: &CopyOptions, more: More) -> Result<Option<Line>, Misplaced> {
         // A quote that is escaped by doubling needs no look at the escape: it closes and opens at once.
         let escape = (syntax.escape != syntax.quote).then_some(syntax.escape);
         while let Some(&byte) = bytes.get(self.at) {
@@ -308,7 +308,11 @@ impl From<DecodeError> for SplitError {
 }
 
 /// Splits a line of the text format into fields.
-fn split_text<'l>(line: &'l [u8], syntax: &Syntax, fields: &mut Vec<Option<Cow<'l, str>>>) -> Result<(), SplitError> {
+fn split_text<'l>(
+    line: &'l [u8],
+    syntax: &CopyOptions,
+    fields: &mut Vec<Option<Cow<'l, str>>>,
+) -> Result<(), SplitError> {
     let mut rest = line;
     loop {
         let (field, tail, has_escape) = cut_text(rest, syntax.delimiter);
@@ -393,7 +397,11 @@ fn digits(start: u8, bytes: &[u8], count_max: usize, radix: u8) -> (u8, &[u8]) {
 }
 
 /// Splits a line of the csv format, whose quotes are balanced, into fields.
-fn split_csv<'l>(line: &'l [u8], syntax: &Syntax, fields: &mut Vec<Option<Cow<'l, str>>>) -> Result<(), SplitError> {
+fn split_csv<'l>(
+    line: &'l [u8],
+    syntax: &CopyOptions,
+    fields: &mut Vec<Option<Cow<'l, str>>>,
+) -> Result<(), SplitError> {
     let mut rest = line;
     loop {
         let forced = syntax.forced(fields.len());
@@ -422,7 +430,7 @@ fn split_csv<'l>(line: &'l [u8], syntax: &Syntax, fields: &mut Vec<Option<Cow<'l
 }
 
 /// The value of a field that is quoted somewhere, and what follows its delimiter.
-fn unquote<'l>(line: &'l [u8], syntax: &Syntax) -> (Vec<u8>, Option<&'l [u8]>) {
+fn unquote<'l>(line: &'l [u8], syntax: &CopyOptions) -> (Vec<u8>, Option<&'l [u8]>) {
     let (mut out, mut in_quote, mut at) = (Vec::new(), false, 0);
     while let Some(&byte) = line.get(at) {
         at += 1;
@@ -454,12 +462,12 @@ fn unquote<'l>(line: &'l [u8], syntax: &Syntax) -> (Vec<u8>, Option<&'l [u8]>) {
 mod tests {
     use super::super::tests::{csv, read, text};
     use super::{CopyError, CopyReader};
-    use crate::copy::{ForcedField, Syntax};
+    use pgrepr::copy::{CopyOptions, ForcedField};
     use proptest::prelude::{any, prop, prop_oneof, proptest};
     use repr::sqlstate::SqlState;
 
     /// Reads the data whole and cut at every position, which must not differ; shows rows as `a|NULL|b`.
-    fn check(syntax: &Syntax, data: &[u8]) -> Result<Vec<String>, CopyError> {
+    fn check(syntax: &CopyOptions, data: &[u8]) -> Result<Vec<String>, CopyError> {
         let whole = read(syntax, [data]);
         for at in 0..=data.len() {
             assert_eq!(read(syntax, [&data[..at], &data[at..]]), whole, "cut at {at}");
@@ -493,7 +501,7 @@ mod tests {
         assert_eq!(rows("a\"b,c\"d,e\r\nf,g\r\n"), ["ab,cd|e", "f|g"]);
         assert_eq!(rows("\"x\r\ny\"\n"), ["x\r\ny"]);
         assert_eq!(rows("x\n\\.\ny\n"), ["x"]);
-        let escaped = Syntax { escape: b'\\', ..csv() };
+        let escaped = CopyOptions { escape: b'\\', ..csv() };
         assert_eq!(check(&escaped, b"\"a\\\"b\\\\\",\"\\c\"\n").expect("well-formed"), ["a\"b\\|\\c"]);
     }
 
@@ -505,20 +513,20 @@ mod tests {
             ..ForcedField::default()
         });
         let both = ForcedField { null: true, ..not_null };
-        let syntax = Syntax { fields: vec![ForcedField::default(), null, not_null, both], ..csv() };
+        let syntax = CopyOptions { fields: vec![ForcedField::default(), null, not_null, both], ..csv() };
         let rows = check(&syntax, b",,,,\n\"\",\"\",\"\",\"\",\"\"\n").expect("well-formed");
         assert_eq!(rows, ["NULL|NULL|||NULL", "|NULL||NULL|"]);
     }
 
     #[test]
     fn a_header_is_skipped_even_when_it_has_two_lines() {
-        let syntax = Syntax { header: true, ..csv() };
+        let syntax = CopyOptions { header: true, ..csv() };
         assert_eq!(check(&syntax, b"\"two\nlines\",b\n1,2\n").expect("well-formed"), ["1|2"]);
     }
 
     #[test]
     fn errors_name_their_line() {
-        let fails = |syntax: &Syntax, data: &[u8]| {
+        let fails = |syntax: &CopyOptions, data: &[u8]| {
             let error = check(syntax, data).expect_err("malformed");
             (error.sqlstate, error.message.into_owned(), error.line)
         };
@@ -545,7 +553,7 @@ mod tests {
         #[test]
         fn any_bytes_cut_anywhere_read_alike(data in prop::collection::vec(
             prop_oneof![prop::sample::select(b"\n\r\\\t,\"'.Nx".to_vec()), any::<u8>()], 0..30)) {
-            for syntax in [text(), csv(), Syntax { escape: b'\\', header: true, ..csv() }] {
+            for syntax in [text(), csv(), CopyOptions { escape: b'\\', header: true, ..csv() }] {
                 let _ = check(&syntax, &data);
             }
         }

@@ -1,20 +1,20 @@
 //! Puts fields together into lines of COPY output.
 
-use super::Syntax;
 use bytes::BufMut;
+use pgrepr::copy::CopyOptions;
 
 /// Writes what stands before the field at `index`.
-pub(crate) fn separator(out: &mut Vec<u8>, index: usize, syntax: &Syntax) {
+pub(crate) fn separator(out: &mut Vec<u8>, index: usize, syntax: &CopyOptions) {
     if index > 0 {
         out.put_u8(syntax.delimiter);
     }
 }
 
 /// Writes the field at a place of a line of so many fields; `None` is NULL.
-pub(crate) fn field(out: &mut Vec<u8>, value: Option<&[u8]>, (at, count): (usize, usize), syntax: &Syntax) {
+pub(crate) fn field(out: &mut Vec<u8>, value: Option<&[u8]>, (at, count): (usize, usize), syntax: &CopyOptions) {
     match value {
         None => out.put_slice(syntax.null.as_bytes()),
-        Some(value) if syntax.is_csv => {
+        Some(value) if syntax.is_csv() => {
             // A value that would read as NULL, or a lone one that would read as the end of the data, is quoted too.
             let is_ambiguous = value == syntax.null.as_bytes() || (count == 1 && value == b"\\.");
             csv_field(out, value, is_ambiguous || syntax.forced(at).quote, syntax);
@@ -43,7 +43,7 @@ fn text_field(out: &mut Vec<u8>, value: &[u8], delimiter: u8) {
     }
 }
 
-fn csv_field(out: &mut Vec<u8>, value: &[u8], must_quote: bool, syntax: &Syntax) {
+fn csv_field(out: &mut Vec<u8>, value: &[u8], must_quote: bool, syntax: &CopyOptions) {
     let is_special = |byte: &u8| *byte == syntax.delimiter || *byte == syntax.quote || *byte == b'\n' || *byte == b'\r';
     if !must_quote && !value.iter().any(is_special) {
         out.put_slice(value);
@@ -63,7 +63,7 @@ fn csv_field(out: &mut Vec<u8>, value: &[u8], must_quote: bool, syntax: &Syntax)
 mod tests {
     use super::super::tests::{csv, text};
     use super::field;
-    use crate::copy::{ForcedField, Syntax};
+    use pgrepr::copy::{CopyOptions, ForcedField};
 
     #[test]
     fn fields_are_escaped_as_their_format_asks() {
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(show(csv(), None, 2), "");
         assert_eq!(show(csv(), Some("\\."), 1), "\"\\.\"");
         assert_eq!(show(csv(), Some("\\."), 2), "\\.");
-        let quoted = || Syntax { fields: vec![ForcedField { quote: true, ..ForcedField::default() }], ..csv() };
+        let quoted = || CopyOptions { fields: vec![ForcedField { quote: true, ..ForcedField::default() }], ..csv() };
         assert_eq!(show(quoted(), Some("7"), 2), "\"7\"");
         assert_eq!(show(quoted(), None, 2), "");
     }

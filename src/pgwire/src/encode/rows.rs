@@ -8,13 +8,14 @@
 //! - No length is written that was not checked to fit its field.
 
 use crate::copy::binary::{END, SIGNATURE};
-use crate::copy::{Syntax, writer};
+use crate::copy::writer;
 use crate::error::WireError;
 use crate::formats::{Format, Formats};
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
 use bytes::BufMut;
 use pgrepr::binary::encode_binary;
+use pgrepr::copy::CopyOptions;
 use pgrepr::options::EncodeOptions;
 use pgrepr::text::encode_text;
 use repr::datum::from_array;
@@ -53,7 +54,7 @@ pub enum Target<'a> {
     /// DataRow messages with values in these formats.
     DataRow(&'a Formats),
     /// CopyData messages with one line each.
-    Copy(&'a Syntax),
+    Copy(&'a CopyOptions),
     /// CopyData messages with one binary row each, the first behind the signature.
     CopyBinary,
 }
@@ -127,8 +128,8 @@ impl RowEncoder {
     }
 
     /// Appends a COPY line with the columns' names, in which nothing is forced.
-    pub fn header(&mut self, out: &mut Vec<u8>, syntax: &Syntax, shape: Shape<'_>) -> Result<(), WireError> {
-        let syntax = &Syntax { fields: Vec::new(), ..syntax.clone() };
+    pub fn header(&mut self, out: &mut Vec<u8>, syntax: &CopyOptions, shape: Shape<'_>) -> Result<(), WireError> {
+        let syntax = &CopyOptions { fields: Vec::new(), ..syntax.clone() };
         framed(out, shape, &mut false, |out| {
             for (index, column) in shape.columns.iter().enumerate() {
                 writer::separator(out, index, syntax);
@@ -247,11 +248,11 @@ fn unprintable(ty: &DataType) -> WireError {
 #[cfg(test)]
 mod tests {
     use super::{ROW_BYTES_MAX, RowEncoder, Shape, Stored, Target, fill_length};
-    use crate::copy::Syntax;
     use crate::error::WireError;
     use crate::formats::{Format, Formats};
     use arrow::array::{Int32Array, RecordBatch, StringViewArray};
     use arrow::datatypes::DataType;
+    use pgrepr::copy::CopyOptions;
     use pgrepr::options::EncodeOptions;
     use repr::row::write_array_value;
     use repr::{ColumnDesc, PgType, RelationDesc};
@@ -356,7 +357,7 @@ mod tests {
     fn a_copy_line_is_one_message() {
         let (desc, batch) = batch();
         let options = EncodeOptions::default();
-        let syntax = Syntax { header: true, ..crate::copy::tests::csv() };
+        let syntax = CopyOptions { header: true, ..crate::copy::tests::csv() };
         let shape = Shape { columns: &desc.columns, options: &options, target: Target::Copy(&syntax) };
         let (mut out, mut encoder) = (Vec::new(), RowEncoder::default());
         encoder.header(&mut out, &syntax, shape).expect("encodes");

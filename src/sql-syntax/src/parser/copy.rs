@@ -1,6 +1,7 @@
 //! COPY, with its options in the parenthesised form and in the older bare form.
 
 use super::cursor::Cursor;
+use super::query::check_query;
 use crate::ast::{Copy, CopyDirection, CopySource, Forced, ForcedColumns, Statement};
 use engine::error::SqlError;
 use pgrepr::copy::{CopyFormat, CopyOptions};
@@ -56,7 +57,7 @@ fn parse_source(cursor: &mut Cursor<'_>) -> Result<CopySource, SqlError> {
             super::subscribe::parse_subscribe(cursor)?
         } else {
             let query = cursor.query()?;
-            crate::parser::query::check_query(&query)?;
+            check_query(&query)?;
             Statement::Query(query)
         };
         cursor.expect_token(&Token::RParen)?;

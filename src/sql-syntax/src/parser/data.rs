@@ -4,6 +4,7 @@
 //! refused here, so that planning only looks at the fields that remain.
 
 use super::cursor::Cursor;
+use super::query::check_query;
 use crate::ast::{Overriding, Statement, Truncate};
 use engine::error::SqlError;
 use repr::sqlstate::SqlState;
@@ -96,7 +97,7 @@ pub(super) fn check_insert(insert: &sp::Insert) -> Result<(), SqlError> {
         return Err(syntax("INSERT"));
     }
     match &insert.source {
-        Some(query) => crate::parser::query::check_query(query),
+        Some(query) => check_query(query),
         None => Ok(()),
     }
 }

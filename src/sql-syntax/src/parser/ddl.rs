@@ -1,6 +1,7 @@
 //! CREATE, ALTER, DROP, COMMENT ON.
 
 use super::cursor::Cursor;
+use super::query::check_query;
 use super::{alter_table, constraint, sequence};
 use crate::ast::{
     ClusterOptions, CreateIndex, CreateTable, CreateTableAs, CreateView, Drop, KeyOptions, Materialized, NewPassword,
@@ -210,7 +211,7 @@ fn parse_view_query(cursor: &mut Cursor<'_>) -> Result<(Box<sp::Query>, String),
     cursor.expect(&["AS"])?;
     let start = cursor.span().start;
     let query = cursor.query()?;
-    crate::parser::query::check_query(&query)?;
+    check_query(&query)?;
     // Without a comment that may follow: more text will be put behind it.
     Ok((query, cursor.text_since(start).to_owned()))
 }
@@ -286,7 +287,7 @@ fn parse_create_table_as(cursor: &mut Cursor<'_>) -> Result<(Box<sp::Query>, boo
         return Err(cursor.unsupported("CREATE TABLE … AS EXECUTE"));
     }
     let query = cursor.query()?;
-    crate::parser::query::check_query(&query)?;
+    check_query(&query)?;
     let with_data = !cursor.eat(&["WITH", "NO", "DATA"]);
     if with_data {
         cursor.eat(&["WITH", "DATA"]);

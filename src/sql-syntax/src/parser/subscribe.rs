@@ -6,6 +6,7 @@
 //! sqlparser would take AS OF for an alias, so it is cut off a query's tokens before they are parsed.
 
 use super::cursor::{Cursor, is_word};
+use super::query::check_query;
 use crate::ast::{AsOf, Envelope, OrderBy, Statement, Subscribe, SubscribeTo};
 use engine::error::SqlError;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -15,7 +16,7 @@ pub(super) fn parse_subscribe(cursor: &mut Cursor<'_>) -> Result<Statement, SqlE
     cursor.eat(&["TO"]);
     let to = if cursor.eat_token(&Token::LParen) {
         let query = cursor.query()?;
-        crate::parser::query::check_query(&query)?;
+        check_query(&query)?;
         cursor.expect_token(&Token::RParen)?;
         SubscribeTo::Query(query)
     } else {

@@ -1,10 +1,10 @@
 //! FROM: relations, functions and joins become a plan and the scope of its columns.
 
 use super::arguments::in_order;
+use super::columns::{alias_plan, columns_of, columns_of_plan, project};
 use super::scope::{Clause, Frame, Role, Scope, ScopeColumn, Source, fold};
 use super::{Binder, BoundQuery, OutputColumn, Settle, json_rows};
 use crate::bind::ResolvedTable;
-use crate::bind::columns::{alias_plan, columns_of};
 use crate::bind::cx::Cx;
 use crate::bind::name::object_name;
 use crate::bind::relation::{Relation, TableCall, aliased_columns};
@@ -249,7 +249,7 @@ impl Binder<'_> {
             return Ok(None);
         }
         let visible = fold(&alias.name);
-        let mut exprs: Vec<Expr> = crate::bind::columns::columns_of_plan(&left.plan);
+        let mut exprs: Vec<Expr> = columns_of_plan(&left.plan);
         let mut inner = Vec::new();
         for (expr, column) in projection.expr.iter().zip(&bound.columns) {
             let name = self.internal_name("lateral");
@@ -329,8 +329,8 @@ impl Binder<'_> {
                     for (column, name) in columns.iter_mut().zip(&names) {
                         column.name.clone_from(name);
                     }
-                    let own = crate::bind::columns::columns_of_plan(&plan);
-                    let plan = crate::bind::columns::project(plan, own, &names)?;
+                    let own = columns_of_plan(&plan);
+                    let plan = project(plan, own, &names)?;
                     self.derived_of(Some(id), BoundQuery { plan, columns }, alias, &visible)?
                 };
                 self.note_primary_key(&relation.scope, &primary_key);

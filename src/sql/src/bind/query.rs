@@ -1,10 +1,10 @@
 //! Queries around their bodies: WITH, set operations, VALUES, ORDER BY and LIMIT.
 
+use super::columns::{columns_of, columns_of_plan, project, unique_names};
 use super::parentheses::merged;
 use super::scope::{Clause, Frame, Scope, ScopeColumn};
 use super::{Binder, BoundQuery, OutputColumn, Settle};
 use crate::bind::coerce::assign;
-use crate::bind::columns::{columns_of, project, unique_names};
 use crate::bind::cx::Cx;
 use crate::bind::relation::aliased_columns;
 use crate::row_count::RowCount;
@@ -154,14 +154,14 @@ impl Binder<'_> {
     /// INTERSECT ALL and EXCEPT ALL: DataFusion's forms keep or drop all copies of a row together, so the copies are
     /// numbered and the numbers compared with them.
     fn counted(&mut self, op: SetOperator, left: LogicalPlan, right: LogicalPlan) -> Result<LogicalPlan, SqlError> {
-        let shown = crate::bind::columns::columns_of_plan(&left);
+        let shown = columns_of_plan(&left);
         let name = self.internal_name("copy");
         let (left, right) = (numbered(left, &name)?, numbered(right, &name)?);
         let plan = match op {
             SetOperator::Except => LogicalPlanBuilder::except(left, right, false)?,
             _ => LogicalPlanBuilder::intersect(left, right, false)?,
         };
-        let columns: Vec<Expr> = crate::bind::columns::columns_of_plan(&plan).into_iter().take(shown.len()).collect();
+        let columns: Vec<Expr> = columns_of_plan(&plan).into_iter().take(shown.len()).collect();
         let names: Vec<String> = plan.schema().fields().iter().map(|field| field.name().clone()).collect();
         project(plan, columns, &names)
     }
@@ -421,7 +421,7 @@ fn numbered(plan: LogicalPlan, name: &str) -> Result<LogicalPlan, SqlError> {
         fun: WindowFunctionDefinition::WindowUDF(datafusion::functions_window::row_number::row_number_udwf()),
         params: WindowFunctionParams {
             args: Vec::new(),
-            partition_by: crate::bind::columns::columns_of_plan(&plan),
+            partition_by: columns_of_plan(&plan),
             order_by: Vec::new(),
             window_frame: WindowFrame::new(None),
             filter: None,

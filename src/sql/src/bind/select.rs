@@ -4,13 +4,13 @@
 //! each layer of the plan computes its share and the expressions are rewritten to refer to it:
 //! FROM → WHERE → Aggregate → HAVING → Window → Unnest → Projection → DISTINCT → ORDER BY.
 
+use super::columns::{columns_of_plan, project, unique_names};
 use super::presence::names_alone;
 use super::query::{nth, position, refuse_constant};
 use super::reads::Reads;
 use super::scope::{Clause, Frame, RelationName, Scope, ScopeColumn, fold};
 use super::subquery::has_subquery;
 use super::{Binder, BoundQuery, OutputColumn, Settle, name};
-use crate::bind::columns::{columns_of_plan, unique_names};
 use crate::bind::cx::{Cx, NamedWindows};
 use datafusion::common::Column;
 use datafusion::logical_expr::expr::{Sort, WindowFunction, WindowFunctionParams};
@@ -270,7 +270,7 @@ impl Binder<'_> {
         let names = unique_names(columns.iter().map(|column| column.name.as_str()));
         let items: Vec<Expr> = parts.items.into_iter().map(|item| item.expr).collect();
         if parts.sorts.is_empty() {
-            return crate::bind::columns::project(plan, items, &names);
+            return project(plan, items, &names);
         }
         let visible = items.len();
         let mut exprs = named(items, &names);
@@ -298,7 +298,7 @@ impl Binder<'_> {
             return Ok(sorted);
         }
         let shown = outputs.into_iter().take(visible).collect();
-        crate::bind::columns::project(sorted, shown, &names)
+        project(sorted, shown, &names)
     }
 
     fn distinct(
@@ -334,7 +334,7 @@ impl Binder<'_> {
         if keys.iter().any(Option::is_none) {
             return Err(not_in_select_list());
         }
-        let projected = crate::bind::columns::project(plan, items, &names)?;
+        let projected = project(plan, items, &names)?;
         let distinct = LogicalPlan::Distinct(Distinct::All(Arc::new(projected)));
         let outputs = columns_of_plan(&distinct);
         let sorts: Vec<Sort> = parts

@@ -13,7 +13,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use engine::error::SqlError;
 use engine::{CollectionReader, Engine, SessionInfo};
 use futures::StreamExt;
-use glimpse_sql::bind::{Params, PlannedQuery, ResolvedTable, TableResolver};
+use glimpse_sql::bind::{Params, PlannedQuery, ResolvedTable, TableResolver, plan_query};
 use glimpse_sql::dialect::DIALECTS;
 use pgrepr::options::EncodeOptions;
 use repr::sqlstate::SqlState;
@@ -45,7 +45,7 @@ impl TableResolver for Tables {
         let wanted = name.last().map(String::as_str).unwrap_or_default();
         match TABLES.iter().find(|(table, _)| *table == wanted) {
             Some((_, text)) => {
-                let view = glimpse_sql::bind::plan_query(&*parse_query(text)?, self, &mut Params::none())?;
+                let view = plan_query(&*parse_query(text)?, self, &mut Params::none())?;
                 let name = Some(FullName { database: None, schema: "public".to_owned(), item: wanted.to_owned() });
                 Ok(ResolvedTable::View { name, id: GlobalId::User(1), query: Box::new(view) })
             }
@@ -85,8 +85,7 @@ fn session() -> SessionInfo {
 }
 
 async fn run(engine: &Engine, text: &str) -> Result<String, SqlError> {
-    let PlannedQuery { plan, desc, .. } =
-        glimpse_sql::bind::plan_query(&*parse_query(text)?, &Tables, &mut Params::none())?;
+    let PlannedQuery { plan, desc, .. } = plan_query(&*parse_query(text)?, &Tables, &mut Params::none())?;
     let session = session();
     let optimized = engine.optimize(plan, &session)?;
     let mut stream = engine.execute(optimized, &session, Arc::new(NoCollections)).await?;

@@ -2,7 +2,7 @@
 
 use engine::error::SqlError;
 use engine::{Engine, SessionInfo};
-use glimpse_sql::bind::{Params, ResolvedTable, TableResolver};
+use glimpse_sql::bind::{Params, ResolvedTable, TableResolver, plan_query};
 use glimpse_sql::dialect::DIALECTS;
 use repr::sqlstate::SqlState;
 use repr::types::NumericDisplay;
@@ -53,7 +53,7 @@ fn parse(text: &str) -> Query {
 fn plan(text: &str) -> Result<(Vec<PgType>, String), SqlError> {
     let engine = Engine::new(DIALECTS);
     let mut params = Params::declared(Vec::new());
-    let planned = glimpse_sql::bind::plan_query(&parse(text), &OneTable, &mut params)?;
+    let planned = plan_query(&parse(text), &OneTable, &mut params)?;
     let optimized = engine.optimize(planned.plan, &SessionInfo::default())?;
     Ok((params.finish()?, optimized.display_indent().to_string()))
 }
@@ -80,8 +80,7 @@ fn an_unused_parameter_has_no_type() {
     let error = plan("select $2 + 1").expect_err("$1 has no type");
     assert_eq!(error.sqlstate, SqlState::INDETERMINATE_DATATYPE);
     let mut none = Params::none();
-    let error =
-        glimpse_sql::bind::plan_query(&parse("select $1"), &OneTable, &mut none).expect_err("no parameters here");
+    let error = plan_query(&parse("select $1"), &OneTable, &mut none).expect_err("no parameters here");
     assert_eq!(error.sqlstate, SqlState::UNDEFINED_PARAMETER);
 }
 
@@ -132,7 +131,7 @@ fn nesting_ends_in_an_error_and_not_in_the_stack() {
                     continue;
                 };
                 let Some(Statement::Query(query)) = statements.into_iter().next() else { panic!("a query") };
-                let planned = glimpse_sql::bind::plan_query(&query, &OneTable, &mut Params::none());
+                let planned = plan_query(&query, &OneTable, &mut Params::none());
                 let planned =
                     planned.and_then(|planned| Engine::new(DIALECTS).optimize(planned.plan, &SessionInfo::default()));
                 if let Err(error) = planned {
@@ -158,7 +157,7 @@ fn what_is_compared_twice_nests_only_so_deep() {
             let plan = |depth: usize| {
                 let text = format!("select {}value{} from t", open.repeat(depth), close.repeat(depth));
                 let query = parse_query(&text).expect("a query");
-                glimpse_sql::bind::plan_query(&query, &OneTable, &mut Params::none())
+                plan_query(&query, &OneTable, &mut Params::none())
             };
             plan(4).unwrap_or_else(|error| panic!("{open}…{close}: {error}"));
             let error = plan(30).map(|_| ()).expect_err(close);
@@ -178,7 +177,7 @@ fn a_long_chain_of_conditions_is_bound() {
             .and_then(|mut p| p.parse_statements());
         let Ok(statements) = statements else { return };
         let Some(Statement::Query(query)) = statements.into_iter().next() else { panic!("a query") };
-        let planned = glimpse_sql::bind::plan_query(&query, &OneTable, &mut Params::none()).expect("it binds");
+        let planned = plan_query(&query, &OneTable, &mut Params::none()).expect("it binds");
         Engine::new(DIALECTS).optimize(planned.plan, &SessionInfo::default()).expect("it optimises");
     });
 }

@@ -1,17 +1,17 @@
 //! What a query is said to read: the columns that its text refers to, and never less than its plan takes from a relation.
 
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
 use engine::error::SqlError;
-use engine::{CollectionTable, Engine, Read, SessionInfo};
-use glimpse_sql::bind::{Params, ResolvedTable, TableResolver};
+use engine::reads::{Read, of_plan};
+use engine::{Engine, SessionInfo};
+use glimpse_sql::bind::{Params, ResolvedTable, TableResolver, plan_query};
 use glimpse_sql::dialect::DIALECTS;
 use repr::sqlstate::SqlState;
 use repr::types::NumericDisplay;
 use repr::{GlobalId, PgType, RelationDesc};
 use sql_syntax::names::FullName;
 use sql_syntax::parser::parse_query;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -73,7 +73,7 @@ impl TableResolver for Tables {
 /// What a query reads, and its plan.
 fn bind(query: &str) -> Result<(Vec<Read>, LogicalPlan), SqlError> {
     let tables = Tables::default();
-    let planned = glimpse_sql::bind::plan_query(&*parse_query(query)?, &tables, &mut Params::none())?;
+    let planned = plan_query(&*parse_query(query)?, &tables, &mut Params::none())?;
     Ok((tables.reads.into_inner().expect("nobody panicked"), planned.plan))
 }
 
@@ -114,22 +114,6 @@ fn what_the_text_refers_to_is_read() {
     }
 }
 
-/// The columns that are taken from each collection.
-fn taken(plan: &LogicalPlan) -> BTreeMap<GlobalId, BTreeSet<usize>> {
-    let mut taken: BTreeMap<GlobalId, BTreeSet<usize>> = BTreeMap::new();
-    plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node
-            && let Some(table) = CollectionTable::from_source(&scan.source)
-        {
-            let all = (0..table.desc.arity()).collect();
-            taken.entry(table.id).or_default().extend(scan.projection.clone().unwrap_or(all));
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })
-    .expect("the visitor does not fail");
-    taken
-}
-
 #[test]
 fn a_plan_takes_nothing_that_is_not_read() {
     let engine = Engine::new(DIALECTS);
@@ -141,7 +125,7 @@ fn a_plan_takes_nothing_that_is_not_read() {
         for query in heads.filter_map(|(head, _)| head.lines().last()) {
             let Ok((reads, plan)) = bind(query) else { continue };
             let Ok(plan) = engine.optimize(plan, &SessionInfo::default()) else { continue };
-            for (id, columns) in taken(&plan) {
+            for Read { id, columns } in of_plan(&plan).expect("the plan is walked") {
                 let of_table = reads.iter().filter(|read| read.id == id);
                 let read: BTreeSet<usize> = of_table.flat_map(|read| &read.columns).copied().collect();
                 assert!(columns.is_subset(&read), "{query}: {columns:?} of {id} are taken, {read:?} are read");
