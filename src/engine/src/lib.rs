@@ -13,7 +13,7 @@
 //! - Every expression in a plan is completely typed: no cast is left for DataFusion to insert.
 
 mod checked;
-pub mod collection;
+mod collection;
 mod constants;
 pub mod dialect;
 pub mod effort;

@@ -10,10 +10,10 @@ use repr::Datum;
 use std::borrow::Cow;
 
 /// The arguments that name a lock. One number and two are of different spaces.
-pub const KEYS: [&str; 2] = ["int8", "int4, int4"];
+pub(crate) const KEYS: [&str; 2] = ["int8", "int4, int4"];
 
 /// Declares the functions of this file.
-pub fn declare(library: &mut Library) {
+pub(crate) fn declare(library: &mut Library) {
     for key in KEYS {
         library.add(&format!("pg_try_advisory_lock({key}) bool !session !each"), |call, a| {
             try_lock(call, a, LockMode::Exclusive, LockLifetime::Session)
@@ -43,7 +43,12 @@ pub fn declare(library: &mut Library) {
 }
 
 /// Waits for a lock; `None` where there are none.
-pub fn lock(session: &SessionInfo, args: &[Datum<'_>], mode: LockMode, lifetime: LockLifetime) -> Option<Waiting> {
+pub(crate) fn lock(
+    session: &SessionInfo,
+    args: &[Datum<'_>],
+    mode: LockMode,
+    lifetime: LockLifetime,
+) -> Option<Waiting> {
     let locks = session.locks.as_ref()?;
     Some(locks.lock(AdvisoryLock { key: key(args)?, mode, lifetime }))
 }

@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 
 /// Declares the functions of this file.
 #[expect(clippy::too_many_lines, reason = "a list of declarations")]
-pub fn declare(library: &mut Library) {
+pub(crate) fn declare(library: &mut Library) {
     library.add("make_array(variadic anyelement) anyarray !null !hidden", |_, a| {
         Ok(Datum::List(a.iter().cloned().map(Datum::into_owned).collect()))
     });
@@ -356,7 +356,7 @@ fn check_joined(parts: impl Iterator<Item = usize>, delimiter: usize) -> Result<
 }
 
 /// A value as its output function prints it.
-pub fn output(call: &Call<'_>, value: &Datum<'_>, ty: &PgType) -> Result<String, SqlError> {
+pub(crate) fn output(call: &Call<'_>, value: &Datum<'_>, ty: &PgType) -> Result<String, SqlError> {
     if let Datum::Text(text) = value
         && is_stringlike(ty)
     {

@@ -10,7 +10,7 @@ use repr::sqlstate::SqlState;
 use std::borrow::Cow;
 
 /// Declares the functions of this file.
-pub fn declare(library: &mut Library) {
+pub(crate) fn declare(library: &mut Library) {
     library.add("position(bytea, bytea) int4", |_, a| Ok(Datum::Int4(position(bytes(a, 0), bytes(a, 1)))));
     library.add("bit_count(bytea) int8", |_, a| {
         Ok(Datum::Int8(bytes(a, 0).iter().map(|byte| i64::from(byte.count_ones())).sum()))

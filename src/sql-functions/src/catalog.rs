@@ -76,7 +76,7 @@ const SINGLE: [&str; 27] = [
 ];
 
 /// Declares the functions of this file.
-pub fn declare(library: &mut Library) {
+pub(crate) fn declare(library: &mut Library) {
     let mut add = |declaration: String| library.add(&format!("{declaration} !session"), ask);
     SINGLE.iter().for_each(|declaration| add((*declaration).to_owned()));
     for name in DEFINITIONS {

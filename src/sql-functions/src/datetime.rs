@@ -13,7 +13,7 @@ use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
 
 /// Declares the functions of this file.
-pub fn declare(library: &mut Library) {
+pub(crate) fn declare(library: &mut Library) {
     declare_clocks(library);
     declare_dates(library);
     declare_timestamps(library);
@@ -411,7 +411,7 @@ fn interval_field(name: &str, (months, days, us): Parts) -> Option<Field> {
 }
 
 /// The ISO year and week of a day.
-pub fn iso_week(days: i64) -> (i64, i64) {
+pub(crate) fn iso_week(days: i64) -> (i64, i64) {
     // The week belongs to the year of its Thursday.
     let weekday = (days + 3).rem_euclid(7);
     let thursday = days - weekday + 3;

@@ -18,7 +18,7 @@ use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
 
 /// Declares the functions of this file.
-pub fn declare(library: &mut Library) {
+pub(crate) fn declare(library: &mut Library) {
     library.add("format(text) text !null !long", format);
     library.add("format(text, variadic any) text !null !long", format);
     library.add("to_char(timestamp, text) text", |_, a| match &a[0] {

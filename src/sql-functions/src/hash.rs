@@ -6,7 +6,7 @@ use super::{int, text};
 use repr::Datum;
 
 /// Declares the functions of this file.
-pub fn declare(library: &mut Library) {
+pub(crate) fn declare(library: &mut Library) {
     library.add("hashtext(text) int4", |_, a| Ok(Datum::Int4(hash(text(a, 0).as_bytes(), 0) as u32 as i32)));
     library.add("hashtextextended(text, int8) int8", |_, a| {
         Ok(Datum::Int8(hash(text(a, 0).as_bytes(), int(a, 1) as u64) as i64))

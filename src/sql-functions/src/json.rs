@@ -11,7 +11,7 @@ mod document;
 mod each;
 mod element;
 mod lax;
-pub mod rows;
+pub(crate) mod rows;
 
 use self::element::{as_array, element, position};
 use super::call::Call;
@@ -27,7 +27,7 @@ use repr::{Datum, PgType};
 const UNTRANSLATABLE_CHARACTER: SqlState = SqlState("22P05");
 
 /// Declares the functions of this file.
-pub fn declare(library: &mut Library) {
+pub(crate) fn declare(library: &mut Library) {
     for ty in ["json", "jsonb"] {
         declare_access(library, ty);
         declare_building(library, ty);

@@ -8,7 +8,7 @@ use repr::Datum;
 use sql_syntax::keywords::{Category, Keyword, keywords};
 
 /// Declares the functions of this file.
-pub fn declare(library: &mut Library) {
+pub(crate) fn declare(library: &mut Library) {
     library.add(
         "pg_get_keywords() setof (word text, catcode \"char\", barelabel bool, catdesc text, baredesc text)",
         get_keywords,

@@ -9,39 +9,39 @@
 //! - A body is never called with NULL unless its declaration says `!null`.
 //! - What reads the session is declared `!session`, which keeps the optimizer from folding it into a shared plan.
 
-pub mod advisory;
+mod advisory;
 pub mod arith;
-pub mod array;
-pub mod bytea;
+mod array;
+mod bytea;
 pub mod call;
 pub mod cast;
-pub mod catalog;
-pub mod datetime;
+mod catalog;
+mod datetime;
 pub mod decimals;
-pub mod format;
+mod format;
 pub mod framed;
-pub mod hash;
+mod hash;
 pub mod internal;
 pub mod interval;
-pub mod json;
-pub mod keywords;
+mod json;
+mod keywords;
 mod lengths;
 pub mod library;
-pub mod math;
-pub mod numeric;
+mod math;
+mod numeric;
 pub mod order;
 pub mod ordered_set;
-pub mod pattern;
-pub mod period;
+mod pattern;
+mod period;
 pub mod record;
 pub mod registry;
 pub mod regression;
 pub mod row;
 pub mod sequence;
-pub mod session;
+mod session;
 mod strict;
-pub mod string;
-pub mod typed;
+mod string;
+mod typed;
 pub mod types;
 pub mod waiting;
 

@@ -7,7 +7,7 @@ use repr::Datum;
 use repr::sqlstate::SqlState;
 
 /// Declares the functions of this file.
-pub fn declare(library: &mut Library) {
+pub(crate) fn declare(library: &mut Library) {
     declare_signs(library);
     declare_bits(library);
     declare_rounding(library);

@@ -38,7 +38,7 @@ const SHOWN_MIN: i64 = 16;
 
 /// Declares the functions of this file.
 #[expect(clippy::too_many_lines, reason = "a list of declarations")]
-pub fn declare(library: &mut Library) {
+pub(crate) fn declare(library: &mut Library) {
     library.add("-(numeric) numeric:same", |_, a| {
         let (v, s) = decimal(a, 0);
         Ok(Datum::Numeric(v.checked_neg().ok_or_else(overflow)?, s))

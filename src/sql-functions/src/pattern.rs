@@ -19,7 +19,7 @@ use std::collections::HashMap;
 const PATTERNS_MAX: usize = 64;
 
 /// Declares the functions of this file.
-pub fn declare(library: &mut Library) {
+pub(crate) fn declare(library: &mut Library) {
     library.add("like(text, text) bool", |_, a| like(text(a, 0), text(a, 1), Some('\\'), false));
     library.add("like(text, text, text) bool", |_, a| like(text(a, 0), text(a, 1), escape(text(a, 2))?, false));
     library.add("ilike(text, text) bool", |_, a| like(text(a, 0), text(a, 1), Some('\\'), true));

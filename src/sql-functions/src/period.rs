@@ -11,7 +11,7 @@ use pgrepr::calendar::DAY_US;
 use repr::{Datum, PgType};
 
 /// Declares the functions of this file.
-pub fn declare(library: &mut Library) {
+pub(crate) fn declare(library: &mut Library) {
     for (moment, session) in [("timestamptz", " !session"), ("timestamp", ""), ("time", "")] {
         for first in [moment, "interval"] {
             for second in [moment, "interval"] {

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 
 /// Declares the functions of this file.
 #[expect(clippy::too_many_lines, reason = "a list of declarations")]
-pub fn declare(library: &mut Library) {
+pub(crate) fn declare(library: &mut Library) {
     library.add("version() text !session", |call, _| Ok(new_text(call.session()?.version.clone())));
     library.add("mz_version() text !session", |call, _| Ok(new_text(call.session()?.mz_version.clone())));
     for name in ["current_user", "current_role", "user"] {
@@ -120,7 +120,7 @@ fn setting(settings: &dyn engine::Settings, name: &str) -> Result<Datum<'static>
 }
 
 /// The time zone that an abbreviation, a name or an offset stands for, as AT TIME ZONE reads it.
-pub fn time_zone(name: &str) -> Result<pgrepr::timezone::TimeZone, SqlError> {
+pub(crate) fn time_zone(name: &str) -> Result<pgrepr::timezone::TimeZone, SqlError> {
     Abbreviation::named(name)
         .map(|abbreviation| abbreviation.zone)
         .or_else(|| pgrepr::timezone::TimeZone::from_name(name))

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use unicode_normalization::UnicodeNormalization;
 
 /// Declares the functions of this file.
-pub fn declare(library: &mut Library) {
+pub(crate) fn declare(library: &mut Library) {
     declare_lengths(library);
     declare_cutting(library);
     declare_changing(library);
@@ -361,7 +361,7 @@ fn declare_quoting(library: &mut Library) {
 }
 
 /// A string literal; backslashes need the escape form.
-pub fn quote_literal(value: &str) -> String {
+pub(crate) fn quote_literal(value: &str) -> String {
     let doubled = value.replace('\'', "''");
     if value.contains('\\') { format!("E'{}'", doubled.replace('\\', "\\\\")) } else { format!("'{doubled}'") }
 }

@@ -14,7 +14,7 @@ use repr::PgType;
 use sql_functions::cast::CastFunction;
 
 /// Rewrites the comparisons in filters.
-pub fn compare_dates(plan: LogicalPlan) -> Result<LogicalPlan, SqlError> {
+pub(crate) fn compare_dates(plan: LogicalPlan) -> Result<LogicalPlan, SqlError> {
     let rewritten = plan.transform_up_with_subqueries(|plan| match plan {
         LogicalPlan::Filter(mut filter) => {
             let predicate = filter.predicate.transform_up(|expr| {

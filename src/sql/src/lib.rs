@@ -11,8 +11,8 @@
 //! Deliberately absent: tokio, I/O, clocks, and anything that belongs to one session; the adapter has those.
 
 pub mod bind;
-pub mod catalog;
-pub mod dates;
+mod catalog;
+mod dates;
 pub mod dialect;
 pub mod names;
 pub mod plan;

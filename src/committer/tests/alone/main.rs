@@ -14,6 +14,7 @@ mod world;
 
 use std::ops::Range;
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 use world::Tally;
 
 /// Worlds of a run, and of a long one.
@@ -35,12 +36,43 @@ fn seeds() -> Range<u64> {
     only.map_or(0..count, |seed| seed..seed + 1)
 }
 
+/// Ends a run in which a world has failed.
+struct EndOfAll<'a>(&'a AtomicU64);
+
+impl Drop for EndOfAll<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(u64::MAX / 2, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What happens in the worlds of these seeds, each on one thread; as many at once as there are cores. Panics if one fails.
+fn happen_all(seeds: &Range<u64>) -> Tally {
+    let next = AtomicU64::new(seeds.start);
+    let some = || {
+        let (_end, mut tally) = (EndOfAll(&next), Tally::new());
+        while let seed = next.fetch_add(1, Ordering::Relaxed)
+            && seeds.contains(&seed)
+        {
+            world::happen(seed).into_iter().for_each(|(what, count)| *tally.entry(what).or_default() += count);
+        }
+        tally
+    };
+    std::thread::scope(|scope| {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(some)).collect();
+        let mut all = Tally::new();
+        for tally in threads.into_iter().map(|thread| thread.join().expect("no world fails")) {
+            tally.into_iter().for_each(|(what, count)| *all.entry(what).or_default() += count);
+        }
+        all
+    })
+}
+
 #[test]
 fn whatever_happens_what_was_answered_is_so() {
-    let mut all = Tally::new();
-    for seed in seeds() {
-        world::happen(seed).into_iter().for_each(|(what, count)| *all.entry(what).or_default() += count);
-    }
+    let all = happen_all(&seeds());
     println!("{} worlds: {all:?}", seeds().count());
     if seeds().count() > 1 {
         let has_happened = |what: &&str| all.get(*what).is_some_and(|count| *count > 10);
