@@ -239,10 +239,9 @@ impl<'a> Context<'a> {
         self.schemas().iter().flat_map(|schema| self.catalog.items(schema.id)).collect()
     }
 
-    /// Whether the item has an index, or a key, for which Postgres has one.
+    /// Whether the item has an index.
     fn has_index(&self, item: &ItemRef) -> bool {
-        let has_key = item.constraints().iter().any(|constraint| constraint.is_key());
-        has_key || !self.catalog.indexes_on(item.id).is_empty()
+        !self.catalog.indexes_on(item.id).is_empty()
     }
 
     fn role_oid(&self, role: RoleId) -> u32 {

@@ -8,7 +8,8 @@ use engine::names::SchemaId;
 use persist::{MetaWrite, PersistClient};
 use repr::GlobalId;
 use sql::names::is_temporary;
-use sql::plan::ItemKind;
+use sql::plan::constraint::index_of;
+use sql::plan::{ItemKind, ItemRef};
 use std::sync::Arc;
 
 /// The catalog as it was when the process began. Keeps no current state: the committer, the one writer, publishes that.
@@ -30,7 +31,7 @@ impl Catalog {
             let mut state = durable::decode(stored)?;
             // A directory from before there were passwords.
             let secret = state.mock_secret.bytes().is_none().then(|| state.choose_mock_secret());
-            let (state, mut meta) = without_temporary(state)?;
+            let (state, mut meta) = of_this_format(state)?;
             meta.extend(secret);
             (state, (!meta.is_empty()).then_some(meta))
         };
@@ -52,17 +53,24 @@ impl Catalog {
     }
 }
 
-/// Drops the temporary tables of sessions that have ended with the process before.
-fn without_temporary(state: State) -> Result<(State, Vec<MetaWrite>), CatalogError> {
+/// Drops the temporary tables of sessions that have ended with the process before, and gives keys of a format before their indexes.
+pub(crate) fn of_this_format(state: State) -> Result<(State, Vec<MetaWrite>), CatalogError> {
     let left = state.all_schemas().filter(|schema| is_temporary(&schema.name));
     let left: Vec<SchemaId> = left.map(|schema| schema.id).collect();
-    if left.is_empty() {
+    let mut transaction = Transaction::new(&state);
+    for schema in &left {
+        transaction.drop_temporary(*schema)?;
+    }
+    let lacks_index = |table: &&Arc<ItemRef>| {
+        let mut keys = table.constraints().iter().filter(|constraint| constraint.is_key());
+        keys.any(|key| index_of(&state, table.id, key.oid).is_none())
+    };
+    let lacking = state.all_items().filter(|item| !left.contains(&item.schema)).filter(lacks_index);
+    let lacking: Vec<GlobalId> = lacking.map(|table| table.id).collect();
+    if left.is_empty() && lacking.is_empty() {
         return Ok((state, Vec::new()));
     }
-    let mut transaction = Transaction::new(&state);
-    for schema in left {
-        transaction.drop_temporary(schema)?;
-    }
+    lacking.into_iter().try_for_each(|table| transaction.create_key_indexes(table))?;
     let prepared = transaction.finish();
     Ok((prepared.state, prepared.meta))
 }
@@ -87,7 +95,10 @@ pub(crate) fn difference_from_empty(state: &State) -> Vec<StateDiff> {
         .chain(created(|kind| matches!(kind, ItemKind::Sequence(_)), StateDiff::SequenceCreated))
         .chain(created(|kind| matches!(kind, ItemKind::View(_)), StateDiff::ViewCreated))
         .chain(materialized)
-        .chain(created(|kind| matches!(kind, ItemKind::Index(_)), StateDiff::IndexCreated))
+        .chain(created(
+            |kind| matches!(kind, ItemKind::Index(index) if index.cluster.is_some()),
+            StateDiff::IndexCreated,
+        ))
         .chain([StateDiff::SystemVarsChanged])
         .collect()
 }

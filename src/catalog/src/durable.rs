@@ -30,9 +30,9 @@ use std::sync::Arc;
 /// The format that this code writes, and the newest that it reads. Since 2 tables have constraints: who does not know of them
 /// would not keep them. Since 3 privileges are on columns: who does not know of them would take them for privileges on the whole.
 /// Since 4 there are sequences, and views and CHECKs have the styles by which their literals are read. Since 5 an index can be
-/// unique: who does not know of it would not keep its key.
+/// unique: who does not know of it would not keep its key. Since 6 keys have indexes, which are items, in the system's cluster.
 /// What is of a format before is read, and becomes this one with its first change.
-const FORMAT: u64 = 5;
+const FORMAT: u64 = 6;
 /// The oldest format that this code reads.
 const FORMAT_OLDEST: u64 = 1;
 
@@ -308,7 +308,7 @@ pub(crate) fn all_keys(state: &State) -> Vec<Key> {
     keys.extend(state.databases.keys().copied().map(Key::Database));
     keys.extend(state.schemas.values().filter(|schema| schema.database.is_some()).map(|schema| Key::Schema(schema.id)));
     keys.extend(state.roles.keys().copied().map(Key::Role));
-    keys.extend(state.clusters.keys().copied().map(Key::Cluster));
+    keys.extend(state.clusters.keys().copied().filter(|id| *id != crate::system::SYSTEM_CLUSTER).map(Key::Cluster));
     keys.extend(state.items.keys().copied().filter(|id| !crate::objects::is_system_item(*id)).map(Key::Item));
     keys.extend(state.memberships().map(|m| Key::Member { member: m.member, role: m.role }));
     keys.extend(state.acls.keys().copied().map(Key::Acl));

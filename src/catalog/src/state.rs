@@ -15,7 +15,7 @@ pub(crate) mod change;
 mod view;
 
 use crate::objects::{AclItem, Counter, DefaultAcl, Membership};
-use crate::system::{MZ_SYSTEM, SYSTEM_SCHEMAS, SystemTableDef};
+use crate::system::{MZ_SYSTEM, SYSTEM_CLUSTER, SYSTEM_CLUSTER_NAME, SYSTEM_SCHEMAS, SystemTableDef};
 use crate::verifier::{MockSecret, Verifier};
 use engine::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
 use repr::GlobalId;
@@ -58,7 +58,7 @@ pub struct State {
 }
 
 impl State {
-    /// Only the system's schemas and these relations in them, at revision 0.
+    /// Only the system's schemas, these relations in them, and the system's cluster, at revision 0.
     pub fn new(system_tables: &[SystemTableDef]) -> State {
         let mut state = State {
             revision: 0,
@@ -89,6 +89,14 @@ impl State {
         for table in system_tables {
             state.put_system_table(table);
         }
+        state.put_cluster(ClusterRef {
+            id: SYSTEM_CLUSTER,
+            name: SYSTEM_CLUSTER_NAME.to_owned(),
+            owner: MZ_SYSTEM,
+            size: "1".to_owned(),
+            workers: 1,
+            replication_factor: 1,
+        });
         state
     }
 

@@ -4,7 +4,7 @@
 //! # Invariants
 //! - Ids and oids here are fixed for ever: clients and stored privileges refer to them.
 
-use engine::names::{RoleId, SchemaId};
+use engine::names::{ClusterId, RoleId, SchemaId};
 use repr::{GlobalId, RelationDesc};
 use std::sync::Arc;
 
@@ -14,6 +14,11 @@ pub const MZ_SYSTEM: RoleId = RoleId(1);
 pub const MZ_SYSTEM_NAME: &str = "mz_system";
 /// Its oid: Postgres's first superuser has this one.
 pub const MZ_SYSTEM_OID: u32 = 10;
+
+/// The cluster of one worker that maintains the indexes of keys, and nothing else: what users maintain neither delays nor stops them.
+pub const SYSTEM_CLUSTER: ClusterId = sql::plan::SYSTEM_CLUSTER;
+/// Its name.
+pub const SYSTEM_CLUSTER_NAME: &str = "mz_system";
 
 /// The schema of Postgres's own catalog.
 pub const PG_CATALOG: SchemaId = SchemaId(1);

@@ -470,7 +470,8 @@ impl Transaction {
             ObjectId::Schema(id) => self.state.schemas.get(&id).is_some_and(|schema| schema.database.is_none()),
             ObjectId::Role(id) => id == crate::system::MZ_SYSTEM,
             ObjectId::Item(id) => crate::objects::is_system_item(id),
-            ObjectId::Database(_) | ObjectId::Cluster(_) => false,
+            ObjectId::Cluster(id) => id == crate::system::SYSTEM_CLUSTER,
+            ObjectId::Database(_) => false,
         };
         if required {
             return Err(CatalogError::Required { action, object: self.state.describe(object) });

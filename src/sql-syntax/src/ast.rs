@@ -498,6 +498,8 @@ pub struct CreateTable {
     pub columns: Vec<ColumnDef>,
     /// Its constraints and those of its columns, in the order of the text.
     pub constraints: Vec<TableConstraint>,
+    /// `WITH (KEY INDEX = …)`: whether its PRIMARY KEY and UNIQUE constraints have indexes that answer reads, if it was said.
+    pub key_index: Option<bool>,
 }
 
 /// CREATE TABLE AS.
@@ -511,6 +513,8 @@ pub struct CreateTableAs {
     pub temporary: bool,
     /// New names for its first columns.
     pub columns: Vec<String>,
+    /// As of [`CreateTable`], of the keys that it will get.
+    pub key_index: Option<bool>,
     /// The query whose rows it gets.
     pub query: Box<sp::Query>,
     /// False for WITH NO DATA.

@@ -99,6 +99,9 @@ pub struct SchemaRef {
     pub owner: RoleId,
 }
 
+/// The cluster that is there before any user's, and maintains nothing of theirs.
+pub const SYSTEM_CLUSTER: ClusterId = ClusterId(0);
+
 /// A cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterRef {
@@ -192,7 +195,7 @@ impl ItemRef {
     pub fn cluster(&self) -> Option<ClusterId> {
         match &self.kind {
             ItemKind::MaterializedView(materialized) => Some(materialized.cluster),
-            ItemKind::Index(index) => Some(index.cluster),
+            ItemKind::Index(index) => index.cluster,
             ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::View(_) | ItemKind::Sequence(_) => None,
         }
     }
@@ -231,6 +234,8 @@ pub enum ItemKind {
         defaults: Vec<Option<String>>,
         /// PRIMARY KEY, UNIQUE and CHECK; NOT NULL is in the columns.
         constraints: Vec<ConstraintDef>,
+        /// Whether the indexes of its keys, those to come included, answer reads.
+        key_index: bool,
     },
     /// A relation of the system, whose rows are made from the catalog or the process's state.
     SystemTable,
@@ -264,8 +269,6 @@ pub enum ConstraintKind {
         primary: bool,
         /// The columns' positions, in the key's order.
         columns: Vec<usize>,
-        /// The oid of the index that `pg_class` shows for it; 0 in a plan.
-        index_oid: u32,
     },
     /// CHECK: the condition is not false.
     Check {
@@ -322,12 +325,14 @@ pub struct MaterializedViewDef {
 pub struct IndexDef {
     /// The table, view or materialized view.
     pub on: GlobalId,
-    /// The cluster that maintains it.
-    pub cluster: ClusterId,
+    /// The cluster that maintains it, unless only the committer knows its keys.
+    pub cluster: Option<ClusterId>,
     /// Whether no two rows may have the same key, unless one of its values is NULL.
     pub unique: bool,
     /// The key.
     pub keys: Vec<IndexKeyDef>,
+    /// The oid of the PRIMARY KEY or UNIQUE constraint that it came with, has its name from, and goes with.
+    pub constraint: Option<u32>,
 }
 
 /// One expression of an index's key.

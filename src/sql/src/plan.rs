@@ -56,7 +56,7 @@ use std::time::Duration;
 
 pub use crate::catalog::{
     CatalogView, ClusterRef, ConstraintDef, ConstraintKind, DatabaseRef, IndexDef, IndexKeyDef, ItemKind, ItemRef,
-    MaterializedViewDef, RoleRef, SchemaRef, ViewDef, ViewRead,
+    MaterializedViewDef, RoleRef, SYSTEM_CLUSTER, SchemaRef, ViewDef, ViewRead,
 };
 pub use ddl::{CreateIndexPlan, IndexKey, describe_index, plan_index_keys};
 pub use default_privileges::{DefaultPrivilegesPlan, DefaultScope};
@@ -572,6 +572,8 @@ pub struct CreateTablePlan {
     pub defaults: Vec<Option<String>>,
     /// Its constraints, without oids.
     pub constraints: Vec<ConstraintDef>,
+    /// Whether the indexes of its keys answer reads.
+    pub key_index: bool,
     /// The sequences that come with columns, by the position of the column, which has no other DEFAULT.
     pub sequences: Vec<(usize, NewSequence)>,
     /// Whether IF NOT EXISTS was given, should the name be taken meanwhile.

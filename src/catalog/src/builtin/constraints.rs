@@ -1,20 +1,13 @@
-//! What the catalogs show of constraints: `pg_constraint`, the indexes that Postgres has for keys, and the relations of
-//! `information_schema` that are about them.
-//!
-//! A key is enforced without an index (`committer::group_commit::claims`). Tools and drivers look for the index all the same, to
-//! find out what a table's key is, so `pg_class` and `pg_index` have one of the constraint's name. It answers no query, and
-//! `mz_indexes` does not list it.
+//! What the catalogs show of constraints: `pg_constraint`, and the relations of `information_schema` that are about them.
 
 use super::{Context, Producer, SystemRelation, position, text};
-use crate::builtin::attribute::Attribute;
-use crate::builtin::indexes::{BTREE_OID, index_columns};
 use crate::builtin::standard::{database, visible, yes_or_no};
 use arrow::array::RecordBatch;
 use engine::error::SqlError;
+use repr::GlobalId;
 use repr::datum::Datum;
-use repr::{ColumnDesc, GlobalId};
-use sql::plan::{ConstraintDef, ConstraintKind, ItemRef};
-use sql_syntax::ast::KeyOptions;
+use sql::plan::constraint::index_of;
+use sql::plan::{ConstraintKind, ItemRef};
 use sql_syntax::names::quote_ident;
 use std::sync::Arc;
 
@@ -29,85 +22,6 @@ pub(super) fn producer(schema: &str, name: &str) -> Option<Producer> {
     })
 }
 
-/// The index that Postgres has for a key.
-pub(super) struct KeyIndex {
-    /// Its table.
-    pub(super) table: Arc<ItemRef>,
-    /// The constraint.
-    pub(super) constraint: ConstraintDef,
-    /// Its oid.
-    pub(super) oid: u32,
-}
-
-impl KeyIndex {
-    /// The columns of the key.
-    pub(super) fn columns(&self) -> impl Iterator<Item = &ColumnDesc> {
-        self.constraint.columns().iter().map(|column| &self.table.desc.columns[*column])
-    }
-}
-
-/// The keys of a table as indexes.
-pub(super) fn key_indexes(table: &Arc<ItemRef>) -> impl Iterator<Item = KeyIndex> {
-    table.constraints().iter().filter_map(|constraint| match constraint.kind {
-        ConstraintKind::Key { index_oid: oid, .. } => {
-            Some(KeyIndex { table: Arc::clone(table), constraint: constraint.clone(), oid })
-        }
-        ConstraintKind::Check { .. } => None,
-    })
-}
-
-/// The row of `pg_class`, in the order of the columns there.
-pub(super) fn class_row(context: &Context<'_>, index: &KeyIndex) -> [Datum<'static>; 15] {
-    let table = &index.table;
-    [
-        Datum::Oid(index.oid),
-        text(&index.constraint.name),
-        Datum::Oid(context.schema_oid(table.schema)),
-        Datum::Oid(context.role_oid(table.owner)),
-        Datum::Oid(BTREE_OID),
-        text("i"),
-        Datum::Int2(i16::try_from(index.constraint.columns().len()).unwrap_or(i16::MAX)),
-        Datum::Bool(false),
-        text("p"),
-        text("n"),
-        Datum::Bool(true),
-        Datum::Float4(0.0),
-        Datum::Null,
-        Datum::Bool(false),
-        Datum::Int2(0),
-    ]
-}
-
-/// The rows of `pg_attribute`, in the order of the columns there.
-pub(super) fn attribute_rows(index: &KeyIndex) -> Vec<[Datum<'static>; 18]> {
-    let plain = || Attribute { not_null: false, has_default: false, identity: None, acl: Datum::Null };
-    index.columns().enumerate().map(|(i, column)| plain().row(index.oid, i, column)).collect()
-}
-
-/// The row of `pg_index`, in the order of the columns there.
-pub(super) fn index_row(index: &KeyIndex) -> [Datum<'static>; 15] {
-    let count = Datum::Int2(i16::try_from(index.constraint.columns().len()).unwrap_or(i16::MAX));
-    let columns: Vec<ColumnDesc> = index.columns().cloned().collect();
-    let (collations, classes, options) = index_columns(&columns, &vec![KeyOptions::default(); columns.len()]);
-    [
-        Datum::Oid(index.oid),
-        Datum::Oid(index.table.oid),
-        count.clone(),
-        count,
-        Datum::Bool(true),
-        Datum::Bool(true),
-        Datum::Bool(true),
-        Datum::Bool(true),
-        positions(index.constraint.columns()),
-        collations,
-        classes,
-        options,
-        Datum::Null,
-        Datum::Bool(true),
-        Datum::Bool(index.constraint.is_primary()),
-    ]
-}
-
 fn positions(columns: &[usize]) -> Datum<'static> {
     Datum::List(columns.iter().map(|column| Datum::Int2(position(*column))).collect())
 }
@@ -116,10 +30,11 @@ fn pg_constraint(context: &Context<'_>, relation: &SystemRelation) -> Result<Rec
     let mut rows = Vec::new();
     for table in context.items() {
         for constraint in table.constraints() {
-            let (index, condition) = match &constraint.kind {
-                ConstraintKind::Key { index_oid, .. } => (*index_oid, Datum::Null),
-                ConstraintKind::Check { sql, .. } => (0, text(sql)),
+            let condition = match &constraint.kind {
+                ConstraintKind::Key { .. } => Datum::Null,
+                ConstraintKind::Check { sql, .. } => text(sql),
             };
+            let index = index_of(context.catalog, table.id, constraint.oid).map_or(0, |index| index.oid);
             rows.push([
                 Datum::Oid(constraint.oid),
                 text(&constraint.name),

@@ -8,7 +8,6 @@ mod privileges;
 mod procs;
 mod types;
 
-use super::constraints::{KeyIndex, key_indexes};
 use super::introspection::NothingLive;
 use super::pg_catalog::{ENCODING_UTF8, comment};
 use super::{Context, is_table, maybe, text};
@@ -35,8 +34,6 @@ pub struct BuiltinFunctions {
     catalog: Arc<State>,
     /// Every item of every database, by oid; made when first needed.
     by_oid: OnceLock<HashMap<u32, Arc<ItemRef>>>,
-    /// The indexes of all keys, likewise.
-    keys: OnceLock<HashMap<u32, KeyIndex>>,
 }
 
 impl fmt::Debug for BuiltinFunctions {
@@ -48,7 +45,7 @@ impl fmt::Debug for BuiltinFunctions {
 impl BuiltinFunctions {
     /// Functions over a catalog state.
     pub fn new(catalog: Arc<State>) -> BuiltinFunctions {
-        BuiltinFunctions { catalog, by_oid: OnceLock::new(), keys: OnceLock::new() }
+        BuiltinFunctions { catalog, by_oid: OnceLock::new() }
     }
 }
 
@@ -270,12 +267,9 @@ impl Call<'_> {
         let named = match kind {
             _ if oid == 0 => Some("-".to_owned()),
             Reg::Class => {
-                let key =
-                    || self.key_by_oid(oid).map(|key| (quote_ident(&key.constraint.name), Arc::clone(&key.table)));
-                let named = self.item_by_oid(oid).map(|item| (quote_ident(&item.name.item), Arc::clone(item)));
-                named.or_else(key).map(|(name, item)| match self.is_visible(&item) {
-                    true => name,
-                    false => format!("{}.{name}", quote_ident(&item.name.schema)),
+                self.item_by_oid(oid).map(|item| match (quote_ident(&item.name.item), self.is_visible(item)) {
+                    (name, true) => name,
+                    (name, false) => format!("{}.{name}", quote_ident(&item.name.schema)),
                 })
             }
             Reg::Type => pgrepr::types::from_oid(oid).map(|ty| ty.name()),
@@ -308,9 +302,7 @@ impl Call<'_> {
 
     fn table_is_visible(&self) -> Answer {
         let oid = self.oid(0)?;
-        // The index of a key is found where its table is.
-        let key = || self.key_by_oid(oid).map(|key| Arc::clone(&key.table));
-        let item = self.item_by_oid(oid).cloned().or_else(key);
+        let item = self.item_by_oid(oid).cloned();
         // What `\d` lists is what is visible outside of PostgreSQL's own schemas: it would list all of ours.
         let is_ours =
             |item: &ItemRef| item.name.schema != "pg_catalog" && IMPLICIT_FIRST.contains(&item.name.schema.as_str());
@@ -334,15 +326,6 @@ impl Call<'_> {
     /// The whole definition, or with a second argument above 0 that column of the key.
     fn index_definition(&self) -> Answer {
         let oid = self.oid(0)?;
-        if let Some(key) = self.key_by_oid(oid) {
-            let column = if self.args.len() > 1 { self.integer(1)? } else { 0 };
-            let name = |column: usize| key.columns().nth(column - 1).map(|column| quote_ident(&column.name));
-            return Ok(match usize::try_from(column) {
-                Ok(0) => text(definition::key_index(&key.table, &key.constraint)),
-                Ok(column) => text(name(column).unwrap_or_default()),
-                Err(_) => text(""),
-            });
-        }
         let Some(item) = self.item_by_oid(oid) else { return Ok(Datum::Null) };
         let ItemKind::Index(index) = &item.kind else { return Ok(Datum::Null) };
         let column = if self.args.len() > 1 { self.integer(1)? } else { 0 };
@@ -353,12 +336,6 @@ impl Call<'_> {
             }
             Err(_) => text(""),
         })
-    }
-
-    /// The index of a key constraint that has this oid.
-    fn key_by_oid(&self, oid: u32) -> Option<&KeyIndex> {
-        let all = || self.context.catalog.all_items().flat_map(key_indexes).map(|index| (index.oid, index)).collect();
-        self.functions.keys.get_or_init(all).get(&oid)
     }
 
     fn constraint_definition(&self) -> Answer {

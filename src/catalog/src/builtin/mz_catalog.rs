@@ -4,7 +4,7 @@
 
 use super::acl::privileges;
 use super::{Context, Producer, SystemRelation, is_relation, is_table, is_view, maybe, position, text};
-use crate::system::{MZ_SYSTEM, is_system_schema};
+use crate::system::{MZ_SYSTEM, SYSTEM_CLUSTER, is_system_schema};
 use arrow::array::RecordBatch;
 use engine::error::SqlError;
 use engine::names::{ClusterId, DatabaseId, ObjectId, RoleId, SchemaId};
@@ -50,11 +50,15 @@ fn database_id(id: DatabaseId) -> Datum<'static> {
 }
 
 pub(super) fn cluster_id(id: ClusterId) -> Datum<'static> {
-    text(format!("u{id}"))
+    text(cluster_text(id))
+}
+
+fn cluster_text(id: ClusterId) -> String {
+    if id == SYSTEM_CLUSTER { format!("s{id}") } else { format!("u{id}") }
 }
 
 pub(super) fn replica_id(cluster: ClusterId, replica: u64) -> Datum<'static> {
-    text(format!("u{cluster}-r{replica}"))
+    text(format!("{}-r{replica}", cluster_text(cluster)))
 }
 
 fn item_id(id: GlobalId) -> Datum<'static> {
@@ -198,23 +202,24 @@ fn materialized_views(context: &Context<'_>, relation: &SystemRelation) -> Resul
     )
 }
 
-fn all_indexes<'a>(context: &Context<'a>) -> impl Iterator<Item = (&'a ItemRef, &'a IndexDef)> {
+/// The indexes that are maintained.
+fn all_indexes<'a>(context: &Context<'a>) -> impl Iterator<Item = (&'a ItemRef, &'a IndexDef, ClusterId)> {
     context.catalog.all_items().filter_map(|item| match &item.kind {
-        ItemKind::Index(index) => Some((item.as_ref(), index)),
+        ItemKind::Index(index) => Some((item.as_ref(), index, index.cluster?)),
         _ => None,
     })
 }
 
 fn indexes(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let rows = all_indexes(context)
-        .map(|(item, index)| {
+        .map(|(item, index, cluster)| {
             let sql = maybe(definition::create_sql(context.catalog, item), text);
             [
                 item_id(item.id),
                 Datum::Oid(item.oid),
                 text(&item.name.item),
                 item_id(index.on),
-                cluster_id(index.cluster),
+                cluster_id(cluster),
                 role_id(item.owner),
                 sql.clone(),
                 sql,
@@ -226,7 +231,7 @@ fn indexes(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBat
 
 fn index_columns(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let mut rows = Vec::new();
-    for (item, index) in all_indexes(context) {
+    for (item, index, _) in all_indexes(context) {
         for (i, key) in index.keys.iter().enumerate() {
             let column = key.column.map(|column| Datum::Int8(position(column).into()));
             rows.push([

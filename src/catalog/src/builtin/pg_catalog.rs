@@ -1,7 +1,6 @@
 //! The tables of `pg_catalog`.
 
 use super::acl::{acl, aclitems, column_acl};
-use super::constraints::{self, key_indexes};
 use super::{Context, Producer, SystemRelation, is_view, maybe, position, sequences, text, texts};
 use crate::builtin::attribute::Attribute;
 use crate::builtin::indexes::{BTREE_OID, index_columns};
@@ -51,8 +50,7 @@ pub(super) fn producer(name: &str) -> Option<Producer> {
 
 fn pg_class(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let items = context.items();
-    let keys = items.iter().flat_map(key_indexes).map(|index| constraints::class_row(context, &index));
-    let rows = items.iter().map(|item| class_row(context, item)).chain(keys).collect();
+    let rows = items.iter().map(|item| class_row(context, item)).collect();
     relation.batch(
         [
             "oid",
@@ -117,7 +115,6 @@ fn pg_attribute(context: &Context<'_>, relation: &SystemRelation) -> Result<Reco
             let (not_null, acl) = (!column.nullable && of_kind, column_acl(context, item.id, i));
             rows.push(Attribute { not_null, has_default, identity, acl }.row(item.oid, i, column));
         }
-        rows.extend(key_indexes(&item).flat_map(|index| constraints::attribute_rows(&index)));
     }
     relation.batch(
         [
@@ -170,7 +167,6 @@ fn pg_index(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBa
             ItemKind::Index(index) => Some(index_row(context, item, index)),
             _ => None,
         })
-        .chain(items.iter().flat_map(key_indexes).map(|index| constraints::index_row(&index)))
         .collect();
     relation.batch(
         [
@@ -216,8 +212,15 @@ fn index_row(context: &Context<'_>, item: &ItemRef, index: &IndexDef) -> [Datum<
         options,
         if expressions.is_empty() { Datum::Null } else { text(expressions.join(", ")) },
         Datum::Bool(index.unique),
-        Datum::Bool(false),
+        Datum::Bool(is_primary(context, index)),
     ]
+}
+
+/// Whether it is the index of a PRIMARY KEY.
+fn is_primary(context: &Context<'_>, index: &IndexDef) -> bool {
+    let on = index.constraint.and_then(|_| context.catalog.item(index.on));
+    let mut constraints = on.iter().flat_map(|on| on.constraints());
+    constraints.any(|constraint| Some(constraint.oid) == index.constraint && constraint.is_primary())
 }
 
 fn pg_namespace(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {

@@ -9,11 +9,13 @@ use arrow::array::RecordBatch;
 use engine::error::SqlError;
 use repr::datum::Datum;
 use sql::plan::sequence::named_in;
-use sql::plan::{CatalogView, ItemKind, ItemRef};
+use sql::plan::{CatalogView, IndexDef, ItemKind, ItemRef};
 use sql::sequence::SequenceDef;
 
 /// The oid of `pg_attrdef` itself.
 const PG_ATTRDEF_OID: u32 = 2604;
+/// The oid of `pg_constraint` itself.
+const PG_CONSTRAINT_OID: u32 = 2606;
 /// The oid of `pg_rewrite` itself.
 const PG_REWRITE_OID: u32 = 2618;
 /// What a view's oid and its rule's differ by: no object has an oid this high.
@@ -32,7 +34,7 @@ fn has_rule(item: &ItemRef) -> bool {
     item.oid >= FIRST_USER_OID && (is_view(item) || matches!(item.kind, ItemKind::MaterializedView(_)))
 }
 
-/// Indexes depend on their relations, sequences on the columns that own them, the DEFAULTs of columns on the sequences that they
+/// Indexes depend on their relations, or on the constraints that they came with, constraints on columns, sequences on the columns that own them, the DEFAULTs of columns on the sequences that they
 /// name, and the rules of views on what those read and on the views themselves.
 fn pg_depend(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let row = |class: u32, oid: u32, on: &ItemRef, kind: &str| {
@@ -48,11 +50,26 @@ fn pg_depend(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordB
                 true => row(PG_REWRITE_OID, item.oid | RULE, on, "n"),
                 false => row(PG_CLASS_OID, item.oid, on, "a"),
             };
-            if let ItemKind::Sequence(SequenceDef { owner: Some(owner), .. }) = &item.kind {
-                depends[5] = Datum::Int4(position(owner.column).into());
-                depends[6] = text(if owner.identity.is_some() { "i" } else { "a" });
+            match &item.kind {
+                ItemKind::Sequence(SequenceDef { owner: Some(owner), .. }) => {
+                    depends[5] = Datum::Int4(position(owner.column).into());
+                    depends[6] = text(if owner.identity.is_some() { "i" } else { "a" });
+                }
+                ItemKind::Index(IndexDef { constraint: Some(constraint), .. }) => {
+                    depends[3] = Datum::Oid(PG_CONSTRAINT_OID);
+                    depends[4] = Datum::Oid(*constraint);
+                    depends[6] = text("i");
+                }
+                _ => {}
             }
             rows.push(depends);
+        }
+        for constraint in on.constraints() {
+            for column in constraint.columns() {
+                let mut depends = row(PG_CONSTRAINT_OID, constraint.oid, on, "a");
+                depends[5] = Datum::Int4(position(*column).into());
+                rows.push(depends);
+            }
         }
         if has_rule(on) {
             rows.push(row(PG_REWRITE_OID, on.oid | RULE, on, "i"));

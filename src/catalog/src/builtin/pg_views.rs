@@ -1,6 +1,5 @@
 //! The relations of `pg_catalog` that Postgres has as views: the same facts, easier to read.
 
-use super::constraints::{KeyIndex, key_indexes};
 use super::pg_catalog::{ROLE_COLUMNS, hidden_password, role_row};
 use super::{Context, Producer, SystemRelation, is_table, is_view, maybe, text};
 use arrow::array::RecordBatch;
@@ -137,13 +136,7 @@ fn pg_indexes(context: &Context<'_>, relation: &SystemRelation) -> Result<Record
             text(definition::index(context.catalog, item, index)),
         ])
     };
-    let key_row = |index: KeyIndex| {
-        let definition = definition::key_index(&index.table, &index.constraint);
-        let name = &index.table.name;
-        [text(&name.schema), text(&name.item), text(&index.constraint.name), text(definition)]
-    };
-    let keys = items.iter().flat_map(key_indexes).map(key_row);
-    let rows = items.iter().filter_map(|item| row(item)).chain(keys).collect();
+    let rows = items.iter().filter_map(|item| row(item)).collect();
     relation.batch(["schemaname", "tablename", "indexname", "indexdef"], rows)
 }
 

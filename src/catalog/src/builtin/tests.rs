@@ -85,7 +85,7 @@ fn state() -> Arc<State> {
     let id = ("id".to_owned(), PgType::Int4, false);
     let name = ("name".to_owned(), PgType::Varchar(Some(10)), true);
     let defaults = vec![None, Some("'x'".to_owned())];
-    let table = ItemKind::Table { defaults, constraints: Vec::new() };
+    let table = ItemKind::Table { defaults, constraints: Vec::new(), key_index: true };
     state.put_item(item(1, TABLE_OID, "t", vec![id.clone(), name.clone()], table));
     let view = ViewDef {
         query: "SELECT id FROM t".into(),
@@ -100,11 +100,11 @@ fn state() -> Arc<State> {
     state.put_item(item(4, MATERIALIZED_OID, "m", vec![id.clone()], kind));
     let key = |column, sql: &str| IndexKeyDef { column, sql: sql.into(), options: KeyOptions::default() };
     let keys = vec![key(Some(0), "id")];
-    let index = IndexDef { on: GlobalId::User(4), cluster: ClusterId(1), unique: false, keys };
+    let index = IndexDef { on: GlobalId::User(4), cluster: Some(ClusterId(1)), unique: false, keys, constraint: None };
     state.put_item(item(5, 20_007, "m_id", vec![id], ItemKind::Index(index)));
     let keys = vec![key(Some(1), "name"), key(None, "id + 1")];
     let sum = ("?column?".to_owned(), PgType::Int4, true);
-    let index = IndexDef { on: TABLE, cluster: ClusterId(1), unique: false, keys };
+    let index = IndexDef { on: TABLE, cluster: Some(ClusterId(1)), unique: false, keys, constraint: None };
     state.put_item(item(3, 20_005, "t_name", vec![name, sum], ItemKind::Index(index)));
     let grant =
         AclItem { column: None, grantee: Grantee::Role(USER), privilege: Privilege::Select, grantor: MZ_SYSTEM };

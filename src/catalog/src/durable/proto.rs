@@ -223,6 +223,9 @@ pub(super) struct TableProto {
     /// From format 2 on.
     #[prost(message, repeated, tag = "2")]
     pub(super) constraints: Vec<ConstraintProto>,
+    /// From format 6 on.
+    #[prost(bool, tag = "3")]
+    pub(super) without_key_index: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -248,10 +251,9 @@ pub(super) enum ConstraintKindProto {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct KeyProto {
+    /// Tag 2 was the oid of an index that was shown and not there, before format 6.
     #[prost(bool, tag = "1")]
     pub(super) primary: bool,
-    #[prost(uint32, tag = "2")]
-    pub(super) index_oid: u32,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -319,12 +321,16 @@ pub(super) struct IndexProto {
     /// The word of a global id.
     #[prost(uint64, tag = "1")]
     pub(super) on: u64,
-    #[prost(uint64, tag = "2")]
-    pub(super) cluster: u64,
+    /// Without one, an index of which only the committer knows the keys.
+    #[prost(uint64, optional, tag = "2")]
+    pub(super) cluster: Option<u64>,
     #[prost(message, repeated, tag = "3")]
     pub(super) keys: Vec<IndexKeyProto>,
     #[prost(bool, tag = "4")]
     pub(super) unique: bool,
+    /// The oid of a constraint; from format 6 on.
+    #[prost(uint32, optional, tag = "5")]
+    pub(super) constraint: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -345,9 +351,10 @@ pub(super) struct IndexKeyProto {
 pub(super) fn encode_kind(kind: &ItemKind) -> Option<KindProto> {
     Some(match kind {
         ItemKind::SystemTable => return None,
-        ItemKind::Table { defaults, constraints } => KindProto::Table(TableProto {
+        ItemKind::Table { defaults, constraints, key_index } => KindProto::Table(TableProto {
             defaults: defaults.iter().map(|sql| DefaultProto { sql: sql.clone() }).collect(),
             constraints: constraints.iter().map(encode_constraint).collect(),
+            without_key_index: !key_index,
         }),
         ItemKind::Sequence(sequence) => KindProto::Sequence(encode_sequence(sequence)),
         ItemKind::View(view) => KindProto::View(encode_view(view)),
@@ -357,7 +364,7 @@ pub(super) fn encode_kind(kind: &ItemKind) -> Option<KindProto> {
         }),
         ItemKind::Index(index) => KindProto::Index(IndexProto {
             on: index.on.to_u64(),
-            cluster: index.cluster.0,
+            cluster: index.cluster.map(|cluster| cluster.0),
             keys: index
                 .keys
                 .iter()
@@ -370,6 +377,7 @@ pub(super) fn encode_kind(kind: &ItemKind) -> Option<KindProto> {
                 })
                 .collect(),
             unique: index.unique,
+            constraint: index.constraint,
         }),
     })
 }
@@ -380,6 +388,7 @@ pub(super) fn decode_kind(proto: KindProto, uses: &[u64]) -> Result<ItemKind, &'
         KindProto::Table(table) => ItemKind::Table {
             defaults: table.defaults.into_iter().map(|default| default.sql).collect(),
             constraints: table.constraints.into_iter().map(decode_constraint).collect::<Result<_, _>>()?,
+            key_index: !table.without_key_index,
         },
         KindProto::Sequence(sequence) => ItemKind::Sequence(decode_sequence(sequence)?),
         KindProto::View(view) => ItemKind::View(decode_view(view, uses)?),
@@ -394,8 +403,8 @@ pub(super) fn decode_kind(proto: KindProto, uses: &[u64]) -> Result<ItemKind, &'
                 IndexKeyDef { column: column.map(super::position), sql, options }
             };
             let keys = index.keys.into_iter().map(key).collect();
-            let (on, cluster) = (GlobalId::from_u64(index.on), ClusterId(index.cluster));
-            ItemKind::Index(IndexDef { on, cluster, unique: index.unique, keys })
+            let (on, cluster) = (GlobalId::from_u64(index.on), index.cluster.map(ClusterId));
+            ItemKind::Index(IndexDef { on, cluster, unique: index.unique, keys, constraint: index.constraint })
         }
     })
 }
@@ -430,9 +439,7 @@ fn decode_sequence(proto: SequenceProto) -> Result<SequenceDef, &'static str> {
 
 fn encode_constraint(constraint: &ConstraintDef) -> ConstraintProto {
     let kind = match &constraint.kind {
-        ConstraintKind::Key { primary, index_oid, .. } => {
-            ConstraintKindProto::Key(KeyProto { primary: *primary, index_oid: *index_oid })
-        }
+        ConstraintKind::Key { primary, .. } => ConstraintKindProto::Key(KeyProto { primary: *primary }),
         ConstraintKind::Check { sql, locale, .. } => {
             let [time_zone, date_style, interval_style] = encode_locale(*locale);
             ConstraintKindProto::Check(CheckProto { sql: sql.clone(), time_zone, date_style, interval_style })
@@ -450,9 +457,7 @@ fn decode_constraint(proto: ConstraintProto) -> Result<ConstraintDef, &'static s
     let ConstraintProto { oid, name, columns, kind } = proto;
     let columns = columns.into_iter().map(super::position).collect();
     let kind = match kind.ok_or("a constraint has no kind")? {
-        ConstraintKindProto::Key(KeyProto { primary, index_oid }) => {
-            ConstraintKind::Key { primary, columns, index_oid }
-        }
+        ConstraintKindProto::Key(KeyProto { primary }) => ConstraintKind::Key { primary, columns },
         ConstraintKindProto::Check(CheckProto { sql, time_zone, date_style, interval_style }) => {
             let locale = decode_locale([&time_zone, &date_style, &interval_style])?;
             ConstraintKind::Check { sql, columns, locale }

@@ -7,7 +7,6 @@ use crate::error::CatalogError;
 use crate::objects::AclItem;
 use engine::names::{ClusterId, DatabaseId, ObjectId, ObjectKind, RoleId, SchemaId};
 use repr::GlobalId;
-use sql::plan::constraint::key_named;
 use sql::plan::sequence::owned_sequences;
 use sql::plan::{CatalogView, ClusterRef, DatabaseRef, Grantee, IndexDef, ItemKind, ItemRef, RoleRef, SchemaRef};
 use sql::vars::SystemVars;
@@ -22,6 +21,7 @@ impl Transaction {
         options: ClusterOptions,
         workers: Option<u64>,
     ) -> Result<(), CatalogError> {
+        self.check_not_required(ObjectId::Cluster(id), "alter")?;
         let mut cluster = self.cluster(id)?;
         if let Some(workers) = workers {
             cluster.workers = workers;
@@ -149,20 +149,43 @@ impl Transaction {
             }
             ObjectId::Item(id) => {
                 let item = self.state.item(id).ok_or_else(|| missing(object))?;
-                let other = self.state.item_by_name(item.schema, &to);
-                if let Some(other) = other.or_else(|| key_named(&self.state, item.schema, &to)) {
+                if let Some(other) = self.state.item_by_name(item.schema, &to) {
                     return taken(other.object_kind());
                 }
-                let name = FullName { item: to, ..item.name.clone() };
-                self.state.put_item(ItemRef { name, ..ItemRef::clone(&item) });
-                // Whoever violates its key is told its name.
-                if let ItemKind::Index(IndexDef { unique: true, on, .. }) = item.kind {
-                    self.diff.push(StateDiff::TableAltered(on));
+                if let ItemKind::Index(IndexDef { on, constraint: Some(constraint), .. }) = item.kind {
+                    self.rename_constraint(on, constraint, &to)?;
                 }
+                self.rename_item(&item, to);
+                return Ok(());
             }
         }
         self.touch(object);
         self.diff.push(StateDiff::Renamed(object));
+        Ok(())
+    }
+
+    pub(super) fn rename_item(&mut self, item: &ItemRef, to: String) {
+        let name = FullName { item: to, ..item.name.clone() };
+        self.state.put_item(ItemRef { name, ..item.clone() });
+        // Whoever violates its key is told its name.
+        if let ItemKind::Index(IndexDef { unique: true, on, .. }) = item.kind {
+            self.diff.push(StateDiff::TableAltered(on));
+        }
+        self.touch(ObjectId::Item(item.id));
+        self.diff.push(StateDiff::Renamed(ObjectId::Item(item.id)));
+    }
+
+    /// The constraint whose index gets another name gets it as well. Errors: 42710.
+    fn rename_constraint(&mut self, table: GlobalId, constraint: u32, to: &str) -> Result<(), CatalogError> {
+        let item = self.state.item(table).ok_or_else(|| missing(ObjectId::Item(table)))?;
+        self.check_constraint_name(&item, to)?;
+        let mut renamed = ItemRef::clone(&item);
+        if let ItemKind::Table { constraints, .. } = &mut renamed.kind {
+            let of_index = constraints.iter_mut().filter(|known| known.oid == constraint);
+            of_index.for_each(|known| to.clone_into(&mut known.name));
+        }
+        self.state.put_item(renamed);
+        self.touch(ObjectId::Item(table));
         Ok(())
     }
 
@@ -173,8 +196,12 @@ impl Transaction {
         let mut moved = ItemRef::clone(&item);
         match &mut moved.kind {
             ItemKind::MaterializedView(materialized) => materialized.cluster = cluster,
-            ItemKind::Index(index) => index.cluster = cluster,
-            ItemKind::Table { .. } | ItemKind::SystemTable | ItemKind::View(_) | ItemKind::Sequence(_) => {
+            ItemKind::Index(index) if index.constraint.is_none() => index.cluster = Some(cluster),
+            ItemKind::Table { .. }
+            | ItemKind::SystemTable
+            | ItemKind::View(_)
+            | ItemKind::Sequence(_)
+            | ItemKind::Index(_) => {
                 return Err(missing(ObjectId::Item(id)));
             }
         }

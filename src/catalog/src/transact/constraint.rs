@@ -15,19 +15,15 @@ use engine::names::ObjectId;
 use repr::GlobalId;
 use repr::sqlstate::SqlState;
 use sql::plan::column::{self, ColumnChange};
-use sql::plan::constraint::key_named;
-use sql::plan::{CatalogView, ConstraintDef, ConstraintKind, ItemKind, ItemRef, TableChange};
+use sql::plan::constraint::index_of;
+use sql::plan::{CatalogView, ConstraintDef, ItemKind, ItemRef, TableChange};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Transaction {
-    /// A constraint with oids of its own.
-    pub(super) fn with_oids(&mut self, mut new: ConstraintDef) -> Result<ConstraintDef, CatalogError> {
-        new.oid = self.allocate_oid()?;
-        if let ConstraintKind::Key { index_oid, .. } = &mut new.kind {
-            *index_oid = self.allocate_oid()?;
-        }
-        Ok(new)
+    /// A constraint with an oid of its own.
+    pub(super) fn with_oid(&mut self, new: ConstraintDef) -> Result<ConstraintDef, CatalogError> {
+        Ok(ConstraintDef { oid: self.allocate_oid()?, ..new })
     }
 
     pub(super) fn alter_table(
@@ -54,7 +50,7 @@ impl Transaction {
                 }
                 TableChange::AddConstraint(new) => {
                     self.check_name(&item, &new.name, new.is_key())?;
-                    let new = self.with_oids(new)?;
+                    let new = self.with_oid(new)?;
                     if new.is_primary() {
                         let desc = Arc::make_mut(&mut altered.desc);
                         new.columns().iter().for_each(|column| desc.columns[*column].nullable = false);
@@ -64,12 +60,18 @@ impl Transaction {
                 TableChange::DropConstraint { name, cascade } => {
                     let at = position(&item, &name)?;
                     let dropped = constraints.remove(at);
+                    if let Some(index) = index_of(&self.state, id, dropped.oid) {
+                        self.drop_object(ObjectId::Item(index.id));
+                    }
                     lost_key = lost_key.or_else(|| dropped.is_primary().then_some((dropped.name, cascade)));
                 }
                 TableChange::RenameConstraint { from, to } => {
                     let at = position(&item, &from)?;
                     self.check_name(&item, &to, constraints[at].is_key())?;
-                    constraints[at].name = to;
+                    constraints[at].name.clone_from(&to);
+                    if let Some(index) = index_of(&self.state, id, constraints[at].oid) {
+                        self.rename_item(&index, to);
+                    }
                 }
                 TableChange::Column(change) => {
                     is_rewritten |= change.changes_rows();
@@ -85,6 +87,7 @@ impl Transaction {
                 }
             }
             self.state.put_item(altered);
+            self.create_key_indexes(id)?;
         }
         self.touch(ObjectId::Item(id));
         if let Some((key, cascade)) = lost_key {
@@ -171,14 +174,18 @@ impl Transaction {
 
     /// A constraint's name is its own within the table, and a key's within the schema's relations as well.
     fn check_name(&self, table: &ItemRef, name: &str, is_key: bool) -> Result<(), CatalogError> {
-        let taken = |sqlstate, message| Err(SqlError::new(sqlstate, message).into());
-        let relation = || self.state.item_by_name(table.schema, name).is_some();
-        if is_key && (relation() || key_named(&self.state, table.schema, name).is_some()) {
-            return taken(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists"));
+        if is_key && self.state.item_by_name(table.schema, name).is_some() {
+            let message = format!("relation \"{name}\" already exists");
+            return Err(SqlError::new(SqlState::DUPLICATE_TABLE, message).into());
         }
+        self.check_constraint_name(table, name)
+    }
+
+    /// Errors: 42710.
+    pub(super) fn check_constraint_name(&self, table: &ItemRef, name: &str) -> Result<(), CatalogError> {
         if table.constraints().iter().any(|constraint| constraint.name == name) {
             let message = format!("constraint \"{name}\" for relation \"{}\" already exists", table.name.item);
-            return taken(SqlState::DUPLICATE_OBJECT, message);
+            return Err(SqlError::new(SqlState::DUPLICATE_OBJECT, message).into());
         }
         Ok(())
     }

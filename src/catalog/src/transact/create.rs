@@ -6,13 +6,13 @@ use crate::durable::keys::Key;
 use crate::durable::types::normalize;
 use crate::error::CatalogError;
 use crate::objects::{AclItem, Counter};
-use crate::system::{MZ_SYSTEM, MZ_SYSTEM_NAME, MZ_SYSTEM_OID, PUBLIC_OID};
+use crate::system::{MZ_SYSTEM, MZ_SYSTEM_NAME, MZ_SYSTEM_OID, PUBLIC_OID, SYSTEM_CLUSTER};
 use crate::verifier::MockSecret;
 use engine::error::SqlError;
 use engine::names::{ClusterId, DatabaseId, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
 use engine::{Engine, SessionInfo};
 use repr::{GlobalId, RelationDesc};
-use sql::plan::constraint::key_named;
+use sql::plan::constraint::{index_of, key_index};
 use sql::plan::{
     CatalogView, ClusterRef, CreateIndexPlan, CreateTablePlan, CreateViewPlan, DatabaseRef, Grantee, IndexDef,
     ItemKind, ItemRef, MaterializedViewDef, PlanContext, RoleRef, SchemaRef, TableSchema, ViewDef, describe_index,
@@ -114,11 +114,12 @@ impl Transaction {
         if self.is_taken(schema, &plan.name.item, plan.if_not_exists)? {
             return Ok(());
         }
-        let constraints = plan.constraints.into_iter().map(|new| self.with_oids(new)).collect::<Result<_, _>>()?;
-        let kind = ItemKind::Table { defaults: plan.defaults, constraints };
+        let constraints = plan.constraints.into_iter().map(|new| self.with_oid(new)).collect::<Result<_, _>>()?;
+        let kind = ItemKind::Table { defaults: plan.defaults, constraints, key_index: plan.key_index };
         let id = self.create_item(schema, plan.name.item, owner, &plan.desc, kind)?;
         self.create_shard(id);
         self.diff.push(StateDiff::TableCreated(id));
+        self.create_key_indexes(id)?;
         plan.sequences.into_iter().try_for_each(|(column, new)| self.create_column_sequence(id, column, new))
     }
 
@@ -307,7 +308,8 @@ impl Transaction {
             return Ok(());
         }
         let keys = plan.keys.into_iter().map(|key| key.def).collect();
-        let kind = ItemKind::Index(IndexDef { on: plan.on, cluster: plan.cluster, unique: plan.unique, keys });
+        let (on, cluster, unique, constraint) = (plan.on, Some(plan.cluster), plan.unique, None);
+        let kind = ItemKind::Index(IndexDef { on, cluster, unique, keys, constraint });
         let id = self.create_item(plan.schema, plan.name.item, owner, &plan.desc, kind)?;
         self.diff.push(StateDiff::IndexCreated(id));
         if plan.unique {
@@ -316,11 +318,29 @@ impl Transaction {
         Ok(())
     }
 
+    /// Creates the indexes that key constraints of a table do not have yet.
+    pub(crate) fn create_key_indexes(&mut self, table: GlobalId) -> Result<(), CatalogError> {
+        let table = self.state.item(table).ok_or_else(|| missing(ObjectId::Item(table)))?;
+        let ItemKind::Table { constraints, key_index: is_maintained, .. } = &table.kind else { return Ok(()) };
+        let cluster = is_maintained.then_some(SYSTEM_CLUSTER);
+        for constraint in constraints.iter().filter(|constraint| constraint.is_key()) {
+            if index_of(&self.state, table.id, constraint.oid).is_some() {
+                continue;
+            }
+            let (index, desc) = key_index(&table, constraint, cluster);
+            let (name, kind) = (constraint.name.clone(), ItemKind::Index(index));
+            let id = self.create_item(table.schema, name, table.owner, &desc, kind)?;
+            if *is_maintained {
+                self.diff.push(StateDiff::IndexCreated(id));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether there is nothing to do because the name is taken and that was allowed for. Errors: 42P07.
     pub(super) fn is_taken(&self, schema: SchemaId, name: &str, if_not_exists: bool) -> Result<bool, CatalogError> {
         self.check_user_schema(schema)?;
-        let relation = self.state.item_by_name(schema, name);
-        match relation.or_else(|| key_named(&self.state, schema, name)) {
+        match self.state.item_by_name(schema, name) {
             None => Ok(false),
             Some(_) if if_not_exists => Ok(true),
             Some(item) => Err(CatalogError::AlreadyExists { kind: item.object_kind(), name: name.to_owned() }),

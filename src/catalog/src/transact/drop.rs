@@ -98,7 +98,7 @@ impl Transaction {
         Err(CatalogError::RoleInUse { role, dependents })
     }
 
-    fn drop_object(&mut self, object: ObjectId) {
+    pub(super) fn drop_object(&mut self, object: ObjectId) {
         if self.state.acls.remove(&object).is_some() {
             self.dirty.insert(Key::Acl(object));
         }

@@ -2,6 +2,7 @@
 //! is written goes into a map as durable storage would keep it, from which the catalog has to come back as it was.
 
 mod columns;
+mod keys;
 mod rename;
 mod replace;
 
@@ -10,7 +11,7 @@ use crate::Catalog;
 use crate::durable::{self, all_keys};
 use crate::error::CatalogError;
 use crate::state::State;
-use crate::system::{MZ_SYSTEM, PUBLIC_OID};
+use crate::system::{MZ_SYSTEM, PUBLIC_OID, SYSTEM_CLUSTER};
 use engine::error::SqlError;
 use engine::names::{ObjectId, Privilege, RoleId};
 use engine::{Engine, SessionInfo};
@@ -209,16 +210,21 @@ fn a_data_directory_keeps_the_catalog() {
     assert_eq!(reopened.system().get_int("max_connections"), Some(77));
     assert_eq!(persist.shards(), [ShardId::from(id)]);
     let cluster = reopened.cluster_by_name("quickstart").expect("it is part of the first catalog").id;
-    let expected = [StateDiff::ClusterCreated(cluster), StateDiff::TableCreated(id), StateDiff::SystemVarsChanged];
+    let expected = [
+        StateDiff::ClusterCreated(SYSTEM_CLUSTER),
+        StateDiff::ClusterCreated(cluster),
+        StateDiff::TableCreated(id),
+        StateDiff::SystemVarsChanged,
+    ];
     assert_eq!(diff, expected);
 }
 
 #[test]
 fn a_newer_catalog_is_refused() {
     let mut server = Server::new();
-    server.stored.insert("catalog/version".to_owned(), vec![8, 6]);
+    server.stored.insert("catalog/version".to_owned(), vec![8, 7]);
     let error = durable::decode(server.stored.clone().into_iter().collect()).expect_err("it is newer");
-    assert_eq!(error.to_string(), "the catalog has format version 6, this version reads 5");
+    assert_eq!(error.to_string(), "the catalog has format version 7, this version reads 6");
     server.stored.remove("catalog/version");
     assert!(durable::decode(server.stored.into_iter().collect()).is_err());
 }

@@ -22,6 +22,7 @@ use catalog::transact::{self, Prepared, StateDiff};
 use ore::memory::Reservation;
 use persist::{Ahead, PersistClient};
 use repr::{GlobalId, Updates};
+use sql::plan::{CatalogView, ItemKind};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -239,10 +240,15 @@ fn is_long(env: &Environment, current: &Published, change: &CatalogChange, prepa
     !are_planned(prepared, &change.plans) || stored + written as u64 > env.long_updates
 }
 
-/// Whether it is known how all is maintained that a change creates.
+/// Whether it is known how all is maintained that a change creates, or is found out in a moment: a key's index has columns of a table.
 fn are_planned(prepared: &Prepared, plans: &Plans) -> bool {
+    let is_of_key = |id: GlobalId| match prepared.state.item(id).map(|item| item.kind.clone()) {
+        Some(ItemKind::Index(index)) => index.constraint.is_some(),
+        _ => false,
+    };
     prepared.diff.iter().all(|it| match it {
-        StateDiff::IndexCreated(id) | StateDiff::MaterializedViewCreated(id) => plans.contains_key(id),
+        StateDiff::IndexCreated(id) => plans.contains_key(id) || is_of_key(*id),
+        StateDiff::MaterializedViewCreated(id) => plans.contains_key(id),
         _ => true,
     })
 }

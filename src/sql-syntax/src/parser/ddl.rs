@@ -243,8 +243,9 @@ fn parse_create_table(cursor: &mut Cursor<'_>, temporary: bool) -> Result<Statem
     let has_names_alone = *cursor.token(0) == Token::LParen && matches!(cursor.token(2), Token::Comma | Token::RParen);
     if has_names_alone || ["AS", "WITH", "ON"].iter().any(|word| cursor.peek(word)) {
         let columns = parse_view_columns(cursor)?;
+        let key_index = parse_storage(cursor)?.key_index;
         let (query, with_data) = parse_create_table_as(cursor)?;
-        let create = CreateTableAs { name, if_not_exists, temporary, columns, query, with_data };
+        let create = CreateTableAs { name, if_not_exists, temporary, columns, key_index, query, with_data };
         return Ok(Statement::CreateTableAs(create));
     }
     match cursor.word().as_deref() {
@@ -267,18 +268,17 @@ fn parse_create_table(cursor: &mut Cursor<'_>, temporary: bool) -> Result<Statem
     if columns.is_empty() {
         return Err(cursor.unsupported("a table without columns"));
     }
-    parse_storage(cursor)?;
+    let key_index = parse_storage(cursor)?.key_index;
     if let Some(word @ ("WITH" | "WITHOUT" | "INHERITS" | "PARTITION" | "TABLESPACE" | "USING" | "ON")) =
         cursor.word().as_deref()
     {
         return Err(cursor.unsupported(format!("CREATE TABLE … {word}")));
     }
-    Ok(Statement::CreateTable(CreateTable { name, if_not_exists, temporary, columns, constraints }))
+    Ok(Statement::CreateTable(CreateTable { name, if_not_exists, temporary, columns, constraints, key_index }))
 }
 
-/// What follows the names of the columns: `AS query [WITH [NO] DATA]`.
+/// What follows the names of the columns and how they are stored: `AS query [WITH [NO] DATA]`.
 fn parse_create_table_as(cursor: &mut Cursor<'_>) -> Result<(Box<sp::Query>, bool), SqlError> {
-    parse_storage(cursor)?;
     if let Some(word @ ("WITH" | "WITHOUT" | "TABLESPACE" | "USING" | "ON")) = cursor.word().as_deref() {
         return Err(cursor.unsupported(format!("CREATE TABLE … {word}")));
     }

@@ -5,18 +5,54 @@ use engine::error::SqlError;
 use repr::sqlstate::SqlState;
 use sqlparser::tokenizer::Token;
 
-/// How and for how long the rows are kept: only what asks for nothing.
-pub(super) fn parse_storage(cursor: &mut Cursor<'_>) -> Result<(), SqlError> {
+/// How a table is stored.
+#[derive(Default)]
+pub(super) struct Storage {
+    /// `KEY INDEX`, unless nothing was said of it.
+    pub(super) key_index: Option<bool>,
+}
+
+/// How and for how long the rows of a table are kept.
+pub(super) fn parse_storage(cursor: &mut Cursor<'_>) -> Result<Storage, SqlError> {
+    let mut storage = Storage::default();
     if cursor.peek("WITH") && *cursor.token(1) == Token::LParen {
         cursor.advance();
-        cursor.parenthesized(parse_storage_parameter)?;
+        cursor.parenthesized(|cursor| {
+            if cursor.eat(&["KEY", "INDEX"]) {
+                storage.key_index = Some(parse_switch(cursor)?);
+                return Ok(());
+            }
+            parse_storage_parameter(cursor)
+        })?;
     }
     // What becomes of the rows without it.
     let _keeps_rows = cursor.eat(&["ON", "COMMIT", "PRESERVE", "ROWS"]);
-    Ok(())
+    Ok(storage)
 }
 
-/// How full pages are made, of which there are none: the only parameter of a table's storage that asks for nothing.
+/// `= on`, or nothing, which is the same; `= off`.
+fn parse_switch(cursor: &mut Cursor<'_>) -> Result<bool, SqlError> {
+    if *cursor.token(0) != Token::Eq {
+        return Ok(true);
+    }
+    cursor.advance();
+    match cursor.word().as_deref() {
+        Some("ON" | "TRUE") => {
+            cursor.advance();
+            Ok(true)
+        }
+        Some("OFF" | "FALSE") => {
+            cursor.advance();
+            Ok(false)
+        }
+        _ => {
+            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "KEY INDEX requires a Boolean value")
+                .at(cursor.span()))
+        }
+    }
+}
+
+/// How full pages are made, of which there are none: it asks for nothing.
 pub(super) fn parse_storage_parameter(cursor: &mut Cursor<'_>) -> Result<(), SqlError> {
     let span = cursor.span();
     let name = cursor.ident()?;

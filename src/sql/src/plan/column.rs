@@ -76,7 +76,7 @@ impl ColumnChange {
 
 /// Changes the columns of a table. Errors with an internal error if `table` is none.
 pub fn change(table: &mut ItemRef, change: &ColumnChange) -> Result<(), SqlError> {
-    let ItemKind::Table { defaults, constraints } = &mut table.kind else {
+    let ItemKind::Table { defaults, constraints, .. } = &mut table.kind else {
         return Err(SqlError::internal(format!("{} is not a table", table.name)));
     };
     let described = table.desc.columns.iter();

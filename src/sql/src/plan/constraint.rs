@@ -1,6 +1,6 @@
 //! Constraints as the catalog keeps them: the conditions that rows are checked by, and their text.
 
-use super::{CatalogView, ConstraintDef, ConstraintKind, IndexDef, ItemKind, ItemRef, PlanContext};
+use super::{CatalogView, ConstraintDef, ConstraintKind, IndexDef, IndexKeyDef, ItemKind, ItemRef, PlanContext};
 use crate::bind::scope::Clause;
 use crate::bind::subquery::has_subquery;
 use crate::bind::{Params, plan_condition};
@@ -9,10 +9,11 @@ use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
 use engine::SessionInfo;
 use engine::error::SqlError;
-use engine::names::SchemaId;
+use engine::names::ClusterId;
 use engine::temporal::reads_now;
 use repr::sqlstate::SqlState;
-use repr::{PgType, RelationDesc};
+use repr::{GlobalId, PgType, RelationDesc};
+use sql_syntax::ast::KeyOptions;
 use sql_syntax::names::quote_ident;
 use sqlparser::ast as sp;
 use std::sync::Arc;
@@ -97,7 +98,7 @@ pub fn keys(catalog: &dyn CatalogView, table: &ItemRef) -> Vec<TableKey> {
     });
     let mut keys: Vec<TableKey> = constraints.collect();
     for index in catalog.indexes_on(table.id) {
-        if let ItemKind::Index(IndexDef { unique: true, keys: parts, .. }) = &index.kind {
+        if let ItemKind::Index(IndexDef { unique: true, constraint: None, keys: parts, .. }) = &index.kind {
             let columns = parts.iter().filter_map(|part| part.column).collect();
             keys.push(TableKey { oid: index.oid, name: index.name.item.clone(), columns });
         }
@@ -106,10 +107,25 @@ pub fn keys(catalog: &dyn CatalogView, table: &ItemRef) -> Vec<TableKey> {
     keys
 }
 
-/// The table of a schema that has a key constraint of this name, whose index takes the name of a relation.
-pub fn key_named(catalog: &dyn CatalogView, schema: SchemaId, name: &str) -> Option<Arc<ItemRef>> {
-    let is_named = |constraint: &ConstraintDef| constraint.is_key() && constraint.name == name;
-    catalog.items(schema).into_iter().find(|item| item.constraints().iter().any(is_named))
+/// The index of a key constraint of a table.
+pub fn index_of(catalog: &dyn CatalogView, table: GlobalId, constraint: u32) -> Option<Arc<ItemRef>> {
+    let is_of =
+        |item: &Arc<ItemRef>| matches!(&item.kind, ItemKind::Index(index) if index.constraint == Some(constraint));
+    catalog.indexes_on(table).into_iter().find(is_of)
+}
+
+/// The index that a key constraint of a table gets, and its columns.
+pub fn key_index(table: &ItemRef, constraint: &ConstraintDef, cluster: Option<ClusterId>) -> (IndexDef, RelationDesc) {
+    let columns = || constraint.columns().iter().map(|column| (*column, &table.desc.columns[*column]));
+    let keys = columns().map(|(at, column)| IndexKeyDef {
+        column: Some(at),
+        sql: quote_ident(&column.name),
+        options: KeyOptions::default(),
+    });
+    let (keys, constraint) = (keys.collect(), Some(constraint.oid));
+    let desc =
+        RelationDesc::new(columns().map(|(_, column)| (column.name.clone(), column.ty.clone(), column.nullable)));
+    (IndexDef { on: table.id, cluster, unique: true, keys, constraint }, desc)
 }
 
 impl ConstraintDef {

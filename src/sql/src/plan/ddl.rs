@@ -11,9 +11,8 @@ mod operator_class;
 mod relation;
 mod sequence;
 
-use super::constraint::key_named;
 use super::privileges::{check_create_in, check_object, check_owner, check_system, is_superuser};
-use super::{Plan, PlanContext};
+use super::{IndexDef, ItemKind, Plan, PlanContext, SYSTEM_CLUSTER};
 use crate::names::{resolve_item, resolve_schema, unknown_cluster, unknown_database, unknown_relation, unknown_role};
 use engine::error::{PlanNotice, SqlError};
 use engine::names::{ClusterId, ObjectId, ObjectKind, Privilege, RoleId};
@@ -247,7 +246,7 @@ pub(super) fn plan_alter_rename(
     }
     if let ObjectId::Item(id) = object
         && let Some(item) = ctx.catalog.item(id)
-        && (ctx.catalog.item_by_name(item.schema, to).is_some() || key_named(ctx.catalog, item.schema, to).is_some())
+        && ctx.catalog.item_by_name(item.schema, to).is_some()
     {
         return Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{to}\" already exists")));
     }
@@ -267,6 +266,12 @@ pub(super) fn plan_alter_set_cluster(
     };
     check_owner(ctx, object, kind, name.item())?;
     let cluster = resolve_cluster(ctx, Some(cluster))?;
+    if let ObjectId::Item(id) = object
+        && let Some(ItemKind::Index(IndexDef { constraint: Some(_), .. })) =
+            ctx.catalog.item(id).map(|item| item.kind.clone())
+    {
+        return Err(SqlError::unsupported("SET CLUSTER of the index of a constraint"));
+    }
     match object {
         ObjectId::Item(id) => Ok(Plan::AlterSetCluster { id, cluster }),
         _ => Err(SqlError::internal(format!("{kind} {name} is not in a cluster"))),
@@ -383,6 +388,10 @@ fn resolve_cluster(ctx: &PlanContext<'_>, name: Option<&str>) -> Result<ClusterI
     let name = name.unwrap_or(ctx.cluster);
     let cluster = ctx.catalog.cluster_by_name(name).ok_or_else(|| unknown_cluster(name))?;
     check_object(ctx, ObjectId::Cluster(cluster.id), Privilege::Usage, ObjectKind::Cluster, &cluster.name)?;
+    if cluster.id == SYSTEM_CLUSTER {
+        let message = format!("system cluster \"{}\" maintains nothing of users", cluster.name);
+        return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+    }
     Ok(cluster.id)
 }
 

@@ -21,13 +21,6 @@ fn create_index(index: &IndexDef) -> &'static str {
     if index.unique { "CREATE UNIQUE INDEX" } else { "CREATE INDEX" }
 }
 
-/// `CREATE UNIQUE INDEX t_pkey ON s.t USING btree (id)`: the index that Postgres has for a key constraint, as it prints it.
-pub fn key_index(table: &ItemRef, constraint: &ConstraintDef) -> String {
-    let (name, on) = (quote_ident(&constraint.name), within_database(&table.name));
-    let columns = super::constraint::column_list(&table.desc, constraint.columns());
-    format!("CREATE UNIQUE INDEX {name} ON {on} USING btree ({columns})")
-}
-
 /// The key's expressions: column names, and other expressions in parentheses.
 pub fn keys(catalog: &dyn CatalogView, index: &IndexDef) -> Vec<String> {
     let on = catalog.item(index.on);
@@ -77,13 +70,17 @@ pub fn create_sql(catalog: &dyn CatalogView, item: &ItemRef) -> Option<String> {
             format!("CREATE MATERIALIZED VIEW {} IN CLUSTER {cluster} AS {query}", item.name)
         }
         ItemKind::Index(index) => {
-            let on = catalog.item(index.on).map(|on| on.name.to_string()).unwrap_or_default();
-            let (cluster, keys) = (cluster_name(catalog, index.cluster), declared_keys(catalog, index));
-            let (create, name) = (create_index(index), quote_ident(&item.name.item));
-            format!("{create} {name} IN CLUSTER {cluster} ON {on} ({keys})")
+            let on = catalog.item(index.on)?;
+            let name = quote_ident(&item.name.item);
+            if let Some(key) = on.constraints().iter().find(|constraint| Some(constraint.oid) == index.constraint) {
+                return Some(format!("ALTER TABLE {} ADD CONSTRAINT {name} {}", on.name, key.definition(&on.desc)));
+            }
+            let cluster = index.cluster.map(|cluster| cluster_name(catalog, cluster)).unwrap_or_default();
+            let (create, keys) = (create_index(index), declared_keys(catalog, index));
+            format!("{create} {name} IN CLUSTER {cluster} ON {} ({keys})", on.name)
         }
         ItemKind::Sequence(SequenceDef { params, .. }) => format!("CREATE SEQUENCE {} {}", item.name, params.sql()),
-        ItemKind::Table { defaults, constraints } => {
+        ItemKind::Table { defaults, constraints, key_index } => {
             let name_of = |oid| item_with_oid(catalog, oid).map(|sequence| sequence.name.to_string());
             let column = |(i, column): (usize, &repr::ColumnDesc)| {
                 let mut sql = format!("{} {}", quote_ident(&column.name), column.ty);
@@ -108,7 +105,8 @@ pub fn create_sql(catalog: &dyn CatalogView, item: &ItemRef) -> Option<String> {
             };
             let columns = item.desc.columns.iter().enumerate().map(column);
             let elements: Vec<String> = columns.chain(constraints.iter().map(constraint)).collect();
-            format!("CREATE TABLE {} ({})", item.name, elements.join(", "))
+            let storage = if *key_index { "" } else { " WITH (KEY INDEX = off)" };
+            format!("CREATE TABLE {} ({}){storage}", item.name, elements.join(", "))
         }
     })
 }

@@ -3,12 +3,11 @@
 //! Indexes go with their relation, sequences with the column that owns them. Anything else that depends on a dropped object keeps it from being dropped unless
 //! CASCADE says that it goes, too; then the client is told.
 
-use super::constraint::key_named;
 use super::ddl::{article, resolve_object};
 use super::privileges::{check_owner, check_system};
 use super::sequence::defaults_naming;
-use super::{DropPlan, ItemKind, ItemRef, Plan, PlanContext};
-use crate::names::{effective_search_path, resolve_item};
+use super::{DropPlan, IndexDef, ItemKind, ItemRef, Plan, PlanContext};
+use crate::names::resolve_item;
 use crate::sequence::SequenceDef;
 use engine::error::{PlanNotice, SqlError};
 use engine::names::{ClusterId, DatabaseId, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
@@ -17,7 +16,6 @@ use repr::sqlstate::SqlState;
 use sql_syntax::ast::Drop;
 use sql_syntax::names::Name;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// How many dependent objects a message lists, as in Postgres.
 const LISTED_MAX: usize = 100;
@@ -141,10 +139,9 @@ fn resolve(ctx: &PlanContext<'_>, kind: ObjectKind, name: &Name) -> Result<Objec
     }
     resolve_object(ctx, kind, name).map_err(|error| match (error.sqlstate, kind) {
         // For an index Postgres says 42704, not that there is no relation.
-        (SqlState::UNDEFINED_TABLE, ObjectKind::Index) => match key_of(ctx, name) {
-            Some(table) => index_of_key(name, &table.name.item),
-            None => SqlError::new(SqlState::UNDEFINED_OBJECT, format!("index \"{name}\" does not exist")),
-        },
+        (SqlState::UNDEFINED_TABLE, ObjectKind::Index) => {
+            SqlError::new(SqlState::UNDEFINED_OBJECT, format!("index \"{name}\" does not exist"))
+        }
         (SqlState::UNDEFINED_TABLE, kind) => {
             SqlError::new(SqlState::UNDEFINED_TABLE, format!("{kind} \"{name}\" does not exist"))
         }
@@ -165,17 +162,16 @@ fn may_be_missing(error: &SqlError) -> bool {
     !matches!(error.sqlstate, SqlState::WRONG_OBJECT_TYPE | SqlState::DEPENDENT_OBJECTS_STILL_EXIST)
 }
 
-/// The table of which a key constraint has this name, and Postgres an index for it.
-fn key_of(ctx: &PlanContext<'_>, name: &Name) -> Option<Arc<ItemRef>> {
-    let [bare] = name.parts.as_slice() else { return None };
-    let schemas = effective_search_path(ctx.catalog, ctx.scope());
-    schemas.iter().find_map(|schema| key_named(ctx.catalog, schema.id, bare))
-}
-
-fn index_of_key(name: &Name, table: &str) -> SqlError {
-    let message = format!("cannot drop index {name} because constraint {name} on table {table} requires it");
-    SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
-        .with_hint(format!("You can drop constraint {name} on table {table} instead."))
+/// Errors: 2BP01 for the index of a key constraint, which goes with that.
+fn check_no_key(ctx: &PlanContext<'_>, index: GlobalId, name: &Name) -> Result<(), SqlError> {
+    let item = ctx.catalog.item(index);
+    let Some(ItemKind::Index(IndexDef { on, constraint: Some(_), .. })) = item.as_ref().map(|item| &item.kind) else {
+        return Ok(());
+    };
+    let (key, table) = (name.item(), ctx.catalog.item(*on).map(|on| on.name.item.clone()).unwrap_or_default());
+    let message = format!("cannot drop index {key} because constraint {key} on table {table} requires it");
+    Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
+        .with_hint(format!("You can drop constraint {key} on table {table} instead.")))
 }
 
 fn check_droppable(ctx: &PlanContext<'_>, object: ObjectId, kind: ObjectKind, name: &Name) -> Result<(), SqlError> {
@@ -192,7 +188,10 @@ fn check_droppable(ctx: &PlanContext<'_>, object: ObjectId, kind: ObjectKind, na
         ObjectId::Database(_) if name.item() == ctx.session.database => {
             in_use("cannot drop the currently open database".to_owned())
         }
-        _ => check_owner(ctx, object, kind, name.item()),
+        _ => {
+            check_owner(ctx, object, kind, name.item())?;
+            if let ObjectId::Item(id) = object { check_no_key(ctx, id, name) } else { Ok(()) }
+        }
     }
 }
 

@@ -164,14 +164,14 @@ fn indexes(ctx: &PlanContext<'_>, show: &ShowObjects) -> Result<Listing, SqlErro
     let mut rows = Vec::new();
     for item in candidates {
         let ItemKind::Index(index) = &item.kind else { continue };
-        if wanted.is_some_and(|wanted| wanted != index.cluster) {
+        if wanted.is_some() && wanted != index.cluster {
             continue;
         }
         let keys: Vec<&str> = index.keys.iter().map(|key| key.sql.as_str()).collect();
         rows.push(vec![
             Some(item.name.item.clone()),
             ctx.catalog.item(index.on).map(|on| on.name.item.clone()),
-            ctx.catalog.cluster(index.cluster).map(|cluster| cluster.name.clone()),
+            index.cluster.and_then(|id| ctx.catalog.cluster(id)).map(|cluster| cluster.name.clone()),
             Some(format!("{{{}}}", keys.join(","))),
             comment(ctx, ObjectId::Item(item.id), None),
         ]);

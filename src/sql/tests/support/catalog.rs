@@ -92,6 +92,7 @@ fn items() -> Vec<Arc<ItemRef>> {
     let table = |defaults: &[Option<&str>]| ItemKind::Table {
         defaults: defaults.iter().map(|default| default.map(str::to_owned)).collect(),
         constraints: Vec::new(),
+        key_index: true,
     };
     let def = |query: &str| ViewDef {
         query: query.to_owned(),
@@ -105,9 +106,10 @@ fn items() -> Vec<Arc<ItemRef>> {
         |query: &str| ItemKind::MaterializedView(MaterializedViewDef { view: def(query), cluster: ClusterId(1) });
     let index = ItemKind::Index(IndexDef {
         on: GlobalId::User(1),
-        cluster: ClusterId(1),
+        cluster: Some(ClusterId(1)),
         unique: false,
         keys: vec![IndexKeyDef { column: Some(0), sql: "a".to_owned(), options: KeyOptions::default() }],
+        constraint: None,
     });
     let int = |name: &str| vec![(name.to_owned(), PgType::Int4, true)];
     let item = |id, schema, name: &str, owner, columns: Vec<(String, PgType, bool)>, kind| {

@@ -160,7 +160,7 @@ impl<'a> Subject<'a> {
             let message = format!("cannot use more than {KEY_COLUMNS_MAX} columns in an index");
             return Err(SqlError::new(TOO_MANY_COLUMNS, message));
         }
-        Ok(ConstraintKind::Key { primary, columns, index_oid: 0 })
+        Ok(ConstraintKind::Key { primary, columns })
     }
 
     fn check(&self, ctx: &PlanContext<'_>, check: &sp::Expr) -> Result<ConstraintKind, SqlError> {

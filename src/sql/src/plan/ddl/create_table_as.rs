@@ -42,6 +42,7 @@ pub(in crate::plan) fn plan_create_table_as(ctx: &PlanContext<'_>, create: &Crea
         defaults: vec![None; columns.len()],
         desc,
         constraints: Vec::new(),
+        key_index: create.key_index.unwrap_or(true),
         sequences: Vec::new(),
         if_not_exists: create.if_not_exists,
     };

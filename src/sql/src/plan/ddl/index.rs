@@ -4,7 +4,7 @@ use super::operator_class::operator_class;
 use super::{check_create_in, check_owner, resolve_cluster};
 use crate::bind::{self, Params};
 use crate::names::{resolve_item, unknown_relation};
-use crate::plan::constraint::{check_key_type, key_named};
+use crate::plan::constraint::check_key_type;
 use crate::plan::ddl::name::{already_exists, full_name};
 use crate::plan::ddl::plural;
 use crate::plan::resolver::Dependencies;
@@ -100,8 +100,7 @@ pub(in crate::plan) fn plan_create_index(ctx: &PlanContext<'_>, create: &CreateI
     }
     let item = match &create.name {
         Some(name) => {
-            if ctx.catalog.item_by_name(on.schema, name).is_some() || key_named(ctx.catalog, on.schema, name).is_some()
-            {
+            if ctx.catalog.item_by_name(on.schema, name).is_some() {
                 return already_exists(name, create.if_not_exists, "CREATE INDEX");
             }
             name.clone()

@@ -1,7 +1,6 @@
 //! Names of what is created: where it goes, and what has its name already.
 
 use crate::names::{TEMPORARY, resolve_new_item, temporary_schema, unknown_database};
-use crate::plan::constraint::key_named;
 use crate::plan::ddl::{check_create_in, exists_notice};
 use crate::plan::privileges::has_privilege;
 use crate::plan::{ItemRef, Plan, PlanContext, SchemaRef, TableSchema};
@@ -48,10 +47,7 @@ fn new_temporary(ctx: &PlanContext<'_>, item: &str) -> Result<(TableSchema, Full
     let schema = temporary_schema(ctx.session.backend_pid);
     let name = FullName { database: Some(database.clone()), schema: schema.clone(), item: item.to_owned() };
     let there = ctx.catalog.schema_by_name(Some(found.id), &schema);
-    let existing = there.as_ref().and_then(|there| ctx.catalog.item_by_name(there.id, item));
-    if there.is_some_and(|there| key_named(ctx.catalog, there.id, item).is_some()) {
-        return Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{item}\" already exists")));
-    }
+    let existing = there.and_then(|there| ctx.catalog.item_by_name(there.id, item));
     Ok((TableSchema::Temporary { database: found.id, name: schema }, name, existing))
 }
 
@@ -78,8 +74,5 @@ pub(super) fn new_item(
     let (schema, item) = resolve_new_item(ctx.catalog, ctx.scope(), name)?;
     check_create_in(ctx, &schema)?;
     let existing = ctx.catalog.item_by_name(schema.id, &item);
-    if key_named(ctx.catalog, schema.id, &item).is_some() {
-        return Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{item}\" already exists")));
-    }
     Ok((Arc::clone(&schema), full_name(ctx, &schema, item), existing))
 }

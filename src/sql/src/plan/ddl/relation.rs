@@ -57,6 +57,7 @@ pub(in crate::plan) fn plan_create_table(ctx: &PlanContext<'_>, create: &CreateT
         name,
         defaults,
         constraints,
+        key_index: create.key_index.unwrap_or(true),
         sequences,
         if_not_exists: create.if_not_exists,
     }))
