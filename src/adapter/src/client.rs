@@ -1,7 +1,7 @@
 //! The adapter from outside: how it is started, and how a session begins.
 
 use crate::activity::Activity;
-use crate::advisory::Owner;
+use crate::locks::Owner;
 use crate::error::AdapterError;
 use crate::history::History;
 use crate::introspection;

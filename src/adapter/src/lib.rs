@@ -9,6 +9,7 @@
 mod catalog;
 mod control;
 pub mod reading;
+mod reads;
 pub mod writing;
 
 mod activity;
@@ -19,6 +20,7 @@ mod cancel;
 pub mod client;
 pub mod description;
 pub mod error;
+mod locks;
 pub mod metrics;
 pub mod password;
 pub mod response;

@@ -4,12 +4,13 @@
 //! [`Session::run`] (`control/execute.rs`).
 
 use crate::activity::Activity;
-use crate::advisory::{Owner, StatementLocks};
+use crate::advisory::StatementLocks;
 use crate::bindable::Bindable;
 use crate::cancel::{Cancel, Interrupt, committed};
 use crate::control::short::{SMALL_PARAMS, SMALL_TEXT, is_elsewhere};
 use crate::description::RowDesc;
 use crate::error::{AdapterError, Notice};
+use crate::locks::Owner;
 use crate::plan_cache::{CachedPlan, Made};
 use crate::response::{Response, Rows, Tag};
 use crate::rights::Rights;

@@ -1,7 +1,7 @@
 //! What all sessions share.
 
 use crate::activity::Activity;
-use crate::advisory::LockTable;
+use crate::locks::LockTable;
 use crate::cancel::Cancel;
 use crate::error::AdapterError;
 use crate::history::History;

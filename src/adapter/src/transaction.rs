@@ -15,16 +15,20 @@
 //! Three lifetimes share this state: a block (BEGIN … COMMIT), the implicit transaction over the statements of one simple
 //! query, and that over the messages up to a Sync.
 
-use crate::advisory::{OfTransaction, Owner};
 use crate::error::AdapterError;
+use crate::locks::{OfTransaction, Owner};
+use crate::reads::Reads;
 use crate::shared::Shared;
 use crate::status::Status;
+use crate::writing::insert::RETRIES_MAX;
 use catalog::transact::{Op, Prepared};
 use committer::constraint::{NetKeys, TableConstraints, UniqueKey, net_keys};
 use committer::expectations::Expectation;
 use committer::published::Published;
 use committer::request::{CatalogChange, Committed, TableWrite};
+use compute_client::plan::IndexInfo;
 use compute_client::read_hold::ReadHold;
+use compute_client::uncommitted::{Layer, Uncommitted};
 use engine::error::SqlError;
 use engine::session::TransactionNumber;
 use ore::memory::{Reservation, Share};
@@ -32,14 +36,15 @@ use parking_lot::Mutex;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
 use sql::vars::SessionVars;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
 /// What a transaction has done so far.
 pub(crate) struct Transaction {
     pub(crate) status: Status,
     hold: Option<ReadHold>,
-    reads: BTreeSet<GlobalId>,
+    reads: Reads,
     writes: BTreeMap<GlobalId, Updates>,
     /// The memory of its writes.
     kept: Option<Reservation>,
@@ -47,6 +52,8 @@ pub(crate) struct Transaction {
     checked: BTreeMap<GlobalId, Option<Arc<TableConstraints>>>,
     /// By table and constraint: what its writes do to the keys. Made from them when first asked for.
     own_keys: HashMap<(GlobalId, u32), NetKeys>,
+    /// By index: its writes to the index's table, arranged as the index is. Likewise.
+    arranged: BTreeMap<GlobalId, Uncommitted>,
     staged: Option<Staged>,
     savepoints: Vec<Savepoint>,
     /// The start of the transaction, for `now()`; microseconds since the epoch.
@@ -83,11 +90,12 @@ impl Transaction {
         Transaction {
             status: Status::Idle,
             hold: None,
-            reads: BTreeSet::new(),
+            reads: Reads::default(),
             writes: BTreeMap::new(),
             kept: None,
             checked: BTreeMap::new(),
             own_keys: HashMap::new(),
+            arranged: BTreeMap::new(),
             staged: None,
             savepoints: Vec::new(),
             started_us: None,
@@ -167,9 +175,24 @@ impl Transaction {
         ts
     }
 
-    /// Notes what was read, which must not change until a write of this transaction commits.
-    pub(crate) fn note_reads(&mut self, collections: impl IntoIterator<Item = GlobalId>) {
-        self.reads.extend(collections);
+    /// What it has read, which must not change until a write of it commits.
+    pub(crate) fn reads(&mut self) -> &mut Reads {
+        &mut self.reads
+    }
+
+    /// Moves the time of its reads to `now` if nothing that it has read has changed by then; whether that is so.
+    ///
+    /// # Cancellation
+    /// Safe to drop at any await: the time stays, or has moved.
+    pub(crate) async fn refresh(&mut self, shared: &Shared, now: Timestamp) -> Result<bool, AdapterError> {
+        let Some(held) = self.held_ts().filter(|held| *held < now) else { return Ok(true) };
+        // Acquired before what is read is looked at: the hold before it still keeps what was there.
+        let hold = shared.holds.acquire(now);
+        let is_unchanged = self.reads.are_unchanged(&shared.published.load_full(), (held, now)).await?;
+        if is_unchanged {
+            self.hold = Some(hold);
+        }
+        Ok(is_unchanged)
     }
 
     /// Asks for the memory of writes that are about to be kept back. Error 53200.
@@ -214,6 +237,16 @@ impl Transaction {
     /// Its own writes, for its own reads.
     pub(crate) fn overlay(&self) -> HashMap<GlobalId, Arc<Updates>> {
         self.writes.iter().map(|(table, updates)| (*table, Arc::new(updates.clone()))).collect()
+    }
+
+    /// Its own writes to the table of an index, to be laid over that; `None` if the index cannot have them.
+    pub(crate) fn layer(&mut self, table: GlobalId, index: &IndexInfo) -> Option<Layer> {
+        let arranged = match self.arranged.entry(index.handle.id) {
+            Entry::Occupied(arranged) => arranged.into_mut(),
+            Entry::Vacant(place) => place.insert(Uncommitted::of(index)?),
+        };
+        self.writes.get(&table).into_iter().for_each(|updates| arranged.cover(updates));
+        Some(arranged.layer())
     }
 
     /// How many savepoints there are.
@@ -266,6 +299,7 @@ impl Transaction {
             kept.resize(self.writes.values().map(Updates::memory).sum());
         }
         self.own_keys.clear();
+        self.arranged.clear();
         self.staged.clone_from(&savepoint.staged);
         self.unlock_after(savepoint.locks);
         self.status = Status::InBlock;
@@ -274,34 +308,59 @@ impl Transaction {
 
     /// Makes its writes durable and visible. Error 40001 if what it read has changed.
     pub(crate) async fn commit(&mut self, shared: &Shared) -> Result<Committed, AdapterError> {
-        let transaction = std::mem::replace(self, Transaction::new());
+        let mut transaction = std::mem::replace(self, Transaction::new());
         if transaction.writes.is_empty() && transaction.staged.is_none() {
             return Ok(Committed::At);
         }
-        let mut expectations: Vec<Expectation> = match &transaction.hold {
-            Some(hold) => transaction
-                .reads
-                .iter()
-                .filter(|id| matches!(id, GlobalId::User(_)))
-                .map(|table| Expectation { table: *table, read_ts: hold.ts(), rows: None })
-                .collect(),
-            None => Vec::new(),
+        let mut checked = std::mem::take(&mut transaction.checked);
+        let writes = std::mem::take(&mut transaction.writes).into_iter();
+        let writes = writes.map(|(table, updates)| (table, Arc::new(updates), checked.remove(&table).flatten()));
+        let writes: Vec<(GlobalId, Arc<Updates>, Option<Arc<TableConstraints>>)> = writes.collect();
+        let writes = || {
+            let write = |(table, updates, checked): &(GlobalId, Arc<Updates>, Option<Arc<TableConstraints>>)| TableWrite {
+                table: *table,
+                updates: Arc::clone(updates),
+                checked: checked.clone(),
+                ahead: None,
+            };
+            writes.iter().map(write)
         };
-        let mut checked = transaction.checked;
-        let writes = transaction.writes.into_iter();
-        let writes = writes.map(|(table, updates)| TableWrite::new(table, updates, checked.remove(&table).flatten()));
-        let committed = match transaction.staged {
-            Some(Staged { base, ops, published }) => {
-                // Nobody else knows what is new, and nobody will know what has gone.
-                expectations.retain(|expected| !published.created.contains(&expected.table));
-                let writes = writes.filter(|write| published.tables.contains_key(&write.table)).collect();
-                let sequences = published.sequences.values().filter(|sequence| sequence.is_staged()).cloned().collect();
-                let change = CatalogChange { writes, expectations, sequences, ..CatalogChange::new(base, ops) };
-                shared.committer.change_catalog(change).await?
+        if let Some(staged) = transaction.staged.take() {
+            return transaction.commit_catalog(shared, staged, writes()).await;
+        }
+        for _ in 0..RETRIES_MAX {
+            let committed = shared.committer.commit(writes().collect(), transaction.expectations()).await?;
+            if !matches!(committed, Committed::Conflict) {
+                return Ok(committed);
             }
-            None => shared.committer.commit(writes.collect(), expectations).await?,
-        };
-        match committed {
+            // The committer remembers the latest writes only: what it takes for changed may not be.
+            let now = shared.read_ts().await?;
+            if transaction.held_ts().is_none_or(|held| held >= now) || !transaction.refresh(shared, now).await? {
+                break;
+            }
+        }
+        Err(conflict())
+    }
+
+    fn expectations(&self) -> Vec<Expectation> {
+        self.hold.as_ref().map_or_else(Vec::new, |hold| self.reads.expectations(hold.ts()))
+    }
+
+    /// The same of a transaction that has changed the catalog.
+    async fn commit_catalog(
+        &self,
+        shared: &Shared,
+        staged: Staged,
+        writes: impl Iterator<Item = TableWrite>,
+    ) -> Result<Committed, AdapterError> {
+        let Staged { base, ops, published } = staged;
+        // Nobody else knows what is new, and nobody will know what has gone.
+        let mut expectations = self.expectations();
+        expectations.retain(|expected| !published.created.contains(&expected.table));
+        let writes = writes.filter(|write| published.tables.contains_key(&write.table)).collect();
+        let sequences = published.sequences.values().filter(|sequence| sequence.is_staged()).cloned().collect();
+        let change = CatalogChange { writes, expectations, sequences, ..CatalogChange::new(base, ops) };
+        match shared.committer.change_catalog(change).await? {
             Committed::Conflict => Err(conflict()),
             committed => Ok(committed),
         }

@@ -62,6 +62,13 @@ impl Snapshot {
         snapshot
     }
 
+    /// The same with batches over it, of updates before every time.
+    #[must_use]
+    pub fn under(&self, batches: &[RowBatch]) -> Snapshot {
+        let oks = self.oks.iter().chain(batches).cloned().collect();
+        Snapshot { oks, errs: self.errs.clone(), since: self.since, upper: self.upper, settled: None }
+    }
+
     /// All rows as of a time, if they were found beforehand.
     pub fn settled(&self, as_of: Timestamp) -> Option<&[Hit]> {
         self.settled.as_ref().filter(|settled| settled.latest <= as_of).map(|settled| settled.hits.as_slice())

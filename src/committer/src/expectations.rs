@@ -107,6 +107,16 @@ fn touches(updates: &Updates, rows: &KeyRange) -> bool {
     updates.iter().any(|(row, _)| rows.contains(row))
 }
 
+/// Whether a collection may have changed after a time: it was written, or has gone.
+pub fn was_written(published: &Published, collection: GlobalId, after: Timestamp) -> bool {
+    match (published.tables.get(&collection), published.maintained(collection)) {
+        (Some(table), _) => table.clock.last_write() > after,
+        // A materialized view changes with the tables below it; any other with those it depends on, which are read as well.
+        (None, Some(handle)) => handle.last_write() > after,
+        (None, None) => published.state.item(collection).is_none(),
+    }
+}
+
 /// Whether something that was read has changed, or is changed by the group.
 pub(crate) fn contradicted(
     published: &Published,
@@ -116,16 +126,10 @@ pub(crate) fn contradicted(
 ) -> bool {
     expectations.iter().any(|expectation| {
         let Expectation { table, read_ts, rows } = expectation;
-        let changed = match (published.tables.get(table), rows) {
-            (Some(of), _) if of.clock.last_write() <= *read_ts => false,
-            (Some(_), Some(rows)) => recent.changed(*table, rows, *read_ts),
-            (Some(_), None) => true,
-            // A materialized view changes with the tables below it; any other with those it depends on, which are expected of
-            // as well.
-            (None, _) => match published.maintained(*table) {
-                Some(handle) => handle.last_write() > *read_ts,
-                None => published.state.item(*table).is_none(),
-            },
+        let changed = match rows {
+            _ if !was_written(published, *table, *read_ts) => false,
+            Some(rows) => recent.changed(*table, rows, *read_ts),
+            None => true,
         };
         let below = |handle: &Arc<IndexHandle>| group.keys().any(|table| handle.clocks().contains_key(table));
         let changes = match (group.get(table), rows) {

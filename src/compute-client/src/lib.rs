@@ -18,6 +18,7 @@ pub mod queue;
 pub mod read_hold;
 pub mod schedule;
 pub mod tail;
+pub mod uncommitted;
 
 /// Where [`clock`] takes its atomics from.
 mod sync {

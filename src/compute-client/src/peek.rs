@@ -12,6 +12,7 @@
 
 use crate::error::{ComputeError, decode_error};
 use crate::plan::{Access, IndexInfo, KeySource, KeyValue, Output, PeekPlan};
+use crate::uncommitted::Layer;
 use arrangement::snapshot::Snapshot;
 use arrangement::snapshot::cursor::{self, Bounds, Hit, Hits, Walk};
 use arrangement::spine::RowBatch;
@@ -25,7 +26,7 @@ use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::PhysicalExpr;
 use engine::{Engine, SessionInfo, value};
 use pgrepr::length::repadded;
-use repr::row::{RowCodec, write_key_datum};
+use repr::row::{RowCodec, is_key_exact, write_key_datum};
 use repr::{Datum, Timestamp};
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
@@ -168,6 +169,7 @@ pub struct Lagging {
     plan: Arc<PeekPlan>,
     keys: Keys,
     as_of: Timestamp,
+    layer: Option<Layer>,
 }
 
 impl Lagging {
@@ -186,31 +188,49 @@ impl Lagging {
                 handle.slots().iter().all(|slot| handle.is_complete(&slot.load(), as_of))
             };
             self.plan.index.handle.wait_until(complete).await;
-            if let Some(rows) = try_open(&self.plan, &self.keys, as_of)? {
+            if let Some(rows) = try_open(&self.plan, &self.keys, as_of, self.layer.as_ref())? {
                 return Ok(rows);
             }
         }
     }
 }
 
-/// Opens a peek as of a time that the oracle gave, if the index is complete up to it.
-pub fn open(plan: &Arc<PeekPlan>, params: Bound<'_>, as_of: Timestamp) -> Result<Opened, ComputeError> {
+/// Opens a peek as of a time that the oracle gave, if the index is complete up to it; over it lies what a transaction has written, if
+/// anything does.
+pub fn open(
+    plan: &Arc<PeekPlan>,
+    params: Bound<'_>,
+    as_of: Timestamp,
+    layer: Option<Layer>,
+) -> Result<Opened, ComputeError> {
     let keys = keys(plan, params);
-    Ok(match try_open(plan, &keys, as_of)? {
+    Ok(match try_open(plan, &keys, as_of, layer.as_ref())? {
         Some(rows) => Opened::Rows(rows),
-        None => Opened::Lagging(Lagging { plan: Arc::clone(plan), keys, as_of }),
+        None => Opened::Lagging(Lagging { plan: Arc::clone(plan), keys, as_of, layer }),
     })
 }
 
 /// Opens a peek if the index is complete up to `as_of` already.
-fn try_open(plan: &Arc<PeekPlan>, keys: &Keys, as_of: Timestamp) -> Result<Option<Box<PeekRows>>, ComputeError> {
+fn try_open(
+    plan: &Arc<PeekPlan>,
+    keys: &Keys,
+    as_of: Timestamp,
+    layer: Option<&Layer>,
+) -> Result<Option<Box<PeekRows>>, ComputeError> {
     let handle = &plan.index.handle;
     handle.check()?;
+    let snapshot = |worker: usize| {
+        let found = snapshot(&plan.index, worker, as_of)?;
+        Ok::<_, ComputeError>(match (found, layer) {
+            (Some(snapshot), Some(layer)) => Some(layer.over(worker, snapshot)),
+            (found, _) => found,
+        })
+    };
     let (mut sources, mut hits) = (SmallVec::new(), Hits::new());
     match keys {
         Keys::Exact(keys) => {
             for key in keys {
-                let Some(snapshot) = snapshot(&plan.index, handle.owner(key), as_of)? else { return Ok(None) };
+                let Some(snapshot) = snapshot(handle.owner(key))? else { return Ok(None) };
                 if let [_] = keys.as_slice() {
                     cursor::seek(&snapshot.oks, key, as_of, &mut hits);
                     sources.push(Source { snapshot, walk: None });
@@ -222,7 +242,7 @@ fn try_open(plan: &Arc<PeekPlan>, keys: &Keys, as_of: Timestamp) -> Result<Optio
         }
         Keys::Prefix(_) | Keys::Scan => {
             for worker in 0..handle.slots().len() {
-                let Some(snapshot) = snapshot(&plan.index, worker, as_of)? else { return Ok(None) };
+                let Some(snapshot) = snapshot(worker)? else { return Ok(None) };
                 if let (Keys::Scan, [_], Some(settled)) = (keys, handle.slots(), snapshot.settled(as_of)) {
                     hits.extend_from_slice(settled);
                     sources.push(Source { snapshot, walk: None });
@@ -335,6 +355,79 @@ pub fn lookup_keys(plan: &PeekPlan, params: Bound<'_>) -> Option<Vec<Vec<u8>>> {
     match keys(plan, params) {
         Keys::Scan => None,
         Keys::Exact(keys) | Keys::Prefix(keys) => Some(keys.into_vec()),
+    }
+}
+
+/// Some keys of an index, or first columns of keys, that were looked up.
+#[derive(Clone)]
+pub struct Looked {
+    /// The index.
+    pub index: Arc<IndexInfo>,
+    /// How many columns of the key they have.
+    pub width: usize,
+    /// The keys.
+    pub keys: Vec<Vec<u8>>,
+}
+
+impl Looked {
+    /// What a peek looks up, if that can be told from rows as they are stored.
+    pub fn by(plan: &PeekPlan, params: Bound<'_>) -> Option<Looked> {
+        let keys = lookup_keys(plan, params)?;
+        let (index, width) = (Arc::clone(&plan.index), plan.lookup_width());
+        let mut columns = index.key.iter().take(width);
+        let is_exact = columns.all(|column| column.is_some_and(|column| is_key_exact(&plan.row_types[column])));
+        is_exact.then_some(Looked { index, width, keys })
+    }
+
+    /// The columns of the table that were looked up, in the key's order.
+    pub fn columns(&self) -> Vec<usize> {
+        self.index.key.iter().take(self.width).copied().flatten().collect()
+    }
+
+    /// The types of the table's columns.
+    pub fn types(&self) -> Arc<[DataType]> {
+        self.index.schema.fields().iter().map(|field| field.data_type().clone()).collect()
+    }
+
+    /// Whether there are the same rows under the keys at both times, of which the later one comes from the oracle.
+    ///
+    /// # Cancellation
+    /// Safe to drop at any await.
+    pub async fn is_unchanged(&self, from: Timestamp, to: Timestamp) -> Result<bool, ComputeError> {
+        loop {
+            self.index.handle.wait_until(|handle| handle.all_complete(to)).await;
+            self.index.handle.check()?;
+            if let Some(is_unchanged) = self.compare(from, to)? {
+                return Ok(is_unchanged);
+            }
+        }
+    }
+
+    /// The same, if the index is complete.
+    fn compare(&self, from: Timestamp, to: Timestamp) -> Result<Option<bool>, ComputeError> {
+        let handle = &self.index.handle;
+        let is_whole = self.width == self.index.key.len();
+        for key in &self.keys {
+            let (workers, bounds) = match is_whole {
+                true => (handle.owner(key)..handle.owner(key) + 1, Bounds::Key(key.clone())),
+                false => (0..handle.slots().len(), Bounds::Prefix(key.clone())),
+            };
+            for worker in workers {
+                let Some(snapshot) = snapshot(&self.index, worker, to)? else { return Ok(None) };
+                if snapshot.since > from {
+                    return Err(ComputeError::SinceAdvanced { id: handle.id, since: snapshot.since, as_of: from });
+                }
+                let rows = |as_of| {
+                    let mut hits = Hits::new();
+                    Walk::new(&snapshot.oks, bounds.clone()).take(&snapshot.oks, as_of, usize::MAX, &mut hits);
+                    hits
+                };
+                if rows(from) != rows(to) {
+                    return Ok(Some(false));
+                }
+            }
+        }
+        Ok(Some(true))
     }
 }
 

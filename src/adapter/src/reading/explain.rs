@@ -86,7 +86,7 @@ impl Session {
             ExplainStage::Optimized => logical.display_indent().to_string(),
             _ => {
                 let executor = match &exec.peek {
-                    Some(peek) if self.fast_path_enabled() => {
+                    Some(peek) if self.may_peek(exec) => {
                         let how = if peek.is_direct() { "peek" } else { "peek, evaluated" };
                         format!("Executor: {how}\nIndex: {}", peek.describe())
                     }

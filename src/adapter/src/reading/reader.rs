@@ -16,6 +16,7 @@ use committer::sequence::Sequence;
 use compute_client::error::ComputeError;
 use compute_client::peek::{self, Bound, PeekRows};
 use compute_client::plan::{Access, IndexInfo, Output, PeekPlan, scan_access};
+use compute_client::uncommitted::Uncommitted;
 use datafusion::catalog::Session;
 use datafusion::common::Result;
 use datafusion::datasource::memory::MemorySourceConfig;
@@ -63,7 +64,9 @@ impl StatementReader {
         StatementReader { shared, published, as_of, overlay, session }
     }
 
-    async fn origin(&self, id: GlobalId, filters: &[Expr]) -> Result<(Origin, Arc<RelationDesc>)> {
+    /// Where the rows of a collection are, and what of the transaction's own lies over them.
+    async fn origin(&self, id: GlobalId, filters: &[Expr]) -> Result<(Origin, Option<Arc<Updates>>, Arc<RelationDesc>)> {
+        let own = self.overlay.get(&id).cloned();
         // An index that is being built is waited for only if nothing else has the rows.
         let indexes = self.published.indexes_on(id);
         let hydrated = indexes.iter().find(|index| is_readable(index));
@@ -75,7 +78,7 @@ impl StatementReader {
             (None, None) => return Err(failed(&ComputeError::Dropped(id))),
         };
         let opened = match index {
-            _ if self.published.created.contains(&id) => return Ok((Origin::Empty, desc)),
+            _ if self.published.created.contains(&id) => return Ok((Origin::Empty, own, desc)),
             Some(index) => match self.open_index(id, index, filters).await {
                 // What is dropped or built anew meanwhile is read from where it is durable.
                 Err(ComputeError::Dropped(_) | ComputeError::OutOfMemory(_))
@@ -87,31 +90,39 @@ impl StatementReader {
             },
             None => None,
         };
-        let origin = match opened {
-            Some(rows) => Origin::Index(rows),
+        let (origin, overlay) = match opened {
+            Some((rows, overlay)) => (Origin::Index(rows), overlay),
             // It went with the table, or with the columns that the table had.
             None if self.shared.persist.shard_stats(id.into()).is_none() => {
                 return Err(failed(&ComputeError::Dropped(id)));
             }
-            None => Origin::Shard(self.shared.persist.clone(), id, self.as_of),
+            None => (Origin::Shard(self.shared.persist.clone(), id, self.as_of), own),
         };
-        Ok((origin, desc))
+        Ok((origin, overlay, desc))
     }
 
+    /// The rows of an index, and what of the transaction's own is still to be laid over them.
     async fn open_index(
         &self,
         id: GlobalId,
         first: &Arc<IndexInfo>,
         filters: &[Expr],
-    ) -> std::result::Result<Box<PeekRows>, ComputeError> {
-        // Rows of the transaction's own must be seen whatever the filters: then the whole collection is read.
-        let filters = if self.overlay.contains_key(&id) { &[] } else { filters };
+    ) -> std::result::Result<(Box<PeekRows>, Option<Arc<Updates>>), ComputeError> {
         let hydrated = self.published.indexes_on(id).iter().filter(|index| is_readable(index));
         let (index, access) = scan_access(hydrated.cloned(), filters).unwrap_or((Arc::clone(first), Access::Scan));
+        let own = self.overlay.get(&id).and_then(|own| Some((own, Uncommitted::of(&index)?)));
+        let layer = own.map(|(own, mut arranged)| {
+            arranged.cover(own);
+            arranged.layer()
+        });
+        // Rows of the transaction's own must be seen whatever the filters: where they cannot be laid over the index, all of it is read.
+        let access = if layer.is_none() && self.overlay.contains_key(&id) { Access::Scan } else { access };
+        let overlay = self.overlay.get(&id).filter(|_| layer.is_none()).cloned();
         let width = index.schema.fields().len();
         let plan = PeekPlan::scan(index, access, Output::Columns((0..width).collect()))
             .ok_or_else(|| ComputeError::Engine("an index's schema is not a schema".to_owned()))?;
-        peek::open(&Arc::new(plan), Bound::none(), self.as_of)?.rows().await
+        let rows = peek::open(&Arc::new(plan), Bound::none(), self.as_of, layer)?.rows().await?;
+        Ok((rows, overlay))
     }
 }
 
@@ -142,8 +153,7 @@ impl CollectionReader for StatementReader {
             let schema = batch.schema();
             return Ok(MemorySourceConfig::try_new_exec(&[vec![batch]], schema, projection.cloned())?);
         }
-        let (origin, desc) = self.origin(id, filters).await?;
-        let overlay = self.overlay.get(&id).cloned();
+        let (origin, overlay, desc) = self.origin(id, filters).await?;
         let partition = CollectionStream { desc: Arc::clone(&desc), origin, overlay };
         let exec = StreamingTableExec::try_new(
             Arc::clone(&desc.schema),

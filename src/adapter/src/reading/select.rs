@@ -23,9 +23,10 @@ use arrow::datatypes::SchemaRef;
 use catalog::builtin::history::Strategy;
 use committer::published::Published;
 use compute_client::error::ComputeError;
-use compute_client::peek::{self, Bound, Lagging, Opened};
+use compute_client::peek::{self, Bound, Lagging, Looked, Opened};
 use compute_client::plan::{IndexInfo, PeekPlan};
 use compute_client::read_hold::ReadHold;
+use compute_client::uncommitted::Uncommitted;
 use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::execution::SendableRecordBatchStream;
@@ -66,10 +67,13 @@ impl Session {
         params: Bound<'_>,
         now: Timestamp,
     ) -> Result<Rows, AdapterError> {
+        let may_peek = self.may_peek(plan);
         // Views may have to be planned anew over what the transaction has written.
-        self.stay_if(!self.reads_own_writes(&plan.select.depends_on) && self.transaction.staged().is_none())?;
+        let reads_own = self.reads_own_writes(&plan.select.depends_on);
+        self.stay_if((!reads_own || may_peek) && self.transaction.staged().is_none())?;
         if let Some(peek) = &plan.peek
-            && self.may_peek(plan)
+            && may_peek
+            && !ore::sometimes(10)
         {
             match self.peek(plan, peek, params, now) {
                 // The ad hoc engine finds another way to the rows.
@@ -119,9 +123,13 @@ impl Session {
     ) -> Result<Option<Rows>, AdapterError> {
         let started = self.shared.metrics.peek_seconds.start();
         let mut now = now;
+        let layer = match exec.select.depends_on.as_slice() {
+            [table] if self.transaction.written_to(*table).is_some() => self.transaction.layer(*table, &plan.index),
+            _ => None,
+        };
         let (as_of, opened) = loop {
-            let as_of = self.read_at(&[plan.index.handle.id], now);
-            match (peek::open(plan, params, as_of), self.transaction.status) {
+            let as_of = self.read_at(exec, params, now);
+            match (peek::open(plan, params, as_of, layer.clone()), self.transaction.status) {
                 // Compaction overtook a reader that was suspended for long: a later time will do outside a block.
                 (Err(error @ ComputeError::SinceAdvanced { .. }), Status::Idle) => {
                     now = self.shared.read_ts_fast().ok_or(error)?;
@@ -165,7 +173,7 @@ impl Session {
         // What reads nothing, not even the time, does not choose it for what follows, which may be about what it has waited for.
         let as_of = match plan.select.depends_on.as_slice() {
             [] if !self.transaction.has_read() && !query_reads_now(&plan.select.logical) => now,
-            collections => self.read_at(collections, now),
+            _ => self.read_at(plan, params, now),
         };
         let later = if self.transaction.is_fresh() { Later::Allowed } else { Later::Never };
         self.adhoc_as_of(&plan.select, params, as_of, later)
@@ -262,25 +270,51 @@ impl Session {
         collections.iter().filter_map(|id| published.tables.get(id)).map(|table| table.readable_from).max()
     }
 
-    /// The time at which to read these collections, which a transaction notes and holds.
+    /// The time at which to read all of these collections, which a transaction notes and holds.
     pub(crate) async fn read_ts_for(&mut self, collections: &[GlobalId]) -> Result<Timestamp, AdapterError> {
-        let mut now = self.now().await?;
-        if self.transaction.is_fresh()
-            && let Some(from) = self.readable_from(collections).filter(|from| *from > now)
-        {
-            let (interrupt, shared) = (self.interrupt(), Arc::clone(&self.shared));
-            interrupt.guard(shared.committer.raised_to(from)).await?;
-            now = from;
+        let now = self.now_for(collections).await?;
+        if self.reads_anew() {
+            return Ok(now);
         }
-        Ok(self.read_at(collections, now))
+        self.transaction.reads().note(collections.iter().copied());
+        Ok(self.transaction.read_ts(&self.shared, now))
     }
 
-    /// The same for a statement that began at `now`.
-    fn read_at(&mut self, collections: &[GlobalId], now: Timestamp) -> Timestamp {
-        if self.transaction.status == Status::Idle && self.transaction.is_fresh() {
+    /// Whether a statement reads at a time of its own, and what it has read may change after it: it is a transaction, or READ COMMITTED
+    /// was asked for.
+    pub(crate) fn reads_anew(&self) -> bool {
+        (self.transaction.status == Status::Idle && self.transaction.is_fresh()) || self.settings.vars.isolation().reads_committed()
+    }
+
+    /// The time at which a statement that begins now can read these collections.
+    pub(crate) async fn now_for(&mut self, collections: &[GlobalId]) -> Result<Timestamp, AdapterError> {
+        let now = self.now().await?;
+        match self.readable_from(collections).filter(|from| *from > now && self.transaction.is_fresh()) {
+            Some(from) => {
+                let (interrupt, shared) = (self.interrupt(), Arc::clone(&self.shared));
+                interrupt.guard(shared.committer.raised_to(from)).await?;
+                Ok(from)
+            }
+            None => Ok(now),
+        }
+    }
+
+    /// The time at which a query of a statement that began at `now` reads, which a transaction notes: by the keys that are looked up,
+    /// whoever does that, or as all of what the query depends on.
+    fn read_at(&mut self, exec: &SelectExec, params: Bound<'_>, now: Timestamp) -> Timestamp {
+        let collections = exec.select.depends_on.as_slice();
+        if self.reads_anew() {
             return now;
         }
-        self.transaction.note_reads(collections.iter().copied());
+        let of_table = match collections {
+            [table] if self.published().tables.contains_key(table) => Some(*table),
+            _ => None,
+        };
+        let looked = of_table.and_then(|table| Some((table, Looked::by(exec.peek.as_ref()?, params)?)));
+        match looked {
+            Some((table, looked)) => self.transaction.reads().note_rows(table, looked),
+            None => self.transaction.reads().note(collections.iter().copied()),
+        }
         self.transaction.read_ts(&self.shared, now)
     }
 
@@ -331,9 +365,14 @@ impl Session {
         self.transaction.written().any(is_below)
     }
 
-    /// Whether a peek may answer: the fast path is on, and the transaction has written nothing that it would miss.
-    fn may_peek(&self, plan: &SelectExec) -> bool {
-        self.fast_path_enabled() && !self.reads_own_writes(&plan.select.depends_on) && !ore::sometimes(10)
+    /// Whether a peek may answer: the fast path is on, and what the transaction has written can be laid over the index.
+    pub(crate) fn may_peek(&self, plan: &SelectExec) -> bool {
+        let sees_own = |peek: &PeekPlan| match plan.select.depends_on.as_slice() {
+            [table] => self.transaction.written_to(*table).is_some() && Uncommitted::of(&peek.index).is_some(),
+            _ => false,
+        };
+        let has_all = |peek| !self.reads_own_writes(&plan.select.depends_on) || sees_own(peek);
+        self.fast_path_enabled() && plan.peek.as_deref().is_some_and(has_all)
     }
 }
 

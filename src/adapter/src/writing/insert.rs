@@ -51,7 +51,10 @@ impl Session {
             // Else rows are looked up by an index.
             self.stay_if(!self.reads_own_writes(&[plan.table]) && self.transaction.staged().is_none())?;
         }
+        let read_before = self.transaction.reads().len();
         for _ in 0..RETRIES_MAX {
+            // What is read anew need not be what it was.
+            self.transaction.reads().truncate(read_before);
             self.reserve(&plan.takes, 1).await?;
             let mut memory = Reservation::empty(&self.shared.memory);
             let (mut updates, mut expectations) = match &plan.source {
@@ -76,6 +79,10 @@ impl Session {
             self.reserve(&plan.row_takes, count).await?;
             let mut arbiters: &[u32] = &[];
             if let Some(on) = &plan.on_conflict {
+                if on.update.is_some() {
+                    let constraints = self.constraints_of(plan.table, &plan.name)?;
+                    self.lock_touched(plan.table, &constraints, &updates).await?;
+                }
                 let resolved = self.resolve_conflicts(plan, on, &updates, params).await?;
                 expectations.extend(resolved.expectations);
                 (updates, count, arbiters) = (resolved.updates, resolved.count, &on.arbiters);

@@ -12,19 +12,20 @@ use crate::response::{Chunk, Rows};
 use crate::session::Session;
 use crate::status::Status;
 use crate::transaction::conflict;
-use crate::writing::insert::push_batch;
+use crate::writing::insert::{RETRIES_MAX, push_batch};
 use ahash::{AHashMap, AHashSet};
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::DataType;
 use committer::constraint::{NetKeys, TableConstraints, UniqueKey};
 use committer::expectations::{Expectation, KeyRange};
-use compute_client::peek::{Bound, bind as bind_expr};
+use compute_client::peek::{Bound, Looked, bind as bind_expr};
+use compute_client::plan::IndexInfo;
 use datafusion::logical_expr::Expr;
 use engine::error::SqlError;
 use repr::row::RowCodec;
 use repr::sqlstate::SqlState;
-use repr::{Timestamp, Updates};
+use repr::{GlobalId, Timestamp, Updates};
 use sql::plan::{ConflictUpdate, InsertPlan, OnConflictPlan};
 use std::sync::Arc;
 
@@ -69,7 +70,17 @@ impl Session {
         let arbiters = arbiters.ok_or_else(conflict)?;
         self.check_rows(plan.table, &plan.name, &constraints, &plan.desc, proposed)?;
         let keys: Vec<Vec<Key>> = proposed.iter().map(|(row, _)| keys_of(&constraints, &arbiters, row)).collect();
-        let (taken, ts) = self.taken(plan, &constraints, &arbiters, &keys).await?;
+        let (mut taken, mut ts) = self.taken(plan, &constraints, &arbiters, &keys).await?;
+        if on.update.is_none() && !self.commits_alone() {
+            // What the committer says is of a time at which the transaction may not read yet.
+            for _ in 0..RETRIES_MAX {
+                let read_ts = self.time_to_write(&[plan.table]).await?;
+                if read_ts >= ts || !self.were_written(&[plan.table], read_ts) {
+                    break;
+                }
+                (taken, ts) = self.taken(plan, &constraints, &arbiters, &keys).await?;
+            }
+        }
         let Some(update) = &on.update else {
             let fates = decide(&keys, |key| taken.contains(key));
             let fates = fates.into_iter().map(|fate| if let Fate::Conflicts(_) = fate { Fate::Nothing } else { fate });
@@ -140,7 +151,7 @@ impl Session {
         arbiters: &[UniqueKey],
         taken: &AHashSet<Key>,
     ) -> Result<(AHashMap<Vec<u8>, Vec<u8>>, Timestamp), AdapterError> {
-        let read_ts = self.read_ts_for(&[plan.table]).await?;
+        let read_ts = self.time_to_write(&[plan.table]).await?;
         let mut existing = AHashMap::new();
         let Some(key) = arbiters.first() else { return Ok((existing, read_ts)) };
         if taken.is_empty() {
@@ -149,7 +160,7 @@ impl Session {
         let wanted: AHashSet<&Vec<u8>> = taken.iter().map(|(_, key)| key).collect();
         let mut rows = Updates::new();
         let lookup = self.select_exec(update.lookup.clone());
-        let by_index = lookup.peek.is_some() && wanted.len() <= LOOKUPS_MAX && !self.reads_own_writes(&[plan.table]);
+        let by_index = self.may_peek(&lookup) && wanted.len() <= LOOKUPS_MAX;
         if by_index {
             let types: Vec<DataType> = key.columns.iter().map(|column| constraints.types[*column].clone()).collect();
             for wanted in &wanted {
@@ -187,7 +198,13 @@ impl Session {
         read_ts: Timestamp,
     ) -> Vec<Expectation> {
         if !self.commits_alone() {
-            self.transaction.note_reads([plan.table]);
+            if self.reads_anew() {
+                return Vec::new();
+            }
+            for (at, arbiter) in arbiters.iter().enumerate() {
+                let keys = keys.iter().filter(|(of, _)| *of == at).map(|(_, key)| key.clone()).collect();
+                self.note_keys(plan.table, arbiter, keys);
+            }
             self.transaction.read_ts(&self.shared, read_ts);
             return Vec::new();
         }
@@ -201,6 +218,20 @@ impl Session {
             Some(Expectation { table: plan.table, read_ts, rows })
         };
         arbiters.iter().enumerate().filter_map(of_arbiter).collect()
+    }
+
+    /// Notes that rows with these keys were read, by an index of the keys if there is one.
+    fn note_keys(&mut self, table: GlobalId, arbiter: &UniqueKey, keys: Vec<Vec<u8>>) {
+        let (published, width) = (self.published(), arbiter.columns.len());
+        let is_of = |index: &&Arc<IndexInfo>| index.key.iter().copied().eq(arbiter.columns.iter().copied().map(Some));
+        match published.indexes_on(table).iter().find(is_of).filter(|_| arbiter.is_exact()) {
+            _ if keys.is_empty() => {}
+            Some(index) => {
+                let looked = Looked { index: Arc::clone(index), width, keys };
+                self.transaction.reads().note_rows(table, looked);
+            }
+            None => self.transaction.reads().note([table]),
+        }
     }
 
     /// Step 3 of DO UPDATE.

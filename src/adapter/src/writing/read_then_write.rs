@@ -1,13 +1,16 @@
 //! UPDATE, DELETE and TRUNCATE: read at the latest time, then write on the condition that nothing has changed.
 //!
-//! 1. Read the rows, by an index if one serves, at a timestamp of the oracle.
-//! 2. Old rows become removals, new ones additions.
-//! 3. Commit, unless a table that was read has been written since: then begin again.
+//! 1. Lock the rows, if they are looked up by the table's key.
+//! 2. Read them, by an index if one serves, at a timestamp of the oracle.
+//! 3. Old rows become removals, new ones additions.
+//! 4. Lock the rows that were found. If that took waiting, or others may have changed them before, begin again.
+//! 5. Commit, unless what was read has changed since: then begin again.
 //!
 //! A statement that finds no row commits nothing; it has been linearized by its read.
 
 use crate::description::RowDesc;
 use crate::error::AdapterError;
+use crate::locks::Strength;
 use crate::plan_cache::ReadThenWriteExec;
 use crate::response::{Chunk, Response, RowsTag, Tag};
 use crate::session::{Autocommit, Session};
@@ -49,8 +52,17 @@ impl Session {
         if *reads_now {
             self.come_to_now().await?;
         }
+        if let Some(peek) = &select.peek {
+            let constraints = self.constraints_of(plan.table, &plan.name)?;
+            let strength = match plan.kind {
+                ReadThenWriteKind::Update => Strength::NoKeyUpdate,
+                ReadThenWriteKind::Delete | ReadThenWriteKind::Truncate => Strength::Update,
+            };
+            self.lock_looked_up(plan.table, &constraints, (peek, params), strength).await?;
+        }
+        let read_before = self.transaction.reads().len();
         for attempt in 0..RETRIES_MAX {
-            let mut read_ts = self.read_ts_for(&plan.depends_on).await?;
+            let mut read_ts = self.time_to_write(&plan.depends_on).await?;
             if attempt == 0 && bugs::is(Bug::EmptyUpdateIsStale) {
                 read_ts -= 50_000;
             }
@@ -64,9 +76,8 @@ impl Session {
             }
             let target = WriteTarget { table: plan.table, name: &plan.name, desc: &plan.desc, arbiters: &[] };
             if let Committed::Conflict = self.write(target, updates, expectations, autocommit).await? {
-                if self.transaction.status != Status::Idle {
-                    return Err(conflict());
-                }
+                // What is read anew need not be what it was.
+                self.transaction.reads().truncate(read_before);
                 continue;
             }
             let (rows_tag, tag) = match plan.kind {
@@ -120,7 +131,7 @@ impl Session {
         Err(conflict())
     }
 
-    /// Steps 1 and 2: the updates, the number of rows that the statement changes, what RETURNING tells of other relations, and what
+    /// Steps 2 and 3: the updates, the number of rows that the statement changes, what RETURNING tells of other relations, and what
     /// the updates take of the memory.
     async fn changed_rows(
         &mut self,

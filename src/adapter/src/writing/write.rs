@@ -5,6 +5,7 @@
 
 use crate::cancel::committed;
 use crate::error::AdapterError;
+use crate::locks::Taken;
 use crate::session::{Autocommit, Session};
 use crate::status::Status;
 use crate::transaction::conflict;
@@ -42,21 +43,29 @@ impl Session {
     ) -> Result<Committed, AdapterError> {
         let constraints = self.constraints_of(target.table, target.name)?;
         self.check_rows(target.table, target.name, &constraints, target.desc, &updates)?;
+        let taken = self.lock_touched(target.table, &constraints, &updates).await?;
+        let has_looked = !(expectations.is_empty() && target.arbiters.is_empty());
+        if has_looked && self.must_look_again(taken, &expectations) {
+            return Ok(Committed::Conflict);
+        }
         let alone = self.transaction.status == Status::Idle && self.transaction.is_fresh();
         if alone && autocommit == Autocommit::Yes {
             if updates.is_empty() {
                 return Ok(Committed::At);
             }
             let write = TableWrite::new(target.table, updates, Some(constraints));
-            return match committed(&self.cancel(), self.shared.committer.commit(vec![write], expectations)).await? {
+            let committed = committed(&self.cancel(), self.shared.committer.commit(vec![write], expectations)).await?;
+            if let Committed::At = committed {
+                self.transaction.unlock();
+            }
+            return match committed {
                 Committed::Duplicate(taken) if target.arbiters.contains(&taken.constraint) => Ok(Committed::Conflict),
                 Committed::Duplicate(taken) => Err(self.duplicate(&taken)),
                 committed => Ok(committed),
             };
         }
-        if !expectations.is_empty() {
-            // Read at the transaction's own timestamp, which COMMIT will hold it to.
-            self.transaction.note_reads(expectations.iter().map(|expectation| expectation.table));
+        if !expectations.is_empty() && !self.reads_anew() {
+            // Read at the transaction's own timestamp, which COMMIT will hold it to, as to what it noted when it read.
             let now = self.now().await?;
             let held = self.transaction.read_ts(&self.shared, now);
             if expectations.iter().any(|expectation| expectation.read_ts != held) {
@@ -66,12 +75,22 @@ impl Session {
         self.transaction.reserve(&self.shared.memory, &updates)?;
         match self.claim_in_transaction(target.table, &constraints, &updates).await? {
             // Taken by what was committed after the statement had looked.
-            Some(taken) if target.arbiters.contains(&taken.constraint) => return Err(conflict()),
+            Some(taken) if target.arbiters.contains(&taken.constraint) => return Ok(Committed::Conflict),
             Some(taken) => return Err(self.duplicate(&taken)),
             None => {}
         }
         self.transaction.write(target.table, &updates, &constraints);
         Ok(Committed::At)
+    }
+
+    /// Whether what a statement has read may have changed before it had locked it.
+    fn must_look_again(&self, taken: Taken, expectations: &[Expectation]) -> bool {
+        let was_written = |expected: &Expectation| self.were_written(&[expected.table], expected.read_ts);
+        match taken {
+            Taken::Nothing => false,
+            Taken::Free => self.transaction.status != Status::Idle && expectations.iter().any(was_written),
+            Taken::Waited => true,
+        }
     }
 
     /// Has values reserved of each of these sequences, by their oids, that are not a transaction's own: for so many rows what one

@@ -10,7 +10,7 @@ use super::{Context, Producer, SystemRelation, maybe, text};
 use arrow::array::RecordBatch;
 use engine::error::SqlError;
 use engine::names::RoleId;
-use engine::session::{AdvisoryKey, LockMode};
+use engine::session::AdvisoryKey;
 use repr::datum::Datum;
 use repr::{GlobalId, Timestamp};
 use sql::plan::{CatalogView, ItemKind};
@@ -25,7 +25,7 @@ pub trait Live: Sync {
     /// The state of every session, in any order.
     fn sessions(&self) -> Vec<SessionStatus>;
 
-    /// Who holds advisory locks, and who waits for them, by what is locked.
+    /// Who holds locks, and who waits for them, by what is locked.
     fn locks(&self) -> Vec<LockStatus>;
 
     /// Statements that were sampled, the oldest first.
@@ -60,17 +60,31 @@ impl Live for NothingLive {
     }
 }
 
-/// A holder of an advisory lock in one of its modes, or a waiter.
+/// What is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locked {
+    /// A number on which users agree.
+    Advisory {
+        /// The database's oid.
+        database: u32,
+        /// The number.
+        key: AdvisoryKey,
+    },
+    /// A row of this table.
+    Row(GlobalId),
+    /// All rows of this table.
+    Table(GlobalId),
+}
+
+/// A holder of a lock in one of its modes, or a waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockStatus {
-    /// The database's oid.
-    pub database: u32,
     /// What is locked.
-    pub key: AdvisoryKey,
+    pub what: Locked,
     /// Which session.
     pub session: u32,
-    /// Whom it keeps out, or is to.
-    pub mode: LockMode,
+    /// Whom it keeps out, or is to, by PostgreSQL's name.
+    pub mode: &'static str,
     /// Whether it is held.
     pub granted: bool,
 }

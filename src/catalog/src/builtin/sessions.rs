@@ -3,14 +3,16 @@
 //!
 //! As in PostgreSQL, everybody sees that a session is there; what it does is for superusers and for members of its role.
 
-use super::introspection::{LockStatus, SessionStatus};
+use super::introspection::{LockStatus, Locked, SessionStatus};
 use super::{Context, Producer, SystemRelation, maybe, text};
 use crate::builtin::standard::may_see;
 use arrow::array::RecordBatch;
 use engine::error::SqlError;
 use engine::session::{Cursor, PreparedStatement};
+use repr::GlobalId;
 use repr::datum::Datum;
 use sql::plan::CatalogView;
+use std::collections::HashMap;
 
 pub(super) fn producer(name: &str) -> Option<Producer> {
     Some(match name {
@@ -42,12 +44,20 @@ fn number(id: u32) -> i32 {
 const WAITS_FOR_TURN: &str = "AdHocAdmission";
 
 fn pg_stat_activity(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let locks = context.live.locks();
+    let wanted = locks.iter().filter(|lock| !lock.granted).map(|lock| (lock.session, locktype(lock.what)));
+    let wanted: HashMap<u32, &str> = wanted.collect();
     let row = |session: &SessionStatus| {
         let seen = may_see(context, session.role);
         let shown = |value: Datum<'static>| if seen { value } else { Datum::Null };
         let time = |us: Option<i64>| shown(maybe(us, Datum::Timestamp));
         let database = context.catalog.database_by_name(&session.database);
-        let waits = (seen && session.is_waiting_for_turn).then_some(WAITS_FOR_TURN);
+        let waits = match (wanted.get(&session.id), session.is_waiting_for_turn) {
+            _ if !seen => None,
+            (Some(lock), _) => Some(("Lock", *lock)),
+            (None, true) => Some(("Extension", WAITS_FOR_TURN)),
+            (None, false) => None,
+        };
         let statement = if seen { session.statement.as_ref() } else { "<insufficient privilege>" };
         [
             maybe(database, |database| Datum::Oid(database.oid)),
@@ -62,8 +72,8 @@ fn pg_stat_activity(context: &Context<'_>, relation: &SystemRelation) -> Result<
             time(session.transaction_us),
             time(session.statement_us),
             time(Some(session.changed_us)),
-            waits.map_or(Datum::Null, |_| text("Extension")),
-            waits.map_or(Datum::Null, text),
+            maybe(waits, |(kind, _)| text(kind)),
+            maybe(waits, |(_, event)| text(event)),
             shown(text(session.state)),
             text(statement),
             shown(text("client backend")),
@@ -156,23 +166,51 @@ fn pg_cursors(context: &Context<'_>, relation: &SystemRelation) -> Result<Record
     relation.batch(["name", "statement", "is_holdable", "is_binary", "is_scrollable", "creation_time"], rows)
 }
 
-/// There are no locks but advisory ones.
+/// What PostgreSQL calls a lock on such a thing.
+fn locktype(what: Locked) -> &'static str {
+    match what {
+        Locked::Advisory { .. } => "advisory",
+        Locked::Row(_) => "tuple",
+        Locked::Table(_) => "relation",
+    }
+}
+
+/// Locks on rows are not told apart: there are no pages and places in them.
 fn pg_locks(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let of_relation = |id: GlobalId| {
+        let item = context.catalog.item(id);
+        let database = item.as_ref().and_then(|item| context.catalog.schema(item.schema)?.database);
+        let database = database.and_then(|database| context.catalog.database(database));
+        let [database, relation] = [database.map(|database| database.oid), item.map(|item| item.oid)]
+            .map(|oid| oid.map_or(Datum::Null, Datum::Oid));
+        [database, relation, Datum::Null, Datum::Null, Datum::Null]
+    };
     let row = |lock: LockStatus| {
+        let [database, relation, class, object, part] = match lock.what {
+            Locked::Advisory { database, key } => [
+                Datum::Oid(database),
+                Datum::Null,
+                Datum::Oid(key.classid),
+                Datum::Oid(key.objid),
+                Datum::Int2(key.objsubid),
+            ],
+            Locked::Row(table) | Locked::Table(table) => of_relation(table),
+        };
         [
-            text("advisory"),
-            Datum::Oid(lock.database),
-            Datum::Oid(lock.key.classid),
-            Datum::Oid(lock.key.objid),
-            Datum::Int2(lock.key.objsubid),
+            text(locktype(lock.what)),
+            database,
+            relation,
+            class,
+            object,
+            part,
             Datum::Int4(number(lock.session)),
-            text(lock.mode.name()),
+            text(lock.mode),
             Datum::Bool(lock.granted),
             Datum::Bool(false),
         ]
     };
     relation.batch(
-        ["locktype", "database", "classid", "objid", "objsubid", "pid", "mode", "granted", "fastpath"],
+        ["locktype", "database", "relation", "classid", "objid", "objsubid", "pid", "mode", "granted", "fastpath"],
         context.live.locks().into_iter().map(row).collect(),
     )
 }

@@ -1,6 +1,6 @@
 //! Isolation levels: their names, ours and the SQL standard's.
 
-/// Isolation levels. The three weak ones are accepted and mean serializable.
+/// Isolation levels. As in PostgreSQL, READ UNCOMMITTED is READ COMMITTED; the others are strict serializable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the variants are the levels' own names")]
 pub enum IsolationLevel {
@@ -21,6 +21,11 @@ impl IsolationLevel {
             IsolationLevel::Serializable => "serializable",
             IsolationLevel::StrictSerializable => "strict serializable",
         }
+    }
+
+    /// Whether each statement of a transaction reads at a time of its own.
+    pub fn reads_committed(self) -> bool {
+        matches!(self, IsolationLevel::ReadUncommitted | IsolationLevel::ReadCommitted)
     }
 
     /// As the standard's SHOW TRANSACTION ISOLATION LEVEL prints it, whose readers know the standard's levels only: the strict

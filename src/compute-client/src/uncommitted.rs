@@ -1,0 +1,109 @@
+//! What a transaction has written to a table and not committed, arranged as one of the table's indexes is: laid over a snapshot of that
+//! index it is found by the same look-ups and walks as what is committed, and takes away what the transaction has removed.
+//!
+//! Writes are only ever added, and sometimes cut off at their end. What came since the last look becomes a batch of its own, and
+//! batches that are not larger than what follows them are made anew together with it, so that there are few.
+
+use crate::index::IndexHandle;
+use crate::plan::IndexInfo;
+use arrangement::allowance::Allowance;
+use arrangement::snapshot::Snapshot;
+use arrangement::spine::{RowBatch, RowUpdate, batch};
+use arrow::datatypes::DataType;
+use repr::row::{is_key_exact, skip_datum};
+use repr::{GlobalId, Updates};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// When the transaction's own writes happen: before every time at which it may read.
+const OWN_TIME: repr::Timestamp = 0;
+
+/// A transaction's writes to one table as one of its indexes has them.
+pub struct Uncommitted {
+    handle: Arc<IndexHandle>,
+    /// The types of the table's columns.
+    types: Arc<[DataType]>,
+    /// The columns of the index's key.
+    key: Vec<usize>,
+    levels: Vec<Level>,
+}
+
+/// Some of the writes, by the worker that owns their keys.
+struct Level {
+    range: Range<usize>,
+    by_worker: Vec<Option<RowBatch>>,
+}
+
+impl Uncommitted {
+    /// Nothing yet; `None` for an index whose keys cannot be cut out of rows as they are stored.
+    pub fn of(index: &IndexInfo) -> Option<Uncommitted> {
+        let types: Arc<[DataType]> = index.schema.fields().iter().map(|field| field.data_type().clone()).collect();
+        let key = index.key.iter().copied().collect::<Option<Vec<usize>>>()?;
+        let is_exact = key.iter().all(|column| is_key_exact(&types[*column]));
+        is_exact.then(|| Uncommitted { handle: Arc::clone(&index.handle), types, key, levels: Vec::new() })
+    }
+
+    /// The index.
+    pub fn index(&self) -> GlobalId {
+        self.handle.id
+    }
+
+    /// Arranges what has been written since the last time. `updates` are all writes so far.
+    pub fn cover(&mut self, updates: &Updates) {
+        let mut from = self.levels.last().map_or(0, |level| level.range.end);
+        if from == updates.len() {
+            return;
+        }
+        while let Some(last) = self.levels.last()
+            && last.range.len() <= updates.len() - from
+        {
+            from = last.range.start;
+            self.levels.pop();
+        }
+        let level = self.level(updates, from..updates.len());
+        self.levels.push(level);
+    }
+
+    /// Forgets the writes after the first `count`.
+    pub fn truncate(&mut self, count: usize) {
+        self.levels.retain(|level| level.range.end <= count);
+    }
+
+    fn level(&self, updates: &Updates, range: Range<usize>) -> Level {
+        let mut by_worker: Vec<Vec<RowUpdate>> = vec![Vec::new(); self.handle.slots().len()];
+        for at in range.clone() {
+            let (row, diff) = updates.get(at);
+            let key = self.key_of(row);
+            by_worker[self.handle.owner(&key)].push(((key, row.to_vec()), OWN_TIME, diff));
+        }
+        // The memory is the transaction's, which has it for the writes themselves.
+        let allowance = Allowance::unlimited();
+        Level { range, by_worker: by_worker.into_iter().map(|updates| batch(updates, &allowance)).collect() }
+    }
+
+    fn key_of(&self, row: &[u8]) -> Vec<u8> {
+        let mut rest = row;
+        let slices: Vec<&[u8]> = self.types.iter().map(|ty| skip_datum(&mut rest, ty)).collect();
+        self.key.iter().flat_map(|column| slices[*column]).copied().collect()
+    }
+
+    /// What has been arranged, to be laid over the index's snapshots.
+    pub fn layer(&self) -> Layer {
+        let batches = |worker: usize| self.levels.iter().filter_map(move |level| level.by_worker[worker].clone()).collect();
+        Layer((0..self.handle.slots().len()).map(batches).collect())
+    }
+}
+
+/// Batches that lie over an index's snapshots, by worker.
+#[derive(Clone)]
+pub struct Layer(Arc<[Vec<RowBatch>]>);
+
+impl Layer {
+    /// A worker's snapshot with these over it.
+    pub(crate) fn over(&self, worker: usize, snapshot: Arc<Snapshot>) -> Arc<Snapshot> {
+        match self.0[worker].as_slice() {
+            [] => snapshot,
+            batches => Arc::new(snapshot.under(batches)),
+        }
+    }
+}
