@@ -1,10 +1,10 @@
 //! The adapter from outside: how it is started, and how a session begins.
 
 use crate::activity::Activity;
-use crate::locks::Owner;
 use crate::error::AdapterError;
 use crate::history::History;
 use crate::introspection;
+use crate::locks::Owner;
 use crate::metrics::Metrics;
 use crate::password::{self, Credentials, Hashing};
 use crate::plan_cache::PlanCache;

@@ -337,7 +337,9 @@ impl LockTable {
         for (what, strength) in what {
             let Some(lock) = locks.by_what.get_mut(&what) else { continue };
             let mut holds = lock.held.iter_mut();
-            let Some(at) = holds.position(|hold| (hold.session, hold.strength) == (session, strength)) else { continue };
+            let Some(at) = holds.position(|hold| (hold.session, hold.strength) == (session, strength)) else {
+                continue;
+            };
             lock.held[at].times -= 1;
             if lock.held[at].times == 0 {
                 lock.held.swap_remove(at);
@@ -475,6 +477,22 @@ impl Owner {
         self.table.release(self.session, locks.into_iter().rev());
     }
 
+    /// Gives up what it took after the first `count` but for these.
+    pub(crate) fn keep_after(&self, count: usize, kept: &[(Lockable, Strength)]) {
+        let mut taken = self.taken.lock();
+        let is_kept = |what: &Lockable| kept.iter().any(|(kept, _)| kept == what);
+        let mut at = 0;
+        let given_up: Vec<_> = taken
+            .locks
+            .extract_if(.., |(what, _)| {
+                at += 1;
+                at > count && matches!(what, Lockable::Row(..)) && !is_kept(what)
+            })
+            .collect();
+        drop(taken);
+        self.table.release(self.session, given_up);
+    }
+
     /// Gives up everything, for good.
     pub(crate) fn end(&self) {
         self.taken.lock().is_over = true;
@@ -555,6 +573,15 @@ impl Owner {
         Ok(())
     }
 
+    /// Takes those of these locks that it does not hold as strongly already, up to the first that is not free. Returns how many it has
+    /// then, and whether any is new.
+    pub(crate) fn take_free(&self, wanted: &[(Lockable, Strength)]) -> (usize, Taken) {
+        let (count, new) = self.table.take_all(self.session, wanted);
+        let taken = if new.is_empty() { Taken::Nothing } else { Taken::Free };
+        self.note(new);
+        (count, taken)
+    }
+
     /// Waits for all of these locks that it does not hold as strongly already, one after the other, for none longer than `timeout`.
     /// Errors: 40P01, 55P03.
     ///
@@ -567,11 +594,8 @@ impl Owner {
     ) -> Result<Taken, SqlError> {
         let (mut rest, mut taken) = (wanted, Taken::Nothing);
         loop {
-            let (count, new) = self.table.take_all(self.session, rest);
-            if !new.is_empty() {
-                taken = taken.max(Taken::Free);
-                self.note(new);
-            }
+            let (count, free) = self.take_free(rest);
+            taken = taken.max(free);
             let Some((what, strength)) = rest.get(count) else { return Ok(taken) };
             Arc::clone(&self).lock(what.clone(), *strength, timeout).await?;
             (rest, taken) = (&rest[count + 1..], Taken::Waited);
@@ -703,9 +727,8 @@ mod tests {
         for (owner, key) in [(&first, 1), (&second, 2), (&third, 3)] {
             assert!(owner.try_lock(row(key), Strength::Update));
         }
-        let mut waits = [(&first, 2), (&second, 3)].map(|(owner, key)| {
-            Box::pin(Arc::clone(owner).lock(row(key), Strength::NoKeyUpdate, None))
-        });
+        let mut waits = [(&first, 2), (&second, 3)]
+            .map(|(owner, key)| Box::pin(Arc::clone(owner).lock(row(key), Strength::NoKeyUpdate, None)));
         for wait in &mut waits {
             assert!(futures::FutureExt::now_or_never(wait.as_mut()).is_none());
         }

@@ -51,9 +51,13 @@ pub(crate) struct CachedPlan {
 }
 
 impl CachedPlan {
-    /// Whether it is answered without waiting once its time is known: an empty statement or a query.
+    /// Whether it is answered without waiting once its time is known: an empty statement, or a query that locks nothing.
     pub(crate) fn only_reads(&self) -> bool {
-        matches!(self.exec, Exec::Empty | Exec::Select(_))
+        match &self.exec {
+            Exec::Empty => true,
+            Exec::Select(exec) => exec.select.locks.is_none(),
+            _ => false,
+        }
     }
 }
 

@@ -1,10 +1,10 @@
 //! What all sessions share.
 
 use crate::activity::Activity;
-use crate::locks::LockTable;
 use crate::cancel::Cancel;
 use crate::error::AdapterError;
 use crate::history::History;
+use crate::locks::LockTable;
 use crate::metrics::Metrics;
 use crate::password::Hashing;
 use crate::plan_cache::PlanCache;

@@ -317,11 +317,8 @@ impl Transaction {
         let writes = writes.map(|(table, updates)| (table, Arc::new(updates), checked.remove(&table).flatten()));
         let writes: Vec<(GlobalId, Arc<Updates>, Option<Arc<TableConstraints>>)> = writes.collect();
         let writes = || {
-            let write = |(table, updates, checked): &(GlobalId, Arc<Updates>, Option<Arc<TableConstraints>>)| TableWrite {
-                table: *table,
-                updates: Arc::clone(updates),
-                checked: checked.clone(),
-                ahead: None,
+            let write = |(table, updates, checked): &(GlobalId, Arc<Updates>, Option<Arc<TableConstraints>>)| {
+                TableWrite { table: *table, updates: Arc::clone(updates), checked: checked.clone(), ahead: None }
             };
             writes.iter().map(write)
         };

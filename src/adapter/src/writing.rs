@@ -3,7 +3,7 @@
 pub(crate) mod copy;
 pub mod copy_in;
 pub(crate) mod insert;
-mod locking;
+pub(crate) mod locking;
 pub(crate) mod on_conflict;
 pub(crate) mod read_then_write;
 pub(crate) mod write;

@@ -89,7 +89,8 @@ impl Uncommitted {
 
     /// What has been arranged, to be laid over the index's snapshots.
     pub fn layer(&self) -> Layer {
-        let batches = |worker: usize| self.levels.iter().filter_map(move |level| level.by_worker[worker].clone()).collect();
+        let batches =
+            |worker: usize| self.levels.iter().filter_map(move |level| level.by_worker[worker].clone()).collect();
         Layer((0..self.handle.slots().len()).map(batches).collect())
     }
 }

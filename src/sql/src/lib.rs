@@ -17,5 +17,6 @@ pub mod dialect;
 pub mod names;
 pub mod plan;
 pub mod row_count;
+pub mod row_locks;
 pub mod sequence;
 pub mod vars;

@@ -30,6 +30,7 @@ mod show;
 
 use crate::bind::Params;
 use crate::names::{resolve_item, unknown_relation};
+use crate::row_locks::RowLocks;
 use crate::sequence::SequenceParams;
 use arrow::datatypes::DataType;
 use column::ColumnChange;
@@ -370,8 +371,8 @@ pub struct SelectPlan {
     pub params: Vec<PgType>,
     /// Every relation it reads, and the views through which it does.
     pub depends_on: Vec<GlobalId>,
-    /// Whether it asks for locks on rows that others see, which a read-only transaction may not.
-    pub locks: bool,
+    /// What it asks for of rows that others see, by FOR UPDATE and its kin; a read-only transaction may not.
+    pub locks: Option<RowLocks>,
     /// What it reads under whose rights.
     pub rights: Vec<Right>,
 }

@@ -8,10 +8,11 @@ use crate::control::short::{is_elsewhere, is_short};
 use crate::description::RowDesc;
 use crate::error::{AdapterError, Notice};
 use crate::plan_cache::{CachedPlan, Exec, ReadThenWriteExec, Roles, SelectExec};
-use crate::response::{Response, RowsTag, Tag};
+use crate::response::{Response, Rows, RowsTag, Tag};
 use crate::session::{Autocommit, Session};
 use crate::status::Status;
 use crate::transaction::Transaction;
+use crate::writing::locking::Selected;
 use crate::writing::read_then_write::selection;
 use bugs::Bug;
 use committer::published::Published;
@@ -69,6 +70,9 @@ impl Session {
             self.begin_statement(&plan.text);
         }
         match &plan.exec {
+            Exec::Select(select) if select.select.locks.is_some() => {
+                Box::pin(self.answer_locked(plan, select, params)).await
+            }
             Exec::Empty | Exec::Select(_) => {
                 let now = self.now().await?;
                 self.answer(plan, params, now)
@@ -86,7 +90,36 @@ impl Session {
             Exec::Other(other) => {
                 self.check_transaction(plan)?;
                 let bound = Bound { values: params, types: &plan.param_types };
+                if let Some(select) = selected(other).filter(|select| select.locks.is_some()) {
+                    let exec = self.select_exec(select.clone());
+                    if let Selected::Skipped = Box::pin(self.lock_selected(&exec, bound)).await? {
+                        let message =
+                            "SKIP LOCKED of a row that is locked, but in a SELECT of its own, is not supported";
+                        return Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+                    }
+                }
                 Box::pin(self.run_other(plan, other, bound, autocommit)).await
+            }
+        }
+    }
+
+    /// Answers a query that locks the rows that it gives.
+    async fn answer_locked(
+        &mut self,
+        plan: &CachedPlan,
+        select: &SelectExec,
+        params: &[Datum<'static>],
+    ) -> Result<Response, AdapterError> {
+        self.check_transaction(plan)?;
+        let bound = Bound { values: params, types: &plan.param_types };
+        match self.lock_selected(select, bound).await? {
+            Selected::Locked => {
+                let now = self.time_to_write(&select.select.depends_on).await?;
+                self.answer(plan, params, now)
+            }
+            Selected::Skipped => {
+                let desc = plan.desc.clone().ok_or_else(|| AdapterError::internal("a SELECT without columns"))?;
+                Ok(Response::rows(desc, Rows::ready(Vec::new()), RowsTag::Select))
             }
         }
     }
@@ -609,13 +642,21 @@ pub(crate) fn returns_by_name(plan: &CachedPlan) -> bool {
     matches!(&plan.exec, Exec::Other(Plan::Fetch { .. } | Plan::Execute { .. }))
 }
 
+/// The query of what is not just a query.
+fn selected(plan: &Plan) -> Option<&SelectPlan> {
+    match plan {
+        Plan::Read(read) => Some(&read.select),
+        Plan::Declare { read, .. } => Some(&read.select),
+        Plan::CopyTo(copy) => Some(&copy.read.select),
+        _ => None,
+    }
+}
+
 /// Whether a query asks for locks on rows that others see.
 fn locks(exec: &Exec) -> bool {
     match exec {
-        Exec::Select(exec) => exec.select.locks,
-        Exec::Other(Plan::Read(read)) => read.select.locks,
-        Exec::Other(Plan::Declare { read, .. }) => read.select.locks,
-        Exec::Other(Plan::CopyTo(copy)) => copy.read.select.locks,
+        Exec::Select(exec) => exec.select.locks.is_some(),
+        Exec::Other(other) => selected(other).is_some_and(|select| select.locks.is_some()),
         _ => false,
     }
 }

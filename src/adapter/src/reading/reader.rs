@@ -65,7 +65,11 @@ impl StatementReader {
     }
 
     /// Where the rows of a collection are, and what of the transaction's own lies over them.
-    async fn origin(&self, id: GlobalId, filters: &[Expr]) -> Result<(Origin, Option<Arc<Updates>>, Arc<RelationDesc>)> {
+    async fn origin(
+        &self,
+        id: GlobalId,
+        filters: &[Expr],
+    ) -> Result<(Origin, Option<Arc<Updates>>, Arc<RelationDesc>)> {
         let own = self.overlay.get(&id).cloned();
         // An index that is being built is waited for only if nothing else has the rows.
         let indexes = self.published.indexes_on(id);

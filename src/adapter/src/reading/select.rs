@@ -283,7 +283,8 @@ impl Session {
     /// Whether a statement reads at a time of its own, and what it has read may change after it: it is a transaction, or READ COMMITTED
     /// was asked for.
     pub(crate) fn reads_anew(&self) -> bool {
-        (self.transaction.status == Status::Idle && self.transaction.is_fresh()) || self.settings.vars.isolation().reads_committed()
+        (self.transaction.status == Status::Idle && self.transaction.is_fresh())
+            || self.settings.vars.isolation().reads_committed()
     }
 
     /// The time at which a statement that begins now can read these collections.

@@ -10,6 +10,7 @@ use crate::response::{Response, Rows, RowsTag, Tag};
 use crate::session::{Autocommit, Session};
 use crate::transaction::conflict;
 use crate::writing::copy_in::value_of;
+use crate::writing::locking::Looks;
 use crate::writing::write::WriteTarget;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::cast;
@@ -79,11 +80,10 @@ impl Session {
             self.reserve(&plan.row_takes, count).await?;
             let mut arbiters: &[u32] = &[];
             if let Some(on) = &plan.on_conflict {
-                if on.update.is_some() {
-                    let constraints = self.constraints_of(plan.table, &plan.name)?;
-                    self.lock_touched(plan.table, &constraints, &updates).await?;
-                }
+                let (constraints, locked) = (self.constraints_of(plan.table, &plan.name)?, self.lock_count());
+                self.lock_touched(plan.table, &constraints, &updates, Looks::Once).await?;
                 let resolved = self.resolve_conflicts(plan, on, &updates, params).await?;
+                self.unlock_untouched(locked, plan.table, &constraints, &resolved.updates);
                 expectations.extend(resolved.expectations);
                 (updates, count, arbiters) = (resolved.updates, resolved.count, &on.arbiters);
             }

@@ -3,24 +3,46 @@
 //! Who wants what another transaction has locked waits until that has ended, and looks again. Locks spare statements that they fail
 //! and have to be tried again; what is true at COMMIT the committer finds out without them.
 //!
-//! 1. A statement that looks its rows up by the table's key locks them before it reads. Another locks what it has found.
+//! 1. A statement that looks its rows up by the table's key locks them before it reads, if they are free: that it has to wait for them
+//!    is not certain before it has found them. What it does not find it gives up. Another statement locks what it has found.
 //! 2. If it has locked anything new, and had to wait or others have written meanwhile, it reads again: at a later time, to which its
 //!    transaction moves if nothing that it has read has changed by then, and fails with 40001 if something has.
 //! 3. What was locked before a row was read stays as it was read until the transaction ends.
 
 use crate::error::AdapterError;
 use crate::locks::{Lockable, Strength, Taken};
+use crate::plan_cache::SelectExec;
 use crate::session::Session;
 use crate::transaction::conflict;
 use committer::constraint::{TableConstraints, UniqueKey, net_keys};
 use committer::expectations::was_written;
 use compute_client::peek::{Bound, Looked};
 use compute_client::plan::PeekPlan;
+use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
+use sql::plan::CatalogView;
+use sql::row_locks::{Busy, RowLocks, RowStrength};
 use std::sync::Arc;
 
 /// More locks than these of one statement in one table become one on the table.
 const LOCKS_MAX: usize = 10_000;
+
+/// Whether what is written follows from what was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Looks {
+    /// After it has waited for a lock it is read again, and others may be wanted.
+    Again,
+    /// It is written as it is.
+    Once,
+}
+
+/// What became of the rows that a query was to lock.
+pub(crate) enum Selected {
+    /// They are locked, or need not be.
+    Locked,
+    /// The only one is locked by somebody else, and to be left out.
+    Skipped,
+}
 
 impl Session {
     /// Locks what updates of a table touch.
@@ -32,37 +54,158 @@ impl Session {
         table: GlobalId,
         constraints: &TableConstraints,
         updates: &Updates,
+        looks: Looks,
     ) -> Result<Taken, AdapterError> {
-        self.lock(table, touched(table, constraints, updates)).await
+        let rows = touched(table, constraints, updates);
+        let wanted: Vec<_> = match rows.len() {
+            0 => return Ok(Taken::Nothing),
+            ..=LOCKS_MAX => on(table).chain(rows).collect(),
+            _ => vec![(Lockable::Table(table), Strength::Update)],
+        };
+        let (owner, timeout) = (self.transaction.locks(&self.locks), self.settings.vars.lock_timeout());
+        let (count, taken) = owner.take_free(&wanted);
+        if count == wanted.len() || self.is_taken(table, constraints, updates, &wanted[..count]).await? {
+            // Who writes a key that is there already is told so, whoever has locked what else he writes.
+            return Ok(taken);
+        }
+        let wanted = match looks {
+            Looks::Again => &wanted[..=count],
+            Looks::Once => &wanted,
+        };
+        Ok(self.interrupt().guard(owner.lock_all(wanted, timeout)).await??.max(taken))
     }
 
-    /// Step 1: locks the rows that a look-up by the key of a table will find.
-    ///
-    /// # Cancellation
-    /// As [`Session::lock_touched`].
-    pub(crate) async fn lock_looked_up(
+    /// Whether one of these locks is on a key that updates of the table add, and that is taken.
+    async fn is_taken(
+        &mut self,
+        table: GlobalId,
+        constraints: &TableConstraints,
+        updates: &Updates,
+        locked: &[(Lockable, Strength)],
+    ) -> Result<bool, AdapterError> {
+        let mut asked = Vec::new();
+        for key in &constraints.keys {
+            let net = net_keys(constraints, key, updates);
+            asked.extend(locked.iter().filter_map(|(what, _)| match what {
+                Lockable::Row(_, oid, bytes) if *oid == key.oid => {
+                    net.get(bytes.as_ref()).filter(|diff| **diff > 0).map(|_| (*oid, bytes.to_vec()))
+                }
+                _ => None,
+            }));
+        }
+        if asked.is_empty() || self.published().created.contains(&table) {
+            return Ok(false);
+        }
+        let (interrupt, shared) = (self.interrupt(), Arc::clone(&self.shared));
+        let probed = interrupt.guard(shared.committer.probe(table, asked)).await??;
+        Ok(probed.taken.contains(&true))
+    }
+
+    /// Step 1: locks the rows that a look-up by the key of a table will find, if they are free. Returns how many locks there were before.
+    pub(crate) fn try_lock_looked_up(
         &mut self,
         table: GlobalId,
         constraints: &TableConstraints,
         (peek, params): (&PeekPlan, Bound<'_>),
         strength: Strength,
-    ) -> Result<(), AdapterError> {
-        let Some(key) = identity(constraints).filter(|key| key.is_exact()) else { return Ok(()) };
-        let Some(looked) = Looked::by(peek, params).filter(|looked| looked.columns() == key.columns) else {
-            return Ok(());
-        };
+    ) -> usize {
+        let owner = self.transaction.locks(&self.locks);
+        let before = owner.count();
+        let Some(key) = identity(constraints).filter(|key| key.is_exact()) else { return before };
+        let looked = Looked::by(peek, params).filter(|looked| looked.columns() == key.columns);
+        let Some(looked) = looked.filter(|looked| looked.keys.len() <= LOCKS_MAX) else { return before };
         let rows = looked.keys.into_iter().map(|bytes| (Lockable::Row(table, key.oid, bytes.into()), strength));
-        self.lock(table, rows.collect()).await.map(drop)
+        owner.take_free(&on(table).chain(rows).collect::<Vec<_>>());
+        before
     }
 
-    async fn lock(&mut self, table: GlobalId, mut wanted: Vec<(Lockable, Strength)>) -> Result<Taken, AdapterError> {
-        match wanted.len() {
-            0 => return Ok(Taken::Nothing),
-            ..=LOCKS_MAX => wanted.insert(0, (Lockable::Table(table), Strength::KeyShare)),
-            _ => wanted = vec![(Lockable::Table(table), Strength::Update)],
-        }
+    /// Locks what a query asks for by FOR UPDATE and its kin. Rows that are looked up by the key of their table are locked one by one. Others
+    /// are not: at READ COMMITTED their tables are, as a whole; at the default level COMMIT sees to it that what a transaction that
+    /// writes has read is still so, which is what the words ask for. Errors: 40P01, 55P03; 0A000 for SKIP LOCKED where rows cannot
+    /// be told apart.
+    ///
+    /// # Cancellation
+    /// As [`Session::lock_touched`].
+    pub(crate) async fn lock_selected(
+        &mut self,
+        exec: &SelectExec,
+        params: Bound<'_>,
+    ) -> Result<Selected, AdapterError> {
+        let Some(RowLocks { strength, busy }) = exec.select.locks else { return Ok(Selected::Locked) };
+        let strength = match strength {
+            RowStrength::Share => Strength::Share,
+            RowStrength::Update => Strength::Update,
+        };
+        let rows = self.rows_selected(exec, params, strength);
+        let (wanted, is_one) = match rows {
+            Some(rows) => {
+                let is_one = rows.len() == 2;
+                (rows, is_one)
+            }
+            None if !self.settings.vars.isolation().reads_committed() => return Ok(Selected::Locked),
+            None => {
+                let published = self.published();
+                let tables = exec.select.depends_on.iter().filter(|id| published.tables.contains_key(id));
+                (tables.map(|table| (Lockable::Table(*table), Strength::Update)).collect(), false)
+            }
+        };
         let (owner, timeout) = (self.transaction.locks(&self.locks), self.settings.vars.lock_timeout());
-        Ok(self.interrupt().guard(owner.lock_all(&wanted, timeout)).await??)
+        match busy {
+            Busy::Wait => {
+                self.interrupt().guard(Arc::clone(&owner).lock_all(&wanted, timeout)).await??;
+                Ok(Selected::Locked)
+            }
+            _ if owner.take_free(&wanted).0 == wanted.len() => Ok(Selected::Locked),
+            Busy::Skip if is_one => Ok(Selected::Skipped),
+            Busy::Skip => {
+                let message =
+                    "SKIP LOCKED of rows that are not looked up one by one by their table's key is not supported";
+                Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
+            }
+            Busy::Fail => {
+                let published = self.published();
+                let name = exec.select.depends_on.first().and_then(|id| published.state.item(*id));
+                let name = name.map(|item| item.name.item.clone()).unwrap_or_default();
+                let message = format!("could not obtain lock on row in relation \"{name}\"");
+                Err(AdapterError::new(SqlState::LOCK_NOT_AVAILABLE, message))
+            }
+        }
+    }
+
+    /// The rows that a query looks up by the key of their table, after what keeps others from locking all of it.
+    fn rows_selected(
+        &self,
+        exec: &SelectExec,
+        params: Bound<'_>,
+        strength: Strength,
+    ) -> Option<Vec<(Lockable, Strength)>> {
+        let ([table], Some(peek)) = (exec.select.depends_on.as_slice(), &exec.peek) else { return None };
+        let constraints = Arc::clone(&self.published().tables.get(table)?.constraints);
+        let key = identity(&constraints).filter(|key| key.is_exact())?;
+        let looked = Looked::by(peek, params).filter(|looked| looked.columns() == key.columns)?;
+        let rows = looked.keys.into_iter().map(|bytes| (Lockable::Row(*table, key.oid, bytes.into()), strength));
+        Some(on(*table).chain(rows).collect())
+    }
+
+    /// How many locks the transaction has.
+    pub(crate) fn lock_count(&self) -> usize {
+        self.transaction.locks(&self.locks).count()
+    }
+
+    /// Gives up the locks after the first `count` on rows that these updates of a table do not touch.
+    pub(crate) fn unlock_untouched(
+        &self,
+        count: usize,
+        table: GlobalId,
+        constraints: &TableConstraints,
+        updates: &Updates,
+    ) {
+        self.transaction.locks(&self.locks).keep_after(count, &touched(table, constraints, updates));
+    }
+
+    /// Gives up the locks after the first `count`: what was to be locked was not found.
+    pub(crate) fn unlock_after(&self, count: usize) {
+        self.transaction.locks(&self.locks).go_back(count);
     }
 
     /// The time at which a statement that writes reads: that of its transaction, which moves to a later one if any of these collections
@@ -89,6 +232,11 @@ impl Session {
     }
 }
 
+/// What keeps others from locking a table as a whole.
+fn on(table: GlobalId) -> impl Iterator<Item = (Lockable, Strength)> {
+    std::iter::once((Lockable::Table(table), Strength::KeyShare))
+}
+
 /// The key by which rows of a table are told apart: the first of which no column can be NULL.
 fn identity(constraints: &TableConstraints) -> Option<&UniqueKey> {
     let is_there = |key: &&UniqueKey| key.columns.iter().all(|column| !constraints.desc.columns[*column].nullable);
@@ -103,7 +251,6 @@ fn touched(table: GlobalId, constraints: &TableConstraints, updates: &Updates) -
         wanted.extend(removed.map(|(row, _)| (Lockable::Row(table, 0, row.into()), Strength::Update)));
         return wanted;
     }
-    let identity = identity(constraints).map(|key| key.oid);
     for key in &constraints.keys {
         let net = net_keys(constraints, key, updates);
         let of_key = |bytes: Vec<u8>, strength| (Lockable::Row(table, key.oid, bytes.into()), strength);
@@ -112,12 +259,12 @@ fn touched(table: GlobalId, constraints: &TableConstraints, updates: &Updates) -
             match net.contains_key(&bytes) {
                 true => wanted.push(of_key(bytes, Strength::Update)),
                 // A row that keeps its key.
-                false if diff < 0 && identity == Some(key.oid) => wanted.push(of_key(bytes, Strength::NoKeyUpdate)),
+                false if diff < 0 => wanted.push(of_key(bytes, Strength::NoKeyUpdate)),
                 false => {}
             }
         }
     }
-    if identity.is_none() {
+    if identity(constraints).is_none() {
         // Some of its rows have no key.
         let removed = updates.iter().filter(|(_, diff)| *diff < 0);
         wanted.extend(removed.map(|(row, _)| (Lockable::Row(table, 0, row.into()), Strength::Update)));

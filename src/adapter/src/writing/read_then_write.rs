@@ -52,13 +52,14 @@ impl Session {
         if *reads_now {
             self.come_to_now().await?;
         }
+        let mut locked_before = None;
         if let Some(peek) = &select.peek {
             let constraints = self.constraints_of(plan.table, &plan.name)?;
             let strength = match plan.kind {
                 ReadThenWriteKind::Update => Strength::NoKeyUpdate,
                 ReadThenWriteKind::Delete | ReadThenWriteKind::Truncate => Strength::Update,
             };
-            self.lock_looked_up(plan.table, &constraints, (peek, params), strength).await?;
+            locked_before = Some(self.try_lock_looked_up(plan.table, &constraints, (peek, params), strength));
         }
         let read_before = self.transaction.reads().len();
         for attempt in 0..RETRIES_MAX {
@@ -67,6 +68,11 @@ impl Session {
                 read_ts -= 50_000;
             }
             let (updates, count, others, _memory) = self.changed_rows(exec, params, read_ts).await?;
+            if let Some(before) = locked_before.take()
+                && updates.is_empty()
+            {
+                self.unlock_after(before);
+            }
             let returned = self.returning(plan.returning.as_ref(), &plan.desc, (&updates, others), params)?;
             let mut expectations = expectations(&plan.depends_on, read_ts);
             if let ([expectation], Some(peek)) = (expectations.as_mut_slice(), &select.peek)
@@ -199,7 +205,7 @@ pub(crate) fn selection(plan: &ReadThenWritePlan) -> SelectPlan {
         origins: Vec::new(),
         params: plan.params.clone(),
         depends_on: plan.depends_on.clone(),
-        locks: false,
+        locks: None,
         rights: Vec::new(),
     }
 }

@@ -9,6 +9,7 @@ use crate::locks::Taken;
 use crate::session::{Autocommit, Session};
 use crate::status::Status;
 use crate::transaction::conflict;
+use crate::writing::locking::Looks;
 use ahash::AHashMap;
 use committer::constraint::{Duplicate, TableConstraints, Wording, duplicate, first_duplicate, net_keys};
 use committer::expectations::Expectation;
@@ -43,9 +44,12 @@ impl Session {
     ) -> Result<Committed, AdapterError> {
         let constraints = self.constraints_of(target.table, target.name)?;
         self.check_rows(target.table, target.name, &constraints, target.desc, &updates)?;
-        let taken = self.lock_touched(target.table, &constraints, &updates).await?;
-        let has_looked = !(expectations.is_empty() && target.arbiters.is_empty());
-        if has_looked && self.must_look_again(taken, &expectations) {
+        let looks = match expectations.is_empty() && target.arbiters.is_empty() {
+            true => Looks::Once,
+            false => Looks::Again,
+        };
+        let taken = self.lock_touched(target.table, &constraints, &updates, looks).await?;
+        if looks == Looks::Again && self.must_look_again(taken, &expectations) {
             return Ok(Committed::Conflict);
         }
         let alone = self.transaction.status == Status::Idle && self.transaction.is_fresh();

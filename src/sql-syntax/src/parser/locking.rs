@@ -1,6 +1,6 @@
 //! FOR UPDATE and its kin, as the parser below knows them: of two strengths, with one relation to a clause, behind LIMIT.
 //!
-//! Weaker locks become the stronger ones of their kind, which no reader and no writer notices, as nobody waits for either.
+//! Weaker locks become the stronger ones of their kind: FOR NO KEY UPDATE is FOR UPDATE, and FOR KEY SHARE is FOR SHARE.
 
 use super::table_command::keyword;
 use sqlparser::keywords::Keyword;

@@ -1,29 +1,46 @@
 //! FOR UPDATE and FOR SHARE.
 //!
-//! Nothing is locked and nobody waits. COMMIT of a transaction that writes fails with 40001 if anything that it has read was
-//! written since, which is more than locks on rows would keep; a statement on its own is one transaction. So what is asked for
-//! is given with or without the words, NOWAIT and SKIP LOCKED included, and what is left to do is to ask for the right to
-//! UPDATE, and to refuse what makes one row of several, as PostgreSQL does.
+//! What the clauses ask for goes into the plan, for whoever runs it; here it is seen to that who asks has the right to UPDATE, and what makes
+//! one row of several is refused, as PostgreSQL does.
 
 use super::Binder;
 use crate::bind::name::object_name;
+use crate::row_locks::{Busy, RowLocks, RowStrength};
 use datafusion::logical_expr::LogicalPlan;
 use engine::error::SqlError;
 use repr::sqlstate::SqlState;
 use sql_syntax::parser::fold;
-use sqlparser::ast::{Distinct, GroupByExpr, Query, Select, SetExpr, TableAlias, TableFactor, TableWithJoins};
+use sqlparser::ast::{
+    Distinct, GroupByExpr, LockClause, LockType, NonBlock, Query, Select, SetExpr, TableAlias, TableFactor,
+    TableWithJoins,
+};
 
 impl Binder<'_> {
     /// Checks the locks that a query asks for, whose bound body is `plan`. Errors: 0A000, 42P01, 42501, 42601, 42809.
     pub(super) fn check_locks(&self, query: &Query, plan: &LogicalPlan) -> Result<(), SqlError> {
         query.locks.iter().try_for_each(|lock| {
-            let mut locking = Locking { binder: self, clause: format!("FOR {}", lock.lock_type), around: Vec::new() };
+            let (clause, locks) = (format!("FOR {}", lock.lock_type), asked(lock));
+            let mut locking = Locking { binder: self, clause, locks, around: Vec::new() };
             let select = locking.lockable(query, Some(plan))?;
             match &lock.of {
                 Some(of) => locking.named(select, &object_name(of)?),
                 None => locking.all(select),
             }
         })
+    }
+}
+
+fn asked(lock: &LockClause) -> RowLocks {
+    RowLocks {
+        strength: match lock.lock_type {
+            LockType::Share => RowStrength::Share,
+            LockType::Update => RowStrength::Update,
+        },
+        busy: match lock.nonblock {
+            None => Busy::Wait,
+            Some(NonBlock::SkipLocked) => Busy::Skip,
+            Some(NonBlock::Nowait) => Busy::Fail,
+        },
     }
 }
 
@@ -39,6 +56,7 @@ enum Source<'q> {
 struct Locking<'b, 'q> {
     binder: &'b Binder<'b>,
     clause: String,
+    locks: RowLocks,
     /// The subqueries that it is in, whose WITH gives names.
     around: Vec<&'q Query>,
 }
@@ -68,7 +86,7 @@ impl<'q> Locking<'_, 'q> {
 
     fn lock(&mut self, source: Source<'q>) -> Result<(), SqlError> {
         match source {
-            Source::Relation(name) => self.binder.coercer.tables.check_lock(&name),
+            Source::Relation(name) => self.binder.coercer.tables.check_lock(&name, self.locks),
             // The rows of VALUES are no table's: there is nothing to lock.
             Source::Subquery(query) if matches!(query.body.as_ref(), SetExpr::Values(_)) => Ok(()),
             Source::Subquery(query) => {

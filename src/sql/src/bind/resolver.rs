@@ -1,6 +1,7 @@
 //! What binding asks of the catalog: what the names of a statement stand for.
 
 use super::PlannedQuery;
+use crate::row_locks::RowLocks;
 use datafusion::logical_expr::LogicalPlan;
 use engine::Read;
 use engine::error::SqlError;
@@ -58,7 +59,7 @@ pub trait TableResolver: Send + Sync {
     }
 
     /// Told of a relation of whose rows a query asks for locks. Errors: 42P01, 42501, 42809.
-    fn check_lock(&self, _name: &[String]) -> Result<(), SqlError> {
+    fn check_lock(&self, _name: &[String], _locks: RowLocks) -> Result<(), SqlError> {
         Ok(())
     }
 

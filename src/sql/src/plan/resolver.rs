@@ -7,6 +7,7 @@ use super::privileges::{Right, check_columns, check_schema};
 use super::{ItemKind, ItemRef, PlanContext, ViewDef, ViewRead};
 use crate::bind::{self, Params, PlannedQuery, ResolvedTable, TableResolver};
 use crate::names::{is_temporary, resolve_item, resolve_schema, unknown_relation};
+use crate::row_locks::RowLocks;
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
 use engine::Read;
@@ -30,8 +31,8 @@ struct Used {
     all: BTreeSet<GlobalId>,
     /// What the statement's own text names, with the number of its columns.
     named: BTreeMap<Vec<String>, (GlobalId, usize)>,
-    /// Whether it asks for locks on rows that others see.
-    locks: bool,
+    /// What it asks for of rows that others see.
+    locks: Option<RowLocks>,
     /// What was read under whose rights.
     rights: Vec<Right>,
 }
@@ -80,8 +81,8 @@ impl Dependencies {
         self.0.lock().expect("nobody panics while holding it").all.iter().copied().collect()
     }
 
-    /// Whether the statement asks for locks on rows that others see.
-    pub(super) fn locks(&self) -> bool {
+    /// What locks the statement asks for on rows that others see.
+    pub(super) fn locks(&self) -> Option<RowLocks> {
         self.0.lock().expect("nobody panics while holding it").locks
     }
 
@@ -236,7 +237,7 @@ impl TableResolver for Resolver<'_> {
         Ok(())
     }
 
-    fn check_lock(&self, name: &[String]) -> Result<(), SqlError> {
+    fn check_lock(&self, name: &[String], locks: RowLocks) -> Result<(), SqlError> {
         let (item, ..) = self.lookup(Name { parts: name.to_vec() })?;
         if let kind @ (ObjectKind::MaterializedView | ObjectKind::Sequence) = item.object_kind() {
             let message = format!("cannot lock rows in {kind} \"{}\"", item.name.item);
@@ -246,7 +247,8 @@ impl TableResolver for Resolver<'_> {
             check_columns(self.ctx.catalog, reader, &item, Privilege::Update, &BTreeSet::new())?;
         }
         if !is_temporary(&item.name.schema) {
-            self.used.lock().expect("nobody panics while holding it").locks = true;
+            let mut used = self.used.lock().expect("nobody panics while holding it");
+            used.locks = Some(used.locks.map_or(locks, |others| others.and(locks)));
         }
         Ok(())
     }

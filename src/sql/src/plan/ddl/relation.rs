@@ -108,7 +108,7 @@ pub(in crate::plan) fn plan_create_view(ctx: &PlanContext<'_>, create: &CreateVi
     if dependencies.all().iter().any(is_temporary) {
         return Err(SqlError::unsupported("a view over a temporary table"));
     }
-    if dependencies.locks() {
+    if dependencies.locks().is_some() {
         return Err(SqlError::unsupported("FOR UPDATE/SHARE in a view"));
     }
     let is_sequence =

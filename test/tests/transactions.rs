@@ -1,0 +1,440 @@
+//! Transactions beside each other: who waits for whom, what is read again after waiting, what fails and what does not.
+//!
+//! At READ COMMITTED random transactions give what they give in PostgreSQL, step by step: rows, errors, and who waits. At the default level
+//! it is told by hand what has to come of them.
+
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use glimpse_test::postgres_server::Postgres;
+use glimpse_test::server::Server;
+use glimpse_test::target::Target;
+use glimpse_test::wire::Wire;
+use glimpse_test::wire::message::Message;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+const SESSIONS: usize = 3;
+/// Worlds, and steps in each.
+const WORLDS: u64 = 12;
+const WORLDS_LONG: u64 = 1_000;
+const STEPS: usize = 40;
+/// Longer than PostgreSQL waits before it looks for a circle.
+const SETTLED: Duration = Duration::from_millis(25);
+const DEADLOCK_TIMEOUT: &str = "deadlock_timeout=5ms";
+
+/// What a statement gives: its error, or its rows and tags.
+fn outcome(wire: &mut Wire, sql: &str) -> String {
+    let messages = wire.query(sql).expect("the server answers");
+    if let Some(error) = messages.iter().find_map(Message::error) {
+        return error.code;
+    }
+    let shown = |value: Option<String>| value.unwrap_or_else(|| "NULL".to_owned());
+    let rows = messages.iter().filter(|message| message.tag == b'D');
+    let rows = rows.map(|row| row.row_text().into_iter().map(shown).collect::<Vec<_>>().join(","));
+    let tags = messages.iter().filter_map(Message::command_tag);
+    rows.chain(tags).collect::<Vec<_>>().join(" ")
+}
+
+fn value(wire: &mut Wire, sql: &str) -> String {
+    wire.rows(sql).expect(sql)[0][0].clone().unwrap_or_default()
+}
+
+/// A session that runs statements on a thread of its own.
+struct Party {
+    pid: String,
+    statements: Sender<String>,
+    outcomes: Receiver<String>,
+    is_busy: bool,
+    _thread: JoinHandle<()>,
+}
+
+impl Party {
+    fn new(mut wire: Wire) -> Party {
+        let pid = value(&mut wire, "SELECT pg_backend_pid()");
+        let ((statements, asked), (answered, outcomes)) = (channel::<String>(), channel());
+        let thread = std::thread::spawn(move || {
+            while let Ok(sql) = asked.recv() {
+                if answered.send(outcome(&mut wire, &sql)).is_err() {
+                    return;
+                }
+            }
+        });
+        Party { pid, statements, outcomes, is_busy: false, _thread: thread }
+    }
+
+    fn ask(&mut self, sql: &str) {
+        assert!(!self.is_busy, "it runs something else");
+        self.is_busy = true;
+        self.statements.send(sql.to_owned()).expect("its thread goes on");
+    }
+
+    /// What it has been answered, if it has.
+    fn poll(&mut self) -> Option<String> {
+        match self.outcomes.try_recv() {
+            Ok(outcome) => {
+                self.is_busy = false;
+                Some(outcome)
+            }
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => panic!("its thread has ended"),
+        }
+    }
+}
+
+/// Some sessions of one server, and one that looks on.
+struct Company {
+    parties: Vec<Party>,
+    observer: Wire,
+}
+
+impl Company {
+    fn of(count: usize, open: impl Fn() -> Wire) -> Company {
+        Company { parties: (0..count).map(|_| Party::new(open())).collect(), observer: open() }
+    }
+
+    /// Waits until everybody has answered or waits for another; what was answered meanwhile, by session.
+    fn settle(&mut self) -> Vec<(usize, String)> {
+        let mut outcomes = Vec::new();
+        let mut was_settled = false;
+        loop {
+            let before = outcomes.len();
+            for (at, party) in self.parties.iter_mut().enumerate().filter(|(_, party)| party.is_busy) {
+                outcomes.extend(party.poll().map(|outcome| (at, outcome)));
+            }
+            let waiting = self.observer.rows("SELECT DISTINCT pid FROM pg_locks WHERE NOT granted").expect("who waits");
+            let waits = |party: &Party| waiting.iter().any(|row| row[0].as_ref() == Some(&party.pid));
+            let busy: Vec<&Party> = self.parties.iter().filter(|party| party.is_busy).collect();
+            let is_settled = outcomes.len() == before && busy.iter().all(|party| waits(party));
+            match (is_settled, busy.is_empty()) {
+                (true, true) => break,
+                (true, false) if was_settled => break,
+                // Who waits in a circle is told after a while.
+                (true, false) => std::thread::sleep(SETTLED),
+                (false, _) => std::thread::sleep(Duration::from_micros(200)),
+            }
+            was_settled = is_settled;
+        }
+        outcomes.sort();
+        outcomes
+    }
+
+    fn step(&mut self, at: usize, sql: &str) -> Vec<(usize, String)> {
+        self.parties[at].ask(sql);
+        self.settle()
+    }
+
+    fn one(&mut self, at: usize, sql: &str) -> String {
+        match self.step(at, sql).as_slice() {
+            [(from, outcome)] if *from == at => outcome.clone(),
+            outcomes => panic!("{sql}: {outcomes:?}"),
+        }
+    }
+}
+
+/// What a world has done so far, as far as it matters for what comes next.
+struct World {
+    random: StdRng,
+    in_block: [bool; SESSIONS],
+    /// Keys that were never deleted: where one is deleted and comes again, PostgreSQL's snapshots tell the rows apart, and a
+    /// statement that is run again does not.
+    fresh: i32,
+}
+
+impl World {
+    fn statement(&mut self, session: usize, somebody_waits: bool) -> String {
+        let random = &mut self.random;
+        let old = random.random_range(1..=6);
+        let new = self.fresh + random.random_range(0..2);
+        let unique = random.random_range(1..=12);
+        let kind = match random.random_range(0..26) {
+            // Of several that wait for one to be inserted, PostgreSQL lets chance decide which comes first.
+            10..17 if somebody_waits => 0,
+            kind => kind,
+        };
+        match kind {
+            0..7 => format!("UPDATE r SET v = v + {unique} WHERE id = {old}"),
+            7 | 8 => format!("UPDATE r SET u = {unique} WHERE id = {old}"),
+            9 => format!("UPDATE r SET v = v + 1 WHERE id = {new} RETURNING v"),
+            10 => format!("DELETE FROM r WHERE id = {old} RETURNING v"),
+            11..14 => {
+                self.fresh += i32::from(random.random_bool(0.3));
+                format!("INSERT INTO r VALUES ({new}, {}, 0)", unique * 10 + new)
+            }
+            14 => format!("INSERT INTO r VALUES ({new}, {unique}, 0)"),
+            15 => format!("INSERT INTO r VALUES ({new}, {}, 0) ON CONFLICT (id) DO NOTHING", 1_000 + new),
+            16 => {
+                format!(
+                    "INSERT INTO r VALUES ({new}, {}, 0) ON CONFLICT (id) DO UPDATE SET v = r.v + 100 RETURNING v",
+                    1_000 + new
+                )
+            }
+            17 => "SELECT id, u, v FROM r ORDER BY id".to_owned(),
+            18 => format!("SELECT v FROM r WHERE id = {old}"),
+            19..22 => match self.in_block[session] {
+                false => "BEGIN".to_owned(),
+                true => (*["COMMIT", "COMMIT", "ROLLBACK"].choose(random).expect("some")).to_owned(),
+            },
+            22 if self.in_block[session] => "SAVEPOINT s".to_owned(),
+            23 if self.in_block[session] => "ROLLBACK TO s".to_owned(),
+            24 if self.in_block[session] => "SELECT 1 / 0".to_owned(),
+            _ => format!("UPDATE n SET v = v + 1 WHERE id = {old}"),
+        }
+    }
+}
+
+const TABLES: &str = "DROP TABLE IF EXISTS r; DROP TABLE IF EXISTS n; CREATE TABLE r (id int PRIMARY KEY, u int UNIQUE, v int); \
+                      CREATE TABLE n (id int, v int); INSERT INTO r SELECT i, i, 0 FROM generate_series(1, 6) AS g (i); \
+                      INSERT INTO n SELECT i, 0 FROM generate_series(1, 6) AS g (i)";
+
+fn open(addr: SocketAddr) -> Wire {
+    let mut wire = Wire::start(addr, "mz_system", "materialize").expect("a session");
+    wire.execute("SET default_transaction_isolation = 'read committed'").expect("a setting");
+    wire
+}
+
+#[test]
+fn at_read_committed_random_transactions_are_those_of_postgres() {
+    let glimpse = Server::start().expect("the server starts");
+    let postgres = Postgres::start_with(vec![DEADLOCK_TIMEOUT.to_owned()]).expect("PostgreSQL starts");
+    let seeds = match std::env::var("TRANSACTIONS_SEED") {
+        Ok(seed) => seed.parse().map(|seed: u64| seed..seed + 1).expect("a number"),
+        Err(_) => 0..if glimpse_test::is_long() { WORLDS_LONG } else { WORLDS },
+    };
+    let (mut waits, mut transactions) = (0, 0);
+    for seed in seeds {
+        let mut ours = Company::of(SESSIONS, || open(glimpse.internal_sql_addr()));
+        let mut theirs = Company::of(SESSIONS, || open(postgres.addr()));
+        for company in [&mut ours, &mut theirs] {
+            company.observer.execute(TABLES).expect("the tables are made");
+        }
+        let mut world = World { random: StdRng::seed_from_u64(seed), in_block: [false; SESSIONS], fresh: 10 };
+        let mut steps = Vec::new();
+        for _ in 0..STEPS {
+            let idle: Vec<usize> = (0..SESSIONS).filter(|at| !ours.parties[*at].is_busy).collect();
+            let at = *idle.choose(&mut world.random).expect("not everybody waits for another");
+            let sql = world.statement(at, idle.len() < SESSIONS);
+            match sql.as_str() {
+                "BEGIN" => world.in_block[at] = true,
+                "COMMIT" | "ROLLBACK" => {
+                    transactions += 1;
+                    world.in_block[at] = false;
+                }
+                _ => {}
+            }
+            steps.push(format!("{at}: {sql}"));
+            let (our, their) = (ours.step(at, &sql), theirs.step(at, &sql));
+            steps.push(format!("    {their:?}"));
+            assert_eq!(our, their, "TRANSACTIONS_SEED={seed}: {steps:#?}");
+            waits += usize::from(ours.parties.iter().any(|party| party.is_busy));
+        }
+        // Who is not waited for goes first.
+        for _ in 0..SESSIONS {
+            for at in 0..SESSIONS {
+                if !ours.parties[at].is_busy {
+                    let (our, their) = (ours.step(at, "COMMIT"), theirs.step(at, "COMMIT"));
+                    steps.push(format!("{at}: COMMIT"));
+                    assert_eq!(our, their, "TRANSACTIONS_SEED={seed}: {steps:#?}");
+                }
+            }
+        }
+        for sql in [
+            "SELECT * FROM r ORDER BY id",
+            "SELECT * FROM n ORDER BY id, v",
+            "SELECT count(*) FROM pg_locks WHERE NOT granted",
+        ] {
+            let (our, their) = (outcome(&mut ours.observer, sql), outcome(&mut theirs.observer, sql));
+            assert_eq!(our, their, "TRANSACTIONS_SEED={seed}: {sql}: {steps:#?}");
+        }
+    }
+    println!("{transactions} transactions, {waits} steps while somebody waited");
+    assert!(waits > 0, "nobody has waited for anybody");
+}
+
+/// Two sessions of the default level over a table with ten rows.
+fn two() -> (Target, Company) {
+    let target = Target::start().expect("the server starts");
+    let mut company = Company::of(2, || target.admin().expect("a session"));
+    company
+        .observer
+        .execute(
+            "CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t SELECT i, 0 FROM generate_series(1, 10) AS g (i); \
+             CREATE TABLE w (x int)",
+        )
+        .expect("the tables are made");
+    (target, company)
+}
+
+#[test]
+fn what_was_looked_up_must_not_have_changed_when_a_transaction_commits() {
+    let (_target, mut two) = two();
+    assert_eq!(two.one(0, "BEGIN"), "BEGIN");
+    assert_eq!(two.one(0, "SELECT v FROM t WHERE id = 1"), "0 SELECT 1");
+    assert_eq!(two.one(1, "UPDATE t SET v = 1 WHERE id = 1"), "UPDATE 1");
+    assert_eq!(two.one(0, "INSERT INTO w VALUES (1)"), "INSERT 0 1");
+    assert_eq!(two.one(0, "COMMIT"), "40001");
+    // Rows that nobody has looked up may change as they like.
+    assert_eq!(two.one(0, "BEGIN"), "BEGIN");
+    assert_eq!(two.one(0, "SELECT v FROM t WHERE id = 2"), "0 SELECT 1");
+    assert_eq!(two.one(1, "UPDATE t SET v = 2 WHERE id = 1"), "UPDATE 1");
+    assert_eq!(two.one(0, "UPDATE t SET v = 2 WHERE id = 3"), "UPDATE 1");
+    assert_eq!(two.one(0, "SELECT v FROM t WHERE id = 1"), "2 SELECT 1", "the transaction has moved to a later time");
+    assert_eq!(two.one(0, "COMMIT"), "COMMIT");
+    // That a row is not there is something to be looked up as well.
+    assert_eq!(two.one(0, "BEGIN"), "BEGIN");
+    assert_eq!(two.one(0, "SELECT v FROM t WHERE id = 99"), "SELECT 0");
+    assert_eq!(two.one(1, "INSERT INTO t VALUES (99, 0)"), "INSERT 0 1");
+    assert_eq!(two.one(0, "INSERT INTO w VALUES (1)"), "INSERT 0 1");
+    assert_eq!(two.one(0, "COMMIT"), "40001");
+}
+
+#[test]
+fn who_wants_what_another_changes_waits_and_moves_on() {
+    let (_target, mut two) = two();
+    two.one(0, "BEGIN");
+    two.one(0, "UPDATE t SET v = v + 1 WHERE id = 1");
+    two.one(1, "BEGIN");
+    assert_eq!(two.one(1, "SELECT v FROM t WHERE id = 2"), "0 SELECT 1");
+    assert_eq!(two.step(1, "UPDATE t SET v = v + 10 WHERE id = 1 RETURNING v"), []);
+    let waits = "SELECT wait_event_type, wait_event FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    assert_eq!(outcome(&mut two.observer, waits), "Lock,tuple SELECT 1");
+    let blocked = format!("SELECT pg_blocking_pids({}) = ARRAY[{}]", two.parties[1].pid, two.parties[0].pid);
+    assert_eq!(value(&mut two.observer, &blocked), "t");
+    let after = two.step(0, "COMMIT");
+    assert_eq!(after, [(0, "COMMIT".to_owned()), (1, "11 UPDATE 1".to_owned())]);
+    assert_eq!(two.one(1, "COMMIT"), "COMMIT");
+    // What it has read has changed by the time at which it can go on.
+    two.one(0, "BEGIN");
+    two.one(0, "UPDATE t SET v = 1 WHERE id IN (3, 4)");
+    two.one(1, "BEGIN");
+    assert_eq!(two.one(1, "SELECT v FROM t WHERE id = 3"), "0 SELECT 1");
+    assert_eq!(two.step(1, "DELETE FROM t WHERE id = 4"), []);
+    assert_eq!(two.step(0, "COMMIT"), [(0, "COMMIT".to_owned()), (1, "40001".to_owned())]);
+    assert_eq!(two.one(1, "ROLLBACK"), "ROLLBACK");
+    assert_eq!(value(&mut two.observer, "SELECT count(*) FROM pg_locks"), "0");
+}
+
+#[test]
+fn locks_go_with_whatever_took_them() {
+    let (target, mut two) = two();
+    for (undo, outcome) in [("ROLLBACK", "ROLLBACK"), ("ROLLBACK TO s", "ROLLBACK"), ("SELECT 1 / 0", "22012")] {
+        two.one(0, "BEGIN");
+        two.one(0, "SAVEPOINT s");
+        two.one(0, "UPDATE t SET v = -1 WHERE id = 1");
+        assert_eq!(two.step(1, "UPDATE t SET v = v + 1 WHERE id = 1"), []);
+        assert_eq!(two.step(0, undo), [(0, outcome.to_owned()), (1, "UPDATE 1".to_owned())], "{undo}");
+        two.one(0, "ROLLBACK");
+    }
+    // With the connection.
+    let mut gone = target.admin().expect("a session");
+    gone.execute("BEGIN; DELETE FROM t WHERE id = 1").expect("nobody is in the way");
+    assert_eq!(two.step(1, "UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v"), []);
+    drop(gone);
+    while two.parties[1].is_busy {
+        if let Some(outcome) = two.parties[1].poll() {
+            assert_eq!(outcome, "4 UPDATE 1");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // Those who give up waiting hold nobody up.
+    two.one(0, "BEGIN");
+    two.one(0, "UPDATE t SET v = 0 WHERE id = 1");
+    two.one(1, "SET lock_timeout = '5ms'");
+    two.parties[1].ask("DELETE FROM t WHERE id = 1");
+    while two.parties[1].is_busy {
+        if let Some(outcome) = two.parties[1].poll() {
+            assert_eq!(outcome, "55P03");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    two.one(0, "COMMIT");
+    assert_eq!(value(&mut two.observer, "SELECT count(*) FROM pg_locks"), "0");
+}
+
+/// Of many who change one row, nobody fails and nothing is lost, in blocks and without.
+#[test]
+fn a_hot_row_is_changed_in_turns() {
+    const THREADS: usize = 16;
+    const ROUNDS: usize = 20;
+    let (target, mut two) = two();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let target = &target;
+            scope.spawn(move || {
+                let mut wire = target.admin().expect("a session");
+                for _ in 0..ROUNDS {
+                    match thread % 2 {
+                        0 => wire.execute("UPDATE t SET v = v + 1 WHERE id = 5").expect("nobody fails"),
+                        _ => {
+                            wire.execute("BEGIN").expect("a block");
+                            let mine = format!("SELECT v FROM t WHERE id = {}", 6 + thread % 4);
+                            wire.rows(&mine).expect("it reads");
+                            wire.execute("UPDATE t SET v = v + 1 WHERE id = 5").expect("nobody fails");
+                            wire.execute("COMMIT").expect("nobody fails");
+                        }
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(value(&mut two.observer, "SELECT v FROM t WHERE id = 5"), (THREADS * ROUNDS).to_string());
+    assert_eq!(value(&mut two.observer, "SELECT count(*) FROM pg_locks"), "0");
+}
+
+/// What a transaction has written it reads through the index as it would read it without: random writes, the same look-ups and
+/// scans both ways.
+#[test]
+fn own_writes_are_read_through_the_index() {
+    let target = Target::start().expect("the server starts");
+    let mut wire = target.admin().expect("a session");
+    wire.execute("CREATE TABLE o (a int PRIMARY KEY, b int, c text)").expect("the table is made");
+    wire.execute("CREATE INDEX o_b ON o (b, c)").expect("the index is made");
+    wire.execute("INSERT INTO o SELECT i, i % 7, 'n' || i % 3 FROM generate_series(1, 200) AS g (i)").expect("rows");
+    let reads = |key: i32| {
+        [
+            format!("SELECT * FROM o WHERE a = {key}"),
+            format!("SELECT * FROM o WHERE a IN ({key}, {}, 203) ORDER BY a", key + 1),
+            format!("SELECT * FROM o WHERE b = {} AND c = 'n1' ORDER BY a", key % 7),
+            format!("SELECT * FROM o WHERE b = {} ORDER BY a LIMIT 5 OFFSET 1", key % 7),
+            "SELECT count(*), sum(a), sum(b) FROM o".to_owned(),
+            format!("SELECT x.a, y.a FROM o x JOIN o y ON x.a = y.b WHERE x.a = {} ORDER BY 1, 2", key % 7),
+        ]
+    };
+    for seed in 0..6 {
+        println!("seed {seed}");
+        let mut random = StdRng::seed_from_u64(seed);
+        wire.execute("BEGIN").expect("a block");
+        for step in 0..60 {
+            let key = random.random_range(1..210);
+            let sql = match random.random_range(0..8) {
+                0 | 1 => format!("INSERT INTO o VALUES ({key}, {}, 'n1')", key % 5),
+                2 | 3 => format!("UPDATE o SET b = b + 1 WHERE a = {key}"),
+                4 => format!("UPDATE o SET a = a + 1000 WHERE b = {}", key % 9),
+                5 => format!("DELETE FROM o WHERE a = {key}"),
+                6 => {
+                    format!("INSERT INTO o VALUES ({key}, 1, 'n2') ON CONFLICT (a) DO UPDATE SET c = 'n1', b = o.b + 1")
+                }
+                _ => format!("DELETE FROM o WHERE b = {} AND c = 'n1'", key % 9),
+            };
+            wire.execute("SAVEPOINT s").expect("a savepoint");
+            let undone = outcome(&mut wire, &sql).len() == 5 || random.random_bool(0.1);
+            if undone {
+                wire.execute("ROLLBACK TO s").expect("it goes back");
+            }
+            for read in reads(key) {
+                let through = outcome(&mut wire, &read);
+                wire.execute("SET LOCAL enable_frontend_peek_sequencing = off").expect("a setting");
+                let without = outcome(&mut wire, &read);
+                wire.execute("SET LOCAL enable_frontend_peek_sequencing = on").expect("a setting");
+                assert_eq!(through, without, "seed {seed}, step {step}: {sql}: {read}");
+            }
+        }
+        wire.execute(if seed % 2 == 0 { "ROLLBACK" } else { "COMMIT" }).expect("it ends");
+    }
+    wire.execute("BEGIN; INSERT INTO o VALUES (5000, 1, 'n1')").expect("a row");
+    let explained = outcome(&mut wire, "EXPLAIN SELECT * FROM o WHERE a = 5000");
+    assert!(explained.contains("Executor: peek") && explained.contains("o_pkey (lookup a = 5000)"), "{explained}");
+}
