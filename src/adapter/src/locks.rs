@@ -717,7 +717,8 @@ mod tests {
         assert_eq!((stronger.expect("it is free"), first.count()), (Taken::Free, 3));
         first.go_back(2);
         assert!(second.try_lock(row(1), Strength::KeyShare));
-        (first.end(), second.end());
+        first.end();
+        second.end();
         assert!(table.locks.lock().by_what.is_empty());
     }
 

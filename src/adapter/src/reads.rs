@@ -105,7 +105,8 @@ impl Reads {
     pub(crate) async fn are_unchanged(
         &self,
         published: &Published,
-        (from, to): (Timestamp, Timestamp),
+        from: Timestamp,
+        to: Timestamp,
     ) -> Result<bool, ComputeError> {
         for read in &self.reads {
             let is_unchanged = match read {

@@ -20,7 +20,6 @@ use crate::locks::{OfTransaction, Owner};
 use crate::reads::Reads;
 use crate::shared::Shared;
 use crate::status::Status;
-use crate::writing::insert::RETRIES_MAX;
 use catalog::transact::{Op, Prepared};
 use committer::constraint::{NetKeys, TableConstraints, UniqueKey, net_keys};
 use committer::expectations::Expectation;
@@ -39,6 +38,9 @@ use sql::vars::SessionVars;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
+
+/// How often what reads and writes is tried again because another has written between the two.
+pub(crate) const RETRIES_MAX: usize = 1_000;
 
 /// What a transaction has done so far.
 pub(crate) struct Transaction {
@@ -188,7 +190,7 @@ impl Transaction {
         let Some(held) = self.held_ts().filter(|held| *held < now) else { return Ok(true) };
         // Acquired before what is read is looked at: the hold before it still keeps what was there.
         let hold = shared.holds.acquire(now);
-        let is_unchanged = self.reads.are_unchanged(&shared.published.load_full(), (held, now)).await?;
+        let is_unchanged = self.reads.are_unchanged(&shared.published.load_full(), held, now).await?;
         if is_unchanged {
             self.hold = Some(hold);
         }

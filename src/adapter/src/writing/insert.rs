@@ -8,7 +8,7 @@ use crate::error::AdapterError;
 use crate::reading::select::{bind, collect};
 use crate::response::{Response, Rows, RowsTag, Tag};
 use crate::session::{Autocommit, Session};
-use crate::transaction::conflict;
+use crate::transaction::{RETRIES_MAX, conflict};
 use crate::writing::copy_in::value_of;
 use crate::writing::locking::Looks;
 use crate::writing::write::WriteTarget;
@@ -30,9 +30,6 @@ use repr::row::{RowCodec, write_datum};
 use repr::{ColumnDesc, Datum, GlobalId, RelationDesc, Updates};
 use sql::plan::{InsertPlan, InsertSource, Returning};
 use std::sync::Arc;
-
-/// How often a statement that reads and writes is tried again because another has written between the two.
-pub(crate) const RETRIES_MAX: usize = 1_000;
 
 impl Session {
     /// Runs an INSERT.

@@ -59,7 +59,7 @@ impl Session {
         let rows = touched(table, constraints, updates);
         let wanted: Vec<_> = match rows.len() {
             0 => return Ok(Taken::Nothing),
-            ..=LOCKS_MAX => on(table).chain(rows).collect(),
+            1..=LOCKS_MAX => on(table).chain(rows).collect(),
             _ => vec![(Lockable::Table(table), Strength::Update)],
         };
         let (owner, timeout) = (self.transaction.locks(&self.locks), self.settings.vars.lock_timeout());
@@ -106,7 +106,8 @@ impl Session {
         &mut self,
         table: GlobalId,
         constraints: &TableConstraints,
-        (peek, params): (&PeekPlan, Bound<'_>),
+        peek: &PeekPlan,
+        params: Bound<'_>,
         strength: Strength,
     ) -> usize {
         let owner = self.transaction.locks(&self.locks);

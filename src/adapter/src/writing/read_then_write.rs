@@ -15,8 +15,8 @@ use crate::plan_cache::ReadThenWriteExec;
 use crate::response::{Chunk, Response, RowsTag, Tag};
 use crate::session::{Autocommit, Session};
 use crate::status::Status;
-use crate::transaction::conflict;
-use crate::writing::insert::{RETRIES_MAX, answer, expectations, push_batch, push_unchecked};
+use crate::transaction::{RETRIES_MAX, conflict};
+use crate::writing::insert::{answer, expectations, push_batch, push_unchecked};
 use crate::writing::write::WriteTarget;
 use arrow::array::ArrayRef;
 use arrow::compute::concat;
@@ -59,7 +59,7 @@ impl Session {
                 ReadThenWriteKind::Update => Strength::NoKeyUpdate,
                 ReadThenWriteKind::Delete | ReadThenWriteKind::Truncate => Strength::Update,
             };
-            locked_before = Some(self.try_lock_looked_up(plan.table, &constraints, (peek, params), strength));
+            locked_before = Some(self.try_lock_looked_up(plan.table, &constraints, peek, params, strength));
         }
         let read_before = self.transaction.reads().len();
         for attempt in 0..RETRIES_MAX {

@@ -155,7 +155,7 @@ impl Transaction {
                 if let ItemKind::Index(IndexDef { on, constraint: Some(constraint), .. }) = item.kind {
                     self.rename_constraint(on, constraint, &to)?;
                 }
-                self.rename_item(&item, to);
+                self.rename_item(&item, &to);
                 return Ok(());
             }
         }
@@ -164,8 +164,8 @@ impl Transaction {
         Ok(())
     }
 
-    pub(super) fn rename_item(&mut self, item: &ItemRef, to: String) {
-        let name = FullName { item: to, ..item.name.clone() };
+    pub(super) fn rename_item(&mut self, item: &ItemRef, to: &str) {
+        let name = FullName { item: to.to_owned(), ..item.name.clone() };
         self.state.put_item(ItemRef { name, ..item.clone() });
         // Whoever violates its key is told its name.
         if let ItemKind::Index(IndexDef { unique: true, on, .. }) = item.kind {

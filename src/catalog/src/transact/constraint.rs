@@ -60,18 +60,16 @@ impl Transaction {
                 TableChange::DropConstraint { name, cascade } => {
                     let at = position(&item, &name)?;
                     let dropped = constraints.remove(at);
-                    if let Some(index) = index_of(&self.state, id, dropped.oid) {
-                        self.drop_object(ObjectId::Item(index.id));
-                    }
+                    index_of(&self.state, id, dropped.oid)
+                        .iter()
+                        .for_each(|it| self.drop_object(ObjectId::Item(it.id)));
                     lost_key = lost_key.or_else(|| dropped.is_primary().then_some((dropped.name, cascade)));
                 }
                 TableChange::RenameConstraint { from, to } => {
                     let at = position(&item, &from)?;
                     self.check_name(&item, &to, constraints[at].is_key())?;
                     constraints[at].name.clone_from(&to);
-                    if let Some(index) = index_of(&self.state, id, constraints[at].oid) {
-                        self.rename_item(&index, to);
-                    }
+                    index_of(&self.state, id, constraints[at].oid).iter().for_each(|it| self.rename_item(it, &to));
                 }
                 TableChange::Column(change) => {
                     is_rewritten |= change.changes_rows();
