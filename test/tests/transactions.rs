@@ -20,7 +20,7 @@ use rand::{Rng, SeedableRng};
 const SESSIONS: usize = 3;
 /// Worlds, and steps in each.
 const WORLDS: u64 = 12;
-const WORLDS_LONG: u64 = 1_000;
+const WORLDS_LONG: u64 = 4_000;
 const STEPS: usize = 40;
 /// Longer than PostgreSQL waits before it looks for a circle.
 const SETTLED: Duration = Duration::from_millis(25);
@@ -151,8 +151,8 @@ impl World {
         let new = self.fresh + random.random_range(0..2);
         let unique = random.random_range(1..=12);
         let kind = match random.random_range(0..26) {
-            // Of several that wait for one to be inserted, PostgreSQL lets chance decide which comes first.
-            10..17 if somebody_waits => 0,
+            // Of several that wait for a key, PostgreSQL lets chance decide which comes first.
+            7 | 8 | 10..17 if somebody_waits => 0,
             kind => kind,
         };
         match kind {

@@ -13,6 +13,7 @@
 //! - A session is in `waiting` for as long as it is in a queue, and for no longer than a moment after.
 
 use crate::error::Notice;
+use ahash::AHashSet;
 use catalog::builtin::introspection::{LockStatus, Locked};
 use engine::error::SqlError;
 use engine::session::{AdvisoryKey, LockMode};
@@ -157,10 +158,11 @@ impl Lock {
         blockers
     }
 
-    fn must_wait(&self, session: u32, strength: Strength) -> bool {
+    /// Whether there is anybody whom it has to wait for.
+    fn must_wait(&self, session: u32, strength: Strength, ahead: usize) -> bool {
         let is_kept_out = |hold: &Hold| hold.session != session && hold.strength.conflicts(strength);
         let is_behind = |waiter: &Waiter| waiter.strength.conflicts(strength);
-        self.held.iter().any(is_kept_out) || (!self.is_held_by(session) && self.queue.iter().any(is_behind))
+        self.held.iter().any(is_kept_out) || (!self.is_held_by(session) && self.queue.iter().take(ahead).any(is_behind))
     }
 
     fn is_held_by(&self, session: u32) -> bool {
@@ -179,7 +181,7 @@ impl Lock {
         let (mut at, mut granted) = (0, Vec::new());
         while let Some(waiter) = self.queue.get(at) {
             let (session, strength) = (waiter.session, waiter.strength);
-            if !self.blockers(session, strength, at).is_empty() {
+            if self.must_wait(session, strength, at) {
                 at += 1;
                 continue;
             }
@@ -292,7 +294,7 @@ impl LockTable {
     ) -> Result<Request, SqlError> {
         let mut locks = self.locks.lock();
         let lock = locks.by_what.entry(what.clone()).or_default();
-        if !lock.must_wait(session, strength) {
+        if !lock.must_wait(session, strength, lock.queue.len()) {
             lock.take(session, strength);
             return Ok(Request::Taken);
         }
@@ -322,7 +324,7 @@ impl LockTable {
             if lock.held.iter().any(|hold| hold.session == session && hold.strength >= *strength) {
                 continue;
             }
-            if lock.must_wait(session, *strength) {
+            if lock.must_wait(session, *strength, lock.queue.len()) {
                 return (at, new);
             }
             lock.take(session, *strength);
@@ -480,13 +482,13 @@ impl Owner {
     /// Gives up what it took after the first `count` but for these.
     pub(crate) fn keep_after(&self, count: usize, kept: &[(Lockable, Strength)]) {
         let mut taken = self.taken.lock();
-        let is_kept = |what: &Lockable| kept.iter().any(|(kept, _)| kept == what);
+        let kept: AHashSet<&Lockable> = kept.iter().map(|(what, _)| what).collect();
         let mut at = 0;
         let given_up: Vec<_> = taken
             .locks
             .extract_if(.., |(what, _)| {
                 at += 1;
-                at > count && matches!(what, Lockable::Row(..)) && !is_kept(what)
+                at > count && matches!(what, Lockable::Row(..)) && !kept.contains(what)
             })
             .collect();
         drop(taken);

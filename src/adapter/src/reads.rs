@@ -12,12 +12,19 @@ use repr::{GlobalId, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// So many keys are remembered; what is looked up after them counts as all of its table.
+const KEYS_MAX: usize = 100_000;
+/// What a key takes of the memory, more or less.
+const KEY_BYTES: usize = 256;
+
 /// What a transaction has read, all of it at one time.
 #[derive(Default)]
 pub(crate) struct Reads {
     reads: Vec<Read>,
     /// What is among them, so that nothing is twice.
     known: AHashSet<Known>,
+    /// Whether the time itself was read: it is another one later.
+    has_time: bool,
 }
 
 /// Something that was read.
@@ -34,6 +41,11 @@ enum Known {
 }
 
 impl Reads {
+    /// Notes that the time was read.
+    pub(crate) fn note_time(&mut self) {
+        self.has_time = true;
+    }
+
     /// Notes that all of these collections were read.
     pub(crate) fn note(&mut self, collections: impl IntoIterator<Item = GlobalId>) {
         // What the system ships with changes with what is not in it.
@@ -49,11 +61,19 @@ impl Reads {
         if self.known.contains(&Known::All(table)) {
             return;
         }
+        if self.known.len() >= KEYS_MAX {
+            return self.note([table]);
+        }
         let index = looked.index.handle.id;
         looked.keys.retain(|key| self.known.insert(Known::Key(index, key.clone())));
         if !looked.keys.is_empty() {
             self.reads.push(Read::Rows(table, looked));
         }
+    }
+
+    /// The memory that it takes, more or less.
+    pub(crate) fn memory(&self) -> usize {
+        self.known.len() * KEY_BYTES
     }
 
     /// How much was read.
@@ -108,8 +128,12 @@ impl Reads {
         from: Timestamp,
         to: Timestamp,
     ) -> Result<bool, ComputeError> {
+        if self.has_time {
+            return Ok(false);
+        }
         for read in &self.reads {
             let is_unchanged = match read {
+                Read::All(id) if published.indexes_on(*id).iter().any(|index| index.handle.is_temporal()) => false,
                 Read::All(id) => !was_written(published, *id, from),
                 Read::Rows(table, _) if !was_written(published, *table, from) => true,
                 Read::Rows(_, looked) => match looked.is_unchanged(from, to).await {

@@ -2,8 +2,9 @@
 //!
 //! Reads of a transaction are all at the timestamp of its first one, held for as long as it lasts; its writes are kept back
 //! and laid over what it reads. COMMIT hands them to the committer as one write, on the condition that nothing the
-//! transaction has read was written since: optimistic, so no statement ever waits for another's transaction, and what
-//! cannot be serialized gets 40001. A statement of its own (autocommit) needs none of this.
+//! transaction has read has changed since, else 40001. Who writes what another transaction has written waits for that
+//! (`writing/locking.rs`), and goes on at a later time: a transaction is *refreshed* to it, if what it has read is the same there.
+//! A statement of its own (autocommit) needs none of this. At READ COMMITTED nothing is held and nothing remembered but writes and locks.
 //!
 //! DDL in a block is kept back as well. From then on the transaction plans by, and reads, the catalog that its changes lead
 //! to ([`Staged`]); COMMIT carries them out together with its writes, in one durable step, on the condition that nobody else
@@ -22,6 +23,7 @@ use crate::shared::Shared;
 use crate::status::Status;
 use catalog::transact::{Op, Prepared};
 use committer::constraint::{NetKeys, TableConstraints, UniqueKey, net_keys};
+use committer::error::CommitError;
 use committer::expectations::Expectation;
 use committer::published::Published;
 use committer::request::{CatalogChange, Committed, TableWrite};
@@ -32,6 +34,7 @@ use engine::error::SqlError;
 use engine::session::TransactionNumber;
 use ore::memory::{Reservation, Share};
 use parking_lot::Mutex;
+use persist::PersistError;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
 use sql::vars::SessionVars;
@@ -42,11 +45,18 @@ use std::sync::{Arc, OnceLock};
 /// How often what reads and writes is tried again because another has written between the two.
 pub(crate) const RETRIES_MAX: usize = 1_000;
 
+/// What a lock takes of the memory, more or less.
+const LOCK_BYTES: usize = 256;
+
 /// What a transaction has done so far.
 pub(crate) struct Transaction {
     pub(crate) status: Status,
     hold: Option<ReadHold>,
     reads: Reads,
+    /// At READ COMMITTED: the rows that it has removed, as they were read, and a hold on the earliest of the times when that was. They are
+    /// locked, so they do not change; what does not lock may have changed them all the same.
+    removed: Vec<Expectation>,
+    removed_hold: Option<ReadHold>,
     writes: BTreeMap<GlobalId, Updates>,
     /// The memory of its writes.
     kept: Option<Reservation>,
@@ -93,6 +103,8 @@ impl Transaction {
             status: Status::Idle,
             hold: None,
             reads: Reads::default(),
+            removed: Vec::new(),
+            removed_hold: None,
             writes: BTreeMap::new(),
             kept: None,
             checked: BTreeMap::new(),
@@ -177,6 +189,13 @@ impl Transaction {
         ts
     }
 
+    /// Notes rows that were read and are to be removed, of a transaction that does not hold its time.
+    pub(crate) fn note_removed(&mut self, shared: &Shared, removed: Expectation) {
+        let read_ts = removed.read_ts;
+        self.removed_hold.get_or_insert_with(|| shared.holds.acquire(read_ts));
+        self.removed.push(removed);
+    }
+
     /// What it has read, which must not change until a write of it commits.
     pub(crate) fn reads(&mut self) -> &mut Reads {
         &mut self.reads
@@ -199,7 +218,9 @@ impl Transaction {
 
     /// Asks for the memory of writes that are about to be kept back. Error 53200.
     pub(crate) fn reserve(&mut self, memory: &Arc<Share>, updates: &Updates) -> Result<(), AdapterError> {
-        let bytes = self.writes.values().map(Updates::memory).sum::<usize>() + updates.memory();
+        let locks = self.locks.lock().as_ref().map_or(0, |owner| owner.0.count() * LOCK_BYTES);
+        let written = self.writes.values().map(Updates::memory).sum::<usize>() + updates.memory();
+        let bytes = written + locks + self.reads.memory();
         let kept = self.kept.get_or_insert_with(|| Reservation::empty(memory));
         Ok(kept.cover(bytes).map_err(SqlError::from)?)
     }
@@ -231,6 +252,11 @@ impl Transaction {
         self.own_keys.entry((table, key.oid)).or_insert_with(keys)
     }
 
+    /// Forgets what was added to [`Transaction::own_keys`] of a table and not written.
+    pub(crate) fn unclaim(&mut self, table: GlobalId) {
+        self.own_keys.retain(|(of, _), _| *of != table);
+    }
+
     /// The tables that it has written to.
     pub(crate) fn written(&self) -> impl Iterator<Item = &GlobalId> {
         self.writes.keys()
@@ -243,6 +269,7 @@ impl Transaction {
 
     /// Its own writes to the table of an index, to be laid over that; `None` if the index cannot have them.
     pub(crate) fn layer(&mut self, table: GlobalId, index: &IndexInfo) -> Option<Layer> {
+        self.arranged.retain(|id, arranged| *id != index.handle.id || arranged.is_of(index));
         let arranged = match self.arranged.entry(index.handle.id) {
             Entry::Occupied(arranged) => arranged.into_mut(),
             Entry::Vacant(place) => place.insert(Uncommitted::of(index)?),
@@ -333,8 +360,9 @@ impl Transaction {
                 return Ok(committed);
             }
             // The committer remembers the latest writes only: what it takes for changed may not be.
-            let now = shared.read_ts().await?;
-            if transaction.held_ts().is_none_or(|held| held >= now) || !transaction.refresh(shared, now).await? {
+            let (now, published) = (shared.read_ts().await?, shared.published.load_full());
+            let is_there = writes().all(|write| published.tables.contains_key(&write.table));
+            if !is_there || !transaction.refresh(shared, now).await? || !transaction.renew_removed(shared, now).await? {
                 break;
             }
         }
@@ -342,7 +370,33 @@ impl Transaction {
     }
 
     fn expectations(&self) -> Vec<Expectation> {
-        self.hold.as_ref().map_or_else(Vec::new, |hold| self.reads.expectations(hold.ts()))
+        let mut expectations = self.hold.as_ref().map_or_else(Vec::new, |hold| self.reads.expectations(hold.ts()));
+        expectations.extend(self.removed.iter().cloned());
+        expectations
+    }
+
+    /// Looks whether rows that it has removed are as they were read, in all that has been written since; if so, that is known as of `now`.
+    async fn renew_removed(&mut self, shared: &Shared, now: Timestamp) -> Result<bool, AdapterError> {
+        if self.removed.is_empty() {
+            return Ok(true);
+        }
+        let (removed, persist) = (self.removed.clone(), shared.persist.clone());
+        let until = now.min(persist.upper().saturating_sub(1));
+        let look = ore::task::spawn_on(&shared.adhoc, "renew", async move {
+            for Expectation { table, read_ts, rows } in &removed {
+                let changes = persist.changes((*table).into(), *read_ts, until.max(*read_ts))?;
+                if changes.values().any(|updates| rows.as_ref().is_none_or(|rows| rows.is_touched(updates))) {
+                    return Ok(false);
+                }
+            }
+            Ok::<bool, PersistError>(true)
+        });
+        let is_unchanged = look.await.map_err(|error| AdapterError::internal(error.to_string()))?;
+        if is_unchanged.map_err(CommitError::from)? {
+            self.removed.iter_mut().for_each(|removed| removed.read_ts = removed.read_ts.max(until));
+            return Ok(true);
+        }
+        Ok(false)
     }
 
     /// The same of a transaction that has changed the catalog.

@@ -49,6 +49,11 @@ impl KeyRange {
         KeyRange { types, columns, keys }
     }
 
+    /// Whether any of these updates is of its rows.
+    pub fn is_touched(&self, updates: &Updates) -> bool {
+        updates.iter().any(|(row, _)| self.contains(row))
+    }
+
     fn contains(&self, row: &[u8]) -> bool {
         let (mut rest, mut slices) = (row, Vec::with_capacity(self.types.len()));
         for data_type in self.types.iter() {
@@ -98,13 +103,9 @@ impl Recent {
         self.forgotten > ts
             || self.commits.iter().rev().take_while(|(at, _)| *at > ts).any(|(_, tables)| {
                 let of_table = tables.iter().filter(|(written, _)| *written == table);
-                of_table.flat_map(|(_, updates)| updates).any(|updates| touches(updates, rows))
+                of_table.flat_map(|(_, updates)| updates).any(|updates| rows.is_touched(updates))
             })
     }
-}
-
-fn touches(updates: &Updates, rows: &KeyRange) -> bool {
-    updates.iter().any(|(row, _)| rows.contains(row))
 }
 
 /// Whether a collection may have changed after a time: it was written, or has gone.
@@ -128,14 +129,14 @@ pub(crate) fn contradicted(
         let Expectation { table, read_ts, rows } = expectation;
         let changed = match rows {
             _ if !was_written(published, *table, *read_ts) => false,
-            Some(rows) => recent.changed(*table, rows, *read_ts),
-            None => true,
+            Some(rows) if published.tables.contains_key(table) => recent.changed(*table, rows, *read_ts),
+            _ => true,
         };
         let below = |handle: &Arc<IndexHandle>| group.keys().any(|table| handle.clocks().contains_key(table));
         let changes = match (group.get(table), rows) {
             (None, _) => published.maintained(*table).is_some_and(below),
             (Some(_), None) => true,
-            (Some(updates), Some(rows)) => updates.iter().any(|updates| touches(updates, rows)),
+            (Some(updates), Some(rows)) => updates.iter().any(|updates| rows.is_touched(updates)),
         };
         changed || changes
     })

@@ -1,8 +1,8 @@
 //! What a transaction has written to a table and not committed, arranged as one of the table's indexes is: laid over a snapshot of that
 //! index it is found by the same look-ups and walks as what is committed, and takes away what the transaction has removed.
 //!
-//! Writes are only ever added, and sometimes cut off at their end. What came since the last look becomes a batch of its own, and
-//! batches that are not larger than what follows them are made anew together with it, so that there are few.
+//! Writes are only ever added. What came since the last look becomes a batch of its own, and batches that are not larger than what follows
+//! them are made anew together with it, so that there are few.
 
 use crate::index::IndexHandle;
 use crate::plan::IndexInfo;
@@ -10,8 +10,8 @@ use arrangement::allowance::Allowance;
 use arrangement::snapshot::Snapshot;
 use arrangement::spine::{RowBatch, RowUpdate, batch};
 use arrow::datatypes::DataType;
+use repr::Updates;
 use repr::row::{is_key_exact, skip_datum};
-use repr::{GlobalId, Updates};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -43,9 +43,9 @@ impl Uncommitted {
         is_exact.then(|| Uncommitted { handle: Arc::clone(&index.handle), types, key, levels: Vec::new() })
     }
 
-    /// The index.
-    pub fn index(&self) -> GlobalId {
-        self.handle.id
+    /// Whether this is how the index is maintained now, and not how it was before its cluster got another size.
+    pub fn is_of(&self, index: &IndexInfo) -> bool {
+        Arc::ptr_eq(&self.handle, &index.handle)
     }
 
     /// Arranges what has been written since the last time. `updates` are all writes so far.
@@ -62,11 +62,6 @@ impl Uncommitted {
         }
         let level = self.level(updates, from..updates.len());
         self.levels.push(level);
-    }
-
-    /// Forgets the writes after the first `count`.
-    pub fn truncate(&mut self, count: usize) {
-        self.levels.retain(|level| level.range.end <= count);
     }
 
     fn level(&self, updates: &Updates, range: Range<usize>) -> Level {

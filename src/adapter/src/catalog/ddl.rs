@@ -126,7 +126,7 @@ impl Session {
     ) -> Result<Option<(Arc<ItemRef>, Updates, Vec<(usize, Position)>)>, AdapterError> {
         let id = rewriting.table;
         let Some(item) = prepared.rewritten.get(&id).and_then(|new| prepared.state.item(*new)) else { return Ok(None) };
-        let read_ts = self.read_ts_for(&[id]).await?;
+        let read_ts = self.held_ts_for(&[id]).await?;
         let is_stored = !before.created.contains(&id);
         let own = self.transaction.written_to(id).cloned().unwrap_or_default();
         let (persist, mut memory) = (self.shared.persist.clone(), Reservation::empty(&self.shared.memory));

@@ -97,6 +97,7 @@ impl Session {
                             "SKIP LOCKED of a row that is locked, but in a SELECT of its own, is not supported";
                         return Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
                     }
+                    self.time_to_write(&exec.select.depends_on).await?;
                 }
                 Box::pin(self.run_other(plan, other, bound, autocommit)).await
             }

@@ -272,19 +272,28 @@ impl Session {
 
     /// The time at which to read all of these collections, which a transaction notes and holds.
     pub(crate) async fn read_ts_for(&mut self, collections: &[GlobalId]) -> Result<Timestamp, AdapterError> {
-        let now = self.now_for(collections).await?;
-        if self.reads_anew() {
-            return Ok(now);
+        match self.reads_anew() {
+            true => self.now_for(collections).await,
+            false => self.held_ts_for(collections).await,
         }
+    }
+
+    /// The same of what must be as it was read, at whatever level. From here on the transaction reads at this time.
+    pub(crate) async fn held_ts_for(&mut self, collections: &[GlobalId]) -> Result<Timestamp, AdapterError> {
+        let now = self.now_for(collections).await?;
         self.transaction.reads().note(collections.iter().copied());
         Ok(self.transaction.read_ts(&self.shared, now))
     }
 
-    /// Whether a statement reads at a time of its own, and what it has read may change after it: it is a transaction, or READ COMMITTED
-    /// was asked for.
+    /// Whether a statement reads at a time of its own, and what it has read may change after it: it is the first, outside of a block,
+    /// of which only what it writes follows from (`Session::write`), or READ COMMITTED was asked for before anything was held.
     pub(crate) fn reads_anew(&self) -> bool {
-        (self.transaction.status == Status::Idle && self.transaction.is_fresh())
-            || self.settings.vars.isolation().reads_committed()
+        (self.transaction.status == Status::Idle && self.transaction.is_fresh()) || self.reads_committed()
+    }
+
+    /// Whether each statement of the transaction reads at a time of its own.
+    pub(crate) fn reads_committed(&self) -> bool {
+        self.settings.vars.isolation().reads_committed() && self.transaction.held_ts().is_none()
     }
 
     /// The time at which a statement that begins now can read these collections.
@@ -312,6 +321,9 @@ impl Session {
             _ => None,
         };
         let looked = of_table.and_then(|table| Some((table, Looked::by(exec.peek.as_ref()?, params)?)));
+        if query_reads_now(&exec.select.logical) {
+            self.transaction.reads().note_time();
+        }
         match looked {
             Some((table, looked)) => self.transaction.reads().note_rows(table, looked),
             None => self.transaction.reads().note(collections.iter().copied()),

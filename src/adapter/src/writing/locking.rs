@@ -14,17 +14,18 @@ use crate::locks::{Lockable, Strength, Taken};
 use crate::plan_cache::SelectExec;
 use crate::session::Session;
 use crate::transaction::conflict;
-use committer::constraint::{TableConstraints, UniqueKey, net_keys};
-use committer::expectations::was_written;
+use committer::constraint::{TableConstraints, UniqueKey, net_keys, only_adds};
+use committer::expectations::{KeyRange, was_written};
 use compute_client::peek::{Bound, Looked};
 use compute_client::plan::PeekPlan;
+use repr::row::skip_datum;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
 use sql::plan::CatalogView;
 use sql::row_locks::{Busy, RowLocks, RowStrength};
 use std::sync::Arc;
 
-/// More locks than these of one statement in one table become one on the table.
+/// More rows than these of one statement in one table are locked as the whole table.
 const LOCKS_MAX: usize = 10_000;
 
 /// Whether what is written follows from what was read.
@@ -32,8 +33,10 @@ const LOCKS_MAX: usize = 10_000;
 pub(crate) enum Looks {
     /// After it has waited for a lock it is read again, and others may be wanted.
     Again,
-    /// It is written as it is.
+    /// It is written as it is; a key that is taken is an error.
     Once,
+    /// What is there is looked at when these locks are had.
+    Later,
 }
 
 /// What became of the rows that a query was to lock.
@@ -56,23 +59,40 @@ impl Session {
         updates: &Updates,
         looks: Looks,
     ) -> Result<Taken, AdapterError> {
-        let rows = touched(table, constraints, updates);
-        let wanted: Vec<_> = match rows.len() {
-            0 => return Ok(Taken::Nothing),
-            1..=LOCKS_MAX => on(table).chain(rows).collect(),
+        let wanted: Vec<_> = match updates.len() {
+            ..=LOCKS_MAX => touched(table, constraints, updates),
+            // What is new in a table without keys is nobody's affair.
+            _ if constraints.keys.is_empty() && only_adds(updates) => Vec::new(),
             _ => vec![(Lockable::Table(table), Strength::Update)],
         };
+        if wanted.is_empty() {
+            return Ok(Taken::Nothing);
+        }
         let (owner, timeout) = (self.transaction.locks(&self.locks), self.settings.vars.lock_timeout());
         let (count, taken) = owner.take_free(&wanted);
-        if count == wanted.len() || self.is_taken(table, constraints, updates, &wanted[..count]).await? {
-            // Who writes a key that is there already is told so, whoever has locked what else he writes.
+        if count == wanted.len() {
+            return Ok(taken);
+        }
+        // Who writes a key that is there already is told so, whoever has locked what else he writes.
+        if looks == Looks::Once && self.is_taken(table, constraints, updates, &wanted[..count]).await? {
             return Ok(taken);
         }
         let wanted = match looks {
             Looks::Again => &wanted[..=count],
-            Looks::Once => &wanted,
+            Looks::Once | Looks::Later => &wanted,
         };
         Ok(self.interrupt().guard(owner.lock_all(wanted, timeout)).await??.max(taken))
+    }
+
+    /// Locks all rows of tables.
+    ///
+    /// # Cancellation
+    /// As [`Session::lock_touched`].
+    pub(crate) async fn lock_tables(&mut self, tables: impl Iterator<Item = GlobalId>) -> Result<(), AdapterError> {
+        let wanted: Vec<_> = tables.map(|table| (Lockable::Table(table), Strength::Update)).collect();
+        let (owner, timeout) = (self.transaction.locks(&self.locks), self.settings.vars.lock_timeout());
+        self.interrupt().guard(owner.lock_all(&wanted, timeout)).await??;
+        Ok(())
     }
 
     /// Whether one of these locks is on a key that updates of the table add, and that is taken.
@@ -86,9 +106,11 @@ impl Session {
         let mut asked = Vec::new();
         for key in &constraints.keys {
             let net = net_keys(constraints, key, updates);
+            let own = self.transaction.own_keys(table, constraints, key);
             asked.extend(locked.iter().filter_map(|(what, _)| match what {
                 Lockable::Row(_, oid, bytes) if *oid == key.oid => {
-                    net.get(bytes.as_ref()).filter(|diff| **diff > 0).map(|_| (*oid, bytes.to_vec()))
+                    let own = own.get(bytes.as_ref()).copied().unwrap_or(0);
+                    net.get(bytes.as_ref()).filter(|diff| **diff + own > 0).map(|_| (*oid, bytes.to_vec()))
                 }
                 _ => None,
             }));
@@ -143,7 +165,7 @@ impl Session {
                 let is_one = rows.len() == 2;
                 (rows, is_one)
             }
-            None if !self.settings.vars.isolation().reads_committed() => return Ok(Selected::Locked),
+            None if !self.reads_committed() => return Ok(Selected::Locked),
             None => {
                 let published = self.published();
                 let tables = exec.select.depends_on.iter().filter(|id| published.tables.contains_key(id));
@@ -233,6 +255,21 @@ impl Session {
     }
 }
 
+/// The rows that updates of a table remove, by the columns by which they are told apart; `None` if there are none.
+pub(crate) fn removed_rows(constraints: &TableConstraints, updates: &Updates) -> Option<KeyRange> {
+    let columns = match identity(constraints) {
+        Some(key) => key.columns.clone(),
+        None => (0..constraints.types.len()).collect(),
+    };
+    let key = |row: &[u8]| {
+        let mut rest = row;
+        let slices: Vec<&[u8]> = constraints.types.iter().map(|ty| skip_datum(&mut rest, ty)).collect();
+        columns.iter().flat_map(|column| slices[*column]).copied().collect::<Vec<u8>>()
+    };
+    let keys: Vec<Vec<u8>> = updates.iter().filter(|(_, diff)| *diff < 0).map(|(row, _)| key(row)).collect();
+    (!keys.is_empty()).then(|| KeyRange::new(Arc::clone(&constraints.types), columns, keys))
+}
+
 /// What keeps others from locking a table as a whole.
 fn on(table: GlobalId) -> impl Iterator<Item = (Lockable, Strength)> {
     std::iter::once((Lockable::Table(table), Strength::KeyShare))
@@ -244,8 +281,13 @@ fn identity(constraints: &TableConstraints) -> Option<&UniqueKey> {
     constraints.keys.iter().find(is_there)
 }
 
-/// What updates of a table touch, in their order.
+/// What updates of a table touch, in their order, after what keeps others from locking all of it; nothing if that is nothing.
 fn touched(table: GlobalId, constraints: &TableConstraints, updates: &Updates) -> Vec<(Lockable, Strength)> {
+    let rows = rows_touched(table, constraints, updates);
+    if rows.is_empty() { rows } else { on(table).chain(rows).collect() }
+}
+
+fn rows_touched(table: GlobalId, constraints: &TableConstraints, updates: &Updates) -> Vec<(Lockable, Strength)> {
     let mut wanted = Vec::new();
     if constraints.keys.is_empty() {
         let removed = updates.iter().filter(|(_, diff)| *diff < 0);

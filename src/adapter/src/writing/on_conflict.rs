@@ -71,7 +71,7 @@ impl Session {
         self.check_rows(plan.table, &plan.name, &constraints, &plan.desc, proposed)?;
         let keys: Vec<Vec<Key>> = proposed.iter().map(|(row, _)| keys_of(&constraints, &arbiters, row)).collect();
         let (mut taken, mut ts) = self.taken(plan, &constraints, &arbiters, &keys).await?;
-        if on.update.is_none() && !self.commits_alone() {
+        if on.update.is_none() && !self.commits_alone() && self.transaction.staged().is_none() {
             // What the committer says is of a time at which the transaction may not read yet.
             for _ in 0..RETRIES_MAX {
                 let read_ts = self.time_to_write(&[plan.table]).await?;
@@ -197,17 +197,16 @@ impl Session {
         keys: &AHashSet<Key>,
         read_ts: Timestamp,
     ) -> Vec<Expectation> {
-        if !self.commits_alone() {
-            if self.reads_anew() {
-                return Vec::new();
-            }
+        if !self.reads_anew() {
             for (at, arbiter) in arbiters.iter().enumerate() {
                 let keys = keys.iter().filter(|(of, _)| *of == at).map(|(_, key)| key.clone()).collect();
                 self.note_keys(plan.table, arbiter, keys);
             }
-            self.transaction.read_ts(&self.shared, read_ts);
-            return Vec::new();
         }
+        let read_ts = match self.reads_anew() {
+            true => read_ts,
+            false => self.transaction.read_ts(&self.shared, read_ts),
+        };
         let of_arbiter = |(at, arbiter): (usize, &UniqueKey)| {
             let keys: Vec<Vec<u8>> = keys.iter().filter(|(of, _)| *of == at).map(|(_, key)| key.clone()).collect();
             if keys.is_empty() {

@@ -108,7 +108,11 @@ impl Session {
         let shared = Arc::clone(&self.shared);
         let _turn = match restarts.is_empty() {
             true => None,
-            false => Some(shared.changing.lock().await),
+            false => {
+                // Before the turn: nobody changes the catalog while this waits for somebody who may want to.
+                self.lock_tables(tables.iter().map(|plan| plan.table)).await?;
+                Some(shared.changing.lock().await)
+            }
         };
         let ends = autocommit == Autocommit::Yes && self.transaction.status == Status::Idle;
         let attempts = if ends && self.transaction.is_fresh() { RETRIES_MAX } else { 1 };

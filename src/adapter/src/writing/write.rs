@@ -9,7 +9,7 @@ use crate::locks::Taken;
 use crate::session::{Autocommit, Session};
 use crate::status::Status;
 use crate::transaction::conflict;
-use crate::writing::locking::Looks;
+use crate::writing::locking::{Looks, removed_rows};
 use ahash::AHashMap;
 use committer::constraint::{Duplicate, TableConstraints, Wording, duplicate, first_duplicate, net_keys};
 use committer::expectations::Expectation;
@@ -49,11 +49,19 @@ impl Session {
             false => Looks::Again,
         };
         let taken = self.lock_touched(target.table, &constraints, &updates, looks).await?;
-        if looks == Looks::Again && self.must_look_again(taken, &expectations) {
+        let commits_alone =
+            self.transaction.status == Status::Idle && self.transaction.is_fresh() && autocommit == Autocommit::Yes;
+        let may_have_changed = match taken {
+            Taken::Nothing => false,
+            // The commit of a statement by itself finds that out.
+            Taken::Free if commits_alone => false,
+            Taken::Free => expectations.iter().any(|expected| self.were_written(&[expected.table], expected.read_ts)),
+            Taken::Waited => true,
+        };
+        if looks == Looks::Again && may_have_changed {
             return Ok(Committed::Conflict);
         }
-        let alone = self.transaction.status == Status::Idle && self.transaction.is_fresh();
-        if alone && autocommit == Autocommit::Yes {
+        if commits_alone {
             if updates.is_empty() {
                 return Ok(Committed::At);
             }
@@ -68,33 +76,36 @@ impl Session {
                 committed => Ok(committed),
             };
         }
-        if !expectations.is_empty() && !self.reads_anew() {
-            // Read at the transaction's own timestamp, which COMMIT will hold it to, as to what it noted when it read.
-            let now = self.now().await?;
-            let held = self.transaction.read_ts(&self.shared, now);
-            if expectations.iter().any(|expectation| expectation.read_ts != held) {
-                return Ok(Committed::Conflict);
+        if let Some(Expectation { read_ts, .. }) = expectations.first() {
+            let read_ts = *read_ts;
+            if self.reads_committed() {
+                let rows = removed_rows(&constraints, &updates).map(Arc::new);
+                let removed = rows.map(|rows| Expectation { table: target.table, read_ts, rows: Some(rows) });
+                removed.into_iter().for_each(|removed| self.transaction.note_removed(&self.shared, removed));
+            } else {
+                if !self.transaction.has_read() {
+                    // The first statement of a transaction without a block has noted nothing.
+                    self.transaction.reads().note(expectations.iter().map(|expected| expected.table));
+                }
+                // Read at the transaction's own timestamp, which COMMIT will hold it to, as to what it noted when it read.
+                let held = self.transaction.read_ts(&self.shared, read_ts);
+                if expectations.iter().any(|expected| expected.read_ts != held) {
+                    return Ok(Committed::Conflict);
+                }
             }
         }
         self.transaction.reserve(&self.shared.memory, &updates)?;
         match self.claim_in_transaction(target.table, &constraints, &updates).await? {
             // Taken by what was committed after the statement had looked.
-            Some(taken) if target.arbiters.contains(&taken.constraint) => return Ok(Committed::Conflict),
+            Some(taken) if target.arbiters.contains(&taken.constraint) => {
+                self.transaction.unclaim(target.table);
+                return Ok(Committed::Conflict);
+            }
             Some(taken) => return Err(self.duplicate(&taken)),
             None => {}
         }
         self.transaction.write(target.table, &updates, &constraints);
         Ok(Committed::At)
-    }
-
-    /// Whether what a statement has read may have changed before it had locked it.
-    fn must_look_again(&self, taken: Taken, expectations: &[Expectation]) -> bool {
-        let was_written = |expected: &Expectation| self.were_written(&[expected.table], expected.read_ts);
-        match taken {
-            Taken::Nothing => false,
-            Taken::Free => self.transaction.status != Status::Idle && expectations.iter().any(was_written),
-            Taken::Waited => true,
-        }
     }
 
     /// Has values reserved of each of these sequences, by their oids, that are not a transaction's own: for so many rows what one
