@@ -72,7 +72,7 @@ pub(crate) struct Transaction {
     pub(crate) started_us: Option<i64>,
     /// For `txid_current()`; made when a statement may ask for it.
     number: OnceLock<TransactionNumber>,
-    /// Who takes its advisory locks; made when a statement may.
+    /// Who takes its locks; made when a statement may.
     locks: Mutex<Option<OfTransaction>>,
 }
 
@@ -92,7 +92,7 @@ struct Savepoint {
     /// How many updates each table had.
     written: BTreeMap<GlobalId, usize>,
     staged: Option<Staged>,
-    /// How many advisory locks there were.
+    /// How many locks there were.
     locks: usize,
     vars: SessionVars,
 }
@@ -118,12 +118,12 @@ impl Transaction {
         }
     }
 
-    /// Who takes its advisory locks, of this session.
+    /// Who takes its locks, of this session.
     pub(crate) fn locks(&self, session: &Owner) -> Arc<Owner> {
         Arc::clone(&self.locks.lock().get_or_insert_with(|| OfTransaction(session.another())).0)
     }
 
-    /// Gives up its advisory locks.
+    /// Gives up its locks.
     pub(crate) fn unlock(&self) {
         self.locks.lock().take();
     }

@@ -7,7 +7,7 @@
 //!    is not certain before it has found them. What it does not find it gives up. Another statement locks what it has found.
 //! 2. If it has locked anything new, and had to wait or others have written meanwhile, it reads again: at a later time, to which its
 //!    transaction moves if nothing that it has read has changed by then, and fails with 40001 if something has.
-//! 3. What was locked before a row was read stays as it was read until the transaction ends.
+//! 3. What was locked before a row was read stays as it was read until the transaction ends, but for what DDL does, which locks nothing.
 
 use crate::error::AdapterError;
 use crate::locks::{Lockable, Strength, Taken};
