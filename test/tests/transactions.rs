@@ -354,6 +354,81 @@ fn locks_go_with_whatever_took_them() {
     assert_eq!(value(&mut two.observer, "SELECT count(*) FROM pg_locks"), "0");
 }
 
+/// The first statement of a transaction without a block has read as the others have.
+#[test]
+fn statements_of_one_message_read_at_one_time() {
+    let (_target, mut two) = two();
+    two.one(0, "BEGIN");
+    two.one(0, "UPDATE t SET v = 1 WHERE id = 1");
+    assert_eq!(two.step(1, "INSERT INTO w SELECT id FROM t; UPDATE t SET v = v + 1 WHERE id = 1"), []);
+    two.one(0, "INSERT INTO t VALUES (50, 0)");
+    assert_eq!(two.step(0, "COMMIT"), [(0, "COMMIT".to_owned()), (1, "40001".to_owned())]);
+    assert_eq!(value(&mut two.observer, "SELECT count(*) FROM w"), "0");
+}
+
+/// Changes of the catalog lock no rows. What they do to rows that a transaction has read or removed its COMMIT sees, at either level.
+#[test]
+fn what_changes_the_catalog_makes_no_row_go_twice() {
+    let (_target, mut two) = two();
+    // A table whose rows are others now contradicts who has looked them up.
+    two.one(0, "BEGIN");
+    assert_eq!(two.one(0, "SELECT v FROM t WHERE id = 1"), "0 SELECT 1");
+    assert_eq!(two.one(1, "ALTER TABLE t ADD COLUMN c int"), "ALTER TABLE");
+    assert_eq!(two.one(1, "UPDATE t SET v = 1 WHERE id = 1"), "UPDATE 1");
+    assert_eq!(two.one(0, "INSERT INTO w VALUES (1)"), "INSERT 0 1");
+    assert_eq!(two.one(0, "COMMIT"), "40001");
+    // Without its key, a row is locked in another way.
+    two.one(0, "BEGIN ISOLATION LEVEL READ COMMITTED");
+    assert_eq!(two.one(0, "DELETE FROM t WHERE id = 2"), "DELETE 1");
+    assert_eq!(two.one(1, "ALTER TABLE t DROP CONSTRAINT t_pkey"), "ALTER TABLE");
+    assert_eq!(two.one(1, "DELETE FROM t WHERE id = 2"), "DELETE 1");
+    assert_eq!(two.one(0, "COMMIT"), "40001");
+    assert_eq!(value(&mut two.observer, "SELECT count(*) FROM t"), "9");
+    // What a change of the columns has copied is all that there is.
+    two.one(0, "BEGIN ISOLATION LEVEL READ COMMITTED");
+    assert_eq!(two.one(0, "ALTER TABLE t DROP COLUMN c"), "ALTER TABLE");
+    assert_eq!(two.one(1, "INSERT INTO t VALUES (60, 0)"), "INSERT 0 1");
+    assert_eq!(two.one(0, "COMMIT"), "40001");
+    assert_eq!(value(&mut two.observer, "SELECT count(*) FROM t WHERE id = 60"), "1");
+}
+
+#[test]
+fn who_waits_for_rows_keeps_nobody_from_changing_the_catalog() {
+    let (_target, mut two) = two();
+    two.observer
+        .execute("CREATE TABLE s (id serial PRIMARY KEY, v int); INSERT INTO s (v) VALUES (1)")
+        .expect("a table");
+    two.one(0, "BEGIN");
+    two.one(0, "UPDATE s SET v = 2 WHERE id = 1");
+    assert_eq!(two.step(1, "TRUNCATE s RESTART IDENTITY"), []);
+    assert_eq!(two.one(0, "CREATE TABLE made (a int)"), "CREATE TABLE");
+    let outcomes = two.step(0, "COMMIT");
+    assert_eq!(outcomes.first(), Some(&(0, "COMMIT".to_owned())), "{outcomes:?}");
+}
+
+/// Time itself can be read, and is another one later.
+#[test]
+fn a_transaction_that_has_read_the_time_stays_there() {
+    let (_target, mut two) = two();
+    two.one(0, "BEGIN");
+    two.one(0, "SELECT count(*) FROM t WHERE mz_now() > 0");
+    assert_eq!(two.one(1, "UPDATE t SET v = 1 WHERE id = 2"), "UPDATE 1");
+    assert_eq!(two.one(0, "UPDATE t SET v = 1 WHERE id = 1"), "40001");
+    // An index that is built anew with more workers finds a transaction's own rows.
+    two.observer.execute("CREATE INDEX t_v ON t (v)").expect("an index");
+    two.one(1, "BEGIN ISOLATION LEVEL READ COMMITTED");
+    for id in 100..110 {
+        two.one(1, &format!("INSERT INTO t VALUES ({id}, {id})"));
+    }
+    let own = "SELECT sum(id) FROM t WHERE v BETWEEN 100 AND 109";
+    let looked_up =
+        |two: &mut Company| (100..110).map(|v| two.one(1, &format!("SELECT id FROM t WHERE v = {v}"))).collect();
+    let (before, before_up): (String, Vec<String>) = (two.one(1, own), looked_up(&mut two));
+    two.observer.execute("ALTER CLUSTER quickstart SET (SIZE '2')").expect("the cluster gets another worker");
+    let (after, after_up): (String, Vec<String>) = (two.one(1, own), looked_up(&mut two));
+    assert_eq!((before, before_up), (after, after_up));
+}
+
 /// Of many who change one row, nobody fails and nothing is lost, in blocks and without.
 #[test]
 fn a_hot_row_is_changed_in_turns() {
