@@ -44,7 +44,7 @@ fn value(wire: &mut Wire, sql: &str) -> String {
 }
 
 /// A session that runs statements on a thread of its own.
-struct Party {
+struct Session {
     pid: String,
     statements: Sender<String>,
     outcomes: Receiver<String>,
@@ -52,8 +52,8 @@ struct Party {
     _thread: JoinHandle<()>,
 }
 
-impl Party {
-    fn new(mut wire: Wire) -> Party {
+impl Session {
+    fn new(mut wire: Wire) -> Session {
         let pid = value(&mut wire, "SELECT pg_backend_pid()");
         let ((statements, asked), (answered, outcomes)) = (channel::<String>(), channel());
         let thread = std::thread::spawn(move || {
@@ -63,7 +63,7 @@ impl Party {
                 }
             }
         });
-        Party { pid, statements, outcomes, is_busy: false, _thread: thread }
+        Session { pid, statements, outcomes, is_busy: false, _thread: thread }
     }
 
     fn ask(&mut self, sql: &str) {
@@ -86,14 +86,14 @@ impl Party {
 }
 
 /// Some sessions of one server, and one that looks on.
-struct Company {
-    parties: Vec<Party>,
+struct Sessions {
+    all: Vec<Session>,
     observer: Wire,
 }
 
-impl Company {
-    fn of(count: usize, open: impl Fn() -> Wire) -> Company {
-        Company { parties: (0..count).map(|_| Party::new(open())).collect(), observer: open() }
+impl Sessions {
+    fn of(count: usize, open: impl Fn() -> Wire) -> Sessions {
+        Sessions { all: (0..count).map(|_| Session::new(open())).collect(), observer: open() }
     }
 
     /// Waits until everybody has answered or waits for another; what was answered meanwhile, by session.
@@ -102,13 +102,13 @@ impl Company {
         let mut was_settled = false;
         loop {
             let before = outcomes.len();
-            for (at, party) in self.parties.iter_mut().enumerate().filter(|(_, party)| party.is_busy) {
-                outcomes.extend(party.poll().map(|outcome| (at, outcome)));
+            for (at, session) in self.all.iter_mut().enumerate().filter(|(_, session)| session.is_busy) {
+                outcomes.extend(session.poll().map(|outcome| (at, outcome)));
             }
             let waiting = self.observer.rows("SELECT DISTINCT pid FROM pg_locks WHERE NOT granted").expect("who waits");
-            let waits = |party: &Party| waiting.iter().any(|row| row[0].as_ref() == Some(&party.pid));
-            let busy: Vec<&Party> = self.parties.iter().filter(|party| party.is_busy).collect();
-            let is_settled = outcomes.len() == before && busy.iter().all(|party| waits(party));
+            let waits = |session: &Session| waiting.iter().any(|row| row[0].as_ref() == Some(&session.pid));
+            let busy: Vec<&Session> = self.all.iter().filter(|session| session.is_busy).collect();
+            let is_settled = outcomes.len() == before && busy.iter().all(|session| waits(session));
             match (is_settled, busy.is_empty()) {
                 (true, true) => break,
                 (true, false) if was_settled => break,
@@ -123,7 +123,7 @@ impl Company {
     }
 
     fn step(&mut self, at: usize, sql: &str) -> Vec<(usize, String)> {
-        self.parties[at].ask(sql);
+        self.all[at].ask(sql);
         self.settle()
     }
 
@@ -206,15 +206,15 @@ fn at_read_committed_random_transactions_are_those_of_postgres() {
     };
     let (mut waits, mut transactions) = (0, 0);
     for seed in seeds {
-        let mut ours = Company::of(SESSIONS, || open(glimpse.internal_sql_addr()));
-        let mut theirs = Company::of(SESSIONS, || open(postgres.addr()));
-        for company in [&mut ours, &mut theirs] {
-            company.observer.execute(TABLES).expect("the tables are made");
+        let mut ours = Sessions::of(SESSIONS, || open(glimpse.internal_sql_addr()));
+        let mut theirs = Sessions::of(SESSIONS, || open(postgres.addr()));
+        for sessions in [&mut ours, &mut theirs] {
+            sessions.observer.execute(TABLES).expect("the tables are made");
         }
         let mut world = World { random: StdRng::seed_from_u64(seed), in_block: [false; SESSIONS], fresh: 10 };
         let mut steps = Vec::new();
         for _ in 0..STEPS {
-            let idle: Vec<usize> = (0..SESSIONS).filter(|at| !ours.parties[*at].is_busy).collect();
+            let idle: Vec<usize> = (0..SESSIONS).filter(|at| !ours.all[*at].is_busy).collect();
             let at = *idle.choose(&mut world.random).expect("not everybody waits for another");
             let sql = world.statement(at, idle.len() < SESSIONS);
             match sql.as_str() {
@@ -229,12 +229,12 @@ fn at_read_committed_random_transactions_are_those_of_postgres() {
             let (our, their) = (ours.step(at, &sql), theirs.step(at, &sql));
             steps.push(format!("    {their:?}"));
             assert_eq!(our, their, "TRANSACTIONS_SEED={seed}: {steps:#?}");
-            waits += usize::from(ours.parties.iter().any(|party| party.is_busy));
+            waits += usize::from(ours.all.iter().any(|session| session.is_busy));
         }
         // Who is not waited for goes first.
         for _ in 0..SESSIONS {
             for at in 0..SESSIONS {
-                if !ours.parties[at].is_busy {
+                if !ours.all[at].is_busy {
                     let (our, their) = (ours.step(at, "COMMIT"), theirs.step(at, "COMMIT"));
                     steps.push(format!("{at}: COMMIT"));
                     assert_eq!(our, their, "TRANSACTIONS_SEED={seed}: {steps:#?}");
@@ -255,27 +255,32 @@ fn at_read_committed_random_transactions_are_those_of_postgres() {
 }
 
 /// Two sessions of the default level over a table with ten rows.
-fn two() -> (Target, Company) {
+fn two() -> (Target, Sessions) {
     let target = Target::start().expect("the server starts");
-    let mut company = Company::of(2, || target.admin().expect("a session"));
-    company
+    let mut sessions = Sessions::of(2, || target.admin().expect("a session"));
+    sessions
         .observer
         .execute(
             "CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t SELECT i, 0 FROM generate_series(1, 10) AS g (i); \
              CREATE TABLE w (x int)",
         )
         .expect("the tables are made");
-    (target, company)
+    (target, sessions)
 }
 
 #[test]
 fn what_was_looked_up_must_not_have_changed_when_a_transaction_commits() {
     let (_target, mut two) = two();
-    assert_eq!(two.one(0, "BEGIN"), "BEGIN");
-    assert_eq!(two.one(0, "SELECT v FROM t WHERE id = 1"), "0 SELECT 1");
-    assert_eq!(two.one(1, "UPDATE t SET v = 1 WHERE id = 1"), "UPDATE 1");
-    assert_eq!(two.one(0, "INSERT INTO w VALUES (1)"), "INSERT 0 1");
-    assert_eq!(two.one(0, "COMMIT"), "40001");
+    // That a row is not there is something to be looked up as well.
+    for (id, seen, write) in
+        [(1, "0 SELECT 1", "UPDATE t SET v = 1 WHERE id = 1"), (99, "SELECT 0", "INSERT INTO t VALUES (99, 0)")]
+    {
+        two.one(0, "BEGIN");
+        assert_eq!(two.one(0, &format!("SELECT v FROM t WHERE id = {id}")), seen);
+        two.one(1, write);
+        assert_eq!(two.one(0, "INSERT INTO w VALUES (1)"), "INSERT 0 1");
+        assert_eq!(two.one(0, "COMMIT"), "40001", "{write}");
+    }
     // Rows that nobody has looked up may change as they like.
     assert_eq!(two.one(0, "BEGIN"), "BEGIN");
     assert_eq!(two.one(0, "SELECT v FROM t WHERE id = 2"), "0 SELECT 1");
@@ -283,12 +288,6 @@ fn what_was_looked_up_must_not_have_changed_when_a_transaction_commits() {
     assert_eq!(two.one(0, "UPDATE t SET v = 2 WHERE id = 3"), "UPDATE 1");
     assert_eq!(two.one(0, "SELECT v FROM t WHERE id = 1"), "2 SELECT 1", "the transaction has moved to a later time");
     assert_eq!(two.one(0, "COMMIT"), "COMMIT");
-    // That a row is not there is something to be looked up as well.
-    assert_eq!(two.one(0, "BEGIN"), "BEGIN");
-    assert_eq!(two.one(0, "SELECT v FROM t WHERE id = 99"), "SELECT 0");
-    assert_eq!(two.one(1, "INSERT INTO t VALUES (99, 0)"), "INSERT 0 1");
-    assert_eq!(two.one(0, "INSERT INTO w VALUES (1)"), "INSERT 0 1");
-    assert_eq!(two.one(0, "COMMIT"), "40001");
 }
 
 #[test]
@@ -301,7 +300,7 @@ fn who_wants_what_another_changes_waits_and_moves_on() {
     assert_eq!(two.step(1, "UPDATE t SET v = v + 10 WHERE id = 1 RETURNING v"), []);
     let waits = "SELECT wait_event_type, wait_event FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
     assert_eq!(outcome(&mut two.observer, waits), "Lock,tuple SELECT 1");
-    let blocked = format!("SELECT pg_blocking_pids({}) = ARRAY[{}]", two.parties[1].pid, two.parties[0].pid);
+    let blocked = format!("SELECT pg_blocking_pids({}) = ARRAY[{}]", two.all[1].pid, two.all[0].pid);
     assert_eq!(value(&mut two.observer, &blocked), "t");
     let after = two.step(0, "COMMIT");
     assert_eq!(after, [(0, "COMMIT".to_owned()), (1, "11 UPDATE 1".to_owned())]);
@@ -315,6 +314,19 @@ fn who_wants_what_another_changes_waits_and_moves_on() {
     assert_eq!(two.step(0, "COMMIT"), [(0, "COMMIT".to_owned()), (1, "40001".to_owned())]);
     assert_eq!(two.one(1, "ROLLBACK"), "ROLLBACK");
     assert_eq!(value(&mut two.observer, "SELECT count(*) FROM pg_locks"), "0");
+}
+
+#[test]
+fn what_a_transaction_has_taken_back_others_may_change() {
+    let (_target, mut two) = two();
+    two.one(0, "BEGIN ISOLATION LEVEL READ COMMITTED");
+    two.one(0, "SAVEPOINT s");
+    assert_eq!(two.one(0, "UPDATE t SET v = 5 WHERE id = 1"), "UPDATE 1");
+    assert_eq!(two.one(0, "ROLLBACK TO s"), "ROLLBACK");
+    assert_eq!(two.one(1, "UPDATE t SET v = 6 WHERE id = 1"), "UPDATE 1");
+    assert_eq!(two.one(0, "UPDATE t SET v = 7 WHERE id = 2"), "UPDATE 1");
+    assert_eq!(two.one(0, "COMMIT"), "COMMIT");
+    assert_eq!(outcome(&mut two.observer, "SELECT v FROM t WHERE id < 3 ORDER BY id"), "6 7 SELECT 2");
 }
 
 #[test]
@@ -333,8 +345,8 @@ fn locks_go_with_whatever_took_them() {
     gone.execute("BEGIN; DELETE FROM t WHERE id = 1").expect("nobody is in the way");
     assert_eq!(two.step(1, "UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v"), []);
     drop(gone);
-    while two.parties[1].is_busy {
-        if let Some(outcome) = two.parties[1].poll() {
+    while two.all[1].is_busy {
+        if let Some(outcome) = two.all[1].poll() {
             assert_eq!(outcome, "4 UPDATE 1");
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -343,9 +355,9 @@ fn locks_go_with_whatever_took_them() {
     two.one(0, "BEGIN");
     two.one(0, "UPDATE t SET v = 0 WHERE id = 1");
     two.one(1, "SET lock_timeout = '5ms'");
-    two.parties[1].ask("DELETE FROM t WHERE id = 1");
-    while two.parties[1].is_busy {
-        if let Some(outcome) = two.parties[1].poll() {
+    two.all[1].ask("DELETE FROM t WHERE id = 1");
+    while two.all[1].is_busy {
+        if let Some(outcome) = two.all[1].poll() {
             assert_eq!(outcome, "55P03");
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -422,7 +434,7 @@ fn a_transaction_that_has_read_the_time_stays_there() {
     }
     let own = "SELECT sum(id) FROM t WHERE v BETWEEN 100 AND 109";
     let looked_up =
-        |two: &mut Company| (100..110).map(|v| two.one(1, &format!("SELECT id FROM t WHERE v = {v}"))).collect();
+        |two: &mut Sessions| (100..110).map(|v| two.one(1, &format!("SELECT id FROM t WHERE v = {v}"))).collect();
     let (before, before_up): (String, Vec<String>) = (two.one(1, own), looked_up(&mut two));
     two.observer.execute("ALTER CLUSTER quickstart SET (SIZE '2')").expect("the cluster gets another worker");
     let (after, after_up): (String, Vec<String>) = (two.one(1, own), looked_up(&mut two));

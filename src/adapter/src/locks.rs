@@ -37,7 +37,7 @@ pub(crate) enum Lockable {
     /// A number, in the database with this oid.
     Advisory(u32, AdvisoryKey),
     /// The row of a table that has, or is to have, this key of the constraint with this oid; 0 is for whole rows, of a table without keys.
-    Row(GlobalId, u32, Box<[u8]>),
+    Row(GlobalId, u32, Arc<[u8]>),
     /// All rows of a table.
     Table(GlobalId),
 }
@@ -654,7 +654,7 @@ mod tests {
     use ore::abandon::{at_every_poll, polled};
 
     fn row(key: u8) -> Lockable {
-        Lockable::Row(GlobalId::User(1), 7, Box::from([key]))
+        Lockable::Row(GlobalId::User(1), 7, Arc::from([key]))
     }
 
     fn owners<const N: usize>() -> (Arc<LockTable>, [Arc<Owner>; N]) {

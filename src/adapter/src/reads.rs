@@ -112,7 +112,7 @@ impl Reads {
             }
         }
         expectations.extend(rows.into_iter().map(|((table, ..), (looked, keys))| {
-            let rows = Some(Arc::new(KeyRange::new(looked.types(), looked.columns(), keys)));
+            let rows = Some(Arc::new(KeyRange::as_looked_up(looked, keys)));
             Expectation { table, read_ts, rows }
         }));
         expectations

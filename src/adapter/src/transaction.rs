@@ -92,8 +92,9 @@ struct Savepoint {
     /// How many updates each table had.
     written: BTreeMap<GlobalId, usize>,
     staged: Option<Staged>,
-    /// How many locks there were.
+    /// How many locks there were, and rows removed of which that is remembered.
     locks: usize,
+    removed: usize,
     vars: SessionVars,
 }
 
@@ -288,7 +289,8 @@ impl Transaction {
         let written = self.writes.iter().map(|(table, updates)| (*table, updates.len())).collect();
         let (name, staged, vars) = (name.to_owned(), self.staged.clone(), vars.clone());
         let locks = self.locks.lock().as_ref().map_or(0, |owner| owner.0.count());
-        self.savepoints.push(Savepoint { name, written, staged, locks, vars });
+        let removed = self.removed.len();
+        self.savepoints.push(Savepoint { name, written, staged, locks, removed, vars });
     }
 
     /// The place of the latest savepoint of this name, counted from the first. Error 3B001.
@@ -329,6 +331,7 @@ impl Transaction {
         }
         self.own_keys.clear();
         self.arranged.clear();
+        self.removed.truncate(savepoint.removed);
         self.staged.clone_from(&savepoint.staged);
         self.unlock_after(savepoint.locks);
         self.status = Status::InBlock;
@@ -343,30 +346,32 @@ impl Transaction {
         }
         let mut checked = std::mem::take(&mut transaction.checked);
         let writes = std::mem::take(&mut transaction.writes).into_iter();
-        let writes = writes.map(|(table, updates)| (table, Arc::new(updates), checked.remove(&table).flatten()));
-        let writes: Vec<(GlobalId, Arc<Updates>, Option<Arc<TableConstraints>>)> = writes.collect();
-        let writes = || {
-            let write = |(table, updates, checked): &(GlobalId, Arc<Updates>, Option<Arc<TableConstraints>>)| {
-                TableWrite { table: *table, updates: Arc::clone(updates), checked: checked.clone(), ahead: None }
-            };
-            writes.iter().map(write)
-        };
+        let writes = writes.map(|(table, updates)| TableWrite::new(table, updates, checked.remove(&table).flatten()));
+        let writes: Vec<TableWrite> = writes.collect();
         if let Some(staged) = transaction.staged.take() {
-            return transaction.commit_catalog(shared, staged, writes()).await;
+            return transaction.commit_catalog(shared, staged, writes).await;
         }
         for _ in 0..RETRIES_MAX {
-            let committed = shared.committer.commit(writes().collect(), transaction.expectations()).await?;
+            let again = writes.iter().map(TableWrite::again).collect();
+            let committed = shared.committer.commit(again, transaction.expectations()).await?;
             if !matches!(committed, Committed::Conflict) {
                 return Ok(committed);
             }
-            // The committer remembers the latest writes only: what it takes for changed may not be.
-            let (now, published) = (shared.read_ts().await?, shared.published.load_full());
-            let is_there = writes().all(|write| published.tables.contains_key(&write.table));
-            if !is_there || !transaction.refresh(shared, now).await? || !transaction.renew_removed(shared, now).await? {
+            let published = shared.published.load_full();
+            let is_there = writes.iter().all(|write| published.tables.contains_key(&write.table));
+            if !is_there || !transaction.renew(shared).await? {
                 break;
             }
         }
         Err(conflict())
+    }
+
+    /// Whether all that it expects is so after all, at a later time, as of which it is expected from here on. The committer
+    /// remembers the latest writes only: what it takes for changed may not be.
+    async fn renew(&mut self, shared: &Shared) -> Result<bool, AdapterError> {
+        let now = shared.read_ts().await?;
+        let is_later = self.held_ts().is_some_and(|held| held < now) || !self.removed.is_empty();
+        Ok(is_later && self.refresh(shared, now).await? && self.renew_removed(shared, now).await?)
     }
 
     fn expectations(&self) -> Vec<Expectation> {
@@ -404,13 +409,13 @@ impl Transaction {
         &self,
         shared: &Shared,
         staged: Staged,
-        writes: impl Iterator<Item = TableWrite>,
+        writes: Vec<TableWrite>,
     ) -> Result<Committed, AdapterError> {
         let Staged { base, ops, published } = staged;
         // Nobody else knows what is new, and nobody will know what has gone.
         let mut expectations = self.expectations();
         expectations.retain(|expected| !published.created.contains(&expected.table));
-        let writes = writes.filter(|write| published.tables.contains_key(&write.table)).collect();
+        let writes = writes.into_iter().filter(|write| published.tables.contains_key(&write.table)).collect();
         let sequences = published.sequences.values().filter(|sequence| sequence.is_staged()).cloned().collect();
         let change = CatalogChange { writes, expectations, sequences, ..CatalogChange::new(base, ops) };
         match shared.committer.change_catalog(change).await? {

@@ -6,7 +6,8 @@
 use crate::published::Published;
 use arrow::datatypes::DataType;
 use compute_client::index::IndexHandle;
-use repr::row::skip_datum;
+use compute_client::peek::Looked;
+use repr::row::split;
 use repr::{GlobalId, Timestamp, Updates};
 use sql::plan::CatalogView;
 use std::collections::{BTreeMap, VecDeque};
@@ -49,16 +50,18 @@ impl KeyRange {
         KeyRange { types, columns, keys }
     }
 
+    /// The rows that have these keys where others were looked up.
+    pub fn as_looked_up(looked: &Looked, keys: Vec<Vec<u8>>) -> KeyRange {
+        KeyRange::new(Arc::clone(&looked.types), looked.columns(), keys)
+    }
+
     /// Whether any of these updates is of its rows.
     pub fn is_touched(&self, updates: &Updates) -> bool {
         updates.iter().any(|(row, _)| self.contains(row))
     }
 
     fn contains(&self, row: &[u8]) -> bool {
-        let (mut rest, mut slices) = (row, Vec::with_capacity(self.types.len()));
-        for data_type in self.types.iter() {
-            slices.push(skip_datum(&mut rest, data_type));
-        }
+        let slices = split(row, &self.types);
         if self.keys.len() > KEYS_COMPARED_MAX {
             let key: Vec<u8> = self.columns.iter().flat_map(|column| slices[*column]).copied().collect();
             return self.keys.binary_search(&key).is_ok();

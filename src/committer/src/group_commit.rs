@@ -56,7 +56,7 @@ use put_off::PutOff;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
 use revisions::Alike;
-use sql::plan::{CatalogView, SYSTEM_CLUSTER};
+use sql::plan::CatalogView;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -307,10 +307,7 @@ impl Committer {
         let cluster = published.state.cluster_by_name(&target.cluster).ok_or_else(|| {
             CommitError::new(SqlState::UNDEFINED_OBJECT, format!("unknown cluster '{}'", target.cluster))
         })?;
-        if cluster.id == SYSTEM_CLUSTER {
-            let message = format!("system cluster \"{}\" maintains nothing of users", cluster.name);
-            return Err(CommitError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
-        }
+        cluster.check_for_users()?;
         if depends_on.iter().any(|id| matches!(id, GlobalId::User(_)) && published.state.item(*id).is_none()) {
             return Err(CommitError::new(SqlState::UNDEFINED_TABLE, "a relation was dropped before it was followed"));
         }

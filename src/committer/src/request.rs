@@ -138,6 +138,13 @@ impl TableWrite {
     pub fn new(table: GlobalId, updates: Updates, checked: Option<Arc<TableConstraints>>) -> TableWrite {
         TableWrite { table, updates: Arc::new(updates), checked, ahead: None }
     }
+
+    /// The same once more.
+    #[must_use]
+    pub fn again(&self) -> TableWrite {
+        let (updates, checked) = (Arc::clone(&self.updates), self.checked.clone());
+        TableWrite { table: self.table, updates, checked, ahead: None }
+    }
 }
 
 /// What became of a write.

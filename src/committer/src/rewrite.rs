@@ -19,7 +19,7 @@ use engine::session::Position;
 use ore::memory::Reservation;
 use parking_lot::Mutex;
 use persist::ShardSnapshot;
-use repr::row::{RowCodec, skip_datum, write_datum};
+use repr::row::{RowCodec, split, write_datum};
 use repr::sqlstate::SqlState;
 use repr::{Datum, Diff, GlobalId, Updates};
 use sql::sequence::SequenceParams;
@@ -121,8 +121,7 @@ impl Rewriting {
         values: &[Rows],
         at: usize,
     ) -> Result<(), CommitError> {
-        let mut rest = row;
-        let slices: Vec<&[u8]> = self.before.types.iter().map(|ty| skip_datum(&mut rest, ty)).collect();
+        let slices = split(row, &self.before.types);
         let mut values = values.iter();
         new.push_with(copies, |out| {
             for column in &self.columns {

@@ -363,6 +363,8 @@ pub fn lookup_keys(plan: &PeekPlan, params: Bound<'_>) -> Option<Vec<Vec<u8>>> {
 pub struct Looked {
     /// The index.
     pub index: Arc<IndexInfo>,
+    /// The types of the table's columns.
+    pub types: Arc<[DataType]>,
     /// How many columns of the key they have.
     pub width: usize,
     /// The keys.
@@ -373,20 +375,15 @@ impl Looked {
     /// What a peek looks up, if that can be told from rows as they are stored.
     pub fn by(plan: &PeekPlan, params: Bound<'_>) -> Option<Looked> {
         let keys = lookup_keys(plan, params)?;
-        let (index, width) = (Arc::clone(&plan.index), plan.lookup_width());
+        let (index, types, width) = (Arc::clone(&plan.index), Arc::clone(&plan.row_types), plan.lookup_width());
         let mut columns = index.key.iter().take(width);
         let is_exact = columns.all(|column| column.is_some_and(|column| is_key_exact(&plan.row_types[column])));
-        is_exact.then_some(Looked { index, width, keys })
+        is_exact.then_some(Looked { index, types, width, keys })
     }
 
     /// The columns of the table that were looked up, in the key's order.
     pub fn columns(&self) -> Vec<usize> {
         self.index.key.iter().take(self.width).copied().flatten().collect()
-    }
-
-    /// The types of the table's columns.
-    pub fn types(&self) -> Arc<[DataType]> {
-        self.index.schema.fields().iter().map(|field| field.data_type().clone()).collect()
     }
 
     /// Whether there are the same rows under the keys at both times, of which the later one comes from the oracle.

@@ -11,7 +11,7 @@ use arrangement::snapshot::Snapshot;
 use arrangement::spine::{RowBatch, RowUpdate, batch};
 use arrow::datatypes::DataType;
 use repr::Updates;
-use repr::row::{is_key_exact, skip_datum};
+use repr::row::{is_key_exact, split};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -35,12 +35,22 @@ struct Level {
 }
 
 impl Uncommitted {
-    /// Nothing yet; `None` for an index whose keys cannot be cut out of rows as they are stored.
+    /// Nothing yet, if the index [`Uncommitted::fits`].
     pub fn of(index: &IndexInfo) -> Option<Uncommitted> {
-        let types: Arc<[DataType]> = index.schema.fields().iter().map(|field| field.data_type().clone()).collect();
-        let key = index.key.iter().copied().collect::<Option<Vec<usize>>>()?;
-        let is_exact = key.iter().all(|column| is_key_exact(&types[*column]));
-        is_exact.then(|| Uncommitted { handle: Arc::clone(&index.handle), types, key, levels: Vec::new() })
+        let types = index.schema.fields().iter().map(|field| field.data_type().clone()).collect();
+        let key = index.key.iter().copied().flatten().collect();
+        Uncommitted::fits(index).then(|| Uncommitted {
+            handle: Arc::clone(&index.handle),
+            types,
+            key,
+            levels: Vec::new(),
+        })
+    }
+
+    /// Whether an index's keys can be cut out of rows as they are stored.
+    pub fn fits(index: &IndexInfo) -> bool {
+        let is_cut = |column: &usize| is_key_exact(index.schema.field(*column).data_type());
+        index.key.iter().all(|column| column.as_ref().is_some_and(is_cut))
     }
 
     /// Whether this is how the index is maintained now, and not how it was before its cluster got another size.
@@ -77,8 +87,7 @@ impl Uncommitted {
     }
 
     fn key_of(&self, row: &[u8]) -> Vec<u8> {
-        let mut rest = row;
-        let slices: Vec<&[u8]> = self.types.iter().map(|ty| skip_datum(&mut rest, ty)).collect();
+        let slices = split(row, &self.types);
         self.key.iter().flat_map(|column| slices[*column]).copied().collect()
     }
 

@@ -146,6 +146,12 @@ pub fn skip_datum<'a>(row: &mut &'a [u8], ty: &DataType) -> &'a [u8] {
     &start[..length]
 }
 
+/// The bytes of each value of a row of these types.
+pub fn split<'a>(row: &'a [u8], types: &[DataType]) -> Vec<&'a [u8]> {
+    let mut rest = row;
+    types.iter().map(|ty| skip_datum(&mut rest, ty)).collect()
+}
+
 /// Appends the encoding of one value of type `ty`.
 pub fn write_datum(out: &mut Vec<u8>, ty: &DataType, datum: &Datum<'_>) -> Result<(), RowError> {
     let mismatch = || RowError::TypeMismatch(ty.clone());

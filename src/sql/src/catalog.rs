@@ -1,8 +1,10 @@
 //! The catalog as planning sees it: objects by id and by name, at one revision.
 
 use crate::sequence::SequenceDef;
+use engine::error::SqlError;
 use engine::names::{ClusterId, DatabaseId, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
 use pgrepr::options::Locale;
+use repr::sqlstate::SqlState;
 use repr::{GlobalId, RelationDesc};
 use sql_syntax::ast::KeyOptions;
 use sql_syntax::names::{FullName, Name};
@@ -117,6 +119,17 @@ pub struct ClusterRef {
     pub workers: u64,
     /// How many replicas.
     pub replication_factor: u64,
+}
+
+impl ClusterRef {
+    /// Whether it maintains what users ask for. Error 42501.
+    pub fn check_for_users(&self) -> Result<(), SqlError> {
+        if self.id != SYSTEM_CLUSTER {
+            return Ok(());
+        }
+        let message = format!("system cluster \"{}\" maintains nothing of users", self.name);
+        Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
+    }
 }
 
 /// A role.

@@ -69,8 +69,8 @@ impl Session {
     ) -> Result<Rows, AdapterError> {
         let may_peek = self.may_peek(plan);
         // Views may have to be planned anew over what the transaction has written.
-        let reads_own = self.reads_own_writes(&plan.select.depends_on);
-        self.stay_if((!reads_own || may_peek) && self.transaction.staged().is_none())?;
+        let is_planned = may_peek || !self.reads_own_writes(&plan.select.depends_on);
+        self.stay_if(is_planned && self.transaction.staged().is_none())?;
         if let Some(peek) = &plan.peek
             && may_peek
             && !ore::sometimes(10)
@@ -107,6 +107,9 @@ impl Session {
 
     /// Lets time come to now, for what asks for it by `mz_now()`. In a transaction that has read, its time stays.
     pub(crate) async fn come_to_now(&mut self) -> Result<(), AdapterError> {
+        if !self.reads_anew() {
+            self.transaction.reads().note_time();
+        }
         if !self.transaction.has_read() {
             self.shared.committer.tick().await?;
         }
@@ -321,9 +324,6 @@ impl Session {
             _ => None,
         };
         let looked = of_table.and_then(|table| Some((table, Looked::by(exec.peek.as_ref()?, params)?)));
-        if query_reads_now(&exec.select.logical) {
-            self.transaction.reads().note_time();
-        }
         match looked {
             Some((table, looked)) => self.transaction.reads().note_rows(table, looked),
             None => self.transaction.reads().note(collections.iter().copied()),
@@ -381,7 +381,7 @@ impl Session {
     /// Whether a peek may answer: the fast path is on, and what the transaction has written can be laid over the index.
     pub(crate) fn may_peek(&self, plan: &SelectExec) -> bool {
         let sees_own = |peek: &PeekPlan| match plan.select.depends_on.as_slice() {
-            [table] => self.transaction.written_to(*table).is_some() && Uncommitted::of(&peek.index).is_some(),
+            [table] => self.transaction.written_to(*table).is_some() && Uncommitted::fits(&peek.index),
             _ => false,
         };
         let has_all = |peek| !self.reads_own_writes(&plan.select.depends_on) || sees_own(peek);

@@ -14,11 +14,11 @@ use crate::locks::{Lockable, Strength, Taken};
 use crate::plan_cache::SelectExec;
 use crate::session::Session;
 use crate::transaction::conflict;
-use committer::constraint::{TableConstraints, UniqueKey, net_keys, only_adds};
+use committer::constraint::{TableConstraints, UniqueKey, net_keys};
 use committer::expectations::{KeyRange, was_written};
 use compute_client::peek::{Bound, Looked};
 use compute_client::plan::PeekPlan;
-use repr::row::skip_datum;
+use repr::row::split;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
 use sql::plan::CatalogView;
@@ -26,7 +26,7 @@ use sql::row_locks::{Busy, RowLocks, RowStrength};
 use std::sync::Arc;
 
 /// More rows than these of one statement in one table are locked as the whole table.
-const LOCKS_MAX: usize = 10_000;
+const ROWS_MAX: usize = 10_000;
 
 /// Whether what is written follows from what was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,17 +59,17 @@ impl Session {
         updates: &Updates,
         looks: Looks,
     ) -> Result<Taken, AdapterError> {
-        let wanted: Vec<_> = match updates.len() {
-            ..=LOCKS_MAX => touched(table, constraints, updates),
+        let removed = updates.iter().filter(|(_, diff)| *diff < 0).count();
+        let wanted: Vec<_> = match removed.max(updates.len() - removed) {
+            ..=ROWS_MAX => touched(table, constraints, updates),
             // What is new in a table without keys is nobody's affair.
-            _ if constraints.keys.is_empty() && only_adds(updates) => Vec::new(),
-            _ => vec![(Lockable::Table(table), Strength::Update)],
+            _ if constraints.keys.is_empty() && removed == 0 => Vec::new(),
+            _ => all_of([table]),
         };
         if wanted.is_empty() {
             return Ok(Taken::Nothing);
         }
-        let (owner, timeout) = (self.transaction.locks(&self.locks), self.settings.vars.lock_timeout());
-        let (count, taken) = owner.take_free(&wanted);
+        let (count, taken) = self.transaction.locks(&self.locks).take_free(&wanted);
         if count == wanted.len() {
             return Ok(taken);
         }
@@ -81,7 +81,7 @@ impl Session {
             Looks::Again => &wanted[..=count],
             Looks::Once | Looks::Later => &wanted,
         };
-        Ok(self.interrupt().guard(owner.lock_all(wanted, timeout)).await??.max(taken))
+        Ok(self.lock(wanted).await?.max(taken))
     }
 
     /// Locks all rows of tables.
@@ -89,10 +89,13 @@ impl Session {
     /// # Cancellation
     /// As [`Session::lock_touched`].
     pub(crate) async fn lock_tables(&mut self, tables: impl Iterator<Item = GlobalId>) -> Result<(), AdapterError> {
-        let wanted: Vec<_> = tables.map(|table| (Lockable::Table(table), Strength::Update)).collect();
+        self.lock(&all_of(tables)).await.map(drop)
+    }
+
+    /// Waits for all of these locks.
+    async fn lock(&mut self, wanted: &[(Lockable, Strength)]) -> Result<Taken, AdapterError> {
         let (owner, timeout) = (self.transaction.locks(&self.locks), self.settings.vars.lock_timeout());
-        self.interrupt().guard(owner.lock_all(&wanted, timeout)).await??;
-        Ok(())
+        Ok(self.interrupt().guard(owner.lock_all(wanted, timeout)).await??)
     }
 
     /// Whether one of these locks is on a key that updates of the table add, and that is taken.
@@ -134,11 +137,9 @@ impl Session {
     ) -> usize {
         let owner = self.transaction.locks(&self.locks);
         let before = owner.count();
-        let Some(key) = identity(constraints).filter(|key| key.is_exact()) else { return before };
-        let looked = Looked::by(peek, params).filter(|looked| looked.columns() == key.columns);
-        let Some(looked) = looked.filter(|looked| looked.keys.len() <= LOCKS_MAX) else { return before };
-        let rows = looked.keys.into_iter().map(|bytes| (Lockable::Row(table, key.oid, bytes.into()), strength));
-        owner.take_free(&on(table).chain(rows).collect::<Vec<_>>());
+        if let Some(rows) = looked_up(table, constraints, peek, params, strength) {
+            owner.take_free(&rows);
+        }
         before
     }
 
@@ -159,55 +160,39 @@ impl Session {
             RowStrength::Share => Strength::Share,
             RowStrength::Update => Strength::Update,
         };
-        let rows = self.rows_selected(exec, params, strength);
-        let (wanted, is_one) = match rows {
-            Some(rows) => {
-                let is_one = rows.len() == 2;
-                (rows, is_one)
+        let (tables, published) = (exec.select.depends_on.as_slice(), self.published());
+        let rows = match (tables, &exec.peek) {
+            ([table], Some(peek)) => {
+                published.tables.get(table).and_then(|of| looked_up(*table, &of.constraints, peek, params, strength))
             }
-            None if !self.reads_committed() => return Ok(Selected::Locked),
-            None => {
-                let published = self.published();
-                let tables = exec.select.depends_on.iter().filter(|id| published.tables.contains_key(id));
-                (tables.map(|table| (Lockable::Table(*table), Strength::Update)).collect(), false)
-            }
+            _ => None,
         };
-        let (owner, timeout) = (self.transaction.locks(&self.locks), self.settings.vars.lock_timeout());
-        match busy {
-            Busy::Wait => {
-                self.interrupt().guard(Arc::clone(&owner).lock_all(&wanted, timeout)).await??;
-                Ok(Selected::Locked)
-            }
-            _ if owner.take_free(&wanted).0 == wanted.len() => Ok(Selected::Locked),
-            Busy::Skip if is_one => Ok(Selected::Skipped),
-            Busy::Skip => {
+        let wanted = match rows {
+            Some(rows) => rows,
+            None if !self.reads_committed() => return Ok(Selected::Locked),
+            None => all_of(tables.iter().copied().filter(|id| published.tables.contains_key(id))),
+        };
+        if busy == Busy::Wait {
+            return self.lock(&wanted).await.map(|_| Selected::Locked);
+        }
+        if self.transaction.locks(&self.locks).take_free(&wanted).0 == wanted.len() {
+            return Ok(Selected::Locked);
+        }
+        if busy == Busy::Fail {
+            let name = tables.first().and_then(|id| published.state.item(*id));
+            let name = name.map(|item| item.name.item.clone()).unwrap_or_default();
+            let message = format!("could not obtain lock on row in relation \"{name}\"");
+            return Err(AdapterError::new(SqlState::LOCK_NOT_AVAILABLE, message));
+        }
+        match wanted.as_slice() {
+            // After what keeps others from locking all of the table.
+            [_, (Lockable::Row(..), _)] => Ok(Selected::Skipped),
+            _ => {
                 let message =
                     "SKIP LOCKED of rows that are not looked up one by one by their table's key is not supported";
                 Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
             }
-            Busy::Fail => {
-                let published = self.published();
-                let name = exec.select.depends_on.first().and_then(|id| published.state.item(*id));
-                let name = name.map(|item| item.name.item.clone()).unwrap_or_default();
-                let message = format!("could not obtain lock on row in relation \"{name}\"");
-                Err(AdapterError::new(SqlState::LOCK_NOT_AVAILABLE, message))
-            }
         }
-    }
-
-    /// The rows that a query looks up by the key of their table, after what keeps others from locking all of it.
-    fn rows_selected(
-        &self,
-        exec: &SelectExec,
-        params: Bound<'_>,
-        strength: Strength,
-    ) -> Option<Vec<(Lockable, Strength)>> {
-        let ([table], Some(peek)) = (exec.select.depends_on.as_slice(), &exec.peek) else { return None };
-        let constraints = Arc::clone(&self.published().tables.get(table)?.constraints);
-        let key = identity(&constraints).filter(|key| key.is_exact())?;
-        let looked = Looked::by(peek, params).filter(|looked| looked.columns() == key.columns)?;
-        let rows = looked.keys.into_iter().map(|bytes| (Lockable::Row(*table, key.oid, bytes.into()), strength));
-        Some(on(*table).chain(rows).collect())
     }
 
     /// How many locks the transaction has.
@@ -262,12 +247,31 @@ pub(crate) fn removed_rows(constraints: &TableConstraints, updates: &Updates) ->
         None => (0..constraints.types.len()).collect(),
     };
     let key = |row: &[u8]| {
-        let mut rest = row;
-        let slices: Vec<&[u8]> = constraints.types.iter().map(|ty| skip_datum(&mut rest, ty)).collect();
-        columns.iter().flat_map(|column| slices[*column]).copied().collect::<Vec<u8>>()
+        let slices = split(row, &constraints.types);
+        columns.iter().flat_map(|column| slices[*column]).copied().collect()
     };
     let keys: Vec<Vec<u8>> = updates.iter().filter(|(_, diff)| *diff < 0).map(|(row, _)| key(row)).collect();
     (!keys.is_empty()).then(|| KeyRange::new(Arc::clone(&constraints.types), columns, keys))
+}
+
+/// The rows that a look-up by the key of a table will find, after what keeps others from locking all of it; `None` if it is not by the
+/// key, or of very many.
+fn looked_up(
+    table: GlobalId,
+    constraints: &TableConstraints,
+    peek: &PeekPlan,
+    params: Bound<'_>,
+    strength: Strength,
+) -> Option<Vec<(Lockable, Strength)>> {
+    let key = identity(constraints).filter(|key| key.is_exact())?;
+    let looked = Looked::by(peek, params).filter(|looked| looked.columns() == key.columns)?;
+    let rows = looked.keys.into_iter().map(|bytes| (Lockable::Row(table, key.oid, bytes.into()), strength));
+    (rows.len() <= ROWS_MAX).then(|| on(table).chain(rows).collect())
+}
+
+/// All rows of tables.
+fn all_of(tables: impl IntoIterator<Item = GlobalId>) -> Vec<(Lockable, Strength)> {
+    tables.into_iter().map(|table| (Lockable::Table(table), Strength::Update)).collect()
 }
 
 /// What keeps others from locking a table as a whole.
@@ -289,11 +293,6 @@ fn touched(table: GlobalId, constraints: &TableConstraints, updates: &Updates) -
 
 fn rows_touched(table: GlobalId, constraints: &TableConstraints, updates: &Updates) -> Vec<(Lockable, Strength)> {
     let mut wanted = Vec::new();
-    if constraints.keys.is_empty() {
-        let removed = updates.iter().filter(|(_, diff)| *diff < 0);
-        wanted.extend(removed.map(|(row, _)| (Lockable::Row(table, 0, row.into()), Strength::Update)));
-        return wanted;
-    }
     for key in &constraints.keys {
         let net = net_keys(constraints, key, updates);
         let of_key = |bytes: Vec<u8>, strength| (Lockable::Row(table, key.oid, bytes.into()), strength);
@@ -308,7 +307,7 @@ fn rows_touched(table: GlobalId, constraints: &TableConstraints, updates: &Updat
         }
     }
     if identity(constraints).is_none() {
-        // Some of its rows have no key.
+        // Some of its rows have no key, or none has.
         let removed = updates.iter().filter(|(_, diff)| *diff < 0);
         wanted.extend(removed.map(|(row, _)| (Lockable::Row(table, 0, row.into()), Strength::Update)));
     }

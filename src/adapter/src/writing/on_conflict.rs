@@ -200,7 +200,7 @@ impl Session {
         if !self.reads_anew() {
             for (at, arbiter) in arbiters.iter().enumerate() {
                 let keys = keys.iter().filter(|(of, _)| *of == at).map(|(_, key)| key.clone()).collect();
-                self.note_keys(plan.table, arbiter, keys);
+                self.note_keys(plan.table, constraints, arbiter, keys);
             }
         }
         let read_ts = match self.reads_anew() {
@@ -220,13 +220,14 @@ impl Session {
     }
 
     /// Notes that rows with these keys were read, by an index of the keys if there is one.
-    fn note_keys(&mut self, table: GlobalId, arbiter: &UniqueKey, keys: Vec<Vec<u8>>) {
+    fn note_keys(&mut self, table: GlobalId, constraints: &TableConstraints, arbiter: &UniqueKey, keys: Vec<Vec<u8>>) {
         let (published, width) = (self.published(), arbiter.columns.len());
         let is_of = |index: &&Arc<IndexInfo>| index.key.iter().copied().eq(arbiter.columns.iter().copied().map(Some));
         match published.indexes_on(table).iter().find(is_of).filter(|_| arbiter.is_exact()) {
             _ if keys.is_empty() => {}
             Some(index) => {
-                let looked = Looked { index: Arc::clone(index), width, keys };
+                let (index, types) = (Arc::clone(index), Arc::clone(&constraints.types));
+                let looked = Looked { index, types, width, keys };
                 self.transaction.reads().note_rows(table, looked);
             }
             None => self.transaction.reads().note([table]),

@@ -1,6 +1,6 @@
 //! UPDATE, DELETE and TRUNCATE: read at the latest time, then write on the condition that nothing has changed.
 //!
-//! 1. Lock the rows, if they are looked up by the table's key.
+//! 1. Lock the rows that are free, if they are looked up by the table's key.
 //! 2. Read them, by an index if one serves, at a timestamp of the oracle.
 //! 3. Old rows become removals, new ones additions.
 //! 4. Lock the rows that were found. If that took waiting, or others may have changed them before, begin again.
@@ -26,11 +26,11 @@ use catalog::transact::{self, Op};
 use committer::constraint::{Wording, not_null};
 use committer::expectations::KeyRange;
 use committer::request::Committed;
-use compute_client::peek::{self, Bound};
+use compute_client::peek::{Bound, Looked};
 use compute_client::plan::PeekPlan;
 use engine::error::SqlError;
 use ore::memory::Reservation;
-use repr::row::{is_key_exact, skip_datum};
+use repr::row::split;
 use repr::sqlstate::SqlState;
 use repr::{ColumnDesc, Timestamp, Updates};
 use sql::plan::{ReadThenWriteKind, ReadThenWritePlan, SelectPlan, TruncatePlan};
@@ -78,7 +78,7 @@ impl Session {
             if let ([expectation], Some(peek)) = (expectations.as_mut_slice(), &select.peek)
                 && expectation.table == plan.table
             {
-                expectation.rows = key_range(peek, params);
+                expectation.rows = looked_up(peek, params);
             }
             let target = WriteTarget { table: plan.table, name: &plan.name, desc: &plan.desc, arbiters: &[] };
             if let Committed::Conflict = self.write(target, updates, expectations, autocommit).await? {
@@ -222,8 +222,7 @@ fn push_moved(
     plan: &ReadThenWritePlan,
     (types, wording): (&[DataType], Wording<'_>),
 ) -> Result<(), AdapterError> {
-    let mut rest = row;
-    let slices: Vec<&[u8]> = types.iter().map(|ty| skip_datum(&mut rest, ty)).collect();
+    let slices = split(row, types);
     updates.push_with(1, |out| {
         let start = out.len();
         columns.iter().for_each(|from| out.extend_from_slice(slices[*from]));
@@ -236,11 +235,9 @@ fn push_moved(
     })
 }
 
-/// The rows that a look-up reads, if their key can be cut out of a row as it is stored.
-fn key_range(plan: &PeekPlan, params: Bound<'_>) -> Option<Arc<KeyRange>> {
-    let keys = peek::lookup_keys(plan, params)?;
-    let columns: Option<Vec<usize>> = plan.index.key.iter().take(plan.lookup_width()).copied().collect();
-    let columns = columns?;
-    let exact = columns.iter().all(|column| is_key_exact(&plan.row_types[*column]));
-    exact.then(|| Arc::new(KeyRange::new(Arc::clone(&plan.row_types), columns, keys)))
+/// The rows that a look-up reads, if they can be told from others.
+fn looked_up(plan: &PeekPlan, params: Bound<'_>) -> Option<Arc<KeyRange>> {
+    let mut looked = Looked::by(plan, params)?;
+    let keys = std::mem::take(&mut looked.keys);
+    Some(Arc::new(KeyRange::as_looked_up(&looked, keys)))
 }

@@ -6,7 +6,7 @@ use ahash::AHashMap;
 use arrow::datatypes::DataType;
 use pgrepr::json::order::common_jsonb;
 use pgrepr::options::EncodeOptions;
-use repr::row::{is_key_exact, read_datum, skip_datum, write_datum, write_key_datum};
+use repr::row::{is_key_exact, read_datum, skip_datum, split, write_datum, write_key_datum};
 use repr::sqlstate::SqlState;
 use repr::subject::Subject;
 use repr::{Datum, Diff, GlobalId, PgType, RelationDesc, Updates};
@@ -66,8 +66,7 @@ impl UniqueKey {
 
     /// The key of a row; `None` if a column of it is NULL, so that it is like no other.
     pub fn of(&self, types: &[DataType], row: &[u8]) -> Option<Vec<u8>> {
-        let mut rest = row;
-        let slices: Vec<&[u8]> = types[..self.reach].iter().map(|ty| skip_datum(&mut rest, ty)).collect();
+        let slices = split(row, &types[..self.reach]);
         let mut key = Vec::with_capacity(self.columns.iter().map(|column| slices[*column].len()).sum());
         for (column, form) in self.columns.iter().zip(&self.forms) {
             let bytes = slices[*column];

@@ -242,9 +242,9 @@ fn is_long(env: &Environment, current: &Published, change: &CatalogChange, prepa
 
 /// Whether it is known how all is maintained that a change creates, or is found out in a moment: a key's index has columns of a table.
 fn are_planned(prepared: &Prepared, plans: &Plans) -> bool {
-    let is_of_key = |id: GlobalId| match prepared.state.item(id).map(|item| item.kind.clone()) {
-        Some(ItemKind::Index(index)) => index.constraint.is_some(),
-        _ => false,
+    let is_of_key = |id: GlobalId| {
+        let item = prepared.state.item(id);
+        item.is_some_and(|item| matches!(&item.kind, ItemKind::Index(index) if index.constraint.is_some()))
     };
     prepared.diff.iter().all(|it| match it {
         StateDiff::IndexCreated(id) => plans.contains_key(id) || is_of_key(*id),

@@ -130,6 +130,20 @@ impl<'a> Cursor<'a> {
         found
     }
 
+    /// `= true`, `true`, or nothing, which is true.
+    pub(super) fn switch(&mut self) -> Result<bool, SqlError> {
+        self.eat_token(&Token::Eq);
+        if self.eat(&["TRUE"]) || self.eat(&["ON"]) {
+            Ok(true)
+        } else if self.eat(&["FALSE"]) || self.eat(&["OFF"]) {
+            Ok(false)
+        } else if matches!(self.token(0), Token::Comma | Token::RParen) {
+            Ok(true)
+        } else {
+            Err(self.unexpected())
+        }
+    }
+
     /// Moves past the token if it comes next.
     pub(super) fn eat_token(&mut self, token: &Token) -> bool {
         self.parser.consume_token(token)

@@ -19,7 +19,7 @@ pub(super) fn parse_storage(cursor: &mut Cursor<'_>) -> Result<Storage, SqlError
         cursor.advance();
         cursor.parenthesized(|cursor| {
             if cursor.eat(&["KEY", "INDEX"]) {
-                storage.key_index = Some(parse_switch(cursor)?);
+                storage.key_index = Some(cursor.switch()?);
                 return Ok(());
             }
             parse_storage_parameter(cursor)
@@ -28,28 +28,6 @@ pub(super) fn parse_storage(cursor: &mut Cursor<'_>) -> Result<Storage, SqlError
     // What becomes of the rows without it.
     let _keeps_rows = cursor.eat(&["ON", "COMMIT", "PRESERVE", "ROWS"]);
     Ok(storage)
-}
-
-/// `= on`, or nothing, which is the same; `= off`.
-fn parse_switch(cursor: &mut Cursor<'_>) -> Result<bool, SqlError> {
-    if *cursor.token(0) != Token::Eq {
-        return Ok(true);
-    }
-    cursor.advance();
-    match cursor.word().as_deref() {
-        Some("ON" | "TRUE") => {
-            cursor.advance();
-            Ok(true)
-        }
-        Some("OFF" | "FALSE") => {
-            cursor.advance();
-            Ok(false)
-        }
-        _ => {
-            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "KEY INDEX requires a Boolean value")
-                .at(cursor.span()))
-        }
-    }
 }
 
 /// How full pages are made, of which there are none: it asks for nothing.

@@ -33,27 +33,13 @@ pub(super) fn parse_subscribe(cursor: &mut Cursor<'_>) -> Result<Statement, SqlE
             } else {
                 return Err(cursor.unexpected());
             };
-            *option = parse_bool(cursor)?;
+            *option = cursor.switch()?;
             Ok(())
         })?;
     }
     let as_of = if cursor.peek("AS") { Some(parse_as_of(cursor)?) } else { None };
     let up_to = if cursor.eat(&["UP", "TO"]) { Some(cursor.expr()?) } else { None };
     Ok(Statement::Subscribe(Box::new(Subscribe { to, envelope, snapshot, progress, as_of, up_to })))
-}
-
-/// `= true`, `true`, or nothing, which is true.
-fn parse_bool(cursor: &mut Cursor<'_>) -> Result<bool, SqlError> {
-    cursor.eat_token(&Token::Eq);
-    if cursor.eat(&["TRUE"]) || cursor.eat(&["ON"]) {
-        Ok(true)
-    } else if cursor.eat(&["FALSE"]) || cursor.eat(&["OFF"]) {
-        Ok(false)
-    } else if matches!(cursor.token(0), Token::Comma | Token::RParen) {
-        Ok(true)
-    } else {
-        Err(cursor.unexpected())
-    }
 }
 
 fn parse_envelope(cursor: &mut Cursor<'_>) -> Result<Envelope, SqlError> {

@@ -12,7 +12,7 @@ mod relation;
 mod sequence;
 
 use super::privileges::{check_create_in, check_object, check_owner, check_system, is_superuser};
-use super::{IndexDef, ItemKind, Plan, PlanContext, SYSTEM_CLUSTER};
+use super::{IndexDef, ItemKind, Plan, PlanContext};
 use crate::names::{resolve_item, resolve_schema, unknown_cluster, unknown_database, unknown_relation, unknown_role};
 use engine::error::{PlanNotice, SqlError};
 use engine::names::{ClusterId, ObjectId, ObjectKind, Privilege, RoleId};
@@ -388,10 +388,7 @@ fn resolve_cluster(ctx: &PlanContext<'_>, name: Option<&str>) -> Result<ClusterI
     let name = name.unwrap_or(ctx.cluster);
     let cluster = ctx.catalog.cluster_by_name(name).ok_or_else(|| unknown_cluster(name))?;
     check_object(ctx, ObjectId::Cluster(cluster.id), Privilege::Usage, ObjectKind::Cluster, &cluster.name)?;
-    if cluster.id == SYSTEM_CLUSTER {
-        let message = format!("system cluster \"{}\" maintains nothing of users", cluster.name);
-        return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
-    }
+    cluster.check_for_users()?;
     Ok(cluster.id)
 }
 

@@ -5,7 +5,7 @@ use crate::error::AdapterError;
 use arrow::array::{ArrayRef, BooleanArray, Decimal128Array, Int64Array, RecordBatch, StringViewArray};
 use arrow::compute::{SortColumn as ArrowSortColumn, SortOptions, lexsort_to_indices};
 use arrow::datatypes::{DataType, SchemaRef};
-use repr::row::{RowCodec, RowError, skip_datum, write_datum};
+use repr::row::{RowCodec, RowError, split, write_datum};
 use repr::{Datum, Diff, Timestamp, Updates};
 use sql::plan::{EnvelopePlan, Keyed, ReadPlan, SortColumn, SubscribePlan};
 use std::collections::{BTreeMap, VecDeque};
@@ -185,10 +185,7 @@ impl Change {
 fn by_key(rows: &Updates, keyed: &Keyed, types: &[DataType]) -> BTreeMap<Vec<u8>, Change> {
     let mut changes: BTreeMap<Vec<u8>, Change> = BTreeMap::new();
     for (row, diff) in rows.iter() {
-        let (mut rest, mut slices) = (row, Vec::with_capacity(types.len()));
-        for data_type in types {
-            slices.push(skip_datum(&mut rest, data_type));
-        }
+        let slices = split(row, types);
         let of = |columns: &[usize]| columns.iter().map(|at| slices[*at]).collect::<Vec<_>>().concat();
         let change = changes.entry(of(&keyed.key)).or_default();
         let side = if diff > 0 { &mut change.after } else { &mut change.before };
