@@ -11,7 +11,6 @@ mod key;
 mod validate;
 
 use crate::error::CommitError;
-use ahash::AHashSet;
 use arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::DataType;
 use catalog::state::State;
@@ -32,7 +31,7 @@ use sql_syntax::names::FullName;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub use key::{Duplicate, NetKeys, UniqueKey, duplicate, first_duplicate, net_keys};
+pub use key::{Duplicate, KeyCounts, NetKeys, UniqueKey, duplicate, first_duplicate, net_keys};
 pub use validate::{Validated, validate};
 
 /// Rows that are checked at once.
@@ -76,12 +75,12 @@ impl TableConstraints {
         constraints: &[u32],
     ) -> Result<Validated, CommitError> {
         let keys: Vec<&UniqueKey> = constraints.iter().filter_map(|oid| self.key(*oid)).collect();
-        let mut taken: Validated = keys.iter().map(|key| (key.oid, AHashSet::new())).collect();
+        let mut taken: Validated = keys.iter().map(|key| (key.oid, KeyCounts::new())).collect();
         for rows in persist.snapshot(table.into(), persist.upper().saturating_sub(1))? {
-            for (row, _) in rows?.iter() {
+            for (row, copies) in rows?.iter() {
                 for (key, (_, taken)) in keys.iter().zip(&mut taken) {
                     if let Some(bytes) = key.of(&self.types, row) {
-                        taken.insert(bytes.into());
+                        *taken.entry(bytes.into()).or_default() += copies;
                     }
                 }
             }
@@ -104,7 +103,7 @@ impl TableConstraints {
         Ok(Arc::new(TableConstraints {
             desc: Arc::clone(&table.desc),
             types: table.desc.columns.iter().map(|column| column.data_type.clone()).collect(),
-            keys: keys.map(|key| UniqueKey::new(key.oid, key.name, key.columns, &table.desc)).collect(),
+            keys: keys.map(|key| UniqueKey::new(key, &table.desc)).collect(),
             has_long_checks: checks.iter().any(|check| has_long(&check.expr)),
             checks,
             schema: Arc::new(DFSchema::try_from(Arc::clone(&table.desc.schema))?),

@@ -44,7 +44,7 @@ use crate::request::{Committed, ProbeRequest, Probed, Request, SubscribeRequest,
 use crate::sequence::Reserving;
 use bugs::Bug;
 use catalog::Catalog;
-use claims::Claims;
+use claims::{Claims, Stored};
 use company::Company;
 use compute_client::controller::Controller;
 use compute_client::index::IndexHandle;
@@ -459,7 +459,7 @@ impl Committer {
             self.start_over(&fed);
             return Err(error.into());
         }
-        self.claims.settle();
+        self.claims.settle(ts);
         for (table, _) in tables.iter() {
             published.tables[table].clock.advance(ts);
         }
@@ -510,12 +510,13 @@ impl Committer {
 
     /// Which of these keys are taken, by what is committed.
     fn probe(&mut self, table: GlobalId, keys: &[(u32, Vec<u8>)]) -> Result<Probed, CommitError> {
-        let published = self.env.published.load_full();
+        let (published, now) = (self.env.published.load_full(), self.env.oracle.known_ts());
+        let stored = Stored { published: &published, persist: &self.env.persist, now };
         let taken = match published.tables.get(&table) {
-            Some(known) => self.claims.are_taken(&self.env.persist, table, &known.constraints, keys)?,
+            Some(known) => self.claims.are_taken(stored, table, &known.constraints, keys)?,
             None => vec![false; keys.len()],
         };
-        Ok(Probed { ts: self.env.oracle.known_ts(), taken })
+        Ok(Probed { ts: now, taken })
     }
 
     fn write_ts(&self) -> Result<Timestamp, CommitError> {

@@ -18,9 +18,10 @@ use crate::progress::Progress;
 use crate::queue::{Queue, Sealed};
 use crate::schedule::Schedule;
 use arrangement::allowance::Allowance;
+use arrangement::snapshot::cursor::{Hits, seek};
 use arrangement::snapshot::{Snapshot, SnapshotSlot};
 use parking_lot::{Condvar, Mutex};
-use repr::{GlobalId, Timestamp};
+use repr::{Diff, GlobalId, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -169,6 +170,13 @@ impl IndexHandle {
     pub fn is_quiet(&self, upper: Timestamp, as_of: Timestamp) -> bool {
         self.clocks.values().all(|clock| clock.last_write() < upper)
             && self.schedules.iter().all(|(_, schedule)| schedule.is_quiet(upper, as_of))
+    }
+
+    /// How many rows are published under a key, and up to which time.
+    pub fn count(&self, key: &[u8]) -> (Diff, Timestamp) {
+        let (snapshot, mut hits) = (self.slots[self.owner(key)].load(), Hits::new());
+        seek(&snapshot.oks, key, Timestamp::MAX, &mut hits);
+        (hits.iter().map(|hit| hit.count).sum(), snapshot.upper)
     }
 
     /// The latest write to any table below the index.

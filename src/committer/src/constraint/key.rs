@@ -10,11 +10,14 @@ use repr::row::{is_key_exact, read_datum, skip_datum, split, write_datum, write_
 use repr::sqlstate::SqlState;
 use repr::subject::Subject;
 use repr::{Datum, Diff, GlobalId, PgType, RelationDesc, Updates};
-use sql::plan::constraint::column_list;
+use sql::plan::constraint::{TableKey, column_list};
 use std::sync::Arc;
 
 /// How often a write adds each key, less how often it takes it away. Keys of which nothing remains are left out.
 pub type NetKeys = AHashMap<Vec<u8>, Diff>;
+
+/// How often each key is there; those that are not are left out.
+pub type KeyCounts = AHashMap<Box<[u8]>, Diff>;
 
 /// A PRIMARY KEY or UNIQUE constraint, or a unique index.
 #[derive(Clone, Debug)]
@@ -25,6 +28,8 @@ pub struct UniqueKey {
     pub name: String,
     /// The positions of its columns, in the key's order.
     pub columns: Vec<usize>,
+    /// The index that has its rows under its bytes, if one does.
+    pub index: Option<GlobalId>,
     /// How the bytes of each are made those of its equals.
     forms: Vec<Form>,
     /// One past the last of the columns.
@@ -44,7 +49,8 @@ enum Form {
 }
 
 impl UniqueKey {
-    pub(super) fn new(oid: u32, name: String, columns: Vec<usize>, desc: &RelationDesc) -> UniqueKey {
+    pub(super) fn new(key: TableKey, desc: &RelationDesc) -> UniqueKey {
+        let TableKey { oid, name, columns, index } = key;
         let form = |column: &usize| {
             let column = &desc.columns[*column];
             match (&column.ty, &column.data_type) {
@@ -55,8 +61,14 @@ impl UniqueKey {
                 _ => Form::Float,
             }
         };
-        let (forms, reach) = (columns.iter().map(form).collect(), columns.iter().max().map_or(0, |last| last + 1));
-        UniqueKey { oid, name, columns, forms, reach }
+        let forms: Vec<Form> = columns.iter().map(form).collect();
+        let has_bytes =
+            |(column, form): (&usize, &Form)| *form == Form::Exact && is_key_exact(&desc.columns[*column].data_type);
+        let (index, reach) = (
+            index.filter(|_| columns.iter().zip(&forms).all(has_bytes)),
+            columns.iter().max().map_or(0, |last| last + 1),
+        );
+        UniqueKey { oid, name, columns, index, forms, reach }
     }
 
     /// Whether the bytes of a key are those of its columns in the row.
@@ -220,11 +232,14 @@ mod tests {
         let columns = [("a", PgType::Int4), ("b", PgType::Float8), ("c", PgType::Bpchar(None))];
         let desc = RelationDesc::new(columns.map(|(name, ty)| (name.to_owned(), ty, true)));
         let types: Vec<DataType> = desc.columns.iter().map(|column| column.data_type.clone()).collect();
-        let key = UniqueKey::new(1, "k".to_owned(), vec![2, 1], &desc);
+        let key = UniqueKey::new(
+            TableKey { oid: 1, name: "k".to_owned(), columns: vec![2, 1], index: Some(GlobalId::User(1)) },
+            &desc,
+        );
         let of = |a: i32, b: f64, c: &str| {
             key.of(&types, &row(&[Datum::Int4(a), Datum::Float8(b), Datum::Text(c.into())], &desc))
         };
-        assert!(!key.is_exact());
+        assert!(!key.is_exact() && key.index.is_none());
         assert_eq!(of(1, 0.0, "x"), of(2, -0.0, "x  "));
         assert_ne!(of(1, 0.0, "x"), of(1, 0.0, "y"));
         assert_ne!(of(1, 0.0, "x"), of(1, 1.0, "x"));

@@ -1,8 +1,7 @@
 //! New constraints against rows that are there: those that are stored, and what a transaction has written over them.
 
-use super::{CHECKED_ROWS, Conditions, TableConstraints, Wording, net_rows, only_adds};
+use super::{CHECKED_ROWS, Conditions, KeyCounts, TableConstraints, Wording, net_rows, only_adds};
 use crate::error::CommitError;
-use ahash::{AHashMap, AHashSet};
 use engine::{Engine, SessionInfo};
 use persist::ShardSnapshot;
 use repr::sqlstate::SqlState;
@@ -10,7 +9,7 @@ use repr::{Diff, Updates};
 use std::collections::HashMap;
 
 /// The keys that are there, by the oid of their constraint.
-pub type Validated = Vec<(u32, AHashSet<Box<[u8]>>)>;
+pub type Validated = Vec<(u32, KeyCounts)>;
 
 /// Checks whatever `after` demands and `before` does not of all rows: of those of `stored`, with `own` over them. Returns the
 /// keys of the constraints that are new. Errors: 23505, 23502, 23514, worded as by Postgres's ALTER TABLE.
@@ -27,7 +26,7 @@ pub fn validate(
     let info = SessionInfo::default();
     let mut validation = Validation {
         after,
-        keys: after.keys.iter().filter(|key| is_new_key(key.oid)).map(|key| (key.oid, AHashMap::new())).collect(),
+        keys: after.keys.iter().filter(|key| is_new_key(key.oid)).map(|key| (key.oid, KeyCounts::new())).collect(),
         conditions: Conditions::new(after, engine, &info, |check| is_new_check(check.oid))?,
         is_new_not_null: after
             .desc
@@ -49,8 +48,7 @@ pub fn validate(
 
 struct Validation<'a> {
     after: &'a TableConstraints,
-    /// How often each key is there.
-    keys: Vec<(u32, AHashMap<Box<[u8]>, Diff>)>,
+    keys: Validated,
     conditions: Conditions<'a>,
     is_new_not_null: Vec<bool>,
     /// The first row that a condition or NOT NULL is not true of. Keys are checked first.
@@ -123,9 +121,10 @@ impl Validation<'_> {
 
     /// The keys, each of which is there once.
     fn unique(&mut self) -> Result<Validated, CommitError> {
-        let mut unique = Vec::with_capacity(self.keys.len());
-        for (oid, counts) in std::mem::take(&mut self.keys) {
-            if let (Some((twice, _)), Some(key)) = (counts.iter().find(|(_, copies)| **copies > 1), self.after.key(oid))
+        let mut unique = std::mem::take(&mut self.keys);
+        for (oid, counts) in &mut unique {
+            if let (Some((twice, _)), Some(key)) =
+                (counts.iter().find(|(_, copies)| **copies > 1), self.after.key(*oid))
             {
                 return Err(CommitError::violation(
                     SqlState::UNIQUE_VIOLATION,
@@ -134,8 +133,7 @@ impl Validation<'_> {
                     self.wording.constraint(&key.name),
                 ));
             }
-            let keys = counts.into_iter().filter(|(_, copies)| *copies > 0).map(|(key, _)| key).collect();
-            unique.push((oid, keys));
+            counts.retain(|_, copies| *copies > 0);
         }
         Ok(unique)
     }

@@ -12,7 +12,7 @@
 //! so that no number of writers can keep a constraint from being added.
 
 use super::Committer;
-use super::claims::Claimant;
+use super::claims::{Claimant, Stored};
 use crate::constraint::{Duplicate, TableConstraints, Validated, Wording, net_rows, only_adds, validate};
 use crate::environment::Environment;
 use crate::error::CommitError;
@@ -51,7 +51,7 @@ impl Committer {
         for write in &write.writes {
             claimants.extend(self.claimant(published, write)?);
         }
-        if let Some(duplicate) = self.stage(&claimants)? {
+        if let Some(duplicate) = self.stage(published, &claimants)? {
             return Ok(Committed::Duplicate(Box::new(duplicate)));
         }
         self.notes.stage(&write.notes, expired);
@@ -71,11 +71,12 @@ impl Committer {
         Ok(has_keys.then(|| Claimant { table: write.table, constraints, updates: &write.updates }))
     }
 
-    fn stage(&mut self, claimants: &[Claimant<'_>]) -> Result<Option<Duplicate>, CommitError> {
+    fn stage(&mut self, published: &Published, claimants: &[Claimant<'_>]) -> Result<Option<Duplicate>, CommitError> {
         if claimants.is_empty() {
             return Ok(None);
         }
-        self.claims.stage(&self.env.persist, claimants)
+        let (persist, now) = (&self.env.persist, self.env.oracle.known_ts());
+        self.claims.stage(Stored { published, persist, now }, claimants)
     }
 
     /// Whether a change of the catalog, examined before, may be made together with what was written in its transaction. The keys of
@@ -98,7 +99,7 @@ impl Committer {
                 None => {}
             }
         }
-        Ok(match self.stage(&claimants)? {
+        Ok(match self.stage(current, &claimants)? {
             Some(duplicate) => Err(Box::new(duplicate)),
             None => Ok(examined.new_keys),
         })

@@ -6,6 +6,7 @@
 //! 3. It is carried out: one durable commit, and what follows from it.
 
 use super::admission::{altered, examine};
+use super::claims::Stored;
 use super::sequences::{self, Closed};
 use super::{Committer, revisions, shared_error};
 use crate::constraint::Validated;
@@ -134,7 +135,7 @@ impl Committer {
             return Err(error.into());
         }
         closed.for_good(&staged);
-        self.claims.settle();
+        self.claims.settle(ts);
         new_keys.into_iter().for_each(|(table, keys)| self.claims.install(table, keys));
         if !known.is_empty() {
             known.iter().for_each(|(table, _)| current.tables[table].clock.advance(ts));
@@ -171,11 +172,13 @@ impl Committer {
 
     /// Whether keys have to be read before a request can be served, which begins then.
     pub(super) fn closes_to_load(&mut self, request: &Request) -> bool {
-        let published = self.env.published.load();
+        let (published, now) = (self.env.published.load(), self.env.oracle.known_ts());
+        let env = Arc::clone(&self.env);
+        let stored = Stored { published: &published, persist: &env.persist, now };
         let mut is_closed = false;
         for id in request.tables() {
             let Some(table) = published.tables.get(&id) else { continue };
-            let unknown = self.claims.unknown(id, &table.constraints);
+            let unknown = self.claims.unknown(stored, id, &table.constraints);
             if unknown.is_empty() || update_count(&self.env, id) <= self.env.long_updates {
                 continue;
             }
@@ -202,7 +205,9 @@ impl Committer {
         let Some(known) = published.tables.get(&table) else { return };
         match keys {
             Ok(mut keys) => {
-                let unknown = self.claims.unknown(table, &known.constraints);
+                let (persist, now) = (&self.env.persist, self.env.oracle.known_ts());
+                let stored = Stored { published: &published, persist, now };
+                let unknown = self.claims.unknown(stored, table, &known.constraints);
                 keys.retain(|(oid, _)| unknown.contains(oid));
                 self.claims.install(table, keys);
             }

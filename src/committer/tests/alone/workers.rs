@@ -7,15 +7,17 @@
 use crate::choices::Choices;
 use arrangement::snapshot::Snapshot;
 use arrangement::spine::{RowBatch, RowUpdate, batch};
+use arrow::datatypes::DataType;
 use compute_client::controller::{SpawnWorkers, Worker};
 use compute_client::hydration::Piece;
 use compute_client::index::{IndexHandle, route};
 use compute_client::plan::lir::{Lir, Node, SharedId, Stage, column};
-use compute_client::protocol::{ComputeCommand, IndexSpec};
+use compute_client::protocol::{ComputeCommand, IndexSpec, KeyExpr};
 use compute_client::queue::Sealed;
 use crossbeam_channel::Receiver;
 use ore::clock::Clock;
 use parking_lot::Mutex;
+use repr::row::split;
 use repr::{GlobalId, Timestamp, Updates};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -243,6 +245,7 @@ impl Index {
         }
         let peers = self.shown.len();
         let mut new = evaluate(&self.spec.plan, &self.inputs, &BTreeMap::new());
+        new.iter_mut().for_each(|((key, row), ..)| *key = self.key_of(row));
         new.retain(|((key, _), ts, _)| *ts >= last && *ts < upper && (peers == 1 || route(key, peers) == worker));
         let new: Vec<RowBatch> = batch(new, self.spec.handle.allowance()).into_iter().collect();
         let shown = &mut self.shown[worker];
@@ -253,12 +256,20 @@ impl Index {
         self.spec.handle.publish(worker, snapshot, new.into_iter().map(Sealed::Oks).collect());
     }
 
+    /// What a row is arranged by.
+    fn key_of(&self, row: &[u8]) -> Vec<u8> {
+        let types: Vec<DataType> = self.spec.plan.schema.fields().iter().map(|it| it.data_type().clone()).collect();
+        let slices = split(row, &types);
+        let columns = self.spec.key.iter().filter_map(KeyExpr::as_column);
+        columns.flat_map(|column| slices[column]).copied().collect()
+    }
+
     fn seed(&mut self, rows: &[Updates]) {
         let (as_of, peers) = (self.spec.as_of, self.shown.len());
         for worker in 0..peers {
             let all = rows.iter().flat_map(|rows| rows.iter());
-            let own = all.filter(|(row, _)| peers == 1 || route(row, peers) == worker);
-            let own = own.map(|(row, diff)| ((row.to_vec(), row.to_vec()), as_of, diff)).collect();
+            let keyed = all.map(|(row, diff)| ((self.key_of(row), row.to_vec()), as_of, diff));
+            let own = keyed.filter(|((key, _), ..)| peers == 1 || route(key, peers) == worker).collect();
             let batches = batch(own, self.spec.handle.allowance()).into_iter().collect();
             self.spec.handle.publish_seed(worker, Snapshot::new(batches, Vec::new(), as_of, as_of + 1));
         }

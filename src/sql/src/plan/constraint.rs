@@ -87,6 +87,8 @@ pub struct TableKey {
     pub name: String,
     /// The columns' positions.
     pub columns: Vec<usize>,
+    /// Its index, if it has one.
+    pub index: Option<GlobalId>,
 }
 
 /// The keys of a table: PRIMARY KEY and UNIQUE, and unique indexes, by age.
@@ -95,12 +97,14 @@ pub fn keys(catalog: &dyn CatalogView, table: &ItemRef) -> Vec<TableKey> {
         oid: constraint.oid,
         name: constraint.name.clone(),
         columns: constraint.columns().to_vec(),
+        index: index_of(catalog, table.id, constraint.oid).map(|index| index.id),
     });
     let mut keys: Vec<TableKey> = constraints.collect();
     for index in catalog.indexes_on(table.id) {
         if let ItemKind::Index(IndexDef { unique: true, constraint: None, keys: parts, .. }) = &index.kind {
             let columns = parts.iter().filter_map(|part| part.column).collect();
-            keys.push(TableKey { oid: index.oid, name: index.name.item.clone(), columns });
+            let (oid, name, index) = (index.oid, index.name.item.clone(), Some(index.id));
+            keys.push(TableKey { oid, name, columns, index });
         }
     }
     keys.sort_by_key(|key| key.oid);
