@@ -256,8 +256,12 @@ fn at_read_committed_random_transactions_are_those_of_postgres() {
 
 /// Two sessions of the default level over a table with ten rows.
 fn two() -> (Target, Sessions) {
+    some(2)
+}
+
+fn some(count: usize) -> (Target, Sessions) {
     let target = Target::start().expect("the server starts");
-    let mut sessions = Sessions::of(2, || target.admin().expect("a session"));
+    let mut sessions = Sessions::of(count, || target.admin().expect("a session"));
     sessions
         .observer
         .execute(
@@ -327,6 +331,20 @@ fn what_a_transaction_has_taken_back_others_may_change() {
     assert_eq!(two.one(0, "UPDATE t SET v = 7 WHERE id = 2"), "UPDATE 1");
     assert_eq!(two.one(0, "COMMIT"), "COMMIT");
     assert_eq!(outcome(&mut two.observer, "SELECT v FROM t WHERE id < 3 ORDER BY id"), "6 7 SELECT 2");
+}
+
+/// A statement that looks for its rows anew finds one that another has locked which waits for those that it has locked itself.
+#[test]
+fn who_looks_again_waits_in_no_circle() {
+    let (_target, mut three) = some(3);
+    three.one(0, "BEGIN");
+    three.one(0, "UPDATE t SET v = 1 WHERE id = 3");
+    three.one(0, "INSERT INTO w VALUES (1)");
+    three.observer.execute("INSERT INTO w VALUES (2), (3)").expect("rows");
+    assert_eq!(three.step(1, "DELETE FROM t WHERE id IN (SELECT x FROM w)"), []);
+    assert_eq!(three.step(2, "DELETE FROM t WHERE id IN (1, 2)"), []);
+    let deleted = |count: usize| format!("DELETE {count}");
+    assert_eq!(three.step(0, "COMMIT"), [(0, "COMMIT".to_owned()), (1, deleted(1)), (2, deleted(2))]);
 }
 
 #[test]

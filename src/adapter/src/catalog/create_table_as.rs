@@ -61,7 +61,7 @@ impl Session {
             if in_block {
                 let shared = Arc::clone(&self.shared);
                 self.transaction.change_catalog(&shared, &before, op, prepared)?;
-                let target = WriteTarget { table: id, name: &table.name, desc: &table.desc, arbiters: &[] };
+                let target = WriteTarget { table: id, name: &table.name, desc: &table.desc, arbiters: &[], locked_before: self.lock_count() };
                 self.write(target, updates, Vec::new(), Autocommit::No).await?;
                 return Ok(Response::Complete(tag));
             }

@@ -49,7 +49,11 @@ impl Session {
             // Else rows are looked up by an index.
             self.stay_if(!self.reads_own_writes(&[plan.table]) && self.transaction.staged().is_none())?;
         }
-        let read_before = self.transaction.reads().len();
+        let (read_before, locked_before) = (self.transaction.reads().len(), self.lock_count());
+        let target = |arbiters| {
+            let (table, name, desc) = (plan.table, &plan.name, &plan.desc);
+            WriteTarget { table, name, desc, arbiters, locked_before }
+        };
         for _ in 0..RETRIES_MAX {
             // What is read anew need not be what it was.
             self.transaction.reads().truncate(read_before);
@@ -78,15 +82,15 @@ impl Session {
             let mut arbiters: &[u32] = &[];
             if let Some(on) = &plan.on_conflict {
                 let (constraints, locked) = (self.constraints_of(plan.table, &plan.name)?, self.lock_count());
-                self.lock_touched(plan.table, &constraints, &updates, Looks::Later).await?;
+                let target = target(&[]);
+                self.lock_touched(&target, &constraints, &updates, Looks::Later).await?;
                 let resolved = self.resolve_conflicts(plan, on, &updates, params).await?;
                 self.unlock_untouched(locked, plan.table, &constraints, &resolved.updates);
                 expectations.extend(resolved.expectations);
                 (updates, count, arbiters) = (resolved.updates, resolved.count, &on.arbiters);
             }
             let returned = self.returning(plan.returning.as_ref(), &plan.desc, (&updates, Vec::new()), params)?;
-            let target = WriteTarget { table: plan.table, name: &plan.name, desc: &plan.desc, arbiters };
-            if let Committed::Conflict = self.write(target, updates, expectations, autocommit).await? {
+            if let Committed::Conflict = self.write(target(arbiters), updates, expectations, autocommit).await? {
                 continue;
             }
             return Ok(answer(returned, desc, RowsTag::Insert, Tag::Counted("INSERT 0", count)));

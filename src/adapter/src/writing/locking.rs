@@ -14,6 +14,7 @@ use crate::locks::{Lockable, Strength, Taken};
 use crate::plan_cache::SelectExec;
 use crate::session::Session;
 use crate::transaction::conflict;
+use crate::writing::write::WriteTarget;
 use committer::constraint::{TableConstraints, UniqueKey, net_keys};
 use committer::expectations::{KeyRange, was_written};
 use compute_client::peek::{Bound, Looked};
@@ -54,20 +55,23 @@ impl Session {
     /// Dropping the future stops waiting; what was locked stays so until the transaction ends.
     pub(crate) async fn lock_touched(
         &mut self,
-        table: GlobalId,
+        target: &WriteTarget<'_>,
         constraints: &TableConstraints,
         updates: &Updates,
         looks: Looks,
     ) -> Result<Taken, AdapterError> {
+        let table = target.table;
         let removed = updates.iter().filter(|(_, diff)| *diff < 0).count();
-        let wanted: Vec<_> = match removed.max(updates.len() - removed) {
+        let mut wanted: Vec<_> = match removed.max(updates.len() - removed) {
             ..=ROWS_MAX => touched(table, constraints, updates),
             // What is new in a table without keys is nobody's affair.
             _ if constraints.keys.is_empty() && removed == 0 => Vec::new(),
             _ => all_of([table]),
         };
-        if wanted.is_empty() {
-            return Ok(Taken::Nothing);
+        let Some((_, rows)) = wanted.split_first_mut() else { return Ok(Taken::Nothing) };
+        if looks == Looks::Again {
+            // Whoever looks for several rows locks them in one order.
+            rows.sort_unstable();
         }
         let (count, taken) = self.transaction.locks(&self.locks).take_free(&wanted);
         if count == wanted.len() {
@@ -77,11 +81,19 @@ impl Session {
         if looks == Looks::Once && self.is_taken(table, constraints, updates, &wanted[..count]).await? {
             return Ok(taken);
         }
-        let wanted = match looks {
-            Looks::Again => &wanted[..=count],
-            Looks::Once | Looks::Later => &wanted,
-        };
-        Ok(self.lock(wanted).await?.max(taken))
+        if looks != Looks::Again {
+            return Ok(self.lock(&wanted).await?.max(taken));
+        }
+        match self.lock(&wanted[..=count]).await {
+            Err(error)
+                if error.sqlstate() == SqlState::DEADLOCK_DETECTED && self.lock_count() > target.locked_before =>
+            {
+                // They wait for each other because of what each has found so far, which is looked for anew.
+                self.unlock_after(target.locked_before);
+                self.lock(&wanted[count..=count]).await
+            }
+            locked => locked,
+        }
     }
 
     /// Locks all rows of tables.
@@ -126,7 +138,7 @@ impl Session {
         Ok(probed.taken.contains(&true))
     }
 
-    /// Step 1: locks the rows that a look-up by the key of a table will find, if they are free. Returns how many locks there were before.
+    /// Step 1: locks the rows that a look-up by the key of a table will find, if they are free.
     pub(crate) fn try_lock_looked_up(
         &mut self,
         table: GlobalId,
@@ -134,13 +146,11 @@ impl Session {
         peek: &PeekPlan,
         params: Bound<'_>,
         strength: Strength,
-    ) -> usize {
+    ) {
         let owner = self.transaction.locks(&self.locks);
-        let before = owner.count();
         if let Some(rows) = looked_up(table, constraints, peek, params, strength) {
             owner.take_free(&rows);
         }
-        before
     }
 
     /// Locks what a query asks for by FOR UPDATE and its kin. Rows that are looked up by the key of their table are locked one by one. Others

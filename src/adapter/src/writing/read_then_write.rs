@@ -52,14 +52,16 @@ impl Session {
         if *reads_now {
             self.come_to_now().await?;
         }
-        let mut locked_before = None;
+        let locked_before = self.lock_count();
+        let mut has_locked = false;
         if let Some(peek) = &select.peek {
             let constraints = self.constraints_of(plan.table, &plan.name)?;
             let strength = match plan.kind {
                 ReadThenWriteKind::Update => Strength::NoKeyUpdate,
                 ReadThenWriteKind::Delete | ReadThenWriteKind::Truncate => Strength::Update,
             };
-            locked_before = Some(self.try_lock_looked_up(plan.table, &constraints, peek, params, strength));
+            self.try_lock_looked_up(plan.table, &constraints, peek, params, strength);
+            has_locked = true;
         }
         let read_before = self.transaction.reads().len();
         for attempt in 0..RETRIES_MAX {
@@ -68,10 +70,8 @@ impl Session {
                 read_ts -= 50_000;
             }
             let (updates, count, others, _memory) = self.changed_rows(exec, params, read_ts).await?;
-            if let Some(before) = locked_before.take()
-                && updates.is_empty()
-            {
-                self.unlock_after(before);
+            if std::mem::take(&mut has_locked) && updates.is_empty() {
+                self.unlock_after(locked_before);
             }
             let returned = self.returning(plan.returning.as_ref(), &plan.desc, (&updates, others), params)?;
             let mut expectations = expectations(&plan.depends_on, read_ts);
@@ -80,7 +80,8 @@ impl Session {
             {
                 expectation.rows = looked_up(peek, params);
             }
-            let target = WriteTarget { table: plan.table, name: &plan.name, desc: &plan.desc, arbiters: &[] };
+            let (table, name) = (plan.table, &plan.name);
+            let target = WriteTarget { table, name, desc: &plan.desc, arbiters: &[], locked_before };
             if let Committed::Conflict = self.write(target, updates, expectations, autocommit).await? {
                 // What is read anew need not be what it was.
                 self.transaction.reads().truncate(read_before);

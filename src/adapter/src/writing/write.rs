@@ -31,6 +31,8 @@ pub(crate) struct WriteTarget<'a> {
     pub(crate) desc: &'a Arc<RelationDesc>,
     /// The constraints of which a key that is taken is no error but a conflict.
     pub(crate) arbiters: &'a [u32],
+    /// How many locks the transaction had before the statement: those after them it may give up and look again.
+    pub(crate) locked_before: usize,
 }
 
 impl Session {
@@ -48,7 +50,7 @@ impl Session {
             true => Looks::Once,
             false => Looks::Again,
         };
-        let taken = self.lock_touched(target.table, &constraints, &updates, looks).await?;
+        let taken = self.lock_touched(&target, &constraints, &updates, looks).await?;
         let commits_alone =
             self.transaction.status == Status::Idle && self.transaction.is_fresh() && autocommit == Autocommit::Yes;
         let may_have_changed = match taken {
