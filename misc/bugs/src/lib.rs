@@ -27,11 +27,13 @@ pub enum Bug {
     PlanOutlivesDdl,
     /// Nobody asks whether a key is taken when a write commits.
     KeysUnclaimed,
+    /// Nobody asks whether the key is there that a foreign key refers to when a write commits.
+    OrphansCommitted,
 }
 
 impl Bug {
     /// All.
-    pub const ALL: [Bug; 9] = [
+    pub const ALL: [Bug; 10] = [
         Bug::RaisedBeforeDurable,
         Bug::AcknowledgedBeforeRaised,
         Bug::StoppedOwnerReads,
@@ -41,6 +43,7 @@ impl Bug {
         Bug::EmptyUpdateIsStale,
         Bug::PlanOutlivesDdl,
         Bug::KeysUnclaimed,
+        Bug::OrphansCommitted,
     ];
 
     /// What `GLIMPSE_BUG` calls it.
@@ -55,6 +58,7 @@ impl Bug {
             Bug::EmptyUpdateIsStale => "empty-update-is-stale",
             Bug::PlanOutlivesDdl => "plan-outlives-ddl",
             Bug::KeysUnclaimed => "keys-unclaimed",
+            Bug::OrphansCommitted => "orphans-committed",
         }
     }
 }

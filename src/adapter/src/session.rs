@@ -615,7 +615,7 @@ impl Session {
         }
         self.statements.end_transaction();
         match result? {
-            Committed::Duplicate(duplicate) => Err(self.duplicate(&duplicate)),
+            Committed::Violates(violation) => Err(self.violation(&violation)),
             _ => Ok(()),
         }
     }

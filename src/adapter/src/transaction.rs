@@ -22,7 +22,7 @@ use crate::reads::Reads;
 use crate::shared::Shared;
 use crate::status::Status;
 use catalog::transact::{Op, Prepared};
-use committer::constraint::{NetKeys, TableConstraints, UniqueKey, net_keys};
+use committer::constraint::{NetKeys, Reference, TableConstraints, UniqueKey, net_keys};
 use committer::error::CommitError;
 use committer::expectations::Expectation;
 use committer::published::Published;
@@ -38,6 +38,7 @@ use persist::PersistError;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
 use sql::vars::SessionVars;
+use sql_syntax::ast::Deferral;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -68,6 +69,7 @@ pub(crate) struct Transaction {
     arranged: BTreeMap<GlobalId, Uncommitted>,
     staged: Option<Staged>,
     savepoints: Vec<Savepoint>,
+    deferred: Deferred,
     /// The start of the transaction, for `now()`; microseconds since the epoch.
     pub(crate) started_us: Option<i64>,
     /// For `txid_current()`; made when a statement may ask for it.
@@ -86,6 +88,15 @@ struct Staged {
     published: Arc<Published>,
 }
 
+/// What SET CONSTRAINTS has said of foreign keys.
+#[derive(Clone, Default)]
+struct Deferred {
+    /// Of all.
+    all: Option<bool>,
+    /// Of some since, by oid.
+    some: BTreeMap<u32, bool>,
+}
+
 /// How far a transaction had come.
 struct Savepoint {
     name: String,
@@ -95,6 +106,7 @@ struct Savepoint {
     /// How many locks there were, and rows removed of which that is remembered.
     locks: usize,
     removed: usize,
+    deferred: Deferred,
     vars: SessionVars,
 }
 
@@ -113,6 +125,7 @@ impl Transaction {
             arranged: BTreeMap::new(),
             staged: None,
             savepoints: Vec::new(),
+            deferred: Deferred::default(),
             started_us: None,
             number: OnceLock::new(),
             locks: Mutex::default(),
@@ -218,9 +231,14 @@ impl Transaction {
     }
 
     /// Asks for the memory of writes that are about to be kept back. Error 53200.
-    pub(crate) fn reserve(&mut self, memory: &Arc<Share>, updates: &Updates) -> Result<(), AdapterError> {
+    pub(crate) fn reserve<'u>(
+        &mut self,
+        memory: &Arc<Share>,
+        updates: impl Iterator<Item = &'u Updates>,
+    ) -> Result<(), AdapterError> {
         let locks = self.locks.lock().as_ref().map_or(0, |owner| owner.0.count() * LOCK_BYTES);
-        let written = self.writes.values().map(Updates::memory).sum::<usize>() + updates.memory();
+        let written =
+            self.writes.values().map(Updates::memory).sum::<usize>() + updates.map(Updates::memory).sum::<usize>();
         let bytes = written + locks + self.reads.memory();
         let kept = self.kept.get_or_insert_with(|| Reservation::empty(memory));
         Ok(kept.cover(bytes).map_err(SqlError::from)?)
@@ -279,6 +297,24 @@ impl Transaction {
         Some(arranged.layer())
     }
 
+    /// SET CONSTRAINTS, by oids or ALL.
+    pub(crate) fn defer(&mut self, constraints: Option<&[u32]>, is_deferred: bool) {
+        match constraints {
+            None => self.deferred = Deferred { all: Some(is_deferred), some: BTreeMap::new() },
+            Some(oids) => self.deferred.some.extend(oids.iter().map(|oid| (*oid, is_deferred))),
+        }
+    }
+
+    /// Whether a foreign key is checked by COMMIT.
+    pub(crate) fn is_deferred(&self, reference: &Reference) -> bool {
+        let said = self.deferred.some.get(&reference.key.oid).copied().or(self.deferred.all);
+        match reference.foreign.deferral {
+            Deferral::Never => false,
+            Deferral::Immediate => said.unwrap_or(false),
+            Deferral::Deferred => said.unwrap_or(true),
+        }
+    }
+
     /// How many savepoints there are.
     pub(crate) fn savepoint_count(&self) -> usize {
         self.savepoints.len()
@@ -290,7 +326,8 @@ impl Transaction {
         let (name, staged, vars) = (name.to_owned(), self.staged.clone(), vars.clone());
         let locks = self.locks.lock().as_ref().map_or(0, |owner| owner.0.count());
         let removed = self.removed.len();
-        self.savepoints.push(Savepoint { name, written, staged, locks, removed, vars });
+        let deferred = self.deferred.clone();
+        self.savepoints.push(Savepoint { name, written, staged, locks, removed, deferred, vars });
     }
 
     /// The place of the latest savepoint of this name, counted from the first. Error 3B001.
@@ -332,6 +369,7 @@ impl Transaction {
         self.own_keys.clear();
         self.arranged.clear();
         self.removed.truncate(savepoint.removed);
+        self.deferred.clone_from(&savepoint.deferred);
         self.staged.clone_from(&savepoint.staged);
         self.unlock_after(savepoint.locks);
         self.status = Status::InBlock;

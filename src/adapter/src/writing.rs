@@ -6,4 +6,5 @@ pub(crate) mod insert;
 pub(crate) mod locking;
 pub(crate) mod on_conflict;
 pub(crate) mod read_then_write;
+pub(crate) mod references;
 pub(crate) mod write;

@@ -32,7 +32,7 @@ use std::sync::Arc;
 /// Since 4 there are sequences, and views and CHECKs have the styles by which their literals are read. Since 5 an index can be
 /// unique: who does not know of it would not keep its key. Since 6 keys have indexes, which are items, in the system's cluster.
 /// What is of a format before is read, and becomes this one with its first change.
-const FORMAT: u64 = 6;
+const FORMAT: u64 = 7;
 /// The oldest format that this code reads.
 const FORMAT_OLDEST: u64 = 1;
 

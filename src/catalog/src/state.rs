@@ -50,6 +50,8 @@ pub struct State {
     pub(crate) counters: BTreeMap<Counter, u64>,
     /// What refers to an item directly: the reverse of [`ItemRef::uses`].
     used_by: HashMap<GlobalId, BTreeSet<GlobalId>>,
+    /// By table: the others that refer to it by a foreign key.
+    children: HashMap<GlobalId, BTreeSet<GlobalId>>,
     database_names: HashMap<String, DatabaseId>,
     schema_names: HashMap<Option<DatabaseId>, HashMap<String, SchemaId>>,
     item_names: HashMap<SchemaId, HashMap<String, GlobalId>>,
@@ -77,6 +79,7 @@ impl State {
             comments: BTreeMap::new(),
             counters: Counter::ALL.into_iter().map(|counter| (counter, counter.first())).collect(),
             used_by: HashMap::new(),
+            children: HashMap::new(),
             database_names: HashMap::new(),
             schema_names: HashMap::new(),
             item_names: HashMap::new(),

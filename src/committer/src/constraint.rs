@@ -8,6 +8,7 @@
 //! - A table's definition is one `Arc` for as long as neither its columns nor its constraints and unique indexes change.
 
 mod key;
+mod reference;
 mod validate;
 
 use crate::error::CommitError;
@@ -24,7 +25,7 @@ use repr::row::{RowCodec, read_datum, skip_datum};
 use repr::sqlstate::SqlState;
 use repr::subject::{Part, Subject};
 use repr::{Datum, GlobalId, RelationDesc, Updates};
-use sql::plan::constraint::{Check, keys, plan_checks};
+use sql::plan::constraint::{Check, Reference as Planned, keys, plan_checks, references, references_to};
 use sql::plan::{ItemRef, PlanContext};
 use sql_functions::row::has_long;
 use sql_syntax::names::FullName;
@@ -32,6 +33,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 pub use key::{Duplicate, KeyCounts, NetKeys, UniqueKey, duplicate, first_duplicate, net_keys};
+pub use reference::{Orphan, Reference, Violation, orphan};
 pub use validate::{Validated, validate};
 
 /// Rows that are checked at once.
@@ -48,6 +50,10 @@ pub struct TableConstraints {
     pub types: Arc<[DataType]>,
     /// PRIMARY KEY, UNIQUE and unique indexes, in the order in which they are checked.
     pub keys: Vec<UniqueKey>,
+    /// Its FOREIGN KEYs.
+    pub references: Vec<Reference>,
+    /// The FOREIGN KEYs of tables, itself among them, that refer to it.
+    pub referenced: Vec<Reference>,
     checks: Vec<Check>,
     /// Whether a condition calls what may take long.
     pub has_long_checks: bool,
@@ -74,7 +80,7 @@ impl TableConstraints {
         table: GlobalId,
         constraints: &[u32],
     ) -> Result<Validated, CommitError> {
-        let keys: Vec<&UniqueKey> = constraints.iter().filter_map(|oid| self.key(*oid)).collect();
+        let keys: Vec<&UniqueKey> = constraints.iter().filter_map(|oid| self.counted(*oid)).collect();
         let mut taken: Validated = keys.iter().map(|key| (key.oid, KeyCounts::new())).collect();
         for rows in persist.snapshot(table.into(), persist.upper().saturating_sub(1))? {
             for (row, copies) in rows?.iter() {
@@ -106,6 +112,8 @@ impl TableConstraints {
             keys: keys.map(|key| UniqueKey::new(key, &table.desc)).collect(),
             has_long_checks: checks.iter().any(|check| has_long(&check.expr)),
             checks,
+            references: planned(&ctx, references(state, table))?,
+            referenced: planned(&ctx, references_to(state, table))?,
             schema: Arc::new(DFSchema::try_from(Arc::clone(&table.desc.schema))?),
         }))
     }
@@ -120,22 +128,61 @@ impl TableConstraints {
         self.keys.iter().find(|key| key.oid == oid)
     }
 
-    /// The same with only some of the keys, and without conditions.
-    pub fn with_keys(&self, keeps: impl Fn(&UniqueKey) -> bool) -> TableConstraints {
+    /// The keys of which is counted how often each is there: of constraints and of foreign keys.
+    pub fn all_counted(&self) -> impl Iterator<Item = &UniqueKey> {
+        self.keys.iter().chain(self.references.iter().map(|reference| &reference.key))
+    }
+
+    /// The one of these with this oid.
+    pub fn counted(&self, oid: u32) -> Option<&UniqueKey> {
+        self.all_counted().find(|key| key.oid == oid)
+    }
+
+    /// Whether a foreign key is of it, or refers to it.
+    pub fn has_references(&self) -> bool {
+        !(self.references.is_empty() && self.referenced.is_empty())
+    }
+
+    /// The other tables whose keys are asked for when it is written to.
+    pub fn related(&self) -> impl Iterator<Item = GlobalId> {
+        let parents = self.references.iter().map(|reference| reference.parent);
+        parents.chain(self.referenced.iter().map(|reference| reference.child))
+    }
+
+    /// The same with only those of its keys and foreign keys that another definition has as well, and without conditions.
+    pub fn as_before(&self, before: Option<&TableConstraints>) -> TableConstraints {
+        let is_kept = |key: &UniqueKey| before.is_some_and(|before| before.counted(key.oid).is_some());
+        let was_referenced = |reference: &&Reference| {
+            let is_it = |known: &Reference| known.key.oid == reference.key.oid;
+            before.is_some_and(|before| before.referenced.iter().any(is_it))
+        };
         TableConstraints {
             desc: Arc::clone(&self.desc),
             types: Arc::clone(&self.types),
-            keys: self.keys.iter().filter(|key| keeps(key)).cloned().collect(),
+            keys: self.keys.iter().filter(|key| is_kept(key)).cloned().collect(),
+            references: self.references.iter().filter(|reference| is_kept(&reference.key)).cloned().collect(),
+            referenced: self.referenced.iter().filter(was_referenced).cloned().collect(),
             checks: Vec::new(),
             has_long_checks: false,
             schema: Arc::clone(&self.schema),
         }
     }
 
+    /// The foreign keys that the rows which are there have yet to be checked against.
+    pub fn new_references<'a>(&'a self, before: Option<&'a TableConstraints>) -> impl Iterator<Item = &'a Reference> {
+        let is_checked = move |reference: &Reference| {
+            let is_it = |known: &Reference| known.key.oid == reference.key.oid && known.foreign.is_valid;
+            before.is_some_and(|before| before.references.iter().any(is_it))
+        };
+        self.references.iter().filter(move |reference| reference.foreign.is_valid && !is_checked(reference))
+    }
+
     /// Whether rows that satisfy `before` may not satisfy this.
     pub fn demands_more_than(&self, before: &TableConstraints) -> bool {
         let columns = self.desc.columns.iter().zip(&before.desc.columns);
         self.keys.iter().any(|key| before.key(key.oid).is_none())
+            || self.references.iter().any(|reference| before.counted(reference.key.oid).is_none())
+            || self.new_references(Some(before)).next().is_some()
             || self.checks.iter().any(|check| before.checks.iter().all(|known| known.oid != check.oid))
             || columns.into_iter().any(|(after, before)| !after.nullable && before.nullable)
     }
@@ -150,6 +197,7 @@ impl TableConstraints {
         wording: Wording<'_>,
     ) -> Result<(), CommitError> {
         self.check_not_null(updates, wording)?;
+        self.check_full(updates, wording)?;
         self.check_conditions(engine, info, updates, wording)
     }
 
@@ -283,6 +331,10 @@ impl Wording<'_> {
     fn subject(&self, part: Part) -> Subject {
         Subject { schema: self.table.schema.clone(), table: self.table.item.clone(), part, row: None }
     }
+}
+
+fn planned(ctx: &PlanContext<'_>, all: Vec<Planned>) -> Result<Vec<Reference>, SqlError> {
+    all.iter().map(|reference| Reference::new(ctx, reference)).collect()
 }
 
 /// 23502 of a row.

@@ -49,6 +49,7 @@ use company::Company;
 use compute_client::controller::Controller;
 use compute_client::index::IndexHandle;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
+use ddl::with_related;
 use ore::exit::Exit;
 use persist::postgres::in_full;
 use persist::{Ahead, MetaWrite, PersistError, ShardAppend};
@@ -228,7 +229,8 @@ impl Committer {
 
     /// The request, unless it has to wait for something that takes long.
     fn not_put_off(&mut self, request: Request) -> Option<Request> {
-        if !self.put_off.concerns(&request) && !self.closes_to_load(&request) {
+        let concerns = || self.put_off.concerns(&request, || with_related(&self.env.published.load(), &request));
+        if !concerns() && !self.closes_to_load(&request) {
             return Some(request);
         }
         self.put_off.put_off(request);
@@ -396,7 +398,7 @@ impl Committer {
         let published = self.env.published.load_full();
         let mut tables: BTreeMap<GlobalId, Vec<Arc<Updates>>> = BTreeMap::new();
         let (mut replies, mut ahead) = (Vec::with_capacity(writes.len()), Vec::new());
-        let mut duplicates = Vec::new();
+        let mut violations = Vec::new();
         for write in writes {
             match self.admit(&published, &tables, &write) {
                 Ok(Committed::At) => {
@@ -408,8 +410,8 @@ impl Committer {
                     }
                     replies.push((write.reply, Committed::At));
                 }
-                // Who is told that a key is taken takes it for being there: not before it is.
-                Ok(duplicate @ Committed::Duplicate(_)) => duplicates.push((write.reply, duplicate)),
+                // Who is told that a key is taken, or not there, takes that for being so: not before it is.
+                Ok(violates @ Committed::Violates(_)) => violations.push((write.reply, violates)),
                 refused => {
                     if matches!(refused, Ok(Committed::Conflict)) {
                         self.env.metrics.conflicts.inc();
@@ -429,7 +431,7 @@ impl Committer {
         self.env.metrics.append_seconds.observe_duration(took);
         let size = replies.len();
         let failure = result.err().map(Arc::new);
-        for (reply, committed) in replies.into_iter().chain(duplicates) {
+        for (reply, committed) in replies.into_iter().chain(violations) {
             let answer = match &failure {
                 None => Ok(committed),
                 Some(error) => Err(shared_error(error)),
@@ -508,15 +510,15 @@ impl Committer {
         Ok(())
     }
 
-    /// Which of these keys are taken, by what is committed.
+    /// How often these keys are there, by what is committed.
     fn probe(&mut self, table: GlobalId, keys: &[(u32, Vec<u8>)]) -> Result<Probed, CommitError> {
         let (published, now) = (self.env.published.load_full(), self.env.oracle.known_ts());
         let stored = Stored { published: &published, persist: &self.env.persist, now };
-        let taken = match published.tables.get(&table) {
-            Some(known) => self.claims.are_taken(stored, table, &known.constraints, keys)?,
-            None => vec![false; keys.len()],
+        let counts = match published.tables.get(&table) {
+            Some(known) => self.claims.counts(stored, table, &known.constraints, keys)?,
+            None => vec![0; keys.len()],
         };
-        Ok(Probed { ts: now, taken })
+        Ok(Probed { ts: now, counts })
     }
 
     fn write_ts(&self) -> Result<Timestamp, CommitError> {

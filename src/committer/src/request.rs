@@ -1,6 +1,6 @@
 //! What the committer is asked for.
 
-use crate::constraint::{Duplicate, TableConstraints, Validated};
+use crate::constraint::{TableConstraints, Validated, Violation};
 use crate::error::CommitError;
 use crate::expectations::Expectation;
 use crate::notes::{Name, Notes};
@@ -12,7 +12,7 @@ use compute_client::index::IndexHandle;
 use engine::session::Position;
 use ore::memory::Reservation;
 use persist::Ahead;
-use repr::{GlobalId, Timestamp, Updates};
+use repr::{Diff, GlobalId, Timestamp, Updates};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -23,7 +23,7 @@ pub(crate) enum Request {
     Write(WriteRequest),
     /// Change the catalog.
     Ddl(Box<DdlRequest>),
-    /// Say which keys are taken.
+    /// Say how often keys are there.
     Probe(ProbeRequest),
     /// Say what a note has.
     Note(Name, oneshot::Sender<Result<Option<Vec<u8>>, CommitError>>),
@@ -154,11 +154,11 @@ pub enum Committed {
     At,
     /// Something that it read has changed, or a note is not as it required: read again.
     Conflict,
-    /// It would give a table a key twice.
-    Duplicate(Box<Duplicate>),
+    /// It would be against a constraint that is about several rows.
+    Violates(Box<Violation>),
 }
 
-/// A question for the keys of a table that are taken.
+/// A question for keys of a table, or of foreign keys of it.
 pub(crate) struct ProbeRequest {
     /// The table.
     pub(crate) table: GlobalId,
@@ -168,12 +168,12 @@ pub(crate) struct ProbeRequest {
     pub(crate) reply: oneshot::Sender<Result<Probed, CommitError>>,
 }
 
-/// Which keys are taken, and when that was so.
+/// How often keys are there, and when that was so.
 pub struct Probed {
     /// As of this time.
     pub ts: Timestamp,
     /// For each key that was asked for.
-    pub taken: Vec<bool>,
+    pub counts: Vec<Diff>,
 }
 
 /// A catalog change.

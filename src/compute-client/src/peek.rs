@@ -27,7 +27,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use engine::{Engine, SessionInfo, value};
 use pgrepr::length::repadded;
 use repr::row::{RowCodec, is_key_exact, write_key_datum};
-use repr::{Datum, Timestamp};
+use repr::{Datum, Diff, Timestamp};
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
@@ -379,6 +379,38 @@ impl Looked {
         let mut columns = index.key.iter().take(width);
         let is_exact = columns.all(|column| column.is_some_and(|column| is_key_exact(&plan.row_types[column])));
         is_exact.then_some(Looked { index, types, width, keys })
+    }
+
+    /// The rows under the keys, each with how often it is there, as of a time that the oracle gave; over them lies what a transaction
+    /// has written.
+    ///
+    /// # Cancellation
+    /// Safe to drop at any await.
+    pub async fn rows(&self, as_of: Timestamp, layer: Option<&Layer>) -> Result<Vec<(Vec<u8>, Diff)>, ComputeError> {
+        loop {
+            self.index.handle.wait_until(|handle| handle.all_complete(as_of)).await;
+            self.index.handle.check()?;
+            if let Some(rows) = self.find(as_of, layer)? {
+                return Ok(rows);
+            }
+        }
+    }
+
+    /// The same, if the index is complete.
+    fn find(&self, as_of: Timestamp, layer: Option<&Layer>) -> Result<Option<Vec<(Vec<u8>, Diff)>>, ComputeError> {
+        debug_assert_eq!(self.width, self.index.key.len(), "whole keys are looked up");
+        let (mut rows, mut hits) = (Vec::new(), Hits::new());
+        for key in &self.keys {
+            let worker = self.index.handle.owner(key);
+            let Some(mut snapshot) = snapshot(&self.index, worker, as_of)? else { return Ok(None) };
+            if let Some(layer) = layer {
+                snapshot = layer.over(worker, snapshot);
+            }
+            hits.clear();
+            cursor::seek(&snapshot.oks, key, as_of, &mut hits);
+            rows.extend(hits.iter().map(|hit| (cursor::value(&snapshot.oks, hit).to_vec(), hit.count)));
+        }
+        Ok(Some(rows))
     }
 
     /// The columns of the table that were looked up, in the key's order.

@@ -75,6 +75,8 @@ impl SqlState {
     /// NULL in a NOT NULL column.
     pub const NOT_NULL_VIOLATION: SqlState = SqlState("23502");
     /// A duplicate key.
+    pub const FOREIGN_KEY_VIOLATION: SqlState = SqlState("23503");
+    /// `23505 unique_violation`.
     pub const UNIQUE_VIOLATION: SqlState = SqlState("23505");
     /// A row of which a CHECK is false.
     pub const CHECK_VIOLATION: SqlState = SqlState("23514");

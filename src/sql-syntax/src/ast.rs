@@ -25,7 +25,7 @@ use repr::PgType;
 use sqlparser::ast as sp;
 
 pub use alter_table::{AlterTable, TableAction};
-pub use constraint::{ConstraintSpec, TableConstraint};
+pub use constraint::{Action, ConstraintSpec, Deferral, ForeignSpec, SetConstraints, TableConstraint};
 pub use copy::{Copy, CopyDirection, CopySource, Forced, ForcedColumns};
 pub use default_privileges::{DefaultKind, DefaultPrivileges};
 pub use grant::{GrantPrivileges, GrantRole, GrantTarget, PrivilegeSpec};
@@ -202,6 +202,8 @@ pub enum Statement {
     },
     /// SET TRANSACTION.
     SetTransaction(TransactionModes),
+    /// SET CONSTRAINTS.
+    SetConstraints(SetConstraints),
     /// SET SESSION CHARACTERISTICS AS TRANSACTION.
     SetSessionCharacteristics(TransactionModes),
     /// RESET x; `None` is RESET ALL.
@@ -341,6 +343,7 @@ impl Statement {
             | Statement::ShowAll
             | Statement::ShowObjects(_)
             | Statement::ShowCreate { .. } => "SHOW",
+            Statement::SetConstraints(_) => "SET CONSTRAINTS",
             Statement::Set { .. } | Statement::SetTransaction(_) | Statement::SetSessionCharacteristics(_) => "SET",
             Statement::Reset(_) => "RESET",
             Statement::AlterSystemSet { .. } | Statement::AlterSystemReset(_) => "ALTER SYSTEM",
@@ -483,6 +486,8 @@ pub struct Truncate {
     pub names: Vec<Name>,
     /// RESTART IDENTITY: the sequences of their columns begin again.
     pub restart: bool,
+    /// CASCADE: tables that refer to them as well.
+    pub cascade: bool,
 }
 
 /// CREATE TABLE.

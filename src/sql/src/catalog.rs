@@ -6,7 +6,7 @@ use engine::names::{ClusterId, DatabaseId, ObjectId, ObjectKind, Privilege, Role
 use pgrepr::options::Locale;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, RelationDesc};
-use sql_syntax::ast::KeyOptions;
+use sql_syntax::ast::{Action, Deferral, KeyOptions};
 use sql_syntax::names::{FullName, Name};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -51,6 +51,8 @@ pub trait CatalogView: Send + Sync {
     fn indexes_on(&self, id: GlobalId) -> Vec<Arc<ItemRef>>;
     /// The items that refer directly to an item: views over it, materialized or not, and indexes on it.
     fn dependents(&self, id: GlobalId) -> Vec<GlobalId>;
+    /// The tables, other than itself, that refer to a table by a FOREIGN KEY.
+    fn children(&self, table: GlobalId) -> Vec<GlobalId>;
     /// The comment on an object, or on a column of it (from 0).
     fn comment(&self, object: ObjectId, column: Option<usize>) -> Option<String>;
     /// The objects that belong to a role: their owner is the role.
@@ -232,6 +234,19 @@ impl ItemRef {
         }
     }
 
+    /// Its foreign keys.
+    pub fn foreign_keys(&self) -> impl Iterator<Item = (&ConstraintDef, &ForeignKey)> {
+        self.constraints().iter().filter_map(|constraint| match &constraint.kind {
+            ConstraintKind::Foreign(foreign) => Some((constraint, foreign)),
+            _ => None,
+        })
+    }
+
+    /// The other tables that it refers to by foreign keys.
+    pub fn parents(&self) -> impl Iterator<Item = GlobalId> {
+        self.foreign_keys().filter_map(|(_, foreign)| foreign.parent)
+    }
+
     /// Whether its rows are stored durably, in a shard of its own.
     pub fn is_stored(&self) -> bool {
         matches!(self.kind, ItemKind::Table { .. } | ItemKind::MaterializedView(_))
@@ -245,7 +260,7 @@ pub enum ItemKind {
     Table {
         /// For each column, its DEFAULT as SQL text that [`sql_syntax::parser::parse_expr`] reads.
         defaults: Vec<Option<String>>,
-        /// PRIMARY KEY, UNIQUE and CHECK; NOT NULL is in the columns.
+        /// PRIMARY KEY, UNIQUE, CHECK and FOREIGN KEY; NOT NULL is in the columns.
         constraints: Vec<ConstraintDef>,
         /// Whether the indexes of its keys, those to come included, answer reads.
         key_index: bool,
@@ -292,6 +307,29 @@ pub enum ConstraintKind {
         /// That of who made it, by which its literals are read.
         locale: Locale,
     },
+    /// FOREIGN KEY: a row of another table has these values as its key, unless one of them is NULL.
+    Foreign(ForeignKey),
+}
+
+/// FOREIGN KEY … REFERENCES.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignKey {
+    /// The positions of the columns.
+    pub columns: Vec<usize>,
+    /// The table that they refer to; `None` for their own.
+    pub parent: Option<GlobalId>,
+    /// For each of the columns, the position of the column that it refers to. Together these are a key of that table.
+    pub referred: Vec<usize>,
+    /// MATCH FULL: all columns are NULL, or none is.
+    pub is_full: bool,
+    /// ON DELETE.
+    pub on_delete: Action,
+    /// ON UPDATE.
+    pub on_update: Action,
+    /// When it is checked.
+    pub deferral: Deferral,
+    /// False if rows that were there before it need not satisfy it.
+    pub is_valid: bool,
 }
 
 /// A view's definition: a query, and all that binding it depends on besides the relations it names.

@@ -56,8 +56,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use crate::catalog::{
-    CatalogView, ClusterRef, ConstraintDef, ConstraintKind, DatabaseRef, IndexDef, IndexKeyDef, ItemKind, ItemRef,
-    MaterializedViewDef, RoleRef, SYSTEM_CLUSTER, SchemaRef, ViewDef, ViewRead,
+    CatalogView, ClusterRef, ConstraintDef, ConstraintKind, DatabaseRef, ForeignKey, IndexDef, IndexKeyDef, ItemKind,
+    ItemRef, MaterializedViewDef, RoleRef, SYSTEM_CLUSTER, SchemaRef, ViewDef, ViewRead,
 };
 pub use ddl::{CreateIndexPlan, IndexKey, describe_index, plan_index_keys};
 pub use default_privileges::{DefaultPrivilegesPlan, DefaultScope};
@@ -263,6 +263,13 @@ pub enum Plan {
     },
     /// SET TRANSACTION.
     SetTransaction(TransactionModes),
+    /// SET CONSTRAINTS.
+    SetConstraints {
+        /// The oids of the constraints; `None` for ALL.
+        constraints: Option<Vec<u32>>,
+        /// DEFERRED rather than IMMEDIATE.
+        is_deferred: bool,
+    },
     /// SET SESSION CHARACTERISTICS.
     SetSessionCharacteristics(TransactionModes),
     /// RESET; `None` is ALL.
@@ -629,6 +636,8 @@ pub enum TableChange {
         /// Whether the views that need it go with it.
         cascade: bool,
     },
+    /// A foreign key is valid from here on. The rows have yet to be checked.
+    ValidateConstraint(String),
     /// A constraint gets another name.
     RenameConstraint {
         /// Its name.

@@ -61,7 +61,13 @@ impl Session {
             if in_block {
                 let shared = Arc::clone(&self.shared);
                 self.transaction.change_catalog(&shared, &before, op, prepared)?;
-                let target = WriteTarget { table: id, name: &table.name, desc: &table.desc, arbiters: &[], locked_before: self.lock_count() };
+                let target = WriteTarget {
+                    table: id,
+                    name: &table.name,
+                    desc: &table.desc,
+                    arbiters: &[],
+                    locked_before: self.lock_count(),
+                };
                 self.write(target, updates, Vec::new(), Autocommit::No).await?;
                 return Ok(Response::Complete(tag));
             }
@@ -71,7 +77,7 @@ impl Session {
             match committed(&self.cancel(), self.shared.committer.change_catalog(change)).await? {
                 Committed::At => return Ok(Response::Complete(tag)),
                 Committed::Conflict => {}
-                Committed::Duplicate(taken) => return Err(self.duplicate(&taken)),
+                Committed::Violates(violation) => return Err(self.violation(&violation)),
             }
         }
         Err(conflict())

@@ -76,7 +76,13 @@ impl Session {
                     let sequences = owned.iter().filter_map(|(sequence, _)| published.sequences.get(&sequence.id));
                     sequences.for_each(|sequence| sequence.place(at));
                 }
-                let target = WriteTarget { table: table.id, name: &table.name, desc: &table.desc, arbiters: &[], locked_before: self.lock_count() };
+                let target = WriteTarget {
+                    table: table.id,
+                    name: &table.name,
+                    desc: &table.desc,
+                    arbiters: &[],
+                    locked_before: self.lock_count(),
+                };
                 self.write(target, updates, Vec::new(), Autocommit::No).await?;
             }
             return Ok(Response::Complete(Tag::Plain(name)));
@@ -86,7 +92,7 @@ impl Session {
         match committed(&self.cancel(), self.shared.committer.change_catalog(change)).await? {
             Committed::At => Ok(Response::Complete(Tag::Plain(name))),
             Committed::Conflict => Err(AdapterError::Stale),
-            Committed::Duplicate(taken) => Err(self.duplicate(&taken)),
+            Committed::Violates(violation) => Err(self.violation(&violation)),
         }
     }
 

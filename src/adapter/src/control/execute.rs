@@ -207,6 +207,18 @@ impl Session {
                 }
                 Ok(Response::Complete(Tag::Plain("SET")))
             }
+            Plan::SetConstraints { constraints, is_deferred } => {
+                if self.transaction.status == Status::Idle {
+                    let message = "SET CONSTRAINTS can only be used in transaction blocks";
+                    self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, message);
+                } else {
+                    self.transaction.defer(constraints.as_deref(), *is_deferred);
+                    if !is_deferred {
+                        self.check_deferred().await?;
+                    }
+                }
+                Ok(Response::Complete(Tag::Plain("SET CONSTRAINTS")))
+            }
             Plan::SetSessionCharacteristics(modes) => {
                 self.settings.vars.set_session_characteristics(modes);
                 self.refresh_settings();

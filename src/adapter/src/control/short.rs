@@ -68,6 +68,7 @@ pub(crate) fn is_short(
             | Plan::RollbackToSavepoint(_)
             | Plan::Set { .. }
             | Plan::SetTransaction(_)
+            | Plan::SetConstraints { .. }
             | Plan::SetSessionCharacteristics(_)
             | Plan::Reset(_)
             | Plan::ShowVariable { .. }

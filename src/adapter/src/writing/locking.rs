@@ -14,7 +14,6 @@ use crate::locks::{Lockable, Strength, Taken};
 use crate::plan_cache::SelectExec;
 use crate::session::Session;
 use crate::transaction::conflict;
-use crate::writing::write::WriteTarget;
 use committer::constraint::{TableConstraints, UniqueKey, net_keys};
 use committer::expectations::{KeyRange, was_written};
 use compute_client::peek::{Bound, Looked};
@@ -49,18 +48,17 @@ pub(crate) enum Selected {
 }
 
 impl Session {
-    /// Locks what updates of a table touch.
+    /// Locks what updates of a table touch. Locks after the first `locked_before` may be given up for others.
     ///
     /// # Cancellation
     /// Dropping the future stops waiting; what was locked stays so until the transaction ends.
     pub(crate) async fn lock_touched(
         &mut self,
-        target: &WriteTarget<'_>,
+        (table, locked_before): (GlobalId, usize),
         constraints: &TableConstraints,
         updates: &Updates,
         looks: Looks,
     ) -> Result<Taken, AdapterError> {
-        let table = target.table;
         let removed = updates.iter().filter(|(_, diff)| *diff < 0).count();
         let mut wanted: Vec<_> = match removed.max(updates.len() - removed) {
             ..=ROWS_MAX => touched(table, constraints, updates),
@@ -85,11 +83,9 @@ impl Session {
             return Ok(self.lock(&wanted).await?.max(taken));
         }
         match self.lock(&wanted[..=count]).await {
-            Err(error)
-                if error.sqlstate() == SqlState::DEADLOCK_DETECTED && self.lock_count() > target.locked_before =>
-            {
+            Err(error) if error.sqlstate() == SqlState::DEADLOCK_DETECTED && self.lock_count() > locked_before => {
                 // They wait for each other because of what each has found so far, which is looked for anew.
-                self.unlock_after(target.locked_before);
+                self.unlock_after(locked_before);
                 self.lock(&wanted[count..=count]).await
             }
             locked => locked,
@@ -135,7 +131,7 @@ impl Session {
         }
         let (interrupt, shared) = (self.interrupt(), Arc::clone(&self.shared));
         let probed = interrupt.guard(shared.committer.probe(table, asked)).await??;
-        Ok(probed.taken.contains(&true))
+        Ok(probed.counts.iter().any(|count| *count > 0))
     }
 
     /// Step 1: locks the rows that a look-up by the key of a table will find, if they are free.
@@ -298,7 +294,25 @@ fn identity(constraints: &TableConstraints) -> Option<&UniqueKey> {
 /// What updates of a table touch, in their order, after what keeps others from locking all of it; nothing if that is nothing.
 fn touched(table: GlobalId, constraints: &TableConstraints, updates: &Updates) -> Vec<(Lockable, Strength)> {
     let rows = rows_touched(table, constraints, updates);
-    if rows.is_empty() { rows } else { on(table).chain(rows).collect() }
+    if rows.is_empty() && constraints.references.is_empty() {
+        return rows;
+    }
+    let here = on(table).take(rows.len());
+    here.chain(rows).chain(referred_to(constraints, updates)).collect()
+}
+
+/// The keys that new references are to, after what keeps others from locking all of their tables.
+fn referred_to(constraints: &TableConstraints, updates: &Updates) -> Vec<(Lockable, Strength)> {
+    let mut wanted = Vec::new();
+    for reference in &constraints.references {
+        let new = net_keys(constraints, &reference.key, updates).into_iter().filter(|(_, diff)| *diff > 0);
+        let mut keys: Vec<Arc<[u8]>> = new.filter_map(|(key, _)| Some(reference.to_parent(&key)?.into())).collect();
+        keys.sort_unstable();
+        wanted.extend(on(reference.parent).take(keys.len()));
+        let row = |key| (Lockable::Row(reference.parent, reference.parent_key, key), Strength::KeyShare);
+        wanted.extend(keys.into_iter().map(row));
+    }
+    wanted
 }
 
 fn rows_touched(table: GlobalId, constraints: &TableConstraints, updates: &Updates) -> Vec<(Lockable, Strength)> {

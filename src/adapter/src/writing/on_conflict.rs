@@ -74,7 +74,9 @@ impl Session {
         if on.update.is_none() && !self.commits_alone() && self.transaction.staged().is_none() {
             // What the committer says is of a time at which the transaction may not read yet.
             for _ in 0..RETRIES_MAX {
-                let read_ts = self.time_to_write(&[plan.table]).await?;
+                let mut written = self.changed_with(plan.table);
+                written.push(plan.table);
+                let read_ts = self.time_to_write(&written).await?;
                 if read_ts >= ts || !self.were_written(&[plan.table], read_ts) {
                     break;
                 }
@@ -122,7 +124,7 @@ impl Session {
                 let asked = distinct.iter().map(|(arbiter, key)| (arbiters[*arbiter].oid, key.clone())).collect();
                 let (interrupt, shared) = (self.interrupt(), Arc::clone(&self.shared));
                 let probed = interrupt.guard(shared.committer.probe(plan.table, asked)).await??;
-                (probed.taken, probed.ts)
+                (probed.counts.iter().map(|count| *count > 0).collect(), probed.ts)
             }
         };
         let in_block = !self.commits_alone();
@@ -151,7 +153,9 @@ impl Session {
         arbiters: &[UniqueKey],
         taken: &AHashSet<Key>,
     ) -> Result<(AHashMap<Vec<u8>, Vec<u8>>, Timestamp), AdapterError> {
-        let read_ts = self.time_to_write(&[plan.table]).await?;
+        let mut written = self.changed_with(plan.table);
+        written.push(plan.table);
+        let read_ts = self.time_to_write(&written).await?;
         let mut existing = AHashMap::new();
         let Some(key) = arbiters.first() else { return Ok((existing, read_ts)) };
         if taken.is_empty() {
@@ -323,7 +327,7 @@ impl Session {
     }
 
     /// Whether a statement commits by itself, and not with others of a transaction.
-    fn commits_alone(&self) -> bool {
+    pub(crate) fn commits_alone(&self) -> bool {
         self.transaction.status == Status::Idle && self.transaction.is_fresh()
     }
 }

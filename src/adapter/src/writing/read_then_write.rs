@@ -64,8 +64,10 @@ impl Session {
             has_locked = true;
         }
         let read_before = self.transaction.reads().len();
+        let mut collections = plan.depends_on.clone();
+        collections.extend(self.changed_with(plan.table));
         for attempt in 0..RETRIES_MAX {
-            let mut read_ts = self.time_to_write(&plan.depends_on).await?;
+            let mut read_ts = self.time_to_write(&collections).await?;
             if attempt == 0 && bugs::is(Bug::EmptyUpdateIsStale) {
                 read_ts -= 50_000;
             }
@@ -179,9 +181,17 @@ impl Session {
                 Chunk::Batch(batch, range) => {
                     let batch = batch.slice(range.start, range.len());
                     // New rows are checked; old ones passed when they were written.
-                    push_unchecked(&mut updates, &batch.columns()[..width], -1, &plan.desc)?;
+                    let (mut old, mut new) = (Updates::new(), Updates::new());
+                    push_unchecked(&mut old, &batch.columns()[..width], -1, &plan.desc)?;
                     if is_update {
-                        push_batch(&mut updates, &batch.columns()[width..others_from], 1, &plan.desc, wording)?;
+                        push_batch(&mut new, &batch.columns()[width..others_from], 1, &plan.desc, wording)?;
+                    }
+                    // An old row, then the new one in its place.
+                    for at in 0..old.len() {
+                        updates.push(old.row(at), -1);
+                        if is_update {
+                            updates.push(new.row(at), 1);
+                        }
                     }
                     if batch.num_columns() > others_from {
                         others.push(batch.columns()[others_from..].to_vec());

@@ -10,8 +10,9 @@ use crate::session::{Autocommit, Session};
 use crate::status::Status;
 use crate::transaction::conflict;
 use crate::writing::locking::{Looks, removed_rows};
+use crate::writing::references::{Change, Changed};
 use ahash::AHashMap;
-use committer::constraint::{Duplicate, TableConstraints, Wording, duplicate, first_duplicate, net_keys};
+use committer::constraint::{Duplicate, TableConstraints, Violation, Wording, duplicate, first_duplicate, net_keys};
 use committer::expectations::Expectation;
 use committer::request::{Committed, TableWrite};
 use engine::names::{ObjectId, Privilege};
@@ -50,40 +51,58 @@ impl Session {
             true => Looks::Once,
             false => Looks::Again,
         };
-        let taken = self.lock_touched(&target, &constraints, &updates, looks).await?;
+        let place = (target.table, target.locked_before);
+        let mut taken = self.lock_touched(place, &constraints, &updates, looks).await?;
+        let mut change = Change::of(target.table, constraints, updates, expectations);
+        if change.tables[0].constraints.has_references() && taken != Taken::Waited {
+            taken = taken.max(self.follow(&mut change, target.locked_before, looks).await?);
+        }
         let commits_alone =
             self.transaction.status == Status::Idle && self.transaction.is_fresh() && autocommit == Autocommit::Yes;
         let may_have_changed = match taken {
             Taken::Nothing => false,
             // The commit of a statement by itself finds that out.
             Taken::Free if commits_alone => false,
-            Taken::Free => expectations.iter().any(|expected| self.were_written(&[expected.table], expected.read_ts)),
+            Taken::Free => {
+                change.expectations.iter().any(|expected| self.were_written(&[expected.table], expected.read_ts))
+            }
             Taken::Waited => true,
         };
         if looks == Looks::Again && may_have_changed {
             return Ok(Committed::Conflict);
         }
         if commits_alone {
-            if updates.is_empty() {
+            if change.is_nothing() {
                 return Ok(Committed::At);
             }
-            let write = TableWrite::new(target.table, updates, Some(constraints));
-            let committed = committed(&self.cancel(), self.shared.committer.commit(vec![write], expectations)).await?;
-            if let Committed::At = committed {
-                self.transaction.unlock();
-            }
+            self.check_references(&change, true).await?;
+            let Change { tables, expectations, .. } = change;
+            let write = |it: Changed| TableWrite::new(it.table, it.updates, Some(it.constraints));
+            let writes = tables.into_iter().map(write).collect();
+            let committed = committed(&self.cancel(), self.shared.committer.commit(writes, expectations)).await?;
             return match committed {
-                Committed::Duplicate(taken) if target.arbiters.contains(&taken.constraint) => Ok(Committed::Conflict),
-                Committed::Duplicate(taken) => Err(self.duplicate(&taken)),
-                committed => Ok(committed),
+                Committed::At => {
+                    self.transaction.unlock();
+                    Ok(committed)
+                }
+                Committed::Violates(violation) => match violation.as_ref() {
+                    Violation::Duplicate(taken) if target.arbiters.contains(&taken.constraint) => {
+                        Ok(Committed::Conflict)
+                    }
+                    violation => Err(self.violation(violation)),
+                },
+                Committed::Conflict => Ok(committed),
             };
         }
+        let expectations = &change.expectations;
         if let Some(Expectation { read_ts, .. }) = expectations.first() {
             let read_ts = *read_ts;
             if self.reads_committed() {
-                let rows = removed_rows(&constraints, &updates).map(Arc::new);
-                let removed = rows.map(|rows| Expectation { table: target.table, read_ts, rows: Some(rows) });
-                removed.into_iter().for_each(|removed| self.transaction.note_removed(&self.shared, removed));
+                for Changed { table, constraints, updates } in &change.tables {
+                    let rows = removed_rows(constraints, updates).map(Arc::new);
+                    let removed = rows.map(|rows| Expectation { table: *table, read_ts, rows: Some(rows) });
+                    removed.into_iter().for_each(|removed| self.transaction.note_removed(&self.shared, removed));
+                }
             } else {
                 if !self.transaction.has_read() {
                     // The first statement of a transaction without a block has noted nothing.
@@ -96,17 +115,22 @@ impl Session {
                 }
             }
         }
-        self.transaction.reserve(&self.shared.memory, &updates)?;
-        match self.claim_in_transaction(target.table, &constraints, &updates).await? {
-            // Taken by what was committed after the statement had looked.
-            Some(taken) if target.arbiters.contains(&taken.constraint) => {
-                self.transaction.unclaim(target.table);
-                return Ok(Committed::Conflict);
+        self.transaction.reserve(&self.shared.memory, change.tables.iter().map(|changed| &changed.updates))?;
+        for Changed { table, constraints, updates } in &change.tables {
+            match self.claim_in_transaction(*table, constraints, updates).await? {
+                // Taken by what was committed after the statement had looked.
+                Some(taken) if target.arbiters.contains(&taken.constraint) => {
+                    change.tables.iter().for_each(|changed| self.transaction.unclaim(changed.table));
+                    return Ok(Committed::Conflict);
+                }
+                Some(taken) => return Err(self.duplicate(&taken)),
+                None => {}
             }
-            Some(taken) => return Err(self.duplicate(&taken)),
-            None => {}
         }
-        self.transaction.write(target.table, &updates, &constraints);
+        self.check_references(&change, false).await?;
+        for Changed { table, constraints, updates } in &change.tables {
+            self.transaction.write(*table, updates, constraints);
+        }
         Ok(Committed::At)
     }
 
@@ -154,14 +178,17 @@ impl Session {
         updates: &Updates,
     ) -> Result<(), AdapterError> {
         let is_current = Arc::ptr_eq(checked, &constraints.desc);
-        if is_current && !constraints.has_checks() {
+        if is_current && !constraints.has_checks() && constraints.references.is_empty() {
             return Ok(());
         }
         let info = self.info(self.shared.oracle.known_ts());
         let shows = || self.may_select(table);
         let (engine, wording) = (&self.shared.engine, self.wording(name, &shows));
         match is_current {
-            true => Ok(constraints.check_conditions(engine, &info, updates, wording)?),
+            true => {
+                constraints.check_full(updates, wording)?;
+                Ok(constraints.check_conditions(engine, &info, updates, wording)?)
+            }
             false => Ok(constraints.check_rows(engine, &info, updates, wording)?),
         }
     }
@@ -173,7 +200,16 @@ impl Session {
         constraints: &Arc<TableConstraints>,
         updates: &Updates,
     ) -> Result<Option<Duplicate>, AdapterError> {
-        if constraints.keys.is_empty() || updates.is_empty() {
+        if updates.is_empty() {
+            return Ok(None);
+        }
+        for reference in &constraints.references {
+            let own = self.transaction.own_keys(table, constraints, &reference.key);
+            for (bytes, diff) in net_keys(constraints, &reference.key, updates) {
+                *own.entry(bytes).or_default() += diff;
+            }
+        }
+        if constraints.keys.is_empty() {
             return Ok(None);
         }
         // How often a key would be there, where that is more than once.
@@ -198,7 +234,7 @@ impl Session {
             let asked = once.iter().map(|(at, key)| (constraints.keys[*at].oid, key.clone())).collect();
             let (interrupt, shared) = (self.interrupt(), Arc::clone(&self.shared));
             let probed = interrupt.guard(shared.committer.probe(table, asked)).await??;
-            let taken = once.into_iter().zip(probed.taken).filter(|(_, is_taken)| *is_taken);
+            let taken = once.into_iter().zip(probed.counts).filter(|(_, count)| *count > 0);
             twice.extend(taken.map(|(key, _)| (key, 2)));
         }
         if twice.is_empty() {
@@ -208,6 +244,14 @@ impl Session {
         match first_duplicate(table, constraints, updates, copies_after) {
             Some(duplicate) => Ok(Some(duplicate)),
             None => Err(AdapterError::internal("a key that is there twice is of no row")),
+        }
+    }
+
+    /// The error of what a write may not do.
+    pub(crate) fn violation(&self, violation: &Violation) -> AdapterError {
+        match violation {
+            Violation::Duplicate(taken) => self.duplicate(taken),
+            Violation::Orphan(found) => self.orphan(found),
         }
     }
 

@@ -6,8 +6,9 @@ use arrow::array::RecordBatch;
 use engine::error::SqlError;
 use repr::GlobalId;
 use repr::datum::Datum;
-use sql::plan::constraint::index_of;
-use sql::plan::{ConstraintKind, ItemRef};
+use sql::plan::constraint::{Reference, index_of, references};
+use sql::plan::{CatalogView, ConstraintDef, ConstraintKind, ForeignKey, ItemRef};
+use sql_syntax::ast::{Action, Deferral};
 use sql_syntax::names::quote_ident;
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ pub(super) fn producer(schema: &str, name: &str) -> Option<Producer> {
         ("information_schema", "table_constraints") => table_constraints,
         ("information_schema", "key_column_usage") => key_column_usage,
         ("information_schema", "constraint_column_usage") => constraint_column_usage,
+        ("information_schema", "referential_constraints") => referential_constraints,
         ("information_schema", "check_constraints") => check_constraints,
         _ => return None,
     })
@@ -29,12 +31,20 @@ fn positions(columns: &[usize]) -> Datum<'static> {
 fn pg_constraint(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let mut rows = Vec::new();
     for table in context.items() {
+        let all_references = references(context.catalog, &table);
         for constraint in table.constraints() {
             let condition = match &constraint.kind {
-                ConstraintKind::Key { .. } => Datum::Null,
                 ConstraintKind::Check { sql, .. } => text(sql),
+                ConstraintKind::Key { .. } | ConstraintKind::Foreign(_) => Datum::Null,
             };
-            let index = index_of(context.catalog, table.id, constraint.oid).map_or(0, |index| index.oid);
+            let reference = all_references.iter().find(|reference| reference.oid == constraint.oid);
+            let (of, key) = match reference {
+                Some(reference) => (reference.parent.id, reference.key.oid),
+                None => (table.id, constraint.oid),
+            };
+            let index = index_of(context.catalog, of, key).map(|index| index.oid);
+            let foreign = reference.map(|reference| &reference.foreign);
+            let of_foreign = |what: &dyn Fn(&ForeignKey) -> &'static str| text(foreign.map_or(" ", what));
             rows.push([
                 Datum::Oid(constraint.oid),
                 text(&constraint.name),
@@ -43,16 +53,22 @@ fn pg_constraint(context: &Context<'_>, relation: &SystemRelation) -> Result<Rec
                     ConstraintKind::Key { primary: true, .. } => "p",
                     ConstraintKind::Key { .. } => "u",
                     ConstraintKind::Check { .. } => "c",
+                    ConstraintKind::Foreign(_) => "f",
                 }),
-                Datum::Bool(true),
+                Datum::Bool(foreign.is_some_and(|foreign| foreign.deferral != Deferral::Never)),
+                Datum::Bool(foreign.is_some_and(|foreign| foreign.deferral == Deferral::Deferred)),
+                Datum::Bool(foreign.is_none_or(|foreign| foreign.is_valid)),
                 Datum::Oid(table.oid),
-                Datum::Oid(index),
+                // Of a unique index that is no constraint, the key's oid is its own.
+                Datum::Oid(index.unwrap_or(if reference.is_some() { key } else { 0 })),
+                Datum::Oid(reference.map_or(0, |reference| reference.parent.oid)),
                 Datum::Bool(true),
-                Datum::Bool(constraint.is_key()),
-                text(" "),
-                text(" "),
-                text(" "),
+                Datum::Bool(!matches!(constraint.kind, ConstraintKind::Check { .. })),
+                of_foreign(&|foreign| code(foreign.on_update)),
+                of_foreign(&|foreign| code(foreign.on_delete)),
+                of_foreign(&|foreign| if foreign.is_full { "f" } else { "s" }),
                 positions(constraint.columns()),
+                foreign.map_or(Datum::Null, |foreign| positions(&foreign.referred)),
                 condition,
             ]);
         }
@@ -63,19 +79,34 @@ fn pg_constraint(context: &Context<'_>, relation: &SystemRelation) -> Result<Rec
             "conname",
             "connamespace",
             "contype",
+            "condeferrable",
+            "condeferred",
             "convalidated",
             "conrelid",
             "conindid",
+            "confrelid",
             "conislocal",
             "connoinherit",
             "confupdtype",
             "confdeltype",
             "confmatchtype",
             "conkey",
+            "confkey",
             "conbin",
         ],
         rows,
     )
+}
+
+/// As `confupdtype` has it.
+fn code(action: Action) -> &'static str {
+    match action {
+        Action::NoAction => "a",
+        Action::Restrict => "r",
+        Action::Cascade => "c",
+        Action::SetNull => "n",
+        Action::SetDefault => "d",
+    }
 }
 
 /// Tables that the role may see, which are its own.
@@ -104,11 +135,16 @@ fn table_constraints(context: &Context<'_>, relation: &SystemRelation) -> Result
                 ConstraintKind::Key { primary: true, .. } => "PRIMARY KEY",
                 ConstraintKind::Key { .. } => "UNIQUE",
                 ConstraintKind::Check { .. } => "CHECK",
+                ConstraintKind::Foreign(_) => "FOREIGN KEY",
             };
-            (constraint.name.clone(), kind)
+            let deferral = match &constraint.kind {
+                ConstraintKind::Foreign(foreign) => foreign.deferral,
+                _ => Deferral::Never,
+            };
+            (constraint.name.clone(), kind, deferral)
         });
-        let not_null = not_null(context, &table).into_iter().map(|(name, _)| (name, "CHECK"));
-        for (name, kind) in kinds.chain(not_null) {
+        let not_null = not_null(context, &table).into_iter().map(|(name, _)| (name, "CHECK", Deferral::Never));
+        for (name, kind, deferral) in kinds.chain(not_null) {
             let nulls_distinct = if kind == "UNIQUE" { yes_or_no(true) } else { Datum::Null };
             rows.push([
                 database(context),
@@ -118,8 +154,8 @@ fn table_constraints(context: &Context<'_>, relation: &SystemRelation) -> Result
                 text(&table.name.schema),
                 text(&table.name.item),
                 text(kind),
-                yes_or_no(false),
-                yes_or_no(false),
+                yes_or_no(deferral != Deferral::Never),
+                yes_or_no(deferral == Deferral::Deferred),
                 yes_or_no(true),
                 nulls_distinct,
             ]);
@@ -146,7 +182,10 @@ fn table_constraints(context: &Context<'_>, relation: &SystemRelation) -> Result
 fn key_column_usage(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
     let mut rows = Vec::new();
     for table in tables(context) {
-        for constraint in table.constraints().iter().filter(|constraint| constraint.is_key()) {
+        let all_references = references(context.catalog, &table);
+        let is_check = |constraint: &ConstraintDef| matches!(constraint.kind, ConstraintKind::Check { .. });
+        for constraint in table.constraints().iter().filter(|constraint| !is_check(constraint)) {
+            let reference = all_references.iter().find(|reference| reference.oid == constraint.oid);
             for (at, column) in constraint.columns().iter().enumerate() {
                 rows.push([
                     database(context),
@@ -157,6 +196,7 @@ fn key_column_usage(context: &Context<'_>, relation: &SystemRelation) -> Result<
                     text(&table.name.item),
                     text(&table.desc.columns[*column].name),
                     Datum::Int4(position(at).into()),
+                    reference.and_then(|reference| place(reference, at)).map_or(Datum::Null, Datum::Int4),
                 ]);
             }
         }
@@ -171,6 +211,50 @@ fn key_column_usage(context: &Context<'_>, relation: &SystemRelation) -> Result<
             "table_name",
             "column_name",
             "ordinal_position",
+            "position_in_unique_constraint",
+        ],
+        rows,
+    )
+}
+
+/// The place, from 1, of the column that a column of a foreign key refers to among those of the constraint that is its key.
+fn place(reference: &Reference, at: usize) -> Option<i32> {
+    let referred = reference.foreign.referred.get(at)?;
+    let place = reference.key.columns.iter().position(|column| column == referred)?;
+    Some(position(place).into())
+}
+
+fn referential_constraints(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBatch, SqlError> {
+    let mut rows = Vec::new();
+    for table in tables(context) {
+        for Reference { name, parent, key, foreign, .. } in references(context.catalog, &table) {
+            // A unique index is no constraint.
+            let is_constraint = parent.constraints().iter().any(|constraint| constraint.oid == key.oid);
+            let of_key = |what: Datum<'static>| if is_constraint { what } else { Datum::Null };
+            rows.push([
+                database(context),
+                text(&table.name.schema),
+                text(name),
+                of_key(database(context)),
+                of_key(text(&parent.name.schema)),
+                of_key(text(key.name)),
+                text(if foreign.is_full { "FULL" } else { "NONE" }),
+                text(foreign.on_update.sql()),
+                text(foreign.on_delete.sql()),
+            ]);
+        }
+    }
+    relation.batch(
+        [
+            "constraint_catalog",
+            "constraint_schema",
+            "constraint_name",
+            "unique_constraint_catalog",
+            "unique_constraint_schema",
+            "unique_constraint_name",
+            "match_option",
+            "update_rule",
+            "delete_rule",
         ],
         rows,
     )
@@ -180,12 +264,22 @@ fn constraint_column_usage(context: &Context<'_>, relation: &SystemRelation) -> 
     let mut rows = Vec::new();
     for table in tables(context) {
         for constraint in table.constraints() {
-            for column in constraint.columns() {
+            // Of a foreign key, what it refers to.
+            let other = match &constraint.kind {
+                ConstraintKind::Foreign(ForeignKey { parent: Some(parent), .. }) => context.catalog.item(*parent),
+                _ => None,
+            };
+            let of = other.as_ref().unwrap_or(&table);
+            let columns = match &constraint.kind {
+                ConstraintKind::Foreign(foreign) => foreign.referred.as_slice(),
+                _ => constraint.columns(),
+            };
+            for column in columns {
                 rows.push([
                     database(context),
-                    text(&table.name.schema),
-                    text(&table.name.item),
-                    text(&table.desc.columns[*column].name),
+                    text(&of.name.schema),
+                    text(&of.name.item),
+                    text(&of.desc.columns[*column].name),
                     database(context),
                     text(&table.name.schema),
                     text(&constraint.name),
@@ -212,7 +306,7 @@ fn check_constraints(context: &Context<'_>, relation: &SystemRelation) -> Result
     for table in tables(context) {
         let checks = table.constraints().iter().filter_map(|constraint| match &constraint.kind {
             ConstraintKind::Check { sql, .. } => Some((constraint.name.clone(), format!("(({sql}))"))),
-            ConstraintKind::Key { .. } => None,
+            ConstraintKind::Key { .. } | ConstraintKind::Foreign(_) => None,
         });
         for (name, condition) in checks.chain(not_null(context, &table)) {
             rows.push([database(context), text(&table.name.schema), text(name), text(condition)]);

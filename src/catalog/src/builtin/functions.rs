@@ -262,16 +262,19 @@ impl Call<'_> {
         }
     }
 
+    /// With its schema, unless it is found without.
+    fn shown_name(&self, item: &ItemRef) -> String {
+        match (quote_ident(&item.name.item), self.is_visible(item)) {
+            (name, true) => name,
+            (name, false) => format!("{}.{name}", quote_ident(&item.name.schema)),
+        }
+    }
+
     fn reg_out(&self, kind: Reg) -> Answer {
         let oid = self.oid(0)?;
         let named = match kind {
             _ if oid == 0 => Some("-".to_owned()),
-            Reg::Class => {
-                self.item_by_oid(oid).map(|item| match (quote_ident(&item.name.item), self.is_visible(item)) {
-                    (name, true) => name,
-                    (name, false) => format!("{}.{name}", quote_ident(&item.name.schema)),
-                })
-            }
+            Reg::Class => self.item_by_oid(oid).map(|item| self.shown_name(item)),
             Reg::Type => pgrepr::types::from_oid(oid).map(|ty| ty.name()),
             Reg::Proc => procs::function_reference(oid),
             Reg::Procedure => procs::function_signature(oid)?,
@@ -342,7 +345,7 @@ impl Call<'_> {
         let oid = self.oid(0)?;
         let of_table = |table: &Arc<ItemRef>| {
             let found = table.constraints().iter().find(|constraint| constraint.oid == oid);
-            found.map(|constraint| constraint.definition(&table.desc))
+            found.map(|constraint| constraint.definition(self.context.catalog, table, |parent| self.shown_name(parent)))
         };
         Ok(maybe(self.context.catalog.all_items().find_map(of_table), text))
     }

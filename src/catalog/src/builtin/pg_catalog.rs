@@ -12,7 +12,7 @@ use engine::names::{ObjectId, RoleId};
 use repr::GlobalId;
 use repr::datum::Datum;
 use sql::names::is_temporary;
-use sql::plan::{CatalogView, DefaultScope, IndexDef, ItemKind, ItemRef, RoleRef};
+use sql::plan::{CatalogView, ConstraintDef, ConstraintKind, DefaultScope, IndexDef, ItemKind, ItemRef, RoleRef};
 use sql_syntax::ast::{DefaultKind, KeyOptions};
 
 /// The oid of `pg_class` itself, which comments on relations name.
@@ -68,13 +68,15 @@ fn pg_class(context: &Context<'_>, relation: &SystemRelation) -> Result<RecordBa
             "relacl",
             "relhasrules",
             "relchecks",
+            "relhastriggers",
         ],
         rows,
     )
 }
 
-fn class_row(context: &Context<'_>, item: &ItemRef) -> [Datum<'static>; 15] {
+fn class_row(context: &Context<'_>, item: &ItemRef) -> [Datum<'static>; 16] {
     let view = is_view(item);
+    let is_check = |constraint: &&ConstraintDef| matches!(constraint.kind, ConstraintKind::Check { .. });
     let (kind, access_method) = match &item.kind {
         ItemKind::Index(_) => ("i", BTREE_OID),
         ItemKind::MaterializedView(_) => ("m", HEAP_OID),
@@ -101,7 +103,9 @@ fn class_row(context: &Context<'_>, item: &ItemRef) -> [Datum<'static>; 15] {
             id => acl(context, ObjectId::Item(id)),
         },
         Datum::Bool(item.view().is_some() || view),
-        Datum::Int2(i16::try_from(item.constraints().iter().filter(|c| !c.is_key()).count()).unwrap_or(i16::MAX)),
+        Datum::Int2(i16::try_from(item.constraints().iter().filter(is_check).count()).unwrap_or(i16::MAX)),
+        // Foreign keys are triggers in PostgreSQL, and clients look for them where there are some.
+        Datum::Bool(item.foreign_keys().next().is_some() || !context.catalog.children(item.id).is_empty()),
     ]
 }
 

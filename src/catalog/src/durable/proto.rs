@@ -6,10 +6,10 @@ use pgrepr::options::{DateStyle, IntervalStyle, Locale};
 use pgrepr::timezone::TimeZone;
 use repr::GlobalId;
 use sql::plan::{
-    ConstraintDef, ConstraintKind, IndexDef, IndexKeyDef, ItemKind, MaterializedViewDef, ViewDef, ViewRead,
+    ConstraintDef, ConstraintKind, ForeignKey, IndexDef, IndexKeyDef, ItemKind, MaterializedViewDef, ViewDef, ViewRead,
 };
 use sql::sequence::{SequenceDef, SequenceOwner, SequenceParams};
-use sql_syntax::ast::{Identity, KeyOptions};
+use sql_syntax::ast::{Action, Deferral, Identity, KeyOptions};
 use sql_syntax::names::Name;
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -237,7 +237,7 @@ pub(super) struct ConstraintProto {
     /// Positions.
     #[prost(uint64, repeated, tag = "3")]
     pub(super) columns: Vec<u64>,
-    #[prost(oneof = "ConstraintKindProto", tags = "4, 5")]
+    #[prost(oneof = "ConstraintKindProto", tags = "4, 5, 6")]
     pub(super) kind: Option<ConstraintKindProto>,
 }
 
@@ -247,6 +247,32 @@ pub(super) enum ConstraintKindProto {
     Key(KeyProto),
     #[prost(message, tag = "5")]
     Check(CheckProto),
+    /// From format 7 on.
+    #[prost(message, tag = "6")]
+    Foreign(ForeignProto),
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct ForeignProto {
+    /// None for the table itself.
+    #[prost(uint64, optional, tag = "1")]
+    pub(super) parent: Option<u64>,
+    /// Positions.
+    #[prost(uint64, repeated, tag = "2")]
+    pub(super) referred: Vec<u64>,
+    #[prost(bool, tag = "3")]
+    pub(super) is_full: bool,
+    /// Places in [`Action::ALL`].
+    #[prost(uint64, tag = "4")]
+    pub(super) on_delete: u64,
+    #[prost(uint64, tag = "5")]
+    pub(super) on_update: u64,
+    #[prost(bool, tag = "6")]
+    pub(super) is_deferrable: bool,
+    #[prost(bool, tag = "7")]
+    pub(super) is_deferred: bool,
+    #[prost(bool, tag = "8")]
+    pub(super) is_valid: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -444,6 +470,16 @@ fn encode_constraint(constraint: &ConstraintDef) -> ConstraintProto {
             let [time_zone, date_style, interval_style] = encode_locale(*locale);
             ConstraintKindProto::Check(CheckProto { sql: sql.clone(), time_zone, date_style, interval_style })
         }
+        ConstraintKind::Foreign(foreign) => ConstraintKindProto::Foreign(ForeignProto {
+            parent: foreign.parent.map(|parent| parent.to_u64()),
+            referred: foreign.referred.iter().copied().map(super::number).collect(),
+            is_full: foreign.is_full,
+            on_delete: encode_action(foreign.on_delete),
+            on_update: encode_action(foreign.on_update),
+            is_deferrable: foreign.deferral != Deferral::Never,
+            is_deferred: foreign.deferral == Deferral::Deferred,
+            is_valid: foreign.is_valid,
+        }),
     };
     ConstraintProto {
         oid: constraint.oid,
@@ -451,6 +487,14 @@ fn encode_constraint(constraint: &ConstraintDef) -> ConstraintProto {
         columns: constraint.columns().iter().copied().map(super::number).collect(),
         kind: Some(kind),
     }
+}
+
+fn encode_action(action: Action) -> u64 {
+    super::number(Action::ALL.iter().position(|known| *known == action).unwrap_or_default())
+}
+
+fn decode_action(place: u64) -> Result<Action, &'static str> {
+    Action::ALL.get(super::position(place)).copied().ok_or("a foreign key has an unknown action")
 }
 
 fn decode_constraint(proto: ConstraintProto) -> Result<ConstraintDef, &'static str> {
@@ -462,6 +506,20 @@ fn decode_constraint(proto: ConstraintProto) -> Result<ConstraintDef, &'static s
             let locale = decode_locale([&time_zone, &date_style, &interval_style])?;
             ConstraintKind::Check { sql, columns, locale }
         }
+        ConstraintKindProto::Foreign(foreign) => ConstraintKind::Foreign(ForeignKey {
+            columns,
+            parent: foreign.parent.map(GlobalId::from_u64),
+            referred: foreign.referred.into_iter().map(super::position).collect(),
+            is_full: foreign.is_full,
+            on_delete: decode_action(foreign.on_delete)?,
+            on_update: decode_action(foreign.on_update)?,
+            deferral: match (foreign.is_deferrable, foreign.is_deferred) {
+                (false, _) => Deferral::Never,
+                (true, false) => Deferral::Immediate,
+                (true, true) => Deferral::Deferred,
+            },
+            is_valid: foreign.is_valid,
+        }),
     };
     Ok(ConstraintDef { oid, name, kind })
 }

@@ -10,7 +10,7 @@ use persist::MetaWrite;
 use repr::GlobalId;
 use sql::plan::{ClusterRef, DatabaseRef, ItemRef, RoleRef, SchemaRef};
 use sql_syntax::names::FullName;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 impl State {
@@ -74,6 +74,9 @@ impl State {
         for used in item.uses() {
             self.used_by.entry(used).or_default().insert(id);
         }
+        for parent in item.parents() {
+            self.children.entry(parent).or_default().insert(id);
+        }
         self.items.insert(id, Arc::new(item));
     }
 
@@ -85,14 +88,8 @@ impl State {
                 self.item_names.remove(&old.schema);
             }
         }
-        for used in old.uses() {
-            if let Some(users) = self.used_by.get_mut(&used) {
-                users.remove(&id);
-                if users.is_empty() {
-                    self.used_by.remove(&used);
-                }
-            }
-        }
+        old.uses().into_iter().for_each(|used| forget(&mut self.used_by, used, id));
+        old.parents().for_each(|parent| forget(&mut self.children, parent, id));
     }
 
     pub(crate) fn put_cluster(&mut self, cluster: ClusterRef) {
@@ -193,6 +190,16 @@ impl State {
                 let renamed = ItemRef { name, ..ItemRef::clone(item) };
                 self.items.insert(id, Arc::new(renamed));
             }
+        }
+    }
+}
+
+/// Takes one of those that are noted under an item away.
+fn forget(noted: &mut HashMap<GlobalId, BTreeSet<GlobalId>>, under: GlobalId, id: GlobalId) {
+    if let Some(all) = noted.get_mut(&under) {
+        all.remove(&id);
+        if all.is_empty() {
+            noted.remove(&under);
         }
     }
 }

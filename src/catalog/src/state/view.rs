@@ -75,6 +75,10 @@ impl CatalogView for State {
         dependents.filter_map(|id| self.item(*id)).filter(|item| matches!(item.kind, ItemKind::Index(_))).collect()
     }
 
+    fn children(&self, table: GlobalId) -> Vec<GlobalId> {
+        self.children.get(&table).into_iter().flatten().copied().collect()
+    }
+
     fn dependents(&self, id: GlobalId) -> Vec<GlobalId> {
         self.used_by.get(&id).into_iter().flatten().copied().collect()
     }

@@ -15,8 +15,8 @@ use engine::names::ObjectId;
 use repr::GlobalId;
 use repr::sqlstate::SqlState;
 use sql::plan::column::{self, ColumnChange};
-use sql::plan::constraint::index_of;
-use sql::plan::{CatalogView, ConstraintDef, ItemKind, ItemRef, TableChange};
+use sql::plan::constraint::{index_of, references};
+use sql::plan::{CatalogView, ConstraintDef, ConstraintKind, ItemKind, ItemRef, TableChange};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -37,6 +37,8 @@ impl Transaction {
         self.drop_objects(drops)?;
         let (mut is_rewritten, mut is_renamed) = (false, false);
         let mut lost_key = None;
+        // What it refers to by foreign keys that go is checked otherwise as well.
+        let parents: Vec<GlobalId> = self.state.item(id).iter().flat_map(|item| item.parents()).collect();
         for change in changes {
             let item = self.state.item(id).ok_or_else(|| missing(ObjectId::Item(id)))?;
             let mut altered = ItemRef::clone(&item);
@@ -57,13 +59,20 @@ impl Transaction {
                     }
                     constraints.push(new);
                 }
+                TableChange::ValidateConstraint(name) => {
+                    let at = position(&item, &name)?;
+                    if let ConstraintKind::Foreign(foreign) = &mut constraints[at].kind {
+                        foreign.is_valid = true;
+                    }
+                }
                 TableChange::DropConstraint { name, cascade } => {
                     let at = position(&item, &name)?;
                     let dropped = constraints.remove(at);
                     index_of(&self.state, id, dropped.oid)
                         .iter()
                         .for_each(|it| self.drop_object(ObjectId::Item(it.id)));
-                    lost_key = lost_key.or_else(|| dropped.is_primary().then_some((dropped.name, cascade)));
+                    let (is_key, is_primary) = (dropped.is_key(), dropped.is_primary());
+                    lost_key = lost_key.or_else(|| is_key.then_some((dropped.name, is_primary, cascade)));
                 }
                 TableChange::RenameConstraint { from, to } => {
                     let at = position(&item, &from)?;
@@ -88,9 +97,15 @@ impl Transaction {
             self.create_key_indexes(id)?;
         }
         self.touch(ObjectId::Item(id));
-        if let Some((key, cascade)) = lost_key {
-            self.lose_key(id, &key, cascade, engine)?;
+        self.diff.extend(parents.into_iter().map(StateDiff::TableAltered));
+        self.alter_parents(id);
+        if let Some((key, is_primary, cascade)) = lost_key {
+            self.lose_references(id, (!cascade).then_some(&key))?;
+            if is_primary {
+                self.lose_key(id, &key, cascade, engine)?;
+            }
         }
+        self.lose_references(id, None)?;
         if !is_rewritten && !is_renamed {
             self.diff.push(StateDiff::TableAltered(id));
             return Ok(());
@@ -126,9 +141,47 @@ impl Transaction {
         if dependents.is_empty() { Ok(()) } else { Err(CatalogError::DependentsExist { object, dependents }) }
     }
 
+    /// What a table refers to by foreign keys is checked otherwise from here on.
+    pub(super) fn alter_parents(&mut self, child: GlobalId) {
+        let parents: Vec<GlobalId> = self.state.item(child).iter().flat_map(|item| item.parents()).collect();
+        self.diff.extend(parents.into_iter().map(StateDiff::TableAltered));
+    }
+
+    /// Takes away the foreign keys of tables that refer to no key of a table any more. Error 2BP01 if that was to go without CASCADE.
+    pub(super) fn lose_references(&mut self, parent: GlobalId, key: Option<&String>) -> Result<(), CatalogError> {
+        let mut dependents = Vec::new();
+        for id in self.state.children(parent).into_iter().chain([parent]) {
+            let Some(child) = self.state.item(id) else { continue };
+            let stays: Vec<u32> = references(&self.state, &child).iter().map(|reference| reference.oid).collect();
+            let lost = |oid: u32| child.foreign_keys().any(|(it, _)| it.oid == oid) && !stays.contains(&oid);
+            let mut item = ItemRef::clone(&child);
+            let ItemKind::Table { constraints, .. } = &mut item.kind else { continue };
+            for gone in constraints.extract_if(.., |constraint| lost(constraint.oid)) {
+                if let Some(key) = key {
+                    let (name, table) = (&gone.name, &child.name.item);
+                    dependents.push(format!("constraint {name} on table {table} depends on index {key}"));
+                }
+                let index = index_of(&self.state, id, gone.oid);
+                index.iter().for_each(|index| self.drop_object(ObjectId::Item(index.id)));
+            }
+            if item != *child {
+                self.state.put_item(item);
+                self.touch(ObjectId::Item(id));
+                self.diff.push(StateDiff::TableAltered(id));
+            }
+        }
+        match key {
+            Some(key) if !dependents.is_empty() => {
+                let object = format!("constraint {key} on {}", self.state.describe(ObjectId::Item(parent)));
+                Err(CatalogError::DependentsExist { object, dependents })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Changes what refers to a table as a change of its columns demands.
     fn follow(&mut self, table: &ItemRef, change: &ColumnChange) -> Result<(), CatalogError> {
-        for id in self.state.dependents(table.id) {
+        for id in self.state.dependents(table.id).into_iter().chain(self.state.children(table.id)) {
             let Some(item) = self.state.item(id) else { continue };
             let mut followed = ItemRef::clone(&item);
             column::follow(&mut followed, table, change)?;

@@ -12,11 +12,11 @@ use engine::error::SqlError;
 use engine::names::{ClusterId, DatabaseId, ObjectId, ObjectKind, Privilege, RoleId, SchemaId};
 use engine::{Engine, SessionInfo};
 use repr::{GlobalId, RelationDesc};
-use sql::plan::constraint::{index_of, key_index};
+use sql::plan::constraint::{Reference, index_of, index_over, key_index, references};
 use sql::plan::{
-    CatalogView, ClusterRef, CreateIndexPlan, CreateTablePlan, CreateViewPlan, DatabaseRef, Grantee, IndexDef,
-    ItemKind, ItemRef, MaterializedViewDef, PlanContext, RoleRef, SchemaRef, TableSchema, ViewDef, describe_index,
-    describe_view,
+    CatalogView, ClusterRef, ConstraintDef, ConstraintKind, CreateIndexPlan, CreateTablePlan, CreateViewPlan,
+    DatabaseRef, Grantee, IndexDef, ItemKind, ItemRef, MaterializedViewDef, PlanContext, RoleRef, SchemaRef,
+    TableSchema, ViewDef, describe_index, describe_view,
 };
 use sql_syntax::ast::{DefaultKind, RoleOptions};
 use std::collections::BTreeMap;
@@ -120,6 +120,7 @@ impl Transaction {
         self.create_shard(id);
         self.diff.push(StateDiff::TableCreated(id));
         self.create_key_indexes(id)?;
+        self.alter_parents(id);
         plan.sequences.into_iter().try_for_each(|(column, new)| self.create_column_sequence(id, column, new))
     }
 
@@ -287,6 +288,7 @@ impl Transaction {
             self.dirty.extend([old, new].map(|id| Key::Acl(ObjectId::Item(id))));
         }
         if is_table {
+            self.follow_parent(old, new);
             self.create_shard(new);
             self.diff.push(StateDiff::TableCreated(new));
             self.created.retain(|created| *created != old);
@@ -297,6 +299,25 @@ impl Transaction {
             self.diff.push(StateDiff::MaterializedViewCreated(new));
         } else if maintained {
             self.diff.push(StateDiff::IndexCreated(new));
+        }
+    }
+
+    /// The tables that refer to one by foreign keys follow it to its new id.
+    fn follow_parent(&mut self, old: GlobalId, new: GlobalId) {
+        for child in self.state.children(old) {
+            let mut item = ItemRef::clone(&self.state.item(child).expect("a child is there"));
+            if let ItemKind::Table { constraints, .. } = &mut item.kind {
+                for constraint in constraints {
+                    if let ConstraintKind::Foreign(foreign) = &mut constraint.kind
+                        && foreign.parent == Some(old)
+                    {
+                        foreign.parent = Some(new);
+                    }
+                }
+            }
+            self.state.put_item(item);
+            self.touch(ObjectId::Item(child));
+            self.diff.push(StateDiff::TableAltered(child));
         }
     }
 
@@ -318,23 +339,49 @@ impl Transaction {
         Ok(())
     }
 
-    /// Creates the indexes that key constraints of a table do not have yet.
+    /// Creates the indexes that key constraints and foreign keys of a table do not have yet. A foreign key needs none whose columns are
+    /// those of a key's index.
     pub(crate) fn create_key_indexes(&mut self, table: GlobalId) -> Result<(), CatalogError> {
         let table = self.state.item(table).ok_or_else(|| missing(ObjectId::Item(table)))?;
         let ItemKind::Table { constraints, key_index: is_maintained, .. } = &table.kind else { return Ok(()) };
-        let cluster = is_maintained.then_some(SYSTEM_CLUSTER);
         for constraint in constraints.iter().filter(|constraint| constraint.is_key()) {
-            if index_of(&self.state, table.id, constraint.oid).is_some() {
-                continue;
+            if index_of(&self.state, table.id, constraint.oid).is_none() {
+                let cluster = is_maintained.then_some(SYSTEM_CLUSTER);
+                self.create_constraint_index(&table, constraint, constraint.columns(), cluster)?;
             }
-            let (index, desc) = key_index(&table, constraint, cluster);
-            let (name, kind) = (constraint.name.clone(), ItemKind::Index(index));
-            let id = self.create_item(table.schema, name, table.owner, &desc, kind)?;
-            if *is_maintained {
-                self.diff.push(StateDiff::IndexCreated(id));
+        }
+        for Reference { oid, columns, .. } in references(&self.state, &table) {
+            let constraint = constraints.iter().find(|constraint| constraint.oid == oid);
+            if let Some(constraint) = constraint.filter(|_| index_over(&self.state, table.id, &columns).is_none()) {
+                self.create_constraint_index(&table, constraint, &columns, Some(SYSTEM_CLUSTER))?;
             }
         }
         Ok(())
+    }
+
+    fn create_constraint_index(
+        &mut self,
+        table: &ItemRef,
+        constraint: &ConstraintDef,
+        columns: &[usize],
+        cluster: Option<ClusterId>,
+    ) -> Result<(), CatalogError> {
+        let (index, desc) = key_index(table, constraint, columns, cluster);
+        let name = match constraint.is_key() {
+            true => constraint.name.clone(),
+            false => self.free_name(table.schema, &constraint.name),
+        };
+        let id = self.create_item(table.schema, name, table.owner, &desc, ItemKind::Index(index))?;
+        if cluster.is_some() {
+            self.diff.push(StateDiff::IndexCreated(id));
+        }
+        Ok(())
+    }
+
+    /// The first of `name`, `name1`, … that no relation of a schema has.
+    fn free_name(&self, schema: SchemaId, name: &str) -> String {
+        let mut all = std::iter::once(name.to_owned()).chain((1..).map(|pass| format!("{name}{pass}")));
+        all.find(|name| self.state.item_by_name(schema, name).is_none()).expect("there is no end of names")
     }
 
     /// Whether there is nothing to do because the name is taken and that was allowed for. Errors: 42P07.

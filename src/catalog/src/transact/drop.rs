@@ -18,10 +18,21 @@ impl Transaction {
             self.check_not_required(*object, "drop")?;
             self.check_unused(*object, &doomed)?;
         }
+        let mut parents = BTreeSet::new();
         for object in objects {
+            if let ObjectId::Item(id) = object
+                && let Some(item) = self.state.item(*id)
+            {
+                parents.extend(match &item.kind {
+                    ItemKind::Table { .. } => Some(*id),
+                    ItemKind::Index(index) if index.unique => Some(index.on),
+                    _ => None,
+                });
+                self.diff.extend(item.parents().map(StateDiff::TableAltered));
+            }
             self.drop_object(*object);
         }
-        Ok(())
+        parents.into_iter().try_for_each(|parent| self.lose_references(parent, None))
     }
 
     /// Drops a session's schema for temporary tables; one that is gone already is no error.

@@ -21,12 +21,13 @@ pub fn validate(
     own: &Updates,
     wording: Wording<'_>,
 ) -> Result<Validated, CommitError> {
-    let is_new_key = |oid: u32| before.is_none_or(|before| before.key(oid).is_none());
+    let is_new_reference = |oid: u32| after.new_references(before).any(|reference| reference.key.oid == oid);
+    let is_new_key = |oid: u32| before.is_none_or(|before| before.counted(oid).is_none()) || is_new_reference(oid);
     let is_new_check = |oid: u32| before.is_none_or(|before| before.checks.iter().all(|check| check.oid != oid));
     let info = SessionInfo::default();
     let mut validation = Validation {
         after,
-        keys: after.keys.iter().filter(|key| is_new_key(key.oid)).map(|key| (key.oid, KeyCounts::new())).collect(),
+        keys: after.all_counted().filter(|key| is_new_key(key.oid)).map(|key| (key.oid, KeyCounts::new())).collect(),
         conditions: Conditions::new(after, engine, &info, |check| is_new_check(check.oid))?,
         is_new_not_null: after
             .desc
@@ -84,7 +85,7 @@ impl Validation<'_> {
 
     fn count(&mut self, row: &[u8], copies: Diff) {
         for (oid, counts) in &mut self.keys {
-            let Some(key) = self.after.key(*oid) else { continue };
+            let Some(key) = self.after.counted(*oid) else { continue };
             if let Some(bytes) = key.of(&self.after.types, row)
                 && copies != 0
             {
@@ -119,7 +120,7 @@ impl Validation<'_> {
         Ok(())
     }
 
-    /// The keys, each of which is there once.
+    /// The keys, each of which is there once; those of foreign keys, as often as they are.
     fn unique(&mut self) -> Result<Validated, CommitError> {
         let mut unique = std::mem::take(&mut self.keys);
         for (oid, counts) in &mut unique {

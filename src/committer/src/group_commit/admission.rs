@@ -13,7 +13,9 @@
 
 use super::Committer;
 use super::claims::{Claimant, Stored};
-use crate::constraint::{Duplicate, TableConstraints, Validated, Wording, net_rows, only_adds, validate};
+use crate::constraint::{
+    Orphan, Reference, TableConstraints, Validated, Violation, Wording, net_keys, net_rows, only_adds, orphan, validate,
+};
 use crate::environment::Environment;
 use crate::error::CommitError;
 use crate::expectations::contradicted;
@@ -51,8 +53,8 @@ impl Committer {
         for write in &write.writes {
             claimants.extend(self.claimant(published, write)?);
         }
-        if let Some(duplicate) = self.stage(published, &claimants)? {
-            return Ok(Committed::Duplicate(Box::new(duplicate)));
+        if let Some(violation) = self.stage(published, &claimants)? {
+            return Ok(Committed::Violates(Box::new(violation)));
         }
         self.notes.stage(&write.notes, expired);
         Ok(Committed::At)
@@ -66,12 +68,12 @@ impl Committer {
         {
             check_rows(&self.env, constraints, &item, &write.updates)?;
         }
-        let has_keys = !constraints.keys.is_empty() && !write.updates.is_empty();
+        let is_asked = (!constraints.keys.is_empty() || constraints.has_references()) && !write.updates.is_empty();
         let constraints = Arc::clone(constraints);
-        Ok(has_keys.then(|| Claimant { table: write.table, constraints, updates: &write.updates }))
+        Ok(is_asked.then(|| Claimant { table: write.table, constraints, updates: &write.updates }))
     }
 
-    fn stage(&mut self, published: &Published, claimants: &[Claimant<'_>]) -> Result<Option<Duplicate>, CommitError> {
+    fn stage(&mut self, published: &Published, claimants: &[Claimant<'_>]) -> Result<Option<Violation>, CommitError> {
         if claimants.is_empty() {
             return Ok(None);
         }
@@ -86,12 +88,12 @@ impl Committer {
         current: &Published,
         examined: Examined,
         writes: &[TableWrite],
-    ) -> Result<Result<Vec<(GlobalId, Validated)>, Box<Duplicate>>, CommitError> {
+    ) -> Result<Result<Vec<(GlobalId, Validated)>, Violation>, CommitError> {
         let mut claimants = Vec::new();
         for write in writes {
             let TableWrite { table, updates, .. } = write;
             match examined.kept.get(table) {
-                Some(kept) if kept.keys.is_empty() || updates.is_empty() => {}
+                Some(kept) if kept.keys.is_empty() && !kept.has_references() || updates.is_empty() => {}
                 Some(kept) => {
                     claimants.push(Claimant { table: *table, constraints: Arc::clone(kept), updates });
                 }
@@ -100,7 +102,7 @@ impl Committer {
             }
         }
         Ok(match self.stage(current, &claimants)? {
-            Some(duplicate) => Err(Box::new(duplicate)),
+            Some(violation) => Err(violation),
             None => Ok(examined.new_keys),
         })
     }
@@ -123,7 +125,7 @@ pub(super) fn examine(
 ) -> Result<Examined, CommitError> {
     let altered: BTreeSet<GlobalId> = altered(prepared).collect();
     let none = Updates::new();
-    let (mut new_keys, mut kept) = (Vec::new(), BTreeMap::new());
+    let (mut new_keys, mut kept, mut references) = (Vec::new(), BTreeMap::new(), Vec::new());
     let written = writes.iter().map(|write| (write.table, write.updates.as_ref()));
     let unwritten = altered.iter().filter(|id| writes.iter().all(|write| write.table != **id));
     for (table, updates) in written.chain(unwritten.map(|id| (*id, &none))) {
@@ -135,10 +137,57 @@ pub(super) fn examine(
         let after = TableConstraints::of(&env.engine, &prepared.state, &item)?;
         new_keys.push((table, validate_stored(env, before, &after, &item, updates)?));
         check_rows(env, &after, &item, updates)?;
-        let is_kept = |oid: u32| before.is_some_and(|before| before.key(oid).is_some());
-        kept.insert(table, Arc::new(after.with_keys(|key| is_kept(key.oid))));
+        kept.insert(table, Arc::new(after.as_before(before.map(Arc::as_ref))));
+        // What has other columns now refers to what it did before.
+        if !prepared.rewritten.values().any(|new| *new == table) {
+            let new = after.new_references(before.map(Arc::as_ref)).filter(|reference| reference.foreign.is_valid);
+            references.extend(new.cloned());
+        }
     }
+    references
+        .iter()
+        .try_for_each(|reference| check_reference(env, current, prepared, (reference, writes), &new_keys))?;
     Ok(Examined { new_keys, kept })
+}
+
+/// Checks that the keys are there to which a new foreign key refers. Error 23503.
+fn check_reference(
+    env: &Environment,
+    current: &Published,
+    prepared: &Prepared,
+    (reference, writes): (&Reference, &[TableWrite]),
+    new_keys: &[(GlobalId, Validated)],
+) -> Result<(), CommitError> {
+    let new = |table: GlobalId, oid: u32| {
+        let of_table = new_keys.iter().filter(move |(of, _)| *of == table).flat_map(|(_, keys)| keys);
+        of_table.into_iter().find(move |(of, _)| *of == oid).map(|(_, counts)| counts)
+    };
+    let Some(counts) = new(reference.child, reference.key.oid).filter(|counts| !counts.is_empty()) else {
+        return Ok(());
+    };
+    let stored = match (new(reference.parent, reference.parent_key), current.tables.get(&reference.parent)) {
+        (None, Some(table)) => {
+            let parent = reference.parent;
+            let keys = table.constraints.stored_keys(&env.persist, parent, &[reference.parent_key])?;
+            let mut counts = keys.into_iter().next().map(|(_, counts)| counts).unwrap_or_default();
+            let written = writes.iter().filter(|write| write.table == parent);
+            for (write, key) in written.filter_map(|write| Some((write, table.constraints.key(reference.parent_key)?)))
+            {
+                for (bytes, diff) in net_keys(&table.constraints, key, &write.updates) {
+                    *counts.entry(bytes.into()).or_default() += diff;
+                }
+            }
+            Some(counts)
+        }
+        _ => None,
+    };
+    let there = stored.as_ref().or_else(|| new(reference.parent, reference.parent_key));
+    let count = |key: &[u8]| there.and_then(|there| there.get(key)).copied().unwrap_or(0);
+    let is_there = |key: &[u8]| reference.to_parent(key).is_some_and(|key| count(&key) > 0);
+    let Some(key) = counts.keys().filter(|key| !is_there(key)).min() else { return Ok(()) };
+    let found = Orphan { reference: reference.clone(), key: key.to_vec(), is_new: true };
+    let Some(child) = prepared.state.item(reference.child) else { return Ok(()) };
+    Err(orphan(&prepared.state, &found, wording(&child, &EncodeOptions::default())))
 }
 
 /// Checks what is stored, with what was written over it, against constraints that `after` has and `before` has not.

@@ -1,4 +1,4 @@
-//! Claims: which values of a PRIMARY KEY, a UNIQUE constraint or a unique index are taken.
+//! Claims: which values of a PRIMARY KEY, a UNIQUE constraint or a unique index are taken, and how often FOREIGN KEYs refer to them.
 //!
 //! The committer sees every write in commit order, so it alone can say whether a key is free:
 //!
@@ -7,7 +7,8 @@
 //! 2. Where there is no index, or it is not complete yet, its table's keys are read from the shard before the first write to it
 //!    after a start, or after a constraint was added, and kept here until there is one.
 //! 3. What a write does to the keys is netted: a row that is replaced by one with the same key changes nothing, and rows may
-//!    trade their keys. After the write every key is there once, or not at all; else the write is refused.
+//!    trade their keys. After the write every key is there once, or not at all; else the write is refused. Likewise every key is there
+//!    that a new reference is to, and no reference is to a key that has gone.
 //! 4. What a group does to the keys is *staged*, where its later writes see it. It is settled when the group is durable, and
 //!    forgotten if that failed.
 //!
@@ -16,7 +17,7 @@
 //! - An index is asked between groups only: what it was fed is durable then, or it is another index.
 
 use crate::constraint::{
-    Duplicate, KeyCounts, NetKeys, TableConstraints, UniqueKey, Validated, first_duplicate, net_keys,
+    Duplicate, KeyCounts, NetKeys, Orphan, TableConstraints, UniqueKey, Validated, Violation, first_duplicate, net_keys,
 };
 use crate::error::CommitError;
 use crate::published::Published;
@@ -40,7 +41,7 @@ pub(super) struct Claims {
     staged: BTreeSet<GlobalId>,
 }
 
-/// The keys of one constraint that are taken.
+/// The keys of one constraint that are taken, or to which those of a foreign key refer.
 struct Claim {
     /// The constraint.
     oid: u32,
@@ -139,6 +140,9 @@ pub(super) struct Stored<'a> {
     pub(super) now: Timestamp,
 }
 
+/// What a write does to the keys of each constraint.
+type Nets = Vec<(u32, NetKeys)>;
+
 /// A write to a table whose keys are to be claimed.
 pub(super) struct Claimant<'a> {
     pub(super) table: GlobalId,
@@ -175,52 +179,73 @@ impl Claim {
 }
 
 impl Claims {
-    /// Stages what a write does to the keys of its tables, or finds a key that is taken and stages nothing.
+    /// Stages what a write does to the keys of its tables, or finds what it may not do and stages nothing.
     pub(super) fn stage(
         &mut self,
         stored: Stored<'_>,
         claimants: &[Claimant<'_>],
-    ) -> Result<Option<Duplicate>, CommitError> {
-        let mut changes = Vec::new();
-        for Claimant { table, constraints, updates } in claimants {
+    ) -> Result<Option<Violation>, CommitError> {
+        let mut all = Vec::with_capacity(claimants.len());
+        for claimant in claimants {
+            let Claimant { table, constraints, updates } = claimant;
             self.load(stored, *table, constraints)?;
-            let nets: Vec<NetKeys> = constraints.keys.iter().map(|key| net_keys(constraints, key, updates)).collect();
-            if let Some(duplicate) = self.refuse(*table, constraints, updates, &nets)? {
-                return Ok(Some(duplicate));
-            }
-            changes.push(nets);
-        }
-        for (Claimant { table, constraints, .. }, nets) in claimants.iter().zip(changes) {
-            let Some(claims) = self.tables.get_mut(table) else { continue };
-            for (key, net) in constraints.keys.iter().zip(nets) {
-                let Some(claim) = claims.iter_mut().find(|claim| claim.oid == key.oid) else { continue };
-                for (key, diff) in net {
-                    *claim.staged.entry(key).or_default() += diff;
+            for related in constraints.related() {
+                if let Some(known) = stored.published.tables.get(&related) {
+                    self.load(stored, related, &known.constraints)?;
                 }
             }
-            self.staged.insert(*table);
+            let nets = constraints.all_counted().map(|key| (key.oid, net_keys(constraints, key, updates)));
+            all.push((claimant, nets.collect::<Nets>()));
         }
-        Ok(None)
+        all.iter().for_each(|(claimant, nets)| self.add(claimant.table, nets, 1));
+        let found = self.violation(&all);
+        if !matches!(found, Ok(None)) {
+            all.iter().for_each(|(claimant, nets)| self.add(claimant.table, nets, -1));
+        }
+        found
     }
 
-    /// The first row whose key would be there twice.
-    fn refuse(
+    /// Adds to what is staged of a table, or takes it away again.
+    fn add(&mut self, table: GlobalId, nets: &Nets, times: Diff) {
+        let Some(claims) = self.tables.get_mut(&table) else { return };
+        for (oid, net) in nets {
+            let Some(claim) = claims.iter_mut().find(|claim| claim.oid == *oid) else { continue };
+            for (key, diff) in net {
+                match claim.staged.get_mut(key) {
+                    Some(staged) => *staged += times * diff,
+                    None => drop(claim.staged.insert(key.clone(), times * diff)),
+                }
+            }
+        }
+        self.staged.insert(table);
+    }
+
+    /// What writes that are staged may not do: a key is there twice, or a reference is to none.
+    fn violation(&self, all: &[(&Claimant<'_>, Nets)]) -> Result<Option<Violation>, CommitError> {
+        for (Claimant { table, constraints, updates }, nets) in all {
+            if let Some(duplicate) = self.duplicate(*table, constraints, updates, nets)? {
+                return Ok(Some(Violation::Duplicate(duplicate)));
+            }
+        }
+        let orphan = all.iter().find_map(|(Claimant { constraints, .. }, nets)| self.orphan(constraints, nets));
+        Ok(orphan.map(Violation::Orphan))
+    }
+
+    /// The first row whose key is there twice.
+    fn duplicate(
         &self,
         table: GlobalId,
         constraints: &Arc<TableConstraints>,
         updates: &Updates,
-        nets: &[NetKeys],
+        nets: &Nets,
     ) -> Result<Option<Duplicate>, CommitError> {
         if bugs::is(Bug::KeysUnclaimed) {
             return Ok(None);
         }
-        // How often a key is there after the write.
-        let after =
-            |oid: u32, key: &[u8], diff: Diff| self.claim(table, oid).map_or(0, |claim| claim.count(key)) + diff;
         let mut is_refused = false;
-        for (key, net) in constraints.keys.iter().zip(nets) {
-            for (bytes, diff) in net {
-                match after(key.oid, bytes, *diff) {
+        for (key, (_, net)) in constraints.keys.iter().zip(nets) {
+            for bytes in net.keys() {
+                match self.count(table, key.oid, bytes) {
                     0 | 1 => {}
                     copies if copies > 1 => is_refused = true,
                     _ => return Err(CommitError::internal(format!("a key of {} was given up twice", key.name))),
@@ -230,8 +255,9 @@ impl Claims {
         if !is_refused {
             return Ok(None);
         }
-        let copies_after = |place: usize, key: &[u8]| {
-            nets[place].get(key).map_or(0, |diff| after(constraints.keys[place].oid, key, *diff))
+        let copies_after = |place: usize, key: &[u8]| match nets[place].1.contains_key(key) {
+            true => self.count(table, constraints.keys[place].oid, key),
+            false => 0,
         };
         match first_duplicate(table, constraints, updates, copies_after) {
             Some(duplicate) => Ok(Some(duplicate)),
@@ -239,26 +265,58 @@ impl Claims {
         }
     }
 
+    /// A reference to a key that is not there, by what a write did to the keys and the references of a table.
+    fn orphan(&self, constraints: &TableConstraints, nets: &Nets) -> Option<Orphan> {
+        if bugs::is(Bug::OrphansCommitted) {
+            return None;
+        }
+        let net = |oid: u32| nets.iter().find(|(of, _)| *of == oid).into_iter().flat_map(|(_, net)| net);
+        for reference in &constraints.references {
+            let new = net(reference.key.oid).filter(|(_, diff)| **diff > 0).map(|(key, _)| key);
+            let is_there = |key: &[u8]| {
+                let parent = reference.to_parent(key);
+                parent.is_some_and(|key| self.count(reference.parent, reference.parent_key, &key) > 0)
+            };
+            if let Some(key) = new.filter(|key| !is_there(key)).min() {
+                return Some(Orphan { reference: reference.clone(), key: key.clone(), is_new: true });
+            }
+        }
+        for reference in &constraints.referenced {
+            let gone = net(reference.parent_key)
+                .filter(|(key, diff)| **diff < 0 && self.count(reference.parent, reference.parent_key, key) == 0);
+            let gone = gone.filter_map(|(key, _)| reference.to_child(key));
+            let is_referred_to = |key: &[u8]| self.count(reference.child, reference.key.oid, key) > 0;
+            if let Some(key) = gone.filter(|key| is_referred_to(key)).min() {
+                return Some(Orphan { reference: reference.clone(), key: key.into_owned(), is_new: false });
+            }
+        }
+        None
+    }
+
+    /// How often a key is there, with what is staged.
+    fn count(&self, table: GlobalId, constraint: u32, key: &[u8]) -> Diff {
+        self.claim(table, constraint).map_or(0, |claim| claim.count(key))
+    }
+
     fn claim(&self, table: GlobalId, constraint: u32) -> Option<&Claim> {
         self.tables.get(&table)?.iter().find(|claim| claim.oid == constraint)
     }
 
-    /// Whether each of these keys, of the constraint with the oid beside it, is taken by what is durable.
-    pub(super) fn are_taken(
+    /// How often each of these keys, of the constraint with the oid beside it, is there by what is durable.
+    pub(super) fn counts(
         &mut self,
         stored: Stored<'_>,
         table: GlobalId,
         constraints: &TableConstraints,
         keys: &[(u32, Vec<u8>)],
-    ) -> Result<Vec<bool>, CommitError> {
+    ) -> Result<Vec<Diff>, CommitError> {
         self.load(stored, table, constraints)?;
-        let is_taken = |(oid, key): &(u32, Vec<u8>)| self.claim(table, *oid).is_some_and(|claim| claim.count(key) > 0);
-        Ok(keys.iter().map(is_taken).collect())
+        Ok(keys.iter().map(|(oid, key)| self.count(table, *oid, key)).collect())
     }
 
     /// The constraints, by their oids, of which the keys have to be read from the shard.
     pub(super) fn unknown(&mut self, stored: Stored<'_>, table: GlobalId, constraints: &TableConstraints) -> Vec<u32> {
-        if constraints.keys.is_empty() {
+        if constraints.all_counted().next().is_none() {
             return Vec::new();
         }
         let claims = self.tables.entry(table).or_default();
@@ -279,7 +337,7 @@ impl Claims {
                 None => true,
             }
         };
-        constraints.keys.iter().filter(is_unknown).map(|key| key.oid).collect()
+        constraints.all_counted().filter(is_unknown).map(|key| key.oid).collect()
     }
 
     /// Step 2, for the keys that are not known yet; those of large tables were read before ([`super::put_off`]).
@@ -294,8 +352,11 @@ impl Claims {
 
     /// Takes over the keys of constraints that are new.
     pub(super) fn install(&mut self, table: GlobalId, keys: Validated) {
-        let claim = |(oid, counts)| Claim { oid, durable: Source::Shard(counts), staged: NetKeys::new() };
-        self.tables.entry(table).or_default().extend(keys.into_iter().map(claim));
+        let claims = self.tables.entry(table).or_default();
+        for (oid, counts) in keys {
+            claims.retain(|known| known.oid != oid);
+            claims.push(Claim { oid, durable: Source::Shard(counts), staged: NetKeys::new() });
+        }
     }
 
     /// What was staged is durable, of this time.
@@ -323,7 +384,7 @@ impl Claims {
             return;
         };
         if let Some(claims) = self.tables.get_mut(&table) {
-            let gone = claims.extract_if(.., |claim| constraints.key(claim.oid).is_none());
+            let gone = claims.extract_if(.., |claim| constraints.counted(claim.oid).is_none());
             forget(gone.map(|claim| claim.durable).collect());
         }
     }

@@ -113,7 +113,7 @@ impl Committer {
         };
         let new_keys = match self.admit_change(current, examined, &writes)? {
             Ok(new_keys) => new_keys,
-            Err(duplicate) => return Ok(Committed::Duplicate(duplicate)),
+            Err(violation) => return Ok(Committed::Violates(Box::new(violation))),
         };
         let ts = self.write_ts()?;
         let ahead: Vec<Ahead> = writes.iter_mut().filter_map(|write| write.ahead.take()).collect();
@@ -176,7 +176,7 @@ impl Committer {
         let env = Arc::clone(&self.env);
         let stored = Stored { published: &published, persist: &env.persist, now };
         let mut is_closed = false;
-        for id in request.tables() {
+        for id in with_related(&published, request) {
             let Some(table) = published.tables.get(&id) else { continue };
             let unknown = self.claims.unknown(stored, id, &table.constraints);
             if unknown.is_empty() || update_count(&self.env, id) <= self.env.long_updates {
@@ -214,13 +214,21 @@ impl Committer {
             Err(error) => {
                 tracing::error!(%table, %error, "the keys of a table cannot be read");
                 let error = Arc::new(error);
-                let waits = |request: &Request| request.tables().any(|id| id == table);
+                let waits = |request: &Request| with_related(&published, request).contains(&table);
                 let (failed, again): (VecDeque<_>, _) = std::mem::take(&mut self.again).into_iter().partition(waits);
                 self.again = again;
                 failed.into_iter().for_each(|request| request.fail(shared_error(&error)));
             }
         }
     }
+}
+
+/// The tables that a request writes to or asks for, and those whose keys have to be known for that.
+pub(super) fn with_related(published: &Published, request: &Request) -> BTreeSet<GlobalId> {
+    let mut all: BTreeSet<GlobalId> = request.tables().collect();
+    let known = request.tables().filter_map(|id| published.tables.get(&id));
+    all.extend(known.flat_map(|table| table.constraints.related()));
+    all
 }
 
 /// The tables of which a change may read all rows.

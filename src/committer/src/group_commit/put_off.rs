@@ -8,7 +8,7 @@
 use super::revisions;
 use crate::request::Request;
 use repr::GlobalId;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What is closed, and who waits for it.
 #[derive(Default)]
@@ -41,14 +41,17 @@ impl PutOff {
         self.closed.contains_key(&table)
     }
 
-    /// Whether a request has to wait.
-    pub(super) fn concerns(&self, request: &Request) -> bool {
+    /// Whether a request has to wait, which is about these tables.
+    pub(super) fn concerns(&self, request: &Request, tables: impl FnOnce() -> BTreeSet<GlobalId>) -> bool {
         if self.closed.is_empty() && !self.is_changing {
             return false;
         }
         match request {
             Request::Ddl(ddl) if self.is_changing => !revisions::are_temporary(&ddl.change.ops),
-            request => request.tables().any(|table| self.is_closed(table)),
+            Request::Write(_) | Request::Probe(_) | Request::Ddl(_) => {
+                tables().into_iter().any(|table| self.is_closed(table))
+            }
+            _ => false,
         }
     }
 
@@ -82,27 +85,32 @@ mod tests {
         Request::Ddl(Box::new(DdlRequest { change: CatalogChange::new(1, ops), reply: channel().0 }))
     }
 
+    fn concerns(put_off: &PutOff, request: &Request) -> bool {
+        put_off.concerns(request, || request.tables().collect())
+    }
+
     #[test]
     fn a_table_is_closed_until_everybody_has_opened_it() {
         let (mut put_off, table) = (PutOff::default(), GlobalId::User(1));
-        assert!(!put_off.concerns(&write(1)));
+        assert!(!concerns(&put_off, &write(1)));
         put_off.close(&[table]);
         put_off.close(&[table, GlobalId::User(2)]);
-        assert!(put_off.concerns(&write(1)) && put_off.concerns(&write(2)) && !put_off.concerns(&write(3)));
+        assert!(concerns(&put_off, &write(1)) && concerns(&put_off, &write(2)) && !concerns(&put_off, &write(3)));
         put_off.open(&[table]);
-        assert!(put_off.concerns(&write(1)));
+        assert!(concerns(&put_off, &write(1)));
         put_off.open(&[table, GlobalId::User(2)]);
-        assert!(!put_off.concerns(&write(1)) && !put_off.concerns(&write(2)));
+        assert!(!concerns(&put_off, &write(1)) && !concerns(&put_off, &write(2)));
     }
 
     #[test]
     fn one_change_of_the_catalog_is_worked_out_at_a_time() {
         let mut put_off = PutOff::default();
-        assert!(!put_off.concerns(&change(Vec::new())));
+        assert!(!concerns(&put_off, &change(Vec::new())));
         put_off.is_changing = true;
         let temporary = vec![Op::DropTemporary(SchemaId(7))];
         assert!(
-            put_off.concerns(&change(vec![Op::ResetSystem { name: None }])) && !put_off.concerns(&change(temporary))
+            concerns(&put_off, &change(vec![Op::ResetSystem { name: None }]))
+                && !concerns(&put_off, &change(temporary))
         );
         put_off.put_off(write(1));
         assert_eq!((put_off.take().len(), put_off.take().len()), (1, 0));

@@ -72,9 +72,9 @@ fn a_key_is_taken_once_in_a_group_and_after_it() {
     let handle = alone.env.handle.clone();
     let writes = [alone.write("t", &[(1, 1)]), alone.write("t", &[(1, 1)])];
     let answers = alone.ask_together(writes.map(|write| handle.commit(vec![write], Vec::new())));
-    assert!(matches!(answers[..], [Ok(Committed::At), Ok(Committed::Duplicate(_))]), "{answers:?}");
+    assert!(matches!(answers[..], [Ok(Committed::At), Ok(Committed::Violates(_))]), "{answers:?}");
     let (again, moved) = (alone.write("t", &[(1, 1)]), alone.write("t", &[(1, -1), (2, 1)]));
-    assert!(matches!(alone.ask(handle.commit(vec![again], Vec::new())), Ok(Committed::Duplicate(_))));
+    assert!(matches!(alone.ask(handle.commit(vec![again], Vec::new())), Ok(Committed::Violates(_))));
     assert!(matches!(alone.ask(handle.commit(vec![moved], Vec::new())), Ok(Committed::At)));
     let freed = alone.write("t", &[(1, 1)]);
     assert!(matches!(alone.ask(handle.commit(vec![freed], Vec::new())), Ok(Committed::At)), "1 is free again");

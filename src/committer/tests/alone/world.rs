@@ -494,7 +494,7 @@ impl World {
                 // Of a constraint that has gone no key is taken.
                 if let (Ok(rows), Some(_)) = (self.process.durable_at(table, probed.ts), known) {
                     let is_taken = rows.keys().any(|row| row.starts_with(&encode_key(key)));
-                    assert_eq!(probed.taken, [is_taken], "key {key} of {table} at {}", probed.ts);
+                    assert_eq!(probed.counts, [i64::from(is_taken)], "key {key} of {table} at {}", probed.ts);
                 }
             }
             Answer::Done(Ok(())) => {
@@ -527,7 +527,7 @@ impl World {
                 let is_twice = matches!(wish, Wish::Write { once: Some(once), .. } if once.has_happened);
                 assert!(!is_twice, "{} has happened twice", describe(wish));
             }
-            Ok(Committed::Duplicate(_)) => {
+            Ok(Committed::Violates(_)) => {
                 let (Wish::Write { changes, .. } | Wish::Define { changes, .. }) = wish else {
                     panic!("nothing is written")
                 };
@@ -730,7 +730,7 @@ fn kind(answer: &Answer) -> &'static str {
     match answer {
         Answer::Committed(Ok(Committed::At)) => "committed",
         Answer::Committed(Ok(Committed::Conflict)) => "conflicts",
-        Answer::Committed(Ok(Committed::Duplicate(_))) => "duplicates",
+        Answer::Committed(Ok(Committed::Violates(_))) => "duplicates",
         Answer::Probed(Ok(_)) => "keys looked up",
         Answer::Done(Ok(())) => "done",
         Answer::Followed(Ok(_)) => "followed",
@@ -744,7 +744,7 @@ fn outcome(answer: &Answer) -> String {
     let error = |error: &CommitError| error.to_string();
     match answer {
         Answer::Committed(result) => result.as_ref().map_or_else(error, |committed| format!("{committed:?}")),
-        Answer::Probed(result) => result.as_ref().map_or_else(error, |probed| format!("{:?}", probed.taken)),
+        Answer::Probed(result) => result.as_ref().map_or_else(error, |probed| format!("{:?}", probed.counts)),
         Answer::Done(result) => result.as_ref().map_or_else(error, |()| "done".to_owned()),
         Answer::Followed(result) => result.as_ref().map_or_else(error, |handle| handle.id.to_string()),
     }

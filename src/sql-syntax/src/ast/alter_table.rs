@@ -30,6 +30,8 @@ pub enum TableAction {
         /// CASCADE.
         cascade: bool,
     },
+    /// VALIDATE CONSTRAINT.
+    Validate(String),
     /// RENAME CONSTRAINT.
     Rename {
         /// Its name.
@@ -90,6 +92,7 @@ impl TableAction {
         match self {
             TableAction::Add(_) => "ADD CONSTRAINT",
             TableAction::Drop { .. } => "DROP CONSTRAINT",
+            TableAction::Validate(_) => "VALIDATE CONSTRAINT",
             TableAction::Rename { .. } => "RENAME CONSTRAINT",
             TableAction::AddColumn { .. } => "ADD COLUMN",
             TableAction::DropColumn { .. } => "DROP COLUMN",

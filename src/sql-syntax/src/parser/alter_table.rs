@@ -10,7 +10,7 @@ use engine::error::SqlError;
 
 /// Whether ALTER TABLE goes on with something that is done to a column or a constraint.
 pub(super) fn is_altered(cursor: &Cursor<'_>) -> bool {
-    ["ADD", "DROP", "ALTER", "RENAME"].iter().any(|word| cursor.peek(word))
+    ["ADD", "DROP", "ALTER", "RENAME", "VALIDATE"].iter().any(|word| cursor.peek(word))
 }
 
 /// The rest of ALTER TABLE.
@@ -41,6 +41,9 @@ fn parse_action(cursor: &mut Cursor<'_>) -> Result<TableAction, SqlError> {
     if cursor.eat(&["ALTER"]) {
         cursor.eat(&["COLUMN"]);
         return parse_alter_column(cursor);
+    }
+    if cursor.eat(&["VALIDATE", "CONSTRAINT"]) {
+        return Ok(TableAction::Validate(cursor.ident()?));
     }
     match cursor.word() {
         Some(action) => Err(cursor.unsupported(format!("ALTER TABLE … {action}"))),

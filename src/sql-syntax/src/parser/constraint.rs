@@ -1,9 +1,10 @@
-//! Constraints: PRIMARY KEY, UNIQUE and CHECK, of a table or a column.
+//! Constraints: PRIMARY KEY, UNIQUE, CHECK and FOREIGN KEY, of a table or a column.
 
 use super::cursor::Cursor;
-use crate::ast::{ConstraintSpec, TableConstraint};
+use crate::ast::{Action, ConstraintSpec, Deferral, ForeignSpec, SetConstraints, TableConstraint};
 use crate::parser::storage::parse_storage_parameter;
 use engine::error::SqlError;
+use repr::sqlstate::SqlState;
 use sqlparser::tokenizer::Token;
 
 /// Whether what comes next among the elements of CREATE TABLE is a constraint and no column.
@@ -22,14 +23,17 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<TableConstraint, SqlError
         parse_key(cursor, false)?
     } else if cursor.peek("CHECK") {
         parse_check(cursor)?
+    } else if cursor.eat(&["FOREIGN", "KEY"]) {
+        let columns = cursor.parenthesized(Cursor::ident)?;
+        parse_references(cursor, columns)?
     } else {
         return Err(match refused(cursor) {
             Some(what) => cursor.unsupported(what),
             None => cursor.unexpected(),
         });
     };
-    parse_attributes(cursor)?;
-    Ok(TableConstraint { name, spec, span })
+    let (deferral, is_valid) = parse_attributes(cursor, &spec)?;
+    Ok(TableConstraint { name, spec, deferral, is_valid, span })
 }
 
 /// A constraint among those of a column; `None` if none comes next. Those that are not supported are refused.
@@ -46,6 +50,8 @@ pub(super) fn parse_of_column(cursor: &mut Cursor<'_>, column: &str) -> Result<O
         key(false)
     } else if cursor.peek("CHECK") {
         parse_check(cursor)?
+    } else if cursor.peek("REFERENCES") {
+        parse_references(cursor, vec![column.to_owned()])?
     } else {
         return match refused(cursor) {
             Some(what) => Err(SqlError::unsupported(what).at(span)),
@@ -53,14 +59,13 @@ pub(super) fn parse_of_column(cursor: &mut Cursor<'_>, column: &str) -> Result<O
             None => Ok(None),
         };
     };
-    parse_attributes(cursor)?;
-    Ok(Some(TableConstraint { name, spec, span }))
+    let (deferral, is_valid) = parse_attributes(cursor, &spec)?;
+    Ok(Some(TableConstraint { name, spec, deferral, is_valid, span }))
 }
 
 /// What is refused by name where a constraint can stand.
 fn refused(cursor: &Cursor<'_>) -> Option<&'static str> {
     Some(match cursor.word()?.as_str() {
-        "REFERENCES" | "FOREIGN" => "a FOREIGN KEY constraint",
         "EXCLUDE" => "an EXCLUDE constraint",
         "GENERATED" => "a GENERATED column",
         "LIKE" => "CREATE TABLE … LIKE",
@@ -114,21 +119,111 @@ fn parse_check(cursor: &mut Cursor<'_>) -> Result<ConstraintSpec, SqlError> {
     Ok(ConstraintSpec::Check(Box::new(expr)))
 }
 
-/// What may follow a constraint. All of it but the defaults is refused.
-fn parse_attributes(cursor: &mut Cursor<'_>) -> Result<(), SqlError> {
-    loop {
-        if cursor.eat(&["NOT", "DEFERRABLE"]) || cursor.eat(&["INITIALLY", "IMMEDIATE"]) {
-            continue;
+/// `REFERENCES t (a, b) MATCH … ON DELETE … ON UPDATE …`.
+fn parse_references(cursor: &mut Cursor<'_>, columns: Vec<String>) -> Result<ConstraintSpec, SqlError> {
+    cursor.expect(&["REFERENCES"])?;
+    let parent = cursor.name()?;
+    let referred = match *cursor.token(0) == Token::LParen {
+        true => cursor.parenthesized(Cursor::ident)?,
+        false => Vec::new(),
+    };
+    let is_full = match cursor.eat(&["MATCH"]) {
+        false => false,
+        true if cursor.eat(&["FULL"]) => true,
+        true if cursor.peek("PARTIAL") => return Err(cursor.unsupported("MATCH PARTIAL")),
+        true => {
+            cursor.expect(&["SIMPLE"])?;
+            false
         }
-        let what = if cursor.peek("DEFERRABLE") || cursor.peek("INITIALLY") {
-            "a DEFERRABLE constraint"
-        } else if cursor.peek("NOT") && cursor.peek_nth(1, "VALID") {
-            "a NOT VALID constraint"
-        } else if cursor.peek("NO") && cursor.peek_nth(1, "INHERIT") {
-            "a NO INHERIT constraint"
+    };
+    let (mut on_delete, mut on_update) = (None, None);
+    while cursor.peek("ON") {
+        let action = if cursor.eat(&["ON", "DELETE"]) {
+            &mut on_delete
         } else {
-            return Ok(());
+            cursor.expect(&["ON", "UPDATE"])?;
+            &mut on_update
         };
-        return Err(cursor.unsupported(what));
+        if action.is_some() {
+            return Err(cursor.unexpected());
+        }
+        *action = Some(parse_action(cursor)?);
     }
+    let (on_delete, on_update) = (on_delete.unwrap_or_default(), on_update.unwrap_or_default());
+    Ok(ConstraintSpec::Foreign(ForeignSpec { columns, parent, referred, is_full, on_delete, on_update }))
+}
+
+fn parse_action(cursor: &mut Cursor<'_>) -> Result<Action, SqlError> {
+    let is_it = |action: &Action| cursor.eat(&action.sql().split(' ').collect::<Vec<_>>());
+    let action = Action::ALL.into_iter().find(is_it).ok_or_else(|| cursor.unexpected())?;
+    if matches!(action, Action::SetNull | Action::SetDefault) && *cursor.token(0) == Token::LParen {
+        return Err(cursor.unsupported(format!("{} of some columns", action.sql())));
+    }
+    Ok(action)
+}
+
+/// What may follow a constraint: when it is checked, and NOT VALID. Only a FOREIGN KEY may say so.
+fn parse_attributes(cursor: &mut Cursor<'_>, spec: &ConstraintSpec) -> Result<(Deferral, bool), SqlError> {
+    let (mut is_deferrable, mut is_deferred, mut is_valid) = (None, None, true);
+    let is_foreign = matches!(spec, ConstraintSpec::Foreign(_));
+    loop {
+        let span = cursor.span();
+        if cursor.peek("NOT") && cursor.peek_nth(1, "DEFERRABLE") {
+            set(&mut is_deferrable, false, cursor)?;
+            cursor.expect(&["NOT", "DEFERRABLE"])?;
+        } else if cursor.peek("DEFERRABLE") || cursor.peek("INITIALLY") && cursor.peek_nth(1, "DEFERRED") {
+            if !is_foreign {
+                return Err(cursor.unsupported("a DEFERRABLE constraint that is no FOREIGN KEY"));
+            }
+            match cursor.eat(&["DEFERRABLE"]) {
+                true => set(&mut is_deferrable, true, cursor)?,
+                false => {
+                    set(&mut is_deferred, true, cursor)?;
+                    cursor.expect(&["INITIALLY", "DEFERRED"])?;
+                }
+            }
+        } else if cursor.eat(&["INITIALLY", "IMMEDIATE"]) {
+            set(&mut is_deferred, false, cursor)?;
+        } else if cursor.peek("NOT") && cursor.peek_nth(1, "VALID") {
+            if !is_foreign {
+                return Err(cursor.unsupported("a NOT VALID constraint that is no FOREIGN KEY"));
+            }
+            cursor.expect(&["NOT", "VALID"])?;
+            is_valid = false;
+        } else if cursor.peek("NO") && cursor.peek_nth(1, "INHERIT") {
+            return Err(cursor.unsupported("a NO INHERIT constraint"));
+        } else {
+            let is_deferred = is_deferred.unwrap_or(false);
+            return match is_deferrable.unwrap_or(is_deferred) {
+                false if is_deferred => {
+                    let message = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
+                    Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(span))
+                }
+                false => Ok((Deferral::Never, is_valid)),
+                true if is_deferred => Ok((Deferral::Deferred, is_valid)),
+                true => Ok((Deferral::Immediate, is_valid)),
+            };
+        }
+    }
+}
+
+/// What is said twice is said against each other.
+fn set(said: &mut Option<bool>, what: bool, cursor: &Cursor<'_>) -> Result<(), SqlError> {
+    match said.replace(what) {
+        None => Ok(()),
+        Some(_) => Err(cursor.unexpected()),
+    }
+}
+
+/// The rest of SET CONSTRAINTS.
+pub(super) fn parse_set(cursor: &mut Cursor<'_>) -> Result<SetConstraints, SqlError> {
+    let names = match cursor.eat(&["ALL"]) {
+        true => None,
+        false => Some(cursor.comma_separated(Cursor::name)?),
+    };
+    let is_deferred = cursor.eat(&["DEFERRED"]);
+    if !is_deferred {
+        cursor.expect(&["IMMEDIATE"])?;
+    }
+    Ok(SetConstraints { names, is_deferred })
 }

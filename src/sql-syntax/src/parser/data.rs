@@ -156,11 +156,11 @@ pub(super) fn parse_truncate(cursor: &mut Cursor<'_>) -> Result<Statement, SqlEr
     if !restart {
         cursor.eat(&["CONTINUE", "IDENTITY"]);
     }
-    // Without foreign keys neither of these changes anything.
-    if !cursor.eat(&["CASCADE"]) {
+    let cascade = cursor.eat(&["CASCADE"]);
+    if !cascade {
         cursor.eat(&["RESTRICT"]);
     }
-    Ok(Statement::Truncate(Truncate { names, restart }))
+    Ok(Statement::Truncate(Truncate { names, restart, cascade }))
 }
 
 fn syntax(statement: &str) -> SqlError {

@@ -1,5 +1,6 @@
 //! Statements about the session: variables, transactions, DISCARD.
 
+use super::constraint;
 use super::cursor::Cursor;
 use crate::ast::{DiscardTarget, IsolationLevel, SetValue, Statement, TransactionModes};
 use engine::error::SqlError;
@@ -23,8 +24,8 @@ pub(super) fn parse_set(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> 
     if !assigned && !local {
         cursor.eat(&["SESSION"]);
     }
-    if cursor.peek("CONSTRAINTS") {
-        return Err(cursor.unsupported("SET CONSTRAINTS"));
+    if !assigned && cursor.eat(&["CONSTRAINTS"]) {
+        return Ok(Statement::SetConstraints(constraint::parse_set(cursor)?));
     }
     if cursor.peek("ROLE") && *cursor.token(1) != Token::Eq && !cursor.peek_nth(1, "TO") {
         cursor.advance();

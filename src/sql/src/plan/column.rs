@@ -6,7 +6,7 @@
 
 use super::resolver::Dependencies;
 use super::sequence::NewSequence;
-use super::{ConstraintKind, IndexDef, ItemKind, ItemRef, PlanContext};
+use super::{ConstraintDef, ConstraintKind, IndexDef, ItemKind, ItemRef, PlanContext};
 use crate::sequence::SequenceDef;
 use engine::error::SqlError;
 use repr::{PgType, RelationDesc};
@@ -90,10 +90,8 @@ pub fn change(table: &mut ItemRef, change: &ColumnChange) -> Result<(), SqlError
         ColumnChange::Drop(at) => {
             columns.remove(*at);
             defaults.remove(*at);
-            constraints.retain(|constraint| !constraint.columns().contains(at));
-            let positions = constraints.iter_mut().flat_map(|constraint| match &mut constraint.kind {
-                ConstraintKind::Key { columns, .. } | ConstraintKind::Check { columns, .. } => columns,
-            });
+            constraints.retain_mut(|constraint| constraint.own_columns_mut().all(|position| position != at));
+            let positions = constraints.iter_mut().flat_map(ConstraintDef::own_columns_mut);
             positions.filter(|position| **position > *at).for_each(|position| *position -= 1);
         }
         ColumnChange::Rename { column, to } => {
@@ -135,6 +133,18 @@ pub fn follow(dependent: &mut ItemRef, table: &ItemRef, change: &ColumnChange) -
             && owner.column > *at
         {
             owner.column -= 1;
+        }
+        return Ok(());
+    }
+    if let ItemKind::Table { constraints, .. } = &mut dependent.kind {
+        for constraint in constraints {
+            if let ConstraintKind::Foreign(foreign) = &mut constraint.kind
+                && foreign.parent == Some(table.id)
+                && let ColumnChange::Drop(at) = change
+            {
+                let positions = foreign.referred.iter_mut().filter(|position| **position > *at);
+                positions.for_each(|position| *position -= 1);
+            }
         }
         return Ok(());
     }

@@ -1,9 +1,12 @@
 //! Constraints as the catalog keeps them: the conditions that rows are checked by, and their text.
 
-use super::{CatalogView, ConstraintDef, ConstraintKind, IndexDef, IndexKeyDef, ItemKind, ItemRef, PlanContext};
+use super::{
+    CatalogView, ConstraintDef, ConstraintKind, ForeignKey, IndexDef, IndexKeyDef, ItemKind, ItemRef, PlanContext,
+};
 use crate::bind::scope::Clause;
 use crate::bind::subquery::has_subquery;
 use crate::bind::{Params, plan_condition};
+use crate::plan::dml::default_exprs;
 use crate::plan::resolver::Dependencies;
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
@@ -13,7 +16,7 @@ use engine::names::ClusterId;
 use engine::temporal::reads_now;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
-use sql_syntax::ast::KeyOptions;
+use sql_syntax::ast::{Action, Deferral, KeyOptions};
 use sql_syntax::names::quote_ident;
 use sqlparser::ast as sp;
 use std::sync::Arc;
@@ -111,25 +114,103 @@ pub fn keys(catalog: &dyn CatalogView, table: &ItemRef) -> Vec<TableKey> {
     keys
 }
 
-/// The index of a key constraint of a table.
+/// The key of a table that these columns of it are, in any order.
+pub fn key_over(catalog: &dyn CatalogView, table: &ItemRef, columns: &[usize]) -> Option<TableKey> {
+    let is_over =
+        |key: &TableKey| key.columns.len() == columns.len() && columns.iter().all(|at| key.columns.contains(at));
+    keys(catalog, table).into_iter().find(is_over)
+}
+
+/// A FOREIGN KEY with what it refers to.
+#[derive(Clone, Debug)]
+pub struct Reference {
+    /// The constraint's oid.
+    pub oid: u32,
+    /// Its name.
+    pub name: String,
+    /// The table that has it.
+    pub child: Arc<ItemRef>,
+    /// The table that it refers to.
+    pub parent: Arc<ItemRef>,
+    /// The key that it refers to.
+    pub key: TableKey,
+    /// The positions of the columns, in the order of the key's.
+    pub columns: Vec<usize>,
+    /// The constraint.
+    pub foreign: ForeignKey,
+}
+
+/// The foreign keys of a table.
+pub fn references(catalog: &dyn CatalogView, child: &ItemRef) -> Vec<Reference> {
+    let child = Arc::new(child.clone());
+    let reference = |(constraint, foreign): (&ConstraintDef, &ForeignKey)| {
+        let parent = match foreign.parent {
+            Some(parent) => catalog.item(parent)?,
+            None => Arc::clone(&child),
+        };
+        let key = key_over(catalog, &parent, &foreign.referred)?;
+        let place = |column: &usize| foreign.referred.iter().position(|referred| referred == column);
+        let columns = key.columns.iter().filter_map(|column| Some(foreign.columns[place(column)?])).collect();
+        let (oid, name, child, foreign) =
+            (constraint.oid, constraint.name.clone(), Arc::clone(&child), foreign.clone());
+        Some(Reference { oid, name, child, parent, key, columns, foreign })
+    };
+    child.foreign_keys().filter_map(reference).collect()
+}
+
+/// The foreign keys by which tables refer to one: other tables' and its own.
+pub fn references_to(catalog: &dyn CatalogView, parent: &ItemRef) -> Vec<Reference> {
+    let others = catalog.children(parent.id).into_iter().filter_map(|child| catalog.item(child));
+    let all = others.flat_map(|child| references(catalog, &child)).chain(references(catalog, parent));
+    all.filter(|reference| reference.parent.id == parent.id).collect()
+}
+
+/// What the columns of a foreign key get by SET DEFAULT, if it says so anywhere.
+pub fn set_defaults(ctx: &PlanContext<'_>, child: &ItemRef, foreign: &ForeignKey) -> Result<Vec<Expr>, SqlError> {
+    if ![foreign.on_delete, foreign.on_update].contains(&Action::SetDefault) {
+        return Ok(Vec::new());
+    }
+    let others: Vec<usize> = (0..child.desc.arity()).filter(|column| !foreign.columns.contains(column)).collect();
+    let defaults = default_exprs(ctx, child, &others)?;
+    let of = |column: &usize| defaults.iter().find(|(at, _)| at == column).map(|(_, default)| default.clone());
+    Ok(foreign.columns.iter().filter_map(of).collect())
+}
+
+/// The index of a constraint of a table.
 pub fn index_of(catalog: &dyn CatalogView, table: GlobalId, constraint: u32) -> Option<Arc<ItemRef>> {
     let is_of =
         |item: &Arc<ItemRef>| matches!(&item.kind, ItemKind::Index(index) if index.constraint == Some(constraint));
     catalog.indexes_on(table).into_iter().find(is_of)
 }
 
-/// The index that a key constraint of a table gets, and its columns.
-pub fn key_index(table: &ItemRef, constraint: &ConstraintDef, cluster: Option<ClusterId>) -> (IndexDef, RelationDesc) {
-    let columns = || constraint.columns().iter().map(|column| (*column, &table.desc.columns[*column]));
+/// The index of a constraint of a table that has its rows under these columns.
+pub fn index_over(catalog: &dyn CatalogView, table: GlobalId, columns: &[usize]) -> Option<Arc<ItemRef>> {
+    let is_over = |item: &Arc<ItemRef>| match &item.kind {
+        ItemKind::Index(IndexDef { constraint: Some(_), cluster: Some(_), keys, .. }) => {
+            keys.iter().map(|key| key.column).eq(columns.iter().copied().map(Some))
+        }
+        _ => false,
+    };
+    catalog.indexes_on(table).into_iter().find(is_over)
+}
+
+/// The index that a key constraint or a foreign key gets, over these columns of its table; and its columns.
+pub fn key_index(
+    table: &ItemRef,
+    constraint: &ConstraintDef,
+    columns: &[usize],
+    cluster: Option<ClusterId>,
+) -> (IndexDef, RelationDesc) {
+    let columns = || columns.iter().map(|column| (*column, &table.desc.columns[*column]));
     let keys = columns().map(|(at, column)| IndexKeyDef {
         column: Some(at),
         sql: quote_ident(&column.name),
         options: KeyOptions::default(),
     });
-    let (keys, constraint) = (keys.collect(), Some(constraint.oid));
+    let (keys, unique, constraint) = (keys.collect(), constraint.is_key(), Some(constraint.oid));
     let desc =
         RelationDesc::new(columns().map(|(_, column)| (column.name.clone(), column.ty.clone(), column.nullable)));
-    (IndexDef { on: table.id, cluster, unique: true, keys, constraint }, desc)
+    (IndexDef { on: table.id, cluster, unique, keys, constraint }, desc)
 }
 
 impl ConstraintDef {
@@ -146,18 +227,56 @@ impl ConstraintDef {
     /// The positions of the columns that it is about.
     pub fn columns(&self) -> &[usize] {
         match &self.kind {
-            ConstraintKind::Key { columns, .. } | ConstraintKind::Check { columns, .. } => columns,
+            ConstraintKind::Key { columns, .. }
+            | ConstraintKind::Check { columns, .. }
+            | ConstraintKind::Foreign(ForeignKey { columns, .. }) => columns,
         }
     }
 
-    /// As `pg_get_constraintdef` prints it.
-    pub fn definition(&self, desc: &RelationDesc) -> String {
+    /// The positions of the columns that it is about, and those of the columns of the same table that it refers to.
+    pub fn own_columns_mut(&mut self) -> impl Iterator<Item = &mut usize> {
+        let none = &mut [][..];
+        let (columns, referred) = match &mut self.kind {
+            ConstraintKind::Key { columns, .. } | ConstraintKind::Check { columns, .. } => (columns, none),
+            ConstraintKind::Foreign(ForeignKey { columns, referred, parent: None, .. }) => (columns, &mut referred[..]),
+            ConstraintKind::Foreign(ForeignKey { columns, .. }) => (columns, none),
+        };
+        columns.iter_mut().chain(referred)
+    }
+
+    /// As `pg_get_constraintdef` prints it. `name` says what a table is called.
+    pub fn definition(&self, catalog: &dyn CatalogView, table: &ItemRef, name: impl Fn(&ItemRef) -> String) -> String {
+        let desc = &table.desc;
         match &self.kind {
             ConstraintKind::Key { primary, columns, .. } => {
                 let kind = if *primary { "PRIMARY KEY" } else { "UNIQUE" };
                 format!("{kind} ({})", column_list(desc, columns))
             }
             ConstraintKind::Check { sql, .. } => format!("CHECK (({sql}))"),
+            ConstraintKind::Foreign(foreign) => {
+                let other = foreign.parent.and_then(|parent| catalog.item(parent));
+                let parent = other.as_deref().unwrap_or(table);
+                let (columns, referred) =
+                    (column_list(desc, &foreign.columns), column_list(&parent.desc, &foreign.referred));
+                let mut sql = format!("FOREIGN KEY ({columns}) REFERENCES {}({referred})", name(parent));
+                if foreign.is_full {
+                    sql.push_str(" MATCH FULL");
+                }
+                for (on, action) in [("UPDATE", foreign.on_update), ("DELETE", foreign.on_delete)] {
+                    if action != Action::NoAction {
+                        sql.push_str(&format!(" ON {on} {}", action.sql()));
+                    }
+                }
+                sql.push_str(match foreign.deferral {
+                    Deferral::Never => "",
+                    Deferral::Immediate => " DEFERRABLE",
+                    Deferral::Deferred => " DEFERRABLE INITIALLY DEFERRED",
+                });
+                if !foreign.is_valid {
+                    sql.push_str(" NOT VALID");
+                }
+                sql
+            }
         }
     }
 }

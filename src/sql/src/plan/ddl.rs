@@ -5,6 +5,7 @@ mod column_type;
 mod constraint;
 mod create_table_as;
 mod default;
+mod foreign;
 mod index;
 mod name;
 mod operator_class;

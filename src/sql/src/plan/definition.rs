@@ -73,7 +73,11 @@ pub fn create_sql(catalog: &dyn CatalogView, item: &ItemRef) -> Option<String> {
             let on = catalog.item(index.on)?;
             let name = quote_ident(&item.name.item);
             if let Some(key) = on.constraints().iter().find(|constraint| Some(constraint.oid) == index.constraint) {
-                return Some(format!("ALTER TABLE {} ADD CONSTRAINT {name} {}", on.name, key.definition(&on.desc)));
+                return Some(format!(
+                    "ALTER TABLE {} ADD CONSTRAINT {name} {}",
+                    on.name,
+                    key.definition(catalog, &on, |table| table.name.to_string())
+                ));
             }
             let cluster = index.cluster.map(|cluster| cluster_name(catalog, cluster)).unwrap_or_default();
             let (create, keys) = (create_index(index), declared_keys(catalog, index));
@@ -101,7 +105,11 @@ pub fn create_sql(catalog: &dyn CatalogView, item: &ItemRef) -> Option<String> {
                 sql
             };
             let constraint = |constraint: &ConstraintDef| {
-                format!("CONSTRAINT {} {}", quote_ident(&constraint.name), constraint.definition(&item.desc))
+                format!(
+                    "CONSTRAINT {} {}",
+                    quote_ident(&constraint.name),
+                    constraint.definition(catalog, item, |table| table.name.to_string())
+                )
             };
             let columns = item.desc.columns.iter().enumerate().map(column);
             let elements: Vec<String> = columns.chain(constraints.iter().map(constraint)).collect();

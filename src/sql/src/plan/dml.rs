@@ -30,7 +30,7 @@ use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
 use sql_syntax::ast::visit::walk;
 use sql_syntax::ast::{Identity, Truncate};
-use sql_syntax::names::Name;
+use sql_syntax::names::{FullName, Name};
 use sql_syntax::parser::fold;
 use sqlparser::ast as sp;
 use sqlparser::tokenizer::Span;
@@ -174,12 +174,34 @@ pub(super) fn plan_delete(ctx: &PlanContext<'_>, delete: &sp::Delete, params: &m
 pub(super) fn plan_truncate(ctx: &PlanContext<'_>, truncate: &Truncate) -> Result<Plan, SqlError> {
     let (names, mut restarts) = (&truncate.names, Vec::new());
     let mut plans: Vec<ReadThenWritePlan> = Vec::with_capacity(names.len());
+    let mut waiting = Vec::new();
     for name in names {
-        let plan = truncate_one(ctx, name)?;
-        if plans.iter().all(|other| other.table != plan.table) {
-            restarts.extend(if truncate.restart { plan_restarts(ctx, plan.table)? } else { Vec::new() });
-            plans.push(plan);
+        waiting.push((resolve_target(ctx, name, Span::empty(), "truncate")?, Target::named(name.clone())));
+    }
+    waiting.reverse();
+    let mut children = Vec::new();
+    while let Some((table, target)) = waiting.pop() {
+        if plans.iter().any(|other| other.table == table.id) {
+            continue;
         }
+        plans.push(truncate_one(ctx, &table, target)?);
+        restarts.extend(if truncate.restart { plan_restarts(ctx, table.id)? } else { Vec::new() });
+        for child in ctx.catalog.children(table.id).into_iter().filter_map(|child| ctx.catalog.item(child)) {
+            if truncate.cascade {
+                let FullName { database, schema, item } = child.name.clone();
+                let parts = database.into_iter().chain([schema, item]).collect();
+                waiting.push((Arc::clone(&child), Target::named(Name { parts })));
+            }
+            children.push((Arc::clone(&table), child));
+        }
+    }
+    let stays = |(_, child): &&(Arc<ItemRef>, Arc<ItemRef>)| plans.iter().all(|plan| plan.table != child.id);
+    if let Some((table, child)) = children.iter().find(stays) {
+        let message = "cannot truncate a table referenced in a foreign key constraint";
+        let (table, child) = (&table.name.item, &child.name.item);
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+            .with_detail(format!("Table \"{child}\" references \"{table}\"."))
+            .with_hint(format!("Truncate table \"{child}\" at the same time, or use TRUNCATE ... CASCADE.")));
     }
     Ok(match <[ReadThenWritePlan; 1]>::try_from(plans) {
         Ok([plan]) if restarts.is_empty() => Plan::ReadThenWrite(plan),
@@ -199,11 +221,9 @@ fn plan_restarts(ctx: &PlanContext<'_>, table: GlobalId) -> Result<Vec<AlterSequ
     owned_sequences(ctx.catalog, table).into_iter().map(restart).collect()
 }
 
-fn truncate_one(ctx: &PlanContext<'_>, name: &Name) -> Result<ReadThenWritePlan, SqlError> {
-    let table = resolve_target(ctx, name, Span::empty(), "truncate")?;
-    check_item(ctx.catalog, ctx.role, &table, Privilege::Truncate)?;
-    let target = Target::named(name.clone());
-    let alias = target.alias_or(&table);
+fn truncate_one(ctx: &PlanContext<'_>, table: &Arc<ItemRef>, target: Target) -> Result<ReadThenWritePlan, SqlError> {
+    check_item(ctx.catalog, ctx.role, table, Privilege::Truncate)?;
+    let alias = target.alias_or(table);
     let projection = table.desc.columns.iter().map(|column| column_ref(&alias, &column.name)).collect();
     let query = build::select(&target, &alias, projection, Vec::new(), None);
     let dependencies = Dependencies::new();

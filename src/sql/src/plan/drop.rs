@@ -3,6 +3,7 @@
 //! Indexes go with their relation, sequences with the column that owns them. Anything else that depends on a dropped object keeps it from being dropped unless
 //! CASCADE says that it goes, too; then the client is told.
 
+use super::constraint::{Reference, references_to};
 use super::ddl::{article, resolve_object};
 use super::privileges::{check_owner, check_system};
 use super::sequence::defaults_naming;
@@ -30,8 +31,8 @@ struct Collected {
     cascaded: BTreeMap<ObjectId, String>,
     /// What goes without being asked.
     automatic: BTreeSet<ObjectId>,
-    /// The DEFAULTs that only CASCADE takes, and of what sequences they take their values.
-    defaults: Vec<(String, String)>,
+    /// The parts of tables that only CASCADE takes, and what they need: DEFAULTs with a sequence, foreign keys with a table or a key.
+    parts: Vec<(String, String)>,
 }
 
 pub(super) fn plan_drop(ctx: &PlanContext<'_>, drop: &Drop) -> Result<Plan, SqlError> {
@@ -71,8 +72,8 @@ pub(super) fn plan_drop(ctx: &PlanContext<'_>, drop: &Drop) -> Result<Plan, SqlE
         [(_, name)] => format!("{} {name}", drop.kind),
         _ => "desired object(s)".to_owned(),
     };
-    collect_defaults(ctx, &mut collected);
-    if !collected.cascaded.is_empty() || !collected.defaults.is_empty() {
+    collect_parts(ctx, &mut collected);
+    if !collected.cascaded.is_empty() || !collected.parts.is_empty() {
         if !drop.cascade {
             return Err(dependents_exist(&what, &collected));
         }
@@ -91,6 +92,8 @@ pub(super) struct OfColumn {
     pub(super) indexes: Vec<GlobalId>,
     /// The views that read it.
     pub(super) views: Vec<GlobalId>,
+    /// The foreign keys of other tables that refer to it.
+    pub(super) references: Vec<String>,
 }
 
 /// What goes with columns of a table, dependents before what they depend on. Errors: 2BP01.
@@ -116,17 +119,18 @@ pub(super) fn plan_column_drops(
         for object in &collected.automatic {
             collected.cascaded.remove(object);
         }
-        collected.defaults.clear();
-        collect_defaults(ctx, &mut collected);
+        collected.parts.clear();
+        collect_parts(ctx, &mut collected);
         // Its own DEFAULT goes with it.
         let own = default_of(&what);
-        collected.defaults.retain(|(default, _)| *default != own);
-        let is_needed = !column.views.is_empty() || !collected.defaults.is_empty();
+        collected.parts.retain(|(default, _)| *default != own);
+        collected.parts.extend(column.references.iter().map(|reference| (reference.clone(), what.clone())));
+        let is_needed = !column.views.is_empty() || !collected.parts.is_empty();
         if is_needed && !column.cascade {
             return Err(dependents_exist(&what, &collected));
         }
     }
-    if !collected.cascaded.is_empty() || !collected.defaults.is_empty() {
+    if !collected.cascaded.is_empty() || !collected.parts.is_empty() {
         notices.push(cascade_notice(ctx, &collected));
     }
     Ok(collected.order)
@@ -274,20 +278,38 @@ fn default_of(column: &str) -> String {
     format!("default value for {column}")
 }
 
-/// Adds the DEFAULTs of tables that stay which name a sequence that goes.
-fn collect_defaults(ctx: &PlanContext<'_>, out: &mut Collected) {
+/// Adds the DEFAULTs of tables that stay which name a sequence that goes, and their foreign keys that refer to a table or a unique
+/// index that does.
+fn collect_parts(ctx: &PlanContext<'_>, out: &mut Collected) {
     for object in &out.order {
         let ObjectId::Item(id) = object else { continue };
-        let Some(sequence) = ctx.catalog.item(*id).filter(|item| item.object_kind() == ObjectKind::Sequence) else {
-            continue;
-        };
-        for (table, column) in defaults_naming(ctx.catalog, sequence.oid) {
-            if !out.seen.contains(&ObjectId::Item(table.id)) {
-                let column = format!("column {} of table {}", table.desc.columns[column].name, table.name.item);
-                out.defaults.push((default_of(&column), describe(ctx, *object)));
+        let Some(item) = ctx.catalog.item(*id) else { continue };
+        let stays = |table: &ItemRef| !out.seen.contains(&ObjectId::Item(table.id));
+        let references = match &item.kind {
+            ItemKind::Sequence(_) => {
+                for (table, column) in defaults_naming(ctx.catalog, item.oid).into_iter().filter(|(it, _)| stays(it)) {
+                    let column = format!("column {} of table {}", table.desc.columns[column].name, table.name.item);
+                    out.parts.push((default_of(&column), describe(ctx, *object)));
+                }
+                continue;
             }
+            ItemKind::Table { .. } => references_to(ctx.catalog, &item),
+            ItemKind::Index(IndexDef { on, unique: true, constraint: None, .. }) => {
+                let on = ctx.catalog.item(*on).filter(|on| stays(on));
+                let all = on.map(|on| references_to(ctx.catalog, &on)).unwrap_or_default();
+                all.into_iter().filter(|reference| reference.key.oid == item.oid).collect()
+            }
+            _ => continue,
+        };
+        for reference in references.iter().filter(|reference| stays(&reference.child)) {
+            out.parts.push((described(reference), describe(ctx, *object)));
         }
     }
+}
+
+/// `constraint c on table t`.
+pub(super) fn described(reference: &Reference) -> String {
+    format!("constraint {} on table {}", reference.name, reference.child.name.item)
 }
 
 /// Errors: 2BP01 for the sequence of an identity column that stays.
@@ -338,8 +360,8 @@ fn maintained_in(ctx: &PlanContext<'_>, cluster: ClusterId) -> Vec<ObjectId> {
 }
 
 fn dependents_exist(what: &str, collected: &Collected) -> SqlError {
-    let defaults = collected.defaults.iter().map(|(default, on)| format!("{default} depends on {on}"));
-    let lines: Vec<String> = defaults.chain(collected.cascaded.values().cloned()).take(LISTED_MAX).collect();
+    let parts = collected.parts.iter().map(|(part, on)| format!("{part} depends on {on}"));
+    let lines: Vec<String> = parts.chain(collected.cascaded.values().cloned()).take(LISTED_MAX).collect();
     SqlError::new(
         SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
         format!("cannot drop {what} because other objects depend on it"),
@@ -349,15 +371,15 @@ fn dependents_exist(what: &str, collected: &Collected) -> SqlError {
 }
 
 fn cascade_notice(ctx: &PlanContext<'_>, collected: &Collected) -> PlanNotice {
-    let defaults = collected.defaults.iter().map(|(default, _)| default.clone());
+    let parts = collected.parts.iter().map(|(part, _)| part.clone());
     let objects: Vec<String> =
-        defaults.chain(collected.cascaded.keys().map(|object| describe(ctx, *object))).take(LISTED_MAX).collect();
+        parts.chain(collected.cascaded.keys().map(|object| describe(ctx, *object))).take(LISTED_MAX).collect();
     let (message, detail) = match objects.as_slice() {
         [one] => (format!("drop cascades to {one}"), None),
         many => {
             let lines: Vec<String> = many.iter().map(|object| format!("drop cascades to {object}")).collect();
             let message =
-                format!("drop cascades to {} other objects", collected.cascaded.len() + collected.defaults.len());
+                format!("drop cascades to {} other objects", collected.cascaded.len() + collected.parts.len());
             (message, Some(lines.join("\n")))
         }
     };

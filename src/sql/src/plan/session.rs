@@ -2,8 +2,9 @@
 
 use super::privileges::check_superuser;
 use super::resolver::Dependencies;
-use super::{Plan, PlanContext};
+use super::{ConstraintKind, Plan, PlanContext};
 use crate::bind::{self, Params, coerce};
+use crate::names::effective_search_path;
 use crate::vars::{canonical_name, unrecognized};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr;
@@ -11,7 +12,7 @@ use engine::error::SqlError;
 use pgrepr::options::EncodeOptions;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType, RelationDesc};
-use sql_syntax::ast::Statement;
+use sql_syntax::ast::{Deferral, SetConstraints, Statement};
 use sqlparser::ast as sp;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +31,7 @@ pub(super) fn plan_session(ctx: &PlanContext<'_>, statement: &Statement) -> Resu
             Plan::Set { variable: variable.clone(), value: value.clone(), local: *local }
         }
         Statement::SetTransaction(modes) => Plan::SetTransaction(*modes),
+        Statement::SetConstraints(set) => plan_set_constraints(ctx, set)?,
         Statement::SetSessionCharacteristics(modes) => Plan::SetSessionCharacteristics(*modes),
         Statement::Reset(name) => Plan::Reset(name.clone()),
         Statement::AlterSystemSet { variable, value } => {
@@ -118,4 +120,49 @@ pub(super) fn plan_argument(ctx: &PlanContext<'_>, argument: &sp::Expr, ty: &PgT
         )
         .with_hint("You will need to rewrite or cast the expression.")
     })
+}
+
+/// SET CONSTRAINTS. A name without a schema is looked for along the search path. Errors: 42704; 42809 for a constraint that is not
+/// deferrable.
+fn plan_set_constraints(ctx: &PlanContext<'_>, set: &SetConstraints) -> Result<Plan, SqlError> {
+    let Some(names) = &set.names else {
+        return Ok(Plan::SetConstraints { constraints: None, is_deferred: set.is_deferred });
+    };
+    let path = effective_search_path(ctx.catalog, ctx.scope());
+    let mut constraints = Vec::new();
+    for name in names {
+        let schemas = match name.parts.as_slice() {
+            [_] => path.clone(),
+            [.., schema, _] => {
+                let database = ctx.catalog.database_by_name(&ctx.session.database).map(|database| database.id);
+                ctx.catalog.schema_by_name(database, schema).into_iter().collect()
+            }
+            [] => Vec::new(),
+        };
+        let mut found = Vec::new();
+        for schema in schemas {
+            let items = ctx.catalog.items(schema.id);
+            let all = items.iter().flat_map(|item| item.constraints().iter());
+            found.extend(all.filter(|constraint| constraint.name == name.item()).cloned());
+            if !found.is_empty() {
+                break;
+            }
+        }
+        if found.is_empty() {
+            let message = format!("constraint \"{}\" does not exist", name.item());
+            return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+        }
+        for constraint in found {
+            match constraint.kind {
+                ConstraintKind::Foreign(foreign) if foreign.deferral != Deferral::Never => {
+                    constraints.push(constraint.oid);
+                }
+                _ => {
+                    let message = format!("constraint \"{}\" is not deferrable", constraint.name);
+                    return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+                }
+            }
+        }
+    }
+    Ok(Plan::SetConstraints { constraints: Some(constraints), is_deferred: set.is_deferred })
 }

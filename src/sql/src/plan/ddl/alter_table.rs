@@ -11,11 +11,14 @@ use super::sequence::{column_sequence, retyped};
 use super::{check_owner, missing};
 use crate::names::{resolve_item, unknown_relation};
 use crate::plan::column::{self, ColumnChange, index_reads, view_reads};
+use crate::plan::constraint::references_to;
 use crate::plan::ddl::plural;
 use crate::plan::dml::{default_exprs, unknown_column};
-use crate::plan::drop::{OfColumn, plan_column_drops};
+use crate::plan::drop::{OfColumn, described, plan_column_drops};
 use crate::plan::sequence::{owned_by, owned_sequences};
-use crate::plan::{AlterTablePlan, ColumnSource, ConstraintDef, ItemKind, ItemRef, Plan, PlanContext, TableChange};
+use crate::plan::{
+    AlterTablePlan, ColumnSource, ConstraintDef, ConstraintKind, ItemKind, ItemRef, Plan, PlanContext, TableChange,
+};
 use engine::error::{PlanNotice, SqlError};
 use engine::names::{ObjectId, ObjectKind};
 use repr::PgType;
@@ -52,6 +55,7 @@ fn pass(action: &TableAction) -> usize {
         TableAction::AddColumn { .. } => 2,
         TableAction::SetNotNull(_) => 3,
         TableAction::Add(_)
+        | TableAction::Validate(_)
         | TableAction::SetDefault { default: Some(_), .. }
         | TableAction::Rename { .. }
         | TableAction::RenameColumn { .. } => 4,
@@ -79,7 +83,7 @@ struct Altered<'a> {
 
 impl<'a> Altered<'a> {
     fn new(ctx: &'a PlanContext<'a>, table: &'a ItemRef) -> Altered<'a> {
-        let (name, desc, constraints) = (&table.name.item, Arc::clone(&table.desc), table.constraints().to_vec());
+        let (desc, constraints) = (Arc::clone(&table.desc), table.constraints().to_vec());
         let mut is_identity = vec![false; desc.arity()];
         for (_, owner) in owned_sequences(ctx.catalog, table.id) {
             is_identity[owner.column] |= owner.identity.is_some();
@@ -88,7 +92,7 @@ impl<'a> Altered<'a> {
             ctx,
             before: table,
             table: table.clone(),
-            subject: Subject::new(ctx, Some(table.schema), name, desc, constraints),
+            subject: Subject::new(ctx, Some(table.schema), &table.name, (desc, constraints), false),
             sources: (0..table.desc.arity()).map(ColumnSource::Kept).collect(),
             is_identity,
             dropped: Vec::new(),
@@ -101,6 +105,28 @@ impl<'a> Altered<'a> {
         match action {
             TableAction::Add(constraint) => self.add_constraint(constraint),
             TableAction::Drop { name, if_exists, cascade } => self.drop_constraint(name, *if_exists, *cascade),
+            TableAction::Validate(name) => {
+                let find = |constraint: &&mut ConstraintDef| constraint.name == *name;
+                let found = self.subject.constraints.iter_mut().find(find);
+                let found = found.ok_or_else(|| unknown_for(name, "of relation", self.subject.table))?;
+                match &mut found.kind {
+                    ConstraintKind::Foreign(foreign) => {
+                        if !std::mem::replace(&mut foreign.is_valid, true) {
+                            self.set_constraints();
+                            self.changes.push(TableChange::ValidateConstraint(name.clone()));
+                        }
+                        Ok(())
+                    }
+                    ConstraintKind::Check { .. } => Ok(()),
+                    ConstraintKind::Key { .. } => {
+                        let message = format!(
+                            "constraint \"{name}\" of relation \"{}\" is not a foreign key or check constraint",
+                            self.subject.table
+                        );
+                        Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
+                    }
+                }
+            }
             TableAction::Rename { from, to } => {
                 let renamed = self.subject.remove(from);
                 let renamed = renamed.map_err(|_| unknown_for(from, "for table", self.subject.table))?;
@@ -222,6 +248,7 @@ impl<'a> Altered<'a> {
             self.changes.extend(altered.map(TableChange::Sequence));
         }
         check_no_view_reads(self.ctx, self.before, column)?;
+        self.check_no_reference(name, column)?;
         if using.is_none() && self.table.desc.columns[at].ty == *ty {
             return Ok(());
         }
@@ -236,6 +263,18 @@ impl<'a> Altered<'a> {
             }
         }
         self.sources[at] = ColumnSource::New(values, self.table.desc.columns[at].data_type.clone());
+        Ok(())
+    }
+
+    /// Errors: 0A000 for a column of a foreign key, or one that such a column refers to.
+    fn check_no_reference(&self, name: &str, column: usize) -> Result<(), SqlError> {
+        let mut own = self.table.foreign_keys().map(|(_, foreign)| &foreign.columns);
+        let others = references_to(self.ctx.catalog, self.before);
+        if own.any(|columns| columns.contains(&column))
+            || others.iter().any(|reference| reference.foreign.referred.contains(&column))
+        {
+            return Err(SqlError::unsupported(format!("ALTER COLUMN \"{name}\" TYPE of a foreign key's column")));
+        }
         Ok(())
     }
 
@@ -262,7 +301,11 @@ impl<'a> Altered<'a> {
     fn dependents(&self, name: &str, column: usize, cascade: bool) -> Result<OfColumn, SqlError> {
         let owned = owned_by(self.ctx.catalog, self.before.id, column);
         let indexes = owned.into_iter().map(|(sequence, _)| sequence.id).collect();
-        let mut dropped = OfColumn { column: name.to_owned(), cascade, indexes, views: Vec::new() };
+        let references = references_to(self.ctx.catalog, self.before)
+            .into_iter()
+            .filter(|reference| reference.child.id != self.before.id && reference.foreign.referred.contains(&column));
+        let references = references.map(|reference| described(&reference)).collect();
+        let mut dropped = OfColumn { column: name.to_owned(), cascade, indexes, views: Vec::new(), references };
         for id in self.ctx.catalog.dependents(self.before.id) {
             let Some(dependent) = self.ctx.catalog.item(id) else { continue };
             match &dependent.kind {

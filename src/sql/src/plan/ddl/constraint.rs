@@ -2,13 +2,14 @@
 
 use super::index::without_qualifiers;
 use crate::plan::constraint::{bind_check, check_key_type};
-use crate::plan::{CatalogView, ConstraintDef, ConstraintKind, PlanContext};
+use crate::plan::{CatalogView, ConstraintDef, ConstraintKind, ForeignKey, PlanContext};
 use datafusion::common::{DFSchema, TableReference};
 use engine::error::SqlError;
 use engine::names::SchemaId;
 use repr::RelationDesc;
 use repr::sqlstate::SqlState;
 use sql_syntax::ast::{ConstraintSpec, TableConstraint};
+use sql_syntax::names::FullName;
 use sqlparser::ast as sp;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,6 +25,11 @@ const TOO_MANY_COLUMNS: SqlState = SqlState("54011");
 pub(super) struct Subject<'a> {
     /// Its name.
     pub(super) table: &'a str,
+    pub(super) full_name: &'a FullName,
+    /// Its schema, if that is there.
+    pub(super) schema: Option<SchemaId>,
+    /// Whether it is not there yet.
+    pub(super) is_new: bool,
     /// Its columns.
     pub(super) desc: Arc<RelationDesc>,
     /// The constraints that it has.
@@ -106,13 +112,14 @@ impl<'a> Subject<'a> {
     pub(super) fn new(
         ctx: &PlanContext<'_>,
         schema: Option<SchemaId>,
-        table: &'a str,
-        desc: Arc<RelationDesc>,
-        constraints: Vec<ConstraintDef>,
+        full_name: &'a FullName,
+        (desc, constraints): (Arc<RelationDesc>, Vec<ConstraintDef>),
+        is_new: bool,
     ) -> Subject<'a> {
+        let table = full_name.item.as_str();
         let mut names = Names::of(ctx.catalog, schema);
         names.relations.insert(table.to_owned());
-        Subject { table, desc, constraints, names }
+        Subject { table, full_name, schema, is_new, desc, constraints, names }
     }
 
     /// Adds a constraint and returns it as the catalog will keep it.
@@ -120,6 +127,7 @@ impl<'a> Subject<'a> {
         let kind = match &new.spec {
             ConstraintSpec::Key { primary, columns } => self.key(*primary, columns),
             ConstraintSpec::Check(check) => self.check(ctx, check),
+            ConstraintSpec::Foreign(foreign) => self.foreign(ctx, foreign, new).map(ConstraintKind::Foreign),
         };
         let kind = kind.map_err(|error| error.at(new.span))?;
         let name = match &new.name {
@@ -129,6 +137,9 @@ impl<'a> Subject<'a> {
             }
             None => self.chosen_name(&new.spec, &kind),
         };
+        if let ConstraintKind::Foreign(foreign) = &kind {
+            self.check_comparable(ctx.catalog, &name, foreign).map_err(|error| error.at(new.span))?;
+        }
         let constraint = ConstraintDef { oid: 0, name, kind };
         self.names.take(&constraint);
         self.constraints.push(constraint.clone());
@@ -195,6 +206,9 @@ impl<'a> Subject<'a> {
         match kind {
             ConstraintKind::Key { primary: true, .. } => self.names.choose(self.table, None, "pkey", spec),
             ConstraintKind::Key { columns, .. } => self.names.choose(self.table, Some(&named(columns)), "key", spec),
+            ConstraintKind::Foreign(ForeignKey { columns, .. }) => {
+                self.names.choose(self.table, Some(&named(columns)), "fkey", spec)
+            }
             ConstraintKind::Check { columns, .. } => {
                 let column = (columns.len() == 1).then(|| named(columns));
                 self.names.choose(self.table, column.as_deref(), "check", spec)
@@ -203,8 +217,8 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// The constraints of a new table, in Postgres's order: CHECK first, then the keys, the primary one before the others. A key
-/// over the same columns as one before it is that one.
+/// The constraints of a new table, in Postgres's order: CHECK first, then the keys, the primary one before the others, then the foreign
+/// keys. A key over the same columns as one before it is that one.
 pub(super) fn plan_constraints(
     ctx: &PlanContext<'_>,
     subject: &mut Subject<'_>,
@@ -213,7 +227,9 @@ pub(super) fn plan_constraints(
     let is_primary =
         |constraint: &&TableConstraint| matches!(constraint.spec, ConstraintSpec::Key { primary: true, .. });
     let of_key = |constraint: &&TableConstraint| matches!(constraint.spec, ConstraintSpec::Key { .. });
-    for check in stated.iter().filter(|constraint| !of_key(constraint)) {
+    let is_check = |constraint: &&TableConstraint| matches!(constraint.spec, ConstraintSpec::Check(_));
+    let is_foreign = |constraint: &&TableConstraint| matches!(constraint.spec, ConstraintSpec::Foreign(_));
+    for check in stated.iter().filter(is_check) {
         subject.add(ctx, check)?;
     }
     let primary = stated.iter().filter(is_primary);
@@ -232,7 +248,9 @@ pub(super) fn plan_constraints(
             None => keys.push(key.clone()),
         }
     }
-    keys.iter().try_for_each(|key| subject.add(ctx, key).map(drop))
+    // Of a new table there is no row that could be against them.
+    let foreign = stated.iter().filter(is_foreign).map(|foreign| TableConstraint { is_valid: true, ..foreign.clone() });
+    keys.into_iter().chain(foreign).try_for_each(|constraint| subject.add(ctx, &constraint).map(drop))
 }
 
 /// The columns as the primary key among `constraints` makes them: NOT NULL.

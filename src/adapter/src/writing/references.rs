@@ -1,0 +1,475 @@
+//! What follows from a statement's changes by foreign keys: rows that go or change as well, and what must not be so.
+//!
+//! 1. A row that goes, or gets another key, has the rows that refer to it go, change or be in the way, as ON DELETE and ON UPDATE
+//!    say. They are found by the index of the foreign key, and what happens to them is followed in turn.
+//! 2. Rows that are found are locked, and what they refer to is kept from going (`writing/locking.rs`).
+//! 3. Within a transaction a statement fails that leaves a reference to nothing, unless the foreign key is deferred. Of what commits by
+//!    itself, and at COMMIT, the committer finds that out.
+//!
+//! RESTRICT is checked by the statement in any case: it is about the rows that the statement leaves, and not about those that are there
+//! in the end.
+
+use crate::error::AdapterError;
+use crate::locks::Taken;
+use crate::session::Session;
+use crate::writing::locking::Looks;
+use ahash::AHashMap;
+use committer::constraint::{Orphan, Reference, TableConstraints, UniqueKey, net_keys, orphan};
+use committer::expectations::{Expectation, KeyRange};
+use compute_client::peek::{Bound, Looked};
+use engine::error::SqlError;
+use repr::row::{split, write_datum};
+use repr::sqlstate::SqlState;
+use repr::{Datum, Diff, GlobalId, Timestamp, Updates};
+use sql::plan::CatalogView;
+use sql_syntax::ast::Action;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// What a statement does to tables: to the one that it names first.
+pub(crate) struct Change {
+    pub(crate) tables: Vec<Changed>,
+    /// What it was made of.
+    pub(crate) expectations: Vec<Expectation>,
+    /// References to keys that have gone, which must not be there in the end.
+    left: Vec<Left>,
+}
+
+/// A reference to a key that has gone.
+#[derive(Clone)]
+struct Left {
+    reference: Reference,
+    key: Vec<u8>,
+    /// Whether it may not be there even if the key is there again.
+    restricts: bool,
+}
+
+/// What a statement does to one table.
+pub(crate) struct Changed {
+    pub(crate) table: GlobalId,
+    pub(crate) constraints: Arc<TableConstraints>,
+    pub(crate) updates: Updates,
+}
+
+/// A row that goes, or becomes another.
+struct Replaced<'u> {
+    old: &'u [u8],
+    new: Option<&'u [u8]>,
+}
+
+/// What a statement took away and put in its place: an old row with the new one right after it, or without.
+fn replaced(updates: &Updates) -> impl Iterator<Item = Replaced<'_>> {
+    let new = |at: usize| (at < updates.len()).then(|| updates.get(at)).filter(|(_, diff)| *diff > 0);
+    let of = move |at: usize| match updates.get(at) {
+        (old, diff) if diff < 0 => Some(Replaced { old, new: new(at + 1).map(|(row, _)| row) }),
+        _ => None,
+    };
+    (0..updates.len()).filter_map(of)
+}
+
+impl Change {
+    pub(crate) fn of(
+        table: GlobalId,
+        constraints: Arc<TableConstraints>,
+        updates: Updates,
+        expectations: Vec<Expectation>,
+    ) -> Change {
+        Change { tables: vec![Changed { table, constraints, updates }], expectations, left: Vec::new() }
+    }
+
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.tables.iter().all(|changed| changed.updates.is_empty())
+    }
+
+    fn add(&mut self, table: GlobalId, constraints: &Arc<TableConstraints>, updates: &Updates) {
+        match self.tables.iter_mut().find(|changed| changed.table == table) {
+            Some(changed) => changed.updates.extend(updates),
+            None => {
+                let (constraints, updates) = (Arc::clone(constraints), updates.clone());
+                self.tables.push(Changed { table, constraints, updates });
+            }
+        }
+    }
+
+    fn updates(&self, table: GlobalId) -> Option<&Updates> {
+        self.tables.iter().find(|changed| changed.table == table).map(|changed| &changed.updates)
+    }
+}
+
+impl Session {
+    /// The tables that a change of one may change as well.
+    pub(crate) fn changed_with(&self, table: GlobalId) -> Vec<GlobalId> {
+        let published = self.published();
+        let (mut found, mut waiting) = (Vec::new(), vec![table]);
+        while let Some(parent) = waiting.pop() {
+            let Some(known) = published.tables.get(&parent) else { continue };
+            for Reference { child, foreign, .. } in &known.constraints.referenced {
+                let acts = |action: Action| !matches!(action, Action::NoAction | Action::Restrict);
+                if (acts(foreign.on_delete) || acts(foreign.on_update)) && *child != table && !found.contains(child) {
+                    found.push(*child);
+                    waiting.push(*child);
+                }
+            }
+        }
+        found
+    }
+
+    /// Steps 1 and 2.
+    pub(crate) async fn follow(
+        &mut self,
+        change: &mut Change,
+        locked_before: usize,
+        looks: Looks,
+    ) -> Result<Taken, AdapterError> {
+        let Some(read_ts) = change.expectations.first().map(|expected| expected.read_ts) else {
+            return Ok(Taken::Nothing);
+        };
+        let [Changed { table, constraints, updates }] = change.tables.as_slice() else {
+            return Err(AdapterError::internal("what follows from a change is added to it once"));
+        };
+        let mut steps = VecDeque::from([(*table, Arc::clone(constraints), updates.clone())]);
+        while let Some((table, constraints, updates)) = steps.pop_front() {
+            for reference in constraints.referenced.iter().filter(|reference| reference.parent == table) {
+                let Some(step) = self.act(change, (reference, &constraints, &updates), read_ts).await? else {
+                    continue;
+                };
+                let child = self.known(reference.child)?;
+                change.add(reference.child, &child, &step);
+                steps.push_back((reference.child, child, step));
+            }
+        }
+        let mut taken = Taken::Nothing;
+        for Changed { table, constraints, updates } in &change.tables[1..] {
+            taken = taken.max(self.lock_touched((*table, locked_before), constraints, updates, looks).await?);
+        }
+        Ok(taken)
+    }
+
+    fn known(&self, table: GlobalId) -> Result<Arc<TableConstraints>, AdapterError> {
+        let known = self.published().tables.get(&table).map(|table| Arc::clone(&table.constraints));
+        known.ok_or(AdapterError::Stale)
+    }
+
+    /// What a foreign key does about changes of rows that it refers to: the changes of those that refer to them.
+    async fn act(
+        &mut self,
+        change: &mut Change,
+        (reference, parent, updates): (&Reference, &TableConstraints, &Updates),
+        read_ts: Timestamp,
+    ) -> Result<Option<Updates>, AdapterError> {
+        let Some(key) = parent.key(reference.parent_key) else { return Err(AdapterError::Stale) };
+        // By the bytes under which those that refer to it are found: what is done about them.
+        let mut found: BTreeMap<Vec<u8>, (Action, Option<Vec<u8>>)> = BTreeMap::new();
+        for Replaced { old, new } in replaced(updates) {
+            let Some(gone) = key.of(&parent.types, old) else { continue };
+            let comes = new.map(|new| key.of(&parent.types, new));
+            if comes.as_ref().is_some_and(|comes| comes.as_ref() == Some(&gone)) {
+                continue;
+            }
+            let action = if new.is_some() { reference.foreign.on_update } else { reference.foreign.on_delete };
+            if matches!(action, Action::NoAction | Action::Restrict) {
+                if let Some(gone) = reference.to_child(&gone) {
+                    let (reference, key) = (reference.clone(), gone.into_owned());
+                    change.left.push(Left { reference, key, restricts: action == Action::Restrict });
+                }
+                continue;
+            }
+            // A row may be stored in other words than its key: char(n) is with its blanks.
+            let Some(stored) = reference.to_child(&columns_of(parent, &reference.parent_columns, old)).map(Into::into)
+            else {
+                continue;
+            };
+            let new = match (action, new) {
+                (Action::Cascade, Some(new)) => {
+                    let new = columns_of(parent, &reference.parent_columns, new);
+                    Some(reference.to_child(&new).ok_or_else(out_of_range)?.into_owned())
+                }
+                _ => None,
+            };
+            found.insert(stored, (action, new));
+        }
+        if found.is_empty() {
+            return Ok(None);
+        }
+        let child = self.known(reference.child)?;
+        let rows = self.rows_that_refer(change, reference, &child, &found, read_ts).await?;
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let (defaults, mut step) = (self.defaults(reference, &child)?, Updates::new());
+        for (row, copies, (action, new)) in rows {
+            let deletes = *action == Action::Cascade && new.is_none();
+            for _ in 0..copies {
+                step.push(&row, -1);
+                if !deletes {
+                    let values = match (action, new) {
+                        (Action::Cascade, Some(new)) => Some(new),
+                        (Action::SetDefault, _) => Some(&defaults),
+                        _ => None,
+                    };
+                    push_with_columns(&mut step, &row, &child, &reference.key.columns, values.map(Vec::as_slice))?;
+                }
+            }
+        }
+        let published = self.published();
+        let item = published.state.item(reference.child).ok_or(AdapterError::Stale)?;
+        let shows = || self.may_select(reference.child);
+        let info = self.info(self.shared.oracle.known_ts());
+        child.check_rows(&self.shared.engine, &info, &step, self.wording(&item.name, &shows))?;
+        Ok(Some(step))
+    }
+
+    /// The rows that refer to keys, as the statement has left them so far, with how often each is there. That they are all is expected
+    /// from here on.
+    async fn rows_that_refer<'f>(
+        &mut self,
+        change: &mut Change,
+        reference: &Reference,
+        child: &TableConstraints,
+        found: &'f BTreeMap<Vec<u8>, (Action, Option<Vec<u8>>)>,
+        read_ts: Timestamp,
+    ) -> Result<Vec<(Vec<u8>, Diff, &'f (Action, Option<Vec<u8>>))>, AdapterError> {
+        let (published, columns, table) = (self.published(), &reference.key.columns, reference.child);
+        let keys: Vec<Vec<u8>> = found.keys().cloned().collect();
+        let index = published.indexes_on(table).iter().find(|index| Some(index.handle.id) == reference.index);
+        let index = index.filter(|index| index.handle.stopped().is_none());
+        let of = |row: &[u8]| found.get(&columns_of(child, columns, row));
+        let mut rows: BTreeMap<Vec<u8>, Diff> = BTreeMap::new();
+        let mut add = |row: &[u8], diff: Diff| {
+            if of(row).is_some() {
+                *rows.entry(row.to_vec()).or_default() += diff;
+            }
+        };
+        let layer = index.and_then(|index| self.transaction.layer(table, index));
+        let has_own = self.transaction.written_to(table).is_some();
+        match index.filter(|_| !has_own || layer.is_some()) {
+            Some(index) => {
+                let (types, width) = (Arc::clone(&child.types), columns.len());
+                let looked = Looked { index: Arc::clone(index), types, width, keys: keys.clone() };
+                let all = self.interrupt().guard(looked.rows(read_ts, layer.as_ref())).await??;
+                all.iter().for_each(|(row, copies)| add(row, *copies));
+                if !self.reads_anew() {
+                    self.transaction.reads().note_rows(table, looked);
+                }
+            }
+            // The index is not there yet: the foreign key was made by the same transaction.
+            None => {
+                if !published.created.contains(&table) {
+                    let stored = self
+                        .shared
+                        .persist
+                        .snapshot(table.into(), read_ts)
+                        .map_err(committer::error::CommitError::from)?;
+                    for some in stored {
+                        let some = some.map_err(committer::error::CommitError::from)?;
+                        some.iter().for_each(|(row, copies)| add(row, copies));
+                    }
+                }
+                let own = self.transaction.written_to(table).into_iter().flat_map(Updates::iter);
+                own.for_each(|(row, diff)| add(row, diff));
+                if !self.reads_anew() {
+                    self.transaction.reads().note([table]);
+                }
+            }
+        }
+        change.updates(table).into_iter().flat_map(Updates::iter).for_each(|(row, diff)| add(row, diff));
+        let range = KeyRange::new(Arc::clone(&child.types), columns.clone(), keys);
+        change.expectations.push(Expectation { table, read_ts, rows: Some(Arc::new(range)) });
+        let there = rows.into_iter().filter(|(_, copies)| *copies > 0);
+        Ok(there.filter_map(|(row, copies)| of(&row).map(|what| (row, copies, what))).collect())
+    }
+
+    /// What SET DEFAULT gives the columns of a foreign key, in the order of the key that they refer to.
+    fn defaults(&self, reference: &Reference, child: &TableConstraints) -> Result<Vec<u8>, AdapterError> {
+        let (mut bytes, info) = (Vec::new(), self.info(self.shared.oracle.known_ts()));
+        if reference.defaults.is_empty() {
+            return Ok(bytes);
+        }
+        for column in &reference.key.columns {
+            let stated = reference.foreign.columns.iter().position(|stated| stated == column);
+            let default = stated.and_then(|stated| reference.defaults.get(stated));
+            let default = default.ok_or_else(|| AdapterError::internal("a column has no default"))?;
+            let value = self.evaluate_constant(default, Bound::none(), &info)?;
+            write_datum(&mut bytes, &child.types[*column], &value)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Step 3, of what a statement has changed: whatever is not deferred within a transaction, else RESTRICT. Error 23503.
+    pub(crate) async fn check_references(&mut self, change: &Change, commits_alone: bool) -> Result<(), AdapterError> {
+        let mut asked = Asked::default();
+        if !commits_alone {
+            for Changed { constraints, updates, .. } in &change.tables {
+                for reference in constraints.references.iter().filter(|it| !self.transaction.is_deferred(it)) {
+                    let new = net_keys(constraints, &reference.key, updates);
+                    let new = new.into_iter().filter(|(_, diff)| *diff > 0);
+                    asked.new.extend(new.map(|(key, _)| (reference.clone(), key)));
+                }
+            }
+        }
+        let is_due = |Left { reference, restricts, .. }: &&Left| {
+            *restricts || !commits_alone && !self.transaction.is_deferred(reference)
+        };
+        asked.left = change.left.iter().filter(is_due).cloned().collect();
+        self.check_asked(asked, commits_alone.then_some(change)).await
+    }
+
+    /// SET CONSTRAINTS … IMMEDIATE: all that the transaction has deferred of foreign keys that are not any more. Error 23503.
+    pub(crate) async fn check_deferred(&mut self) -> Result<(), AdapterError> {
+        let (published, mut asked) = (self.published(), Asked::default());
+        let tables: Vec<GlobalId> = self.transaction.written().copied().collect();
+        for table in tables {
+            let Some(constraints) = published.tables.get(&table).map(|table| &table.constraints) else { continue };
+            for reference in &constraints.references {
+                if self.transaction.is_deferred(reference) {
+                    continue;
+                }
+                let own = self.transaction.own_keys(table, constraints, &reference.key).iter();
+                let new = own.filter(|(_, diff)| **diff > 0).map(|(key, _)| (reference.clone(), key.clone()));
+                asked.new.extend(new);
+            }
+            for reference in &constraints.referenced {
+                let key = constraints.key(reference.parent_key);
+                let Some(key) = key.filter(|_| !self.transaction.is_deferred(reference)) else { continue };
+                let own = self.transaction.own_keys(table, constraints, key).iter();
+                let gone = own.filter(|(_, diff)| **diff < 0).filter_map(|(key, _)| reference.to_child(key));
+                let left = |key: std::borrow::Cow<'_, [u8]>| {
+                    let (reference, key) = (reference.clone(), key.into_owned());
+                    Left { reference, key, restricts: false }
+                };
+                asked.left.extend(gone.map(left));
+            }
+        }
+        self.check_asked(asked, None).await
+    }
+
+    async fn check_asked(&mut self, asked: Asked, alone: Option<&Change>) -> Result<(), AdapterError> {
+        if asked.new.is_empty() && asked.left.is_empty() {
+            return Ok(());
+        }
+        let mut wanted: BTreeMap<GlobalId, BTreeSet<(u32, Vec<u8>)>> = BTreeMap::new();
+        let mut want = |table: GlobalId, oid: u32, key: &[u8]| {
+            wanted.entry(table).or_default().insert((oid, key.to_vec()));
+        };
+        let new = asked.new.iter().map(|(reference, key)| (reference, key));
+        for (reference, key) in new.chain(asked.left.iter().map(|left| (&left.reference, &left.key))) {
+            if let Some(parent) = reference.to_parent(key) {
+                want(reference.parent, reference.parent_key, &parent);
+            }
+        }
+        asked.left.iter().for_each(|Left { reference, key, .. }| want(reference.child, reference.key.oid, key));
+        let mut counts: AHashMap<(GlobalId, u32, Vec<u8>), Diff> = AHashMap::new();
+        for (table, keys) in wanted {
+            let keys: Vec<(u32, Vec<u8>)> = keys.into_iter().collect();
+            for ((oid, key), count) in self.counts(table, keys, alone).await? {
+                counts.insert((table, oid, key), count);
+            }
+        }
+        let count = |table, oid, key: &[u8]| counts.get(&(table, oid, key.to_vec())).copied().unwrap_or(0);
+        let is_there = |reference: &Reference, key: &[u8]| {
+            let parent = reference.to_parent(key);
+            parent.is_some_and(|key| count(reference.parent, reference.parent_key, &key) > 0)
+        };
+        for (reference, key) in asked.new {
+            if !is_there(&reference, &key) {
+                return Err(self.orphan(&Orphan { reference, key, is_new: true }));
+            }
+        }
+        for Left { reference, key, restricts } in asked.left {
+            let is_again = !restricts && is_there(&reference, &key);
+            if !is_again && count(reference.child, reference.key.oid, &key) > 0 {
+                return Err(self.orphan(&Orphan { reference, key, is_new: false }));
+            }
+        }
+        Ok(())
+    }
+
+    /// How often keys of a table are there: by what is committed, and by what the transaction has written, or a change that commits alone.
+    async fn counts(
+        &mut self,
+        table: GlobalId,
+        keys: Vec<(u32, Vec<u8>)>,
+        alone: Option<&Change>,
+    ) -> Result<Vec<((u32, Vec<u8>), Diff)>, AdapterError> {
+        let published = self.published();
+        let committed = match published.created.contains(&table) {
+            true => vec![0; keys.len()],
+            false => {
+                let (interrupt, shared) = (self.interrupt(), Arc::clone(&self.shared));
+                interrupt.guard(shared.committer.probe(table, keys.clone())).await??.counts
+            }
+        };
+        let constraints = self.known(table)?;
+        let mut own = |oid: u32, key: &[u8]| -> Diff {
+            let Some(of) = constraints.counted(oid) else { return 0 };
+            match alone {
+                None => self.transaction.own_keys(table, &constraints, of).get(key).copied().unwrap_or(0),
+                Some(change) => change.updates(table).map_or(0, |updates| copies(&constraints, of, updates, key)),
+            }
+        };
+        let with_own = |((oid, key), count): ((u32, Vec<u8>), Diff)| {
+            let count = count + own(oid, &key);
+            ((oid, key), count)
+        };
+        Ok(keys.into_iter().zip(committed).map(with_own).collect())
+    }
+
+    /// 23503.
+    pub(crate) fn orphan(&self, found: &Orphan) -> AdapterError {
+        let published = self.published();
+        let of = if found.is_new { found.reference.child } else { found.reference.parent };
+        let Some(item) = published.state.item(of) else { return AdapterError::Stale };
+        let shows = || self.may_select(of);
+        orphan(published.state.as_ref(), found, self.wording(&item.name, &shows)).into()
+    }
+}
+
+/// What is to be looked at.
+#[derive(Default)]
+struct Asked {
+    /// References that are new.
+    new: Vec<(Reference, Vec<u8>)>,
+    left: Vec<Left>,
+}
+
+/// How often updates add a key.
+fn copies(constraints: &TableConstraints, of: &UniqueKey, updates: &Updates, key: &[u8]) -> Diff {
+    let is_it = |row: &[u8]| of.of(&constraints.types, row).is_some_and(|found| found == key);
+    updates.iter().filter(|(row, _)| is_it(row)).map(|(_, diff)| diff).sum()
+}
+
+/// Some columns of a row, as they are stored.
+fn columns_of(constraints: &TableConstraints, columns: &[usize], row: &[u8]) -> Vec<u8> {
+    let slices = split(row, &constraints.types);
+    columns.iter().flat_map(|column| slices[*column]).copied().collect()
+}
+
+/// Adds a row that has other values, or NULL, in some of its columns.
+fn push_with_columns(
+    updates: &mut Updates,
+    row: &[u8],
+    constraints: &TableConstraints,
+    columns: &[usize],
+    values: Option<&[u8]>,
+) -> Result<(), SqlError> {
+    let types: Vec<_> = columns.iter().map(|column| constraints.types[*column].clone()).collect();
+    let values = values.map(|values| split(values, &types));
+    let slices = split(row, &constraints.types);
+    updates.push_with(1, |out| {
+        for (at, slice) in slices.iter().enumerate() {
+            match (columns.iter().position(|column| *column == at), &values) {
+                (None, _) => out.extend_from_slice(slice),
+                (Some(place), Some(values)) => out.extend_from_slice(values[place]),
+                (Some(_), None) => {
+                    write_datum(out, &constraints.types[at], &Datum::Null)
+                        .map_err(|error| SqlError::internal(error.to_string()))?;
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+fn out_of_range() -> AdapterError {
+    AdapterError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "integer out of range")
+}
