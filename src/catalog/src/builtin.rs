@@ -234,14 +234,16 @@ impl<'a> Context<'a> {
         schemas
     }
 
-    /// What is in those schemas.
+    /// What is in those schemas that PostgreSQL's catalogs would show.
     fn items(&self) -> Vec<Arc<ItemRef>> {
-        self.schemas().iter().flat_map(|schema| self.catalog.items(schema.id)).collect()
+        let schemas = self.schemas();
+        let all = schemas.iter().flat_map(|schema| self.catalog.items(schema.id));
+        all.filter(|item| !item.serves_foreign_key()).collect()
     }
 
     /// Whether the item has an index.
     fn has_index(&self, item: &ItemRef) -> bool {
-        !self.catalog.indexes_on(item.id).is_empty()
+        self.catalog.indexes_on(item.id).iter().any(|index| !index.serves_foreign_key())
     }
 
     fn role_oid(&self, role: RoleId) -> u32 {

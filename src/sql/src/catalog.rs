@@ -234,6 +234,11 @@ impl ItemRef {
         }
     }
 
+    /// Whether it is the index of a foreign key, which PostgreSQL has none for: tools that compare schemas would miss it there.
+    pub fn serves_foreign_key(&self) -> bool {
+        matches!(self.kind, ItemKind::Index(IndexDef { unique: false, constraint: Some(_), .. }))
+    }
+
     /// Its foreign keys.
     pub fn foreign_keys(&self) -> impl Iterator<Item = (&ConstraintDef, &ForeignKey)> {
         self.constraints().iter().filter_map(|constraint| match &constraint.kind {

@@ -46,8 +46,8 @@ use repr::sqlstate::SqlState;
 use repr::{GlobalId, PgType, RelationDesc};
 use sequence::NewSequence;
 use sql_syntax::ast::{
-    ClusterOptions, DiscardTarget, ExplainFormat, ExplainStage, RoleOptions, SetValue, Statement, TransactionModes,
-    Upkeep,
+    ClusterOptions, Deferral, DiscardTarget, ExplainFormat, ExplainStage, RoleOptions, SetValue, Statement,
+    TransactionModes, Upkeep,
 };
 use sql_syntax::names::FullName;
 use sqlparser::ast as sp;
@@ -635,6 +635,13 @@ pub enum TableChange {
         name: String,
         /// Whether the views that need it go with it.
         cascade: bool,
+    },
+    /// A foreign key is checked at another time.
+    SetDeferral {
+        /// Its name.
+        name: String,
+        /// When it is checked.
+        deferral: Deferral,
     },
     /// A foreign key is valid from here on. The rows have yet to be checked.
     ValidateConstraint(String),

@@ -35,6 +35,7 @@ pub mod list_append;
 pub mod lists;
 pub mod proxy;
 pub mod races;
+pub mod references;
 pub mod registers;
 pub mod runs;
 pub mod session;

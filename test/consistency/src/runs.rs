@@ -12,7 +12,7 @@ use crate::faults::{Extent, Fault, Ordeal, torment};
 use crate::lists::Lists;
 use crate::registers::Registers;
 use crate::stage::{Counts, Stage};
-use crate::{bank, keys, linearizable, list_append, lists, registers};
+use crate::{bank, keys, linearizable, list_append, lists, references, registers};
 
 /// Clients of a history.
 const CLIENTS: usize = 12;
@@ -34,11 +34,14 @@ pub enum Workload {
     Bank,
     /// Rows of a table with a primary key.
     Keys,
+    /// Rows that refer to others.
+    References,
 }
 
 impl Workload {
     /// All.
-    pub const ALL: [Workload; 4] = [Workload::Registers, Workload::Lists, Workload::Bank, Workload::Keys];
+    pub const ALL: [Workload; 5] =
+        [Workload::Registers, Workload::Lists, Workload::Bank, Workload::Keys, Workload::References];
 }
 
 /// What a history was, if nothing was wrong with it.
@@ -86,6 +89,7 @@ pub fn history(workload: Workload, setup: &Setup, fault: Fault, seed: u64, exten
         Workload::Lists => of_lists(&mut deployment, &stage, ordeal),
         Workload::Bank => of_bank(&mut deployment, &stage, ordeal),
         Workload::Keys => of_keys(&mut deployment, &stage, ordeal),
+        Workload::References => of_references(&mut deployment, &stage, ordeal),
     };
     let judged = judged.and_then(|faults| {
         deployment.check_log()?;
@@ -162,6 +166,14 @@ fn of_keys(deployment: &mut Deployment, stage: &Stage, ordeal: Ordeal) -> anyhow
     let clients = || keys::run(stage, CLIENTS, ordeal.seed);
     let (deeds, faults) = perform(deployment, stage, ordeal, clients)?;
     keys::last_word(&mut deployment.session()?, &deeds).map_err(|failure| wrong(&failure))?;
+    Ok(faults)
+}
+
+fn of_references(deployment: &mut Deployment, stage: &Stage, ordeal: Ordeal) -> anyhow::Result<u64> {
+    references::prepare(&mut deployment.session()?).map_err(|failure| wrong(&failure))?;
+    let clients = || references::run(stage, CLIENTS, ordeal.seed);
+    let (deeds, faults) = perform(deployment, stage, ordeal, clients)?;
+    references::last_word(&mut deployment.session()?, &deeds).map_err(|failure| wrong(&failure))?;
     Ok(faults)
 }
 

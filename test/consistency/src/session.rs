@@ -112,7 +112,7 @@ fn classify(error: &Error, sql: &str) -> Failure {
     let Some(db) = error.as_db_error() else { return Failure::Lost(error.to_string()) };
     match db.code().code() {
         // What others did meanwhile, or the disk, is in the way.
-        code @ ("40001" | "40P01" | "23505" | "53100") => Failure::Refused(code.to_owned()),
+        code @ ("40001" | "40P01" | "23503" | "23505" | "53100") => Failure::Refused(code.to_owned()),
         // The server ends, or another has taken over: what was durable may be seen.
         "57P01" | "57P02" | "57P03" => Failure::Lost(db.message().to_owned()),
         code => Failure::Wrong(format!("{code} {}: {sql}", db.message())),

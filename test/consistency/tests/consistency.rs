@@ -35,6 +35,12 @@ fn money_is_neither_made_nor_lost() {
 }
 
 #[test]
+fn no_row_refers_to_nothing() {
+    println!("{}", explained(Workload::References, Store::Embedded, Fault::Kill));
+    println!("{}", explained(Workload::References, Store::Embedded, Fault::Calm));
+}
+
+#[test]
 fn no_two_rows_have_one_key() {
     println!("{}", explained(Workload::Keys, Store::Embedded, Fault::Kill));
     println!("{}", explained(Workload::Keys, Store::Embedded, Fault::Calm));

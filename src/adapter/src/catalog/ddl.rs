@@ -81,6 +81,7 @@ impl Session {
                     name: &table.name,
                     desc: &table.desc,
                     arbiters: &[],
+                    is_followed: true,
                     locked_before: self.lock_count(),
                 };
                 self.write(target, updates, Vec::new(), Autocommit::No).await?;

@@ -83,7 +83,9 @@ impl Session {
                 expectation.rows = looked_up(peek, params);
             }
             let (table, name) = (plan.table, &plan.name);
-            let target = WriteTarget { table, name, desc: &plan.desc, arbiters: &[], locked_before };
+            // Whatever refers to a table is truncated together with it.
+            let is_followed = plan.kind != ReadThenWriteKind::Truncate;
+            let target = WriteTarget { table, name, desc: &plan.desc, arbiters: &[], is_followed, locked_before };
             if let Committed::Conflict = self.write(target, updates, expectations, autocommit).await? {
                 // What is read anew need not be what it was.
                 self.transaction.reads().truncate(read_before);

@@ -32,6 +32,8 @@ pub(crate) struct WriteTarget<'a> {
     pub(crate) desc: &'a Arc<RelationDesc>,
     /// The constraints of which a key that is taken is no error but a conflict.
     pub(crate) arbiters: &'a [u32],
+    /// Whether what refers to rows that go is looked at before COMMIT.
+    pub(crate) is_followed: bool,
     /// How many locks the transaction had before the statement: those after them it may give up and look again.
     pub(crate) locked_before: usize,
 }
@@ -54,7 +56,7 @@ impl Session {
         let place = (target.table, target.locked_before);
         let mut taken = self.lock_touched(place, &constraints, &updates, looks).await?;
         let mut change = Change::of(target.table, constraints, updates, expectations);
-        if change.tables[0].constraints.has_references() && taken != Taken::Waited {
+        if target.is_followed && change.tables[0].constraints.has_references() && taken != Taken::Waited {
             taken = taken.max(self.follow(&mut change, target.locked_before, looks).await?);
         }
         let commits_alone =

@@ -59,6 +59,12 @@ impl Transaction {
                     }
                     constraints.push(new);
                 }
+                TableChange::SetDeferral { name, deferral } => {
+                    let at = position(&item, &name)?;
+                    if let ConstraintKind::Foreign(foreign) = &mut constraints[at].kind {
+                        foreign.deferral = deferral;
+                    }
+                }
                 TableChange::ValidateConstraint(name) => {
                     let at = position(&item, &name)?;
                     if let ConstraintKind::Foreign(foreign) = &mut constraints[at].kind {

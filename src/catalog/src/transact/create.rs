@@ -369,7 +369,7 @@ impl Transaction {
         let (index, desc) = key_index(table, constraint, columns, cluster);
         let name = match constraint.is_key() {
             true => constraint.name.clone(),
-            false => self.free_name(table.schema, &constraint.name),
+            false => self.free_name(table.schema, &format!("{}_idx", constraint.name)),
         };
         let id = self.create_item(table.schema, name, table.owner, &desc, ItemKind::Index(index))?;
         if cluster.is_some() {

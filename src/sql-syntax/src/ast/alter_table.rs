@@ -1,6 +1,6 @@
 //! ALTER TABLE, which changes columns and constraints.
 
-use super::{ColumnDef, TableConstraint};
+use super::{ColumnDef, Deferral, TableConstraint};
 use crate::names::Name;
 use repr::PgType;
 use sqlparser::ast as sp;
@@ -29,6 +29,13 @@ pub enum TableAction {
         if_exists: bool,
         /// CASCADE.
         cascade: bool,
+    },
+    /// ALTER CONSTRAINT.
+    SetDeferral {
+        /// Its name.
+        name: String,
+        /// When it is checked.
+        deferral: Deferral,
     },
     /// VALIDATE CONSTRAINT.
     Validate(String),
@@ -92,6 +99,7 @@ impl TableAction {
         match self {
             TableAction::Add(_) => "ADD CONSTRAINT",
             TableAction::Drop { .. } => "DROP CONSTRAINT",
+            TableAction::SetDeferral { .. } => "ALTER CONSTRAINT",
             TableAction::Validate(_) => "VALIDATE CONSTRAINT",
             TableAction::Rename { .. } => "RENAME CONSTRAINT",
             TableAction::AddColumn { .. } => "ADD COLUMN",

@@ -38,6 +38,14 @@ fn parse_action(cursor: &mut Cursor<'_>) -> Result<TableAction, SqlError> {
     if cursor.eat(&["DROP"]) {
         return parse_drop(cursor);
     }
+    if cursor.eat(&["ALTER", "CONSTRAINT"]) {
+        let name = cursor.ident()?;
+        let (deferral, is_valid) = constraint::parse_attributes(cursor, true)?;
+        if !is_valid {
+            return Err(cursor.unsupported("ALTER CONSTRAINT … NOT VALID"));
+        }
+        return Ok(TableAction::SetDeferral { name, deferral });
+    }
     if cursor.eat(&["ALTER"]) {
         cursor.eat(&["COLUMN"]);
         return parse_alter_column(cursor);

@@ -32,7 +32,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<TableConstraint, SqlError
             None => cursor.unexpected(),
         });
     };
-    let (deferral, is_valid) = parse_attributes(cursor, &spec)?;
+    let (deferral, is_valid) = parse_attributes(cursor, matches!(spec, ConstraintSpec::Foreign(_)))?;
     Ok(TableConstraint { name, spec, deferral, is_valid, span })
 }
 
@@ -59,7 +59,7 @@ pub(super) fn parse_of_column(cursor: &mut Cursor<'_>, column: &str) -> Result<O
             None => Ok(None),
         };
     };
-    let (deferral, is_valid) = parse_attributes(cursor, &spec)?;
+    let (deferral, is_valid) = parse_attributes(cursor, matches!(spec, ConstraintSpec::Foreign(_)))?;
     Ok(Some(TableConstraint { name, spec, deferral, is_valid, span }))
 }
 
@@ -163,9 +163,8 @@ fn parse_action(cursor: &mut Cursor<'_>) -> Result<Action, SqlError> {
 }
 
 /// What may follow a constraint: when it is checked, and NOT VALID. Only a FOREIGN KEY may say so.
-fn parse_attributes(cursor: &mut Cursor<'_>, spec: &ConstraintSpec) -> Result<(Deferral, bool), SqlError> {
+pub(super) fn parse_attributes(cursor: &mut Cursor<'_>, is_foreign: bool) -> Result<(Deferral, bool), SqlError> {
     let (mut is_deferrable, mut is_deferred, mut is_valid) = (None, None, true);
-    let is_foreign = matches!(spec, ConstraintSpec::Foreign(_));
     loop {
         let span = cursor.span();
         if cursor.peek("NOT") && cursor.peek_nth(1, "DEFERRABLE") {

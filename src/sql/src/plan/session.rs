@@ -135,7 +135,11 @@ fn plan_set_constraints(ctx: &PlanContext<'_>, set: &SetConstraints) -> Result<P
             [_] => path.clone(),
             [.., schema, _] => {
                 let database = ctx.catalog.database_by_name(&ctx.session.database).map(|database| database.id);
-                ctx.catalog.schema_by_name(database, schema).into_iter().collect()
+                let found = ctx.catalog.schema_by_name(database, schema);
+                vec![found.ok_or_else(|| {
+                    let message = format!("schema \"{schema}\" does not exist");
+                    SqlError::new(SqlState::INVALID_SCHEMA_NAME, message)
+                })?]
             }
             [] => Vec::new(),
         };
@@ -157,6 +161,7 @@ fn plan_set_constraints(ctx: &PlanContext<'_>, set: &SetConstraints) -> Result<P
                 ConstraintKind::Foreign(foreign) if foreign.deferral != Deferral::Never => {
                     constraints.push(constraint.oid);
                 }
+                _ if !set.is_deferred => {}
                 _ => {
                     let message = format!("constraint \"{}\" is not deferrable", constraint.name);
                     return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));

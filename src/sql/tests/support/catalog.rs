@@ -206,6 +206,10 @@ impl CatalogView for Catalog {
             .collect()
     }
 
+    fn children(&self, _table: GlobalId) -> Vec<GlobalId> {
+        Vec::new()
+    }
+
     fn dependents(&self, id: GlobalId) -> Vec<GlobalId> {
         match id {
             GlobalId::User(1) => vec![GlobalId::User(2), GlobalId::User(3), GlobalId::User(9)],

@@ -48,6 +48,8 @@ enum Part {
     Bank,
     /// Histories of rows with keys
     Keys,
+    /// Histories of rows that refer to others
+    References,
     /// kill -9 under writers
     Crash,
     /// Disks that are full, or fail
@@ -68,7 +70,7 @@ impl Part {
     /// whom writers disturb less, need little.
     fn share(self, store: Option<Store>) -> u32 {
         match (self, store) {
-            (Part::Registers | Part::Lists | Part::Bank | Part::Keys, _) => 12,
+            (Part::Registers | Part::Lists | Part::Bank | Part::Keys | Part::References, _) => 12,
             (Part::Crash, Some(Store::Postgres)) => 50,
             (Part::Races, Some(Store::Postgres)) => 12,
             (Part::Crash, _) => 45,
@@ -79,7 +81,9 @@ impl Part {
 
     fn runs_on(self, store: Store) -> bool {
         match self {
-            Part::Registers | Part::Lists | Part::Bank | Part::Keys | Part::Crash | Part::Races => true,
+            Part::Registers | Part::Lists | Part::Bank | Part::Keys | Part::References | Part::Crash | Part::Races => {
+                true
+            }
             Part::Disk => store == Store::Embedded,
             Part::Takeover => store == Store::Postgres,
         }
@@ -159,6 +163,7 @@ fn run(part: Part, turn: u64, seed: u64, options: &Options, totals: &mut Totals)
         Part::Lists => Workload::Lists,
         Part::Bank => Workload::Bank,
         Part::Keys => Workload::Keys,
+        Part::References => Workload::References,
         Part::Crash => {
             let report = crash::kills(&setup, seed, RUN)?;
             totals.kills += report.kills;

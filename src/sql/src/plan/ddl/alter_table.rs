@@ -56,6 +56,7 @@ fn pass(action: &TableAction) -> usize {
         TableAction::SetNotNull(_) => 3,
         TableAction::Add(_)
         | TableAction::Validate(_)
+        | TableAction::SetDeferral { .. }
         | TableAction::SetDefault { default: Some(_), .. }
         | TableAction::Rename { .. }
         | TableAction::RenameColumn { .. } => 4,
@@ -105,6 +106,21 @@ impl<'a> Altered<'a> {
         match action {
             TableAction::Add(constraint) => self.add_constraint(constraint),
             TableAction::Drop { name, if_exists, cascade } => self.drop_constraint(name, *if_exists, *cascade),
+            TableAction::SetDeferral { name, deferral } => {
+                let find = |constraint: &&mut ConstraintDef| constraint.name == *name;
+                let found = self.subject.constraints.iter_mut().find(find);
+                let found = found.ok_or_else(|| unknown_for(name, "of relation", self.subject.table))?;
+                let ConstraintKind::Foreign(foreign) = &mut found.kind else {
+                    let table = self.subject.table;
+                    let message =
+                        format!("constraint \"{name}\" of relation \"{table}\" is not a foreign key constraint");
+                    return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+                };
+                foreign.deferral = *deferral;
+                self.set_constraints();
+                self.changes.push(TableChange::SetDeferral { name: name.clone(), deferral: *deferral });
+                Ok(())
+            }
             TableAction::Validate(name) => {
                 let find = |constraint: &&mut ConstraintDef| constraint.name == *name;
                 let found = self.subject.constraints.iter_mut().find(find);

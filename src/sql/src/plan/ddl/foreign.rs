@@ -80,7 +80,7 @@ impl Subject<'_> {
             true => return Ok(own()),
             false => resolve_item(ctx.catalog, ctx.scope(), &spec.parent)?,
         };
-        let parent = found.ok_or_else(|| unknown_relation(&spec.parent))?;
+        let parent = found.ok_or_else(|| unknown_parent(ctx, &spec.parent))?;
         if parent.name == *self.full_name {
             return Ok(own());
         }
@@ -173,19 +173,39 @@ fn comparison(column: &ColumnDesc, referred: &ColumnDesc) -> Comparison {
     let (column, referred) = (&column.ty, &referred.ty);
     let is_integer = |ty: &PgType| matches!(ty, PgType::Int2 | PgType::Int4 | PgType::Int8);
     let is_text = |ty: &PgType| matches!(ty, PgType::Text | PgType::Varchar(_));
-    let family = |ty: &PgType| match ty {
-        PgType::Int2 | PgType::Int4 | PgType::Int8 | PgType::Numeric(_) | PgType::Float4 | PgType::Float8 => 1,
-        PgType::Text | PgType::Varchar(_) | PgType::Bpchar(_) | PgType::Name => 2,
-        PgType::Date | PgType::Timestamp | PgType::Timestamptz => 3,
-        _ => 0,
+    // Types that are compared with each other, and in which order a value becomes one of the next without being asked.
+    let place = |ty: &PgType| match ty {
+        PgType::Int2 | PgType::Int4 | PgType::Int8 => (1, 0),
+        PgType::Numeric(_) => (1, 1),
+        PgType::Float4 | PgType::Float8 => (1, 2),
+        PgType::Text | PgType::Varchar(_) | PgType::Bpchar(_) | PgType::Name => (2, 0),
+        PgType::Date => (3, 0),
+        PgType::Timestamp => (3, 1),
+        PgType::Timestamptz => (3, 2),
+        _ => (0, 0),
     };
     match (column, referred) {
         (PgType::Float4 | PgType::Float8 | PgType::Jsonb | PgType::Array(_), _) if is_alike => Comparison::Unsupported,
         _ if is_alike || is_integer(column) && is_integer(referred) || is_text(column) && is_text(referred) => {
             Comparison::Equal
         }
-        _ if family(column) != 0 && family(column) == family(referred) => Comparison::Unsupported,
+        _ if place(column).0 != 0 && place(column).0 == place(referred).0 && place(column) <= place(referred) => {
+            Comparison::Unsupported
+        }
         _ => Comparison::None,
+    }
+}
+
+/// 3F000 or 42P01.
+fn unknown_parent(ctx: &PlanContext<'_>, name: &Name) -> SqlError {
+    let database = ctx.catalog.database_by_name(&ctx.session.database).map(|database| database.id);
+    match name.parts.as_slice() {
+        [schema, _]
+            if [None, database].iter().all(|database| ctx.catalog.schema_by_name(*database, schema).is_none()) =>
+        {
+            SqlError::new(SqlState::INVALID_SCHEMA_NAME, format!("schema \"{schema}\" does not exist"))
+        }
+        _ => unknown_relation(name),
     }
 }
 
