@@ -5,7 +5,7 @@
 //! does what it took. A statement that goes on after that, because nobody has told it yet, takes nothing any more.
 //!
 //! Who has to wait stands in a queue and is handed the lock by whoever gives it up; nobody overtakes a waiter that wants what it
-//! wants, unless by the lock that it holds already. A wait that would close a circle of sessions that wait for each other is
+//! wants, unless by the lock that it holds already, or because a row is locked by others who leave room for it. A wait that would close a circle of sessions that wait for each other is
 //! refused when it begins.
 //!
 //! # Invariants
@@ -76,6 +76,15 @@ impl Lockable {
             Lockable::Advisory(database, key) => Locked::Advisory { database: *database, key: *key },
             Lockable::Row(table, ..) => Locked::Row(*table),
             Lockable::Table(table) => Locked::Table(*table),
+        }
+    }
+
+    /// How many of those who wait for it come before who asks for it now. Of a row none does, as in PostgreSQL: who can have it beside
+    /// those that hold it need not wait for who cannot.
+    fn ahead(&self, lock: &Lock) -> usize {
+        match self {
+            Lockable::Row(..) => 0,
+            Lockable::Table(_) | Lockable::Advisory(..) => lock.queue.len(),
         }
     }
 
@@ -294,7 +303,7 @@ impl LockTable {
     ) -> Result<Request, SqlError> {
         let mut locks = self.locks.lock();
         let lock = locks.by_what.entry(what.clone()).or_default();
-        if !lock.must_wait(session, strength, lock.queue.len()) {
+        if !lock.must_wait(session, strength, what.ahead(lock)) {
             lock.take(session, strength);
             return Ok(Request::Taken);
         }
@@ -324,13 +333,19 @@ impl LockTable {
             if lock.held.iter().any(|hold| hold.session == session && hold.strength >= *strength) {
                 continue;
             }
-            if lock.must_wait(session, *strength, lock.queue.len()) {
+            if lock.must_wait(session, *strength, what.ahead(lock)) {
                 return (at, new);
             }
             lock.take(session, *strength);
             new.push((what.clone(), *strength));
         }
         (wanted.len(), new)
+    }
+
+    /// Whether another session holds a lock so strongly that it may let go what is locked.
+    fn is_at_stake(&self, what: &Lockable, session: u32) -> bool {
+        let is_others = |hold: &Hold| hold.session != session && hold.strength == Strength::Update;
+        self.locks.lock().by_what.get(what).is_some_and(|lock| lock.held.iter().any(is_others))
     }
 
     /// Gives up one hold of each of these locks.
@@ -499,6 +514,11 @@ impl Owner {
     pub(crate) fn end(&self) {
         self.taken.lock().is_over = true;
         self.go_back(0);
+    }
+
+    /// Whether another may let go what is locked.
+    pub(crate) fn is_at_stake(&self, what: &Lockable) -> bool {
+        self.table.is_at_stake(what, self.session)
     }
 
     pub(crate) fn try_lock(&self, what: Lockable, strength: Strength) -> bool {

@@ -77,6 +77,8 @@ const SINGLE: [&str; 27] = [
 
 /// Declares the functions of this file.
 pub(crate) fn declare(library: &mut Library) {
+    // Nothing is a partition, and what is none has no ancestors.
+    library.add("pg_partition_ancestors(regclass) setof regclass", |_, _| Ok(Datum::List([].into())));
     let mut add = |declaration: String| library.add(&format!("{declaration} !session"), ask);
     SINGLE.iter().for_each(|declaration| add((*declaration).to_owned()));
     for name in DEFINITIONS {

@@ -14,7 +14,7 @@ use crate::locks::{Lockable, Strength, Taken};
 use crate::plan_cache::SelectExec;
 use crate::session::Session;
 use crate::transaction::conflict;
-use committer::constraint::{TableConstraints, UniqueKey, net_keys};
+use committer::constraint::{Reference, TableConstraints, UniqueKey, net_keys};
 use committer::expectations::{KeyRange, was_written};
 use compute_client::peek::{Bound, Looked};
 use compute_client::plan::PeekPlan;
@@ -26,7 +26,7 @@ use sql::row_locks::{Busy, RowLocks, RowStrength};
 use std::sync::Arc;
 
 /// More rows than these of one statement in one table are locked as the whole table.
-const ROWS_MAX: usize = 10_000;
+pub(crate) const ROWS_MAX: usize = 10_000;
 
 /// Whether what is written follows from what was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +67,10 @@ impl Session {
             _ => all_of([table]),
         };
         let Some((_, rows)) = wanted.split_first_mut() else { return Ok(Taken::Nothing) };
+        if looks == Looks::Later {
+            // A key that is there already is not changed.
+            rows.iter_mut().for_each(|(_, strength)| *strength = (*strength).min(Strength::NoKeyUpdate));
+        }
         if looks == Looks::Again {
             // Whoever looks for several rows locks them in one order.
             rows.sort_unstable();
@@ -75,8 +79,10 @@ impl Session {
         if count == wanted.len() {
             return Ok(taken);
         }
-        // Who writes a key that is there already is told so, whoever has locked what else he writes.
-        if looks == Looks::Once && self.is_taken(table, constraints, updates, &wanted[..count]).await? {
+        // Who writes a key that is there already is told so, whoever has locked what else he writes, or keeps the key from going.
+        let is_at_stake = self.transaction.locks(&self.locks).is_at_stake(&wanted[count].0);
+        let stay = &wanted[..count + usize::from(!is_at_stake)];
+        if looks == Looks::Once && self.is_taken(table, constraints, updates, stay).await? {
             return Ok(taken);
         }
         if looks != Looks::Again {
@@ -101,7 +107,7 @@ impl Session {
     }
 
     /// Waits for all of these locks.
-    async fn lock(&mut self, wanted: &[(Lockable, Strength)]) -> Result<Taken, AdapterError> {
+    pub(crate) async fn lock(&mut self, wanted: &[(Lockable, Strength)]) -> Result<Taken, AdapterError> {
         let (owner, timeout) = (self.transaction.locks(&self.locks), self.settings.vars.lock_timeout());
         Ok(self.interrupt().guard(owner.lock_all(wanted, timeout)).await??)
     }
@@ -294,25 +300,14 @@ fn identity(constraints: &TableConstraints) -> Option<&UniqueKey> {
 /// What updates of a table touch, in their order, after what keeps others from locking all of it; nothing if that is nothing.
 fn touched(table: GlobalId, constraints: &TableConstraints, updates: &Updates) -> Vec<(Lockable, Strength)> {
     let rows = rows_touched(table, constraints, updates);
-    if rows.is_empty() && constraints.references.is_empty() {
-        return rows;
-    }
-    let here = on(table).take(rows.len());
-    here.chain(rows).chain(referred_to(constraints, updates)).collect()
+    if rows.is_empty() { rows } else { on(table).chain(rows).collect() }
 }
 
-/// The keys that new references are to, after what keeps others from locking all of their tables.
-fn referred_to(constraints: &TableConstraints, updates: &Updates) -> Vec<(Lockable, Strength)> {
-    let mut wanted = Vec::new();
-    for reference in &constraints.references {
-        let new = net_keys(constraints, &reference.key, updates).into_iter().filter(|(_, diff)| *diff > 0);
-        let mut keys: Vec<Arc<[u8]>> = new.filter_map(|(key, _)| Some(reference.to_parent(&key)?.into())).collect();
-        keys.sort_unstable();
-        wanted.extend(on(reference.parent).take(keys.len()));
-        let row = |key| (Lockable::Row(reference.parent, reference.parent_key, key), Strength::KeyShare);
-        wanted.extend(keys.into_iter().map(row));
-    }
-    wanted
+/// What keeps the key that a reference is to from going, after what keeps others from locking all of its table.
+pub(crate) fn referred_to(reference: &Reference, key: &[u8]) -> Option<[(Lockable, Strength); 2]> {
+    let key = reference.to_parent(key)?;
+    let row = Lockable::Row(reference.parent, reference.parent_key, key.as_ref().into());
+    Some([(Lockable::Table(reference.parent), Strength::KeyShare), (row, Strength::KeyShare)])
 }
 
 fn rows_touched(table: GlobalId, constraints: &TableConstraints, updates: &Updates) -> Vec<(Lockable, Strength)> {

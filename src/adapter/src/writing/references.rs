@@ -12,7 +12,7 @@
 use crate::error::AdapterError;
 use crate::locks::Taken;
 use crate::session::Session;
-use crate::writing::locking::Looks;
+use crate::writing::locking::{Looks, ROWS_MAX, referred_to};
 use ahash::AHashMap;
 use committer::constraint::{Orphan, Reference, TableConstraints, UniqueKey, net_keys, orphan};
 use committer::expectations::{Expectation, KeyRange};
@@ -79,6 +79,11 @@ impl Change {
 
     pub(crate) fn is_nothing(&self) -> bool {
         self.tables.iter().all(|changed| changed.updates.is_empty())
+    }
+
+    /// Whether a table has foreign keys that is changed.
+    pub(crate) fn has_references(&self) -> bool {
+        self.tables.iter().any(|changed| !changed.constraints.references.is_empty())
     }
 
     fn add(&mut self, table: GlobalId, constraints: &Arc<TableConstraints>, updates: &Updates) {
@@ -293,6 +298,37 @@ impl Session {
             write_datum(&mut bytes, &child.types[*column], &value)?;
         }
         Ok(bytes)
+    }
+
+    /// Step 2, of what rows refer to: keeps it from going. Who has to wait for that is told at once if it is not there: another may be
+    /// about to insert it, and has not. Error 23503.
+    pub(crate) async fn lock_referred(&mut self, change: &Change, commits_alone: bool) -> Result<(), AdapterError> {
+        let mut wanted = Vec::new();
+        for Changed { constraints, updates, .. } in &change.tables {
+            for reference in &constraints.references {
+                if commits_alone || !self.transaction.is_deferred(reference) {
+                    let new = net_keys(constraints, &reference.key, updates).into_iter().filter(|(_, diff)| *diff > 0);
+                    wanted.extend(new.map(|(key, _)| (reference, key)));
+                }
+            }
+        }
+        if wanted.len() > ROWS_MAX {
+            return Ok(());
+        }
+        wanted.sort_unstable_by(|(one, a), (other, b)| {
+            (one.parent, one.parent_key, a).cmp(&(other.parent, other.parent_key, b))
+        });
+        let owner = self.transaction.locks(&self.locks);
+        for (reference, key) in wanted {
+            let Some(locks) = referred_to(reference, &key) else { continue };
+            if owner.take_free(&locks).0 == locks.len() {
+                continue;
+            }
+            let new = vec![(reference.clone(), key)];
+            self.check_asked(Asked { new, left: Vec::new() }, commits_alone.then_some(change)).await?;
+            self.lock(&locks).await?;
+        }
+        Ok(())
     }
 
     /// Step 3, of what a statement has changed: whatever is not deferred within a transaction, else RESTRICT. Error 23503.

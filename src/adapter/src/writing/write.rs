@@ -73,6 +73,9 @@ impl Session {
         if looks == Looks::Again && may_have_changed {
             return Ok(Committed::Conflict);
         }
+        if change.has_references() {
+            self.lock_referred(&change, commits_alone).await?;
+        }
         if commits_alone {
             if change.is_nothing() {
                 return Ok(Committed::At);
