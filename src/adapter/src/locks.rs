@@ -342,9 +342,9 @@ impl LockTable {
         (wanted.len(), new)
     }
 
-    /// Whether another session holds a lock so strongly that it may let go what is locked.
+    /// Whether another session holds a lock so strongly that it may have changed what is locked.
     fn is_at_stake(&self, what: &Lockable, session: u32) -> bool {
-        let is_others = |hold: &Hold| hold.session != session && hold.strength == Strength::Update;
+        let is_others = |hold: &Hold| hold.session != session && hold.strength >= Strength::NoKeyUpdate;
         self.locks.lock().by_what.get(what).is_some_and(|lock| lock.held.iter().any(is_others))
     }
 
@@ -516,7 +516,7 @@ impl Owner {
         self.go_back(0);
     }
 
-    /// Whether another may let go what is locked.
+    /// Whether another may have changed what is locked.
     pub(crate) fn is_at_stake(&self, what: &Lockable) -> bool {
         self.table.is_at_stake(what, self.session)
     }

@@ -1,11 +1,11 @@
 //! Lifting literals out of a statement, so that statements that differ only in them share a plan.
 //!
 //! 1. [`lift`] runs over the bytes once and replaces candidates (a number or plain string right after a comparison, a
-//!    parenthesis, a comma, BETWEEN or AND) by `$l1`, `$l2`, …: the *shape*. It knows nothing of grammar; it only must never
+//!    parenthesis, a comma, BETWEEN or AND; in what writes, after an arithmetic operator as well) by `$l1`, `$l2`, …: the *shape*. It knows nothing of grammar; it only must never
 //!    mistake one token for another, and gives up where it could.
 //! 2. [`parse_lifted`], on the first statement of a shape, parses the shape and decides by position: the operand of a
 //!    comparison with a column, a bound of BETWEEN and an item of IN over a column, an item of INSERT … VALUES and the value
-//!    of an assignment stay parameters, because any value gives the same plan. Every other literal is put back, and its text
+//!    of an assignment, or the integer that it adds to a column, stay parameters, because any value gives the same plan. Every other literal is put back, and its text
 //!    becomes part of the plan's key.
 //!
 //! # Invariants
@@ -23,6 +23,8 @@ use std::ops::{ControlFlow, Range};
 
 /// What begins a statement that can be lifted.
 const VERBS: [&str; 6] = ["select", "insert", "update", "delete", "with", "values"];
+/// Those that assign.
+const WRITING: [&str; 2] = ["insert", "update"];
 /// Statements longer than this are seldom sent twice.
 const BYTES_MAX: usize = 64 << 10;
 /// Literals beyond this make a bulk statement, whose shape is its own.
@@ -89,9 +91,10 @@ pub fn lift(sql: &str, lifted: &mut Lifted) -> bool {
         return false;
     }
     let mut scanner = Scanner { bytes: sql.as_bytes(), at: 0 };
-    if !scanner.skip_blank() || !scanner.at_verb() {
+    if !scanner.skip_blank() || !scanner.at_one_of(&VERBS) {
         return false;
     }
+    let may_add = scanner.at_one_of(&WRITING);
     let mut copied = scanner.at;
     let mut may_lift = false;
     while scanner.at < scanner.bytes.len() {
@@ -109,6 +112,7 @@ pub fn lift(sql: &str, lifted: &mut Lifted) -> bool {
             Token::Word => may_lift = is_introducer(&sql.as_bytes()[start..scanner.at]),
             Token::Other => may_lift = false,
             Token::Introducer => may_lift = true,
+            Token::Operator => may_lift = may_add,
             Token::Minus => {
                 // A sign belongs to the number if nothing could stand before it that it would be subtracted from.
                 if may_lift && scanner.bytes.get(scanner.at).is_some_and(u8::is_ascii_digit) {
@@ -119,8 +123,10 @@ pub fn lift(sql: &str, lifted: &mut Lifted) -> bool {
                         return false;
                     }
                     push(lifted, sql, &mut copied, start..scanner.at);
+                    may_lift = false;
+                } else {
+                    may_lift = may_add;
                 }
-                may_lift = false;
             }
             Token::Number | Token::String => {
                 // A literal with more digits after the point than a parameter holds stays part of the shape.
@@ -197,20 +203,28 @@ fn mark_parameters(statement: &mut Statement, kinds: &[LiteralKind], parameters:
         parameters.push(LiftedParameter { literal, number, ty });
         *expr = placeholder(format!("$#{number}"));
     };
+    let mut assigned = |value: &mut sp::Expr| match value {
+        sp::Expr::BinaryOp { left, op, right } if is_arithmetic(op) && is_column(left) && is_integer(right, kinds) => {
+            keep(right);
+        }
+        value => keep(value),
+    };
     match statement {
         Statement::Insert(insert, _) => {
             if let Some(source) = &mut insert.source
                 && let sp::SetExpr::Values(values) = source.body.as_mut()
             {
-                values.rows.iter_mut().flat_map(|row| row.content.iter_mut()).for_each(&mut keep);
+                values.rows.iter_mut().flat_map(|row| row.content.iter_mut()).for_each(&mut assigned);
             }
             if let Some(sp::OnInsert::OnConflict(on)) = &mut insert.on
                 && let sp::OnConflictAction::DoUpdate(update) = &mut on.action
             {
-                update.assignments.iter_mut().for_each(|set| keep(&mut set.value));
+                update.assignments.iter_mut().for_each(|set| assigned(&mut set.value));
             }
         }
-        Statement::Update(update) => update.assignments.iter_mut().for_each(|set| keep(&mut set.value)),
+        Statement::Update(update) => {
+            update.assignments.iter_mut().for_each(|set| assigned(&mut set.value));
+        }
         _ => {}
     }
     // Nothing breaks the walk, so there is no result to look at.
@@ -234,6 +248,12 @@ fn mark_parameters(statement: &mut Statement, kinds: &[LiteralKind], parameters:
     });
 }
 
+/// Whether an expression marks an integer.
+fn is_integer(expr: &sp::Expr, kinds: &[LiteralKind]) -> bool {
+    let kind = marked(expr).and_then(|literal| kinds.get(literal));
+    matches!(kind, Some(LiteralKind::Int4 | LiteralKind::Int8))
+}
+
 /// Calls `f` on every expression of a statement that can be lifted.
 fn visit(statement: &mut Statement, f: &mut impl FnMut(&mut sp::Expr) -> ControlFlow<()>) -> ControlFlow<()> {
     match statement {
@@ -248,6 +268,11 @@ fn visit(statement: &mut Statement, f: &mut impl FnMut(&mut sp::Expr) -> Control
 fn is_comparison(op: &sp::BinaryOperator) -> bool {
     use sp::BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
+}
+
+fn is_arithmetic(op: &sp::BinaryOperator) -> bool {
+    use sp::BinaryOperator::{Minus, Multiply, Plus};
+    matches!(op, Plus | Minus | Multiply)
 }
 
 fn is_column(expr: &sp::Expr) -> bool {
@@ -319,6 +344,8 @@ enum Token {
     Minus,
     /// A comparison, an opening parenthesis or a comma.
     Introducer,
+    /// An arithmetic operator that is no minus.
+    Operator,
     Other,
     /// A semicolon with nothing behind it.
     End,
@@ -346,9 +373,9 @@ impl Scanner<'_> {
         }
     }
 
-    fn at_verb(&self) -> bool {
+    fn at_one_of(&self, verbs: &[&str]) -> bool {
         let rest = &self.bytes[self.at..];
-        VERBS.iter().any(|verb| {
+        verbs.iter().any(|verb| {
             rest.get(..verb.len()).is_some_and(|word| word.eq_ignore_ascii_case(verb.as_bytes()))
                 && !rest.get(verb.len()).is_some_and(|next| is_word_byte(*next))
         })
@@ -381,6 +408,10 @@ impl Scanner<'_> {
             b'=' | b'<' | b'>' | b'(' | b',' => {
                 self.at += 1;
                 Some(Token::Introducer)
+            }
+            b'+' | b'*' => {
+                self.at += 1;
+                Some(Token::Operator)
             }
             _ if is_word_byte(byte) => {
                 while self.bytes.get(self.at).is_some_and(|byte| is_word_byte(*byte)) {
@@ -458,6 +489,7 @@ mod tests {
             ("select * from t where id = 42", "select * from t where id = $l1"),
             ("SELECT a FROM t WHERE id=-7 AND b > 'x''y' LIMIT 5;", "SELECT a FROM t WHERE id=$l1 AND b > $l2 LIMIT 5"),
             ("insert into t values (1, 'a'), (2,'b')", "insert into t values ($l1, $l2), ($l3,$l4)"),
+            ("update t set a = a+ -5, b = b -6", "update t set a = a+ $l1, b = b -$l2"),
             (
                 "select a - 5 from t -- why 5?\nwhere b in (1, 2)",
                 "select a - 5 from t -- why 5?\nwhere b in ($l1, $l2)",
@@ -499,6 +531,9 @@ mod tests {
             ("select (1), a from t where (2 > b) and c between 3 and 4 and d in (5, 6)", 5),
             ("insert into t (a, b) values (1, coalesce(2, 3))", 1),
             ("update t set a = 1, b = b + (2) where c = 'x'", 2),
+            ("update t set a = a + 1, b = b - 2, c = t.c * -3, d = d + 1.5, e = 1 + 2 where f = -4", 4),
+            ("update t set a = a + -1, b = a - -2 where c + 3 = 4", 2),
+            ("insert into t values (1) on conflict (a) do update set b = t.b + 1, c = excluded.c - 2", 3),
             ("delete from t where a = (3) and lower('x') = 'y'", 0),
             ("select substr(a, 2, 3) from t where b <> 1.50", 1),
         ] {
