@@ -252,7 +252,7 @@ fn at_read_committed_random_transactions_are_those_of_postgres() {
             let idle: Vec<usize> = (0..SESSIONS).filter(|at| !ours.all[*at].is_busy).collect();
             let at = *idle.choose(&mut world.random).expect("not everybody waits for another");
             let waiting = (0..SESSIONS).filter(|at| ours.all[*at].is_busy).map(|at| asked[at].as_str());
-            let waits =
+            let kinds =
                 waiting.map(|sql| if sql.starts_with("UPDATE r SET v") { Waits::ForARow } else { Waits::ForAKey });
             let sql = world.statement(at, kinds.max().unwrap_or(Waits::No));
             match sql.as_str() {
