@@ -431,6 +431,8 @@ fn errors_name_what_they_are_about() {
     );
     run(&mut client, "CREATE TABLE s.old (a int4); INSERT INTO s.old VALUES (1), (1), (NULL)");
     run(&mut client, "INSERT INTO s.\"T\" VALUES (1, 1, 1)");
+    run(&mut client, "CREATE TABLE s.child (t int4 REFERENCES s.\"T\"); INSERT INTO s.child VALUES (1)");
+    run(&mut client, "INSERT INTO s.old VALUES (3)");
     let cases = [
         ("INSERT INTO s.\"T\" VALUES (1, 1, 1)", "T", None, Some("T_pkey")),
         ("INSERT INTO s.\"T\" VALUES (2, 1, 1), (2, 1, 1)", "T", None, Some("T_pkey")),
@@ -444,6 +446,10 @@ fn errors_name_what_they_are_about() {
         ("ALTER TABLE s.old ADD CONSTRAINT k UNIQUE (a)", "old", None, Some("k")),
         ("ALTER TABLE s.old ADD CHECK (a > 1)", "old", None, Some("old_a_check")),
         ("CREATE UNIQUE INDEX old_a ON s.old (a)", "old", None, Some("old_a")),
+        ("INSERT INTO s.child VALUES (7)", "child", None, Some("child_t_fkey")),
+        ("BEGIN; INSERT INTO s.child VALUES (7)", "child", None, Some("child_t_fkey")),
+        ("DELETE FROM s.\"T\"", "child", None, Some("child_t_fkey")),
+        ("ALTER TABLE s.old ADD FOREIGN KEY (a) REFERENCES s.\"T\"", "old", None, Some("old_a_fkey")),
     ];
     for (sql, table, column, constraint) in cases {
         let error = refusal(&mut client, sql);
@@ -458,6 +464,43 @@ fn errors_name_what_they_are_about() {
             (None, None, None, None),
             "{sql}"
         );
+    }
+}
+
+/// What PostgreSQL says of references, word by word.
+#[test]
+fn a_reference_to_nothing_is_put_into_words() {
+    let target = start();
+    let mut client = client(&target);
+    run(
+        &mut client,
+        "CREATE TABLE pair (b text, a int4, PRIMARY KEY (a, b)); INSERT INTO pair VALUES ('x', 1), ('y', 2); \
+         CREATE TABLE one (v text, u int4, CONSTRAINT fk FOREIGN KEY (v, u) REFERENCES pair (b, a)); \
+         INSERT INTO one VALUES ('x', 1); \
+         CREATE TABLE full_one (v text, u int4, FOREIGN KEY (v, u) REFERENCES pair (b, a) MATCH FULL); \
+         CREATE TABLE late (v text, u int4, FOREIGN KEY (v, u) REFERENCES pair (b, a) DEFERRABLE INITIALLY DEFERRED)",
+    );
+    let missing = "insert or update on table \"one\" violates foreign key constraint \"fk\"";
+    let left = "update or delete on table \"pair\" violates foreign key constraint \"fk\" on table \"one\"";
+    for (sql, message, detail) in [
+        ("INSERT INTO one VALUES ('z', 1)", missing, "Key (v, u)=(z, 1) is not present in table \"pair\"."),
+        ("BEGIN; UPDATE one SET u = 2", missing, "Key (v, u)=(x, 2) is not present in table \"pair\"."),
+        ("DELETE FROM pair", left, "Key (b, a)=(x, 1) is still referenced from table \"one\"."),
+        ("BEGIN; UPDATE pair SET b = 'w'", left, "Key (b, a)=(x, 1) is still referenced from table \"one\"."),
+        (
+            "INSERT INTO full_one VALUES ('x', NULL)",
+            "insert or update on table \"full_one\" violates foreign key constraint \"full_one_v_u_fkey\"",
+            "MATCH FULL does not allow mixing of null and nonnull key values.",
+        ),
+        (
+            "BEGIN; INSERT INTO late VALUES ('z', 3); COMMIT",
+            "insert or update on table \"late\" violates foreign key constraint \"late_v_u_fkey\"",
+            "Key (v, u)=(z, 3) is not present in table \"pair\".",
+        ),
+    ] {
+        let error = refusal(&mut client, sql);
+        assert_eq!((error.code().code(), error.message(), error.detail()), ("23503", message, Some(detail)), "{sql}");
+        run(&mut client, "ROLLBACK");
     }
 }
 

@@ -390,6 +390,32 @@ fn who_looks_again_waits_in_no_circle() {
 }
 
 #[test]
+fn who_refers_to_a_row_keeps_it_from_going_and_from_nothing_else() {
+    let (_target, mut two) = two();
+    two.observer.execute("CREATE TABLE c (t int REFERENCES t)").expect("a table");
+    two.one(0, "BEGIN");
+    assert_eq!(two.one(0, "INSERT INTO c VALUES (1)"), "INSERT 0 1");
+    assert_eq!(two.one(1, "UPDATE t SET v = 1 WHERE id = 1"), "UPDATE 1");
+    assert_eq!(two.one(1, "INSERT INTO c VALUES (1)"), "INSERT 0 1");
+    assert_eq!(two.one(1, "INSERT INTO t VALUES (1, 5) ON CONFLICT (id) DO UPDATE SET v = 5"), "INSERT 0 1");
+    assert_eq!(two.one(1, "INSERT INTO t VALUES (1, 5)"), "23505");
+    assert_eq!(two.step(1, "DELETE FROM t WHERE id = 1"), []);
+    assert_eq!(two.step(0, "COMMIT"), [(0, "COMMIT".to_owned()), (1, "23503".to_owned())]);
+    for (end, refers) in [("ROLLBACK", "INSERT 0 1"), ("COMMIT", "23503")] {
+        two.one(0, "BEGIN");
+        two.one(0, "DELETE FROM t WHERE id = 2");
+        assert_eq!(two.step(1, "INSERT INTO c VALUES (2)"), [], "{end}");
+        assert_eq!(two.step(0, end), [(0, end.to_owned()), (1, refers.to_owned())]);
+        two.one(1, "DELETE FROM c WHERE t = 2");
+    }
+    // What another has not committed is not there, and not waited for.
+    two.one(0, "BEGIN");
+    two.one(0, "INSERT INTO t VALUES (20, 0)");
+    assert_eq!(two.one(1, "INSERT INTO c VALUES (20)"), "23503");
+    two.one(0, "ROLLBACK");
+}
+
+#[test]
 fn locks_go_with_whatever_took_them() {
     let (target, mut two) = two();
     for (undo, outcome) in [("ROLLBACK", "ROLLBACK"), ("ROLLBACK TO s", "ROLLBACK"), ("SELECT 1 / 0", "22012")] {

@@ -51,9 +51,9 @@ pub struct TableConstraints {
     /// PRIMARY KEY, UNIQUE and unique indexes, in the order in which they are checked.
     pub keys: Vec<UniqueKey>,
     /// Its FOREIGN KEYs.
-    pub references: Vec<Reference>,
+    pub references: Vec<Arc<Reference>>,
     /// The FOREIGN KEYs of tables, itself among them, that refer to it.
-    pub referenced: Vec<Reference>,
+    pub referenced: Vec<Arc<Reference>>,
     checks: Vec<Check>,
     /// Whether a condition calls what may take long.
     pub has_long_checks: bool,
@@ -152,8 +152,8 @@ impl TableConstraints {
     /// The same with only those of its keys and foreign keys that another definition has as well, and without conditions.
     pub fn as_before(&self, before: Option<&TableConstraints>) -> TableConstraints {
         let is_kept = |key: &UniqueKey| before.is_some_and(|before| before.counted(key.oid).is_some());
-        let was_referenced = |reference: &&Reference| {
-            let is_it = |known: &Reference| known.key.oid == reference.key.oid;
+        let was_referenced = |reference: &&Arc<Reference>| {
+            let is_it = |known: &Arc<Reference>| known.key.oid == reference.key.oid;
             before.is_some_and(|before| before.referenced.iter().any(is_it))
         };
         TableConstraints {
@@ -169,9 +169,12 @@ impl TableConstraints {
     }
 
     /// The foreign keys that the rows which are there have yet to be checked against.
-    pub fn new_references<'a>(&'a self, before: Option<&'a TableConstraints>) -> impl Iterator<Item = &'a Reference> {
-        let is_checked = move |reference: &Reference| {
-            let is_it = |known: &Reference| known.key.oid == reference.key.oid && known.foreign.is_valid;
+    pub fn new_references<'a>(
+        &'a self,
+        before: Option<&'a TableConstraints>,
+    ) -> impl Iterator<Item = &'a Arc<Reference>> {
+        let is_checked = move |reference: &Arc<Reference>| {
+            let is_it = |known: &Arc<Reference>| known.key.oid == reference.key.oid && known.foreign.is_valid;
             before.is_some_and(|before| before.references.iter().any(is_it))
         };
         self.references.iter().filter(move |reference| reference.foreign.is_valid && !is_checked(reference))
@@ -333,8 +336,8 @@ impl Wording<'_> {
     }
 }
 
-fn planned(ctx: &PlanContext<'_>, all: Vec<Planned>) -> Result<Vec<Reference>, SqlError> {
-    all.iter().map(|reference| Reference::new(ctx, reference)).collect()
+fn planned(ctx: &PlanContext<'_>, all: Vec<Planned>) -> Result<Vec<Arc<Reference>>, SqlError> {
+    all.iter().map(|reference| Ok(Arc::new(Reference::new(ctx, reference)?))).collect()
 }
 
 /// 23502 of a row.

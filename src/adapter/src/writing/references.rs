@@ -38,7 +38,7 @@ pub(crate) struct Change {
 /// A reference to a key that has gone.
 #[derive(Clone)]
 struct Left {
-    reference: Reference,
+    reference: Arc<Reference>,
     key: Vec<u8>,
     /// Whether it may not be there even if the key is there again.
     restricts: bool,
@@ -108,7 +108,8 @@ impl Session {
         let (mut found, mut waiting) = (Vec::new(), vec![table]);
         while let Some(parent) = waiting.pop() {
             let Some(known) = published.tables.get(&parent) else { continue };
-            for Reference { child, foreign, .. } in &known.constraints.referenced {
+            for reference in &known.constraints.referenced {
+                let Reference { child, foreign, .. } = reference.as_ref();
                 let acts = |action: Action| !matches!(action, Action::NoAction | Action::Restrict);
                 if (acts(foreign.on_delete) || acts(foreign.on_update)) && *child != table && !found.contains(child) {
                     found.push(*child);
@@ -159,7 +160,7 @@ impl Session {
     async fn act(
         &mut self,
         change: &mut Change,
-        (reference, parent, updates): (&Reference, &TableConstraints, &Updates),
+        (reference, parent, updates): (&Arc<Reference>, &TableConstraints, &Updates),
         read_ts: Timestamp,
     ) -> Result<Option<Updates>, AdapterError> {
         let Some(key) = parent.key(reference.parent_key) else { return Err(AdapterError::Stale) };
@@ -174,7 +175,7 @@ impl Session {
             let action = if new.is_some() { reference.foreign.on_update } else { reference.foreign.on_delete };
             if matches!(action, Action::NoAction | Action::Restrict) {
                 if let Some(gone) = reference.to_child(&gone) {
-                    let (reference, key) = (reference.clone(), gone.into_owned());
+                    let (reference, key) = (Arc::clone(reference), gone.into_owned());
                     change.left.push(Left { reference, key, restricts: action == Action::Restrict });
                 }
                 continue;
@@ -324,7 +325,7 @@ impl Session {
             if owner.take_free(&locks).0 == locks.len() {
                 continue;
             }
-            let new = vec![(reference.clone(), key)];
+            let new = vec![(Arc::clone(reference), key)];
             self.check_asked(Asked { new, left: Vec::new() }, commits_alone.then_some(change)).await?;
             self.lock(&locks).await?;
         }
@@ -339,7 +340,7 @@ impl Session {
                 for reference in constraints.references.iter().filter(|it| !self.transaction.is_deferred(it)) {
                     let new = net_keys(constraints, &reference.key, updates);
                     let new = new.into_iter().filter(|(_, diff)| *diff > 0);
-                    asked.new.extend(new.map(|(key, _)| (reference.clone(), key)));
+                    asked.new.extend(new.map(|(key, _)| (Arc::clone(reference), key)));
                 }
             }
         }
@@ -361,7 +362,7 @@ impl Session {
                     continue;
                 }
                 let own = self.transaction.own_keys(table, constraints, &reference.key).iter();
-                let new = own.filter(|(_, diff)| **diff > 0).map(|(key, _)| (reference.clone(), key.clone()));
+                let new = own.filter(|(_, diff)| **diff > 0).map(|(key, _)| (Arc::clone(reference), key.clone()));
                 asked.new.extend(new);
             }
             for reference in &constraints.referenced {
@@ -370,7 +371,7 @@ impl Session {
                 let own = self.transaction.own_keys(table, constraints, key).iter();
                 let gone = own.filter(|(_, diff)| **diff < 0).filter_map(|(key, _)| reference.to_child(key));
                 let left = |key: std::borrow::Cow<'_, [u8]>| {
-                    let (reference, key) = (reference.clone(), key.into_owned());
+                    let (reference, key) = (Arc::clone(reference), key.into_owned());
                     Left { reference, key, restricts: false }
                 };
                 asked.left.extend(gone.map(left));
@@ -464,7 +465,7 @@ impl Session {
 #[derive(Default)]
 struct Asked {
     /// References that are new.
-    new: Vec<(Reference, Vec<u8>)>,
+    new: Vec<(Arc<Reference>, Vec<u8>)>,
     left: Vec<Left>,
 }
 

@@ -14,6 +14,7 @@ use repr::{Datum, GlobalId, RelationDesc, Updates};
 use sql::plan::constraint::{Reference as Planned, TableKey, column_list, index_over, set_defaults};
 use sql::plan::{CatalogView, ForeignKey, ItemRef, PlanContext};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// A FOREIGN KEY.
 #[derive(Clone, Debug)]
@@ -148,7 +149,7 @@ impl TableConstraints {
 #[derive(Clone, Debug)]
 pub struct Orphan {
     /// The foreign key.
-    pub reference: Reference,
+    pub reference: Arc<Reference>,
     /// Its bytes.
     pub key: Vec<u8>,
     /// Whether the row that refers is new; else the key has gone.

@@ -155,7 +155,7 @@ fn check_reference(
     env: &Environment,
     current: &Published,
     prepared: &Prepared,
-    (reference, writes): (&Reference, &[TableWrite]),
+    (reference, writes): (&Arc<Reference>, &[TableWrite]),
     new_keys: &[(GlobalId, Validated)],
 ) -> Result<(), CommitError> {
     let new = |table: GlobalId, oid: u32| {
@@ -185,7 +185,7 @@ fn check_reference(
     let count = |key: &[u8]| there.and_then(|there| there.get(key)).copied().unwrap_or(0);
     let is_there = |key: &[u8]| reference.to_parent(key).is_some_and(|key| count(&key) > 0);
     let Some(key) = counts.keys().filter(|key| !is_there(key)).min() else { return Ok(()) };
-    let found = Orphan { reference: reference.clone(), key: key.to_vec(), is_new: true };
+    let found = Orphan { reference: Arc::clone(reference), key: key.to_vec(), is_new: true };
     let Some(child) = prepared.state.item(reference.child) else { return Ok(()) };
     Err(orphan(&prepared.state, &found, wording(&child, &EncodeOptions::default())))
 }

@@ -278,7 +278,7 @@ impl Claims {
                 parent.is_some_and(|key| self.count(reference.parent, reference.parent_key, &key) > 0)
             };
             if let Some(key) = new.filter(|key| !is_there(key)).min() {
-                return Some(Orphan { reference: reference.clone(), key: key.clone(), is_new: true });
+                return Some(Orphan { reference: Arc::clone(reference), key: key.clone(), is_new: true });
             }
         }
         for reference in &constraints.referenced {
@@ -287,7 +287,7 @@ impl Claims {
             let gone = gone.filter_map(|(key, _)| reference.to_child(key));
             let is_referred_to = |key: &[u8]| self.count(reference.child, reference.key.oid, key) > 0;
             if let Some(key) = gone.filter(|key| is_referred_to(key)).min() {
-                return Some(Orphan { reference: reference.clone(), key: key.into_owned(), is_new: false });
+                return Some(Orphan { reference: Arc::clone(reference), key: key.into_owned(), is_new: false });
             }
         }
         None
