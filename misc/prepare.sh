@@ -50,9 +50,7 @@ client() {
 
 python_packages() { python3 -m venv "$1" && "$1/bin/pip" install -q -r "$2"; }
 node_packages() { cp "$2" "$1/package.json" && npm install --prefix "$1" --no-audit --no-fund --no-package-lock; }
-java_packages() {
-    mvn -q -B dependency:copy -Dartifact="$(cat "$2")" -DoutputDirectory="$1" -Dmdep.useBaseVersion=true
-}
+java_packages() { mvn -q -B -f "$2" dependency:copy-dependencies -DoutputDirectory="$1"; }
 # A workspace of its own, whose build does not wait for ours.
 rust_packages() { cargo build --locked --manifest-path "${2%/*}/Cargo.toml" --target-dir "$1/target"; }
 
@@ -80,7 +78,7 @@ for need in "$@"; do
             command -v mvn >/dev/null || apt maven
             client dbt test/clients/dbt/requirements.txt python_packages
             client node test/clients/node/package.json node_packages
-            client java test/clients/java/driver.txt java_packages
+            client java test/clients/java/pom.xml java_packages
             client rust test/clients/rust/Cargo.lock rust_packages
             ;;
         *) say "nobody knows how to install $need"; exit 2 ;;

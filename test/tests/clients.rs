@@ -31,7 +31,7 @@ fn referee(rules: &str) -> Secured {
 
 fn with_roles(server: Secured) -> Secured {
     let mut admin = server.target.admin().expect("a session starts");
-    admin.execute(&format!("ALTER ROLE materialize PASSWORD '{PASSWORD}'")).expect("the role has a password");
+    admin.execute(&format!("ALTER ROLE materialize CREATEDB PASSWORD '{PASSWORD}'")).expect("the role has a password");
     admin.execute("CREATE ROLE reader").expect("the role is made");
     server
 }
@@ -96,6 +96,16 @@ fn sqlalchemy() {
     python("sqlalchemy_suite.py");
 }
 
+#[test]
+fn alembic() {
+    python("alembic_suite.py");
+}
+
+#[test]
+fn django() {
+    python("django_suite.py");
+}
+
 fn node(script: &str) {
     let Some(node) = program("node", "GLIMPSE_NODE") else { return };
     let Some(modules) = installed("node/node_modules") else { return };
@@ -117,6 +127,11 @@ fn node_postgres() {
 #[test]
 fn postgres_js() {
     node("postgres_js.mjs");
+}
+
+#[test]
+fn sequelize() {
+    node("sequelize.mjs");
 }
 
 fn go(package: &str) {
@@ -141,11 +156,27 @@ fn lib_pq() {
 }
 
 #[test]
-fn pgjdbc() {
+fn gorm() {
+    go("gorm");
+}
+
+fn java(source: &str) {
     let Some(java) = program("java", "GLIMPSE_JAVA") else { return };
     let Some(jars) = installed("java") else { return };
     let server = server(RULES);
-    passes(secure(&java, &server.target).arg("-cp").arg(jars.join("*")).arg(suite("java/PgJdbc.java")));
+    // A program of a few seconds is over before its machine code would have been improved.
+    let mut command = secure(&java, &server.target);
+    passes(command.args(["-XX:TieredStopAtLevel=1", "-cp"]).arg(jars.join("*")).arg(suite("java").join(source)));
+}
+
+#[test]
+fn pgjdbc() {
+    java("PgJdbc.java");
+}
+
+#[test]
+fn hibernate() {
+    java("Hibernate.java");
 }
 
 #[test]

@@ -267,7 +267,6 @@ public final class Hibernate {
     configuration.setProperty("hibernate.connection.password", env.get("PGPASSWORD"));
     configuration.setProperty("hibernate.hbm2ddl.auto", action);
     configuration.setProperty("hibernate.hbm2ddl.halt_on_error", "true");
-    configuration.setProperty("hibernate.show_sql", String.valueOf(env.containsKey("SHOW_SQL")));
     return configuration.buildSessionFactory();
   }
 

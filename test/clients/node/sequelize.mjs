@@ -16,7 +16,7 @@ function connect() {
     host: env.PGHOST,
     port: env.PGPORT,
     dialectOptions: { ssl: tls },
-    logging: process.env.LOG ? console.log : false,
+    logging: false,
   });
 }
 

@@ -362,7 +362,7 @@ def main():
             second = second.replace(old, new)
         (project / "shop/models.py").write_text(second + ADDED)
         print(run(project, __file__, "second"), end="")
-        check("its own tests, in a database of their own", "\nOK\n" in run(project, "manage.py", "test"), True)
+        check("its own tests, in a database of their own", "\nOK\n" in run(project, "manage.py", "test", "--noinput"), True)
     print("ok")
 
 

@@ -14,7 +14,7 @@ use crate::locks::Taken;
 use crate::session::Session;
 use crate::writing::locking::{Looks, ROWS_MAX, referred_to};
 use ahash::AHashMap;
-use committer::constraint::{Orphan, Reference, TableConstraints, UniqueKey, net_keys, orphan};
+use committer::constraint::{Orphan, Reference, TableConstraints, UniqueKey, first_duplicate, net_keys, orphan};
 use committer::expectations::{Expectation, KeyRange};
 use compute_client::peek::{Bound, Looked};
 use engine::error::SqlError;
@@ -23,7 +23,7 @@ use repr::sqlstate::SqlState;
 use repr::{Datum, Diff, GlobalId, Timestamp, Updates};
 use sql::plan::CatalogView;
 use sql_syntax::ast::Action;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What a statement does to tables: to the one that it names first.
@@ -101,6 +101,29 @@ impl Change {
     }
 }
 
+/// A change of which follows what foreign keys do about it.
+struct Step {
+    constraints: Arc<TableConstraints>,
+    updates: Updates,
+    /// Whose turn it is of those that refer to the table.
+    next: usize,
+}
+
+impl Step {
+    fn of(constraints: &Arc<TableConstraints>, updates: Updates) -> Step {
+        Step { constraints: Arc::clone(constraints), updates, next: 0 }
+    }
+}
+
+/// What the transaction has done to keys.
+#[derive(Clone, Copy)]
+enum Own<'c> {
+    /// All of it is known, that of the statement as well.
+    Known,
+    /// That of the statement comes beside.
+    With(&'c Change),
+}
+
 impl Session {
     /// The tables that a change of one may change as well.
     pub(crate) fn changed_with(&self, table: GlobalId) -> Vec<GlobalId> {
@@ -109,11 +132,10 @@ impl Session {
         while let Some(parent) = waiting.pop() {
             let Some(known) = published.tables.get(&parent) else { continue };
             for reference in &known.constraints.referenced {
-                let Reference { child, foreign, .. } = reference.as_ref();
-                let acts = |action: Action| !matches!(action, Action::NoAction | Action::Restrict);
-                if (acts(foreign.on_delete) || acts(foreign.on_update)) && *child != table && !found.contains(child) {
-                    found.push(*child);
-                    waiting.push(*child);
+                let child = reference.child;
+                if reference.acts() && child != table && !found.contains(&child) {
+                    found.push(child);
+                    waiting.push(child);
                 }
             }
         }
@@ -130,25 +152,72 @@ impl Session {
         let Some(read_ts) = change.expectations.first().map(|expected| expected.read_ts) else {
             return Ok(Taken::Nothing);
         };
-        let [Changed { table, constraints, updates }] = change.tables.as_slice() else {
+        let [Changed { constraints, updates, .. }] = change.tables.as_slice() else {
             return Err(AdapterError::internal("what follows from a change is added to it once"));
         };
-        let mut steps = VecDeque::from([(*table, Arc::clone(constraints), updates.clone())]);
-        while let Some((table, constraints, updates)) = steps.pop_front() {
-            for reference in constraints.referenced.iter().filter(|reference| reference.parent == table) {
-                let Some(step) = self.act(change, (reference, &constraints, &updates), read_ts).await? else {
-                    continue;
-                };
+        if constraints.referenced.is_empty() {
+            return Ok(Taken::Nothing);
+        }
+        let locked = updates.len();
+        // As in PostgreSQL what a foreign key does is done, and what follows from that, before the next one's turn, in the order of their
+        // making.
+        let mut steps = vec![Step::of(constraints, updates.clone())];
+        while let Some(mut step) = steps.pop() {
+            let all = &step.constraints.referenced;
+            let Some(reference) = all.get(step.next).cloned() else { continue };
+            let acts_after = !steps.is_empty() || all[step.next + 1..].iter().any(|reference| reference.acts());
+            step.next += 1;
+            let left_before = change.left.len();
+            let changed = self.act(change, (&reference, &step.constraints, &step.updates), read_ts).await?;
+            steps.push(step);
+            if acts_after {
+                self.check_left(change, left_before).await?;
+            }
+            if let Some(updates) = changed {
                 let child = self.known(reference.child)?;
-                change.add(reference.child, &child, &step);
-                steps.push_back((reference.child, child, step));
+                change.add(reference.child, &child, &updates);
+                steps.push(Step::of(&child, updates));
             }
         }
         let mut taken = Taken::Nothing;
-        for Changed { table, constraints, updates } in &change.tables[1..] {
+        // Those of the table itself are locked, unless there are more of them now.
+        let first = usize::from(change.tables[0].updates.len() == locked);
+        for Changed { table, constraints, updates } in &change.tables[first..] {
             taken = taken.max(self.lock_touched((*table, locked_before), constraints, updates, looks).await?);
         }
         Ok(taken)
+    }
+
+    /// What would keep rows from going is in the way before what comes after it is looked at. Error 23503.
+    async fn check_left(&mut self, change: &Change, from: usize) -> Result<(), AdapterError> {
+        let is_due = |left: &&Left| left.restricts || !self.transaction.is_deferred(&left.reference);
+        let left = change.left[from..].iter().filter(is_due).cloned().collect();
+        let Err(in_the_way) = self.check_asked(Asked { new: Vec::new(), left }, Own::With(change)).await else {
+            return Ok(());
+        };
+        // Keys are looked at when a row is written, before what refers to it.
+        Err(self.first_twice(change).await?.unwrap_or(in_the_way))
+    }
+
+    /// 23505 of a row that is changed, if there is one.
+    async fn first_twice(&mut self, change: &Change) -> Result<Option<AdapterError>, AdapterError> {
+        for Changed { table, constraints, updates } in &change.tables {
+            let of_key = |(place, key): (usize, &UniqueKey)| {
+                let new = net_keys(constraints, key, updates).into_iter().filter(|(_, diff)| *diff > 0);
+                new.map(|(bytes, _)| (place, key.oid, bytes)).collect::<Vec<_>>()
+            };
+            let new: Vec<_> = constraints.keys.iter().enumerate().flat_map(of_key).collect();
+            let asked = new.iter().map(|(_, oid, bytes)| (*oid, bytes.clone())).collect();
+            let counts = self.counts(*table, asked, Own::With(change)).await?;
+            let places = new.iter().map(|(place, ..)| *place).zip(counts);
+            let after: AHashMap<(usize, Vec<u8>), Diff> =
+                places.map(|(place, ((_, bytes), count))| ((place, bytes), count)).collect();
+            let copies_after = |place: usize, key: &[u8]| after.get(&(place, key.to_vec())).copied().unwrap_or(0);
+            if let Some(duplicate) = first_duplicate(*table, constraints, updates, copies_after) {
+                return Ok(Some(self.duplicate(&duplicate)));
+            }
+        }
+        Ok(None)
     }
 
     fn known(&self, table: GlobalId) -> Result<Arc<TableConstraints>, AdapterError> {
@@ -326,7 +395,7 @@ impl Session {
                 continue;
             }
             let new = vec![(Arc::clone(reference), key)];
-            self.check_asked(Asked { new, left: Vec::new() }, commits_alone.then_some(change)).await?;
+            self.check_asked(Asked { new, left: Vec::new() }, Own::With(change)).await?;
             self.lock(&locks).await?;
         }
         Ok(())
@@ -348,7 +417,7 @@ impl Session {
             *restricts || !commits_alone && !self.transaction.is_deferred(reference)
         };
         asked.left = change.left.iter().filter(is_due).cloned().collect();
-        self.check_asked(asked, commits_alone.then_some(change)).await
+        self.check_asked(asked, if commits_alone { Own::With(change) } else { Own::Known }).await
     }
 
     /// SET CONSTRAINTS … IMMEDIATE: all that the transaction has deferred of foreign keys that are not any more. Error 23503.
@@ -377,10 +446,10 @@ impl Session {
                 asked.left.extend(gone.map(left));
             }
         }
-        self.check_asked(asked, None).await
+        self.check_asked(asked, Own::Known).await
     }
 
-    async fn check_asked(&mut self, asked: Asked, alone: Option<&Change>) -> Result<(), AdapterError> {
+    async fn check_asked(&mut self, asked: Asked, own: Own<'_>) -> Result<(), AdapterError> {
         if asked.new.is_empty() && asked.left.is_empty() {
             return Ok(());
         }
@@ -398,7 +467,7 @@ impl Session {
         let mut counts: AHashMap<(GlobalId, u32, Vec<u8>), Diff> = AHashMap::new();
         for (table, keys) in wanted {
             let keys: Vec<(u32, Vec<u8>)> = keys.into_iter().collect();
-            for ((oid, key), count) in self.counts(table, keys, alone).await? {
+            for ((oid, key), count) in self.counts(table, keys, own).await? {
                 counts.insert((table, oid, key), count);
             }
         }
@@ -421,12 +490,12 @@ impl Session {
         Ok(())
     }
 
-    /// How often keys of a table are there: by what is committed, and by what the transaction has written, or a change that commits alone.
+    /// How often keys of a table are there: by what is committed, and by what the transaction has written.
     async fn counts(
         &mut self,
         table: GlobalId,
         keys: Vec<(u32, Vec<u8>)>,
-        alone: Option<&Change>,
+        own: Own<'_>,
     ) -> Result<Vec<((u32, Vec<u8>), Diff)>, AdapterError> {
         let published = self.published();
         let committed = match published.created.contains(&table) {
@@ -437,12 +506,19 @@ impl Session {
             }
         };
         let constraints = self.known(table)?;
+        // Before its first write a transaction has done nothing.
+        let has_written = matches!(own, Own::Known) || !self.commits_alone();
         let mut own = |oid: u32, key: &[u8]| -> Diff {
             let Some(of) = constraints.counted(oid) else { return 0 };
-            match alone {
-                None => self.transaction.own_keys(table, &constraints, of).get(key).copied().unwrap_or(0),
-                Some(change) => change.updates(table).map_or(0, |updates| copies(&constraints, of, updates, key)),
-            }
+            let known = match has_written {
+                true => self.transaction.own_keys(table, &constraints, of).get(key).copied().unwrap_or(0),
+                false => 0,
+            };
+            let updates = match own {
+                Own::Known => None,
+                Own::With(change) => change.updates(table),
+            };
+            known + updates.map_or(0, |updates| copies(&constraints, of, updates, key))
         };
         let with_own = |((oid, key), count): ((u32, Vec<u8>), Diff)| {
             let count = count + own(oid, &key);

@@ -13,6 +13,7 @@ use repr::sqlstate::SqlState;
 use repr::{Datum, GlobalId, RelationDesc, Updates};
 use sql::plan::constraint::{Reference as Planned, TableKey, column_list, index_over, set_defaults};
 use sql::plan::{CatalogView, ForeignKey, ItemRef, PlanContext};
+use sql_syntax::ast::Action;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -60,6 +61,12 @@ impl Reference {
             foreign: foreign.clone(),
             widths: types.iter().any(|(own, other)| own != other).then_some(types),
         })
+    }
+
+    /// Whether it changes the rows that refer to one that goes or gets another key.
+    pub fn acts(&self) -> bool {
+        let acts = |action: Action| !matches!(action, Action::NoAction | Action::Restrict);
+        acts(self.foreign.on_delete) || acts(self.foreign.on_update)
     }
 
     /// The key that a reference is to; `None` if there can be none.

@@ -158,11 +158,13 @@ pub fn references(catalog: &dyn CatalogView, child: &ItemRef) -> Vec<Reference> 
     child.foreign_keys().filter_map(reference).collect()
 }
 
-/// The foreign keys by which tables refer to one: other tables' and its own.
+/// The foreign keys by which tables refer to one, other tables' and its own, by age.
 pub fn references_to(catalog: &dyn CatalogView, parent: &ItemRef) -> Vec<Reference> {
     let others = catalog.children(parent.id).into_iter().filter_map(|child| catalog.item(child));
     let all = others.flat_map(|child| references(catalog, &child)).chain(references(catalog, parent));
-    all.filter(|reference| reference.parent.id == parent.id).collect()
+    let mut all: Vec<Reference> = all.filter(|reference| reference.parent.id == parent.id).collect();
+    all.sort_by_key(|reference| reference.oid);
+    all
 }
 
 /// What the columns of a foreign key get by SET DEFAULT, if it says so anywhere.
