@@ -298,7 +298,8 @@ impl Transaction {
     }
 
     /// SET CONSTRAINTS, by oids or ALL.
-    pub(crate) fn defer(&mut self, constraints: Option<&[u32]>, is_deferred: bool) {
+    pub(crate) fn defer(&mut self, constraints: Option<&[u32]>, to: Deferral) {
+        let is_deferred = to == Deferral::Deferred;
         match constraints {
             None => self.deferred = Deferred { all: Some(is_deferred), some: BTreeMap::new() },
             Some(oids) => self.deferred.some.extend(oids.iter().map(|oid| (*oid, is_deferred))),

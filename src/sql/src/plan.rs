@@ -267,8 +267,8 @@ pub enum Plan {
     SetConstraints {
         /// The oids of the constraints; `None` for ALL.
         constraints: Option<Vec<u32>>,
-        /// DEFERRED rather than IMMEDIATE.
-        is_deferred: bool,
+        /// DEFERRED or IMMEDIATE.
+        to: Deferral,
     },
     /// SET SESSION CHARACTERISTICS.
     SetSessionCharacteristics(TransactionModes),

@@ -73,7 +73,7 @@ const ROUTES: usize = 2 * CHILDREN.len() + 1;
 /// A way to look for orphans.
 fn look(route: usize) -> String {
     match CHILDREN.get(route / 2) {
-        Some((child, _)) if route % 2 == 0 => orphans(child),
+        Some((child, _)) if route.is_multiple_of(2) => orphans(child),
         Some((child, _)) => format!("SELECT token FROM {child}_orphans"),
         None => "SELECT token FROM leaf WHERE of NOT IN (SELECT token FROM gone)".to_owned(),
     }

@@ -32,7 +32,7 @@ use sql::plan::{
 use sql::vars::canonical_name;
 use sql_functions::row::plan_has_long;
 use sql_functions::waiting::query_waits;
-use sql_syntax::ast::{DiscardTarget, SetValue, Statement, TransactionModes};
+use sql_syntax::ast::{Deferral, DiscardTarget, SetValue, Statement, TransactionModes};
 use sql_syntax::parser::ParsedStatement;
 use std::sync::Arc;
 
@@ -207,13 +207,13 @@ impl Session {
                 }
                 Ok(Response::Complete(Tag::Plain("SET")))
             }
-            Plan::SetConstraints { constraints, is_deferred } => {
+            Plan::SetConstraints { constraints, to } => {
                 if self.transaction.status == Status::Idle {
                     let message = "SET CONSTRAINTS can only be used in transaction blocks";
                     self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, message);
                 } else {
-                    self.transaction.defer(constraints.as_deref(), *is_deferred);
-                    if !is_deferred {
+                    self.transaction.defer(constraints.as_deref(), *to);
+                    if *to == Deferral::Immediate {
                         self.check_deferred().await?;
                     }
                 }

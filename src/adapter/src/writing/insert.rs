@@ -82,7 +82,7 @@ impl Session {
             let mut arbiters: &[u32] = &[];
             if let Some(on) = &plan.on_conflict {
                 let (constraints, locked) = (self.constraints_of(plan.table, &plan.name)?, self.lock_count());
-                self.lock_touched((plan.table, locked_before), &constraints, &updates, Looks::Later).await?;
+                self.lock_touched(plan.table, locked_before, &constraints, &updates, Looks::Later).await?;
                 let resolved = self.resolve_conflicts(plan, on, &updates, params).await?;
                 self.unlock_untouched(locked, plan.table, &constraints, &resolved.updates);
                 expectations.extend(resolved.expectations);

@@ -54,7 +54,8 @@ impl Session {
     /// Dropping the future stops waiting; what was locked stays so until the transaction ends.
     pub(crate) async fn lock_touched(
         &mut self,
-        (table, locked_before): (GlobalId, usize),
+        table: GlobalId,
+        locked_before: usize,
         constraints: &TableConstraints,
         updates: &Updates,
         looks: Looks,

@@ -23,7 +23,7 @@ use repr::sqlstate::SqlState;
 use repr::{Datum, Diff, GlobalId, Timestamp, Updates};
 use sql::plan::CatalogView;
 use sql_syntax::ast::Action;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// What a statement does to tables: to the one that it names first.
@@ -31,6 +31,8 @@ pub(crate) struct Change {
     pub(crate) tables: Vec<Changed>,
     /// What it was made of.
     pub(crate) expectations: Vec<Expectation>,
+    /// Whether it is committed by itself.
+    pub(crate) commits_alone: bool,
     /// References to keys that have gone, which must not be there in the end.
     left: Vec<Left>,
 }
@@ -74,7 +76,12 @@ impl Change {
         updates: Updates,
         expectations: Vec<Expectation>,
     ) -> Change {
-        Change { tables: vec![Changed { table, constraints, updates }], expectations, left: Vec::new() }
+        Change {
+            tables: vec![Changed { table, constraints, updates }],
+            expectations,
+            commits_alone: false,
+            left: Vec::new(),
+        }
     }
 
     pub(crate) fn is_nothing(&self) -> bool {
@@ -101,18 +108,20 @@ impl Change {
     }
 }
 
-/// A change of which follows what foreign keys do about it.
-struct Step {
-    constraints: Arc<TableConstraints>,
-    updates: Updates,
-    /// Whose turn it is of those that refer to the table.
-    next: usize,
+/// The turn of a foreign key to do something about changes of rows that it refers to.
+struct Turn {
+    reference: Arc<Reference>,
+    parent: Arc<TableConstraints>,
+    updates: Arc<Updates>,
 }
 
-impl Step {
-    fn of(constraints: &Arc<TableConstraints>, updates: Updates) -> Step {
-        Step { constraints: Arc::clone(constraints), updates, next: 0 }
-    }
+fn turns(parent: &Arc<TableConstraints>, updates: Updates) -> VecDeque<Turn> {
+    let updates = Arc::new(updates);
+    let turn = |reference: &Arc<Reference>| {
+        let (reference, parent, updates) = (Arc::clone(reference), Arc::clone(parent), Arc::clone(&updates));
+        Turn { reference, parent, updates }
+    };
+    parent.referenced.iter().map(turn).collect()
 }
 
 /// What the transaction has done to keys.
@@ -159,31 +168,26 @@ impl Session {
             return Ok(Taken::Nothing);
         }
         let locked = updates.len();
-        // As in PostgreSQL what a foreign key does is done, and what follows from that, before the next one's turn, in the order of their
-        // making.
-        let mut steps = vec![Step::of(constraints, updates.clone())];
-        while let Some(mut step) = steps.pop() {
-            let all = &step.constraints.referenced;
-            let Some(reference) = all.get(step.next).cloned() else { continue };
-            let acts_after = !steps.is_empty() || all[step.next + 1..].iter().any(|reference| reference.acts());
-            step.next += 1;
+        // As in PostgreSQL the foreign keys that refer to a table have their turns in the order of their making, and what follows from what
+        // they do comes after those that are waiting.
+        let mut turns = turns(constraints, updates.clone());
+        while let Some(Turn { reference, parent, updates }) = turns.pop_front() {
             let left_before = change.left.len();
-            let changed = self.act(change, (&reference, &step.constraints, &step.updates), read_ts).await?;
-            steps.push(step);
-            if acts_after {
+            let changed = self.act(change, (&reference, &parent, &updates), read_ts).await?;
+            if turns.iter().any(|turn| turn.reference.acts()) {
                 self.check_left(change, left_before).await?;
             }
             if let Some(updates) = changed {
                 let child = self.known(reference.child)?;
                 change.add(reference.child, &child, &updates);
-                steps.push(Step::of(&child, updates));
+                turns.extend(self::turns(&child, updates));
             }
         }
         let mut taken = Taken::Nothing;
         // Those of the table itself are locked, unless there are more of them now.
         let first = usize::from(change.tables[0].updates.len() == locked);
         for Changed { table, constraints, updates } in &change.tables[first..] {
-            taken = taken.max(self.lock_touched((*table, locked_before), constraints, updates, looks).await?);
+            taken = taken.max(self.lock_touched(*table, locked_before, constraints, updates, looks).await?);
         }
         Ok(taken)
     }
@@ -372,11 +376,11 @@ impl Session {
 
     /// Step 2, of what rows refer to: keeps it from going. Who has to wait for that is told at once if it is not there: another may be
     /// about to insert it, and has not. Error 23503.
-    pub(crate) async fn lock_referred(&mut self, change: &Change, commits_alone: bool) -> Result<(), AdapterError> {
+    pub(crate) async fn lock_referred(&mut self, change: &Change) -> Result<(), AdapterError> {
         let mut wanted = Vec::new();
         for Changed { constraints, updates, .. } in &change.tables {
             for reference in &constraints.references {
-                if commits_alone || !self.transaction.is_deferred(reference) {
+                if change.commits_alone || !self.transaction.is_deferred(reference) {
                     let new = net_keys(constraints, &reference.key, updates).into_iter().filter(|(_, diff)| *diff > 0);
                     wanted.extend(new.map(|(key, _)| (reference, key)));
                 }
@@ -402,9 +406,9 @@ impl Session {
     }
 
     /// Step 3, of what a statement has changed: whatever is not deferred within a transaction, else RESTRICT. Error 23503.
-    pub(crate) async fn check_references(&mut self, change: &Change, commits_alone: bool) -> Result<(), AdapterError> {
+    pub(crate) async fn check_references(&mut self, change: &Change) -> Result<(), AdapterError> {
         let mut asked = Asked::default();
-        if !commits_alone {
+        if !change.commits_alone {
             for Changed { constraints, updates, .. } in &change.tables {
                 for reference in constraints.references.iter().filter(|it| !self.transaction.is_deferred(it)) {
                     let new = net_keys(constraints, &reference.key, updates);
@@ -414,10 +418,10 @@ impl Session {
             }
         }
         let is_due = |Left { reference, restricts, .. }: &&Left| {
-            *restricts || !commits_alone && !self.transaction.is_deferred(reference)
+            *restricts || !change.commits_alone && !self.transaction.is_deferred(reference)
         };
         asked.left = change.left.iter().filter(is_due).cloned().collect();
-        self.check_asked(asked, if commits_alone { Own::With(change) } else { Own::Known }).await
+        self.check_asked(asked, if change.commits_alone { Own::With(change) } else { Own::Known }).await
     }
 
     /// SET CONSTRAINTS … IMMEDIATE: all that the transaction has deferred of foreign keys that are not any more. Error 23503.

@@ -53,8 +53,8 @@ impl Session {
             true => Looks::Once,
             false => Looks::Again,
         };
-        let place = (target.table, target.locked_before);
-        let mut taken = self.lock_touched(place, &constraints, &updates, looks).await?;
+        let (table, locked_before) = (target.table, target.locked_before);
+        let mut taken = self.lock_touched(table, locked_before, &constraints, &updates, looks).await?;
         let mut change = Change::of(target.table, constraints, updates, expectations);
         if target.is_followed && change.tables[0].constraints.has_references() && taken != Taken::Waited {
             taken = taken.max(self.follow(&mut change, target.locked_before, looks).await?);
@@ -73,14 +73,15 @@ impl Session {
         if looks == Looks::Again && may_have_changed {
             return Ok(Committed::Conflict);
         }
+        change.commits_alone = commits_alone;
         if change.has_references() {
-            self.lock_referred(&change, commits_alone).await?;
+            self.lock_referred(&change).await?;
         }
         if commits_alone {
             if change.is_nothing() {
                 return Ok(Committed::At);
             }
-            self.check_references(&change, true).await?;
+            self.check_references(&change).await?;
             let Change { tables, expectations, .. } = change;
             let write = |it: Changed| TableWrite::new(it.table, it.updates, Some(it.constraints));
             let writes = tables.into_iter().map(write).collect();
@@ -132,7 +133,7 @@ impl Session {
                 None => {}
             }
         }
-        self.check_references(&change, false).await?;
+        self.check_references(&change).await?;
         for Changed { table, constraints, updates } in &change.tables {
             self.transaction.write(*table, updates, constraints);
         }

@@ -102,6 +102,6 @@ pub enum Deferral {
 pub struct SetConstraints {
     /// Which; `None` for ALL.
     pub names: Option<Vec<Name>>,
-    /// DEFERRED rather than IMMEDIATE.
-    pub is_deferred: bool,
+    /// DEFERRED or IMMEDIATE.
+    pub to: Deferral,
 }

@@ -40,7 +40,7 @@ fn parse_action(cursor: &mut Cursor<'_>) -> Result<TableAction, SqlError> {
     }
     if cursor.eat(&["ALTER", "CONSTRAINT"]) {
         let name = cursor.ident()?;
-        let (deferral, is_valid) = constraint::parse_attributes(cursor, true)?;
+        let (deferral, is_valid) = constraint::parse_attributes(cursor, None)?;
         if !is_valid {
             return Err(cursor.unsupported("ALTER CONSTRAINT … NOT VALID"));
         }

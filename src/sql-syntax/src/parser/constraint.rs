@@ -32,7 +32,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<TableConstraint, SqlError
             None => cursor.unexpected(),
         });
     };
-    let (deferral, is_valid) = parse_attributes(cursor, matches!(spec, ConstraintSpec::Foreign(_)))?;
+    let (deferral, is_valid) = parse_attributes(cursor, Some(&spec))?;
     Ok(TableConstraint { name, spec, deferral, is_valid, span })
 }
 
@@ -59,7 +59,7 @@ pub(super) fn parse_of_column(cursor: &mut Cursor<'_>, column: &str) -> Result<O
             None => Ok(None),
         };
     };
-    let (deferral, is_valid) = parse_attributes(cursor, matches!(spec, ConstraintSpec::Foreign(_)))?;
+    let (deferral, is_valid) = parse_attributes(cursor, Some(&spec))?;
     Ok(Some(TableConstraint { name, spec, deferral, is_valid, span }))
 }
 
@@ -162,8 +162,12 @@ fn parse_action(cursor: &mut Cursor<'_>) -> Result<Action, SqlError> {
     Ok(action)
 }
 
-/// What may follow a constraint: when it is checked, and NOT VALID. Only a FOREIGN KEY may say so.
-pub(super) fn parse_attributes(cursor: &mut Cursor<'_>, is_foreign: bool) -> Result<(Deferral, bool), SqlError> {
+/// What may follow a constraint: when it is checked, and NOT VALID. Only a FOREIGN KEY may say so, which is what ALTER CONSTRAINT is about.
+pub(super) fn parse_attributes(
+    cursor: &mut Cursor<'_>,
+    spec: Option<&ConstraintSpec>,
+) -> Result<(Deferral, bool), SqlError> {
+    let is_foreign = spec.is_none_or(|spec| matches!(spec, ConstraintSpec::Foreign(_)));
     let (mut is_deferrable, mut is_deferred, mut is_valid) = (None, None, true);
     loop {
         let span = cursor.span();
@@ -220,9 +224,12 @@ pub(super) fn parse_set(cursor: &mut Cursor<'_>) -> Result<SetConstraints, SqlEr
         true => None,
         false => Some(cursor.comma_separated(Cursor::name)?),
     };
-    let is_deferred = cursor.eat(&["DEFERRED"]);
-    if !is_deferred {
-        cursor.expect(&["IMMEDIATE"])?;
-    }
-    Ok(SetConstraints { names, is_deferred })
+    let to = match cursor.eat(&["DEFERRED"]) {
+        true => Deferral::Deferred,
+        false => {
+            cursor.expect(&["IMMEDIATE"])?;
+            Deferral::Immediate
+        }
+    };
+    Ok(SetConstraints { names, to })
 }

@@ -98,6 +98,16 @@ impl Binder<'_> {
         {
             return Ok(joined);
         }
+        if let (JoinConstraint::On(expr), JoinType::Inner) = (constraint, join_type)
+            && is_function(factor)
+            && self.is_lateral_function(factor, &Frame { scope: &left.scope, outer }, outer)?
+        {
+            let Relation { plan, scope } = self.function_over(left, factor, join_type, outer)?;
+            let frame = Frame { scope: &scope, outer };
+            let condition = self.condition(expr, &Cx::new(&frame, Clause::JoinOn), "JOIN/ON")?;
+            let plan = LogicalPlanBuilder::from(plan).filter(condition)?.build()?;
+            return Ok(Relation { plan, scope });
+        }
         let mut right = self.factor(factor, Some(&left.scope), outer)?;
         let mut left = left;
         if matches!(join_type, JoinType::Left | JoinType::Full) {
@@ -202,7 +212,10 @@ impl Binder<'_> {
             TableFactor::Table { args: Some(_), .. } | TableFactor::Function { .. } | TableFactor::UNNEST { .. } => {
                 if let Some(left) = left {
                     let probe = Frame { scope: left, outer };
-                    self.refuse_lateral_function(factor, &probe, outer)?;
+                    // To the right of an outer join with a condition it cannot see the left side.
+                    if self.is_lateral_function(factor, &probe, outer)? {
+                        return Err(SqlError::unsupported("a lateral function in this join"));
+                    }
                 }
                 let empty = self.from(&[], outer)?;
                 self.function_over(empty, factor, JoinType::Inner, outer)
@@ -446,22 +459,22 @@ impl Binder<'_> {
         Ok((plan, out))
     }
 
-    /// A function to the right of a join other than a plain one cannot see the left side.
-    fn refuse_lateral_function(
+    /// Whether a function sees the left side of its join.
+    fn is_lateral_function(
         &mut self,
         factor: &TableFactor,
         probe: &Frame<'_>,
         outer: Option<&Frame<'_>>,
-    ) -> Result<(), SqlError> {
+    ) -> Result<bool, SqlError> {
         let (calls, ..) = function_calls(factor)?;
         let empty = Scope::default();
         for call in &calls {
             let alone = self.table_function(call, &Cx::new(&Frame { scope: &empty, outer }, Clause::From));
             if alone.is_err() && self.table_function(call, &Cx::new(probe, Clause::From)).is_ok() {
-                return Err(SqlError::unsupported("a lateral function in this join"));
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(false)
     }
 }
 

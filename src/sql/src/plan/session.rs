@@ -126,7 +126,7 @@ pub(super) fn plan_argument(ctx: &PlanContext<'_>, argument: &sp::Expr, ty: &PgT
 /// deferrable.
 fn plan_set_constraints(ctx: &PlanContext<'_>, set: &SetConstraints) -> Result<Plan, SqlError> {
     let Some(names) = &set.names else {
-        return Ok(Plan::SetConstraints { constraints: None, is_deferred: set.is_deferred });
+        return Ok(Plan::SetConstraints { constraints: None, to: set.to });
     };
     let path = effective_search_path(ctx.catalog, ctx.scope());
     let mut constraints = Vec::new();
@@ -161,7 +161,7 @@ fn plan_set_constraints(ctx: &PlanContext<'_>, set: &SetConstraints) -> Result<P
                 ConstraintKind::Foreign(foreign) if foreign.deferral != Deferral::Never => {
                     constraints.push(constraint.oid);
                 }
-                _ if !set.is_deferred => {}
+                _ if set.to == Deferral::Immediate => {}
                 _ => {
                     let message = format!("constraint \"{}\" is not deferrable", constraint.name);
                     return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
@@ -169,5 +169,5 @@ fn plan_set_constraints(ctx: &PlanContext<'_>, set: &SetConstraints) -> Result<P
             }
         }
     }
-    Ok(Plan::SetConstraints { constraints: Some(constraints), is_deferred: set.is_deferred })
+    Ok(Plan::SetConstraints { constraints: Some(constraints), to: set.to })
 }

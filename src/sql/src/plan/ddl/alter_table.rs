@@ -93,7 +93,7 @@ impl<'a> Altered<'a> {
             ctx,
             before: table,
             table: table.clone(),
-            subject: Subject::new(ctx, Some(table.schema), &table.name, (desc, constraints), false),
+            subject: Subject::new(ctx, Some(table.schema), &table.name, desc, constraints),
             sources: (0..table.desc.arity()).map(ColumnSource::Kept).collect(),
             is_identity,
             dropped: Vec::new(),

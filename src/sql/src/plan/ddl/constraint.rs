@@ -113,10 +113,11 @@ impl<'a> Subject<'a> {
         ctx: &PlanContext<'_>,
         schema: Option<SchemaId>,
         full_name: &'a FullName,
-        (desc, constraints): (Arc<RelationDesc>, Vec<ConstraintDef>),
-        is_new: bool,
+        desc: Arc<RelationDesc>,
+        constraints: Vec<ConstraintDef>,
     ) -> Subject<'a> {
         let table = full_name.item.as_str();
+        let is_new = schema.is_none_or(|schema| ctx.catalog.item_by_name(schema, table).is_none());
         let mut names = Names::of(ctx.catalog, schema);
         names.relations.insert(table.to_owned());
         Subject { table, full_name, schema, is_new, desc, constraints, names }

@@ -44,7 +44,7 @@ pub(in crate::plan) fn plan_create_table(ctx: &PlanContext<'_>, create: &CreateT
             ctx.catalog.schema_by_name(Some(*database), name).map(|schema| schema.id)
         }
     };
-    let mut subject = Subject::new(ctx, there, &name, (Arc::clone(&desc), Vec::new()), true);
+    let mut subject = Subject::new(ctx, there, &name, Arc::clone(&desc), Vec::new());
     let mut sequences = Vec::new();
     for (at, column) in create.columns.iter().enumerate() {
         sequences.extend(column_sequence(&mut subject, column)?.map(|sequence| (at, sequence)));
