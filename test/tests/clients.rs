@@ -33,6 +33,11 @@ fn with_roles(server: Secured) -> Secured {
     let mut admin = server.target.admin().expect("a session starts");
     admin.execute(&format!("ALTER ROLE materialize CREATEDB PASSWORD '{PASSWORD}'")).expect("the role has a password");
     admin.execute("CREATE ROLE reader").expect("the role is made");
+    // From which tools make and drop others, as Django's tests do.
+    let has_postgres = admin.rows("SELECT 1 FROM pg_database WHERE datname = 'postgres'").expect("databases are shown");
+    if has_postgres.is_empty() {
+        admin.execute("CREATE DATABASE postgres").expect("the database is made");
+    }
     server
 }
 
