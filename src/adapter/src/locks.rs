@@ -342,9 +342,9 @@ impl LockTable {
         (wanted.len(), new)
     }
 
-    /// Whether another session holds a lock so strongly that it may have changed what is locked.
-    fn is_at_stake(&self, what: &Lockable, session: u32) -> bool {
-        let is_others = |hold: &Hold| hold.session != session && hold.strength >= Strength::NoKeyUpdate;
+    /// Whether another session holds a lock at least so strongly.
+    fn is_others(&self, what: &Lockable, session: u32, strength: Strength) -> bool {
+        let is_others = |hold: &Hold| hold.session != session && hold.strength >= strength;
         self.locks.lock().by_what.get(what).is_some_and(|lock| lock.held.iter().any(is_others))
     }
 
@@ -518,7 +518,12 @@ impl Owner {
 
     /// Whether another may have changed what is locked.
     pub(crate) fn is_at_stake(&self, what: &Lockable) -> bool {
-        self.table.is_at_stake(what, self.session)
+        self.table.is_others(what, self.session, Strength::NoKeyUpdate)
+    }
+
+    /// Whether another may have let go what is locked.
+    pub(crate) fn is_leaving(&self, what: &Lockable) -> bool {
+        self.table.is_others(what, self.session, Strength::Update)
     }
 
     pub(crate) fn try_lock(&self, what: Lockable, strength: Strength) -> bool {

@@ -299,7 +299,7 @@ fn identity(constraints: &TableConstraints) -> Option<&UniqueKey> {
 }
 
 /// What updates of a table touch, in their order, after what keeps others from locking all of it; nothing if that is nothing.
-fn touched(table: GlobalId, constraints: &TableConstraints, updates: &Updates) -> Vec<(Lockable, Strength)> {
+pub(crate) fn touched(table: GlobalId, constraints: &TableConstraints, updates: &Updates) -> Vec<(Lockable, Strength)> {
     let rows = rows_touched(table, constraints, updates);
     if rows.is_empty() { rows } else { on(table).chain(rows).collect() }
 }

@@ -3,16 +3,15 @@
 //! 1. A row that goes, or gets another key, has the rows that refer to it go, change or be in the way, as ON DELETE and ON UPDATE
 //!    say. They are found by the index of the foreign key, and what happens to them is followed in turn.
 //! 2. Rows that are found are locked, and what they refer to is kept from going (`writing/locking.rs`).
-//! 3. Within a transaction a statement fails that leaves a reference to nothing, unless the foreign key is deferred. Of what commits by
+//! 3. Rows that are in the way of others' going are looked for at their turn: they make the statement fail, unless another
+//!    transaction is about to let them go, which is waited for.
+//! 4. Within a transaction a statement fails that makes a reference to nothing, unless the foreign key is deferred. Of what commits by
 //!    itself, and at COMMIT, the committer finds that out.
-//!
-//! RESTRICT is checked by the statement in any case: it is about the rows that the statement leaves, and not about those that are there
-//! in the end.
 
 use crate::error::AdapterError;
-use crate::locks::Taken;
+use crate::locks::{Strength, Taken};
 use crate::session::Session;
-use crate::writing::locking::{Looks, ROWS_MAX, referred_to};
+use crate::writing::locking::{Looks, ROWS_MAX, referred_to, touched};
 use ahash::AHashMap;
 use committer::constraint::{Orphan, Reference, TableConstraints, UniqueKey, first_duplicate, net_keys, orphan};
 use committer::expectations::{Expectation, KeyRange};
@@ -174,8 +173,8 @@ impl Session {
         while let Some(Turn { reference, parent, updates }) = turns.pop_front() {
             let left_before = change.left.len();
             let changed = self.act(change, (&reference, &parent, &updates), read_ts).await?;
-            if turns.iter().any(|turn| turn.reference.acts()) {
-                self.check_left(change, left_before).await?;
+            if self.awaits_what_leaves(change, left_before, read_ts).await? {
+                return Ok(Taken::Waited);
             }
             if let Some(updates) = changed {
                 let child = self.known(reference.child)?;
@@ -192,15 +191,40 @@ impl Session {
         Ok(taken)
     }
 
-    /// What would keep rows from going is in the way before what comes after it is looked at. Error 23503.
-    async fn check_left(&mut self, change: &Change, from: usize) -> Result<(), AdapterError> {
+    /// Looks for rows that keep others from going, before what comes after that is looked at. Error 23503; but if all that are in the way
+    /// are about to go, true after it is known what has become of one of them.
+    async fn awaits_what_leaves(
+        &mut self,
+        change: &mut Change,
+        from: usize,
+        read_ts: Timestamp,
+    ) -> Result<bool, AdapterError> {
         let is_due = |left: &&Left| left.restricts || !self.transaction.is_deferred(&left.reference);
         let left = change.left[from..].iter().filter(is_due).cloned().collect();
-        let Err(in_the_way) = self.check_asked(Asked { new: Vec::new(), left }, Own::With(change)).await else {
-            return Ok(());
-        };
+        let found = self.find_orphan(Asked { new: Vec::new(), left }, Own::With(change)).await?;
+        let Some(orphan) = found else { return Ok(false) };
         // Keys are looked at when a row is written, before what refers to it.
-        Err(self.first_twice(change).await?.unwrap_or(in_the_way))
+        if let Some(twice) = self.first_twice(change).await? {
+            return Err(twice);
+        }
+        let (table, child) = (orphan.reference.child, self.known(orphan.reference.child)?);
+        let key = BTreeMap::from([(orphan.key.clone(), (Action::NoAction, None))]);
+        let rows = self.rows_that_refer(change, &orphan.reference, &child, &key, read_ts).await?;
+        let (owner, mut locks) = (self.transaction.locks(&self.locks), Vec::new());
+        for (row, ..) in &rows {
+            let mut gone = Updates::new();
+            gone.push(row, -1);
+            let of_row = touched(table, &child, &gone);
+            if !of_row.iter().any(|(what, _)| owner.is_leaving(what)) {
+                return Err(self.orphan(&orphan));
+            }
+            locks.extend(of_row.into_iter().map(|(what, _)| (what, Strength::KeyShare)));
+        }
+        if locks.is_empty() {
+            return Err(self.orphan(&orphan));
+        }
+        self.lock(&locks).await?;
+        Ok(true)
     }
 
     /// 23505 of a row that is changed, if there is one.
@@ -399,29 +423,24 @@ impl Session {
                 continue;
             }
             let new = vec![(Arc::clone(reference), key)];
-            self.check_asked(Asked { new, left: Vec::new() }, Own::With(change)).await?;
+            let orphan = self.find_orphan(Asked { new, left: Vec::new() }, Own::With(change)).await?;
+            orphan.map_or(Ok(()), |orphan| Err(self.orphan(&orphan)))?;
             self.lock(&locks).await?;
         }
         Ok(())
     }
 
-    /// Step 3, of what a statement has changed: whatever is not deferred within a transaction, else RESTRICT. Error 23503.
+    /// Step 4, of what a statement of a transaction has written: whatever is not deferred. Error 23503.
     pub(crate) async fn check_references(&mut self, change: &Change) -> Result<(), AdapterError> {
         let mut asked = Asked::default();
-        if !change.commits_alone {
-            for Changed { constraints, updates, .. } in &change.tables {
-                for reference in constraints.references.iter().filter(|it| !self.transaction.is_deferred(it)) {
-                    let new = net_keys(constraints, &reference.key, updates);
-                    let new = new.into_iter().filter(|(_, diff)| *diff > 0);
-                    asked.new.extend(new.map(|(key, _)| (Arc::clone(reference), key)));
-                }
+        for Changed { constraints, updates, .. } in &change.tables {
+            for reference in constraints.references.iter().filter(|it| !self.transaction.is_deferred(it)) {
+                let new = net_keys(constraints, &reference.key, updates).into_iter().filter(|(_, diff)| *diff > 0);
+                asked.new.extend(new.map(|(key, _)| (Arc::clone(reference), key)));
             }
         }
-        let is_due = |Left { reference, restricts, .. }: &&Left| {
-            *restricts || !change.commits_alone && !self.transaction.is_deferred(reference)
-        };
-        asked.left = change.left.iter().filter(is_due).cloned().collect();
-        self.check_asked(asked, if change.commits_alone { Own::With(change) } else { Own::Known }).await
+        let orphan = self.find_orphan(asked, Own::Known).await?;
+        orphan.map_or(Ok(()), |orphan| Err(self.orphan(&orphan)))
     }
 
     /// SET CONSTRAINTS … IMMEDIATE: all that the transaction has deferred of foreign keys that are not any more. Error 23503.
@@ -450,12 +469,14 @@ impl Session {
                 asked.left.extend(gone.map(left));
             }
         }
-        self.check_asked(asked, Own::Known).await
+        let orphan = self.find_orphan(asked, Own::Known).await?;
+        orphan.map_or(Ok(()), |orphan| Err(self.orphan(&orphan)))
     }
 
-    async fn check_asked(&mut self, asked: Asked, own: Own<'_>) -> Result<(), AdapterError> {
+    /// A reference to nothing among what is to be looked at.
+    async fn find_orphan(&mut self, asked: Asked, own: Own<'_>) -> Result<Option<Orphan>, AdapterError> {
         if asked.new.is_empty() && asked.left.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let mut wanted: BTreeMap<GlobalId, BTreeSet<(u32, Vec<u8>)>> = BTreeMap::new();
         let mut want = |table: GlobalId, oid: u32, key: &[u8]| {
@@ -482,16 +503,16 @@ impl Session {
         };
         for (reference, key) in asked.new {
             if !is_there(&reference, &key) {
-                return Err(self.orphan(&Orphan { reference, key, is_new: true }));
+                return Ok(Some(Orphan { reference, key, is_new: true }));
             }
         }
         for Left { reference, key, restricts } in asked.left {
             let is_again = !restricts && is_there(&reference, &key);
             if !is_again && count(reference.child, reference.key.oid, &key) > 0 {
-                return Err(self.orphan(&Orphan { reference, key, is_new: false }));
+                return Ok(Some(Orphan { reference, key, is_new: false }));
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// How often keys of a table are there: by what is committed, and by what the transaction has written.

@@ -81,7 +81,6 @@ impl Session {
             if change.is_nothing() {
                 return Ok(Committed::At);
             }
-            self.check_references(&change).await?;
             let Change { tables, expectations, .. } = change;
             let write = |it: Changed| TableWrite::new(it.table, it.updates, Some(it.constraints));
             let writes = tables.into_iter().map(write).collect();
