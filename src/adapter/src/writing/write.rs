@@ -77,48 +77,37 @@ impl Session {
         if change.has_references() {
             self.lock_referred(&change).await?;
         }
-        if commits_alone {
-            if change.is_nothing() {
-                return Ok(Committed::At);
-            }
-            let Change { tables, expectations, .. } = change;
-            let write = |it: Changed| TableWrite::new(it.table, it.updates, Some(it.constraints));
-            let writes = tables.into_iter().map(write).collect();
-            let committed = committed(&self.cancel(), self.shared.committer.commit(writes, expectations)).await?;
-            return match committed {
-                Committed::At => {
-                    self.transaction.unlock();
-                    Ok(committed)
-                }
-                Committed::Violates(violation) => match violation.as_ref() {
-                    Violation::Duplicate(taken) if target.arbiters.contains(&taken.constraint) => {
-                        Ok(Committed::Conflict)
-                    }
-                    violation => Err(self.violation(violation)),
-                },
-                Committed::Conflict => Ok(committed),
-            };
+        match commits_alone {
+            true => self.commit_alone(&target, change).await,
+            false => self.keep_back(&target, &change).await,
         }
-        let expectations = &change.expectations;
-        if let Some(Expectation { read_ts, .. }) = expectations.first() {
-            let read_ts = *read_ts;
-            if self.reads_committed() {
-                for Changed { table, constraints, updates } in &change.tables {
-                    let rows = removed_rows(constraints, updates).map(Arc::new);
-                    let removed = rows.map(|rows| Expectation { table: *table, read_ts, rows: Some(rows) });
-                    removed.into_iter().for_each(|removed| self.transaction.note_removed(&self.shared, removed));
-                }
-            } else {
-                if !self.transaction.has_read() {
-                    // The first statement of a transaction without a block has noted nothing.
-                    self.transaction.reads().note(expectations.iter().map(|expected| expected.table));
-                }
-                // Read at the transaction's own timestamp, which COMMIT will hold it to, as to what it noted when it read.
-                let held = self.transaction.read_ts(&self.shared, read_ts);
-                if expectations.iter().any(|expected| expected.read_ts != held) {
-                    return Ok(Committed::Conflict);
-                }
+    }
+
+    async fn commit_alone(&mut self, target: &WriteTarget<'_>, change: Change) -> Result<Committed, AdapterError> {
+        if change.is_nothing() {
+            return Ok(Committed::At);
+        }
+        let Change { tables, expectations, .. } = change;
+        let write = |it: Changed| TableWrite::new(it.table, it.updates, Some(it.constraints));
+        let writes = tables.into_iter().map(write).collect();
+        let committed = committed(&self.cancel(), self.shared.committer.commit(writes, expectations)).await?;
+        match committed {
+            Committed::At => {
+                self.transaction.unlock();
+                Ok(committed)
             }
+            Committed::Violates(violation) => match violation.as_ref() {
+                Violation::Duplicate(taken) if target.arbiters.contains(&taken.constraint) => Ok(Committed::Conflict),
+                violation => Err(self.violation(violation)),
+            },
+            Committed::Conflict => Ok(committed),
+        }
+    }
+
+    /// Keeps a change back until the transaction commits.
+    async fn keep_back(&mut self, target: &WriteTarget<'_>, change: &Change) -> Result<Committed, AdapterError> {
+        if !self.expects(change) {
+            return Ok(Committed::Conflict);
         }
         self.transaction.reserve(&self.shared.memory, change.tables.iter().map(|changed| &changed.updates))?;
         for Changed { table, constraints, updates } in &change.tables {
@@ -132,11 +121,33 @@ impl Session {
                 None => {}
             }
         }
-        self.check_references(&change).await?;
+        self.check_references(change).await?;
         for Changed { table, constraints, updates } in &change.tables {
             self.transaction.write(*table, updates, constraints);
         }
         Ok(Committed::At)
+    }
+
+    /// Has the transaction expect what a change was made of; false if it is of another time than what the transaction has read.
+    fn expects(&mut self, change: &Change) -> bool {
+        let expectations = &change.expectations;
+        let Some(Expectation { read_ts, .. }) = expectations.first() else { return true };
+        let read_ts = *read_ts;
+        if self.reads_committed() {
+            for Changed { table, constraints, updates } in &change.tables {
+                let rows = removed_rows(constraints, updates).map(Arc::new);
+                let removed = rows.map(|rows| Expectation { table: *table, read_ts, rows: Some(rows) });
+                removed.into_iter().for_each(|removed| self.transaction.note_removed(&self.shared, removed));
+            }
+            return true;
+        }
+        if !self.transaction.has_read() {
+            // The first statement of a transaction without a block has noted nothing.
+            self.transaction.reads().note(expectations.iter().map(|expected| expected.table));
+        }
+        // Read at the transaction's own timestamp, which COMMIT will hold it to, as to what it noted when it read.
+        let held = self.transaction.read_ts(&self.shared, read_ts);
+        expectations.iter().all(|expected| expected.read_ts == held)
     }
 
     /// Has values reserved of each of these sequences, by their oids, that are not a transaction's own: for so many rows what one

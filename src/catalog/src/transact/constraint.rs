@@ -20,6 +20,14 @@ use sql::plan::{CatalogView, ConstraintDef, ConstraintKind, ItemKind, ItemRef, T
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// A key that a table had.
+struct LostKey {
+    name: String,
+    is_primary: bool,
+    /// Whether what needs it goes as well.
+    cascade: bool,
+}
+
 impl Transaction {
     /// A constraint with an oid of its own.
     pub(super) fn with_oid(&mut self, new: ConstraintDef) -> Result<ConstraintDef, CatalogError> {
@@ -36,55 +44,16 @@ impl Transaction {
         self.check_not_required(ObjectId::Item(id), "alter")?;
         self.drop_objects(drops)?;
         let (mut is_rewritten, mut is_renamed) = (false, false);
-        let mut lost_key = None;
+        let mut lost = Vec::new();
         // What it refers to by foreign keys that go is checked otherwise as well.
         let parents: Vec<GlobalId> = self.state.item(id).iter().flat_map(|item| item.parents()).collect();
         for change in changes {
             let item = self.state.item(id).ok_or_else(|| missing(ObjectId::Item(id)))?;
             let mut altered = ItemRef::clone(&item);
-            let ItemKind::Table { constraints, .. } = &mut altered.kind else {
-                return Err(missing(ObjectId::Item(id)));
-            };
             match change {
                 TableChange::Sequence(plan) => {
                     self.alter_sequence(plan)?;
                     continue;
-                }
-                TableChange::AddConstraint(new) => {
-                    self.check_name(&item, &new.name, new.is_key())?;
-                    let new = self.with_oid(new)?;
-                    if new.is_primary() {
-                        let desc = Arc::make_mut(&mut altered.desc);
-                        new.columns().iter().for_each(|column| desc.columns[*column].nullable = false);
-                    }
-                    constraints.push(new);
-                }
-                TableChange::SetDeferral { name, deferral } => {
-                    let at = position(&item, &name)?;
-                    if let ConstraintKind::Foreign(foreign) = &mut constraints[at].kind {
-                        foreign.deferral = deferral;
-                    }
-                }
-                TableChange::ValidateConstraint(name) => {
-                    let at = position(&item, &name)?;
-                    if let ConstraintKind::Foreign(foreign) = &mut constraints[at].kind {
-                        foreign.is_valid = true;
-                    }
-                }
-                TableChange::DropConstraint { name, cascade } => {
-                    let at = position(&item, &name)?;
-                    let dropped = constraints.remove(at);
-                    index_of(&self.state, id, dropped.oid)
-                        .iter()
-                        .for_each(|it| self.drop_object(ObjectId::Item(it.id)));
-                    let (is_key, is_primary) = (dropped.is_key(), dropped.is_primary());
-                    lost_key = lost_key.or_else(|| is_key.then_some((dropped.name, is_primary, cascade)));
-                }
-                TableChange::RenameConstraint { from, to } => {
-                    let at = position(&item, &from)?;
-                    self.check_name(&item, &to, constraints[at].is_key())?;
-                    constraints[at].name.clone_from(&to);
-                    index_of(&self.state, id, constraints[at].oid).iter().for_each(|it| self.rename_item(it, &to));
                 }
                 TableChange::Column(change) => {
                     is_rewritten |= change.changes_rows();
@@ -98,6 +67,9 @@ impl Transaction {
                         continue;
                     }
                 }
+                change => {
+                    lost.extend(self.alter_constraint(&item, &mut altered, change)?);
+                }
             }
             self.state.put_item(altered);
             self.create_key_indexes(id)?;
@@ -105,13 +77,10 @@ impl Transaction {
         self.touch(ObjectId::Item(id));
         self.diff.extend(parents.into_iter().map(StateDiff::TableAltered));
         self.alter_parents(id);
-        if let Some((key, is_primary, cascade)) = lost_key {
-            self.lose_references(id, (!cascade).then_some(&key))?;
-            if is_primary {
-                self.lose_key(id, &key, cascade, engine)?;
-            }
+        self.lose_references(id, lost.iter().find(|key| !key.cascade).map(|key| &key.name))?;
+        for LostKey { name, cascade, .. } in lost.into_iter().filter(|key| key.is_primary) {
+            self.lose_key(id, &name, cascade, engine)?;
         }
-        self.lose_references(id, None)?;
         if !is_rewritten && !is_renamed {
             self.diff.push(StateDiff::TableAltered(id));
             return Ok(());
@@ -124,6 +93,58 @@ impl Transaction {
             self.diff.extend([StateDiff::TableAltered(id), StateDiff::Renamed(ObjectId::Item(id))]);
         }
         Ok(())
+    }
+
+    /// Adds, changes or takes away a constraint of a table. Returns a key that is lost.
+    fn alter_constraint(
+        &mut self,
+        item: &ItemRef,
+        altered: &mut ItemRef,
+        change: TableChange,
+    ) -> Result<Option<LostKey>, CatalogError> {
+        let ItemKind::Table { constraints, .. } = &mut altered.kind else {
+            return Err(missing(ObjectId::Item(item.id)));
+        };
+        match change {
+            TableChange::AddConstraint(new) => {
+                self.check_name(item, &new.name, new.is_key())?;
+                let new = self.with_oid(new)?;
+                if new.is_primary() {
+                    let desc = Arc::make_mut(&mut altered.desc);
+                    new.columns().iter().for_each(|column| desc.columns[*column].nullable = false);
+                }
+                constraints.push(new);
+            }
+            TableChange::SetDeferral { name, deferral } => {
+                let at = position(item, &name)?;
+                if let ConstraintKind::Foreign(foreign) = &mut constraints[at].kind {
+                    foreign.deferral = deferral;
+                }
+            }
+            TableChange::ValidateConstraint(name) => {
+                let at = position(item, &name)?;
+                if let ConstraintKind::Foreign(foreign) = &mut constraints[at].kind {
+                    foreign.is_valid = true;
+                }
+            }
+            TableChange::DropConstraint { name, cascade } => {
+                let at = position(item, &name)?;
+                let dropped = constraints.remove(at);
+                index_of(&self.state, item.id, dropped.oid)
+                    .iter()
+                    .for_each(|it| self.drop_object(ObjectId::Item(it.id)));
+                let (is_key, is_primary) = (dropped.is_key(), dropped.is_primary());
+                return Ok(is_key.then_some(LostKey { name: dropped.name, is_primary, cascade }));
+            }
+            TableChange::RenameConstraint { from, to } => {
+                let at = position(item, &from)?;
+                self.check_name(item, &to, constraints[at].is_key())?;
+                constraints[at].name.clone_from(&to);
+                index_of(&self.state, item.id, constraints[at].oid).iter().for_each(|it| self.rename_item(it, &to));
+            }
+            TableChange::Column(_) | TableChange::Sequence(_) => {}
+        }
+        Ok(None)
     }
 
     /// Views that group by a primary key need it for the columns beside it: without it they go as well, or are in the way. Error

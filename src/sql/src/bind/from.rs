@@ -102,11 +102,7 @@ impl Binder<'_> {
             && is_function(factor)
             && self.is_lateral_function(factor, &Frame { scope: &left.scope, outer }, outer)?
         {
-            let Relation { plan, scope } = self.function_over(left, factor, join_type, outer)?;
-            let frame = Frame { scope: &scope, outer };
-            let condition = self.condition(expr, &Cx::new(&frame, Clause::JoinOn), "JOIN/ON")?;
-            let plan = LogicalPlanBuilder::from(plan).filter(condition)?.build()?;
-            return Ok(Relation { plan, scope });
+            return self.function_where(left, factor, expr, outer);
         }
         let mut right = self.factor(factor, Some(&left.scope), outer)?;
         let mut left = left;
@@ -143,19 +139,25 @@ impl Binder<'_> {
                 self.join_using(left, right, join_type, &names)
             }
             JoinConstraint::Natural => {
-                let visible = |scope: &Scope, name: &str| {
-                    scope.columns.iter().any(|column| column.unqualified && column.name == name)
-                };
-                let names: Vec<String> = left
-                    .scope
-                    .columns
-                    .iter()
-                    .filter(|column| column.unqualified && visible(&right.scope, &column.name))
-                    .map(|column| column.name.clone())
-                    .collect();
+                let names = common_names(&left.scope, &right.scope);
                 self.join_using(left, right, join_type, &names)
             }
         }
+    }
+
+    /// JOIN of a function that sees the left side, ON a condition.
+    fn function_where(
+        &mut self,
+        left: Relation,
+        factor: &TableFactor,
+        condition: &sqlparser::ast::Expr,
+        outer: Option<&Frame<'_>>,
+    ) -> Result<Relation, SqlError> {
+        let Relation { plan, scope } = self.function_over(left, factor, JoinType::Inner, outer)?;
+        let frame = Frame { scope: &scope, outer };
+        let condition = self.condition(condition, &Cx::new(&frame, Clause::JoinOn), "JOIN/ON")?;
+        let plan = LogicalPlanBuilder::from(plan).filter(condition)?.build()?;
+        Ok(Relation { plan, scope })
     }
 
     /// JOIN USING: one column for each name, first in the scope.
@@ -476,6 +478,13 @@ impl Binder<'_> {
         }
         Ok(false)
     }
+}
+
+/// The names of columns that both sides of a join have.
+fn common_names(left: &Scope, right: &Scope) -> Vec<String> {
+    let is_visible = |name: &str| right.columns.iter().any(|column| column.unqualified && column.name == name);
+    let both = left.columns.iter().filter(|column| column.unqualified && is_visible(&column.name));
+    both.map(|column| column.name.clone()).collect()
 }
 
 /// Turns references to the outer query into plain columns where the plan has them.

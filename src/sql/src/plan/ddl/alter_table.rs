@@ -23,7 +23,7 @@ use engine::error::{PlanNotice, SqlError};
 use engine::names::{ObjectId, ObjectKind};
 use repr::PgType;
 use repr::sqlstate::SqlState;
-use sql_syntax::ast::{AlterTable, ColumnDef, TableAction, TableConstraint};
+use sql_syntax::ast::{AlterTable, ColumnDef, Deferral, TableAction, TableConstraint};
 use sqlparser::ast as sp;
 use std::sync::Arc;
 
@@ -106,43 +106,8 @@ impl<'a> Altered<'a> {
         match action {
             TableAction::Add(constraint) => self.add_constraint(constraint),
             TableAction::Drop { name, if_exists, cascade } => self.drop_constraint(name, *if_exists, *cascade),
-            TableAction::SetDeferral { name, deferral } => {
-                let find = |constraint: &&mut ConstraintDef| constraint.name == *name;
-                let found = self.subject.constraints.iter_mut().find(find);
-                let found = found.ok_or_else(|| unknown_for(name, "of relation", self.subject.table))?;
-                let ConstraintKind::Foreign(foreign) = &mut found.kind else {
-                    let table = self.subject.table;
-                    let message =
-                        format!("constraint \"{name}\" of relation \"{table}\" is not a foreign key constraint");
-                    return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
-                };
-                foreign.deferral = *deferral;
-                self.set_constraints();
-                self.changes.push(TableChange::SetDeferral { name: name.clone(), deferral: *deferral });
-                Ok(())
-            }
-            TableAction::Validate(name) => {
-                let find = |constraint: &&mut ConstraintDef| constraint.name == *name;
-                let found = self.subject.constraints.iter_mut().find(find);
-                let found = found.ok_or_else(|| unknown_for(name, "of relation", self.subject.table))?;
-                match &mut found.kind {
-                    ConstraintKind::Foreign(foreign) => {
-                        if !std::mem::replace(&mut foreign.is_valid, true) {
-                            self.set_constraints();
-                            self.changes.push(TableChange::ValidateConstraint(name.clone()));
-                        }
-                        Ok(())
-                    }
-                    ConstraintKind::Check { .. } => Ok(()),
-                    ConstraintKind::Key { .. } => {
-                        let message = format!(
-                            "constraint \"{name}\" of relation \"{}\" is not a foreign key or check constraint",
-                            self.subject.table
-                        );
-                        Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
-                    }
-                }
-            }
+            TableAction::SetDeferral { name, deferral } => self.set_deferral(name, *deferral),
+            TableAction::Validate(name) => self.validate(name),
             TableAction::Rename { from, to } => {
                 let renamed = self.subject.remove(from);
                 let renamed = renamed.map_err(|_| unknown_for(from, "for table", self.subject.table))?;
@@ -191,6 +156,44 @@ impl<'a> Altered<'a> {
                     return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
                 }
                 self.change(ColumnChange::SetNullable { column, nullable: true })
+            }
+        }
+    }
+
+    fn constraint_mut(&mut self, name: &str) -> Result<&mut ConstraintDef, SqlError> {
+        let table = self.subject.table;
+        let find = |constraint: &&mut ConstraintDef| constraint.name == *name;
+        let found = self.subject.constraints.iter_mut().find(find);
+        found.ok_or_else(|| unknown_for(name, "of relation", table))
+    }
+
+    fn set_deferral(&mut self, name: &str, deferral: Deferral) -> Result<(), SqlError> {
+        let table = self.subject.table;
+        let ConstraintKind::Foreign(foreign) = &mut self.constraint_mut(name)?.kind else {
+            let message = format!("constraint \"{name}\" of relation \"{table}\" is not a foreign key constraint");
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        };
+        foreign.deferral = deferral;
+        self.set_constraints();
+        self.changes.push(TableChange::SetDeferral { name: name.to_owned(), deferral });
+        Ok(())
+    }
+
+    fn validate(&mut self, name: &str) -> Result<(), SqlError> {
+        let table = self.subject.table;
+        match &mut self.constraint_mut(name)?.kind {
+            ConstraintKind::Foreign(foreign) => {
+                if !std::mem::replace(&mut foreign.is_valid, true) {
+                    self.set_constraints();
+                    self.changes.push(TableChange::ValidateConstraint(name.to_owned()));
+                }
+                Ok(())
+            }
+            ConstraintKind::Check { .. } => Ok(()),
+            ConstraintKind::Key { .. } => {
+                let message =
+                    format!("constraint \"{name}\" of relation \"{table}\" is not a foreign key or check constraint");
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
             }
         }
     }
