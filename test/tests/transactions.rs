@@ -425,6 +425,18 @@ fn who_refers_to_a_row_keeps_it_from_going_and_from_nothing_else() {
 }
 
 #[test]
+fn foreign_keys_that_change_each_other_without_end_are_stopped() {
+    let (_target, mut two) = two();
+    two.observer
+        .execute("CREATE TABLE loop (id int PRIMARY KEY REFERENCES loop (id) ON UPDATE CASCADE); INSERT INTO loop VALUES (1), (2)")
+        .expect("a table");
+    two.one(1, "SET statement_timeout = '20ms'");
+    assert_eq!(two.one(1, "UPDATE loop SET id = 3 - id"), "57014");
+    assert_eq!(two.one(0, "UPDATE loop SET id = 3 - id"), "54000");
+    assert_eq!(two.one(1, "SELECT id FROM loop ORDER BY id"), "1 2 SELECT 2");
+}
+
+#[test]
 fn locks_go_with_whatever_took_them() {
     let (target, mut two) = two();
     for (undo, outcome) in [("ROLLBACK", "ROLLBACK"), ("ROLLBACK TO s", "ROLLBACK"), ("SELECT 1 / 0", "22012")] {

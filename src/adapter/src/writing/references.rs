@@ -11,19 +11,29 @@
 use crate::error::AdapterError;
 use crate::locks::{Strength, Taken};
 use crate::session::Session;
+use crate::transaction::conflict;
 use crate::writing::locking::{Looks, ROWS_MAX, referred_to, touched};
 use ahash::AHashMap;
-use committer::constraint::{Orphan, Reference, TableConstraints, UniqueKey, first_duplicate, net_keys, orphan};
+use committer::constraint::{
+    NetKeys, Orphan, Reference, TableConstraints, UniqueKey, first_duplicate, net_keys, orphan,
+};
 use committer::expectations::{Expectation, KeyRange};
+use compute_client::error::ComputeError;
 use compute_client::peek::{Bound, Looked};
 use engine::error::SqlError;
-use repr::row::{split, write_datum};
+use engine::session::Interrupts;
+use repr::row::{read_datum, skip_datum, split, write_datum};
 use repr::sqlstate::SqlState;
-use repr::{Datum, Diff, GlobalId, Timestamp, Updates};
+use repr::{Datum, Diff, GlobalId, PgType, Timestamp, Updates};
 use sql::plan::CatalogView;
 use sql_syntax::ast::Action;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+
+/// So many turns a statement's foreign keys have at most.
+const TURNS_MAX: usize = 20_000;
+/// After so many others have theirs.
+const TURNS_AT_ONCE: usize = 16;
 
 /// What a statement does to tables: to the one that it names first.
 pub(crate) struct Change {
@@ -34,6 +44,8 @@ pub(crate) struct Change {
     pub(crate) commits_alone: bool,
     /// References to keys that have gone, which must not be there in the end.
     left: Vec<Left>,
+    /// By foreign key: how many updates of its table are covered, and what they add and take away by the bytes of what that refers to.
+    referring: BTreeMap<u32, (usize, AHashMap<Vec<u8>, BTreeMap<Vec<u8>, Diff>>)>,
 }
 
 /// A reference to a key that has gone.
@@ -80,6 +92,7 @@ impl Change {
             expectations,
             commits_alone: false,
             left: Vec::new(),
+            referring: BTreeMap::new(),
         }
     }
 
@@ -100,6 +113,30 @@ impl Change {
                 self.tables.push(Changed { table, constraints, updates });
             }
         }
+    }
+
+    /// What has become of rows of a foreign key's table that refer to these keys.
+    fn that_refer<'c>(
+        &'c mut self,
+        reference: &Reference,
+        child: &TableConstraints,
+        keys: &'c [Vec<u8>],
+    ) -> impl Iterator<Item = (&'c [u8], Diff)> {
+        let changed = self.tables.iter().find(|changed| changed.table == reference.child);
+        let (covered, by_key) = self.referring.entry(reference.key.oid).or_default();
+        for updates in changed.iter().map(|changed| &changed.updates) {
+            for at in std::mem::replace(covered, updates.len())..updates.len() {
+                let (row, diff) = updates.get(at);
+                let rows = by_key.entry(columns_of(child, &reference.key.columns, row)).or_default();
+                let net = rows.entry(row.to_vec()).or_default();
+                *net += diff;
+                if *net == 0 {
+                    rows.remove(row);
+                }
+            }
+        }
+        let rows = keys.iter().filter_map(|key| by_key.get(key)).flatten();
+        rows.map(|(row, diff)| (row.as_slice(), *diff))
     }
 
     fn updates(&self, table: GlobalId) -> Option<&Updates> {
@@ -170,7 +207,17 @@ impl Session {
         // As in PostgreSQL the foreign keys that refer to a table have their turns in the order of their making, and what follows from what
         // they do comes after those that are waiting.
         let mut turns = turns(constraints, updates.clone());
+        let mut count = 0;
         while let Some(Turn { reference, parent, updates }) = turns.pop_front() {
+            self.interrupt().check()?;
+            count += 1;
+            if count > TURNS_MAX {
+                let message = "foreign keys change each other's rows without end";
+                return Err(AdapterError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
+            }
+            if count % TURNS_AT_ONCE == 0 {
+                tokio::task::yield_now().await;
+            }
             let left_before = change.left.len();
             let changed = self.act(change, (&reference, &parent, &updates), read_ts).await?;
             if self.awaits_what_leaves(change, left_before, read_ts).await? {
@@ -285,7 +332,9 @@ impl Session {
             let new = match (action, new) {
                 (Action::Cascade, Some(new)) => {
                     let new = columns_of(parent, &reference.parent_columns, new);
-                    Some(reference.to_child(&new).ok_or_else(out_of_range)?.into_owned())
+                    let new = reference.to_child(&new).ok_or_else(out_of_range)?.into_owned();
+                    self.check_lengths(reference, &new)?;
+                    Some(new)
                 }
                 _ => None,
             };
@@ -322,6 +371,24 @@ impl Session {
         Ok(Some(step))
     }
 
+    /// Errors: 22001 for values that are too long for the columns that are to get them.
+    fn check_lengths(&self, reference: &Reference, values: &[u8]) -> Result<(), AdapterError> {
+        let published = self.published();
+        let child = published.state.item(reference.child).ok_or(AdapterError::Stale)?;
+        let mut rest = values;
+        for column in reference.key.columns.iter().map(|column| &child.desc.columns[*column]) {
+            let mut bytes = skip_datum(&mut rest, &column.data_type);
+            if let (PgType::Varchar(Some(most)), Datum::Text(text)) =
+                (&column.ty, read_datum(&mut bytes, &column.data_type, &mut Vec::new()))
+                && text.chars().count() > *most as usize
+            {
+                let message = format!("value too long for type character varying({most})");
+                return Err(AdapterError::new(SqlState::STRING_DATA_RIGHT_TRUNCATION, message));
+            }
+        }
+        Ok(())
+    }
+
     /// The rows that refer to keys, as the statement has left them so far, with how often each is there. That they are all is expected
     /// from here on.
     async fn rows_that_refer<'f>(
@@ -349,7 +416,11 @@ impl Session {
             Some(index) => {
                 let (types, width) = (Arc::clone(&child.types), columns.len());
                 let looked = Looked { index: Arc::clone(index), types, width, keys: keys.clone() };
-                let all = self.interrupt().guard(looked.rows(read_ts, layer.as_ref())).await??;
+                let all = match self.interrupt().guard(looked.rows(read_ts, layer.as_ref())).await? {
+                    // The index was made after the transaction had begun to read.
+                    Err(ComputeError::SinceAdvanced { .. }) => return Err(conflict()),
+                    all => all?,
+                };
                 all.iter().for_each(|(row, copies)| add(row, *copies));
                 if !self.reads_anew() {
                     self.transaction.reads().note_rows(table, looked);
@@ -375,7 +446,7 @@ impl Session {
                 }
             }
         }
-        change.updates(table).into_iter().flat_map(Updates::iter).for_each(|(row, diff)| add(row, diff));
+        change.that_refer(reference, child, &keys).for_each(|(row, diff)| add(row, diff));
         let range = KeyRange::new(Arc::clone(&child.types), columns.clone(), keys);
         change.expectations.push(Expectation { table, read_ts, rows: Some(Arc::new(range)) });
         let there = rows.into_iter().filter(|(_, copies)| *copies > 0);
@@ -533,6 +604,7 @@ impl Session {
         let constraints = self.known(table)?;
         // Before its first write a transaction has done nothing.
         let has_written = matches!(own, Own::Known) || !self.commits_alone();
+        let mut nets: BTreeMap<u32, NetKeys> = BTreeMap::new();
         let mut own = |oid: u32, key: &[u8]| -> Diff {
             let Some(of) = constraints.counted(oid) else { return 0 };
             let known = match has_written {
@@ -543,7 +615,8 @@ impl Session {
                 Own::Known => None,
                 Own::With(change) => change.updates(table),
             };
-            known + updates.map_or(0, |updates| copies(&constraints, of, updates, key))
+            let net = updates.map(|updates| nets.entry(oid).or_insert_with(|| net_keys(&constraints, of, updates)));
+            known + net.and_then(|net| net.get(key)).copied().unwrap_or(0)
         };
         let with_own = |((oid, key), count): ((u32, Vec<u8>), Diff)| {
             let count = count + own(oid, &key);
@@ -556,7 +629,9 @@ impl Session {
     pub(crate) fn orphan(&self, found: &Orphan) -> AdapterError {
         let published = self.published();
         let of = if found.is_new { found.reference.child } else { found.reference.parent };
-        let Some(item) = published.state.item(of) else { return AdapterError::Stale };
+        let are_there =
+            [found.reference.child, found.reference.parent].iter().all(|id| published.state.item(*id).is_some());
+        let Some(item) = published.state.item(of).filter(|_| are_there) else { return conflict() };
         let shows = || self.may_select(of);
         orphan(published.state.as_ref(), found, self.wording(&item.name, &shows)).into()
     }
@@ -568,12 +643,6 @@ struct Asked {
     /// References that are new.
     new: Vec<(Arc<Reference>, Vec<u8>)>,
     left: Vec<Left>,
-}
-
-/// How often updates add a key.
-fn copies(constraints: &TableConstraints, of: &UniqueKey, updates: &Updates, key: &[u8]) -> Diff {
-    let is_it = |row: &[u8]| of.of(&constraints.types, row).is_some_and(|found| found == key);
-    updates.iter().filter(|(row, _)| is_it(row)).map(|(_, diff)| diff).sum()
 }
 
 /// Some columns of a row, as they are stored.

@@ -15,13 +15,14 @@ use engine::names::ObjectId;
 use repr::GlobalId;
 use repr::sqlstate::SqlState;
 use sql::plan::column::{self, ColumnChange};
-use sql::plan::constraint::{index_of, references};
+use sql::plan::constraint::{Reference, index_of, references_to};
 use sql::plan::{CatalogView, ConstraintDef, ConstraintKind, ItemKind, ItemRef, TableChange};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A key that a table had.
 struct LostKey {
+    oid: u32,
     name: String,
     is_primary: bool,
     /// Whether what needs it goes as well.
@@ -56,6 +57,10 @@ impl Transaction {
                     continue;
                 }
                 TableChange::Column(change) => {
+                    if let ColumnChange::Drop(at) = change {
+                        self.lose_references(&item, |reference| reference.foreign.referred.contains(&at));
+                        altered = ItemRef::clone(&*self.state.item(id).ok_or_else(|| missing(ObjectId::Item(id)))?);
+                    }
                     is_rewritten |= change.changes_rows();
                     is_renamed |= matches!(change, ColumnChange::Rename { .. });
                     column::change(&mut altered, &change)?;
@@ -77,7 +82,6 @@ impl Transaction {
         self.touch(ObjectId::Item(id));
         self.diff.extend(parents.into_iter().map(StateDiff::TableAltered));
         self.alter_parents(id);
-        self.lose_references(id, lost.iter().find(|key| !key.cascade).map(|key| &key.name))?;
         for LostKey { name, cascade, .. } in lost.into_iter().filter(|key| key.is_primary) {
             self.lose_key(id, &name, cascade, engine)?;
         }
@@ -129,18 +133,31 @@ impl Transaction {
             }
             TableChange::DropConstraint { name, cascade } => {
                 let at = position(item, &name)?;
-                let dropped = constraints.remove(at);
+                let (is_key, is_primary, oid) =
+                    (constraints[at].is_key(), constraints[at].is_primary(), constraints[at].oid);
+                let lost = is_key.then_some(LostKey { oid, name, is_primary, cascade });
+                if let Some(key) = &lost {
+                    self.lose_referred(item, key)?;
+                    // Its own may have gone with it.
+                    let stays = self.state.item(item.id);
+                    let stays: Vec<u32> = stays.iter().flat_map(|it| it.constraints()).map(|it| it.oid).collect();
+                    constraints.retain(|constraint| stays.contains(&constraint.oid));
+                }
+                let dropped = constraints.remove(constraints.iter().position(|it| it.oid == oid).unwrap_or(at));
                 index_of(&self.state, item.id, dropped.oid)
                     .iter()
                     .for_each(|it| self.drop_object(ObjectId::Item(it.id)));
-                let (is_key, is_primary) = (dropped.is_key(), dropped.is_primary());
-                return Ok(is_key.then_some(LostKey { name: dropped.name, is_primary, cascade }));
+                return Ok(lost);
             }
             TableChange::RenameConstraint { from, to } => {
                 let at = position(item, &from)?;
                 self.check_name(item, &to, constraints[at].is_key())?;
                 constraints[at].name.clone_from(&to);
-                index_of(&self.state, item.id, constraints[at].oid).iter().for_each(|it| self.rename_item(it, &to));
+                let index = match constraints[at].is_key() {
+                    true => to,
+                    false => self.free_name(item.schema, &format!("{to}_idx")),
+                };
+                index_of(&self.state, item.id, constraints[at].oid).iter().for_each(|it| self.rename_item(it, &index));
             }
             TableChange::Column(_) | TableChange::Sequence(_) => {}
         }
@@ -174,36 +191,37 @@ impl Transaction {
         self.diff.extend(parents.into_iter().map(StateDiff::TableAltered));
     }
 
-    /// Takes away the foreign keys of tables that refer to no key of a table any more. Error 2BP01 if that was to go without CASCADE.
-    pub(super) fn lose_references(&mut self, parent: GlobalId, key: Option<&String>) -> Result<(), CatalogError> {
-        let mut dependents = Vec::new();
-        for id in self.state.children(parent).into_iter().chain([parent]) {
-            let Some(child) = self.state.item(id) else { continue };
-            let stays: Vec<u32> = references(&self.state, &child).iter().map(|reference| reference.oid).collect();
-            let lost = |oid: u32| child.foreign_keys().any(|(it, _)| it.oid == oid) && !stays.contains(&oid);
+    /// Takes away the foreign keys that refer to a table, as far as `goes` says so.
+    pub(super) fn lose_references(&mut self, parent: &ItemRef, goes: impl Fn(&Reference) -> bool) {
+        for reference in references_to(&self.state, parent).into_iter().filter(goes) {
+            let Some(child) = self.state.item(reference.child.id) else { continue };
             let mut item = ItemRef::clone(&child);
-            let ItemKind::Table { constraints, .. } = &mut item.kind else { continue };
-            for gone in constraints.extract_if(.., |constraint| lost(constraint.oid)) {
-                if let Some(key) = key {
-                    let (name, table) = (&gone.name, &child.name.item);
-                    dependents.push(format!("constraint {name} on table {table} depends on index {key}"));
-                }
-                let index = index_of(&self.state, id, gone.oid);
-                index.iter().for_each(|index| self.drop_object(ObjectId::Item(index.id)));
+            if let ItemKind::Table { constraints, .. } = &mut item.kind {
+                constraints.retain(|constraint| constraint.oid != reference.oid);
             }
-            if item != *child {
-                self.state.put_item(item);
-                self.touch(ObjectId::Item(id));
-                self.diff.push(StateDiff::TableAltered(id));
-            }
+            self.state.put_item(item);
+            self.touch(ObjectId::Item(child.id));
+            self.diff.extend([child.id, parent.id].map(StateDiff::TableAltered));
+            let index = index_of(&self.state, child.id, reference.oid);
+            index.iter().for_each(|index| self.drop_object(ObjectId::Item(index.id)));
         }
-        match key {
-            Some(key) if !dependents.is_empty() => {
-                let object = format!("constraint {key} on {}", self.state.describe(ObjectId::Item(parent)));
-                Err(CatalogError::DependentsExist { object, dependents })
-            }
-            _ => Ok(()),
+    }
+
+    /// A key of a table goes. Error 2BP01 if foreign keys refer to it that do not go with it.
+    fn lose_referred(&mut self, table: &ItemRef, key: &LostKey) -> Result<(), CatalogError> {
+        let refers = |reference: &Reference| reference.key.oid == key.oid;
+        if key.cascade {
+            self.lose_references(table, refers);
+            return Ok(());
         }
+        let all = references_to(&self.state, table).into_iter().filter(refers);
+        let dependents: Vec<String> = all
+            .map(|Reference { name, child, .. }| {
+                format!("constraint {name} on table {} depends on index {}", child.name.item, key.name)
+            })
+            .collect();
+        let object = format!("constraint {} on {}", key.name, self.state.describe(ObjectId::Item(table.id)));
+        if dependents.is_empty() { Ok(()) } else { Err(CatalogError::DependentsExist { object, dependents }) }
     }
 
     /// Changes what refers to a table as a change of its columns demands.

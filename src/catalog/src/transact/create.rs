@@ -379,7 +379,7 @@ impl Transaction {
     }
 
     /// The first of `name`, `name1`, … that no relation of a schema has.
-    fn free_name(&self, schema: SchemaId, name: &str) -> String {
+    pub(super) fn free_name(&self, schema: SchemaId, name: &str) -> String {
         let mut all = std::iter::once(name.to_owned()).chain((1..).map(|pass| format!("{name}{pass}")));
         all.find(|name| self.state.item_by_name(schema, name).is_none()).expect("there is no end of names")
     }

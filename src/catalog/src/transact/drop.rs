@@ -18,21 +18,32 @@ impl Transaction {
             self.check_not_required(*object, "drop")?;
             self.check_unused(*object, &doomed)?;
         }
-        let mut parents = BTreeSet::new();
         for object in objects {
-            if let ObjectId::Item(id) = object
-                && let Some(item) = self.state.item(*id)
-            {
-                parents.extend(match &item.kind {
-                    ItemKind::Table { .. } => Some(*id),
-                    ItemKind::Index(index) if index.unique => Some(index.on),
-                    _ => None,
-                });
-                self.diff.extend(item.parents().map(StateDiff::TableAltered));
+            let item = match object {
+                ObjectId::Item(id) => self.state.item(*id),
+                _ => None,
+            };
+            match item.as_ref().map(|item| &item.kind) {
+                Some(ItemKind::Table { .. }) => {
+                    item.iter().for_each(|table| self.lose_references(table, |_| true));
+                }
+                Some(ItemKind::Index(index)) if index.unique => {
+                    let (on, oid) = (self.state.item(index.on), item.as_ref().map_or(0, |item| item.oid));
+                    on.iter().for_each(|on| self.lose_references(on, |reference| reference.key.oid == oid));
+                }
+                _ => {}
             }
-            self.drop_object(*object);
+            self.diff.extend(item.iter().flat_map(|item| item.parents()).map(StateDiff::TableAltered));
+            // What goes with something else has gone with that.
+            let is_there = match object {
+                ObjectId::Item(id) => self.state.item(*id).is_some(),
+                _ => true,
+            };
+            if is_there {
+                self.drop_object(*object);
+            }
         }
-        parents.into_iter().try_for_each(|parent| self.lose_references(parent, None))
+        Ok(())
     }
 
     /// Drops a session's schema for temporary tables; one that is gone already is no error.

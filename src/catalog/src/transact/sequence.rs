@@ -72,8 +72,12 @@ impl Transaction {
                 };
                 defaults.iter_mut().filter(|default| names(default)).for_each(|default| *default = None);
             }
-            self.touch(ObjectId::Item(table.id));
+            let id = table.id;
+            self.touch(ObjectId::Item(id));
             self.state.put_item(table);
+            // SET DEFAULT of a foreign key gives another value.
+            self.diff.push(StateDiff::TableAltered(id));
+            self.alter_parents(id);
         }
     }
 }

@@ -14,7 +14,8 @@
 use super::Committer;
 use super::claims::{Claimant, Stored};
 use crate::constraint::{
-    Orphan, Reference, TableConstraints, Validated, Violation, Wording, net_keys, net_rows, only_adds, orphan, validate,
+    KeyCounts, Orphan, Reference, TableConstraints, Validated, Violation, Wording, net_keys, net_rows, only_adds,
+    orphan, validate,
 };
 use crate::environment::Environment;
 use crate::error::CommitError;
@@ -138,11 +139,11 @@ pub(super) fn examine(
         new_keys.push((table, validate_stored(env, before, &after, &item, updates)?));
         check_rows(env, &after, &item, updates)?;
         kept.insert(table, Arc::new(after.as_before(before.map(Arc::as_ref))));
-        // What has other columns now refers to what it did before.
-        if !prepared.rewritten.values().any(|new| *new == table) {
-            let new = after.new_references(before.map(Arc::as_ref)).filter(|reference| reference.foreign.is_valid);
-            references.extend(new.cloned());
-        }
+        // Of a table that has other columns now nobody knows what the transaction wrote to it, beside its rows as they are.
+        let is_rewritten = |id: GlobalId| prepared.rewritten.values().any(|new| *new == id);
+        let valid = after.references.iter().filter(|reference| reference.foreign.is_valid);
+        references.extend(valid.filter(|it| is_rewritten(table) || is_rewritten(it.parent)).cloned());
+        references.extend(after.new_references(before.map(Arc::as_ref)).cloned());
     }
     references
         .iter()
@@ -158,33 +159,31 @@ fn check_reference(
     (reference, writes): (&Arc<Reference>, &[TableWrite]),
     new_keys: &[(GlobalId, Validated)],
 ) -> Result<(), CommitError> {
-    let new = |table: GlobalId, oid: u32| {
-        let of_table = new_keys.iter().filter(move |(of, _)| *of == table).flat_map(|(_, keys)| keys);
-        of_table.into_iter().find(move |(of, _)| *of == oid).map(|(_, counts)| counts)
-    };
-    let Some(counts) = new(reference.child, reference.key.oid).filter(|counts| !counts.is_empty()) else {
-        return Ok(());
-    };
-    let stored = match (new(reference.parent, reference.parent_key), current.tables.get(&reference.parent)) {
-        (None, Some(table)) => {
-            let parent = reference.parent;
-            let keys = table.constraints.stored_keys(&env.persist, parent, &[reference.parent_key])?;
-            let mut counts = keys.into_iter().next().map(|(_, counts)| counts).unwrap_or_default();
-            let written = writes.iter().filter(|write| write.table == parent);
-            for (write, key) in written.filter_map(|write| Some((write, table.constraints.key(reference.parent_key)?)))
-            {
-                for (bytes, diff) in net_keys(&table.constraints, key, &write.updates) {
-                    *counts.entry(bytes.into()).or_default() += diff;
-                }
-            }
-            Some(counts)
+    // As the change leaves them: of what is new, or has other columns, all is known; of others, what is stored and written.
+    let counts = |table: GlobalId, oid: u32| -> Result<Cow<'_, KeyCounts>, CommitError> {
+        let of_table = new_keys.iter().filter(|(of, _)| *of == table).flat_map(|(_, keys)| keys);
+        if let Some((_, counts)) = of_table.into_iter().find(|(of, _)| *of == oid) {
+            return Ok(Cow::Borrowed(counts));
         }
-        _ => None,
+        let known = current.tables.get(&table).map(|known| &known.constraints);
+        let Some((known, key)) = known.and_then(|known| Some((known, known.counted(oid)?))) else {
+            return Ok(Cow::Owned(KeyCounts::new()));
+        };
+        let stored = known.stored_keys(&env.persist, table, &[oid])?;
+        let mut counts = stored.into_iter().next().map(|(_, counts)| counts).unwrap_or_default();
+        for write in writes.iter().filter(|write| write.table == table) {
+            for (bytes, diff) in net_keys(known, key, &write.updates) {
+                *counts.entry(bytes.into()).or_default() += diff;
+            }
+        }
+        Ok(Cow::Owned(counts))
     };
-    let there = stored.as_ref().or_else(|| new(reference.parent, reference.parent_key));
-    let count = |key: &[u8]| there.and_then(|there| there.get(key)).copied().unwrap_or(0);
+    let (referring, there) =
+        (counts(reference.child, reference.key.oid)?, counts(reference.parent, reference.parent_key)?);
+    let count = |key: &[u8]| there.get(key).copied().unwrap_or(0);
     let is_there = |key: &[u8]| reference.to_parent(key).is_some_and(|key| count(&key) > 0);
-    let Some(key) = counts.keys().filter(|key| !is_there(key)).min() else { return Ok(()) };
+    let referring = referring.iter().filter(|(_, count)| **count > 0).map(|(key, _)| key);
+    let Some(key) = referring.filter(|key| !is_there(key)).min() else { return Ok(()) };
     let found = Orphan { reference: Arc::clone(reference), key: key.to_vec(), is_new: true };
     let Some(child) = prepared.state.item(reference.child) else { return Ok(()) };
     Err(orphan(&prepared.state, &found, wording(&child, &EncodeOptions::default())))

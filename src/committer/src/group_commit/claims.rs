@@ -14,7 +14,7 @@
 //!
 //! # Invariants
 //! - Between groups nothing is staged, and the claims of a table are the keys of what is durable of it.
-//! - An index is asked between groups only: what it was fed is durable then, or it is another index.
+//! - An index is asked while nothing is fed to it: what it was fed is durable then, or it is another index.
 
 use crate::constraint::{
     Duplicate, KeyCounts, NetKeys, Orphan, TableConstraints, UniqueKey, Validated, Violation, first_duplicate, net_keys,
@@ -323,10 +323,8 @@ impl Claims {
         let is_unknown = |key: &&UniqueKey| {
             let index = stored.index(table, key);
             if let Some(at) = claims.iter().position(|claim| claim.oid == key.oid) {
-                if claims[at].turn_to(index, stored.now) {
-                    return false;
-                }
-                claims.swap_remove(at);
+                // What is staged of a claim stays with it until its keys are installed anew.
+                return !claims[at].turn_to(index, stored.now);
             }
             match index.filter(|index| index.all_complete(stored.now)) {
                 Some(index) => {
@@ -354,8 +352,11 @@ impl Claims {
     pub(super) fn install(&mut self, table: GlobalId, keys: Validated) {
         let claims = self.tables.entry(table).or_default();
         for (oid, counts) in keys {
-            claims.retain(|known| known.oid != oid);
-            claims.push(Claim { oid, durable: Source::Shard(counts), staged: NetKeys::new() });
+            let durable = Source::Shard(counts);
+            match claims.iter_mut().find(|known| known.oid == oid) {
+                Some(known) => known.durable = durable,
+                None => claims.push(Claim { oid, durable, staged: NetKeys::new() }),
+            }
         }
     }
 

@@ -287,7 +287,7 @@ impl<'a> Altered<'a> {
 
     /// Errors: 0A000 for a column of a foreign key, or one that such a column refers to.
     fn check_no_reference(&self, name: &str, column: usize) -> Result<(), SqlError> {
-        let mut own = self.table.foreign_keys().map(|(_, foreign)| &foreign.columns);
+        let mut own = self.before.foreign_keys().map(|(_, foreign)| &foreign.columns);
         let others = references_to(self.ctx.catalog, self.before);
         if own.any(|columns| columns.contains(&column))
             || others.iter().any(|reference| reference.foreign.referred.contains(&column))
@@ -320,9 +320,10 @@ impl<'a> Altered<'a> {
     fn dependents(&self, name: &str, column: usize, cascade: bool) -> Result<OfColumn, SqlError> {
         let owned = owned_by(self.ctx.catalog, self.before.id, column);
         let indexes = owned.into_iter().map(|(sequence, _)| sequence.id).collect();
-        let references = references_to(self.ctx.catalog, self.before)
-            .into_iter()
-            .filter(|reference| reference.child.id != self.before.id && reference.foreign.referred.contains(&column));
+        let references = references_to(self.ctx.catalog, self.before).into_iter().filter(|reference| {
+            reference.foreign.referred.contains(&column)
+                && !(reference.child.id == self.before.id && reference.foreign.columns.contains(&column))
+        });
         let references = references.map(|reference| described(&reference)).collect();
         let mut dropped = OfColumn { column: name.to_owned(), cascade, indexes, views: Vec::new(), references };
         for id in self.ctx.catalog.dependents(self.before.id) {

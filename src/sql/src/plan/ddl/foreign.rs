@@ -1,10 +1,10 @@
 //! FOREIGN KEY: which table, which key of it, and whether values of the two can be compared.
 
 use super::constraint::Subject;
-use crate::names::{is_temporary, resolve_item, unknown_relation};
+use crate::names::{effective_search_path, is_temporary, resolve_item, unknown_relation};
 use crate::plan::constraint::{TableKey, key_over};
 use crate::plan::privileges::check_item;
-use crate::plan::{CatalogView, ConstraintDef, ForeignKey, ItemRef, PlanContext};
+use crate::plan::{CatalogView, ConstraintDef, ForeignKey, ItemRef, PlanContext, SchemaRef};
 use engine::error::SqlError;
 use engine::names::{ObjectKind, Privilege};
 use repr::sqlstate::SqlState;
@@ -76,7 +76,7 @@ impl Subject<'_> {
 
     fn parent(&self, ctx: &PlanContext<'_>, spec: &ForeignSpec) -> Result<Parent, SqlError> {
         let own = || Parent { other: None, name: self.table.to_owned(), desc: Arc::clone(&self.desc) };
-        let found = match self.is_new && self.is_named(&spec.parent) {
+        let found = match self.is_new && self.is_named(ctx, &spec.parent) {
             true => return Ok(own()),
             false => resolve_item(ctx.catalog, ctx.scope(), &spec.parent)?,
         };
@@ -105,8 +105,19 @@ impl Subject<'_> {
         }
     }
 
-    /// Whether a statement that creates it means it by a name.
-    fn is_named(&self, name: &Name) -> bool {
+    /// Whether a statement that creates it means it by a name: it is found as if it were there.
+    fn is_named(&self, ctx: &PlanContext<'_>, name: &Name) -> bool {
+        if let [item] = name.parts.as_slice() {
+            let path = effective_search_path(ctx.catalog, ctx.scope());
+            let has = |schema: &Arc<SchemaRef>| ctx.catalog.item_by_name(schema.id, item).is_some();
+            let own = |schema: &Arc<SchemaRef>| Some(schema.id) == self.schema && item == self.table;
+            let first = path.iter().find(|schema| has(schema) || own(schema));
+            // A session's first temporary table makes its schema, which comes before others.
+            return match self.schema {
+                None => item == self.table,
+                Some(_) => first.is_some_and(own),
+            };
+        }
         let own = [self.full_name.database.as_ref(), Some(&self.full_name.schema), Some(&self.full_name.item)];
         let own: Vec<&String> = own.into_iter().flatten().collect();
         name.parts.len() <= own.len()
