@@ -511,6 +511,22 @@ fn what_changes_the_catalog_makes_no_row_go_twice() {
     assert_eq!(value(&mut two.observer, "SELECT count(*) FROM t WHERE id = 60"), "1");
 }
 
+/// What refers to a row is found by an index that begins when the foreign key is made.
+#[test]
+fn who_has_read_before_a_foreign_key_was_made_lets_nothing_go_by_it() {
+    let (_target, mut two) = two();
+    two.observer.execute("CREATE TABLE child (p int); INSERT INTO child VALUES (1), (1), (2)").expect("a table");
+    two.one(0, "BEGIN");
+    assert_eq!(two.one(0, "SELECT v FROM t WHERE id = 1"), "0 SELECT 1");
+    let made = "ALTER TABLE child ADD FOREIGN KEY (p) REFERENCES t ON DELETE CASCADE";
+    assert_eq!(two.one(1, made), "ALTER TABLE");
+    assert_eq!(two.one(0, "DELETE FROM t WHERE id = 1"), "40001");
+    two.one(0, "ROLLBACK");
+    assert_eq!(value(&mut two.observer, "SELECT count(*) FROM child"), "3");
+    assert_eq!(two.one(0, "DELETE FROM t WHERE id = 1"), "DELETE 1");
+    assert_eq!(value(&mut two.observer, "SELECT count(*) FROM child"), "1");
+}
+
 #[test]
 fn who_waits_for_rows_keeps_nobody_from_changing_the_catalog() {
     let (_target, mut two) = two();

@@ -5,8 +5,8 @@
 //! does what it took. A statement that goes on after that, because nobody has told it yet, takes nothing any more.
 //!
 //! Who has to wait stands in a queue and is handed the lock by whoever gives it up; nobody overtakes a waiter that wants what it
-//! wants, unless by the lock that it holds already, or because a row is locked by others who leave room for it. A wait that would close a circle of sessions that wait for each other is
-//! refused when it begins.
+//! wants, unless by the lock that it holds already, or because a row is locked by others who leave room for it. A wait that would close
+//! a circle of sessions that wait for each other is refused when it begins.
 //!
 //! # Invariants
 //! - A lock that nobody holds and nobody waits for is not in the table.

@@ -22,7 +22,7 @@ use crate::reads::Reads;
 use crate::shared::Shared;
 use crate::status::Status;
 use catalog::transact::{Op, Prepared};
-use committer::constraint::{NetKeys, Reference, TableConstraints, UniqueKey, net_keys};
+use committer::constraint::{CountedKey, NetKeys, Reference, TableConstraints, net_keys};
 use committer::error::CommitError;
 use committer::expectations::Expectation;
 use committer::published::Published;
@@ -264,7 +264,7 @@ impl Transaction {
         &mut self,
         table: GlobalId,
         constraints: &TableConstraints,
-        key: &UniqueKey,
+        key: &CountedKey,
     ) -> &mut NetKeys {
         let writes = &self.writes;
         let keys = || writes.get(&table).map(|updates| net_keys(constraints, key, updates)).unwrap_or_default();

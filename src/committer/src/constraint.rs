@@ -32,7 +32,7 @@ use sql_syntax::names::FullName;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub use key::{Duplicate, KeyCounts, NetKeys, UniqueKey, duplicate, first_duplicate, net_keys};
+pub use key::{CountedKey, Duplicate, KeyCounts, NetKeys, duplicate, first_duplicate, net_keys};
 pub use reference::{Orphan, Reference, Violation, orphan};
 pub use validate::{Validated, validate};
 
@@ -49,7 +49,7 @@ pub struct TableConstraints {
     /// Their types.
     pub types: Arc<[DataType]>,
     /// PRIMARY KEY, UNIQUE and unique indexes, in the order in which they are checked.
-    pub keys: Vec<UniqueKey>,
+    pub keys: Vec<CountedKey>,
     /// Its FOREIGN KEYs.
     pub references: Vec<Arc<Reference>>,
     /// The FOREIGN KEYs of tables, itself among them, that refer to it.
@@ -80,7 +80,7 @@ impl TableConstraints {
         table: GlobalId,
         constraints: &[u32],
     ) -> Result<Validated, CommitError> {
-        let keys: Vec<&UniqueKey> = constraints.iter().filter_map(|oid| self.counted(*oid)).collect();
+        let keys: Vec<&CountedKey> = constraints.iter().filter_map(|oid| self.counted(*oid)).collect();
         let mut taken: Validated = keys.iter().map(|key| (key.oid, KeyCounts::new())).collect();
         for rows in persist.snapshot(table.into(), persist.upper().saturating_sub(1))? {
             for (row, copies) in rows?.iter() {
@@ -109,7 +109,7 @@ impl TableConstraints {
         Ok(Arc::new(TableConstraints {
             desc: Arc::clone(&table.desc),
             types: table.desc.columns.iter().map(|column| column.data_type.clone()).collect(),
-            keys: keys.map(|key| UniqueKey::new(key, &table.desc)).collect(),
+            keys: keys.map(|key| CountedKey::new(key, &table.desc)).collect(),
             has_long_checks: checks.iter().any(|check| has_long(&check.expr)),
             checks,
             references: planned(&ctx, references(state, table))?,
@@ -124,17 +124,17 @@ impl TableConstraints {
     }
 
     /// The key with this oid.
-    pub fn key(&self, oid: u32) -> Option<&UniqueKey> {
+    pub fn key(&self, oid: u32) -> Option<&CountedKey> {
         self.keys.iter().find(|key| key.oid == oid)
     }
 
     /// The keys of which is counted how often each is there: of constraints and of foreign keys.
-    pub fn all_counted(&self) -> impl Iterator<Item = &UniqueKey> {
+    pub fn all_counted(&self) -> impl Iterator<Item = &CountedKey> {
         self.keys.iter().chain(self.references.iter().map(|reference| &reference.key))
     }
 
     /// The one of these with this oid.
-    pub fn counted(&self, oid: u32) -> Option<&UniqueKey> {
+    pub fn counted(&self, oid: u32) -> Option<&CountedKey> {
         self.all_counted().find(|key| key.oid == oid)
     }
 
@@ -151,7 +151,7 @@ impl TableConstraints {
 
     /// The same with only those of its keys and foreign keys that another definition has as well, and without conditions.
     pub fn as_before(&self, before: Option<&TableConstraints>) -> TableConstraints {
-        let is_kept = |key: &UniqueKey| before.is_some_and(|before| before.counted(key.oid).is_some());
+        let is_kept = |key: &CountedKey| before.is_some_and(|before| before.counted(key.oid).is_some());
         let was_referenced = |reference: &&Arc<Reference>| {
             let is_it = |known: &Arc<Reference>| known.key.oid == reference.key.oid;
             before.is_some_and(|before| before.referenced.iter().any(is_it))

@@ -229,8 +229,8 @@ impl Committer {
 
     /// The request, unless it has to wait for something that takes long.
     fn not_put_off(&mut self, request: Request) -> Option<Request> {
-        let concerns = || self.put_off.concerns(&request, || with_related(&self.env.published.load(), &request));
-        if !concerns() && !self.closes_to_load(&request) {
+        let published = self.env.published.load();
+        if !self.put_off.concerns(&request, with_related(&published, &request)) && !self.closes_to_load(&request) {
             return Some(request);
         }
         self.put_off.put_off(request);
@@ -512,8 +512,8 @@ impl Committer {
 
     /// How often these keys are there, by what is committed.
     fn probe(&mut self, table: GlobalId, keys: &[(u32, Vec<u8>)]) -> Result<Probed, CommitError> {
-        let (published, now) = (self.env.published.load_full(), self.env.oracle.known_ts());
-        let stored = Stored { published: &published, persist: &self.env.persist, now };
+        let (published, now) = (self.env.published.load(), self.env.oracle.known_ts());
+        let stored = Stored::of(&self.env, &published);
         let counts = match published.tables.get(&table) {
             Some(known) => self.claims.counts(stored, table, &known.constraints, keys)?,
             None => vec![0; keys.len()],

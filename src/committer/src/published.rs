@@ -192,6 +192,11 @@ impl Published {
         self.tables.get(&table).is_some_and(|table| table.constraints.has_long_checks)
     }
 
+    /// The index with this id on a relation.
+    pub fn index_on(&self, relation: GlobalId, id: GlobalId) -> Option<&Arc<IndexInfo>> {
+        self.indexes_on(relation).iter().find(|index| index.handle.id == id)
+    }
+
     /// The indexes on a relation.
     pub fn indexes_on(&self, id: GlobalId) -> &[Arc<IndexInfo>] {
         self.indexes.get(&id).map_or(&[], Vec::as_slice)

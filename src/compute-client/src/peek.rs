@@ -460,8 +460,8 @@ impl Looked {
     }
 }
 
-/// The value in the key's type, if it has one.
-fn fit<'a>(datum: &Datum<'a>, data_type: &DataType) -> Option<Datum<'a>> {
+/// A value of a key in another type of key, if it has one: integers of different widths are each other's.
+pub fn fit<'a>(datum: &Datum<'a>, data_type: &DataType) -> Option<Datum<'a>> {
     let integer = match datum {
         Datum::Null => return None,
         Datum::Int2(v) => i64::from(*v),

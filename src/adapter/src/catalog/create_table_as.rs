@@ -61,14 +61,7 @@ impl Session {
             if in_block {
                 let shared = Arc::clone(&self.shared);
                 self.transaction.change_catalog(&shared, &before, op, prepared)?;
-                let target = WriteTarget {
-                    table: id,
-                    name: &table.name,
-                    desc: &table.desc,
-                    arbiters: &[],
-                    is_followed: true,
-                    locked_before: self.lock_count(),
-                };
+                let target = WriteTarget::as_they_are(id, &table.name, &table.desc);
                 self.write(target, updates, Vec::new(), Autocommit::No).await?;
                 return Ok(Response::Complete(tag));
             }

@@ -76,14 +76,7 @@ impl Session {
                     let sequences = owned.iter().filter_map(|(sequence, _)| published.sequences.get(&sequence.id));
                     sequences.for_each(|sequence| sequence.place(at));
                 }
-                let target = WriteTarget {
-                    table: table.id,
-                    name: &table.name,
-                    desc: &table.desc,
-                    arbiters: &[],
-                    is_followed: true,
-                    locked_before: self.lock_count(),
-                };
+                let target = WriteTarget::as_they_are(table.id, &table.name, &table.desc);
                 self.write(target, updates, Vec::new(), Autocommit::No).await?;
             }
             return Ok(Response::Complete(Tag::Plain(name)));

@@ -51,14 +51,7 @@ impl Session {
         let updates = copy.rows();
         let count = u64::try_from(updates.len()).unwrap_or(u64::MAX);
         let CopyIn { table, name, desc, lines, memory: _memory, .. } = *copy;
-        let target = WriteTarget {
-            table,
-            name: &name,
-            desc: &desc,
-            arbiters: &[],
-            is_followed: true,
-            locked_before: self.lock_count(),
-        };
+        let target = WriteTarget::as_they_are(table, &name, &desc);
         let written = self.write(target, updates, Vec::new(), Autocommit::Yes).await;
         let written = written.map_err(|error| match error.subject().and_then(|subject| subject.row) {
             Some(row) => error.in_context(format!("COPY {}, line {}", name.item, lines.of(row))),

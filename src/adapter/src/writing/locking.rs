@@ -14,7 +14,7 @@ use crate::locks::{Lockable, Strength, Taken};
 use crate::plan_cache::SelectExec;
 use crate::session::Session;
 use crate::transaction::conflict;
-use committer::constraint::{Reference, TableConstraints, UniqueKey, net_keys};
+use committer::constraint::{CountedKey, Reference, TableConstraints, net_keys};
 use committer::expectations::{KeyRange, was_written};
 use compute_client::peek::{Bound, Looked};
 use compute_client::plan::PeekPlan;
@@ -293,8 +293,8 @@ fn on(table: GlobalId) -> impl Iterator<Item = (Lockable, Strength)> {
 }
 
 /// The key by which rows of a table are told apart: the first of which no column can be NULL.
-fn identity(constraints: &TableConstraints) -> Option<&UniqueKey> {
-    let is_there = |key: &&UniqueKey| key.columns.iter().all(|column| !constraints.desc.columns[*column].nullable);
+fn identity(constraints: &TableConstraints) -> Option<&CountedKey> {
+    let is_there = |key: &&CountedKey| key.columns.iter().all(|column| !constraints.desc.columns[*column].nullable);
     constraints.keys.iter().find(is_there)
 }
 

@@ -17,7 +17,7 @@ use ahash::{AHashMap, AHashSet};
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::DataType;
-use committer::constraint::{NetKeys, TableConstraints, UniqueKey};
+use committer::constraint::{CountedKey, NetKeys, TableConstraints};
 use committer::expectations::{Expectation, KeyRange};
 use compute_client::peek::{Bound, Looked, bind as bind_expr};
 use compute_client::plan::IndexInfo;
@@ -27,6 +27,7 @@ use repr::row::RowCodec;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp, Updates};
 use sql::plan::{ConflictUpdate, InsertPlan, OnConflictPlan};
+use std::slice::from_ref;
 use std::sync::Arc;
 
 /// Keys that are looked up one by one in an index; for more all rows are read.
@@ -65,7 +66,7 @@ impl Session {
         let constraints = self.constraints_of(plan.table, &plan.name)?;
         // Those of DO UPDATE are over the same columns: one decides for all.
         let deciding = if on.update.is_some() { &on.arbiters[..1] } else { &on.arbiters };
-        let arbiters: Option<Vec<UniqueKey>> = deciding.iter().map(|oid| constraints.key(*oid).cloned()).collect();
+        let arbiters: Option<Vec<CountedKey>> = deciding.iter().map(|oid| constraints.key(*oid).cloned()).collect();
         // The catalog has changed since the statement was planned.
         let arbiters = arbiters.ok_or_else(conflict)?;
         self.check_rows(plan.table, &plan.name, &constraints, &plan.desc, proposed)?;
@@ -73,9 +74,8 @@ impl Session {
         let (mut taken, mut ts) = self.taken(plan, &constraints, &arbiters, &keys).await?;
         if on.update.is_none() && !self.commits_alone() && self.transaction.staged().is_none() {
             // What the committer says is of a time at which the transaction may not read yet.
+            let written = self.with_changed(from_ref(&plan.table), plan.table);
             for _ in 0..RETRIES_MAX {
-                let mut written = self.changed_with(plan.table);
-                written.push(plan.table);
                 let read_ts = self.time_to_write(&written).await?;
                 if read_ts >= ts || !self.were_written(&[plan.table], read_ts) {
                     break;
@@ -112,7 +112,7 @@ impl Session {
         &mut self,
         plan: &InsertPlan,
         constraints: &Arc<TableConstraints>,
-        arbiters: &[UniqueKey],
+        arbiters: &[CountedKey],
         keys: &[Vec<Key>],
     ) -> Result<(AHashSet<Key>, Timestamp), AdapterError> {
         let distinct: AHashSet<Key> = keys.iter().flatten().cloned().collect();
@@ -150,11 +150,10 @@ impl Session {
         plan: &InsertPlan,
         update: &ConflictUpdate,
         constraints: &TableConstraints,
-        arbiters: &[UniqueKey],
+        arbiters: &[CountedKey],
         taken: &AHashSet<Key>,
     ) -> Result<(AHashMap<Vec<u8>, Vec<u8>>, Timestamp), AdapterError> {
-        let mut written = self.changed_with(plan.table);
-        written.push(plan.table);
+        let written = self.with_changed(from_ref(&plan.table), plan.table);
         let read_ts = self.time_to_write(&written).await?;
         let mut existing = AHashMap::new();
         let Some(key) = arbiters.first() else { return Ok((existing, read_ts)) };
@@ -197,7 +196,7 @@ impl Session {
         &mut self,
         plan: &InsertPlan,
         constraints: &TableConstraints,
-        arbiters: &[UniqueKey],
+        arbiters: &[CountedKey],
         keys: &AHashSet<Key>,
         read_ts: Timestamp,
     ) -> Vec<Expectation> {
@@ -211,7 +210,7 @@ impl Session {
             true => read_ts,
             false => self.transaction.read_ts(&self.shared, read_ts),
         };
-        let of_arbiter = |(at, arbiter): (usize, &UniqueKey)| {
+        let of_arbiter = |(at, arbiter): (usize, &CountedKey)| {
             let keys: Vec<Vec<u8>> = keys.iter().filter(|(of, _)| *of == at).map(|(_, key)| key.clone()).collect();
             if keys.is_empty() {
                 return None;
@@ -224,7 +223,7 @@ impl Session {
     }
 
     /// Notes that rows with these keys were read, by an index of the keys if there is one.
-    fn note_keys(&mut self, table: GlobalId, constraints: &TableConstraints, arbiter: &UniqueKey, keys: Vec<Vec<u8>>) {
+    fn note_keys(&mut self, table: GlobalId, constraints: &TableConstraints, arbiter: &CountedKey, keys: Vec<Vec<u8>>) {
         let (published, width) = (self.published(), arbiter.columns.len());
         let is_of = |index: &&Arc<IndexInfo>| index.key.iter().copied().eq(arbiter.columns.iter().copied().map(Some));
         match published.indexes_on(table).iter().find(is_of).filter(|_| arbiter.is_exact()) {
@@ -333,8 +332,8 @@ impl Session {
 }
 
 /// The keys of a row that could be in conflict.
-fn keys_of(constraints: &TableConstraints, arbiters: &[UniqueKey], row: &[u8]) -> Vec<Key> {
-    let key = |(at, arbiter): (usize, &UniqueKey)| Some((at, arbiter.of(&constraints.types, row)?));
+fn keys_of(constraints: &TableConstraints, arbiters: &[CountedKey], row: &[u8]) -> Vec<Key> {
+    let key = |(at, arbiter): (usize, &CountedKey)| Some((at, arbiter.of(&constraints.types, row)?));
     arbiters.iter().enumerate().filter_map(key).collect()
 }
 

@@ -64,8 +64,7 @@ impl Session {
             has_locked = true;
         }
         let read_before = self.transaction.reads().len();
-        let mut collections = plan.depends_on.clone();
-        collections.extend(self.changed_with(plan.table));
+        let collections = self.with_changed(&plan.depends_on, plan.table);
         for attempt in 0..RETRIES_MAX {
             let mut read_ts = self.time_to_write(&collections).await?;
             if attempt == 0 && bugs::is(Bug::EmptyUpdateIsStale) {
@@ -183,17 +182,9 @@ impl Session {
                 Chunk::Batch(batch, range) => {
                     let batch = batch.slice(range.start, range.len());
                     // New rows are checked; old ones passed when they were written.
-                    let (mut old, mut new) = (Updates::new(), Updates::new());
-                    push_unchecked(&mut old, &batch.columns()[..width], -1, &plan.desc)?;
+                    push_unchecked(&mut updates, &batch.columns()[..width], -1, &plan.desc)?;
                     if is_update {
-                        push_batch(&mut new, &batch.columns()[width..others_from], 1, &plan.desc, wording)?;
-                    }
-                    // An old row, then the new one in its place.
-                    for at in 0..old.len() {
-                        updates.push(old.row(at), -1);
-                        if is_update {
-                            updates.push(new.row(at), 1);
-                        }
+                        push_batch(&mut updates, &batch.columns()[width..others_from], 1, &plan.desc, wording)?;
                     }
                     if batch.num_columns() > others_from {
                         others.push(batch.columns()[others_from..].to_vec());

@@ -13,21 +13,26 @@ use crate::locks::{Strength, Taken};
 use crate::session::Session;
 use crate::transaction::conflict;
 use crate::writing::locking::{Looks, ROWS_MAX, referred_to, touched};
-use ahash::AHashMap;
+use ahash::{AHashMap, AHashSet};
 use committer::constraint::{
-    NetKeys, Orphan, Reference, TableConstraints, UniqueKey, first_duplicate, net_keys, orphan,
+    CountedKey, NetKeys, Orphan, Reference, TableConstraints, first_duplicate, net_keys, orphan,
 };
 use committer::expectations::{Expectation, KeyRange};
 use compute_client::error::ComputeError;
 use compute_client::peek::{Bound, Looked};
 use engine::error::SqlError;
 use engine::session::Interrupts;
+use persist::PersistError;
+use pgrepr::length::{LengthRule, fit_text};
 use repr::row::{read_datum, skip_datum, split, write_datum};
 use repr::sqlstate::SqlState;
-use repr::{Datum, Diff, GlobalId, PgType, Timestamp, Updates};
+use repr::{Datum, Diff, GlobalId, Timestamp, Updates};
+use smallvec::{SmallVec, smallvec};
 use sql::plan::CatalogView;
 use sql_syntax::ast::Action;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::slice::from_ref;
 use std::sync::Arc;
 
 /// So many turns a statement's foreign keys have at most.
@@ -57,6 +62,9 @@ struct Left {
     restricts: bool,
 }
 
+/// A foreign key, and the bytes of a reference by it.
+pub(crate) type Referring = (Arc<Reference>, Vec<u8>);
+
 /// What a statement does to one table.
 pub(crate) struct Changed {
     pub(crate) table: GlobalId,
@@ -70,14 +78,19 @@ struct Replaced<'u> {
     new: Option<&'u [u8]>,
 }
 
-/// What a statement took away and put in its place: an old row with the new one right after it, or without.
+/// What a statement took away, and put in its place: after a run of old rows the new ones come in the same order. A statement, and
+/// likewise what follows from it in one turn, either replaces all that it takes away or nothing.
 fn replaced(updates: &Updates) -> impl Iterator<Item = Replaced<'_>> {
-    let new = |at: usize| (at < updates.len()).then(|| updates.get(at)).filter(|(_, diff)| *diff > 0);
-    let of = move |at: usize| match updates.get(at) {
-        (old, diff) if diff < 0 => Some(Replaced { old, new: new(at + 1).map(|(row, _)| row) }),
-        _ => None,
-    };
-    (0..updates.len()).filter_map(of)
+    let is_old = |at: usize| updates.get(at).1 < 0;
+    let mut run = 0..0;
+    (0..updates.len()).filter(move |at| is_old(*at)).map(move |at| {
+        if !run.contains(&at) {
+            run = at..(at..updates.len()).find(|at| !is_old(*at)).unwrap_or(updates.len());
+        }
+        let new = run.end + (at - run.start);
+        let new = (new < updates.len() && !is_old(new)).then(|| updates.row(new));
+        Replaced { old: updates.row(at), new }
+    })
 }
 
 impl Change {
@@ -98,11 +111,6 @@ impl Change {
 
     pub(crate) fn is_nothing(&self) -> bool {
         self.tables.iter().all(|changed| changed.updates.is_empty())
-    }
-
-    /// Whether a table has foreign keys that is changed.
-    pub(crate) fn has_references(&self) -> bool {
-        self.tables.iter().any(|changed| !changed.constraints.references.is_empty())
     }
 
     fn add(&mut self, table: GlobalId, constraints: &Arc<TableConstraints>, updates: &Updates) {
@@ -160,31 +168,23 @@ fn turns(parent: &Arc<TableConstraints>, updates: Updates) -> VecDeque<Turn> {
     parent.referenced.iter().map(turn).collect()
 }
 
-/// What the transaction has done to keys.
-#[derive(Clone, Copy)]
-enum Own<'c> {
-    /// All of it is known, that of the statement as well.
-    Known,
-    /// That of the statement comes beside.
-    With(&'c Change),
-}
-
 impl Session {
-    /// The tables that a change of one may change as well.
-    pub(crate) fn changed_with(&self, table: GlobalId) -> Vec<GlobalId> {
+    /// Some collections, and the tables that a change of one may change as well.
+    pub(crate) fn with_changed<'c>(&self, collections: &'c [GlobalId], table: GlobalId) -> Cow<'c, [GlobalId]> {
         let published = self.published();
-        let (mut found, mut waiting) = (Vec::new(), vec![table]);
-        while let Some(parent) = waiting.pop() {
-            let Some(known) = published.tables.get(&parent) else { continue };
-            for reference in &known.constraints.referenced {
-                let child = reference.child;
-                if reference.acts() && child != table && !found.contains(&child) {
-                    found.push(child);
-                    waiting.push(child);
+        let (mut found, mut at): (SmallVec<[GlobalId; 4]>, usize) = (smallvec![table], 0);
+        while let Some(parent) = found.get(at) {
+            for reference in published.tables.get(parent).iter().flat_map(|known| &known.constraints.referenced) {
+                if reference.acts() && !found.contains(&reference.child) {
+                    found.push(reference.child);
                 }
             }
+            at += 1;
         }
-        found
+        match &found[1..] {
+            [] => Cow::Borrowed(collections),
+            children => Cow::Owned([collections, children].concat()),
+        }
     }
 
     /// Steps 1 and 2.
@@ -200,9 +200,6 @@ impl Session {
         let [Changed { constraints, updates, .. }] = change.tables.as_slice() else {
             return Err(AdapterError::internal("what follows from a change is added to it once"));
         };
-        if constraints.referenced.is_empty() {
-            return Ok(Taken::Nothing);
-        }
         let locked = updates.len();
         // As in PostgreSQL the foreign keys that refer to a table have their turns in the order of their making, and what follows from what
         // they do comes after those that are waiting.
@@ -248,7 +245,7 @@ impl Session {
     ) -> Result<bool, AdapterError> {
         let is_due = |left: &&Left| left.restricts || !self.transaction.is_deferred(&left.reference);
         let left = change.left[from..].iter().filter(is_due).cloned().collect();
-        let found = self.find_orphan(Asked { new: Vec::new(), left }, Own::With(change)).await?;
+        let found = self.find_orphan(Asked { new: Vec::new(), left }, Some(change)).await?;
         let Some(orphan) = found else { return Ok(false) };
         // Keys are looked at when a row is written, before what refers to it.
         if let Some(twice) = self.first_twice(change).await? {
@@ -277,13 +274,13 @@ impl Session {
     /// 23505 of a row that is changed, if there is one.
     async fn first_twice(&mut self, change: &Change) -> Result<Option<AdapterError>, AdapterError> {
         for Changed { table, constraints, updates } in &change.tables {
-            let of_key = |(place, key): (usize, &UniqueKey)| {
+            let of_key = |(place, key): (usize, &CountedKey)| {
                 let new = net_keys(constraints, key, updates).into_iter().filter(|(_, diff)| *diff > 0);
                 new.map(|(bytes, _)| (place, key.oid, bytes)).collect::<Vec<_>>()
             };
             let new: Vec<_> = constraints.keys.iter().enumerate().flat_map(of_key).collect();
             let asked = new.iter().map(|(_, oid, bytes)| (*oid, bytes.clone())).collect();
-            let counts = self.counts(*table, asked, Own::With(change)).await?;
+            let counts = self.counts(*table, asked, Some(change)).await?;
             let places = new.iter().map(|(place, ..)| *place).zip(counts);
             let after: AHashMap<(usize, Vec<u8>), Diff> =
                 places.map(|(place, ((_, bytes), count))| ((place, bytes), count)).collect();
@@ -332,9 +329,8 @@ impl Session {
             let new = match (action, new) {
                 (Action::Cascade, Some(new)) => {
                     let new = columns_of(parent, &reference.parent_columns, new);
-                    let new = reference.to_child(&new).ok_or_else(out_of_range)?.into_owned();
-                    self.check_lengths(reference, &new)?;
-                    Some(new)
+                    let new = reference.to_child(&new).ok_or_else(out_of_range)?;
+                    Some(self.fitted(reference, &new)?)
                 }
                 _ => None,
             };
@@ -371,22 +367,21 @@ impl Session {
         Ok(Some(step))
     }
 
-    /// Errors: 22001 for values that are too long for the columns that are to get them.
-    fn check_lengths(&self, reference: &Reference, values: &[u8]) -> Result<(), AdapterError> {
-        let published = self.published();
-        let child = published.state.item(reference.child).ok_or(AdapterError::Stale)?;
-        let mut rest = values;
+    /// Values as the columns of a foreign key take them. Errors: 22001 for one that is too long.
+    fn fitted(&self, reference: &Reference, values: &[u8]) -> Result<Vec<u8>, AdapterError> {
+        let child = self.known(reference.child)?;
+        let (mut rest, mut fitted) = (values, Vec::with_capacity(values.len()));
         for column in reference.key.columns.iter().map(|column| &child.desc.columns[*column]) {
-            let mut bytes = skip_datum(&mut rest, &column.data_type);
-            if let (PgType::Varchar(Some(most)), Datum::Text(text)) =
-                (&column.ty, read_datum(&mut bytes, &column.data_type, &mut Vec::new()))
-                && text.chars().count() > *most as usize
-            {
-                let message = format!("value too long for type character varying({most})");
-                return Err(AdapterError::new(SqlState::STRING_DATA_RIGHT_TRUNCATION, message));
+            let bytes = skip_datum(&mut rest, &column.data_type);
+            match read_datum(&mut { bytes }, &column.data_type, &mut Vec::new()) {
+                Datum::Text(text) => {
+                    let text = fit_text(&column.ty, &text, LengthRule::Assign)?;
+                    write_datum(&mut fitted, &column.data_type, &Datum::Text(text))?;
+                }
+                _ => fitted.extend_from_slice(bytes),
             }
         }
-        Ok(())
+        Ok(fitted)
     }
 
     /// The rows that refer to keys, as the statement has left them so far, with how often each is there. That they are all is expected
@@ -395,13 +390,13 @@ impl Session {
         &mut self,
         change: &mut Change,
         reference: &Reference,
-        child: &TableConstraints,
+        child: &Arc<TableConstraints>,
         found: &'f BTreeMap<Vec<u8>, (Action, Option<Vec<u8>>)>,
         read_ts: Timestamp,
     ) -> Result<Vec<(Vec<u8>, Diff, &'f (Action, Option<Vec<u8>>))>, AdapterError> {
         let (published, columns, table) = (self.published(), &reference.key.columns, reference.child);
         let keys: Vec<Vec<u8>> = found.keys().cloned().collect();
-        let index = published.indexes_on(table).iter().find(|index| Some(index.handle.id) == reference.index);
+        let index = reference.index.and_then(|id| published.index_on(table, id));
         let index = index.filter(|index| index.handle.stopped().is_none());
         let of = |row: &[u8]| found.get(&columns_of(child, columns, row));
         let mut rows: BTreeMap<Vec<u8>, Diff> = BTreeMap::new();
@@ -429,15 +424,19 @@ impl Session {
             // The index is not there yet: the foreign key was made by the same transaction.
             None => {
                 if !published.created.contains(&table) {
-                    let stored = self
-                        .shared
-                        .persist
-                        .snapshot(table.into(), read_ts)
-                        .map_err(committer::error::CommitError::from)?;
-                    for some in stored {
-                        let some = some.map_err(committer::error::CommitError::from)?;
-                        some.iter().for_each(|(row, copies)| add(row, copies));
-                    }
+                    let (persist, all) = (self.shared.persist.clone(), AHashSet::from_iter(keys.iter().cloned()));
+                    let (child, columns) = (Arc::clone(child), columns.clone());
+                    let read = ore::task::spawn_on(&self.shared.adhoc, "rows that refer", async move {
+                        let mut rows = Updates::new();
+                        for some in persist.snapshot(table.into(), read_ts)? {
+                            let some = some?;
+                            let refers = |row: &[u8]| all.contains(&columns_of(&child, &columns, row));
+                            some.iter().filter(|(row, _)| refers(row)).for_each(|(row, diff)| rows.push(row, diff));
+                        }
+                        Ok::<Updates, PersistError>(rows)
+                    });
+                    let read = read.await.map_err(|error| AdapterError::internal(error.to_string()))?;
+                    read?.iter().for_each(|(row, copies)| add(row, copies));
                 }
                 let own = self.transaction.written_to(table).into_iter().flat_map(Updates::iter);
                 own.for_each(|(row, diff)| add(row, diff));
@@ -469,48 +468,49 @@ impl Session {
         Ok(bytes)
     }
 
-    /// Step 2, of what rows refer to: keeps it from going. Who has to wait for that is told at once if it is not there: another may be
-    /// about to insert it, and has not. Error 23503.
-    pub(crate) async fn lock_referred(&mut self, change: &Change) -> Result<(), AdapterError> {
-        let mut wanted = Vec::new();
+    /// What a change newly refers to, as far as that is looked at before COMMIT; whoever else refers to the same has it in the same order.
+    pub(crate) fn new_references(&self, change: &Change) -> Vec<Referring> {
+        let mut all = Vec::new();
         for Changed { constraints, updates, .. } in &change.tables {
             for reference in &constraints.references {
                 if change.commits_alone || !self.transaction.is_deferred(reference) {
                     let new = net_keys(constraints, &reference.key, updates).into_iter().filter(|(_, diff)| *diff > 0);
-                    wanted.extend(new.map(|(key, _)| (reference, key)));
+                    all.extend(new.map(|(key, _)| (Arc::clone(reference), key)));
                 }
             }
         }
-        if wanted.len() > ROWS_MAX {
-            return Ok(());
-        }
-        wanted.sort_unstable_by(|(one, a), (other, b)| {
+        all.sort_unstable_by(|(one, a), (other, b)| {
             (one.parent, one.parent_key, a).cmp(&(other.parent, other.parent_key, b))
         });
-        let owner = self.transaction.locks(&self.locks);
-        for (reference, key) in wanted {
-            let Some(locks) = referred_to(reference, &key) else { continue };
-            if owner.take_free(&locks).0 == locks.len() {
-                continue;
-            }
-            let new = vec![(Arc::clone(reference), key)];
-            let orphan = self.find_orphan(Asked { new, left: Vec::new() }, Own::With(change)).await?;
-            orphan.map_or(Ok(()), |orphan| Err(self.orphan(&orphan)))?;
-            self.lock(&locks).await?;
+        all
+    }
+
+    /// Step 2, of what new references are to: keeps it from going. Who has to wait for that is told at once if it is not there: another
+    /// may be about to insert it, and has not. Error 23503.
+    pub(crate) async fn lock_referred(&mut self, change: &Change, new: &[Referring]) -> Result<(), AdapterError> {
+        if new.is_empty() || new.len() > ROWS_MAX {
+            return Ok(());
         }
-        Ok(())
+        let (wanted, locks): (Vec<&Referring>, Vec<_>) =
+            new.iter().filter_map(|it| Some((it, referred_to(&it.0, &it.1)?))).unzip();
+        let (locks, owner) = (locks.as_flattened(), self.transaction.locks(&self.locks));
+        let mut rest = locks;
+        loop {
+            rest = &rest[owner.take_free(rest).0..];
+            let Some(busy) = rest.first() else { return Ok(()) };
+            let referring = wanted[(locks.len() - rest.len()) / 2];
+            let asked = Asked { new: vec![referring.clone()], left: Vec::new() };
+            let orphan = self.find_orphan(asked, Some(change)).await?;
+            orphan.map_or(Ok(()), |orphan| Err(self.orphan(&orphan)))?;
+            self.lock(from_ref(busy)).await?;
+        }
     }
 
     /// Step 4, of what a statement of a transaction has written: whatever is not deferred. Error 23503.
-    pub(crate) async fn check_references(&mut self, change: &Change) -> Result<(), AdapterError> {
-        let mut asked = Asked::default();
-        for Changed { constraints, updates, .. } in &change.tables {
-            for reference in constraints.references.iter().filter(|it| !self.transaction.is_deferred(it)) {
-                let new = net_keys(constraints, &reference.key, updates).into_iter().filter(|(_, diff)| *diff > 0);
-                asked.new.extend(new.map(|(key, _)| (Arc::clone(reference), key)));
-            }
-        }
-        let orphan = self.find_orphan(asked, Own::Known).await?;
+    pub(crate) async fn check_references(&mut self, mut new: Vec<Referring>) -> Result<(), AdapterError> {
+        // The oldest foreign key is looked at first.
+        new.sort_by_key(|(reference, _)| reference.key.oid);
+        let orphan = self.find_orphan(Asked { new, left: Vec::new() }, None).await?;
         orphan.map_or(Ok(()), |orphan| Err(self.orphan(&orphan)))
     }
 
@@ -533,19 +533,19 @@ impl Session {
                 let Some(key) = key.filter(|_| !self.transaction.is_deferred(reference)) else { continue };
                 let own = self.transaction.own_keys(table, constraints, key).iter();
                 let gone = own.filter(|(_, diff)| **diff < 0).filter_map(|(key, _)| reference.to_child(key));
-                let left = |key: std::borrow::Cow<'_, [u8]>| {
+                let left = |key: Cow<'_, [u8]>| {
                     let (reference, key) = (Arc::clone(reference), key.into_owned());
                     Left { reference, key, restricts: false }
                 };
                 asked.left.extend(gone.map(left));
             }
         }
-        let orphan = self.find_orphan(asked, Own::Known).await?;
+        let orphan = self.find_orphan(asked, None).await?;
         orphan.map_or(Ok(()), |orphan| Err(self.orphan(&orphan)))
     }
 
-    /// A reference to nothing among what is to be looked at.
-    async fn find_orphan(&mut self, asked: Asked, own: Own<'_>) -> Result<Option<Orphan>, AdapterError> {
+    /// A reference to nothing among what is to be looked at. What the transaction has done to keys is known, but for a change `beside`.
+    async fn find_orphan(&mut self, asked: Asked, beside: Option<&Change>) -> Result<Option<Orphan>, AdapterError> {
         if asked.new.is_empty() && asked.left.is_empty() {
             return Ok(None);
         }
@@ -563,7 +563,7 @@ impl Session {
         let mut counts: AHashMap<(GlobalId, u32, Vec<u8>), Diff> = AHashMap::new();
         for (table, keys) in wanted {
             let keys: Vec<(u32, Vec<u8>)> = keys.into_iter().collect();
-            for ((oid, key), count) in self.counts(table, keys, own).await? {
+            for ((oid, key), count) in self.counts(table, keys, beside).await? {
                 counts.insert((table, oid, key), count);
             }
         }
@@ -586,12 +586,12 @@ impl Session {
         Ok(None)
     }
 
-    /// How often keys of a table are there: by what is committed, and by what the transaction has written.
+    /// How often keys of a table are there: by what is committed, what the transaction has written, and a change beside that.
     async fn counts(
         &mut self,
         table: GlobalId,
         keys: Vec<(u32, Vec<u8>)>,
-        own: Own<'_>,
+        beside: Option<&Change>,
     ) -> Result<Vec<((u32, Vec<u8>), Diff)>, AdapterError> {
         let published = self.published();
         let committed = match published.created.contains(&table) {
@@ -603,7 +603,7 @@ impl Session {
         };
         let constraints = self.known(table)?;
         // Before its first write a transaction has done nothing.
-        let has_written = matches!(own, Own::Known) || !self.commits_alone();
+        let has_written = beside.is_none() || !self.commits_alone();
         let mut nets: BTreeMap<u32, NetKeys> = BTreeMap::new();
         let mut own = |oid: u32, key: &[u8]| -> Diff {
             let Some(of) = constraints.counted(oid) else { return 0 };
@@ -611,10 +611,7 @@ impl Session {
                 true => self.transaction.own_keys(table, &constraints, of).get(key).copied().unwrap_or(0),
                 false => 0,
             };
-            let updates = match own {
-                Own::Known => None,
-                Own::With(change) => change.updates(table),
-            };
+            let updates = beside.and_then(|change| change.updates(table));
             let net = updates.map(|updates| nets.entry(oid).or_insert_with(|| net_keys(&constraints, of, updates)));
             known + net.and_then(|net| net.get(key)).copied().unwrap_or(0)
         };
@@ -641,7 +638,7 @@ impl Session {
 #[derive(Default)]
 struct Asked {
     /// References that are new.
-    new: Vec<(Arc<Reference>, Vec<u8>)>,
+    new: Vec<Referring>,
     left: Vec<Left>,
 }
 

@@ -7,10 +7,9 @@ use crate::cancel::committed;
 use crate::error::AdapterError;
 use crate::locks::Taken;
 use crate::session::{Autocommit, Session};
-use crate::status::Status;
 use crate::transaction::conflict;
 use crate::writing::locking::{Looks, removed_rows};
-use crate::writing::references::{Change, Changed};
+use crate::writing::references::{Change, Changed, Referring};
 use ahash::AHashMap;
 use committer::constraint::{Duplicate, TableConstraints, Violation, Wording, duplicate, first_duplicate, net_keys};
 use committer::expectations::Expectation;
@@ -38,6 +37,13 @@ pub(crate) struct WriteTarget<'a> {
     pub(crate) locked_before: usize,
 }
 
+impl<'a> WriteTarget<'a> {
+    /// For rows that are written as they are, whatever is read.
+    pub(crate) fn as_they_are(table: GlobalId, name: &'a FullName, desc: &'a Arc<RelationDesc>) -> WriteTarget<'a> {
+        WriteTarget { table, name, desc, arbiters: &[], is_followed: true, locked_before: usize::MAX }
+    }
+}
+
 impl Session {
     /// Commits updates of one table, or keeps them back until the transaction commits.
     pub(crate) async fn write(
@@ -56,11 +62,10 @@ impl Session {
         let (table, locked_before) = (target.table, target.locked_before);
         let mut taken = self.lock_touched(table, locked_before, &constraints, &updates, looks).await?;
         let mut change = Change::of(target.table, constraints, updates, expectations);
-        if target.is_followed && change.tables[0].constraints.has_references() && taken != Taken::Waited {
+        if target.is_followed && !change.tables[0].constraints.referenced.is_empty() && taken != Taken::Waited {
             taken = taken.max(self.follow(&mut change, target.locked_before, looks).await?);
         }
-        let commits_alone =
-            self.transaction.status == Status::Idle && self.transaction.is_fresh() && autocommit == Autocommit::Yes;
+        let commits_alone = autocommit == Autocommit::Yes && self.commits_alone();
         let may_have_changed = match taken {
             Taken::Nothing => false,
             // The commit of a statement by itself finds that out.
@@ -74,12 +79,11 @@ impl Session {
             return Ok(Committed::Conflict);
         }
         change.commits_alone = commits_alone;
-        if change.has_references() {
-            self.lock_referred(&change).await?;
-        }
+        let new = self.new_references(&change);
+        self.lock_referred(&change, &new).await?;
         match commits_alone {
             true => self.commit_alone(&target, change).await,
-            false => self.keep_back(&target, &change).await,
+            false => self.keep_back(&target, &change, new).await,
         }
     }
 
@@ -105,7 +109,12 @@ impl Session {
     }
 
     /// Keeps a change back until the transaction commits.
-    async fn keep_back(&mut self, target: &WriteTarget<'_>, change: &Change) -> Result<Committed, AdapterError> {
+    async fn keep_back(
+        &mut self,
+        target: &WriteTarget<'_>,
+        change: &Change,
+        new: Vec<Referring>,
+    ) -> Result<Committed, AdapterError> {
         if !self.expects(change) {
             return Ok(Committed::Conflict);
         }
@@ -121,7 +130,7 @@ impl Session {
                 None => {}
             }
         }
-        self.check_references(change).await?;
+        self.check_references(new).await?;
         for Changed { table, constraints, updates } in &change.tables {
             self.transaction.write(*table, updates, constraints);
         }
@@ -194,17 +203,17 @@ impl Session {
         updates: &Updates,
     ) -> Result<(), AdapterError> {
         let is_current = Arc::ptr_eq(checked, &constraints.desc);
-        if is_current && !constraints.has_checks() && constraints.references.is_empty() {
-            return Ok(());
-        }
-        let info = self.info(self.shared.oracle.known_ts());
         let shows = || self.may_select(table);
-        let (engine, wording) = (&self.shared.engine, self.wording(name, &shows));
-        match is_current {
-            true => {
-                constraints.check_full(updates, wording)?;
-                Ok(constraints.check_conditions(engine, &info, updates, wording)?)
+        let wording = self.wording(name, &shows);
+        if is_current {
+            constraints.check_full(updates, wording)?;
+            if !constraints.has_checks() {
+                return Ok(());
             }
+        }
+        let (engine, info) = (&self.shared.engine, self.info(self.shared.oracle.known_ts()));
+        match is_current {
+            true => Ok(constraints.check_conditions(engine, &info, updates, wording)?),
             false => Ok(constraints.check_rows(engine, &info, updates, wording)?),
         }
     }

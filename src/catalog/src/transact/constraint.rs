@@ -20,11 +20,9 @@ use sql::plan::{CatalogView, ConstraintDef, ConstraintKind, ItemKind, ItemRef, T
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A key that a table had.
+/// A primary key that a table had.
 struct LostKey {
-    oid: u32,
     name: String,
-    is_primary: bool,
     /// Whether what needs it goes as well.
     cascade: bool,
 }
@@ -46,9 +44,10 @@ impl Transaction {
         self.drop_objects(drops)?;
         let (mut is_rewritten, mut is_renamed) = (false, false);
         let mut lost = Vec::new();
-        // What it refers to by foreign keys that go is checked otherwise as well.
-        let parents: Vec<GlobalId> = self.state.item(id).iter().flat_map(|item| item.parents()).collect();
+        // What it refers to by foreign keys that go is checked otherwise as well, as is what it refers to by new ones.
+        self.alter_parents(id);
         for change in changes {
+            self.lose_referring(id, &change)?;
             let item = self.state.item(id).ok_or_else(|| missing(ObjectId::Item(id)))?;
             let mut altered = ItemRef::clone(&item);
             match change {
@@ -57,10 +56,6 @@ impl Transaction {
                     continue;
                 }
                 TableChange::Column(change) => {
-                    if let ColumnChange::Drop(at) = change {
-                        self.lose_references(&item, |reference| reference.foreign.referred.contains(&at));
-                        altered = ItemRef::clone(&*self.state.item(id).ok_or_else(|| missing(ObjectId::Item(id)))?);
-                    }
                     is_rewritten |= change.changes_rows();
                     is_renamed |= matches!(change, ColumnChange::Rename { .. });
                     column::change(&mut altered, &change)?;
@@ -80,9 +75,8 @@ impl Transaction {
             self.create_key_indexes(id)?;
         }
         self.touch(ObjectId::Item(id));
-        self.diff.extend(parents.into_iter().map(StateDiff::TableAltered));
         self.alter_parents(id);
-        for LostKey { name, cascade, .. } in lost.into_iter().filter(|key| key.is_primary) {
+        for LostKey { name, cascade } in lost {
             self.lose_key(id, &name, cascade, engine)?;
         }
         if !is_rewritten && !is_renamed {
@@ -99,7 +93,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Adds, changes or takes away a constraint of a table. Returns a key that is lost.
+    /// Adds, changes or takes away a constraint of a table. Returns a primary key that is lost.
     fn alter_constraint(
         &mut self,
         item: &ItemRef,
@@ -132,22 +126,10 @@ impl Transaction {
                 }
             }
             TableChange::DropConstraint { name, cascade } => {
-                let at = position(item, &name)?;
-                let (is_key, is_primary, oid) =
-                    (constraints[at].is_key(), constraints[at].is_primary(), constraints[at].oid);
-                let lost = is_key.then_some(LostKey { oid, name, is_primary, cascade });
-                if let Some(key) = &lost {
-                    self.lose_referred(item, key)?;
-                    // Its own may have gone with it.
-                    let stays = self.state.item(item.id);
-                    let stays: Vec<u32> = stays.iter().flat_map(|it| it.constraints()).map(|it| it.oid).collect();
-                    constraints.retain(|constraint| stays.contains(&constraint.oid));
-                }
-                let dropped = constraints.remove(constraints.iter().position(|it| it.oid == oid).unwrap_or(at));
-                index_of(&self.state, item.id, dropped.oid)
-                    .iter()
-                    .for_each(|it| self.drop_object(ObjectId::Item(it.id)));
-                return Ok(lost);
+                let dropped = constraints.remove(position(item, &name)?);
+                let index = index_of(&self.state, item.id, dropped.oid);
+                index.iter().for_each(|it| self.drop_object(ObjectId::Item(it.id)));
+                return Ok(dropped.is_primary().then_some(LostKey { name, cascade }));
             }
             TableChange::RenameConstraint { from, to } => {
                 let at = position(item, &from)?;
@@ -207,20 +189,30 @@ impl Transaction {
         }
     }
 
-    /// A key of a table goes. Error 2BP01 if foreign keys refer to it that do not go with it.
-    fn lose_referred(&mut self, table: &ItemRef, key: &LostKey) -> Result<(), CatalogError> {
-        let refers = |reference: &Reference| reference.key.oid == key.oid;
-        if key.cascade {
-            self.lose_references(table, refers);
+    /// Foreign keys that refer to what a change of a table takes away go before it, or are in the way. Error 2BP01.
+    fn lose_referring(&mut self, id: GlobalId, change: &TableChange) -> Result<(), CatalogError> {
+        let Some(table) = self.state.item(id) else { return Ok(()) };
+        let (key, cascade) = match change {
+            TableChange::Column(ColumnChange::Drop(at)) => {
+                self.lose_references(&table, |reference| reference.foreign.referred.contains(at));
+                return Ok(());
+            }
+            TableChange::DropConstraint { name, cascade } => {
+                (table.constraints().iter().find(|constraint| constraint.name == *name), *cascade)
+            }
+            _ => return Ok(()),
+        };
+        let Some(ConstraintDef { oid, name, .. }) = key.filter(|key| key.is_key()) else { return Ok(()) };
+        let refers = |reference: &Reference| reference.key.oid == *oid;
+        if cascade {
+            self.lose_references(&table, refers);
             return Ok(());
         }
-        let all = references_to(&self.state, table).into_iter().filter(refers);
-        let dependents: Vec<String> = all
-            .map(|Reference { name, child, .. }| {
-                format!("constraint {name} on table {} depends on index {}", child.name.item, key.name)
-            })
-            .collect();
-        let object = format!("constraint {} on {}", key.name, self.state.describe(ObjectId::Item(table.id)));
+        let depends =
+            |it: Reference| format!("constraint {} on table {} depends on index {name}", it.name, it.child.name.item);
+        let dependents: Vec<String> =
+            references_to(&self.state, &table).into_iter().filter(refers).map(depends).collect();
+        let object = format!("constraint {name} on {}", self.state.describe(ObjectId::Item(id)));
         if dependents.is_empty() { Ok(()) } else { Err(CatalogError::DependentsExist { object, dependents }) }
     }
 

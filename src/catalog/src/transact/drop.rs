@@ -7,7 +7,7 @@ use crate::objects::Membership;
 use crate::system::MZ_SYSTEM;
 use engine::names::{ObjectId, RoleId, SchemaId};
 use repr::GlobalId;
-use sql::plan::{CatalogView, Grantee, ItemKind};
+use sql::plan::{CatalogView, Grantee, ItemKind, ItemRef};
 use std::collections::BTreeSet;
 
 impl Transaction {
@@ -19,31 +19,28 @@ impl Transaction {
             self.check_unused(*object, &doomed)?;
         }
         for object in objects {
-            let item = match object {
-                ObjectId::Item(id) => self.state.item(*id),
-                _ => None,
-            };
-            match item.as_ref().map(|item| &item.kind) {
-                Some(ItemKind::Table { .. }) => {
-                    item.iter().for_each(|table| self.lose_references(table, |_| true));
-                }
-                Some(ItemKind::Index(index)) if index.unique => {
-                    let (on, oid) = (self.state.item(index.on), item.as_ref().map_or(0, |item| item.oid));
-                    on.iter().for_each(|on| self.lose_references(on, |reference| reference.key.oid == oid));
-                }
-                _ => {}
+            if let ObjectId::Item(id) = *object {
+                // What goes with something else has gone with that.
+                let Some(item) = self.state.item(id) else { continue };
+                self.lose_keys(&item);
             }
-            self.diff.extend(item.iter().flat_map(|item| item.parents()).map(StateDiff::TableAltered));
-            // What goes with something else has gone with that.
-            let is_there = match object {
-                ObjectId::Item(id) => self.state.item(*id).is_some(),
-                _ => true,
-            };
-            if is_there {
-                self.drop_object(*object);
-            }
+            self.drop_object(*object);
         }
         Ok(())
+    }
+
+    /// Before an item goes: foreign keys that refer to it, and its own.
+    fn lose_keys(&mut self, item: &ItemRef) {
+        match &item.kind {
+            ItemKind::Table { .. } => self.lose_references(item, |_| true),
+            ItemKind::Index(index) if index.unique => {
+                if let Some(table) = self.state.item(index.on) {
+                    self.lose_references(&table, |reference| reference.key.oid == item.oid);
+                }
+            }
+            _ => {}
+        }
+        self.alter_parents(item.id);
     }
 
     /// Drops a session's schema for temporary tables; one that is gone already is no error.

@@ -19,9 +19,10 @@ pub type NetKeys = AHashMap<Vec<u8>, Diff>;
 /// How often each key is there; those that are not are left out.
 pub type KeyCounts = AHashMap<Box<[u8]>, Diff>;
 
-/// A PRIMARY KEY or UNIQUE constraint, or a unique index.
+/// Columns of which is counted how often each of their values is there: of a PRIMARY KEY, a UNIQUE constraint or a unique index, where
+/// that is once at most, or of a FOREIGN KEY.
 #[derive(Clone, Debug)]
-pub struct UniqueKey {
+pub struct CountedKey {
     /// Its oid: the constraint's identity, whatever it is called.
     pub oid: u32,
     /// Its name.
@@ -48,8 +49,8 @@ enum Form {
     Json,
 }
 
-impl UniqueKey {
-    pub(super) fn new(key: TableKey, desc: &RelationDesc) -> UniqueKey {
+impl CountedKey {
+    pub(super) fn new(key: TableKey, desc: &RelationDesc) -> CountedKey {
         let TableKey { oid, name, columns, index } = key;
         let form = |column: &usize| {
             let column = &desc.columns[*column];
@@ -68,7 +69,7 @@ impl UniqueKey {
             index.filter(|_| columns.iter().zip(&forms).all(has_bytes)),
             columns.iter().max().map_or(0, |last| last + 1),
         );
-        UniqueKey { oid, name, columns, index, forms, reach }
+        CountedKey { oid, name, columns, index, forms, reach }
     }
 
     /// Whether the bytes of a key are those of its columns in the row.
@@ -143,7 +144,7 @@ fn write_form(key: &mut Vec<u8>, form: Form, ty: &DataType, bytes: &[u8]) {
 }
 
 /// What updates do to a key.
-pub fn net_keys(table: &TableConstraints, key: &UniqueKey, updates: &Updates) -> NetKeys {
+pub fn net_keys(table: &TableConstraints, key: &CountedKey, updates: &Updates) -> NetKeys {
     let mut net = NetKeys::with_capacity(updates.len());
     for (row, diff) in updates.iter() {
         if let Some(key) = key.of(&table.types, row) {
@@ -179,7 +180,7 @@ pub fn first_duplicate(
 ) -> Option<Duplicate> {
     let added = || updates.iter().filter(|(_, diff)| *diff > 0).map(|(row, _)| row);
     let keys = |row| {
-        let of = move |(place, key): (usize, &UniqueKey)| Some((place, key.of(&table.types, row)?));
+        let of = move |(place, key): (usize, &CountedKey)| Some((place, key.of(&table.types, row)?));
         table.keys.iter().enumerate().filter_map(of)
     };
     // How often each key is there before the row that is looked at: first, before all of them.
@@ -232,7 +233,7 @@ mod tests {
         let columns = [("a", PgType::Int4), ("b", PgType::Float8), ("c", PgType::Bpchar(None))];
         let desc = RelationDesc::new(columns.map(|(name, ty)| (name.to_owned(), ty, true)));
         let types: Vec<DataType> = desc.columns.iter().map(|column| column.data_type.clone()).collect();
-        let key = UniqueKey::new(
+        let key = CountedKey::new(
             TableKey { oid: 1, name: "k".to_owned(), columns: vec![2, 1], index: Some(GlobalId::User(1)) },
             &desc,
         );

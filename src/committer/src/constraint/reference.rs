@@ -3,14 +3,15 @@
 //! The bytes of a reference are those of its own columns, in the order of the key that it refers to. Where the two are of integers of
 //! different widths they are made each other's.
 
-use super::{Duplicate, TableConstraints, UniqueKey, Wording, value_text};
+use super::{CountedKey, Duplicate, TableConstraints, Wording, value_text};
 use crate::error::CommitError;
 use arrow::datatypes::DataType;
+use compute_client::peek::fit;
 use datafusion::logical_expr::Expr;
 use engine::error::SqlError;
 use repr::row::{read_datum, skip_datum, split, write_datum};
 use repr::sqlstate::SqlState;
-use repr::{Datum, GlobalId, RelationDesc, Updates};
+use repr::{GlobalId, RelationDesc, Updates};
 use sql::plan::constraint::{Reference as Planned, TableKey, column_list, index_over, set_defaults};
 use sql::plan::{CatalogView, ForeignKey, ItemRef, PlanContext};
 use sql_syntax::ast::Action;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Reference {
     /// Its columns, in the order of the key that they refer to.
-    pub key: UniqueKey,
+    pub key: CountedKey,
     /// The table that has it.
     pub child: GlobalId,
     /// The table that it refers to.
@@ -51,7 +52,7 @@ impl Reference {
         let types: Vec<(DataType, DataType)> = types.collect();
         let own = TableKey { oid: *oid, name: name.clone(), columns: columns.clone(), index };
         Ok(Reference {
-            key: UniqueKey::new(own, &child.desc),
+            key: CountedKey::new(own, &child.desc),
             child: child.id,
             parent: parent.id,
             parent_key: key.oid,
@@ -87,23 +88,13 @@ impl Reference {
         let Some(widths) = &self.widths else { return Some(Cow::Borrowed(key)) };
         let (mut rest, mut converted) = (key, Vec::with_capacity(key.len() + 4 * widths.len()));
         for (from, to) in widths.iter().map(way) {
-            let mut bytes = skip_datum(&mut rest, from);
+            let (mut bytes, mut scratch) = (skip_datum(&mut rest, from), Vec::new());
             if from == to {
                 converted.extend_from_slice(bytes);
                 continue;
             }
-            let wide = match read_datum(&mut bytes, from, &mut Vec::new()) {
-                Datum::Int2(value) => value.into(),
-                Datum::Int4(value) => value.into(),
-                Datum::Int8(value) => value,
-                _ => return None,
-            };
-            let datum = match to {
-                DataType::Int16 => Datum::Int2(wide.try_into().ok()?),
-                DataType::Int32 => Datum::Int4(wide.try_into().ok()?),
-                _ => Datum::Int8(wide),
-            };
-            write_datum(&mut converted, to, &datum).ok()?;
+            let value = read_datum(&mut bytes, from, &mut scratch);
+            write_datum(&mut converted, to, &fit(&value, to)?).ok()?;
         }
         Some(Cow::Owned(converted))
     }

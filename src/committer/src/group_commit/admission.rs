@@ -78,8 +78,7 @@ impl Committer {
         if claimants.is_empty() {
             return Ok(None);
         }
-        let (persist, now) = (&self.env.persist, self.env.oracle.known_ts());
-        self.claims.stage(Stored { published, persist, now }, claimants)
+        self.claims.stage(Stored::of(&self.env, published), claimants)
     }
 
     /// Whether a change of the catalog, examined before, may be made together with what was written in its transaction. The keys of
@@ -126,7 +125,7 @@ pub(super) fn examine(
 ) -> Result<Examined, CommitError> {
     let altered: BTreeSet<GlobalId> = altered(prepared).collect();
     let none = Updates::new();
-    let (mut new_keys, mut kept, mut references) = (Vec::new(), BTreeMap::new(), Vec::new());
+    let (mut new_keys, mut kept, mut references) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
     let written = writes.iter().map(|write| (write.table, write.updates.as_ref()));
     let unwritten = altered.iter().filter(|id| writes.iter().all(|write| write.table != **id));
     for (table, updates) in written.chain(unwritten.map(|id| (*id, &none))) {
@@ -139,14 +138,15 @@ pub(super) fn examine(
         new_keys.push((table, validate_stored(env, before, &after, &item, updates)?));
         check_rows(env, &after, &item, updates)?;
         kept.insert(table, Arc::new(after.as_before(before.map(Arc::as_ref))));
-        // Of a table that has other columns now nobody knows what the transaction wrote to it, beside its rows as they are.
+        // Of a table that has other columns now nobody knows what the transaction wrote to it, beside its rows as they are: all that it
+        // refers to is new, and to what refers to it the keys are.
         let is_rewritten = |id: GlobalId| prepared.rewritten.values().any(|new| *new == id);
-        let valid = after.references.iter().filter(|reference| reference.foreign.is_valid);
-        references.extend(valid.filter(|it| is_rewritten(table) || is_rewritten(it.parent)).cloned());
-        references.extend(after.new_references(before.map(Arc::as_ref)).cloned());
+        let to_rewritten = after.references.iter().filter(|it| it.foreign.is_valid && is_rewritten(it.parent));
+        let unchecked = after.new_references(before.map(Arc::as_ref)).chain(to_rewritten);
+        references.extend(unchecked.map(|reference| (reference.key.oid, Arc::clone(reference))));
     }
     references
-        .iter()
+        .values()
         .try_for_each(|reference| check_reference(env, current, prepared, (reference, writes), &new_keys))?;
     Ok(Examined { new_keys, kept })
 }

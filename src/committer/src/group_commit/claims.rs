@@ -17,8 +17,10 @@
 //! - An index is asked while nothing is fed to it: what it was fed is durable then, or it is another index.
 
 use crate::constraint::{
-    Duplicate, KeyCounts, NetKeys, Orphan, TableConstraints, UniqueKey, Validated, Violation, first_duplicate, net_keys,
+    CountedKey, Duplicate, KeyCounts, NetKeys, Orphan, TableConstraints, Validated, Violation, first_duplicate,
+    net_keys,
 };
+use crate::environment::Environment;
 use crate::error::CommitError;
 use crate::published::Published;
 use ahash::AHashMap;
@@ -134,10 +136,10 @@ impl Source {
 /// Where the keys of tables are to be found.
 #[derive(Clone, Copy)]
 pub(super) struct Stored<'a> {
-    pub(super) published: &'a Published,
-    pub(super) persist: &'a PersistClient,
+    published: &'a Published,
+    persist: &'a PersistClient,
     /// The time of the latest commit, or a later one.
-    pub(super) now: Timestamp,
+    now: Timestamp,
 }
 
 /// What a write does to the keys of each constraint.
@@ -150,11 +152,21 @@ pub(super) struct Claimant<'a> {
     pub(super) updates: &'a Updates,
 }
 
+/// A write that is looked at: what it does lies over what is staged.
+struct Proposed<'p> {
+    claims: &'p Claims,
+    all: &'p [(&'p Claimant<'p>, Nets)],
+}
+
 impl<'a> Stored<'a> {
+    pub(super) fn of(env: &'a Environment, published: &'a Published) -> Stored<'a> {
+        Stored { published, persist: &env.persist, now: env.oracle.known_ts() }
+    }
+
     /// The index of a key, if it is maintained.
-    fn index(&self, table: GlobalId, key: &UniqueKey) -> Option<&'a Arc<IndexHandle>> {
-        let mut handles = self.published.indexes_on(table).iter().map(|index| &index.handle);
-        handles.find(|handle| Some(handle.id) == key.index && handle.check().is_ok())
+    fn index(&self, table: GlobalId, key: &CountedKey) -> Option<&'a Arc<IndexHandle>> {
+        let index = self.published.index_on(table, key.index?)?;
+        Some(&index.handle).filter(|handle| handle.check().is_ok())
     }
 }
 
@@ -197,100 +209,21 @@ impl Claims {
             let nets = constraints.all_counted().map(|key| (key.oid, net_keys(constraints, key, updates)));
             all.push((claimant, nets.collect::<Nets>()));
         }
-        all.iter().for_each(|(claimant, nets)| self.add(claimant.table, nets, 1));
-        let found = self.violation(&all);
-        if !matches!(found, Ok(None)) {
-            all.iter().for_each(|(claimant, nets)| self.add(claimant.table, nets, -1));
+        let found = Proposed { claims: self, all: &all }.violation()?;
+        if found.is_none() {
+            all.into_iter().for_each(|(claimant, nets)| self.add(claimant.table, nets));
         }
-        found
+        Ok(found)
     }
 
-    /// Adds to what is staged of a table, or takes it away again.
-    fn add(&mut self, table: GlobalId, nets: &Nets, times: Diff) {
+    /// Adds to what is staged of a table.
+    fn add(&mut self, table: GlobalId, nets: Nets) {
         let Some(claims) = self.tables.get_mut(&table) else { return };
         for (oid, net) in nets {
-            let Some(claim) = claims.iter_mut().find(|claim| claim.oid == *oid) else { continue };
-            for (key, diff) in net {
-                match claim.staged.get_mut(key) {
-                    Some(staged) => *staged += times * diff,
-                    None => drop(claim.staged.insert(key.clone(), times * diff)),
-                }
-            }
+            let Some(claim) = claims.iter_mut().find(|claim| claim.oid == oid) else { continue };
+            net.into_iter().for_each(|(key, diff)| *claim.staged.entry(key).or_default() += diff);
         }
         self.staged.insert(table);
-    }
-
-    /// What writes that are staged may not do: a key is there twice, or a reference is to none.
-    fn violation(&self, all: &[(&Claimant<'_>, Nets)]) -> Result<Option<Violation>, CommitError> {
-        for (Claimant { table, constraints, updates }, nets) in all {
-            if let Some(duplicate) = self.duplicate(*table, constraints, updates, nets)? {
-                return Ok(Some(Violation::Duplicate(duplicate)));
-            }
-        }
-        let orphan = all.iter().find_map(|(Claimant { constraints, .. }, nets)| self.orphan(constraints, nets));
-        Ok(orphan.map(Violation::Orphan))
-    }
-
-    /// The first row whose key is there twice.
-    fn duplicate(
-        &self,
-        table: GlobalId,
-        constraints: &Arc<TableConstraints>,
-        updates: &Updates,
-        nets: &Nets,
-    ) -> Result<Option<Duplicate>, CommitError> {
-        if bugs::is(Bug::KeysUnclaimed) {
-            return Ok(None);
-        }
-        let mut is_refused = false;
-        for (key, (_, net)) in constraints.keys.iter().zip(nets) {
-            for bytes in net.keys() {
-                match self.count(table, key.oid, bytes) {
-                    0 | 1 => {}
-                    copies if copies > 1 => is_refused = true,
-                    _ => return Err(CommitError::internal(format!("a key of {} was given up twice", key.name))),
-                }
-            }
-        }
-        if !is_refused {
-            return Ok(None);
-        }
-        let copies_after = |place: usize, key: &[u8]| match nets[place].1.contains_key(key) {
-            true => self.count(table, constraints.keys[place].oid, key),
-            false => 0,
-        };
-        match first_duplicate(table, constraints, updates, copies_after) {
-            Some(duplicate) => Ok(Some(duplicate)),
-            None => Err(CommitError::internal("a key that is there twice is of no row")),
-        }
-    }
-
-    /// A reference to a key that is not there, by what a write did to the keys and the references of a table.
-    fn orphan(&self, constraints: &TableConstraints, nets: &Nets) -> Option<Orphan> {
-        if bugs::is(Bug::OrphansCommitted) {
-            return None;
-        }
-        let net = |oid: u32| nets.iter().find(|(of, _)| *of == oid).into_iter().flat_map(|(_, net)| net);
-        for reference in &constraints.references {
-            let new = net(reference.key.oid).filter(|(_, diff)| **diff > 0).map(|(key, _)| key);
-            let is_there = |key: &[u8]| {
-                let parent = reference.to_parent(key);
-                parent.is_some_and(|key| self.count(reference.parent, reference.parent_key, &key) > 0)
-            };
-            if let Some(key) = new.filter(|key| !is_there(key)).min() {
-                return Some(Orphan { reference: Arc::clone(reference), key: key.clone(), is_new: true });
-            }
-        }
-        for reference in &constraints.referenced {
-            let gone = net(reference.parent_key)
-                .filter(|(key, diff)| **diff < 0 && self.count(reference.parent, reference.parent_key, key) == 0);
-            let gone = gone.filter_map(|(key, _)| reference.to_child(key));
-            let is_referred_to = |key: &[u8]| self.count(reference.child, reference.key.oid, key) > 0;
-            if let Some(key) = gone.filter(|key| is_referred_to(key)).min() {
-                return Some(Orphan { reference: Arc::clone(reference), key: key.into_owned(), is_new: false });
-            }
-        }
-        None
     }
 
     /// How often a key is there, with what is staged.
@@ -320,7 +253,7 @@ impl Claims {
             return Vec::new();
         }
         let claims = self.tables.entry(table).or_default();
-        let is_unknown = |key: &&UniqueKey| {
+        let is_unknown = |key: &&CountedKey| {
             let index = stored.index(table, key);
             if let Some(at) = claims.iter().position(|claim| claim.oid == key.oid) {
                 // What is staged of a claim stays with it until its keys are installed anew.
@@ -388,6 +321,88 @@ impl Claims {
             let gone = claims.extract_if(.., |claim| constraints.counted(claim.oid).is_none());
             forget(gone.map(|claim| claim.durable).collect());
         }
+    }
+}
+
+impl Proposed<'_> {
+    /// How often a key is there then.
+    fn count(&self, table: GlobalId, constraint: u32, key: &[u8]) -> Diff {
+        let of_table = self.all.iter().filter(|(claimant, _)| claimant.table == table).flat_map(|(_, nets)| nets);
+        let nets = of_table.filter(|(oid, _)| *oid == constraint).filter_map(|(_, net)| net.get(key));
+        self.claims.count(table, constraint, key) + nets.sum::<Diff>()
+    }
+
+    /// What it may not do: a key is there twice, or a reference is to none.
+    fn violation(&self) -> Result<Option<Violation>, CommitError> {
+        for (Claimant { table, constraints, updates }, nets) in self.all {
+            if let Some(duplicate) = self.duplicate(*table, constraints, updates, nets)? {
+                return Ok(Some(Violation::Duplicate(duplicate)));
+            }
+        }
+        let orphan = self.all.iter().find_map(|(Claimant { constraints, .. }, nets)| self.orphan(constraints, nets));
+        Ok(orphan.map(Violation::Orphan))
+    }
+
+    /// The first row whose key is there twice.
+    fn duplicate(
+        &self,
+        table: GlobalId,
+        constraints: &Arc<TableConstraints>,
+        updates: &Updates,
+        nets: &Nets,
+    ) -> Result<Option<Duplicate>, CommitError> {
+        if bugs::is(Bug::KeysUnclaimed) {
+            return Ok(None);
+        }
+        let mut is_refused = false;
+        for (key, (_, net)) in constraints.keys.iter().zip(nets) {
+            for bytes in net.keys() {
+                match self.count(table, key.oid, bytes) {
+                    0 | 1 => {}
+                    copies if copies > 1 => is_refused = true,
+                    _ => return Err(CommitError::internal(format!("a key of {} was given up twice", key.name))),
+                }
+            }
+        }
+        if !is_refused {
+            return Ok(None);
+        }
+        let copies_after = |place: usize, key: &[u8]| match nets[place].1.contains_key(key) {
+            true => self.count(table, constraints.keys[place].oid, key),
+            false => 0,
+        };
+        match first_duplicate(table, constraints, updates, copies_after) {
+            Some(duplicate) => Ok(Some(duplicate)),
+            None => Err(CommitError::internal("a key that is there twice is of no row")),
+        }
+    }
+
+    /// A reference to a key that is not there, by what a write did to the keys and the references of a table.
+    fn orphan(&self, constraints: &TableConstraints, nets: &Nets) -> Option<Orphan> {
+        if bugs::is(Bug::OrphansCommitted) {
+            return None;
+        }
+        let net = |oid: u32| nets.iter().find(|(of, _)| *of == oid).into_iter().flat_map(|(_, net)| net);
+        for reference in &constraints.references {
+            let new = net(reference.key.oid).filter(|(_, diff)| **diff > 0).map(|(key, _)| key);
+            let is_there = |key: &[u8]| {
+                let parent = reference.to_parent(key);
+                parent.is_some_and(|key| self.count(reference.parent, reference.parent_key, &key) > 0)
+            };
+            if let Some(key) = new.filter(|key| !is_there(key)).min() {
+                return Some(Orphan { reference: Arc::clone(reference), key: key.clone(), is_new: true });
+            }
+        }
+        for reference in &constraints.referenced {
+            let gone = net(reference.parent_key)
+                .filter(|(key, diff)| **diff < 0 && self.count(reference.parent, reference.parent_key, key) == 0);
+            let gone = gone.filter_map(|(key, _)| reference.to_child(key));
+            let is_referred_to = |key: &[u8]| self.count(reference.child, reference.key.oid, key) > 0;
+            if let Some(key) = gone.filter(|key| is_referred_to(key)).min() {
+                return Some(Orphan { reference: Arc::clone(reference), key: key.into_owned(), is_new: false });
+            }
+        }
+        None
     }
 }
 

@@ -172,12 +172,15 @@ impl Committer {
 
     /// Whether keys have to be read before a request can be served, which begins then.
     pub(super) fn closes_to_load(&mut self, request: &Request) -> bool {
-        let (published, now) = (self.env.published.load(), self.env.oracle.known_ts());
-        let env = Arc::clone(&self.env);
-        let stored = Stored { published: &published, persist: &env.persist, now };
+        let published = self.env.published.load();
+        let stored = Stored::of(&self.env, &published);
         let mut is_closed = false;
         for id in with_related(&published, request) {
             let Some(table) = published.tables.get(&id) else { continue };
+            if self.put_off.is_closed(id) {
+                is_closed = true;
+                continue;
+            }
             let unknown = self.claims.unknown(stored, id, &table.constraints);
             if unknown.is_empty() || update_count(&self.env, id) <= self.env.long_updates {
                 continue;
@@ -205,16 +208,14 @@ impl Committer {
         let Some(known) = published.tables.get(&table) else { return };
         match keys {
             Ok(mut keys) => {
-                let (persist, now) = (&self.env.persist, self.env.oracle.known_ts());
-                let stored = Stored { published: &published, persist, now };
-                let unknown = self.claims.unknown(stored, table, &known.constraints);
+                let unknown = self.claims.unknown(Stored::of(&self.env, &published), table, &known.constraints);
                 keys.retain(|(oid, _)| unknown.contains(oid));
                 self.claims.install(table, keys);
             }
             Err(error) => {
                 tracing::error!(%table, %error, "the keys of a table cannot be read");
                 let error = Arc::new(error);
-                let waits = |request: &Request| with_related(&published, request).contains(&table);
+                let waits = |request: &Request| with_related(&published, request).any(|id| id == table);
                 let (failed, again): (VecDeque<_>, _) = std::mem::take(&mut self.again).into_iter().partition(waits);
                 self.again = again;
                 failed.into_iter().for_each(|request| request.fail(shared_error(&error)));
@@ -224,11 +225,9 @@ impl Committer {
 }
 
 /// The tables that a request writes to or asks for, and those whose keys have to be known for that.
-pub(super) fn with_related(published: &Published, request: &Request) -> BTreeSet<GlobalId> {
-    let mut all: BTreeSet<GlobalId> = request.tables().collect();
+pub(super) fn with_related<'r>(published: &'r Published, request: &'r Request) -> impl Iterator<Item = GlobalId> + 'r {
     let known = request.tables().filter_map(|id| published.tables.get(&id));
-    all.extend(known.flat_map(|table| table.constraints.related()));
-    all
+    request.tables().chain(known.flat_map(|table| table.constraints.related()))
 }
 
 /// The tables of which a change may read all rows.

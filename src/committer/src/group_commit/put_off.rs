@@ -8,7 +8,7 @@
 use super::revisions;
 use crate::request::Request;
 use repr::GlobalId;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// What is closed, and who waits for it.
 #[derive(Default)]
@@ -42,15 +42,13 @@ impl PutOff {
     }
 
     /// Whether a request has to wait, which is about these tables.
-    pub(super) fn concerns(&self, request: &Request, tables: impl FnOnce() -> BTreeSet<GlobalId>) -> bool {
+    pub(super) fn concerns(&self, request: &Request, mut tables: impl Iterator<Item = GlobalId>) -> bool {
         if self.closed.is_empty() && !self.is_changing {
             return false;
         }
         match request {
             Request::Ddl(ddl) if self.is_changing => !revisions::are_temporary(&ddl.change.ops),
-            Request::Write(_) | Request::Probe(_) | Request::Ddl(_) => {
-                tables().into_iter().any(|table| self.is_closed(table))
-            }
+            Request::Write(_) | Request::Probe(_) | Request::Ddl(_) => tables.any(|table| self.is_closed(table)),
             _ => false,
         }
     }
@@ -86,7 +84,7 @@ mod tests {
     }
 
     fn concerns(put_off: &PutOff, request: &Request) -> bool {
-        put_off.concerns(request, || request.tables().collect())
+        put_off.concerns(request, request.tables())
     }
 
     #[test]

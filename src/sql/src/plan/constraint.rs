@@ -116,9 +116,12 @@ pub fn keys(catalog: &dyn CatalogView, table: &ItemRef) -> Vec<TableKey> {
 
 /// The key of a table that these columns of it are, in any order.
 pub fn key_over(catalog: &dyn CatalogView, table: &ItemRef, columns: &[usize]) -> Option<TableKey> {
-    let is_over =
-        |key: &TableKey| key.columns.len() == columns.len() && columns.iter().all(|at| key.columns.contains(at));
-    keys(catalog, table).into_iter().find(is_over)
+    keys(catalog, table).into_iter().find(|key| is_over(&key.columns, columns))
+}
+
+/// Whether a key is of these columns, in any order.
+pub(super) fn is_over(key: &[usize], columns: &[usize]) -> bool {
+    key.len() == columns.len() && columns.iter().all(|at| key.contains(at))
 }
 
 /// A FOREIGN KEY with what it refers to.
@@ -142,6 +145,9 @@ pub struct Reference {
 
 /// The foreign keys of a table.
 pub fn references(catalog: &dyn CatalogView, child: &ItemRef) -> Vec<Reference> {
+    if child.foreign_keys().next().is_none() {
+        return Vec::new();
+    }
     let child = Arc::new(child.clone());
     let reference = |(constraint, foreign): (&ConstraintDef, &ForeignKey)| {
         let parent = match foreign.parent {

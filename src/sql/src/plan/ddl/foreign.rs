@@ -2,7 +2,7 @@
 
 use super::constraint::Subject;
 use crate::names::{effective_search_path, is_temporary, resolve_item, unknown_relation};
-use crate::plan::constraint::{TableKey, key_over};
+use crate::plan::constraint::{TableKey, is_over, key_over, keys};
 use crate::plan::privileges::check_item;
 use crate::plan::{CatalogView, ConstraintDef, ForeignKey, ItemRef, PlanContext, SchemaRef};
 use engine::error::SqlError;
@@ -48,13 +48,9 @@ impl Subject<'_> {
         let is_key = match &parent.other {
             Some(other) => key_over(ctx.catalog, other, &referred).is_some(),
             None => {
-                let is_over = |constraint: &&ConstraintDef| {
-                    constraint.is_key()
-                        && constraint.columns().len() == referred.len()
-                        && referred.iter().all(|column| constraint.columns().contains(column))
-                };
-                self.constraints.iter().any(|constraint| is_over(&constraint))
-                    || self.unique_indexes(ctx).iter().any(|key| key.columns == referred)
+                let own = |constraint: &ConstraintDef| constraint.is_key() && is_over(constraint.columns(), &referred);
+                self.constraints.iter().any(own)
+                    || self.unique_indexes(ctx).iter().any(|key| is_over(&key.columns, &referred))
             }
         };
         if !is_key {
@@ -136,7 +132,7 @@ impl Subject<'_> {
     /// Unique keys of a table that is there which are no constraints.
     fn unique_indexes(&self, ctx: &PlanContext<'_>) -> Vec<TableKey> {
         let table = self.schema.and_then(|schema| ctx.catalog.item_by_name(schema, self.table));
-        table.map(|table| crate::plan::constraint::keys(ctx.catalog, &table)).unwrap_or_default()
+        table.map(|table| keys(ctx.catalog, &table)).unwrap_or_default()
     }
 
     /// Whether the values of a foreign key's columns can be compared with those that they refer to. Errors: 42804; 0A000 for types that
