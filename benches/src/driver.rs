@@ -17,6 +17,11 @@ use crate::workload::{
     write_values,
 };
 
+/// The one row of `hot`.
+pub const HOT_ID: u32 = 1;
+/// Rows that one transaction of the workload `ten` looks at.
+pub const TEN_ROWS: u32 = 5;
+
 /// What a round trip was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -106,6 +111,17 @@ impl Driver {
                 let id = self.fresh_id();
                 self.write(connection, Statement::Insert, id).await
             }
+            (Workload::Upsert, _) => {
+                let id = if self.writes.is_multiple_of(2) { self.own_id() } else { self.fresh_id() };
+                self.write(connection, Statement::Upsert, id).await
+            }
+            (Workload::Update, _) => {
+                let id = self.own_id();
+                self.write(connection, Statement::Update, id).await
+            }
+            (Workload::Refer, _) => self.refer(connection).await,
+            (Workload::Ten, _) => self.ten(connection).await,
+            (Workload::Hot, _) => self.write(connection, Statement::Hot, HOT_ID).await,
         }
     }
 
@@ -165,8 +181,7 @@ impl Driver {
         let (statement, id) = if self.writes.is_multiple_of(2) {
             (Statement::Add, self.fresh_id())
         } else {
-            let own = self.plan.rows / self.plan.connections;
-            (Statement::Update, self.random.below(own) * self.plan.connections + self.index)
+            (Statement::Update, self.own_id())
         };
         self.written = Some((id, self.writes + 1));
         self.write(connection, statement, id).await
@@ -178,6 +193,44 @@ impl Driver {
         connection.send().await?;
         let reply = connection.reply(|_| Ok(())).await?;
         self.check_written(reply, 1)
+    }
+
+    async fn refer(&mut self, connection: &mut Connection) -> Result<(Kind, u32)> {
+        let (id, parent) = (self.fresh_id(), self.random.below(self.plan.rows));
+        self.writes += 1;
+        self.request(connection, Statement::Refer, id, parent);
+        connection.send().await?;
+        let reply = connection.reply(|_| Ok(())).await?;
+        self.check_written(reply, 1)
+    }
+
+    /// A transaction: three rows are read and changed, two of them read again, two others changed. Counts as one.
+    async fn ten(&mut self, connection: &mut Connection) -> Result<(Kind, u32)> {
+        let stride = self.own() / TEN_ROWS;
+        let first = self.random.below(stride);
+        let ids = [0, 1, 2, 3, 4].map(|at| self.own_at(first + at * stride));
+        self.control(connection, Statement::Begin).await?;
+        let before = self.writes;
+        for id in &ids[..3] {
+            self.read(connection, *id, None).await?;
+            self.write(connection, Statement::Update, *id).await?;
+        }
+        for (id, version) in ids.iter().zip([before + 1, before + 2]) {
+            self.read(connection, *id, Some(version)).await?;
+        }
+        for id in &ids[3..] {
+            self.write(connection, Statement::Update, *id).await?;
+        }
+        self.control(connection, Statement::Commit).await?;
+        Ok((Kind::Write, 1))
+    }
+
+    async fn control(&mut self, connection: &mut Connection, statement: Statement) -> Result<()> {
+        self.request(connection, statement, 0, 0);
+        connection.send().await?;
+        let reply = connection.reply(|_| Ok(())).await?;
+        ensure!(reply.completed == 1, "{} statements completed, not one", reply.completed);
+        Ok(())
     }
 
     async fn insert_many(&mut self, connection: &mut Connection) -> Result<(Kind, u32)> {
@@ -229,6 +282,20 @@ impl Driver {
         self.plan.fresh_ids + self.writes * self.plan.connections + self.index
     }
 
+    /// How many rows of `kv` this connection alone may change.
+    fn own(&self) -> u32 {
+        self.plan.rows / self.plan.connections
+    }
+
+    fn own_at(&self, at: u32) -> u32 {
+        at * self.plan.connections + self.index
+    }
+
+    fn own_id(&mut self) -> u32 {
+        let at = self.random.below(self.own());
+        self.own_at(at)
+    }
+
     fn request(&mut self, connection: &mut Connection, statement: Statement, id: u32, version: u32) {
         if self.plan.protocol.is_extended() {
             self.bind_execute(connection, statement, id, version);
@@ -247,7 +314,11 @@ impl Driver {
             wire::Format::Binary => scratch.extend_from_slice(&id.to_be_bytes()),
         }
         let split = scratch.len();
-        write_value(scratch, id, version);
+        match (statement, format) {
+            (Statement::Refer, wire::Format::Text) => write_id(scratch, version),
+            (Statement::Refer, wire::Format::Binary) => scratch.extend_from_slice(&version.to_be_bytes()),
+            _ => write_value(scratch, id, version),
+        }
         let (id, value) = scratch.split_at(split);
         let parameters = [id, value];
         let count = statement.prepared().1.len();

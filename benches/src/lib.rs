@@ -1,12 +1,13 @@
 //! The benchmark: a load generator, a canned-reply server, and the suite that compares servers.
 //!
-//! What it is for: claims of speed are ratios, measured side by side in one run. Nine programs share this library:
+//! What it is for: claims of speed are ratios, measured side by side in one run. Ten programs share this library:
 //! - `floor` answers every query with canned bytes and parses nothing but framing: what a tokio server costs at least.
 //! - `load` drives one server with one workload and prints what it measured as JSON.
 //! - `bench` starts floor, Glimpse and a PostgreSQL, alternates `load` between them and prints the table of ratios.
 //! - `profile` holds one workload on a server and fetches its flamegraph.
 //! - `oracle` reads the time from a PostgreSQL, side by side and through the product's own timestamp oracle.
 //! - `lease` compares reads under a lease on a shared time with reads of a server that has the time to itself.
+//! - `oltp` compares transactions over tables with keys with those of PostgreSQL, `pgbench`'s among them.
 //! - `connections` measures logins and reads beside thousands of connections that ask nothing.
 //! - `views` keeps the queries of TPC-H fresh in Glimpse while their tables change.
 //! - `maintain` compares the dataflows of such views, without a server, with programs written by hand.
@@ -32,7 +33,9 @@ pub mod histogram;
 pub mod http;
 pub mod lease;
 pub mod machine;
+pub mod oltp;
 pub mod oracle;
+pub mod pgbench;
 pub mod procfs;
 pub mod report;
 pub mod run;

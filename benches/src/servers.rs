@@ -266,7 +266,7 @@ fn beside_this_binary(name: &str) -> Result<PathBuf> {
 }
 
 /// The newest of the usual places, or the directory of `initdb` on the PATH.
-fn find_postgres() -> Result<PathBuf> {
+pub(crate) fn find_postgres() -> Result<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten() {
         let bin_dir = entry.path().join("bin");

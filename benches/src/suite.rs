@@ -28,9 +28,9 @@ use crate::workload::{Protocol, STAR_ID, Workload};
 /// Rows per COPY while loading.
 const LOAD_CHUNK_ROWS: u32 = 100_000;
 /// Ids set aside for the new rows of one run.
-const FRESH_IDS_PER_RUN: u32 = 2_000_000;
+pub(crate) const FRESH_IDS_PER_RUN: u32 = 2_000_000;
 /// How long the servers may settle before their memory is read.
-const SETTLE: Duration = Duration::from_secs(3);
+pub(crate) const SETTLE: Duration = Duration::from_secs(3);
 
 /// One workload over one protocol.
 #[derive(Clone, Copy, Debug)]
@@ -229,7 +229,7 @@ impl Fleet {
             _ if case.tls => None,
             Workload::SelectStar => self.floor_t.as_ref(),
             Workload::Point => self.floor_kv.as_ref(),
-            Workload::Mixed | Workload::Insert => None,
+            _ => None,
         };
         floor.into_iter().chain(&self.servers).collect()
     }
@@ -292,7 +292,6 @@ fn load_config(options: &Options, case: &Case, connections: u32, server: &Server
 /// One run, with the table that it needs and the count that proves it.
 fn measure(server: &Server, config: &LoadConfig) -> Result<LoadReport> {
     match config.plan.workload {
-        Workload::SelectStar | Workload::Point => run(config),
         Workload::Mixed => {
             let report = run(config)?;
             // Half of the writes are new rows and half are updates; clean up so that runs start alike.
@@ -309,6 +308,7 @@ fn measure(server: &Server, config: &LoadConfig) -> Result<LoadReport> {
             ensure!(count == report.rows_written, "{} rows acknowledged, {count} there", report.rows_written);
             Ok(report)
         }
+        _ => run(config),
     }
 }
 
@@ -367,9 +367,7 @@ pub fn prepare(endpoint: &Endpoint, target: Target, rows: u32) -> Result<(f64, f
     session.execute(&format!("insert into t values ('{STAR_ID}', 42)"))?;
     create_table(&mut session, target, "kv")?;
     let start = Instant::now();
-    for first in (0..rows).step_by(LOAD_CHUNK_ROWS as usize) {
-        session.copy_kv(first..rows.min(first + LOAD_CHUNK_ROWS))?;
-    }
+    copy_kv(&mut session, rows)?;
     let load_seconds = start.elapsed().as_secs_f64();
     let start = Instant::now();
     create_index(&mut session, target, "kv")?;
@@ -384,6 +382,14 @@ pub fn prepare(endpoint: &Endpoint, target: Target, rows: u32) -> Result<(f64, f
     let count = session.count("select count(*) from kv")?;
     ensure!(count == u64::from(rows), "loaded {rows} rows, {count} are there");
     Ok((load_seconds, index_seconds))
+}
+
+/// Fills `kv` with the rows `0..rows`.
+pub(crate) fn copy_kv(session: &mut Session, rows: u32) -> Result<()> {
+    for first in (0..rows).step_by(LOAD_CHUNK_ROWS as usize) {
+        session.copy_kv(first..rows.min(first + LOAD_CHUNK_ROWS))?;
+    }
+    Ok(())
 }
 
 fn create_table(session: &mut Session, target: Target, name: &str) -> Result<()> {

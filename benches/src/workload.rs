@@ -31,6 +31,26 @@ pub enum Workload {
     Mixed,
     /// INSERT or COPY into `ins`.
     Insert,
+    /// INSERT … ON CONFLICT DO UPDATE into `kv`, of rows that are there and of new ones by turns.
+    Upsert,
+    /// UPDATE of a row of `kv` by its key.
+    Update,
+    /// INSERT of rows that refer to rows of `kv`.
+    Refer,
+    /// Five point reads and five updates of `kv` in one transaction.
+    Ten,
+    /// UPDATE of one row, the same for everybody.
+    Hot,
+}
+
+impl Workload {
+    /// Whether it needs the tables of [`crate::oltp`], which have keys on every server.
+    pub fn needs_keys(self) -> bool {
+        match self {
+            Self::SelectStar | Self::Point | Self::Mixed | Self::Insert => false,
+            Self::Upsert | Self::Update | Self::Refer | Self::Ten | Self::Hot => true,
+        }
+    }
 }
 
 /// How it is asked.
@@ -70,7 +90,9 @@ pub fn check_pair(workload: Workload, protocol: Protocol) -> Result<()> {
     let fits = match workload {
         Workload::SelectStar => matches!(protocol, Protocol::Simple | Protocol::Prepared),
         Workload::Point => protocol.is_extended() || protocol == Protocol::Simple,
-        Workload::Mixed => matches!(protocol, Protocol::Simple | Protocol::Prepared | Protocol::Binary),
+        Workload::Mixed | Workload::Upsert | Workload::Update | Workload::Refer | Workload::Ten | Workload::Hot => {
+            matches!(protocol, Protocol::Simple | Protocol::Prepared | Protocol::Binary)
+        }
         Workload::Insert => protocol != Protocol::Pipelined,
     };
     ensure!(fits, "the workload {workload:?} is not defined over the protocol {protocol:?}");
@@ -90,6 +112,16 @@ pub enum Statement {
     Update,
     /// A new row of `ins`.
     Insert,
+    /// A row of `kv`, whether it is there or not.
+    Upsert,
+    /// A new row of `refer`.
+    Refer,
+    /// The row of `hot` counts up.
+    Hot,
+    /// A transaction begins.
+    Begin,
+    /// And ends.
+    Commit,
 }
 
 impl Statement {
@@ -100,6 +132,11 @@ impl Statement {
             Workload::Point => &[Self::Point],
             Workload::Mixed => &[Self::Point, Self::Add, Self::Update],
             Workload::Insert => &[Self::Insert],
+            Workload::Upsert => &[Self::Upsert],
+            Workload::Update => &[Self::Update],
+            Workload::Refer => &[Self::Refer],
+            Workload::Ten => &[Self::Begin, Self::Point, Self::Update, Self::Commit],
+            Workload::Hot => &[Self::Hot],
         }
     }
 
@@ -111,10 +148,15 @@ impl Statement {
             Self::Add => "add",
             Self::Update => "update",
             Self::Insert => "insert",
+            Self::Upsert => "upsert",
+            Self::Refer => "refer",
+            Self::Hot => "hot",
+            Self::Begin => "begin",
+            Self::Commit => "commit",
         }
     }
 
-    /// Its text with `$1`, the id, and `$2`, the value; and the types of these.
+    /// Its text with `$1`, the id, and `$2`, the value or the row referred to; and the types of these.
     pub fn prepared(self) -> (&'static str, &'static [u32]) {
         const BOTH: &[u32] = &[INT4_OID, TEXT_OID];
         match self {
@@ -123,13 +165,33 @@ impl Statement {
             Self::Add => ("insert into kv values ($1, $2)", BOTH),
             Self::Update => ("update kv set v = $2 where id = $1", BOTH),
             Self::Insert => ("insert into ins values ($1, $2)", BOTH),
+            Self::Upsert => ("insert into kv values ($1, $2) on conflict (id) do update set v = excluded.v", BOTH),
+            Self::Refer => ("insert into refer values ($1, $2)", &[INT4_OID, INT4_OID]),
+            Self::Hot => ("update hot set n = n + 1 where id = $1", &[INT4_OID]),
+            Self::Begin => ("begin", &[]),
+            Self::Commit => ("commit", &[]),
         }
     }
 
-    /// Writes its text with literals.
+    /// Writes its text with literals: the id, and the value at `version` or the row `version` that is referred to.
     pub fn write_simple(self, out: &mut Vec<u8>, id: u32, version: u32) {
         match self {
-            Self::Star => out.extend_from_slice(b"select * from t"),
+            Self::Star | Self::Begin | Self::Commit => out.extend_from_slice(self.prepared().0.as_bytes()),
+            Self::Upsert => {
+                write_values(out, b"insert into kv values ", id, version);
+                out.extend_from_slice(b" on conflict (id) do update set v = excluded.v");
+            }
+            Self::Refer => {
+                out.extend_from_slice(b"insert into refer values (");
+                write_id(out, id);
+                out.extend_from_slice(b", ");
+                write_id(out, version);
+                out.push(b')');
+            }
+            Self::Hot => {
+                out.extend_from_slice(b"update hot set n = n + 1 where id = ");
+                write_id(out, id);
+            }
             Self::Point => {
                 out.extend_from_slice(b"select * from kv where id = ");
                 write_id(out, id);
@@ -205,6 +267,9 @@ mod tests {
         out.clear();
         Statement::Add.write_simple(&mut out, 7, 0);
         assert_eq!(out, b"insert into kv values (7, 'v0000007-000')");
+        out.clear();
+        Statement::Refer.write_simple(&mut out, 7, 3);
+        assert_eq!(out, b"insert into refer values (7, 3)");
     }
 
     #[test]

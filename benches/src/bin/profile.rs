@@ -11,10 +11,10 @@ use anyhow::{Context, Result, anyhow, ensure};
 use benches::connection::Endpoint;
 use benches::driver::{Plan, Verify};
 use benches::run::{LoadConfig, run};
-use benches::servers::Server;
+use benches::servers::{Server, Target};
 use benches::suite::prepare;
 use benches::workload::{Protocol, Workload};
-use benches::{http, procfs};
+use benches::{http, oltp, procfs};
 use clap::Parser;
 
 /// Makes a flamegraph (SVG) of Glimpse under a load.
@@ -97,7 +97,7 @@ fn find_subject(arguments: &Arguments) -> Result<Subject> {
         Subject { endpoint: endpoint(sql), http: format!("http://{http}"), pid: Some(pid), _started: None }
     } else {
         let server = Server::start_glimpse(&std::env::temp_dir(), arguments.environmentd.as_deref())?;
-        prepare(&server.endpoint, server.target, arguments.rows)?;
+        set_up(arguments, &server.endpoint)?;
         let http = server.internal_http.context("the server was started with that port")?;
         Subject {
             endpoint: server.endpoint.clone(),
@@ -107,9 +107,18 @@ fn find_subject(arguments: &Arguments) -> Result<Subject> {
         }
     };
     if arguments.setup && subject._started.is_none() {
-        prepare(&subject.endpoint, benches::servers::Target::Glimpse, arguments.rows)?;
+        set_up(arguments, &subject.endpoint)?;
     }
     Ok(subject)
+}
+
+/// Makes and fills the tables that the workload needs.
+fn set_up(arguments: &Arguments, endpoint: &Endpoint) -> Result<()> {
+    if arguments.workload.needs_keys() {
+        return oltp::prepare(endpoint, arguments.rows);
+    }
+    prepare(endpoint, Target::Glimpse, arguments.rows)?;
+    Ok(())
 }
 
 /// The value of a flag, given as `--flag value` or `--flag=value`.

@@ -29,11 +29,15 @@ pub enum Bug {
     KeysUnclaimed,
     /// Nobody asks whether the key is there that a foreign key refers to when a write commits.
     OrphansCommitted,
+    /// A transaction that has waited goes on at a later time without looking whether what it has read is the same there.
+    RefreshSkipped,
+    /// Locks are given up before the commit is durable.
+    UnlockedBeforeDurable,
 }
 
 impl Bug {
     /// All.
-    pub const ALL: [Bug; 10] = [
+    pub const ALL: [Bug; 12] = [
         Bug::RaisedBeforeDurable,
         Bug::AcknowledgedBeforeRaised,
         Bug::StoppedOwnerReads,
@@ -44,6 +48,8 @@ impl Bug {
         Bug::PlanOutlivesDdl,
         Bug::KeysUnclaimed,
         Bug::OrphansCommitted,
+        Bug::RefreshSkipped,
+        Bug::UnlockedBeforeDurable,
     ];
 
     /// What `GLIMPSE_BUG` calls it.
@@ -59,6 +65,8 @@ impl Bug {
             Bug::PlanOutlivesDdl => "plan-outlives-ddl",
             Bug::KeysUnclaimed => "keys-unclaimed",
             Bug::OrphansCommitted => "orphans-committed",
+            Bug::RefreshSkipped => "refresh-skipped",
+            Bug::UnlockedBeforeDurable => "unlocked-before-durable",
         }
     }
 }

@@ -5,7 +5,8 @@
 //! paths then meet every test. Release builds (no debug assertions) compile the question away.
 //!
 //! `GLIMPSE_SOMETIMES_SEED` fixes the generator. The order of threads stays the scheduler's, so that a seed
-//! replays a single-threaded run exactly and any other run only in kind.
+//! replays a single-threaded run exactly and any other run only in kind. `GLIMPSE_SOMETIMES=never` is for tests of what holds on
+//! the fast path alone.
 
 use std::cell::RefCell;
 use std::sync::LazyLock;
@@ -22,6 +23,9 @@ static PROCESS_SEED: LazyLock<u64> = LazyLock::new(|| {
     seed
 });
 
+static IS_NEVER: LazyLock<bool> =
+    LazyLock::new(|| std::env::var_os("GLIMPSE_SOMETIMES").is_some_and(|value| value == "never"));
+
 /// Ordinal of the next thread that asks, so that threads draw different sequences.
 static NEXT_THREAD: AtomicU64 = AtomicU64::new(0);
 
@@ -33,7 +37,7 @@ thread_local! {
 
 /// True in about `percent` of 100 calls; always false in release builds.
 pub fn sometimes(percent: u8) -> bool {
-    cfg!(debug_assertions) && GENERATOR.with_borrow_mut(|generator| generator.random_range(0..100) < percent)
+    cfg!(debug_assertions) && !*IS_NEVER && GENERATOR.with_borrow_mut(|generator| generator.random_range(0..100) < percent)
 }
 
 #[cfg(test)]

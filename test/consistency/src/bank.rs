@@ -103,7 +103,7 @@ fn act(actor: &mut Actor<'_>) -> Option<Move> {
     match asked.answer {
         Answer::Given(()) => Some(Move::Acknowledged),
         Answer::Lost => Some(Move::Unknown),
-        Answer::Refused => None,
+        Answer::Refused(_) => None,
     }
 }
 

@@ -56,6 +56,7 @@ fn judge(setup: &Setup, bug: Bug, seed: u64) -> anyhow::Result<()> {
         Bug::EmptyUpdateIsStale | Bug::PlanOutlivesDdl => (Workload::Registers, Fault::Calm),
         Bug::KeysUnclaimed => (Workload::Keys, Fault::Calm),
         Bug::OrphansCommitted => (Workload::References, Fault::Calm),
+        Bug::RefreshSkipped | Bug::UnlockedBeforeDurable => (Workload::Levels, Fault::Calm),
         Bug::FenceLost => (Workload::Registers, Fault::Second),
         Bug::StoppedOwnerReads => return takeover::run(setup, seed).map(drop),
     };

@@ -276,7 +276,7 @@ impl Log {
         let is_acknowledged = match asked.answer {
             Answer::Given(_) => true,
             Answer::Lost => false,
-            Answer::Refused => return None,
+            Answer::Refused(_) => return None,
         };
         self.writes.lock().expect("nobody panics here").push(Write { cycle, first, count, is_acknowledged });
         Some(())

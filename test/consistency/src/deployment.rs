@@ -27,6 +27,8 @@ pub struct Setup {
     pub data_in: Option<PathBuf>,
     /// Whether the server has a wall clock of its own.
     pub jumping_clock: bool,
+    /// Whether fast paths are taken whenever they apply, so that what was looked up by key is known by that key.
+    pub is_straight: bool,
 }
 
 /// Where time is kept.
@@ -75,6 +77,7 @@ impl Deployment {
         }
         let mut environment = Vec::new();
         environment.extend(setup.bug.map(|bug| ("GLIMPSE_BUG".to_owned(), bug.name().to_owned())));
+        environment.extend(setup.is_straight.then(|| ("GLIMPSE_SOMETIMES".to_owned(), "never".to_owned())));
         let clock = if setup.jumping_clock { WallClock::new()? } else { None };
         environment.extend(clock.iter().flat_map(WallClock::environment));
         let launch = Launch { binary: setup.binary.clone(), args, environment, data_in: setup.data_in.clone() };

@@ -102,7 +102,7 @@ fn act(actor: &mut Actor<'_>) -> Option<Deed> {
                 Answer::Given(rows) => {
                     Deed::Deleted(rows.iter().filter_map(|row| row.first()?.as_ref()?.parse().ok()).collect())
                 }
-                Answer::Refused => Deed::Other,
+                Answer::Refused(_) => Deed::Other,
                 Answer::Lost => Deed::MayBeDeleted,
             })
         }
@@ -114,7 +114,7 @@ fn act(actor: &mut Actor<'_>) -> Option<Deed> {
             let asked = actor.ask(|session| insert(session, choice, id, token))?;
             Some(match asked.answer {
                 Answer::Given(true) => Deed::Inserted(token),
-                Answer::Given(false) | Answer::Refused => Deed::Other,
+                Answer::Given(false) | Answer::Refused(_) => Deed::Other,
                 Answer::Lost => Deed::MayBeInserted(token),
             })
         }

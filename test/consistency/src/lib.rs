@@ -11,6 +11,7 @@
 //!   [`clock`]: a wall clock that jumps.
 //! - [`registers`]: reads, writes, compare-and-set, also of a view's definition; judged by porcupine ([`linearizable`]).
 //! - [`lists`]: transactions that append and read, and SUBSCRIBE; judged by [`list_append`] with [`graph`].
+//! - [`levels`]: the same over keys and foreign keys, at both levels; and whether 40001 was for a reason.
 //! - [`bank`]: transfers that keep a total, which tables, views and indexes show.
 //! - [`keys`]: rows of a table with a primary key, of which no two have one key.
 //! - [`crash`]: acknowledged rows after `kill -9`, and on a disk that is full or fails.
@@ -30,6 +31,7 @@ pub mod deployment;
 pub mod faults;
 pub mod graph;
 pub mod keys;
+pub mod levels;
 pub mod linearizable;
 pub mod list_append;
 pub mod lists;

@@ -108,7 +108,7 @@ impl Lists {
         }
         let outcome = match asked.answer {
             Answer::Given(()) => Outcome::Committed,
-            Answer::Refused => Outcome::Aborted,
+            Answer::Refused(_) => Outcome::Aborted,
             Answer::Lost => Outcome::Unknown,
         };
         if outcome != Outcome::Committed {
@@ -203,6 +203,7 @@ impl Planned {
     }
 }
 
-fn parse(items: &str) -> Vec<u64> {
+/// The items of a list.
+pub(crate) fn parse(items: &str) -> Vec<u64> {
     items.split_terminator(',').map(|value| value.parse().expect("a list of numbers")).collect()
 }

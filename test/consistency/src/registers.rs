@@ -166,7 +166,7 @@ fn operation<A>(
     let action = match asked.answer {
         Answer::Given(answer) => action(Some(answer)),
         Answer::Lost => action(None),
-        Answer::Refused => return None,
+        Answer::Refused(_) => return None,
     };
     let (client, call_ns, return_ns) = (actor.index, asked.call_ns, asked.return_ns);
     let says_something = !matches!(action, Action::Read(None));

@@ -9,10 +9,11 @@ use anyhow::{Context, anyhow, bail, ensure};
 use crate::clock::{WallClock, shown};
 use crate::deployment::{Deployment, Setup, Store, wrong};
 use crate::faults::{Extent, Fault, Ordeal, torment};
+use crate::levels::Levels;
 use crate::lists::Lists;
 use crate::registers::Registers;
 use crate::stage::{Counts, Stage};
-use crate::{bank, keys, linearizable, list_append, lists, references, registers};
+use crate::{bank, keys, levels, linearizable, list_append, lists, references, registers};
 
 /// Clients of a history.
 const CLIENTS: usize = 12;
@@ -36,12 +37,14 @@ pub enum Workload {
     Keys,
     /// Rows that refer to others.
     References,
+    /// Lists of rows with keys, at both levels.
+    Levels,
 }
 
 impl Workload {
     /// All.
-    pub const ALL: [Workload; 5] =
-        [Workload::Registers, Workload::Lists, Workload::Bank, Workload::Keys, Workload::References];
+    pub const ALL: [Workload; 6] =
+        [Workload::Registers, Workload::Lists, Workload::Bank, Workload::Keys, Workload::References, Workload::Levels];
 }
 
 /// What a history was, if nothing was wrong with it.
@@ -80,7 +83,8 @@ pub fn seed() -> u64 {
 pub fn history(workload: Workload, setup: &Setup, fault: Fault, seed: u64, extent: Extent) -> anyhow::Result<Report> {
     let started = Instant::now();
     let again = format!("{workload:?} on {:?} with {fault}, seed {seed}", setup.store);
-    let setup = &Setup { jumping_clock: fault == Fault::Clock, ..setup.clone() };
+    let setup =
+        &Setup { jumping_clock: fault == Fault::Clock, is_straight: workload == Workload::Levels, ..setup.clone() };
     let mut deployment = Deployment::start(setup)?;
     let stage = Stage::new(vec![deployment.network.addr]);
     let ordeal = Ordeal { fault, seed, extent };
@@ -90,6 +94,7 @@ pub fn history(workload: Workload, setup: &Setup, fault: Fault, seed: u64, exten
         Workload::Bank => of_bank(&mut deployment, &stage, ordeal),
         Workload::Keys => of_keys(&mut deployment, &stage, ordeal),
         Workload::References => of_references(&mut deployment, &stage, ordeal),
+        Workload::Levels => of_levels(&mut deployment, &stage, ordeal),
     };
     let judged = judged.and_then(|faults| {
         deployment.check_log()?;
@@ -174,6 +179,17 @@ fn of_references(deployment: &mut Deployment, stage: &Stage, ordeal: Ordeal) -> 
     let clients = || references::run(stage, CLIENTS, ordeal.seed);
     let (deeds, faults) = perform(deployment, stage, ordeal, clients)?;
     references::last_word(&mut deployment.session()?, &deeds).map_err(|failure| wrong(&failure))?;
+    Ok(faults)
+}
+
+fn of_levels(deployment: &mut Deployment, stage: &Stage, ordeal: Ordeal) -> anyhow::Result<u64> {
+    levels::prepare(&mut deployment.session()?).map_err(|failure| wrong(&failure))?;
+    let levels = Levels::default();
+    let clients = || levels.run(stage, CLIENTS, ordeal.seed);
+    let (mut history, faults) = perform(deployment, stage, ordeal, clients)?;
+    let last = levels::last_word(stage, &mut deployment.session()?);
+    history.push(last.map_err(|failure| wrong(&failure))?);
+    refuse(levels::check(&history))?;
     Ok(faults)
 }
 

@@ -199,9 +199,9 @@ impl<'a> Actor<'a> {
         let answered_ns = stage.now_ns();
         let (outcome, return_ns) = match answer {
             Ok(answer) => (Answer::Given(answer), answered_ns),
-            Err(Failure::Refused(_)) => {
+            Err(Failure::Refused(code)) => {
                 stage.refused.fetch_add(1, Ordering::SeqCst);
-                (Answer::Refused, answered_ns)
+                (Answer::Refused(code), answered_ns)
             }
             Err(Failure::Lost(_)) => {
                 stage.lost.fetch_add(1, Ordering::SeqCst);
@@ -221,7 +221,7 @@ impl<'a> Actor<'a> {
 impl<A> Asked<A> {
     /// Whether it was refused.
     pub fn is_refused(&self) -> bool {
-        matches!(self.answer, Answer::Refused)
+        matches!(self.answer, Answer::Refused(_))
     }
 }
 
@@ -239,8 +239,8 @@ pub struct Asked<A> {
 pub enum Answer<A> {
     /// It was answered.
     Given(A),
-    /// It did nothing.
-    Refused,
+    /// It did nothing. The SQLSTATE.
+    Refused(String),
     /// It may have happened.
     Lost,
 }

@@ -29,6 +29,12 @@ fn lists_are_strictly_serializable() {
 }
 
 #[test]
+fn both_levels_hold_what_they_promise() {
+    println!("{}", explained(Workload::Levels, Store::Embedded, Fault::Kill));
+    println!("{}", explained(Workload::Levels, Store::Embedded, Fault::Calm));
+}
+
+#[test]
 fn money_is_neither_made_nor_lost() {
     println!("{}", explained(Workload::Bank, Store::Embedded, Fault::Kill));
     println!("{}", explained(Workload::Bank, Store::Postgres, Fault::Network));

@@ -50,6 +50,8 @@ enum Part {
     Keys,
     /// Histories of rows that refer to others
     References,
+    /// Histories of rows with keys, at both levels
+    Levels,
     /// kill -9 under writers
     Crash,
     /// Disks that are full, or fail
@@ -70,7 +72,7 @@ impl Part {
     /// whom writers disturb less, need little.
     fn share(self, store: Option<Store>) -> u32 {
         match (self, store) {
-            (Part::Registers | Part::Lists | Part::Bank | Part::Keys | Part::References, _) => 12,
+            (Part::Registers | Part::Lists | Part::Bank | Part::Keys | Part::References | Part::Levels, _) => 12,
             (Part::Crash, Some(Store::Postgres)) => 50,
             (Part::Races, Some(Store::Postgres)) => 12,
             (Part::Crash, _) => 45,
@@ -81,11 +83,9 @@ impl Part {
 
     fn runs_on(self, store: Store) -> bool {
         match self {
-            Part::Registers | Part::Lists | Part::Bank | Part::Keys | Part::References | Part::Crash | Part::Races => {
-                true
-            }
             Part::Disk => store == Store::Embedded,
             Part::Takeover => store == Store::Postgres,
+            _ => true,
         }
     }
 }
@@ -164,6 +164,7 @@ fn run(part: Part, turn: u64, seed: u64, options: &Options, totals: &mut Totals)
         Part::Bank => Workload::Bank,
         Part::Keys => Workload::Keys,
         Part::References => Workload::References,
+        Part::Levels => Workload::Levels,
         Part::Crash => {
             let report = crash::kills(&setup, seed, RUN)?;
             totals.kills += report.kills;
