@@ -155,9 +155,25 @@ struct World {
 }
 
 impl World {
-    fn statement(&mut self, session: usize, waits: Waits) -> String {
+    /// What a session does next, while these statements of others wait.
+    fn statement(&mut self, session: usize, waiting: &[&str]) -> String {
         let random = &mut self.random;
-        let old = random.random_range(1..=6);
+        let kinds = waiting.iter().map(|sql| match sql.starts_with("UPDATE r SET v") {
+            true => Waits::ForARow,
+            false => Waits::ForAKey,
+        });
+        let waits = kinds.max().unwrap_or(Waits::No);
+        match self.in_block[session] {
+            false if random.random_bool(0.3) => return "BEGIN".to_owned(),
+            true if random.random_bool(0.15) => {
+                return (*["COMMIT", "COMMIT", "ROLLBACK"].choose(random).expect("some")).to_owned();
+            }
+            _ => {}
+        }
+        // Of several that wait for one row, PostgreSQL lets chance decide which comes first.
+        let is_waited_for = |row: &i32| waiting.iter().any(|sql| sql.ends_with(&format!(" id = {row}")));
+        let rows: Vec<i32> = (1..=6).filter(|row| !is_waited_for(row)).collect();
+        let old = *rows.choose(random).expect("not all are waited for");
         let new = self.fresh + random.random_range(0..2);
         let unique = random.random_range(1..=12);
         let (parent, child) = (random.random_range(1..=4), random.random_range(1..=8));
@@ -165,7 +181,7 @@ impl World {
         // Who is in the way of a row's going, and about to go, is waited for in PostgreSQL if it is found before who is in the way for good.
         let freed = if self.in_block[session] { "m" } else { children };
         let kind = match random.random_range(0..42) {
-            // Of several that wait for a key, PostgreSQL lets chance decide which comes first.
+            // Likewise of several that wait for a key.
             7 | 8 | 10..17 | 26..42 if waits == Waits::ForARow => 0,
             // Who waits for a key looks at the row that has it afterwards, which another may have changed by then.
             0..17 | 26..42 if waits == Waits::ForAKey => 25,
@@ -190,10 +206,6 @@ impl World {
             }
             17 => "SELECT id, u, v FROM r ORDER BY id".to_owned(),
             18 => format!("SELECT v FROM r WHERE id = {old}"),
-            19..22 => match self.in_block[session] {
-                false => "BEGIN".to_owned(),
-                true => (*["COMMIT", "COMMIT", "ROLLBACK"].choose(random).expect("some")).to_owned(),
-            },
             22 if self.in_block[session] => "SAVEPOINT s".to_owned(),
             23 if self.in_block[session] => "ROLLBACK TO s".to_owned(),
             24 if self.in_block[session] => "SELECT 1 / 0".to_owned(),
@@ -237,10 +249,14 @@ fn at_read_committed_random_transactions_are_those_of_postgres() {
     let glimpse = Server::start().expect("the server starts");
     let postgres = Postgres::start_with(vec![DEADLOCK_TIMEOUT.to_owned()]).expect("PostgreSQL starts");
     let seeds = match std::env::var("TRANSACTIONS_SEED") {
-        Ok(seed) => seed.parse().map(|seed: u64| seed..seed + 1).expect("a number"),
+        Ok(seeds) => {
+            let (first, after) = seeds.split_once("..").unwrap_or((&seeds, ""));
+            let first: u64 = first.parse().expect("a number, or two with .. between");
+            first..if after.is_empty() { first + 1 } else { after.parse().expect("a number") }
+        }
         Err(_) => 0..if glimpse_test::is_long() { WORLDS_LONG } else { WORLDS },
     };
-    let (mut waits, mut transactions) = (0, 0);
+    let (mut waits, mut blocks, mut alone) = (0, 0, 0);
     for seed in seeds {
         let mut ours = Sessions::of(SESSIONS, || open(glimpse.internal_sql_addr()));
         let mut theirs = Sessions::of(SESSIONS, || open(postgres.addr()));
@@ -254,16 +270,14 @@ fn at_read_committed_random_transactions_are_those_of_postgres() {
             let idle: Vec<usize> = (0..SESSIONS).filter(|at| !ours.all[*at].is_busy).collect();
             let at = *idle.choose(&mut world.random).expect("not everybody waits for another");
             let waiting = (0..SESSIONS).filter(|at| ours.all[*at].is_busy).map(|at| asked[at].as_str());
-            let kinds =
-                waiting.map(|sql| if sql.starts_with("UPDATE r SET v") { Waits::ForARow } else { Waits::ForAKey });
-            let sql = world.statement(at, kinds.max().unwrap_or(Waits::No));
+            let sql = world.statement(at, &waiting.collect::<Vec<_>>());
             match sql.as_str() {
                 "BEGIN" => world.in_block[at] = true,
                 "COMMIT" | "ROLLBACK" => {
-                    transactions += 1;
+                    blocks += 1;
                     world.in_block[at] = false;
                 }
-                _ => {}
+                _ => alone += usize::from(!world.in_block[at]),
             }
             steps.push(format!("{at}: {sql}"));
             asked[at].clone_from(&sql);
@@ -272,6 +286,7 @@ fn at_read_committed_random_transactions_are_those_of_postgres() {
             assert_eq!(our, their, "TRANSACTIONS_SEED={seed}: {steps:#?}");
             waits += usize::from(ours.all.iter().any(|session| session.is_busy));
         }
+        blocks += world.in_block.into_iter().filter(|in_block| *in_block).count();
         // Who is not waited for goes first.
         for _ in 0..SESSIONS {
             for at in 0..SESSIONS {
@@ -294,7 +309,7 @@ fn at_read_committed_random_transactions_are_those_of_postgres() {
             assert_eq!(our, their, "TRANSACTIONS_SEED={seed}: {sql}: {steps:#?}");
         }
     }
-    println!("{transactions} transactions, {waits} steps while somebody waited");
+    println!("{blocks} transactions, {alone} of one statement besides, {waits} steps while somebody waited");
     assert!(waits > 0 || std::env::var("TRANSACTIONS_SEED").is_ok(), "nobody has waited for anybody");
 }
 
@@ -375,6 +390,37 @@ fn what_a_transaction_has_taken_back_others_may_change() {
     assert_eq!(two.one(0, "UPDATE t SET v = 7 WHERE id = 2"), "UPDATE 1");
     assert_eq!(two.one(0, "COMMIT"), "COMMIT");
     assert_eq!(outcome(&mut two.observer, "SELECT v FROM t WHERE id < 3 ORDER BY id"), "6 7 SELECT 2");
+}
+
+#[test]
+fn who_takes_a_key_twice_waits_for_nobody() {
+    let (_target, mut two) = two();
+    two.observer
+        .execute("CREATE TABLE twice (id int PRIMARY KEY, u int UNIQUE); INSERT INTO twice VALUES (5, 5)")
+        .expect("rows");
+    two.one(0, "BEGIN");
+    two.one(1, "BEGIN");
+    assert_eq!(two.one(0, "INSERT INTO twice VALUES (10, 80)"), "INSERT 0 1");
+    assert_eq!(two.one(1, "UPDATE twice SET u = 2 WHERE id = 5"), "UPDATE 1");
+    // Its first key it has taken itself; of the second it would have to wait and see.
+    assert_eq!(two.one(0, "INSERT INTO twice VALUES (10, 5)"), "23505");
+    assert_eq!(two.one(1, "COMMIT"), "COMMIT");
+}
+
+/// A row that has gone, or is not there, is locked by nobody: who waited for it in vain keeps nobody else waiting.
+#[test]
+fn what_is_not_found_is_not_locked() {
+    let (_target, mut three) = some(3);
+    three.one(0, "BEGIN");
+    assert_eq!(three.one(0, "DELETE FROM t WHERE id = 1"), "DELETE 1");
+    for waiting in [1, 2] {
+        three.one(waiting, "BEGIN ISOLATION LEVEL READ COMMITTED");
+        assert_eq!(three.step(waiting, "UPDATE t SET v = 1 WHERE id = 1"), []);
+    }
+    let nothing = || "UPDATE 0".to_owned();
+    assert_eq!(three.step(0, "COMMIT"), [(0, "COMMIT".to_owned()), (1, nothing()), (2, nothing())]);
+    assert_eq!(three.one(1, "UPDATE t SET v = 1 WHERE id IN (2, 11)"), "UPDATE 1");
+    assert_eq!(three.one(2, "INSERT INTO t VALUES (1, 5), (11, 5)"), "INSERT 0 2");
 }
 
 /// A statement that looks for its rows anew finds one that another has locked which waits for those that it has locked itself.

@@ -494,8 +494,8 @@ impl Owner {
         self.table.release(self.session, locks.into_iter().rev());
     }
 
-    /// Gives up what it took after the first `count` but for these.
-    pub(crate) fn keep_after(&self, count: usize, kept: &[(Lockable, Strength)]) {
+    /// Gives up the rows of a table that it took after the first `count` but for these.
+    pub(crate) fn keep_after(&self, count: usize, table: GlobalId, kept: &[(Lockable, Strength)]) {
         let mut taken = self.taken.lock();
         let kept: AHashSet<&Lockable> = kept.iter().map(|(what, _)| what).collect();
         let mut at = 0;
@@ -503,7 +503,7 @@ impl Owner {
             .locks
             .extract_if(.., |(what, _)| {
                 at += 1;
-                at > count && matches!(what, Lockable::Row(..)) && !kept.contains(what)
+                at > count && matches!(what, Lockable::Row(of, ..) if *of == table) && !kept.contains(what)
             })
             .collect();
         drop(taken);

@@ -224,8 +224,8 @@ impl Transaction {
         let Some(held) = self.held_ts().filter(|held| *held < now) else { return Ok(true) };
         // Acquired before what is read is looked at: the hold before it still keeps what was there.
         let hold = shared.holds.acquire(now);
-        let is_unchanged = bugs::is(Bug::RefreshSkipped)
-            || self.reads.are_unchanged(&shared.published.load_full(), held, now).await?;
+        let is_unchanged =
+            bugs::is(Bug::RefreshSkipped) || self.reads.are_unchanged(&shared.published.load_full(), held, now).await?;
         if is_unchanged {
             self.hold = Some(hold);
         }

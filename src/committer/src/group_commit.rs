@@ -71,6 +71,8 @@ const PUBLISH_PATIENCE: Duration = Duration::from_millis(5);
 const SLOW_DISK: Duration = Duration::from_millis(50);
 /// How long what a materialized view has to write waits for a commit that takes it along.
 const CARGO_PATIENCE: Duration = Duration::from_millis(50);
+/// How often is looked whether many keys have been published, when there is nothing else to do.
+const KEYS_PATIENCE: Duration = Duration::from_millis(50);
 /// How often time comes to something that changes with it, at the most: what changes until then changes together.
 const CHANGE_EVERY: Duration = Duration::from_millis(10);
 /// How long time stands still after it could not go on.
@@ -249,11 +251,12 @@ impl Committer {
         }
     }
 
-    /// How long a request is waited for, if something is due without one: what changes with time changes when its time has come, and
-    /// what materialized views have to write waits for a commit, but not for long.
+    /// How long a request is waited for, if something is due without one: what changes with time changes when its time has come,
+    /// what materialized views have to write waits for a commit, but not for long, and many keys are forgotten when they are published.
     fn patience(&self) -> Option<Duration> {
         let cargo = self.dataflows.materialized.has_cargo().then_some(CARGO_PATIENCE);
-        self.until_change().into_iter().chain(cargo).min()
+        let keys = self.claims.has_many().then_some(KEYS_PATIENCE);
+        self.until_change().into_iter().chain(cargo).chain(keys).min()
     }
 
     /// Whether the next step would wait for a request for as long as it takes.
@@ -263,6 +266,9 @@ impl Committer {
 
     /// Does what is due without a request.
     fn do_due(&mut self) {
+        if self.claims.has_many() {
+            self.claims.forget_published();
+        }
         match self.until_change() {
             Some(Duration::ZERO) => self.change(),
             _ => self.flush(),

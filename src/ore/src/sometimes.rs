@@ -37,7 +37,9 @@ thread_local! {
 
 /// True in about `percent` of 100 calls; always false in release builds.
 pub fn sometimes(percent: u8) -> bool {
-    cfg!(debug_assertions) && !*IS_NEVER && GENERATOR.with_borrow_mut(|generator| generator.random_range(0..100) < percent)
+    cfg!(debug_assertions)
+        && !*IS_NEVER
+        && GENERATOR.with_borrow_mut(|generator| generator.random_range(0..100) < percent)
 }
 
 #[cfg(test)]

@@ -127,12 +127,17 @@ impl Session {
             let own = self.transaction.own_keys(table, constraints, key);
             asked.extend(locked.iter().filter_map(|(what, _)| match what {
                 Lockable::Row(_, oid, bytes) if *oid == key.oid => {
-                    let own = own.get(bytes.as_ref()).copied().unwrap_or(0);
-                    net.get(bytes.as_ref()).filter(|diff| **diff + own > 0).map(|_| (*oid, bytes.to_vec()))
+                    let added = net.get(bytes.as_ref())? + own.get(bytes.as_ref()).copied().unwrap_or(0);
+                    (added > 0).then(|| ((*oid, bytes.to_vec()), added))
                 }
                 _ => None,
             }));
         }
+        // The transaction itself has taken it, whatever others do.
+        if asked.iter().any(|(_, added)| *added > 1) {
+            return Ok(true);
+        }
+        let asked: Vec<(u32, Vec<u8>)> = asked.into_iter().map(|(key, _)| key).collect();
         if asked.is_empty() || self.published().created.contains(&table) {
             return Ok(false);
         }
@@ -141,7 +146,7 @@ impl Session {
         Ok(probed.counts.iter().any(|count| *count > 0))
     }
 
-    /// Step 1: locks the rows that a look-up by the key of a table will find, if they are free.
+    /// Step 1: locks the rows that a look-up by the key of a table will find, if they are free; returns how many it has locked.
     pub(crate) fn try_lock_looked_up(
         &mut self,
         table: GlobalId,
@@ -149,11 +154,11 @@ impl Session {
         peek: &PeekPlan,
         params: Bound<'_>,
         strength: Strength,
-    ) {
+    ) -> usize {
         let owner = self.transaction.locks(&self.locks);
-        if let Some(rows) = looked_up(table, constraints, peek, params, strength) {
-            owner.take_free(&rows);
-        }
+        // The first keeps others from locking all of the table.
+        let rows = looked_up(table, constraints, peek, params, strength);
+        rows.map_or(0, |rows| owner.take_free(&rows).0.saturating_sub(1))
     }
 
     /// Locks what a query asks for by FOR UPDATE and its kin. Rows that are looked up by the key of their table are locked one by one. Others
@@ -213,7 +218,7 @@ impl Session {
         self.transaction.locks(&self.locks).count()
     }
 
-    /// Gives up the locks after the first `count` on rows that these updates of a table do not touch.
+    /// Gives up the locks after the first `count` on rows of a table that these updates do not touch.
     pub(crate) fn unlock_untouched(
         &self,
         count: usize,
@@ -221,7 +226,7 @@ impl Session {
         constraints: &TableConstraints,
         updates: &Updates,
     ) {
-        self.transaction.locks(&self.locks).keep_after(count, &touched(table, constraints, updates));
+        self.transaction.locks(&self.locks).keep_after(count, table, &touched(table, constraints, updates));
     }
 
     /// Gives up the locks after the first `count`: what was to be locked was not found.

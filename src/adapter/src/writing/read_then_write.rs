@@ -53,15 +53,14 @@ impl Session {
             self.come_to_now().await?;
         }
         let locked_before = self.lock_count();
-        let mut has_locked = false;
+        let mut locked = 0;
         if let Some(peek) = &select.peek {
             let constraints = self.constraints_of(plan.table, &plan.name)?;
             let strength = match plan.kind {
                 ReadThenWriteKind::Update => Strength::NoKeyUpdate,
                 ReadThenWriteKind::Delete | ReadThenWriteKind::Truncate => Strength::Update,
             };
-            self.try_lock_looked_up(plan.table, &constraints, peek, params, strength);
-            has_locked = true;
+            locked = self.try_lock_looked_up(plan.table, &constraints, peek, params, strength);
         }
         let read_before = self.transaction.reads().len();
         let collections = self.with_changed(&plan.depends_on, plan.table);
@@ -71,8 +70,12 @@ impl Session {
                 read_ts -= 50_000;
             }
             let (updates, count, others, _memory) = self.changed_rows(exec, params, read_ts).await?;
-            if std::mem::take(&mut has_locked) && updates.is_empty() {
+            // What was locked and is not found, or not any more, is others' again.
+            if updates.is_empty() {
                 self.unlock_after(locked_before);
+            } else if attempt > 0 || u64::try_from(locked).unwrap_or(u64::MAX) > count {
+                let constraints = self.constraints_of(plan.table, &plan.name)?;
+                self.unlock_untouched(locked_before, plan.table, &constraints, &updates);
             }
             let returned = self.returning(plan.returning.as_ref(), &plan.desc, (&updates, others), params)?;
             let mut expectations = expectations(&plan.depends_on, read_ts);

@@ -41,6 +41,7 @@ pub(super) struct Claims {
     tables: HashMap<GlobalId, Vec<Claim>>,
     /// Tables of which something is staged.
     staged: BTreeSet<GlobalId>,
+    has_many: bool,
 }
 
 /// The keys of one constraint that are taken, or to which those of a foreign key refer.
@@ -82,6 +83,13 @@ impl Latest {
 
     /// Forgets the commits below a time.
     fn forget_below(&mut self, upper: Timestamp) {
+        if self.by_time.back().is_none_or(|(ts, _)| *ts < upper) {
+            if self.by_key.len() > KEYS_FREED {
+                free(self.by_key.len(), std::mem::take(self));
+            }
+            self.by_key.clear();
+            return self.by_time.clear();
+        }
         while let Some((ts, key)) = self.by_time.pop_front_if(|(ts, _)| *ts < upper) {
             if let Some(commits) = self.by_key.get_mut(&key) {
                 commits.retain(|(at, _)| *at != ts);
@@ -118,9 +126,16 @@ impl Source {
                 }
             }
             Source::Index(handle, latest) => {
-                net.for_each(|(key, diff)| latest.note(ts, key.into(), diff));
                 latest.forget_below(handle.upper());
+                net.for_each(|(key, diff)| latest.note(ts, key.into(), diff));
             }
+        }
+    }
+
+    /// Forgets what its index has published.
+    fn forget_published(&mut self) {
+        if let Source::Index(handle, latest) = self {
+            latest.forget_below(handle.upper());
         }
     }
 
@@ -177,7 +192,7 @@ impl Claim {
             (Source::Index(known, _), Some(index)) if Arc::ptr_eq(known, index) => true,
             (_, Some(index)) if index.all_complete(now) => {
                 let before = std::mem::replace(&mut self.durable, Source::Index(Arc::clone(index), Latest::default()));
-                forget(vec![before]);
+                free(before.len(), before);
                 true
             }
             (Source::Shard(_), _) => true,
@@ -297,8 +312,27 @@ impl Claims {
     pub(super) fn settle(&mut self, ts: Timestamp) {
         for table in std::mem::take(&mut self.staged) {
             for claim in self.tables.get_mut(&table).into_iter().flatten() {
+                let count = claim.staged.len();
                 claim.durable.settle(ts, claim.staged.drain().filter(|(_, diff)| *diff != 0));
+                if count > KEYS_FREED {
+                    claim.staged = NetKeys::new();
+                    self.has_many = true;
+                }
             }
+        }
+    }
+
+    /// Whether a commit has left many keys here, which is over when their index has published them.
+    pub(super) fn has_many(&self) -> bool {
+        self.has_many
+    }
+
+    /// Forgets what the indexes have published by now.
+    pub(super) fn forget_published(&mut self) {
+        self.has_many = false;
+        for claim in self.tables.values_mut().flatten() {
+            claim.durable.forget_published();
+            self.has_many |= matches!(&claim.durable, Source::Index(_, latest) if latest.by_key.len() > KEYS_FREED);
         }
     }
 
@@ -313,13 +347,14 @@ impl Claims {
     pub(super) fn retain(&mut self, table: GlobalId, constraints: Option<&TableConstraints>) {
         let Some(constraints) = constraints else {
             if let Some(gone) = self.tables.remove(&table) {
-                forget(gone.into_iter().map(|claim| claim.durable).collect());
+                free(gone.iter().map(|claim| claim.durable.len()).sum(), gone);
             }
             return;
         };
         if let Some(claims) = self.tables.get_mut(&table) {
             let gone = claims.extract_if(.., |claim| constraints.counted(claim.oid).is_none());
-            forget(gone.map(|claim| claim.durable).collect());
+            let gone: Vec<Claim> = gone.collect();
+            free(gone.iter().map(|claim| claim.durable.len()).sum(), gone);
         }
     }
 }
@@ -407,8 +442,8 @@ impl Proposed<'_> {
 }
 
 /// Frees the memory of keys; where it is in many pieces, on a thread of its own.
-fn forget(sources: Vec<Source>) {
-    if sources.iter().map(Source::len).sum::<usize>() > KEYS_FREED {
-        drop(ore::thread::spawn("forget", move || drop(sources)));
+fn free(keys: usize, memory: impl Send + 'static) {
+    if keys > KEYS_FREED {
+        drop(ore::thread::spawn("forget", move || drop(memory)));
     }
 }
