@@ -407,6 +407,25 @@ fn who_takes_a_key_twice_waits_for_nobody() {
     assert_eq!(two.one(1, "COMMIT"), "COMMIT");
 }
 
+#[test]
+fn who_changes_a_key_to_one_that_is_taken_waits_for_nobody_who_refers_to_the_row() {
+    let (_target, mut two) = two();
+    two.observer
+        .execute(
+            "CREATE TABLE p (id int PRIMARY KEY); INSERT INTO p VALUES (1), (2); \
+             CREATE TABLE c (id int PRIMARY KEY, p int REFERENCES p ON UPDATE CASCADE, v int); INSERT INTO c VALUES (1, 1, 0)",
+        )
+        .expect("the tables are made");
+    for begin in ["BEGIN", "SELECT 1"] {
+        two.one(0, "BEGIN");
+        assert_eq!(two.one(0, "UPDATE c SET v = 1 WHERE id = 1"), "UPDATE 1");
+        two.one(1, begin);
+        assert_eq!(two.one(1, "UPDATE p SET id = 2 WHERE id = 1"), "23505");
+        two.one(1, "ROLLBACK");
+        assert_eq!(two.one(0, "COMMIT"), "COMMIT");
+    }
+}
+
 /// A row that has gone, or is not there, is locked by nobody: who waited for it in vain keeps nobody else waiting.
 #[test]
 fn what_is_not_found_is_not_locked() {

@@ -50,6 +50,7 @@ use compute_client::controller::Controller;
 use compute_client::index::IndexHandle;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use ddl::with_related;
+use ore::clock::Clock;
 use ore::exit::Exit;
 use persist::postgres::in_full;
 use persist::{Ahead, MetaWrite, PersistError, ShardAppend};
@@ -79,6 +80,26 @@ const CHANGE_EVERY: Duration = Duration::from_millis(10);
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
 /// Statements that are committed together at most.
 const GROUP_MAX: usize = 4_096;
+/// What a committer goes on with.
+pub(crate) enum Next {
+    /// What it already has.
+    Request(Request),
+    /// What it is asked for next, if that comes before something is due without.
+    Awaited(Option<Duration>),
+}
+
+impl Next {
+    /// Waits for it.
+    pub(crate) fn receive(self, Requests(requests): &Requests, clock: &Clock) -> Result<Request, RecvTimeoutError> {
+        match self {
+            Next::Request(request) => Ok(request),
+            Next::Awaited(None) => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Next::Awaited(Some(Duration::ZERO)) => Err(RecvTimeoutError::Timeout),
+            Next::Awaited(Some(wait)) => requests.try_recv().or_else(|_| requests.recv_timeout(clock.sleep_for(wait))),
+        }
+    }
+}
+
 /// The committer's state.
 pub struct Committer {
     env: Arc<Environment>,
@@ -142,14 +163,21 @@ impl Committer {
     }
 
     /// Works until it is told to stop.
-    pub fn run(mut self, requests: Requests) {
-        while self.step(&requests) {}
+    pub fn run(self, requests: Requests) {
+        let handle = self.env.handle.clone();
+        handle.seat().run(self, &requests);
     }
 
-    /// Waits for a request, or until something is due without one. Does that, or what the request and all that are there by then
-    /// ask for: what may be committed together is one group. False ends the committer.
-    pub fn step(&mut self, Requests(requests): &Requests) -> bool {
-        let mut next = match self.next(requests) {
+    /// Waits for a request, or until something is due without one, and goes on with that. False ends the committer.
+    pub fn step(&mut self, requests: &Requests) -> bool {
+        let next = self.awaits().receive(requests, &self.env.clock);
+        self.proceed(next, requests)
+    }
+
+    /// Does what is due, or what the request and all that are there by then ask for: what may be committed together is one group.
+    /// False ends the committer.
+    pub(crate) fn proceed(&mut self, next: Result<Request, RecvTimeoutError>, Requests(requests): &Requests) -> bool {
+        let mut next = match next {
             Ok(first) => Some(first),
             Err(RecvTimeoutError::Timeout) => {
                 self.do_due();
@@ -179,6 +207,30 @@ impl Committer {
         self.reserve();
         self.free_stopped();
         true
+    }
+
+    /// Commits a write by itself.
+    pub(crate) fn commit_alone(&mut self, write: Request) {
+        match self.not_put_off(write) {
+            Some(Request::Write(write)) => self.commit_writes(vec![write]),
+            Some(_) => unreachable!("a write is one"),
+            None => {}
+        }
+    }
+
+    /// Whether a write that comes alone would be committed at once, and soon.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.again.is_empty() && self.company.is_quick() && !self.env.oracle.may_block()
+    }
+
+    /// Whether there is something to do without a request, now or later.
+    pub(crate) fn is_due(&self) -> bool {
+        !self.again.is_empty() || self.patience().is_some()
+    }
+
+    /// Its clock.
+    pub(crate) fn clock(&self) -> Clock {
+        self.env.clock.clone()
     }
 
     /// The next request that is there.
@@ -239,16 +291,9 @@ impl Committer {
         None
     }
 
-    /// The next request, unless something is due before.
-    fn next(&mut self, requests: &Receiver<Request>) -> Result<Request, RecvTimeoutError> {
-        if let Some(request) = self.again.pop_front() {
-            return Ok(request);
-        }
-        match self.patience() {
-            None => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(Duration::ZERO) => Err(RecvTimeoutError::Timeout),
-            Some(wait) => requests.try_recv().or_else(|_| requests.recv_timeout(self.env.clock.sleep_for(wait))),
-        }
+    /// What comes next.
+    pub(crate) fn awaits(&mut self) -> Next {
+        self.again.pop_front().map_or_else(|| Next::Awaited(self.patience()), Next::Request)
     }
 
     /// How long a request is waited for, if something is due without one: what changes with time changes when its time has come,

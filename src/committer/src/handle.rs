@@ -7,6 +7,7 @@ use crate::plans::Target;
 use crate::request::{
     CatalogChange, Committed, DdlRequest, ProbeRequest, Probed, Request, SubscribeRequest, TableWrite, WriteRequest,
 };
+use crate::seat::Seat;
 use crate::sequence::{Asked, Reply, Sequence};
 use compute_client::index::IndexHandle;
 use crossbeam_channel::{Receiver, Sender};
@@ -27,10 +28,14 @@ use tokio::sync::{Notify, oneshot};
 /// Requests that may wait for the committer: far more than one group.
 const REQUESTS_MAX: usize = 16_384;
 
+/// A write of more is not committed by the session itself.
+const SMALL_UPDATES: usize = 1_000;
+
 /// A handle on the committer; cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
     requests: Sender<Request>,
+    seat: Arc<Seat>,
     /// Told whenever time has come further.
     raised: Arc<Notify>,
     /// Dataflows of subscriptions that have ended.
@@ -56,8 +61,8 @@ impl Handle {
         beside: Arc<dyn Beside>,
     ) -> (Handle, Requests) {
         let (requests, taken) = crossbeam_channel::bounded(REQUESTS_MAX);
-        let (raised, orphans, bell) = (Arc::default(), Arc::default(), Arc::default());
-        (Handle { requests, raised, orphans, bell, persist, oracle, clock, beside }, Requests(taken))
+        let (seat, raised, orphans, bell) = (Arc::default(), Arc::default(), Arc::default(), Arc::default());
+        (Handle { requests, seat, raised, orphans, bell, persist, oracle, clock, beside }, Requests(taken))
     }
 
     /// Commits writes and waits until they are visible.
@@ -83,7 +88,14 @@ impl Handle {
         notes: Notes,
     ) -> Result<Committed, CommitError> {
         let writes = self.write_ahead(writes).await?;
-        self.ask(|reply| Request::Write(WriteRequest { writes, expectations, notes, reply })).await
+        let is_small = writes.iter().map(|write| write.updates.len()).sum::<usize>() <= SMALL_UPDATES;
+        let (reply, answer) = oneshot::channel();
+        let write = Request::Write(WriteRequest { writes, expectations, notes, reply });
+        let left = if is_small { self.seat.commit_here(write, &self.requests) } else { Some(write) };
+        if let Some(write) = left {
+            self.send(write).await?;
+        }
+        answer.await.map_err(|_| stopping())?
     }
 
     /// The value of a note, if there is one that has not expired.
@@ -248,6 +260,11 @@ impl Handle {
     pub fn stop(&self) {
         // A committer that has ended already cannot be asked to.
         let _ended = self.requests.send(Request::Stop);
+    }
+
+    /// Where the committer is.
+    pub(crate) fn seat(&self) -> &Seat {
+        &self.seat
     }
 
     /// Sends the committer something of its own; one that has stopped wants nothing any more.

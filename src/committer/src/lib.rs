@@ -18,4 +18,5 @@ pub mod plans;
 pub mod published;
 pub mod request;
 pub mod rewrite;
+mod seat;
 pub mod sequence;

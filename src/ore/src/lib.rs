@@ -26,6 +26,7 @@ mod panic;
 mod sometimes;
 pub mod task;
 pub mod thread;
+pub mod turns;
 pub mod until;
 
 pub use sometimes::sometimes;

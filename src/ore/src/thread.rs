@@ -97,6 +97,11 @@ impl Wake for Unpark {
     }
 }
 
+/// The result of `f`; should it panic, the process aborts. For a step on somebody else's thread of what may not stop half-way.
+pub fn critical<T>(name: &str, f: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|payload| report_panic("step", name, OnPanic::EndProcess, payload))
+}
+
 /// The result of `f`; `None` if it panicked, which is logged under `name`. For a step of a thread that goes on without it.
 pub fn survive<T>(name: &str, f: impl FnOnce() -> T) -> Option<T> {
     let outcome = catch_unwind(AssertUnwindSafe(f));

@@ -273,6 +273,7 @@ impl<S: Stream> Connection<S> {
                 self.input.fill(&mut self.stream).await?
             }
         };
+        ore::turns::take(std::ptr::from_ref(self).addr());
         if self.input.is_gathering() {
             // There is more at once, as long as its sender is quicker than we are: others have their turn.
             tokio::task::yield_now().await;

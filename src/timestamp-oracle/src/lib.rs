@@ -81,6 +81,11 @@ pub trait TimestampOracle: Send + Sync {
     /// block: not for tasks. After an error nobody knows whether `ts` was applied, and the write must not be acknowledged.
     fn apply_write(&self, ts: Timestamp) -> Result<(), OracleError>;
 
+    /// Whether a write's time may be waited for.
+    fn may_block(&self) -> bool {
+        true
+    }
+
     /// What must become durable together with, or before, applying `ts`. Mostly nothing: time is reserved in blocks.
     /// An oracle that keeps its state elsewhere never asks.
     fn reservation_due(&self, ts: Timestamp) -> Option<MetaWrite> {

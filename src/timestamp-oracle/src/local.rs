@@ -136,6 +136,10 @@ impl TimestampOracle for LocalOracle {
         Ok(())
     }
 
+    fn may_block(&self) -> bool {
+        false
+    }
+
     fn reservation_due(&self, ts: Timestamp) -> Option<MetaWrite> {
         if ts <= self.mark.load(Ordering::Acquire) {
             return None;

@@ -11,7 +11,9 @@ use crate::transaction::conflict;
 use crate::writing::locking::{Looks, removed_rows};
 use crate::writing::references::{Change, Changed, Referring};
 use ahash::AHashMap;
-use committer::constraint::{Duplicate, TableConstraints, Violation, Wording, duplicate, first_duplicate, net_keys};
+use committer::constraint::{
+    CountedKey, Duplicate, TableConstraints, Violation, Wording, duplicate, first_duplicate, net_keys,
+};
 use committer::expectations::Expectation;
 use committer::request::{Committed, TableWrite};
 use engine::names::{ObjectId, Privilege};
@@ -63,6 +65,9 @@ impl Session {
         let mut taken = self.lock_touched(table, locked_before, &constraints, &updates, looks).await?;
         let mut change = Change::of(target.table, constraints, updates, expectations);
         if target.is_followed && !change.tables[0].constraints.referenced.is_empty() && taken != Taken::Waited {
+            if target.arbiters.is_empty() {
+                self.refuse_taken(&change.tables[0]).await?;
+            }
             taken = taken.max(self.follow(&mut change, target.locked_before, looks).await?);
         }
         let commits_alone = autocommit == Autocommit::Yes && self.commits_alone();
@@ -216,6 +221,18 @@ impl Session {
             true => Ok(constraints.check_conditions(engine, &info, updates, wording)?),
             false => Ok(constraints.check_rows(engine, &info, updates, wording)?),
         }
+    }
+
+    /// Tells who changes a key to one that is taken, before anybody is waited for who refers to the row.
+    async fn refuse_taken(&mut self, changed: &Changed) -> Result<(), AdapterError> {
+        let Changed { table, constraints, updates } = changed;
+        let is_new = |key: &CountedKey| net_keys(constraints, key, updates).values().any(|diff| *diff > 0);
+        if !updates.iter().any(|(_, diff)| diff < 0) || !constraints.keys.iter().any(is_new) {
+            return Ok(());
+        }
+        let taken = self.claim_in_transaction(*table, constraints, updates).await?;
+        self.transaction.unclaim(*table);
+        taken.map_or(Ok(()), |taken| Err(self.duplicate(&taken)))
     }
 
     /// Finds a key that the transaction's own rows have already, or what is committed.

@@ -7,6 +7,10 @@ use std::time::Duration;
 
 /// How long a group gathers at most.
 const GATHER_MAX: Duration = Duration::from_micros(500);
+/// A commit that takes less is quick.
+const QUICK: Duration = Duration::from_millis(1);
+/// What takes longer than this counts as this long.
+const SLOW: Duration = Duration::from_millis(10);
 
 /// How many write at once, and how long a commit of theirs takes.
 pub(super) struct Company {
@@ -30,14 +34,19 @@ impl Company {
         if gathered == 0 || gathered >= self.size {
             return None;
         }
-        let rest = (self.answered + self.commit).saturating_sub(clock.monotonic());
+        let rest = (self.answered + self.commit.min(GATHER_MAX)).saturating_sub(clock.monotonic());
         requests.recv_timeout(clock.sleep_for(rest)).ok()
     }
 
     /// So many writes were answered at a time, after a commit that took so long.
     pub(super) fn answered(&mut self, size: usize, took: Duration, at: Duration) {
-        self.commit = (self.commit * 7 + took.min(GATHER_MAX)) / 8;
+        self.commit = (self.commit * 7 + took.min(SLOW)) / 8;
         *self = Company { size, answered: at, ..*self };
+    }
+
+    /// Whether the last write was alone, and commits take little.
+    pub(super) fn is_quick(&self) -> bool {
+        self.size == 1 && self.commit < QUICK
     }
 }
 
@@ -48,7 +57,8 @@ mod tests {
 
     /// A far deadline, which only a group that has to wait would reach.
     fn company(size: usize) -> Company {
-        Company { size, commit: Duration::from_secs(3_600), answered: Clock::system().monotonic() }
+        let answered = Clock::system().monotonic() + Duration::from_secs(3_600);
+        Company { size, commit: SLOW, answered }
     }
 
     #[test]
@@ -82,8 +92,8 @@ mod tests {
         for _ in 0..100 {
             company.answered(8, Duration::from_secs(3_600), clock.monotonic());
         }
-        assert!(company.commit <= GATHER_MAX, "{:?}", company.commit);
+        assert!(company.commit > GATHER_MAX && company.commit <= SLOW, "{:?}", company.commit);
         assert!(company.await_more(1, &requests, &clock).is_none());
-        assert_eq!(clock.monotonic().as_micros(), company.commit.as_micros(), "as long as a commit takes");
+        assert_eq!(clock.monotonic().as_micros(), GATHER_MAX.as_micros(), "no longer than that");
     }
 }

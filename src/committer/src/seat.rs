@@ -1,0 +1,56 @@
+//! Who does the committer's work: its thread, or for one commit the session that would wait for it.
+//!
+//! A lone writer pays as much for two hand-overs, to another thread and back, as for the rest of a small commit. So a session commits by itself
+//! what it writes if nobody else wants the committer, and its own thread serves nobody else ([`ore::turns`]): that thread waits for the disk.
+//!
+//! # Invariants
+//! - One thread at a time has the committer. Its own waits for requests without it.
+//! - What is due without a request is due for the committer's own thread, which a session that leaves something behind wakes.
+
+use crate::group_commit::{Committer, Next};
+use crate::handle::Requests;
+use crate::request::Request;
+use crossbeam_channel::Sender;
+use parking_lot::Mutex;
+
+/// Where the committer is, once it has begun and until it ends.
+#[derive(Default)]
+pub(crate) struct Seat(Mutex<Option<Committer>>);
+
+impl Seat {
+    /// Works until the committer is told to stop.
+    pub(crate) fn run(&self, committer: Committer, requests: &Requests) {
+        let clock = committer.clock();
+        *self.0.lock() = Some(committer);
+        loop {
+            let next = self.0.lock().as_mut().map_or(Next::Request(Request::Stop), Committer::awaits);
+            let next = next.receive(requests, &clock);
+            let mut seat = self.0.lock();
+            if !seat.as_mut().is_some_and(|committer| committer.proceed(next, requests)) {
+                let ended = seat.take();
+                drop(seat);
+                return drop(ended);
+            }
+        }
+    }
+
+    /// Commits a small write on this thread, whose reply is sent then; gives it back if that is the committer's.
+    pub(crate) fn commit_here(&self, write: Request, requests: &Sender<Request>) -> Option<Request> {
+        if !ore::turns::is_alone() || !requests.is_empty() {
+            return Some(write);
+        }
+        let Some(mut seat) = self.0.try_lock() else { return Some(write) };
+        let Some(committer) = seat.as_mut().filter(|committer| committer.is_quick()) else { return Some(write) };
+        // Half of a commit is no state to go on from.
+        let is_due = ore::thread::critical("commit", || {
+            committer.commit_alone(write);
+            committer.is_due()
+        });
+        drop(seat);
+        if is_due {
+            // A committer with a full channel is awake.
+            drop(requests.try_send(Request::Progress));
+        }
+        None
+    }
+}
