@@ -25,6 +25,8 @@ const STEPS: usize = 40;
 /// Longer than PostgreSQL waits before it looks for a circle.
 const SETTLED: Duration = Duration::from_millis(25);
 const DEADLOCK_TIMEOUT: &str = "deadlock_timeout=5ms";
+/// Who waits, waits for a session.
+const AUTOVACUUM: &str = "autovacuum=off";
 
 /// What a statement gives: its error, or its rows and tags.
 fn outcome(wire: &mut Wire, sql: &str) -> String {
@@ -247,7 +249,8 @@ fn open(addr: SocketAddr) -> Wire {
 #[test]
 fn at_read_committed_random_transactions_are_those_of_postgres() {
     let glimpse = Server::start().expect("the server starts");
-    let postgres = Postgres::start_with(vec![DEADLOCK_TIMEOUT.to_owned()]).expect("PostgreSQL starts");
+    let postgres =
+        Postgres::start_with([DEADLOCK_TIMEOUT, AUTOVACUUM].map(str::to_owned).to_vec()).expect("PostgreSQL starts");
     let seeds = match std::env::var("TRANSACTIONS_SEED") {
         Ok(seeds) => {
             let (first, after) = seeds.split_once("..").unwrap_or((&seeds, ""));

@@ -4,7 +4,8 @@
 //! and have to be tried again; what is true at COMMIT the committer finds out without them.
 //!
 //! 1. A statement that looks its rows up by the table's key locks them before it reads, if they are free: that it has to wait for them
-//!    is not certain before it has found them. What it does not find it gives up. Another statement locks what it has found.
+//!    is not certain before it has found them, or sees that somebody changes the one that it looks for. What it does not find it gives
+//!    up. Another statement locks what it has found.
 //! 2. If it has locked anything new, and had to wait or others have written meanwhile, it reads again: at a later time, to which its
 //!    transaction moves if nothing that it has read has changed by then, and fails with 40001 if something has.
 //! 3. What was locked before a row was read stays as it was read until the transaction ends, but for what DDL does, which locks nothing.
@@ -147,18 +148,28 @@ impl Session {
     }
 
     /// Step 1: locks the rows that a look-up by the key of a table will find, if they are free; returns how many it has locked.
-    pub(crate) fn try_lock_looked_up(
+    /// A row that somebody changes without touching its key is there: who looks for nothing else waits at once.
+    ///
+    /// # Cancellation
+    /// As [`Session::lock_touched`].
+    pub(crate) async fn lock_looked_up(
         &mut self,
         table: GlobalId,
         constraints: &TableConstraints,
         peek: &PeekPlan,
         params: Bound<'_>,
         strength: Strength,
-    ) -> usize {
+    ) -> Result<usize, AdapterError> {
         let owner = self.transaction.locks(&self.locks);
+        let Some(rows) = looked_up(table, constraints, peek, params, strength) else { return Ok(0) };
         // The first keeps others from locking all of the table.
-        let rows = looked_up(table, constraints, peek, params, strength);
-        rows.map_or(0, |rows| owner.take_free(&rows).0.saturating_sub(1))
+        match (owner.take_free(&rows).0, rows.as_slice()) {
+            (1, [_, (row, _)]) if peek.residual.is_empty() && owner.is_at_stake(row) && !owner.is_leaving(row) => {
+                self.lock(&rows).await?;
+                Ok(1)
+            }
+            (count, _) => Ok(count.saturating_sub(1)),
+        }
     }
 
     /// Locks what a query asks for by FOR UPDATE and its kin. Rows that are looked up by the key of their table are locked one by one. Others

@@ -1,6 +1,6 @@
 //! UPDATE, DELETE and TRUNCATE: read at the latest time, then write on the condition that nothing has changed.
 //!
-//! 1. Lock the rows that are free, if they are looked up by the table's key.
+//! 1. Lock the rows that are free, if they are looked up by the table's key. A lone one that others change is waited for.
 //! 2. Read them, by an index if one serves, at a timestamp of the oracle.
 //! 3. Old rows become removals, new ones additions.
 //! 4. Lock the rows that were found. If that took waiting, or others may have changed them before, begin again.
@@ -60,7 +60,7 @@ impl Session {
                 ReadThenWriteKind::Update => Strength::NoKeyUpdate,
                 ReadThenWriteKind::Delete | ReadThenWriteKind::Truncate => Strength::Update,
             };
-            locked = self.try_lock_looked_up(plan.table, &constraints, peek, params, strength);
+            locked = self.lock_looked_up(plan.table, &constraints, peek, params, strength).await?;
         }
         let read_before = self.transaction.reads().len();
         let collections = self.with_changed(&plan.depends_on, plan.table);

@@ -46,30 +46,42 @@ pub fn updates(batch: &RowBatch) -> impl Iterator<Item = (&[u8], Timestamp, Diff
 }
 
 /// Appends the hits under exactly `key`.
+///
+/// Of a row that changes often its batches know many values, nearly all of which came and went again: what cancels within a batch is
+/// left out before the rest is compared.
 pub fn seek(batches: &[RowBatch], key: &[u8], as_of: Timestamp, hits: &mut Hits) {
-    let mut found: Option<(usize, usize)> = None;
+    let (before, mut knowing) = (hits.len(), 0);
     for (index, batch) in batches.iter().enumerate() {
-        let keys = &batch.storage.keys;
+        let (keys, vals) = (&batch.storage.keys, &batch.storage.vals);
         let at = keys.lower_bound(0, key);
         if at == keys.len() || keys.index(at) != key {
             continue;
         }
-        if found.is_some() {
-            // Two batches know the key: their values have to be merged.
-            return Walk::new(batches, Bounds::Key(key.to_vec())).take(batches, as_of, usize::MAX, hits);
-        }
-        found = Some((index, at));
-    }
-    if let Some((index, at)) = found {
-        let storage = &batches[index].storage;
-        let (lower, upper) = storage.vals.bounds(at);
+        knowing += 1;
+        let (lower, upper) = vals.bounds(at);
         for value in lower..upper {
-            let count = multiplicity(&batches[index], value, as_of);
+            let count = multiplicity(batch, value, as_of);
             if count != 0 {
                 hits.push(Hit { batch: batch_number(index), value, count });
             }
         }
     }
+    if knowing < 2 || hits.len() - before < 2 {
+        return;
+    }
+    // Those of one batch are in order already, and the first batch comes first.
+    hits[before..].sort_by(|one, other| value(batches, one).cmp(value(batches, other)));
+    let mut kept = before;
+    for at in before + 1..hits.len() {
+        match value(batches, &hits[at]) == value(batches, &hits[kept]) {
+            true => hits[kept].count += hits[at].count,
+            false => {
+                kept += usize::from(hits[kept].count != 0);
+                hits[kept] = hits[at];
+            }
+        }
+    }
+    hits.truncate(kept + usize::from(hits[kept].count != 0));
 }
 
 /// Whether the collection's errors are empty as of a time; if not, the first of them.
@@ -193,4 +205,43 @@ fn multiplicity(batch: &RowBatch, value: usize, as_of: Timestamp) -> Diff {
 
 fn batch_number(index: usize) -> u32 {
     u32::try_from(index).expect("a trace has a logarithmic number of batches")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::allowance::Allowance;
+    use crate::spine::{RowUpdate, batch};
+    use differential_dataflow::consolidation::consolidate_updates;
+    use proptest::prelude::{prop, proptest};
+    use std::collections::BTreeMap;
+
+    proptest! {
+        #[test]
+        fn what_is_sought_is_what_is_there(
+            drawn in prop::collection::vec(prop::collection::vec((0_u8..4, 0_u8..6, 0_u64..8, -2_i64..3), 1..30), 1..5),
+            as_of in 0_u64..8) {
+            let mut there: BTreeMap<(u8, u8), Diff> = BTreeMap::new();
+            let mut batches = Vec::new();
+            for updates in drawn {
+                for (key, val, time, diff) in &updates {
+                    *there.entry((*key, *val)).or_default() += if *time <= as_of { *diff } else { 0 };
+                }
+                let row = |(key, val, time, diff)| ((vec![key], vec![val]), time, diff);
+                let mut updates: Vec<RowUpdate> = updates.into_iter().map(row).collect();
+                consolidate_updates(&mut updates);
+                batches.extend(batch(updates, &Allowance::unlimited()));
+            }
+            // What was there before stays there.
+            let mut hits = Hits::from_elem(Hit { batch: 0, value: 0, count: 7 }, 1);
+            for key in 0..4_u8 {
+                let from = hits.len();
+                seek(&batches, &[key], as_of, &mut hits);
+                let found: Vec<(u8, Diff)> = hits[from..].iter().map(|hit| (value(&batches, hit)[0], hit.count)).collect();
+                let of_key = there.iter().filter(|((of, _), count)| *of == key && **count != 0);
+                assert_eq!(found, of_key.map(|((_, val), count)| (*val, *count)).collect::<Vec<_>>());
+            }
+            assert_eq!(hits[0].count, 7);
+        }
+    }
 }
