@@ -41,6 +41,7 @@ use crate::notes;
 use crate::plans::{Durable, Plans, Target};
 use crate::published::Published;
 use crate::request::{Committed, ProbeRequest, Probed, Request, SubscribeRequest, WriteRequest};
+use crate::seat::{Next, Work};
 use crate::sequence::Reserving;
 use bugs::Bug;
 use catalog::Catalog;
@@ -50,7 +51,6 @@ use compute_client::controller::Controller;
 use compute_client::index::IndexHandle;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use ddl::with_related;
-use ore::clock::Clock;
 use ore::exit::Exit;
 use persist::postgres::in_full;
 use persist::{Ahead, MetaWrite, PersistError, ShardAppend};
@@ -80,26 +80,6 @@ const CHANGE_EVERY: Duration = Duration::from_millis(10);
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
 /// Statements that are committed together at most.
 const GROUP_MAX: usize = 4_096;
-/// What a committer goes on with.
-pub(crate) enum Next {
-    /// What it already has.
-    Request(Request),
-    /// What it is asked for next, if that comes before something is due without.
-    Awaited(Option<Duration>),
-}
-
-impl Next {
-    /// Waits for it.
-    pub(crate) fn receive(self, Requests(requests): &Requests, clock: &Clock) -> Result<Request, RecvTimeoutError> {
-        match self {
-            Next::Request(request) => Ok(request),
-            Next::Awaited(None) => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Next::Awaited(Some(Duration::ZERO)) => Err(RecvTimeoutError::Timeout),
-            Next::Awaited(Some(wait)) => requests.try_recv().or_else(|_| requests.recv_timeout(clock.sleep_for(wait))),
-        }
-    }
-}
-
 /// The committer's state.
 pub struct Committer {
     env: Arc<Environment>,
@@ -118,6 +98,62 @@ pub struct Committer {
     put_off: PutOff,
     /// What was put off and is looked at anew.
     again: VecDeque<Request>,
+}
+
+impl Work for Committer {
+    fn awaits(&mut self) -> Next {
+        self.again.pop_front().map_or_else(|| Next::Awaited(self.patience()), Next::Request)
+    }
+
+    // What may be committed together is one group.
+    fn proceed(&mut self, next: Result<Request, RecvTimeoutError>, requests: &Receiver<Request>) -> bool {
+        let mut next = match next {
+            Ok(first) => Some(first),
+            Err(RecvTimeoutError::Timeout) => {
+                self.do_due();
+                None
+            }
+            Err(RecvTimeoutError::Disconnected) => return false,
+        };
+        let mut writes = Vec::new();
+        while let Some(request) = next.take() {
+            match self.not_put_off(request) {
+                None => {}
+                Some(Request::Write(write)) => writes.push(write),
+                Some(request) => {
+                    if !request.is_apart() {
+                        self.commit_writes(std::mem::take(&mut writes));
+                    }
+                    if !self.serve(request) {
+                        return false;
+                    }
+                }
+            }
+            if writes.len() < GROUP_MAX {
+                next = self.take(requests).or_else(|| self.company.await_more(writes.len(), requests, &self.env.clock));
+            }
+        }
+        self.commit_writes(writes);
+        self.reserve();
+        self.free_stopped();
+        true
+    }
+
+    fn is_quick(&self) -> bool {
+        self.again.is_empty() && self.company.is_quick() && !self.env.oracle.may_block()
+    }
+
+    fn commit_alone(&mut self, write: Request) {
+        match self.not_put_off(write) {
+            Some(Request::Write(write)) => self.commit_writes(vec![write]),
+            Some(_) => unreachable!("a write is one"),
+            None => {}
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        !self.again.is_empty() || self.patience().is_some()
+    }
 }
 
 impl Committer {
@@ -164,73 +200,14 @@ impl Committer {
 
     /// Works until it is told to stop.
     pub fn run(self, requests: Requests) {
-        let handle = self.env.handle.clone();
-        handle.seat().run(self, &requests);
+        let (handle, clock) = (self.env.handle.clone(), self.env.clock.clone());
+        handle.seat().run(Box::new(self), &requests.0, &clock);
     }
 
     /// Waits for a request, or until something is due without one, and goes on with that. False ends the committer.
-    pub fn step(&mut self, requests: &Requests) -> bool {
+    pub fn step(&mut self, Requests(requests): &Requests) -> bool {
         let next = self.awaits().receive(requests, &self.env.clock);
         self.proceed(next, requests)
-    }
-
-    /// Does what is due, or what the request and all that are there by then ask for: what may be committed together is one group.
-    /// False ends the committer.
-    pub(crate) fn proceed(&mut self, next: Result<Request, RecvTimeoutError>, Requests(requests): &Requests) -> bool {
-        let mut next = match next {
-            Ok(first) => Some(first),
-            Err(RecvTimeoutError::Timeout) => {
-                self.do_due();
-                None
-            }
-            Err(RecvTimeoutError::Disconnected) => return false,
-        };
-        let mut writes = Vec::new();
-        while let Some(request) = next.take() {
-            match self.not_put_off(request) {
-                None => {}
-                Some(Request::Write(write)) => writes.push(write),
-                Some(request) => {
-                    if !request.is_apart() {
-                        self.commit_writes(std::mem::take(&mut writes));
-                    }
-                    if !self.serve(request) {
-                        return false;
-                    }
-                }
-            }
-            if writes.len() < GROUP_MAX {
-                next = self.take(requests).or_else(|| self.company.await_more(writes.len(), requests, &self.env.clock));
-            }
-        }
-        self.commit_writes(writes);
-        self.reserve();
-        self.free_stopped();
-        true
-    }
-
-    /// Commits a write by itself.
-    pub(crate) fn commit_alone(&mut self, write: Request) {
-        match self.not_put_off(write) {
-            Some(Request::Write(write)) => self.commit_writes(vec![write]),
-            Some(_) => unreachable!("a write is one"),
-            None => {}
-        }
-    }
-
-    /// Whether a write that comes alone would be committed at once, and soon.
-    pub(crate) fn is_quick(&self) -> bool {
-        self.again.is_empty() && self.company.is_quick() && !self.env.oracle.may_block()
-    }
-
-    /// Whether there is something to do without a request, now or later.
-    pub(crate) fn is_due(&self) -> bool {
-        !self.again.is_empty() || self.patience().is_some()
-    }
-
-    /// Its clock.
-    pub(crate) fn clock(&self) -> Clock {
-        self.env.clock.clone()
     }
 
     /// The next request that is there.
@@ -289,11 +266,6 @@ impl Committer {
         }
         self.put_off.put_off(request);
         None
-    }
-
-    /// What comes next.
-    pub(crate) fn awaits(&mut self) -> Next {
-        self.again.pop_front().map_or_else(|| Next::Awaited(self.patience()), Next::Request)
     }
 
     /// How long a request is waited for, if something is due without one: what changes with time changes when its time has come,

@@ -7,24 +7,61 @@
 //! - One thread at a time has the committer. Its own waits for requests without it.
 //! - What is due without a request is due for the committer's own thread, which a session that leaves something behind wakes.
 
-use crate::group_commit::{Committer, Next};
-use crate::handle::Requests;
 use crate::request::Request;
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use ore::clock::Clock;
 use parking_lot::Mutex;
+use std::time::Duration;
+
+/// What a committer does, step by step.
+pub(crate) trait Work: Send {
+    /// What comes next.
+    fn awaits(&mut self) -> Next;
+
+    /// Does what is due, or what the request and all that are there by then ask for. False ends the committer.
+    fn proceed(&mut self, next: Result<Request, RecvTimeoutError>, requests: &Receiver<Request>) -> bool;
+
+    /// Whether a write that comes alone would be committed at once, and soon.
+    fn is_quick(&self) -> bool;
+
+    /// Commits a write by itself, and sends its reply.
+    fn commit_alone(&mut self, write: Request);
+
+    /// Whether there is something to do without a request, now or later.
+    fn is_due(&self) -> bool;
+}
+
+/// What a committer goes on with.
+pub(crate) enum Next {
+    /// What it already has.
+    Request(Request),
+    /// What it is asked for next, if that comes before something is due without.
+    Awaited(Option<Duration>),
+}
+
+impl Next {
+    /// Waits for it.
+    pub(crate) fn receive(self, requests: &Receiver<Request>, clock: &Clock) -> Result<Request, RecvTimeoutError> {
+        match self {
+            Next::Request(request) => Ok(request),
+            Next::Awaited(None) => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Next::Awaited(Some(Duration::ZERO)) => Err(RecvTimeoutError::Timeout),
+            Next::Awaited(Some(wait)) => requests.try_recv().or_else(|_| requests.recv_timeout(clock.sleep_for(wait))),
+        }
+    }
+}
 
 /// Where the committer is, once it has begun and until it ends.
 #[derive(Default)]
-pub(crate) struct Seat(Mutex<Option<Committer>>);
+pub(crate) struct Seat(Mutex<Option<Box<dyn Work>>>);
 
 impl Seat {
     /// Works until the committer is told to stop.
-    pub(crate) fn run(&self, committer: Committer, requests: &Requests) {
-        let clock = committer.clock();
+    pub(crate) fn run(&self, committer: Box<dyn Work>, requests: &Receiver<Request>, clock: &Clock) {
         *self.0.lock() = Some(committer);
         loop {
-            let next = self.0.lock().as_mut().map_or(Next::Request(Request::Stop), Committer::awaits);
-            let next = next.receive(requests, &clock);
+            let next = self.0.lock().as_mut().map_or(Next::Request(Request::Stop), |committer| committer.awaits());
+            let next = next.receive(requests, clock);
             let mut seat = self.0.lock();
             if !seat.as_mut().is_some_and(|committer| committer.proceed(next, requests)) {
                 let ended = seat.take();
