@@ -1,7 +1,7 @@
 //! Who does the committer's work: its thread, or for one commit the session that would wait for it.
 //!
-//! A lone writer pays as much for two hand-overs, to another thread and back, as for the rest of a small commit. So a session commits by itself
-//! what it writes if nobody else wants the committer, and its own thread serves nobody else ([`ore::turns`]): that thread waits for the disk.
+//! A lone writer pays for two hand-overs, to another thread and back, and gets nothing for them. So a session commits by itself what it
+//! writes if nobody else wants the committer, and its own thread serves nobody else ([`ore::turns`]): that thread waits for the disk.
 //!
 //! # Invariants
 //! - One thread at a time has the committer. Its own waits for requests without it.
@@ -89,5 +89,81 @@ impl Seat {
             drop(requests.try_send(Request::Progress));
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts what it has committed.
+    struct Counting {
+        commits: Sender<()>,
+        is_quick: bool,
+        is_due: bool,
+    }
+
+    impl Work for Counting {
+        fn awaits(&mut self) -> Next {
+            Next::Awaited(None)
+        }
+
+        fn proceed(&mut self, next: Result<Request, RecvTimeoutError>, _: &Receiver<Request>) -> bool {
+            !matches!(next, Ok(Request::Stop))
+        }
+
+        fn is_quick(&self) -> bool {
+            self.is_quick
+        }
+
+        fn commit_alone(&mut self, _: Request) {
+            self.commits.send(()).expect("somebody counts");
+        }
+
+        fn is_due(&self) -> bool {
+            self.is_due
+        }
+    }
+
+    /// Whether a write from a thread that serves one alone, or not, is committed there; and what the committer's own thread is sent.
+    fn here(is_alone: bool, is_quick: bool, is_due: bool, before: Option<Request>) -> (bool, usize) {
+        let ((commits, count), (requests, sent)) = (crossbeam_channel::unbounded(), crossbeam_channel::unbounded());
+        before.into_iter().for_each(|request| requests.send(request).expect("it is received"));
+        let seat = Seat(Mutex::new(Some(Box::new(Counting { commits, is_quick, is_due }))));
+        // A thread of its own has had no turns yet.
+        let left = std::thread::scope(|scope| {
+            let asking = scope.spawn(|| {
+                (0..100).for_each(|turn| ore::turns::take(if is_alone { 1 } else { turn + 1 }));
+                seat.commit_here(Request::Progress, &requests)
+            });
+            asking.join().expect("it does not panic")
+        });
+        assert_eq!(left.is_none(), count.try_recv().is_ok(), "it is given back, or committed");
+        (left.is_none(), sent.len())
+    }
+
+    #[test]
+    fn a_lone_writer_commits_where_nobody_else_wants_to() {
+        assert_eq!(here(true, true, false, None), (true, 0));
+        assert_eq!(here(true, true, true, None), (true, 1), "the committer's thread has something to do then");
+        assert_eq!(here(false, true, true, None), (false, 0), "its thread serves others");
+        assert_eq!(here(true, false, true, None), (false, 0), "commits take long");
+        assert_eq!(here(true, true, true, Some(Request::Progress)), (false, 1), "somebody has come before");
+    }
+
+    #[test]
+    fn nobody_commits_beside_the_committer_nor_after_its_end() {
+        let ((commits, _count), (requests, received)) =
+            (crossbeam_channel::unbounded(), crossbeam_channel::unbounded());
+        let seat = Seat::default();
+        (0..100).for_each(|_| ore::turns::take(1));
+        assert!(seat.commit_here(Request::Progress, &requests).is_some(), "it has not begun");
+        requests.send(Request::Stop).expect("it is received");
+        seat.run(Box::new(Counting { commits, is_quick: true, is_due: false }), &received, &Clock::system());
+        assert!(seat.commit_here(Request::Progress, &requests).is_some(), "it has ended");
+        let (commits, _count) = crossbeam_channel::unbounded();
+        *seat.0.lock() = Some(Box::new(Counting { commits, is_quick: true, is_due: false }));
+        let _working = seat.0.lock();
+        assert!(seat.commit_here(Request::Progress, &requests).is_some(), "another has it");
     }
 }
