@@ -115,7 +115,7 @@ impl Session {
     }
 
     /// Whether one of these locks is on a key that updates of the table add, and that is taken.
-    async fn is_taken(
+    pub(crate) async fn is_taken(
         &mut self,
         table: GlobalId,
         constraints: &TableConstraints,

@@ -8,12 +8,10 @@ use crate::error::AdapterError;
 use crate::locks::Taken;
 use crate::session::{Autocommit, Session};
 use crate::transaction::conflict;
-use crate::writing::locking::{Looks, removed_rows};
+use crate::writing::locking::{Looks, removed_rows, touched};
 use crate::writing::references::{Change, Changed, Referring};
 use ahash::AHashMap;
-use committer::constraint::{
-    CountedKey, Duplicate, TableConstraints, Violation, Wording, duplicate, first_duplicate, net_keys,
-};
+use committer::constraint::{Duplicate, TableConstraints, Violation, Wording, duplicate, first_duplicate, net_keys};
 use committer::expectations::Expectation;
 use committer::request::{Committed, TableWrite};
 use engine::names::{ObjectId, Privilege};
@@ -226,8 +224,8 @@ impl Session {
     /// Tells who changes a key to one that is taken, before anybody is waited for who refers to the row.
     async fn refuse_taken(&mut self, changed: &Changed) -> Result<(), AdapterError> {
         let Changed { table, constraints, updates } = changed;
-        let is_new = |key: &CountedKey| net_keys(constraints, key, updates).values().any(|diff| *diff > 0);
-        if !updates.iter().any(|(_, diff)| diff < 0) || !constraints.keys.iter().any(is_new) {
+        let locked = touched(*table, constraints, updates);
+        if !updates.iter().any(|(_, diff)| diff < 0) || !self.is_taken(*table, constraints, updates, &locked).await? {
             return Ok(());
         }
         let taken = self.claim_in_transaction(*table, constraints, updates).await?;
