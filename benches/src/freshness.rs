@@ -48,13 +48,8 @@ fn star_value(session: &mut Session) -> Result<i64> {
 }
 
 fn add_row(writer: &mut Session, reader: &mut Session, id: u32) -> Result<()> {
-    let text = |statement: Statement| {
-        let mut sql = Vec::new();
-        statement.write_simple(&mut sql, id, 0);
-        String::from_utf8(sql).expect("we write ASCII")
-    };
-    writer.execute(&text(Statement::Add))?;
-    let rows = reader.execute(&text(Statement::Point))?;
+    writer.execute(&Statement::Add.text(id, 0))?;
+    let rows = reader.execute(&Statement::Point.text(id, 0))?;
     ensure!(rows.len() == 1, "inserted row {id}, the next read saw {} rows", rows.len());
     Ok(())
 }

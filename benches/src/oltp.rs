@@ -319,10 +319,10 @@ impl Pair {
 async fn thinker(mut connection: Connection, id: u32) -> Result<()> {
     for thought in 0..THOUGHTS_EACH {
         connection.simple("begin").await?;
-        let rows = connection.simple(&text(Statement::Point, id, 0)).await?;
+        let rows = connection.simple(&Statement::Point.text(id, 0)).await?;
         ensure!(rows.len() == 1, "{} rows with id {id}", rows.len());
         tokio::time::sleep(THINKING).await;
-        connection.simple(&text(Statement::Update, id, thought)).await?;
+        connection.simple(&Statement::Update.text(id, thought)).await?;
         connection.simple("commit").await?;
     }
     Ok(())
@@ -336,16 +336,10 @@ async fn writer(mut connection: Connection, at: u32, rows: u32, until: Instant) 
         let due = start + Duration::from_secs_f64(f64::from(commits * WRITERS) / f64::from(COMMITS_PER_SECOND));
         tokio::time::sleep_until(due.into()).await;
         let id = THINKERS + random.below(rows - THINKERS);
-        connection.simple(&text(Statement::Update, id, commits)).await?;
+        connection.simple(&Statement::Update.text(id, commits)).await?;
         commits += 1;
     }
     Ok(commits)
-}
-
-fn text(statement: Statement, id: u32, version: u32) -> String {
-    let mut sql = Vec::new();
-    statement.write_simple(&mut sql, id, version);
-    String::from_utf8(sql).expect("we write ASCII")
 }
 
 /// What a fresh Glimpse's resident memory grows by when `rows` rows come into a table: with a primary key, and with an index on the

@@ -173,6 +173,13 @@ impl Statement {
         }
     }
 
+    /// Its text with literals, as [`Statement::write_simple`] writes it.
+    pub fn text(self, id: u32, version: u32) -> String {
+        let mut sql = Vec::new();
+        self.write_simple(&mut sql, id, version);
+        String::from_utf8(sql).expect("we write ASCII")
+    }
+
     /// Writes its text with literals: the id, and the value at `version` or the row `version` that is referred to.
     pub fn write_simple(self, out: &mut Vec<u8>, id: u32, version: u32) {
         match self {

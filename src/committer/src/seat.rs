@@ -71,9 +71,10 @@ impl Seat {
         }
     }
 
-    /// Commits a small write on this thread, whose reply is sent then; gives it back if that is the committer's.
+    /// Commits a write on this thread, which waits for the disk, and sends the reply; gives the write back if the committer has
+    /// something else to do.
     pub(crate) fn commit_here(&self, write: Request, requests: &Sender<Request>) -> Option<Request> {
-        if !ore::turns::is_alone() || !requests.is_empty() {
+        if !requests.is_empty() {
             return Some(write);
         }
         let Some(mut seat) = self.0.try_lock() else { return Some(write) };
@@ -125,30 +126,22 @@ mod tests {
         }
     }
 
-    /// Whether a write from a thread that serves one alone, or not, is committed there; and what the committer's own thread is sent.
-    fn here(is_alone: bool, is_quick: bool, is_due: bool, before: Option<Request>) -> (bool, usize) {
+    /// Whether a write is committed here, and how many requests the committer's own thread finds then.
+    fn here(is_quick: bool, is_due: bool, before: Option<Request>) -> (bool, usize) {
         let ((commits, count), (requests, sent)) = (crossbeam_channel::unbounded(), crossbeam_channel::unbounded());
         before.into_iter().for_each(|request| requests.send(request).expect("it is received"));
         let seat = Seat(Mutex::new(Some(Box::new(Counting { commits, is_quick, is_due }))));
-        // A thread of its own has had no turns yet.
-        let left = std::thread::scope(|scope| {
-            let asking = scope.spawn(|| {
-                (0..100).for_each(|turn| ore::turns::take(if is_alone { 1 } else { turn + 1 }));
-                seat.commit_here(Request::Progress, &requests)
-            });
-            asking.join().expect("it does not panic")
-        });
+        let left = seat.commit_here(Request::Progress, &requests);
         assert_eq!(left.is_none(), count.try_recv().is_ok(), "it is given back, or committed");
         (left.is_none(), sent.len())
     }
 
     #[test]
-    fn a_lone_writer_commits_where_nobody_else_wants_to() {
-        assert_eq!(here(true, true, false, None), (true, 0));
-        assert_eq!(here(true, true, true, None), (true, 1), "the committer's thread has something to do then");
-        assert_eq!(here(false, true, true, None), (false, 0), "its thread serves others");
-        assert_eq!(here(true, false, true, None), (false, 0), "commits take long");
-        assert_eq!(here(true, true, true, Some(Request::Progress)), (false, 1), "somebody has come before");
+    fn who_writes_commits_where_nobody_else_wants_to() {
+        assert_eq!(here(true, false, None), (true, 0));
+        assert_eq!(here(true, true, None), (true, 1), "the committer's thread has something to do then");
+        assert_eq!(here(false, true, None), (false, 0), "commits take long");
+        assert_eq!(here(true, true, Some(Request::Progress)), (false, 1), "somebody has come before");
     }
 
     #[test]
@@ -156,7 +149,6 @@ mod tests {
         let ((commits, _count), (requests, received)) =
             (crossbeam_channel::unbounded(), crossbeam_channel::unbounded());
         let seat = Seat::default();
-        (0..100).for_each(|_| ore::turns::take(1));
         assert!(seat.commit_here(Request::Progress, &requests).is_some(), "it has not begun");
         requests.send(Request::Stop).expect("it is received");
         seat.run(Box::new(Counting { commits, is_quick: true, is_due: false }), &received, &Clock::system());

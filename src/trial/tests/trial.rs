@@ -223,6 +223,8 @@ fn a_session_rests_when_its_statement_has_ended() {
     let server = Server::start();
     let (mut one, mut other) = (server.connect(), server.connect());
     one.done("SET statement_logging_sample_rate = 1");
+    // One in a hundred would be logged of it as well.
+    other.done("SET statement_logging_sample_rate = 0");
     // A lock of the statement's transaction.
     one.done("SELECT pg_advisory_xact_lock(7)");
     assert_eq!(other.done("SELECT pg_try_advisory_xact_lock(7) AS free").0, [json!({"free": true})]);

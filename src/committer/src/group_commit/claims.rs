@@ -332,7 +332,11 @@ impl Claims {
         self.has_many = false;
         for claim in self.tables.values_mut().flatten() {
             claim.durable.forget_published();
-            self.has_many |= matches!(&claim.durable, Source::Index(_, latest) if latest.by_key.len() > KEYS_FREED);
+            // What has been stopped publishes nothing any more.
+            self.has_many |= match &claim.durable {
+                Source::Index(handle, latest) => latest.by_key.len() > KEYS_FREED && handle.check().is_ok(),
+                Source::Shard(_) => false,
+            };
         }
     }
 
