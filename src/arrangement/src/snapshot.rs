@@ -92,12 +92,12 @@ pub struct SnapshotSlot {
 }
 
 impl SnapshotSlot {
-    /// Replaces the snapshot. Only the worker that maintains the arrangement calls this.
+    /// Replaces the snapshot. Only whoever keeps the slot calls this, one call at a time.
     ///
     /// # Panics
     /// When `since` or `upper` would go back.
-    pub fn publish(&self, snapshot: Snapshot) {
-        let previous = self.current.load();
+    pub fn publish(&self, snapshot: impl Into<Arc<Snapshot>>) {
+        let (previous, snapshot) = (self.current.load(), snapshot.into());
         assert!(
             previous.since <= snapshot.since && previous.upper <= snapshot.upper,
             "frontiers only advance: since {} to {}, upper {} to {}",
@@ -106,7 +106,7 @@ impl SnapshotSlot {
             previous.upper,
             snapshot.upper,
         );
-        self.current.store(Arc::new(snapshot));
+        self.current.store(snapshot);
     }
 
     /// Lets go of the snapshot: nothing is readable any more. Called by whoever publishes, last.

@@ -5,7 +5,7 @@
 //! 1. Each is checked: its tables exist, and what it read has not changed since it read it.
 //! 2. One write timestamp for the group. The dataflows are fed: they work while the disk does. No read is of that time yet.
 //! 3. One durable commit over all tables: one fsync.
-//! 4. The tables' clocks are set. Dataflows that are not done are given a moment to publish, so that readers do not have to
+//! 4. What is known without the dataflows is shown, and the tables' clocks are set. Dataflows that are not done are given a moment to publish, so that readers do not have to
 //!    wait for them.
 //! 5. The oracle is raised: from here on every read sees the group.
 //! 6. The writers are answered.
@@ -476,7 +476,7 @@ impl Committer {
         let tables: Tables = tables.into_iter().collect();
         let fed = self.dataflows.controller.append(ts, self.since(), &tables)?;
         if bugs::is(Bug::RaisedBeforeDurable) && self.env.oracle.reservation_due(ts).is_none() {
-            tables.iter().for_each(|(table, _)| published.tables[table].clock.advance(ts));
+            self.show(published, ts, &tables);
             self.raise(ts)?;
             std::thread::sleep(self.env.clock.sleep_for(SLOW_DISK));
         }
@@ -485,12 +485,18 @@ impl Committer {
             return Err(error.into());
         }
         self.claims.settle(ts);
-        for (table, _) in tables.iter() {
-            published.tables[table].clock.advance(ts);
-        }
+        self.show(published, ts, &tables);
         self.recent.remember(ts, &tables);
         self.await_published(ts, &fed);
         self.raise(bugs::late(Bug::AcknowledgedBeforeRaised, ts))
+    }
+
+    /// Shows what has become durable where that can be done without the workers, and sets the tables' clocks.
+    fn show(&mut self, published: &Published, ts: Timestamp, tables: &Tables) {
+        self.dataflows.controller.show(ts, tables);
+        for (table, _) in tables.iter() {
+            published.tables[table].clock.advance(ts);
+        }
     }
 
     /// Waits for a moment until the dataflows have published, each before what reads it.
@@ -508,6 +514,7 @@ impl Committer {
     /// Lets the dataflows in which something changes with time come to a time at which nothing is written.
     fn go_on(&mut self, ts: Timestamp) -> Result<(), CommitError> {
         let fed = self.dataflows.controller.append(ts, self.since(), &Tables::default())?;
+        self.dataflows.controller.show(ts, &Tables::default());
         self.await_published(ts, &fed);
         Ok(())
     }

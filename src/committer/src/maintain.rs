@@ -21,7 +21,7 @@ use compute_client::plan::lir::Lir;
 use compute_client::plan::reuse::reuse;
 use compute_client::plan::share::share;
 use compute_client::progress::Progress;
-use compute_client::protocol::{IndexSpec, KeyExpr};
+use compute_client::protocol::{IndexSpec, KeyExpr, layout};
 use compute_client::schedule::Schedule;
 use compute_client::tail::{At, Tail};
 use engine::names::ClusterId;
@@ -94,12 +94,12 @@ pub(crate) fn maintain(
             inputs.push((input, Input::Maintained(Arc::clone(handle), env.holds.acquire(as_of))));
         }
     }
-    let filter_count = plan.temporal_count();
-    if filter_count > 0 {
-        schedules.push((id, Arc::new(Schedule::new(worker_count * filter_count, env.handle.ring()))));
+    if plan.temporal_count() > 0 {
+        schedules.push((id, Arc::new(Schedule::new(worker_count * plan.temporal_count(), env.handle.ring()))));
     }
     let allowance = dataflows.controller.allowance(cluster.0, &name).ok_or_else(|| missing("workers"))?;
-    let handle = IndexHandle::new(id, worker_count, clocks, schedules, allowance);
+    let layout = layout(&plan, &key).filter(|_| maintained.is_empty() && matches!(durable, Durable::No));
+    let handle = IndexHandle::new(id, worker_count, clocks, schedules, allowance).with_layout(layout);
     let handle = Arc::new(handle.with_alarm(matches!(durable, Durable::Yes), env.handle.ring()));
     let seed = match durable {
         Durable::No => None,
@@ -121,7 +121,7 @@ pub(crate) fn maintain(
             handle.progress().expect(stats.update_count, stats.bytes);
         }
     }
-    let awaited: Vec<Arc<IndexHandle>> = contents.iter().filter_map(|(_, contents)| contents.maintained()).collect();
+    let awaited: Vec<_> = contents.iter().filter_map(|(_, contents)| contents.maintained()).collect();
     let ready = async move {
         for handle in awaited {
             handle.wait_until(|handle| handle.all_complete(as_of)).await;

@@ -1,5 +1,6 @@
 //! The clusters and their workers, and every index that they maintain. Its one caller is the committer's thread.
 
+use crate::early::Outcome;
 use crate::error::{ComputeError, Stopped};
 use crate::hydration::{Lanes, Piece, Pieces};
 use crate::index::IndexHandle;
@@ -18,6 +19,10 @@ use std::time::{Duration, Instant};
 
 /// What a command takes that waits for the workers, beside its rows.
 const COMMAND_BYTES: usize = 512;
+
+/// A commit of more updates, or bytes, is not shown early.
+const EARLY_UPDATES_MAX: usize = 64;
+const EARLY_BYTES_MAX: usize = 1 << 16;
 
 /// One running worker.
 pub struct Worker {
@@ -47,6 +52,8 @@ struct Cluster {
     name: String,
     workers: Vec<Worker>,
     indexes: BTreeMap<GlobalId, Maintained>,
+    /// Whether the workers were woken for the last commit.
+    is_woken: bool,
     lanes: Lanes,
     memory: Arc<Share>,
     waiting: Arc<Share>,
@@ -130,7 +137,7 @@ impl Controller {
         let memory = self.memory.child(format!("cluster \"{name}\""), self.memory.limit());
         let (name, indexes, lanes, waiting) =
             (name.to_owned(), BTreeMap::new(), Lanes::new(), Arc::clone(&self.waiting));
-        let cluster = Cluster { name, workers, indexes, lanes, memory, waiting };
+        let cluster = Cluster { name, workers, indexes, is_woken: true, lanes, memory, waiting };
         self.clusters.insert(id, cluster);
     }
 
@@ -295,7 +302,8 @@ impl Controller {
         tables: &Arc<[(GlobalId, Vec<Arc<Updates>>)]>,
     ) -> Result<Vec<Arc<IndexHandle>>, ComputeError> {
         let mut touched = Vec::new();
-        let byte_count: usize = tables.iter().flat_map(|(_, all)| all).map(|updates| updates.bytes()).sum();
+        let byte_count = byte_count(tables);
+        let is_small = is_small(tables);
         let all = self.clusters.values().flat_map(|cluster| cluster.indexes.iter());
         let due: Vec<GlobalId> = all.filter(|(_, index)| index.next_change() <= ts).map(|(id, _)| *id).collect();
         for cluster in self.clusters.values_mut() {
@@ -309,17 +317,42 @@ impl Controller {
                 // Nobody waits for what was dropped.
                 touched.extend((!index.is_dropped).then(|| Arc::clone(&index.spec.handle)));
             }
-            if !indexes.is_empty() {
-                let (indexes, waiting): (Arc<[GlobalId]>, _) = (indexes.into(), cluster.waiting(byte_count));
-                cluster.broadcast(|| {
-                    let (tables, indexes, waiting) = (Arc::clone(tables), Arc::clone(&indexes), Arc::clone(&waiting));
-                    ComputeCommand::Append { ts, since, tables, indexes, waiting }
-                })?;
+            if indexes.is_empty() {
+                continue;
+            }
+            let is_shown_early = |id: &GlobalId| cluster.indexes[id].spec.handle.is_shown_early();
+            cluster.is_woken = !is_small || !indexes.iter().all(is_shown_early);
+            let (indexes, waiting): (Arc<[GlobalId]>, _) = (indexes.into(), cluster.waiting(byte_count));
+            cluster.tell(|| {
+                let (tables, indexes, waiting) = (Arc::clone(tables), Arc::clone(&indexes), Arc::clone(&waiting));
+                ComputeCommand::Append { ts, since, tables, indexes, waiting }
+            })?;
+            if cluster.is_woken {
+                cluster.wake();
             }
         }
         // Ids are never reused, and what reads something is younger than it.
         touched.sort_by_key(|handle| handle.id);
         Ok(touched)
+    }
+
+    /// Shows a commit that was appended, is durable and is small in the indexes that hold its tables' rows, before the workers come to it.
+    /// Those that have something to do then, or come first, are woken.
+    pub fn show(&mut self, ts: Timestamp, tables: &[(GlobalId, Vec<Arc<Updates>>)]) {
+        if !is_small(tables) {
+            return;
+        }
+        for cluster in self.clusters.values_mut() {
+            let mut is_due = false;
+            for index in cluster.indexes.values().filter(|index| index.told == ts && !index.is_freed) {
+                let of_it = |(table, _): &&(GlobalId, _)| index.spec.handle.clocks().contains_key(table);
+                let updates = tables.iter().find(of_it).map_or(&[][..], |(_, updates)| updates);
+                is_due |= index.spec.handle.show(ts, updates) != Outcome::Shown;
+            }
+            if is_due && !std::mem::replace(&mut cluster.is_woken, true) {
+                cluster.wake();
+            }
+        }
     }
 
     /// Tells what happened in a maintained collection to the clusters that read it.
@@ -382,7 +415,19 @@ impl Drop for Controller {
 
 impl Cluster {
     fn broadcast(&self, command: impl Fn() -> ComputeCommand) -> Result<(), ComputeError> {
-        send_all(&self.ports(), command).map_err(|Gone| ComputeError::WorkersGone(self.name.clone()))
+        self.tell(command)?;
+        self.wake();
+        Ok(())
+    }
+
+    /// Gives the workers a command that they find when they are woken.
+    fn tell(&self, command: impl Fn() -> ComputeCommand) -> Result<(), ComputeError> {
+        let mut told = self.workers.iter().map(|worker| worker.commands.send(command()));
+        told.try_for_each(|told| told.map_err(|_| ComputeError::WorkersGone(self.name.clone())))
+    }
+
+    fn wake(&self) {
+        self.workers.iter().for_each(|worker| worker.thread.unpark());
     }
 
     /// Lets these come to a time up to which everything is known.
@@ -441,6 +486,16 @@ impl Cluster {
             }
         }
     }
+}
+
+/// Whether a commit is shown early: to arrange more takes the committer longer than to wait for the workers.
+fn is_small(tables: &[(GlobalId, Vec<Arc<Updates>>)]) -> bool {
+    let count: usize = tables.iter().flat_map(|(_, all)| all).map(|updates| updates.len()).sum();
+    count <= EARLY_UPDATES_MAX && byte_count(tables) <= EARLY_BYTES_MAX
+}
+
+fn byte_count(tables: &[(GlobalId, Vec<Arc<Updates>>)]) -> usize {
+    tables.iter().flat_map(|(_, all)| all).map(|updates| updates.bytes()).sum()
 }
 
 /// A worker has ended.

@@ -13,7 +13,9 @@
 //! time, the times at which they do are known beforehand and stand in a [`Schedule`], which is asked as the clocks are.
 
 use crate::clock::CollectionClock;
+use crate::early::{Early, Outcome};
 use crate::error::{ComputeError, Stopped};
+use crate::layout::Layout;
 use crate::progress::Progress;
 use crate::queue::{Queue, Sealed};
 use crate::schedule::Schedule;
@@ -21,7 +23,7 @@ use arrangement::allowance::Allowance;
 use arrangement::snapshot::cursor::{Hits, seek};
 use arrangement::snapshot::{Snapshot, SnapshotSlot};
 use parking_lot::{Condvar, Mutex};
-use repr::{Diff, GlobalId, Timestamp};
+use repr::{Diff, GlobalId, Timestamp, Updates};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -50,6 +52,8 @@ pub struct IndexHandle {
     /// Who follows the index. Locked while a worker publishes, so that a tail begins exactly where its snapshots end.
     tails: Mutex<Vec<Weak<Queue>>>,
     alarm: Option<Alarm>,
+    /// Of what holds a table's rows.
+    early: Option<Early>,
     progress: Progress,
     allowance: Arc<Allowance>,
 }
@@ -80,6 +84,7 @@ impl IndexHandle {
             committer: (Mutex::new(()), Condvar::new()),
             tails: Mutex::default(),
             alarm: None,
+            early: None,
             progress: Progress::default(),
             allowance,
         }
@@ -90,6 +95,37 @@ impl IndexHandle {
     #[must_use]
     pub fn with_alarm(self, followed: bool, ring: impl Fn() + Send + Sync + 'static) -> IndexHandle {
         IndexHandle { alarm: Some(Alarm { is_set: AtomicBool::new(followed), ring: Box::new(ring) }), ..self }
+    }
+
+    /// The same of an index that holds a table's rows in this layout: what is committed is shown before the workers publish it.
+    #[must_use]
+    pub fn with_layout(self, layout: Option<Layout>) -> IndexHandle {
+        let early = layout.map(|layout| Early::new(layout, self.slots.len()));
+        IndexHandle { early, ..self }
+    }
+
+    /// Whether [`IndexHandle::show`] may be expected to show a commit, so that no worker has to be woken for it.
+    pub fn is_shown_early(&self) -> bool {
+        self.early.is_some() && self.is_hydrated() && !self.is_seeded() && !self.is_followed()
+    }
+
+    /// Shows a commit to the table before the workers publish it. Called by the committer when the commit is durable, and before the
+    /// table's clock is advanced.
+    pub fn show(&self, ts: Timestamp, updates: &[Arc<Updates>]) -> Outcome {
+        let Some(early) = self.early.as_ref().filter(|_| !self.is_seeded() && self.check().is_ok()) else {
+            return Outcome::Not;
+        };
+        let rows = updates.iter().flat_map(|updates| updates.iter());
+        let outcome = early.show(&self.slots, ts, rows, |upper| self.is_quiet(upper, ts), |key| self.owner(key));
+        if outcome != Outcome::Not {
+            self.wake();
+        }
+        // Who has begun to follow since has what is shown, or is seen here.
+        if outcome == Outcome::Shown && self.is_followed() { Outcome::Due } else { outcome }
+    }
+
+    fn is_followed(&self) -> bool {
+        !self.tails.lock().is_empty()
     }
 
     /// Asks to be rung for the next publication.
@@ -113,7 +149,10 @@ impl IndexHandle {
                 None => false,
             });
         }
-        self.slots[worker].publish(snapshot);
+        match &self.early {
+            Some(early) => early.publish(worker, &self.slots[worker], snapshot),
+            None => self.slots[worker].publish(snapshot),
+        }
         self.is_seeded.store(false, Ordering::Release);
         drop(tails);
         self.wake();
@@ -135,6 +174,9 @@ impl IndexHandle {
     /// worker only, last.
     pub fn forget(&self, worker: usize) {
         debug_assert!(self.check().is_err(), "what has not ended is read");
+        if let Some(early) = &self.early {
+            early.forget(worker);
+        }
         self.slots[worker].clear();
     }
 

@@ -7,9 +7,11 @@
 
 pub mod clock;
 pub mod controller;
+pub mod early;
 pub mod error;
 pub mod hydration;
 pub mod index;
+pub mod layout;
 pub mod peek;
 pub mod plan;
 pub mod progress;

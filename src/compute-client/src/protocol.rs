@@ -5,7 +5,8 @@
 
 use crate::hydration::{Piece, Room};
 use crate::index::IndexHandle;
-use crate::plan::lir::{Lir, column};
+use crate::layout::Layout;
+use crate::plan::lir::{Lir, Node, column};
 use crate::tail::Changes;
 use arrow::datatypes::DataType;
 use datafusion::physical_expr::PhysicalExpr;
@@ -112,4 +113,15 @@ impl KeyExpr {
             KeyExpr::Expr(expr, _) => column(expr),
         }
     }
+}
+
+/// How a plan's rows are arranged by this key, if they are those of a table and the key is cut out of them.
+pub fn layout(plan: &Lir, key: &[KeyExpr]) -> Option<Layout> {
+    let types: Vec<DataType> = plan.schema.fields().iter().map(|field| field.data_type().clone()).collect();
+    let cut = |key: &KeyExpr| match key {
+        KeyExpr::Expr(_, ty) => key.as_column().filter(|column| types[*column] == *ty),
+        KeyExpr::Column(column) => Some(*column),
+    };
+    let key: Vec<Option<usize>> = key.iter().map(cut).collect();
+    matches!(plan.node, Node::Get(_) | Node::GetArranged { .. }).then(|| Layout::new(types, key)).flatten()
 }

@@ -49,6 +49,8 @@ pub struct Tail {
     queue: Arc<Queue>,
     /// Updates at or below this time are not told.
     after: Option<Timestamp>,
+    /// By worker: what is below this time was in the snapshot that the tail has begun with.
+    from: Vec<Timestamp>,
     /// By worker: below this time everything is known.
     uppers: Vec<Timestamp>,
     /// Updates at or above the least of them.
@@ -88,7 +90,7 @@ impl Tail {
             oks.chain(snapshot.errs.iter().cloned().map(Sealed::Errs))
         });
         for sealed in batches {
-            tail.hold(&sealed);
+            tail.hold(&sealed, 0);
         }
         Ok((Contents { snapshots, as_of, at: 0, walk: None, hits: Hits::new() }, tail))
     }
@@ -98,7 +100,7 @@ impl Tail {
         let snapshots = handle.follow(&queue);
         let uppers: Vec<Timestamp> = snapshots.iter().map(|snapshot| snapshot.upper).collect();
         let told = after.map_or(0, |after| after + 1);
-        (Tail { handle, queue, after, uppers, held: BTreeMap::new(), told }, snapshots)
+        (Tail { handle, queue, after, from: uppers.clone(), uppers, held: BTreeMap::new(), told }, snapshots)
     }
 
     /// What is new, without waiting for it; `None` if nothing is.
@@ -109,10 +111,10 @@ impl Tail {
         self.handle.check()?;
         let Some(published) = self.queue.take() else { return Err(ComputeError::TooSlow(self.handle.id)) };
         for (worker, upper, sealed) in published {
-            // Batches of a worker come in order, and those of its snapshot are not among them.
-            self.uppers[worker] = upper;
+            // Batches of a worker come in order, and those of its snapshot are not among them, but for what it was shown early.
+            self.uppers[worker] = self.uppers[worker].max(upper);
             for sealed in sealed.iter() {
-                self.hold(sealed);
+                self.hold(sealed, self.from[worker]);
             }
         }
         let upper = self.uppers.iter().copied().min().unwrap_or(0);
@@ -143,10 +145,11 @@ impl Tail {
         &self.handle
     }
 
-    fn hold(&mut self, sealed: &Sealed) {
+    /// Keeps what happened at a time or after it.
+    fn hold(&mut self, sealed: &Sealed, from: Timestamp) {
         let (Sealed::Oks(batch) | Sealed::Errs(batch)) = sealed;
         for (row, ts, diff) in cursor::updates(batch) {
-            if self.after.is_some_and(|after| ts <= after) {
+            if ts < from || self.after.is_some_and(|after| ts <= after) {
                 continue;
             }
             let at = self.held.entry(ts).or_default();
@@ -198,5 +201,56 @@ impl Contents {
     /// The first of the errors.
     pub fn first_error(&self) -> Option<ComputeError> {
         self.errors().iter().next().map(|(error, _)| decode_error(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::early::Outcome;
+    use crate::index::Clocks;
+    use crate::layout::Layout;
+    use arrangement::allowance::Allowance;
+    use arrow::datatypes::DataType;
+    use futures::executor::block_on;
+    use repr::row::write_datum;
+    use repr::{Datum, GlobalId};
+
+    fn layout() -> Layout {
+        Layout::new([DataType::Int32], [Some(0)]).expect("numbers are keys as they are stored")
+    }
+
+    fn updates(number: i32) -> Updates {
+        let mut row = Vec::new();
+        write_datum(&mut row, &DataType::Int32, &Datum::Int4(number)).expect("it is of that type");
+        let mut updates = Updates::new();
+        updates.push(&row, 1);
+        updates
+    }
+
+    #[test]
+    fn what_was_shown_early_is_told_once() {
+        let handle = IndexHandle::new(GlobalId::User(1), 1, Clocks::new(), Vec::new(), Allowance::unlimited());
+        let handle = Arc::new(handle.with_layout(Some(layout())));
+        let mut batches = Vec::new();
+        let mut publish = |commits: &[Timestamp], upper: Timestamp| {
+            let arranged = commits.iter().flat_map(|ts| {
+                let number = i32::try_from(*ts).expect("small");
+                layout().arrange(updates(number).iter(), *ts, 1, |_| 0).into_iter().flatten()
+            });
+            let new: Vec<_> = arranged.collect();
+            batches.extend(new.iter().cloned());
+            let snapshot = Snapshot::new(batches.clone(), Vec::new(), 0, upper);
+            handle.publish(0, snapshot, new.into_iter().map(Sealed::Oks).collect());
+        };
+        publish(&[10], 11);
+        assert_eq!(handle.show(20, &[Arc::new(updates(20))]), Outcome::Shown);
+        let (mut contents, mut tail) = block_on(Tail::since(Arc::clone(&handle), 10, usize::MAX)).expect("it is there");
+        assert_eq!(contents.next_rows(9).map(|rows| rows.len()), Some(1), "one row as of 10");
+        assert_eq!(handle.show(30, &[Arc::new(updates(30))]), Outcome::Due, "somebody waits for the workers");
+        publish(&[20, 30], 31);
+        let told = tail.take().expect("it goes on").expect("there is something new");
+        let at = |ts: Timestamp| told.at.get(&ts).map(|at| at.oks.iter().map(|(_, diff)| diff).collect::<Vec<_>>());
+        assert_eq!((told.upper, at(10), at(20), at(30)), (31, None, Some(vec![1]), Some(vec![1])));
     }
 }

@@ -5,13 +5,11 @@
 //! them are made anew together with it, so that there are few.
 
 use crate::index::IndexHandle;
+use crate::layout::Layout;
 use crate::plan::IndexInfo;
-use arrangement::allowance::Allowance;
 use arrangement::snapshot::Snapshot;
-use arrangement::spine::{RowBatch, RowUpdate, batch};
-use arrow::datatypes::DataType;
+use arrangement::spine::RowBatch;
 use repr::Updates;
-use repr::row::{is_key_exact, split};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -21,10 +19,7 @@ const OWN_TIME: repr::Timestamp = 0;
 /// A transaction's writes to one table as one of its indexes has them.
 pub struct Uncommitted {
     handle: Arc<IndexHandle>,
-    /// The types of the table's columns.
-    types: Arc<[DataType]>,
-    /// The columns of the index's key.
-    key: Vec<usize>,
+    layout: Layout,
     levels: Vec<Level>,
 }
 
@@ -37,20 +32,13 @@ struct Level {
 impl Uncommitted {
     /// Nothing yet, if the index [`Uncommitted::fits`].
     pub fn of(index: &IndexInfo) -> Option<Uncommitted> {
-        let types = index.schema.fields().iter().map(|field| field.data_type().clone()).collect();
-        let key = index.key.iter().copied().flatten().collect();
-        Uncommitted::fits(index).then(|| Uncommitted {
-            handle: Arc::clone(&index.handle),
-            types,
-            key,
-            levels: Vec::new(),
-        })
+        let layout = layout_of(index)?;
+        Some(Uncommitted { handle: Arc::clone(&index.handle), layout, levels: Vec::new() })
     }
 
     /// Whether an index's keys can be cut out of rows as they are stored.
     pub fn fits(index: &IndexInfo) -> bool {
-        let is_cut = |column: &usize| is_key_exact(index.schema.field(*column).data_type());
-        index.key.iter().all(|column| column.as_ref().is_some_and(is_cut))
+        layout_of(index).is_some()
     }
 
     /// Whether this is how the index is maintained now, and not how it was before its cluster got another size.
@@ -75,20 +63,9 @@ impl Uncommitted {
     }
 
     fn level(&self, updates: &Updates, range: Range<usize>) -> Level {
-        let mut by_worker: Vec<Vec<RowUpdate>> = vec![Vec::new(); self.handle.slots().len()];
-        for at in range.clone() {
-            let (row, diff) = updates.get(at);
-            let key = self.key_of(row);
-            by_worker[self.handle.owner(&key)].push(((key, row.to_vec()), OWN_TIME, diff));
-        }
-        // The memory is the transaction's, which has it for the writes themselves.
-        let allowance = Allowance::unlimited();
-        Level { range, by_worker: by_worker.into_iter().map(|updates| batch(updates, &allowance)).collect() }
-    }
-
-    fn key_of(&self, row: &[u8]) -> Vec<u8> {
-        let slices = split(row, &self.types);
-        self.key.iter().flat_map(|column| slices[*column]).copied().collect()
+        let (workers, rows) = (self.handle.slots().len(), range.clone().map(|at| updates.get(at)));
+        let by_worker = self.layout.arrange(rows, OWN_TIME, workers, |key| self.handle.owner(key));
+        Level { range, by_worker }
     }
 
     /// What has been arranged, to be laid over the index's snapshots.
@@ -97,6 +74,10 @@ impl Uncommitted {
             |worker: usize| self.levels.iter().filter_map(move |level| level.by_worker[worker].clone()).collect();
         Layer((0..self.handle.slots().len()).map(batches).collect())
     }
+}
+
+fn layout_of(index: &IndexInfo) -> Option<Layout> {
+    Layout::new(index.schema.fields().iter().map(|field| field.data_type().clone()), index.key.iter().copied())
 }
 
 /// Batches that lie over an index's snapshots, by worker.

@@ -138,7 +138,7 @@ impl Committer {
         self.claims.settle(ts);
         new_keys.into_iter().for_each(|(table, keys)| self.claims.install(table, keys));
         if !known.is_empty() {
-            known.iter().for_each(|(table, _)| current.tables[table].clock.advance(ts));
+            self.show(current, ts, &known);
             self.recent.remember(ts, &known);
             self.await_published(ts, &fed);
         }
