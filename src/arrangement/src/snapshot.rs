@@ -92,11 +92,12 @@ pub struct SnapshotSlot {
 }
 
 impl SnapshotSlot {
-    /// Replaces the snapshot. Only whoever keeps the slot calls this, one call at a time.
+    /// Replaces the snapshot and returns the one before, which may be the last hold on much memory. Only whoever keeps the slot calls
+    /// this, one call at a time.
     ///
     /// # Panics
     /// When `since` or `upper` would go back.
-    pub fn publish(&self, snapshot: impl Into<Arc<Snapshot>>) {
+    pub fn publish(&self, snapshot: impl Into<Arc<Snapshot>>) -> Arc<Snapshot> {
         let (previous, snapshot) = (self.current.load(), snapshot.into());
         assert!(
             previous.since <= snapshot.since && previous.upper <= snapshot.upper,
@@ -106,7 +107,7 @@ impl SnapshotSlot {
             previous.upper,
             snapshot.upper,
         );
-        self.current.store(snapshot);
+        self.current.swap(snapshot)
     }
 
     /// Lets go of the snapshot: nothing is readable any more. Called by whoever publishes, last.

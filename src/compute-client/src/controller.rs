@@ -22,7 +22,7 @@ const COMMAND_BYTES: usize = 512;
 
 /// A commit of more updates, or bytes, is not shown early.
 const EARLY_UPDATES_MAX: usize = 64;
-const EARLY_BYTES_MAX: usize = 1 << 16;
+const EARLY_BYTES_MAX: usize = 1 << 14;
 
 /// One running worker.
 pub struct Worker {

@@ -9,6 +9,7 @@
 //! - What was shown stays shown: a snapshot of a worker that is not so far is shown with what it does not have over it.
 
 use crate::layout::Layout;
+use arrangement::allowance::Allowance;
 use arrangement::snapshot::{Snapshot, SnapshotSlot};
 use arrangement::spine::RowBatch;
 use parking_lot::Mutex;
@@ -54,14 +55,14 @@ impl Early {
         Early { layout, shown: Mutex::new(vec![Shown::default(); workers]) }
     }
 
-    /// Shows a worker's new snapshot in its slot, and over it what it does not have.
-    pub(crate) fn publish(&self, worker: usize, slot: &SnapshotSlot, snapshot: Snapshot) {
+    /// Shows a worker's new snapshot in its slot, and over it what it does not have; returns what was there before.
+    pub(crate) fn publish(&self, worker: usize, slot: &SnapshotSlot, snapshot: Snapshot) -> [Arc<Snapshot>; 2] {
         let shown = &mut self.shown.lock()[worker];
         while shown.commits.front().is_some_and(|(ts, _)| *ts < snapshot.upper) {
             shown.commits.pop_front();
         }
-        shown.published = Arc::new(snapshot);
-        slot.publish(shown.all());
+        let before = std::mem::replace(&mut shown.published, Arc::new(snapshot));
+        [before, slot.publish(shown.all())]
     }
 
     /// Shows a commit; `has_all` says of an upper whether nothing was committed at or after it, and `owner` whose a key is.
@@ -72,6 +73,7 @@ impl Early {
         updates: impl IntoIterator<Item = (&'a [u8], Diff)>,
         has_all: impl Fn(Timestamp) -> bool,
         owner: impl Fn(&[u8]) -> usize,
+        allowance: &Arc<Allowance>,
     ) -> Outcome {
         let mut shown = self.shown.lock();
         let is_ready = |upper: Timestamp| upper > ts || (upper > 0 && has_all(upper));
@@ -79,11 +81,15 @@ impl Early {
         if is_full || !slots.iter().all(|slot| is_ready(slot.load().upper)) {
             return Outcome::Not;
         }
-        let batches = self.layout.arrange(updates, ts, slots.len(), owner);
+        let batches = self.layout.arrange(updates, ts, slots.len(), owner, allowance);
+        if allowance.refused().is_some() {
+            return Outcome::Not;
+        }
         for ((shown, slot), batch) in shown.iter_mut().zip(slots).zip(batches) {
             if slot.load().upper <= ts {
                 shown.commits.push_back((ts, batch));
-                slot.publish(shown.all());
+                // It is little that is let go of: the worker's snapshot stays.
+                drop(slot.publish(shown.all()));
             }
         }
         let is_due = shown.iter().any(|shown| shown.commits.len() >= COMMITS_DUE);
@@ -179,7 +185,7 @@ mod tests {
                 return;
             }
             self.published[worker] = commit;
-            let first = layout().arrange([(row(0).as_slice(), 1)], 0, WORKERS, owner);
+            let first = layout().arrange([(row(0).as_slice(), 1)], 0, WORKERS, owner, &Allowance::unlimited());
             let all = (1..=commit).map(|commit| self.arranged(commit)).chain([first]);
             let batches = all.filter_map(|mut batches| batches[worker].take()).collect();
             self.early.publish(worker, &self.slots[worker], Snapshot::new(batches, Vec::new(), 0, time(commit) + 1));
@@ -188,7 +194,7 @@ mod tests {
         fn arranged(&self, commit: i32) -> Vec<Option<RowBatch>> {
             let changes = changes(commit);
             let updates = changes.iter().map(|(row, diff)| (row.as_slice(), *diff));
-            self.early.layout.arrange(updates, time(commit), WORKERS, owner)
+            self.early.layout.arrange(updates, time(commit), WORKERS, owner, &Allowance::unlimited())
         }
 
         /// Whether the next commit is shown.
@@ -198,7 +204,7 @@ mod tests {
             let changes = changes(self.committed);
             let updates = changes.iter().map(|(row, diff)| (row.as_slice(), *diff));
             let (ts, has_all) = (time(self.committed), |upper| upper > last);
-            self.early.show(&self.slots, ts, updates, has_all, owner) != Outcome::Not
+            self.early.show(&self.slots, ts, updates, has_all, owner, &Allowance::unlimited()) != Outcome::Not
         }
 
         fn upper(&self) -> Timestamp {
@@ -252,7 +258,7 @@ mod tests {
         let outcome = |world: &mut World| {
             world.committed += 1;
             let ts = time(world.committed);
-            world.early.show(&world.slots, ts, [], |_| true, owner)
+            world.early.show(&world.slots, ts, [], |_| true, owner, &Allowance::unlimited())
         };
         let outcomes: Vec<Outcome> = (0..=COMMITS_MAX).map(|_| outcome(&mut world)).collect();
         let of = |outcome| outcomes.iter().filter(|it| **it == outcome).count();

@@ -116,7 +116,8 @@ impl IndexHandle {
             return Outcome::Not;
         };
         let rows = updates.iter().flat_map(|updates| updates.iter());
-        let outcome = early.show(&self.slots, ts, rows, |upper| self.is_quiet(upper, ts), |key| self.owner(key));
+        let (has_all, owner) = (|upper| self.is_quiet(upper, ts), |key: &[u8]| self.owner(key));
+        let outcome = early.show(&self.slots, ts, rows, has_all, owner, &self.allowance);
         if outcome != Outcome::Not {
             self.wake();
         }
@@ -149,13 +150,16 @@ impl IndexHandle {
                 None => false,
             });
         }
-        match &self.early {
-            Some(early) => early.publish(worker, &self.slots[worker], snapshot),
-            None => self.slots[worker].publish(snapshot),
-        }
+        let slot = &self.slots[worker];
+        let before = match &self.early {
+            Some(early) => early.publish(worker, slot, snapshot).to_vec(),
+            None => vec![slot.publish(snapshot)],
+        };
         self.is_seeded.store(false, Ordering::Release);
         drop(tails);
         self.wake();
+        // Nobody waits for much memory to be freed.
+        drop(before);
         if let Some(alarm) = &self.alarm
             && alarm.is_set.swap(false, Ordering::SeqCst)
         {
@@ -219,6 +223,17 @@ impl IndexHandle {
         let (snapshot, mut hits) = (self.slots[self.owner(key)].load(), Hits::new());
         seek(&snapshot.oks, key, Timestamp::MAX, &mut hits);
         (hits.iter().map(|hit| hit.count).sum(), snapshot.upper)
+    }
+
+    /// How many rows there are under a key as of a time that the oracle gave; `None` if that cannot be told, or may be over: something has
+    /// become durable since and is about to be shown.
+    pub fn count_at(&self, key: &[u8], as_of: Timestamp) -> Option<Diff> {
+        let (snapshot, mut hits) = (self.slots[self.owner(key)].load(), Hits::new());
+        let is_readable = self.check().is_ok() && snapshot.since <= as_of && self.is_complete(&snapshot, as_of);
+        if is_readable {
+            seek(&snapshot.oks, key, as_of, &mut hits);
+        }
+        (is_readable && self.last_write() <= as_of).then(|| hits.iter().map(|hit| hit.count).sum())
     }
 
     /// The latest write to any table below the index.

@@ -28,22 +28,22 @@ impl Layout {
         Some(Layout { types, key })
     }
 
-    /// Batches of updates of one time, one for each of the workers; `owner` says which of them a key belongs to. The memory of them is
-    /// accounted for by whoever has the updates.
+    /// Batches of updates of one time, one for each of the workers; `owner` says which of them a key belongs to. What the allowance refuses
+    /// is not among them.
     pub fn arrange<'a>(
         &self,
         updates: impl IntoIterator<Item = (&'a [u8], Diff)>,
         ts: Timestamp,
         workers: usize,
         owner: impl Fn(&[u8]) -> usize,
+        allowance: &Arc<Allowance>,
     ) -> Vec<Option<RowBatch>> {
         let mut by_worker: Vec<Vec<RowUpdate>> = vec![Vec::new(); workers];
         for (row, diff) in updates {
             let key = self.key_of(row);
             by_worker[owner(&key)].push(((key, row.to_vec()), ts, diff));
         }
-        let allowance = Allowance::unlimited();
-        by_worker.into_iter().map(|updates| batch(updates, &allowance)).collect()
+        by_worker.into_iter().map(|updates| batch(updates, allowance)).collect()
     }
 
     fn key_of(&self, row: &[u8]) -> Vec<u8> {

@@ -236,7 +236,7 @@ mod tests {
         let mut publish = |commits: &[Timestamp], upper: Timestamp| {
             let arranged = commits.iter().flat_map(|ts| {
                 let number = i32::try_from(*ts).expect("small");
-                layout().arrange(updates(number).iter(), *ts, 1, |_| 0).into_iter().flatten()
+                layout().arrange(updates(number).iter(), *ts, 1, |_| 0, &Allowance::unlimited()).into_iter().flatten()
             });
             let new: Vec<_> = arranged.collect();
             batches.extend(new.iter().cloned());

@@ -7,6 +7,7 @@
 use crate::index::IndexHandle;
 use crate::layout::Layout;
 use crate::plan::IndexInfo;
+use arrangement::allowance::Allowance;
 use arrangement::snapshot::Snapshot;
 use arrangement::spine::RowBatch;
 use repr::Updates;
@@ -64,7 +65,9 @@ impl Uncommitted {
 
     fn level(&self, updates: &Updates, range: Range<usize>) -> Level {
         let (workers, rows) = (self.handle.slots().len(), range.clone().map(|at| updates.get(at)));
-        let by_worker = self.layout.arrange(rows, OWN_TIME, workers, |key| self.handle.owner(key));
+        // The memory is the transaction's, which has it for the writes themselves.
+        let memory = Allowance::unlimited();
+        let by_worker = self.layout.arrange(rows, OWN_TIME, workers, |key| self.handle.owner(key), &memory);
         Level { range, by_worker }
     }
 

@@ -83,7 +83,7 @@ impl Server {
             let (handle, until) = (runtime.handle().clone(), until.clone());
             let core = cores.get(index).copied().filter(|_| count == cores.len());
             ore::thread::spawn(format!("io-{index}"), move || {
-                if let Some(Err(error)) = core.map(ore::thread::stay_on) {
+                if let Some(Err(error)) = core.map(ore::turns::stay_on) {
                     tracing::warn!(%error, "an I/O thread does not stay on its core");
                 }
                 runtime.block_on(until.cancelled());

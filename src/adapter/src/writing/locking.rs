@@ -17,6 +17,7 @@ use crate::session::Session;
 use crate::transaction::conflict;
 use committer::constraint::{CountedKey, Reference, TableConstraints, net_keys};
 use committer::expectations::{KeyRange, was_written};
+use committer::request::Probed;
 use compute_client::peek::{Bound, Looked};
 use compute_client::plan::PeekPlan;
 use repr::row::split;
@@ -25,6 +26,9 @@ use repr::{GlobalId, Timestamp, Updates};
 use sql::plan::CatalogView;
 use sql::row_locks::{Busy, RowLocks, RowStrength};
 use std::sync::Arc;
+
+/// So many keys are looked for in a row.
+const PROBES_AT_ONCE: usize = 1_024;
 
 /// More rows than these of one statement in one table are locked as the whole table.
 pub(crate) const ROWS_MAX: usize = 10_000;
@@ -142,9 +146,34 @@ impl Session {
         if asked.is_empty() || self.published().created.contains(&table) {
             return Ok(false);
         }
+        Ok(self.probe(table, asked).await?.counts.iter().any(|count| *count > 0))
+    }
+
+    /// How often these keys of a table, each of the constraint with the oid beside it, are there by what is committed. Where their indexes
+    /// tell, nobody is asked; otherwise the committer is.
+    ///
+    /// # Cancellation
+    /// Safe to drop.
+    pub(crate) async fn probe(&mut self, table: GlobalId, keys: Vec<(u32, Vec<u8>)>) -> Result<Probed, AdapterError> {
+        let (published, ts) = (self.published(), self.shared.oracle.known_ts());
         let (interrupt, shared) = (self.interrupt(), Arc::clone(&self.shared));
-        let probed = interrupt.guard(shared.committer.probe(table, asked)).await??;
-        Ok(probed.counts.iter().any(|count| *count > 0))
+        let count = |oid: u32, key: &[u8]| {
+            let index = published.tables.get(&table)?.constraints.counted(oid)?.index?;
+            published.index_on(table, index)?.handle.count_at(key, ts)
+        };
+        let mut counts = Vec::with_capacity(keys.len());
+        while let Some((oid, key)) = keys.get(counts.len())
+            && let Some(count) = count(*oid, key)
+        {
+            counts.push(count);
+            if counts.len() % PROBES_AT_ONCE == 0 {
+                interrupt.guard(tokio::task::yield_now()).await?;
+            }
+        }
+        if counts.len() == keys.len() && !ore::sometimes(10) {
+            return Ok(Probed { ts, counts });
+        }
+        Ok(interrupt.guard(shared.committer.probe(table, keys)).await??)
     }
 
     /// Step 1: locks the rows that a look-up by the key of a table will find, if they are free; returns how many it has locked.

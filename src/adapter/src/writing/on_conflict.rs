@@ -122,8 +122,7 @@ impl Session {
             true => (vec![false; distinct.len()], self.now().await?),
             false => {
                 let asked = distinct.iter().map(|(arbiter, key)| (arbiters[*arbiter].oid, key.clone())).collect();
-                let (interrupt, shared) = (self.interrupt(), Arc::clone(&self.shared));
-                let probed = interrupt.guard(shared.committer.probe(plan.table, asked)).await??;
+                let probed = self.probe(plan.table, asked).await?;
                 (probed.counts.iter().map(|count| *count > 0).collect(), probed.ts)
             }
         };

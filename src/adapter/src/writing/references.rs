@@ -596,10 +596,7 @@ impl Session {
         let published = self.published();
         let committed = match published.created.contains(&table) {
             true => vec![0; keys.len()],
-            false => {
-                let (interrupt, shared) = (self.interrupt(), Arc::clone(&self.shared));
-                interrupt.guard(shared.committer.probe(table, keys.clone())).await??.counts
-            }
+            false => self.probe(table, keys.clone()).await?.counts,
         };
         let constraints = self.known(table)?;
         // Before its first write a transaction has done nothing.

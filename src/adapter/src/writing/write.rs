@@ -272,8 +272,7 @@ impl Session {
         }
         if !once.is_empty() && !self.published().created.contains(&table) {
             let asked = once.iter().map(|(at, key)| (constraints.keys[*at].oid, key.clone())).collect();
-            let (interrupt, shared) = (self.interrupt(), Arc::clone(&self.shared));
-            let probed = interrupt.guard(shared.committer.probe(table, asked)).await??;
+            let probed = self.probe(table, asked).await?;
             let taken = once.into_iter().zip(probed.counts).filter(|(_, count)| *count > 0);
             twice.extend(taken.map(|(key, _)| (key, 2)));
         }
