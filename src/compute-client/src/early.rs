@@ -25,6 +25,8 @@ const COMMITS_MAX: usize = 64;
 /// What an index shows early.
 pub(crate) struct Early {
     layout: Layout,
+    /// The index's.
+    allowance: Arc<Allowance>,
     /// By worker.
     shown: Mutex<Vec<Shown>>,
 }
@@ -51,8 +53,8 @@ pub enum Outcome {
 
 impl Early {
     /// Nothing yet, of an index on so many workers.
-    pub(crate) fn new(layout: Layout, workers: usize) -> Early {
-        Early { layout, shown: Mutex::new(vec![Shown::default(); workers]) }
+    pub(crate) fn new(layout: Layout, workers: usize, allowance: Arc<Allowance>) -> Early {
+        Early { layout, allowance, shown: Mutex::new(vec![Shown::default(); workers]) }
     }
 
     /// Shows a worker's new snapshot in its slot, and over it what it does not have; returns what was there before.
@@ -73,7 +75,6 @@ impl Early {
         updates: impl IntoIterator<Item = (&'a [u8], Diff)>,
         has_all: impl Fn(Timestamp) -> bool,
         owner: impl Fn(&[u8]) -> usize,
-        allowance: &Arc<Allowance>,
     ) -> Outcome {
         let mut shown = self.shown.lock();
         let is_ready = |upper: Timestamp| upper > ts || (upper > 0 && has_all(upper));
@@ -81,8 +82,8 @@ impl Early {
         if is_full || !slots.iter().all(|slot| is_ready(slot.load().upper)) {
             return Outcome::Not;
         }
-        let batches = self.layout.arrange(updates, ts, slots.len(), owner, allowance);
-        if allowance.refused().is_some() {
+        let batches = self.layout.arrange(updates, ts, slots.len(), owner, &self.allowance);
+        if self.allowance.refused().is_some() {
             return Outcome::Not;
         }
         for ((shown, slot), batch) in shown.iter_mut().zip(slots).zip(batches) {
@@ -94,6 +95,11 @@ impl Early {
         }
         let is_due = shown.iter().any(|shown| shown.commits.len() >= COMMITS_DUE);
         if is_due { Outcome::Due } else { Outcome::Shown }
+    }
+
+    /// Whether workers have something to do with the next commit: better while the disk is at it than afterwards.
+    pub(crate) fn is_due(&self) -> bool {
+        self.shown.lock().iter().any(|shown| shown.commits.len() + 1 >= COMMITS_DUE)
     }
 
     /// Lets go of everything of a worker.
@@ -172,7 +178,7 @@ mod tests {
 
     impl World {
         fn new() -> World {
-            let early = Early::new(layout(), WORKERS);
+            let early = Early::new(layout(), WORKERS, Allowance::unlimited());
             let slots = (0..WORKERS).map(|_| SnapshotSlot::default()).collect();
             let mut world = World { early, slots, committed: 0, published: [0; WORKERS] };
             (0..WORKERS).for_each(|worker| world.publish(worker, 0));
@@ -204,7 +210,7 @@ mod tests {
             let changes = changes(self.committed);
             let updates = changes.iter().map(|(row, diff)| (row.as_slice(), *diff));
             let (ts, has_all) = (time(self.committed), |upper| upper > last);
-            self.early.show(&self.slots, ts, updates, has_all, owner, &Allowance::unlimited()) != Outcome::Not
+            self.early.show(&self.slots, ts, updates, has_all, owner) != Outcome::Not
         }
 
         fn upper(&self) -> Timestamp {
@@ -258,12 +264,14 @@ mod tests {
         let outcome = |world: &mut World| {
             world.committed += 1;
             let ts = time(world.committed);
-            world.early.show(&world.slots, ts, [], |_| true, owner, &Allowance::unlimited())
+            world.early.show(&world.slots, ts, [], |_| true, owner)
         };
         let outcomes: Vec<Outcome> = (0..=COMMITS_MAX).map(|_| outcome(&mut world)).collect();
         let of = |outcome| outcomes.iter().filter(|it| **it == outcome).count();
         assert_eq!((of(Outcome::Shown), of(Outcome::Not)), (COMMITS_DUE - 1, 1), "{outcomes:?}");
+        assert!(world.early.is_due());
         (0..WORKERS).for_each(|worker| world.publish(worker, world.committed));
-        assert_eq!(outcome(&mut world), Outcome::Shown, "they have had it");
+        assert!(!world.early.is_due(), "they have had it");
+        assert_eq!(outcome(&mut world), Outcome::Shown);
     }
 }

@@ -100,13 +100,14 @@ impl IndexHandle {
     /// The same of an index that holds a table's rows in this layout: what is committed is shown before the workers publish it.
     #[must_use]
     pub fn with_layout(self, layout: Option<Layout>) -> IndexHandle {
-        let early = layout.map(|layout| Early::new(layout, self.slots.len()));
+        let early = layout.map(|layout| Early::new(layout, self.slots.len(), Arc::clone(&self.allowance)));
         IndexHandle { early, ..self }
     }
 
     /// Whether [`IndexHandle::show`] may be expected to show a commit, so that no worker has to be woken for it.
     pub fn is_shown_early(&self) -> bool {
-        self.early.is_some() && self.is_hydrated() && !self.is_seeded() && !self.is_followed()
+        let is_early = self.early.as_ref().is_some_and(|early| !early.is_due());
+        is_early && self.is_hydrated() && !self.is_seeded() && !self.is_followed()
     }
 
     /// Shows a commit to the table before the workers publish it. Called by the committer when the commit is durable, and before the
@@ -116,8 +117,7 @@ impl IndexHandle {
             return Outcome::Not;
         };
         let rows = updates.iter().flat_map(|updates| updates.iter());
-        let (has_all, owner) = (|upper| self.is_quiet(upper, ts), |key: &[u8]| self.owner(key));
-        let outcome = early.show(&self.slots, ts, rows, has_all, owner, &self.allowance);
+        let outcome = early.show(&self.slots, ts, rows, |upper| self.is_quiet(upper, ts), |key| self.owner(key));
         if outcome != Outcome::Not {
             self.wake();
         }

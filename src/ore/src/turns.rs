@@ -77,7 +77,7 @@ mod tests {
             }
             seen
         };
-        let (one, seen) = (vec![last], crate::thread::spawn("stays", stays).join().expect("it does not panic"));
+        let (one, seen) = (vec![last], thread::spawn("stays", stays).join().expect("it does not panic"));
         assert_eq!(seen, [one.clone(), one.clone(), all.clone(), one.clone(), one, all]);
     }
 }
