@@ -5,8 +5,8 @@
 //! 1. Each is checked: its tables exist, and what it read has not changed since it read it.
 //! 2. One write timestamp for the group. The dataflows are fed: they work while the disk does. No read is of that time yet.
 //! 3. One durable commit over all tables: one fsync.
-//! 4. What is known without the dataflows is shown, and the tables' clocks are set. Dataflows that are not done are given a moment to publish, so that readers do not have to
-//!    wait for them.
+//! 4. What is known without the dataflows is shown, and the tables' clocks are set. Dataflows that are not done are given a
+//!    moment to publish, so that readers do not have to wait for them.
 //! 5. The oracle is raised: from here on every read sees the group.
 //! 6. The writers are answered.
 //!

@@ -220,20 +220,17 @@ impl IndexHandle {
 
     /// How many rows are published under a key, and up to which time.
     pub fn count(&self, key: &[u8]) -> (Diff, Timestamp) {
-        let (snapshot, mut hits) = (self.slots[self.owner(key)].load(), Hits::new());
-        seek(&snapshot.oks, key, Timestamp::MAX, &mut hits);
-        (hits.iter().map(|hit| hit.count).sum(), snapshot.upper)
+        let snapshot = self.slots[self.owner(key)].load();
+        (count_in(&snapshot, key, Timestamp::MAX), snapshot.upper)
     }
 
     /// How many rows there are under a key as of a time that the oracle gave; `None` if that cannot be told, or may be over: something has
     /// become durable since and is about to be shown.
     pub fn count_at(&self, key: &[u8], as_of: Timestamp) -> Option<Diff> {
-        let (snapshot, mut hits) = (self.slots[self.owner(key)].load(), Hits::new());
+        let snapshot = self.slots[self.owner(key)].load();
         let is_readable = self.check().is_ok() && snapshot.since <= as_of && self.is_complete(&snapshot, as_of);
-        if is_readable {
-            seek(&snapshot.oks, key, as_of, &mut hits);
-        }
-        (is_readable && self.last_write() <= as_of).then(|| hits.iter().map(|hit| hit.count).sum())
+        let count = is_readable.then(|| count_in(&snapshot, key, as_of));
+        count.filter(|_| self.last_write() <= as_of)
     }
 
     /// The latest write to any table below the index.
@@ -374,6 +371,13 @@ impl IndexHandle {
     }
 }
 
+/// How many rows a snapshot has under a key as of a time.
+fn count_in(snapshot: &Snapshot, key: &[u8], as_of: Timestamp) -> Diff {
+    let mut hits = Hits::new();
+    seek(&snapshot.oks, key, as_of, &mut hits);
+    hits.iter().map(|hit| hit.count).sum()
+}
+
 /// The worker that a key belongs to, among `worker_count`. Dataflows exchange by [`key_hash`] and agree with this.
 pub fn route(key: &[u8], worker_count: usize) -> usize {
     usize::try_from(key_hash(key) % u64::try_from(worker_count).expect("fits")).expect("below the worker count")
@@ -386,4 +390,33 @@ pub fn key_hash(key: &[u8]) -> u64 {
         hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     }
     hash ^ (hash >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::datatypes::DataType;
+    use repr::Datum;
+    use repr::row::write_datum;
+
+    #[test]
+    fn a_count_is_not_told_while_something_is_durable_and_not_shown() {
+        let (table, clock) = (GlobalId::User(1), Arc::<CollectionClock>::default());
+        let clocks = Clocks::from([(table, Arc::clone(&clock))]);
+        let layout = Layout::new([DataType::Int32], [Some(0)]).expect("numbers are keys as they are stored");
+        let index = IndexHandle::new(GlobalId::User(2), 1, clocks, Schedules::new(), Allowance::unlimited());
+        let index = index.with_layout(Some(layout));
+        let (mut key, mut row) = (Vec::new(), Updates::new());
+        write_datum(&mut key, &DataType::Int32, &Datum::Int4(7)).expect("it is of that type");
+        row.push(&key, 1);
+        assert_eq!(index.count_at(&key, 10), None, "nothing is published");
+        index.publish(0, Snapshot::new(Vec::new(), Vec::new(), 5, 11), Vec::new());
+        assert_eq!([4, 10, 15].map(|as_of| index.count_at(&key, as_of)), [None, Some(0), Some(0)]);
+        assert_eq!(index.show(20, &[Arc::new(row)]), Outcome::Shown);
+        assert_eq!(index.count_at(&key, 15), Some(0), "it was not there then");
+        clock.advance(20);
+        assert_eq!([15, 20].map(|as_of| index.count_at(&key, as_of)), [None, Some(1)], "15 may be over");
+        index.mark_dropped();
+        assert_eq!(index.count_at(&key, 20), None);
+    }
 }

@@ -123,5 +123,5 @@ pub fn layout(plan: &Lir, key: &[KeyExpr]) -> Option<Layout> {
         KeyExpr::Column(column) => Some(*column),
     };
     let key: Vec<Option<usize>> = key.iter().map(cut).collect();
-    matches!(plan.node, Node::Get(_) | Node::GetArranged { .. }).then(|| Layout::new(types, key)).flatten()
+    matches!(plan.node, Node::Get(_)).then(|| Layout::new(types, key)).flatten()
 }

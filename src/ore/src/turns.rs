@@ -35,8 +35,8 @@ pub fn take(who: usize) {
     }
 }
 
-/// Lets the calling thread run on one core only, as long as it serves many. With one alone it may go where the kernel has it: on the core
-/// of whom it serves, most of the time, since to wake a thread on another core that sleeps takes longer than a short answer.
+/// Lets the calling thread run on one core only, as long as it serves many. With one alone it may go where the kernel has it: beside whom it
+/// serves, if on the same machine, so that none of the two wakes a core that sleeps.
 pub fn stay_on(core: usize) -> io::Result<()> {
     thread::stay_on(core)?;
     HOME.set(Some(core));
