@@ -41,6 +41,7 @@ type Answer = Result<Vec<Vec<Option<String>>>, String>;
 /// One of the files of a data directory, or what is done with several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
+    Journal,
     Log,
     Database,
     Marker,
@@ -111,13 +112,12 @@ fn image(scratch: &Path, is_killed: bool) -> Image {
     for a in 1..=300 {
         wire.execute(&format!("INSERT INTO small SELECT nextval('numbers'), 'b{}'", a % 7)).expect("ours");
         if a == 200 {
-            // Housekeeping copies a log that has grown into the database.
+            // What the journal has no room for goes to the database by itself, and housekeeping copies a log that has grown.
+            wire.execute(&format!("CREATE VIEW wide AS SELECT '{}' AS a", "w".repeat(3 << 20))).expect("ours");
             let database = data.join("consensus.db");
             let deadline = Instant::now() + Duration::from_secs(60);
             while fs::metadata(&database).expect("it is there").len() <= PAGE as u64 {
                 assert!(Instant::now() < deadline, "the log is copied into the database");
-                wire.execute("INSERT INTO changed SELECT a FROM generate_series(1, 500) a").expect("ours");
-                wire.execute("DELETE FROM changed").expect("ours");
                 std::thread::sleep(Duration::from_millis(20));
             }
             copy(&data, &earlier);
@@ -137,6 +137,11 @@ fn image(scratch: &Path, is_killed: bool) -> Image {
     let witness = fs::read(left.join("witness")).expect("it is there");
     assert_eq!(witness[WITNESS_IS_CLEAN], u8::from(!is_killed), "only a clean stop says that it was one");
     Image { left, earlier, answers }
+}
+
+/// How far a journal was written in this round: behind it there are only zeros.
+fn written(journal: &[u8]) -> usize {
+    journal.iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1)
 }
 
 /// How much of a log SQLite reads: up to the first frame whose checksum is not that of all before it.
@@ -168,6 +173,7 @@ fn used(log: &[u8]) -> usize {
 /// Puts a fault into a copy of a data directory; says what it did.
 fn damage(data: &Path, earlier: &Path, of: Of, fault: Fault, random: &mut StdRng) -> String {
     let name = match of {
+        Of::Journal => PathBuf::from("journal"),
         Of::Log => PathBuf::from("consensus.db-wal"),
         Of::Database => PathBuf::from("consensus.db"),
         Of::Marker => PathBuf::from("glimpse-data"),
@@ -182,7 +188,11 @@ fn damage(data: &Path, earlier: &Path, of: Of, fault: Fault, random: &mut StdRng
     };
     let path = data.join(&name);
     let mut bytes = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let used = if of == Of::Log { used(&bytes) } else { bytes.len() };
+    let used = match of {
+        Of::Log => used(&bytes).max(1),
+        Of::Journal => written(&bytes),
+        _ => bytes.len(),
+    };
     let at = random.random_range(0..used);
     match fault {
         Fault::Flip => bytes[at] ^= 1 << random.random_range(0..8),
@@ -198,7 +208,11 @@ fn damage(data: &Path, earlier: &Path, of: Of, fault: Fault, random: &mut StdRng
         }
         Fault::Earlier => {
             // A database that was copied while its log was behind it is no database without that.
-            let names = if of == Of::Witness { vec!["witness"] } else { vec!["consensus.db", "consensus.db-wal"] };
+            let names = match of {
+                Of::Database | Of::Log => vec!["consensus.db", "consensus.db-wal"],
+                Of::Journal => vec!["consensus.db", "consensus.db-wal", "journal"],
+                _ => vec!["witness"],
+            };
             for name in names {
                 let _none = fs::remove_file(data.join(name));
                 let _none = fs::copy(earlier.join(name), data.join(name));
@@ -256,18 +270,19 @@ fn no_damage_is_served() {
     for round in 0..amount(100) {
         let image = &images[usize::from(random.random_bool(0.3))];
         let has_log = image.left.join("consensus.db-wal").exists();
-        let of = match random.random_range(0..10) {
-            0..4 if has_log => Of::Log,
-            0..7 => Of::Database,
-            7 => Of::Marker,
-            8 => Of::Witness,
+        let of = match random.random_range(0..13) {
+            0..3 if has_log => Of::Log,
+            0..6 => Of::Database,
+            6..10 => Of::Journal,
+            10 => Of::Marker,
+            11 => Of::Witness,
             _ => Of::Blob,
         };
         let fault = match (of, random.random_range(0..10)) {
             (_, 0..5) => Fault::Flip,
             (_, 5) => Fault::Zero,
             (_, 6 | 7) => Fault::Cut,
-            (Of::Log | Of::Database | Of::Witness, 8) => Fault::Earlier,
+            (Of::Journal | Of::Log | Of::Database | Of::Witness, 8) => Fault::Earlier,
             _ => Fault::Remove,
         };
         let data = scratch.path().join(format!("round-{round}"));

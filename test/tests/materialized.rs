@@ -210,6 +210,15 @@ fn an_error_in_a_row_is_an_error_of_what_reads_it_until_the_row_is_gone() {
     check(&mut wire, "after the row is gone");
 }
 
+/// Writes until nothing more is stored: the journal is full, and its database refuses what is in it.
+fn fill_journal(wire: &mut Wire) {
+    for bytes in [60_000, 4_000, 0] {
+        let insert = format!("INSERT INTO ballast VALUES (repeat('x', {bytes}))");
+        let refused = (0..10_000).find_map(|_| wire.execute(&insert).err()).expect("the journal has an end");
+        assert!(refused.to_string().contains("58030"), "{refused}");
+    }
+}
+
 #[test]
 fn nothing_is_seen_of_a_write_that_could_not_be_stored() {
     let target = Target::start().expect("the server starts");
@@ -218,6 +227,7 @@ fn nothing_is_seen_of_a_write_that_could_not_be_stored() {
     let Target::Glimpse(server) = &target else { return };
     let store = rusqlite::Connection::open(server.directory().join("data/consensus.db")).expect("the store opens");
     store.busy_timeout(Duration::from_secs(60)).expect("a busy store is waited for");
+    wire.execute("CREATE TABLE ballast (a text)").expect("the table is made");
     let mut random = StdRng::seed_from_u64(seed());
     for round in 0..3 {
         let when = format!("round {round}");
@@ -230,6 +240,7 @@ fn nothing_is_seen_of_a_write_that_could_not_be_stored() {
         store
             .execute_batch("CREATE TRIGGER refuse BEFORE INSERT ON batch BEGIN SELECT RAISE(ABORT, 'refused'); END")
             .expect("the trigger is made");
+        fill_journal(&mut wire);
         for sql in [
             "INSERT INTO orders VALUES (7777, 7, 7)",
             "UPDATE accounts SET owner = 'nobody' WHERE id < 10",

@@ -33,8 +33,8 @@ use crate::blob::store::ObjectStore;
 use crate::blob::{BlobStore, claim, directory};
 use crate::compact::BackgroundThread;
 use crate::compact::requests::Background;
+use crate::consensus::embedded::{EmbeddedConsensus, Expected};
 use crate::consensus::postgres::PostgresConsensus;
-use crate::consensus::sqlite::{Expected, SqliteConsensus};
 use crate::consensus::{BatchRow, Consensus, Loaded, Payload, Txn};
 use crate::data_dir::DataDir;
 use crate::encoding::{BlobRef, PartBuilder, estimate_encoded_bytes, length_to_u64};
@@ -123,7 +123,7 @@ impl PersistClient {
 
     fn open_data_dir(mut dir: DataDir, expected: Expected) -> Result<PersistClient, PersistError> {
         let expected = if dir.is_witnessed() { expected } else { Expected::NoWitness };
-        let consensus = SqliteConsensus::open(&dir.consensus(), expected)?;
+        let consensus = EmbeddedConsensus::open(&dir.consensus(), expected)?;
         if expected == Expected::NoWitness {
             dir.set_witnessed()?;
         }

@@ -4,7 +4,7 @@
 //! ones with their contents, large ones as references to blobs), and keys with values for catalog and oracle. One
 //! [`Txn`] changes any of these together or not at all, and is durable when [`Consensus::transact`] returns.
 //!
-//! [`sqlite`] is the embedded implementation, [`postgres`] the one that several processes reach, [`memory`] the one of
+//! [`embedded`] is the one of a data directory, [`postgres`] the one that several processes reach, [`memory`] the one of
 //! simulations; all pass the contract test at the end of this file.
 //!
 //! # Laws
@@ -13,9 +13,9 @@
 //! 3. A transaction that failed with anything but `Indeterminate` is found by none.
 //! 4. [`Consensus::fence`] makes every earlier epoch stale, for ever.
 
+pub mod embedded;
 pub mod memory;
 pub mod postgres;
-pub mod sqlite;
 
 use crate::error::PersistError;
 use crate::shard_id::ShardId;

@@ -1,8 +1,8 @@
 //! The data directory: who may use it, and that it is one of ours.
 //!
 //! Layout: `lock` (held with `flock` for as long as the process serves the directory, with the holder's process id
-//! inside), `glimpse-data` (marks the directory and its format version), `consensus.db` and its companions, `witness` (what
-//! the consensus store is known to hold), `blobs/`.
+//! inside), `glimpse-data` (marks the directory and its format version), `consensus.db` and its companions, `journal`
+//! (what was committed and is not in that database yet), `witness` (what the two are known to hold together), `blobs/`.
 //!
 //! # Invariants
 //! * The lock is taken before anything else is read or written. The kernel drops it with the process, however that

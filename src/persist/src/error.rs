@@ -187,6 +187,11 @@ impl PersistError {
         }
     }
 
+    /// A failure after which what was written may or may not be there.
+    pub(crate) fn indeterminate(context: &'static str, source: std::io::Error) -> PersistError {
+        PersistError::Indeterminate { context, source: source.into() }
+    }
+
     /// A difference found in `file` at start.
     pub(crate) fn loss(file: &Path, detail: impl Into<String>) -> PersistError {
         PersistError::Loss { file: file.display().to_string(), detail: detail.into() }

@@ -1,7 +1,7 @@
 //! Durable, time-varying collections: what an acknowledged write is written to before it is acknowledged.
 //!
 //! A *shard* is a collection of rows with multiplicities that changes over time. This crate sees rows as bytes and
-//! knows neither columns nor SQL. Two stores hold a data directory: *consensus* (SQLite, or a PostgreSQL that several
+//! knows neither columns nor SQL. Two stores hold a data directory: *consensus* (SQLite behind a journal, or a PostgreSQL that several
 //! processes reach) holds every small thing that must change atomically, and *blobs* (files) hold batches that are too
 //! large for it. A commit is one transaction of consensus over all touched shards and one fsync; see [`client`] for the
 //! protocol.

@@ -124,7 +124,7 @@ fn list(inner: &Inner, shard: ShardId, as_of: Timestamp) -> Result<(Vec<Batch>, 
 mod tests {
     use super::*;
     use crate::client::{MetaWrite, PersistClient, ShardAppend};
-    use crate::consensus::sqlite::{Expected, SqliteConsensus};
+    use crate::consensus::embedded::{EmbeddedConsensus, Expected};
     use crate::consensus::{Consensus, Loaded, Txn};
     use crate::data_dir::DataDir;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -134,7 +134,7 @@ mod tests {
 
     /// A store that stops between a swap and its return, until a reader has looked for what is gone.
     struct Pausing {
-        store: SqliteConsensus,
+        store: EmbeddedConsensus,
         /// For one swap.
         swapped: Mutex<Option<SyncSender<()>>>,
         looked: Mutex<Receiver<()>>,
@@ -190,7 +190,7 @@ mod tests {
     fn a_swap_under_way_is_no_corruption() {
         let path = tempfile::TempDir::new().expect("a temporary directory");
         let dir = DataDir::open(path.path()).expect("new");
-        let store = SqliteConsensus::open(&dir.consensus(), Expected::NoWitness).expect("new");
+        let store = EmbeddedConsensus::open(&dir.consensus(), Expected::NoWitness).expect("new");
         let epoch = store.fence().expect("works");
         let ((swapped, is_swapped), (looks, looked)) = (sync_channel(1), sync_channel(8));
         let pausing = Pausing { store, swapped: Mutex::new(Some(swapped)), looked: Mutex::new(looked), looks };

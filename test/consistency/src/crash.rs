@@ -26,8 +26,6 @@ use crate::stage::{Actor, Answer, Stage};
 const WRITERS: usize = 16;
 /// When the server is killed, in milliseconds after its last start.
 const LIVES_MS: std::ops::Range<u64> = 20..2_500;
-/// Writes to the log that give it its length when the store is opened: a header and a page for each of 4,096 frames. Disks fail after.
-const FILLER_WRITES: u64 = 2 * 4_096;
 /// The exit code of a server whose disk has failed.
 const STORAGE_FAILED: i32 = 4;
 /// Rows of one statement at the most; above some size they are no longer part of the log, but a file.
@@ -223,12 +221,11 @@ fn faulty(dir: &Path, healthy: &Path, error: DiskError, after: u64) -> anyhow::R
     }
     let inject = match error {
         DiskError::Sync => format!("-e trace=fsync,fdatasync -e inject=fsync,fdatasync:error=EIO:when={after}+"),
-        // Of the store's log alone, which is in the directory that the second argument names: threads wake each other by writes.
-        DiskError::NoRoom => format!(
-            "-P \"$2/consensus.db-wal\" -e trace=write,pwrite64 -e inject=write,pwrite64:error=ENOSPC:when={}..{}",
-            FILLER_WRITES + after,
-            FILLER_WRITES + after + 200
-        ),
+        // Of the journal alone, which is in the directory that the second argument names: threads wake each other by writes. It is given its
+        // length by calls of another kind.
+        DiskError::NoRoom => {
+            format!("-P \"$2/journal\" -e trace=pwrite64 -e inject=pwrite64:error=ENOSPC:when={after}..{}", after + 200)
+        }
     };
     let server = find_binary()?;
     let script = format!(
@@ -358,13 +355,13 @@ fn fill(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A file system of few megabytes, in memory.
+/// A file system in memory, a few times as large as what the store takes for its journal and its database's log alone.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
     fn mount() -> anyhow::Result<Option<SmallDisk>> {
         let dir = tempfile::tempdir()?;
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=48m", "tmpfs"]).arg(dir.path()).output();
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=96m", "tmpfs"]).arg(dir.path()).output();
         if mounted.is_ok_and(|output| output.status.success()) {
             return Ok(Some(SmallDisk(dir)));
         }

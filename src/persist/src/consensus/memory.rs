@@ -61,7 +61,9 @@ impl Consensus for MemoryConsensus {
         for seq in &txn.delete {
             stored.batches.remove(seq);
         }
-        stored.shards.extend(txn.since.iter().copied());
+        for (shard, since) in &txn.since {
+            stored.shards.entry(*shard).and_modify(|stored| *stored = *since);
+        }
         for shard in &txn.drop {
             stored.shards.remove(shard);
         }

@@ -2,10 +2,11 @@
 //! not synced has any part of what was written. Whatever is left, an acknowledged commit is there, and the one that was under way
 //! is there as a whole or not at all.
 //!
-//! Commits that are small enough go to the end of what SQLite's log holds and touch nothing else until that is copied back. The
+//! Commits that are small enough go to the end of the journal and touch nothing else until the database is told of them. The
 //! file has its length from the start, so what a commit changed says how far it was synced by then. A cut takes an
-//! image of the directory, keeps the log up to there, and decides by chance about every sector of the commit under way: it is
-//! written, or as it was before, or zero, or anything. What follows is as it was when the store was opened. The witness, which is not
+//! image of the directory, keeps the journal up to there, and decides by chance about every sector of the commit under way: it is
+//! written, or as it was before, or zero, or anything; but what was in it before that commit stays, as a disk writes no sector by half. What
+//! follows is as it was when the store was opened. The witness, which is not
 //! synced, is as any earlier commit left it, and from another run of the kernel.
 
 use std::fs;
@@ -19,16 +20,16 @@ use repr::{Diff, Updates};
 use tempfile::TempDir;
 
 const SHARD: ShardId = ShardId(3);
-/// Few enough that the log is not copied back meanwhile.
+/// Few enough that the database is not told of them meanwhile.
 const COMMITS: u64 = 60;
 const CUTS: usize = 100;
 /// What a disk writes as a whole.
 const SECTOR_BYTES: usize = 512;
-const LOG: &str = "consensus.db-wal";
+const JOURNAL: &str = "journal";
 const SHARED: &str = "consensus.db-shm";
 const WITNESS: &str = "witness";
-const LOG_HEADER_BYTES: usize = 32;
-const FRAME_BYTES: usize = 24 + 4096;
+/// Entries begin at multiples of it.
+const ALIGNMENT: usize = 8;
 
 fn commit(client: &PersistClient, ts: u64, random: &mut StdRng) {
     // One row says which commit it is; the others make some commits span pages.
@@ -39,11 +40,10 @@ fn commit(client: &PersistClient, ts: u64, random: &mut StdRng) {
     client.commit(ts, &[ShardAppend { shard: SHARD, updates: &[Arc::new(updates)] }], &[]).expect("it commits");
 }
 
-/// Where a log ends that was `before` and is `after` a commit. The file's own length may be more.
-fn end(before: &[u8], after: &[u8]) -> usize {
-    let is_old = |at: usize| before.get(at) == Some(&after[at]);
-    let last = (0..after.len()).rev().find(|at| !is_old(*at)).expect("a commit writes");
-    LOG_HEADER_BYTES + (last + 1 - LOG_HEADER_BYTES).next_multiple_of(FRAME_BYTES)
+/// Where a journal ends that was `before` and is `after` a commit, which is no earlier than `begin`. The file's own length is more.
+fn end(before: &[u8], after: &[u8], begin: usize) -> usize {
+    let last = (begin..after.len()).rev().find(|at| before[*at] != after[*at]).expect("a commit writes");
+    (last + 1).next_multiple_of(ALIGNMENT)
 }
 
 /// A witness as after a power cut: written during another run of the kernel.
@@ -77,8 +77,8 @@ fn copy(from: &Path, to: &Path) {
         let target = to.join(entry.file_name());
         if entry.file_type().expect("known").is_dir() {
             copy(&entry.path(), &target);
-        } else if ![LOG, SHARED].iter().any(|name| entry.file_name() == *name) {
-            // What processes share of the log is memory, and the log is written by the cut.
+        } else if ![JOURNAL, SHARED].iter().any(|name| entry.file_name() == *name) {
+            // What processes share of SQLite's log is memory, and the journal is written by the cut.
             fs::copy(entry.path(), target).expect("writable");
         }
     }
@@ -91,27 +91,26 @@ fn a_power_cut_keeps_what_was_acknowledged_and_tears_nothing() {
     let dir = TempDir::new().expect("a temporary directory");
     let client = PersistClient::open(dir.path()).expect("it opens");
     client.commit(1, &[], &[MetaWrite::CreateShard(SHARD)]).expect("it commits");
-    let log = dir.path().join(LOG);
-    let read = || fs::read(&log).expect("readable");
-    let database = fs::read(dir.path().join("consensus.db")).expect("readable");
+    let journal = dir.path().join(JOURNAL);
+    let read = || fs::read(&journal).expect("readable");
+    let database =
+        || ["consensus.db", "consensus.db-wal"].map(|name| fs::read(dir.path().join(name)).expect("readable"));
+    let told = database();
     commit(&client, 2, &mut random);
-    // What commits write over, and by commit, where the log ended once it was acknowledged.
+    // What commits write over, and by commit, where the journal ended once it was acknowledged.
     let filler = read();
     let (mut synced, mut witnesses, mut before) = (vec![], vec![], filler.clone());
     for ts in 3..3 + COMMITS {
         commit(&client, ts, &mut random);
         let after = read();
-        synced.push(end(&before, &after));
+        synced.push(end(&before, &after, synced.last().copied().unwrap_or_default()));
         witnesses.push(fs::read(dir.path().join(WITNESS)).expect("readable"));
         before = after;
     }
     let whole = before;
-    assert_eq!(whole.len(), filler.len(), "the log has its length from the start");
-    assert!(
-        database == fs::read(dir.path().join("consensus.db")).expect("readable"),
-        "the log was copied back: fewer commits"
-    );
-    assert!(synced.windows(2).all(|pair| pair[0] < pair[1]), "the log grows with every commit");
+    assert_eq!(whole.len(), filler.len(), "the journal has its length from the start");
+    assert!(told == database(), "the database was told: fewer commits");
+    assert!(synced.windows(2).all(|pair| pair[0] < pair[1]), "the journal grows with every commit");
     let expected = counts(&client);
     let mut torn = 0;
     for cut in 0..CUTS {
@@ -121,8 +120,8 @@ fn a_power_cut_keeps_what_was_acknowledged_and_tears_nothing() {
         let (from, to) = (synced[last], synced[last + 1]);
         let mut left = [&whole[..to], &filler[to..]].concat();
         let damage = [0.0, 0.05, 0.5][random.random_range(0..3)];
-        for at in (from..to).step_by(SECTOR_BYTES) {
-            let sector = at..to.min(at + SECTOR_BYTES);
+        for at in (from / SECTOR_BYTES * SECTOR_BYTES..to).step_by(SECTOR_BYTES) {
+            let sector = at.max(from)..to.min(at + SECTOR_BYTES);
             if !random.random_bool(damage) {
                 continue;
             }
@@ -135,7 +134,7 @@ fn a_power_cut_keeps_what_was_acknowledged_and_tears_nothing() {
         if random.random_bool(0.2) {
             left.truncate(random.random_range(from..=to));
         }
-        fs::write(image.path().join(LOG), &left).expect("writable");
+        fs::write(image.path().join(JOURNAL), &left).expect("writable");
         let witness = &witnesses[random.random_range(0..=last)];
         fs::write(image.path().join(WITNESS), of_another_boot(witness)).expect("writable");
         let client = PersistClient::open(image.path()).expect("it opens");
@@ -162,7 +161,7 @@ fn a_power_cut_in_the_middle_of_a_file_leaves_nothing_of_it() {
     let client = PersistClient::open(dir.path()).expect("it opens");
     client.commit(1, &[], &[MetaWrite::CreateShard(SHARD)]).expect("it commits");
     commit(&client, 2, &mut random);
-    let [before, witness] = [LOG, WITNESS].map(|name| fs::read(dir.path().join(name)).expect("readable"));
+    let [before, witness] = [JOURNAL, WITNESS].map(|name| fs::read(dir.path().join(name)).expect("readable"));
     let expected = counts(&client);
     let mut large = Updates::new();
     (0..20_000_u64).for_each(|n| large.push(&[3_u64.to_be_bytes(), n.to_be_bytes()].concat(), 1));
@@ -174,7 +173,7 @@ fn a_power_cut_in_the_middle_of_a_file_leaves_nothing_of_it() {
     for _ in 0..20 {
         let image = TempDir::new().expect("a temporary directory");
         copy(dir.path(), image.path());
-        fs::write(image.path().join(LOG), &before).expect("writable");
+        fs::write(image.path().join(JOURNAL), &before).expect("writable");
         fs::write(image.path().join(WITNESS), of_another_boot(&witness)).expect("writable");
         for blob in blobs(image.path()) {
             let bytes = fs::read(&blob).expect("readable");

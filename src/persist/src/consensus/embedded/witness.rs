@@ -15,7 +15,8 @@
 //! * The record that is written before COMMIT says what was, and what will be; the one after it says what is. Nobody is told of
 //!   the commit before.
 
-use super::word;
+use super::Expected;
+use super::database::{failed, word};
 use crate::consensus::{Payload, Txn};
 use crate::error::PersistError;
 use crate::shard_id::ShardId;
@@ -37,7 +38,7 @@ const RECORD_BYTES: usize = MAGIC.len() + 1 + BOOT_BYTES + 2 * STATE_BYTES + CRC
 /// What is known of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
-    epoch: u64,
+    pub(super) epoch: u64,
     upper: Timestamp,
     /// Rows of all tables, net.
     rows: Diff,
@@ -71,7 +72,7 @@ type Known = (u128, Diff);
 
 /// All rows of the store.
 #[derive(Debug, Default)]
-struct Rows {
+pub(super) struct Rows {
     by_key: HashMap<Key, Known>,
     /// The upper in table `control`; that of the state is at least that of all batches, too.
     recorded_upper: Timestamp,
@@ -92,60 +93,71 @@ pub(super) struct Witness {
     is_lost: bool,
 }
 
-/// What a start may find.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expected {
-    /// The store is new, or from a version that kept no witness.
-    NoWitness,
-    /// The store is that of its witness.
-    Same,
-    /// The same, but a difference is accepted, and logged.
-    Any,
-}
-
 impl Witness {
-    /// Compares the store with what is known of it. Writes nothing unless there is nothing to compare.
-    pub(super) fn open(path: &Path, store: &Connection, expected: Expected) -> Result<Witness, PersistError> {
-        let rows = Rows::load(store).map_err(|error| super::failed("reading the consensus store", error))?;
-        let boot = boot();
-        let io = |error| PersistError::io("opening the witness of the consensus store", error);
-        match expected {
-            Expected::NoWitness => {}
-            Expected::Same => compare(path, &rows.state, boot)?,
-            Expected::Any => {
-                if let Err(error) = compare(path, &rows.state, boot) {
-                    tracing::warn!(%error, "this is accepted, as was asked for");
-                }
-            }
+    /// Compares the store with what is known of it: its rows, and what they were before the last entry of the journal. Writes
+    /// nothing if that is something else.
+    pub(super) fn open(
+        path: &Path,
+        mut rows: Rows,
+        before_last: Option<State>,
+        expected: Expected,
+    ) -> Result<Witness, PersistError> {
+        // There is nothing to go back to, nor room to be kept for it.
+        rows.undo = Vec::new();
+        if expected != Expected::NoWitness
+            && let Err(error) = compare(path, &rows.state, before_last, boot())
+        {
+            expected.accept(error)?;
         }
+        let io = |error| PersistError::io("opening the witness of the consensus store", error);
         let file = File::options().read(true).write(true).create(true).truncate(false).open(path).map_err(io)?;
         let before = (rows.state, rows.recorded_upper);
-        let witness = Witness { file, boot, rows, before, is_lost: false };
+        let witness = Witness { file, boot: boot(), rows, before, is_lost: false };
         witness.write(false, witness.rows.state).map_err(io)?;
         witness.file.sync_all().map_err(io)?;
         Ok(witness)
     }
 
-    /// Records what a transaction is going to change, before its COMMIT.
-    pub(super) fn announce(&mut self, txn: &Txn<'_>) -> Result<(), PersistError> {
-        self.begin();
-        self.rows.apply(txn);
-        self.announced()
+    /// The latest epoch, whoever has begun it.
+    pub(super) fn epoch(&self) -> Result<u64, PersistError> {
+        let mut bytes = [0; RECORD_BYTES];
+        let read = self.file.read_exact_at(&mut bytes, 0);
+        read.map_err(|error| PersistError::io("reading the witness of the consensus store", error))?;
+        let record = Record::decode(&bytes);
+        record
+            .map(|record| record.stands.epoch)
+            .ok_or_else(|| PersistError::corrupt("the witness", "it is not what was written"))
     }
 
-    /// The same for a new epoch.
-    pub(super) fn announce_epoch(&mut self, epoch: u64) -> Result<(), PersistError> {
-        self.begin();
-        self.rows.set_control(epoch, self.rows.recorded_upper);
-        self.announced()
-    }
-
-    fn begin(&mut self) {
+    /// A transaction begins. A change that fails has changed nothing.
+    pub(super) fn change(
+        &mut self,
+        change: impl FnOnce(&mut Rows) -> Result<(), PersistError>,
+    ) -> Result<(), PersistError> {
+        if self.is_lost {
+            return Err(PersistError::Poisoned);
+        }
         assert!(self.rows.undo.is_empty(), "one transaction at a time");
         self.before = (self.rows.state, self.rows.recorded_upper);
+        change(&mut self.rows)
     }
 
-    fn announced(&self) -> Result<(), PersistError> {
+    /// What became of something that the transaction needs. If it has failed, the transaction did not happen; or nobody knows
+    /// whether it did, and the record goes on saying so.
+    pub(super) fn outcome<T>(&mut self, done: Result<T, PersistError>) -> Result<T, PersistError> {
+        match &done {
+            Ok(_) => {}
+            Err(error) if error.is_indeterminate() => self.is_lost = true,
+            Err(_) => {
+                self.rows.roll_back();
+                (self.rows.state, self.rows.recorded_upper) = self.before;
+            }
+        }
+        done
+    }
+
+    /// Records what the transaction is going to change: a start cannot know, of the database alone, what was there before.
+    pub(super) fn announce(&self) -> Result<(), PersistError> {
         self.write(false, self.before.0)
             .map_err(|error| PersistError::io("writing the witness of the consensus store", error))
     }
@@ -153,21 +165,9 @@ impl Witness {
     /// Records that the transaction is durable.
     pub(super) fn confirm(&mut self) -> Result<(), PersistError> {
         self.rows.undo.clear();
-        self.write(false, self.rows.state).map_err(|error| PersistError::Indeterminate {
-            context: "writing the witness of the consensus store",
-            source: error.into(),
-        })
-    }
-
-    /// The transaction did not happen.
-    pub(super) fn retract(&mut self) {
-        self.rows.roll_back();
-        (self.rows.state, self.rows.recorded_upper) = self.before;
-    }
-
-    /// Nobody knows whether it did: the record goes on saying so.
-    pub(super) fn lose(&mut self) {
-        self.is_lost = true;
+        let written = self.write(false, self.rows.state);
+        let context = "writing the witness of the consensus store";
+        self.outcome(written.map_err(|error| PersistError::indeterminate(context, error)))
     }
 
     /// Makes a record durable that nothing comes after.
@@ -192,7 +192,7 @@ impl Witness {
 }
 
 /// Compares the record at `path` with a store's state.
-fn compare(path: &Path, found: &State, boot: [u8; BOOT_BYTES]) -> Result<(), PersistError> {
+fn compare(path: &Path, found: &State, before_last: Option<State>, boot: [u8; BOOT_BYTES]) -> Result<(), PersistError> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -201,7 +201,9 @@ fn compare(path: &Path, found: &State, boot: [u8; BOOT_BYTES]) -> Result<(), Per
         Err(error) => return Err(PersistError::io("reading the witness of the consensus store", error)),
     };
     let record = Record::decode(&bytes).ok_or_else(|| PersistError::loss(path, "it is not what was written"))?;
-    if [record.stands.sum, record.next.sum].contains(&found.sum) {
+    // Whoever ended the last process may have done so before the last entry of the journal was recorded.
+    let is_before_last = before_last.is_some_and(|before| before.sum == record.stands.sum);
+    if is_before_last || [record.stands.sum, record.next.sum].contains(&found.sum) {
         return Ok(());
     }
     let is_later = (found.epoch, found.upper) >= (record.stands.epoch, record.stands.upper);
@@ -289,7 +291,20 @@ fn boot() -> [u8; BOOT_BYTES] {
 }
 
 impl Rows {
-    fn load(store: &Connection) -> rusqlite::Result<Rows> {
+    /// Those of the database.
+    pub(super) fn load(store: &Connection) -> Result<Rows, PersistError> {
+        Rows::read(store).map_err(|error| failed("reading the consensus store", error))
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.state
+    }
+
+    pub(super) fn set_epoch(&mut self, epoch: u64) {
+        self.set_control(epoch, self.recorded_upper);
+    }
+
+    fn read(store: &Connection) -> rusqlite::Result<Rows> {
         let mut rows = Rows::default();
         let mut select = store.prepare("SELECT epoch, upper FROM control")?;
         let (epoch, upper) = select.query_row([], |row| Ok((word(row, 0)?, word(row, 1)?)))?;
@@ -312,13 +327,17 @@ impl Rows {
         while let Some(row) = found.next()? {
             rows.set_meta(row.get_ref(0)?.as_str()?, Some(row.get_ref(1)?.as_blob()?));
         }
-        // There is nothing to go back to, nor room to be kept for it.
-        rows.undo = Vec::new();
         Ok(rows)
     }
 
-    /// Does what `apply_steps` does to the store.
-    fn apply(&mut self, txn: &Txn<'_>) {
+    /// Does what the transaction does to the store; nothing if it adds a key that is taken.
+    pub(super) fn apply(&mut self, txn: &Txn<'_>) -> Result<(), PersistError> {
+        let created = txn.create.iter().map(|(shard, _)| Key::Shard(*shard));
+        let inserted = txn.insert.iter().map(|batch| Key::Batch(batch.seq));
+        if let Some(taken) = created.chain(inserted).find(|key| self.by_key.contains_key(key)) {
+            let source = format!("{taken:?} is there already").into();
+            return Err(PersistError::Determinate { context: "writing a transaction", source });
+        }
         for (shard, since) in &txn.create {
             self.set_shard(*shard, *since);
         }
@@ -347,6 +366,7 @@ impl Rows {
         if let Some(upper) = txn.upper {
             self.set_control(self.state.epoch, self.recorded_upper.max(upper));
         }
+        Ok(())
     }
 
     fn roll_back(&mut self) {
@@ -411,7 +431,7 @@ fn hash(table: u8, words: &[u64], bytes: &[&[u8]]) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::consensus::sqlite::SqliteConsensus;
+    use crate::consensus::embedded::EmbeddedConsensus;
     use crate::consensus::{BatchRow, Consensus};
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
@@ -422,12 +442,12 @@ mod tests {
         dir.join("consensus.db")
     }
 
-    fn open(dir: &Path, expected: Expected) -> Result<SqliteConsensus, PersistError> {
-        SqliteConsensus::open(&store(dir), expected)
+    fn open(dir: &Path, expected: Expected) -> Result<EmbeddedConsensus, PersistError> {
+        EmbeddedConsensus::open(&store(dir), expected)
     }
 
     /// A transaction that does some of everything; of another one's keys, too, and of some that are not there.
-    fn random_txn(random: &mut StdRng, store: &SqliteConsensus, epoch: u64, seq: &mut u64) {
+    fn random_txn(random: &mut StdRng, store: &EmbeddedConsensus, epoch: u64, seq: &mut u64) {
         let loaded = store.load().expect("works");
         let mut some = |count: usize| random.random_range(0..=count);
         let is_taken = |shard: &ShardId| loaded.shards.iter().any(|(taken, _)| taken == shard);
@@ -491,25 +511,25 @@ mod tests {
         }
     }
 
-    /// Leaves a store with three keys as a process does that is killed; gives the files as they were after the second.
-    fn advanced(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    /// Leaves a store with three keys as a process does that is killed; gives the files as they were after so many of them.
+    fn advanced(dir: &Path, after: usize) -> Vec<(PathBuf, Vec<u8>)> {
         // Elsewhere: what a process has open in a file, SQLite shares within the process.
         let lived = tempfile::tempdir().expect("a temporary directory");
         let store = open(lived.path(), Expected::NoWitness).expect("new");
         let epoch = store.fence().expect("works");
-        let put = |key| store.transact(&Txn { epoch, meta: vec![(key, Some(b"v"))], upper: Some(9), ..Txn::default() });
         let files = || {
-            let entries = ["consensus.db", "consensus.db-wal", "witness"].into_iter();
+            let entries = ["consensus.db", "consensus.db-wal", "journal", "witness"].into_iter();
             entries
                 .map(|name| (dir.join(name), fs::read(lived.path().join(name)).expect("readable")))
                 .collect::<Vec<_>>()
         };
-        put("a").expect("works");
-        put("b").expect("works");
-        let before = files();
-        put("c").expect("works");
-        put_back(&files(), |_| true);
-        before
+        let states = ["a", "b", "c"].map(|key| {
+            let txn = Txn { epoch, meta: vec![(key, Some(b"v"))], upper: Some(9), ..Txn::default() };
+            store.transact(&txn).expect("works");
+            files()
+        });
+        put_back(&states[2], |_| true);
+        states[after - 1].clone()
     }
 
     fn put_back(files: &[(PathBuf, Vec<u8>)], wanted: impl Fn(&str) -> bool) {
@@ -529,8 +549,8 @@ mod tests {
     #[test]
     fn a_store_of_an_earlier_time_is_refused_until_that_is_accepted() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let before = advanced(dir.path());
-        put_back(&before, |name| name.starts_with("consensus.db"));
+        let before = advanced(dir.path(), 1);
+        put_back(&before, |name| name != "witness");
         let log = fs::read(dir.path().join("consensus.db-wal")).expect("it is there");
         assert!(refused(dir.path()).contains("consensus.db"));
         assert_eq!(fs::read(dir.path().join("consensus.db-wal")).expect("it is left"), log, "nothing has changed");
@@ -544,11 +564,13 @@ mod tests {
             ("consensus.db", None),
             ("consensus.db", Some(Vec::new())),
             ("consensus.db-wal", None),
+            ("journal", None),
+            ("journal", Some(Vec::new())),
             ("witness", None),
             ("witness", Some(vec![0; RECORD_BYTES])),
         ] {
             let dir = tempfile::tempdir().expect("a temporary directory");
-            advanced(dir.path());
+            advanced(dir.path(), 3);
             let path = dir.path().join(name);
             match broken {
                 None => fs::remove_file(&path).expect("it is there"),
@@ -561,7 +583,7 @@ mod tests {
     #[test]
     fn after_a_power_cut_the_store_may_be_ahead_of_its_witness() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let before = advanced(dir.path());
+        let before = advanced(dir.path(), 1);
         put_back(&before, |name| name == "witness");
         assert!(refused(dir.path()).contains("its contents have changed"));
         let path = dir.path().join("witness");
@@ -580,16 +602,23 @@ mod tests {
 
     #[test]
     fn a_commit_that_is_on_its_way_may_or_may_not_have_come() {
+        // Past the journal, which is announced.
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let before = advanced(dir.path());
+        let before = advanced(dir.path(), 1);
         let path = dir.path().join("witness");
         let decoded = |bytes: &[u8]| Record::decode(bytes).expect("it is one");
         let earlier = before.iter().find(|(name, _)| *name == path).expect("it is there");
         let on_its_way = Record { stands: decoded(&earlier.1).stands, ..decoded(&fs::read(&path).expect("readable")) };
         fs::write(&path, on_its_way.encode()).expect("writable");
         drop(open(dir.path(), Expected::Same).expect("it has come"));
-        put_back(&before, |name| name.starts_with("consensus.db"));
+        put_back(&before, |name| name != "witness");
         fs::write(&path, on_its_way.encode()).expect("writable");
         drop(open(dir.path(), Expected::Same).expect("it has not"));
+
+        // By the journal: who was killed may not have recorded the last entry.
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let before = advanced(dir.path(), 2);
+        put_back(&before, |name| name == "witness");
+        drop(open(dir.path(), Expected::Same).expect("it has come"));
     }
 }
