@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// So many commits may be shown before the workers have their turn: every read of the index looks at each of them.
-const COMMITS_DUE: usize = 8;
+const COMMITS_DUE: usize = 16;
 /// So many are shown at the most, should workers be slow.
 const COMMITS_MAX: usize = 64;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// How long a group gathers at most.
 const GATHER_MAX: Duration = Duration::from_micros(500);
 /// A commit that takes less is quick.
-const QUICK: Duration = Duration::from_millis(1);
+const QUICK: Duration = Duration::from_millis(2);
 /// What takes longer than this counts as this long.
 const SLOW: Duration = Duration::from_millis(10);
 
