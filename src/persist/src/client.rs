@@ -238,6 +238,9 @@ impl PersistClient {
             return Err(error);
         }
         inner.publish(ts, &txn, &leases);
+        if inner.consensus.is_newly_behind() {
+            inner.background.request_housekeeping();
+        }
         Ok(())
     }
 

@@ -91,17 +91,22 @@ fn run(inner: &Inner) {
                 Some(Err(error)) => tracing::warn!(%shard, %error, "compaction failed and will be tried again"),
             }
         }
-        match inner.consensus.maintain() {
-            Ok(()) => {}
-            Err(error) if error.is_indeterminate() => exit::end(Exit::StorageFailed, &in_full(&error)),
-            Err(PersistError::Fenced { .. }) => {}
-            Err(error) => tracing::warn!(%error, "housekeeping failed and will be tried again"),
-        }
+        inner.keep_house();
         inner.blobs.collect_garbage();
     }
 }
 
 impl Inner {
+    /// The housekeeping of consensus.
+    fn keep_house(&self) {
+        match self.consensus.maintain() {
+            Ok(()) => {}
+            Err(error) if error.is_indeterminate() => exit::end(Exit::StorageFailed, &in_full(&error)),
+            Err(PersistError::Fenced { .. }) => {}
+            Err(error) => tracing::warn!(%error, "housekeeping failed and will be tried again"),
+        }
+    }
+
     /// Merges batches of `shard`. Returns at once if there is nothing to gain, or the process is stopping.
     pub(crate) fn compact(&self, shard: ShardId, extent: Extent) -> Result<(), PersistError> {
         let Some((chosen, since)) = self.choose(shard, extent)? else { return Ok(()) };
@@ -150,8 +155,13 @@ impl Inner {
                 }
             }
             row_count += 1;
-            if row_count.is_multiple_of(4_096) && self.background.is_stopping() {
-                return Ok(None);
+            if row_count.is_multiple_of(4_096) {
+                if self.background.is_stopping() {
+                    return Ok(None);
+                }
+                if self.background.is_housekeeping_due() {
+                    self.keep_house();
+                }
             }
         }
         output.finish().map(Some)

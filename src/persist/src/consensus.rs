@@ -104,6 +104,11 @@ pub trait Consensus: Send + Sync {
     /// Housekeeping, off the commit path. Called now and then by a background thread.
     fn maintain(&self) -> Result<(), PersistError>;
 
+    /// Whether commits will have to wait if [`Consensus::maintain`] does not come soon. Says so once, until it has come.
+    fn is_newly_behind(&self) -> bool {
+        false
+    }
+
     /// Nothing is written after this. Leaves whatever tells the next start that all is as it was left.
     fn close(&self) -> Result<(), PersistError> {
         Ok(())

@@ -19,6 +19,8 @@ pub(crate) struct Background {
 #[derive(Debug, Default)]
 struct Requests {
     is_stopping: bool,
+    /// Housekeeping is due.
+    is_due: bool,
     shards: BTreeSet<ShardId>,
 }
 
@@ -26,7 +28,7 @@ impl Background {
     /// With requests for what a restart found in need of it.
     pub(crate) fn new(shards: &Shards) -> Background {
         let worth = shards.by_id.iter().filter(|(_, shard)| shard.is_worth_compacting());
-        let requests = Requests { is_stopping: false, shards: worth.map(|(id, _)| *id).collect() };
+        let requests = Requests { is_stopping: false, is_due: false, shards: worth.map(|(id, _)| *id).collect() };
         Background { requests: Mutex::new(requests), wake: Condvar::new() }
     }
 
@@ -37,12 +39,24 @@ impl Background {
         }
     }
 
+    /// Asks for housekeeping, in the midst of a compaction, too.
+    pub(crate) fn request_housekeeping(&self) {
+        self.requests.lock().is_due = true;
+        self.wake.notify_one();
+    }
+
+    /// Whether somebody has asked for it since the last time.
+    pub(super) fn is_housekeeping_due(&self) -> bool {
+        std::mem::take(&mut self.requests.lock().is_due)
+    }
+
     /// Waits for work, though not for ever. `None`: stop.
     pub(super) fn next(&self) -> Option<BTreeSet<ShardId>> {
         let mut requests = self.requests.lock();
-        if requests.shards.is_empty() && !requests.is_stopping {
+        if requests.shards.is_empty() && !requests.is_stopping && !requests.is_due {
             self.wake.wait_for(&mut requests, IDLE_PERIOD);
         }
+        requests.is_due = false;
         (!requests.is_stopping).then(|| std::mem::take(&mut requests.shards))
     }
 

@@ -3,7 +3,7 @@
 //! A transaction is one entry of the [`journal`]: one write and one sync. It is in force from then on, as a part of what lies *over* the
 //! [`database`] ([`changes`]): reads look there first. From a background thread, in groups, the database is told. Most of
 //! what is committed it never hears of: a small batch that was compacted meanwhile has come and gone. A transaction that is
-//! too large for the journal goes to the database by itself.
+//! too large for the journal goes to the database by itself, and leaves a gap in the journal: without it, what comes behind is not read.
 //!
 //! A start reads what the journal has and the database has not, compares the two together with what the [`witness`] knows, and puts it
 //! into the database; the journal then begins anew.
@@ -32,6 +32,7 @@ use self::database::{Database, Reader, Unchanged};
 use self::journal::{BODY_BYTES_MAX, Found, Journal};
 use self::witness::{Rows, Witness};
 use super::{Consensus, Loaded, Txn};
+use crate::blob::sync_path;
 use crate::error::PersistError;
 use crate::pauses::in_full;
 
@@ -74,6 +75,12 @@ impl EmbeddedConsensus {
     pub fn open(path: &Path, expected: Expected) -> Result<EmbeddedConsensus, PersistError> {
         let expected = if bugs::is(Bug::FenceLost) { Expected::Any } else { expected };
         let journal_path = path.with_file_name("journal");
+        // What who was killed has written and not synced is on disk before the witness knows it.
+        for written in [&journal_path, &path.with_file_name("consensus.db-wal")] {
+            if written.exists() {
+                sync_path(written).map_err(|error| PersistError::io("syncing the consensus store", error))?;
+            }
+        }
         let unchanged = Unchanged::open(path, expected)?;
         let found = match unchanged.journal()? {
             Some(start) => journal::read(&journal_path, start)?,
@@ -132,8 +139,10 @@ impl EmbeddedConsensus {
         let Commits { journal, witness } = commits;
         witness.change(|rows| rows.apply(txn))?;
         let end = witness.outcome(journal.append(body))?;
+        // The database does not get it before: of what it has, no entry says what was there before.
+        witness.confirm()?;
         self.overlay.lock().add(txn, end);
-        witness.confirm()
+        Ok(())
     }
 
     /// Commits past the journal: `change` says the same of the witness's rows as `changes` of the database's.
@@ -147,8 +156,11 @@ impl EmbeddedConsensus {
         self.settle_all(commits, &mut database)?;
         let Commits { journal, witness } = commits;
         witness.change(change)?;
-        let written = witness.announce().and_then(|()| database.write(changes, journal.end()));
+        let behind = journal.behind_gap();
+        let written = witness.announce().and_then(|()| database.write(changes, behind));
         witness.outcome(written)?;
+        journal.leave_gap();
+        self.overlay.lock().leave_gap(behind);
         witness.confirm()
     }
 }
@@ -233,6 +245,10 @@ impl Consensus for EmbeddedConsensus {
         found.sort_unstable();
         found.truncate(limit);
         Ok(found)
+    }
+
+    fn is_newly_behind(&self) -> bool {
+        self.overlay.lock().is_newly_behind(BEHIND_BYTES_MAX)
     }
 
     fn maintain(&self) -> Result<(), PersistError> {
@@ -345,6 +361,56 @@ mod tests {
         assert_eq!([bytes(&log), bytes(&journal)], before, "64 MiB were written");
         drop(store);
         assert!(bytes(&path) < 4 << 20, "what was written over is in the database: {} bytes", bytes(&path));
+    }
+
+    #[test]
+    fn the_database_gets_nothing_that_the_witness_does_not_know() {
+        let (_dir, path) = new();
+        let store = open(&path);
+        let epoch = store.fence().expect("works");
+        let txn = |key| Txn { epoch, meta: vec![(key, Some(b"v".as_slice()))], ..Txn::default() };
+        store.transact(&txn("a")).expect("works");
+        store.commits.lock().witness.become_unwritable(&path.with_file_name("witness"));
+        assert!(store.transact(&txn("b")).expect_err("nobody could tell a start of it").is_indeterminate());
+        assert!(matches!(store.transact(&txn("c")), Err(PersistError::Poisoned)));
+        store.settle(&mut store.database.lock()).expect("works");
+        std::mem::forget(store);
+        let store = open(&path);
+        assert_eq!(store.meta_scan("", 9).expect("works").len(), 2, "it is there all the same");
+    }
+
+    #[test]
+    fn what_comes_behind_a_transaction_that_is_gone_is_not_read() {
+        let (dir, path) = new();
+        let store = open(&path);
+        let epoch = store.fence().expect("works");
+        let put = |key, value| store.transact(&Txn { epoch, meta: vec![(key, Some(value))], ..Txn::default() });
+        put("a", b"v").expect("works");
+        store.load().expect("works");
+        let log = path.with_file_name("consensus.db-wal");
+        let before = std::fs::read(&log).expect("readable");
+        put("large", &BYTES).expect("works");
+        put("b", b"v").expect("works");
+        let image = tempfile::tempdir().expect("a temporary directory");
+        for name in ["consensus.db", "journal", "witness"] {
+            std::fs::copy(dir.path().join(name), image.path().join(name)).expect("copied");
+        }
+        std::fs::write(image.path().join("consensus.db-wal"), before).expect("writable");
+        let error =
+            EmbeddedConsensus::open(&image.path().join("consensus.db"), Expected::Same).expect_err("one is gone");
+        assert!(error.to_string().contains("journal"), "{error}");
+    }
+
+    #[test]
+    fn a_store_that_was_replaced_does_not_touch_the_database() {
+        let (_dir, path) = new();
+        let store = open(&path);
+        let epoch = store.fence().expect("works");
+        store.transact(&Txn { epoch, meta: vec![("a", Some(b"v"))], ..Txn::default() }).expect("works");
+        let newer = open(&path);
+        let current = newer.fence().expect("works");
+        let error = store.settle(&mut store.database.lock()).expect_err("it is not its database any more");
+        assert!(matches!(error, PersistError::Fenced { current: found, .. } if found == current), "{error}");
     }
 
     const KEYS: [&str; 6] = ["a", "a/1", "a/2", "a/3", "b/1", "c"];

@@ -70,6 +70,8 @@ pub(super) struct Overlay {
     older: Option<(Arc<Changes>, u64)>,
     /// The database has all before it.
     applied: u64,
+    /// Somebody was told how far the database is behind.
+    is_told: bool,
 }
 
 impl Overlay {
@@ -89,6 +91,12 @@ impl Overlay {
         self.end - self.applied
     }
 
+    /// Whether the database is so many bytes behind, and nobody was told yet.
+    pub(super) fn is_newly_behind(&mut self, bytes: u64) -> bool {
+        let is_behind = self.bytes() >= bytes;
+        is_behind && !std::mem::replace(&mut self.is_told, true)
+    }
+
     /// What to put into the database next, and the position behind that. What failed comes again.
     pub(super) fn freeze(&mut self) -> (Arc<Changes>, u64) {
         let (newer, end) = (&mut self.newer, self.end);
@@ -101,6 +109,13 @@ impl Overlay {
         let (_, end) = self.older.take().expect("something is frozen");
         assert!(end >= self.applied, "the database went back from {} to {end}", self.applied);
         self.applied = end;
+        self.is_told = false;
+    }
+
+    /// The database has everything, and of what comes next it has what is before `end`.
+    pub(super) fn leave_gap(&mut self, end: u64) {
+        assert_eq!(self.bytes(), 0, "the database has everything");
+        (self.end, self.applied) = (end, end);
     }
 
     /// What became of a batch: its payload if it is inline; `None` if the database knows.

@@ -65,6 +65,8 @@ const WITH_JOURNAL: &str = "
 #[derive(Debug)]
 pub(super) struct Database {
     connection: Connection,
+    /// Of the journal that goes with it, until another start begins another one.
+    salt: u64,
 }
 
 /// A database that was opened and not changed.
@@ -119,8 +121,8 @@ impl Unchanged {
             let alter = format!("BEGIN IMMEDIATE; {WITH_JOURNAL} PRAGMA user_version = {SCHEMA_FORMAT}; COMMIT;");
             connection.execute_batch(&alter).map_err(opening)?;
         }
-        let mut database = Database { connection };
-        database.write_with(changes, "UPDATE control SET salt = ?1, applied = 0", salt)?;
+        let mut database = Database { connection, salt };
+        database.write_with(changes, "UPDATE control SET salt = ?2, applied = ?1", 0)?;
         keep_log(&database.connection, false)?;
         extend_log(&database.connection, path);
         Ok(database)
@@ -128,20 +130,23 @@ impl Unchanged {
 }
 
 impl Database {
-    /// Writes changes in one transaction, and that the journal begins at `applied` from then on.
+    /// Writes changes in one transaction, and that the journal begins at `applied` from then on. Fails with `Fenced` if it is not the
+    /// journal that goes with the database any more.
     pub(super) fn write(&mut self, changes: &Changes, applied: u64) -> Result<(), PersistError> {
-        self.write_with(changes, "UPDATE control SET applied = ?1", applied)
+        self.write_with(changes, "UPDATE control SET applied = ?1 WHERE salt = ?2", applied)
     }
 
-    /// The same, with a statement that has one parameter.
-    fn write_with(&mut self, changes: &Changes, statement: &str, parameter: u64) -> Result<(), PersistError> {
-        let Database { connection } = self;
+    /// The same, with the statement that says where the journal begins.
+    fn write_with(&mut self, changes: &Changes, begin_journal: &str, applied: u64) -> Result<(), PersistError> {
+        let Database { connection, salt } = self;
+        let journal = [applied.cast_signed(), salt.cast_signed()];
         let written = connection
             .execute_batch("BEGIN IMMEDIATE")
             .and_then(|()| write_steps(connection, changes))
-            .and_then(|()| connection.prepare_cached(statement)?.execute([parameter.cast_signed()]))
+            .and_then(|()| connection.prepare_cached(begin_journal)?.execute(journal))
             .map_err(|error| failed_write("writing a transaction", error))
-            .and_then(|_| connection.execute_batch("COMMIT").map_err(|error| failed_sync("committing", error)));
+            .and_then(|journals| if journals == 1 { Ok(()) } else { Err(fenced(connection)) })
+            .and_then(|()| connection.execute_batch("COMMIT").map_err(|error| failed_sync("committing", error)));
         if written.is_err() && !connection.is_autocommit() {
             // Whether the rollback works or not, the error that matters is the first one, and a connection that is
             // still inside a transaction fails the next BEGIN.
@@ -389,6 +394,14 @@ fn write_steps(writer: &Connection, changes: &Changes) -> rusqlite::Result<()> {
         writer.prepare_cached("UPDATE control SET epoch = ?1")?.execute([epoch.cast_signed()])?;
     }
     Ok(())
+}
+
+/// Another start has begun an epoch, or is about to.
+fn fenced(connection: &Connection) -> PersistError {
+    match connection.query_row("SELECT epoch FROM control", [], |row| word(row, 0)) {
+        Ok(current) => PersistError::Fenced { ours: current.saturating_sub(1), current },
+        Err(error) => failed("reading the epoch", error),
+    }
 }
 
 fn opening(error: rusqlite::Error) -> PersistError {

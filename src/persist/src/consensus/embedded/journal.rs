@@ -126,9 +126,16 @@ impl Journal {
         Ok(Journal { file: uncached(path).map_err(failed)?, salt, end: 0, pages: Pages::default() })
     }
 
-    /// The position behind the last entry.
-    pub(super) fn end(&self) -> u64 {
-        self.end
+    /// The position behind a gap after the last entry.
+    pub(super) fn behind_gap(&self) -> u64 {
+        self.end + ALIGNMENT
+    }
+
+    /// Makes the gap: who does not know of it finds an entry behind something that is none.
+    pub(super) fn leave_gap(&mut self) {
+        let begun = to_usize(self.end % PAGE_BYTES);
+        self.pages.behind(begun, begun + to_usize(ALIGNMENT));
+        self.end = self.behind_gap();
     }
 
     /// Whether an entry can be written without writing over what is at `applied` and behind.
@@ -178,9 +185,12 @@ fn uncached(path: &Path) -> std::io::Result<File> {
     {
         use std::os::unix::fs::OpenOptionsExt;
         let direct = nix::fcntl::OFlag::O_DIRECT.bits();
-        match OpenOptions::new().read(true).write(true).custom_flags(direct).open(path) {
+        let opened = OpenOptions::new().write(true).custom_flags(direct).open(path);
+        // Some file systems say so only at the first write. There is no entry yet.
+        let written = opened.and_then(|file| file.write_all_at(Pages::default().behind(0, 1), 0).map(|()| file));
+        match written {
             Err(error) if error.kind() == ErrorKind::InvalidInput => {}
-            opened => return opened,
+            written => return written,
         }
     }
     OpenOptions::new().write(true).open(path)
@@ -275,18 +285,18 @@ mod tests {
             let body: Vec<u8> = (0..length).map(|_| random.random()).collect();
             while !journal.has_room(body.len(), applied) {
                 let through = random.random_range(1..=kept.len());
-                applied = kept.get(through).map_or(journal.end(), |(at, _)| *at);
+                applied = kept.get(through).map_or(journal.end, |(at, _)| *at);
                 kept.drain(..through);
             }
-            let at = journal.end();
-            assert_eq!(journal.append(&body).expect("writable"), journal.end());
+            let at = journal.end;
+            assert_eq!(journal.append(&body).expect("writable"), journal.end);
             kept.push((at, body.into()));
             if round % 20 == 0 {
                 let expected: Vec<Bytes> = kept.iter().map(|(_, body)| body.clone()).collect();
                 assert!(entries(&path, applied) == expected, "round {round}");
             }
         }
-        assert!(journal.end() > 2 * FILE_BYTES, "it went around");
+        assert!(journal.end > 2 * FILE_BYTES, "it went around");
         assert_eq!(std::fs::metadata(&path).expect("it is there").len(), FILE_BYTES);
     }
 

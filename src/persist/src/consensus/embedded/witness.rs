@@ -185,6 +185,12 @@ impl Witness {
         self.file.try_clone()
     }
 
+    /// As on a disk that can only be read any more.
+    #[cfg(test)]
+    pub(super) fn become_unwritable(&mut self, path: &Path) {
+        self.file = File::open(path).expect("it is there");
+    }
+
     fn write(&self, is_clean: bool, stands: State) -> std::io::Result<()> {
         let record = Record { is_clean, boot: self.boot, stands, next: self.rows.state };
         self.file.write_all_at(&record.encode(), 0)
