@@ -2,7 +2,7 @@
 //!
 //! One file of a fixed length, written around and around. A commit is one entry at its end, one write and one sync. The file has its
 //! length, and was filled with zeros, before the first entry: so a sync writes those pages and nothing of the file system's own.
-//! Pages are written past the kernel's cache where the file system lets us, which spares each sync a sixth of its time.
+//! Pages are written past the kernel's cache where the file system lets us, which spares each commit a copy and the search for what is dirty.
 //!
 //! An entry is a header and a body, and begins at a multiple of eight bytes. Positions count bytes from the journal's beginning, over
 //! all rounds. The header holds a checksum over all that follows it, the length of the body, and the position, to which
