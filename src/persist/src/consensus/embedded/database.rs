@@ -3,8 +3,6 @@
 //! What was committed comes here in groups, in one transaction each, which also says how far it has come in the
 //! journal. Automatic checkpoints are off, because they would run inside an unlucky commit; [`Database::checkpoint`] copies the log back.
 //! As nobody else writes, it is copied to its end, unless a reader is still in it; and only a log that was copied to its end starts over.
-//! The log file keeps its length and is overwritten from the start. It is given that length when the database is opened, so that
-//! a start on a full disk has room for what is in the journal.
 //!
 //! # Invariants
 //! * Unsigned words are stored as the signed integers of the same bits: SQLite has no others. Keys of batches stay
@@ -29,13 +27,6 @@ const SCHEMA_FORMAT: u64 = 2;
 
 /// Frames in the log from which on a checkpoint is worth its syncs: 1 MiB.
 const CHECKPOINT_FRAMES: u64 = 256;
-
-/// How long the log is made when the database is opened: 16 MiB of pages.
-const LOG_BYTES: u64 = 4096 * (FRAME_HEADER_BYTES + PAGE_BYTES);
-
-/// The header of a log frame, which precedes its page.
-const FRAME_HEADER_BYTES: u64 = 24;
-const PAGE_BYTES: u64 = 4096;
 
 /// As the first version had it.
 const SCHEMA: &str = "
@@ -115,7 +106,7 @@ impl Unchanged {
     }
 
     /// Writes what the journal holds, and begins another one.
-    pub(super) fn begin(self, path: &Path, changes: &Changes, salt: u64) -> Result<Database, PersistError> {
+    pub(super) fn begin(self, changes: &Changes, salt: u64) -> Result<Database, PersistError> {
         let Unchanged { connection, has_journal } = self;
         if !has_journal {
             let alter = format!("BEGIN IMMEDIATE; {WITH_JOURNAL} PRAGMA user_version = {SCHEMA_FORMAT}; COMMIT;");
@@ -124,7 +115,6 @@ impl Unchanged {
         let mut database = Database { connection, salt };
         database.write_with(changes, "UPDATE control SET salt = ?2, applied = ?1", 0)?;
         keep_log(&database.connection, false)?;
-        extend_log(&database.connection, path);
         Ok(database)
     }
 }
@@ -248,8 +238,7 @@ struct Log {
     copied: u64,
 }
 
-/// Runs a checkpoint of `mode`: `NOOP` only counts, `PASSIVE` copies what it can without waiting for anybody,
-/// `TRUNCATE` copies everything and empties the file.
+/// Runs a checkpoint of `mode`: `NOOP` only counts, `PASSIVE` copies what it can without waiting for anybody.
 fn wal_checkpoint(connection: &Connection, mode: &str) -> Result<Log, PersistError> {
     // Negative if there is no log.
     let frames =
@@ -277,38 +266,6 @@ fn connect(path: &Path) -> Result<Connection, PersistError> {
 /// Whether the log is left as it is by whoever closes the database.
 fn keep_log(connection: &Connection, is_kept: bool) -> Result<(), PersistError> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, is_kept).map(drop).map_err(opening)
-}
-
-/// Makes the log as long as it will be when it starts over. A transaction that is larger than SQLite's page cache
-/// spills into the log, and rolling it back leaves the frames in the file, where later commits overwrite them. The
-/// database never sees them. The next commit, which starts an epoch, syncs them.
-///
-/// A disk without room for them takes back what was written: such a store is as good as any, but slower at first.
-fn extend_log(writer: &Connection, path: &Path) {
-    let bytes = log_bytes(path);
-    if bytes >= LOG_BYTES {
-        return;
-    }
-    let missing_pages = (LOG_BYTES - bytes) / (FRAME_HEADER_BYTES + PAGE_BYTES);
-    let spill = format!(
-        "BEGIN IMMEDIATE; CREATE TABLE filler (bytes BLOB); INSERT INTO filler VALUES (zeroblob({}));",
-        missing_pages * PAGE_BYTES
-    );
-    let spilled = writer.execute_batch(&spill);
-    let rolled_back = writer.is_autocommit() || writer.execute_batch("ROLLBACK").is_ok();
-    if let Err(error) = spilled {
-        tracing::warn!(%error, "the log of the consensus store cannot be given its length");
-        if rolled_back {
-            let _ = wal_checkpoint(writer, "TRUNCATE");
-        }
-    }
-}
-
-/// The length of the log beside the database at `path`.
-pub(super) fn log_bytes(path: &Path) -> u64 {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    std::fs::metadata(log).map_or(0, |metadata| metadata.len())
 }
 
 fn load(reader: &Connection) -> rusqlite::Result<Loaded> {

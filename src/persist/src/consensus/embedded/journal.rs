@@ -15,7 +15,7 @@
 //! * Nothing is written over that the database does not have: see [`Journal::has_room`].
 
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -115,13 +115,8 @@ impl Journal {
     pub(super) fn begin(path: &Path, salt: u64) -> Result<Journal, PersistError> {
         let failed = |error| PersistError::io("opening the journal", error);
         let mut file = OpenOptions::new().append(true).create(true).open(path).map_err(failed)?;
-        let mut missing = FILE_BYTES.saturating_sub(file.metadata().map_err(failed)?.len());
-        let zeros = vec![0; 1 << 20];
-        while missing > 0 {
-            let written = zeros.len().min(to_usize(missing));
-            file.write_all(&zeros[..written]).map_err(failed)?;
-            missing -= to_u64(written);
-        }
+        let missing = FILE_BYTES.saturating_sub(file.metadata().map_err(failed)?.len());
+        std::io::copy(&mut std::io::repeat(0).take(missing), &mut file).map_err(failed)?;
         file.sync_all().map_err(failed)?;
         Ok(Journal { file: uncached(path).map_err(failed)?, salt, end: 0, pages: Pages::default() })
     }

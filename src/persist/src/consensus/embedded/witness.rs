@@ -2,18 +2,17 @@
 //!
 //! SQLite ends its log at the first frame that is not as it was written. Damage in the middle of the log looks like a log that ends
 //! there: what was committed behind it is gone, and nothing says so. Pages of the database have no checksums at all. So a
-//! file beside the store holds a [`Record`]: a sum over all rows of the store, before and after the transaction that was
-//! committed last. At start the rows are summed up and compared.
+//! file beside the store holds a [`Record`]: a sum over all rows of the store. At start the rows are summed up and compared.
 //!
-//! The record is written twice per transaction and never synced for it: what a process has written is read by the next one, however
+//! The record is written once per transaction, when that is durable, and never synced for it: what a process has written is read by the next one, however
 //! the first ended. Only a power cut, which ends the kernel as well, can bring back an older record. So the record says during
 //! which run of the kernel it was written; during the same run, and after a clean stop, the rows have to be those of the record. After
 //! another end of the kernel, later rows are taken for good, and that is logged.
 //!
 //! # Invariants
 //! * The sum does not depend on the order of rows: each row's hash is added when the row comes and taken away when it goes.
-//! * The record that is written before COMMIT says what was, and what will be; the one after it says what is. Nobody is told of
-//!   the commit before.
+//! * Nobody is told of a commit before the record has it. Until then the record is of what was before: before the last entry of the journal;
+//!   or, as the database does not tell that, what was and what will be are both recorded before a transaction that goes past the journal.
 
 use super::Expected;
 use super::database::{failed, word};
