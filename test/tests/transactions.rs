@@ -501,7 +501,8 @@ fn foreign_keys_that_change_each_other_without_end_are_stopped() {
     two.one(1, "SET statement_timeout = '20ms'");
     assert_eq!(two.one(1, "UPDATE loop SET id = 3 - id"), "57014");
     assert_eq!(two.one(0, "UPDATE loop SET id = 3 - id"), "54000");
-    assert_eq!(two.one(1, "SELECT id FROM loop ORDER BY id"), "1 2 SELECT 2");
+    // Not by who has 20 ms, which a busy machine may need for more.
+    assert_eq!(two.one(0, "SELECT id FROM loop ORDER BY id"), "1 2 SELECT 2");
 }
 
 #[test]
