@@ -31,8 +31,10 @@ use repr::{Datum, Diff, Timestamp};
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
-/// Hits taken from a walk at a time.
+/// Hits taken from a walk at a time, unless more rows are asked for.
 const HITS_CHUNK: usize = 1_024;
+/// Hits taken from a walk at a time at the most.
+const HITS_MAX: usize = 8_192;
 
 /// Encoded keys; usually one.
 type KeyList = SmallVec<[Vec<u8>; 1]>;
@@ -512,7 +514,7 @@ impl PeekRows {
             return Ok(None);
         }
         loop {
-            if self.hit == self.hits.len() && !self.refill() {
+            if self.hit == self.hits.len() && !self.refill(rows_max) {
                 return Ok(None);
             }
             let start = self.hit;
@@ -565,13 +567,14 @@ impl PeekRows {
         Ok(())
     }
 
-    /// Takes more hits from the current source, or goes on to the next; false at the end.
-    fn refill(&mut self) -> bool {
+    /// Takes more hits from the current source, for so many rows, or goes on to the next; false at the end.
+    fn refill(&mut self, rows: usize) -> bool {
         self.hits.clear();
         (self.hit, self.copies) = (0, 0);
         while let Some(source) = self.sources.get_mut(self.source) {
             if let Some(walk) = &mut source.walk {
-                walk.take(&source.snapshot.oks, self.as_of, HITS_CHUNK, &mut self.hits);
+                let count = rows.clamp(HITS_CHUNK, HITS_MAX);
+                walk.take(&source.snapshot.oks, self.as_of, count, &mut self.hits);
                 if !self.hits.is_empty() {
                     return true;
                 }

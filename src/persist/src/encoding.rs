@@ -14,6 +14,7 @@ use crate::shard_id::ShardId;
 use bytes::Bytes;
 use prost::Message;
 use repr::{Diff, Timestamp};
+use std::ops::Range;
 
 /// The version of parts, blobs and blob references that this code writes, and the newest that it reads.
 pub(crate) const BATCH_FORMAT: u32 = 1;
@@ -97,8 +98,11 @@ pub(crate) fn check_format(what: &'static str, found: u64, supported: u64) -> Re
 pub(crate) struct Part {
     ends: Vec<usize>,
     rows: Bytes,
+    /// Empty if all are 1.
     diffs: Vec<Diff>,
-    times: Vec<Timestamp>,
+    /// What is to be added to `time`; empty if that is nothing.
+    offsets: Vec<Timestamp>,
+    time: Timestamp,
 }
 
 impl Part {
@@ -111,20 +115,34 @@ impl Part {
         &self.rows[start..self.ends[index]]
     }
 
+    /// The bytes of some rows, one behind the other.
+    pub(crate) fn byte_count(&self, range: &Range<usize>) -> usize {
+        let end = |index: usize| if index == 0 { 0 } else { self.ends[index - 1] };
+        end(range.end) - end(range.start)
+    }
+
     pub(crate) fn ts(&self, index: usize) -> Timestamp {
-        self.times[index]
+        self.time.saturating_add(self.offsets.get(index).copied().unwrap_or(0))
+    }
+
+    /// The one time of all updates, if they have one.
+    pub(crate) fn uniform_ts(&self) -> Option<Timestamp> {
+        self.offsets.is_empty().then_some(self.time)
     }
 
     /// The same updates, later.
     pub(crate) fn later(mut self, by: Timestamp) -> Part {
-        if by > 0 {
-            self.times.iter_mut().for_each(|time| *time = time.saturating_add(by));
-        }
+        self.time = self.time.saturating_add(by);
         self
     }
 
     pub(crate) fn diff(&self, index: usize) -> Diff {
-        self.diffs[index]
+        self.diffs.get(index).copied().unwrap_or(1)
+    }
+
+    /// Whether each update adds its row once.
+    pub(crate) fn only_adds(&self) -> bool {
+        self.diffs.is_empty()
     }
 
     /// Decodes a part that was written for `shard`.
@@ -146,16 +164,11 @@ impl Part {
         if end != proto.rows.len() {
             return Err(corrupt("row lengths do not add up"));
         }
-        let diffs = if proto.diffs.is_empty() { vec![1; count] } else { proto.diffs };
-        let times = if proto.ts_offsets.is_empty() {
-            vec![proto.ts_base; count]
-        } else {
-            proto.ts_offsets.iter().map(|offset| proto.ts_base.saturating_add(*offset)).collect()
-        };
-        if diffs.len() != count || times.len() != count {
+        let (diffs, offsets, time) = (proto.diffs, proto.ts_offsets, proto.ts_base);
+        if [diffs.len(), offsets.len()].iter().any(|length| ![0, count].contains(length)) {
             return Err(corrupt("its columns differ in length"));
         }
-        Ok(Part { ends, rows: proto.rows, diffs, times })
+        Ok(Part { ends, rows: proto.rows, diffs, offsets, time })
     }
 }
 
@@ -214,7 +227,8 @@ impl PartBuilder {
                 end
             })
             .collect();
-        Part { ends, rows: Bytes::from(self.rows), diffs: self.diffs, times: self.times }
+        let diffs = if self.diffs.iter().all(|diff| *diff == 1) { Vec::new() } else { self.diffs };
+        Part { ends, rows: Bytes::from(self.rows), diffs, offsets: self.times, time: 0 }
     }
 }
 

@@ -64,5 +64,6 @@ pub(crate) struct Writing {
 
 /// What a batch of consensus is in memory.
 pub(crate) fn batch<P>(row: &BatchRow<P>, location: Location) -> Batch {
-    Batch { seq: row.seq, rows: row.rows, update_count: row.update_count, bytes: row.bytes, location }
+    let BatchRow { seq, ts_max, rows, update_count, bytes, .. } = *row;
+    Batch { seq, ts_max, rows, update_count, bytes, location }
 }

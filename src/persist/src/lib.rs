@@ -40,4 +40,4 @@ pub use client::ahead::Ahead;
 pub use client::{MetaWrite, PersistClient, ShardAppend};
 pub use error::PersistError;
 pub use shard::ShardStats;
-pub use snapshot::ShardSnapshot;
+pub use snapshot::{ShardSnapshot, SnapshotRows};

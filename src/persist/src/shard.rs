@@ -27,6 +27,8 @@ const BLOB_COUNT_MAX: usize = 12;
 pub struct ShardStats {
     /// The sum of all diffs: the number of live rows, copies counted.
     pub rows: Diff,
+    /// The time of the latest change: from here on there are so many rows.
+    pub changed: Timestamp,
     /// The length of all updates that are stored, history and not yet merged changes included.
     pub bytes: u64,
     /// The number of updates that are stored; well above `rows` means that compaction has work left.
@@ -44,6 +46,8 @@ pub struct ShardStats {
 pub(crate) struct Batch {
     /// The key of the batch in consensus.
     pub(crate) seq: u64,
+    /// The latest time of its updates.
+    pub(crate) ts_max: Timestamp,
     /// The sum of its diffs.
     pub(crate) rows: Diff,
     /// The number of its updates.
@@ -119,6 +123,7 @@ impl Shard {
     pub(crate) fn stats(&self, upper: Timestamp) -> ShardStats {
         ShardStats {
             rows: self.batches.iter().map(|batch| batch.rows).sum(),
+            changed: self.batches.iter().map(|batch| batch.ts_max).max().unwrap_or(0),
             bytes: self.batches.iter().map(|batch| batch.bytes).sum(),
             update_count: self.batches.iter().map(|batch| batch.update_count).sum(),
             batch_count: self.batches.len(),

@@ -3,13 +3,15 @@
 //! A snapshot is fixed when it is taken: it holds leases on its blobs and has its inline batches in memory, so that
 //! neither commits nor compaction change what it yields or take anything away from it.
 
+use crate::encoding::Part;
 use crate::error::PersistError;
 use crate::inner::Inner;
-use crate::merge::{History, Merge};
+use crate::merge::{History, Merge, Stretch};
 use crate::shard::Batch;
 use crate::shard_id::ShardId;
-use repr::{Timestamp, Updates};
+use repr::{Diff, Timestamp, Updates};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 /// A batch of a snapshot ends when it has this many bytes of rows, so that its reader's memory is bounded.
@@ -18,17 +20,86 @@ const BATCH_BYTES: usize = 1 << 20;
 /// And also when it has this many rows: what a vectorized engine likes to be handed at once.
 const BATCH_ROWS_MAX: usize = 16_384;
 
-/// All rows of a shard as of one time: consolidated, sorted by their bytes, each with its non-zero multiplicity.
+/// All rows of a shard as of one time, sorted by their bytes.
 ///
-/// An iterator of batches. After an error it is over. Dropping it releases what it kept from being deleted.
+/// An iterator of batches, consolidated: each row once, with its non-zero multiplicity. Or, of the same rows, each as often as it is
+/// there ([`ShardSnapshot::next_rows`]). After an error it is over. Dropping it releases what it kept from being deleted.
 #[derive(Debug)]
 pub struct ShardSnapshot {
     /// Whose it is, if that is still open.
     owner: Weak<Inner>,
+    shard: ShardId,
     merge: Merge,
     as_of: Timestamp,
     history: History,
+    /// What [`ShardSnapshot::next_rows`] has not given yet of a stretch.
+    left: Option<Stretch>,
     is_done: bool,
+}
+
+/// Some rows of a shard, each as often as it is there. Those that were read from a blob are still where they were read to.
+#[derive(Debug, Default)]
+pub struct SnapshotRows {
+    pieces: Vec<Piece>,
+    /// Rows of which more had to be known than one part says.
+    own: Updates,
+    len: usize,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+enum Piece {
+    Read(Arc<Part>, Range<usize>),
+    Own(Range<usize>),
+}
+
+impl SnapshotRows {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The rows.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.pieces.iter().flat_map(|piece| {
+            let (read, own) = match piece {
+                Piece::Read(part, range) => (Some(range.clone().map(|at| part.row(at))), None),
+                Piece::Own(range) => (None, Some(range.clone().map(|at| self.own.get(at).0))),
+            };
+            read.into_iter().flatten().chain(own.into_iter().flatten())
+        })
+    }
+
+    fn is_full(&self) -> bool {
+        self.len >= BATCH_ROWS_MAX || self.bytes >= BATCH_BYTES
+    }
+
+    fn push_read(&mut self, part: &Arc<Part>, range: Range<usize>) {
+        self.len += range.len();
+        self.bytes += part.byte_count(&range);
+        match self.pieces.last_mut() {
+            Some(Piece::Read(last, before)) if Arc::ptr_eq(last, part) && before.end == range.start => {
+                before.end = range.end;
+            }
+            _ => self.pieces.push(Piece::Read(Arc::clone(part), range)),
+        }
+    }
+
+    fn push_own(&mut self, row: &[u8]) {
+        let at = self.own.len();
+        self.own.push(row, 1);
+        self.len += 1;
+        self.bytes += row.len();
+        match self.pieces.last_mut() {
+            Some(Piece::Own(before)) => before.end = at + 1,
+            _ => self.pieces.push(Piece::Own(at..at + 1)),
+        }
+    }
 }
 
 impl ShardSnapshot {
@@ -53,31 +124,82 @@ impl ShardSnapshot {
         };
         let merge = Merge::new(shard, &batches, payloads).map_err(|error| inner.explained(error))?;
         let owner = Arc::downgrade(inner);
-        Ok(ShardSnapshot { owner, merge, as_of, history: History::default(), is_done: false })
+        Ok(ShardSnapshot { owner, shard, merge, as_of, history: History::default(), left: None, is_done: false })
     }
 
     /// The next rows; `None` after the last. No batch is empty.
     pub fn next_batch(&mut self) -> Result<Option<Updates>, PersistError> {
         let mut batch = Updates::new();
         while !self.is_done && batch.bytes() < BATCH_BYTES && batch.len() < BATCH_ROWS_MAX {
-            let has_next = self.merge.next_row(&mut self.history).map_err(|error| {
-                self.is_done = true;
-                match self.owner.upgrade() {
-                    Some(owner) => owner.explained(error),
-                    None => error,
+            if let Some(Stretch { part, range }) = self.left.take().or_else(|| self.merge.next_stretch()) {
+                let mut visible = range.filter(|at| part.ts(*at) <= self.as_of).peekable();
+                while let Some(at) = visible.next() {
+                    let mut copies = 1;
+                    while visible.next_if(|next| part.row(*next) == part.row(at)).is_some() {
+                        copies += 1;
+                    }
+                    batch.push(part.row(at), copies);
                 }
-            });
-            if !has_next? {
-                self.is_done = true;
-                break;
-            }
-            let visible = self.history.changes.iter().filter(|(ts, _)| *ts <= self.as_of);
-            let diff = visible.map(|(_, diff)| diff).sum();
-            if diff != 0 {
+            } else if let Some(diff) = self.next_row()?
+                && diff != 0
+            {
                 batch.push(&self.history.row, diff);
             }
         }
         Ok((!batch.is_empty()).then_some(batch))
+    }
+
+    /// The next rows, each as often as it is there; `None` after the last.
+    pub fn next_rows(&mut self) -> Result<Option<SnapshotRows>, PersistError> {
+        let mut rows = SnapshotRows::default();
+        while !self.is_done && !rows.is_full() {
+            if let Some(stretch) = self.left.take().or_else(|| self.merge.next_stretch()) {
+                self.left = self.take_visible(stretch, &mut rows);
+            } else if let Some(diff) = self.next_row()? {
+                if diff < 0 {
+                    self.is_done = true;
+                    let detail = "a row is there less often than not at all";
+                    return Err(PersistError::corrupt(format!("shard {}", self.shard), detail));
+                }
+                (0..diff).for_each(|_| rows.push_own(&self.history.row));
+            }
+        }
+        Ok((!rows.is_empty()).then_some(rows))
+    }
+
+    /// Takes what can be seen of a stretch, until there is enough; what is left of the stretch then.
+    fn take_visible(&self, Stretch { part, range }: Stretch, rows: &mut SnapshotRows) -> Option<Stretch> {
+        let Range { mut start, end } = range;
+        let is_visible = |at: usize| part.ts(at) <= self.as_of;
+        while start < end && !rows.is_full() {
+            let room = start..end.min(start + BATCH_ROWS_MAX - rows.len());
+            match part.uniform_ts() {
+                Some(ts) if ts > self.as_of => return None,
+                Some(_) => {
+                    start = room.end;
+                    rows.push_read(&part, room);
+                }
+                None => {
+                    let first = room.clone().find(|at| is_visible(*at)).unwrap_or(room.end);
+                    start = (first..room.end).find(|at| !is_visible(*at)).unwrap_or(room.end);
+                    if first < start {
+                        rows.push_read(&part, first..start);
+                    }
+                }
+            }
+        }
+        (start < end).then_some(Stretch { part, range: start..end })
+    }
+
+    /// Moves on to the next row; how often it is there, or `None` at the end.
+    fn next_row(&mut self) -> Result<Option<Diff>, PersistError> {
+        let moved = self.merge.next_row(&mut self.history).map_err(|error| match self.owner.upgrade() {
+            Some(owner) => owner.explained(error),
+            None => error,
+        });
+        self.is_done = !moved.as_ref().is_ok_and(|has_moved| *has_moved);
+        let visible = self.history.changes.iter().filter(|(ts, _)| *ts <= self.as_of);
+        Ok(moved?.then(|| visible.map(|(_, diff)| diff).sum()))
     }
 }
 
@@ -210,8 +332,8 @@ mod tests {
                     let as_of = client.upper() - 1;
                     let snapshot = client.snapshot(shard, as_of).expect("nothing is corrupt");
                     let batches: Vec<Updates> = snapshot.collect::<Result<_, _>>().expect("intact");
-                    let copies: repr::Diff = batches.iter().flat_map(Updates::iter).map(|(_, diff)| diff).sum();
-                    assert_eq!(copies, repr::Diff::try_from(as_of - 1).expect("small"));
+                    let copies: Diff = batches.iter().flat_map(Updates::iter).map(|(_, diff)| diff).sum();
+                    assert_eq!(copies, Diff::try_from(as_of - 1).expect("small"));
                 }
             });
             // Until compaction has found it worth its while, and a commit has waited for it.

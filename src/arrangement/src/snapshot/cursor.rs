@@ -5,7 +5,8 @@
 //!
 //! How: each batch is sorted by key and value, so a walk keeps one position per batch and takes the least (key, value)
 //! over all of them, adds up the multiplicities of the updates not beyond `as_of`, and reports what does not cancel.
-//! Most keys live in one batch, and most snapshots have few batches, so the least is found by comparing them all.
+//! Most keys live in one batch, and most snapshots have few batches, so the least is found by comparing them all; up to the
+//! least key of the others nothing has to be compared any more.
 //!
 //! # Invariants
 //! - Hits come in order of key and value, each (key, value) at most once, with a multiplicity other than 0.
@@ -15,6 +16,9 @@ use crate::spine::RowBatch;
 use differential_dataflow::trace::implementations::BatchContainer;
 use repr::{Diff, Timestamp};
 use smallvec::SmallVec;
+
+/// Keys that are looked at one by one before they are searched.
+const NEAR: usize = 8;
 
 /// A value row and how many copies of it there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +154,12 @@ impl Walk {
     pub fn take(&mut self, batches: &[RowBatch], as_of: Timestamp, hits_max: usize, hits: &mut Hits) {
         let stop = hits.len().saturating_add(hits_max);
         while hits.len() < stop {
-            let Some(first) = self.least(batches) else { return };
+            let Some((first, bound)) = self.least(batches) else { return };
+            let end = self.alone(&batches[first], first, bound, stop - hits.len());
+            if end > self.positions[first].0 {
+                self.take_alone(&batches[first], first, end, as_of, stop, hits);
+                continue;
+            }
             let (key, val) = self.current(batches, first).expect("the least position is valid");
             let mut hit = Hit { batch: batch_number(first), value: self.positions[first].1, count: 0 };
             for index in first..batches.len() {
@@ -165,17 +174,75 @@ impl Walk {
         }
     }
 
-    /// The batch whose current (key, value) is the least, the first of them if several are equal.
-    fn least(&self, batches: &[RowBatch]) -> Option<usize> {
+    /// The batch whose current (key, value) is the least, the first of them if several are equal; and the least key of the others.
+    fn least<'a>(&self, batches: &'a [RowBatch]) -> Option<(usize, Option<&'a [u8]>)> {
         let mut least: Option<(usize, (&[u8], &[u8]))> = None;
+        let mut bound: Option<&[u8]> = None;
         for index in 0..batches.len() {
-            if let Some(current) = self.current(batches, index)
-                && least.is_none_or(|(_, other)| current < other)
-            {
-                least = Some((index, current));
+            let Some(current) = self.current(batches, index) else { continue };
+            let other = match least {
+                Some((_, before)) if current < before => least.replace((index, current)).map(|(_, before)| before.0),
+                Some(_) => Some(current.0),
+                None => least.replace((index, current)).map(|(_, before)| before.0),
+            };
+            bound = match (bound, other) {
+                (Some(bound), Some(other)) => Some(bound.min(other)),
+                (bound, other) => bound.or(other),
+            };
+        }
+        least.map(|(index, _)| (index, bound))
+    }
+
+    /// Where the keys of a batch end that the walk visits and that are below `bound`, from its current key on; or some way before, but
+    /// not before `count` keys.
+    fn alone(&self, batch: &RowBatch, index: usize, bound: Option<&[u8]>, count: usize) -> usize {
+        let (keys, start) = (&batch.storage.keys, self.positions[index].0);
+        match (&self.bounds, bound) {
+            (Bounds::All, None) => keys.len(),
+            (Bounds::All, Some(bound)) => {
+                let near = keys.len().min(start + NEAR);
+                match keys.run_below(start..near, bound) {
+                    end if end == near => keys.lower_bound(near, bound),
+                    end => end,
+                }
+            }
+            (bounds, bound) => {
+                let is_inside = |at: usize| {
+                    let key = keys.index(at);
+                    bounds.contains(key) && bound.is_none_or(|bound| key < bound)
+                };
+                let end = keys.len().min(start.saturating_add(count));
+                (start..end).find(|at| !is_inside(*at)).unwrap_or(end)
             }
         }
-        least.map(|(index, _)| index)
+    }
+
+    /// Appends hits of one batch, up to the key at `end`, until there are `stop`.
+    fn take_alone(
+        &mut self,
+        batch: &RowBatch,
+        index: usize,
+        end: usize,
+        as_of: Timestamp,
+        stop: usize,
+        hits: &mut Hits,
+    ) {
+        let vals = &batch.storage.vals;
+        let (key, value) = &mut self.positions[index];
+        while *key < end {
+            let (_, last) = vals.bounds(*key);
+            while *value < last {
+                if hits.len() == stop {
+                    return;
+                }
+                let count = multiplicity(batch, *value, as_of);
+                if count != 0 {
+                    hits.push(Hit { batch: batch_number(index), value: *value, count });
+                }
+                *value += 1;
+            }
+            *key += 1;
+        }
     }
 
     fn current<'a>(&self, batches: &'a [RowBatch], index: usize) -> Option<(&'a [u8], &'a [u8])> {
@@ -231,6 +298,15 @@ mod tests {
                 let mut updates: Vec<RowUpdate> = updates.into_iter().map(row).collect();
                 consolidate_updates(&mut updates);
                 batches.extend(batch(updates, &Allowance::unlimited()));
+            }
+            for walk_max in [1, 3, 100] {
+                for bounds in [Bounds::All, Bounds::Prefix(vec![2]), Bounds::Key(vec![1])] {
+                    let (mut walk, mut hits) = (Walk::new(&batches, bounds.clone()), Hits::new());
+                    while { let before = hits.len(); walk.take(&batches, as_of, walk_max, &mut hits); hits.len() == before + walk_max } {}
+                    let found: Vec<(u8, Diff)> = hits.iter().map(|hit| (value(&batches, hit)[0], hit.count)).collect();
+                    let inside = there.iter().filter(|((key, _), count)| bounds.contains(&[*key]) && **count != 0);
+                    assert_eq!(found, inside.map(|((_, val), count)| (*val, *count)).collect::<Vec<_>>(), "{bounds:?}");
+                }
             }
             // What was there before stays there.
             let mut hits = Hits::from_elem(Hit { batch: 0, value: 0, count: 7 }, 1);

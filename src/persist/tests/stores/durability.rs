@@ -55,7 +55,37 @@ fn append(client: &PersistClient, ts: Timestamp, shard: ShardId, rows: &[(&[u8],
 fn contents(client: &PersistClient, shard: ShardId, as_of: Timestamp) -> Vec<(Vec<u8>, Diff)> {
     let snapshot = client.snapshot(shard, as_of).expect("readable");
     let batches: Vec<Updates> = snapshot.collect::<Result<_, _>>().expect("intact");
-    batches.iter().flat_map(|batch| batch.iter().map(|(row, diff)| (row.to_vec(), diff))).collect()
+    let contents: Vec<_> =
+        batches.iter().flat_map(|batch| batch.iter().map(|(row, diff)| (row.to_vec(), diff))).collect();
+    assert!(contents.is_sorted_by(|one, other| one.0 < other.0), "each row once, in order");
+    assert_eq!(rows(client, shard, as_of), repeated(&contents), "the same rows one by one");
+    let stats = client.shard_stats(shard).expect("it exists");
+    if stats.changed <= as_of {
+        assert_eq!(stats.rows, contents.iter().map(|(_, diff)| diff).sum::<Diff>(), "as many as are counted");
+    }
+    contents
+}
+
+/// The rows of a shard, one by one; `None` if one is there less often than not at all.
+fn rows(client: &PersistClient, shard: ShardId, as_of: Timestamp) -> Option<Vec<Vec<u8>>> {
+    let (mut snapshot, mut rows) = (client.snapshot(shard, as_of).expect("readable"), Vec::new());
+    loop {
+        match snapshot.next_rows() {
+            Ok(Some(some)) => {
+                assert_eq!(some.iter().count(), some.len());
+                rows.extend(some.iter().map(<[u8]>::to_vec));
+            }
+            Ok(None) => return Some(rows),
+            Err(PersistError::Corrupt { .. }) => return None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+fn repeated(contents: &[(Vec<u8>, Diff)]) -> Option<Vec<Vec<u8>>> {
+    let copies = contents.iter().map(|(row, diff)| Some((row, usize::try_from(*diff).ok()?)));
+    let copies: Option<Vec<_>> = copies.collect();
+    Some(copies?.into_iter().flat_map(|(row, count)| std::iter::repeat_n(row.clone(), count)).collect())
 }
 
 fn row(index: u32, bytes: usize) -> Vec<u8> {
