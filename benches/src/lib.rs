@@ -23,6 +23,7 @@
 //! - Every reply of a real server is verified: the row holds the id that was asked for. An error reply fails the run.
 //! - Latency is measured for every round trip that ends inside the measured window; nothing is sampled.
 
+pub mod adhoc;
 pub mod admin;
 pub mod arguments;
 pub mod connection;

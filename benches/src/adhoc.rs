@@ -1,0 +1,239 @@
+//! Ad hoc queries over the tables of TPC-H, beside PostgreSQL, and beside DuckDB in memory where that is found.
+//!
+//! All have the same rows and no keys or indexes. Query by query, round by round, one server runs after the other, warm; figures are
+//! medians. PostgreSQL gives up a query after a minute, and is asked once for what takes it long.
+//!
+//! # Invariants
+//! - Glimpse's answer is PostgreSQL's, row by row and digit by digit, wherever PostgreSQL gives one.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use tempfile::TempDir;
+use tpch::{Data, Table};
+
+use crate::admin::Session;
+use crate::arguments::Places;
+use crate::report::median;
+use crate::servers::Server;
+
+/// How long PostgreSQL may take for a query.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
+/// What takes it longer is not repeated.
+const LONG: Duration = Duration::from_secs(5);
+/// Queries beside those of TPC-H: what a scan costs.
+const SCANS: [(&str, &str); 3] = [
+    ("count", "SELECT count(*) FROM lineitem"),
+    ("filtered", "SELECT count(*) FROM lineitem WHERE l_quantity > 10"),
+    ("total", "SELECT sum(l_quantity) FROM lineitem"),
+];
+/// What runs DuckDB.
+const DUCKDB: &str = include_str!("duckdb.py");
+
+/// What to run.
+pub struct Options {
+    /// Names of queries; all of them if empty.
+    pub only: Vec<String>,
+    /// 1 has six million rows in the largest table.
+    pub scale: f64,
+    /// Runs of each query.
+    pub rounds: u32,
+    /// A Python that has DuckDB.
+    pub duckdb: PathBuf,
+    /// Where servers are.
+    pub places: Places,
+}
+
+/// What a query took, in milliseconds.
+pub struct Line {
+    /// The query's name.
+    pub name: &'static str,
+    /// Median of Glimpse's runs.
+    pub glimpse: f64,
+    /// The same of PostgreSQL; `None` if it gave up.
+    pub postgres: Option<f64>,
+    /// The same of DuckDB, if there is one.
+    pub duckdb: Option<f64>,
+}
+
+/// What loading took, in seconds.
+pub struct Loaded {
+    /// COPY of all tables into Glimpse.
+    pub glimpse: f64,
+    /// The same into PostgreSQL.
+    pub postgres: f64,
+    /// The same with its VACUUM ANALYZE.
+    pub analyzed: f64,
+}
+
+/// The servers with their tables.
+pub struct Rivals {
+    glimpse: Server,
+    postgres: Server,
+    duckdb: Option<DuckDb>,
+    options: Options,
+}
+
+/// All queries: their names, and what they ask.
+pub fn queries() -> impl Iterator<Item = (&'static str, &'static str)> {
+    SCANS.into_iter().chain(tpch::queries())
+}
+
+impl Rivals {
+    /// Starts them, and fills their tables.
+    pub fn start(options: Options) -> Result<(Rivals, Loaded)> {
+        ensure!(options.rounds > 0, "nothing to run");
+        let Places { work_dir, environmentd, pg_bin } = &options.places;
+        let data = Data::generate(options.scale);
+        let glimpse = Server::start_glimpse(work_dir, environmentd.as_deref())?;
+        let postgres = Server::start_postgres(work_dir, pg_bin.as_deref(), 10)?;
+        let seconds = |server: &Server| -> Result<f64> {
+            let started = Instant::now();
+            load(&mut server.session()?, &data)?;
+            Ok(started.elapsed().as_secs_f64())
+        };
+        let (of_glimpse, of_postgres) = (seconds(&glimpse)?, seconds(&postgres)?);
+        let started = Instant::now();
+        postgres.session()?.execute("VACUUM ANALYZE")?;
+        let analyzed = of_postgres + started.elapsed().as_secs_f64();
+        let duckdb = DuckDb::start(&options.duckdb, work_dir, &data)?;
+        let loaded = Loaded { glimpse: of_glimpse, postgres: of_postgres, analyzed };
+        Ok((Rivals { glimpse, postgres, duckdb, options }, loaded))
+    }
+
+    /// Runs a query everywhere.
+    pub fn compare(&mut self, (name, query): (&'static str, &'static str)) -> Result<Line> {
+        let (mut ours, mut theirs) = (self.glimpse.session()?, self.postgres.session()?);
+        theirs.execute(&format!("SET statement_timeout = {}", GIVEN_UP_AFTER.as_millis()))?;
+        let (answer, _) = timed(&mut ours, query).with_context(|| format!("{name}\n{}", self.glimpse.log_tail()))?;
+        let first = timed(&mut theirs, query);
+        if let Ok((expected, _)) = &first {
+            ensure!(sorted(&answer) == sorted(expected), "{name}: Glimpse and PostgreSQL differ");
+        } else if !first.as_ref().is_err_and(|error| format!("{error:#}").contains("57014")) {
+            bail!("{name} fails in PostgreSQL: {:#}", first.err().context("it failed")?);
+        }
+        if let Some(duckdb) = &mut self.duckdb {
+            duckdb.run(query)?;
+        }
+        let (mut glimpse, mut postgres, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        let repeats = first.as_ref().is_ok_and(|(_, took)| *took < LONG);
+        for _ in 0..self.options.rounds {
+            glimpse.push(millis(timed(&mut ours, query)?.1));
+            if repeats {
+                postgres.push(millis(timed(&mut theirs, query)?.1));
+            }
+            if let Some(duckdb) = &mut self.duckdb {
+                others.push(millis(duckdb.run(query)?));
+            }
+        }
+        if let (false, Ok((_, took))) = (repeats, &first) {
+            postgres.push(millis(*took));
+        }
+        let of = |times: Vec<f64>| (!times.is_empty()).then(|| median(&times));
+        let glimpse = of(glimpse).context("there was a round")?;
+        Ok(Line { name, glimpse, postgres: of(postgres), duckdb: of(others) })
+    }
+
+    /// Whether a query is to be run.
+    pub fn selects(&self, name: &str) -> bool {
+        self.options.only.is_empty() || self.options.only.iter().any(|only| only == name)
+    }
+}
+
+/// The statements that create the tables.
+fn schema() -> Vec<String> {
+    let lines: Vec<&str> = tpch::SCHEMA.lines().filter(|line| !line.starts_with("--")).collect();
+    lines.join(" ").split(';').map(|sql| sql.trim().to_owned()).filter(|sql| !sql.is_empty()).collect()
+}
+
+fn load(session: &mut Session, data: &Data) -> Result<()> {
+    for sql in schema() {
+        session.execute(&sql)?;
+    }
+    for table in Table::ALL {
+        session.copy(table.name(), data.rows(table), |line, row| line.extend_from_slice(row.copy_line().as_bytes()))?;
+    }
+    Ok(())
+}
+
+type Rows = Vec<Vec<Option<String>>>;
+
+fn timed(session: &mut Session, query: &str) -> Result<(Rows, Duration)> {
+    let started = Instant::now();
+    let rows = session.execute(query)?;
+    Ok((rows, started.elapsed()))
+}
+
+/// The rows, in an order that does not depend on who gives them.
+fn sorted(rows: &Rows) -> Rows {
+    let mut rows = rows.clone();
+    rows.sort();
+    rows
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1_000.0
+}
+
+/// A DuckDB in memory, with two threads, in a process of its own.
+struct DuckDb {
+    process: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    /// Its program and the rows that it has read.
+    _dir: TempDir,
+}
+
+impl DuckDb {
+    /// Starts it, if that Python has one.
+    fn start(python: &Path, work_dir: &Path, data: &Data) -> Result<Option<DuckDb>> {
+        let has_duckdb = Command::new(python).args(["-c", "import duckdb"]).stderr(Stdio::null()).status();
+        if !has_duckdb.is_ok_and(|status| status.success()) {
+            return Ok(None);
+        }
+        let dir = tempfile::Builder::new().prefix("duckdb").tempdir_in(work_dir)?;
+        for table in Table::ALL {
+            let mut file = std::io::BufWriter::new(std::fs::File::create(dir.path().join(table.name()))?);
+            for row in data.rows(table) {
+                writeln!(file, "{}", row.copy_line())?;
+            }
+            file.flush()?;
+        }
+        let program = dir.path().join("duckdb_rival.py");
+        std::fs::write(&program, DUCKDB)?;
+        let mut command = Command::new(python);
+        command.arg(&program).arg(dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().context("cannot run DuckDB")?;
+        let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
+            bail!("DuckDB has no pipes");
+        };
+        let mut duckdb = DuckDb { process, input, output: BufReader::new(output), _dir: dir };
+        for sql in schema() {
+            duckdb.run(&sql)?;
+        }
+        for table in Table::ALL {
+            duckdb.run(&format!("LOAD TABLE {}", table.name()))?;
+        }
+        Ok(Some(duckdb))
+    }
+
+    fn run(&mut self, sql: &str) -> Result<Duration> {
+        writeln!(self.input, "{}", sql.replace('\n', " "))?;
+        self.input.flush()?;
+        let mut reply = String::new();
+        self.output.read_line(&mut reply)?;
+        let seconds = reply.trim().parse().with_context(|| format!("DuckDB says {reply:?} to {sql}"))?;
+        Ok(Duration::from_secs_f64(seconds))
+    }
+}
+
+impl Drop for DuckDb {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
