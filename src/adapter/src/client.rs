@@ -95,10 +95,11 @@ impl Client {
         let boot_ts = config.oracle.known_ts();
         let memory = config.memory.child("ad hoc queries", config.adhoc_memory);
         let beside: Arc<dyn Beside> = Arc::new(OwnThreads);
+        let partitions = config.adhoc.metrics().num_workers();
         let (persist, clock) = (config.persist.clone(), config.clock.clone());
         let (handle, requests) = Handle::new(persist, Arc::clone(&config.oracle), clock, Arc::clone(&beside));
         let environment = Environment {
-            engine: Arc::new(Engine::with_memory(sql::dialect::DIALECTS, Arc::clone(&memory))),
+            engine: Arc::new(Engine::with(sql::dialect::DIALECTS, Arc::clone(&memory), partitions)),
             memory: Arc::clone(&memory),
             published: Arc::new(ArcSwap::from_pointee(Published::empty())),
             oracle: Arc::clone(&config.oracle),

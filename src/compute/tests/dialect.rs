@@ -2,8 +2,8 @@
 //! and what is maintained is what running it gives. So a second dialect needs the engine, and no part of the first.
 
 use arrangement::allowance::Allowance;
-use arrow::array::{Int32Array, Int64Array, RecordBatch};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringViewArray};
+use arrow::datatypes::DataType;
 use async_trait::async_trait;
 use compute_client::clock::CollectionClock;
 use compute_client::controller::Controller;
@@ -12,14 +12,11 @@ use compute_client::index::{Clocks, IndexHandle, Schedules};
 use compute_client::plan::lower::lower;
 use compute_client::protocol::{IndexSpec, KeyExpr};
 use compute_client::tail::Tail;
-use datafusion::catalog::Session;
 use datafusion::common::Result;
-use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::functions_aggregate::expr_fn::{count, sum};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, col, lit};
-use datafusion::physical_plan::ExecutionPlan;
 use engine::reads::{Read, of_plan};
-use engine::{CollectionReader, CollectionTable, Engine, SessionInfo};
+use engine::{Collection, CollectionReader, CollectionTable, Engine, InMemory, SessionInfo};
 use futures::TryStreamExt;
 use futures::executor::block_on;
 use glimpse_compute::LocalWorkers;
@@ -59,20 +56,17 @@ struct Orders(Vec<Order>);
 
 #[async_trait]
 impl CollectionReader for Orders {
-    async fn scan(
-        &self,
-        id: GlobalId,
-        projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
-        _limit: Option<usize>,
-        _state: &dyn Session,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    fn row_count(&self, _id: GlobalId) -> Option<usize> {
+        Some(self.0.len())
+    }
+
+    async fn open(&self, id: GlobalId, _filters: &[Expr]) -> Result<Arc<dyn Collection>> {
         assert_eq!(id, ORDERS);
-        let schema: SchemaRef = Arc::new(orders().schema.project(&[0, 1])?);
         let customers = Int32Array::from_iter_values(self.0.iter().map(|(customer, _)| *customer));
         let amounts = Int64Array::from_iter_values(self.0.iter().map(|(_, amount)| *amount));
-        let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(customers), Arc::new(amounts)])?;
-        Ok(MemorySourceConfig::try_new_exec(&[vec![batch]], schema, projection.cloned())?)
+        let notes = StringViewArray::new_null(self.0.len());
+        let columns: Vec<ArrayRef> = vec![Arc::new(customers), Arc::new(amounts), Arc::new(notes)];
+        Ok(Arc::new(InMemory(RecordBatch::try_new(Arc::clone(&orders().schema), columns)?)))
     }
 }
 

@@ -6,29 +6,31 @@
 //!   keeps such columns in the sorts.)
 //! - An outer join with a column that is constant in an input. Rows without partner have NULL there, but the join tells of the
 //!   constants of both inputs (`EquivalenceGroup::join`).
+//! - A union of which one input has a constant there, and the others have not: a sort is taken apart into sorts of its inputs, and
+//!   that one's leaves out the column, so that the union is not in the order that was asked for.
 //!
-//! So of such a union and such a join nothing is told to what is above.
+//! Which inputs have constants may change with every rule. So of unions and outer joins nothing is told to what is above.
 
 use super::through::{Through, through};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinType, Result};
 use datafusion::physical_expr::EquivalenceProperties;
-use datafusion::physical_expr::equivalence::AcrossPartitions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::union::UnionExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PlanProperties};
+use datafusion::physical_plan::{ExecutionPlan, PlanProperties};
 use std::sync::Arc;
 
-/// Puts [`Untold`] above every such operator. It goes before the rules that place sorts.
+/// Puts [`Untold`] above every such operator. It goes after the rule that says which joins are outer ones, left or right, and before those
+/// that place sorts.
 #[derive(Debug)]
 pub(super) struct HideConstants;
 
 impl PhysicalOptimizerRule for HideConstants {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_up(|node| {
-            Ok(if has_false_constants(node.as_ref()) {
+            Ok(if may_have_false_constants(node.as_ref()) {
                 Transformed::yes(through(node, Untold))
             } else {
                 Transformed::no(node)
@@ -46,20 +48,11 @@ impl PhysicalOptimizerRule for HideConstants {
     }
 }
 
-fn has_false_constants(node: &dyn ExecutionPlan) -> bool {
-    let is_outer =
-        join_type(node).is_some_and(|kind| matches!(kind, JoinType::Left | JoinType::Right | JoinType::Full));
-    if !is_outer && !node.is::<UnionExec>() {
-        return false;
-    }
-    let constants = node.equivalence_properties().constants();
-    constants.iter().any(|constant| is_outer || constant.across_partitions == AcrossPartitions::Heterogeneous)
-}
-
-fn join_type(node: &dyn ExecutionPlan) -> Option<JoinType> {
+fn may_have_false_constants(node: &dyn ExecutionPlan) -> bool {
     let hashed = node.downcast_ref::<HashJoinExec>().map(HashJoinExec::join_type);
     let looped = || node.downcast_ref::<NestedLoopJoinExec>().map(NestedLoopJoinExec::join_type);
-    hashed.or_else(looped).copied()
+    let is_outer = |join: &JoinType| matches!(join, JoinType::Left | JoinType::Right | JoinType::Full);
+    node.is::<UnionExec>() || hashed.or_else(looped).is_some_and(is_outer)
 }
 
 /// The rows of an operator, of which nothing else is known.

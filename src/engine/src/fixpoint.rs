@@ -6,6 +6,8 @@
 
 use super::faults::with_faults;
 use super::recursion::{LetRec, limit_reached};
+use super::runtime::physical_plan;
+use crate::dialect::Dialects;
 use crate::error::SqlError;
 use crate::recursion::{AtLimit, Bindings};
 use arrow::array::RecordBatch;
@@ -24,16 +26,25 @@ use std::task::Poll;
 ///
 /// # Cancellation
 /// Safe to drop: nothing outlives the future.
-pub(super) async fn solve(mut plan: LogicalPlan, state: &SessionState) -> Result<(LogicalPlan, Bindings), SqlError> {
+pub(super) async fn solve(
+    mut plan: LogicalPlan,
+    dialects: Dialects,
+    state: &SessionState,
+) -> Result<(LogicalPlan, Bindings), SqlError> {
     let mut bindings = Bindings::new();
     while let Some(recursion) = outermost(&plan)? {
-        rounds(&recursion, state, &mut bindings).await?;
+        rounds(&recursion, dialects, state, &mut bindings).await?;
         plan = without(plan, &recursion)?;
     }
     Ok((plan, bindings))
 }
 
-async fn rounds(recursion: &LetRec, state: &SessionState, bindings: &mut Bindings) -> Result<(), SqlError> {
+async fn rounds(
+    recursion: &LetRec,
+    dialects: Dialects,
+    state: &SessionState,
+    bindings: &mut Bindings,
+) -> Result<(), SqlError> {
     for name in &recursion.names {
         bindings.insert(name.clone(), Vec::new());
     }
@@ -44,10 +55,10 @@ async fn rounds(recursion: &LetRec, state: &SessionState, bindings: &mut Binding
         for (name, value) in recursion.names.iter().zip(&recursion.values) {
             let mut value = value.clone();
             while let Some(inner) = outermost(&value)? {
-                Box::pin(rounds(&inner, state, bindings)).await?;
+                Box::pin(rounds(&inner, dialects, state, bindings)).await?;
                 value = without(value, &inner)?;
             }
-            let rows = run(&value, state, bindings).await?;
+            let rows = run(value, dialects, state, bindings).await?;
             let before = bindings.insert(name.clone(), rows).unwrap_or_default();
             has_changed |= counts(&before)? != counts(&bindings[name])?;
         }
@@ -74,11 +85,21 @@ async fn pause() {
     .await;
 }
 
-async fn run(plan: &LogicalPlan, state: &SessionState, bindings: &Bindings) -> Result<Vec<RecordBatch>, SqlError> {
+async fn run(
+    plan: LogicalPlan,
+    dialects: Dialects,
+    state: &SessionState,
+    bindings: &Bindings,
+) -> Result<Vec<RecordBatch>, SqlError> {
     let mut state = state.clone();
     state.config_mut().set_extension(Arc::new(bindings.clone()));
-    let physical = state.query_planner().create_physical_plan(plan, &state).await?;
+    let physical = physical_plan(plan, dialects, &state).await?;
     Ok(collect(with_faults(physical)?, Arc::new(TaskContext::from(&state))).await?)
+}
+
+/// Whether there is any recursion in a plan.
+pub(super) fn is_recursive(plan: &LogicalPlan) -> Result<bool, SqlError> {
+    Ok(outermost(plan)?.is_some())
 }
 
 /// A recursion that is in no other one.

@@ -1,13 +1,14 @@
 //! The engine: DataFusion's optimizer, physical planner and executor, configured for us.
 //!
-//! One session state is built at start and cloned for each execution with that execution's session and reader. One
-//! partition per query: the server runs many queries at once, and a single one keeps the input's order where Postgres
-//! users expect it (`array_agg` without ORDER BY).
+//! One session state is built at start and cloned for each execution with that execution's session and reader, and in as many
+//! partitions as that is worth ([`super::partitions`]).
 
 use super::collection::{CollectionReader, ReaderExtension};
 use super::faults::with_faults;
 use super::memory::Pool;
 use super::pace::Pace;
+use super::partitions::{has_namesakes, partitions};
+use super::scan::absorb_filters;
 use super::session::SessionInfo;
 use crate::dialect::Dialects;
 use crate::error::SqlError;
@@ -26,7 +27,7 @@ use datafusion::optimizer::{Optimizer, OptimizerContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::{LoweredAggregate, LoweredAggregateBuilder};
 use datafusion::physical_expr::window::WindowExpr;
-use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
 use datafusion::physical_planner::create_window_expr;
 use ore::memory::Share;
 use repr::sqlstate::SqlState;
@@ -39,17 +40,20 @@ pub struct Engine {
     optimizer: Optimizer,
     options: Arc<ConfigOptions>,
     dialects: Dialects,
+    /// How many partitions a query has at the most.
+    partitions: usize,
 }
 
 impl Engine {
     /// An engine with its optimizer, for plans of these dialects, whose queries may take all memory there is.
     pub fn new(dialects: Dialects) -> Engine {
-        Engine::with_memory(dialects, Share::root(usize::MAX, None))
+        Engine::with(dialects, Share::root(usize::MAX, None), 1)
     }
 
     /// The same with a share of the memory for what its queries sort, group and join, all of them together: one that asks for more
-    /// than is left gets 53200. None of it goes to disk, where it would take the room of what is to stay.
-    pub fn with_memory(dialects: Dialects, share: Arc<Share>) -> Engine {
+    /// than is left gets 53200. None of it goes to disk, where it would take the room of what is to stay. A large query is run in so
+    /// many partitions, each of which can be another thread's.
+    pub fn with(dialects: Dialects, share: Arc<Share>, partitions: usize) -> Engine {
         let runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::new(Pool(share)))
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
@@ -76,7 +80,7 @@ impl Engine {
             .with_physical_optimizer_rules(super::checked::rules())
             .with_physical_optimizer_rule(Arc::new(Pace { dialects }))
             .build();
-        Engine { state, optimizer: crate::rules::optimizer(), options, dialects }
+        Engine { state, optimizer: crate::rules::optimizer(), options, dialects, partitions }
     }
 
     /// Optimises a bound plan. Of the session, what is folded depends on nothing but its locale. Errors: 54001 if that takes more than
@@ -160,15 +164,52 @@ impl Engine {
         session: &SessionInfo,
         reader: Arc<dyn CollectionReader>,
     ) -> Result<SendableRecordBatchStream, SqlError> {
-        let mut state = self.session_state(session);
-        state.config_mut().set_extension(Arc::new(ReaderExtension(reader)));
-        let (plan, bindings) = super::fixpoint::solve(plan, &state).await?;
+        let mut state = self.state_for(&plan, session, reader)?;
+        let (plan, bindings) = super::fixpoint::solve(plan, self.dialects, &state).await?;
         if !bindings.is_empty() {
             state.config_mut().set_extension(Arc::new(bindings));
         }
-        let physical = state.query_planner().create_physical_plan(&plan, &state).await?;
-        let context = Arc::new(TaskContext::from(&state));
-        Ok(execute_stream(with_faults(physical)?, context)?)
+        let physical = physical_plan(plan, self.dialects, &state).await?;
+        Ok(execute_stream(with_faults(physical)?, Arc::new(TaskContext::from(&state)))?)
+    }
+
+    /// The operators that would run, one per line, each below the one that it gives rows to. Of what is recursive it is the plan that is
+    /// shown: the operators depend on what each round gives.
+    ///
+    /// # Cancellation
+    /// Safe to drop.
+    pub async fn explain(
+        &self,
+        plan: LogicalPlan,
+        session: &SessionInfo,
+        reader: Arc<dyn CollectionReader>,
+    ) -> Result<String, SqlError> {
+        if super::fixpoint::is_recursive(&plan)? {
+            return Ok(plan.display_indent().to_string());
+        }
+        let state = self.state_for(&plan, session, reader)?;
+        let physical = physical_plan(plan, self.dialects, &state).await?;
+        Ok(displayable(physical.as_ref()).indent(false).to_string())
+    }
+
+    /// What a plan is run with.
+    fn state_for(
+        &self,
+        plan: &LogicalPlan,
+        session: &SessionInfo,
+        reader: Arc<dyn CollectionReader>,
+    ) -> Result<SessionState, SqlError> {
+        let mut state = self.session_state(session);
+        let options = state.config_mut().options_mut();
+        options.execution.target_partitions = partitions(plan, reader.as_ref(), self.partitions)?;
+        if has_namesakes(plan)? {
+            let optimizer = &mut options.optimizer;
+            optimizer.enable_join_dynamic_filter_pushdown = false;
+            optimizer.enable_topk_dynamic_filter_pushdown = false;
+            optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+        }
+        state.config_mut().set_extension(Arc::new(ReaderExtension(reader)));
+        Ok(state)
     }
 
     fn session_state(&self, session: &SessionInfo) -> SessionState {
@@ -179,6 +220,16 @@ impl Engine {
         state.execution_props_mut().mark_start_execution(options);
         state
     }
+}
+
+/// The operators of a plan.
+pub(super) async fn physical_plan(
+    plan: LogicalPlan,
+    dialects: Dialects,
+    state: &SessionState,
+) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
+    let plan = absorb_filters(plan, dialects)?;
+    Ok(state.query_planner().create_physical_plan(&plan, state).await?)
 }
 
 /// The query was bound, so the user's names are right: one that the optimizer cannot find is our mistake.

@@ -41,7 +41,7 @@ impl Session {
             (ExplainStage::Timestamp, Plan::Select(select)) => self.explain_timestamp(select).await?,
             (_, Plan::Select(select)) => {
                 let exec = self.select_exec(select.clone());
-                self.explain_select(plan.stage, &exec, params)?
+                self.explain_select(plan.stage, &exec, params).await?
             }
             (ExplainStage::Timestamp, _) => {
                 let message = "EXPLAIN TIMESTAMP is for SELECT only";
@@ -55,7 +55,7 @@ impl Session {
             },
             (stage, Plan::ReadThenWrite(write)) => {
                 let exec = self.select_exec(selection(write));
-                let read = self.explain_select(*stage, &exec, params)?;
+                let read = self.explain_select(*stage, &exec, params).await?;
                 format!("{:?} on {}\n{}", write.kind, write.name, read)
             }
             (_, other) => {
@@ -75,8 +75,8 @@ impl Session {
         std::future::ready(text_rows(desc, RowsTag::Explain, vec![lines])).await
     }
 
-    fn explain_select(
-        &self,
+    async fn explain_select(
+        &mut self,
         stage: ExplainStage,
         exec: &SelectExec,
         params: Bound<'_>,
@@ -93,7 +93,18 @@ impl Session {
                     _ if exec.select.depends_on.is_empty() => "Executor: constant".to_owned(),
                     _ => "Executor: ad hoc".to_owned(),
                 };
-                format!("{executor}\n{}", indent(&logical))
+                let is_adhoc = executor.ends_with("ad hoc") || executor.ends_with("constant");
+                let plan = match stage {
+                    ExplainStage::Physical if is_adhoc => {
+                        let as_of = self.now().await?;
+                        let logical = self.with_own_writes(logical, &exec.select.depends_on)?;
+                        let (query, interrupt) = (self.query(logical, as_of), self.interrupt());
+                        let text = interrupt.guard(query.explain()).await??;
+                        text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+                    }
+                    _ => indent(&logical),
+                };
+                format!("{executor}\n{plan}")
             }
         })
     }

@@ -14,26 +14,21 @@ use committer::constraint::net_rows;
 use committer::published::Published;
 use committer::sequence::Sequence;
 use compute_client::error::ComputeError;
-use compute_client::peek::{self, Bound, PeekRows};
+use compute_client::peek::{self, Bound, OwnedPeekChunk, PeekRows};
 use compute_client::plan::{Access, IndexInfo, Output, PeekPlan, scan_access};
 use compute_client::uncommitted::Uncommitted;
-use datafusion::catalog::Session;
 use datafusion::common::Result;
-use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::common::stats::Precision;
 use datafusion::error::DataFusionError;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Expr;
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use engine::error::SqlError;
-use engine::{CollectionReader, SessionInfo};
-use persist::{PersistClient, PersistError, ShardSnapshot};
-use repr::row::RowCodec;
+use engine::{Collection, CollectionReader, InMemory, Morsel, Morsels, SessionInfo};
+use persist::{PersistClient, PersistError, ShardSnapshot, ShardStats, SnapshotRows};
+use repr::columns::ColumnDecoder;
 use repr::sqlstate::SqlState;
 use repr::{Diff, GlobalId, RelationDesc, Timestamp, Updates};
 use sql::plan::sequence::COLUMNS;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -105,6 +100,20 @@ impl StatementReader {
         Ok((origin, overlay, desc))
     }
 
+    /// How many rows there are, with those of the transaction's own.
+    fn counted(&self, id: GlobalId, origin: &Origin) -> Precision<usize> {
+        let own: Diff = self.overlay.get(&id).map_or(0, |own| own.diffs().iter().sum());
+        let rows = |stored: Diff| usize::try_from(stored + own).unwrap_or(0);
+        let stats = self.shared.persist.shard_stats(id.into()).filter(|_| self.published.tables.contains_key(&id));
+        match (origin, stats) {
+            (Origin::Empty, _) => Precision::Exact(rows(0)),
+            (Origin::Index(found), Some(stats)) if matches!(found.plan().access, Access::Scan) => at(stats, self.as_of, rows),
+            (Origin::Index(found), _) => Precision::Inexact(found.update_count()),
+            (Origin::Shard(..), Some(stats)) => at(stats, self.as_of, rows),
+            (Origin::Shard(..), None) => Precision::Absent,
+        }
+    }
+
     /// The rows of an index, and what of the transaction's own is still to be laid over them.
     async fn open_index(
         &self,
@@ -130,6 +139,14 @@ impl StatementReader {
     }
 }
 
+/// The rows of a shard as of a time, which what has come since makes an estimate.
+fn at(stats: ShardStats, as_of: Timestamp, rows: impl Fn(Diff) -> usize) -> Precision<usize> {
+    match stats.changed <= as_of {
+        true => Precision::Exact(rows(stats.rows)),
+        false => Precision::Inexact(rows(stats.rows)),
+    }
+}
+
 /// Whether an index has rows, and goes on to have them.
 fn is_readable(index: &IndexInfo) -> bool {
     index.handle.is_hydrated() && index.handle.check().is_ok()
@@ -137,37 +154,26 @@ fn is_readable(index: &IndexInfo) -> bool {
 
 #[async_trait]
 impl CollectionReader for StatementReader {
-    async fn scan(
-        &self,
-        id: GlobalId,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        limit: Option<usize>,
-        _state: &dyn Session,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    fn row_count(&self, id: GlobalId) -> Option<usize> {
+        match self.shared.persist.shard_stats(id.into()) {
+            Some(stats) => Some(usize::try_from(stats.rows).unwrap_or(0)),
+            None => self.published.indexes_on(id).first().map(|index| index.handle.size().0),
+        }
+    }
+
+    async fn open(&self, id: GlobalId, filters: &[Expr]) -> Result<Arc<dyn Collection>> {
         if let GlobalId::System(_) = id {
             let now = introspection::Now { shared: &self.shared, published: &self.published };
             let context = Context { catalog: &self.published.state, session: &self.session, live: &now };
-            let batch = builtin::rows(id, &context).map_err(external)?;
-            let schema = batch.schema();
-            return Ok(MemorySourceConfig::try_new_exec(&[vec![batch]], schema, projection.cloned())?);
+            return Ok(Arc::new(InMemory(builtin::rows(id, &context).map_err(external)?)));
         }
         if let Some(sequence) = self.published.sequences.get(&id) {
-            let batch = sequence_row(sequence).map_err(|error| DataFusionError::ArrowError(Box::new(error), None))?;
-            let schema = batch.schema();
-            return Ok(MemorySourceConfig::try_new_exec(&[vec![batch]], schema, projection.cloned())?);
+            let row = sequence_row(sequence).map_err(|error| DataFusionError::ArrowError(Box::new(error), None))?;
+            return Ok(Arc::new(InMemory(row)));
         }
         let (origin, overlay, desc) = self.origin(id, filters).await?;
-        let partition = CollectionStream { desc: Arc::clone(&desc), origin, overlay };
-        let exec = StreamingTableExec::try_new(
-            Arc::clone(&desc.schema),
-            vec![Arc::new(partition)],
-            projection,
-            std::iter::empty(),
-            false,
-            limit.filter(|_| filters.is_empty()),
-        )?;
-        Ok(Arc::new(exec))
+        let row_count = self.counted(id, &origin);
+        Ok(Arc::new(Stored { desc, origin, overlay, row_count }))
     }
 }
 
@@ -196,8 +202,7 @@ impl Origin {
             Origin::Empty => RowSource::Empty,
             Origin::Index(rows) => RowSource::Index(rows.clone()),
             Origin::Shard(persist, id, as_of) => {
-                let snapshot = persist.snapshot((*id).into(), *as_of).map_err(storage)?;
-                RowSource::Shard { snapshot: Box::new(snapshot), pending: Arc::default(), at: 0, copies: 0 }
+                RowSource::Shard(Box::new(persist.snapshot((*id).into(), *as_of).map_err(storage)?))
             }
         })
     }
@@ -207,48 +212,63 @@ impl Origin {
 enum RowSource {
     Empty,
     Index(Box<PeekRows>),
-    Shard { snapshot: Box<ShardSnapshot>, pending: Arc<Updates>, at: usize, copies: Diff },
+    Shard(Box<ShardSnapshot>),
+}
+
+/// Stored rows, where they are.
+enum Found {
+    Index(OwnedPeekChunk),
+    Shard(SnapshotRows),
+    Own(Updates),
 }
 
 impl RowSource {
-    /// Takes the rows of a batch; none are left when it takes none.
-    fn take(&mut self, mut row: impl FnMut(&[u8])) -> std::result::Result<usize, SqlError> {
-        match self {
-            RowSource::Empty => Ok(0),
+    /// The next rows; `None` at the end.
+    fn next(&mut self) -> std::result::Result<Option<Found>, SqlError> {
+        Ok(match self {
+            RowSource::Empty => None,
             RowSource::Index(rows) => {
                 let chunk = rows
                     .next_chunk_within(BATCH_ROWS, BATCH_BYTES)
                     .map_err(|error| SqlError::new(error.sqlstate(), error.to_string()))?;
-                Ok(chunk.map_or(0, |chunk| chunk.rows().map(&mut row).count()))
+                chunk.map(|chunk| Found::Index(chunk.to_owned_from(0)))
             }
-            RowSource::Shard { snapshot, pending, at, copies } => {
-                let (mut count, mut size) = (0, 0);
-                while count < BATCH_ROWS && size < BATCH_BYTES {
-                    if *at == pending.len() {
-                        let next = snapshot
-                            .next_batch()
-                            .map_err(|error| SqlError::new(error.sqlstate(), error.to_string()))?;
-                        let Some(next) = next else { return Ok(count) };
-                        (*pending, *at, *copies) = (Arc::new(next), 0, 0);
-                        continue;
-                    }
-                    let (bytes, diff) = pending.get(*at);
-                    if diff < 0 {
-                        return Err(SqlError::internal("a table holds a row with a negative multiplicity"));
-                    }
-                    if *copies == diff {
-                        (*at, *copies) = (*at + 1, 0);
-                        continue;
-                    }
-                    row(bytes);
-                    *copies += 1;
-                    count += 1;
-                    size += bytes.len();
-                }
-                Ok(count)
+            RowSource::Shard(snapshot) => {
+                let rows = snapshot.next_rows().map_err(|error| SqlError::new(error.sqlstate(), error.to_string()))?;
+                rows.map(Found::Shard)
             }
+        })
+    }
+}
+
+impl Found {
+    fn len(&self) -> usize {
+        match self {
+            Found::Index(chunk) => chunk.chunk().rows().len(),
+            Found::Shard(rows) => rows.len(),
+            Found::Own(rows) => rows.len(),
         }
     }
+
+    /// The rows, or those at these positions, which ascend.
+    fn rows(&self, at: Option<&[usize]>) -> Vec<&[u8]> {
+        match self {
+            Found::Index(chunk) => picked(chunk.chunk().rows(), at),
+            Found::Shard(rows) => picked(rows.iter(), at),
+            Found::Own(rows) => picked(rows.iter().map(|(row, _)| row), at),
+        }
+    }
+}
+
+fn picked<'r>(rows: impl Iterator<Item = &'r [u8]>, at: Option<&[usize]>) -> Vec<&'r [u8]> {
+    let Some(at) = at else { return rows.collect() };
+    let (mut rows, mut next) = (rows, 0);
+    let mut pick = |at: usize| {
+        let row = rows.nth(at - next).expect("a position of a row");
+        next = at + 1;
+        row
+    };
+    at.iter().map(|at| pick(*at)).collect()
 }
 
 /// The uncommitted updates of one table, net.
@@ -273,90 +293,118 @@ impl Overlay {
         let removed = net.into_iter().filter(|(_, diff)| *diff < 0).map(|(row, diff)| (row.to_vec(), -diff)).collect();
         Overlay { removed, added: added.into_iter() }
     }
-}
 
-/// One scan in progress.
-struct Scan {
-    source: RowSource,
-    overlay: Option<Overlay>,
-    codec: RowCodec,
-    schema: SchemaRef,
-}
-
-impl Scan {
-    fn next_batch(&mut self) -> std::result::Result<Option<RecordBatch>, SqlError> {
-        let mut rows = Updates::new();
-        while rows.is_empty() {
-            let overlay = &mut self.overlay;
-            let taken = self.source.take(|row| {
-                if let Some(copies) = overlay.as_mut().and_then(|overlay| overlay.removed.get_mut(row))
-                    && *copies > 0
-                {
-                    *copies -= 1;
-                } else {
-                    rows.push(row, 1);
-                }
-            })?;
-            if taken == 0 {
-                let mut added = self.overlay.iter_mut().flat_map(|overlay| overlay.added.by_ref());
-                while rows.len() < BATCH_ROWS
-                    && rows.bytes() < BATCH_BYTES
-                    && let Some(row) = added.next()
-                {
-                    rows.push(&row, 1);
-                }
-                if rows.is_empty() {
-                    return Ok(None);
-                }
-            }
+    /// Where the rows are among those found that were not removed; `None` if all are there.
+    fn left(&mut self, found: &Found) -> Option<Vec<usize>> {
+        if self.removed.is_empty() {
+            return None;
         }
-        let internal = |error: &dyn fmt::Display| SqlError::internal(error.to_string());
-        let columns = self.codec.decode(rows.iter().map(|(row, _)| row)).map_err(|error| internal(&error))?;
-        RecordBatch::try_new(Arc::clone(&self.schema), columns).map(Some).map_err(|error| internal(&error))
+        let mut is_there = |row: &[u8]| match self.removed.get_mut(row) {
+            Some(copies) if *copies > 0 => {
+                *copies -= 1;
+                false
+            }
+            _ => true,
+        };
+        let rows = found.rows(None);
+        let left: Vec<usize> = (0..rows.len()).filter(|at| is_there(rows[*at])).collect();
+        (left.len() < rows.len()).then_some(left)
+    }
+
+    /// Some of the rows that were added; `None` after the last.
+    fn next_added(&mut self) -> Option<Updates> {
+        let mut rows = Updates::new();
+        while rows.len() < BATCH_ROWS
+            && rows.bytes() < BATCH_BYTES
+            && let Some(row) = self.added.next()
+        {
+            rows.push(&row, 1);
+        }
+        (!rows.is_empty()).then_some(rows)
     }
 }
 
-/// A scan as DataFusion runs it.
-struct CollectionStream {
+/// Stored rows as a collection.
+struct Stored {
     desc: Arc<RelationDesc>,
     origin: Origin,
     overlay: Option<Arc<Updates>>,
+    row_count: Precision<usize>,
 }
 
-impl CollectionStream {
-    fn open(&self) -> Result<Scan> {
-        let types: Vec<_> = self.desc.columns.iter().map(|column| column.data_type.clone()).collect();
-        let codec = RowCodec::new(&types).map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let overlay = self.overlay.as_ref().map(|updates| Overlay::new(updates));
-        Ok(Scan { source: self.origin.open()?, overlay, codec, schema: Arc::clone(&self.desc.schema) })
-    }
-}
-
-impl fmt::Debug for CollectionStream {
+impl fmt::Debug for Stored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CollectionStream")
+        f.write_str("Stored")
     }
 }
 
-impl PartitionStream for CollectionStream {
+impl Collection for Stored {
     fn schema(&self) -> &SchemaRef {
         &self.desc.schema
     }
 
-    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let schema = Arc::clone(&self.desc.schema);
-        match self.open() {
-            Ok(mut scan) => {
-                let batches = std::iter::from_fn(move || scan.next_batch().transpose());
-                let stream = futures::stream::iter(batches.map(|batch| batch.map_err(external)));
-                Box::pin(RecordBatchStreamAdapter::new(schema, stream))
-            }
-            Err(error) => {
-                let failed = futures::stream::once(std::future::ready(Err(error)));
-                Box::pin(RecordBatchStreamAdapter::new(schema, failed))
-            }
-        }
+    fn row_count(&self) -> Precision<usize> {
+        self.row_count
     }
+
+    fn read(&self, stages: &[BTreeSet<usize>]) -> Result<Box<dyn Morsels>> {
+        let types: Vec<_> = self.desc.columns.iter().map(|column| column.data_type.clone()).collect();
+        let decoder = |columns: &BTreeSet<usize>| ColumnDecoder::new(&types, columns.clone());
+        let decoders = stages.iter().map(decoder).collect::<std::result::Result<_, _>>().map_err(internal)?;
+        let overlay = self.overlay.as_ref().map(|updates| Overlay::new(updates));
+        Ok(Box::new(Reading { source: self.origin.open()?, overlay, decoders }))
+    }
+}
+
+/// A reading in progress.
+struct Reading {
+    source: RowSource,
+    overlay: Option<Overlay>,
+    /// For each stage.
+    decoders: Arc<[ColumnDecoder]>,
+}
+
+impl Morsels for Reading {
+    fn next(&mut self) -> Result<Option<Box<dyn Morsel>>> {
+        let stored = self.source.next().map_err(external)?;
+        let found = stored.or_else(|| self.overlay.as_mut()?.next_added().map(Found::Own));
+        let Some(found) = found else { return Ok(None) };
+        let left = match (&mut self.overlay, &found) {
+            (Some(overlay), Found::Index(_) | Found::Shard(_)) => overlay.left(&found),
+            _ => None,
+        };
+        Ok(Some(Box::new(StoredRows { found, left, decoders: Arc::clone(&self.decoders) })))
+    }
+}
+
+/// Stored rows on their way to be decoded.
+struct StoredRows {
+    found: Found,
+    /// Those that the transaction has not removed, unless these are all.
+    left: Option<Vec<usize>>,
+    decoders: Arc<[ColumnDecoder]>,
+}
+
+impl Morsel for StoredRows {
+    fn len(&self) -> usize {
+        self.left.as_ref().map_or_else(|| self.found.len(), Vec::len)
+    }
+
+    fn columns(&self, stage: usize, rows: Option<&[usize]>) -> Result<Vec<ArrayRef>> {
+        let among_left: Vec<usize>;
+        let at = match (&self.left, rows) {
+            (Some(left), Some(rows)) => {
+                among_left = rows.iter().map(|row| left[*row]).collect();
+                Some(among_left.as_slice())
+            }
+            (left, rows) => rows.or(left.as_deref()),
+        };
+        self.decoders[stage].decode(self.found.rows(at).into_iter()).map_err(internal)
+    }
+}
+
+fn internal(error: impl fmt::Display) -> DataFusionError {
+    external(SqlError::internal(error.to_string()))
 }
 
 fn external(error: SqlError) -> DataFusionError {

@@ -530,6 +530,11 @@ impl Query {
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
     }
 
+    /// The operators that would run, one per line.
+    pub(crate) async fn explain(self) -> Result<String, AdapterError> {
+        self.reader.explain(self.plan).await
+    }
+
     /// Gives what it starts with, and its batches, when it has a turn.
     async fn give(
         mut self,
@@ -626,6 +631,14 @@ impl Reader {
         let collections = StatementReader::new(Arc::clone(&shared), published, as_of, overlay, info.clone());
         let plan = counted(plan, &shared.engine, &info)?;
         Ok(shared.engine.execute(plan, &info, Arc::new(collections)).await?)
+    }
+
+    /// The operators that would run an optimised plan.
+    async fn explain(&self, plan: LogicalPlan) -> Result<String, AdapterError> {
+        let Reader { shared, published, as_of, overlay, info } = self.clone();
+        let collections = StatementReader::new(Arc::clone(&shared), published, as_of, overlay, info.clone());
+        let plan = counted(plan, &shared.engine, &info)?;
+        Ok(shared.engine.explain(plan, &info, Arc::new(collections)).await?)
     }
 }
 

@@ -40,7 +40,7 @@ use timestamp_oracle::local::LocalOracle;
 
 /// Compiling functions takes longer than all else here, and they are the same everywhere.
 static ENGINE: LazyLock<Arc<Engine>> =
-    LazyLock::new(|| Arc::new(Engine::with_memory(sql::dialect::DIALECTS, Share::root(usize::MAX, None))));
+    LazyLock::new(|| Arc::new(Engine::new(sql::dialect::DIALECTS)));
 
 /// What outlives a process.
 #[derive(Clone, Default)]

@@ -6,12 +6,10 @@
 //! PostgreSQL's. `REWRITE=1` records our answers, for cases whose expectation is to be read and argued.
 
 use async_trait::async_trait;
-use datafusion::catalog::Session;
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::Expr;
-use datafusion::physical_plan::ExecutionPlan;
 use engine::error::SqlError;
-use engine::{CollectionReader, Engine, SessionInfo};
+use engine::{Collection, CollectionReader, Engine, SessionInfo};
 use futures::StreamExt;
 use glimpse_sql::bind::{Params, PlannedQuery, ResolvedTable, TableResolver, plan_query};
 use glimpse_sql::dialect::DIALECTS;
@@ -60,14 +58,11 @@ struct NoCollections;
 
 #[async_trait]
 impl CollectionReader for NoCollections {
-    async fn scan(
-        &self,
-        id: GlobalId,
-        _projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
-        _limit: Option<usize>,
-        _state: &dyn Session,
-    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+    fn row_count(&self, _id: GlobalId) -> Option<usize> {
+        None
+    }
+
+    async fn open(&self, id: GlobalId, _filters: &[Expr]) -> DfResult<Arc<dyn Collection>> {
         Err(SqlError::internal(format!("there is no collection {id}")).into())
     }
 }

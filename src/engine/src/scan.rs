@@ -1,0 +1,515 @@
+//! How collections are scanned: a leaf of physical plans that does only what is asked.
+//!
+//! A scan knows which columns are wanted, which filters the rows have to pass, and how many rows are enough. The columns of the first
+//! filter are decoded first; those of the next, and in the end those that are wanted, only of the rows that have passed
+//! ([`stages`]). Filters that a join or a LIMIT finds out while it runs are among them. Several partitions share one reading, of
+//! which each takes a morsel at a time ([`shared`]): whoever is quicker takes more, and no row has to be moved.
+//!
+//! Filters come to the scan in the logical plan ([`absorb_filters`]). DataFusion's own rule for that goes by the names of columns, and
+//! a join's two sides may have the same.
+
+mod shared;
+mod stages;
+
+use crate::collection::{Collection, CollectionTable, Morsels};
+use crate::dialect::Dialects;
+use arrow::array::RecordBatch;
+use arrow::compute::BatchCoalescer;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{ColumnStatistics, Result, Statistics, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{Expr, Filter, LogicalPlan, TableScan};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::filter_pushdown::{
+    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
+};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::projection::{ProjectionExec, all_alias_free_columns, new_projections_for_columns};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
+};
+use parking_lot::Mutex;
+use repr::GlobalId;
+use shared::Readings;
+use stages::Stages;
+use std::fmt;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// What part of the rows a filter leaves, as long as nothing is known of them: DataFusion's guess.
+const SELECTIVITY: f64 = 0.2;
+/// Bytes of a value of variable width, as long as nothing is known of them.
+const WIDTH: usize = 32;
+
+/// A scan of a collection.
+#[derive(Debug)]
+pub(super) struct CollectionExec {
+    id: GlobalId,
+    collection: Arc<dyn Collection>,
+    /// The columns of the collection that it gives.
+    projection: Vec<usize>,
+    /// What the rows have to pass, in this order, over the columns of the collection.
+    filters: Vec<Arc<dyn PhysicalExpr>>,
+    /// How many rows of each partition are enough.
+    fetch: Option<usize>,
+    readings: Readings,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl CollectionExec {
+    /// A scan in one partition.
+    pub(super) fn new(
+        id: GlobalId,
+        collection: Arc<dyn Collection>,
+        projection: Vec<usize>,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        fetch: Option<usize>,
+    ) -> Result<CollectionExec> {
+        let schema = Arc::new(collection.schema().project(&projection)?);
+        let (order, parts) = (EquivalenceProperties::new(schema), Partitioning::UnknownPartitioning(1));
+        let properties = PlanProperties::new(order, parts, EmissionType::Incremental, Boundedness::Bounded);
+        let (properties, readings, metrics) = (Arc::new(properties), Readings::new(1), ExecutionPlanMetricsSet::new());
+        Ok(CollectionExec { id, collection, projection, filters, fetch, readings, properties, metrics })
+    }
+
+    /// The same scan, to be changed before it runs.
+    fn copy(&self) -> CollectionExec {
+        CollectionExec {
+            id: self.id,
+            collection: Arc::clone(&self.collection),
+            projection: self.projection.clone(),
+            filters: self.filters.clone(),
+            fetch: self.fetch,
+            readings: Readings::new(self.partitions()),
+            properties: Arc::clone(&self.properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    fn partitions(&self) -> usize {
+        self.properties.partitioning.partition_count()
+    }
+
+    /// How many rows it gives.
+    fn row_count(&self) -> Precision<usize> {
+        let all = self.collection.row_count();
+        let passed = if self.filters.is_empty() { all } else { all.with_estimated_selectivity(SELECTIVITY) };
+        match self.fetch {
+            Some(fetch) => passed.min(&Precision::Exact(fetch)),
+            None => passed,
+        }
+    }
+}
+
+impl DisplayAs for CollectionExec {
+    fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.schema_ref().fields().iter().map(|field| field.name().as_str()).collect();
+        write!(f, "{}: {}, columns=[{}]", self.name(), self.id, names.join(", "))?;
+        let filters: Vec<String> = self.filters.iter().map(ToString::to_string).collect();
+        if !filters.is_empty() {
+            write!(f, ", filters=[{}]", filters.join(", "))?;
+        }
+        if let Some(fetch) = self.fetch {
+            write!(f, ", fetch={fetch}")?;
+        }
+        write!(f, ", partitions={}", self.partitions())
+    }
+}
+
+impl CollectionExec {
+    fn schema_ref(&self) -> &SchemaRef {
+        self.properties.eq_properties.schema()
+    }
+}
+
+impl ExecutionPlan for CollectionExec {
+    fn name(&self) -> &'static str {
+        "CollectionExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        let mut recursion = TreeNodeRecursion::Continue;
+        for filter in &self.filters {
+            recursion = recursion.visit_sibling(|| f(filter))?;
+        }
+        Ok(recursion)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match children.is_empty() {
+            true => Ok(self),
+            false => internal_err!("a scan has no children"),
+        }
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(self.copy()))
+    }
+
+    fn repartitioned(&self, partitions: usize, _config: &ConfigOptions) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if partitions <= self.partitions() || self.fetch.is_some() {
+            return Ok(None);
+        }
+        let parts = Partitioning::UnknownPartitioning(partitions);
+        let properties = Arc::new(self.properties.as_ref().clone().with_partitioning(parts));
+        Ok(Some(Arc::new(CollectionExec { readings: Readings::new(partitions), properties, ..self.copy() })))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let stages = Stages::new(self.collection.schema(), &self.filters, &self.projection)?;
+        let source = self.readings.join(partition, || self.collection.read(stages.columns()))?;
+        let (schema, rows) = (Arc::clone(self.schema_ref()), context.session_config().batch_size());
+        let mut batches = BatchCoalescer::new(Arc::clone(&schema), rows);
+        batches.set_biggest_coalesce_batch_size(Some(rows / 2));
+        let left = self.fetch.unwrap_or(usize::MAX);
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let mut scan = Scan { source, stages, schema: Arc::clone(&schema), batches, left, is_over: false, metrics };
+        let stream = futures::stream::poll_fn(move |context| match scan.step().transpose() {
+            None => {
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Some(step) => Poll::Ready(step.transpose()),
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(&self, _inputs: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        let all = self.row_count();
+        let num_rows = match args.partition() {
+            Some(_) if self.partitions() > 1 => all.with_estimated_selectivity(1.0 / self.partitions() as f64),
+            _ => all,
+        };
+        let fields = self.schema_ref().fields();
+        let width: usize = fields.iter().map(|field| field.data_type().primitive_width().unwrap_or(WIDTH)).sum();
+        let total_byte_size = num_rows.map(|rows| rows.saturating_mul(width)).to_inexact();
+        let column_statistics = vec![ColumnStatistics::new_unknown(); fields.len()];
+        Ok(Arc::new(Statistics { num_rows, total_byte_size, column_statistics }))
+    }
+
+    fn with_fetch(&self, fetch: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        Some(Arc::new(CollectionExec { fetch, ..self.copy() }))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.fetch
+    }
+
+    fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if !all_alias_free_columns(projection.expr()) {
+            return Ok(None);
+        }
+        let columns = new_projections_for_columns(projection.expr(), &self.projection);
+        let CollectionExec { id, collection, filters, fetch, .. } = self.copy();
+        let scan = CollectionExec::new(id, collection, columns, filters, fetch)?;
+        Ok(Some(match self.partitions() {
+            1 => Arc::new(scan),
+            count => scan.repartitioned(count, &ConfigOptions::default())?.unwrap_or_else(|| Arc::new(scan)),
+        }))
+    }
+
+    fn handle_child_pushdown_result(
+        &self,
+        phase: FilterPushdownPhase,
+        pushed: ChildPushdownResult,
+        _config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        if phase == FilterPushdownPhase::Pre || pushed.parent_filters.is_empty() {
+            return Ok(FilterPushdownPropagation::all_unsupported(pushed));
+        }
+        let mut filters = self.filters.clone();
+        for parent in &pushed.parent_filters {
+            filters.push(over(&parent.filter, |column| self.projection.get(column).copied())?);
+        }
+        let supported = vec![PushedDown::Yes; pushed.parent_filters.len()];
+        let scan: Arc<dyn ExecutionPlan> = Arc::new(CollectionExec { filters, ..self.copy() });
+        Ok(FilterPushdownPropagation::with_parent_pushdown_result(supported).with_updated_node(scan))
+    }
+}
+
+/// An expression over columns that have other places.
+fn over(expr: &Arc<dyn PhysicalExpr>, place: impl Fn(usize) -> Option<usize>) -> Result<Arc<dyn PhysicalExpr>> {
+    let moved = Arc::clone(expr).transform(|node| {
+        let Some(column) = node.downcast_ref::<Column>() else { return Ok(Transformed::no(node)) };
+        match place(column.index()) {
+            Some(place) => Ok(Transformed::yes(Arc::new(Column::new(column.name(), place)) as Arc<dyn PhysicalExpr>)),
+            None => internal_err!("a filter is over a column that is not there: {column}"),
+        }
+    });
+    Ok(moved?.data)
+}
+
+/// A partition of a scan, running.
+struct Scan {
+    source: Arc<Mutex<Box<dyn Morsels>>>,
+    stages: Stages,
+    schema: SchemaRef,
+    batches: BatchCoalescer,
+    /// How many rows are still wanted.
+    left: usize,
+    is_over: bool,
+    metrics: BaselineMetrics,
+}
+
+impl Scan {
+    /// Does the work of a morsel at the most. `None` if there is more to do before there is a batch; the batch, or none at the end.
+    fn step(&mut self) -> Result<Option<Option<RecordBatch>>> {
+        let time = self.metrics.elapsed_compute().clone();
+        let _timer = time.timer();
+        if let Some(batch) = self.batches.next_completed_batch() {
+            return Ok(Some(Some(self.counted(batch))));
+        }
+        if self.is_over {
+            return Ok(Some(None));
+        }
+        let next = if self.left == 0 { None } else { self.source.lock().next()? };
+        let Some(morsel) = next else {
+            self.is_over = true;
+            self.batches.finish_buffered_batch()?;
+            return Ok(None);
+        };
+        let batch = self.stages.run(morsel.as_ref(), &self.schema)?;
+        let batch = batch.slice(0, batch.num_rows().min(self.left));
+        self.left -= batch.num_rows();
+        if batch.num_rows() == 0 {
+            return Ok(None);
+        }
+        // Of rows without columns there is nothing to put together.
+        if batch.num_columns() == 0 {
+            return Ok(Some(Some(self.counted(batch))));
+        }
+        self.batches.push_batch(batch)?;
+        Ok(self.batches.next_completed_batch().map(|batch| Some(self.counted(batch))))
+    }
+
+    fn counted(&self, batch: RecordBatch) -> RecordBatch {
+        self.metrics.record_output(batch.num_rows());
+        batch
+    }
+}
+
+/// The same plan, in which conditions on the rows of a collection are its scan's. Until a plan runs they are also a filter above the scan,
+/// which is what everything else knows that reads plans.
+pub(super) fn absorb_filters(plan: LogicalPlan, dialects: Dialects) -> Result<LogicalPlan> {
+    let absorbed = plan.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::TableScan(mut scan) => {
+            scan.filters.retain(|filter| can_be_absorbed(filter, dialects));
+            Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
+        }
+        LogicalPlan::Filter(filter) => {
+            let of_scan = match filter.input.as_ref() {
+                LogicalPlan::TableScan(scan) if scan.fetch.is_none() => {
+                    CollectionTable::from_source(&scan.source).map(|_| scan)
+                }
+                _ => None,
+            };
+            let Some(scan) = of_scan else { return Ok(Transformed::no(LogicalPlan::Filter(filter))) };
+            let (absorbed, left): (Vec<Expr>, Vec<Expr>) = split_conjunction_owned(filter.predicate)
+                .into_iter()
+                .partition(|condition| can_be_absorbed(condition, dialects));
+            let scan = LogicalPlan::TableScan(TableScan { filters: absorbed, ..scan.clone() });
+            Ok(Transformed::yes(match conjunction(left) {
+                Some(left) => LogicalPlan::Filter(Filter::try_new(left, Arc::new(scan))?),
+                None => scan,
+            }))
+        }
+        other => Ok(Transformed::no(other)),
+    });
+    Ok(absorbed?.data)
+}
+
+/// Whether a scan can evaluate a condition: whatever it says of a row it says whenever it is asked, of the row alone, and without making
+/// much of it, which the pace of a plan's operators is for.
+fn can_be_absorbed(filter: &Expr, dialects: Dialects) -> bool {
+    let is_query =
+        |expr: &Expr| matches!(expr, Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_));
+    let is_long = |expr: &Expr| match expr {
+        Expr::ScalarFunction(call) => dialects.iter().any(|dialect| dialect.is_long(&call.func)),
+        _ => false,
+    };
+    let is_foreign = |expr: &Expr| {
+        is_query(expr)
+            || is_long(expr)
+            || matches!(expr, Expr::OuterReferenceColumn(..) | Expr::Placeholder(_))
+            || expr.is_volatile_node()
+    };
+    !filter.exists(|expr| Ok(is_foreign(expr))).unwrap_or(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collection::{CollectionReader, InMemory, Morsel};
+    use crate::{Engine, SessionInfo};
+    use arrow::array::{ArrayRef, AsArray, Int32Array, StringViewArray};
+    use arrow::datatypes::Int32Type;
+    use async_trait::async_trait;
+    use datafusion::common::ScalarValue;
+    use datafusion::logical_expr::{LogicalPlanBuilder, col, lit};
+    use futures::TryStreamExt;
+    use ore::memory::Share;
+    use proptest::prelude::{any, prop, prop_assert_eq, proptest};
+    use repr::{PgType, RelationDesc};
+    use std::collections::BTreeSet;
+
+    const ID: GlobalId = GlobalId::User(1);
+
+    type Row = (Option<i32>, String, Option<i32>);
+
+    fn desc() -> Arc<RelationDesc> {
+        let columns = [("a", PgType::Int4, true), ("t", PgType::Text, false), ("b", PgType::Int4, true)];
+        Arc::new(RelationDesc::new(columns.map(|(name, ty, nullable)| (name.to_owned(), ty, nullable))))
+    }
+
+    /// Rows in morsels.
+    #[derive(Clone, Debug)]
+    struct Rows(SchemaRef, Vec<Vec<Row>>);
+
+    struct Reading(std::vec::IntoIter<Box<dyn Morsel>>);
+
+    impl Morsels for Reading {
+        fn next(&mut self) -> Result<Option<Box<dyn Morsel>>> {
+            Ok(self.0.next())
+        }
+    }
+
+    impl Collection for Rows {
+        fn schema(&self) -> &SchemaRef {
+            &self.0
+        }
+
+        fn row_count(&self) -> Precision<usize> {
+            Precision::Exact(self.1.iter().map(Vec::len).sum())
+        }
+
+        fn read(&self, stages: &[BTreeSet<usize>]) -> Result<Box<dyn Morsels>> {
+            let mut morsels = Vec::new();
+            for rows in &self.1 {
+                let columns: Vec<ArrayRef> = vec![
+                    Arc::new(rows.iter().map(|row| row.0).collect::<Int32Array>()),
+                    Arc::new(StringViewArray::from_iter_values(rows.iter().map(|row| row.1.as_str()))),
+                    Arc::new(rows.iter().map(|row| row.2).collect::<Int32Array>()),
+                ];
+                let mut whole = InMemory(RecordBatch::try_new(Arc::clone(&self.0), columns)?).read(stages)?;
+                morsels.extend(whole.next()?);
+            }
+            Ok(Box::new(Reading(morsels.into_iter())))
+        }
+    }
+
+    #[async_trait]
+    impl CollectionReader for Rows {
+        fn row_count(&self, _id: GlobalId) -> Option<usize> {
+            Some(self.1.iter().map(Vec::len).sum())
+        }
+
+        async fn open(&self, id: GlobalId, _filters: &[Expr]) -> Result<Arc<dyn Collection>> {
+            assert_eq!(id, ID);
+            Ok(Arc::new(self.clone()))
+        }
+    }
+
+    /// Runs a plan in so many partitions, and gives its rows as text.
+    async fn run(plan: &LogicalPlan, rows: &Rows, partitions: usize) -> Vec<String> {
+        let engine = Engine::with(&[], Share::root(usize::MAX, None), partitions);
+        let session = SessionInfo::default();
+        let plan = engine.optimize(plan.clone(), &session).expect("it is a plan");
+        let stream = engine.execute(plan, &session, Arc::new(rows.clone())).await.expect("it runs");
+        let batches: Vec<RecordBatch> = stream.try_collect().await.expect("it runs to its end");
+        let text = |batch: &RecordBatch, at: usize| {
+            let values = batch.columns().iter().map(|column| match column.as_string_view_opt() {
+                Some(texts) => texts.value(at).to_owned(),
+                None => format!("{:?}", column.as_primitive::<Int32Type>().iter().nth(at).flatten()),
+            });
+            values.collect::<Vec<_>>().join(" ")
+        };
+        let rows = batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |at| text(batch, at)));
+        rows.collect()
+    }
+
+    proptest! {
+        #[test]
+        fn rows_that_pass_come_once_with_what_is_wanted(
+            morsels in prop::collection::vec(
+                prop::collection::vec((any::<Option<i32>>(), "[a-c]{0,20}", prop::option::of(0..4_i32)), 0..30), 0..8),
+            wanted in prop::collection::btree_set(0..3_usize, 0..3),
+            (least, text, number) in (any::<i32>(), prop::option::of("[a-c]"), prop::option::of(0..4_i32)),
+            partitions in 1..8_usize) {
+            let rows = Rows(Arc::clone(&desc().schema), morsels);
+            let mut plan = LogicalPlanBuilder::scan("r", CollectionTable::source(ID, desc()), None).expect("it is a table");
+            let mut filter = col("a").gt_eq(lit(least));
+            if let Some(text) = &text {
+                filter = filter.and(col("t").gt(lit(ScalarValue::Utf8View(Some(text.clone())))));
+            }
+            if let Some(number) = number {
+                filter = filter.and(col("b").eq(lit(number)).or(col("a").eq(col("b"))));
+            }
+            let names = ["a", "t", "b"];
+            plan = plan.filter(filter).and_then(|plan| plan.project(wanted.iter().map(|at| col(names[*at])))).expect("sound");
+            let passes = |(a, t, b): &&Row| {
+                a.is_some_and(|a| a >= least)
+                    && text.as_ref().is_none_or(|text| t > text)
+                    && number.is_none_or(|number| *b == Some(number) || (b.is_some() && a == b))
+            };
+            let print = |(a, t, b): &Row| {
+                let values = [format!("{a:?}"), t.clone(), format!("{b:?}")];
+                wanted.iter().map(|at| values[*at].clone()).collect::<Vec<_>>().join(" ")
+            };
+            let expected: Vec<String> = rows.1.iter().flatten().filter(passes).map(print).collect();
+            let runtime = tokio::runtime::Builder::new_current_thread().build().expect("it starts");
+            let plan = plan.build().expect("sound");
+            let mut found = runtime.block_on(run(&plan, &rows, partitions));
+            // In one partition they come in their order.
+            prop_assert_eq!(&runtime.block_on(run(&plan, &rows, 1)), &expected);
+            let mut expected = expected;
+            found.sort();
+            expected.sort();
+            prop_assert_eq!(found, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_limit_takes_the_first_rows() {
+        let row = |a: i32| (Some(a), String::new(), None);
+        let rows = Rows(Arc::clone(&desc().schema), vec![(0..10).map(row).collect(), (10..20).map(row).collect()]);
+        let scan = || LogicalPlanBuilder::scan("r", CollectionTable::source(ID, desc()), Some(vec![0])).expect("a table");
+        for (fetch, expected) in [(0, 0..0), (3, 12..15), (100, 12..20)] {
+            let plan = scan().filter(col("a").gt_eq(lit(12))).and_then(|plan| plan.limit(0, Some(fetch)));
+            let plan = plan.and_then(LogicalPlanBuilder::build).expect("sound");
+            let expected: Vec<String> = expected.map(|a| format!("{:?}", Some(a))).collect();
+            assert_eq!(run(&plan, &rows, 4).await, expected);
+        }
+    }
+}
