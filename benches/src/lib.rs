@@ -1,12 +1,13 @@
 //! The benchmark: a load generator, a canned-reply server, and the suite that compares servers.
 //!
-//! What it is for: claims of speed are ratios, measured side by side in one run. Ten programs share this library:
+//! What it is for: claims of speed are ratios, measured side by side in one run. Eleven programs share this library:
 //! - `floor` answers every query with canned bytes and parses nothing but framing: what a tokio server costs at least.
 //! - `load` drives one server with one workload and prints what it measured as JSON.
 //! - `bench` starts floor, Glimpse and a PostgreSQL, alternates `load` between them and prints the table of ratios.
 //! - `profile` holds one workload on a server and fetches its flamegraph.
 //! - `oracle` reads the time from a PostgreSQL, side by side and through the product's own timestamp oracle.
 //! - `lease` compares reads under a lease on a shared time with reads of a server that has the time to itself.
+//! - `adhoc` compares the queries of TPC-H with those of PostgreSQL and DuckDB.
 //! - `oltp` compares transactions over tables with keys with those of PostgreSQL, `pgbench`'s among them.
 //! - `connections` measures logins and reads beside thousands of connections that ask nothing.
 //! - `views` keeps the queries of TPC-H fresh in Glimpse while their tables change.

@@ -20,8 +20,12 @@ const UNORDERED: [&str; 8] = ["count", "sum", "min", "max", "bool_and", "bool_or
 
 /// How many partitions a plan is to have, of `max`.
 pub(super) fn partitions(plan: &LogicalPlan, reader: &dyn CollectionReader, max: usize) -> Result<usize> {
-    let is_worth_it = rows(plan, reader)?.is_some_and(|rows| rows >= ROWS_MIN);
-    Ok(if max > 1 && is_worth_it && !sees_order(plan)? { max } else { 1 })
+    let is_worth_it = max > 1 && rows(plan, reader)?.is_some_and(|rows| rows >= ROWS_MIN);
+    if !is_worth_it || sees_order(plan)? || ore::sometimes(20) {
+        return Ok(1);
+    }
+    // The answer must not depend on how many there are.
+    Ok(if ore::sometimes(30) { 7 } else { max })
 }
 
 /// About how many rows the scans of a plan give; `None` if it reads nothing.
