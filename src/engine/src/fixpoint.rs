@@ -5,8 +5,8 @@
 //! All rows of every query are computed in each round. A view does better: it works in what a round changed.
 
 use super::faults::with_faults;
+use super::physical::physical_plan;
 use super::recursion::{LetRec, limit_reached};
-use super::runtime::physical_plan;
 use crate::dialect::Dialects;
 use crate::error::SqlError;
 use crate::recursion::{AtLimit, Bindings};

@@ -8,7 +8,7 @@ use super::faults::with_faults;
 use super::memory::Pool;
 use super::pace::Pace;
 use super::partitions::{has_namesakes, partitions};
-use super::scan::absorb_filters;
+use super::physical::physical_plan;
 use super::session::SessionInfo;
 use crate::dialect::Dialects;
 use crate::error::SqlError;
@@ -27,7 +27,7 @@ use datafusion::optimizer::{Optimizer, OptimizerContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::{LoweredAggregate, LoweredAggregateBuilder};
 use datafusion::physical_expr::window::WindowExpr;
-use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
+use datafusion::physical_plan::{displayable, execute_stream};
 use datafusion::physical_planner::create_window_expr;
 use ore::memory::Share;
 use repr::sqlstate::SqlState;
@@ -220,16 +220,6 @@ impl Engine {
         state.execution_props_mut().mark_start_execution(options);
         state
     }
-}
-
-/// The operators of a plan.
-pub(super) async fn physical_plan(
-    plan: LogicalPlan,
-    dialects: Dialects,
-    state: &SessionState,
-) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
-    let plan = absorb_filters(plan, dialects)?;
-    Ok(state.query_planner().create_physical_plan(&plan, state).await?)
 }
 
 /// The query was bound, so the user's names are right: one that the optimizer cannot find is our mistake.

@@ -5,14 +5,12 @@
 //! ([`stages`]). Filters that a join or a LIMIT finds out while it runs are among them. Several partitions share one reading, of
 //! which each takes a morsel at a time ([`shared`]): whoever is quicker takes more, and no row has to be moved.
 //!
-//! Filters come to the scan in the logical plan ([`absorb_filters`]). DataFusion's own rule for that goes by the names of columns, and
-//! a join's two sides may have the same.
+//! The filters that a query has come to the scan in its plan ([`super::physical`]).
 
 mod shared;
 mod stages;
 
-use crate::collection::{Collection, CollectionTable, Morsels};
-use crate::dialect::Dialects;
+use crate::morsels::{Collection, Morsels};
 use arrow::array::RecordBatch;
 use arrow::compute::BatchCoalescer;
 use arrow::datatypes::SchemaRef;
@@ -21,8 +19,6 @@ use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{ColumnStatistics, Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{Expr, Filter, LogicalPlan, TableScan};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
@@ -320,64 +316,17 @@ impl Scan {
     }
 }
 
-/// The same plan, in which conditions on the rows of a collection are its scan's. Until a plan runs they are also a filter above the scan,
-/// which is what everything else knows that reads plans.
-pub(super) fn absorb_filters(plan: LogicalPlan, dialects: Dialects) -> Result<LogicalPlan> {
-    let absorbed = plan.transform_up_with_subqueries(|node| match node {
-        LogicalPlan::TableScan(mut scan) => {
-            scan.filters.retain(|filter| can_be_absorbed(filter, dialects));
-            Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
-        }
-        LogicalPlan::Filter(filter) => {
-            let of_scan = match filter.input.as_ref() {
-                LogicalPlan::TableScan(scan) if scan.fetch.is_none() => {
-                    CollectionTable::from_source(&scan.source).map(|_| scan)
-                }
-                _ => None,
-            };
-            let Some(scan) = of_scan else { return Ok(Transformed::no(LogicalPlan::Filter(filter))) };
-            let (absorbed, left): (Vec<Expr>, Vec<Expr>) = split_conjunction_owned(filter.predicate)
-                .into_iter()
-                .partition(|condition| can_be_absorbed(condition, dialects));
-            let scan = LogicalPlan::TableScan(TableScan { filters: absorbed, ..scan.clone() });
-            Ok(Transformed::yes(match conjunction(left) {
-                Some(left) => LogicalPlan::Filter(Filter::try_new(left, Arc::new(scan))?),
-                None => scan,
-            }))
-        }
-        other => Ok(Transformed::no(other)),
-    });
-    Ok(absorbed?.data)
-}
-
-/// Whether a scan can evaluate a condition: whatever it says of a row it says whenever it is asked, of the row alone, and without making
-/// much of it, which the pace of a plan's operators is for.
-fn can_be_absorbed(filter: &Expr, dialects: Dialects) -> bool {
-    let is_query =
-        |expr: &Expr| matches!(expr, Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_));
-    let is_long = |expr: &Expr| match expr {
-        Expr::ScalarFunction(call) => dialects.iter().any(|dialect| dialect.is_long(&call.func)),
-        _ => false,
-    };
-    let is_foreign = |expr: &Expr| {
-        is_query(expr)
-            || is_long(expr)
-            || matches!(expr, Expr::OuterReferenceColumn(..) | Expr::Placeholder(_))
-            || expr.is_volatile_node()
-    };
-    !filter.exists(|expr| Ok(is_foreign(expr))).unwrap_or(true)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collection::{CollectionReader, InMemory, Morsel};
+    use crate::collection::{CollectionReader, CollectionTable};
+    use crate::morsels::{InMemory, Morsel};
     use crate::{Engine, SessionInfo};
     use arrow::array::{ArrayRef, AsArray, Int32Array, StringViewArray};
     use arrow::datatypes::Int32Type;
     use async_trait::async_trait;
     use datafusion::common::ScalarValue;
-    use datafusion::logical_expr::{LogicalPlanBuilder, col, lit};
+    use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, col, lit};
     use futures::TryStreamExt;
     use ore::memory::Share;
     use proptest::prelude::{any, prop, prop_assert_eq, proptest};
@@ -504,7 +453,8 @@ mod tests {
     async fn a_limit_takes_the_first_rows() {
         let row = |a: i32| (Some(a), String::new(), None);
         let rows = Rows(Arc::clone(&desc().schema), vec![(0..10).map(row).collect(), (10..20).map(row).collect()]);
-        let scan = || LogicalPlanBuilder::scan("r", CollectionTable::source(ID, desc()), Some(vec![0])).expect("a table");
+        let scan =
+            || LogicalPlanBuilder::scan("r", CollectionTable::source(ID, desc()), Some(vec![0])).expect("a table");
         for (fetch, expected) in [(0, 0..0), (3, 12..15), (100, 12..20)] {
             let plan = scan().filter(col("a").gt_eq(lit(12))).and_then(|plan| plan.limit(0, Some(fetch)));
             let plan = plan.and_then(LogicalPlanBuilder::build).expect("sound");

@@ -107,7 +107,9 @@ impl StatementReader {
         let stats = self.shared.persist.shard_stats(id.into()).filter(|_| self.published.tables.contains_key(&id));
         match (origin, stats) {
             (Origin::Empty, _) => Precision::Exact(rows(0)),
-            (Origin::Index(found), Some(stats)) if matches!(found.plan().access, Access::Scan) => at(stats, self.as_of, rows),
+            (Origin::Index(found), Some(stats)) if matches!(found.plan().access, Access::Scan) => {
+                at(stats, self.as_of, rows)
+            }
             (Origin::Index(found), _) => Precision::Inexact(found.update_count()),
             (Origin::Shard(..), Some(stats)) => at(stats, self.as_of, rows),
             (Origin::Shard(..), None) => Precision::Absent,

@@ -157,7 +157,7 @@ impl Walk {
             let Some((first, bound)) = self.least(batches) else { return };
             let end = self.alone(&batches[first], first, bound, stop - hits.len());
             if end > self.positions[first].0 {
-                self.take_alone(&batches[first], first, end, as_of, stop, hits);
+                self.take_alone(&batches[first], (first, end), as_of, stop, hits);
                 continue;
             }
             let (key, val) = self.current(batches, first).expect("the least position is valid");
@@ -217,12 +217,11 @@ impl Walk {
         }
     }
 
-    /// Appends hits of one batch, up to the key at `end`, until there are `stop`.
+    /// Appends hits of one batch, which has this place among all, up to the key at `end`, until there are `stop`.
     fn take_alone(
         &mut self,
         batch: &RowBatch,
-        index: usize,
-        end: usize,
+        (index, end): (usize, usize),
         as_of: Timestamp,
         stop: usize,
         hits: &mut Hits,

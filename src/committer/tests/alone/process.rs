@@ -39,8 +39,7 @@ use timestamp_oracle::TimestampOracle;
 use timestamp_oracle::local::LocalOracle;
 
 /// Compiling functions takes longer than all else here, and they are the same everywhere.
-static ENGINE: LazyLock<Arc<Engine>> =
-    LazyLock::new(|| Arc::new(Engine::new(sql::dialect::DIALECTS)));
+static ENGINE: LazyLock<Arc<Engine>> = LazyLock::new(|| Arc::new(Engine::new(sql::dialect::DIALECTS)));
 
 /// What outlives a process.
 #[derive(Clone, Default)]

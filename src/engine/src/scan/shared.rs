@@ -3,7 +3,7 @@
 //! A plan may be run again while it lives, and each run is a reading of its own: the partitions that begin for the n-th time have the
 //! n-th one in common.
 
-use crate::collection::Morsels;
+use crate::morsels::Morsels;
 use datafusion::common::Result;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

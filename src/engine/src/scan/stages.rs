@@ -4,7 +4,7 @@
 //! fails for some rows does not see those that an earlier one keeps from it.
 
 use super::over;
-use crate::collection::Morsel;
+use crate::morsels::Morsel;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::{FilterBuilder, prep_null_mask_filter};
 use arrow::datatypes::{Schema, SchemaRef};
@@ -34,12 +34,9 @@ struct Condition {
 
 impl Stages {
     /// Of filters over a collection with this schema, of which the columns of `projection` are wanted.
-    pub(super) fn new(
-        schema: &SchemaRef,
-        filters: &[Arc<dyn PhysicalExpr>],
-        projection: &[usize],
-    ) -> Result<Stages> {
-        let read = |filter: &Arc<dyn PhysicalExpr>| collect_columns(filter).iter().map(|column| column.index()).collect();
+    pub(super) fn new(schema: &SchemaRef, filters: &[Arc<dyn PhysicalExpr>], projection: &[usize]) -> Result<Stages> {
+        let read =
+            |filter: &Arc<dyn PhysicalExpr>| collect_columns(filter).iter().map(|column| column.index()).collect();
         let mut reads: Vec<BTreeSet<usize>> = filters.iter().map(read).collect();
         reads.push(projection.iter().copied().collect());
         let needed_after = |at: usize| reads[at + 1..].iter().flatten().copied().collect();

@@ -1,0 +1,85 @@
+//! The rows of a collection as a scan takes them: a *morsel* at a time, and of each morsel no column that nothing needs.
+
+use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use arrow::compute::take;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
+use datafusion::common::stats::Precision;
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// A collection at one time.
+pub trait Collection: fmt::Debug + Send + Sync {
+    /// Its columns.
+    fn schema(&self) -> &SchemaRef;
+
+    /// How many rows it has. What is exact answers `count(*)`.
+    fn row_count(&self) -> Precision<usize>;
+
+    /// Begins to read, from the first row on. The columns of each morsel will be asked for in *stages*: those of the first stage, which
+    /// tell for which rows those of the second are asked for, and so on.
+    fn read(&self, stages: &[BTreeSet<usize>]) -> Result<Box<dyn Morsels>>;
+}
+
+/// One reading of a collection. Rows come in its order, which is the same each time.
+pub trait Morsels: Send {
+    /// The next rows; `None` at the end. Finding them is all the work that those who share a reading do one after the other: decoding
+    /// them is the morsel's.
+    fn next(&mut self) -> Result<Option<Box<dyn Morsel>>>;
+}
+
+/// Some rows, of bounded bytes, not decoded yet.
+pub trait Morsel: Send {
+    /// How many there are.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The columns of a stage, in their order: of all rows, or of those at these positions, which ascend.
+    fn columns(&self, stage: usize, rows: Option<&[usize]>) -> Result<Vec<ArrayRef>>;
+}
+
+/// A collection whose rows are in memory, as columns.
+#[derive(Debug)]
+pub struct InMemory(pub RecordBatch);
+
+struct OfBatch {
+    batch: RecordBatch,
+    stages: Vec<BTreeSet<usize>>,
+}
+
+impl Collection for InMemory {
+    fn schema(&self) -> &SchemaRef {
+        self.0.schema_ref()
+    }
+
+    fn row_count(&self) -> Precision<usize> {
+        Precision::Exact(self.0.num_rows())
+    }
+
+    fn read(&self, stages: &[BTreeSet<usize>]) -> Result<Box<dyn Morsels>> {
+        Ok(Box::new(Some(OfBatch { batch: self.0.clone(), stages: stages.to_vec() })))
+    }
+}
+
+impl Morsels for Option<OfBatch> {
+    fn next(&mut self) -> Result<Option<Box<dyn Morsel>>> {
+        Ok(self.take().map(|batch| Box::new(batch) as Box<dyn Morsel>))
+    }
+}
+
+impl Morsel for OfBatch {
+    fn len(&self) -> usize {
+        self.batch.num_rows()
+    }
+
+    fn columns(&self, stage: usize, rows: Option<&[usize]>) -> Result<Vec<ArrayRef>> {
+        let columns = self.stages[stage].iter().map(|column| self.batch.column(*column));
+        let Some(rows) = rows else { return Ok(columns.cloned().collect()) };
+        let rows = UInt64Array::from_iter_values(rows.iter().map(|row| *row as u64));
+        Ok(columns.map(|column| take(column, &rows, None)).collect::<std::result::Result<_, _>>()?)
+    }
+}
