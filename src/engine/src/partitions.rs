@@ -1,16 +1,19 @@
 //! In how many partitions a query runs.
 //!
-//! In as many as there are threads for it, if it has rows enough for that to pay, and if nobody can see in which order they come. What
+//! In as many as there are threads for it, if it has rows enough for that to pay, if no other query has them, and if nobody can see in
+//! which order they come. What
 //! sees the order of its rows (a LIMIT without ORDER BY, `array_agg`, a sum of floats, row numbers, a sequence) runs over one ordered
 //! stream: the same rows give the same answer then, as users of PostgreSQL expect.
 
 use crate::collection::{CollectionReader, CollectionTable};
+use crate::dialect::Dialects;
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{Aggregate, Distinct, Expr, ExprSchemable, LogicalPlan};
-use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// With fewer rows than this, one thread is done before others have begun. Where tests run, every row is worth it.
 const ROWS_MIN: usize = if cfg!(debug_assertions) { 1 } else { 50_000 };
@@ -18,14 +21,66 @@ const ROWS_MIN: usize = if cfg!(debug_assertions) { 1 } else { 50_000 };
 /// Aggregates whose result does not depend on the order of their rows, unless these are floats.
 const UNORDERED: [&str; 8] = ["count", "sum", "min", "max", "bool_and", "bool_or", "bit_and", "bit_or"];
 
-/// How many partitions a plan is to have, of `max`.
-pub(super) fn partitions(plan: &LogicalPlan, reader: &dyn CollectionReader, max: usize) -> Result<usize> {
-    let is_worth_it = max > 1 && rows(plan, reader)?.is_some_and(|rows| rows >= ROWS_MIN);
-    if !is_worth_it || sees_order(plan)? || ore::sometimes(20) {
-        return Ok(1);
+/// The threads that one query at a time can have all of. What a query has tasks for computes without its statement's turn: so that these
+/// bound what is computed at once, all other queries go on in one task.
+#[derive(Debug)]
+pub(super) struct Crew {
+    size: usize,
+    is_taken: AtomicBool,
+}
+
+/// A query has all threads, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Together(Arc<Crew>);
+
+impl Crew {
+    /// So many threads.
+    pub(super) fn new(size: usize) -> Arc<Crew> {
+        Arc::new(Crew { size, is_taken: AtomicBool::new(false) })
     }
+
+    fn take(self: &Arc<Crew>) -> Option<Together> {
+        (!self.is_taken.swap(true, Ordering::AcqRel)).then(|| Together(Arc::clone(self)))
+    }
+}
+
+impl Drop for Together {
+    fn drop(&mut self) {
+        self.0.is_taken.store(false, Ordering::Release);
+    }
+}
+
+/// How many partitions a plan is to have, and by what right if these are several.
+pub(super) fn partitions(
+    plan: &LogicalPlan,
+    dialects: Dialects,
+    reader: &dyn CollectionReader,
+    crew: &Arc<Crew>,
+) -> Result<(usize, Option<Together>)> {
+    let max = crew.size;
+    let is_worth_it = max > 1 && rows(plan, reader)?.is_some_and(|rows| rows >= ROWS_MIN);
+    if !is_worth_it || sees_order(plan)? || is_long(plan, dialects)? || ore::sometimes(20) {
+        return Ok((1, None));
+    }
+    let together = crew.take();
     // The answer must not depend on how many there are.
-    Ok(if ore::sometimes(30) { 7 } else { max })
+    let count = if ore::sometimes(30) { 7 } else { max };
+    Ok(if together.is_some() { (count, together) } else { (1, None) })
+}
+
+/// Whether a plan calls what may take long, which is for a thread of its own.
+fn is_long(plan: &LogicalPlan, dialects: Dialects) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|part| {
+                let call = if let Expr::ScalarFunction(call) = part { Some(call) } else { None };
+                found |= call.is_some_and(|call| dialects.iter().any(|dialect| dialect.is_long(&call.func)));
+                Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            })
+        })
+    })?;
+    Ok(found)
 }
 
 /// About how many rows the scans of a plan give; `None` if it reads nothing.
@@ -45,13 +100,14 @@ fn rows(plan: &LogicalPlan, reader: &dyn CollectionReader) -> Result<Option<usiz
 /// Whether the order in which rows come can be told from what a plan gives, but for the order of that.
 fn sees_order(plan: &LogicalPlan) -> Result<bool> {
     let last = sort_below(plan);
+    let is_last = |sort: Option<&LogicalPlan>| last.zip(sort).is_some_and(|(last, sort)| std::ptr::eq(last, sort));
     let mut sees = false;
     plan.apply_with_subqueries(|node| {
         sees |= match node {
-            // The first rows, or what a user has sorted for whatever comes above.
-            LogicalPlan::Limit(limit) => sort_below(&limit.input).is_none(),
+            // The first rows, or what a user has sorted for whatever comes above: it may be read twice, and must be the same then.
+            LogicalPlan::Limit(limit) => !is_last(sort_below(&limit.input)),
             LogicalPlan::TableScan(scan) => scan.fetch.is_some(),
-            LogicalPlan::Sort(sort) => sort.fetch.is_none() && !last.is_some_and(|last| std::ptr::eq(last, node)),
+            LogicalPlan::Sort(_) => !is_last(Some(node)),
             LogicalPlan::Aggregate(aggregate) => aggregate_sees_order(aggregate)?,
             LogicalPlan::Distinct(Distinct::On(_)) | LogicalPlan::Window(_) | LogicalPlan::Extension(_) => true,
             _ => false,
@@ -92,23 +148,10 @@ fn aggregate_sees_order(aggregate: &Aggregate) -> Result<bool> {
     Ok(sees)
 }
 
-/// Whether two columns of some node's result have the same name. DataFusion then takes one for the other where it hands a filter that a
-/// join has found out to what reads the rows (`ChildFilterDescription::from_child`, DataFusion 55.2).
-pub(super) fn has_namesakes(plan: &LogicalPlan) -> Result<bool> {
-    let mut has = false;
-    plan.apply_with_subqueries(|node| {
-        let mut names = HashSet::new();
-        has |= node.schema().fields().iter().any(|field| !names.insert(field.name().as_str()));
-        Ok(if has { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(has)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{has_namesakes, sees_order};
+    use super::sees_order;
     use crate::collection::CollectionTable;
-    use datafusion::common::JoinType;
     use datafusion::functions_aggregate::expr_fn::{array_agg, avg, count, max, sum};
     use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, col, lit};
     use repr::{GlobalId, PgType, RelationDesc};
@@ -140,13 +183,8 @@ mod tests {
         assert!(!sees(sorted().and_then(|sorted| sorted.limit(0, Some(3)))), "the first in an order");
         let below = sorted().and_then(|sorted| sorted.filter(col("a").gt(lit(1))));
         assert!(sees(below), "an order for what is above");
-    }
-
-    #[test]
-    fn columns_with_the_same_name_are_noticed() {
-        let has = |plan| has_namesakes(&built(plan)).expect("it is a plan");
-        assert!(!has(Ok(scan("t"))));
-        let other = scan("u").build().expect("it is a table");
-        assert!(has(scan("t").join(other, JoinType::Inner, (vec!["t.a"], vec!["u.a"]), None)));
+        let first = || sorted().and_then(|sorted| sorted.limit(0, Some(3)));
+        let twice = first().and_then(|first| first.union(built(scan("t").filter(col("a").gt(lit(1))))));
+        assert!(sees(twice), "the first of equals, for what is above");
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A scan knows which columns are wanted, which filters the rows have to pass, and how many rows are enough. The columns of the first
 //! filter are decoded first; those of the next, and in the end those that are wanted, only of the rows that have passed
-//! ([`stages`]). Filters that a join or a LIMIT finds out while it runs are among them. Several partitions share one reading, of
-//! which each takes a morsel at a time ([`shared`]): whoever is quicker takes more, and no row has to be moved.
+//! ([`stages`]). Several partitions share one reading, of which each takes a morsel at a time ([`shared`]): whoever is quicker takes
+//! more, and no row has to be moved.
 //!
 //! The filters that a query has come to the scan in its plan ([`super::physical`]).
 
@@ -22,9 +22,6 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::filter_pushdown::{
-    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
-};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::{ProjectionExec, all_alias_free_columns, new_projections_for_columns};
 use datafusion::physical_plan::statistics::StatisticsArgs;
@@ -234,24 +231,6 @@ impl ExecutionPlan for CollectionExec {
             1 => Arc::new(scan),
             count => scan.repartitioned(count, &ConfigOptions::default())?.unwrap_or_else(|| Arc::new(scan)),
         }))
-    }
-
-    fn handle_child_pushdown_result(
-        &self,
-        phase: FilterPushdownPhase,
-        pushed: ChildPushdownResult,
-        _config: &ConfigOptions,
-    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
-        if phase == FilterPushdownPhase::Pre || pushed.parent_filters.is_empty() {
-            return Ok(FilterPushdownPropagation::all_unsupported(pushed));
-        }
-        let mut filters = self.filters.clone();
-        for parent in &pushed.parent_filters {
-            filters.push(over(&parent.filter, |column| self.projection.get(column).copied())?);
-        }
-        let supported = vec![PushedDown::Yes; pushed.parent_filters.len()];
-        let scan: Arc<dyn ExecutionPlan> = Arc::new(CollectionExec { filters, ..self.copy() });
-        Ok(FilterPushdownPropagation::with_parent_pushdown_result(supported).with_updated_node(scan))
     }
 }
 

@@ -20,6 +20,12 @@ const BATCH_BYTES: usize = 1 << 20;
 /// And also when it has this many rows: what a vectorized engine likes to be handed at once.
 const BATCH_ROWS_MAX: usize = 16_384;
 
+/// Successive rows of a part that are copied, so that few of them do not hold all of it.
+const FEW: usize = 8;
+
+/// Parts that are held for a batch at the most.
+const HELD_MAX: usize = 16;
+
 /// All rows of a shard as of one time, sorted by their bytes.
 ///
 /// An iterator of batches, consolidated: each row once, with its non-zero multiplicity. Or, of the same rows, each as often as it is
@@ -34,6 +40,8 @@ pub struct ShardSnapshot {
     history: History,
     /// What [`ShardSnapshot::next_rows`] has not given yet of a stretch.
     left: Option<Stretch>,
+    /// How many copies of the current row it has not given yet.
+    copies: Diff,
     is_done: bool,
 }
 
@@ -45,6 +53,8 @@ pub struct SnapshotRows {
     own: Updates,
     len: usize,
     bytes: usize,
+    /// How often a part is held for some of its rows.
+    held: usize,
 }
 
 #[derive(Debug)]
@@ -76,17 +86,23 @@ impl SnapshotRows {
     }
 
     fn is_full(&self) -> bool {
-        self.len >= BATCH_ROWS_MAX || self.bytes >= BATCH_BYTES
+        self.len >= BATCH_ROWS_MAX || self.bytes >= BATCH_BYTES || self.held >= HELD_MAX
     }
 
     fn push_read(&mut self, part: &Arc<Part>, range: Range<usize>) {
+        if range.len() < FEW {
+            return range.for_each(|at| self.push_own(part.row(at)));
+        }
         self.len += range.len();
         self.bytes += part.byte_count(&range);
         match self.pieces.last_mut() {
             Some(Piece::Read(last, before)) if Arc::ptr_eq(last, part) && before.end == range.start => {
                 before.end = range.end;
             }
-            _ => self.pieces.push(Piece::Read(Arc::clone(part), range)),
+            _ => {
+                self.pieces.push(Piece::Read(Arc::clone(part), range));
+                self.held += 1;
+            }
         }
     }
 
@@ -124,7 +140,16 @@ impl ShardSnapshot {
         };
         let merge = Merge::new(shard, &batches, payloads).map_err(|error| inner.explained(error))?;
         let owner = Arc::downgrade(inner);
-        Ok(ShardSnapshot { owner, shard, merge, as_of, history: History::default(), left: None, is_done: false })
+        Ok(ShardSnapshot {
+            owner,
+            shard,
+            merge,
+            as_of,
+            history: History::default(),
+            left: None,
+            copies: 0,
+            is_done: false,
+        })
     }
 
     /// The next rows; `None` after the last. No batch is empty.
@@ -152,8 +177,11 @@ impl ShardSnapshot {
     /// The next rows, each as often as it is there; `None` after the last.
     pub fn next_rows(&mut self) -> Result<Option<SnapshotRows>, PersistError> {
         let mut rows = SnapshotRows::default();
-        while !self.is_done && !rows.is_full() {
-            if let Some(stretch) = self.left.take().or_else(|| self.merge.next_stretch()) {
+        while !(self.is_done && self.copies == 0) && !rows.is_full() {
+            if self.copies > 0 {
+                rows.push_own(&self.history.row);
+                self.copies -= 1;
+            } else if let Some(stretch) = self.left.take().or_else(|| self.merge.next_stretch()) {
                 self.left = self.take_visible(stretch, &mut rows);
             } else if let Some(diff) = self.next_row()? {
                 if diff < 0 {
@@ -161,7 +189,7 @@ impl ShardSnapshot {
                     let detail = "a row is there less often than not at all";
                     return Err(PersistError::corrupt(format!("shard {}", self.shard), detail));
                 }
-                (0..diff).for_each(|_| rows.push_own(&self.history.row));
+                self.copies = diff;
             }
         }
         Ok((!rows.is_empty()).then_some(rows))

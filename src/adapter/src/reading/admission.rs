@@ -5,8 +5,8 @@
 //! timeout lets it, and `pg_stat_activity` shows that it does. What reads none of the users' relations and calls nothing that may take
 //! long needs no turn.
 //!
-//! A turn is not known to all of a plan: the inputs of a UNION ALL are computed by tasks of their own, which go on when their
-//! statement has none.
+//! A turn is not known to all of a plan: the inputs of a UNION ALL, and the partitions of a query that has several, are computed by
+//! tasks of their own, which go on when their statement has none. One query at a time has several (`engine/partitions.rs`).
 //!
 //! # Invariants
 //! - Who waits for something else, its client, a lock, time, has no turn after [`PATIENCE`], and takes another one, behind those who

@@ -23,6 +23,7 @@ use datafusion::error::DataFusionError;
 use datafusion::logical_expr::Expr;
 use engine::error::SqlError;
 use engine::{Collection, CollectionReader, InMemory, Morsel, Morsels, SessionInfo};
+use parking_lot::Mutex;
 use persist::{PersistClient, PersistError, ShardSnapshot, ShardStats, SnapshotRows};
 use repr::columns::ColumnDecoder;
 use repr::sqlstate::SqlState;
@@ -95,7 +96,11 @@ impl StatementReader {
             None if self.shared.persist.shard_stats(id.into()).is_none() => {
                 return Err(failed(&ComputeError::Dropped(id)));
             }
-            None => (Origin::Shard(self.shared.persist.clone(), id, self.as_of), own),
+            None => {
+                let first = self.shared.persist.snapshot(id.into(), self.as_of).map_err(storage)?;
+                let first = Mutex::new(Some(Box::new(first)));
+                (Origin::Shard { persist: self.shared.persist.clone(), id, as_of: self.as_of, first }, own)
+            }
         };
         Ok((origin, overlay, desc))
     }
@@ -111,8 +116,8 @@ impl StatementReader {
                 at(stats, self.as_of, rows)
             }
             (Origin::Index(found), _) => Precision::Inexact(found.update_count()),
-            (Origin::Shard(..), Some(stats)) => at(stats, self.as_of, rows),
-            (Origin::Shard(..), None) => Precision::Absent,
+            (Origin::Shard { .. }, Some(stats)) => at(stats, self.as_of, rows),
+            (Origin::Shard { .. }, None) => Precision::Absent,
         }
     }
 
@@ -195,7 +200,13 @@ enum Origin {
     /// A table that the transaction has created itself.
     Empty,
     Index(Box<PeekRows>),
-    Shard(PersistClient, GlobalId, Timestamp),
+    Shard {
+        persist: PersistClient,
+        id: GlobalId,
+        as_of: Timestamp,
+        /// The snapshot of whoever reads first: it was taken while the query held its time.
+        first: Mutex<Option<Box<ShardSnapshot>>>,
+    },
 }
 
 impl Origin {
@@ -203,8 +214,12 @@ impl Origin {
         Ok(match self {
             Origin::Empty => RowSource::Empty,
             Origin::Index(rows) => RowSource::Index(rows.clone()),
-            Origin::Shard(persist, id, as_of) => {
-                RowSource::Shard(Box::new(persist.snapshot((*id).into(), *as_of).map_err(storage)?))
+            Origin::Shard { persist, id, as_of, first } => {
+                let first = first.lock().take();
+                RowSource::Shard(match first {
+                    Some(first) => first,
+                    None => Box::new(persist.snapshot((*id).into(), *as_of).map_err(storage)?),
+                })
             }
         })
     }

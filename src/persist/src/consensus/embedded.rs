@@ -517,6 +517,23 @@ mod tests {
     }
 
     #[test]
+    fn nothing_that_was_not_put_into_the_database_does_not_come_after_a_gap() {
+        let (_dir, path) = new();
+        let store = open(&path);
+        let epoch = store.fence().expect("works");
+        // As when housekeeping finds nothing to do, and fails at that.
+        drop(store.overlay.lock().freeze());
+        let large = Txn { epoch, insert: vec![inline(1, vec![7; 2 << 20])], ..Txn::default() };
+        store.transact(&large).expect("works");
+        store.settle(&mut store.database.lock()).expect("works");
+        let small = Txn { epoch, insert: vec![inline(2, vec![8])], ..Txn::default() };
+        store.transact(&small).expect("works");
+        drop(store);
+        let payloads = open(&path).payloads(&[1, 2]).expect("works");
+        assert!(payloads == [Some(vec![7; 2 << 20]), Some(vec![8])]);
+    }
+
+    #[test]
     fn who_reads_beside_sees_one_moment() {
         let (_dir, path) = new();
         let store = open(&path);

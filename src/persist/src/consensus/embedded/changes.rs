@@ -115,6 +115,8 @@ impl Overlay {
     /// The database has everything, and of what comes next it has what is before `end`.
     pub(super) fn leave_gap(&mut self, end: u64) {
         assert_eq!(self.bytes(), 0, "the database has everything");
+        // What is frozen all the same is nothing, as of before the gap: it was to be put into the database, and that failed.
+        self.older = None;
         (self.end, self.applied) = (end, end);
     }
 
