@@ -177,7 +177,7 @@ impl ShardSnapshot {
     /// The next rows, each as often as it is there; `None` after the last.
     pub fn next_rows(&mut self) -> Result<Option<SnapshotRows>, PersistError> {
         let mut rows = SnapshotRows::default();
-        while !(self.is_done && self.copies == 0) && !rows.is_full() {
+        while (self.copies > 0 || !self.is_done) && !rows.is_full() {
             if self.copies > 0 {
                 rows.push_own(&self.history.row);
                 self.copies -= 1;
