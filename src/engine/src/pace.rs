@@ -9,7 +9,7 @@
 
 use super::slices::Slices;
 use super::through::through;
-use crate::dialect::Dialects;
+use crate::dialect::{Dialects, is_long};
 use arrow::array::{Array, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::config::ConfigOptions;
@@ -110,7 +110,7 @@ fn makes_much(plan: &dyn ExecutionPlan, dialects: Dialects) -> Result<bool> {
     plan.apply_expressions(&mut |expr| {
         expr.apply(|part| {
             let call = part.downcast_ref::<ScalarFunctionExpr>();
-            found |= call.is_some_and(|call| dialects.iter().any(|dialect| dialect.is_long(call.fun())));
+            found |= call.is_some_and(|call| is_long(dialects, call.fun()));
             Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
         })
     })?;

@@ -6,7 +6,7 @@
 //! stream: the same rows give the same answer then, as users of PostgreSQL expect.
 
 use crate::collection::{CollectionReader, CollectionTable};
-use crate::dialect::Dialects;
+use crate::dialect::{Dialects, has_long, plan_has};
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -59,28 +59,13 @@ pub(super) fn partitions(
 ) -> Result<(usize, Option<Together>)> {
     let max = crew.size;
     let is_worth_it = max > 1 && rows(plan, reader)?.is_some_and(|rows| rows >= ROWS_MIN);
-    if !is_worth_it || sees_order(plan)? || is_long(plan, dialects)? || ore::sometimes(20) {
+    if !is_worth_it || sees_order(plan)? || plan_has(plan, |expr| has_long(dialects, expr)) || ore::sometimes(20) {
         return Ok((1, None));
     }
     let together = crew.take();
     // The answer must not depend on how many there are.
     let count = if ore::sometimes(30) { 7 } else { max };
     Ok(if together.is_some() { (count, together) } else { (1, None) })
-}
-
-/// Whether a plan calls what may take long, which is for a thread of its own.
-fn is_long(plan: &LogicalPlan, dialects: Dialects) -> Result<bool> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            expr.apply(|part| {
-                let call = if let Expr::ScalarFunction(call) = part { Some(call) } else { None };
-                found |= call.is_some_and(|call| dialects.iter().any(|dialect| dialect.is_long(&call.func)));
-                Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-            })
-        })
-    })?;
-    Ok(found)
 }
 
 /// About how many rows the scans of a plan give; `None` if it reads nothing.

@@ -4,7 +4,7 @@
 //! two sides of a join may have the same.
 
 use crate::collection::CollectionTable;
-use crate::dialect::Dialects;
+use crate::dialect::{Dialects, has_long};
 use crate::error::SqlError;
 use datafusion::common::Result as DfResult;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -60,15 +60,10 @@ fn can_be_absorbed(filter: &Expr, dialects: Dialects) -> bool {
     let is_query = |expr: &Expr| {
         matches!(expr, Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_))
     };
-    let is_long = |expr: &Expr| match expr {
-        Expr::ScalarFunction(call) => dialects.iter().any(|dialect| dialect.is_long(&call.func)),
-        _ => false,
-    };
     let is_foreign = |expr: &Expr| {
         is_query(expr)
-            || is_long(expr)
             || matches!(expr, Expr::OuterReferenceColumn(..) | Expr::Placeholder(_))
             || expr.is_volatile_node()
     };
-    !filter.exists(|expr| Ok(is_foreign(expr))).unwrap_or(true)
+    !has_long(dialects, filter) && !filter.exists(|expr| Ok(is_foreign(expr))).unwrap_or(true)
 }

@@ -16,10 +16,9 @@ use arrow::compute::BatchCoalescer;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{ColumnStatistics, Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
@@ -67,10 +66,8 @@ impl CollectionExec {
         filters: Vec<Arc<dyn PhysicalExpr>>,
         fetch: Option<usize>,
     ) -> Result<CollectionExec> {
-        let schema = Arc::new(collection.schema().project(&projection)?);
-        let (order, parts) = (EquivalenceProperties::new(schema), Partitioning::UnknownPartitioning(1));
-        let properties = PlanProperties::new(order, parts, EmissionType::Incremental, Boundedness::Bounded);
-        let (properties, readings, metrics) = (Arc::new(properties), Readings::new(1), ExecutionPlanMetricsSet::new());
+        let properties = properties(collection.as_ref(), &projection, 1)?;
+        let (readings, metrics) = (Readings::new(1), ExecutionPlanMetricsSet::new());
         Ok(CollectionExec { id, collection, projection, filters, fetch, readings, properties, metrics })
     }
 
@@ -171,8 +168,7 @@ impl ExecutionPlan for CollectionExec {
         if partitions <= self.partitions() || self.fetch.is_some() {
             return Ok(None);
         }
-        let parts = Partitioning::UnknownPartitioning(partitions);
-        let properties = Arc::new(self.properties.as_ref().clone().with_partitioning(parts));
+        let properties = properties(self.collection.as_ref(), &self.projection, partitions)?;
         Ok(Some(Arc::new(CollectionExec { readings: Readings::new(partitions), properties, ..self.copy() })))
     }
 
@@ -185,12 +181,12 @@ impl ExecutionPlan for CollectionExec {
         let left = self.fetch.unwrap_or(usize::MAX);
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let mut scan = Scan { source, stages, schema: Arc::clone(&schema), batches, left, is_over: false, metrics };
-        let stream = futures::stream::poll_fn(move |context| match scan.step().transpose() {
-            None => {
+        let stream = futures::stream::poll_fn(move |context| {
+            let step = scan.step();
+            if matches!(step, Ok(Poll::Pending)) {
                 context.waker().wake_by_ref();
-                Poll::Pending
             }
-            Some(step) => Poll::Ready(step.transpose()),
+            step.map_or_else(|error| Poll::Ready(Some(Err(error))), |step| step.map(|batch| batch.map(Ok)))
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream)))
     }
@@ -225,25 +221,16 @@ impl ExecutionPlan for CollectionExec {
             return Ok(None);
         }
         let columns = new_projections_for_columns(projection.expr(), &self.projection);
-        let CollectionExec { id, collection, filters, fetch, .. } = self.copy();
-        let scan = CollectionExec::new(id, collection, columns, filters, fetch)?;
-        Ok(Some(match self.partitions() {
-            1 => Arc::new(scan),
-            count => scan.repartitioned(count, &ConfigOptions::default())?.unwrap_or_else(|| Arc::new(scan)),
-        }))
+        let properties = properties(self.collection.as_ref(), &columns, self.partitions())?;
+        Ok(Some(Arc::new(CollectionExec { projection: columns, properties, ..self.copy() })))
     }
 }
 
-/// An expression over columns that have other places.
-fn over(expr: &Arc<dyn PhysicalExpr>, place: impl Fn(usize) -> Option<usize>) -> Result<Arc<dyn PhysicalExpr>> {
-    let moved = Arc::clone(expr).transform(|node| {
-        let Some(column) = node.downcast_ref::<Column>() else { return Ok(Transformed::no(node)) };
-        match place(column.index()) {
-            Some(place) => Ok(Transformed::yes(Arc::new(Column::new(column.name(), place)) as Arc<dyn PhysicalExpr>)),
-            None => internal_err!("a filter is over a column that is not there: {column}"),
-        }
-    });
-    Ok(moved?.data)
+/// What is known of a scan that gives these columns.
+fn properties(collection: &dyn Collection, projection: &[usize], partitions: usize) -> Result<Arc<PlanProperties>> {
+    let order = EquivalenceProperties::new(Arc::new(collection.schema().project(projection)?));
+    let parts = Partitioning::UnknownPartitioning(partitions);
+    Ok(Arc::new(PlanProperties::new(order, parts, EmissionType::Incremental, Boundedness::Bounded)))
 }
 
 /// A partition of a scan, running.
@@ -259,34 +246,37 @@ struct Scan {
 }
 
 impl Scan {
-    /// Does the work of a morsel at the most. `None` if there is more to do before there is a batch; the batch, or none at the end.
-    fn step(&mut self) -> Result<Option<Option<RecordBatch>>> {
+    /// Does the work of a morsel at the most: a batch, none at the end, or pending if there is more to do before there is one.
+    fn step(&mut self) -> Result<Poll<Option<RecordBatch>>> {
         let time = self.metrics.elapsed_compute().clone();
         let _timer = time.timer();
         if let Some(batch) = self.batches.next_completed_batch() {
-            return Ok(Some(Some(self.counted(batch))));
+            return Ok(Poll::Ready(Some(self.counted(batch))));
         }
         if self.is_over {
-            return Ok(Some(None));
+            return Ok(Poll::Ready(None));
         }
         let next = if self.left == 0 { None } else { self.source.lock().next()? };
         let Some(morsel) = next else {
             self.is_over = true;
             self.batches.finish_buffered_batch()?;
-            return Ok(None);
+            return Ok(Poll::Pending);
         };
         let batch = self.stages.run(morsel.as_ref(), &self.schema)?;
         let batch = batch.slice(0, batch.num_rows().min(self.left));
         self.left -= batch.num_rows();
         if batch.num_rows() == 0 {
-            return Ok(None);
+            return Ok(Poll::Pending);
         }
         // Of rows without columns there is nothing to put together.
         if batch.num_columns() == 0 {
-            return Ok(Some(Some(self.counted(batch))));
+            return Ok(Poll::Ready(Some(self.counted(batch))));
         }
         self.batches.push_batch(batch)?;
-        Ok(self.batches.next_completed_batch().map(|batch| Some(self.counted(batch))))
+        Ok(match self.batches.next_completed_batch() {
+            Some(batch) => Poll::Ready(Some(self.counted(batch))),
+            None => Poll::Pending,
+        })
     }
 
     fn counted(&self, batch: RecordBatch) -> RecordBatch {

@@ -9,13 +9,14 @@ use crate::cast::CastContextInfo;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::Result as DfResult;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
+use engine::dialect::plan_has;
 use engine::error::SqlError;
 use engine::memory::claim;
 use engine::value::{first_scalar, to_array};
@@ -122,18 +123,6 @@ pub fn has_long(expr: &Expr) -> bool {
 /// Whether any expression of a plan does.
 pub fn plan_has_long(plan: &LogicalPlan) -> bool {
     plan_has(plan, has_long)
-}
-
-/// Whether any expression of a plan is of this kind.
-pub fn plan_has(plan: &LogicalPlan, is: impl Fn(&Expr) -> bool) -> bool {
-    let mut found = false;
-    let walked = plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            found |= is(expr);
-            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-        })
-    });
-    found || walked.is_err()
 }
 
 /// Whether a call may make much of little, or take long.

@@ -8,10 +8,11 @@ use crate::error::AdapterError;
 use crate::plan_cache::Exec;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::Expr;
+use engine::dialect::plan_has;
 use engine::effort;
 use repr::GlobalId;
 use sql::plan::{InsertPlan, InsertSource, Plan, SelectPlan};
-use sql_functions::row::{gives_new_values, has_long, plan_has};
+use sql_functions::row::{gives_new_values, has_long};
 
 /// Bytes of a text that is read, and of parameters that are, where others wait.
 pub(crate) const SMALL_TEXT: usize = 16 << 10;

@@ -85,22 +85,23 @@ impl Session {
         Ok(match stage {
             ExplainStage::Optimized => logical.display_indent().to_string(),
             _ => {
-                let executor = match &exec.peek {
-                    Some(peek) if self.may_peek(exec) => {
+                let peek = exec.peek.as_ref().filter(|_| self.may_peek(exec));
+                let is_adhoc = peek.is_none();
+                let executor = match peek {
+                    Some(peek) => {
                         let how = if peek.is_direct() { "peek" } else { "peek, evaluated" };
                         format!("Executor: {how}\nIndex: {}", peek.describe())
                     }
-                    _ if exec.select.depends_on.is_empty() => "Executor: constant".to_owned(),
-                    _ => "Executor: ad hoc".to_owned(),
+                    None if exec.select.depends_on.is_empty() => "Executor: constant".to_owned(),
+                    None => "Executor: ad hoc".to_owned(),
                 };
-                let is_adhoc = executor.ends_with("ad hoc") || executor.ends_with("constant");
                 let plan = match stage {
                     ExplainStage::Physical if is_adhoc => {
                         let as_of = self.now().await?;
                         let logical = self.with_own_writes(logical, &exec.select.depends_on)?;
                         let (query, interrupt) = (self.query(logical, as_of), self.interrupt());
                         let text = interrupt.guard(query.explain()).await??;
-                        text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+                        indented(&text)
                     }
                     _ => indent(&logical),
                 };
@@ -155,8 +156,7 @@ impl Session {
             _ if by_query => reused(maintained_view(&ctx, &on)?),
             _ => reused(maintained(&ctx, &on)?),
         };
-        let indented: Vec<String> = text.lines().map(|line| format!("  {line}")).collect();
-        Ok(heading + &indented.join("\n"))
+        Ok(heading + &indented(&text))
     }
 
     async fn explain_timestamp(&mut self, select: &SelectPlan) -> Result<String, AdapterError> {
@@ -198,7 +198,11 @@ fn show(ts: Timestamp) -> String {
 }
 
 fn indent(plan: &LogicalPlan) -> String {
-    plan.display_indent().to_string().lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+    indented(&plan.display_indent().to_string())
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
 
 fn kind(plan: &Plan) -> String {

@@ -113,10 +113,10 @@ impl StatementReader {
         match (origin, stats) {
             (Origin::Empty, _) => Precision::Exact(rows(0)),
             (Origin::Index(found), Some(stats)) if matches!(found.plan().access, Access::Scan) => {
-                at(stats, self.as_of, rows)
+                precision(stats, self.as_of, rows)
             }
             (Origin::Index(found), _) => Precision::Inexact(found.update_count()),
-            (Origin::Shard { .. }, Some(stats)) => at(stats, self.as_of, rows),
+            (Origin::Shard { .. }, Some(stats)) => precision(stats, self.as_of, rows),
             (Origin::Shard { .. }, None) => Precision::Absent,
         }
     }
@@ -147,7 +147,7 @@ impl StatementReader {
 }
 
 /// The rows of a shard as of a time, which what has come since makes an estimate.
-fn at(stats: ShardStats, as_of: Timestamp, rows: impl Fn(Diff) -> usize) -> Precision<usize> {
+fn precision(stats: ShardStats, as_of: Timestamp, rows: impl Fn(Diff) -> usize) -> Precision<usize> {
     match stats.changed <= as_of {
         true => Precision::Exact(rows(stats.rows)),
         false => Precision::Inexact(rows(stats.rows)),

@@ -627,18 +627,19 @@ pub(crate) struct Reader {
 impl Reader {
     /// Begins to run an optimised plan.
     async fn execute(&self, plan: LogicalPlan) -> Result<SendableRecordBatchStream, AdapterError> {
-        let Reader { shared, published, as_of, overlay, info } = self.clone();
-        let collections = StatementReader::new(Arc::clone(&shared), published, as_of, overlay, info.clone());
-        let plan = counted(plan, &shared.engine, &info)?;
-        Ok(shared.engine.execute(plan, &info, Arc::new(collections)).await?)
+        let plan = counted(plan, &self.shared.engine, &self.info)?;
+        Ok(self.shared.engine.execute(plan, &self.info, self.collections()).await?)
     }
 
     /// The operators that would run an optimised plan.
     async fn explain(&self, plan: LogicalPlan) -> Result<String, AdapterError> {
+        let plan = counted(plan, &self.shared.engine, &self.info)?;
+        Ok(self.shared.engine.explain(plan, &self.info, self.collections()).await?)
+    }
+
+    fn collections(&self) -> Arc<StatementReader> {
         let Reader { shared, published, as_of, overlay, info } = self.clone();
-        let collections = StatementReader::new(Arc::clone(&shared), published, as_of, overlay, info.clone());
-        let plan = counted(plan, &shared.engine, &info)?;
-        Ok(shared.engine.explain(plan, &info, Arc::new(collections)).await?)
+        Arc::new(StatementReader::new(shared, published, as_of, overlay, info))
     }
 }
 

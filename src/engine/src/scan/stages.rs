@@ -3,14 +3,15 @@
 //! Filters are evaluated in the order in which they stand, each over the rows that the ones before have left. So a condition that
 //! fails for some rows does not see those that an earlier one keeps from it.
 
-use super::over;
 use crate::morsels::Morsel;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::{FilterBuilder, prep_null_mask_filter};
 use arrow::datatypes::{Schema, SchemaRef};
-use datafusion::common::{Result, ScalarValue, internal_datafusion_err};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Result, ScalarValue, internal_datafusion_err, internal_err};
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -93,6 +94,18 @@ impl Condition {
         let mask = if mask.null_count() > 0 { prep_null_mask_filter(mask) } else { mask.clone() };
         Ok((mask.true_count() < mask.len()).then_some(mask))
     }
+}
+
+/// An expression over columns that have other places.
+fn over(expr: &Arc<dyn PhysicalExpr>, place: impl Fn(usize) -> Option<usize>) -> Result<Arc<dyn PhysicalExpr>> {
+    let moved = Arc::clone(expr).transform(|node| {
+        let Some(column) = node.downcast_ref::<Column>() else { return Ok(Transformed::no(node)) };
+        match place(column.index()) {
+            Some(place) => Ok(Transformed::yes(Arc::new(Column::new(column.name(), place)) as Arc<dyn PhysicalExpr>)),
+            None => internal_err!("a filter is over a column that is not there: {column}"),
+        }
+    });
+    Ok(moved?.data)
 }
 
 /// The rows of a morsel that have passed so far.
