@@ -132,9 +132,8 @@ impl Rivals {
         if let (false, Ok((_, took))) = (repeats, &first) {
             postgres.push(millis(*took));
         }
-        let of = |times: Vec<f64>| median(times);
-        let glimpse = of(glimpse).context("there was a round")?;
-        Ok(Line { name, glimpse, postgres: of(postgres), duckdb: of(others) })
+        let glimpse = median(glimpse).context("there was a round")?;
+        Ok(Line { name, glimpse, postgres: median(postgres), duckdb: median(others) })
     }
 
     /// Whether a query is to be run.
