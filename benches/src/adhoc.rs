@@ -30,6 +30,11 @@ const SCANS: [(&str, &str); 3] = [
     ("filtered", "SELECT count(*) FROM lineitem WHERE l_quantity > 10"),
     ("total", "SELECT sum(l_quantity) FROM lineitem"),
 ];
+/// What changes one row of a hundred of the largest table, and removes another.
+const CHURN: [&str; 2] = [
+    "UPDATE lineitem SET l_comment = 'changed', l_tax = l_tax + 0.01 WHERE (l_orderkey * 7 + l_linenumber * 31 + l_partkey) % 100 = 0",
+    "DELETE FROM lineitem WHERE (l_orderkey * 7 + l_linenumber * 31 + l_partkey) % 100 = 1",
+];
 /// What runs DuckDB.
 const DUCKDB: &str = include_str!("duckdb.py");
 
@@ -67,6 +72,10 @@ pub struct Loaded {
     pub postgres: f64,
     /// The same with its VACUUM ANALYZE.
     pub analyzed: f64,
+    /// Bytes of Glimpse's blobs.
+    pub glimpse_bytes: u64,
+    /// Bytes of PostgreSQL's tables.
+    pub postgres_bytes: u64,
 }
 
 /// The servers with their tables.
@@ -100,7 +109,16 @@ impl Rivals {
         postgres.session()?.execute("VACUUM ANALYZE")?;
         let analyzed = of_postgres + started.elapsed().as_secs_f64();
         let duckdb = DuckDb::start(&options.duckdb, work_dir, &data)?;
-        let loaded = Loaded { glimpse: of_glimpse, postgres: of_postgres, analyzed };
+        let sizes = Table::ALL.map(|table| format!("pg_table_size('{}')", table.name()));
+        let size = postgres.session()?.execute(&format!("SELECT {}", sizes.join(" + ")))?;
+        let size = size.first().and_then(|row| row.first()?.as_deref()?.parse().ok());
+        let loaded = Loaded {
+            glimpse: of_glimpse,
+            postgres: of_postgres,
+            analyzed,
+            glimpse_bytes: glimpse.stored_bytes("blobs")?,
+            postgres_bytes: size.context("PostgreSQL does not say how large its tables are")?,
+        };
         Ok((Rivals { glimpse, postgres, duckdb, options }, loaded))
     }
 
@@ -134,6 +152,18 @@ impl Rivals {
         }
         let glimpse = median(glimpse).context("there was a round")?;
         Ok(Line { name, glimpse, postgres: median(postgres), duckdb: median(others) })
+    }
+
+    /// Changes and removes rows everywhere.
+    pub fn churn(&mut self) -> Result<()> {
+        for sql in CHURN {
+            self.glimpse.session()?.execute(sql)?;
+            self.postgres.session()?.execute(sql)?;
+            if let Some(duckdb) = &mut self.duckdb {
+                duckdb.run(sql)?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether a query is to be run.

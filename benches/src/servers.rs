@@ -73,7 +73,7 @@ pub struct Server {
     stop_signal: &'static str,
     log: PathBuf,
     /// Held so that it is removed after the process has ended.
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl Server {
@@ -175,7 +175,7 @@ impl Server {
         let process = command.spawn().with_context(|| format!("cannot run {:?}", command.get_program()))?;
         let (user, database) = (user.to_owned(), database.to_owned());
         let endpoint = Endpoint { address: loopback(port), user, database, tls: false };
-        let mut server = Self { target, endpoint, internal_http: None, process, stop_signal, log, _dir: dir };
+        let mut server = Self { target, endpoint, internal_http: None, process, stop_signal, log, dir };
         server.wait_until_ready()?;
         Ok(server)
     }
@@ -183,6 +183,12 @@ impl Server {
     /// The process id of the server; of PostgreSQL, that of the postmaster.
     pub fn pid(&self) -> u32 {
         self.process.id()
+    }
+
+    /// The bytes of the files below a directory of its data.
+    pub fn stored_bytes(&self, below: &str) -> Result<u64> {
+        let files = fs::read_dir(self.dir.path().join("data").join(below))?;
+        files.map(|file| Ok(file?.metadata()?.len())).sum()
     }
 
     /// A session for what is not measured.

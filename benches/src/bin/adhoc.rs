@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "the table on standard output is what this program is for")]
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use benches::adhoc::{Line, Options, Rivals, queries};
@@ -25,21 +26,43 @@ struct Arguments {
     /// A Python that has DuckDB, which is left out if it has not.
     #[arg(long, default_value = "python3")]
     duckdb: PathBuf,
+    /// Run all once more after one row of a hundred of the largest table was changed and another removed, and again a minute later.
+    #[arg(long)]
+    churn: bool,
     #[command(flatten)]
     places: Places,
 }
 
 fn main() -> Result<()> {
-    let Arguments { only, scale, rounds, duckdb, places } = Arguments::parse();
+    let Arguments { only, scale, rounds, duckdb, churn, places } = Arguments::parse();
     for name in &only {
         ensure!(queries().any(|(known, _)| known == name), "there is no query named {name}");
     }
     println!("{}\n", Machine::inspect(&places.work_dir)?.line());
     let (mut rivals, loaded) = Rivals::start(Options { only, scale, rounds, duckdb, places })?;
     println!(
-        "COPY of all tables at scale {scale}: {:.1} s, PostgreSQL {:.1} s, with VACUUM ANALYZE {:.1} s.\n",
-        loaded.glimpse, loaded.postgres, loaded.analyzed
+        "COPY of all tables at scale {scale}: {:.1} s, PostgreSQL {:.1} s, with VACUUM ANALYZE {:.1} s. \
+         Blobs take {:.0} MB, PostgreSQL's tables {:.0} MB.\n",
+        loaded.glimpse,
+        loaded.postgres,
+        loaded.analyzed,
+        loaded.glimpse_bytes as f64 / 1e6,
+        loaded.postgres_bytes as f64 / 1e6,
     );
+    compare(&mut rivals)?;
+    if churn {
+        rivals.churn()?;
+        println!("\nAfter one row of a hundred of lineitem was changed and another removed:\n");
+        compare(&mut rivals)?;
+        std::thread::sleep(Duration::from_secs(60));
+        println!("\nA minute later:\n");
+        compare(&mut rivals)?;
+    }
+    Ok(())
+}
+
+/// Prints what each query takes.
+fn compare(rivals: &mut Rivals) -> Result<()> {
     println!("| query | Glimpse ms | PG ms | DuckDB ms | PG / Glimpse | Glimpse / DuckDB |");
     println!("|---|--:|--:|--:|--:|--:|");
     let selected: Vec<_> = queries().filter(|(name, _)| rivals.selects(name)).collect();

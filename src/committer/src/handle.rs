@@ -113,9 +113,10 @@ impl Handle {
         for write in writes.iter_mut().filter(|write| PersistClient::is_large(&write.updates)) {
             let (persist, shard, updates) = (self.persist.clone(), write.table.into(), Arc::clone(&write.updates));
             let (reply, written) = oneshot::channel();
+            let types = write.types.clone();
             let job = async move {
                 // A session that has gone does not want the answer.
-                let _gone = reply.send(persist.write_ahead(shard, updates));
+                let _gone = reply.send(persist.write_ahead(shard, types.as_deref(), updates));
             };
             self.beside.start("write-ahead".to_owned(), Box::pin(job));
             let written = written.await;

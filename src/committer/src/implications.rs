@@ -88,6 +88,7 @@ fn put_table(
 ) -> Result<(), CommitError> {
     if let Some(item) = after.state.item(id) {
         let table = Table::new(&env.engine, &after.state, &item, clock, readable_from)?;
+        env.persist.describe(id.into(), &table.constraints.types);
         after.tables.insert(id, table);
     }
     Ok(())

@@ -7,12 +7,13 @@ use crate::notes::{Name, Notes};
 use crate::plans::{Plans, Target};
 use crate::rewrite::Rewriting;
 use crate::sequence::{Asked, Reply, Sequence};
+use arrow::datatypes::DataType;
 use catalog::transact::{Op, Prepared};
 use compute_client::index::IndexHandle;
 use engine::session::Position;
 use ore::memory::Reservation;
 use persist::Ahead;
-use repr::{Diff, GlobalId, Timestamp, Updates};
+use repr::{Diff, GlobalId, RelationDesc, Timestamp, Updates};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -129,6 +130,8 @@ pub struct TableWrite {
     pub updates: Arc<Updates>,
     /// By what definition of the table their rows were checked; `None` if by several.
     pub checked: Option<Arc<TableConstraints>>,
+    /// The types of the columns of a table that is only being made.
+    pub types: Option<Vec<DataType>>,
     /// What was written of them already, if they are many.
     pub ahead: Option<Ahead>,
 }
@@ -136,15 +139,25 @@ pub struct TableWrite {
 impl TableWrite {
     /// Updates of which nothing is written yet.
     pub fn new(table: GlobalId, updates: Updates, checked: Option<Arc<TableConstraints>>) -> TableWrite {
-        TableWrite { table, updates: Arc::new(updates), checked, ahead: None }
+        TableWrite { table, updates: Arc::new(updates), checked, types: None, ahead: None }
+    }
+
+    /// Rows of a new table with such columns.
+    pub fn of_new(table: GlobalId, updates: Updates, desc: &RelationDesc) -> TableWrite {
+        TableWrite { types: Some(types_of(desc)), ..TableWrite::new(table, updates, None) }
     }
 
     /// The same once more.
     #[must_use]
     pub fn again(&self) -> TableWrite {
         let (updates, checked) = (Arc::clone(&self.updates), self.checked.clone());
-        TableWrite { table: self.table, updates, checked, ahead: None }
+        TableWrite { table: self.table, updates, checked, types: self.types.clone(), ahead: None }
     }
+}
+
+/// The types of the columns of a table.
+pub(crate) fn types_of(desc: &RelationDesc) -> Vec<DataType> {
+    desc.columns.iter().map(|column| column.data_type.clone()).collect()
 }
 
 /// What became of a write.

@@ -13,17 +13,20 @@
 //! * A blob is deleted only after the last [`BlobLease`] is gone and consensus no longer refers to it.
 
 mod claim;
+pub(crate) mod columnar;
 mod directory;
 pub mod memory;
 mod s3;
 pub mod store;
 
+use columns::Shape;
 use parking_lot::Mutex;
+use repr::Timestamp;
 use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 pub(crate) use crate::blob::claim::claim;
@@ -31,7 +34,7 @@ use crate::blob::directory::Directory;
 pub(crate) use crate::blob::directory::sync_path;
 use crate::blob::s3::Bucket;
 use crate::blob::store::{Object, ObjectStore, Upload};
-use crate::encoding::{BATCH_FORMAT, BLOB_MAGIC, BlobRef, Part, check_format, length_to_u64};
+use crate::encoding::{BATCH_FORMAT, BLOB_MAGIC, BlobRef, Part, PartBuilder, check_format, length_to_u64};
 use crate::error::PersistError;
 use crate::shard_id::ShardId;
 
@@ -70,6 +73,8 @@ pub(crate) struct BlobStore {
 pub(crate) struct BlobLease {
     pub(crate) blob: BlobRef,
     store: Arc<dyn ObjectStore>,
+    /// Of columns: what is known of the file, once somebody has read that.
+    file: OnceLock<Arc<columns::File>>,
     /// Set once consensus no longer refers to the blob; the last holder then leaves it to the collector.
     obsolete: AtomicBool,
     garbage: Arc<Mutex<Vec<String>>>,
@@ -79,18 +84,31 @@ pub(crate) struct BlobLease {
 #[derive(Debug)]
 pub(crate) struct BlobWriter {
     key: String,
+    shard: ShardId,
     upload: Box<dyn Upload>,
-    part_lengths: Vec<u64>,
+    contents: Written,
 }
 
-/// Reads the parts of one blob from first to last.
+/// What a blob is made of.
+#[derive(Debug)]
+enum Written {
+    /// Parts of these lengths.
+    Parts(Vec<u64>),
+    Columns(Box<columns::Writer>),
+}
+
+/// Reads the updates of one blob from first to last.
 #[derive(Debug)]
 pub(crate) struct BlobReader {
     lease: Arc<BlobLease>,
     shard: ShardId,
-    object: Box<dyn Object>,
-    next_part: usize,
-    offset: u64,
+    contents: Contents,
+}
+
+#[derive(Debug)]
+enum Contents {
+    Parts { object: Box<dyn Object>, next: usize, offset: u64 },
+    Columns(columnar::Rows),
 }
 
 /// The name of the blob of a batch.
@@ -121,27 +139,49 @@ impl BlobStore {
         Ok(BlobStore { store: store.into(), garbage: Arc::default() })
     }
 
-    /// Starts a blob. It is durable after [`BlobStore::finish`].
-    pub(crate) fn create(&self, key: String) -> Result<BlobWriter, PersistError> {
+    /// Starts a blob, by column if the shape of the rows is given. It is durable after [`BlobStore::finish`].
+    pub(crate) fn create(
+        &self,
+        key: String,
+        shard: ShardId,
+        shape: Option<&Arc<Shape>>,
+    ) -> Result<BlobWriter, PersistError> {
         let mut upload = self.store.create(&format!("{BLOBS}{key}"))?;
-        let mut header = [0; HEADER_BYTES];
-        header[..BLOB_MAGIC.len()].copy_from_slice(BLOB_MAGIC);
-        header[BLOB_MAGIC.len()..].copy_from_slice(&BATCH_FORMAT.to_le_bytes());
-        upload.write(&header)?;
-        Ok(BlobWriter { key, upload, part_lengths: Vec::new() })
+        let contents = match shape {
+            Some(shape) => {
+                let writer = columns::Writer::new(Arc::clone(shape));
+                Written::Columns(Box::new(writer.map_err(|error| columnar::unfit(shard, &error))?))
+            }
+            None => {
+                let mut header = [0; HEADER_BYTES];
+                header[..BLOB_MAGIC.len()].copy_from_slice(BLOB_MAGIC);
+                header[BLOB_MAGIC.len()..].copy_from_slice(&BATCH_FORMAT.to_le_bytes());
+                upload.write(&header)?;
+                Written::Parts(Vec::new())
+            }
+        };
+        Ok(BlobWriter { key, shard, upload, contents })
     }
 
     /// Makes a written blob durable under its name.
     pub(crate) fn finish(&self, writer: BlobWriter) -> Result<Arc<BlobLease>, PersistError> {
-        let BlobWriter { key, upload, part_lengths } = writer;
+        let BlobWriter { key, shard, mut upload, contents } = writer;
+        let blob = match contents {
+            Written::Parts(lengths) => BlobRef::new(key, lengths),
+            Written::Columns(writer) => {
+                let (bytes, tail) = writer.finish().map_err(|error| columnar::unfit(shard, &error))?;
+                upload.write(&bytes)?;
+                BlobRef::to_columns(key, tail)
+            }
+        };
         upload.finish()?;
-        Ok(self.lease(BlobRef::new(key, part_lengths)))
+        Ok(self.lease(blob))
     }
 
     /// A lease on a blob that consensus refers to.
     pub(crate) fn lease(&self, blob: BlobRef) -> Arc<BlobLease> {
         let (store, garbage) = (Arc::clone(&self.store), Arc::clone(&self.garbage));
-        Arc::new(BlobLease { blob, store, obsolete: AtomicBool::new(false), garbage })
+        Arc::new(BlobLease { blob, store, file: OnceLock::new(), obsolete: AtomicBool::new(false), garbage })
     }
 
     /// Deletes the blobs that became unreachable since the last call. A failure leaves an orphan, removed at the
@@ -162,16 +202,24 @@ impl BlobLease {
         self.obsolete.store(true, Ordering::Release);
     }
 
-    /// Opens the blob, which belongs to `shard`, checking header and length.
+    /// Whether the blob is a file of columns.
+    pub(crate) fn is_columns(&self) -> bool {
+        self.blob.columns.is_some()
+    }
+
+    /// Opens the blob, which belongs to `shard`, checking that it is as it was left.
     pub(crate) fn read(self: &Arc<BlobLease>, shard: ShardId) -> Result<BlobReader, PersistError> {
+        let contents = match self.is_columns() {
+            true => Contents::Columns(columnar::Rows::open(self, shard)?),
+            false => self.open_parts(shard)?,
+        };
+        Ok(BlobReader { lease: Arc::clone(self), shard, contents })
+    }
+
+    fn open_parts(&self, shard: ShardId) -> Result<Contents, PersistError> {
         let corrupt = |detail: &dyn fmt::Display| self.corrupt(shard, detail);
-        let object = self.store.open(&format!("{BLOBS}{}", self.blob.key))?;
-        let mut object = object.ok_or_else(|| corrupt(&"it is missing"))?;
-        let (found, header_bytes) = (object.length(), length_to_u64(HEADER_BYTES));
-        let expected = header_bytes + self.blob.part_lengths.iter().sum::<u64>();
-        if found != expected {
-            return Err(corrupt(&format_args!("it is {found} bytes long instead of {expected}")));
-        }
+        let header_bytes = length_to_u64(HEADER_BYTES);
+        let mut object = self.open(shard, header_bytes + self.blob.part_lengths.iter().sum::<u64>())?;
         let header = object.read(0, HEADER_BYTES)?;
         let (magic, version) = header.split_at(BLOB_MAGIC.len());
         if magic != BLOB_MAGIC {
@@ -179,7 +227,17 @@ impl BlobLease {
         }
         let version = u32::from_le_bytes(version.try_into().expect("the header ends in four bytes"));
         check_format("blob", u64::from(version), u64::from(BATCH_FORMAT))?;
-        Ok(BlobReader { lease: Arc::clone(self), shard, object, next_part: 0, offset: header_bytes })
+        Ok(Contents::Parts { object, next: 0, offset: header_bytes })
+    }
+
+    /// Opens the object, which is so long.
+    fn open(&self, shard: ShardId, expected: u64) -> Result<Box<dyn Object>, PersistError> {
+        let object = self.store.open(&format!("{BLOBS}{}", self.blob.key))?;
+        let object = object.ok_or_else(|| self.corrupt(shard, &"it is missing"))?;
+        match object.length() {
+            found if found == expected => Ok(object),
+            found => Err(self.corrupt(shard, &format_args!("it is {found} bytes long instead of {expected}"))),
+        }
     }
 
     fn corrupt(&self, shard: ShardId, detail: &dyn fmt::Display) -> PersistError {
@@ -196,37 +254,54 @@ impl Drop for BlobLease {
 }
 
 impl BlobWriter {
-    /// Appends one encoded part.
-    pub(crate) fn write_part(&mut self, part: &[u8]) -> Result<(), PersistError> {
-        self.upload.write(part)?;
-        self.part_lengths.push(length_to_u64(part.len()));
-        Ok(())
+    /// Appends updates: a part, or a row group of a file of columns, which adds each of its rows once.
+    pub(crate) fn write(&mut self, updates: PartBuilder) -> Result<(), PersistError> {
+        match &mut self.contents {
+            Written::Parts(lengths) => {
+                let bytes = updates.encode(self.shard);
+                lengths.push(length_to_u64(bytes.len()));
+                self.upload.write(&bytes)
+            }
+            Written::Columns(writer) => {
+                let part = updates.into_part();
+                assert!(part.only_adds(), "a file of columns says of no row that it has gone");
+                let (rows, times): (Vec<&[u8]>, Vec<Timestamp>) =
+                    (0..part.len()).map(|at| (part.row(at), part.ts(at))).unzip();
+                let bytes = writer.write(&rows, &times).map_err(|error| columnar::unfit(self.shard, &error))?;
+                self.upload.write(&bytes)
+            }
+        }
     }
 }
 
 impl BlobReader {
     /// The next part, or `None` after the last.
     pub(crate) fn next_part(&mut self) -> Result<Option<Part>, PersistError> {
-        let Some(length) = self.lease.blob.part_lengths.get(self.next_part).copied() else { return Ok(None) };
-        let corrupt = |detail: &dyn fmt::Display| self.lease.corrupt(self.shard, detail);
-        let bytes = usize::try_from(length).map_err(|_| corrupt(&"a part is longer than memory"))?;
-        let part = self.object.read(self.offset, bytes)?;
-        self.next_part += 1;
-        self.offset += length;
-        match Part::decode(self.shard, part) {
-            Err(PersistError::Corrupt { detail, .. }) => {
-                let part = self.next_part - 1;
-                Err(self.lease.corrupt(self.shard, &format_args!("part {part} is damaged: {detail}")))
+        let (lease, shard) = (&self.lease, self.shard);
+        let part = match &mut self.contents {
+            Contents::Columns(rows) => rows.next_part(lease, shard)?,
+            Contents::Parts { object, next, offset } => {
+                let Some(length) = lease.blob.part_lengths.get(*next).copied() else { return Ok(None) };
+                let too_long = || lease.corrupt(shard, &"a part is longer than memory");
+                let bytes = object.read(*offset, usize::try_from(length).map_err(|_| too_long())?)?;
+                let part = *next;
+                *next += 1;
+                *offset += length;
+                match Part::decode(shard, bytes) {
+                    Err(PersistError::Corrupt { detail, .. }) => {
+                        return Err(lease.corrupt(shard, &format_args!("part {part} is damaged: {detail}")));
+                    }
+                    decoded => Some(decoded?),
+                }
             }
-            decoded => decoded.map(|part| Some(part.later(self.lease.blob.time))),
-        }
+        };
+        Ok(part.map(|part| part.later(lease.blob.time)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encoding::PartBuilder;
     use std::fs;
 
     const SHARD: ShardId = ShardId(1);
@@ -237,11 +312,11 @@ mod tests {
     }
 
     fn write(store: &BlobStore, key: &str) -> Arc<BlobLease> {
-        let mut writer = store.create(key.to_owned()).expect("it is writable");
+        let mut writer = store.create(key.to_owned(), SHARD, None).expect("it is writable");
         for row in [b"a", b"b"] {
             let mut part = PartBuilder::default();
             part.push(row, 3, 1);
-            writer.write_part(&part.encode(SHARD)).expect("it is writable");
+            writer.write(part).expect("it is writable");
         }
         store.finish(writer).expect("it is writable")
     }
@@ -304,7 +379,7 @@ mod tests {
         let first = store(dir.path(), 1, &[]);
         let names = [key(1, SHARD, 1), key(1, SHARD, 2), key(2, SHARD, 3), key(3, SHARD, 4)];
         names.iter().for_each(|name| drop(write(&first, name)));
-        std::mem::forget(first.create(key(1, SHARD, 5)).expect("writable"));
+        std::mem::forget(first.create(key(1, SHARD, 5), SHARD, None).expect("writable"));
         // Of epoch 2 or later may be what we have not seen: somebody may have replaced us already.
         let second = store(dir.path(), 2, &[&names[0]]);
         let mut left = second.store.list("").expect("listable");

@@ -39,11 +39,15 @@ use crate::consensus::{BatchRow, Consensus, Loaded, Payload, Txn};
 use crate::data_dir::DataDir;
 use crate::encoding::{BlobRef, PartBuilder, estimate_encoded_bytes, length_to_u64};
 use crate::error::PersistError;
-use crate::inner::{INLINE_BYTES_MAX, Inner, PART_BYTES, batch};
+use crate::inner::{INLINE_BYTES_MAX, Inner, batch};
+use crate::output::{Output, Written};
+use crate::scan::ShardScan;
 use crate::shard::{Batch, Location, Shard, ShardStats, Shards};
 use crate::shard_id::ShardId;
 use crate::snapshot::ShardSnapshot;
 use ahead::Ahead;
+use arrow::datatypes::DataType;
+use columns::Shape;
 
 /// Updates of one shard, part of a commit. All get the timestamp of the commit.
 #[derive(Clone, Copy, Debug)]
@@ -181,6 +185,7 @@ impl PersistClient {
             consensus,
             blobs,
             background: Background::new(&shards),
+            shapes: Mutex::default(),
             shards: Mutex::new(shards),
             writing: Mutex::default(),
             next_seq: AtomicU64::new(next_seq),
@@ -244,10 +249,23 @@ impl PersistClient {
         Ok(())
     }
 
+    /// Says what the rows of `shard` are made of: from here on large batches of them are kept by column, where that can be, and what
+    /// is not kept so yet is rewritten in the background.
+    pub fn describe(&self, shard: ShardId, types: &[DataType]) {
+        let Some(shape) = Shape::new(types) else { return };
+        self.inner.shapes.lock().insert(shard, Arc::new(shape));
+        self.inner.request_rewriting(shard);
+    }
+
     /// The contents of `shard` at `as_of`: consolidated, sorted, streamed. Fails with `AsOfOutOfRange` outside of
     /// `[since, upper)`.
     pub fn snapshot(&self, shard: ShardId, as_of: Timestamp) -> Result<ShardSnapshot, PersistError> {
         ShardSnapshot::open(&self.inner, shard, as_of)
+    }
+
+    /// The same rows, in no order, by column where they are kept so.
+    pub fn scan(&self, shard: ShardId, as_of: Timestamp) -> Result<ShardScan, PersistError> {
+        ShardScan::open(&self.inner, shard, as_of)
     }
 
     /// The updates of `shard` after one time and up to another, by time. Fails with `AsOfOutOfRange` if either is outside of
@@ -405,75 +423,56 @@ impl Inner {
         leases: &mut HashMap<u64, Location>,
     ) -> Result<(), PersistError> {
         let shard = append.shard;
-        let (mut rest, mut row) = (append.updates, |seq, updates: &[Arc<Updates>], payload| {
-            txn.insert.push(BatchRow {
-                seq,
-                shard,
-                ts_max: ts,
-                rows: updates.iter().flat_map(|updates| updates.diffs()).sum(),
-                update_count: length_to_u64(updates.iter().map(|updates| updates.len()).sum()),
-                bytes: length_to_u64(updates.iter().map(|updates| updates.bytes()).sum()),
-                payload,
-            });
-        });
-        let left: Vec<Arc<Updates>>;
-        if ahead.iter().any(|ahead| ahead.shard == shard) {
-            let is_ahead =
-                |updates: &Arc<Updates>| ahead.iter().find(|ahead| ahead.shard == shard && ahead.is(updates));
-            for updates in append.updates {
-                let Some(ahead) = is_ahead(updates) else { continue };
-                let (seq, blob) = (self.allocate_seq(), ahead.commit(ts));
-                let reference = blob.encode_framed();
-                leases.insert(seq, Location::Blob(self.blobs.lease(blob)));
-                row(seq, std::slice::from_ref(updates), Payload::Blob(reference));
+        let of = |updates: &Arc<Updates>| ahead.iter().find(|ahead| ahead.shard == shard && ahead.is(updates));
+        for ahead in append.updates.iter().filter_map(of) {
+            for (row, blob) in ahead.commit(ts) {
+                leases.insert(row.seq, Location::Blob(self.blobs.lease(blob)));
+                txn.insert.push(row);
             }
-            left = append.updates.iter().filter(|updates| is_ahead(updates).is_none()).cloned().collect();
-            rest = &left;
         }
+        let rest: Vec<Arc<Updates>> = append.updates.iter().filter(|updates| of(updates).is_none()).cloned().collect();
         let update_count: usize = rest.iter().map(|updates| updates.len()).sum();
         if update_count == 0 {
             return Ok(());
         }
         let bytes: usize = rest.iter().map(|updates| updates.bytes()).sum();
-        let seq = self.allocate_seq();
-        let payload = if estimate_encoded_bytes(update_count, bytes) <= INLINE_BYTES_MAX {
-            let mut part = PartBuilder::default();
-            for (row, diff) in rest.iter().flat_map(|updates| updates.iter()) {
-                part.push(row, ts, diff);
+        if estimate_encoded_bytes(update_count, bytes) > INLINE_BYTES_MAX {
+            for Written { row, location } in self.sorted(shard, self.shape(shard), ts, &rest)?.finish()? {
+                leases.insert(row.seq, location);
+                txn.insert.push(row);
             }
-            Payload::Inline(part.encode(shard))
-        } else {
-            let lease = self.write_sorted_blob(shard, seq, ts, rest)?;
-            let reference = lease.blob.encode_framed();
-            leases.insert(seq, Location::Blob(lease));
-            Payload::Blob(reference)
-        };
-        row(seq, rest, payload);
+            return Ok(());
+        }
+        let mut part = PartBuilder::default();
+        for (row, diff) in rest.iter().flat_map(|updates| updates.iter()) {
+            part.push(row, ts, diff);
+        }
+        txn.insert.push(BatchRow {
+            seq: self.allocate_seq(),
+            shard,
+            ts_max: ts,
+            rows: rest.iter().flat_map(|updates| updates.diffs()).sum(),
+            update_count: length_to_u64(update_count),
+            bytes: length_to_u64(bytes),
+            payload: Payload::Inline(part.encode(shard)),
+        });
         Ok(())
     }
 
-    pub(crate) fn write_sorted_blob(
+    /// Updates on their way to blobs.
+    pub(crate) fn sorted(
         &self,
         shard: ShardId,
-        seq: u64,
+        shape: Option<Arc<Shape>>,
         ts: Timestamp,
         updates: &[Arc<Updates>],
-    ) -> Result<Arc<crate::blob::BlobLease>, PersistError> {
+    ) -> Result<Output<'_>, PersistError> {
         let mut order: Vec<_> = updates.iter().flat_map(|updates| updates.iter()).collect();
         // Bulk loads often come in order; this sort notices.
         order.sort_by_key(|(row, _)| *row);
-        let mut writer = self.blobs.create(self.blob_key(shard, seq))?;
-        let mut part = PartBuilder::default();
-        for (row, diff) in order {
-            part.push(row, ts, diff);
-            if part.encoded_bytes_estimate() >= PART_BYTES {
-                writer.write_part(&part.encode(shard))?;
-            }
-        }
-        if !part.is_empty() {
-            writer.write_part(&part.encode(shard))?;
-        }
-        self.blobs.finish(writer)
+        let mut output = Output::new(self, shard, shape);
+        order.into_iter().try_for_each(|(row, diff)| output.push(row, ts, diff))?;
+        Ok(output)
     }
 
     /// Steps 4 and 5.
@@ -494,6 +493,7 @@ impl Inner {
         for shard in &txn.drop {
             let state = shards.by_id.remove(shard).expect("it was checked under the same lock");
             state.batches.iter().for_each(Batch::mark_obsolete);
+            self.shapes.lock().remove(shard);
         }
         shards.upper = shards.upper.max(ts + 1);
     }

@@ -5,8 +5,8 @@
 //! 1. Choose batches, under the lock on the lists: all inline ones, and blobs as long as they are not much larger
 //!    than what is chosen already. So a byte is rewritten a logarithmic number of times. If more than half of what is
 //!    stored would cancel out, everything is chosen.
-//! 2. Merge them into a new blob (or an inline batch, if it is small), without any lock.
-//! 3. Swap in one transaction of consensus, under the lock `writing`: old batches out, new batch in, `since` up.
+//! 2. Merge them into new blobs (or an inline batch, if it is small), without any lock.
+//! 3. Swap in one transaction of consensus, under the lock `writing`: old batches out, new ones in, `since` up.
 //! 4. Publish the same in memory. The old blobs are deleted when the last snapshot that reads them is gone.
 //!
 //! # Invariants
@@ -15,14 +15,13 @@
 //! * A commit waits at most for one swap, whose cost is the number of batches and not of rows.
 
 pub(crate) mod requests;
-use crate::blob::{BlobLease, BlobWriter};
-use crate::consensus::{BatchRow, Payload, Txn};
-use crate::encoding::PartBuilder;
+use crate::consensus::Txn;
 use crate::error::PersistError;
-use crate::inner::{INLINE_BYTES_MAX, Inner, PART_BYTES, batch};
+use crate::inner::{Inner, batch};
 use crate::merge::{History, Merge};
+use crate::output::{Output, Written};
 use crate::postgres::in_full;
-use crate::shard::{Batch, Location, Shard};
+use crate::shard::{Batch, Shard};
 use crate::shard_id::ShardId;
 use ore::exit::{self, Exit};
 use repr::{Diff, Timestamp};
@@ -48,19 +47,6 @@ pub(crate) struct BackgroundThread {
     handle: Option<JoinHandle<()>>,
 }
 
-/// A merged batch on its way out: in memory while it is small, in a blob from then on.
-struct Output<'a> {
-    inner: &'a Inner,
-    shard: ShardId,
-    seq: u64,
-    part: PartBuilder,
-    writer: Option<BlobWriter>,
-    ts_max: Timestamp,
-    rows: Diff,
-    update_count: u64,
-    bytes: u64,
-}
-
 impl BackgroundThread {
     pub(crate) fn spawn(inner: Arc<Inner>) -> BackgroundThread {
         let shared = Arc::clone(&inner);
@@ -84,7 +70,8 @@ fn run(inner: &Inner) {
         for shard in requests {
             let compacted = ore::thread::survive("compaction", || inner.compact(shard, Extent::Tiered));
             match compacted.map(|done| done.map_err(|error| inner.explained(error))) {
-                None | Some(Ok(()) | Err(PersistError::UnknownShard(_))) => {}
+                Some(Ok(())) => inner.request_rewriting(shard),
+                None | Some(Err(PersistError::UnknownShard(_))) => {}
                 Some(Err(error)) if error.is_indeterminate() => exit::end(Exit::StorageFailed, &in_full(&error)),
                 // Whoever serves it finds out, and ends.
                 Some(Err(PersistError::Fenced { .. })) => {}
@@ -97,6 +84,15 @@ fn run(inner: &Inner) {
 }
 
 impl Inner {
+    /// Asks for a shard to be compacted again if something of it could be kept by column and is not.
+    pub(crate) fn request_rewriting(&self, shard: ShardId) {
+        let is_described = self.shape(shard).is_some();
+        let could_be = |state: &Shard| state.batches.iter().any(Batch::could_be_columns);
+        if is_described && self.shards.lock().by_id.get(&shard).is_some_and(could_be) {
+            self.background.request(shard);
+        }
+    }
+
     /// The housekeeping of consensus.
     fn keep_house(&self) {
         match self.consensus.maintain() {
@@ -126,23 +122,33 @@ impl Inner {
         let shards = self.shards.lock();
         let state = shards.by_id.get(&shard).ok_or(PersistError::UnknownShard(shard))?;
         let since = state.since.max(shards.compaction_frontier.min(shards.upper.saturating_sub(1)));
-        let chosen = match extent {
+        let mut chosen = match extent {
             Extent::All => state.batches.clone(),
             Extent::Tiered => choose_tiered(state, since),
         };
-        let gains = chosen.len() > 1 || extent == Extent::All && since > state.since && !chosen.is_empty();
+        let mut gains = chosen.len() > 1 || extent == Extent::All && since > state.since && !chosen.is_empty();
+        if self.shape(shard).is_some() {
+            // One of an older format at a time: what is written meanwhile need not wait for all of them.
+            let is_new = |batch: &&Batch| chosen.iter().all(|chosen| chosen.seq != batch.seq);
+            let old = state.batches.iter().filter(|batch| batch.could_be_columns());
+            if chosen.iter().all(|batch| !batch.could_be_columns())
+                && let Some(old) = old.filter(is_new).min_by_key(|batch| batch.bytes).cloned()
+            {
+                chosen.push(old);
+            }
+            gains |= chosen.iter().any(Batch::could_be_columns);
+        }
         Ok(gains.then_some((chosen, since)))
     }
 
-    /// Step 2. `None` if the process is stopping. `Some(None)` if nothing is left of the batches.
-    #[expect(clippy::type_complexity, reason = "the outer option is control flow, the inner one the result")]
+    /// Step 2. `None` if the process is stopping.
     fn write_merged(
         &self,
         shard: ShardId,
         mut merge: Merge,
         since: Timestamp,
-    ) -> Result<Option<Option<(BatchRow<Vec<u8>>, Location)>>, PersistError> {
-        let mut output = Output::new(self, shard);
+    ) -> Result<Option<Vec<Written>>, PersistError> {
+        let mut output = Output::new(self, shard, self.shape(shard));
         let mut history = History::default();
         let mut row_count = 0_u64;
         while merge.next_row(&mut history)? {
@@ -173,25 +179,20 @@ impl Inner {
         shard: ShardId,
         chosen: &[Batch],
         since: Timestamp,
-        merged: Option<(BatchRow<Vec<u8>>, Location)>,
+        merged: Vec<Written>,
     ) -> Result<(), PersistError> {
         let mut writing = self.writing.lock();
         let replaced: HashSet<u64> = chosen.iter().map(|batch| batch.seq).collect();
-        let (row, new) = match merged {
-            Some((row, location)) => {
-                let new = batch(&row, location);
-                (Some(row), Some(new))
-            }
-            None => (None, None),
-        };
-        let abandon = |new: Option<Batch>| new.iter().for_each(Batch::mark_obsolete);
+        let in_memory = |Written { row, location }: &Written| batch(row, location.clone());
+        let new: Vec<Batch> = merged.iter().map(in_memory).collect();
+        let abandon = |new: Vec<Batch>| new.iter().for_each(Batch::mark_obsolete);
         if writing.is_poisoned || !self.still_holds(shard, &replaced) {
             abandon(new);
             return Ok(());
         }
         let txn = Txn {
             epoch: self.epoch,
-            insert: row.into_iter().collect(),
+            insert: merged.into_iter().map(|written| written.row).collect(),
             delete: chosen.iter().map(|batch| batch.seq).collect(),
             since: vec![(shard, since)],
             // The batches that go may be all that told how far time had come.
@@ -248,70 +249,6 @@ fn choose_tiered(state: &Shard, since: Timestamp) -> Vec<Batch> {
 /// lets some of that go. Where it has not, rewriting would drop nothing, again and again.
 fn is_mostly_history(last: Timestamp, since: Timestamp, stored: u64, live: u64) -> bool {
     since > last && stored / 2 > live
-}
-
-impl<'a> Output<'a> {
-    fn new(inner: &'a Inner, shard: ShardId) -> Output<'a> {
-        Output {
-            inner,
-            shard,
-            seq: inner.allocate_seq(),
-            part: PartBuilder::default(),
-            writer: None,
-            ts_max: 0,
-            rows: 0,
-            update_count: 0,
-            bytes: 0,
-        }
-    }
-
-    fn push(&mut self, row: &[u8], ts: Timestamp, diff: Diff) -> Result<(), PersistError> {
-        self.part.push(row, ts, diff);
-        self.ts_max = self.ts_max.max(ts);
-        self.rows += diff;
-        self.update_count += 1;
-        self.bytes += crate::encoding::length_to_u64(row.len());
-        if self.part.encoded_bytes_estimate() >= PART_BYTES {
-            self.write_part()?;
-        }
-        Ok(())
-    }
-
-    fn write_part(&mut self) -> Result<(), PersistError> {
-        let writer = match &mut self.writer {
-            Some(writer) => writer,
-            none => none.insert(self.inner.blobs.create(self.inner.blob_key(self.shard, self.seq))?),
-        };
-        writer.write_part(&self.part.encode(self.shard))
-    }
-
-    /// The batch, on disk if it is a blob; `None` if it is empty.
-    fn finish(mut self) -> Result<Option<(BatchRow<Vec<u8>>, Location)>, PersistError> {
-        if self.update_count == 0 {
-            return Ok(None);
-        }
-        let is_small = self.writer.is_none() && self.part.encoded_bytes_estimate() <= INLINE_BYTES_MAX;
-        if !is_small && !self.part.is_empty() {
-            self.write_part()?;
-        }
-        let (payload, location) = match self.writer.take() {
-            None => (Payload::Inline(self.part.encode(self.shard)), Location::Inline),
-            Some(writer) => {
-                let lease: Arc<BlobLease> = self.inner.blobs.finish(writer)?;
-                (Payload::Blob(lease.blob.encode_framed()), Location::Blob(lease))
-            }
-        };
-        let row = BatchRow {
-            seq: self.seq,
-            shard: self.shard,
-            ts_max: self.ts_max,
-            rows: self.rows,
-            update_count: self.update_count,
-            bytes: self.bytes,
-            payload,
-        };
-        Ok(Some((row, location)))
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! The durable form of a batch.
 //!
 //! A batch is one or more *parts*. A part is a little-endian CRC-32 followed by a protobuf message that holds rows,
-//! times and diffs as columns. A small batch is one part, stored inside consensus. A large one is a *blob*: a file of
-//! a 12-byte header and then parts, sorted by row across the whole file, so that any number of blobs can be merged
-//! while one part of each is in memory. Where the parts of a blob begin is kept in consensus, in a [`BlobRef`].
+//! times and diffs as columns. A small batch is one part, stored inside consensus. A large one is a *blob*, sorted by row across the
+//! whole file, so that any number of blobs can be merged while one part of each is in memory: a file of the crate `columns`, where
+//! all of its updates add a row once and the shape of the rows is known; otherwise a 12-byte header and then parts. Where the parts
+//! of a blob begin, or where its end does that says so, is kept in consensus, in a [`BlobRef`].
 //!
 //! # Invariants
 //! * Every durable thing names its format version, and a version from the future is refused, not guessed at.
@@ -12,6 +13,8 @@
 use crate::error::PersistError;
 use crate::shard_id::ShardId;
 use bytes::Bytes;
+use columns::file::Piece;
+use columns::writer::Tail;
 use prost::Message;
 use repr::{Diff, Timestamp};
 use std::ops::Range;
@@ -19,8 +22,11 @@ use std::ops::Range;
 /// The version of parts, blobs and blob references that this code writes, and the newest that it reads.
 pub(crate) const BATCH_FORMAT: u32 = 1;
 
-/// The newest version of blob references. The first knew no `time`; who knows it no better must not read what has one.
-const BLOB_REF_FORMAT: u32 = 2;
+/// The newest version of blob references, of files of columns. The first knew no `time`, the second has one: who knows no better must
+/// not read what came later.
+const BLOB_REF_FORMAT: u32 = 3;
+/// The version of references to blobs of parts that have a `time`.
+const TIMED_REF_FORMAT: u32 = 2;
 
 /// What a blob begins with, followed by its format version.
 pub(crate) const BLOB_MAGIC: &[u8; 8] = b"GLMPBLOB";
@@ -61,16 +67,37 @@ pub(crate) struct BlobRef {
     /// What is to be added to the times in the parts: a blob that was written before its commit has zeros.
     #[prost(uint64, tag = "4")]
     pub(crate) time: u64,
+    /// Of a file of columns, which has no parts.
+    #[prost(message, optional, tag = "5")]
+    pub(crate) columns: Option<ColumnsRef>,
+}
+
+/// How a file of columns ends; see [`columns::writer::Tail`].
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ColumnsRef {
+    #[prost(uint64, tag = "1")]
+    pub(crate) length: u64,
+    #[prost(uint64, tag = "2")]
+    pub(crate) tail: u64,
+    #[prost(fixed32, tag = "3")]
+    pub(crate) checksum: u32,
 }
 
 impl BlobRef {
+    /// To a blob of parts.
     pub(crate) fn new(key: String, part_lengths: Vec<u64>) -> BlobRef {
-        BlobRef { format: BATCH_FORMAT, key, part_lengths, time: 0 }
+        BlobRef { format: BATCH_FORMAT, key, part_lengths, time: 0, columns: None }
+    }
+
+    /// To a file of columns.
+    pub(crate) fn to_columns(key: String, Tail { length, tail, checksum }: Tail) -> BlobRef {
+        let columns = Some(ColumnsRef { length, tail, checksum });
+        BlobRef { format: BLOB_REF_FORMAT, key, part_lengths: Vec::new(), time: 0, columns }
     }
 
     /// The same, committed at `ts`.
     pub(crate) fn at(&self, ts: Timestamp) -> BlobRef {
-        BlobRef { format: BLOB_REF_FORMAT, time: ts, ..self.clone() }
+        BlobRef { format: self.format.max(TIMED_REF_FORMAT), time: ts, ..self.clone() }
     }
 
     pub(crate) fn encode_framed(&self) -> Vec<u8> {
@@ -128,6 +155,15 @@ impl Part {
     /// The one time of all updates, if they have one.
     pub(crate) fn uniform_ts(&self) -> Option<Timestamp> {
         self.offsets.is_empty().then_some(self.time)
+    }
+
+    /// Rows that were kept by column.
+    pub(crate) fn of_columns(piece: Piece) -> Result<Part, columns::Error> {
+        let (ends, rows, times) = piece.into_parts()?;
+        let time = times.first().copied().unwrap_or_default();
+        let is_uniform = times.iter().all(|ts| *ts == time);
+        let (offsets, time) = if is_uniform { (Vec::new(), time) } else { (times, 0) };
+        Ok(Part { ends, rows: Bytes::from(rows), diffs: Vec::new(), offsets, time })
     }
 
     /// The same updates, later.
@@ -193,26 +229,37 @@ impl PartBuilder {
         self.row_lengths.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.row_lengths.len()
+    }
+
+    /// Adds all that another has.
+    pub(crate) fn append(&mut self, other: PartBuilder) {
+        self.row_lengths.extend(other.row_lengths);
+        self.rows.extend_from_slice(&other.rows);
+        self.diffs.extend(other.diffs);
+        self.times.extend(other.times);
+    }
+
     /// Roughly the length of the encoded part, a little more if rows are short.
     pub(crate) fn encoded_bytes_estimate(&self) -> usize {
         estimate_encoded_bytes(self.row_lengths.len(), self.rows.len())
     }
 
-    /// Encodes what was collected and starts over.
-    pub(crate) fn encode(&mut self, shard: ShardId) -> Vec<u8> {
-        let ts_base = self.times.iter().copied().min().unwrap_or_default();
-        let uniform_time = self.times.iter().all(|ts| *ts == ts_base);
-        let all_inserts = self.diffs.iter().all(|diff| *diff == 1);
-        let times = std::mem::take(&mut self.times);
-        let diffs = std::mem::take(&mut self.diffs);
+    /// Encodes what was collected.
+    pub(crate) fn encode(self, shard: ShardId) -> Vec<u8> {
+        let PartBuilder { row_lengths, rows, diffs, times } = self;
+        let ts_base = times.iter().copied().min().unwrap_or_default();
+        let uniform_time = times.iter().all(|ts| *ts == ts_base);
+        let all_inserts = diffs.iter().all(|diff| *diff == 1);
         frame(&PartProto {
             format: BATCH_FORMAT,
             shard: shard.0,
             ts_base,
             ts_offsets: if uniform_time { Vec::new() } else { times.iter().map(|ts| ts - ts_base).collect() },
-            row_lengths: std::mem::take(&mut self.row_lengths),
+            row_lengths,
             diffs: if all_inserts { Vec::new() } else { diffs },
-            rows: Bytes::from(std::mem::take(&mut self.rows)),
+            rows: Bytes::from(rows),
         })
     }
 

@@ -10,8 +10,12 @@ use crate::consensus::{BatchRow, Consensus, Txn};
 use crate::data_dir::DataDir;
 use crate::error::PersistError;
 use crate::shard::{Batch, Location, Shards};
+use crate::shard_id::ShardId;
+use columns::Shape;
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 /// Batches that take more than this when encoded become blobs. Below it, a second file with two syncs of its own
@@ -28,6 +32,8 @@ pub(crate) struct Inner {
     pub(crate) shards: Mutex<Shards>,
     pub(crate) writing: Mutex<Writing>,
     pub(crate) background: Background,
+    /// What the rows of a shard are made of, where somebody has said so and they can be kept by column.
+    pub(crate) shapes: Mutex<HashMap<ShardId, Arc<Shape>>>,
     /// The next key for a batch. Keys order batches and name blobs.
     pub(crate) next_seq: AtomicU64,
     pub(crate) epoch: u64,
@@ -36,6 +42,11 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
+    /// The shape of the rows of a shard, if they are to be kept by column.
+    pub(crate) fn shape(&self, shard: ShardId) -> Option<Arc<Shape>> {
+        self.shapes.lock().get(&shard).cloned()
+    }
+
     /// What an error means of something durable that cannot be read: in stores that others reach, a process that has taken over deletes
     /// what it has compacted, and that is no damage.
     pub(crate) fn explained(&self, error: PersistError) -> PersistError {

@@ -197,7 +197,7 @@ mod tests {
             let (mut there, mut batches): (BTreeMap<Vec<u8>, Vec<(Timestamp, Diff)>>, _) = (BTreeMap::new(), Vec::new());
             for (seq, (mut updates, removes, part_len)) in (0..).zip(runs) {
                 updates.sort_unstable();
-                let mut writer = store.create(format!("{seq}")).expect("writable");
+                let mut writer = store.create(format!("{seq}"), SHARD, None).expect("writable");
                 for updates in updates.chunks(part_len) {
                     let mut part = PartBuilder::default();
                     for (row, ts, is_removed) in updates {
@@ -205,7 +205,7 @@ mod tests {
                         part.push(&[*row], *ts, diff);
                         there.entry(vec![*row]).or_default().push((*ts, diff));
                     }
-                    writer.write_part(&part.encode(SHARD)).expect("writable");
+                    writer.write(part).expect("writable");
                 }
                 let location = Location::Blob(store.finish(writer).expect("writable"));
                 batches.push(Batch { seq, ts_max: 0, rows: 0, update_count: 0, bytes: 0, location });

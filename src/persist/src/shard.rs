@@ -70,6 +70,16 @@ impl Batch {
     pub(crate) fn is_inline(&self) -> bool {
         matches!(self.location, Location::Inline)
     }
+
+    /// Whether it is a file of columns.
+    pub(crate) fn is_columns(&self) -> bool {
+        matches!(&self.location, Location::Blob(lease) if lease.is_columns())
+    }
+
+    /// Whether it is a blob of parts that could be a file of columns: nothing says that it removes rows.
+    pub(crate) fn could_be_columns(&self) -> bool {
+        !self.is_inline() && !self.is_columns() && u64::try_from(self.rows) == Ok(self.update_count)
+    }
 }
 
 /// One shard.
@@ -84,7 +94,21 @@ pub(crate) struct Shard {
     /// How often batches were replaced. A reader that copied `batches` and then finds an inline batch gone compares
     /// this to tell compaction (start over) from corruption.
     pub(crate) replaced_count: u64,
+    /// What a scan has found out last.
+    removed: Option<Removed>,
 }
+
+/// Which rows have gone of the files of columns of a shard, as its batches say that were there when somebody looked.
+#[derive(Debug)]
+pub(crate) struct Removed {
+    /// The batches: first the files, then the others.
+    pub(crate) seqs: Vec<u64>,
+    /// By file and row group: positions, which ascend.
+    pub(crate) files: Arc<[RemovedRows]>,
+}
+
+/// By row group: positions, which ascend.
+pub(crate) type RemovedRows = Arc<[Vec<u32>]>;
 
 impl Shard {
     /// A shard without batches.
@@ -102,15 +126,29 @@ impl Shard {
     }
 
     /// Puts `merged` in the place of the batches whose keys are `replaced`. Returns these.
-    pub(crate) fn replace(&mut self, replaced: &HashSet<u64>, merged: Option<Batch>) -> Vec<Batch> {
+    pub(crate) fn replace(&mut self, replaced: &HashSet<u64>, merged: Vec<Batch>) -> Vec<Batch> {
         let (old, kept) = std::mem::take(&mut self.batches).into_iter().partition(|b| replaced.contains(&b.seq));
         self.replaced_count += 1;
+        self.removed = None;
         self.inline_count = 0;
         self.inline_bytes = 0;
-        for batch in merged.into_iter().chain::<Vec<Batch>>(kept) {
+        for batch in merged.into_iter().chain(kept) {
             self.push(batch);
         }
         old
+    }
+
+    /// What has gone of the files of columns, if that was found out for these batches.
+    pub(crate) fn removed(&self, seqs: &[u64]) -> Option<Arc<[RemovedRows]>> {
+        self.removed.as_ref().filter(|removed| removed.seqs == seqs).map(|removed| Arc::clone(&removed.files))
+    }
+
+    /// Keeps what was found out, as long as the batches are there.
+    pub(crate) fn note_removed(&mut self, removed: Removed) {
+        let is_there = |seq: &u64| self.batches.iter().any(|batch| batch.seq == *seq);
+        if removed.seqs.iter().all(is_there) {
+            self.removed = Some(removed);
+        }
     }
 
     /// Whether there is enough small stuff that merging it pays.

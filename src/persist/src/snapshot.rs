@@ -3,7 +3,6 @@
 //! A snapshot is fixed when it is taken: it holds leases on its blobs and has its inline batches in memory, so that
 //! neither commits nor compaction change what it yields or take anything away from it.
 
-use crate::encoding::Part;
 use crate::error::PersistError;
 use crate::inner::Inner;
 use crate::merge::{History, Merge, Stretch};
@@ -11,152 +10,50 @@ use crate::shard::Batch;
 use crate::shard_id::ShardId;
 use repr::{Diff, Timestamp, Updates};
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 /// A batch of a snapshot ends when it has this many bytes of rows, so that its reader's memory is bounded.
-const BATCH_BYTES: usize = 1 << 20;
+pub(crate) const BATCH_BYTES: usize = 1 << 20;
 
 /// And also when it has this many rows: what a vectorized engine likes to be handed at once.
-const BATCH_ROWS_MAX: usize = 16_384;
-
-/// Successive rows of a part that are copied, so that few of them do not hold all of it.
-const FEW: usize = 8;
-
-/// Parts that are held for a batch at the most.
-const HELD_MAX: usize = 16;
+pub(crate) const BATCH_ROWS_MAX: usize = 16_384;
 
 /// All rows of a shard as of one time, sorted by their bytes.
 ///
-/// An iterator of batches, consolidated: each row once, with its non-zero multiplicity. Or, of the same rows, each as often as it is
-/// there ([`ShardSnapshot::next_rows`]). After an error it is over. Dropping it releases what it kept from being deleted.
+/// An iterator of batches, consolidated: each row once, with its non-zero multiplicity. After an error it is over. Dropping it
+/// releases what it kept from being deleted.
 #[derive(Debug)]
 pub struct ShardSnapshot {
     /// Whose it is, if that is still open.
     owner: Weak<Inner>,
-    shard: ShardId,
     merge: Merge,
     as_of: Timestamp,
     history: History,
-    /// What [`ShardSnapshot::next_rows`] has not given yet of a stretch.
-    left: Option<Stretch>,
-    /// How many copies of the current row it has not given yet.
-    copies: Diff,
     is_done: bool,
-}
-
-/// Some rows of a shard, each as often as it is there. Those that were read from a blob are still where they were read to.
-#[derive(Debug, Default)]
-pub struct SnapshotRows {
-    pieces: Vec<Piece>,
-    /// Rows of which more had to be known than one part says.
-    own: Updates,
-    len: usize,
-    bytes: usize,
-    /// How often a part is held for some of its rows.
-    held: usize,
-}
-
-#[derive(Debug)]
-enum Piece {
-    Read(Arc<Part>, Range<usize>),
-    Own(Range<usize>),
-}
-
-impl SnapshotRows {
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The rows.
-    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.pieces.iter().flat_map(|piece| {
-            let (read, own) = match piece {
-                Piece::Read(part, range) => (Some(range.clone().map(|at| part.row(at))), None),
-                Piece::Own(range) => (None, Some(range.clone().map(|at| self.own.get(at).0))),
-            };
-            read.into_iter().flatten().chain(own.into_iter().flatten())
-        })
-    }
-
-    fn is_full(&self) -> bool {
-        self.len >= BATCH_ROWS_MAX || self.bytes >= BATCH_BYTES || self.held >= HELD_MAX
-    }
-
-    fn push_read(&mut self, part: &Arc<Part>, range: Range<usize>) {
-        if range.len() < FEW {
-            return range.for_each(|at| self.push_own(part.row(at)));
-        }
-        self.len += range.len();
-        self.bytes += part.byte_count(&range);
-        match self.pieces.last_mut() {
-            Some(Piece::Read(last, before)) if Arc::ptr_eq(last, part) && before.end == range.start => {
-                before.end = range.end;
-            }
-            _ => {
-                self.pieces.push(Piece::Read(Arc::clone(part), range));
-                self.held += 1;
-            }
-        }
-    }
-
-    fn push_own(&mut self, row: &[u8]) {
-        let at = self.own.len();
-        self.own.push(row, 1);
-        self.len += 1;
-        self.bytes += row.len();
-        match self.pieces.last_mut() {
-            Some(Piece::Own(before)) => before.end = at + 1,
-            _ => self.pieces.push(Piece::Own(at..at + 1)),
-        }
-    }
 }
 
 impl ShardSnapshot {
     /// Takes a snapshot. See [`crate::PersistClient::snapshot`].
     pub(crate) fn open(inner: &Arc<Inner>, shard: ShardId, as_of: Timestamp) -> Result<ShardSnapshot, PersistError> {
-        let (batches, payloads) = loop {
-            // The list and the contents are read one after the other. Compaction may replace inline batches in
-            // between; then the count of replacements has moved, and the list is read again.
-            let (batches, replaced_count) = list(inner, shard, as_of)?;
-            let inline: Vec<u64> = batches.iter().filter(|batch| batch.is_inline()).map(|batch| batch.seq).collect();
-            let payloads = inner.consensus.payloads(&inline)?;
-            if let Some(payloads) = payloads.into_iter().collect::<Option<Vec<_>>>() {
-                break (batches, payloads);
-            }
-            // A swap changes consensus first and the list then, under this lock.
-            drop(inner.writing.lock());
-            let (_, replaced_count_now) = list(inner, shard, as_of)?;
-            if replaced_count == replaced_count_now {
-                let missing = PersistError::corrupt(format!("shard {shard}"), "an inline batch is missing");
-                return Err(inner.explained(missing));
-            }
-        };
-        let merge = Merge::new(shard, &batches, payloads).map_err(|error| inner.explained(error))?;
+        ShardSnapshot::over(inner, shard, as_of, Batches::list(inner, shard, as_of, |_| true)?)
+    }
+
+    fn over(
+        inner: &Arc<Inner>,
+        shard: ShardId,
+        as_of: Timestamp,
+        batches: Batches,
+    ) -> Result<ShardSnapshot, PersistError> {
+        let merge = Merge::new(shard, &batches.list, batches.payloads).map_err(|error| inner.explained(error))?;
         let owner = Arc::downgrade(inner);
-        Ok(ShardSnapshot {
-            owner,
-            shard,
-            merge,
-            as_of,
-            history: History::default(),
-            left: None,
-            copies: 0,
-            is_done: false,
-        })
+        Ok(ShardSnapshot { owner, merge, as_of, history: History::default(), is_done: false })
     }
 
     /// The next rows; `None` after the last. No batch is empty.
     pub fn next_batch(&mut self) -> Result<Option<Updates>, PersistError> {
         let mut batch = Updates::new();
         while !self.is_done && batch.bytes() < BATCH_BYTES && batch.len() < BATCH_ROWS_MAX {
-            if let Some(Stretch { part, range }) = self.left.take().or_else(|| self.merge.next_stretch()) {
+            if let Some(Stretch { part, range }) = self.merge.next_stretch() {
                 let mut visible = range.filter(|at| part.ts(*at) <= self.as_of).peekable();
                 while let Some(at) = visible.next() {
                     let mut copies = 1;
@@ -172,51 +69,6 @@ impl ShardSnapshot {
             }
         }
         Ok((!batch.is_empty()).then_some(batch))
-    }
-
-    /// The next rows, each as often as it is there; `None` after the last.
-    pub fn next_rows(&mut self) -> Result<Option<SnapshotRows>, PersistError> {
-        let mut rows = SnapshotRows::default();
-        while (self.copies > 0 || !self.is_done) && !rows.is_full() {
-            if self.copies > 0 {
-                rows.push_own(&self.history.row);
-                self.copies -= 1;
-            } else if let Some(stretch) = self.left.take().or_else(|| self.merge.next_stretch()) {
-                self.left = self.take_visible(stretch, &mut rows);
-            } else if let Some(diff) = self.next_row()? {
-                if diff < 0 {
-                    self.is_done = true;
-                    let detail = "a row is there less often than not at all";
-                    return Err(PersistError::corrupt(format!("shard {}", self.shard), detail));
-                }
-                self.copies = diff;
-            }
-        }
-        Ok((!rows.is_empty()).then_some(rows))
-    }
-
-    /// Takes what can be seen of a stretch, until there is enough; what is left of the stretch then.
-    fn take_visible(&self, Stretch { part, range }: Stretch, rows: &mut SnapshotRows) -> Option<Stretch> {
-        let Range { mut start, end } = range;
-        let is_visible = |at: usize| part.ts(at) <= self.as_of;
-        while start < end && !rows.is_full() {
-            let room = start..end.min(start + BATCH_ROWS_MAX - rows.len());
-            match part.uniform_ts() {
-                Some(ts) if ts > self.as_of => return None,
-                Some(_) => {
-                    start = room.end;
-                    rows.push_read(&part, room);
-                }
-                None => {
-                    let first = room.clone().find(|at| is_visible(*at)).unwrap_or(room.end);
-                    start = (first..room.end).find(|at| !is_visible(*at)).unwrap_or(room.end);
-                    if first < start {
-                        rows.push_read(&part, first..start);
-                    }
-                }
-            }
-        }
-        (start < end).then_some(Stretch { part, range: start..end })
     }
 
     /// Moves on to the next row; how often it is there, or `None` at the end.
@@ -240,7 +92,8 @@ pub(crate) fn changes(
 ) -> Result<BTreeMap<Timestamp, Updates>, PersistError> {
     // What is readable at `after` has not been moved past it by compaction.
     drop(list(inner, shard, after)?);
-    let mut snapshot = ShardSnapshot::open(inner, shard, until)?;
+    let batches = Batches::list(inner, shard, until, |batch| batch.ts_max > after)?;
+    let mut snapshot = ShardSnapshot::over(inner, shard, until, batches)?;
     let mut changes: BTreeMap<Timestamp, Updates> = BTreeMap::new();
     while snapshot.merge.next_row(&mut snapshot.history).map_err(|error| inner.explained(error))? {
         for (ts, diff) in &snapshot.history.changes {
@@ -250,6 +103,41 @@ pub(crate) fn changes(
         }
     }
     Ok(changes)
+}
+
+/// Batches of a shard, and the contents of those that are inline, in the same order.
+pub(crate) struct Batches {
+    pub(crate) list: Vec<Batch>,
+    pub(crate) payloads: Vec<Vec<u8>>,
+}
+
+impl Batches {
+    /// Those of the batches that make up the shard at `as_of` that are `wanted`.
+    pub(crate) fn list(
+        inner: &Inner,
+        shard: ShardId,
+        as_of: Timestamp,
+        wanted: impl Fn(&Batch) -> bool,
+    ) -> Result<Batches, PersistError> {
+        loop {
+            // The list and the contents are read one after the other. Compaction may replace inline batches in
+            // between; then the count of replacements has moved, and the list is read again.
+            let (mut list_now, replaced_count) = list(inner, shard, as_of)?;
+            list_now.retain(&wanted);
+            let inline: Vec<u64> = list_now.iter().filter(|batch| batch.is_inline()).map(|batch| batch.seq).collect();
+            let payloads = inner.consensus.payloads(&inline)?;
+            if let Some(payloads) = payloads.into_iter().collect::<Option<Vec<_>>>() {
+                return Ok(Batches { list: list_now, payloads });
+            }
+            // A swap changes consensus first and the list then, under this lock.
+            drop(inner.writing.lock());
+            let (_, replaced_count_now) = list(inner, shard, as_of)?;
+            if replaced_count == replaced_count_now {
+                let missing = PersistError::corrupt(format!("shard {shard}"), "an inline batch is missing");
+                return Err(inner.explained(missing));
+            }
+        }
+    }
 }
 
 impl Iterator for ShardSnapshot {

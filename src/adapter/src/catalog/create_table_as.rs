@@ -65,7 +65,7 @@ impl Session {
                 self.write(target, updates, Vec::new(), Autocommit::No).await?;
                 return Ok(Response::Complete(tag));
             }
-            let write = TableWrite::new(id, updates, None);
+            let write = TableWrite::of_new(id, updates, &table.desc);
             let expectations = expectations(&source.depends_on, read_ts);
             let change = CatalogChange { writes: vec![write], expectations, ..CatalogChange::new(revision, vec![op]) };
             match committed(&self.cancel(), self.shared.committer.change_catalog(change)).await? {

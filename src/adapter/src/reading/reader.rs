@@ -24,8 +24,9 @@ use datafusion::logical_expr::Expr;
 use engine::error::SqlError;
 use engine::{Collection, CollectionReader, InMemory, Morsel, Morsels, SessionInfo};
 use parking_lot::Mutex;
-use persist::{PersistClient, PersistError, ShardSnapshot, ShardStats, SnapshotRows};
+use persist::{ColumnRows, PersistClient, PersistError, Scanned, ShardScan, ShardStats, SnapshotRows};
 use repr::columns::ColumnDecoder;
+use repr::row::RowError;
 use repr::sqlstate::SqlState;
 use repr::{Diff, GlobalId, RelationDesc, Timestamp, Updates};
 use sql::plan::sequence::COLUMNS;
@@ -97,7 +98,7 @@ impl StatementReader {
                 return Err(failed(&ComputeError::Dropped(id)));
             }
             None => {
-                let first = self.shared.persist.snapshot(id.into(), self.as_of).map_err(storage)?;
+                let first = self.shared.persist.scan(id.into(), self.as_of).map_err(storage)?;
                 let first = Mutex::new(Some(Box::new(first)));
                 (Origin::Shard { persist: self.shared.persist.clone(), id, as_of: self.as_of, first }, own)
             }
@@ -204,8 +205,8 @@ enum Origin {
         persist: PersistClient,
         id: GlobalId,
         as_of: Timestamp,
-        /// The snapshot of whoever reads first: it was taken while the query held its time.
-        first: Mutex<Option<Box<ShardSnapshot>>>,
+        /// The scan of whoever reads first: it was begun while the query held its time.
+        first: Mutex<Option<Box<ShardScan>>>,
     },
 }
 
@@ -218,7 +219,7 @@ impl Origin {
                 let first = first.lock().take();
                 RowSource::Shard(match first {
                     Some(first) => first,
-                    None => Box::new(persist.snapshot((*id).into(), *as_of).map_err(storage)?),
+                    None => Box::new(persist.scan((*id).into(), *as_of).map_err(storage)?),
                 })
             }
         })
@@ -229,13 +230,14 @@ impl Origin {
 enum RowSource {
     Empty,
     Index(Box<PeekRows>),
-    Shard(Box<ShardSnapshot>),
+    Shard(Box<ShardScan>),
 }
 
 /// Stored rows, where they are.
 enum Found {
     Index(OwnedPeekChunk),
     Shard(SnapshotRows),
+    Columns(ColumnRows),
     Own(Updates),
 }
 
@@ -250,9 +252,12 @@ impl RowSource {
                     .map_err(|error| SqlError::new(error.sqlstate(), error.to_string()))?;
                 chunk.map(|chunk| Found::Index(chunk.to_owned_from(0)))
             }
-            RowSource::Shard(snapshot) => {
-                let rows = snapshot.next_rows().map_err(|error| SqlError::new(error.sqlstate(), error.to_string()))?;
-                rows.map(Found::Shard)
+            RowSource::Shard(scan) => {
+                let rows = scan.next_rows().map_err(|error| SqlError::new(error.sqlstate(), error.to_string()))?;
+                rows.map(|rows| match rows {
+                    Scanned::Rows(rows) => Found::Shard(rows),
+                    Scanned::Columns(rows) => Found::Columns(rows),
+                })
             }
         })
     }
@@ -263,17 +268,20 @@ impl Found {
         match self {
             Found::Index(chunk) => chunk.chunk().rows().len(),
             Found::Shard(rows) => rows.len(),
+            Found::Columns(rows) => rows.len(),
             Found::Own(rows) => rows.len(),
         }
     }
 
-    /// The rows, or those at these positions, which ascend.
-    fn rows(&self, at: Option<&[usize]>) -> Vec<&[u8]> {
-        match self {
+    /// What a stage wants of the rows, or of those at these positions, which ascend.
+    fn decode(&self, stage: &Stage, at: Option<&[usize]>) -> Result<Vec<ArrayRef>> {
+        let rows = match self {
+            Found::Columns(rows) => return rows.columns(&stage.columns, at).map_err(storage),
             Found::Index(chunk) => picked(chunk.chunk().rows(), at),
             Found::Shard(rows) => picked(rows.iter(), at),
             Found::Own(rows) => picked(rows.iter().map(|(row, _)| row), at),
-        }
+        };
+        stage.decoder.decode(rows.into_iter()).map_err(internal)
     }
 }
 
@@ -312,10 +320,20 @@ impl Overlay {
     }
 
     /// Where the rows are among those found that were not removed; `None` if all are there.
-    fn left(&mut self, found: &Found) -> Option<Vec<usize>> {
+    fn left(&mut self, found: &Found) -> Result<Option<Vec<usize>>> {
         if self.removed.is_empty() {
-            return None;
+            return Ok(None);
         }
+        let decoded: Updates;
+        let rows = match found {
+            Found::Index(chunk) => picked(chunk.chunk().rows(), None),
+            Found::Shard(rows) => picked(rows.iter(), None),
+            Found::Columns(rows) => {
+                decoded = rows.rows().map_err(storage)?;
+                picked(decoded.iter().map(|(row, _)| row), None)
+            }
+            Found::Own(_) => return Ok(None),
+        };
         let mut is_there = |row: &[u8]| match self.removed.get_mut(row) {
             Some(copies) if *copies > 0 => {
                 *copies -= 1;
@@ -323,9 +341,8 @@ impl Overlay {
             }
             _ => true,
         };
-        let rows = found.rows(None);
         let left: Vec<usize> = (0..rows.len()).filter(|at| is_there(rows[*at])).collect();
-        (left.len() < rows.len()).then_some(left)
+        Ok((left.len() < rows.len()).then_some(left))
     }
 
     /// Some of the rows that were added; `None` after the last.
@@ -366,10 +383,12 @@ impl Collection for Stored {
 
     fn read(&self, stages: &[BTreeSet<usize>]) -> Result<Box<dyn Morsels>> {
         let types: Vec<_> = self.desc.columns.iter().map(|column| column.data_type.clone()).collect();
-        let decoder = |columns: &BTreeSet<usize>| ColumnDecoder::new(&types, columns.clone());
-        let decoders = stages.iter().map(decoder).collect::<std::result::Result<_, _>>().map_err(internal)?;
+        let stage = |columns: &BTreeSet<usize>| {
+            Ok(Stage { decoder: ColumnDecoder::new(&types, columns.clone())?, columns: columns.clone() })
+        };
+        let stages = stages.iter().map(stage).collect::<std::result::Result<_, RowError>>().map_err(internal)?;
         let overlay = self.overlay.as_ref().map(|updates| Overlay::new(updates));
-        Ok(Box::new(Reading { source: self.origin.open()?, overlay, decoders }))
+        Ok(Box::new(Reading { source: self.origin.open()?, overlay, stages }))
     }
 }
 
@@ -377,8 +396,13 @@ impl Collection for Stored {
 struct Reading {
     source: RowSource,
     overlay: Option<Overlay>,
-    /// For each stage.
-    decoders: Arc<[ColumnDecoder]>,
+    stages: Arc<[Stage]>,
+}
+
+/// Which columns are wanted at once, and how they are taken out of rows.
+struct Stage {
+    columns: BTreeSet<usize>,
+    decoder: ColumnDecoder,
 }
 
 impl Morsels for Reading {
@@ -386,11 +410,8 @@ impl Morsels for Reading {
         let stored = self.source.next().map_err(external)?;
         let found = stored.or_else(|| self.overlay.as_mut()?.next_added().map(Found::Own));
         let Some(found) = found else { return Ok(None) };
-        let left = match (&mut self.overlay, &found) {
-            (Some(overlay), Found::Index(_) | Found::Shard(_)) => overlay.left(&found),
-            _ => None,
-        };
-        Ok(Some(Box::new(StoredRows { found, left, decoders: Arc::clone(&self.decoders) })))
+        let left = self.overlay.as_mut().map(|overlay| overlay.left(&found)).transpose()?.flatten();
+        Ok(Some(Box::new(StoredRows { found, left, stages: Arc::clone(&self.stages) })))
     }
 }
 
@@ -399,7 +420,7 @@ struct StoredRows {
     found: Found,
     /// Those that the transaction has not removed, unless these are all.
     left: Option<Vec<usize>>,
-    decoders: Arc<[ColumnDecoder]>,
+    stages: Arc<[Stage]>,
 }
 
 impl Morsel for StoredRows {
@@ -416,7 +437,7 @@ impl Morsel for StoredRows {
             }
             (left, rows) => rows.or(left.as_deref()),
         };
-        self.decoders[stage].decode(self.found.rows(at).into_iter()).map_err(internal)
+        self.found.decode(&self.stages[stage], at)
     }
 }
 

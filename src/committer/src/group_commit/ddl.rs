@@ -17,7 +17,7 @@ use crate::implications;
 use crate::materialized;
 use crate::plans::{Plans, plan_created};
 use crate::published::Published;
-use crate::request::{CatalogChange, Committed, DdlRequest, Request, TableWrite, Work, WorkedOut};
+use crate::request::{CatalogChange, Committed, DdlRequest, Request, TableWrite, Work, WorkedOut, types_of};
 use crate::rewrite::Rewriting;
 use catalog::transact::{self, Prepared, StateDiff};
 use ore::memory::Reservation;
@@ -300,9 +300,10 @@ fn rewritten(
     let updates = Arc::new(rewriting.rows(Some(stored), &Updates::new(), memory)?);
     let table = prepared.rewritten.get(&rewriting.table).copied();
     let Some(table) = table.filter(|_| !updates.is_empty()) else { return Ok(None) };
+    let types = prepared.state.item(table).map(|item| types_of(&item.desc));
     let ahead = match PersistClient::is_large(&updates) {
-        true => Some(persist.write_ahead(table.into(), Arc::clone(&updates))?),
+        true => Some(persist.write_ahead(table.into(), types.as_deref(), Arc::clone(&updates))?),
         false => None,
     };
-    Ok(Some(TableWrite { table, updates, checked: None, ahead }))
+    Ok(Some(TableWrite { table, updates, checked: None, types, ahead }))
 }

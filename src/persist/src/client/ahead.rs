@@ -3,29 +3,37 @@
 
 use crate::blob::BlobLease;
 use crate::client::PersistClient;
+use crate::consensus::{BatchRow, Payload};
 use crate::encoding::{BlobRef, estimate_encoded_bytes};
 use crate::error::PersistError;
 use crate::inner::INLINE_BYTES_MAX;
+use crate::output::with_payload;
 use crate::shard_id::ShardId;
+use arrow::datatypes::DataType;
+use columns::Shape;
 use repr::{Timestamp, Updates};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Updates whose blob is durable already. Dropped before they are committed, the blob goes; should the process die before, the next
-/// open removes it.
+/// Updates whose blobs are durable already. Dropped before they are committed, the blobs go; should the process die before, the next
+/// open removes them.
 #[derive(Debug)]
 pub struct Ahead {
     pub(crate) shard: ShardId,
     pub(crate) updates: Arc<Updates>,
-    lease: Arc<BlobLease>,
+    blobs: Vec<(BatchRow<()>, Arc<BlobLease>)>,
     is_committed: AtomicBool,
 }
 
 impl Ahead {
-    /// The reference to the blob for a commit at `ts`. From here on the blob is the commit's.
-    pub(crate) fn commit(&self, ts: Timestamp) -> BlobRef {
+    /// The batches of a commit at `ts`. From here on the blobs are the commit's.
+    pub(crate) fn commit(&self, ts: Timestamp) -> impl Iterator<Item = (BatchRow<Vec<u8>>, BlobRef)> {
         self.is_committed.store(true, Ordering::Release);
-        self.lease.blob.at(ts)
+        self.blobs.iter().map(move |(row, lease)| {
+            let blob = lease.blob.at(ts);
+            let payload = Payload::Blob(blob.encode_framed());
+            (BatchRow { ts_max: ts, ..with_payload(row.clone(), payload) }, blob)
+        })
     }
 
     /// Whether these are its updates.
@@ -37,7 +45,7 @@ impl Ahead {
 impl Drop for Ahead {
     fn drop(&mut self) {
         if !*self.is_committed.get_mut() {
-            self.lease.mark_obsolete();
+            self.blobs.iter().for_each(|(_, lease)| lease.mark_obsolete());
         }
     }
 }
@@ -48,13 +56,18 @@ impl PersistClient {
         estimate_encoded_bytes(updates.len(), updates.bytes()) > INLINE_BYTES_MAX
     }
 
-    /// Writes a blob of updates of a shard that are about to be committed, and waits until it is durable. The shard need not exist
-    /// yet.
-    pub fn write_ahead(&self, shard: ShardId, updates: Arc<Updates>) -> Result<Ahead, PersistError> {
+    /// Writes blobs of updates of a shard that are about to be committed, and waits until they are durable. The shard need not exist
+    /// yet. Rows of these types are kept by column, where that can be.
+    pub fn write_ahead(
+        &self,
+        shard: ShardId,
+        types: Option<&[DataType]>,
+        updates: Arc<Updates>,
+    ) -> Result<Ahead, PersistError> {
         // Those that were given up before.
         self.inner.blobs.collect_garbage();
-        let seq = self.inner.allocate_seq();
-        let lease = self.inner.write_sorted_blob(shard, seq, 0, std::slice::from_ref(&updates))?;
-        Ok(Ahead { shard, updates, lease, is_committed: AtomicBool::new(false) })
+        let shape = types.and_then(Shape::new).map(Arc::new).or_else(|| self.inner.shape(shard));
+        let output = self.inner.sorted(shard, shape, 0, std::slice::from_ref(&updates))?;
+        Ok(Ahead { shard, updates, blobs: output.finish_blobs()?, is_committed: AtomicBool::new(false) })
     }
 }

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use glimpse_persist::{MetaWrite, PersistClient, PersistError, ShardAppend, ShardId};
+use glimpse_persist::{MetaWrite, PersistClient, PersistError, Scanned, ShardAppend, ShardId};
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
 use proptest::test_runner::FileFailurePersistence;
 use repr::{Diff, Timestamp, Updates};
@@ -18,12 +18,12 @@ use tempfile::TempDir;
 const A: ShardId = ShardId(3);
 const B: ShardId = ShardId(5);
 
-fn open(dir: &TempDir) -> PersistClient {
+pub(crate) fn open(dir: &TempDir) -> PersistClient {
     PersistClient::open(dir.path()).expect("it opens")
 }
 
 /// What `kill -9` would leave of the directory right now.
-fn killed(dir: &TempDir) -> TempDir {
+pub(crate) fn killed(dir: &TempDir) -> TempDir {
     let image = TempDir::new().expect("a temporary directory");
     copy(dir.path(), image.path());
     image
@@ -68,13 +68,14 @@ fn contents(client: &PersistClient, shard: ShardId, as_of: Timestamp) -> Vec<(Ve
 
 /// The rows of a shard, one by one; `None` if one is there less often than not at all.
 fn rows(client: &PersistClient, shard: ShardId, as_of: Timestamp) -> Option<Vec<Vec<u8>>> {
-    let (mut snapshot, mut rows) = (client.snapshot(shard, as_of).expect("readable"), Vec::new());
+    let (mut scan, mut rows) = (client.scan(shard, as_of).expect("readable"), Vec::new());
     loop {
-        match snapshot.next_rows() {
-            Ok(Some(some)) => {
+        match scan.next_rows() {
+            Ok(Some(Scanned::Rows(some))) => {
                 assert_eq!(some.iter().count(), some.len());
                 rows.extend(some.iter().map(<[u8]>::to_vec));
             }
+            Ok(Some(Scanned::Columns(_))) => panic!("nobody said what rows are made of"),
             Ok(None) => return Some(rows),
             Err(PersistError::Corrupt { .. }) => return None,
             Err(error) => panic!("{error}"),
@@ -447,8 +448,8 @@ fn what_is_written_ahead_is_committed_with_the_rest_at_its_time_or_goes() {
     let client = open(&dir);
     client.commit(5, &[], &[MetaWrite::CreateShard(A)]).expect("ok");
     let (large, small, other) = (many(0..5_000, 1), many(5_000..5_010, 1), many(6_000..11_000, 1));
-    let ahead = [client.write_ahead(A, Arc::clone(&large)).expect("ok")];
-    let given_up = client.write_ahead(A, Arc::clone(&other)).expect("ok");
+    let ahead = [client.write_ahead(A, None, Arc::clone(&large)).expect("ok")];
+    let given_up = client.write_ahead(A, None, Arc::clone(&other)).expect("ok");
     let image = killed(&dir);
     let all = [Arc::clone(&large), small, Arc::clone(&other)];
     client.commit_ahead(10, &[ShardAppend { shard: A, updates: &all }], &ahead, &[]).expect("ok");

@@ -1,4 +1,5 @@
 //! What is left of a store after crashes.
 
+mod columns;
 mod durability;
 mod torn;

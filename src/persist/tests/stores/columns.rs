@@ -1,0 +1,339 @@
+//! Rows that are kept by column: whatever was committed, removed, compacted, described late and opened again, a scan finds what the
+//! merge of all updates, row by row, says is there; and damage is damage, never other rows.
+
+use crate::durability::{killed, open};
+use arrow::array::{ArrayRef, Int32Array, StringViewArray};
+use arrow::datatypes::DataType;
+use glimpse_persist::{MetaWrite, PersistClient, PersistError, Scanned, ShardAppend, ShardId};
+use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
+use proptest::test_runner::FileFailurePersistence;
+use repr::columns::ColumnDecoder;
+use repr::row::RowCodec;
+use repr::{Diff, Timestamp, Updates};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+const A: ShardId = ShardId(3);
+
+fn types() -> Vec<DataType> {
+    vec![DataType::Int32, DataType::Utf8View, DataType::Int32]
+}
+
+/// The rows of these numbers; some are long.
+fn rows(numbers: impl Iterator<Item = i32>) -> Vec<Vec<u8>> {
+    let numbers: Vec<i32> = numbers.collect();
+    let text = |at: &i32| format!("{at}{}", "x".repeat(usize::from(at.to_be_bytes()[3] / 3)));
+    let texts: StringViewArray = numbers.iter().map(|at| (at % 7 != 0).then(|| text(at))).collect();
+    let odd: Int32Array = numbers.iter().map(|at| (at % 2 != 0).then_some(at * 3)).collect();
+    let columns: [ArrayRef; 3] = [Arc::new(Int32Array::from(numbers)), Arc::new(texts), Arc::new(odd)];
+    let rows = RowCodec::new(&types()).expect("supported").encode(&columns).expect("encodes");
+    rows.iter().map(|row| row.data().to_vec()).collect()
+}
+
+/// One step of a random history. Numbers of rows are taken from those that there are.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Rows from a number on, so many, so many copies of each.
+    Add {
+        start: i32,
+        count: i32,
+        copies: Diff,
+    },
+    /// Of the rows that are there every so manieth, beginning at one, at the most so many; and whether they are put back changed.
+    Change {
+        every: usize,
+        first: usize,
+        most: usize,
+        put_back: bool,
+    },
+    Ahead {
+        start: i32,
+        count: i32,
+    },
+    Compact,
+    Forget {
+        behind: u64,
+    },
+    Reopen {
+        by_kill: bool,
+        describe: bool,
+    },
+    Describe,
+    Read {
+        behind: u64,
+        columns: u8,
+        some: u64,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let many = prop_oneof![1 => 1_i32..20, 2 => 500_i32..4_000];
+    let change = (1_usize..90, 0_usize..90, prop_oneof![1 => 1_usize..9, 1 => Just(usize::MAX)], any::<bool>());
+    prop_oneof![
+        4 => (0_i32..6_000, many.clone(), 1_i64..3).prop_map(|(start, count, copies)| Step::Add { start, count, copies }),
+        5 => change.prop_map(|(every, first, most, put_back)| Step::Change { every, first, most, put_back }),
+        1 => (0_i32..6_000, many).prop_map(|(start, count)| Step::Ahead { start, count }),
+        2 => Just(Step::Compact),
+        2 => (0_u64..5).prop_map(|behind| Step::Forget { behind }),
+        1 => (any::<bool>(), any::<bool>()).prop_map(|(by_kill, describe)| Step::Reopen { by_kill, describe }),
+        1 => Just(Step::Describe),
+        5 => (0_u64..6, 0_u8..8, any::<u64>()).prop_map(|(behind, columns, some)| Step::Read { behind, columns, some }),
+    ]
+}
+
+#[derive(Default)]
+struct Model {
+    ts: Timestamp,
+    since: Timestamp,
+    updates: Vec<(Vec<u8>, Timestamp, Diff)>,
+}
+
+impl Model {
+    fn contents(&self, as_of: Timestamp) -> BTreeMap<Vec<u8>, Diff> {
+        let mut rows: BTreeMap<Vec<u8>, Diff> = BTreeMap::new();
+        for (row, _, diff) in self.updates.iter().filter(|(_, ts, _)| *ts <= as_of) {
+            *rows.entry(row.clone()).or_default() += diff;
+        }
+        rows.retain(|_, diff| *diff != 0);
+        rows
+    }
+
+    /// The next commit.
+    fn next(&mut self, rows: Vec<(Vec<u8>, Diff)>) -> Arc<Updates> {
+        self.ts += 1;
+        let updates: Updates = rows.iter().map(|(row, diff)| (row.as_slice(), *diff)).collect();
+        self.updates.extend(rows.into_iter().map(|(row, diff)| (row, self.ts, diff)));
+        Arc::new(updates)
+    }
+
+    fn commit(&mut self, client: &PersistClient, rows: Vec<(Vec<u8>, Diff)>) {
+        let updates = self.next(rows);
+        client.commit(self.ts, &[ShardAppend { shard: A, updates: &[updates] }], &[]).expect("ok");
+    }
+}
+
+/// All rows of a scan, after whatever is kept by column was compared with itself as rows.
+fn scanned(client: &PersistClient, as_of: Timestamp, columns: u8, some: u64) -> Result<Vec<Vec<u8>>, PersistError> {
+    let columns: BTreeSet<usize> = (0..3).filter(|at| columns >> at & 1 == 1).collect();
+    let decoder = ColumnDecoder::new(&types(), columns.clone()).expect("supported");
+    let (mut scan, mut all) = (client.scan(A, as_of)?, Vec::new());
+    while let Some(found) = scan.next_rows()? {
+        let found = match found {
+            Scanned::Rows(rows) => {
+                all.extend(rows.iter().map(<[u8]>::to_vec));
+                continue;
+            }
+            Scanned::Columns(found) => found,
+        };
+        let rows = found.rows()?;
+        let rows: Vec<&[u8]> = rows.iter().map(|(row, _)| row).collect();
+        assert_eq!(rows.len(), found.len());
+        assert!(!rows.is_empty());
+        let chosen: Vec<usize> = (0..rows.len()).filter(|at| some >> (at % 64) & 1 == 1).collect();
+        for at in [None, Some(chosen.as_slice())] {
+            let rows: Vec<&[u8]> = match at {
+                Some(at) => at.iter().map(|at| rows[*at]).collect(),
+                None => rows.clone(),
+            };
+            if !columns.is_empty() && !rows.is_empty() {
+                let expected = decoder.decode(rows.into_iter()).expect("rows");
+                assert_eq!(found.columns(&columns, at)?, expected);
+            }
+        }
+        all.extend(rows.iter().map(|row| row.to_vec()));
+    }
+    assert!(scan.next_rows()?.is_none(), "it is over");
+    all.sort();
+    Ok(all)
+}
+
+fn check(client: &PersistClient, model: &Model, as_of: Timestamp, columns: u8, some: u64) {
+    let expected = model.contents(as_of);
+    let merged: Vec<Updates> = client.snapshot(A, as_of).expect("readable").collect::<Result<_, _>>().expect("intact");
+    let merged: Vec<(Vec<u8>, Diff)> =
+        merged.iter().flat_map(|batch| batch.iter().map(|(row, diff)| (row.to_vec(), diff))).collect();
+    assert!(merged.iter().eq(expected.iter().map(|(row, diff)| (row.clone(), *diff)).collect::<Vec<_>>().iter()));
+    let copies = |(row, diff): (&Vec<u8>, &Diff)| vec![row.clone(); usize::try_from(*diff).expect("not negative")];
+    let expected: Vec<Vec<u8>> = expected.iter().flat_map(copies).collect();
+    // The second time it is known what has gone.
+    for _ in 0..2 {
+        assert!(scanned(client, as_of, columns, some).expect("intact") == expected, "as of {as_of} of {}", model.ts);
+    }
+    let changes = client.changes(A, as_of, model.ts).expect("readable");
+    let net = |updates: Vec<(Vec<u8>, Timestamp, Diff)>| {
+        let mut net: BTreeMap<(Timestamp, Vec<u8>), Diff> = BTreeMap::new();
+        updates.into_iter().for_each(|(row, ts, diff)| *net.entry((ts, row)).or_default() += diff);
+        net.retain(|_, diff| *diff != 0);
+        net
+    };
+    let changes =
+        changes.iter().flat_map(|(ts, updates)| updates.iter().map(|(row, diff)| (row.to_vec(), *ts, diff))).collect();
+    assert!(net(changes) == net(model.updates.iter().filter(|(_, ts, _)| *ts > as_of).cloned().collect()));
+}
+
+fn check_history(steps: Vec<Step>) {
+    let mut dir = TempDir::new().expect("a temporary directory");
+    let mut client = open(&dir);
+    let mut model = Model { ts: 1, ..Model::default() };
+    client.commit(1, &[], &[MetaWrite::CreateShard(A)]).expect("ok");
+    for step in steps {
+        match step {
+            Step::Add { start, count, copies } => {
+                model.commit(&client, rows(start..start + count).into_iter().map(|row| (row, copies)).collect());
+            }
+            Step::Change { every, first, most, put_back } => {
+                let there = model.contents(model.ts);
+                let gone = there.iter().skip(first).step_by(every).take(most);
+                let changed = gone.clone().filter(|_| put_back).map(|(row, diff)| (row.clone(), diff + 1));
+                let changed: Vec<_> = gone.map(|(row, diff)| (row.clone(), -diff)).chain(changed).collect();
+                if !changed.is_empty() {
+                    model.commit(&client, changed);
+                }
+            }
+            Step::Ahead { start, count } => {
+                let updates = model.next(rows(start..start + count).into_iter().map(|row| (row, 1)).collect());
+                let ahead = client.write_ahead(A, Some(&types()), Arc::clone(&updates)).expect("ok");
+                let appends = [ShardAppend { shard: A, updates: &[updates] }];
+                client.commit_ahead(model.ts, &appends, &[ahead], &[]).expect("ok");
+            }
+            Step::Compact => client.compact(A).expect("ok"),
+            Step::Forget { behind } => {
+                model.since = model.since.max(model.ts.saturating_sub(behind));
+                client.allow_compaction(model.since);
+            }
+            Step::Reopen { by_kill, describe } => {
+                if by_kill {
+                    let image = killed(&dir);
+                    drop(client);
+                    dir = image;
+                } else {
+                    drop(client);
+                }
+                client = open(&dir);
+                if describe {
+                    client.describe(A, &types());
+                }
+            }
+            Step::Describe => client.describe(A, &types()),
+            Step::Read { behind, columns, some } => {
+                let as_of = model.ts.saturating_sub(behind).max(model.since);
+                check(&client, &model, as_of, columns, some);
+                let live: Diff = model.contents(model.ts).values().sum();
+                assert_eq!(client.shard_stats(A).expect("exists").rows, live);
+            }
+        }
+    }
+    check(&client, &model, model.ts, 7, u64::MAX / 3);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 48,
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+        ..ProptestConfig::default()
+    })]
+    #[test]
+    fn a_scan_is_what_the_merge_row_by_row_says(steps in prop::collection::vec(step(), 1..30)) {
+        check_history(steps);
+    }
+}
+
+fn blobs(dir: &TempDir) -> Vec<PathBuf> {
+    let blobs = fs::read_dir(dir.path().join("blobs")).expect("listable");
+    blobs.map(|entry| entry.expect("listable").path()).collect()
+}
+
+/// Whether there is a file of columns: another may have been removed meanwhile.
+fn is_columns(path: &PathBuf) -> bool {
+    fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"PAR1"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+    #[test]
+    fn damage_is_an_error_with_a_name_and_never_other_rows(
+        places in prop::collection::vec((any::<prop::sample::Index>(), 0_u8..8), 1..4), columns in 1_u8..8) {
+        let dir = TempDir::new().expect("a temporary directory");
+        let mut model = Model { ts: 1, ..Model::default() };
+        {
+            let client = open(&dir);
+            client.commit(1, &[], &[MetaWrite::CreateShard(A)]).expect("ok");
+            client.describe(A, &types());
+            model.commit(&client, rows(0..3_000).into_iter().map(|row| (row, 1)).collect());
+            model.commit(&client, rows((0..3_000).step_by(100)).into_iter().map(|row| (row, -1)).collect());
+        }
+        let [blob] = blobs(&dir).try_into().expect("one blob");
+        assert!(is_columns(&blob));
+        let mut bytes = fs::read(&blob).expect("readable");
+        for (place, bit) in places {
+            let at = place.index(bytes.len());
+            bytes[at] ^= 1 << bit;
+        }
+        fs::write(&blob, &bytes).expect("writable");
+        let client = open(&dir);
+        match scanned(&client, model.ts, columns, 3) {
+            Ok(found) => assert!(found == model.contents(model.ts).into_keys().collect::<Vec<_>>()),
+            Err(PersistError::Corrupt { what, detail }) => {
+                let name = blob.file_name().expect("it has one").to_string_lossy().into_owned();
+                assert!(what == format!("shard {A}") && detail.starts_with(&format!("blob {name}: ")), "{what}: {detail}");
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn what_was_kept_as_rows_is_rewritten_by_itself() {
+    let dir = TempDir::new().expect("a temporary directory");
+    let mut model = Model { ts: 1, ..Model::default() };
+    {
+        let client = open(&dir);
+        client.commit(1, &[], &[MetaWrite::CreateShard(A)]).expect("ok");
+        for start in [0, 2_000, 4_000] {
+            model.commit(&client, rows(start..start + 2_500).into_iter().map(|row| (row, 1)).collect());
+        }
+    }
+    assert!(!blobs(&dir).iter().any(is_columns), "nobody said what rows are made of");
+    let client = open(&dir);
+    client.describe(A, &types());
+    while blobs(&dir).iter().any(|blob| !is_columns(blob)) {
+        std::thread::yield_now();
+    }
+    check(&client, &model, model.ts, 7, 5);
+    check(&client, &model, 2, 7, 5);
+}
+
+#[test]
+fn several_row_groups() {
+    let dir = TempDir::new().expect("a temporary directory");
+    let client = open(&dir);
+    let mut model = Model { ts: 1, ..Model::default() };
+    client.commit(1, &[], &[MetaWrite::CreateShard(A)]).expect("ok");
+    client.describe(A, &types());
+    model.commit(&client, rows(0..150_000).into_iter().map(|row| (row, 1)).collect());
+    model.commit(&client, rows((0..150_000).step_by(3_001)).into_iter().map(|row| (row, -1)).collect());
+    model.commit(&client, rows((70_000..90_000).step_by(3)).into_iter().map(|row| (row, 2)).collect());
+    model.commit(&client, rows((70_000..90_000).step_by(6)).into_iter().map(|row| (row, -2)).collect());
+    for as_of in 2..=model.ts {
+        check(&client, &model, as_of, 5, 1 << 9 | 1);
+    }
+    client.allow_compaction(model.ts);
+    client.compact(A).expect("ok");
+    check(&client, &model, model.ts, 5, 1 << 9 | 1);
+}
+
+#[test]
+fn a_row_that_is_there_less_often_than_not_at_all_is_damage() {
+    let dir = TempDir::new().expect("a temporary directory");
+    let client = open(&dir);
+    let mut model = Model { ts: 1, ..Model::default() };
+    client.commit(1, &[], &[MetaWrite::CreateShard(A)]).expect("ok");
+    client.describe(A, &types());
+    model.commit(&client, rows(0..3_000).into_iter().map(|row| (row, 1)).collect());
+    model.commit(&client, vec![(rows(7..8).swap_remove(0), -2)]);
+    let error = scanned(&client, model.ts, 7, 0).expect_err("a row was removed twice");
+    assert!(error.to_string().contains("less often than not at all"), "{error}");
+}
