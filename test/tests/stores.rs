@@ -419,8 +419,11 @@ fn a_damaged_blob_is_refused_and_the_rest_is_served() {
 
     server.restart().expect("it starts all the same");
     let mut wire = admin(&server);
+    // How many rows there are does not stand in the blob.
+    assert_eq!(one(&mut wire, "SELECT count(*) FROM bad"), 2_000);
     for sql in [
-        "SELECT count(*) FROM bad",
+        "SELECT sum(x) FROM bad",
+        "SELECT count(*) FROM bad WHERE x > 0",
         "SELECT * FROM bad WHERE x = 7",
         "SELECT s FROM of_bad",
         "SELECT count(*) FROM pairs",

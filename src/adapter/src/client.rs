@@ -93,6 +93,7 @@ impl Client {
     pub fn start(config: Config) -> Result<(Client, Running), AdapterError> {
         let catalog = Catalog::open(&config.persist, &config.system_defaults)?;
         let boot_ts = config.oracle.known_ts();
+        config.persist.keep_decoded(config.memory.child("decoded columns", config.memory.limit() / 4));
         let memory = config.memory.child("ad hoc queries", config.adhoc_memory);
         let beside: Arc<dyn Beside> = Arc::new(OwnThreads);
         let partitions = config.adhoc.metrics().num_workers();

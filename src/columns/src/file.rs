@@ -1,10 +1,11 @@
 //! Reads a file: where everything is, then some columns of a row group at a time.
 
+use crate::cache::{Cache, Decoded, Slots};
 use crate::marks::{self, Marks};
 use crate::shape::Shape;
 use crate::{Error, GRANULE_ROWS};
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchReader};
-use arrow::compute::concat_batches;
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch, RecordBatchReader};
+use arrow::compute::{FilterBuilder, concat_batches, filter_record_batch};
 use arrow::datatypes::{ArrowNativeType, UInt64Type};
 use arrow::row::Rows;
 use bytes::Bytes;
@@ -17,12 +18,15 @@ use parquet::file::metadata::{PageIndexPolicy, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::statistics::Statistics;
 use repr::Timestamp;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 /// Rows that are decoded at once where all of a group are wanted as rows.
 const ROWS_AT_ONCE: usize = 8 << 10;
+
+/// Of what part of its rows columns of a group are asked for if decoding all does not pay: one in so many.
+const FEW: usize = 128;
 
 /// Where the bytes of a file are.
 pub trait Fetch {
@@ -41,11 +45,15 @@ pub struct File {
     checksums: Vec<u32>,
     pub(crate) marks: Marks,
     groups: Vec<Group>,
+    /// By row group and column: what of it is kept decoded.
+    slots: Arc<Slots>,
 }
 
 /// A row group.
 #[derive(Clone, Debug)]
 pub struct Group {
+    /// The position of its first row in the file.
+    pub start: u64,
     /// How many rows it has.
     pub rows: usize,
     /// The first and the last time of a row.
@@ -99,7 +107,8 @@ impl File {
         if checksums.len() != groups.len() * columns || marks.len() != granules {
             return Err(Error::Damaged("it does not say of all its rows where they are".to_owned()));
         }
-        Ok(File { shape, metadata, checksums, marks, groups })
+        let slots = Arc::new(Slots::new(checksums.len()));
+        Ok(File { shape, metadata, checksums, marks, groups, slots })
     }
 
     /// What its rows are made of.
@@ -155,6 +164,49 @@ impl File {
         Ok(Chunks { group, parts: Arc::new(parts) })
     }
 
+    /// Columns of a row group, in their order: of all rows, or of those at these positions, which ascend. What is kept decoded is not
+    /// read; where it pays, what has to be read is kept.
+    pub fn columns<E: From<Error>>(
+        &self,
+        group: usize,
+        columns: &BTreeSet<usize>,
+        rows: Option<&[usize]>,
+        cache: Option<&Cache>,
+        read: impl FnOnce(&BTreeSet<usize>) -> Result<Chunks, E>,
+    ) -> Result<Vec<ArrayRef>, E> {
+        let of = self.groups[group].rows;
+        let slot = |column: usize| group * (self.shape.time() + 1) + column;
+        let mut found: BTreeMap<usize, Decoded> = columns
+            .iter()
+            .filter_map(|column| Some((*column, Decoded::Whole(self.slots.get(slot(*column))?))))
+            .collect();
+        let missing: BTreeSet<usize> = columns.iter().copied().filter(|column| !found.contains_key(column)).collect();
+        if !missing.is_empty() {
+            let chunks = read(&missing)?;
+            match cache.filter(|_| rows.is_none_or(|rows| rows.len() > of / FEW)) {
+                Some(cache) => {
+                    for (column, array) in missing.iter().zip(self.decode(&chunks, &missing, None)?) {
+                        cache.keep(&self.slots, slot(*column), &array);
+                        found.insert(*column, Decoded::Whole(array));
+                    }
+                }
+                None => {
+                    let decoded = self.decode(&chunks, &missing, rows)?;
+                    found.extend(missing.iter().copied().zip(decoded.into_iter().map(Decoded::Picked)));
+                }
+            }
+        }
+        let Some(rows) = rows else {
+            return Ok(found
+                .into_values()
+                .map(|array| array.picked(|array| Ok(Arc::clone(array))))
+                .collect::<Result<_, _>>()?);
+        };
+        let mask = FilterBuilder::new(&mask(rows, of)).optimize().build();
+        let pick = |array: &ArrayRef| Ok(mask.filter(array)?);
+        Ok(found.into_values().map(|array| array.picked(pick)).collect::<Result<_, _>>()?)
+    }
+
     /// Decodes columns that were read: of all rows of the group, or of those at these positions, which ascend.
     pub fn decode(
         &self,
@@ -162,8 +214,14 @@ impl File {
         columns: &BTreeSet<usize>,
         rows: Option<&[usize]>,
     ) -> Result<Vec<ArrayRef>, Error> {
-        let selection = rows.map(|rows| selection(rows, self.groups[chunks.group].rows));
-        let batch = self.batch(chunks, columns.iter().copied(), selection)?;
+        let of = self.groups[chunks.group].rows;
+        // Where most are wanted, leaving out the others afterwards takes less than not decoding them.
+        let mask = rows.filter(|rows| rows.len() > of / 4).map(|rows| mask(rows, of));
+        let selection = rows.filter(|_| mask.is_none()).map(|rows| selection(rows, of));
+        let mut batch = self.batch(chunks, columns.iter().copied(), selection)?;
+        if let Some(mask) = mask {
+            batch = filter_record_batch(&batch, &mask)?;
+        }
         let values = columns.iter().zip(batch.columns()).map(|(column, array)| self.shape.to_value(*column, array));
         values.collect()
     }
@@ -173,6 +231,13 @@ impl File {
         let of = self.groups[chunks.group].rows;
         let selection = RowSelection::from_consecutive_ranges(std::iter::once(range), of);
         self.rows_of(&self.batch(chunks, 0..=self.shape.time(), Some(selection))?)
+    }
+
+    /// The rows of a group that stand at these positions, which ascend.
+    pub fn rows_at<F: Fetch>(&self, from: &mut F, group: usize, rows: &[usize]) -> Result<Piece, F::Error> {
+        let chunks = self.read_whole(from, group)?;
+        let selection = selection(rows, self.groups[group].rows);
+        Ok(self.rows_of(&self.batch(&chunks, 0..=self.shape.time(), Some(selection))?)?)
     }
 
     /// The rows of a group, some at a time.
@@ -241,7 +306,7 @@ impl Iterator for RowsOf {
 }
 
 fn groups(metadata: &ArrowReaderMetadata, shape: &Shape) -> Result<Vec<Group>, Error> {
-    let mut granule = 0;
+    let (mut granule, mut next) = (0, 0);
     let group = |of: &parquet::file::metadata::RowGroupMetaData| {
         let rows = usize::try_from(of.num_rows()).unwrap_or_default();
         let times = match of.column(shape.time()).statistics() {
@@ -251,9 +316,10 @@ fn groups(metadata: &ArrowReaderMetadata, shape: &Shape) -> Result<Vec<Group>, E
         let (Some((first, last)), true) = (times, rows > 0) else {
             return Err(Error::Damaged("it does not say when its rows came".to_owned()));
         };
-        let first_granule = granule;
+        let (first_granule, start) = (granule, next);
         granule += rows.div_ceil(GRANULE_ROWS);
-        Ok(Group { rows, times: first.cast_unsigned()..=last.cast_unsigned(), granules: first_granule..granule })
+        next += rows as u64;
+        Ok(Group { start, rows, times: first.cast_unsigned()..=last.cast_unsigned(), granules: first_granule..granule })
     };
     metadata.metadata().row_groups().iter().map(group).collect()
 }
@@ -271,6 +337,14 @@ fn times(batch: &RecordBatch) -> Result<Vec<Timestamp>, Error> {
 fn selection(rows: &[usize], among: usize) -> RowSelection {
     let runs = rows.chunk_by(|one, next| one + 1 == *next).map(|run| run[0]..run[0] + run.len());
     RowSelection::from_consecutive_ranges(runs, among)
+}
+
+/// True at these positions among so many.
+fn mask(rows: &[usize], among: usize) -> BooleanArray {
+    let mut mask = BooleanBufferBuilder::new(among);
+    mask.append_n(among, false);
+    rows.iter().for_each(|row| mask.set_bit(*row, true));
+    BooleanArray::new(mask.finish(), None)
 }
 
 /// The end of a file, which Parquet reads as if the rest were there.
@@ -336,9 +410,9 @@ mod tests {
     use crate::find::{Finder, Found};
     use crate::{GROUP_ROWS, Writer};
     use arrow::array::{
-        BinaryViewArray, BooleanArray, Date32Array, Decimal128Array, Decimal256Array, FixedSizeBinaryArray,
-        Float32Array, Float64Array, Int16Array, Int32Array, Int64Array, IntervalMonthDayNanoArray, ListArray,
-        StringViewArray, Time64MicrosecondArray, TimestampMicrosecondArray, UInt32Array,
+        BinaryViewArray, Date32Array, Decimal128Array, Decimal256Array, FixedSizeBinaryArray, Float32Array,
+        Float64Array, Int16Array, Int32Array, Int64Array, IntervalMonthDayNanoArray, ListArray, StringViewArray,
+        Time64MicrosecondArray, TimestampMicrosecondArray, UInt32Array,
     };
     use arrow::datatypes::{DataType, Int32Type, IntervalMonthDayNano, i256};
     use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};

@@ -13,12 +13,14 @@
 //! * Nothing is decoded whose checksum was not found right.
 #![warn(missing_docs)]
 
+pub mod cache;
 pub mod file;
 pub mod find;
 mod marks;
 pub mod shape;
 pub mod writer;
 
+pub use cache::Cache;
 pub use file::{Fetch, File, Group};
 pub use find::Finder;
 pub use shape::Shape;

@@ -15,7 +15,10 @@ use std::sync::Arc;
 /// Rows that are decoded at once: few enough that what is cut out of them stays in the cache.
 const ROWS_AT_ONCE: usize = 1 << 12;
 /// Rows of a page: what is decompressed for one row.
-const PAGE_ROWS: usize = 8 << 10;
+const PAGE_ROWS: usize = 2 << 10;
+
+/// Bytes of a dictionary: what has more different values is kept without one, so that a row is found without decoding them.
+const DICTIONARY_BYTES: usize = 16 << 10;
 
 /// A file being written. What is written comes out in pieces, whose concatenation is the file.
 pub struct Writer {
@@ -98,6 +101,7 @@ fn properties(shape: &Shape) -> Result<WriterProperties, Error> {
         .set_max_row_group_row_count(Some(GROUP_ROWS))
         .set_data_page_row_count_limit(PAGE_ROWS)
         .set_write_batch_size(PAGE_ROWS)
+        .set_dictionary_page_size_limit(DICTIONARY_BYTES)
         .set_statistics_enabled(EnabledStatistics::Chunk);
     for field in shape.stored.fields() {
         // Dictionaries look for equal values, which 0.0 and -0.0 are.

@@ -13,8 +13,8 @@
 //! * [`Share::try_grow`] that fails has changed nothing.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Bytes that are worth asking for.
 pub const STEP: usize = 64 << 10;
@@ -25,6 +25,9 @@ const GAUGED: usize = 1 << 20;
 /// uses is not there either.
 pub type Gauge = Box<dyn Fn(usize) -> usize + Send + Sync>;
 
+/// Gives up at least so many bytes of what can be had again, or all there are; returns how many.
+pub type GiveUp = Box<dyn Fn(usize) -> usize + Send + Sync>;
+
 /// A part of the memory.
 pub struct Share {
     name: String,
@@ -32,6 +35,8 @@ pub struct Share {
     used: AtomicUsize,
     limit: usize,
     gauge: Option<Gauge>,
+    /// Of the root: what comes after everything else.
+    give_up: OnceLock<GiveUp>,
 }
 
 /// Why memory was refused.
@@ -60,7 +65,16 @@ impl Share {
     }
 
     fn new(name: impl Into<String>, parent: Option<Arc<Share>>, limit: usize, gauge: Option<Gauge>) -> Share {
-        Share { name: name.into(), parent, used: AtomicUsize::new(0), limit, gauge }
+        Share { name: name.into(), parent, used: AtomicUsize::new(0), limit, gauge, give_up: OnceLock::new() }
+    }
+
+    /// Before the whole of which this is a part refuses memory, this is given up. Once for all: later ones are not asked.
+    pub fn give_up_by(&self, give_up: GiveUp) {
+        match &self.parent {
+            Some(parent) => parent.give_up_by(give_up),
+            // Who comes second is not asked.
+            None => drop(self.give_up.set(give_up)),
+        }
     }
 
     /// What it is called in errors.
@@ -117,6 +131,14 @@ impl Share {
     }
 
     fn take_within(&self, bytes: usize, limit: usize) -> Result<(), Refused> {
+        let Some(give_up) = self.give_up.get() else { return self.take_what_is_left(bytes, limit) };
+        self.take_what_is_left(bytes, limit).or_else(|refused| match give_up(bytes) {
+            0 => Err(refused),
+            _ => self.take_what_is_left(bytes, limit),
+        })
+    }
+
+    fn take_what_is_left(&self, bytes: usize, limit: usize) -> Result<(), Refused> {
         let refused = |used| Refused { share: self.name.clone(), asked: bytes, used, limit };
         if bytes >= GAUGED
             && let Some(used) = self.gauge.as_ref().map(|gauge| gauge(limit.saturating_sub(bytes)))
@@ -205,6 +227,7 @@ impl Drop for Reservation {
 #[cfg(test)]
 mod tests {
     use super::{Reservation, STEP, Share};
+    use std::sync::Arc;
 
     #[test]
     fn a_share_has_no_more_than_it_may_and_no_more_than_those_above() {
@@ -252,6 +275,25 @@ mod tests {
             assert_eq!(root.used(), 5);
         }
         assert_eq!(root.used(), 0);
+    }
+
+    #[test]
+    fn what_can_be_had_again_is_given_up_before_anything_is_refused() {
+        let root = Share::root(100, None);
+        let (cache, statements) = (root.child("cache", 80), root.child("statements", 90));
+        let gives = Arc::clone(&cache);
+        cache.give_up_by(Box::new(move |bytes| {
+            let given_up = bytes.min(gives.used());
+            gives.shrink(given_up);
+            given_up
+        }));
+        cache.try_grow(70).expect("there is room");
+        statements.try_grow(60).expect("there is room when the cache gives up its own");
+        assert_eq!((cache.used(), statements.used(), root.used()), (10, 60, 70));
+        let refused = statements.try_grow(31).expect_err("its own limit is what it is");
+        assert_eq!((refused.share.as_str(), cache.used()), ("statements", 10));
+        statements.try_grow(30).expect("there is room");
+        assert!(root.try_grow(10).is_ok() && root.try_grow(1).is_err(), "all is given up");
     }
 
     #[test]

@@ -36,6 +36,7 @@ use crate::blob::s3::Bucket;
 use crate::blob::store::{Object, ObjectStore, Upload};
 use crate::encoding::{BATCH_FORMAT, BLOB_MAGIC, BlobRef, Part, PartBuilder, check_format, length_to_u64};
 use crate::error::PersistError;
+use crate::removals::{Gone, Removals};
 use crate::shard_id::ShardId;
 
 /// Magic and format version.
@@ -75,6 +76,8 @@ pub(crate) struct BlobLease {
     store: Arc<dyn ObjectStore>,
     /// Of columns: what is known of the file, once somebody has read that.
     file: OnceLock<Arc<columns::File>>,
+    /// Of a list of removals: the list, likewise.
+    removals: OnceLock<Arc<Removals>>,
     /// Set once consensus no longer refers to the blob; the last holder then leaves it to the collector.
     obsolete: AtomicBool,
     garbage: Arc<Mutex<Vec<String>>>,
@@ -178,10 +181,31 @@ impl BlobStore {
         Ok(self.lease(blob))
     }
 
+    /// Makes a list of removals durable.
+    pub(crate) fn put_removals(
+        &self,
+        key: String,
+        shard: ShardId,
+        removals: &Removals,
+    ) -> Result<Arc<BlobLease>, PersistError> {
+        let mut writer = self.create(key, shard, None)?;
+        let bytes = removals.encode(shard);
+        writer.upload.write(&bytes)?;
+        writer.upload.finish()?;
+        Ok(self.lease(BlobRef::to_removals(writer.key, length_to_u64(bytes.len()))))
+    }
+
     /// A lease on a blob that consensus refers to.
     pub(crate) fn lease(&self, blob: BlobRef) -> Arc<BlobLease> {
         let (store, garbage) = (Arc::clone(&self.store), Arc::clone(&self.garbage));
-        Arc::new(BlobLease { blob, store, file: OnceLock::new(), obsolete: AtomicBool::new(false), garbage })
+        Arc::new(BlobLease {
+            blob,
+            store,
+            file: OnceLock::new(),
+            removals: OnceLock::new(),
+            obsolete: AtomicBool::new(false),
+            garbage,
+        })
     }
 
     /// Deletes the blobs that became unreachable since the last call. A failure leaves an orphan, removed at the
@@ -207,16 +231,48 @@ impl BlobLease {
         self.blob.columns.is_some()
     }
 
-    /// Opens the blob, which belongs to `shard`, checking that it is as it was left.
-    pub(crate) fn read(self: &Arc<BlobLease>, shard: ShardId) -> Result<BlobReader, PersistError> {
+    /// Whether the blob is a list of what has gone of files of columns.
+    pub(crate) fn is_removals(&self) -> bool {
+        self.blob.is_removals
+    }
+
+    /// The list that the blob is, which belongs to `shard`.
+    pub(crate) fn removals(&self, shard: ShardId) -> Result<Arc<Removals>, PersistError> {
+        if let Some(known) = self.removals.get() {
+            return Ok(Arc::clone(known));
+        }
+        let [length] = *self.blob.part_lengths.as_slice() else {
+            return Err(self.corrupt(shard, &"it is no list of removals"));
+        };
+        let (mut object, start) = self.open_parts(shard)?;
+        let length = usize::try_from(length).map_err(|_| self.corrupt(shard, &"it is longer than memory"))?;
+        let removals = match Removals::decode(shard, object.read(start, length)?) {
+            Err(PersistError::Corrupt { detail, .. }) => return Err(self.corrupt(shard, &detail)),
+            decoded => decoded?,
+        };
+        Ok(Arc::clone(self.removals.get_or_init(|| Arc::new(removals))))
+    }
+
+    /// Opens the blob, which belongs to `shard`, checking that it is as it was left. Of a file of columns, these rows have gone: up to
+    /// the horizon they are left out, afterwards it is said of them that they have.
+    pub(crate) fn read(
+        self: &Arc<BlobLease>,
+        shard: ShardId,
+        gone: &[Gone],
+        horizon: Timestamp,
+    ) -> Result<BlobReader, PersistError> {
         let contents = match self.is_columns() {
-            true => Contents::Columns(columnar::Rows::open(self, shard)?),
-            false => self.open_parts(shard)?,
+            true => Contents::Columns(columnar::Rows::open(self, shard, gone, horizon)?),
+            false => {
+                let (object, offset) = self.open_parts(shard)?;
+                Contents::Parts { object, next: 0, offset }
+            }
         };
         Ok(BlobReader { lease: Arc::clone(self), shard, contents })
     }
 
-    fn open_parts(&self, shard: ShardId) -> Result<Contents, PersistError> {
+    /// Opens a blob of parts; where the first of them begins.
+    fn open_parts(&self, shard: ShardId) -> Result<(Box<dyn Object>, u64), PersistError> {
         let corrupt = |detail: &dyn fmt::Display| self.corrupt(shard, detail);
         let header_bytes = length_to_u64(HEADER_BYTES);
         let mut object = self.open(shard, header_bytes + self.blob.part_lengths.iter().sum::<u64>())?;
@@ -227,7 +283,7 @@ impl BlobLease {
         }
         let version = u32::from_le_bytes(version.try_into().expect("the header ends in four bytes"));
         check_format("blob", u64::from(version), u64::from(BATCH_FORMAT))?;
-        Ok(Contents::Parts { object, next: 0, offset: header_bytes })
+        Ok((object, header_bytes))
     }
 
     /// Opens the object, which is so long.
@@ -278,8 +334,8 @@ impl BlobReader {
     /// The next part, or `None` after the last.
     pub(crate) fn next_part(&mut self) -> Result<Option<Part>, PersistError> {
         let (lease, shard) = (&self.lease, self.shard);
-        let part = match &mut self.contents {
-            Contents::Columns(rows) => rows.next_part(lease, shard)?,
+        match &mut self.contents {
+            Contents::Columns(rows) => rows.next_part(lease, shard),
             Contents::Parts { object, next, offset } => {
                 let Some(length) = lease.blob.part_lengths.get(*next).copied() else { return Ok(None) };
                 let too_long = || lease.corrupt(shard, &"a part is longer than memory");
@@ -289,13 +345,12 @@ impl BlobReader {
                 *offset += length;
                 match Part::decode(shard, bytes) {
                     Err(PersistError::Corrupt { detail, .. }) => {
-                        return Err(lease.corrupt(shard, &format_args!("part {part} is damaged: {detail}")));
+                        Err(lease.corrupt(shard, &format_args!("part {part} is damaged: {detail}")))
                     }
-                    decoded => Some(decoded?),
+                    decoded => Ok(Some(decoded?.later(lease.blob.time))),
                 }
             }
-        };
-        Ok(part.map(|part| part.later(lease.blob.time)))
+        }
     }
 }
 
@@ -326,7 +381,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let store = store(dir.path(), 1, &[]);
         let lease = write(&store, "x");
-        let mut reader = lease.read(SHARD).expect("it was just written");
+        let mut reader = lease.read(SHARD, &[], 0).expect("it was just written");
         lease.mark_obsolete();
         drop(lease);
         store.collect_garbage();
@@ -351,13 +406,13 @@ mod tests {
         let begin = format!("shard {SHARD} is corrupt: blob x: ");
 
         fs::write(&path, &intact[..intact.len() - 1]).expect("writable");
-        let error = lease.read(SHARD).expect_err("it is short");
+        let error = lease.read(SHARD, &[], 0).expect_err("it is short");
         assert!(error.to_string().starts_with(&format!("{begin}it is ")), "{error}");
 
         let mut damaged = intact.clone();
         *damaged.last_mut().expect("not empty") ^= 1;
         fs::write(&path, &damaged).expect("writable");
-        let mut reader = lease.read(SHARD).expect("header and length are right");
+        let mut reader = lease.read(SHARD, &[], 0).expect("header and length are right");
         assert!(reader.next_part().is_ok());
         let error = reader.next_part().expect_err("a bit is wrong");
         assert!(error.to_string().starts_with(&format!("{begin}part 1 is damaged")), "{error}");
@@ -365,11 +420,11 @@ mod tests {
         let mut newer = intact.clone();
         newer[BLOB_MAGIC.len()] += 1;
         fs::write(&path, &newer).expect("writable");
-        let error = lease.read(SHARD).expect_err("it is from the future");
+        let error = lease.read(SHARD, &[], 0).expect_err("it is from the future");
         assert_eq!(error.to_string(), "blob has format version 2, this version reads 1");
 
         fs::remove_file(&path).expect("it exists");
-        let error = lease.read(SHARD).expect_err("it is gone");
+        let error = lease.read(SHARD, &[], 0).expect_err("it is gone");
         assert_eq!(error.to_string(), format!("{begin}it is missing"));
     }
 

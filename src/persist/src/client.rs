@@ -23,11 +23,11 @@ pub(crate) mod ahead;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use repr::{Timestamp, Updates};
+use repr::{Diff, Timestamp, Updates};
 
 use crate::blob::store::ObjectStore;
 use crate::blob::{BlobStore, claim, directory};
@@ -47,7 +47,8 @@ use crate::shard_id::ShardId;
 use crate::snapshot::ShardSnapshot;
 use ahead::Ahead;
 use arrow::datatypes::DataType;
-use columns::Shape;
+use columns::{Cache, Shape};
+use ore::memory::Share;
 
 /// Updates of one shard, part of a commit. All get the timestamp of the commit.
 #[derive(Clone, Copy, Debug)]
@@ -186,6 +187,7 @@ impl PersistClient {
             blobs,
             background: Background::new(&shards),
             shapes: Mutex::default(),
+            cache: OnceLock::new(),
             shards: Mutex::new(shards),
             writing: Mutex::default(),
             next_seq: AtomicU64::new(next_seq),
@@ -261,6 +263,15 @@ impl PersistClient {
     /// `[since, upper)`.
     pub fn snapshot(&self, shard: ShardId, as_of: Timestamp) -> Result<ShardSnapshot, PersistError> {
         ShardSnapshot::open(&self.inner, shard, as_of)
+    }
+
+    /// Keeps hot columns decoded from here on, in a share of the memory, and gives them up when anything else is refused memory.
+    pub fn keep_decoded(&self, memory: Arc<Share>) {
+        let cache = Arc::new(Cache::new(Arc::clone(&memory)));
+        if self.inner.cache.set(Arc::clone(&cache)).is_ok() {
+            let cache = Arc::downgrade(&cache);
+            memory.give_up_by(Box::new(move |bytes| cache.upgrade().map_or(0, |cache| cache.give_up(bytes))));
+        }
     }
 
     /// The same rows, in no order, by column where they are kept so.
@@ -340,6 +351,11 @@ impl PersistClient {
     /// the same by itself where it pays.
     pub fn compact(&self, shard: ShardId) -> Result<(), PersistError> {
         self.inner.compact(shard, crate::compact::Extent::All)
+    }
+
+    /// What the background thread does of that, now, on the calling thread: as much as pays.
+    pub fn compact_some(&self, shard: ShardId) -> Result<(), PersistError> {
+        self.inner.compact(shard, crate::compact::Extent::Tiered)
     }
 }
 
@@ -437,7 +453,8 @@ impl Inner {
         }
         let bytes: usize = rest.iter().map(|updates| updates.bytes()).sum();
         if estimate_encoded_bytes(update_count, bytes) > INLINE_BYTES_MAX {
-            for Written { row, location } in self.sorted(shard, self.shape(shard), ts, &rest)?.finish()? {
+            let order = rest.iter().flat_map(|updates| updates.iter()).collect();
+            for Written { row, location } in self.sorted(shard, self.shape(shard), ts, order)?.finish()? {
                 leases.insert(row.seq, location);
                 txn.insert.push(row);
             }
@@ -465,9 +482,8 @@ impl Inner {
         shard: ShardId,
         shape: Option<Arc<Shape>>,
         ts: Timestamp,
-        updates: &[Arc<Updates>],
+        mut order: Vec<(&[u8], Diff)>,
     ) -> Result<Output<'_>, PersistError> {
-        let mut order: Vec<_> = updates.iter().flat_map(|updates| updates.iter()).collect();
         // Bulk loads often come in order; this sort notices.
         order.sort_by_key(|(row, _)| *row);
         let mut output = Output::new(self, shard, shape);

@@ -17,6 +17,7 @@
 pub(crate) mod requests;
 use crate::consensus::Txn;
 use crate::error::PersistError;
+use crate::files::{ColumnFile, Placing, removals};
 use crate::inner::{Inner, batch};
 use crate::merge::{History, Merge};
 use crate::output::{Output, Written};
@@ -39,6 +40,15 @@ pub(crate) enum Extent {
     Tiered,
     /// All of them.
     All,
+}
+
+/// What of a shard is merged.
+struct Choice {
+    merged: Vec<Batch>,
+    /// The other batches.
+    kept: Vec<Batch>,
+    /// Up to where history is forgotten.
+    since: Timestamp,
 }
 
 /// Owns the thread: stops and joins it when dropped.
@@ -68,10 +78,12 @@ impl Drop for BackgroundThread {
 fn run(inner: &Inner) {
     while let Some(requests) = inner.background.next() {
         for shard in requests {
+            let before = inner.to_rewrite(shard);
             let compacted = ore::thread::survive("compaction", || inner.compact(shard, Extent::Tiered));
             match compacted.map(|done| done.map_err(|error| inner.explained(error))) {
-                Some(Ok(())) => inner.request_rewriting(shard),
-                None | Some(Err(PersistError::UnknownShard(_))) => {}
+                // What cannot be rewritten, because it is damaged, is not tried for ever.
+                Some(Ok(())) if inner.to_rewrite(shard) < before => inner.request_rewriting(shard),
+                None | Some(Ok(())) | Some(Err(PersistError::UnknownShard(_))) => {}
                 Some(Err(error)) if error.is_indeterminate() => exit::end(Exit::StorageFailed, &in_full(&error)),
                 // Whoever serves it finds out, and ends.
                 Some(Err(PersistError::Fenced { .. })) => {}
@@ -84,11 +96,21 @@ fn run(inner: &Inner) {
 }
 
 impl Inner {
-    /// Asks for a shard to be compacted again if something of it could be kept by column and is not.
+    /// How many updates of a shard could be kept by column, or as positions, and are not.
+    fn to_rewrite(&self, shard: ShardId) -> u64 {
+        if self.shape(shard).is_none() {
+            return 0;
+        }
+        let shards = self.shards.lock();
+        let Some(state) = shards.by_id.get(&shard) else { return 0 };
+        let removals = state.has_removals_to_place();
+        let could_be = |batch: &&Batch| batch.could_be_columns() || removals && batch.could_be_removals();
+        state.batches.iter().filter(could_be).map(|batch| batch.update_count).sum()
+    }
+
+    /// Asks for a shard to be rewritten if that has something left to do.
     pub(crate) fn request_rewriting(&self, shard: ShardId) {
-        let is_described = self.shape(shard).is_some();
-        let could_be = |state: &Shard| state.batches.iter().any(Batch::could_be_columns);
-        if is_described && self.shards.lock().by_id.get(&shard).is_some_and(could_be) {
+        if self.to_rewrite(shard) > 0 {
             self.background.request(shard);
         }
     }
@@ -105,40 +127,44 @@ impl Inner {
 
     /// Merges batches of `shard`. Returns at once if there is nothing to gain, or the process is stopping.
     pub(crate) fn compact(&self, shard: ShardId, extent: Extent) -> Result<(), PersistError> {
-        let Some((chosen, since)) = self.choose(shard, extent)? else { return Ok(()) };
-        let inline: Vec<u64> = chosen.iter().filter(|batch| batch.is_inline()).map(|batch| batch.seq).collect();
+        let Some(choice) = self.choose(shard, extent)? else { return Ok(()) };
+        let inline: Vec<u64> = choice.merged.iter().filter(|batch| batch.is_inline()).map(|batch| batch.seq).collect();
         let payloads = self.consensus.payloads(&inline)?;
         let Some(payloads) = payloads.into_iter().collect::<Option<Vec<_>>>() else {
             // Somebody else compacted or dropped the shard in the meantime.
             return Ok(());
         };
-        let merge = Merge::new(shard, &chosen, payloads)?;
-        let Some(merged) = self.write_merged(shard, merge, since)? else { return Ok(()) };
-        self.swap(shard, &chosen, since, merged)
+        let gone = removals(shard, choice.merged.iter().chain(&choice.kept))?;
+        let merge = Merge::new(shard, &choice.merged, payloads, &gone, choice.since)?;
+        let mut files = Placing::new(ColumnFile::open_all(shard, &choice.kept, &gone)?);
+        let Some(written) = self.write_merged(shard, merge, &choice, &mut files)? else { return Ok(()) };
+        self.swap(shard, &choice, written)
     }
 
-    /// Step 1. Batches and the since to merge them up to; `None` if there is nothing to gain.
-    fn choose(&self, shard: ShardId, extent: Extent) -> Result<Option<(Vec<Batch>, Timestamp)>, PersistError> {
+    /// Step 1; `None` if there is nothing to gain.
+    fn choose(&self, shard: ShardId, extent: Extent) -> Result<Option<Choice>, PersistError> {
         let shards = self.shards.lock();
         let state = shards.by_id.get(&shard).ok_or(PersistError::UnknownShard(shard))?;
         let since = state.since.max(shards.compaction_frontier.min(shards.upper.saturating_sub(1)));
-        let mut chosen = match extent {
-            Extent::All => state.batches.clone(),
+        let mut chosen: HashSet<u64> = match extent {
+            Extent::All => state.batches.iter().map(|batch| batch.seq).collect(),
             Extent::Tiered => choose_tiered(state, since),
         };
         let mut gains = chosen.len() > 1 || extent == Extent::All && since > state.since && !chosen.is_empty();
         if self.shape(shard).is_some() {
-            // One of an older format at a time: what is written meanwhile need not wait for all of them.
-            let is_new = |batch: &&Batch| chosen.iter().all(|chosen| chosen.seq != batch.seq);
-            let old = state.batches.iter().filter(|batch| batch.could_be_columns());
-            if chosen.iter().all(|batch| !batch.could_be_columns())
-                && let Some(old) = old.filter(is_new).min_by_key(|batch| batch.bytes).cloned()
-            {
-                chosen.push(old);
-            }
-            gains |= chosen.iter().any(Batch::could_be_columns);
+            // One of an older format at a time, and what says of rows that they have gone when all else is by column.
+            let old = state.batches.iter().filter(|batch| batch.could_be_columns()).min_by_key(|batch| batch.bytes);
+            let gone = state.batches.iter().filter(|batch| state.has_removals_to_place() && batch.could_be_removals());
+            let to_rewrite: Vec<u64> = old.into_iter().chain(gone).map(|batch| batch.seq).collect();
+            gains |= !to_rewrite.is_empty();
+            chosen.extend(to_rewrite);
         }
-        Ok(gains.then_some((chosen, since)))
+        let is_chosen = |batch: &Batch| chosen.contains(&batch.seq);
+        // A list says what has gone of files that are there: when one is rewritten, so are the lists.
+        let takes_lists = state.batches.iter().any(|batch| batch.is_columns() && is_chosen(batch));
+        let (merged, kept) =
+            state.batches.iter().cloned().partition(|batch| is_chosen(batch) || takes_lists && batch.is_removals());
+        Ok(gains.then_some(Choice { merged, kept, since }))
     }
 
     /// Step 2. `None` if the process is stopping.
@@ -146,20 +172,26 @@ impl Inner {
         &self,
         shard: ShardId,
         mut merge: Merge,
-        since: Timestamp,
+        choice: &Choice,
+        files: &mut Placing,
     ) -> Result<Option<Vec<Written>>, PersistError> {
+        let since = choice.since;
         let mut output = Output::new(self, shard, self.shape(shard));
-        let mut history = History::default();
+        let stays = |seq: u64| choice.kept.iter().any(|batch| batch.seq == seq);
+        output.keep(&removals(shard, choice.merged.iter())?, stays);
+        let (mut history, mut changes) = (History::default(), Vec::new());
         let mut row_count = 0_u64;
         while merge.next_row(&mut history)? {
             history.changes.iter_mut().for_each(|(ts, _)| *ts = since.max(*ts));
             history.changes.sort_unstable_by_key(|(ts, _)| *ts);
-            for changes in history.changes.chunk_by(|a, b| a.0 == b.0) {
-                let diff = changes.iter().map(|(_, diff)| diff).sum();
+            changes.clear();
+            for at_once in history.changes.chunk_by(|a, b| a.0 == b.0) {
+                let diff: Diff = at_once.iter().map(|(_, diff)| diff).sum();
                 if diff != 0 {
-                    output.push(&history.row, changes[0].0, diff)?;
+                    changes.push((at_once[0].0, diff));
                 }
             }
+            output.push_history(&history.row, &changes, files)?;
             row_count += 1;
             if row_count.is_multiple_of(4_096) {
                 if self.background.is_stopping() {
@@ -174,26 +206,24 @@ impl Inner {
     }
 
     /// Steps 3 and 4.
-    fn swap(
-        &self,
-        shard: ShardId,
-        chosen: &[Batch],
-        since: Timestamp,
-        merged: Vec<Written>,
-    ) -> Result<(), PersistError> {
+    fn swap(&self, shard: ShardId, choice: &Choice, written: Vec<Written>) -> Result<(), PersistError> {
         let mut writing = self.writing.lock();
-        let replaced: HashSet<u64> = chosen.iter().map(|batch| batch.seq).collect();
+        let since = choice.since;
+        let replaced: HashSet<u64> = choice.merged.iter().map(|batch| batch.seq).collect();
         let in_memory = |Written { row, location }: &Written| batch(row, location.clone());
-        let new: Vec<Batch> = merged.iter().map(in_memory).collect();
+        let new: Vec<Batch> = written.iter().map(in_memory).collect();
         let abandon = |new: Vec<Batch>| new.iter().for_each(Batch::mark_obsolete);
-        if writing.is_poisoned || !self.still_holds(shard, &replaced) {
+        // A new list may say something of any file that is kept.
+        let needed = choice.kept.iter().filter(|batch| batch.is_columns()).map(|batch| batch.seq);
+        let needed: HashSet<u64> = replaced.iter().copied().chain(needed).collect();
+        if writing.is_poisoned || !self.still_holds(shard, &needed) {
             abandon(new);
             return Ok(());
         }
         let txn = Txn {
             epoch: self.epoch,
-            insert: merged.into_iter().map(|written| written.row).collect(),
-            delete: chosen.iter().map(|batch| batch.seq).collect(),
+            insert: written.into_iter().map(|written| written.row).collect(),
+            delete: choice.merged.iter().map(|batch| batch.seq).collect(),
             since: vec![(shard, since)],
             // The batches that go may be all that told how far time had come.
             upper: Some(self.shards.lock().upper),
@@ -226,21 +256,22 @@ impl Inner {
 }
 
 /// All inline batches, then blobs from small to large while the next one is not much larger than the chosen ones.
-fn choose_tiered(state: &Shard, since: Timestamp) -> Vec<Batch> {
+fn choose_tiered(state: &Shard, since: Timestamp) -> HashSet<u64> {
     let stored: u64 = state.batches.iter().map(|batch| batch.update_count).sum();
     let live: Diff = state.batches.iter().map(|batch| batch.rows).sum();
     if is_mostly_history(state.since, since, stored, u64::try_from(live).unwrap_or_default()) {
-        return state.batches.clone();
+        return state.batches.iter().map(|batch| batch.seq).collect();
     }
-    let (mut chosen, mut blobs): (Vec<_>, Vec<_>) = state.batches.iter().cloned().partition(Batch::is_inline);
+    let (chosen, mut blobs): (Vec<&Batch>, Vec<&Batch>) = state.batches.iter().partition(|batch| batch.is_inline());
     let mut bytes: u64 = chosen.iter().map(|batch| batch.bytes).sum();
+    let mut chosen: HashSet<u64> = chosen.iter().map(|batch| batch.seq).collect();
     blobs.sort_by_key(|batch| batch.bytes);
     for blob in blobs {
         if blob.bytes > bytes.max(1 << 20).saturating_mul(SIZE_RATIO) {
             break;
         }
         bytes += blob.bytes;
-        chosen.push(blob);
+        chosen.insert(blob.seq);
     }
     chosen
 }

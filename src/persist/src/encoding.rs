@@ -22,8 +22,8 @@ use std::ops::Range;
 /// The version of parts, blobs and blob references that this code writes, and the newest that it reads.
 pub(crate) const BATCH_FORMAT: u32 = 1;
 
-/// The newest version of blob references, of files of columns. The first knew no `time`, the second has one: who knows no better must
-/// not read what came later.
+/// The newest version of blob references, of files of columns and of lists of what has gone of them. The first knew no `time`, the
+/// second has one: who knows no better must not read what came later.
 const BLOB_REF_FORMAT: u32 = 3;
 /// The version of references to blobs of parts that have a `time`.
 const TIMED_REF_FORMAT: u32 = 2;
@@ -70,6 +70,9 @@ pub(crate) struct BlobRef {
     /// Of a file of columns, which has no parts.
     #[prost(message, optional, tag = "5")]
     pub(crate) columns: Option<ColumnsRef>,
+    /// Whether its only part is a list of what has gone of files of columns.
+    #[prost(bool, tag = "6")]
+    pub(crate) is_removals: bool,
 }
 
 /// How a file of columns ends; see [`columns::writer::Tail`].
@@ -86,13 +89,18 @@ pub(crate) struct ColumnsRef {
 impl BlobRef {
     /// To a blob of parts.
     pub(crate) fn new(key: String, part_lengths: Vec<u64>) -> BlobRef {
-        BlobRef { format: BATCH_FORMAT, key, part_lengths, time: 0, columns: None }
+        BlobRef { format: BATCH_FORMAT, key, part_lengths, time: 0, columns: None, is_removals: false }
     }
 
     /// To a file of columns.
     pub(crate) fn to_columns(key: String, Tail { length, tail, checksum }: Tail) -> BlobRef {
         let columns = Some(ColumnsRef { length, tail, checksum });
-        BlobRef { format: BLOB_REF_FORMAT, key, part_lengths: Vec::new(), time: 0, columns }
+        BlobRef { format: BLOB_REF_FORMAT, columns, ..BlobRef::new(key, Vec::new()) }
+    }
+
+    /// To a list of what has gone of files of columns, which takes so many bytes.
+    pub(crate) fn to_removals(key: String, length: u64) -> BlobRef {
+        BlobRef { format: BLOB_REF_FORMAT, is_removals: true, ..BlobRef::new(key, vec![length]) }
     }
 
     /// The same, committed at `ts`.
@@ -157,13 +165,13 @@ impl Part {
         self.offsets.is_empty().then_some(self.time)
     }
 
-    /// Rows that were kept by column.
-    pub(crate) fn of_columns(piece: Piece) -> Result<Part, columns::Error> {
+    /// Rows that were kept by column, later by `base`.
+    pub(crate) fn of_columns(piece: Piece, base: Timestamp) -> Result<Part, columns::Error> {
         let (ends, rows, times) = piece.into_parts()?;
         let time = times.first().copied().unwrap_or_default();
         let is_uniform = times.iter().all(|ts| *ts == time);
         let (offsets, time) = if is_uniform { (Vec::new(), time) } else { (times, 0) };
-        Ok(Part { ends, rows: Bytes::from(rows), diffs: Vec::new(), offsets, time })
+        Ok(Part { ends, rows: Bytes::from(rows), diffs: Vec::new(), offsets, time: time.saturating_add(base) })
     }
 
     /// The same updates, later.
@@ -290,7 +298,7 @@ pub(crate) fn length_to_u64(length: usize) -> u64 {
     u64::try_from(length).expect("lengths fit into 64 bits")
 }
 
-fn frame(message: &impl Message) -> Vec<u8> {
+pub(crate) fn frame(message: &impl Message) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(CRC_BYTES + message.encoded_len());
     bytes.extend_from_slice(&[0; CRC_BYTES]);
     message.encode(&mut bytes).expect("a vector grows as needed");
@@ -299,7 +307,7 @@ fn frame(message: &impl Message) -> Vec<u8> {
     bytes
 }
 
-fn unframe<M: Message + Default>(what: &str, shard: ShardId, mut bytes: Bytes) -> Result<M, PersistError> {
+pub(crate) fn unframe<M: Message + Default>(what: &str, shard: ShardId, mut bytes: Bytes) -> Result<M, PersistError> {
     let corrupt = |detail: &str| PersistError::corrupt(format!("shard {shard}"), format!("{what}: {detail}"));
     if bytes.len() < CRC_BYTES {
         return Err(corrupt("it is too short"));

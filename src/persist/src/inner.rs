@@ -11,12 +11,12 @@ use crate::data_dir::DataDir;
 use crate::error::PersistError;
 use crate::shard::{Batch, Location, Shards};
 use crate::shard_id::ShardId;
-use columns::Shape;
+use columns::{Cache, Shape};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 
 /// Batches that take more than this when encoded become blobs. Below it, a second file with two syncs of its own
 /// costs more than the bytes do in the log.
@@ -32,6 +32,8 @@ pub(crate) struct Inner {
     pub(crate) shards: Mutex<Shards>,
     pub(crate) writing: Mutex<Writing>,
     pub(crate) background: Background,
+    /// Where hot columns are kept decoded, if somebody has given memory for that.
+    pub(crate) cache: OnceLock<Arc<Cache>>,
     /// What the rows of a shard are made of, where somebody has said so and they can be kept by column.
     pub(crate) shapes: Mutex<HashMap<ShardId, Arc<Shape>>>,
     /// The next key for a batch. Keys order batches and name blobs.

@@ -11,6 +11,7 @@
 use crate::blob::BlobReader;
 use crate::encoding::{Part, PartBuilder};
 use crate::error::PersistError;
+use crate::removals::Removals;
 use crate::shard::{Batch, Location};
 use crate::shard_id::ShardId;
 use bytes::Bytes;
@@ -48,8 +49,15 @@ pub(crate) struct History {
 }
 
 impl Merge {
-    /// Merges `batches`; `payloads` are the contents of the inline ones among them, in the same order.
-    pub(crate) fn new(shard: ShardId, batches: &[Batch], payloads: Vec<Vec<u8>>) -> Result<Merge, PersistError> {
+    /// Merges `batches`; `payloads` are the contents of the inline ones among them, in the same order. Of files of columns `removals`
+    /// have gone: up to the horizon these rows are left out.
+    pub(crate) fn new(
+        shard: ShardId,
+        batches: &[Batch],
+        payloads: Vec<Vec<u8>>,
+        removals: &Removals,
+        horizon: Timestamp,
+    ) -> Result<Merge, PersistError> {
         let inline = payloads
             .into_iter()
             .map(|payload| Part::decode(shard, Bytes::from(payload)))
@@ -57,8 +65,11 @@ impl Merge {
         let mut merge = Merge { runs: Vec::new() };
         merge.add(Run { part: Arc::new(sort(&inline)), index: 0, rest: None })?;
         for batch in batches {
-            if let Location::Blob(lease) = &batch.location {
-                merge.add(Run { part: Arc::default(), index: 0, rest: Some(lease.read(shard)?) })?;
+            if let Location::Blob(lease) = &batch.location
+                && !lease.is_removals()
+            {
+                let rest = Some(lease.read(shard, removals.of_file(batch.seq), horizon)?);
+                merge.add(Run { part: Arc::default(), index: 0, rest })?;
             }
         }
         Ok(merge)
@@ -210,7 +221,7 @@ mod tests {
                 let location = Location::Blob(store.finish(writer).expect("writable"));
                 batches.push(Batch { seq, ts_max: 0, rows: 0, update_count: 0, bytes: 0, location });
             }
-            let mut merge = Merge::new(SHARD, &batches, Vec::new()).expect("intact");
+            let mut merge = Merge::new(SHARD, &batches, Vec::new(), &Removals::default(), 0).expect("intact");
             let (mut found, mut history) = (Vec::new(), History::default());
             loop {
                 let stretch = if rows_first && found.len() % 2 == 0 { None } else { merge.next_stretch() };

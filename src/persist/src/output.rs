@@ -1,25 +1,37 @@
 //! Sorted updates on their way to where they are kept: in memory while they are few, in blobs from then on.
 //!
-//! Where the shape of the rows is known, what adds rows goes to a file of columns and what removes rows beside it, to a batch of its
-//! own: a file of columns says what there was, and nothing of what has gone.
+//! Where the shape of the rows is known, what adds rows goes to a file of columns, which says what there was and nothing of what has
+//! gone. Of what removes rows it is said beside it at which positions these stand, in that file or in others; what stands nowhere is
+//! kept as rows.
 
 use crate::blob::{BlobLease, BlobWriter};
 use crate::consensus::{BatchRow, Payload};
 use crate::encoding::{PartBuilder, length_to_u64};
 use crate::error::PersistError;
+use crate::files::Placing;
 use crate::inner::{INLINE_BYTES_MAX, Inner, PART_BYTES};
+use crate::removals::{Gone, Removals};
 use crate::shard::Location;
 use crate::shard_id::ShardId;
 use columns::{GROUP_BYTES, GROUP_ROWS, Shape};
 use repr::{Diff, Timestamp};
+use std::collections::HashMap;
 use std::sync::Arc;
+
+/// About what a position takes in a list.
+const REMOVAL_BYTES: u64 = 4;
 
 /// Updates being written.
 pub(crate) struct Output<'a> {
     /// Everything, or, where rows are kept by column, what adds them.
     main: Sink<'a>,
-    /// What removes rows that are kept by column.
+    /// Where rows are kept by column: what removes rows that stand in no file.
     removals: Option<Sink<'a>>,
+    /// What has gone of the file that is being written, and of others, by their batches.
+    own: Vec<Gone>,
+    placed: HashMap<u64, Vec<Gone>>,
+    /// The same, as it was known before.
+    known: Removals,
 }
 
 /// A batch that was written.
@@ -47,7 +59,18 @@ impl<'a> Output<'a> {
     /// Updates of a shard, whose rows are of this shape.
     pub(crate) fn new(inner: &'a Inner, shard: ShardId, shape: Option<Arc<Shape>>) -> Output<'a> {
         let removals = shape.is_some().then(|| Sink::new(inner, shard, None));
-        Output { main: Sink::new(inner, shard, shape), removals }
+        Output {
+            main: Sink::new(inner, shard, shape),
+            removals,
+            own: Vec::new(),
+            placed: HashMap::new(),
+            known: Removals::default(),
+        }
+    }
+
+    /// What has gone of files that stay, as lists have said that are merged.
+    pub(crate) fn keep(&mut self, removals: &Removals, stays: impl Fn(u64) -> bool) {
+        self.known.add(removals, stays);
     }
 
     /// Adds an update, whose row is none below those before.
@@ -59,16 +82,56 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// The batches, in blobs that are durable or, if they are small, inline.
-    pub(crate) fn finish(mut self) -> Result<Vec<Written>, PersistError> {
-        if let Some(removals) = self.removals.take() {
-            if self.main.is_small() && removals.is_small() {
-                self.main.take(removals);
-            } else {
-                return Ok(self.main.finish()?.into_iter().chain(removals.finish()?).collect());
+    /// Adds everything that happened to a row, which is above those before: times ascend. What is removed is looked for in files that
+    /// stay.
+    pub(crate) fn push_history(
+        &mut self,
+        row: &[u8],
+        changes: &[(Timestamp, Diff)],
+        files: &mut Placing,
+    ) -> Result<(), PersistError> {
+        let Some(removals) = &mut self.removals else {
+            return changes.iter().try_for_each(|(ts, diff)| self.main.push(row, *ts, *diff));
+        };
+        let mut copies: Vec<Gone> = Vec::new();
+        for (ts, diff) in changes {
+            for _ in 0..*diff {
+                copies.push(Gone { at: self.main.update_count, ts: *ts });
+                self.main.push(row, *ts, 1)?;
             }
         }
-        Ok(self.main.finish()?.into_iter().collect())
+        let mut copies = copies.into_iter().peekable();
+        for (ts, diff) in changes {
+            for _ in *diff..0 {
+                if let Some(own) = copies.next_if(|copy| copy.ts <= *ts) {
+                    self.own.push(Gone { at: own.at, ts: *ts });
+                } else if let Some((file, at)) = files.take(row, *ts)? {
+                    self.placed.entry(file).or_default().push(Gone { at, ts: *ts });
+                } else {
+                    removals.push(row, *ts, -1)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The batches, in blobs that are durable or, if they are small, inline.
+    pub(crate) fn finish(mut self) -> Result<Vec<Written>, PersistError> {
+        let mut written = Vec::new();
+        if self.main.is_small() {
+            // It will not be a file.
+            self.main.append_removals(&std::mem::take(&mut self.own));
+        }
+        let placed = self.placed.drain().chain([(self.main.seq, std::mem::take(&mut self.own))]);
+        placed.for_each(|(file, gone)| self.known.add_to(file, gone));
+        written.extend(self.main.inner.write_removals(self.main.shard, &self.known)?);
+        match self.removals.take() {
+            Some(removals) if self.main.is_small() && removals.is_small() => self.main.take(removals),
+            Some(removals) => written.extend(removals.finish()?),
+            None => {}
+        }
+        written.extend(self.main.finish()?);
+        Ok(written)
     }
 
     /// The same, all of it in blobs.
@@ -113,6 +176,23 @@ impl<'a> Sink<'a> {
         self.writer.is_none() && self.part.encoded_bytes_estimate() <= INLINE_BYTES_MAX
     }
 
+    /// Says of rows of the only part, which is not sorted then, that they have gone.
+    fn append_removals(&mut self, gone: &[Gone]) {
+        if gone.is_empty() {
+            return;
+        }
+        let part = std::mem::take(&mut self.part).into_part();
+        (0..part.len()).for_each(|at| self.part.push(part.row(at), part.ts(at), part.diff(at)));
+        for gone in gone {
+            let row = part.row(usize::try_from(gone.at).expect("the part is in memory"));
+            self.part.push(row, gone.ts, -1);
+            self.ts_max = self.ts_max.max(gone.ts);
+            self.rows -= 1;
+            self.update_count += 1;
+            self.bytes += length_to_u64(row.len());
+        }
+    }
+
     /// Takes what another has, both being small: inline batches need not be sorted.
     fn take(&mut self, other: Sink<'_>) {
         self.part.append(other.part);
@@ -148,6 +228,28 @@ impl<'a> Sink<'a> {
     fn row(&self) -> BatchRow<()> {
         let Sink { seq, shard, ts_max, rows, update_count, bytes, .. } = *self;
         BatchRow { seq, shard, ts_max, rows, update_count, bytes, payload: Payload::Inline(()) }
+    }
+}
+
+impl Inner {
+    /// Makes a list of what has gone of files of columns a batch, if there is anything in it.
+    fn write_removals(&self, shard: ShardId, removals: &Removals) -> Result<Option<Written>, PersistError> {
+        let count = removals.len();
+        if count == 0 {
+            return Ok(None);
+        }
+        let seq = self.allocate_seq();
+        let lease = self.blobs.put_removals(self.blob_key(shard, seq), shard, removals)?;
+        let row = BatchRow {
+            seq,
+            shard,
+            ts_max: removals.ts_max(),
+            rows: -Diff::try_from(count).expect("fewer than rows"),
+            update_count: length_to_u64(count),
+            bytes: length_to_u64(count).saturating_mul(REMOVAL_BYTES),
+            payload: Payload::Blob(lease.blob.encode_framed()),
+        };
+        Ok(Some(Written { row, location: Location::Blob(lease) }))
     }
 }
 

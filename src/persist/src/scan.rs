@@ -1,10 +1,10 @@
 //! The rows of a shard at one time, for who wants some of their columns and no order.
 //!
 //! Two kinds of rows are found. Those that are kept as rows, which are few or old, are merged, as a snapshot does it. Those that are
-//! kept by column come a row group at a time, and no two of them are compared: what has gone of them was found while the others were
-//! merged, because what is removed is always kept as a row. So the others come first; a row of which the merge says that it is there
+//! kept by column come a row group at a time, and no two of them are compared: what has gone of them is known by position, from
+//! compaction, or is kept as a row since then. So what is kept as rows comes first; a row of which the merge says that it is there
 //! less often than not at all is looked for in the files of columns, and so many of its copies there are left out. If it is in none,
-//! the shard is corrupt.
+//! the shard is corrupt. Where a row stands is remembered for the next scan.
 //!
 //! # Invariants
 //! * Memory is bounded by the inline batches, a part per blob of parts, and the positions of what has gone.
@@ -13,13 +13,16 @@ use crate::blob::BlobLease;
 use crate::blob::columnar::Source;
 use crate::encoding::Part;
 use crate::error::PersistError;
+use crate::files::{ColumnFile, removals};
 use crate::inner::Inner;
 use crate::merge::{History, Merge, Stretch};
-use crate::shard::{Batch, Location, Removed};
+use crate::removals::Removals;
+use crate::shard::{Batch, LookedUp};
 use crate::shard_id::ShardId;
 use crate::snapshot::{BATCH_BYTES, BATCH_ROWS_MAX, Batches};
 use arrow::array::ArrayRef;
-use columns::{File, Finder};
+use columns::find::Found;
+use columns::{Cache, File};
 use parking_lot::Mutex;
 use repr::{Diff, Timestamp, Updates};
 use std::collections::BTreeSet;
@@ -29,6 +32,9 @@ use std::sync::{Arc, Weak};
 
 /// Successive rows of a part that are copied, so that few of them do not hold all of it.
 const FEW: usize = 8;
+
+/// Rows of a shard of which it is remembered where they stand, at the most.
+const LOOKED_UP_MAX: usize = 4_096;
 
 /// Parts that are held for a batch at the most.
 const HELD_MAX: usize = 16;
@@ -48,32 +54,13 @@ pub struct ShardScan {
     /// How many copies of the current row were not given yet.
     copies: Diff,
     is_merged: bool,
-    files: Vec<FileScan>,
-    /// What has gone from the files, if somebody has found that out before; otherwise the batches for which it is being found out, if
-    /// others may want to know.
-    known: Known,
+    files: Vec<ColumnFile>,
+    /// By file and row group: the positions of what has gone.
+    removed: Vec<Vec<Vec<u32>>>,
+    looked_up: Arc<LookedUp>,
+    cache: Option<Arc<Cache>>,
     /// The file and the row group that come next.
     next: (usize, usize),
-}
-
-#[derive(Debug)]
-enum Known {
-    Already,
-    ToTell(Vec<u64>),
-    No,
-}
-
-/// A file of columns, being read.
-#[derive(Debug)]
-struct FileScan {
-    lease: Arc<BlobLease>,
-    file: Arc<File>,
-    source: Arc<Mutex<Source>>,
-    finder: Finder,
-    /// What has gone of each row group.
-    removed: Arc<[Vec<u32>]>,
-    /// The same, while it is being found out.
-    finding: Vec<Vec<u32>>,
 }
 
 /// Rows that a scan has found.
@@ -88,41 +75,33 @@ pub enum Scanned {
 impl ShardScan {
     /// Begins a scan. See [`crate::PersistClient::scan`].
     pub(crate) fn open(inner: &Arc<Inner>, shard: ShardId, as_of: Timestamp) -> Result<ShardScan, PersistError> {
-        let Batches { list, payloads } = Batches::list(inner, shard, as_of, |_| true)?;
-        let (columns, rows): (Vec<Batch>, Vec<Batch>) = list.into_iter().partition(Batch::is_columns);
-        let file = |batch: &Batch| match &batch.location {
-            Location::Blob(lease) => FileScan::open(lease, shard),
-            Location::Inline => unreachable!("it is a file of columns"),
-        };
-        let mut files =
-            columns.iter().map(file).collect::<Result<Vec<_>, _>>().map_err(|error| inner.explained(error))?;
-        let known = if files.is_empty()
-            || rows.is_empty()
-            || columns.iter().chain(&rows).any(|batch| batch.ts_max > as_of)
-        {
-            Known::No
-        } else {
-            let seqs: Vec<u64> = columns.iter().chain(&rows).map(|batch| batch.seq).collect();
-            match inner.shards.lock().by_id.get(&shard).and_then(|state| state.removed(&seqs)) {
-                Some(removed) => {
-                    files.iter_mut().zip(removed.iter()).for_each(|(file, removed)| file.removed = Arc::clone(removed));
-                    Known::Already
-                }
-                None => Known::ToTell(seqs),
-            }
-        };
-        let merge = Merge::new(shard, &rows, payloads).map_err(|error| inner.explained(error))?;
+        let batches = Batches::list(inner, shard, as_of)?;
+        ShardScan::over(inner, shard, as_of, batches).map_err(|error| inner.explained(error))
+    }
+
+    fn over(
+        inner: &Arc<Inner>,
+        shard: ShardId,
+        as_of: Timestamp,
+        Batches { list, payloads }: Batches,
+    ) -> Result<ShardScan, PersistError> {
+        let files = ColumnFile::open_all(shard, &list, &removals(shard, &list)?)?;
+        let seqs = files.iter().map(|file| file.seq).collect();
+        let looked_up = inner.shards.lock().by_id.get_mut(&shard).map(|state| state.looked_up(seqs));
+        let rows: Vec<Batch> = list.into_iter().filter(|batch| !batch.is_columns()).collect();
         Ok(ShardScan {
             owner: Arc::downgrade(inner),
             shard,
             as_of,
-            merge,
+            merge: Merge::new(shard, &rows, payloads, &Removals::default(), as_of)?,
             history: History::default(),
             left: None,
             copies: 0,
             is_merged: false,
+            removed: files.iter().map(|file| file.gone_by(as_of)).collect(),
             files,
-            known,
+            looked_up: looked_up.unwrap_or_default(),
+            cache: inner.cache.get().cloned(),
             next: (0, 0),
         })
     }
@@ -156,7 +135,7 @@ impl ShardScan {
                 }
             } else {
                 self.is_merged = true;
-                self.tell();
+                self.removed.iter_mut().flatten().for_each(|removed| removed.sort_unstable());
             }
         }
         if !rows.is_empty() {
@@ -166,8 +145,19 @@ impl ShardScan {
             && let Some(file) = self.files.get(at)
         {
             self.next = if group + 1 < file.file.groups().len() { (at, group + 1) } else { (at + 1, 0) };
-            if let Some(rows) = file.group(self.shard, group, self.as_of)? {
-                return Ok(Some(Scanned::Columns(rows)));
+            if let Some((visible, len)) = visible(file, group, &self.removed[at][group], self.as_of)? {
+                let (lease, file, source) = (Arc::clone(&file.lease), Arc::clone(&file.file), Arc::clone(&file.source));
+                let (shard, cache) = (self.shard, self.cache.clone());
+                return Ok(Some(Scanned::Columns(ColumnRows {
+                    lease,
+                    shard,
+                    file,
+                    source,
+                    cache,
+                    group,
+                    visible,
+                    len,
+                })));
             }
         }
         Ok(None)
@@ -175,12 +165,16 @@ impl ShardScan {
 
     /// Leaves out so many copies of the current row.
     fn remove(&mut self, mut copies: u64) -> Result<(), PersistError> {
-        if matches!(self.known, Known::Already) {
-            return Ok(());
-        }
-        for file in &mut self.files {
-            if copies > 0 {
-                copies -= file.remove(self.shard, &self.history.row, copies, self.as_of)?;
+        let places = self.places()?;
+        for ((file, removed), found) in self.files.iter().zip(&mut self.removed).zip(places.iter()) {
+            for found in found {
+                let at = file.position(found);
+                let is_there = found.time.saturating_add(file.base()) <= self.as_of
+                    && file.gone_at(at).is_none_or(|gone| gone > self.as_of);
+                if copies > 0 && is_there {
+                    removed[found.group].push(u32::try_from(found.row).expect("a group has few rows"));
+                    copies -= 1;
+                }
             }
         }
         if copies > 0 {
@@ -190,61 +184,41 @@ impl ShardScan {
         Ok(())
     }
 
-    /// What has gone from the files is known now.
-    fn tell(&mut self) {
-        if matches!(self.known, Known::Already) {
-            return;
+    /// By file: where the current row stands.
+    fn places(&mut self) -> Result<Arc<[Vec<Found>]>, PersistError> {
+        let row = self.history.row.as_slice();
+        if let Some(known) = self.looked_up.places.lock().get(row) {
+            return Ok(Arc::clone(known));
         }
-        self.files.iter_mut().for_each(|file| file.removed = std::mem::take(&mut file.finding).into());
-        if let Known::ToTell(seqs) = std::mem::replace(&mut self.known, Known::No)
-            && let Some(owner) = self.owner.upgrade()
-            && let Some(state) = owner.shards.lock().by_id.get_mut(&self.shard)
-        {
-            let removed = self.files.iter().map(|file| Arc::clone(&file.removed)).collect();
-            state.note_removed(Removed { seqs, files: removed });
+        let found = self.files.iter_mut().map(|file| file.find(row)).collect::<Result<Arc<[_]>, _>>()?;
+        let mut places = self.looked_up.places.lock();
+        if places.len() < LOOKED_UP_MAX && self.looked_up.files.len() == found.len() {
+            places.insert(row.into(), Arc::clone(&found));
         }
+        Ok(found)
     }
 }
 
-impl FileScan {
-    fn open(lease: &Arc<BlobLease>, shard: ShardId) -> Result<FileScan, PersistError> {
-        let (file, source) = lease.open_columns(shard)?;
-        let finding = vec![Vec::new(); file.groups().len()];
-        let (finder, source) = (Finder::new(Arc::clone(&file)), Arc::new(Mutex::new(source)));
-        Ok(FileScan { lease: Arc::clone(lease), file, source, finder, removed: Arc::default(), finding })
-    }
-
-    /// Leaves out copies of a row, as many as there are up to a number; returns how many.
-    fn remove(&mut self, shard: ShardId, row: &[u8], most: u64, as_of: Timestamp) -> Result<u64, PersistError> {
-        let found = self.finder.find(&mut *self.source.lock(), row);
-        let found = found.map_err(|failure| self.lease.failed(shard, failure))?;
-        let visible = found.into_iter().filter(|found| found.time.saturating_add(self.lease.blob.time) <= as_of);
-        let mut count = 0;
-        for found in visible.take(usize::try_from(most).unwrap_or(usize::MAX)) {
-            self.finding[found.group].push(u32::try_from(found.row).expect("a group has few rows"));
-            count += 1;
-        }
-        Ok(count)
-    }
-
-    /// What is there of a row group; `None` if that is nothing.
-    fn group(&self, shard: ShardId, group: usize, as_of: Timestamp) -> Result<Option<ColumnRows>, PersistError> {
-        let (of, later) = (&self.file.groups()[group], self.lease.blob.time);
-        let is_there = |ts: Timestamp| ts.saturating_add(later) <= as_of;
-        let removed = self.removed.get(group).map_or(&[][..], Vec::as_slice);
-        let visible = if is_there(*of.times.end()) {
-            (!removed.is_empty()).then(|| without(0..of.rows, removed))
-        } else if is_there(*of.times.start()) {
-            let times = self.file.times(&mut *self.source.lock(), group);
-            let times = times.map_err(|failure| self.lease.failed(shard, failure))?;
-            Some(without((0..of.rows).filter(|at| is_there(times[*at])), removed))
-        } else {
-            Some(Vec::new())
-        };
-        let len = visible.as_ref().map_or(of.rows, Vec::len);
-        let (lease, file, source) = (Arc::clone(&self.lease), Arc::clone(&self.file), Arc::clone(&self.source));
-        Ok((len > 0).then_some(ColumnRows { lease, shard, file, source, group, visible, len }))
-    }
+/// Where in a row group rows are that are there, unless these are all, and how many they are; `None` if there are none.
+fn visible(
+    of: &ColumnFile,
+    group: usize,
+    removed: &[u32],
+    as_of: Timestamp,
+) -> Result<Option<(Option<Vec<usize>>, usize)>, PersistError> {
+    let facts = &of.file.groups()[group];
+    let is_there = |ts: Timestamp| ts.saturating_add(of.base()) <= as_of;
+    let visible = if is_there(*facts.times.end()) {
+        (!removed.is_empty()).then(|| without(0..facts.rows, removed))
+    } else if is_there(*facts.times.start()) {
+        let times = of.file.times(&mut *of.source.lock(), group);
+        let times = times.map_err(|failure| of.lease.failed(of.shard, failure))?;
+        Some(without((0..facts.rows).filter(|at| is_there(times[*at])), removed))
+    } else {
+        Some(Vec::new())
+    };
+    let len = visible.as_ref().map_or(facts.rows, Vec::len);
+    Ok((len > 0).then_some((visible, len)))
 }
 
 /// The positions that are not among those that were removed. All ascend.
@@ -263,6 +237,7 @@ pub struct ColumnRows {
     shard: ShardId,
     file: Arc<File>,
     source: Arc<Mutex<Source>>,
+    cache: Option<Arc<Cache>>,
     group: usize,
     /// Where they are, unless these are all of the group.
     visible: Option<Vec<usize>>,
@@ -290,8 +265,8 @@ impl ColumnRows {
             }
             (visible, rows) => rows.or(visible.as_deref()),
         };
-        let chunks = self.file.read(&mut *self.source.lock(), self.group, columns);
-        let decoded = chunks.and_then(|chunks| Ok(self.file.decode(&chunks, columns, at)?));
+        let read = |missing: &BTreeSet<usize>| self.file.read(&mut *self.source.lock(), self.group, missing);
+        let decoded = self.file.columns(self.group, columns, at, self.cache.as_deref(), read);
         decoded.map_err(|failure| self.lease.failed(self.shard, failure))
     }
 

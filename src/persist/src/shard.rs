@@ -9,6 +9,8 @@
 
 use crate::blob::BlobLease;
 use crate::shard_id::ShardId;
+use columns::find::Found;
+use parking_lot::Mutex;
 use repr::{Diff, Timestamp};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -76,9 +78,21 @@ impl Batch {
         matches!(&self.location, Location::Blob(lease) if lease.is_columns())
     }
 
+    /// Whether it is a list of what has gone of files of columns.
+    pub(crate) fn is_removals(&self) -> bool {
+        matches!(&self.location, Location::Blob(lease) if lease.is_removals())
+    }
+
+    /// Whether it is a blob of parts that says of rows that they have gone, which lists of positions could say.
+    pub(crate) fn could_be_removals(&self) -> bool {
+        let is_parts = !self.is_inline() && !self.is_columns() && !self.is_removals();
+        is_parts && u64::try_from(self.rows) != Ok(self.update_count)
+    }
+
     /// Whether it is a blob of parts that could be a file of columns: nothing says that it removes rows.
     pub(crate) fn could_be_columns(&self) -> bool {
-        !self.is_inline() && !self.is_columns() && u64::try_from(self.rows) == Ok(self.update_count)
+        let is_parts = !self.is_inline() && !self.is_columns() && !self.is_removals();
+        is_parts && u64::try_from(self.rows) == Ok(self.update_count)
     }
 }
 
@@ -94,21 +108,18 @@ pub(crate) struct Shard {
     /// How often batches were replaced. A reader that copied `batches` and then finds an inline batch gone compares
     /// this to tell compaction (start over) from corruption.
     pub(crate) replaced_count: u64,
-    /// What a scan has found out last.
-    removed: Option<Removed>,
+    /// Where scans have found rows of which more batches say that they have gone.
+    looked_up: Arc<LookedUp>,
 }
 
-/// Which rows have gone of the files of columns of a shard, as its batches say that were there when somebody looked.
-#[derive(Debug)]
-pub(crate) struct Removed {
-    /// The batches: first the files, then the others.
-    pub(crate) seqs: Vec<u64>,
-    /// By file and row group: positions, which ascend.
-    pub(crate) files: Arc<[RemovedRows]>,
+/// Where rows stand in files of columns, by the rows: looked up once, as long as the files are the same.
+#[derive(Debug, Default)]
+pub(crate) struct LookedUp {
+    /// The batches that are the files.
+    pub(crate) files: Vec<u64>,
+    /// By file, in that order.
+    pub(crate) places: Mutex<HashMap<Box<[u8]>, Arc<[Vec<Found>]>>>,
 }
-
-/// By row group: positions, which ascend.
-pub(crate) type RemovedRows = Arc<[Vec<u32>]>;
 
 impl Shard {
     /// A shard without batches.
@@ -129,7 +140,6 @@ impl Shard {
     pub(crate) fn replace(&mut self, replaced: &HashSet<u64>, merged: Vec<Batch>) -> Vec<Batch> {
         let (old, kept) = std::mem::take(&mut self.batches).into_iter().partition(|b| replaced.contains(&b.seq));
         self.replaced_count += 1;
-        self.removed = None;
         self.inline_count = 0;
         self.inline_bytes = 0;
         for batch in merged.into_iter().chain(kept) {
@@ -138,17 +148,12 @@ impl Shard {
         old
     }
 
-    /// What has gone of the files of columns, if that was found out for these batches.
-    pub(crate) fn removed(&self, seqs: &[u64]) -> Option<Arc<[RemovedRows]>> {
-        self.removed.as_ref().filter(|removed| removed.seqs == seqs).map(|removed| Arc::clone(&removed.files))
-    }
-
-    /// Keeps what was found out, as long as the batches are there.
-    pub(crate) fn note_removed(&mut self, removed: Removed) {
-        let is_there = |seq: &u64| self.batches.iter().any(|batch| batch.seq == *seq);
-        if removed.seqs.iter().all(is_there) {
-            self.removed = Some(removed);
+    /// Where rows were found in these files.
+    pub(crate) fn looked_up(&mut self, files: Vec<u64>) -> Arc<LookedUp> {
+        if self.looked_up.files != files {
+            self.looked_up = Arc::new(LookedUp { files, places: Mutex::default() });
         }
+        Arc::clone(&self.looked_up)
     }
 
     /// Whether there is enough small stuff that merging it pays.
@@ -156,6 +161,14 @@ impl Shard {
         self.inline_count >= INLINE_COUNT_MAX
             || self.inline_bytes >= INLINE_BYTES_MAX
             || self.batches.len() - self.inline_count >= BLOB_COUNT_MAX
+            || self.has_removals_to_place()
+    }
+
+    /// Whether there are many rows of which it is not known where they stood, and files where that may be.
+    pub(crate) fn has_removals_to_place(&self) -> bool {
+        self.batches.iter().any(Batch::could_be_removals)
+            && self.batches.iter().any(Batch::is_columns)
+            && !self.batches.iter().any(Batch::could_be_columns)
     }
 
     pub(crate) fn stats(&self, upper: Timestamp) -> ShardStats {

@@ -4,8 +4,10 @@
 //! neither commits nor compaction change what it yields or take anything away from it.
 
 use crate::error::PersistError;
+use crate::files::{ColumnFile, removals};
 use crate::inner::Inner;
 use crate::merge::{History, Merge, Stretch};
+use crate::removals::Removals;
 use crate::shard::Batch;
 use crate::shard_id::ShardId;
 use repr::{Diff, Timestamp, Updates};
@@ -35,18 +37,10 @@ pub struct ShardSnapshot {
 impl ShardSnapshot {
     /// Takes a snapshot. See [`crate::PersistClient::snapshot`].
     pub(crate) fn open(inner: &Arc<Inner>, shard: ShardId, as_of: Timestamp) -> Result<ShardSnapshot, PersistError> {
-        ShardSnapshot::over(inner, shard, as_of, Batches::list(inner, shard, as_of, |_| true)?)
-    }
-
-    fn over(
-        inner: &Arc<Inner>,
-        shard: ShardId,
-        as_of: Timestamp,
-        batches: Batches,
-    ) -> Result<ShardSnapshot, PersistError> {
-        let merge = Merge::new(shard, &batches.list, batches.payloads).map_err(|error| inner.explained(error))?;
-        let owner = Arc::downgrade(inner);
-        Ok(ShardSnapshot { owner, merge, as_of, history: History::default(), is_done: false })
+        let Batches { list, payloads } = Batches::list(inner, shard, as_of)?;
+        let merge = removals(shard, &list).and_then(|gone| Merge::new(shard, &list, payloads, &gone, as_of));
+        let merge = merge.map_err(|error| inner.explained(error))?;
+        Ok(ShardSnapshot { owner: Arc::downgrade(inner), merge, as_of, history: History::default(), is_done: false })
     }
 
     /// The next rows; `None` after the last. No batch is empty.
@@ -92,16 +86,32 @@ pub(crate) fn changes(
 ) -> Result<BTreeMap<Timestamp, Updates>, PersistError> {
     // What is readable at `after` has not been moved past it by compaction.
     drop(list(inner, shard, after)?);
-    let batches = Batches::list(inner, shard, until, |batch| batch.ts_max > after)?;
-    let mut snapshot = ShardSnapshot::over(inner, shard, until, batches)?;
+    let Batches { list, payloads } = Batches::list(inner, shard, until)?;
     let mut changes: BTreeMap<Timestamp, Updates> = BTreeMap::new();
-    while snapshot.merge.next_row(&mut snapshot.history).map_err(|error| inner.explained(error))? {
-        for (ts, diff) in &snapshot.history.changes {
-            if (after + 1..=until).contains(ts) {
-                changes.entry(*ts).or_default().push(&snapshot.history.row, *diff);
+    let read = || {
+        // What has gone by position is said of files, old ones too; everything else says itself what it changes.
+        let gone = removals(shard, &list)?;
+        for mut file in ColumnFile::open_all(shard, &list, &gone)? {
+            file.gone.retain(|gone| (after + 1..=until).contains(&gone.ts));
+            for (row, ts) in file.gone_rows()? {
+                changes.entry(ts).or_default().push(&row, -1);
             }
         }
-    }
+        let recent: Vec<Batch> = list.iter().filter(|batch| batch.ts_max > after).cloned().collect();
+        let inline = list.iter().filter(|batch| batch.is_inline()).zip(payloads);
+        let payloads = inline.filter(|(batch, _)| batch.ts_max > after).map(|(_, payload)| payload).collect();
+        let (mut merge, mut history) =
+            (Merge::new(shard, &recent, payloads, &Removals::default(), until)?, History::default());
+        while merge.next_row(&mut history)? {
+            for (ts, diff) in &history.changes {
+                if (after + 1..=until).contains(ts) {
+                    changes.entry(*ts).or_default().push(&history.row, *diff);
+                }
+            }
+        }
+        Ok(())
+    };
+    read().map_err(|error| inner.explained(error))?;
     Ok(changes)
 }
 
@@ -112,18 +122,12 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// Those of the batches that make up the shard at `as_of` that are `wanted`.
-    pub(crate) fn list(
-        inner: &Inner,
-        shard: ShardId,
-        as_of: Timestamp,
-        wanted: impl Fn(&Batch) -> bool,
-    ) -> Result<Batches, PersistError> {
+    /// Those that make up the shard at `as_of`.
+    pub(crate) fn list(inner: &Inner, shard: ShardId, as_of: Timestamp) -> Result<Batches, PersistError> {
         loop {
             // The list and the contents are read one after the other. Compaction may replace inline batches in
             // between; then the count of replacements has moved, and the list is read again.
-            let (mut list_now, replaced_count) = list(inner, shard, as_of)?;
-            list_now.retain(&wanted);
+            let (list_now, replaced_count) = list(inner, shard, as_of)?;
             let inline: Vec<u64> = list_now.iter().filter(|batch| batch.is_inline()).map(|batch| batch.seq).collect();
             let payloads = inner.consensus.payloads(&inline)?;
             if let Some(payloads) = payloads.into_iter().collect::<Option<Vec<_>>>() {

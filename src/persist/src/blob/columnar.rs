@@ -2,13 +2,17 @@
 
 use crate::blob::BlobLease;
 use crate::blob::store::Object;
-use crate::encoding::Part;
+use crate::encoding::{Part, PartBuilder, length_to_u64};
 use crate::error::PersistError;
+use crate::removals::Gone;
 use crate::shard_id::ShardId;
 use bytes::Bytes;
 use columns::file::RowsOf;
 use columns::{Fetch, File};
+use repr::Timestamp;
+use std::iter::Peekable;
 use std::sync::Arc;
+use std::vec::IntoIter;
 
 /// The bytes of a blob.
 #[derive(Debug)]
@@ -80,29 +84,65 @@ pub(crate) struct Rows {
     /// How many row groups were begun.
     begun: usize,
     current: Option<RowsOf>,
+    /// The position of the next row.
+    at: u64,
+    /// Those that have gone, from there on; until when they are left out.
+    gone: Peekable<IntoIter<Gone>>,
+    horizon: Timestamp,
 }
 
 impl Rows {
-    pub(crate) fn open(lease: &BlobLease, shard: ShardId) -> Result<Rows, PersistError> {
+    pub(crate) fn open(
+        lease: &BlobLease,
+        shard: ShardId,
+        gone: &[Gone],
+        horizon: Timestamp,
+    ) -> Result<Rows, PersistError> {
         let (file, source) = lease.open_columns(shard)?;
-        Ok(Rows { file, source, begun: 0, current: None })
+        let gone = Vec::from(gone).into_iter().peekable();
+        Ok(Rows { file, source, begun: 0, current: None, at: 0, gone, horizon })
     }
 
     /// The next part, or `None` after the last.
     pub(crate) fn next_part(&mut self, lease: &BlobLease, shard: ShardId) -> Result<Option<Part>, PersistError> {
-        self.advance().map_err(|failure| lease.failed(shard, failure))
+        self.advance(lease.blob.time).map_err(|failure| lease.failed(shard, failure))
     }
 
-    fn advance(&mut self) -> Result<Option<Part>, Failure> {
+    fn advance(&mut self, base: Timestamp) -> Result<Option<Part>, Failure> {
         loop {
             if let Some(piece) = self.current.as_mut().and_then(Iterator::next) {
-                return Ok(Some(Part::of_columns(piece?)?));
-            }
-            if self.begun == self.file.groups().len() {
+                let part = self.left(Part::of_columns(piece?, base)?);
+                if part.len() > 0 {
+                    return Ok(Some(part));
+                }
+            } else if self.begun < self.file.groups().len() {
+                self.current = Some(self.file.rows(&mut self.source, self.begun)?);
+                self.begun += 1;
+            } else {
                 return Ok(None);
             }
-            self.current = Some(self.file.rows(&mut self.source, self.begun)?);
-            self.begun += 1;
         }
+    }
+
+    /// What is left of the next rows.
+    fn left(&mut self, part: Part) -> Part {
+        let start = self.at;
+        self.at += length_to_u64(part.len());
+        if self.gone.peek().is_none_or(|gone| gone.at >= self.at) {
+            return part;
+        }
+        let mut left = PartBuilder::default();
+        for (at, index) in (start..).zip(0..part.len()) {
+            match self.gone.next_if(|gone| gone.at == at) {
+                Some(gone) if gone.ts <= self.horizon => {}
+                gone => {
+                    left.push(part.row(index), part.ts(index), 1);
+                    if let Some(gone) = gone {
+                        left.push(part.row(index), gone.ts, -1);
+                    }
+                }
+            }
+        }
+        left.into_part()
     }
 }

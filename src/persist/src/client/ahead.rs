@@ -10,10 +10,16 @@ use crate::inner::INLINE_BYTES_MAX;
 use crate::output::with_payload;
 use crate::shard_id::ShardId;
 use arrow::datatypes::DataType;
-use columns::Shape;
+use columns::{GROUP_ROWS, Shape};
+use ore::thread::spawn;
 use repr::{Timestamp, Updates};
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::available_parallelism;
+
+/// Updates from which on they become another file.
+const FILE_ROWS_MIN: usize = 2 * GROUP_ROWS;
 
 /// Updates whose blobs are durable already. Dropped before they are committed, the blobs go; should the process die before, the next
 /// open removes them.
@@ -67,7 +73,29 @@ impl PersistClient {
         // Those that were given up before.
         self.inner.blobs.collect_garbage();
         let shape = types.and_then(Shape::new).map(Arc::new).or_else(|| self.inner.shape(shard));
-        let output = self.inner.sorted(shard, shape, 0, std::slice::from_ref(&updates))?;
-        Ok(Ahead { shard, updates, blobs: output.finish_blobs()?, is_committed: AtomicBool::new(false) })
+        // A file each, from what is next to each other: files are read whatever of their rows is between those of others.
+        let files = match &shape {
+            Some(_) => available_parallelism().map_or(1, usize::from).min(updates.len() / FILE_ROWS_MIN).max(1),
+            None => 1,
+        };
+        let rows = updates.len().div_ceil(files).max(1);
+        let write = |start: usize| {
+            let (inner, shape, updates) = (Arc::clone(&self.inner), shape.clone(), Arc::clone(&updates));
+            move || {
+                let order = (start..updates.len().min(start + rows)).map(|at| updates.get(at)).collect();
+                inner.sorted(shard, shape, 0, order)?.finish_blobs()
+            }
+        };
+        let others: Vec<_> =
+            (rows..updates.len()).step_by(rows).map(|start| spawn("write-ahead", write(start))).collect();
+        let mut written = vec![write(0)()];
+        for other in others {
+            written.push(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+        if written.iter().any(Result::is_err) {
+            written.iter().flatten().flatten().for_each(|(_, lease)| lease.mark_obsolete());
+        }
+        let blobs = written.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+        Ok(Ahead { shard, updates, blobs, is_committed: AtomicBool::new(false) })
     }
 }
