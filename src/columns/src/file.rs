@@ -69,6 +69,42 @@ pub struct Chunks {
     parts: Arc<Vec<(u64, Bytes)>>,
 }
 
+/// Which rows of a group are wanted.
+#[derive(Clone, Copy, Debug)]
+pub enum Wanted<'a> {
+    /// All.
+    All,
+    /// Those at these positions, which ascend.
+    At(&'a [usize]),
+    /// Those where this is true.
+    Where(&'a BooleanArray),
+}
+
+impl Wanted<'_> {
+    /// How many there are, among so many.
+    fn count(self, among: usize) -> usize {
+        match self {
+            Wanted::All => among,
+            Wanted::At(rows) => rows.len(),
+            Wanted::Where(mask) => mask.true_count(),
+        }
+    }
+
+    /// As a mask over so many rows; `None` if all are wanted.
+    fn mask(self, among: usize) -> Option<BooleanArray> {
+        match self {
+            Wanted::All => None,
+            Wanted::At(rows) => {
+                let mut mask = BooleanBufferBuilder::new(among);
+                mask.append_n(among, false);
+                rows.iter().for_each(|row| mask.set_bit(*row, true));
+                Some(BooleanArray::new(mask.finish(), None))
+            }
+            Wanted::Where(mask) => Some(mask.clone()),
+        }
+    }
+}
+
 /// Some rows of a group, with their times.
 #[derive(Debug)]
 pub struct Piece {
@@ -164,13 +200,12 @@ impl File {
         Ok(Chunks { group, parts: Arc::new(parts) })
     }
 
-    /// Columns of a row group, in their order: of all rows, or of those at these positions, which ascend. What is kept decoded is not
-    /// read; where it pays, what has to be read is kept.
+    /// Columns of a row group, in their order. What is kept decoded is not read; where it pays, what has to be read is kept.
     pub fn columns<E: From<Error>>(
         &self,
         group: usize,
         columns: &BTreeSet<usize>,
-        rows: Option<&[usize]>,
+        wanted: Wanted<'_>,
         cache: Option<&Cache>,
         read: impl FnOnce(&BTreeSet<usize>) -> Result<Chunks, E>,
     ) -> Result<Vec<ArrayRef>, E> {
@@ -183,41 +218,43 @@ impl File {
         let missing: BTreeSet<usize> = columns.iter().copied().filter(|column| !found.contains_key(column)).collect();
         if !missing.is_empty() {
             let chunks = read(&missing)?;
-            match cache.filter(|_| rows.is_none_or(|rows| rows.len() > of / FEW)) {
+            match cache.filter(|_| wanted.count(of) > of / FEW) {
                 Some(cache) => {
-                    for (column, array) in missing.iter().zip(self.decode(&chunks, &missing, None)?) {
+                    for (column, array) in missing.iter().zip(self.decode(&chunks, &missing, Wanted::All)?) {
                         cache.keep(&self.slots, slot(*column), &array);
                         found.insert(*column, Decoded::Whole(array));
                     }
                 }
                 None => {
-                    let decoded = self.decode(&chunks, &missing, rows)?;
+                    let decoded = self.decode(&chunks, &missing, wanted)?;
                     found.extend(missing.iter().copied().zip(decoded.into_iter().map(Decoded::Picked)));
                 }
             }
         }
-        let Some(rows) = rows else {
+        let Some(mask) = wanted.mask(of) else {
             return Ok(found
                 .into_values()
                 .map(|array| array.picked(|array| Ok(Arc::clone(array))))
                 .collect::<Result<_, _>>()?);
         };
-        let mask = FilterBuilder::new(&mask(rows, of)).optimize().build();
+        let mask = FilterBuilder::new(&mask).optimize().build();
         let pick = |array: &ArrayRef| Ok(mask.filter(array)?);
         Ok(found.into_values().map(|array| array.picked(pick)).collect::<Result<_, _>>()?)
     }
 
-    /// Decodes columns that were read: of all rows of the group, or of those at these positions, which ascend.
+    /// Decodes columns that were read.
     pub fn decode(
         &self,
         chunks: &Chunks,
         columns: &BTreeSet<usize>,
-        rows: Option<&[usize]>,
+        wanted: Wanted<'_>,
     ) -> Result<Vec<ArrayRef>, Error> {
         let of = self.groups[chunks.group].rows;
-        // Where most are wanted, leaving out the others afterwards takes less than not decoding them.
-        let mask = rows.filter(|rows| rows.len() > of / 4).map(|rows| mask(rows, of));
-        let selection = rows.filter(|_| mask.is_none()).map(|rows| selection(rows, of));
+        let (selection, mask) = match wanted {
+            // Where most are wanted, leaving out the others afterwards takes less than not decoding them.
+            Wanted::At(rows) if rows.len() <= of / 4 => (Some(selection(rows, of)), None),
+            wanted => (None, wanted.mask(of)),
+        };
         let mut batch = self.batch(chunks, columns.iter().copied(), selection)?;
         if let Some(mask) = mask {
             batch = filter_record_batch(&batch, &mask)?;
@@ -339,14 +376,6 @@ fn selection(rows: &[usize], among: usize) -> RowSelection {
     RowSelection::from_consecutive_ranges(runs, among)
 }
 
-/// True at these positions among so many.
-fn mask(rows: &[usize], among: usize) -> BooleanArray {
-    let mut mask = BooleanBufferBuilder::new(among);
-    mask.append_n(among, false);
-    rows.iter().for_each(|row| mask.set_bit(*row, true));
-    BooleanArray::new(mask.finish(), None)
-}
-
 /// The end of a file, which Parquet reads as if the rest were there.
 struct Tailed {
     length: u64,
@@ -415,6 +444,7 @@ mod tests {
         Time64MicrosecondArray, TimestampMicrosecondArray, UInt32Array,
     };
     use arrow::datatypes::{DataType, Int32Type, IntervalMonthDayNano, i256};
+    use ore::memory::Share;
     use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
     use repr::columns::ColumnDecoder;
 
@@ -529,19 +559,32 @@ mod tests {
             }
             prop_assert_eq!(&read, &rows);
             // As columns, some of them, of some rows.
+            let cache = Cache::new(Share::root(usize::MAX, None));
             let wanted: BTreeSet<usize> = (0..types.len()).filter(|at| wanted >> at & 1 == 1).collect();
             let decoder = ColumnDecoder::new(&types, wanted.clone()).expect("supported");
             for (at, of_group) in rows.chunks(group).enumerate() {
                 let few: Vec<usize> = (0..of_group.len()).filter(|row| choices[row % choices.len()] >> 9 & 1 == 1).collect();
-                for some in [None, Some(few.as_slice())] {
+                let mask: BooleanArray = (0..of_group.len()).map(|row| Some(few.contains(&row))).collect();
+                for some in [Wanted::All, Wanted::At(&few), Wanted::Where(&mask)] {
                     let expected: Vec<&[u8]> = match some {
-                        Some(some) => some.iter().map(|row| of_group[*row].0.as_slice()).collect(),
-                        None => of_group.iter().map(|(row, _)| row.as_slice()).collect(),
+                        Wanted::All => of_group.iter().map(|(row, _)| row.as_slice()).collect(),
+                        _ => few.iter().map(|row| of_group[*row].0.as_slice()).collect(),
                     };
                     if !expected.is_empty() && !wanted.is_empty() {
                         let chunks = file.read(&mut bytes, at, &wanted).expect("intact");
                         let decoded = file.decode(&chunks, &wanted, some).expect("intact");
-                        prop_assert_eq!(decoded, decoder.decode(expected.into_iter()).expect("decodes"));
+                        let expected = decoder.decode(expected.into_iter()).expect("decodes");
+                        prop_assert_eq!(&decoded, &expected);
+                        // The first time some may be read, the second time none has to be.
+                        for is_first in [true, false] {
+                            let mut read = false;
+                            let found = file.columns(at, &wanted, some, Some(&cache), |missing| {
+                                read = true;
+                                file.read(&mut bytes, at, missing)
+                            });
+                            prop_assert_eq!(&found.expect("intact"), &expected);
+                            prop_assert!(!read || is_first || few.len() <= of_group.len() / FEW);
+                        }
                     }
                 }
             }
@@ -580,9 +623,9 @@ mod tests {
         }
         let columns = BTreeSet::from([1]);
         let chunks = file.read(&mut bytes, 0, &columns).expect("intact");
-        let all = file.decode(&chunks, &columns, None).expect("intact");
+        let all = file.decode(&chunks, &columns, Wanted::All).expect("intact");
         let few: Vec<usize> = (0..GROUP_ROWS).filter(|at| at % 5_001 < 3).collect();
-        let some = file.decode(&chunks, &columns, Some(&few)).expect("intact");
+        let some = file.decode(&chunks, &columns, Wanted::At(&few)).expect("intact");
         let positions = arrow::array::UInt64Array::from_iter_values(few.iter().map(|at| *at as u64));
         assert_eq!(&some[0], &arrow::compute::take(&all[0], &positions, None).expect("positions of rows"));
     }

@@ -20,7 +20,8 @@ use crate::removals::Removals;
 use crate::shard::{Batch, LookedUp};
 use crate::shard_id::ShardId;
 use crate::snapshot::{BATCH_BYTES, BATCH_ROWS_MAX, Batches};
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder};
+use columns::file::Wanted;
 use columns::find::Found;
 use columns::{Cache, File};
 use parking_lot::Mutex;
@@ -28,7 +29,7 @@ use repr::{Diff, Timestamp, Updates};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Successive rows of a part that are copied, so that few of them do not hold all of it.
 const FEW: usize = 8;
@@ -145,7 +146,7 @@ impl ShardScan {
             && let Some(file) = self.files.get(at)
         {
             self.next = if group + 1 < file.file.groups().len() { (at, group + 1) } else { (at + 1, 0) };
-            if let Some((visible, len)) = visible(file, group, &self.removed[at][group], self.as_of)? {
+            if let Some((mask, len)) = visible(file, group, &self.removed[at][group], self.as_of)? {
                 let (lease, file, source) = (Arc::clone(&file.lease), Arc::clone(&file.file), Arc::clone(&file.source));
                 let (shard, cache) = (self.shard, self.cache.clone());
                 return Ok(Some(Scanned::Columns(ColumnRows {
@@ -155,7 +156,8 @@ impl ShardScan {
                     source,
                     cache,
                     group,
-                    visible,
+                    mask,
+                    at: OnceLock::new(),
                     len,
                 })));
             }
@@ -199,36 +201,33 @@ impl ShardScan {
     }
 }
 
-/// Where in a row group rows are that are there, unless these are all, and how many they are; `None` if there are none.
+/// Which rows of a row group are there, unless these are all, and how many they are; `None` if there are none.
 fn visible(
     of: &ColumnFile,
     group: usize,
     removed: &[u32],
     as_of: Timestamp,
-) -> Result<Option<(Option<Vec<usize>>, usize)>, PersistError> {
+) -> Result<Option<(Option<BooleanArray>, usize)>, PersistError> {
     let facts = &of.file.groups()[group];
     let is_there = |ts: Timestamp| ts.saturating_add(of.base()) <= as_of;
-    let visible = if is_there(*facts.times.end()) {
-        (!removed.is_empty()).then(|| without(0..facts.rows, removed))
-    } else if is_there(*facts.times.start()) {
+    if !is_there(*facts.times.start()) {
+        return Ok(None);
+    }
+    let mut mask = BooleanBufferBuilder::new(facts.rows);
+    if is_there(*facts.times.end()) {
+        if removed.is_empty() {
+            return Ok(Some((None, facts.rows)));
+        }
+        mask.append_n(facts.rows, true);
+    } else {
         let times = of.file.times(&mut *of.source.lock(), group);
         let times = times.map_err(|failure| of.lease.failed(of.shard, failure))?;
-        Some(without((0..facts.rows).filter(|at| is_there(times[*at])), removed))
-    } else {
-        Some(Vec::new())
-    };
-    let len = visible.as_ref().map_or(facts.rows, Vec::len);
-    Ok((len > 0).then_some((visible, len)))
-}
-
-/// The positions that are not among those that were removed. All ascend.
-fn without(all: impl Iterator<Item = usize>, removed: &[u32]) -> Vec<usize> {
-    let mut removed = removed.iter().map(|at| *at as usize).peekable();
-    let is_left = |at: &usize| {
-        while removed.next_if(|gone| gone < at).is_some() {}
-        removed.peek() != Some(at)
-    };
-    all.filter(is_left).collect()
+        times.into_iter().for_each(|ts| mask.append(is_there(ts)));
+    }
+    removed.iter().for_each(|at| mask.set_bit(*at as usize, false));
+    let mask = BooleanArray::new(mask.finish(), None);
+    let len = mask.true_count();
+    Ok((len > 0).then_some((Some(mask), len)))
 }
 
 /// Rows of a row group, of which nothing was read yet.
@@ -239,8 +238,10 @@ pub struct ColumnRows {
     source: Arc<Mutex<Source>>,
     cache: Option<Arc<Cache>>,
     group: usize,
-    /// Where they are, unless these are all of the group.
-    visible: Option<Vec<usize>>,
+    /// Which they are, unless these are all of the group.
+    mask: Option<BooleanArray>,
+    /// Where they are, if somebody had to know.
+    at: OnceLock<Vec<usize>>,
     len: usize,
 }
 
@@ -257,16 +258,19 @@ impl ColumnRows {
 
     /// Some columns, in their order: of all rows, or of those at these positions, which ascend.
     pub fn columns(&self, columns: &BTreeSet<usize>, rows: Option<&[usize]>) -> Result<Vec<ArrayRef>, PersistError> {
-        let among_visible: Vec<usize>;
-        let at = match (&self.visible, rows) {
-            (Some(visible), Some(rows)) => {
-                among_visible = rows.iter().map(|row| visible[*row]).collect();
-                Some(among_visible.as_slice())
+        let among_all: Vec<usize>;
+        let wanted = match (&self.mask, rows) {
+            (None, None) => Wanted::All,
+            (None, Some(rows)) => Wanted::At(rows),
+            (Some(mask), None) => Wanted::Where(mask),
+            (Some(mask), Some(rows)) => {
+                let at = self.at.get_or_init(|| mask.values().set_indices().collect());
+                among_all = rows.iter().map(|row| at[*row]).collect();
+                Wanted::At(&among_all)
             }
-            (visible, rows) => rows.or(visible.as_deref()),
         };
         let read = |missing: &BTreeSet<usize>| self.file.read(&mut *self.source.lock(), self.group, missing);
-        let decoded = self.file.columns(self.group, columns, at, self.cache.as_deref(), read);
+        let decoded = self.file.columns(self.group, columns, wanted, self.cache.as_deref(), read);
         decoded.map_err(|failure| self.lease.failed(self.shard, failure))
     }
 
@@ -274,11 +278,10 @@ impl ColumnRows {
     pub fn rows(&self) -> Result<Updates, PersistError> {
         let failed = |failure| self.lease.failed(self.shard, failure);
         let pieces = self.file.rows(&mut *self.source.lock(), self.group).map_err(failed)?;
-        let mut visible = self.visible.as_ref().map(|visible| visible.iter().copied().peekable());
         let (mut rows, mut at) = (Updates::new(), 0);
         for piece in pieces {
             for row in piece.map_err(|error| failed(error.into()))?.rows.iter() {
-                if visible.as_mut().is_none_or(|visible| visible.next_if_eq(&at).is_some()) {
+                if self.mask.as_ref().is_none_or(|mask| mask.value(at)) {
                     rows.push(row.data(), 1);
                 }
                 at += 1;

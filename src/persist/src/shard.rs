@@ -35,6 +35,8 @@ pub struct ShardStats {
     pub bytes: u64,
     /// The number of updates that are stored; well above `rows` means that compaction has work left.
     pub update_count: u64,
+    /// How many of these are kept by column.
+    pub by_column: u64,
     /// The number of batches that a snapshot has to merge.
     pub batch_count: usize,
     /// The earliest readable time.
@@ -177,6 +179,7 @@ impl Shard {
             changed: self.batches.iter().map(|batch| batch.ts_max).max().unwrap_or(0),
             bytes: self.batches.iter().map(|batch| batch.bytes).sum(),
             update_count: self.batches.iter().map(|batch| batch.update_count).sum(),
+            by_column: self.batches.iter().filter(|batch| batch.is_columns()).map(|batch| batch.update_count).sum(),
             batch_count: self.batches.len(),
             since: self.since,
             upper,

@@ -1,7 +1,8 @@
 //! Collections for the ad hoc engine, all as of one time.
 //!
-//! A table with an index is read from the index's snapshot, which is in memory; without one, from its durable shard. What
-//! the session's own transaction has written and not committed lies over it. System relations are made from the catalog.
+//! A table with an index is read from the index's snapshot, which is in memory, by its keys where filters say which; without one, and
+//! where all of it is read and most is kept by column, from its durable shard. What the session's own transaction has written and not
+//! committed lies over it. System relations are made from the catalog.
 
 use crate::introspection;
 use crate::shared::Shared;
@@ -80,6 +81,7 @@ impl StatementReader {
         };
         let opened = match index {
             _ if self.published.created.contains(&id) => return Ok((Origin::Empty, own, desc)),
+            Some(_) if self.is_by_column(id) && self.access(id, filters).is_none() => None,
             Some(index) => match self.open_index(id, index, filters).await {
                 // What is dropped or built anew meanwhile is read from where it is durable.
                 Err(ComputeError::Dropped(_) | ComputeError::OutOfMemory(_))
@@ -106,6 +108,18 @@ impl StatementReader {
         Ok((origin, overlay, desc))
     }
 
+    /// Whether a table is read more quickly where it is durable than in an index, if all of it is read.
+    fn is_by_column(&self, id: GlobalId) -> bool {
+        let stats = self.shared.persist.shard_stats(id.into()).filter(|_| self.published.tables.contains_key(&id));
+        stats.is_some_and(|stats| stats.by_column > stats.update_count / 2)
+    }
+
+    /// By which keys of which index the rows are found that filters want, if there are such.
+    fn access(&self, id: GlobalId, filters: &[Expr]) -> Option<(Arc<IndexInfo>, Access)> {
+        let hydrated = self.published.indexes_on(id).iter().filter(|index| is_readable(index));
+        scan_access(hydrated.cloned(), filters).filter(|(_, access)| !matches!(access, Access::Scan))
+    }
+
     /// How many rows there are, with those of the transaction's own.
     fn counted(&self, id: GlobalId, origin: &Origin) -> Precision<usize> {
         let own: Diff = self.overlay.get(&id).map_or(0, |own| own.diffs().iter().sum());
@@ -129,8 +143,7 @@ impl StatementReader {
         first: &Arc<IndexInfo>,
         filters: &[Expr],
     ) -> std::result::Result<(Box<PeekRows>, Option<Arc<Updates>>), ComputeError> {
-        let hydrated = self.published.indexes_on(id).iter().filter(|index| is_readable(index));
-        let (index, access) = scan_access(hydrated.cloned(), filters).unwrap_or((Arc::clone(first), Access::Scan));
+        let (index, access) = self.access(id, filters).unwrap_or((Arc::clone(first), Access::Scan));
         let own = self.overlay.get(&id).and_then(|own| Some((own, Uncommitted::of(&index)?)));
         let layer = own.map(|(own, mut arranged)| {
             arranged.cover(own);

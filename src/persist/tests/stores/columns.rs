@@ -5,6 +5,7 @@ use crate::durability::{killed, open};
 use arrow::array::{ArrayRef, Int32Array, StringViewArray};
 use arrow::datatypes::DataType;
 use glimpse_persist::{MetaWrite, PersistClient, PersistError, Scanned, ShardAppend, ShardId};
+use ore::memory::Share;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
 use proptest::test_runner::FileFailurePersistence;
 use repr::columns::ColumnDecoder;
@@ -177,9 +178,16 @@ fn check(client: &PersistClient, model: &Model, as_of: Timestamp, columns: u8, s
     assert!(net(changes) == net(model.updates.iter().filter(|(_, ts, _)| *ts > as_of).cloned().collect()));
 }
 
+/// Opens a directory, with too little memory for all columns to stay decoded.
+fn open_cached(dir: &TempDir) -> PersistClient {
+    let client = open(dir);
+    client.keep_decoded(Share::root(100 << 10, None));
+    client
+}
+
 fn check_history(steps: Vec<Step>) {
     let mut dir = TempDir::new().expect("a temporary directory");
-    let mut client = open(&dir);
+    let mut client = open_cached(&dir);
     let mut model = Model { ts: 1, ..Model::default() };
     client.commit(1, &[], &[MetaWrite::CreateShard(A)]).expect("ok");
     for step in steps {
@@ -216,7 +224,7 @@ fn check_history(steps: Vec<Step>) {
                 } else {
                     drop(client);
                 }
-                client = open(&dir);
+                client = open_cached(&dir);
                 if describe {
                     client.describe(A, &types());
                 }
