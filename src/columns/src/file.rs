@@ -117,6 +117,15 @@ pub struct Piece {
 impl Piece {
     /// Where each row ends, all of their bytes, and their times.
     pub fn into_parts(self) -> Result<(Vec<usize>, Vec<u8>, Vec<Timestamp>), Error> {
+        // Arrow counts the bytes of an array of rows with 31 bits.
+        if i32::try_from(self.rows.lengths().sum::<usize>()).is_err() {
+            let mut bytes = Vec::new();
+            let end = |row: arrow::row::Row<'_>| {
+                bytes.extend_from_slice(row.data());
+                bytes.len()
+            };
+            return Ok((self.rows.iter().map(end).collect(), bytes, self.times));
+        }
         let (offsets, bytes, _) = self.rows.try_into_binary()?.into_parts();
         let ends = offsets[1..].iter().map(|end| end.as_usize()).collect();
         Ok((ends, bytes.into_vec().unwrap_or_else(|shared| shared.to_vec()), self.times))

@@ -259,6 +259,11 @@ impl PersistClient {
         self.inner.request_rewriting(shard);
     }
 
+    /// Whether everything is in a data directory, so that what is durable can be read as long as the process runs.
+    pub fn is_local(&self) -> bool {
+        self.inner.dir.is_some()
+    }
+
     /// The contents of `shard` at `as_of`: consolidated, sorted, streamed. Fails with `AsOfOutOfRange` outside of
     /// `[since, upper)`.
     pub fn snapshot(&self, shard: ShardId, as_of: Timestamp) -> Result<ShardSnapshot, PersistError> {

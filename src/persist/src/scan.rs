@@ -34,8 +34,9 @@ use std::sync::{Arc, OnceLock, Weak};
 /// Successive rows of a part that are copied, so that few of them do not hold all of it.
 const FEW: usize = 8;
 
-/// Rows of a shard of which it is remembered where they stand, at the most.
-const LOOKED_UP_MAX: usize = 4_096;
+/// Rows of a shard of which it is remembered where they stand, and bytes of such a row, at the most.
+const LOOKED_UP_MAX: usize = 1_024;
+const LOOKED_UP_BYTES: usize = 4_096;
 
 /// Parts that are held for a batch at the most.
 const HELD_MAX: usize = 16;
@@ -99,7 +100,7 @@ impl ShardScan {
             left: None,
             copies: 0,
             is_merged: false,
-            removed: files.iter().map(|file| file.gone_by(as_of)).collect(),
+            removed: Vec::new(),
             files,
             looked_up: looked_up.unwrap_or_default(),
             cache: inner.cache.get().cloned(),
@@ -120,6 +121,10 @@ impl ShardScan {
     }
 
     fn find_next(&mut self) -> Result<Option<Scanned>, PersistError> {
+        if self.removed.len() < self.files.len() {
+            // Not before somebody reads: who wants to know how many rows there are does not.
+            self.removed = self.files.iter().map(|file| file.gone_by(self.as_of)).collect();
+        }
         let mut rows = SnapshotRows::default();
         while (self.copies > 0 || !self.is_merged) && !rows.is_full() {
             if self.copies > 0 {
@@ -194,7 +199,8 @@ impl ShardScan {
         }
         let found = self.files.iter_mut().map(|file| file.find(row)).collect::<Result<Arc<[_]>, _>>()?;
         let mut places = self.looked_up.places.lock();
-        if places.len() < LOOKED_UP_MAX && self.looked_up.files.len() == found.len() {
+        let is_room = places.len() < LOOKED_UP_MAX && row.len() <= LOOKED_UP_BYTES;
+        if is_room && self.looked_up.files.len() == found.len() {
             places.insert(row.into(), Arc::clone(&found));
         }
         Ok(found)

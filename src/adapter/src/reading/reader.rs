@@ -108,10 +108,11 @@ impl StatementReader {
         Ok((origin, overlay, desc))
     }
 
-    /// Whether a table is read more quickly where it is durable than in an index, if all of it is read.
+    /// Whether a table is read more quickly where it is durable than in an index, if all of it is read. Where stores may be away, what is
+    /// in memory is read.
     fn is_by_column(&self, id: GlobalId) -> bool {
         let stats = self.shared.persist.shard_stats(id.into()).filter(|_| self.published.tables.contains_key(&id));
-        stats.is_some_and(|stats| stats.by_column > stats.update_count / 2)
+        self.shared.persist.is_local() && stats.is_some_and(|stats| stats.by_column > stats.update_count / 2)
     }
 
     /// By which keys of which index the rows are found that filters want, if there are such.
