@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! * The lock `writing` is held from the check of a commit until it is published, and by compaction for its swap: consensus and memory
-//!   change together, in one order. The lock `shards` is innermost, and never held across I/O.
+//!   change together, in one order. The lock `shards` is never held across I/O, and nothing but `shapes` is locked within it.
 
 use crate::blob::BlobStore;
 use crate::compact::requests::Background;

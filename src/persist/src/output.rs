@@ -118,19 +118,23 @@ impl<'a> Output<'a> {
     /// The batches, in blobs that are durable or, if they are small, inline.
     pub(crate) fn finish(mut self) -> Result<Vec<Written>, PersistError> {
         let mut written = Vec::new();
-        if self.main.is_small() {
-            // It will not be a file.
+        // What was small enough stays inline, whatever is put to it: a file of columns only adds rows.
+        let is_inline = self.main.is_small();
+        if is_inline {
             self.main.append_removals(&std::mem::take(&mut self.own));
         }
         let placed = self.placed.drain().chain([(self.main.seq, std::mem::take(&mut self.own))]);
         placed.for_each(|(file, gone)| self.known.add_to(file, gone));
         written.extend(self.main.inner.write_removals(self.main.shard, &self.known)?);
         match self.removals.take() {
-            Some(removals) if self.main.is_small() && removals.is_small() => self.main.take(removals),
-            Some(removals) => written.extend(removals.finish()?),
+            Some(removals) if is_inline && removals.is_small() => self.main.take(removals),
+            Some(removals) => {
+                let is_inline = removals.is_small();
+                written.extend(removals.finish(is_inline)?);
+            }
             None => {}
         }
-        written.extend(self.main.finish()?);
+        written.extend(self.main.finish(is_inline)?);
         Ok(written)
     }
 
@@ -202,11 +206,11 @@ impl<'a> Sink<'a> {
         self.bytes += other.bytes;
     }
 
-    fn finish(self) -> Result<Option<Written>, PersistError> {
+    fn finish(self, is_inline: bool) -> Result<Option<Written>, PersistError> {
         if self.update_count == 0 {
             return Ok(None);
         }
-        if !self.is_small() {
+        if !is_inline {
             let (row, lease) = self.finish_blob()?;
             let payload = Payload::Blob(lease.blob.encode_framed());
             return Ok(Some(Written { row: with_payload(row, payload), location: Location::Blob(lease) }));

@@ -331,6 +331,24 @@ fn what_was_kept_as_rows_is_rewritten_by_itself() {
 }
 
 #[test]
+fn what_is_small_by_itself_stays_inline_together() {
+    let dir = TempDir::new().expect("a temporary directory");
+    let client = open(&dir);
+    let mut model = Model { ts: 1, ..Model::default() };
+    client.commit(1, &[], &[MetaWrite::CreateShard(A)]).expect("ok");
+    client.describe(A, &types());
+    // Rows that come and go, of which history tells: 40 kB each time.
+    model.commit(&client, rows(0..500).into_iter().map(|row| (row, 1)).collect());
+    model.commit(&client, rows(0..500).into_iter().map(|row| (row, -1)).collect());
+    client.compact(A).expect("ok");
+    assert!(blobs(&dir).is_empty());
+    (2..=model.ts).for_each(|as_of| check(&client, &model, as_of, 7, 5));
+    client.allow_compaction(model.ts);
+    client.compact(A).expect("ok");
+    assert_eq!(client.shard_stats(A).expect("exists").batch_count, 0);
+}
+
+#[test]
 fn several_row_groups() {
     let dir = TempDir::new().expect("a temporary directory");
     let client = open(&dir);
