@@ -62,14 +62,23 @@ impl Cache {
             return;
         }
         let mut memory = Reservation::empty(&self.memory);
-        while memory.try_grow(bytes).is_err() {
+        // Of its own share others make room for it, of the whole nobody.
+        while self.memory.used().saturating_add(bytes) > self.memory.limit() {
             if self.give_up(bytes) == 0 {
                 return;
             }
         }
+        if memory.try_grow_last(bytes).is_err() {
+            return;
+        }
         let kept = Kept { array: Arc::clone(array), was_used: false, memory };
         if slots.0[slot].lock().replace(kept).is_none() {
-            self.kept.lock().push_back((Arc::downgrade(slots), slot));
+            let mut all = self.kept.lock();
+            if all.len() == all.capacity() {
+                // Before the list grows: of files that have gone nothing is there.
+                all.retain(|(slots, _)| slots.strong_count() > 0);
+            }
+            all.push_back((Arc::downgrade(slots), slot));
         }
     }
 

@@ -51,6 +51,8 @@ impl Finder {
             }
             let same = (low..piece.rows.num_rows()).take_while(|at| piece.rows.row(*at).data() == row);
             found.extend(same.map(|at| Found { group, row: start + at, time: piece.times[at] }));
+            // The next row is in the last of these, or begins as the one before it ends.
+            self.granules.drain(..self.granules.len().saturating_sub(2));
         }
         Ok(found)
     }

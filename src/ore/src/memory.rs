@@ -114,6 +114,13 @@ impl Share {
         parent.try_grow_first(bytes).inspect_err(|_| self.give_back(bytes))
     }
 
+    /// Takes so many bytes more if nothing has to be given up for them.
+    pub fn try_grow_last(&self, bytes: usize) -> Result<(), Refused> {
+        self.take_what_is_left(bytes, self.limit)?;
+        let above = self.parent.as_ref().map_or(Ok(()), |parent| parent.try_grow_last(bytes));
+        above.inspect_err(|_| self.give_back(bytes))
+    }
+
     /// Takes so many bytes more, whether there is room or not: for what is allocated already.
     pub fn grow(&self, bytes: usize) {
         self.used.fetch_add(bytes, Ordering::Relaxed);
@@ -131,11 +138,18 @@ impl Share {
     }
 
     fn take_within(&self, bytes: usize, limit: usize) -> Result<(), Refused> {
-        let Some(give_up) = self.give_up.get() else { return self.take_what_is_left(bytes, limit) };
-        self.take_what_is_left(bytes, limit).or_else(|refused| match give_up(bytes) {
-            0 => Err(refused),
-            _ => self.take_what_is_left(bytes, limit),
-        })
+        loop {
+            match (self.take_what_is_left(bytes, limit), self.give_up.get()) {
+                // Others may take what is given up, and there may be more out than there is.
+                (Err(refused), Some(give_up))
+                    if give_up(bytes.max((refused.used + bytes).saturating_sub(limit))) == 0 =>
+                {
+                    return Err(refused);
+                }
+                (Err(_), Some(_)) => {}
+                (taken, _) => return taken,
+            }
+        }
     }
 
     fn take_what_is_left(&self, bytes: usize, limit: usize) -> Result<(), Refused> {
@@ -196,6 +210,13 @@ impl Reservation {
     /// The same before others ([`Share::try_grow_first`]).
     pub fn try_grow_first(&mut self, bytes: usize) -> Result<(), Refused> {
         self.share.try_grow_first(bytes)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// The same if nothing has to be given up for it ([`Share::try_grow_last`]).
+    pub fn try_grow_last(&mut self, bytes: usize) -> Result<(), Refused> {
+        self.share.try_grow_last(bytes)?;
         self.bytes += bytes;
         Ok(())
     }
@@ -293,6 +314,7 @@ mod tests {
         let refused = statements.try_grow(31).expect_err("its own limit is what it is");
         assert_eq!((refused.share.as_str(), cache.used()), ("statements", 10));
         statements.try_grow(30).expect("there is room");
+        assert!(cache.try_grow_last(1).is_err() && cache.used() == 10, "what comes last takes nothing from others");
         assert!(root.try_grow(10).is_ok() && root.try_grow(1).is_err(), "all is given up");
     }
 

@@ -22,7 +22,7 @@ use crate::inner::{Inner, batch};
 use crate::merge::{History, Merge};
 use crate::output::{Output, Written};
 use crate::postgres::in_full;
-use crate::shard::{Batch, Shard};
+use crate::shard::{Batch, Location, Shard};
 use crate::shard_id::ShardId;
 use ore::exit::{self, Exit};
 use repr::{Diff, Timestamp};
@@ -176,7 +176,17 @@ impl Inner {
         files: &mut Placing,
     ) -> Result<Option<Vec<Written>>, PersistError> {
         let since = choice.since;
-        let mut output = Output::new(self, shard, self.shape(shard));
+        // What is by column stays so, though nobody may have described the shard since the start.
+        let mut shape = self.shape(shard);
+        for batch in choice.merged.iter().filter(|_| shape.is_none()) {
+            if let Location::Blob(lease) = &batch.location
+                && lease.is_columns()
+            {
+                shape = Some(Arc::clone(lease.open_columns(shard)?.0.shape()));
+                break;
+            }
+        }
+        let mut output = Output::new(self, shard, shape);
         let stays = |seq: u64| choice.kept.iter().any(|batch| batch.seq == seq);
         output.keep(&removals(shard, choice.merged.iter())?, stays);
         let (mut history, mut changes) = (History::default(), Vec::new());

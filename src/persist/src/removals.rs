@@ -123,6 +123,9 @@ impl Removals {
             let mut gone = Vec::with_capacity(steps.len());
             for (index, step) in steps.iter().enumerate() {
                 let offset = ts_offsets.get(index).copied().unwrap_or(0);
+                if index > 0 && *step == 0 {
+                    return Err(corrupt("a row has gone twice"));
+                }
                 at = at.checked_add(*step).ok_or_else(|| corrupt("a position is beyond all"))?;
                 gone.push(Gone { at, ts: ts_base.saturating_add(offset) });
             }

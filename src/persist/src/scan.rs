@@ -34,9 +34,10 @@ use std::sync::{Arc, OnceLock, Weak};
 /// Successive rows of a part that are copied, so that few of them do not hold all of it.
 const FEW: usize = 8;
 
-/// Rows of a shard of which it is remembered where they stand, and bytes of such a row, at the most.
+/// Rows of a shard of which it is remembered where they stand, and bytes and places of such a row, at the most.
 const LOOKED_UP_MAX: usize = 1_024;
 const LOOKED_UP_BYTES: usize = 4_096;
+const LOOKED_UP_PLACES: usize = 64;
 
 /// Parts that are held for a batch at the most.
 const HELD_MAX: usize = 16;
@@ -199,7 +200,8 @@ impl ShardScan {
         }
         let found = self.files.iter_mut().map(|file| file.find(row)).collect::<Result<Arc<[_]>, _>>()?;
         let mut places = self.looked_up.places.lock();
-        let is_room = places.len() < LOOKED_UP_MAX && row.len() <= LOOKED_UP_BYTES;
+        let is_small = row.len() <= LOOKED_UP_BYTES && found.iter().map(Vec::len).sum::<usize>() <= LOOKED_UP_PLACES;
+        let is_room = places.len() < LOOKED_UP_MAX && is_small;
         if is_room && self.looked_up.files.len() == found.len() {
             places.insert(row.into(), Arc::clone(&found));
         }
