@@ -7,7 +7,6 @@
 //! # Invariants
 //! * No lock is held while memory is asked for: who is asked may ask for what is kept here.
 
-use crate::Error;
 use arrow::array::{Array, ArrayRef};
 use ore::memory::{Reservation, Share};
 use parking_lot::Mutex;
@@ -105,22 +104,6 @@ impl Cache {
     /// How many bytes are kept.
     pub fn used(&self) -> usize {
         self.memory.used()
-    }
-}
-
-/// Chunks, whole or as far as they were asked for.
-pub(crate) enum Decoded {
-    Whole(ArrayRef),
-    Picked(ArrayRef),
-}
-
-impl Decoded {
-    /// What was asked for.
-    pub(crate) fn picked(self, pick: impl FnOnce(&ArrayRef) -> Result<ArrayRef, Error>) -> Result<ArrayRef, Error> {
-        match self {
-            Decoded::Whole(array) => pick(&array),
-            Decoded::Picked(array) => Ok(array),
-        }
     }
 }
 

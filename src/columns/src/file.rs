@@ -1,6 +1,6 @@
 //! Reads a file: where everything is, then some columns of a row group at a time.
 
-use crate::cache::{Cache, Decoded, Slots};
+use crate::cache::{Cache, Slots};
 use crate::marks::{self, Marks};
 use crate::shape::Shape;
 use crate::{Error, GRANULE_ROWS};
@@ -220,35 +220,34 @@ impl File {
     ) -> Result<Vec<ArrayRef>, E> {
         let of = self.groups[group].rows;
         let slot = |column: usize| group * (self.shape.time() + 1) + column;
-        let mut found: BTreeMap<usize, Decoded> = columns
-            .iter()
-            .filter_map(|column| Some((*column, Decoded::Whole(self.slots.get(slot(*column))?))))
-            .collect();
-        let missing: BTreeSet<usize> = columns.iter().copied().filter(|column| !found.contains_key(column)).collect();
-        if !missing.is_empty() {
-            let chunks = read(&missing)?;
-            match cache.filter(|_| wanted.count(of) > of / FEW) {
-                Some(cache) => {
-                    for (column, array) in missing.iter().zip(self.decode(&chunks, &missing, Wanted::All)?) {
-                        cache.keep(&self.slots, slot(*column), &array);
-                        found.insert(*column, Decoded::Whole(array));
-                    }
-                }
-                None => {
-                    let decoded = self.decode(&chunks, &missing, wanted)?;
-                    found.extend(missing.iter().copied().zip(decoded.into_iter().map(Decoded::Picked)));
-                }
+        let mask = wanted.mask(of).map(|mask| FilterBuilder::new(&mask).optimize().build());
+        let pick = |whole: ArrayRef| match &mask {
+            Some(mask) => mask.filter(&whole).map_err(Error::from),
+            None => Ok(whole),
+        };
+        let (mut found, mut missing) = (BTreeMap::new(), BTreeSet::new());
+        for column in columns {
+            match self.slots.get(slot(*column)) {
+                Some(whole) => drop(found.insert(*column, pick(whole)?)),
+                None => drop(missing.insert(*column)),
             }
         }
-        let Some(mask) = wanted.mask(of) else {
-            return Ok(found
-                .into_values()
-                .map(|array| array.picked(|array| Ok(Arc::clone(array))))
-                .collect::<Result<_, _>>()?);
-        };
-        let mask = FilterBuilder::new(&mask).optimize().build();
-        let pick = |array: &ArrayRef| Ok(mask.filter(array)?);
-        Ok(found.into_values().map(|array| array.picked(pick)).collect::<Result<_, _>>()?)
+        if !missing.is_empty() {
+            let chunks = read(&missing)?;
+            let cache = cache.filter(|_| wanted.count(of) > of / FEW);
+            let decoded = self.decode(&chunks, &missing, if cache.is_some() { Wanted::All } else { wanted })?;
+            for (column, array) in missing.into_iter().zip(decoded) {
+                let array = match cache {
+                    Some(cache) => {
+                        cache.keep(&self.slots, slot(column), &array);
+                        pick(array)?
+                    }
+                    None => array,
+                };
+                found.insert(column, array);
+            }
+        }
+        Ok(found.into_values().collect())
     }
 
     /// Decodes columns that were read.
@@ -625,6 +624,11 @@ mod tests {
         let (mut bytes, tail) = write(&Arc::new(Shape::new(&types).expect("supported")), &rows, GROUP_ROWS);
         let file = Arc::new(File::open(tail, bytes.0.len() as u64).expect("it was just written"));
         assert_eq!(file.groups().iter().map(|group| group.rows).collect::<Vec<_>>(), [GROUP_ROWS, 5_000]);
+        // Anybody's tools read it.
+        let reader = ParquetRecordBatchReaderBuilder::try_new(bytes.0.clone()).expect("it is Parquet").build();
+        let batches: Vec<RecordBatch> = reader.expect("readable").collect::<Result<_, _>>().expect("intact");
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), rows.len());
+        assert_eq!(batches[0].schema().fields(), file.metadata.schema().fields());
         let mut finder = Finder::new(Arc::clone(&file));
         for at in (0..rows.len()).step_by(977) {
             let found = finder.find(&mut bytes, &rows[at].0).expect("intact");

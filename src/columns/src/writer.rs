@@ -8,7 +8,6 @@ use arrow::datatypes::{DataType, Decimal128Type};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::schema::types::ColumnPath;
 use repr::Timestamp;
 use std::sync::Arc;
 
@@ -44,7 +43,7 @@ pub struct Tail {
 impl Writer {
     /// Begins a file.
     pub fn new(shape: Arc<Shape>) -> Result<Writer, Error> {
-        let file = ArrowWriter::try_new(Vec::new(), Arc::clone(&shape.stored), Some(properties(&shape)?))?;
+        let file = ArrowWriter::try_new(Vec::new(), Arc::clone(&shape.stored), Some(properties()))?;
         Ok(Writer { shape, file, length: 0, checksums: Vec::new(), marks: Marks::default() })
     }
 
@@ -94,22 +93,16 @@ impl std::fmt::Debug for Writer {
     }
 }
 
-fn properties(shape: &Shape) -> Result<WriterProperties, Error> {
-    let mut properties = WriterProperties::builder()
+fn properties() -> WriterProperties {
+    WriterProperties::builder()
         .set_created_by("glimpse".to_owned())
         .set_compression(Compression::LZ4_RAW)
         .set_max_row_group_row_count(Some(GROUP_ROWS))
         .set_data_page_row_count_limit(PAGE_ROWS)
         .set_write_batch_size(PAGE_ROWS)
         .set_dictionary_page_size_limit(DICTIONARY_BYTES)
-        .set_statistics_enabled(EnabledStatistics::Chunk);
-    for field in shape.stored.fields() {
-        // Dictionaries look for equal values, which 0.0 and -0.0 are.
-        if matches!(field.data_type(), DataType::Float32 | DataType::Float64) {
-            properties = properties.set_column_dictionary_enabled(ColumnPath::from(field.name().as_str()), false);
-        }
-    }
-    Ok(properties.build())
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .build()
 }
 
 /// A decimal is kept in as many bytes as its precision says: one that has more digits would be another afterwards.

@@ -24,14 +24,12 @@ use crate::output::{Output, Written};
 use crate::postgres::in_full;
 use crate::shard::{Batch, Location, Shard};
 use crate::shard_id::ShardId;
+use columns::Shape;
 use ore::exit::{self, Exit};
 use repr::{Diff, Timestamp};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-
-/// How much larger than all smaller ones together a blob may be and still be merged with them.
-const SIZE_RATIO: u64 = 2;
 
 /// Which batches of a shard to merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,10 +100,8 @@ impl Inner {
             return 0;
         }
         let shards = self.shards.lock();
-        let Some(state) = shards.by_id.get(&shard) else { return 0 };
-        let removals = state.has_removals_to_place();
-        let could_be = |batch: &&Batch| batch.could_be_columns() || removals && batch.could_be_removals();
-        state.batches.iter().filter(could_be).map(|batch| batch.update_count).sum()
+        let batches = shards.by_id.get(&shard).map(Shard::to_rewrite).unwrap_or_default();
+        batches.iter().map(|batch| batch.update_count).sum()
     }
 
     /// Asks for a shard to be rewritten if that has something left to do.
@@ -152,12 +148,14 @@ impl Inner {
         };
         let mut gains = chosen.len() > 1 || extent == Extent::All && since > state.since && !chosen.is_empty();
         if self.shape(shard).is_some() {
-            // One of an older format at a time, and what says of rows that they have gone when all else is by column.
-            let old = state.batches.iter().filter(|batch| batch.could_be_columns()).min_by_key(|batch| batch.bytes);
-            let gone = state.batches.iter().filter(|batch| state.has_removals_to_place() && batch.could_be_removals());
-            let to_rewrite: Vec<u64> = old.into_iter().chain(gone).map(|batch| batch.seq).collect();
+            let mut to_rewrite = state.to_rewrite();
+            // Of what could be by column one at a time, the smallest first.
+            to_rewrite.sort_by_key(|batch| batch.bytes);
+            if to_rewrite.first().is_some_and(|batch| batch.could_be_columns()) {
+                to_rewrite.truncate(1);
+            }
             gains |= !to_rewrite.is_empty();
-            chosen.extend(to_rewrite);
+            chosen.extend(to_rewrite.iter().map(|batch| batch.seq));
         }
         let is_chosen = |batch: &Batch| chosen.contains(&batch.seq);
         // A list says what has gone of files that are there: when one is rewritten, so are the lists.
@@ -176,17 +174,7 @@ impl Inner {
         files: &mut Placing,
     ) -> Result<Option<Vec<Written>>, PersistError> {
         let since = choice.since;
-        // What is by column stays so, though nobody may have described the shard since the start.
-        let mut shape = self.shape(shard);
-        for batch in choice.merged.iter().filter(|_| shape.is_none()) {
-            if let Location::Blob(lease) = &batch.location
-                && lease.is_columns()
-            {
-                shape = Some(Arc::clone(lease.open_columns(shard)?.0.shape()));
-                break;
-            }
-        }
-        let mut output = Output::new(self, shard, shape);
+        let mut output = Output::new(self, shard, self.shape_of(shard, &choice.merged)?);
         let stays = |seq: u64| choice.kept.iter().any(|batch| batch.seq == seq);
         output.keep(&removals(shard, choice.merged.iter())?, stays);
         let (mut history, mut changes) = (History::default(), Vec::new());
@@ -213,6 +201,18 @@ impl Inner {
             }
         }
         output.finish().map(Some)
+    }
+
+    /// The shape of merged rows: what is by column stays so, though nobody may have described the shard since the start.
+    fn shape_of(&self, shard: ShardId, merged: &[Batch]) -> Result<Option<Arc<Shape>>, PersistError> {
+        let file = |batch: &Batch| match &batch.location {
+            Location::Blob(lease) if lease.is_columns() => Some(Arc::clone(lease)),
+            _ => None,
+        };
+        match (self.shape(shard), merged.iter().find_map(file)) {
+            (None, Some(lease)) => Ok(Some(Arc::clone(lease.open_columns(shard)?.0.shape()))),
+            (described, _) => Ok(described),
+        }
     }
 
     /// Steps 3 and 4.
@@ -265,25 +265,13 @@ impl Inner {
     }
 }
 
-/// All inline batches, then blobs from small to large while the next one is not much larger than the chosen ones.
+/// What pays: everything, if that is mostly history, otherwise what is of similar size.
 fn choose_tiered(state: &Shard, since: Timestamp) -> HashSet<u64> {
     let stored: u64 = state.batches.iter().map(|batch| batch.update_count).sum();
     let live: Diff = state.batches.iter().map(|batch| batch.rows).sum();
-    if is_mostly_history(state.since, since, stored, u64::try_from(live).unwrap_or_default()) {
-        return state.batches.iter().map(|batch| batch.seq).collect();
-    }
-    let (chosen, mut blobs): (Vec<&Batch>, Vec<&Batch>) = state.batches.iter().partition(|batch| batch.is_inline());
-    let mut bytes: u64 = chosen.iter().map(|batch| batch.bytes).sum();
-    let mut chosen: HashSet<u64> = chosen.iter().map(|batch| batch.seq).collect();
-    blobs.sort_by_key(|batch| batch.bytes);
-    for blob in blobs {
-        if blob.bytes > bytes.max(1 << 20).saturating_mul(SIZE_RATIO) {
-            break;
-        }
-        bytes += blob.bytes;
-        chosen.insert(blob.seq);
-    }
-    chosen
+    let is_history = is_mostly_history(state.since, since, stored, u64::try_from(live).unwrap_or_default());
+    let chosen = if is_history { state.batches.iter().collect() } else { state.tier() };
+    chosen.iter().map(|batch| batch.seq).collect()
 }
 
 /// Whether a shard is worth rewriting: more than half of what it stores is history, and its since has advanced from `last`, which

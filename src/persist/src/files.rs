@@ -1,29 +1,54 @@
 //! The files of columns of a shard, as those see them who read them or look for rows in them.
 
 use crate::blob::BlobLease;
-use crate::blob::columnar::Source;
+use crate::blob::columnar::{Failure, Source};
 use crate::error::PersistError;
 use crate::removals::{Gone, Removals};
 use crate::shard::{Batch, Location};
 use crate::shard_id::ShardId;
 use columns::find::Found;
 use columns::{File, Finder, Group};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use repr::Timestamp;
 use std::sync::Arc;
 
-/// A file of columns.
+/// A file of columns that is open.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    lease: Arc<BlobLease>,
+    shard: ShardId,
+    pub(crate) file: Arc<File>,
+    source: Mutex<Source>,
+}
+
+/// A file of columns, with what has gone of it.
 #[derive(Debug)]
 pub(crate) struct ColumnFile {
     /// The batch that it is.
     pub(crate) seq: u64,
-    pub(crate) lease: Arc<BlobLease>,
-    pub(crate) shard: ShardId,
-    pub(crate) file: Arc<File>,
-    pub(crate) source: Arc<Mutex<Source>>,
-    /// What has gone of it.
+    pub(crate) of: Arc<Opened>,
     pub(crate) gone: Vec<Gone>,
     finder: Finder,
+}
+
+impl Opened {
+    /// Reads of the file what `read` reads.
+    pub(crate) fn read<T>(
+        &self,
+        read: impl FnOnce(&Arc<File>, &mut Source) -> Result<T, Failure>,
+    ) -> Result<T, PersistError> {
+        self.explained(read(&self.file, &mut self.source.lock()))
+    }
+
+    /// The bytes of the file, for as long as they are read.
+    pub(crate) fn source(&self) -> MutexGuard<'_, Source> {
+        self.source.lock()
+    }
+
+    /// What a failure means.
+    pub(crate) fn explained<T>(&self, result: Result<T, Failure>) -> Result<T, PersistError> {
+        result.map_err(|failure| self.lease.failed(self.shard, failure))
+    }
 }
 
 /// What all of these batches say that has gone of files of columns.
@@ -58,31 +83,31 @@ impl ColumnFile {
 
     fn open(shard: ShardId, seq: u64, lease: &Arc<BlobLease>, removals: &Removals) -> Result<ColumnFile, PersistError> {
         let (file, source) = lease.open_columns(shard)?;
-        let (finder, source) = (Finder::new(Arc::clone(&file)), Arc::new(Mutex::new(source)));
-        let gone = removals.of_file(seq).to_vec();
-        Ok(ColumnFile { seq, lease: Arc::clone(lease), shard, file, source, gone, finder })
+        let (finder, gone) = (Finder::new(Arc::clone(&file)), removals.of_file(seq).to_vec());
+        let of = Arc::new(Opened { lease: Arc::clone(lease), shard, file, source: Mutex::new(source) });
+        Ok(ColumnFile { seq, of, gone, finder })
     }
 
     /// What is to be added to the times that stand in the file.
     pub(crate) fn base(&self) -> Timestamp {
-        self.lease.blob.time
+        self.of.lease.blob.time
     }
 
     /// All places of a row, which is not below the one that was looked for last.
     pub(crate) fn find(&mut self, row: &[u8]) -> Result<Vec<Found>, PersistError> {
-        let found = self.finder.find(&mut *self.source.lock(), row);
-        found.map_err(|failure| self.lease.failed(self.shard, failure))
+        let finder = &mut self.finder;
+        self.of.read(|_, source| finder.find(source, row))
     }
 
     /// The position of a place.
     pub(crate) fn position(&self, found: &Found) -> u64 {
-        self.file.groups()[found.group].start + found.row as u64
+        self.of.file.groups()[found.group].start + found.row as u64
     }
 
     /// The rows that have gone, and when.
     pub(crate) fn gone_rows(&self) -> Result<Vec<(Vec<u8>, Timestamp)>, PersistError> {
         let mut rows = Vec::with_capacity(self.gone.len());
-        for (group, of) in self.file.groups().iter().enumerate() {
+        for (group, of) in self.of.file.groups().iter().enumerate() {
             let end = of.start + of.rows as u64;
             let within = |at: u64| self.gone.partition_point(|gone| gone.at < at);
             let gone = &self.gone[within(of.start)..within(end)];
@@ -90,8 +115,7 @@ impl ColumnFile {
                 continue;
             }
             let at: Vec<usize> = gone.iter().map(|gone| usize_of(gone.at - of.start)).collect();
-            let piece = self.file.rows_at(&mut *self.source.lock(), group, &at);
-            let piece = piece.map_err(|failure| self.lease.failed(self.shard, failure))?;
+            let piece = self.of.read(|file, source| file.rows_at(source, group, &at))?;
             rows.extend(piece.rows.iter().zip(gone).map(|(row, gone)| (row.data().to_vec(), gone.ts)));
         }
         Ok(rows)
@@ -109,7 +133,7 @@ impl ColumnFile {
             }
             rows
         };
-        self.file.groups().iter().map(of_group).collect()
+        self.of.file.groups().iter().map(of_group).collect()
     }
 
     /// When the row at a position went, if it has.

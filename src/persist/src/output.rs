@@ -90,13 +90,13 @@ impl<'a> Output<'a> {
         changes: &[(Timestamp, Diff)],
         files: &mut Placing,
     ) -> Result<(), PersistError> {
-        let Some(removals) = &mut self.removals else {
-            return changes.iter().try_for_each(|(ts, diff)| self.main.push(row, *ts, *diff));
-        };
+        if self.removals.is_none() || changes.iter().all(|(_, diff)| *diff > 0) {
+            return changes.iter().try_for_each(|(ts, diff)| self.push(row, *ts, *diff));
+        }
         let mut copies: Vec<Gone> = Vec::new();
         for (ts, diff) in changes {
-            for _ in 0..*diff {
-                copies.push(Gone { at: self.main.update_count, ts: *ts });
+            for at in (self.main.update_count..).take(usize::try_from(*diff).unwrap_or(0)) {
+                copies.push(Gone { at, ts: *ts });
                 self.main.push(row, *ts, 1)?;
             }
         }
@@ -108,7 +108,7 @@ impl<'a> Output<'a> {
                 } else if let Some((file, at)) = files.take(row, *ts)? {
                     self.placed.entry(file).or_default().push(Gone { at, ts: *ts });
                 } else {
-                    removals.push(row, *ts, -1)?;
+                    self.push(row, *ts, -1)?;
                 }
             }
         }
@@ -123,8 +123,8 @@ impl<'a> Output<'a> {
         if is_inline {
             self.main.append_removals(&std::mem::take(&mut self.own));
         }
-        let placed = self.placed.drain().chain([(self.main.seq, std::mem::take(&mut self.own))]);
-        placed.for_each(|(file, gone)| self.known.add_to(file, gone));
+        self.known.add_to(self.main.seq, &self.own);
+        self.placed.iter().for_each(|(file, gone)| self.known.add_to(*file, gone));
         written.extend(self.main.inner.write_removals(self.main.shard, &self.known)?);
         match self.removals.take() {
             Some(removals) if is_inline && removals.is_small() => self.main.take(removals),

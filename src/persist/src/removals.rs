@@ -60,18 +60,16 @@ struct FileProto {
 impl Removals {
     /// Adds what another says of those files that are wanted.
     pub(crate) fn add(&mut self, other: &Removals, is_wanted: impl Fn(u64) -> bool) {
-        for (seq, gone) in other.files.iter().filter(|(seq, _)| is_wanted(**seq)) {
-            let of = self.files.entry(*seq).or_default();
-            of.extend(gone);
-            of.sort_unstable();
-        }
+        let wanted = other.files.iter().filter(|(seq, _)| is_wanted(**seq));
+        wanted.for_each(|(seq, gone)| self.add_to(*seq, gone));
     }
 
     /// Adds rows that have gone of a file.
-    pub(crate) fn add_to(&mut self, seq: u64, mut gone: Vec<Gone>) {
+    pub(crate) fn add_to(&mut self, seq: u64, gone: &[Gone]) {
         if !gone.is_empty() {
-            gone.sort_unstable();
-            self.add(&Removals { files: BTreeMap::from([(seq, gone)]) }, |_| true);
+            let of = self.files.entry(seq).or_default();
+            of.extend(gone);
+            of.sort_unstable();
         }
     }
 
@@ -147,7 +145,8 @@ mod tests {
             bit in any::<prop::sample::Index>()) {
             let mut removals = Removals::default();
             for (seq, gone) in &files {
-                removals.add_to(*seq, gone.iter().rev().map(|(at, ts)| Gone { at: *at, ts: *ts }).collect());
+                let gone: Vec<Gone> = gone.iter().rev().map(|(at, ts)| Gone { at: *at, ts: *ts }).collect();
+                removals.add_to(*seq, &gone);
             }
             let mut encoded = removals.encode(ShardId(7));
             let decoded = Removals::decode(ShardId(7), Bytes::from(encoded.clone())).expect("it was just encoded");

@@ -9,11 +9,10 @@
 //! # Invariants
 //! * Memory is bounded by the inline batches, a part per blob of parts, and the positions of what has gone.
 
-use crate::blob::BlobLease;
-use crate::blob::columnar::Source;
+use crate::blob::columnar::Failure;
 use crate::encoding::Part;
 use crate::error::PersistError;
-use crate::files::{ColumnFile, removals};
+use crate::files::{ColumnFile, Opened, removals};
 use crate::inner::Inner;
 use crate::merge::{History, Merge, Stretch};
 use crate::removals::Removals;
@@ -21,10 +20,9 @@ use crate::shard::{Batch, LookedUp};
 use crate::shard_id::ShardId;
 use crate::snapshot::{BATCH_BYTES, BATCH_ROWS_MAX, Batches};
 use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder};
+use columns::Cache;
 use columns::file::Wanted;
 use columns::find::Found;
-use columns::{Cache, File};
-use parking_lot::Mutex;
 use repr::{Diff, Timestamp, Updates};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -151,21 +149,10 @@ impl ShardScan {
         while let (at, group) = self.next
             && let Some(file) = self.files.get(at)
         {
-            self.next = if group + 1 < file.file.groups().len() { (at, group + 1) } else { (at + 1, 0) };
+            self.next = if group + 1 < file.of.file.groups().len() { (at, group + 1) } else { (at + 1, 0) };
             if let Some((mask, len)) = visible(file, group, &self.removed[at][group], self.as_of)? {
-                let (lease, file, source) = (Arc::clone(&file.lease), Arc::clone(&file.file), Arc::clone(&file.source));
-                let (shard, cache) = (self.shard, self.cache.clone());
-                return Ok(Some(Scanned::Columns(ColumnRows {
-                    lease,
-                    shard,
-                    file,
-                    source,
-                    cache,
-                    group,
-                    mask,
-                    at: OnceLock::new(),
-                    len,
-                })));
+                let (of, cache, at) = (Arc::clone(&file.of), self.cache.clone(), OnceLock::new());
+                return Ok(Some(Scanned::Columns(ColumnRows { of, cache, group, mask, at, len })));
             }
         }
         Ok(None)
@@ -216,7 +203,7 @@ fn visible(
     removed: &[u32],
     as_of: Timestamp,
 ) -> Result<Option<(Option<BooleanArray>, usize)>, PersistError> {
-    let facts = &of.file.groups()[group];
+    let facts = &of.of.file.groups()[group];
     let is_there = |ts: Timestamp| ts.saturating_add(of.base()) <= as_of;
     if !is_there(*facts.times.start()) {
         return Ok(None);
@@ -228,8 +215,7 @@ fn visible(
         }
         mask.append_n(facts.rows, true);
     } else {
-        let times = of.file.times(&mut *of.source.lock(), group);
-        let times = times.map_err(|failure| of.lease.failed(of.shard, failure))?;
+        let times = of.of.read(|file, source| file.times(source, group))?;
         times.into_iter().for_each(|ts| mask.append(is_there(ts)));
     }
     removed.iter().for_each(|at| mask.set_bit(*at as usize, false));
@@ -240,10 +226,7 @@ fn visible(
 
 /// Rows of a row group, of which nothing was read yet.
 pub struct ColumnRows {
-    lease: Arc<BlobLease>,
-    shard: ShardId,
-    file: Arc<File>,
-    source: Arc<Mutex<Source>>,
+    of: Arc<Opened>,
     cache: Option<Arc<Cache>>,
     group: usize,
     /// Which they are, unless these are all of the group.
@@ -277,18 +260,17 @@ impl ColumnRows {
                 Wanted::At(&among_all)
             }
         };
-        let read = |missing: &BTreeSet<usize>| self.file.read(&mut *self.source.lock(), self.group, missing);
-        let decoded = self.file.columns(self.group, columns, wanted, self.cache.as_deref(), read);
-        decoded.map_err(|failure| self.lease.failed(self.shard, failure))
+        // The others who read the file wait for its bytes, not for what is made of them.
+        let read = |missing: &BTreeSet<usize>| self.of.file.read(&mut *self.of.source(), self.group, missing);
+        self.of.explained(self.of.file.columns(self.group, columns, wanted, self.cache.as_deref(), read))
     }
 
     /// All of them, as rows.
     pub fn rows(&self) -> Result<Updates, PersistError> {
-        let failed = |failure| self.lease.failed(self.shard, failure);
-        let pieces = self.file.rows(&mut *self.source.lock(), self.group).map_err(failed)?;
+        let pieces = self.of.read(|file, source| file.rows(source, self.group))?;
         let (mut rows, mut at) = (Updates::new(), 0);
         for piece in pieces {
-            for row in piece.map_err(|error| failed(error.into()))?.rows.iter() {
+            for row in self.of.explained(piece.map_err(Failure::from))?.rows.iter() {
                 if self.mask.as_ref().is_none_or(|mask| mask.value(at)) {
                     rows.push(row.data(), 1);
                 }

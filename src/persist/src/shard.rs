@@ -24,6 +24,9 @@ const INLINE_BYTES_MAX: u64 = 8 << 20;
 /// Blobs from which on they are merged. Those of similar size merge earlier, so that this bounds a burst only.
 const BLOB_COUNT_MAX: usize = 12;
 
+/// How much larger than all smaller ones together a blob may be and still be merged with them.
+const SIZE_RATIO: u64 = 2;
+
 /// What a shard holds, as of its latest commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShardStats {
@@ -162,15 +165,41 @@ impl Shard {
     pub(crate) fn is_worth_compacting(&self) -> bool {
         self.inline_count >= INLINE_COUNT_MAX
             || self.inline_bytes >= INLINE_BYTES_MAX
-            || self.batches.len() - self.inline_count >= BLOB_COUNT_MAX
-            || self.has_removals_to_place()
+            // Of blobs, at least two; large ones stay by themselves, however many they are.
+            || self.batches.len() - self.inline_count >= BLOB_COUNT_MAX && self.tier().len() > self.inline_count + 1
+            || !self.removals_to_place().is_empty()
     }
 
-    /// Whether there are many rows of which it is not known where they stood, and files where that may be.
-    pub(crate) fn has_removals_to_place(&self) -> bool {
-        self.batches.iter().any(Batch::could_be_removals)
-            && self.batches.iter().any(Batch::is_columns)
-            && !self.batches.iter().any(Batch::could_be_columns)
+    /// All inline batches, then blobs from small to large while the next one is not much larger than those before.
+    pub(crate) fn tier(&self) -> Vec<&Batch> {
+        let (mut tier, mut blobs): (Vec<&Batch>, Vec<&Batch>) =
+            self.batches.iter().partition(|batch| batch.is_inline());
+        let mut bytes = self.inline_bytes;
+        blobs.sort_by_key(|batch| batch.bytes);
+        for blob in blobs {
+            if blob.bytes > bytes.max(1 << 20).saturating_mul(SIZE_RATIO) {
+                break;
+            }
+            bytes += blob.bytes;
+            tier.push(blob);
+        }
+        tier
+    }
+
+    /// What could be kept by column, or, when all of that is, as positions of removed rows.
+    pub(crate) fn to_rewrite(&self) -> Vec<&Batch> {
+        let old: Vec<&Batch> = self.batches.iter().filter(|batch| batch.could_be_columns()).collect();
+        if old.is_empty() { self.removals_to_place() } else { old }
+    }
+
+    /// What says of many rows that they have gone, not where they stood, if there are files where that may be.
+    fn removals_to_place(&self) -> Vec<&Batch> {
+        let removals: Vec<&Batch> = self.batches.iter().filter(|batch| batch.could_be_removals()).collect();
+        let any = |is_so: fn(&Batch) -> bool| self.batches.iter().any(is_so);
+        match removals.is_empty() || any(Batch::could_be_columns) || !any(Batch::is_columns) {
+            true => Vec::new(),
+            false => removals,
+        }
     }
 
     pub(crate) fn stats(&self, upper: Timestamp) -> ShardStats {

@@ -79,10 +79,13 @@ impl StatementReader {
             // The index by which a view was to be read.
             (None, None) => return Err(failed(&ComputeError::Dropped(id))),
         };
+        if self.published.created.contains(&id) {
+            return Ok((Origin::Empty, own, desc));
+        }
+        let by_key = self.by_key(id, filters);
+        let index = index.filter(|_| by_key.is_some() || !self.is_by_column(id));
         let opened = match index {
-            _ if self.published.created.contains(&id) => return Ok((Origin::Empty, own, desc)),
-            Some(_) if self.is_by_column(id) && self.access(id, filters).is_none() => None,
-            Some(index) => match self.open_index(id, index, filters).await {
+            Some(index) => match self.open_index(id, by_key.unwrap_or((Arc::clone(index), Access::Scan))).await {
                 // What is dropped or built anew meanwhile is read from where it is durable.
                 Err(ComputeError::Dropped(_) | ComputeError::OutOfMemory(_))
                     if self.published.tables.contains_key(&id) =>
@@ -116,7 +119,7 @@ impl StatementReader {
     }
 
     /// By which keys of which index the rows are found that filters want, if there are such.
-    fn access(&self, id: GlobalId, filters: &[Expr]) -> Option<(Arc<IndexInfo>, Access)> {
+    fn by_key(&self, id: GlobalId, filters: &[Expr]) -> Option<(Arc<IndexInfo>, Access)> {
         let hydrated = self.published.indexes_on(id).iter().filter(|index| is_readable(index));
         scan_access(hydrated.cloned(), filters).filter(|(_, access)| !matches!(access, Access::Scan))
     }
@@ -141,10 +144,8 @@ impl StatementReader {
     async fn open_index(
         &self,
         id: GlobalId,
-        first: &Arc<IndexInfo>,
-        filters: &[Expr],
+        (index, access): (Arc<IndexInfo>, Access),
     ) -> std::result::Result<(Box<PeekRows>, Option<Arc<Updates>>), ComputeError> {
-        let (index, access) = self.access(id, filters).unwrap_or((Arc::clone(first), Access::Scan));
         let own = self.overlay.get(&id).and_then(|own| Some((own, Uncommitted::of(&index)?)));
         let layer = own.map(|(own, mut arranged)| {
             arranged.cover(own);
@@ -287,15 +288,22 @@ impl Found {
         }
     }
 
-    /// What a stage wants of the rows, or of those at these positions, which ascend.
+    /// The rows, or those at these positions, which ascend; or what has them by column.
+    fn rows(&self, at: Option<&[usize]>) -> std::result::Result<Vec<&[u8]>, &ColumnRows> {
+        match self {
+            Found::Index(chunk) => Ok(picked(chunk.chunk().rows(), at)),
+            Found::Shard(rows) => Ok(picked(rows.iter(), at)),
+            Found::Own(rows) => Ok(picked(rows.iter().map(|(row, _)| row), at)),
+            Found::Columns(columns) => Err(columns),
+        }
+    }
+
+    /// What a stage wants of the rows, or of those at these positions.
     fn decode(&self, stage: &Stage, at: Option<&[usize]>) -> Result<Vec<ArrayRef>> {
-        let rows = match self {
-            Found::Columns(rows) => return rows.columns(&stage.columns, at).map_err(storage),
-            Found::Index(chunk) => picked(chunk.chunk().rows(), at),
-            Found::Shard(rows) => picked(rows.iter(), at),
-            Found::Own(rows) => picked(rows.iter().map(|(row, _)| row), at),
-        };
-        stage.decoder.decode(rows.into_iter()).map_err(internal)
+        match self.rows(at) {
+            Ok(rows) => stage.decoder.decode(rows.into_iter()).map_err(internal),
+            Err(by_column) => by_column.columns(&stage.columns, at).map_err(storage),
+        }
     }
 }
 
@@ -339,14 +347,12 @@ impl Overlay {
             return Ok(None);
         }
         let decoded: Updates;
-        let rows = match found {
-            Found::Index(chunk) => picked(chunk.chunk().rows(), None),
-            Found::Shard(rows) => picked(rows.iter(), None),
-            Found::Columns(rows) => {
-                decoded = rows.rows().map_err(storage)?;
+        let rows = match found.rows(None) {
+            Ok(rows) => rows,
+            Err(by_column) => {
+                decoded = by_column.rows().map_err(storage)?;
                 picked(decoded.iter().map(|(row, _)| row), None)
             }
-            Found::Own(_) => return Ok(None),
         };
         let mut is_there = |row: &[u8]| match self.removed.get_mut(row) {
             Some(copies) if *copies > 0 => {
@@ -424,7 +430,10 @@ impl Morsels for Reading {
         let stored = self.source.next().map_err(external)?;
         let found = stored.or_else(|| self.overlay.as_mut()?.next_added().map(Found::Own));
         let Some(found) = found else { return Ok(None) };
-        let left = self.overlay.as_mut().map(|overlay| overlay.left(&found)).transpose()?.flatten();
+        let left = match (&mut self.overlay, &found) {
+            (_, Found::Own(_)) | (None, _) => None,
+            (Some(overlay), stored) => overlay.left(stored)?,
+        };
         Ok(Some(Box::new(StoredRows { found, left, stages: Arc::clone(&self.stages) })))
     }
 }

@@ -185,11 +185,16 @@ fn open_cached(dir: &TempDir) -> PersistClient {
     client
 }
 
-fn check_history(steps: Vec<Step>) {
-    let mut dir = TempDir::new().expect("a temporary directory");
-    let mut client = open_cached(&dir);
-    let mut model = Model { ts: 1, ..Model::default() };
+/// A shard of which nobody has said anything, and what is in it.
+fn begun() -> (TempDir, PersistClient, Model) {
+    let dir = TempDir::new().expect("a temporary directory");
+    let client = open_cached(&dir);
     client.commit(1, &[], &[MetaWrite::CreateShard(A)]).expect("ok");
+    (dir, client, Model { ts: 1, ..Model::default() })
+}
+
+fn check_history(steps: Vec<Step>) {
+    let (mut dir, mut client, mut model) = begun();
     for step in steps {
         match step {
             Step::Add { start, count, copies } => {
@@ -217,13 +222,9 @@ fn check_history(steps: Vec<Step>) {
                 client.allow_compaction(model.since);
             }
             Step::Reopen { by_kill, describe } => {
-                if by_kill {
-                    let image = killed_between_swaps(&dir);
-                    drop(client);
-                    dir = image;
-                } else {
-                    drop(client);
-                }
+                let image = by_kill.then(|| killed_between_swaps(&dir));
+                drop(client);
+                dir = image.unwrap_or(dir);
                 client = open_cached(&dir);
                 if describe {
                     client.describe(A, &types());
@@ -280,15 +281,11 @@ proptest! {
     #[test]
     fn damage_is_an_error_with_a_name_and_never_other_rows(
         places in prop::collection::vec((any::<prop::sample::Index>(), 0_u8..8), 1..4), columns in 1_u8..8) {
-        let dir = TempDir::new().expect("a temporary directory");
-        let mut model = Model { ts: 1, ..Model::default() };
-        {
-            let client = open(&dir);
-            client.commit(1, &[], &[MetaWrite::CreateShard(A)]).expect("ok");
-            client.describe(A, &types());
-            model.commit(&client, rows(0..3_000).into_iter().map(|row| (row, 1)).collect());
-            model.commit(&client, rows((0..3_000).step_by(100)).into_iter().map(|row| (row, -1)).collect());
-        }
+        let (dir, client, mut model) = begun();
+        client.describe(A, &types());
+        model.commit(&client, rows(0..3_000).into_iter().map(|row| (row, 1)).collect());
+        model.commit(&client, rows((0..3_000).step_by(100)).into_iter().map(|row| (row, -1)).collect());
+        drop(client);
         let [blob] = blobs(&dir).try_into().expect("one blob");
         assert!(is_columns(&blob));
         let mut bytes = fs::read(&blob).expect("readable");
@@ -311,15 +308,11 @@ proptest! {
 
 #[test]
 fn what_was_kept_as_rows_is_rewritten_by_itself() {
-    let dir = TempDir::new().expect("a temporary directory");
-    let mut model = Model { ts: 1, ..Model::default() };
-    {
-        let client = open(&dir);
-        client.commit(1, &[], &[MetaWrite::CreateShard(A)]).expect("ok");
-        for start in [0, 2_000, 4_000] {
-            model.commit(&client, rows(start..start + 2_500).into_iter().map(|row| (row, 1)).collect());
-        }
+    let (dir, client, mut model) = begun();
+    for start in [0, 2_000, 4_000] {
+        model.commit(&client, rows(start..start + 2_500).into_iter().map(|row| (row, 1)).collect());
     }
+    drop(client);
     assert!(!blobs(&dir).iter().any(is_columns), "nobody said what rows are made of");
     let client = open(&dir);
     client.describe(A, &types());
@@ -332,10 +325,7 @@ fn what_was_kept_as_rows_is_rewritten_by_itself() {
 
 #[test]
 fn what_is_small_by_itself_stays_inline_together() {
-    let dir = TempDir::new().expect("a temporary directory");
-    let client = open(&dir);
-    let mut model = Model { ts: 1, ..Model::default() };
-    client.commit(1, &[], &[MetaWrite::CreateShard(A)]).expect("ok");
+    let (dir, client, mut model) = begun();
     client.describe(A, &types());
     // Rows that come and go, of which history tells: 40 kB each time.
     model.commit(&client, rows(0..500).into_iter().map(|row| (row, 1)).collect());
@@ -350,10 +340,7 @@ fn what_is_small_by_itself_stays_inline_together() {
 
 #[test]
 fn several_row_groups() {
-    let dir = TempDir::new().expect("a temporary directory");
-    let client = open(&dir);
-    let mut model = Model { ts: 1, ..Model::default() };
-    client.commit(1, &[], &[MetaWrite::CreateShard(A)]).expect("ok");
+    let (dir, client, mut model) = begun();
     client.describe(A, &types());
     model.commit(&client, rows(0..150_000).into_iter().map(|row| (row, 1)).collect());
     model.commit(&client, rows((0..150_000).step_by(3_001)).into_iter().map(|row| (row, -1)).collect());
@@ -379,10 +366,7 @@ fn several_row_groups() {
 
 #[test]
 fn a_row_that_is_there_less_often_than_not_at_all_is_damage() {
-    let dir = TempDir::new().expect("a temporary directory");
-    let client = open(&dir);
-    let mut model = Model { ts: 1, ..Model::default() };
-    client.commit(1, &[], &[MetaWrite::CreateShard(A)]).expect("ok");
+    let (_dir, client, mut model) = begun();
     client.describe(A, &types());
     model.commit(&client, rows(0..3_000).into_iter().map(|row| (row, 1)).collect());
     model.commit(&client, vec![(rows(7..8).swap_remove(0), -2)]);
