@@ -124,3 +124,49 @@ fn what_a_transaction_keeps_back_is_refused_where_it_is_too_much() {
     }
     assert_eq!(value(&mut wire, "SELECT count(*) FROM kept"), "200000");
 }
+
+/// What EXPLAIN ANALYZE tells of the operators is what they gave.
+#[test]
+fn what_ran_is_told() {
+    let target = Target::start().expect("the server starts");
+    let mut wire = target.admin().expect("a session");
+    for sql in [
+        "CREATE TABLE t (a int4, b int4)",
+        "INSERT INTO t SELECT a, a % 7 FROM generate_series(1, 20000) a",
+        "CREATE TABLE k (a int4 PRIMARY KEY)",
+        "INSERT INTO k SELECT generate_series(1, 10)",
+    ] {
+        wire.execute(sql).expect(sql);
+    }
+    let query = "SELECT b, count(*) FROM t WHERE a > 15000 GROUP BY b";
+    let told = value(&mut wire, &format!("EXPLAIN (ANALYZE, FORMAT JSON) {query}"));
+    let told: serde_json::Value = serde_json::from_str(&told).expect("it is JSON");
+    let statement = &told[0];
+    assert_eq!((statement["Executor"].as_str(), statement["Actual Rows"].as_u64()), (Some("ad hoc"), Some(7)), "{told}");
+    assert!(statement["Execution Time"].as_f64().is_some_and(|ms| ms > 0.0), "{told}");
+    let mut operators = vec![&statement["Plan"]];
+    let mut scans = Vec::new();
+    while let Some(operator) = operators.pop() {
+        operators.extend(operator["Plans"].as_array().into_iter().flatten());
+        if operator["Node Type"] == "CollectionExec" {
+            scans.push(operator["Actual Rows"].as_u64());
+        }
+    }
+    assert_eq!(scans, [Some(5_000)], "{told}");
+    let lines = wire.rows(&format!("EXPLAIN ANALYZE {query}")).expect("it runs");
+    let lines: Vec<&str> = lines.iter().filter_map(|line| line[0].as_deref()).collect();
+    assert!(lines.contains(&"Rows: 7"), "{lines:?}");
+    let peek = wire.rows("EXPLAIN ANALYZE SELECT * FROM k WHERE a IN (3, 4, 50)").expect("it runs");
+    assert_eq!(peek[0][0].as_deref(), Some("Executor: peek"), "{peek:?}");
+    assert_eq!(peek[peek.len() - 2][0].as_deref(), Some("Rows: 2"), "{peek:?}");
+    // It runs: what fails fails, and what would write is refused.
+    for (sql, sqlstate) in [
+        ("EXPLAIN ANALYZE SELECT 1 / (b - b) FROM t", "22012"),
+        ("EXPLAIN ANALYZE SELECT 1 / (a - 3) FROM k", "22012"),
+        ("EXPLAIN ANALYZE DELETE FROM t", "0A000"),
+        ("EXPLAIN ANALYZE INSERT INTO k VALUES (11)", "0A000"),
+    ] {
+        assert_eq!(wire.sqlstate(sql).expect("an answer").as_deref(), Some(sqlstate), "{sql}");
+    }
+    assert_eq!(value(&mut wire, "SELECT (SELECT count(*) FROM t) + (SELECT count(*) FROM k)"), "20010");
+}

@@ -139,6 +139,21 @@ pub enum Chunk<'a> {
     Batch(RecordBatch, Range<usize>),
 }
 
+impl Chunk<'_> {
+    /// How many rows it has.
+    pub fn len(&self) -> usize {
+        match self {
+            Chunk::Stored(rows) => rows.rows().len(),
+            Chunk::Batch(_, range) => range.len(),
+        }
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// Stored rows that hold what they are in.
 pub struct StoredRows(OwnedPeekChunk);
 

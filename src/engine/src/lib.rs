@@ -12,6 +12,7 @@
 //! - A plan holds nothing of a session: what differs per statement is read from [`SessionInfo`] at run time.
 //! - Every expression in a plan is completely typed: no cast is left for DataFusion to insert.
 
+mod analyze;
 mod checked;
 mod collection;
 mod constants;
@@ -40,6 +41,7 @@ pub mod temporal;
 mod through;
 pub mod value;
 
+pub use analyze::{Analysis, PlanFormat};
 pub use collection::{CollectionReader, CollectionTable, ReaderExtension};
 pub use dialect::Dialect;
 pub use morsels::{Collection, InMemory, Morsel, Morsels};

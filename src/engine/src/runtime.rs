@@ -3,6 +3,7 @@
 //! One session state is built at start and cloned for each execution with that execution's session and reader, and in as many
 //! partitions as that is worth ([`super::partitions`]).
 
+use super::analyze::{PlanFormat, analyzed};
 use super::collection::{CollectionReader, ReaderExtension};
 use super::faults::with_faults;
 use super::memory::Pool;
@@ -28,12 +29,13 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::{LoweredAggregate, LoweredAggregateBuilder};
 use datafusion::physical_expr::window::WindowExpr;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{displayable, execute_stream};
+use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
 use datafusion::physical_planner::create_window_expr;
 use futures::StreamExt;
 use ore::memory::Share;
 use repr::sqlstate::SqlState;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Plans and runs queries. Immutable; one per process, shared.
 #[derive(Debug)]
@@ -172,19 +174,46 @@ impl Engine {
         session: &SessionInfo,
         reader: Arc<dyn CollectionReader>,
     ) -> Result<SendableRecordBatchStream, SqlError> {
+        Ok(self.run(plan, session, reader).await?.1)
+    }
+
+    /// The same of which nothing is given but what its operators did, when it is over: see [`Analysis`](crate::Analysis). Of what is
+    /// recursive these are the operators of the last step.
+    ///
+    /// # Cancellation
+    /// As [`Engine::execute`].
+    pub async fn analyze(
+        &self,
+        plan: LogicalPlan,
+        session: &SessionInfo,
+        reader: Arc<dyn CollectionReader>,
+        format: PlanFormat,
+    ) -> Result<SendableRecordBatchStream, SqlError> {
+        let started = Instant::now();
+        let (physical, running) = self.run(plan, session, reader).await?;
+        Ok(analyzed(physical, running, format, started))
+    }
+
+    /// The operators of a plan, and the rows that they have begun to give.
+    async fn run(
+        &self,
+        plan: LogicalPlan,
+        session: &SessionInfo,
+        reader: Arc<dyn CollectionReader>,
+    ) -> Result<(Arc<dyn ExecutionPlan>, SendableRecordBatchStream), SqlError> {
         let (mut state, together) = self.state_for(&plan, session, reader)?;
         let (plan, bindings) = super::fixpoint::solve(plan, self.dialects, &state).await?;
         if !bindings.is_empty() {
             state.config_mut().set_extension(Arc::new(bindings));
         }
-        let physical = physical_plan(plan, self.dialects, &state).await?;
-        let stream = execute_stream(with_faults(physical)?, Arc::new(TaskContext::from(&state)))?;
-        let Some(together) = together else { return Ok(stream) };
+        let physical = with_faults(physical_plan(plan, self.dialects, &state).await?)?;
+        let stream = execute_stream(Arc::clone(&physical), Arc::new(TaskContext::from(&state)))?;
+        let Some(together) = together else { return Ok((physical, stream)) };
         let schema = stream.schema();
         let batches = stream.inspect(move |_| {
             let _until_it_ends = &together;
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+        Ok((physical, Box::pin(RecordBatchStreamAdapter::new(schema, batches))))
     }
 
     /// The operators that would run, one per line, each below the one that it gives rows to. Of what is recursive it is the plan that is

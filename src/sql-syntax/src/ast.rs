@@ -468,6 +468,8 @@ pub enum ExplainStage {
     Physical,
     /// EXPLAIN TIMESTAMP FOR: how the timestamp was chosen.
     Timestamp,
+    /// EXPLAIN ANALYZE: what the executor did when it ran.
+    Analyze,
 }
 
 /// How EXPLAIN prints.

@@ -3,6 +3,7 @@
 use crate::description::RowDesc;
 use crate::error::AdapterError;
 use crate::plan_cache::SelectExec;
+use crate::reading::select::bind;
 use crate::reading::show::text_rows;
 use crate::response::{Response, RowsTag};
 use crate::session::Session;
@@ -13,6 +14,8 @@ use compute_client::plan::lir::Lir;
 use compute_client::plan::reuse::reuse;
 use compute_client::plan::share::share;
 use datafusion::logical_expr::LogicalPlan;
+use engine::temporal::query_reads_now;
+use engine::{Analysis, PlanFormat};
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, Timestamp};
 use sql::plan::{
@@ -20,6 +23,10 @@ use sql::plan::{
 };
 use sql_syntax::ast::{ExplainFormat, ExplainStage};
 use std::sync::Arc;
+use std::time::Instant;
+
+/// Rows of a query that is analyzed which are pulled at once.
+const ANALYZED_AT_ONCE: usize = 8_192;
 
 impl Session {
     /// Runs an EXPLAIN.
@@ -39,6 +46,14 @@ impl Session {
         };
         let text = match (&plan.stage, inner) {
             (ExplainStage::Timestamp, Plan::Select(select)) => self.explain_timestamp(select).await?,
+            (ExplainStage::Analyze, Plan::Select(select)) => {
+                let exec = self.select_exec(select.clone());
+                return text_rows(desc, RowsTag::Explain, vec![self.analyze(&exec, params, plan.format).await?]);
+            }
+            (ExplainStage::Analyze, other) => {
+                let message = format!("EXPLAIN ANALYZE of this statement is not supported: {}", kind(other));
+                return Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
             (_, Plan::Select(select)) => {
                 let exec = self.select_exec(select.clone());
                 self.explain_select(plan.stage, &exec, params).await?
@@ -81,20 +96,13 @@ impl Session {
         exec: &SelectExec,
         params: Bound<'_>,
     ) -> Result<String, AdapterError> {
-        let logical = crate::reading::select::bind(&exec.select.logical, params)?;
+        let logical = bind(&exec.select.logical, params)?;
         Ok(match stage {
             ExplainStage::Optimized => logical.display_indent().to_string(),
             _ => {
-                let peek = exec.peek.as_ref().filter(|_| self.may_peek(exec));
-                let is_adhoc = peek.is_none();
-                let executor = match peek {
-                    Some(peek) => {
-                        let how = if peek.is_direct() { "peek" } else { "peek, evaluated" };
-                        format!("Executor: {how}\nIndex: {}", peek.describe())
-                    }
-                    None if exec.select.depends_on.is_empty() => "Executor: constant".to_owned(),
-                    None => "Executor: ad hoc".to_owned(),
-                };
+                let (executor, index) = self.executor(exec);
+                let is_adhoc = index.is_none();
+                let index = index.map_or_else(String::new, |index| format!("\nIndex: {index}"));
                 let plan = match stage {
                     ExplainStage::Physical if is_adhoc => {
                         let as_of = self.now().await?;
@@ -105,9 +113,62 @@ impl Session {
                     }
                     _ => indent(&logical),
                 };
-                format!("{executor}\n{plan}")
+                format!("Executor: {executor}{index}\n{plan}")
             }
         })
+    }
+
+    /// Which executor answers a query, and by what of which index if it reads that alone.
+    fn executor(&self, exec: &SelectExec) -> (&'static str, Option<String>) {
+        match exec.peek.as_ref().filter(|_| self.may_peek(exec)) {
+            Some(peek) => {
+                let how = if peek.is_direct() { "peek" } else { "peek, evaluated" };
+                (how, Some(peek.describe()))
+            }
+            None if exec.select.depends_on.is_empty() => ("constant", None),
+            None => ("ad hoc", None),
+        }
+    }
+
+    /// Runs a query, and says what was done for its rows, which are dropped: line by line, or as one document.
+    async fn analyze(
+        &mut self,
+        exec: &SelectExec,
+        params: Bound<'_>,
+        format: ExplainFormat,
+    ) -> Result<Vec<String>, AdapterError> {
+        let started = Instant::now();
+        let logical = bind(&exec.select.logical, params)?;
+        if query_reads_now(&exec.select.logical) {
+            self.come_to_now().await?;
+        }
+        let (executor, index) = self.executor(exec);
+        let found = match index {
+            Some(_) => {
+                let now = self.now().await?;
+                let mut rows = self.select(exec, params, now)?;
+                let mut count = 0;
+                while let Some(chunk) = rows.next(ANALYZED_AT_ONCE).await? {
+                    count += chunk.len() as u64;
+                }
+                let plan = match format {
+                    ExplainFormat::Text => logical.display_indent().to_string(),
+                    ExplainFormat::Json => logical.display_pg_json().to_string(),
+                };
+                Analysis { plan, rows: count, took_ms: started.elapsed().as_secs_f64() * 1e3 }
+            }
+            None => {
+                let as_of = self.read_ts_for(&exec.select.depends_on).await?;
+                let logical = self.with_own_writes(logical, &exec.select.depends_on)?;
+                let format = match format {
+                    ExplainFormat::Text => PlanFormat::Text,
+                    ExplainFormat::Json => PlanFormat::Json,
+                };
+                let query = self.query(logical, as_of).analyzed(format);
+                self.interrupt().guard(async { Ok::<_, AdapterError>(Analysis::of(query.run().await?).await?) }).await??
+            }
+        };
+        shown(executor, index.as_deref(), &found, format)
     }
 
     /// How a view, materialized or not, or the relation of an index, is maintained, or would be if it were indexed.
@@ -190,6 +251,32 @@ impl Session {
         }
         Ok(lines.join("\n"))
     }
+}
+
+/// What a query did, as it is shown.
+fn shown(
+    executor: &str,
+    index: Option<&str>,
+    found: &Analysis,
+    format: ExplainFormat,
+) -> Result<Vec<String>, AdapterError> {
+    if format == ExplainFormat::Json {
+        let unreadable = |error: serde_json::Error| AdapterError::internal(format!("a plan is no JSON: {error}"));
+        let mut document: serde_json::Value = serde_json::from_str(&found.plan).map_err(unreadable)?;
+        if let Some(statement) = document.get_mut(0).and_then(serde_json::Value::as_object_mut) {
+            statement.insert("Executor".to_owned(), executor.into());
+            statement.extend(index.map(|index| ("Index".to_owned(), index.into())));
+            statement.insert("Actual Rows".to_owned(), found.rows.into());
+            statement.insert("Execution Time".to_owned(), found.took_ms.into());
+        }
+        return Ok(vec![serde_json::to_string_pretty(&document).map_err(unreadable)?]);
+    }
+    let mut lines = vec![format!("Executor: {executor}")];
+    lines.extend(index.map(|index| format!("Index: {index}")));
+    lines.extend(indented(&found.plan).lines().map(str::to_owned));
+    lines.push(format!("Rows: {}", found.rows));
+    lines.push(format!("Execution Time: {:.3} ms", found.took_ms));
+    Ok(lines)
 }
 
 /// A timestamp as it is shown: milliseconds, with the microseconds as a fraction.

@@ -37,7 +37,7 @@ use engine::memory::try_claim;
 use engine::names::RoleId;
 use engine::recursion::renamed;
 use engine::temporal::query_reads_now;
-use engine::{CollectionTable, Engine, SessionInfo, effort};
+use engine::{CollectionTable, Engine, PlanFormat, SessionInfo, effort};
 use futures::{StreamExt, TryStreamExt};
 use ore::memory::Reservation;
 use ore::task::{spawn_apart, spawn_on};
@@ -227,6 +227,7 @@ impl Session {
             plan,
             role: self.rights.role.id,
             later: Later::Never,
+            analyzes: None,
             memory: None,
             turn: Some(self.turn()),
             hold,
@@ -464,6 +465,8 @@ pub(crate) struct Query {
     plan: LogicalPlan,
     role: RoleId,
     later: Later,
+    /// Whether it gives what its operators did instead of its rows, and in which form.
+    analyzes: Option<PlanFormat>,
     /// What its parameters take.
     memory: Option<Reservation>,
     turn: Option<Turn>,
@@ -484,6 +487,11 @@ impl Query {
     /// The same with a turn that was taken before.
     pub(crate) fn within(self, turn: Turn) -> Query {
         Query { turn: Some(turn), ..self }
+    }
+
+    /// The same that gives what its operators did in place of its rows.
+    pub(crate) fn analyzed(self, format: PlanFormat) -> Query {
+        Query { analyzes: Some(format), ..self }
     }
 
     /// Runs it on the ad hoc runtime; over tables alone, and as they are now, if what it was made for has gone. Its batches come through
@@ -564,7 +572,7 @@ impl Query {
 
     /// Opens what it reads, and begins to run.
     async fn start(mut self) -> Result<SendableRecordBatchStream, AdapterError> {
-        match self.reader.execute(self.plan.clone()).await {
+        match self.reader.execute(self.plan.clone(), self.analyzes).await {
             Err(error) if is_dropped(&error) => {}
             result => return result,
         }
@@ -572,13 +580,13 @@ impl Query {
         let published = self.reader.shared.published.load_full();
         let readable_from = published.tables.values().map(|table| table.readable_from).max();
         self.await_rows(readable_from).await;
-        let Query { reader, plan, role, .. } = self;
+        let Query { reader, plan, role, analyzes, .. } = self;
         let plan = {
             let (engine, catalog, session) = (&reader.shared.engine, published.state.as_ref(), &reader.info);
             let ctx = PlanContext { engine, catalog, session, role, cluster: "", from_tables: true };
             over_tables(plan, &ctx, &published).map_err(SqlError::from)?
         };
-        match (Reader { published, ..reader }).execute(plan).await {
+        match (Reader { published, ..reader }).execute(plan, analyzes).await {
             Err(error) if is_dropped(&error) => Err(AdapterError::Stale),
             result => result,
         }
@@ -626,9 +634,17 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// Begins to run an optimised plan.
-    async fn execute(&self, plan: LogicalPlan) -> Result<SendableRecordBatchStream, AdapterError> {
-        let plan = counted(plan, &self.shared.engine, &self.info)?;
-        Ok(self.shared.engine.execute(plan, &self.info, self.collections()).await?)
+    async fn execute(
+        &self,
+        plan: LogicalPlan,
+        analyzes: Option<PlanFormat>,
+    ) -> Result<SendableRecordBatchStream, AdapterError> {
+        let engine = &self.shared.engine;
+        let plan = counted(plan, engine, &self.info)?;
+        Ok(match analyzes {
+            Some(format) => engine.analyze(plan, &self.info, self.collections(), format).await?,
+            None => engine.execute(plan, &self.info, self.collections()).await?,
+        })
     }
 
     /// The operators that would run an optimised plan.

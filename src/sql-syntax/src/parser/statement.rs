@@ -134,8 +134,8 @@ fn parse_explain(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             return Err(cursor.unsupported("EXPLAIN of this kind of object"));
         }
     } else {
-        if cursor.peek("ANALYZE") || cursor.peek("ANALYSE") {
-            return Err(cursor.unsupported("EXPLAIN ANALYZE"));
+        if cursor.eat(&["ANALYZE"]) || cursor.eat(&["ANALYSE"]) {
+            explain.stage = ExplainStage::Analyze;
         }
         explain.verbose = cursor.eat(&["VERBOSE"]);
     }
@@ -175,6 +175,7 @@ fn parse_explain_stage(cursor: &mut Cursor<'_>) -> Result<Option<ExplainStage>, 
 
 /// `(ANALYZE off, VERBOSE, FORMAT json)`
 fn parse_explain_options(cursor: &mut Cursor<'_>, explain: &mut Explain) -> Result<(), SqlError> {
+    let mut times = None;
     cursor.parenthesized(|cursor| {
         let span = cursor.span();
         let option = cursor.string_or_ident()?.to_ascii_uppercase();
@@ -193,14 +194,24 @@ fn parse_explain_options(cursor: &mut Cursor<'_>, explain: &mut Explain) -> Resu
         };
         match option.as_str() {
             "VERBOSE" => explain.verbose = on,
+            "ANALYZE" if on => explain.stage = ExplainStage::Analyze,
+            "ANALYZE" => explain.stage = ExplainStage::Default,
             // On by default in Postgres; there are no costs to show.
-            "COSTS" | "SUMMARY" | "TIMING" if !on => {}
-            "ANALYZE" | "BUFFERS" | "WAL" | "SETTINGS" | "GENERIC_PLAN" if !on => {}
+            "COSTS" if !on => {}
+            // What ran is shown with its time, and nothing else is.
+            "SUMMARY" | "TIMING" => times = Some((on, option, span)),
+            "BUFFERS" | "WAL" | "SETTINGS" | "GENERIC_PLAN" if !on => {}
             other => return Err(SqlError::unsupported(format!("the EXPLAIN option {other}")).at(span)),
         }
         Ok(())
     })?;
-    Ok(())
+    match times {
+        Some((on, option, span)) if on != (explain.stage == ExplainStage::Analyze) => {
+            let off = if on { "" } else { " off" };
+            Err(SqlError::unsupported(format!("the EXPLAIN option {option}{off}")).at(span))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn parse_format(cursor: &mut Cursor<'_>) -> Result<ExplainFormat, SqlError> {

@@ -5,7 +5,7 @@ use crate::bind::Params;
 use crate::names::{resolve_item, unknown_relation};
 use engine::error::SqlError;
 use repr::{PgType, RelationDesc};
-use sql_syntax::ast::{Explain, ExplainOf, ExplainStage};
+use sql_syntax::ast::{Explain, ExplainFormat, ExplainOf, ExplainStage};
 use std::sync::Arc;
 
 pub(super) fn plan_explain(ctx: &PlanContext<'_>, explain: &Explain, params: &mut Params) -> Result<Plan, SqlError> {
@@ -17,16 +17,20 @@ pub(super) fn plan_explain(ctx: &PlanContext<'_>, explain: &Explain, params: &mu
         }
     };
     let column = match explain.stage {
-        ExplainStage::Default => "QUERY PLAN",
+        ExplainStage::Default | ExplainStage::Analyze => "QUERY PLAN",
         ExplainStage::Optimized => "Optimized Plan",
         ExplainStage::Physical => "Physical Plan",
         ExplainStage::Timestamp => "Timestamp",
+    };
+    let column_type = match explain.format {
+        ExplainFormat::Text => PgType::Text,
+        ExplainFormat::Json => PgType::Json,
     };
     Ok(Plan::Explain(ExplainPlan {
         stage: explain.stage,
         verbose: explain.verbose,
         format: explain.format,
         of,
-        desc: Arc::new(RelationDesc::new([(column.to_owned(), PgType::Text, false)])),
+        desc: Arc::new(RelationDesc::new([(column.to_owned(), column_type, false)])),
     }))
 }
