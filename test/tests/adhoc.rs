@@ -142,7 +142,11 @@ fn what_ran_is_told() {
     let told = value(&mut wire, &format!("EXPLAIN (ANALYZE, FORMAT JSON) {query}"));
     let told: serde_json::Value = serde_json::from_str(&told).expect("it is JSON");
     let statement = &told[0];
-    assert_eq!((statement["Executor"].as_str(), statement["Actual Rows"].as_u64()), (Some("ad hoc"), Some(7)), "{told}");
+    assert_eq!(
+        (statement["Executor"].as_str(), statement["Actual Rows"].as_u64()),
+        (Some("ad hoc"), Some(7)),
+        "{told}"
+    );
     assert!(statement["Execution Time"].as_f64().is_some_and(|ms| ms > 0.0), "{told}");
     let mut operators = vec![&statement["Plan"]];
     let mut scans = Vec::new();

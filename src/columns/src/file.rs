@@ -1,6 +1,7 @@
 //! Reads a file: where everything is, then some columns of a row group at a time.
 
 use crate::cache::{Cache, Slots};
+use crate::distinct::Distinct;
 use crate::marks::{self, Marks};
 use crate::shape::Shape;
 use crate::{Error, GRANULE_ROWS};
@@ -45,6 +46,8 @@ pub struct File {
     checksums: Vec<u32>,
     pub(crate) marks: Marks,
     groups: Vec<Group>,
+    /// By column: a sketch of its values.
+    pub(crate) distinct: Vec<Option<Distinct>>,
     /// By row group and column: what of it is kept decoded.
     slots: Arc<Slots>,
 }
@@ -144,7 +147,8 @@ impl File {
         let metadata = Arc::new(reader.finish()?);
         let metadata = ArrowReaderMetadata::try_new(metadata, ArrowReaderOptions::new())?;
         let pairs = metadata.metadata().file_metadata().key_value_metadata();
-        let (checksums, marks) = marks::read(pairs.map_or(&[], Vec::as_slice))?;
+        let pairs = pairs.map_or(&[][..], Vec::as_slice);
+        let (checksums, marks) = marks::read(pairs)?;
         let shape = Arc::new(Shape::of_file(metadata.schema())?);
         let groups = groups(&metadata, &shape)?;
         let granules = groups.last().map_or(0, |group| group.granules.end);
@@ -153,12 +157,17 @@ impl File {
             return Err(Error::Damaged("it does not say of all its rows where they are".to_owned()));
         }
         let slots = Arc::new(Slots::new(checksums.len()));
-        Ok(File { shape, metadata, checksums, marks, groups, slots })
+        let distinct = marks::read_distinct(pairs, shape.types().len());
+        Ok(File { shape, metadata, checksums, marks, groups, distinct, slots })
     }
 
     /// What its rows are made of.
     pub fn shape(&self) -> &Arc<Shape> {
         &self.shape
+    }
+
+    pub(crate) fn metadata(&self) -> &ArrowReaderMetadata {
+        &self.metadata
     }
 
     /// Its row groups.
@@ -442,7 +451,7 @@ fn elsewhere() -> ParquetError {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::find::{Finder, Found};
     use crate::{GROUP_ROWS, Writer};
@@ -515,7 +524,7 @@ mod tests {
     }
 
     /// A file of rows, in groups of so many, and what it ends with.
-    fn write(shape: &Arc<Shape>, rows: &[(Vec<u8>, Timestamp)], group: usize) -> (InMemory, Bytes) {
+    pub(crate) fn write(shape: &Arc<Shape>, rows: &[(Vec<u8>, Timestamp)], group: usize) -> (InMemory, Bytes) {
         let mut writer = Writer::new(Arc::clone(shape)).expect("it begins");
         let mut bytes = Vec::new();
         for group in rows.chunks(group) {
@@ -529,7 +538,7 @@ mod tests {
         (InMemory(bytes.into()), end.into())
     }
 
-    fn random(choices: &[u32], chosen: &BTreeSet<usize>) -> (Vec<DataType>, Vec<(Vec<u8>, Timestamp)>) {
+    pub(crate) fn random(choices: &[u32], chosen: &BTreeSet<usize>) -> (Vec<DataType>, Vec<(Vec<u8>, Timestamp)>) {
         let all = columns(choices);
         let arrays: Vec<ArrayRef> = chosen.iter().map(|at| Arc::clone(&all[*at])).collect();
         let types: Vec<DataType> = arrays.iter().map(|array| array.data_type().clone()).collect();

@@ -14,6 +14,8 @@
 #![warn(missing_docs)]
 
 pub mod cache;
+pub mod distinct;
+pub mod facts;
 pub mod file;
 pub mod find;
 mod marks;
@@ -21,6 +23,8 @@ pub mod shape;
 pub mod writer;
 
 pub use cache::Cache;
+pub use distinct::Distinct;
+pub use facts::Bounds;
 pub use file::{Fetch, File, Group};
 pub use find::Finder;
 pub use shape::Shape;

@@ -1,7 +1,8 @@
 //! What a file says of itself beside Parquet's metadata, as pairs of names and texts in there: the version of all this, the
-//! checksums of its chunks, and the beginnings of some of its rows.
+//! checksums of its chunks, the beginnings of some of its rows, and sketches of the values of its columns.
 
 use crate::Error;
+use crate::distinct::Distinct;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use parquet::file::metadata::KeyValue;
@@ -15,6 +16,8 @@ const FORMAT_KEY: &str = "glimpse.format";
 const CHECKSUMS_KEY: &str = "glimpse.crc32";
 const LENGTHS_KEY: &str = "glimpse.mark_lengths";
 const MARKS_KEY: &str = "glimpse.marks";
+/// Followed by the number of a column. Older versions of a file have none.
+const DISTINCT_KEY: &str = "glimpse.distinct";
 
 /// The beginnings of rows, ascending.
 #[derive(Debug, Default)]
@@ -64,14 +67,29 @@ impl Marks {
 }
 
 /// What stands in the metadata.
-pub(crate) fn write(checksums: &[u32], marks: &Marks) -> Vec<KeyValue> {
+pub(crate) fn write(checksums: &[u32], marks: &Marks, distinct: &[Option<Distinct>]) -> Vec<KeyValue> {
     let checksums: Vec<u8> = checksums.iter().flat_map(|crc| crc.to_le_bytes()).collect();
-    vec![
+    let mut pairs = vec![
         KeyValue::new(FORMAT_KEY.to_owned(), FORMAT.to_string()),
         KeyValue::new(CHECKSUMS_KEY.to_owned(), STANDARD.encode(checksums)),
         KeyValue::new(LENGTHS_KEY.to_owned(), STANDARD.encode(&marks.lengths)),
         KeyValue::new(MARKS_KEY.to_owned(), STANDARD.encode(&marks.bytes)),
-    ]
+    ];
+    pairs.extend(distinct.iter().enumerate().filter_map(|(column, distinct)| {
+        let bytes = distinct.as_ref()?.bytes();
+        Some(KeyValue::new(format!("{DISTINCT_KEY}{column}"), STANDARD.encode(bytes)))
+    }));
+    pairs
+}
+
+/// The sketches of so many columns that a file's metadata have.
+pub(crate) fn read_distinct(pairs: &[KeyValue], columns: usize) -> Vec<Option<Distinct>> {
+    let of_column = |column: usize| {
+        let key = format!("{DISTINCT_KEY}{column}");
+        let text = pairs.iter().find(|pair| pair.key == key)?.value.as_deref()?;
+        Distinct::from_bytes(&STANDARD.decode(text).ok()?)
+    };
+    (0..columns).map(of_column).collect()
 }
 
 /// What a file's metadata say.

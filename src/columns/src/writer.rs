@@ -1,5 +1,6 @@
 //! Writes a file, a row group at a time.
 
+use crate::distinct::Distinct;
 use crate::marks::{self, Marks};
 use crate::shape::Shape;
 use crate::{Error, GRANULE_ROWS, GROUP_ROWS};
@@ -27,6 +28,8 @@ pub struct Writer {
     length: u64,
     checksums: Vec<u32>,
     marks: Marks,
+    /// By column, where its values are counted.
+    distinct: Vec<Option<Distinct>>,
 }
 
 /// How a file ends.
@@ -44,7 +47,8 @@ impl Writer {
     /// Begins a file.
     pub fn new(shape: Arc<Shape>) -> Result<Writer, Error> {
         let file = ArrowWriter::try_new(Vec::new(), Arc::clone(&shape.stored), Some(properties()))?;
-        Ok(Writer { shape, file, length: 0, checksums: Vec::new(), marks: Marks::default() })
+        let distinct = shape.types().iter().map(Distinct::of).collect();
+        Ok(Writer { shape, file, length: 0, checksums: Vec::new(), marks: Marks::default(), distinct })
     }
 
     /// Writes a row group, of at least one row and at most [`GROUP_ROWS`], and gives the bytes that come next. Rows ascend, and
@@ -57,6 +61,9 @@ impl Writer {
             let mut arrays = Vec::with_capacity(self.shape.time() + 1);
             for (column, array) in self.shape.codec.decode(rows.iter().copied())?.into_iter().enumerate() {
                 check_digits(&array)?;
+                if let Some(distinct) = &mut self.distinct[column] {
+                    distinct.add(&array);
+                }
                 arrays.push(self.shape.to_stored(column, array)?);
             }
             arrays.push(Arc::new(UInt64Array::from(times.to_vec())));
@@ -78,7 +85,7 @@ impl Writer {
 
     /// The bytes that end the file.
     pub fn finish(mut self) -> Result<(Vec<u8>, Tail), Error> {
-        for pair in marks::write(&self.checksums, &self.marks) {
+        for pair in marks::write(&self.checksums, &self.marks, &self.distinct) {
             self.file.append_key_value_metadata(pair);
         }
         let bytes = self.file.into_inner()?;

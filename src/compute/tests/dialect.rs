@@ -12,7 +12,7 @@ use compute_client::index::{Clocks, IndexHandle, Schedules};
 use compute_client::plan::lower::lower;
 use compute_client::protocol::{IndexSpec, KeyExpr};
 use compute_client::tail::Tail;
-use datafusion::common::Result;
+use datafusion::common::{Result, Statistics};
 use datafusion::functions_aggregate::expr_fn::{count, sum};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, col, lit};
 use engine::reads::{Read, of_plan};
@@ -58,6 +58,10 @@ struct Orders(Vec<Order>);
 impl CollectionReader for Orders {
     fn row_count(&self, _id: GlobalId) -> Option<usize> {
         Some(self.0.len())
+    }
+
+    fn statistics(&self, _id: GlobalId) -> Option<Arc<Statistics>> {
+        None
     }
 
     async fn open(&self, id: GlobalId, _filters: &[Expr]) -> Result<Arc<dyn Collection>> {

@@ -5,8 +5,8 @@ use crate::error::SqlError;
 use arrow::array::{AsArray, Float64Array, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Float64Type, Schema, UInt64Type};
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt};
 use std::sync::Arc;
@@ -17,6 +17,8 @@ use std::time::Instant;
 pub enum PlanFormat {
     /// An operator per line, each below the one that it gives rows to.
     Text,
+    /// The same, with each partition's figures.
+    Partitions,
     /// PostgreSQL's JSON: an object per operator, those below it in `Plans`.
     Json,
 }
@@ -78,9 +80,10 @@ pub(super) fn analyzed(
 }
 
 fn written(plan: &dyn ExecutionPlan, format: PlanFormat) -> String {
-    let plan = DisplayableExecutionPlan::with_metrics(plan);
+    let together = DisplayableExecutionPlan::with_metrics(plan);
     match format {
-        PlanFormat::Text => plan.indent(false).to_string(),
-        PlanFormat::Json => plan.pgjson(false).to_string(),
+        PlanFormat::Text => together.indent(false).to_string(),
+        PlanFormat::Partitions => DisplayableExecutionPlan::with_full_metrics(plan).indent(false).to_string(),
+        PlanFormat::Json => together.pgjson(false).to_string(),
     }
 }

@@ -5,13 +5,16 @@
 //! taken from the session's configuration. It opens the collection, which a [`CollectionExec`] then scans.
 
 use crate::error::SqlError;
-use crate::morsels::Collection;
-use crate::scan::CollectionExec;
+use crate::estimate::Estimate;
+use crate::morsels::{Collection, Wanted};
+use crate::rules::guard::can_fail;
+use crate::scan::{CollectionExec, Known};
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::{DFSchema, Result, Statistics};
 use datafusion::datasource::{DefaultTableSource, TableType};
+use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableSource};
 use datafusion::physical_expr::create_physical_expr;
 use datafusion::physical_plan::ExecutionPlan;
@@ -24,6 +27,9 @@ use std::sync::Arc;
 pub trait CollectionReader: Send + Sync {
     /// About how many rows `id` has, where that is known without reading.
     fn row_count(&self, id: GlobalId) -> Option<usize>;
+
+    /// The same, and what is known of the values of its columns. Nothing of it is exact.
+    fn statistics(&self, id: GlobalId) -> Option<Arc<Statistics>>;
 
     /// Opens `id`. The filters are hints that say which rows are wanted: others may come as well.
     async fn open(&self, id: GlobalId, filters: &[Expr]) -> Result<Arc<dyn Collection>>;
@@ -86,10 +92,20 @@ impl TableProvider for CollectionTable {
         let schema = DFSchema::try_from(Arc::clone(collection.schema()))?;
         let physical = |filter| create_physical_expr(filter, &schema, state.execution_props(), &Default::default());
         let absorbed = filters.iter().map(physical).collect::<Result<Vec<_>>>()?;
+        // A condition that can fail is not to be spared rows by one that stands after it.
+        let certain = filters.iter().take_while(|filter| !can_fail(filter)).count();
+        let wanted = Wanted::of(&absorbed[..certain], collection.schema());
+        let known = reader.0.statistics(self.id);
+        let estimate = known.as_ref().and_then(|known| Estimate::of_rows(known));
+        let selectivity = estimate.map(|all| {
+            let passed = all.filtered(&schema, &filters.iter().flat_map(split_conjunction).collect::<Vec<_>>());
+            passed.rows / all.rows.max(1.0)
+        });
+        let known = Known { wanted: Arc::new(wanted), selectivity, columns: known };
         let projection = projection.cloned().unwrap_or_else(|| (0..collection.schema().fields().len()).collect());
         // Rows that a filter above throws away are none of those that are enough.
         let fetch = limit.filter(|_| filters.is_empty());
-        Ok(Arc::new(CollectionExec::new(self.id, collection, projection, absorbed, fetch)?))
+        Ok(Arc::new(CollectionExec::new(self.id, collection, projection, absorbed, fetch, known)?))
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {

@@ -4,9 +4,13 @@ use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::compute::take;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
+use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::stats::Precision;
+use datafusion::physical_expr::{PhysicalExpr, conjunction};
+use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 /// A collection at one time.
 pub trait Collection: fmt::Debug + Send + Sync {
@@ -17,8 +21,26 @@ pub trait Collection: fmt::Debug + Send + Sync {
     fn row_count(&self) -> Precision<usize>;
 
     /// Begins to read, from the first row on. The columns of each morsel will be asked for in *stages*: those of the first stage, which
-    /// tell for which rows those of the second are asked for, and so on.
-    fn read(&self, stages: &[BTreeSet<usize>]) -> Result<Box<dyn Morsels>>;
+    /// tell for which rows those of the second are asked for, and so on. Rows that are not `wanted` may be left out.
+    fn read(&self, stages: &[BTreeSet<usize>], wanted: &Wanted) -> Result<Box<dyn Morsels>>;
+}
+
+/// What is known beforehand of the rows that a scan wants: conditions that they pass.
+#[derive(Debug, Default)]
+pub struct Wanted(Option<Arc<PruningPredicate>>);
+
+impl Wanted {
+    /// The rows that pass all of these conditions on rows with this schema.
+    pub(crate) fn of(conditions: &[Arc<dyn PhysicalExpr>], schema: &SchemaRef) -> Wanted {
+        let all = (!conditions.is_empty()).then(|| conjunction(conditions.iter().cloned()));
+        let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(schema));
+        Wanted(all.and_then(|all| builder.build(all)))
+    }
+
+    /// By group of rows: whether some of them may be wanted. `None` if all are.
+    pub fn among(&self, groups: &dyn PruningStatistics) -> Option<Vec<bool>> {
+        self.0.as_ref()?.prune(groups).ok()
+    }
 }
 
 /// One reading of a collection. Rows come in its order, which is the same each time.
@@ -26,6 +48,11 @@ pub trait Morsels: Send {
     /// The next rows; `None` at the end. Finding them is all the work that those who share a reading do one after the other: decoding
     /// them is the morsel's.
     fn next(&mut self) -> Result<Option<Box<dyn Morsel>>>;
+
+    /// Of how many groups of rows it knows that they are not wanted, and among how many.
+    fn left_out(&self) -> (usize, usize) {
+        (0, 0)
+    }
 }
 
 /// Some rows, of bounded bytes, not decoded yet.
@@ -60,7 +87,7 @@ impl Collection for InMemory {
         Precision::Exact(self.0.num_rows())
     }
 
-    fn read(&self, stages: &[BTreeSet<usize>]) -> Result<Box<dyn Morsels>> {
+    fn read(&self, stages: &[BTreeSet<usize>], _wanted: &Wanted) -> Result<Box<dyn Morsels>> {
         Ok(Box::new(Some(OfBatch { batch: self.0.clone(), stages: stages.to_vec() })))
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn partitions(
     crew: &Arc<Crew>,
 ) -> Result<(usize, Option<Together>)> {
     let max = crew.size;
-    let is_worth_it = max > 1 && rows(plan, reader)?.is_some_and(|rows| rows >= ROWS_MIN);
+    let is_worth_it = max > 1 && is_large(plan, reader)?;
     if !is_worth_it || sees_order(plan)? || plan_has(plan, |expr| has_long(dialects, expr)) || ore::sometimes(20) {
         return Ok((1, None));
     }
@@ -66,6 +66,11 @@ pub(super) fn partitions(
     // The answer must not depend on how many there are.
     let count = if ore::sometimes(30) { 7 } else { max };
     Ok(if together.is_some() { (count, together) } else { (1, None) })
+}
+
+/// Whether a plan reads so much that more may be done before it runs.
+pub(super) fn is_large(plan: &LogicalPlan, reader: &dyn CollectionReader) -> Result<bool> {
+    Ok(rows(plan, reader)?.is_some_and(|rows| rows >= ROWS_MIN))
 }
 
 /// About how many rows the scans of a plan give; `None` if it reads nothing.
@@ -83,7 +88,7 @@ fn rows(plan: &LogicalPlan, reader: &dyn CollectionReader) -> Result<Option<usiz
 }
 
 /// Whether the order in which rows come can be told from what a plan gives, but for the order of that.
-fn sees_order(plan: &LogicalPlan) -> Result<bool> {
+pub(super) fn sees_order(plan: &LogicalPlan) -> Result<bool> {
     let last = sort_below(plan);
     let is_last = |sort: Option<&LogicalPlan>| last.zip(sort).is_some_and(|(last, sort)| std::ptr::eq(last, sort));
     let mut sees = false;

@@ -1,11 +1,13 @@
 //! From an optimised plan to the operators that run it.
 //!
-//! Conditions on the rows of a collection become its scan's. Not by DataFusion's own rule: that goes by the names of columns, and the
+//! Inner joins are put in order by what is known of the rows ([`crate::order`]). Conditions on the rows of a collection become its scan's. Not by DataFusion's own rule: that goes by the names of columns, and the
 //! two sides of a join may have the same.
 
-use crate::collection::CollectionTable;
+use crate::collection::{CollectionTable, ReaderExtension};
 use crate::dialect::{Dialects, has_long};
 use crate::error::SqlError;
+use crate::order::order_joins;
+use crate::partitions::sees_order;
 use datafusion::common::Result as DfResult;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::execution::context::SessionState;
@@ -21,6 +23,11 @@ pub(super) async fn physical_plan(
     state: &SessionState,
 ) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
     let plan = absorb_filters(plan, dialects)?;
+    let plan = match state.config().get_extension::<ReaderExtension>() {
+        // Who sees the order of rows must see the same one each time, whatever is known of the rows.
+        Some(reader) if !sees_order(&plan)? => order_joins(plan, &|id| reader.0.statistics(id))?,
+        _ => plan,
+    };
     Ok(state.query_planner().create_physical_plan(&plan, state).await?)
 }
 

@@ -40,6 +40,13 @@ pub fn optimizer() -> Optimizer {
     Optimizer::with_rules(rules.map(|rule| interruptible::interruptible(dependencies::unaware(rule))).collect())
 }
 
+/// What is done once more to an optimised plan when constants have taken the place of its parameters: conditions are computed as far as
+/// they can be, what alternatives have in common is taken out, and conditions go down to what they are about.
+pub fn for_constants() -> Optimizer {
+    let wanted = ["simplify_expressions", "push_down_filter"];
+    Optimizer::with_rules(optimizer().rules.into_iter().filter(|rule| wanted.contains(&rule.name())).collect())
+}
+
 /// Rewrites a bound plan before the optimizer sees it.
 pub fn prepare(plan: LogicalPlan, dialects: Dialects) -> Result<LogicalPlan, SqlError> {
     let plan = window::drop_partition_keys(sort::drop_inner_sorts(unnest::unnest(plan)?)?)?;

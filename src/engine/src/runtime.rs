@@ -8,7 +8,7 @@ use super::collection::{CollectionReader, ReaderExtension};
 use super::faults::with_faults;
 use super::memory::Pool;
 use super::pace::Pace;
-use super::partitions::{Crew, Together, partitions};
+use super::partitions::{Crew, Together, is_large, partitions};
 use super::physical::physical_plan;
 use super::session::SessionInfo;
 use crate::dialect::Dialects;
@@ -42,6 +42,7 @@ use std::time::Instant;
 pub struct Engine {
     state: SessionState,
     optimizer: Optimizer,
+    for_constants: Optimizer,
     options: Arc<ConfigOptions>,
     dialects: Dialects,
     crew: Arc<Crew>,
@@ -90,7 +91,8 @@ impl Engine {
             .with_physical_optimizer_rules(super::checked::rules())
             .with_physical_optimizer_rule(Arc::new(Pace { dialects }))
             .build();
-        Engine { state, optimizer: crate::rules::optimizer(), options, dialects, crew: Crew::new(partitions) }
+        let (optimizer, for_constants) = (crate::rules::optimizer(), crate::rules::for_constants());
+        Engine { state, optimizer, for_constants, options, dialects, crew: Crew::new(partitions) }
     }
 
     /// Optimises a bound plan. Of the session, what is folded depends on nothing but its locale. Errors: 54001 if that takes more than
@@ -100,11 +102,34 @@ impl Engine {
             effort.plan(&plan)?;
         }
         let plan = crate::rules::prepare(plan, self.dialects)?;
+        crate::rules::finish(self.optimized(plan, &self.optimizer, session, 3)?)
+    }
+
+    /// An optimised plan whose parameters have been replaced, with what follows from the constants: where as many rows are read as make it
+    /// worth that.
+    pub fn with_constants(
+        &self,
+        plan: LogicalPlan,
+        session: &SessionInfo,
+        reader: &dyn CollectionReader,
+    ) -> Result<LogicalPlan, SqlError> {
+        match is_large(&plan, reader)? {
+            true => self.optimized(plan, &self.for_constants, session, 1),
+            false => Ok(plan),
+        }
+    }
+
+    fn optimized(
+        &self,
+        plan: LogicalPlan,
+        optimizer: &Optimizer,
+        session: &SessionInfo,
+        passes: u8,
+    ) -> Result<LogicalPlan, SqlError> {
         let options = Arc::new(self.options_of(&SessionInfo { now_us: None, folds: true, ..session.clone() }));
         let context = OptimizerContext::new_with_config_options(options).without_query_execution_start_time();
-        let context = context.with_max_passes(3);
-        let plan = self.optimizer.optimize(plan, &context, |_, _| {}).map_err(|error| unplannable(error.into()))?;
-        crate::rules::finish(plan)
+        let context = context.with_max_passes(passes);
+        optimizer.optimize(plan, &context, |_, _| {}).map_err(|error| unplannable(error.into()))
     }
 
     /// Compiles an expression over one relation's columns.

@@ -10,7 +10,7 @@
 mod shared;
 mod stages;
 
-use crate::morsels::{Collection, Morsels};
+use crate::morsels::{Collection, Morsels, Wanted};
 use arrow::array::RecordBatch;
 use arrow::compute::BatchCoalescer;
 use arrow::datatypes::SchemaRef;
@@ -21,7 +21,9 @@ use datafusion::common::{ColumnStatistics, Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
+};
 use datafusion::physical_plan::projection::{ProjectionExec, all_alias_free_columns, new_projections_for_columns};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -41,6 +43,17 @@ const SELECTIVITY: f64 = 0.2;
 /// Bytes of a value of variable width, as long as nothing is known of them.
 const WIDTH: usize = 32;
 
+/// What is known of the rows of a collection before they are read.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    /// What those that pass the filters pass.
+    pub(super) wanted: Arc<Wanted>,
+    /// What part of all passes them.
+    pub(super) selectivity: Option<f64>,
+    /// The values of all of its columns.
+    pub(super) columns: Option<Arc<Statistics>>,
+}
+
 /// A scan of a collection.
 #[derive(Debug)]
 pub(super) struct CollectionExec {
@@ -52,6 +65,7 @@ pub(super) struct CollectionExec {
     filters: Vec<Arc<dyn PhysicalExpr>>,
     /// How many rows of each partition are enough.
     fetch: Option<usize>,
+    known: Known,
     readings: Readings,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -65,10 +79,11 @@ impl CollectionExec {
         projection: Vec<usize>,
         filters: Vec<Arc<dyn PhysicalExpr>>,
         fetch: Option<usize>,
+        known: Known,
     ) -> Result<CollectionExec> {
         let properties = properties(collection.as_ref(), &projection, 1)?;
         let (readings, metrics) = (Readings::new(1), ExecutionPlanMetricsSet::new());
-        Ok(CollectionExec { id, collection, projection, filters, fetch, readings, properties, metrics })
+        Ok(CollectionExec { id, collection, projection, filters, fetch, known, readings, properties, metrics })
     }
 
     /// The same scan, to be changed before it runs.
@@ -79,6 +94,7 @@ impl CollectionExec {
             projection: self.projection.clone(),
             filters: self.filters.clone(),
             fetch: self.fetch,
+            known: self.known.clone(),
             readings: Readings::new(self.partitions()),
             properties: Arc::clone(&self.properties),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -92,7 +108,11 @@ impl CollectionExec {
     /// How many rows it gives.
     fn row_count(&self) -> Precision<usize> {
         let all = self.collection.row_count();
-        let passed = if self.filters.is_empty() { all } else { all.with_estimated_selectivity(SELECTIVITY) };
+        let passed = if self.filters.is_empty() {
+            all
+        } else {
+            all.with_estimated_selectivity(self.known.selectivity.unwrap_or(SELECTIVITY))
+        };
         match self.fetch {
             Some(fetch) => passed.min(&Precision::Exact(fetch)),
             None => passed,
@@ -174,16 +194,35 @@ impl ExecutionPlan for CollectionExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let stages = Stages::new(self.collection.schema(), &self.filters, &self.projection)?;
-        let source = self.readings.join(partition, || self.collection.read(stages.columns()))?;
+        let source = self.readings.join(partition, || {
+            let reading = self.collection.read(stages.columns(), &self.known.wanted)?;
+            let (left_out, groups) = reading.left_out();
+            let count = |name| MetricBuilder::new(&self.metrics).counter(name, partition);
+            count("row_groups").add(groups);
+            count("row_groups_left_out").add(left_out);
+            Ok(reading)
+        })?;
         let (schema, rows) = (Arc::clone(self.schema_ref()), context.session_config().batch_size());
         let mut batches = BatchCoalescer::new(Arc::clone(&schema), rows);
         batches.set_biggest_coalesce_batch_size(Some(rows / 2));
         let left = self.fetch.unwrap_or(usize::MAX);
         let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let mut scan = Scan { source, stages, schema: Arc::clone(&schema), batches, left, is_over: false, metrics };
+        let schema_of_batches = Arc::clone(&schema);
+        let mut scan = Scan {
+            source,
+            stages,
+            schema: schema_of_batches,
+            batches,
+            left,
+            is_over: false,
+            gives_way: false,
+            metrics,
+        };
         let stream = futures::stream::poll_fn(move |context| {
-            let step = scan.step();
+            // Another partition that has waited for the same thing may be next on this thread, where no other takes it.
+            let step = if std::mem::take(&mut scan.gives_way) { Ok(Poll::Pending) } else { scan.step() };
             if matches!(step, Ok(Poll::Pending)) {
+                scan.gives_way = false;
                 context.waker().wake_by_ref();
             }
             step.map_or_else(|error| Poll::Ready(Some(Err(error))), |step| step.map(|batch| batch.map(Ok)))
@@ -204,7 +243,16 @@ impl ExecutionPlan for CollectionExec {
         let fields = self.schema_ref().fields();
         let width: usize = fields.iter().map(|field| field.data_type().primitive_width().unwrap_or(WIDTH)).sum();
         let total_byte_size = num_rows.map(|rows| rows.saturating_mul(width)).to_inexact();
-        let column_statistics = vec![ColumnStatistics::new_unknown(); fields.len()];
+        let column = |at: &usize| {
+            let known = self.known.columns.as_ref().and_then(|known| known.column_statistics.get(*at));
+            // Of some rows there are not more different values than there are rows.
+            known.map_or_else(ColumnStatistics::new_unknown, |all| ColumnStatistics {
+                distinct_count: all.distinct_count.min(&num_rows).to_inexact(),
+                null_count: all.null_count.min(&num_rows).to_inexact(),
+                ..all.clone()
+            })
+        };
+        let column_statistics = self.projection.iter().map(column).collect();
         Ok(Arc::new(Statistics { num_rows, total_byte_size, column_statistics }))
     }
 
@@ -242,6 +290,8 @@ struct Scan {
     /// How many rows are still wanted.
     left: usize,
     is_over: bool,
+    /// Whether a morsel has been worked on since others had a turn.
+    gives_way: bool,
     metrics: BaselineMetrics,
 }
 
@@ -262,6 +312,7 @@ impl Scan {
             self.batches.finish_buffered_batch()?;
             return Ok(Poll::Pending);
         };
+        self.gives_way = true;
         let batch = self.stages.run(morsel.as_ref(), &self.schema)?;
         let batch = batch.slice(0, batch.num_rows().min(self.left));
         self.left -= batch.num_rows();
@@ -331,7 +382,7 @@ mod tests {
             Precision::Exact(self.1.iter().map(Vec::len).sum())
         }
 
-        fn read(&self, stages: &[BTreeSet<usize>]) -> Result<Box<dyn Morsels>> {
+        fn read(&self, stages: &[BTreeSet<usize>], wanted: &Wanted) -> Result<Box<dyn Morsels>> {
             let mut morsels = Vec::new();
             for rows in &self.1 {
                 let columns: Vec<ArrayRef> = vec![
@@ -339,7 +390,7 @@ mod tests {
                     Arc::new(StringViewArray::from_iter_values(rows.iter().map(|row| row.1.as_str()))),
                     Arc::new(rows.iter().map(|row| row.2).collect::<Int32Array>()),
                 ];
-                let mut whole = InMemory(RecordBatch::try_new(Arc::clone(&self.0), columns)?).read(stages)?;
+                let mut whole = InMemory(RecordBatch::try_new(Arc::clone(&self.0), columns)?).read(stages, wanted)?;
                 morsels.extend(whole.next()?);
             }
             Ok(Box::new(Reading(morsels.into_iter())))
@@ -350,6 +401,10 @@ mod tests {
     impl CollectionReader for Rows {
         fn row_count(&self, _id: GlobalId) -> Option<usize> {
             Some(self.1.iter().map(Vec::len).sum())
+        }
+
+        fn statistics(&self, _id: GlobalId) -> Option<Arc<Statistics>> {
+            None
         }
 
         async fn open(&self, id: GlobalId, _filters: &[Expr]) -> Result<Arc<dyn Collection>> {

@@ -39,6 +39,7 @@ use crate::consensus::{BatchRow, Consensus, Loaded, Payload, Txn};
 use crate::data_dir::DataDir;
 use crate::encoding::{BlobRef, PartBuilder, estimate_encoded_bytes, length_to_u64};
 use crate::error::PersistError;
+use crate::facts::ColumnFacts;
 use crate::inner::{INLINE_BYTES_MAX, Inner, batch};
 use crate::output::{Output, Written};
 use crate::scan::ShardScan;
@@ -293,6 +294,12 @@ impl PersistClient {
         until: Timestamp,
     ) -> Result<BTreeMap<Timestamp, Updates>, PersistError> {
         crate::snapshot::changes(&self.inner, shard, after, until)
+    }
+
+    /// By column: what its files of columns say of the values of a shard. What is kept as rows, or has gone, is not looked at, so this
+    /// is good for estimates alone. Empty if there are no such files, or they cannot be read.
+    pub fn column_facts(&self, shard: ShardId) -> Arc<[ColumnFacts]> {
+        crate::facts::of_shard(&self.inner, shard)
     }
 
     /// What `shard` holds; `None` if it does not exist.

@@ -20,9 +20,9 @@ use crate::shard::{Batch, LookedUp};
 use crate::shard_id::ShardId;
 use crate::snapshot::{BATCH_BYTES, BATCH_ROWS_MAX, Batches};
 use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder};
-use columns::Cache;
 use columns::file::Wanted;
 use columns::find::Found;
+use columns::{Cache, File};
 use repr::{Diff, Timestamp, Updates};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -60,6 +60,8 @@ pub struct ShardScan {
     removed: Vec<Vec<Vec<u32>>>,
     looked_up: Arc<LookedUp>,
     cache: Option<Arc<Cache>>,
+    /// By file: which of its row groups are wanted, if somebody has said.
+    wanted: Vec<Option<Vec<bool>>>,
     /// The file and the row group that come next.
     next: (usize, usize),
 }
@@ -103,8 +105,19 @@ impl ShardScan {
             files,
             looked_up: looked_up.unwrap_or_default(),
             cache: inner.cache.get().cloned(),
+            wanted: Vec::new(),
             next: (0, 0),
         })
+    }
+
+    /// Leaves out row groups of which nothing is wanted: those for which `wanted` says so of their file. How many these are, of how
+    /// many.
+    pub fn only(&mut self, mut wanted: impl FnMut(&File) -> Option<Vec<bool>>) -> (usize, usize) {
+        let groups = |file: &ColumnFile| file.of.file.groups().len();
+        self.wanted =
+            self.files.iter().map(|file| wanted(&file.of.file).filter(|all| all.len() == groups(file))).collect();
+        let left_out = self.wanted.iter().flatten().flatten().filter(|is_wanted| !**is_wanted).count();
+        (left_out, self.files.iter().map(groups).sum())
     }
 
     /// The next rows, each as often as it is there; `None` after the last.
@@ -150,6 +163,11 @@ impl ShardScan {
             && let Some(file) = self.files.get(at)
         {
             self.next = if group + 1 < file.of.file.groups().len() { (at, group + 1) } else { (at + 1, 0) };
+            if let Some(Some(wanted)) = self.wanted.get(at)
+                && !wanted[group]
+            {
+                continue;
+            }
             if let Some((mask, len)) = visible(file, group, &self.removed[at][group], self.as_of)? {
                 let (of, cache, at) = (Arc::clone(&file.of), self.cache.clone(), OnceLock::new());
                 return Ok(Some(Scanned::Columns(ColumnRows { of, cache, group, mask, at, len })));

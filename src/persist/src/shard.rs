@@ -8,12 +8,13 @@
 //! * `since` only advances.
 
 use crate::blob::BlobLease;
+use crate::facts::ColumnFacts;
 use crate::shard_id::ShardId;
 use columns::find::Found;
 use parking_lot::Mutex;
 use repr::{Diff, Timestamp};
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Inline batches from which on they are merged. Opening a snapshot looks up each of them, some microseconds apiece.
 const INLINE_COUNT_MAX: usize = 1_000;
@@ -113,17 +114,19 @@ pub(crate) struct Shard {
     /// How often batches were replaced. A reader that copied `batches` and then finds an inline batch gone compares
     /// this to tell compaction (start over) from corruption.
     pub(crate) replaced_count: u64,
-    /// Where scans have found rows of which more batches say that they have gone.
+    /// What scans have looked up.
     looked_up: Arc<LookedUp>,
 }
 
-/// Where rows stand in files of columns, by the rows: looked up once, as long as the files are the same.
+/// What was looked up in files of columns, once, as long as the files are the same.
 #[derive(Debug, Default)]
 pub(crate) struct LookedUp {
     /// The batches that are the files.
     pub(crate) files: Vec<u64>,
-    /// By file, in that order.
+    /// By row, and by file in that order: where it stands.
     pub(crate) places: Mutex<HashMap<Box<[u8]>, Arc<[Vec<Found>]>>>,
+    /// What is known of the values of all files together.
+    pub(crate) facts: OnceLock<Arc<[ColumnFacts]>>,
 }
 
 impl Shard {
@@ -153,10 +156,10 @@ impl Shard {
         old
     }
 
-    /// Where rows were found in these files.
+    /// What was looked up in these files.
     pub(crate) fn looked_up(&mut self, files: Vec<u64>) -> Arc<LookedUp> {
         if self.looked_up.files != files {
-            self.looked_up = Arc::new(LookedUp { files, places: Mutex::default() });
+            self.looked_up = Arc::new(LookedUp { files, ..LookedUp::default() });
         }
         Arc::clone(&self.looked_up)
     }

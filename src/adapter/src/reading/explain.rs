@@ -48,7 +48,7 @@ impl Session {
             (ExplainStage::Timestamp, Plan::Select(select)) => self.explain_timestamp(select).await?,
             (ExplainStage::Analyze, Plan::Select(select)) => {
                 let exec = self.select_exec(select.clone());
-                return text_rows(desc, RowsTag::Explain, vec![self.analyze(&exec, params, plan.format).await?]);
+                return text_rows(desc, RowsTag::Explain, vec![self.analyze(&exec, params, plan).await?]);
             }
             (ExplainStage::Analyze, other) => {
                 let message = format!("EXPLAIN ANALYZE of this statement is not supported: {}", kind(other));
@@ -135,7 +135,7 @@ impl Session {
         &mut self,
         exec: &SelectExec,
         params: Bound<'_>,
-        format: ExplainFormat,
+        ExplainPlan { format, verbose, .. }: &ExplainPlan,
     ) -> Result<Vec<String>, AdapterError> {
         let started = Instant::now();
         let logical = bind(&exec.select.logical, params)?;
@@ -151,7 +151,7 @@ impl Session {
                 while let Some(chunk) = rows.next(ANALYZED_AT_ONCE).await? {
                     count += chunk.len() as u64;
                 }
-                let plan = match format {
+                let plan = match *format {
                     ExplainFormat::Text => logical.display_indent().to_string(),
                     ExplainFormat::Json => logical.display_pg_json().to_string(),
                 };
@@ -161,14 +161,17 @@ impl Session {
                 let as_of = self.read_ts_for(&exec.select.depends_on).await?;
                 let logical = self.with_own_writes(logical, &exec.select.depends_on)?;
                 let format = match format {
+                    ExplainFormat::Text if *verbose => PlanFormat::Partitions,
                     ExplainFormat::Text => PlanFormat::Text,
                     ExplainFormat::Json => PlanFormat::Json,
                 };
                 let query = self.query(logical, as_of).analyzed(format);
-                self.interrupt().guard(async { Ok::<_, AdapterError>(Analysis::of(query.run().await?).await?) }).await??
+                self.interrupt()
+                    .guard(async { Ok::<_, AdapterError>(Analysis::of(query.run().await?).await?) })
+                    .await??
             }
         };
-        shown(executor, index.as_deref(), &found, format)
+        shown(executor, index.as_deref(), &found, *format)
     }
 
     /// How a view, materialized or not, or the relation of an index, is maintained, or would be if it were indexed.

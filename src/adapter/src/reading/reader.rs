@@ -6,7 +6,7 @@
 
 use crate::introspection;
 use crate::shared::Shared;
-use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
+use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, UInt64Array};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use async_trait::async_trait;
@@ -18,20 +18,24 @@ use compute_client::error::ComputeError;
 use compute_client::peek::{self, Bound, OwnedPeekChunk, PeekRows};
 use compute_client::plan::{Access, IndexInfo, Output, PeekPlan, scan_access};
 use compute_client::uncommitted::Uncommitted;
-use datafusion::common::Result;
+use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::stats::Precision;
+use datafusion::common::{Column, ColumnStatistics, Result, ScalarValue, Statistics};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::Expr;
 use engine::error::SqlError;
-use engine::{Collection, CollectionReader, InMemory, Morsel, Morsels, SessionInfo};
+use engine::{Collection, CollectionReader, InMemory, Morsel, Morsels, SessionInfo, Wanted};
 use parking_lot::Mutex;
-use persist::{ColumnRows, PersistClient, PersistError, Scanned, ShardScan, ShardStats, SnapshotRows};
+use persist::{
+    Bounds, ColumnFacts, ColumnRows, FileOfColumns, PersistClient, PersistError, Scanned, ShardScan, ShardStats,
+    SnapshotRows,
+};
 use repr::columns::ColumnDecoder;
 use repr::row::RowError;
 use repr::sqlstate::SqlState;
 use repr::{Diff, GlobalId, RelationDesc, Timestamp, Updates};
 use sql::plan::sequence::COLUMNS;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -184,6 +188,15 @@ impl CollectionReader for StatementReader {
         }
     }
 
+    fn statistics(&self, id: GlobalId) -> Option<Arc<Statistics>> {
+        let rows = self.row_count(id)?;
+        let table = self.published.tables.get(&id);
+        let facts = table.map(|_| self.shared.persist.column_facts(id.into())).unwrap_or_default();
+        let columns = facts.iter().map(column_statistics).collect();
+        let total_byte_size = Precision::Absent;
+        Some(Arc::new(Statistics { num_rows: Precision::Inexact(rows), total_byte_size, column_statistics: columns }))
+    }
+
     async fn open(&self, id: GlobalId, filters: &[Expr]) -> Result<Arc<dyn Collection>> {
         if let GlobalId::System(_) = id {
             let now = introspection::Now { shared: &self.shared, published: &self.published };
@@ -197,6 +210,24 @@ impl CollectionReader for StatementReader {
         let (origin, overlay, desc) = self.origin(id, filters).await?;
         let row_count = self.counted(id, &origin);
         Ok(Arc::new(Stored { desc, origin, overlay, row_count }))
+    }
+}
+
+/// What is known of a column, as DataFusion says it.
+fn column_statistics(facts: &ColumnFacts) -> ColumnStatistics {
+    let count = |count: Option<u64>| {
+        count.map_or(Precision::Absent, |count| Precision::Inexact(usize::try_from(count).unwrap_or(usize::MAX)))
+    };
+    let value = |value: &Option<ArrayRef>| {
+        let value = value.as_ref().and_then(|array| ScalarValue::try_from_array(array, 0).ok());
+        value.map_or(Precision::Absent, Precision::Inexact)
+    };
+    ColumnStatistics {
+        null_count: count(facts.nulls),
+        min_value: value(&facts.least),
+        max_value: value(&facts.greatest),
+        distinct_count: count(facts.distinct),
+        ..ColumnStatistics::new_unknown()
     }
 }
 
@@ -401,14 +432,57 @@ impl Collection for Stored {
         self.row_count
     }
 
-    fn read(&self, stages: &[BTreeSet<usize>]) -> Result<Box<dyn Morsels>> {
+    fn read(&self, stages: &[BTreeSet<usize>], wanted: &Wanted) -> Result<Box<dyn Morsels>> {
         let types: Vec<_> = self.desc.columns.iter().map(|column| column.data_type.clone()).collect();
         let stage = |columns: &BTreeSet<usize>| {
             Ok(Stage { decoder: ColumnDecoder::new(&types, columns.clone())?, columns: columns.clone() })
         };
         let stages = stages.iter().map(stage).collect::<std::result::Result<_, RowError>>().map_err(internal)?;
         let overlay = self.overlay.as_ref().map(|updates| Overlay::new(updates));
-        Ok(Box::new(Reading { source: self.origin.open()?, overlay, stages }))
+        let mut source = self.origin.open()?;
+        let left_out = match &mut source {
+            RowSource::Shard(scan) => scan.only(|file| wanted.among(&Groups { file, schema: &self.desc.schema })),
+            _ => (0, 0),
+        };
+        Ok(Box::new(Reading { source, overlay, stages, left_out }))
+    }
+}
+
+/// The row groups of a file, as conditions see them.
+struct Groups<'a> {
+    file: &'a FileOfColumns,
+    schema: &'a SchemaRef,
+}
+
+impl Groups<'_> {
+    fn bounds(&self, column: &Column) -> Option<Bounds> {
+        self.file.bounds(self.schema.index_of(column.name()).ok()?)
+    }
+}
+
+impl PruningStatistics for Groups<'_> {
+    fn min_values(&self, column: &Column) -> Option<ArrayRef> {
+        Some(self.bounds(column)?.least)
+    }
+
+    fn max_values(&self, column: &Column) -> Option<ArrayRef> {
+        Some(self.bounds(column)?.greatest)
+    }
+
+    fn num_containers(&self) -> usize {
+        self.file.groups().len()
+    }
+
+    fn null_counts(&self, column: &Column) -> Option<ArrayRef> {
+        Some(self.bounds(column)?.nulls)
+    }
+
+    fn row_counts(&self) -> Option<ArrayRef> {
+        Some(Arc::new(UInt64Array::from_iter_values(self.file.groups().iter().map(|group| group.rows as u64))))
+    }
+
+    fn contained(&self, _column: &Column, _values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
+        None
     }
 }
 
@@ -417,6 +491,7 @@ struct Reading {
     source: RowSource,
     overlay: Option<Overlay>,
     stages: Arc<[Stage]>,
+    left_out: (usize, usize),
 }
 
 /// Which columns are wanted at once, and how they are taken out of rows.
@@ -435,6 +510,10 @@ impl Morsels for Reading {
             (Some(overlay), stored) => overlay.left(stored)?,
         };
         Ok(Some(Box::new(StoredRows { found, left, stages: Arc::clone(&self.stages) })))
+    }
+
+    fn left_out(&self) -> (usize, usize) {
+        self.left_out
     }
 }
 

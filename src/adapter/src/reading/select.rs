@@ -200,7 +200,7 @@ impl Session {
         let started = metrics.first_row_seconds.start();
         let logical = self.with_own_writes(bind(&plan.logical, params)?, &plan.depends_on)?;
         let memory = self.memory_for_params(params.values)?;
-        let mut query = Query { later, memory, ..self.query(logical, as_of) };
+        let mut query = Query { later, memory, is_bound: !params.values.is_empty(), ..self.query(logical, as_of) };
         let (shared, interrupt) = (Arc::clone(&self.shared), self.interrupt());
         let readable_from = self.readable_from(&plan.depends_on);
         Ok(Rows::pending(self.interrupt(), self.awaited(&plan.depends_on), async move {
@@ -227,6 +227,7 @@ impl Session {
             plan,
             role: self.rights.role.id,
             later: Later::Never,
+            is_bound: false,
             analyzes: None,
             memory: None,
             turn: Some(self.turn()),
@@ -465,6 +466,8 @@ pub(crate) struct Query {
     plan: LogicalPlan,
     role: RoleId,
     later: Later,
+    /// Whether constants stand in the place of parameters.
+    is_bound: bool,
     /// Whether it gives what its operators did instead of its rows, and in which form.
     analyzes: Option<PlanFormat>,
     /// What its parameters take.
@@ -572,6 +575,9 @@ impl Query {
 
     /// Opens what it reads, and begins to run.
     async fn start(mut self) -> Result<SendableRecordBatchStream, AdapterError> {
+        if self.is_bound {
+            self.plan = self.reader.with_constants(self.plan)?;
+        }
         match self.reader.execute(self.plan.clone(), self.analyzes).await {
             Err(error) if is_dropped(&error) => {}
             result => return result,
@@ -645,6 +651,11 @@ impl Reader {
             Some(format) => engine.analyze(plan, &self.info, self.collections(), format).await?,
             None => engine.execute(plan, &self.info, self.collections()).await?,
         })
+    }
+
+    /// A plan, with what follows from the constants in it.
+    fn with_constants(&self, plan: LogicalPlan) -> Result<LogicalPlan, AdapterError> {
+        Ok(self.shared.engine.with_constants(plan, &self.info, self.collections().as_ref())?)
     }
 
     /// The operators that would run an optimised plan.

@@ -2,9 +2,9 @@
 //! merge of all updates, row by row, says is there; and damage is damage, never other rows.
 
 use crate::durability::{killed, open};
-use arrow::array::{ArrayRef, Int32Array, StringViewArray};
-use arrow::datatypes::DataType;
-use glimpse_persist::{MetaWrite, PersistClient, PersistError, Scanned, ShardAppend, ShardId};
+use arrow::array::{ArrayRef, AsArray, Int32Array, StringViewArray};
+use arrow::datatypes::{DataType, Int32Type};
+use glimpse_persist::{ColumnFacts, MetaWrite, PersistClient, PersistError, Scanned, ShardAppend, ShardId};
 use ore::memory::Share;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
 use proptest::test_runner::FileFailurePersistence;
@@ -154,6 +154,40 @@ fn scanned(client: &PersistClient, as_of: Timestamp, columns: u8, some: u64) -> 
     Ok(all)
 }
 
+/// The rows kept by column that are in row groups for which this bit of their place says so.
+fn of_groups(client: &PersistClient, as_of: Timestamp, some: u64, is_wanted: bool) -> Vec<Vec<u8>> {
+    let (mut scan, mut found) = (client.scan(A, as_of).expect("readable"), Vec::new());
+    let mut said = (0, 0);
+    let left_out = scan.only(|file| {
+        let wanted: Vec<bool> = (0..file.groups().len()).map(|at| (some >> (at % 64) & 1 == 1) == is_wanted).collect();
+        said = (said.0 + wanted.iter().filter(|is_wanted| !**is_wanted).count(), said.1 + wanted.len());
+        Some(wanted)
+    });
+    assert_eq!(left_out, said);
+    while let Some(rows) = scan.next_rows().expect("intact") {
+        if let Scanned::Columns(rows) = rows {
+            found.extend(rows.rows().expect("intact").iter().map(|(row, _)| row.to_vec()));
+        }
+    }
+    found
+}
+
+/// Numbers that are said to be the least and the greatest of the first column are.
+fn check_facts(facts: &[ColumnFacts], by_column: &[Vec<u8>]) {
+    let decoder = ColumnDecoder::new(&types(), BTreeSet::from([0])).expect("supported");
+    if by_column.is_empty() {
+        return;
+    }
+    let numbers = decoder.decode(by_column.iter().map(Vec::as_slice)).expect("rows").remove(0);
+    let number = facts.first().expect("there are files");
+    let bound = |bound: &Option<ArrayRef>| bound.as_ref().map(|bound| bound.as_primitive::<Int32Type>().value(0));
+    for value in numbers.as_primitive::<Int32Type>().values() {
+        assert!(bound(&number.least).is_some_and(|least| least <= *value));
+        assert!(bound(&number.greatest).is_some_and(|greatest| greatest >= *value));
+    }
+    assert!(number.nulls == Some(0) && number.distinct.is_some());
+}
+
 fn check(client: &PersistClient, model: &Model, as_of: Timestamp, columns: u8, some: u64) {
     let expected = model.contents(as_of);
     let merged: Vec<Updates> = client.snapshot(A, as_of).expect("readable").collect::<Result<_, _>>().expect("intact");
@@ -166,6 +200,19 @@ fn check(client: &PersistClient, model: &Model, as_of: Timestamp, columns: u8, s
     for _ in 0..2 {
         assert!(scanned(client, as_of, columns, some).expect("intact") == expected, "as of {as_of} of {}", model.ts);
     }
+    // Compaction goes on meanwhile: as long as the files are the same, so is what is known of them.
+    let (facts, halves, whole) = loop {
+        let facts = client.column_facts(A);
+        let (mut halves, mut whole) = (of_groups(client, as_of, some, true), of_groups(client, as_of, u64::MAX, true));
+        halves.extend(of_groups(client, as_of, some, false));
+        if Arc::ptr_eq(&facts, &client.column_facts(A)) {
+            halves.sort();
+            whole.sort();
+            break (facts, halves, whole);
+        }
+    };
+    assert!(halves == whole);
+    check_facts(&facts, &whole);
     let changes = client.changes(A, as_of, model.ts).expect("readable");
     let net = |updates: Vec<(Vec<u8>, Timestamp, Diff)>| {
         let mut net: BTreeMap<(Timestamp, Vec<u8>), Diff> = BTreeMap::new();

@@ -6,6 +6,7 @@
 //! PostgreSQL's. `REWRITE=1` records our answers, for cases whose expectation is to be read and argued.
 
 use async_trait::async_trait;
+use datafusion::common::Statistics;
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::Expr;
 use engine::error::SqlError;
@@ -59,6 +60,10 @@ struct NoCollections;
 #[async_trait]
 impl CollectionReader for NoCollections {
     fn row_count(&self, _id: GlobalId) -> Option<usize> {
+        None
+    }
+
+    fn statistics(&self, _id: GlobalId) -> Option<Arc<Statistics>> {
         None
     }
 

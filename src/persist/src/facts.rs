@@ -1,0 +1,79 @@
+//! What the files of columns of a shard say of its values, all of them together.
+
+use crate::blob::BlobLease;
+use crate::inner::Inner;
+use crate::shard::Location;
+use crate::shard_id::ShardId;
+use arrow::array::{ArrayRef, AsArray};
+use arrow::compute::{SortOptions, concat, sort_to_indices, take};
+use arrow::datatypes::UInt64Type;
+use columns::{Bounds, Distinct, File};
+use std::sync::Arc;
+
+/// What is known of a column.
+#[derive(Clone, Debug)]
+pub struct ColumnFacts {
+    /// How many values are NULL, of a type whose bounds are kept.
+    pub nulls: Option<u64>,
+    /// No value is less than this one, which stands alone.
+    pub least: Option<ArrayRef>,
+    /// None is greater.
+    pub greatest: Option<ArrayRef>,
+    /// About how many different values there are.
+    pub distinct: Option<u64>,
+}
+
+/// By column: what is known of a shard. Computed once for the files that there are.
+pub(crate) fn of_shard(inner: &Inner, shard: ShardId) -> Arc<[ColumnFacts]> {
+    let (leases, looked_up) = {
+        let mut shards = inner.shards.lock();
+        let Some(state) = shards.by_id.get_mut(&shard) else { return Arc::default() };
+        let files = state.batches.iter().filter_map(|batch| match &batch.location {
+            Location::Blob(lease) if lease.is_columns() => Some((batch.seq, Arc::clone(lease))),
+            _ => None,
+        });
+        let (seqs, leases): (Vec<u64>, Vec<Arc<BlobLease>>) = files.unzip();
+        (leases, state.looked_up(seqs))
+    };
+    if let Some(facts) = looked_up.facts.get() {
+        return Arc::clone(facts);
+    }
+    // Who scans what cannot be read says so.
+    let files =
+        leases.iter().map(|lease| lease.open_columns(shard).map(|(file, _)| file)).collect::<Result<Vec<_>, _>>();
+    let Ok(files) = files else { return Arc::default() };
+    Arc::clone(looked_up.facts.get_or_init(|| of_files(&files)))
+}
+
+fn of_files(files: &[Arc<File>]) -> Arc<[ColumnFacts]> {
+    let columns = files.first().map_or(0, |file| file.shape().types().len());
+    (0..columns).map(|column| of_column(files, column)).collect()
+}
+
+fn of_column(files: &[Arc<File>], column: usize) -> ColumnFacts {
+    let bounds: Option<Vec<Bounds>> = files.iter().map(|file| file.bounds(column)).collect();
+    let bounds = bounds.unwrap_or_default();
+    let nulls = bounds.iter().flat_map(|bounds| bounds.nulls.as_primitive::<UInt64Type>()).flatten().sum();
+    let sketches: Option<Vec<&Distinct>> = files.iter().map(|file| file.distinct(column)).collect();
+    let together = |all: Vec<&Distinct>| {
+        let (first, others) = all.split_first()?;
+        let mut all = (*first).clone();
+        others.iter().for_each(|other| all.merge(other));
+        Some(all.estimate())
+    };
+    ColumnFacts {
+        nulls: (!bounds.is_empty()).then_some(nulls),
+        least: first(bounds.iter().map(|bounds| &bounds.least), false),
+        greatest: first(bounds.iter().map(|bounds| &bounds.greatest), true),
+        distinct: sketches.and_then(together),
+    }
+}
+
+/// The first in order among these values, from below or from above; `None` if all are NULL.
+fn first<'a>(arrays: impl Iterator<Item = &'a ArrayRef>, descending: bool) -> Option<ArrayRef> {
+    let arrays: Vec<_> = arrays.map(AsRef::as_ref).collect();
+    let all = concat(&arrays).ok()?;
+    let options = SortOptions { descending, nulls_first: false };
+    let first = take(&all, &sort_to_indices(&all, Some(options), Some(1)).ok()?, None).ok()?;
+    (first.len() == 1 && first.is_valid(0)).then_some(first)
+}
