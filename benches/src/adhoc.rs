@@ -1,4 +1,4 @@
-//! Ad hoc queries over the tables of TPC-H, beside PostgreSQL, and beside DuckDB in memory where that is found.
+//! Ad hoc queries over the tables of TPC-H, beside PostgreSQL, and beside DuckDB and stock DataFusion in memory where these are found.
 //!
 //! All have the same rows and no keys or indexes. Query by query, round by round, one server runs after the other, warm; figures are
 //! medians. PostgreSQL gives up a query after a minute, and is asked once for what takes it long.
@@ -35,8 +35,9 @@ const CHURN: [&str; 2] = [
     "UPDATE lineitem SET l_comment = 'changed', l_tax = l_tax + 0.01 WHERE (l_orderkey * 7 + l_linenumber * 31 + l_partkey) % 100 = 0",
     "DELETE FROM lineitem WHERE (l_orderkey * 7 + l_linenumber * 31 + l_partkey) % 100 = 1",
 ];
-/// What runs DuckDB.
-const DUCKDB: &str = include_str!("duckdb.py");
+/// What runs in Python: the module that has it, and how it is run.
+const DUCKDB: (&str, &str) = ("duckdb", include_str!("duckdb.py"));
+const DATAFUSION: (&str, &str) = ("datafusion", include_str!("datafusion.py"));
 
 /// What to run.
 pub struct Options {
@@ -46,8 +47,8 @@ pub struct Options {
     pub scale: f64,
     /// Runs of each query.
     pub rounds: u32,
-    /// A Python that has DuckDB.
-    pub duckdb: PathBuf,
+    /// A Python that has DuckDB, or DataFusion, or both.
+    pub python: PathBuf,
     /// Where servers are.
     pub places: Places,
 }
@@ -62,6 +63,8 @@ pub struct Line {
     pub postgres: Option<f64>,
     /// The same of DuckDB, if there is one.
     pub duckdb: Option<f64>,
+    /// The same of DataFusion, if there is one.
+    pub datafusion: Option<f64>,
 }
 
 /// What loading took, in seconds.
@@ -82,7 +85,8 @@ pub struct Loaded {
 pub struct Rivals {
     glimpse: Server,
     postgres: Server,
-    duckdb: Option<DuckDb>,
+    duckdb: Option<InPython>,
+    datafusion: Option<InPython>,
     options: Options,
 }
 
@@ -108,7 +112,8 @@ impl Rivals {
         let started = Instant::now();
         postgres.session()?.execute("VACUUM ANALYZE")?;
         let analyzed = of_postgres + started.elapsed().as_secs_f64();
-        let duckdb = DuckDb::start(&options.duckdb, work_dir, &data)?;
+        let in_python = |rival| InPython::start(rival, &options.python, work_dir, &data);
+        let (duckdb, datafusion) = (in_python(DUCKDB)?, in_python(DATAFUSION)?);
         let sizes = Table::ALL.map(|table| format!("pg_table_size('{}')", table.name()));
         let size = postgres.session()?.execute(&format!("SELECT {}", sizes.join(" + ")))?;
         let size = size.first().and_then(|row| row.first()?.as_deref()?.parse().ok());
@@ -119,7 +124,7 @@ impl Rivals {
             glimpse_bytes: glimpse.stored_bytes("blobs")?,
             postgres_bytes: size.context("PostgreSQL does not say how large its tables are")?,
         };
-        Ok((Rivals { glimpse, postgres, duckdb, options }, loaded))
+        Ok((Rivals { glimpse, postgres, duckdb, datafusion, options }, loaded))
     }
 
     /// Runs a query everywhere.
@@ -133,29 +138,32 @@ impl Rivals {
         } else if !first.as_ref().is_err_and(|error| format!("{error:#}").contains("57014")) {
             bail!("{name} fails in PostgreSQL: {:#}", first.err().context("it failed")?);
         }
-        if let Some(duckdb) = &mut self.duckdb {
-            duckdb.run(query)?;
+        let mut others = [&mut self.duckdb, &mut self.datafusion].map(|rival| (rival, Vec::new()));
+        for (rival, _) in &mut others {
+            rival.as_mut().map(|rival| rival.run(query)).transpose()?;
         }
-        let (mut glimpse, mut postgres, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut glimpse, mut postgres) = (Vec::new(), Vec::new());
         let repeats = first.as_ref().is_ok_and(|(_, took)| *took < LONG);
         for _ in 0..self.options.rounds {
             glimpse.push(millis(timed(&mut ours, query)?.1));
             if repeats {
                 postgres.push(millis(timed(&mut theirs, query)?.1));
             }
-            if let Some(duckdb) = &mut self.duckdb {
-                others.push(millis(duckdb.run(query)?));
+            for (rival, took) in &mut others {
+                took.extend(rival.as_mut().map(|rival| rival.run(query)).transpose()?.map(millis));
             }
         }
         if let (false, Ok((_, took))) = (repeats, &first) {
             postgres.push(millis(*took));
         }
         let glimpse = median(glimpse).context("there was a round")?;
-        Ok(Line { name, glimpse, postgres: median(postgres), duckdb: median(others) })
+        let [duckdb, datafusion] = others.map(|(_, took)| median(took));
+        Ok(Line { name, glimpse, postgres: median(postgres), duckdb, datafusion })
     }
 
-    /// Changes and removes rows everywhere.
+    /// Changes and removes rows everywhere but in DataFusion, which does not: it is no rival any more.
     pub fn churn(&mut self) -> Result<()> {
+        self.datafusion = None;
         for sql in CHURN {
             self.glimpse.session()?.execute(sql)?;
             self.postgres.session()?.execute(sql)?;
@@ -207,8 +215,9 @@ fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1_000.0
 }
 
-/// A DuckDB in memory, with two threads, in a process of its own.
-struct DuckDb {
+/// An engine in memory, with two threads, in a Python of its own.
+struct InPython {
+    name: &'static str,
     process: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -216,14 +225,19 @@ struct DuckDb {
     _dir: TempDir,
 }
 
-impl DuckDb {
+impl InPython {
     /// Starts it, if that Python has one.
-    fn start(python: &Path, work_dir: &Path, data: &Data) -> Result<Option<DuckDb>> {
-        let has_duckdb = Command::new(python).args(["-c", "import duckdb"]).stderr(Stdio::null()).status();
-        if !has_duckdb.is_ok_and(|status| status.success()) {
+    fn start(
+        (name, program): (&'static str, &str),
+        python: &Path,
+        work_dir: &Path,
+        data: &Data,
+    ) -> Result<Option<InPython>> {
+        let is_there = Command::new(python).args(["-c", &format!("import {name}")]).stderr(Stdio::null()).status();
+        if !is_there.is_ok_and(|status| status.success()) {
             return Ok(None);
         }
-        let dir = tempfile::Builder::new().prefix("duckdb").tempdir_in(work_dir)?;
+        let dir = tempfile::Builder::new().prefix(name).tempdir_in(work_dir)?;
         for table in Table::ALL {
             let mut file = std::io::BufWriter::new(std::fs::File::create(dir.path().join(table.name()))?);
             for row in data.rows(table) {
@@ -231,22 +245,22 @@ impl DuckDb {
             }
             file.flush()?;
         }
-        let program = dir.path().join("duckdb_rival.py");
-        std::fs::write(&program, DUCKDB)?;
+        let path = dir.path().join("rival.py");
+        std::fs::write(&path, program)?;
         let mut command = Command::new(python);
-        command.arg(&program).arg(dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut process = command.spawn().context("cannot run DuckDB")?;
+        command.arg(&path).arg(dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().with_context(|| format!("cannot run {name}"))?;
         let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
-            bail!("DuckDB has no pipes");
+            bail!("{name} has no pipes");
         };
-        let mut duckdb = DuckDb { process, input, output: BufReader::new(output), _dir: dir };
+        let mut rival = InPython { name, process, input, output: BufReader::new(output), _dir: dir };
         for sql in schema() {
-            duckdb.run(&sql)?;
+            rival.run(&sql)?;
         }
         for table in Table::ALL {
-            duckdb.run(&format!("LOAD TABLE {}", table.name()))?;
+            rival.run(&format!("LOAD TABLE {}", table.name()))?;
         }
-        Ok(Some(duckdb))
+        Ok(Some(rival))
     }
 
     fn run(&mut self, sql: &str) -> Result<Duration> {
@@ -254,12 +268,12 @@ impl DuckDb {
         self.input.flush()?;
         let mut reply = String::new();
         self.output.read_line(&mut reply)?;
-        let seconds = reply.trim().parse().with_context(|| format!("DuckDB says {reply:?} to {sql}"))?;
+        let seconds = reply.trim().parse().with_context(|| format!("{} says {reply:?} to {sql}", self.name))?;
         Ok(Duration::from_secs_f64(seconds))
     }
 }
 
-impl Drop for DuckDb {
+impl Drop for InPython {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.process.kill();

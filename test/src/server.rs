@@ -40,6 +40,8 @@ pub struct Launch {
     pub environment: Vec<(String, String)>,
     /// Where the temporary directory is made that holds its data.
     pub data_in: Option<PathBuf>,
+    /// An archive of what its data directory has at first, for `tar`.
+    pub archive: Option<PathBuf>,
 }
 
 /// Finds the server: `GLIMPSE_ENVIRONMENTD`, or `environmentd` beside the test's own target directory.
@@ -72,6 +74,12 @@ impl Server {
             Some(parent) => tempfile::tempdir_in(parent)?,
             None => tempfile::tempdir()?,
         };
+        if let Some(archive) = &launch.archive {
+            let directory = data.path().join("data");
+            std::fs::create_dir(&directory)?;
+            let status = Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(&directory).status()?;
+            anyhow::ensure!(status.success(), "tar cannot unpack {}", archive.display());
+        }
         let mut server = Server {
             binary: launch.binary.map_or_else(find_binary, Ok)?,
             data: Arc::new(data),

@@ -103,6 +103,12 @@ fn what_takes_too_much_memory_is_refused() {
     }
 }
 
+/// An operator and all below it.
+fn operators(plan: &serde_json::Value) -> Vec<&serde_json::Value> {
+    let below = plan["Plans"].as_array().into_iter().flatten().flat_map(operators);
+    std::iter::once(plan).chain(below).collect()
+}
+
 #[test]
 fn what_a_transaction_keeps_back_is_refused_where_it_is_too_much() {
     let server = Server::start_with(&["--adhoc-memory=16"]).expect("the server starts");
@@ -148,14 +154,8 @@ fn what_ran_is_told() {
         "{told}"
     );
     assert!(statement["Execution Time"].as_f64().is_some_and(|ms| ms > 0.0), "{told}");
-    let mut operators = vec![&statement["Plan"]];
-    let mut scans = Vec::new();
-    while let Some(operator) = operators.pop() {
-        operators.extend(operator["Plans"].as_array().into_iter().flatten());
-        if operator["Node Type"] == "CollectionExec" {
-            scans.push(operator["Actual Rows"].as_u64());
-        }
-    }
+    let scans = operators(&statement["Plan"]).into_iter().filter(|operator| operator["Node Type"] == "CollectionExec");
+    let scans: Vec<_> = scans.map(|operator| operator["Actual Rows"].as_u64()).collect();
     assert_eq!(scans, [Some(5_000)], "{told}");
     let lines = wire.rows(&format!("EXPLAIN ANALYZE {query}")).expect("it runs");
     let lines: Vec<&str> = lines.iter().filter_map(|line| line[0].as_deref()).collect();
@@ -173,4 +173,49 @@ fn what_ran_is_told() {
         assert_eq!(wire.sqlstate(sql).expect("an answer").as_deref(), Some(sqlstate), "{sql}");
     }
     assert_eq!(value(&mut wire, "SELECT (SELECT count(*) FROM t) + (SELECT count(*) FROM k)"), "20010");
+}
+
+/// What is known of files of columns is not known of rows that came after them.
+#[test]
+fn what_is_known_of_files_is_an_estimate() {
+    let target = Target::start().expect("the server starts");
+    let mut wire = target.admin().expect("a session");
+    for sql in [
+        "CREATE TABLE days (u int4, day date)",
+        "INSERT INTO days SELECT a, DATE '2026-08-31' FROM generate_series(1, 20000) a",
+        "INSERT INTO days VALUES (20001, '2026-09-03'), (20002, '2026-09-01'), (20003, '2026-09-02'), (20004, NULL)",
+    ] {
+        wire.execute(sql).expect(sql);
+    }
+    let latest = "(SELECT *, row_number() OVER (PARTITION BY u ORDER BY day DESC) AS n FROM days) s";
+    let sql = format!("SELECT day FROM {latest} WHERE n = 1 AND day >= '2026-08-31' ORDER BY day");
+    let found: Vec<_> = wire.rows(&sql).expect("it runs").into_iter().map(|row| row[0].clone()).collect();
+    assert!(found.is_sorted() && found.len() == 20_003);
+    for (sql, expected) in [
+        ("SELECT count(DISTINCT day) FROM days WHERE day >= '2026-08-31'", "4"),
+        ("SELECT count(*) FROM (SELECT day FROM days WHERE day > '2020-01-01' GROUP BY day) d", "4"),
+        ("SELECT count(*) FROM days WHERE day > '2026-08-31'", "3"),
+        ("SELECT count(*) FROM days WHERE day IS NULL", "1"),
+        ("SELECT count(*) FROM days l JOIN days r ON l.day = r.day AND l.u = r.u WHERE r.day > '2026-09-01'", "2"),
+    ] {
+        assert_eq!(value(&mut wire, sql), expected, "{sql}");
+    }
+    let told = value(&mut wire, "EXPLAIN (ANALYZE, FORMAT JSON) SELECT count(*) FROM days WHERE day > '2026-08-31'");
+    let told: serde_json::Value = serde_json::from_str(&told).expect("it is JSON");
+    let left_out = |of: &&serde_json::Value| of["Extras"]["row_groups_left_out"].as_u64() == Some(1);
+    assert!(operators(&told[0]["Plan"]).iter().any(left_out), "{told}");
+}
+
+/// Of what little is known below many joins, these are not looked at again and again.
+#[test]
+fn deep_joins_are_planned_once() {
+    let target = Target::start().expect("the server starts");
+    let mut wire = target.admin().expect("a session");
+    wire.execute("CREATE TABLE t (a int4, b int4)").expect("a table");
+    wire.execute("INSERT INTO t SELECT g, g FROM generate_series(1, 10) g").expect("rows");
+    let mut query = "SELECT g AS a, g AS b FROM generate_series(1, 10) g".to_owned();
+    for _ in 0..18 {
+        query = format!("SELECT s.a, max(t.b) AS b FROM ({query}) s JOIN t ON t.a = s.a AND t.b = s.b GROUP BY s.a");
+    }
+    assert_eq!(value(&mut wire, &format!("SELECT count(*) FROM ({query}) d")), "10");
 }

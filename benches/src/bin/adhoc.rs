@@ -1,4 +1,4 @@
-//! Ad hoc queries beside PostgreSQL and DuckDB. `bin/bench adhoc` builds and runs it.
+//! Ad hoc queries beside PostgreSQL, DuckDB and stock DataFusion. `bin/bench adhoc` builds and runs it.
 
 #![allow(clippy::print_stdout, reason = "the table on standard output is what this program is for")]
 
@@ -23,9 +23,9 @@ struct Arguments {
     /// Runs of each query; figures are medians.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// A Python that has DuckDB, which is left out if it has not.
+    /// A Python that has DuckDB, or DataFusion, or both; what it has not is left out.
     #[arg(long, default_value = "python3")]
-    duckdb: PathBuf,
+    python: PathBuf,
     /// Run all once more after one row of a hundred of the largest table was changed and another removed, and again a minute later.
     #[arg(long)]
     churn: bool,
@@ -34,12 +34,12 @@ struct Arguments {
 }
 
 fn main() -> Result<()> {
-    let Arguments { only, scale, rounds, duckdb, churn, places } = Arguments::parse();
+    let Arguments { only, scale, rounds, python, churn, places } = Arguments::parse();
     for name in &only {
         ensure!(queries().any(|(known, _)| known == name), "there is no query named {name}");
     }
     println!("{}\n", Machine::inspect(&places.work_dir)?.line());
-    let (mut rivals, loaded) = Rivals::start(Options { only, scale, rounds, duckdb, places })?;
+    let (mut rivals, loaded) = Rivals::start(Options { only, scale, rounds, python, places })?;
     println!(
         "COPY of all tables at scale {scale}: {:.1} s, PostgreSQL {:.1} s, with VACUUM ANALYZE {:.1} s. \
          Blobs take {:.0} MB, PostgreSQL's tables {:.0} MB.\n",
@@ -63,30 +63,35 @@ fn main() -> Result<()> {
 
 /// Prints what each query takes.
 fn compare(rivals: &mut Rivals) -> Result<()> {
-    println!("| query | Glimpse ms | PG ms | DuckDB ms | PG / Glimpse | Glimpse / DuckDB |");
-    println!("|---|--:|--:|--:|--:|--:|");
+    println!(
+        "| query | Glimpse ms | PG ms | DuckDB ms | DataFusion ms | PG / Glimpse | Glimpse / DuckDB | Glimpse / DataFusion |"
+    );
+    println!("|---|--:|--:|--:|--:|--:|--:|--:|");
     let selected: Vec<_> = queries().filter(|(name, _)| rivals.selects(name)).collect();
     let mut lines = Vec::new();
     for query in selected {
         let line = rivals.compare(query)?;
         let or_none = |value: Option<f64>, digits: usize| value.map_or_else(String::new, |v| format!("{v:.digits$}"));
         println!(
-            "| {} | {:.1} | {} | {} | {} | {} |",
+            "| {} | {:.1} | {} | {} | {} | {} | {} | {} |",
             line.name,
             line.glimpse,
             line.postgres.map_or_else(|| "> 60 s".to_owned(), |ms| format!("{ms:.1}")),
             or_none(line.duckdb, 1),
+            or_none(line.datafusion, 1),
             or_none(line.postgres.map(|ms| ms / line.glimpse), 2),
             or_none(line.duckdb.map(|ms| line.glimpse / ms), 1),
+            or_none(line.datafusion.map(|ms| line.glimpse / ms), 2),
         );
         lines.push(line);
     }
     let tpch = || lines.iter().filter(|line| line.name.starts_with('q'));
     let over = |ratio: &dyn Fn(&Line) -> Option<f64>| mean(tpch().filter_map(ratio));
     println!(
-        "\nGeometric means over TPC-H: PostgreSQL / Glimpse {:.2}, Glimpse / DuckDB {:.1}.",
+        "\nGeometric means over TPC-H: PostgreSQL / Glimpse {:.2}, Glimpse / DuckDB {:.2}, Glimpse / DataFusion {:.2}.",
         over(&|line| Some(line.postgres? / line.glimpse)),
         over(&|line| Some(line.glimpse / line.duckdb?)),
+        over(&|line| Some(line.glimpse / line.datafusion?)),
     );
     Ok(())
 }

@@ -21,19 +21,19 @@ pub struct Bounds {
 
 /// Whether Parquet's order of values of a type is Arrow's, for all of them: of floats NaN is left out.
 fn is_ordered(ty: &DataType) -> bool {
-    match ty {
+    matches!(
+        ty,
         DataType::Boolean
-        | DataType::Int16
-        | DataType::Int32
-        | DataType::Int64
-        | DataType::UInt32
-        | DataType::Decimal128(..)
-        | DataType::Utf8View
-        | DataType::Date32
-        | DataType::Time64(_)
-        | DataType::Timestamp(..) => true,
-        _ => false,
-    }
+            | DataType::Int16
+            | DataType::Int32
+            | DataType::Int64
+            | DataType::UInt32
+            | DataType::Decimal128(..)
+            | DataType::Utf8View
+            | DataType::Date32
+            | DataType::Time64(_)
+            | DataType::Timestamp(..)
+    )
 }
 
 impl File {
@@ -53,43 +53,5 @@ impl File {
     /// A sketch of the values of a column, if there is one: files of older versions have none.
     pub fn distinct(&self, column: usize) -> Option<&Distinct> {
         self.distinct.get(column)?.as_ref()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::file::tests::{random, write};
-    use crate::file::{File, Wanted};
-    use crate::shape::Shape;
-    use arrow::array::{Array, AsArray, Scalar};
-    use arrow::compute::kernels::cmp::{gt, lt};
-    use arrow::datatypes::UInt64Type;
-    use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
-    use std::collections::BTreeSet;
-    use std::sync::Arc;
-
-    proptest! {
-        #[test]
-        fn no_value_is_out_of_its_bounds(
-            choices in prop::collection::vec(any::<u32>(), 1..400), chosen in prop::collection::btree_set(0_usize..19, 1..19),
-            group in 1_usize..300) {
-            let (types, rows) = random(&choices, &chosen);
-            let (mut bytes, tail) = write(&Arc::new(Shape::new(&types).expect("supported")), &rows, group);
-            let file = Arc::new(File::open(tail, bytes.0.len() as u64).expect("it was just written"));
-            for column in 0..types.len() {
-                prop_assert!(file.distinct(column).is_none_or(|of| of.estimate() <= 2 * choices.len() as u64));
-                let Some(bounds) = file.bounds(column) else { continue };
-                for at in 0..file.groups().len() {
-                    let of = BTreeSet::from([column]);
-                    let chunks = file.read(&mut bytes, at, &of).expect("intact");
-                    let values = file.decode(&chunks, &of, Wanted::All).expect("intact").remove(0);
-                    prop_assert_eq!(bounds.nulls.as_primitive::<UInt64Type>().value(at), values.null_count() as u64);
-                    let (least, greatest) = (bounds.least.slice(at, 1), bounds.greatest.slice(at, 1));
-                    prop_assert!(least.is_valid(0) || values.null_count() == values.len(), "{:?}", types[column]);
-                    prop_assert_eq!(lt(&values, &Scalar::new(least)).expect("of one type").true_count(), 0);
-                    prop_assert_eq!(gt(&values, &Scalar::new(greatest)).expect("of one type").true_count(), 0);
-                }
-            }
-        }
     }
 }

@@ -451,15 +451,17 @@ fn elsewhere() -> ParquetError {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::find::{Finder, Found};
     use crate::{GROUP_ROWS, Writer};
+    use arrow::array::Scalar;
     use arrow::array::{
         BinaryViewArray, Date32Array, Decimal128Array, Decimal256Array, FixedSizeBinaryArray, Float32Array,
         Float64Array, Int16Array, Int32Array, Int64Array, IntervalMonthDayNanoArray, ListArray, StringViewArray,
         Time64MicrosecondArray, TimestampMicrosecondArray, UInt32Array,
     };
+    use arrow::compute::kernels::cmp::{gt, lt};
     use arrow::datatypes::{DataType, Int32Type, IntervalMonthDayNano, i256};
     use ore::memory::Share;
     use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
@@ -524,7 +526,7 @@ pub(crate) mod tests {
     }
 
     /// A file of rows, in groups of so many, and what it ends with.
-    pub(crate) fn write(shape: &Arc<Shape>, rows: &[(Vec<u8>, Timestamp)], group: usize) -> (InMemory, Bytes) {
+    fn write(shape: &Arc<Shape>, rows: &[(Vec<u8>, Timestamp)], group: usize) -> (InMemory, Bytes) {
         let mut writer = Writer::new(Arc::clone(shape)).expect("it begins");
         let mut bytes = Vec::new();
         for group in rows.chunks(group) {
@@ -538,7 +540,7 @@ pub(crate) mod tests {
         (InMemory(bytes.into()), end.into())
     }
 
-    pub(crate) fn random(choices: &[u32], chosen: &BTreeSet<usize>) -> (Vec<DataType>, Vec<(Vec<u8>, Timestamp)>) {
+    fn random(choices: &[u32], chosen: &BTreeSet<usize>) -> (Vec<DataType>, Vec<(Vec<u8>, Timestamp)>) {
         let all = columns(choices);
         let arrays: Vec<ArrayRef> = chosen.iter().map(|at| Arc::clone(&all[*at])).collect();
         let types: Vec<DataType> = arrays.iter().map(|array| array.data_type().clone()).collect();
@@ -623,6 +625,29 @@ pub(crate) mod tests {
             let damage: Vec<usize> = (0..file.groups().len()).filter(|at| file.rows(&mut damaged, *at).is_err()).collect();
             // Parquet's own magic at the beginning belongs to no chunk.
             prop_assert!(damage.len() == usize::from(at >= 4), "{damage:?} of {}", file.groups().len());
+        }
+
+        #[test]
+        fn no_value_is_out_of_its_bounds(
+            choices in prop::collection::vec(any::<u32>(), 1..400), chosen in prop::collection::btree_set(0_usize..19, 1..19),
+            group in 1_usize..300) {
+            let (types, rows) = random(&choices, &chosen);
+            let (mut bytes, tail) = write(&Arc::new(Shape::new(&types).expect("supported")), &rows, group);
+            let file = Arc::new(File::open(tail, bytes.0.len() as u64).expect("it was just written"));
+            for (column, ty) in types.iter().enumerate() {
+                prop_assert!(file.distinct(column).is_none_or(|of| of.estimate() <= 2 * choices.len() as u64));
+                let Some(bounds) = file.bounds(column) else { continue };
+                for at in 0..file.groups().len() {
+                    let of = BTreeSet::from([column]);
+                    let chunks = file.read(&mut bytes, at, &of).expect("intact");
+                    let values = file.decode(&chunks, &of, Wanted::All).expect("intact").remove(0);
+                    prop_assert_eq!(bounds.nulls.as_primitive::<UInt64Type>().value(at), values.null_count() as u64);
+                    let (least, greatest) = (bounds.least.slice(at, 1), bounds.greatest.slice(at, 1));
+                    prop_assert!(least.is_valid(0) || values.null_count() == values.len(), "{ty:?}");
+                    prop_assert_eq!(lt(&values, &Scalar::new(least)).expect("of one type").true_count(), 0);
+                    prop_assert_eq!(gt(&values, &Scalar::new(greatest)).expect("of one type").true_count(), 0);
+                }
+            }
         }
     }
 

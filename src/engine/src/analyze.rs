@@ -9,8 +9,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt};
+use ore::clock::Clock;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 /// How a plan is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +55,7 @@ pub(super) fn analyzed(
     plan: Arc<dyn ExecutionPlan>,
     mut running: SendableRecordBatchStream,
     format: PlanFormat,
-    started: Instant,
+    started: Duration,
 ) -> SendableRecordBatchStream {
     let fields = [("plan", DataType::Utf8), ("rows", DataType::UInt64), ("took_ms", DataType::Float64)];
     let schema = Arc::new(Schema::new(fields.map(|(name, data_type)| Field::new(name, data_type, false)).to_vec()));
@@ -64,7 +65,7 @@ pub(super) fn analyzed(
         while let Some(batch) = running.next().await {
             rows += batch?.num_rows() as u64;
         }
-        let took_ms = started.elapsed().as_secs_f64() * 1e3;
+        let took_ms = Clock::system().monotonic().saturating_sub(started).as_secs_f64() * 1e3;
         let text = written(plan.as_ref(), format);
         RecordBatch::try_new(
             columns,

@@ -4,7 +4,6 @@
 //! the usual assumptions lead on: values are spread evenly, columns know nothing of each other, and of two columns that are joined the
 //! values of the one with fewer are among those of the other. Nothing is right because of an estimate: it decides what is done first.
 
-use crate::collection::CollectionTable;
 use arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, ScalarValue, Statistics};
 use datafusion::logical_expr::expr::InList;
@@ -12,7 +11,6 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
     Aggregate, Between, BinaryExpr, Distinct, Expr, Join, JoinType, LogicalPlan, Operator, TableScan,
 };
-use repr::GlobalId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -25,8 +23,11 @@ const PATTERN: f64 = 0.1;
 /// What part of the values of a column are NULL of which nothing is known.
 const NULLS: f64 = 0.02;
 
+/// Plans and conditions that are deeper are not looked into: they may be deeper than a thread's stack.
+const DEPTH_MAX: usize = 200;
+
 /// What is known of the rows of collections.
-pub(crate) type Known<'a> = &'a dyn Fn(GlobalId) -> Option<Arc<Statistics>>;
+pub(crate) type Known<'a> = &'a dyn Fn(&TableScan) -> Option<Arc<Statistics>>;
 
 /// What a plan gives.
 #[derive(Clone, Debug)]
@@ -46,8 +47,15 @@ struct Values {
 }
 
 impl Estimate {
-    /// Of a plan; `None` if nothing is known of something that it reads.
+    /// Of a plan; `None` if nothing is known of something that it reads, or it is deep.
     pub(crate) fn of(plan: &LogicalPlan, known: Known<'_>) -> Option<Estimate> {
+        Estimate::within(plan, known, DEPTH_MAX)
+    }
+
+    /// The same of a plan of at most this depth.
+    fn within(plan: &LogicalPlan, known: Known<'_>, depth: usize) -> Option<Estimate> {
+        let depth = depth.checked_sub(1)?;
+        let of = |input: &LogicalPlan| Estimate::within(input, known, depth);
         match plan {
             LogicalPlan::TableScan(scan) => Estimate::of_scan(scan, known),
             LogicalPlan::EmptyRelation(empty) => {
@@ -55,38 +63,38 @@ impl Estimate {
             }
             LogicalPlan::Values(values) => Some(Estimate::unknown(plan, values.values.len() as f64)),
             LogicalPlan::Filter(filter) => {
-                let input = Estimate::of(&filter.input, known)?;
+                let input = of(&filter.input)?;
                 let conditions = split_conjunction(&filter.predicate);
                 Some(input.filtered(filter.input.schema(), &conditions))
             }
             LogicalPlan::Projection(projection) => {
-                let (input, schema) = (Estimate::of(&projection.input, known)?, projection.input.schema());
+                let (input, schema) = (of(&projection.input)?, projection.input.schema());
                 let columns = projection.expr.iter().map(|expr| input.values(schema, expr)).collect();
                 Some(Estimate { rows: input.rows, columns })
             }
-            LogicalPlan::Aggregate(aggregate) => Estimate::of_groups(aggregate, known),
+            LogicalPlan::Aggregate(aggregate) => Estimate::of_groups(aggregate, &of(&aggregate.input)?),
             LogicalPlan::Distinct(Distinct::All(input)) => {
-                let input = Estimate::of(input, known)?;
+                let input = of(input)?;
                 Some(Estimate { rows: groups(input.rows, input.columns.iter().map(|of| of.distinct)), ..input })
             }
-            LogicalPlan::Join(join) => Estimate::of_join(join, known),
+            LogicalPlan::Join(join) => Estimate::of_join(join, &of(&join.left)?, &of(&join.right)?),
             LogicalPlan::Union(union) => {
-                let inputs = union.inputs.iter().map(|input| Estimate::of(input, known));
+                let inputs = union.inputs.iter().map(|input| of(input));
                 let rows: f64 = inputs.map(|input| input.map(|input| input.rows)).sum::<Option<f64>>()?;
                 Some(Estimate::unknown(plan, rows))
             }
             LogicalPlan::Limit(limit) => {
-                let input = Estimate::of(&limit.input, known)?;
+                let input = of(&limit.input)?;
                 let most = match limit.fetch.as_deref() {
                     Some(Expr::Literal(value, _)) => number(value).unwrap_or(f64::INFINITY),
                     _ => f64::INFINITY,
                 };
                 Some(input.at_most(most))
             }
-            LogicalPlan::SubqueryAlias(alias) => Estimate::of(&alias.input, known),
-            LogicalPlan::Sort(sort) => Estimate::of(&sort.input, known),
+            LogicalPlan::SubqueryAlias(alias) => of(&alias.input),
+            LogicalPlan::Sort(sort) => of(&sort.input),
             LogicalPlan::Window(window) => {
-                let input = Estimate::of(&window.input, known)?;
+                let input = of(&window.input)?;
                 let mut columns = input.columns;
                 columns.resize(plan.schema().fields().len(), Values::default());
                 Some(Estimate { rows: input.rows, columns })
@@ -101,10 +109,9 @@ impl Estimate {
     }
 
     fn of_scan(scan: &TableScan, known: Known<'_>) -> Option<Estimate> {
-        let collection = CollectionTable::from_source(&scan.source)?;
-        let all = Estimate::of_rows(known(collection.id)?.as_ref())?;
+        let all = Estimate::of_rows(known(scan)?.as_ref())?;
         let conditions: Vec<&Expr> = scan.filters.iter().flat_map(split_conjunction).collect();
-        let schema = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &collection.desc.schema).ok()?;
+        let schema = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema()).ok()?;
         let passed = all.filtered(&schema, &conditions).at_most(scan.fetch.map_or(f64::INFINITY, |rows| rows as f64));
         Some(match &scan.projection {
             Some(columns) => Estimate {
@@ -135,6 +142,10 @@ impl Estimate {
 
     /// The rows that pass all of these conditions on rows with this schema.
     pub(crate) fn filtered(&self, schema: &DFSchema, conditions: &[&Expr]) -> Estimate {
+        self.filtered_within(schema, conditions, DEPTH_MAX)
+    }
+
+    fn filtered_within(&self, schema: &DFSchema, conditions: &[&Expr], depth: usize) -> Estimate {
         let mut passing = 1.0;
         let mut ranges: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
         for condition in conditions {
@@ -143,7 +154,7 @@ impl Estimate {
                     let range = ranges.entry(column).or_insert((f64::NEG_INFINITY, f64::INFINITY));
                     *range = (range.0.max(low), range.1.min(high));
                 }
-                None => passing *= self.selectivity(schema, condition),
+                None => passing *= self.selectivity(schema, condition, depth),
             }
         }
         for (column, (low, high)) in ranges {
@@ -163,8 +174,8 @@ impl Estimate {
         self
     }
 
-    fn of_groups(aggregate: &Aggregate, known: Known<'_>) -> Option<Estimate> {
-        let (input, schema) = (Estimate::of(&aggregate.input, known)?, aggregate.input.schema());
+    fn of_groups(aggregate: &Aggregate, input: &Estimate) -> Option<Estimate> {
+        let schema = aggregate.input.schema();
         let mut columns: Vec<Values> = aggregate.group_expr.iter().map(|expr| input.values(schema, expr)).collect();
         let rows = match columns.is_empty() {
             true => 1.0,
@@ -174,8 +185,7 @@ impl Estimate {
         Some(Estimate { rows, columns }.at_most(f64::INFINITY))
     }
 
-    fn of_join(join: &Join, known: Known<'_>) -> Option<Estimate> {
-        let (left, right) = (Estimate::of(&join.left, known)?, Estimate::of(&join.right, known)?);
+    fn of_join(join: &Join, left: &Estimate, right: &Estimate) -> Option<Estimate> {
         let keys = join
             .on
             .iter()
@@ -260,9 +270,10 @@ impl Estimate {
         }
     }
 
-    /// What part of rows with this schema passes a condition.
-    pub(crate) fn selectivity(&self, schema: &DFSchema, condition: &Expr) -> f64 {
-        let of = |expr: &Expr| self.selectivity(schema, expr);
+    /// What part of rows with this schema passes a condition of at most this depth.
+    fn selectivity(&self, schema: &DFSchema, condition: &Expr, depth: usize) -> f64 {
+        let Some(depth) = depth.checked_sub(1) else { return SELECTIVITY };
+        let of = |expr: &Expr| self.selectivity(schema, expr, depth);
         let values = |expr: &Expr| plain(expr).and_then(|column| self.column(schema, column)).copied();
         let passing = match condition {
             Expr::Literal(ScalarValue::Boolean(value), _) => f64::from(u8::from(*value == Some(true))),
@@ -273,7 +284,7 @@ impl Estimate {
             Expr::IsNotNull(inner) => 1.0 - values(inner).and_then(|values| values.nulls).unwrap_or(NULLS),
             Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
                 let all = split_conjunction(left).into_iter().chain(split_conjunction(right)).collect::<Vec<_>>();
-                return self.filtered(schema, &all).rows / self.rows.max(1e-9);
+                return self.filtered_within(schema, &all, depth).rows / self.rows.max(1e-9);
             }
             Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
                 1.0 - (1.0 - of(left)) * (1.0 - of(right))

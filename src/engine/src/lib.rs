@@ -22,6 +22,7 @@ pub mod error;
 mod estimate;
 mod faults;
 mod fixpoint;
+pub mod fold;
 pub mod memory;
 mod morsels;
 pub mod names;

@@ -12,7 +12,7 @@ use crate::rules::guard::can_fail;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, NullEquality, Result};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
-use datafusion::logical_expr::{Expr, Join, JoinConstraint, JoinType, LogicalPlan, Projection};
+use datafusion::logical_expr::{Expr, Filter, Join, JoinConstraint, JoinType, LogicalPlan, Projection};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -25,10 +25,12 @@ const RELATIONS_MAX: usize = 64;
 pub(crate) fn order_joins(plan: LogicalPlan, known: Known<'_>) -> Result<LogicalPlan> {
     let ordered = plan.transform_down_with_subqueries(|node| {
         let Some(region) = Region::of(&node) else { return Ok(Transformed::no(node)) };
-        Ok(match region.ordered(node.schema(), known)? {
-            Some(ordered) => Transformed::new(ordered, true, TreeNodeRecursion::Jump),
-            None => Transformed::no(node),
-        })
+        // Nothing of a region is done before it is known that it will be ordered: what is below would be done again with each join of it.
+        let estimates =
+            region.relations.iter().map(|relation| Estimate::of(relation, known)).collect::<Option<Vec<_>>>();
+        let Some(estimates) = estimates else { return Ok(Transformed::no(node)) };
+        let ordered = region.ordered(&estimates, node.schema(), known)?;
+        Ok(Transformed::new(ordered, true, TreeNodeRecursion::Jump))
     });
     Ok(ordered?.data)
 }
@@ -56,11 +58,22 @@ struct Equality {
 impl Region {
     /// The region that a plan is, if it is a join of two relations or more.
     fn of(plan: &LogicalPlan) -> Option<Region> {
+        joined_below(plan)?;
         let mut region = Region::default();
         let (mut equalities, mut filters) = (Vec::new(), Vec::new());
-        region.take(plan, &mut equalities, &mut filters);
-        if !(2..=RELATIONS_MAX).contains(&region.relations.len()) {
-            return None;
+        // Joins may be as deep as there are relations.
+        let mut left = vec![plan];
+        while let Some(plan) = left.pop() {
+            let Some(join) = joined_below(plan) else {
+                region.relations.push(plan.clone());
+                if region.relations.len() > RELATIONS_MAX {
+                    return None;
+                }
+                continue;
+            };
+            left.extend([join.right.as_ref(), join.left.as_ref()]);
+            equalities.extend(join.on.iter().cloned());
+            filters.extend(join.filter.iter().flat_map(split_conjunction).cloned());
         }
         // Columns are known by their names: each must be in one relation.
         let all = || region.relations.iter().flat_map(|relation| relation.schema().columns());
@@ -70,33 +83,17 @@ impl Region {
         }
         for (one, other) in equalities {
             let of = [region.about(&one)?, region.about(&other)?];
-            region.equalities.push(Equality { sides: [one, other], of });
+            // A side that has become a constant joins nothing.
+            match (of[0] | of[1]).count_ones() {
+                0 | 1 => filters.push(one.eq(other)),
+                _ => region.equalities.push(Equality { sides: [one, other], of }),
+            }
         }
         for filter in filters {
             let of = region.about(&filter)?;
             region.filters.push((filter, of));
         }
         Some(region)
-    }
-
-    /// Takes apart what can be taken apart.
-    fn take(&mut self, plan: &LogicalPlan, equalities: &mut Vec<(Expr, Expr)>, filters: &mut Vec<Expr>) {
-        match plan {
-            LogicalPlan::Join(join) if can_be_taken(join) => {
-                self.take(&join.left, equalities, filters);
-                self.take(&join.right, equalities, filters);
-                equalities.extend(join.on.iter().cloned());
-                filters.extend(join.filter.iter().flat_map(split_conjunction).cloned());
-            }
-            // Which columns go on is seen to anew.
-            LogicalPlan::Projection(projection)
-                if projection.expr.iter().all(|expr| matches!(expr, Expr::Column(_)))
-                    && matches!(projection.input.as_ref(), LogicalPlan::Join(join) if can_be_taken(join)) =>
-            {
-                self.take(&projection.input, equalities, filters);
-            }
-            relation => self.relations.push(relation.clone()),
-        }
     }
 
     /// The relations that an expression is about; `None` if one of its columns is in none.
@@ -106,28 +103,31 @@ impl Region {
         expr.column_refs().into_iter().try_fold(0, |set, column| Some(set | 1 << place(column)?))
     }
 
-    /// The same joined in the best order, with the columns of `schema`; `None` if nothing is known of a relation.
-    fn ordered(mut self, schema: &Arc<DFSchema>, known: Known<'_>) -> Result<Option<LogicalPlan>> {
+    /// The same joined in the best order, with the columns of `schema`.
+    fn ordered(mut self, estimates: &[Estimate], schema: &Arc<DFSchema>, known: Known<'_>) -> Result<LogicalPlan> {
+        let tree = Graph::new(&self, estimates).best();
         let relations = std::mem::take(&mut self.relations);
         self.relations = relations.into_iter().map(|of| order_joins(of, known)).collect::<Result<_>>()?;
-        let estimates = self.relations.iter().map(|relation| Estimate::of(relation, known));
-        let Some(estimates) = estimates.collect::<Option<Vec<_>>>() else { return Ok(None) };
-        let graph = Graph::new(&self, &estimates);
-        let tree = graph.best();
         let wanted = schema.columns();
-        let joined = self.joined(&tree, &wanted)?;
+        let joined = Arc::new(self.joined(&tree, &wanted)?);
         let columns = wanted.into_iter().map(Expr::Column).collect();
-        Ok(Some(LogicalPlan::Projection(Projection::try_new_with_schema(
-            columns,
-            Arc::new(joined),
-            Arc::clone(schema),
-        )?)))
+        Ok(LogicalPlan::Projection(Projection::try_new_with_schema(columns, joined, Arc::clone(schema))?))
+    }
+
+    /// A relation, of which those rows are left that pass the conditions about it alone.
+    fn relation(&self, at: usize) -> Result<LogicalPlan> {
+        let relation = self.relations[at].clone();
+        let own = self.filters.iter().filter(|(_, of)| *of == 1 << at).map(|(filter, _)| filter.clone());
+        Ok(match conjunction(own) {
+            Some(own) => LogicalPlan::Filter(Filter::try_new(own, Arc::new(relation))?),
+            None => relation,
+        })
     }
 
     /// The joins of a tree, which give the wanted columns and those that conditions above need.
     fn joined(&self, tree: &Tree, wanted: &[Column]) -> Result<LogicalPlan> {
         let (left, right) = match tree {
-            Tree::Relation(at) => return Ok(self.relations[*at].clone()),
+            Tree::Relation(at) => return self.relation(*at),
             Tree::Join(sides) => (&sides.0, &sides.1),
         };
         let (one, other) = (left.set(), right.set());
@@ -161,8 +161,11 @@ impl Region {
         let above =
             above.chain(self.filters.iter().filter(|(_, of)| !is_within(*of, one | other)).map(|(filter, _)| filter));
         let needed: HashSet<&Column> = above.flat_map(Expr::column_refs).chain(wanted).collect();
-        let columns: Vec<Column> =
-            join.schema().columns().into_iter().filter(|column| needed.contains(column)).collect();
+        let is_needed = |column: &Column| {
+            let by_name = || needed.iter().any(|needed| needed.relation.is_none() && needed.name == column.name);
+            needed.contains(column) || by_name()
+        };
+        let columns: Vec<Column> = join.schema().columns().into_iter().filter(is_needed).collect();
         if columns.len() == join.schema().fields().len() || columns.is_empty() {
             return Ok(join);
         }
@@ -178,6 +181,20 @@ fn can_be_taken(join: &Join) -> bool {
     join.join_type == JoinType::Inner
         && join.null_equality == NullEquality::NullEqualsNothing
         && !join.filter.iter().chain(join.on.iter().flat_map(|(one, other)| [one, other])).any(can_fail)
+}
+
+/// The join that can be taken apart here, under a projection that only chooses columns, which is seen to anew.
+fn joined_below(plan: &LogicalPlan) -> Option<&Join> {
+    match plan {
+        LogicalPlan::Join(join) => Some(join).filter(|join| can_be_taken(join)),
+        LogicalPlan::Projection(projection) if projection.expr.iter().all(|expr| matches!(expr, Expr::Column(_))) => {
+            match projection.input.as_ref() {
+                LogicalPlan::Join(join) => Some(join).filter(|join| can_be_taken(join)),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
 }
 
 fn is_within(set: Set, of: Set) -> bool {

@@ -25,7 +25,9 @@ pub(super) async fn physical_plan(
     let plan = absorb_filters(plan, dialects)?;
     let plan = match state.config().get_extension::<ReaderExtension>() {
         // Who sees the order of rows must see the same one each time, whatever is known of the rows.
-        Some(reader) if !sees_order(&plan)? => order_joins(plan, &|id| reader.0.statistics(id))?,
+        Some(reader) if !sees_order(&plan)? => {
+            order_joins(plan, &|scan| reader.0.statistics(CollectionTable::from_source(&scan.source)?.id))?
+        }
         _ => plan,
     };
     Ok(state.query_planner().create_physical_plan(&plan, state).await?)

@@ -6,6 +6,7 @@
 use super::analyze::{PlanFormat, analyzed};
 use super::collection::{CollectionReader, ReaderExtension};
 use super::faults::with_faults;
+use super::fold::{physical, value_of};
 use super::memory::Pool;
 use super::pace::Pace;
 use super::partitions::{Crew, Together, is_large, partitions};
@@ -14,16 +15,15 @@ use super::session::SessionInfo;
 use crate::dialect::Dialects;
 use crate::error::SqlError;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, Result as DfResult, ScalarValue};
-use datafusion::error::DataFusionError;
+use datafusion::common::tree_node::TreeNode;
+use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::execution::context::{ExecutionProps, SessionConfig, SessionState};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion::logical_expr::{ColumnarValue, Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::{Optimizer, OptimizerContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::{LoweredAggregate, LoweredAggregateBuilder};
@@ -32,10 +32,10 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
 use datafusion::physical_planner::create_window_expr;
 use futures::StreamExt;
+use ore::clock::Clock;
 use ore::memory::Share;
 use repr::sqlstate::SqlState;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// Plans and runs queries. Immutable; one per process, shared.
 #[derive(Debug)]
@@ -214,7 +214,7 @@ impl Engine {
         reader: Arc<dyn CollectionReader>,
         format: PlanFormat,
     ) -> Result<SendableRecordBatchStream, SqlError> {
-        let started = Instant::now();
+        let started = Clock::system().monotonic();
         let (physical, running) = self.run(plan, session, reader).await?;
         Ok(analyzed(physical, running, format, started))
     }
@@ -291,50 +291,5 @@ fn unplannable(error: SqlError) -> SqlError {
             SqlError::internal(error.message)
         }
         _ => error,
-    }
-}
-
-/// Compiles an expression that the optimizer has not seen. It would have made CASE of COALESCE, which cannot run as it is.
-fn physical(expr: Expr, schema: &DFSchema, props: &ExecutionProps) -> DfResult<Arc<dyn PhysicalExpr>> {
-    let expr = expr.transform_up(|expr| match expr {
-        Expr::ScalarFunction(call) if call.name() == COALESCE => Ok(Transformed::yes(first_value(call.args)?)),
-        other => Ok(Transformed::no(other)),
-    })?;
-    datafusion::physical_expr::create_physical_expr(&expr.data, schema, props, &Default::default())
-}
-
-/// DataFusion's name of the function.
-const COALESCE: &str = "coalesce";
-
-/// The first of the values that is not NULL.
-fn first_value(mut values: Vec<Expr>) -> DfResult<Expr> {
-    let Some(last) = values.pop() else { return Err(DataFusionError::Internal("no value to choose".to_owned())) };
-    let mut whens = values.into_iter().map(|value| (value.clone().is_not_null(), value));
-    let Some((condition, value)) = whens.next() else { return Ok(last) };
-    let mut case = datafusion::logical_expr::when(condition, value);
-    for (condition, value) in whens {
-        case = case.when(condition, value);
-    }
-    case.otherwise(last)
-}
-
-/// The value of an expression of constants, if it is the same in every session: what reads one is volatile, or fails without.
-pub fn fold(expr: &Expr) -> Option<ScalarValue> {
-    let varies = |expr: &Expr| matches!(expr, Expr::Column(_) | Expr::Placeholder(_)) || expr.is_volatile_node();
-    if expr.exists(|expr| Ok(varies(expr))).unwrap_or(true) {
-        return None;
-    }
-    let physical = physical(expr.clone(), &DFSchema::empty(), &ExecutionProps::new()).ok()?;
-    value_of(physical.as_ref()).ok()
-}
-
-/// The value of a compiled expression without columns.
-fn value_of(expr: &dyn PhysicalExpr) -> DfResult<ScalarValue> {
-    let empty = Arc::new(arrow::datatypes::Schema::empty());
-    let one = arrow::array::RecordBatchOptions::new().with_row_count(Some(1));
-    let batch = arrow::array::RecordBatch::try_new_with_options(empty, vec![], &one)?;
-    match expr.evaluate(&batch)? {
-        ColumnarValue::Scalar(scalar) => Ok(scalar),
-        ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0),
     }
 }

@@ -13,7 +13,7 @@ mod stages;
 use crate::morsels::{Collection, Morsels, Wanted};
 use arrow::array::RecordBatch;
 use arrow::compute::BatchCoalescer;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Fields, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -42,6 +42,8 @@ use std::task::Poll;
 const SELECTIVITY: f64 = 0.2;
 /// Bytes of a value of variable width, as long as nothing is known of them.
 const WIDTH: usize = 32;
+/// Bytes that say where such a value is.
+const VIEW_WIDTH: usize = 16;
 
 /// What is known of the rows of a collection before they are read.
 #[derive(Clone, Debug)]
@@ -103,6 +105,23 @@ impl CollectionExec {
 
     fn partitions(&self) -> usize {
         self.properties.partitioning.partition_count()
+    }
+
+    /// About how many bytes its rows have.
+    fn width(&self) -> usize {
+        let all = self.collection.schema();
+        let fixed =
+            |fields: &Fields| -> usize { fields.iter().filter_map(|field| field.data_type().primitive_width()).sum() };
+        let variable =
+            |fields: &Fields| fields.iter().filter(|field| field.data_type().primitive_width().is_none()).count();
+        let known = self.known.columns.as_ref().and_then(|known| {
+            let (bytes, rows) = (known.total_byte_size.get_value()?, known.num_rows.get_value()?);
+            let of_row = bytes.checked_div(*rows)?;
+            // What is not of fixed width has the rest, in equal parts, and where it is.
+            Some(of_row.saturating_sub(fixed(all.fields())) / variable(all.fields()).max(1) + VIEW_WIDTH)
+        });
+        let fields = self.schema_ref().fields();
+        fixed(fields) + variable(fields) * known.unwrap_or(WIDTH)
     }
 
     /// How many rows it gives.
@@ -240,16 +259,16 @@ impl ExecutionPlan for CollectionExec {
             Some(_) if self.partitions() > 1 => all.with_estimated_selectivity(1.0 / self.partitions() as f64),
             _ => all,
         };
-        let fields = self.schema_ref().fields();
-        let width: usize = fields.iter().map(|field| field.data_type().primitive_width().unwrap_or(WIDTH)).sum();
+        let width = self.width();
         let total_byte_size = num_rows.map(|rows| rows.saturating_mul(width)).to_inexact();
+        // Not the least and the greatest values: DataFusion takes those for bounds, and rows that are not in files have others.
         let column = |at: &usize| {
             let known = self.known.columns.as_ref().and_then(|known| known.column_statistics.get(*at));
-            // Of some rows there are not more different values than there are rows.
             known.map_or_else(ColumnStatistics::new_unknown, |all| ColumnStatistics {
+                // Of some rows there are not more different values than there are rows.
                 distinct_count: all.distinct_count.min(&num_rows).to_inexact(),
                 null_count: all.null_count.min(&num_rows).to_inexact(),
-                ..all.clone()
+                ..ColumnStatistics::new_unknown()
             })
         };
         let column_statistics = self.projection.iter().map(column).collect();

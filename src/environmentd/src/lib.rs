@@ -51,6 +51,7 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
     let adhoc = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(or_cores(config.adhoc_threads))
         .thread_name("adhoc")
+        .on_thread_start(ore::thread::give_way)
         .max_blocking_threads(APART_MAX)
         .enable_time()
         .build()?;

@@ -19,6 +19,17 @@ use std::thread::{Builder, JoinHandle, Thread};
 
 use crate::panic::{OnPanic, log_panic, report_panic};
 
+/// How much less of a core a thread gets that gives way: two thirds of what another one does, of this process or any other.
+const NICENESS: i32 = 2;
+
+/// From here on this thread, and those that it starts, get a core after those of the process that have not said so. Where the system
+/// does not let it, nothing changes.
+pub fn give_way() {
+    if let Err(error) = rustix::process::nice(NICENESS) {
+        tracing::warn!("a thread cannot give way: {error}");
+    }
+}
+
 /// Starts a thread called `name`. Dropping the handle lets the thread run on.
 ///
 /// # Panics
@@ -156,6 +167,19 @@ mod tests {
         assert!(said.recv_timeout(std::time::Duration::from_millis(20)).is_err(), "it waits");
         go.send(1).expect("it waits");
         assert_eq!(said.recv(), Ok((Ok(1), 2)));
+    }
+
+    #[test]
+    fn a_thread_gives_way_alone() {
+        let priority = || rustix::process::getpriority_process(None).expect("it has one");
+        let before = priority();
+        let given = spawn("polite", move || {
+            give_way();
+            (priority(), spawn("child", priority).join().expect("it ends"))
+        });
+        let expected = (before + NICENESS).min(19);
+        assert_eq!(given.join().expect("it ends"), (expected, expected));
+        assert_eq!(priority(), before);
     }
 
     #[test]

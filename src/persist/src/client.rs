@@ -39,7 +39,7 @@ use crate::consensus::{BatchRow, Consensus, Loaded, Payload, Txn};
 use crate::data_dir::DataDir;
 use crate::encoding::{BlobRef, PartBuilder, estimate_encoded_bytes, length_to_u64};
 use crate::error::PersistError;
-use crate::facts::ColumnFacts;
+use crate::facts::{self, ColumnFacts};
 use crate::inner::{INLINE_BYTES_MAX, Inner, batch};
 use crate::output::{Output, Written};
 use crate::scan::ShardScan;
@@ -299,7 +299,23 @@ impl PersistClient {
     /// By column: what its files of columns say of the values of a shard. What is kept as rows, or has gone, is not looked at, so this
     /// is good for estimates alone. Empty if there are no such files, or they cannot be read.
     pub fn column_facts(&self, shard: ShardId) -> Arc<[ColumnFacts]> {
-        crate::facts::of_shard(&self.inner, shard)
+        let (leases, looked_up) = {
+            let mut shards = self.inner.shards.lock();
+            let Some(state) = shards.by_id.get_mut(&shard) else { return Arc::default() };
+            let files = state.batches.iter().filter_map(|batch| match &batch.location {
+                Location::Blob(lease) if lease.is_columns() => Some((batch.seq, Arc::clone(lease))),
+                _ => None,
+            });
+            let (seqs, leases): (Vec<u64>, Vec<_>) = files.unzip();
+            (leases, state.looked_up(seqs))
+        };
+        if let Some(facts) = looked_up.facts.get() {
+            return Arc::clone(facts);
+        }
+        // Who scans what cannot be read says so.
+        let files = leases.iter().map(|lease| lease.open_columns(shard).map(|(file, _)| file));
+        let Ok(files) = files.collect::<Result<Vec<_>, _>>() else { return Arc::default() };
+        Arc::clone(looked_up.facts.get_or_init(|| facts::of_files(&files)))
     }
 
     /// What `shard` holds; `None` if it does not exist.

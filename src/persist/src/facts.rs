@@ -1,9 +1,5 @@
 //! What the files of columns of a shard say of its values, all of them together.
 
-use crate::blob::BlobLease;
-use crate::inner::Inner;
-use crate::shard::Location;
-use crate::shard_id::ShardId;
 use arrow::array::{ArrayRef, AsArray};
 use arrow::compute::{SortOptions, concat, sort_to_indices, take};
 use arrow::datatypes::UInt64Type;
@@ -23,29 +19,8 @@ pub struct ColumnFacts {
     pub distinct: Option<u64>,
 }
 
-/// By column: what is known of a shard. Computed once for the files that there are.
-pub(crate) fn of_shard(inner: &Inner, shard: ShardId) -> Arc<[ColumnFacts]> {
-    let (leases, looked_up) = {
-        let mut shards = inner.shards.lock();
-        let Some(state) = shards.by_id.get_mut(&shard) else { return Arc::default() };
-        let files = state.batches.iter().filter_map(|batch| match &batch.location {
-            Location::Blob(lease) if lease.is_columns() => Some((batch.seq, Arc::clone(lease))),
-            _ => None,
-        });
-        let (seqs, leases): (Vec<u64>, Vec<Arc<BlobLease>>) = files.unzip();
-        (leases, state.looked_up(seqs))
-    };
-    if let Some(facts) = looked_up.facts.get() {
-        return Arc::clone(facts);
-    }
-    // Who scans what cannot be read says so.
-    let files =
-        leases.iter().map(|lease| lease.open_columns(shard).map(|(file, _)| file)).collect::<Result<Vec<_>, _>>();
-    let Ok(files) = files else { return Arc::default() };
-    Arc::clone(looked_up.facts.get_or_init(|| of_files(&files)))
-}
-
-fn of_files(files: &[Arc<File>]) -> Arc<[ColumnFacts]> {
+/// By column: what these files, which are all of a shard's, say together.
+pub(crate) fn of_files(files: &[Arc<File>]) -> Arc<[ColumnFacts]> {
     let columns = files.first().map_or(0, |file| file.shape().types().len());
     (0..columns).map(|column| of_column(files, column)).collect()
 }

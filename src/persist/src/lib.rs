@@ -43,7 +43,6 @@ mod tls;
 pub use crate::shard_id::ShardId;
 pub use client::ahead::Ahead;
 pub use client::{MetaWrite, PersistClient, ShardAppend};
-pub use columns::{Bounds, File as FileOfColumns};
 pub use error::PersistError;
 pub use facts::ColumnFacts;
 pub use scan::{ColumnRows, Scanned, ShardScan, SnapshotRows};

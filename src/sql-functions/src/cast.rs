@@ -510,7 +510,7 @@ mod tests {
     use super::*;
     use datafusion::common::ScalarValue;
     use datafusion::logical_expr::lit;
-    use engine::runtime::fold;
+    use engine::fold::fold;
 
     /// The optimizer asks what a condition is where a column is NULL, in no session: whatever the style, that is known.
     #[test]

@@ -80,7 +80,8 @@ impl Deployment {
         environment.extend(setup.is_straight.then(|| ("GLIMPSE_SOMETIMES".to_owned(), "never".to_owned())));
         let clock = if setup.jumping_clock { WallClock::new()? } else { None };
         environment.extend(clock.iter().flat_map(WallClock::environment));
-        let launch = Launch { binary: setup.binary.clone(), args, environment, data_in: setup.data_in.clone() };
+        let (binary, data_in) = (setup.binary.clone(), setup.data_in.clone());
+        let launch = Launch { binary, args, environment, data_in, archive: None };
         let server = Server::launch(launch)?;
         let network = Proxy::start(server.internal_sql_addr())?;
         Ok(Deployment { server, store, store_network, network, second: None, clock, clock_furthest: 0.0 })

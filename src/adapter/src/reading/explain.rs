@@ -137,41 +137,48 @@ impl Session {
         params: Bound<'_>,
         ExplainPlan { format, verbose, .. }: &ExplainPlan,
     ) -> Result<Vec<String>, AdapterError> {
-        let started = Instant::now();
-        let logical = bind(&exec.select.logical, params)?;
         if query_reads_now(&exec.select.logical) {
             self.come_to_now().await?;
         }
         let (executor, index) = self.executor(exec);
-        let found = match index {
-            Some(_) => {
-                let now = self.now().await?;
-                let mut rows = self.select(exec, params, now)?;
-                let mut count = 0;
-                while let Some(chunk) = rows.next(ANALYZED_AT_ONCE).await? {
-                    count += chunk.len() as u64;
-                }
-                let plan = match *format {
-                    ExplainFormat::Text => logical.display_indent().to_string(),
-                    ExplainFormat::Json => logical.display_pg_json().to_string(),
-                };
-                Analysis { plan, rows: count, took_ms: started.elapsed().as_secs_f64() * 1e3 }
-            }
+        let peeked = if index.is_some() { self.analyze_peek(exec, params, *format).await? } else { None };
+        let (executor, index, found) = match peeked {
+            Some(found) => (executor, index, found),
             None => {
-                let as_of = self.read_ts_for(&exec.select.depends_on).await?;
-                let logical = self.with_own_writes(logical, &exec.select.depends_on)?;
                 let format = match format {
+                    ExplainFormat::Json => PlanFormat::Json,
                     ExplainFormat::Text if *verbose => PlanFormat::Partitions,
                     ExplainFormat::Text => PlanFormat::Text,
-                    ExplainFormat::Json => PlanFormat::Json,
                 };
-                let query = self.query(logical, as_of).analyzed(format);
-                self.interrupt()
-                    .guard(async { Ok::<_, AdapterError>(Analysis::of(query.run().await?).await?) })
-                    .await??
+                let executor = if exec.select.depends_on.is_empty() { "constant" } else { "ad hoc" };
+                (executor, None, self.analyze_adhoc(&exec.select, params, format).await?)
             }
         };
         shown(executor, index.as_deref(), &found, *format)
+    }
+
+    /// The same by its index; `None` if that is not how it is answered now, because its rows are too many or not there yet.
+    async fn analyze_peek(
+        &mut self,
+        exec: &SelectExec,
+        params: Bound<'_>,
+        format: ExplainFormat,
+    ) -> Result<Option<Analysis>, AdapterError> {
+        let started = Instant::now();
+        let now = self.now().await?;
+        let Some(peek) = &exec.peek else { return Ok(None) };
+        let Some(mut pulled) = self.peek(exec, peek, params, now)? else { return Ok(None) };
+        let mut rows = 0;
+        while let Some(chunk) = pulled.next(ANALYZED_AT_ONCE).await? {
+            rows += chunk.len() as u64;
+        }
+        let took_ms = started.elapsed().as_secs_f64() * 1e3;
+        let logical = bind(&exec.select.logical, params)?;
+        let plan = match format {
+            ExplainFormat::Text => logical.display_indent().to_string(),
+            ExplainFormat::Json => logical.display_pg_json().to_string(),
+        };
+        Ok(Some(Analysis { plan, rows, took_ms }))
     }
 
     /// How a view, materialized or not, or the relation of an index, is maintained, or would be if it were indexed.

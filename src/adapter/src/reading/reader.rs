@@ -26,10 +26,7 @@ use datafusion::logical_expr::Expr;
 use engine::error::SqlError;
 use engine::{Collection, CollectionReader, InMemory, Morsel, Morsels, SessionInfo, Wanted};
 use parking_lot::Mutex;
-use persist::{
-    Bounds, ColumnFacts, ColumnRows, FileOfColumns, PersistClient, PersistError, Scanned, ShardScan, ShardStats,
-    SnapshotRows,
-};
+use persist::{ColumnFacts, ColumnRows, PersistClient, PersistError, Scanned, ShardScan, ShardStats, SnapshotRows};
 use repr::columns::ColumnDecoder;
 use repr::row::RowError;
 use repr::sqlstate::SqlState;
@@ -193,7 +190,12 @@ impl CollectionReader for StatementReader {
         let table = self.published.tables.get(&id);
         let facts = table.map(|_| self.shared.persist.column_facts(id.into())).unwrap_or_default();
         let columns = facts.iter().map(column_statistics).collect();
-        let total_byte_size = Precision::Absent;
+        // As wide as those are that are stored, history included.
+        let stored = table.and_then(|_| self.shared.persist.shard_stats(id.into())).filter(|of| of.update_count > 0);
+        let total_byte_size = stored.map_or(Precision::Absent, |of| {
+            let width = usize::try_from(of.bytes / of.update_count).unwrap_or(usize::MAX);
+            Precision::Inexact(rows.saturating_mul(width))
+        });
         Some(Arc::new(Statistics { num_rows: Precision::Inexact(rows), total_byte_size, column_statistics: columns }))
     }
 
@@ -450,12 +452,12 @@ impl Collection for Stored {
 
 /// The row groups of a file, as conditions see them.
 struct Groups<'a> {
-    file: &'a FileOfColumns,
+    file: &'a columns::File,
     schema: &'a SchemaRef,
 }
 
 impl Groups<'_> {
-    fn bounds(&self, column: &Column) -> Option<Bounds> {
+    fn bounds(&self, column: &Column) -> Option<columns::Bounds> {
         self.file.bounds(self.schema.index_of(column.name()).ok()?)
     }
 }

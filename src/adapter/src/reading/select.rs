@@ -37,7 +37,7 @@ use engine::memory::try_claim;
 use engine::names::RoleId;
 use engine::recursion::renamed;
 use engine::temporal::query_reads_now;
-use engine::{CollectionTable, Engine, PlanFormat, SessionInfo, effort};
+use engine::{Analysis, CollectionTable, Engine, PlanFormat, SessionInfo, effort};
 use futures::{StreamExt, TryStreamExt};
 use ore::memory::Reservation;
 use ore::task::{spawn_apart, spawn_on};
@@ -117,7 +117,7 @@ impl Session {
     }
 
     /// Reads one index; `None` if its rows are too many to be evaluated here, or are not there yet.
-    fn peek(
+    pub(crate) fn peek(
         &mut self,
         exec: &SelectExec,
         plan: &Arc<PeekPlan>,
@@ -198,9 +198,7 @@ impl Session {
             self.note_read(Strategy::Standard, as_of);
         }
         let started = metrics.first_row_seconds.start();
-        let logical = self.with_own_writes(bind(&plan.logical, params)?, &plan.depends_on)?;
-        let memory = self.memory_for_params(params.values)?;
-        let mut query = Query { later, memory, is_bound: !params.values.is_empty(), ..self.query(logical, as_of) };
+        let mut query = Query { later, ..self.bound_query(plan, params, as_of)? };
         let (shared, interrupt) = (Arc::clone(&self.shared), self.interrupt());
         let readable_from = self.readable_from(&plan.depends_on);
         Ok(Rows::pending(self.interrupt(), self.awaited(&plan.depends_on), async move {
@@ -209,6 +207,30 @@ impl Session {
             shared.metrics.first_row_seconds.stop(started);
             Ok(Rows::stream(stream, interrupt))
         }))
+    }
+
+    /// A query that the ad hoc engine can run, with these parameters.
+    fn bound_query(&self, plan: &SelectPlan, params: Bound<'_>, as_of: Timestamp) -> Result<Query, AdapterError> {
+        let logical = self.with_own_writes(bind(&plan.logical, params)?, &plan.depends_on)?;
+        let memory = self.memory_for_params(params.values)?;
+        Ok(Query { memory, is_bound: !params.values.is_empty(), ..self.query(logical, as_of) })
+    }
+
+    /// Runs a plan with the ad hoc engine for what its operators do.
+    pub(crate) async fn analyze_adhoc(
+        &mut self,
+        plan: &SelectPlan,
+        params: Bound<'_>,
+        format: PlanFormat,
+    ) -> Result<Analysis, AdapterError> {
+        let as_of = self.read_ts_for(&plan.depends_on).await?;
+        let mut query = Query { analyzes: Some(format), ..self.bound_query(plan, params, as_of)? };
+        let readable_from = self.readable_from(&plan.depends_on);
+        let work = async move {
+            query.await_rows(readable_from).await;
+            Ok::<_, AdapterError>(Analysis::of(query.run().await?).await?)
+        };
+        self.interrupt().guard(work).await?
     }
 
     /// A query that the ad hoc engine can run: over all collections as of a time, with the transaction's own writes over them.
@@ -490,11 +512,6 @@ impl Query {
     /// The same with a turn that was taken before.
     pub(crate) fn within(self, turn: Turn) -> Query {
         Query { turn: Some(turn), ..self }
-    }
-
-    /// The same that gives what its operators did in place of its rows.
-    pub(crate) fn analyzed(self, format: PlanFormat) -> Query {
-        Query { analyzes: Some(format), ..self }
     }
 
     /// Runs it on the ad hoc runtime; over tables alone, and as they are now, if what it was made for has gone. Its batches come through

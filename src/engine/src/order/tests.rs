@@ -8,8 +8,8 @@ use arrow::array::{AsArray, Int32Array, RecordBatch};
 use arrow::datatypes::Int32Type;
 use async_trait::async_trait;
 use datafusion::common::stats::Precision;
-use datafusion::common::{JoinType, Result, Statistics};
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, col};
+use datafusion::common::{JoinType, NullEquality, Result, Statistics};
+use datafusion::logical_expr::{Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, TableScan, col, lit};
 use futures::TryStreamExt;
 use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
 use repr::{GlobalId, PgType, RelationDesc};
@@ -153,6 +153,34 @@ proptest! {
     }
 }
 
+/// A key of which one side has become a constant is a condition on the other side.
+#[test]
+fn a_condition_about_one_relation_is_kept() {
+    let scan = |at: u64| {
+        let source = CollectionTable::source(GlobalId::User(at), desc());
+        LogicalPlanBuilder::scan(format!("r{at}"), source, None).expect("a table")
+    };
+    let other = scan(1).build().expect("sound");
+    let on = (vec![lit(5)], vec![col("r1.a")]);
+    let join = Join::try_new(
+        Arc::new(scan(0).build().expect("sound")),
+        Arc::new(other),
+        on.0.into_iter().zip(on.1).collect(),
+        Some(col("r0.b").eq(lit(7))),
+        JoinType::Inner,
+        JoinConstraint::On,
+        NullEquality::NullEqualsNothing,
+        false,
+    );
+    let known = |_: &TableScan| {
+        let num_rows = Precision::Inexact(10);
+        Some(Arc::new(Statistics { num_rows, total_byte_size: Precision::Absent, column_statistics: Vec::new() }))
+    };
+    let ordered = super::order_joins(LogicalPlan::Join(join.expect("sound")), &known).expect("it is a plan");
+    let text = ordered.display_indent().to_string();
+    assert!(text.contains("Int32(5) = r1.a") && text.contains("r0.b = Int32(7)"), "{text}");
+}
+
 /// Outer joins, groups and what is nested stay where they are; what is below them is ordered.
 #[test]
 fn what_is_no_inner_join_bounds_a_region() {
@@ -166,7 +194,8 @@ fn what_is_no_inner_join_bounds_a_region() {
     let plan =
         outer.and_then(|outer| outer.join(scan(3).build()?, JoinType::Inner, (vec!["r2.a"], vec!["r3.a"]), None));
     let plan = plan.and_then(LogicalPlanBuilder::build).expect("sound");
-    let known = |id: GlobalId| {
+    let known = |scan: &TableScan| {
+        let id = CollectionTable::from_source(&scan.source).expect("a table").id;
         let num_rows = Precision::Inexact([1_000, 10, 100, 1][at(id)]);
         Some(Arc::new(Statistics { num_rows, total_byte_size: Precision::Absent, column_statistics: Vec::new() }))
     };

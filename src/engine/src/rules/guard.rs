@@ -1,7 +1,7 @@
 //! Guards conditions that can fail by the conditions written before them.
 
 use crate::error::SqlError;
-use crate::runtime::fold;
+use crate::fold::fold;
 use crate::temporal::{Comparison, reads_now};
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};

@@ -392,7 +392,7 @@ impl Binder<'_> {
         };
         let typed = self.coercer.implicit_or_assign(typed, &PgType::Int8, &format!("argument of {}", what.clause()))?;
         // What has no value yet is checked when it has one: whoever runs the plan computes it.
-        match engine::runtime::fold(&typed.expr) {
+        match engine::fold::fold(&typed.expr) {
             Some(value) => Ok(what.of(&value)?.map(lit)),
             None => Ok(Some(typed.expr)),
         }

@@ -7,7 +7,7 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::Sort;
 use datafusion::logical_expr::{Expr, WindowFrame, WindowFrameBound, WindowFrameUnits};
 use engine::error::SqlError;
-use engine::runtime::fold as fold_constant;
+use engine::fold::fold as fold_constant;
 use engine::value::from_scalar;
 use pgrepr::length::LengthRule;
 use repr::sqlstate::SqlState;
