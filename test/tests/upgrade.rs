@@ -131,10 +131,9 @@ fn a_kill_while_a_directory_is_rewritten_loses_nothing() {
     let seed = rand::random();
     println!("seed {seed}");
     let mut random = SmallRng::seed_from_u64(seed);
-    let rounds = std::env::var("GLIMPSE_UPGRADE_KILLS").map_or(4, |rounds| rounds.parse().expect("a number"));
     for archive in archives() {
         let mut server = opened(&archive);
-        for _ in 0..rounds {
+        for _ in 0..glimpse_test::amount(3) {
             std::thread::sleep(Duration::from_millis(random.random_range(0..400)));
             server.kill9().expect("it ends");
             // Sometimes before it is ready.

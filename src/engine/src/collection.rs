@@ -8,13 +8,12 @@ use crate::error::SqlError;
 use crate::estimate::Estimate;
 use crate::morsels::{Collection, Wanted};
 use crate::rules::guard::can_fail;
-use crate::scan::{CollectionExec, Known};
+use crate::scan::{CollectionExec, Hints};
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{DFSchema, Result, Statistics};
 use datafusion::datasource::{DefaultTableSource, TableType};
-use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableSource};
 use datafusion::physical_expr::create_physical_expr;
 use datafusion::physical_plan::ExecutionPlan;
@@ -25,10 +24,10 @@ use std::sync::Arc;
 /// Reads collections at the one timestamp of one execution.
 #[async_trait]
 pub trait CollectionReader: Send + Sync {
-    /// About how many rows `id` has, where that is known without reading.
-    fn row_count(&self, id: GlobalId) -> Option<usize>;
+    /// About how many rows of `id` have to be read for those that these filters leave, where that is known without reading.
+    fn row_count(&self, id: GlobalId, filters: &[Expr]) -> Option<usize>;
 
-    /// The same, and what is known of the values of its columns. Nothing of it is exact.
+    /// About how many rows it has, and what is known of the values of its columns. Nothing of it is exact.
     fn statistics(&self, id: GlobalId) -> Option<Arc<Statistics>>;
 
     /// Opens `id`. The filters are hints that say which rows are wanted: others may come as well.
@@ -36,8 +35,11 @@ pub trait CollectionReader: Send + Sync {
 }
 
 /// The reader of this execution, as an extension of the session configuration.
-#[derive(Clone)]
-pub struct ReaderExtension(pub Arc<dyn CollectionReader>);
+pub(crate) struct ReaderExtension {
+    pub(crate) reader: Arc<dyn CollectionReader>,
+    /// Whether so much is read that it pays to look at what is known of it.
+    pub(crate) is_large: bool,
+}
 
 /// A collection in a logical plan.
 #[derive(Clone, PartialEq, Eq)]
@@ -84,24 +86,26 @@ impl TableProvider for CollectionTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let reader = state
+        let extension = state
             .config()
             .get_extension::<ReaderExtension>()
             .ok_or_else(|| SqlError::internal(format!("no reader for collection {}", self.id)))?;
-        let collection = reader.0.open(self.id, filters).await?;
+        let collection = extension.reader.open(self.id, filters).await?;
         let schema = DFSchema::try_from(Arc::clone(collection.schema()))?;
         let physical = |filter| create_physical_expr(filter, &schema, state.execution_props(), &Default::default());
         let absorbed = filters.iter().map(physical).collect::<Result<Vec<_>>>()?;
-        // A condition that can fail is not to be spared rows by one that stands after it.
-        let certain = filters.iter().take_while(|filter| !can_fail(filter)).count();
-        let wanted = Wanted::of(&absorbed[..certain], collection.schema());
-        let known = reader.0.statistics(self.id);
-        let estimate = known.as_ref().and_then(|known| Estimate::of_rows(known));
-        let selectivity = estimate.map(|all| {
-            let passed = all.filtered(&schema, &filters.iter().flat_map(split_conjunction).collect::<Vec<_>>());
-            passed.rows / all.rows.max(1.0)
-        });
-        let known = Known { wanted: Arc::new(wanted), selectivity, columns: known };
+        let known = match extension.is_large {
+            true => {
+                // A condition that can fail is not to be spared rows by one that stands after it.
+                let certain = filters.iter().take_while(|filter| !can_fail(filter)).count();
+                let wanted = Wanted::of(&absorbed[..certain], collection.schema());
+                let columns = extension.reader.statistics(self.id);
+                let all = columns.as_deref().and_then(Estimate::of_rows);
+                let selectivity = all.map(|all| all.passing(&schema, filters));
+                Hints { wanted: Arc::new(wanted), selectivity, columns }
+            }
+            false => Hints::default(),
+        };
         let projection = projection.cloned().unwrap_or_else(|| (0..collection.schema().fields().len()).collect());
         // Rows that a filter above throws away are none of those that are enough.
         let fetch = limit.filter(|_| filters.is_empty());

@@ -141,7 +141,7 @@ impl Estimate {
     }
 
     /// The rows that pass all of these conditions on rows with this schema.
-    pub(crate) fn filtered(&self, schema: &DFSchema, conditions: &[&Expr]) -> Estimate {
+    fn filtered(&self, schema: &DFSchema, conditions: &[&Expr]) -> Estimate {
         self.filtered_within(schema, conditions, DEPTH_MAX)
     }
 
@@ -165,6 +165,12 @@ impl Estimate {
         Estimate { rows, ..self.clone() }.at_most(f64::INFINITY)
     }
 
+    /// What part of the rows passes these filters on rows with this schema.
+    pub(crate) fn passing(&self, schema: &DFSchema, filters: &[Expr]) -> f64 {
+        let conditions: Vec<&Expr> = filters.iter().flat_map(split_conjunction).collect();
+        self.filtered(schema, &conditions).rows / self.rows.max(1.0)
+    }
+
     /// The same rows, of which there are no more than so many.
     fn at_most(mut self, rows: f64) -> Estimate {
         self.rows = self.rows.min(rows);
@@ -186,17 +192,12 @@ impl Estimate {
     }
 
     fn of_join(join: &Join, left: &Estimate, right: &Estimate) -> Option<Estimate> {
-        let keys = join
+        let key = join
             .on
             .iter()
             .map(|(one, other)| (left.distinct(join.left.schema(), one), right.distinct(join.right.schema(), other)));
-        let (of_left, of_right) = keys.fold((1.0, 1.0), |(one, other), (left, right)| (one * left, other * right));
-        let (of_left, of_right) = (of_left.min(left.rows).max(1.0), of_right.min(right.rows).max(1.0));
-        let all = left.rows * right.rows;
-        let mut inner = if join.on.is_empty() { all } else { all / of_left.max(of_right) };
-        if join.on.len() > 1 {
-            inner = all / of_left.min(of_right);
-        }
+        let (of_left, of_right) = key_values(key.clone(), left.rows, right.rows);
+        let mut inner = left.rows * right.rows * equal_pairs(key, left.rows, right.rows);
         if let Some(filter) = &join.filter {
             inner *= SELECTIVITY.powi(i32::try_from(split_conjunction(filter).len()).unwrap_or(1));
         }
@@ -321,13 +322,6 @@ impl Estimate {
                 if *negated { 1.0 - among } else { among }
             }
             Expr::ScalarFunction(call) if matches!(call.name(), "like" | "ilike" | "starts_with") => PATTERN,
-            Expr::Like(like) => {
-                if like.negated {
-                    1.0 - PATTERN
-                } else {
-                    PATTERN
-                }
-            }
             _ => SELECTIVITY,
         };
         passing.clamp(0.0, 1.0)
@@ -358,6 +352,23 @@ impl Values {
             true => here * ((high - low) / (greatest - least)).clamp(least_part.min(1.0), 1.0),
             false => here,
         }
+    }
+}
+
+/// How many different values the columns of a key have together on each side of a join with so many rows: no more than there are rows.
+fn key_values(key: impl Iterator<Item = (f64, f64)>, left: f64, right: f64) -> (f64, f64) {
+    let (of_left, of_right) = key.fold((1.0, 1.0), |(one, other), (left, right)| (one * left, other * right));
+    (of_left.min(left).max(1.0), of_right.min(right).max(1.0))
+}
+
+/// What part of all pairs of rows of two sides agrees in a key, by how many different values each of its columns has on each side. The values
+/// of the side with fewer are among the other's; where several columns are the key, rows bound how many there are on the side that refers
+/// to the other, so it is the other that counts.
+pub(crate) fn equal_pairs(key: impl Iterator<Item = (f64, f64)> + Clone, left: f64, right: f64) -> f64 {
+    let (of_left, of_right) = key_values(key.clone(), left, right);
+    match key.count() {
+        0 | 1 => 1.0 / of_left.max(of_right),
+        _ => 1.0 / of_left.min(of_right),
     }
 }
 

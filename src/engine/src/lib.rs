@@ -45,7 +45,7 @@ mod through;
 pub mod value;
 
 pub use analyze::{Analysis, PlanFormat};
-pub use collection::{CollectionReader, CollectionTable, ReaderExtension};
+pub use collection::{CollectionReader, CollectionTable};
 pub use dialect::Dialect;
 pub use morsels::{Collection, InMemory, Morsel, Morsels, Wanted};
 pub use reads::Read;

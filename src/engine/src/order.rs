@@ -7,7 +7,7 @@
 //!
 //! Conditions that can fail are no conditions of a region: they are evaluated where they were.
 
-use crate::estimate::{Estimate, Known};
+use crate::estimate::{Estimate, Known, equal_pairs};
 use crate::rules::guard::can_fail;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, NullEquality, Result};
@@ -255,12 +255,9 @@ impl Graph {
             }
         }
         filters.extend(region.filters.iter().map(|(_, set)| (FILTER, *set)));
-        let edge = |((one, other), values): ((Set, Set), Vec<(f64, f64)>)| {
+        let edge = |((one, other), key): ((Set, Set), Vec<(f64, f64)>)| {
             let row_count = |set: Set| rows[usize::try_from(set.trailing_zeros()).expect("few bits")];
-            let left = values.iter().map(|(left, _)| left).product::<f64>().min(row_count(one));
-            let right = values.iter().map(|(_, right)| right).product::<f64>().min(row_count(other));
-            let of_key = if values.len() == 1 { left.max(right) } else { left.min(right) };
-            Edge { set: one | other, passing: 1.0 / of_key.max(1.0) }
+            Edge { set: one | other, passing: equal_pairs(key.into_iter(), row_count(one), row_count(other)) }
         };
         let edges = pairs.into_iter().map(edge).collect();
         Graph { edges, filters, rows }

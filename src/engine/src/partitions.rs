@@ -11,7 +11,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::DataFusionError;
-use datafusion::logical_expr::{Aggregate, Distinct, Expr, ExprSchemable, LogicalPlan};
+use datafusion::logical_expr::{Aggregate, Distinct, Expr, ExprSchemable, LogicalPlan, TableScan};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -50,16 +50,14 @@ impl Drop for Together {
     }
 }
 
-/// How many partitions a plan is to have, and by what right if these are several.
+/// How many partitions a large plan is to have, and by what right if these are several.
 pub(super) fn partitions(
     plan: &LogicalPlan,
     dialects: Dialects,
-    reader: &dyn CollectionReader,
     crew: &Arc<Crew>,
 ) -> Result<(usize, Option<Together>)> {
     let max = crew.size;
-    let is_worth_it = max > 1 && is_large(plan, reader)?;
-    if !is_worth_it || sees_order(plan)? || plan_has(plan, |expr| has_long(dialects, expr)) || ore::sometimes(20) {
+    if max == 1 || sees_order(plan)? || plan_has(plan, |expr| has_long(dialects, expr)) || ore::sometimes(20) {
         return Ok((1, None));
     }
     let together = crew.take();
@@ -68,19 +66,22 @@ pub(super) fn partitions(
     Ok(if together.is_some() { (count, together) } else { (1, None) })
 }
 
-/// Whether a plan reads so much that more may be done before it runs.
+/// Whether a plan reads so many rows that more is done before it runs: how many there are is looked at first, then what of them the
+/// filters leave to be read.
 pub(super) fn is_large(plan: &LogicalPlan, reader: &dyn CollectionReader) -> Result<bool> {
-    Ok(rows(plan, reader)?.is_some_and(|rows| rows >= ROWS_MIN))
+    let is_much = |rows: usize| rows >= ROWS_MIN;
+    Ok(is_much(rows(plan, |of, _| reader.row_count(of.id, &[]))?)
+        && is_much(rows(plan, |of, scan| reader.row_count(of.id, &scan.filters))?))
 }
 
-/// About how many rows the scans of a plan give; `None` if it reads nothing.
-fn rows(plan: &LogicalPlan, reader: &dyn CollectionReader) -> Result<Option<usize>> {
-    let mut rows: Option<usize> = None;
+/// How many rows the scans of a plan have together, of those of which that is known.
+fn rows(plan: &LogicalPlan, of_scan: impl Fn(&CollectionTable, &TableScan) -> Option<usize>) -> Result<usize> {
+    let mut rows: usize = 0;
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node
-            && let Some(of_scan) = CollectionTable::from_source(&scan.source).and_then(|of| reader.row_count(of.id))
+            && let Some(collection) = CollectionTable::from_source(&scan.source)
         {
-            rows = Some(rows.unwrap_or(0).saturating_add(of_scan));
+            rows = rows.saturating_add(of_scan(&collection, scan).unwrap_or(0));
         }
         Ok(TreeNodeRecursion::Continue)
     })?;

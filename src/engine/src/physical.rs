@@ -1,7 +1,7 @@
 //! From an optimised plan to the operators that run it.
 //!
-//! Inner joins are put in order by what is known of the rows ([`crate::order`]). Conditions on the rows of a collection become its scan's. Not by DataFusion's own rule: that goes by the names of columns, and the
-//! two sides of a join may have the same.
+//! Conditions on the rows of a collection become its scan's. Not by DataFusion's own rule: that goes by the names of columns, and the
+//! two sides of a join may have the same. Inner joins are put in order by what is known of the rows ([`crate::order`]).
 
 use crate::collection::{CollectionTable, ReaderExtension};
 use crate::dialect::{Dialects, has_long};
@@ -25,8 +25,8 @@ pub(super) async fn physical_plan(
     let plan = absorb_filters(plan, dialects)?;
     let plan = match state.config().get_extension::<ReaderExtension>() {
         // Who sees the order of rows must see the same one each time, whatever is known of the rows.
-        Some(reader) if !sees_order(&plan)? => {
-            order_joins(plan, &|scan| reader.0.statistics(CollectionTable::from_source(&scan.source)?.id))?
+        Some(of) if of.is_large && !sees_order(&plan)? => {
+            order_joins(plan, &|scan| of.reader.statistics(CollectionTable::from_source(&scan.source)?.id))?
         }
         _ => plan,
     };

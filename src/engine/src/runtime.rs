@@ -105,20 +105,6 @@ impl Engine {
         crate::rules::finish(self.optimized(plan, &self.optimizer, session, 3)?)
     }
 
-    /// An optimised plan whose parameters have been replaced, with what follows from the constants: where as many rows are read as make it
-    /// worth that.
-    pub fn with_constants(
-        &self,
-        plan: LogicalPlan,
-        session: &SessionInfo,
-        reader: &dyn CollectionReader,
-    ) -> Result<LogicalPlan, SqlError> {
-        match is_large(&plan, reader)? {
-            true => self.optimized(plan, &self.for_constants, session, 1),
-            false => Ok(plan),
-        }
-    }
-
     fn optimized(
         &self,
         plan: LogicalPlan,
@@ -226,7 +212,7 @@ impl Engine {
         session: &SessionInfo,
         reader: Arc<dyn CollectionReader>,
     ) -> Result<(Arc<dyn ExecutionPlan>, SendableRecordBatchStream), SqlError> {
-        let (mut state, together) = self.state_for(&plan, session, reader)?;
+        let (plan, mut state, together) = self.ready(plan, session, reader)?;
         let (plan, bindings) = super::fixpoint::solve(plan, self.dialects, &state).await?;
         if !bindings.is_empty() {
             state.config_mut().set_extension(Arc::new(bindings));
@@ -255,23 +241,29 @@ impl Engine {
         if super::fixpoint::is_recursive(&plan)? {
             return Ok(plan.display_indent().to_string());
         }
-        let (state, _together) = self.state_for(&plan, session, reader)?;
+        let (plan, state, _together) = self.ready(plan, session, reader)?;
         let physical = physical_plan(plan, self.dialects, &state).await?;
         Ok(displayable(physical.as_ref()).indent(false).to_string())
     }
 
-    /// What a plan is run with, and by what right in several partitions, if in several.
-    fn state_for(
+    /// What is run of a plan, with what, and by what right in several partitions, if in several. Of a large plan the conditions are seen to
+    /// once more: constants may have taken the place of parameters since it was optimised.
+    fn ready(
         &self,
-        plan: &LogicalPlan,
+        plan: LogicalPlan,
         session: &SessionInfo,
         reader: Arc<dyn CollectionReader>,
-    ) -> Result<(SessionState, Option<Together>), SqlError> {
+    ) -> Result<(LogicalPlan, SessionState, Option<Together>), SqlError> {
         let mut state = self.session_state(session);
-        let (count, together) = partitions(plan, self.dialects, reader.as_ref(), &self.crew)?;
+        let is_large = is_large(&plan, reader.as_ref())?;
+        state.config_mut().set_extension(Arc::new(ReaderExtension { reader, is_large }));
+        if !is_large {
+            return Ok((plan, state, None));
+        }
+        let plan = self.optimized(plan, &self.for_constants, session, 1)?;
+        let (count, together) = partitions(&plan, self.dialects, &self.crew)?;
         state.config_mut().options_mut().execution.target_partitions = count;
-        state.config_mut().set_extension(Arc::new(ReaderExtension(reader)));
-        Ok((state, together))
+        Ok((plan, state, together))
     }
 
     fn session_state(&self, session: &SessionInfo) -> SessionState {

@@ -46,8 +46,8 @@ const WIDTH: usize = 32;
 const VIEW_WIDTH: usize = 16;
 
 /// What is known of the rows of a collection before they are read.
-#[derive(Clone, Debug)]
-pub(super) struct Known {
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hints {
     /// What those that pass the filters pass.
     pub(super) wanted: Arc<Wanted>,
     /// What part of all passes them.
@@ -67,7 +67,7 @@ pub(super) struct CollectionExec {
     filters: Vec<Arc<dyn PhysicalExpr>>,
     /// How many rows of each partition are enough.
     fetch: Option<usize>,
-    known: Known,
+    known: Hints,
     readings: Readings,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -81,7 +81,7 @@ impl CollectionExec {
         projection: Vec<usize>,
         filters: Vec<Arc<dyn PhysicalExpr>>,
         fetch: Option<usize>,
-        known: Known,
+        known: Hints,
     ) -> Result<CollectionExec> {
         let properties = properties(collection.as_ref(), &projection, 1)?;
         let (readings, metrics) = (Readings::new(1), ExecutionPlanMetricsSet::new());
@@ -226,14 +226,14 @@ impl ExecutionPlan for CollectionExec {
         batches.set_biggest_coalesce_batch_size(Some(rows / 2));
         let left = self.fetch.unwrap_or(usize::MAX);
         let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let schema_of_batches = Arc::clone(&schema);
         let mut scan = Scan {
             source,
             stages,
-            schema: schema_of_batches,
+            schema: Arc::clone(&schema),
             batches,
             left,
             is_over: false,
+            has_others: self.partitions() > 1,
             gives_way: false,
             metrics,
         };
@@ -309,7 +309,9 @@ struct Scan {
     /// How many rows are still wanted.
     left: usize,
     is_over: bool,
-    /// Whether a morsel has been worked on since others had a turn.
+    /// Whether there are other partitions.
+    has_others: bool,
+    /// Whether a morsel has been worked on since these had a turn.
     gives_way: bool,
     metrics: BaselineMetrics,
 }
@@ -331,7 +333,7 @@ impl Scan {
             self.batches.finish_buffered_batch()?;
             return Ok(Poll::Pending);
         };
-        self.gives_way = true;
+        self.gives_way = self.has_others;
         let batch = self.stages.run(morsel.as_ref(), &self.schema)?;
         let batch = batch.slice(0, batch.num_rows().min(self.left));
         self.left -= batch.num_rows();
@@ -418,7 +420,7 @@ mod tests {
 
     #[async_trait]
     impl CollectionReader for Rows {
-        fn row_count(&self, _id: GlobalId) -> Option<usize> {
+        fn row_count(&self, _id: GlobalId, _filters: &[Expr]) -> Option<usize> {
             Some(self.1.iter().map(Vec::len).sum())
         }
 

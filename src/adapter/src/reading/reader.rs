@@ -125,6 +125,26 @@ impl StatementReader {
         scan_access(hydrated.cloned(), filters).filter(|(_, access)| !matches!(access, Access::Scan))
     }
 
+    /// About how many of so many rows have one of the keys that are looked up in an index.
+    fn looked_up(&self, id: GlobalId, index: &IndexInfo, access: &Access, all: usize) -> usize {
+        let Access::Lookup(values) = access else { return all };
+        let facts = self.facts(id);
+        let part = index.key.iter().zip(values).map(|(column, values)| {
+            let distinct = facts.get((*column)?)?.distinct?;
+            Some(values.len() as f64 / distinct.max(1) as f64)
+        });
+        // Of a column of which nothing is known, any value may be that of all rows.
+        let part: f64 = part.map(|part| part.unwrap_or(1.0).min(1.0)).product();
+        (all as f64 * part).ceil() as usize
+    }
+
+    /// What is known of the values of a table's columns: what its files say, if these are at hand, or are read anyway.
+    fn facts(&self, id: GlobalId) -> Arc<[ColumnFacts]> {
+        let is_at_hand =
+            self.shared.persist.is_local() || !self.published.indexes_on(id).iter().any(|of| is_readable(of));
+        if is_at_hand { self.shared.persist.column_facts(id.into()) } else { Arc::default() }
+    }
+
     /// How many rows there are, with those of the transaction's own.
     fn counted(&self, id: GlobalId, origin: &Origin) -> Precision<usize> {
         let own: Diff = self.overlay.get(&id).map_or(0, |own| own.diffs().iter().sum());
@@ -163,6 +183,11 @@ impl StatementReader {
     }
 }
 
+/// The rows that a shard has now.
+fn live_rows(stats: &ShardStats) -> usize {
+    usize::try_from(stats.rows).unwrap_or(0)
+}
+
 /// The rows of a shard as of a time, which what has come since makes an estimate.
 fn precision(stats: ShardStats, as_of: Timestamp, rows: impl Fn(Diff) -> usize) -> Precision<usize> {
     match stats.changed <= as_of {
@@ -178,25 +203,30 @@ fn is_readable(index: &IndexInfo) -> bool {
 
 #[async_trait]
 impl CollectionReader for StatementReader {
-    fn row_count(&self, id: GlobalId) -> Option<usize> {
-        match self.shared.persist.shard_stats(id.into()) {
-            Some(stats) => Some(usize::try_from(stats.rows).unwrap_or(0)),
-            None => self.published.indexes_on(id).first().map(|index| index.handle.size().0),
-        }
+    fn row_count(&self, id: GlobalId, filters: &[Expr]) -> Option<usize> {
+        let all = match self.shared.persist.shard_stats(id.into()) {
+            Some(stats) => live_rows(&stats),
+            None => self.published.indexes_on(id).first().map(|index| index.handle.size().0)?,
+        };
+        let by_key = if filters.is_empty() { None } else { self.by_key(id, filters) };
+        Some(by_key.map_or(all, |(index, access)| self.looked_up(id, &index, &access, all)))
     }
 
     fn statistics(&self, id: GlobalId) -> Option<Arc<Statistics>> {
-        let rows = self.row_count(id)?;
-        let table = self.published.tables.get(&id);
-        let facts = table.map(|_| self.shared.persist.column_facts(id.into())).unwrap_or_default();
-        let columns = facts.iter().map(column_statistics).collect();
+        let stored = self.shared.persist.shard_stats(id.into());
+        let Some(stats) = stored.filter(|_| self.published.tables.contains_key(&id)) else {
+            let num_rows = Precision::Inexact(self.row_count(id, &[])?);
+            return Some(Arc::new(Statistics { num_rows, ..Statistics::default() }));
+        };
+        let rows = live_rows(&stats);
         // As wide as those are that are stored, history included.
-        let stored = table.and_then(|_| self.shared.persist.shard_stats(id.into())).filter(|of| of.update_count > 0);
-        let total_byte_size = stored.map_or(Precision::Absent, |of| {
-            let width = usize::try_from(of.bytes / of.update_count).unwrap_or(usize::MAX);
-            Precision::Inexact(rows.saturating_mul(width))
-        });
-        Some(Arc::new(Statistics { num_rows: Precision::Inexact(rows), total_byte_size, column_statistics: columns }))
+        let width =
+            stats.bytes.checked_div(stats.update_count).map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        Some(Arc::new(Statistics {
+            num_rows: Precision::Inexact(rows),
+            total_byte_size: width.map_or(Precision::Absent, |width| Precision::Inexact(rows.saturating_mul(width))),
+            column_statistics: self.facts(id).iter().map(column_statistics).collect(),
+        }))
     }
 
     async fn open(&self, id: GlobalId, filters: &[Expr]) -> Result<Arc<dyn Collection>> {

@@ -213,7 +213,7 @@ impl Session {
     fn bound_query(&self, plan: &SelectPlan, params: Bound<'_>, as_of: Timestamp) -> Result<Query, AdapterError> {
         let logical = self.with_own_writes(bind(&plan.logical, params)?, &plan.depends_on)?;
         let memory = self.memory_for_params(params.values)?;
-        Ok(Query { memory, is_bound: !params.values.is_empty(), ..self.query(logical, as_of) })
+        Ok(Query { memory, ..self.query(logical, as_of) })
     }
 
     /// Runs a plan with the ad hoc engine for what its operators do.
@@ -249,7 +249,6 @@ impl Session {
             plan,
             role: self.rights.role.id,
             later: Later::Never,
-            is_bound: false,
             analyzes: None,
             memory: None,
             turn: Some(self.turn()),
@@ -488,8 +487,6 @@ pub(crate) struct Query {
     plan: LogicalPlan,
     role: RoleId,
     later: Later,
-    /// Whether constants stand in the place of parameters.
-    is_bound: bool,
     /// Whether it gives what its operators did instead of its rows, and in which form.
     analyzes: Option<PlanFormat>,
     /// What its parameters take.
@@ -592,9 +589,6 @@ impl Query {
 
     /// Opens what it reads, and begins to run.
     async fn start(mut self) -> Result<SendableRecordBatchStream, AdapterError> {
-        if self.is_bound {
-            self.plan = self.reader.with_constants(self.plan)?;
-        }
         match self.reader.execute(self.plan.clone(), self.analyzes).await {
             Err(error) if is_dropped(&error) => {}
             result => return result,
@@ -668,11 +662,6 @@ impl Reader {
             Some(format) => engine.analyze(plan, &self.info, self.collections(), format).await?,
             None => engine.execute(plan, &self.info, self.collections()).await?,
         })
-    }
-
-    /// A plan, with what follows from the constants in it.
-    fn with_constants(&self, plan: LogicalPlan) -> Result<LogicalPlan, AdapterError> {
-        Ok(self.shared.engine.with_constants(plan, &self.info, self.collections().as_ref())?)
     }
 
     /// The operators that would run an optimised plan.

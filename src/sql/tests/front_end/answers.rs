@@ -59,7 +59,7 @@ struct NoCollections;
 
 #[async_trait]
 impl CollectionReader for NoCollections {
-    fn row_count(&self, _id: GlobalId) -> Option<usize> {
+    fn row_count(&self, _id: GlobalId, _filters: &[Expr]) -> Option<usize> {
         None
     }
 
