@@ -39,6 +39,7 @@ fn server() -> Server {
         memory: ore::memory::Share::root(usize::MAX, None),
         adhoc_statements: 4,
         adhoc_memory: usize::MAX,
+        spill: None,
         maintained_memory: usize::MAX,
         clock,
         registry: Registry::new(),

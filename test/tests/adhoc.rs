@@ -87,7 +87,7 @@ fn turns_are_taken_by_all() {
 
 #[test]
 fn what_takes_too_much_memory_is_refused() {
-    let server = Server::start_with(&["--adhoc-memory=16"]).expect("the server starts");
+    let server = Server::start_with(&["--adhoc-memory=16", "--spill-reserve=100"]).expect("the server starts");
     let mut wire = Wire::start(server.internal_sql_addr(), "mz_system", "materialize").expect("a session");
     for sql in [
         format!("SELECT x FROM {NINE_MILLION} ORDER BY x % 7, x"),
@@ -107,6 +107,44 @@ fn what_takes_too_much_memory_is_refused() {
 fn operators(plan: &serde_json::Value) -> Vec<&serde_json::Value> {
     let below = plan["Plans"].as_array().into_iter().flatten().flat_map(operators);
     std::iter::once(plan).chain(below).collect()
+}
+
+#[test]
+fn what_does_not_fit_in_memory_is_put_aside() {
+    let server = Server::start_with(&["--adhoc-memory=256", "--spill-reserve=0"]).expect("the server starts");
+    let mut wire = Wire::start(server.internal_sql_addr(), "mz_system", "materialize").expect("a session");
+    wire.execute("CREATE TABLE wide (a int4 NOT NULL, b text)").expect("a table");
+    for part in 0..16 {
+        let rows = format!("generate_series({}, {}) a", part * 62_500 + 1, (part + 1) * 62_500);
+        wire.execute(&format!("INSERT INTO wide SELECT a, repeat('x', 380) || a FROM {rows}")).expect("rows");
+    }
+    let last: i64 = 3_000 * 3_000 + 3_000;
+    for (sql, expected) in [
+        // The last of those that leave a remainder of six.
+        (format!("SELECT x FROM {NINE_MILLION} ORDER BY x % 7, x OFFSET 8999999"), (last - (last - 6) % 7).to_string()),
+        (format!("SELECT count(*) FROM (SELECT x FROM {NINE_MILLION} GROUP BY x) e"), "9000000".to_owned()),
+        (format!("SELECT count(*) FROM (SELECT DISTINCT x FROM {NINE_MILLION}) e"), "9000000".to_owned()),
+        (
+            "SELECT sum(length(l.b) + r.a) FROM wide l JOIN wide r ON l.b = r.b AND l.a = r.a".to_owned(),
+            (1..=1_000_000_i64).map(|a| 380 + a.to_string().len() as i64 + a).sum::<i64>().to_string(),
+        ),
+        (
+            "SELECT count(*) FROM wide l WHERE NOT EXISTS (SELECT FROM wide r WHERE r.b = l.b AND r.a > 1000)"
+                .to_owned(),
+            "1000".to_owned(),
+        ),
+    ] {
+        assert_eq!(value(&mut wire, &sql), expected, "{sql}");
+    }
+    let told = value(&mut wire, "EXPLAIN (ANALYZE, FORMAT JSON) SELECT count(*) FROM (SELECT DISTINCT b FROM wide) d");
+    let told: serde_json::Value = serde_json::from_str(&told).expect("it is JSON");
+    assert!(
+        operators(&told[0]["Plan"]).iter().any(|of| of["Extras"]["spilled_bytes"].as_u64() > Some(1 << 20)),
+        "{told}"
+    );
+    // Nothing of it has a name, and whatever has is gone at the next start.
+    let files = || std::fs::read_dir(server.directory().join("data/spill")).expect("a directory").count();
+    assert_eq!(files(), 0);
 }
 
 #[test]

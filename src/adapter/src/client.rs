@@ -23,8 +23,8 @@ use committer::published::Published;
 use compute_client::controller::{Controller, SpawnWorkers};
 use compute_client::plan::IndexInfo;
 use compute_client::read_hold::ReadHolds;
-use engine::Engine;
 use engine::names::{ObjectId, Privilege};
+use engine::{Engine, Spill};
 use ore::clock::Clock;
 use ore::exit;
 use ore::memory::Share;
@@ -64,6 +64,8 @@ pub struct Config {
     pub adhoc_statements: usize,
     /// What ad hoc queries may use of it, all of them together, in bytes.
     pub adhoc_memory: usize,
+    /// Where these queries put aside what does not fit, if they may.
+    pub spill: Option<Spill>,
     /// What indexes and views may use of it, all of them together, in bytes.
     pub maintained_memory: usize,
     /// The source of wall-clock time.
@@ -100,7 +102,7 @@ impl Client {
         let (persist, clock) = (config.persist.clone(), config.clock.clone());
         let (handle, requests) = Handle::new(persist, Arc::clone(&config.oracle), clock, Arc::clone(&beside));
         let environment = Environment {
-            engine: Arc::new(Engine::with(sql::dialect::DIALECTS, Arc::clone(&memory), partitions)),
+            engine: Arc::new(Engine::with(sql::dialect::DIALECTS, Arc::clone(&memory), partitions, config.spill)),
             memory: Arc::clone(&memory),
             published: Arc::new(ArcSwap::from_pointee(Published::empty())),
             oracle: Arc::clone(&config.oracle),

@@ -12,19 +12,24 @@ use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 
+type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+
 /// DataFusion's rules; before those that place sorts, one that hides from them what they take for more than it is and one that keeps
 /// sorts; the last mends what it would refuse.
-pub(super) fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+pub(super) fn rules() -> Vec<Rule> {
     let mut rules = PhysicalOptimizer::new().rules;
     let last = rules.pop();
     debug_assert!(last.is_some_and(|last| last.name() == SanityCheckPlan::new().name()), "the check is the last rule");
     rules.push(Arc::new(Checked));
-    let placing = rules.iter().position(|rule| rule.name() == EnsureRequirements::new().name());
-    let placing = placing.expect("some rule places sorts");
-    let first: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 2] =
-        [Arc::new(super::constants::HideConstants), Arc::new(super::sorts::KeepSorts)];
-    rules.splice(placing..placing, first);
+    before_placing(&mut rules, Arc::new(super::constants::HideConstants));
+    before_placing(&mut rules, Arc::new(super::sorts::KeepSorts));
     rules
+}
+
+/// Puts a rule before the one that places sorts.
+pub(super) fn before_placing(rules: &mut Vec<Rule>, rule: Rule) {
+    let placing = rules.iter().position(|rule| rule.name() == EnsureRequirements::new().name());
+    rules.insert(placing.expect("some rule places sorts"), rule);
 }
 
 #[derive(Debug)]

@@ -9,6 +9,7 @@ use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use pgrepr::error::PgReprError;
 use repr::sqlstate::SqlState;
+use std::io;
 
 /// An error with everything that goes into an ErrorResponse.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -137,11 +138,20 @@ fn from_datafusion(error: &DataFusionError) -> SqlError {
         DataFusionError::ResourcesExhausted(message) => {
             SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory").with_detail(clause(message))
         }
-        DataFusionError::IoError(inner) => SqlError::new(SqlState::IO_ERROR, inner.to_string()),
+        DataFusionError::IoError(inner) => from_io(inner),
         DataFusionError::Execution(message) | DataFusionError::Plan(message) | DataFusionError::Internal(message) => {
             from_message(message)
         }
         other => SqlError::internal(clause(&other.to_string())),
+    }
+}
+
+/// What was put aside could not be written or read.
+fn from_io(error: &io::Error) -> SqlError {
+    match error.get_ref() {
+        Some(inner) => from_dyn(inner),
+        None if error.kind() == io::ErrorKind::StorageFull => SqlError::new(SqlState::DISK_FULL, error.to_string()),
+        None => SqlError::new(SqlState::IO_ERROR, error.to_string()),
     }
 }
 
@@ -160,6 +170,7 @@ fn from_dyn(error: &(dyn std::error::Error + Send + Sync + 'static)) -> SqlError
 fn from_arrow(error: &ArrowError) -> SqlError {
     match error {
         ArrowError::ExternalError(inner) => from_dyn(inner.as_ref()),
+        ArrowError::IoError(_, inner) => from_io(inner),
         ArrowError::DivideByZero => SqlError::new(SqlState::DIVISION_BY_ZERO, "division by zero"),
         ArrowError::ArithmeticOverflow(_) => {
             SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value overflows numeric format")

@@ -141,7 +141,7 @@ impl Estimate {
     }
 
     /// The rows that pass all of these conditions on rows with this schema.
-    fn filtered(&self, schema: &DFSchema, conditions: &[&Expr]) -> Estimate {
+    pub(crate) fn filtered(&self, schema: &DFSchema, conditions: &[&Expr]) -> Estimate {
         self.filtered_within(schema, conditions, DEPTH_MAX)
     }
 

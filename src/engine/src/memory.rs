@@ -7,8 +7,9 @@ use crate::error::SqlError;
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::{MemoryPool as ArrowPool, MemoryReservation as ArrowReservation};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 use ore::memory::{Refused, Reservation, STEP, Share};
+use parking_lot::Mutex;
 use repr::sqlstate::SqlState;
 use std::fmt;
 use std::sync::Arc;
@@ -19,39 +20,150 @@ impl From<Refused> for SqlError {
     }
 }
 
-/// A share for DataFusion's operators.
+/// What part of the memory is for what can be put aside, and for putting that in order: a sort keeps the keys of all that it has once more,
+/// which of narrow rows take more than these, and reads as many files at once as there is room for. The rest is for what can not.
+const PUT_ASIDE: usize = 4;
+const MERGED: usize = 2;
+
+/// Bytes that each of them may have, however many there are, and what part of the memory this is at the most: many of them have nothing
+/// yet, or never much; and nobody can do with less than a batch.
+const FAIR_MIN: usize = 32 << 20;
+const FAIR_PART: usize = 16;
+
+/// What a consumer does that is refused memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// It puts aside what it has.
+    PutsAside,
+    /// It makes do with what it has: DataFusion's name for what puts in order what another one has put aside.
+    Merges,
+    /// It fails.
+    Keeps,
+}
+
+impl Kind {
+    fn of(consumer: &MemoryConsumer) -> Kind {
+        match consumer.can_spill() {
+            true => Kind::PutsAside,
+            false if consumer.name().starts_with("ExternalSorterMerge") => Kind::Merges,
+            false => Kind::Keeps,
+        }
+    }
+}
+
+/// A share for DataFusion's operators. Those that can put aside what they have get no more of it than the others of their kind: one
+/// would leave nothing to those that come after it.
 #[derive(Debug)]
-pub(super) struct Pool(pub(super) Arc<Share>);
+pub(super) struct Pool {
+    share: Arc<Share>,
+    /// Whether there is where something can be put aside.
+    spills: bool,
+    others: Mutex<Others>,
+}
+
+/// Who else has a part of the share.
+#[derive(Debug, Default)]
+struct Others {
+    /// How many can put aside what they have.
+    spilling: usize,
+    /// How many put in order what is put aside.
+    merging: usize,
+    /// What those have who fail without.
+    kept: usize,
+}
+
+impl Pool {
+    pub(super) fn new(share: Arc<Share>, spills: bool) -> Pool {
+        Pool { share, spills, others: Mutex::default() }
+    }
+
+    /// What a consumer may have before it is to do with what it has.
+    fn fair_part(&self, kind: Kind) -> usize {
+        let others = self.others.lock();
+        let all = self.share.limit().saturating_sub(others.kept);
+        let part = match kind {
+            _ if !self.spills => return usize::MAX,
+            Kind::PutsAside => all / PUT_ASIDE / others.spilling.max(1),
+            Kind::Merges => all / MERGED / others.merging.max(1),
+            Kind::Keeps => return usize::MAX,
+        };
+        part.max(FAIR_MIN.min(self.share.limit() / FAIR_PART))
+    }
+
+    /// Operators know by the kind of error that they may put something aside.
+    fn refused(&self, refused: Refused) -> DataFusionError {
+        match self.spills {
+            true => DataFusionError::ResourcesExhausted(refused.to_string()),
+            false => DataFusionError::from(SqlError::from(refused)),
+        }
+    }
+}
 
 impl fmt::Display for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.0)
+        write!(f, "{:?}", self.share)
     }
 }
 
 impl MemoryPool for Pool {
     fn name(&self) -> &str {
-        self.0.name()
+        self.share.name()
     }
 
-    fn grow(&self, _reservation: &MemoryReservation, additional: usize) {
-        self.0.grow(additional);
+    fn register(&self, consumer: &MemoryConsumer) {
+        match Kind::of(consumer) {
+            Kind::PutsAside => self.others.lock().spilling += 1,
+            Kind::Merges => self.others.lock().merging += 1,
+            Kind::Keeps => {}
+        }
     }
 
-    fn shrink(&self, _reservation: &MemoryReservation, shrink: usize) {
-        self.0.shrink(shrink);
+    fn unregister(&self, consumer: &MemoryConsumer) {
+        match Kind::of(consumer) {
+            Kind::PutsAside => self.others.lock().spilling -= 1,
+            Kind::Merges => self.others.lock().merging -= 1,
+            Kind::Keeps => {}
+        }
     }
 
-    fn try_grow(&self, _reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        self.0.try_grow(additional).map_err(|refused| DataFusionError::from(SqlError::from(refused)))
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.share.grow(additional);
+        if Kind::of(reservation.consumer()) == Kind::Keeps {
+            self.others.lock().kept += additional;
+        }
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.share.shrink(shrink);
+        if Kind::of(reservation.consumer()) == Kind::Keeps {
+            self.others.lock().kept -= shrink;
+        }
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        if additional == 0 {
+            return Ok(());
+        }
+        let kind = Kind::of(reservation.consumer());
+        let limit = self.fair_part(kind);
+        // Who has nothing cannot do with less.
+        if reservation.size() > 0 && reservation.size().saturating_add(additional) > limit {
+            let (share, used) = (reservation.consumer().name().to_owned(), reservation.size());
+            return Err(self.refused(Refused { share, asked: additional, used, limit }));
+        }
+        self.share.try_grow(additional).map_err(|refused| self.refused(refused))?;
+        if kind == Kind::Keeps {
+            self.others.lock().kept += additional;
+        }
+        Ok(())
     }
 
     fn reserved(&self) -> usize {
-        self.0.used()
+        self.share.used()
     }
 
     fn memory_limit(&self) -> MemoryLimit {
-        MemoryLimit::Finite(self.0.limit())
+        MemoryLimit::Finite(self.share.limit())
     }
 }
 

@@ -7,6 +7,7 @@
 //! its thread would wait: so each batch that they make counts as well. Functions that may make much of little are given few
 //! rows at a time as well ([`Slices`]).
 
+use super::compact::Compact;
 use super::slices::Slices;
 use super::through::through;
 use crate::dialect::{Dialects, is_long};
@@ -23,6 +24,8 @@ use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
@@ -73,7 +76,7 @@ fn paced(plan: &Arc<dyn ExecutionPlan>, dialects: Dialects) -> Result<Arc<dyn Ex
         let lists = few_at_a_time(unnest.input())?;
         return Ok(Arc::new(CooperativeExec::new(replace_children_if_necessary(Arc::clone(plan), vec![lists])?)));
     }
-    let mut plan = without_room_for_all(Arc::clone(plan));
+    let mut plan = with_own_input(without_room_for_all(Arc::clone(plan)))?;
     if makes_much(plan.as_ref(), dialects)? {
         let slices = |child: &Arc<dyn ExecutionPlan>| through(Arc::clone(child), Slices { rows_max: ROWS_MAX });
         let children = plan.children().into_iter().map(slices).collect();
@@ -83,6 +86,25 @@ fn paced(plan: &Arc<dyn ExecutionPlan>, dialects: Dialects) -> Result<Arc<dyn Ex
         plan = Arc::new(CooperativeExec::new(plan));
     }
     Ok(plan)
+}
+
+/// What keeps sorted rows, or rows to be sorted, has them as its own.
+fn with_own_input(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let keeps = plan.is::<SortPreservingMergeExec>()
+        || plan.is::<SortMergeJoinExec>()
+        || plan.downcast_ref::<SortExec>().is_some_and(|sort| sort.fetch().is_none());
+    let is_for = |input: &&Arc<dyn ExecutionPlan>| {
+        input.schema().fields().iter().any(|field| Compact::is_for(field.data_type()))
+    };
+    if !keeps || !plan.children().iter().any(is_for) {
+        return Ok(plan);
+    }
+    let inputs = plan.children().into_iter().map(|input| match is_for(&input) {
+        true => through(Arc::clone(input), Compact),
+        false => Arc::clone(input),
+    });
+    let inputs = inputs.collect();
+    replace_children_if_necessary(plan, inputs)
 }
 
 /// The plan, of which no node takes memory by the number in a LIMIT: groups of which only the first are wanted are kept in a heap that

@@ -21,11 +21,16 @@ const ROWS_MIN: usize = if cfg!(debug_assertions) { 1 } else { 50_000 };
 /// Aggregates whose result does not depend on the order of their rows, unless these are floats.
 const UNORDERED: [&str; 8] = ["count", "sum", "min", "max", "bool_and", "bool_or", "bit_and", "bit_or"];
 
+/// Bytes that a partition of a query should have: what sorts in it holds some batches at once.
+const PARTITION_BYTES: usize = 64 << 20;
+
 /// The threads that one query at a time can have all of. What a query has tasks for computes without its statement's turn: so that these
 /// bound what is computed at once, all other queries go on in one task.
 #[derive(Debug)]
 pub(super) struct Crew {
     size: usize,
+    /// So many partitions there is memory for.
+    partitions_max: usize,
     is_taken: AtomicBool,
 }
 
@@ -34,9 +39,10 @@ pub(super) struct Crew {
 pub(super) struct Together(Arc<Crew>);
 
 impl Crew {
-    /// So many threads.
-    pub(super) fn new(size: usize) -> Arc<Crew> {
-        Arc::new(Crew { size, is_taken: AtomicBool::new(false) })
+    /// So many threads, where there is so much memory for their partitions.
+    pub(super) fn new(size: usize, memory: usize) -> Arc<Crew> {
+        let partitions_max = (memory / PARTITION_BYTES).max(1);
+        Arc::new(Crew { size: size.min(partitions_max), partitions_max, is_taken: AtomicBool::new(false) })
     }
 
     fn take(self: &Arc<Crew>) -> Option<Together> {
@@ -53,16 +59,17 @@ impl Drop for Together {
 /// How many partitions a large plan is to have, and by what right if these are several.
 pub(super) fn partitions(
     plan: &LogicalPlan,
+    sees_order: bool,
     dialects: Dialects,
     crew: &Arc<Crew>,
 ) -> Result<(usize, Option<Together>)> {
     let max = crew.size;
-    if max == 1 || sees_order(plan)? || plan_has(plan, |expr| has_long(dialects, expr)) || ore::sometimes(20) {
+    if max == 1 || sees_order || plan_has(plan, |expr| has_long(dialects, expr)) || ore::sometimes(20) {
         return Ok((1, None));
     }
     let together = crew.take();
     // The answer must not depend on how many there are.
-    let count = if ore::sometimes(30) { 7 } else { max };
+    let count = if ore::sometimes(30) { crew.partitions_max.min(7) } else { max };
     Ok(if together.is_some() { (count, together) } else { (1, None) })
 }
 

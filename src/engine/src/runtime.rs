@@ -9,12 +9,13 @@ use super::faults::with_faults;
 use super::fold::{physical, value_of};
 use super::memory::Pool;
 use super::pace::Pace;
-use super::partitions::{Crew, Together, is_large, partitions};
+use super::partitions::{Crew, Together, is_large, partitions, sees_order};
 use super::physical::physical_plan;
 use super::session::SessionInfo;
+use super::spill::{SortedJoins, Spill};
 use crate::dialect::Dialects;
 use crate::error::SqlError;
-use datafusion::common::config::ConfigOptions;
+use datafusion::common::config::{ConfigNonZeroUsize, ConfigOptions};
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::execution::context::{ExecutionProps, SessionConfig, SessionState};
@@ -41,6 +42,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Engine {
     state: SessionState,
+    /// For plans from whose answer the order of their rows can be told: nothing of it depends on who else has memory.
+    ordered: SessionState,
     optimizer: Optimizer,
     for_constants: Optimizer,
     options: Arc<ConfigOptions>,
@@ -51,18 +54,12 @@ pub struct Engine {
 impl Engine {
     /// An engine with its optimizer, for plans of these dialects, whose queries may take all memory there is.
     pub fn new(dialects: Dialects) -> Engine {
-        Engine::with(dialects, Share::root(usize::MAX, None), 1)
+        Engine::with(dialects, Share::root(usize::MAX, None), 1, None)
     }
 
-    /// The same with a share of the memory for what its queries sort, group and join, all of them together: one that asks for more
-    /// than is left gets 53200. None of it goes to disk, where it would take the room of what is to stay. A large query is run in so
-    /// many partitions, each of which can be another thread's.
-    pub fn with(dialects: Dialects, share: Arc<Share>, partitions: usize) -> Engine {
-        let runtime = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(Pool(share)))
-            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
-            .build_arc()
-            .expect("neither directories nor caches are asked for");
+    /// The same with a share of the memory for what its queries sort, group and join, all of them together: what does not fit is put
+    /// aside where `spill` says, or gets 53200. A large query is run in so many partitions, each of which can be another thread's.
+    pub fn with(dialects: Dialects, share: Arc<Share>, partitions: usize, spill: Option<Spill>) -> Engine {
         let mut config = SessionConfig::new()
             .with_target_partitions(1)
             .with_batch_size(8192)
@@ -73,6 +70,11 @@ impl Engine {
         options.execution.collect_statistics = false;
         // The check compares more of the schemas than their names and types, and fails plans that are right.
         options.execution.skip_physical_aggregate_schema_check = true;
+        // Kept for the end of a sort, whether it ever puts anything aside or not.
+        options.execution.sort_spill_reservation_bytes = 1 << 20;
+        // A file for each batch of rows that go from partition to partition and do not fit: with two writers of larger ones a reader
+        // waits for the one, and both for the reader (DataFusion 55.2, https://github.com/apache/datafusion/issues/24883).
+        options.execution.max_spill_file_size_bytes = ConfigNonZeroUsize::try_new(1).expect("one");
         options.optimizer.max_passes = 3;
         // Filters that operators find out while they run are theirs to make right, and are not (DataFusion 55.2): a minimum that is
         // still NULL, zeros of two signs, arrays, columns of one name, rows below a LIMIT. They are worth it where whole files are left
@@ -83,16 +85,31 @@ impl Engine {
         options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
         options.sql_parser.map_string_types_to_utf8view = false;
         let options = Arc::new(options.clone());
-        let state = SessionStateBuilder::new()
-            .with_config(config)
-            .with_runtime_env(runtime)
-            .with_analyzer_rules(vec![])
-            .with_optimizer_rules(vec![])
-            .with_physical_optimizer_rules(super::checked::rules())
-            .with_physical_optimizer_rule(Arc::new(Pace { dialects }))
-            .build();
+        let state = |spill: Option<Spill>| {
+            let pool = Pool::new(Arc::clone(&share), spill.is_some());
+            let mut rules = super::checked::rules();
+            if spill.is_some() {
+                super::checked::before_placing(&mut rules, Arc::new(SortedJoins { memory: Arc::clone(&share) }));
+            }
+            let mode = spill.map_or(DiskManagerMode::Disabled, |spill| DiskManagerMode::Custom(Arc::new(spill)));
+            let runtime = RuntimeEnvBuilder::new()
+                .with_memory_pool(Arc::new(pool))
+                .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(mode))
+                .build_arc()
+                .expect("neither directories nor caches are asked for");
+            SessionStateBuilder::new()
+                .with_config(config.clone())
+                .with_runtime_env(runtime)
+                .with_analyzer_rules(vec![])
+                .with_optimizer_rules(vec![])
+                .with_physical_optimizer_rules(rules)
+                .with_physical_optimizer_rule(Arc::new(Pace { dialects }))
+                .build()
+        };
+        let (state, ordered) = (state(spill), state(None));
         let (optimizer, for_constants) = (crate::rules::optimizer(), crate::rules::for_constants());
-        Engine { state, optimizer, for_constants, options, dialects, crew: Crew::new(partitions) }
+        let crew = Crew::new(partitions, share.limit());
+        Engine { state, ordered, optimizer, for_constants, options, dialects, crew }
     }
 
     /// Optimises a bound plan. Of the session, what is folded depends on nothing but its locale. Errors: 54001 if that takes more than
@@ -254,20 +271,21 @@ impl Engine {
         session: &SessionInfo,
         reader: Arc<dyn CollectionReader>,
     ) -> Result<(LogicalPlan, SessionState, Option<Together>), SqlError> {
-        let mut state = self.session_state(session);
+        let sees_order = sees_order(&plan)?;
+        let mut state = self.session_state(session, sees_order);
         let is_large = is_large(&plan, reader.as_ref())?;
         state.config_mut().set_extension(Arc::new(ReaderExtension { reader, is_large }));
         if !is_large {
             return Ok((plan, state, None));
         }
         let plan = self.optimized(plan, &self.for_constants, session, 1)?;
-        let (count, together) = partitions(&plan, self.dialects, &self.crew)?;
+        let (count, together) = partitions(&plan, sees_order, self.dialects, &self.crew)?;
         state.config_mut().options_mut().execution.target_partitions = count;
         Ok((plan, state, together))
     }
 
-    fn session_state(&self, session: &SessionInfo) -> SessionState {
-        let mut state = self.state.clone();
+    fn session_state(&self, session: &SessionInfo, sees_order: bool) -> SessionState {
+        let mut state = if sees_order { self.ordered.clone() } else { self.state.clone() };
         state.config_mut().options_mut().extensions.insert(session.clone());
         // Functions find the session in the options that their physical expression was made with.
         let options = Arc::clone(state.config().options());

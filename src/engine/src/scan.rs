@@ -436,7 +436,7 @@ mod tests {
 
     /// Runs a plan in so many partitions, and gives its rows as text.
     async fn run(plan: &LogicalPlan, rows: &Rows, partitions: usize) -> Vec<String> {
-        let engine = Engine::with(&[], Share::root(usize::MAX, None), partitions);
+        let engine = Engine::with(&[], Share::root(usize::MAX, None), partitions, None);
         let session = SessionInfo::default();
         let plan = engine.optimize(plan.clone(), &session).expect("it is a plan");
         let stream = engine.execute(plan, &session, Arc::new(rows.clone())).await.expect("it runs");

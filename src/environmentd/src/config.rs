@@ -98,6 +98,11 @@ pub struct Config {
     /// Memory that ad hoc queries may use of it together, in MiB; five eighths of it if 0
     #[arg(long, env = "GLIMPSE_ADHOC_MEMORY", default_value_t = 0, value_name = "MIB")]
     pub adhoc_memory: usize,
+    /// The part of the disk below the data directory that ad hoc queries leave free when they put aside what does not fit in memory, in
+    /// percent; 100 if nothing is to be put aside
+    #[arg(long, env = "GLIMPSE_SPILL_RESERVE", default_value_t = 10, value_name = "PERCENT",
+          value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub spill_reserve: u8,
     /// Memory that indexes and views may use of it together, in MiB; three quarters of it if 0
     #[arg(long, env = "GLIMPSE_MAINTAINED_MEMORY", default_value_t = 0, value_name = "MIB")]
     pub maintained_memory: usize,

@@ -13,6 +13,7 @@ use adapter::client::{Client, Running};
 use anyhow::Context;
 use config::Config;
 use door::tls::TlsFiles;
+use engine::Spill;
 use logging::LogFilter;
 use ore::clock::Clock;
 use ore::memory::Share;
@@ -71,6 +72,7 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
         memory: Share::root(memory_limit, Some(Box::new(memory::used))),
         adhoc_statements: if config.adhoc_statements == 0 { 2 * cores } else { config.adhoc_statements },
         adhoc_memory: part(config.adhoc_memory, 5),
+        spill: spill(config)?,
         maintained_memory: part(config.maintained_memory, 6),
         clock,
         registry: registry.clone(),
@@ -95,6 +97,23 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
     .context("cannot listen for SQL")?;
     http.ready(client.clone());
     Ok(Server { wire, http, client, running, oracle, adhoc })
+}
+
+/// Where ad hoc queries put aside what does not fit in memory. Nothing that is found there is anybody's any more.
+fn spill(config: &Config) -> anyhow::Result<Option<Spill>> {
+    if config.spill_reserve >= 100 {
+        return Ok(None);
+    }
+    let directory = config.data_dir.join("spill");
+    let clean = || {
+        std::fs::create_dir_all(&directory)?;
+        std::fs::read_dir(&directory)?.try_for_each(|entry| {
+            let entry = entry?;
+            if entry.file_type()?.is_file() { std::fs::remove_file(entry.path()) } else { Ok(()) }
+        })
+    };
+    clean().with_context(|| format!("cannot use {} for what does not fit in memory", directory.display()))?;
+    Ok(Some(Spill::new(directory, config.spill_reserve)))
 }
 
 impl Server {

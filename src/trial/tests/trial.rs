@@ -40,6 +40,7 @@ impl Server {
             memory: Share::root(usize::MAX, None),
             adhoc_statements: 4,
             adhoc_memory: 1 << 30,
+            spill: None,
             maintained_memory: 1 << 30,
             clock: Clock::system(),
             registry: Registry::new(),
