@@ -33,7 +33,13 @@ pub fn fit_text<'a>(ty: &PgType, text: &'a str, rule: LengthRule) -> Result<Cow<
 /// The text with blanks behind it, up to so many characters.
 pub fn padded(text: &str, length: u32) -> Cow<'_, str> {
     let missing = usize::try_from(length).unwrap_or(0).saturating_sub(text.chars().count());
-    if missing == 0 { Cow::Borrowed(text) } else { Cow::Owned(format!("{text}{}", " ".repeat(missing))) }
+    if missing == 0 {
+        return Cow::Borrowed(text);
+    }
+    let mut padded = String::with_capacity(text.len() + missing);
+    padded.push_str(text);
+    padded.extend(std::iter::repeat_n(' ', missing));
+    Cow::Owned(padded)
 }
 
 /// What a char(n) of at most `length` characters is padded to, whatever blanks it ends with now. A longer one stays longer.

@@ -29,6 +29,7 @@ pub mod length;
 mod natural;
 pub mod numeric;
 pub mod options;
+pub mod plain;
 pub mod row_description;
 pub mod text;
 pub mod timezone;

@@ -12,6 +12,7 @@ use crate::message::{self, DecodeError};
 use memchr::{memchr, memchr3};
 use pgrepr::copy::CopyOptions;
 use repr::sqlstate::SqlState;
+use smallvec::SmallVec;
 use std::borrow::Cow;
 
 /// Data that is not in the format it claims to be in.
@@ -151,9 +152,10 @@ impl CopyReader {
         if is_unterminated {
             return Err(CopyError { line: self.line, ..bad_format("unterminated CSV quoted field", None) }.into());
         }
-        let mut fields = Vec::with_capacity(16);
+        let mut fields = Fields::new();
         let split = if self.syntax.is_csv() { split_csv } else { split_text };
-        match split(line, &self.syntax, &mut fields) {
+        let text = message::text(line).map_err(SplitError::from);
+        match text.and_then(|line| split(line, &self.syntax, &mut fields)) {
             Ok(()) => row(self.line, &fields),
             Err(SplitError::Encoding(error)) => Err(CopyError {
                 sqlstate: SqlState::CHARACTER_NOT_IN_REPERTOIRE,
@@ -295,6 +297,9 @@ fn misplaced_feed(is_csv: bool) -> Misplaced {
     }
 }
 
+/// The fields of a line: of most tables they need no memory of their own.
+type Fields<'l> = SmallVec<[Option<Cow<'l, str>>; 16]>;
+
 #[derive(Debug)]
 enum SplitError {
     Encoding(DecodeError),
@@ -308,20 +313,16 @@ impl From<DecodeError> for SplitError {
 }
 
 /// Splits a line of the text format into fields.
-fn split_text<'l>(
-    line: &'l [u8],
-    syntax: &CopyOptions,
-    fields: &mut Vec<Option<Cow<'l, str>>>,
-) -> Result<(), SplitError> {
+fn split_text<'l>(line: &'l str, syntax: &CopyOptions, fields: &mut Fields<'l>) -> Result<(), SplitError> {
     let mut rest = line;
     loop {
         let (field, tail, has_escape) = cut_text(rest, syntax.delimiter);
-        fields.push(if field == syntax.null.as_bytes() {
+        fields.push(if field == syntax.null {
             None
         } else if has_escape {
-            Some(Cow::Owned(unescape(field)?))
+            Some(Cow::Owned(unescape(field.as_bytes())?))
         } else {
-            Some(Cow::Borrowed(message::text(field)?))
+            Some(Cow::Borrowed(field))
         });
         match tail {
             Some(tail) => rest = tail,
@@ -331,15 +332,15 @@ fn split_text<'l>(
 }
 
 /// The field at the front of a line, what follows its delimiter, and whether it holds a backslash.
-fn cut_text(line: &[u8], delimiter: u8) -> (&[u8], Option<&[u8]>, bool) {
-    let (mut at, mut has_escape) = (0, false);
-    while let Some(offset) = memchr::memchr2(delimiter, b'\\', &line[at..]) {
+fn cut_text(line: &str, delimiter: u8) -> (&str, Option<&str>, bool) {
+    let (bytes, mut at, mut has_escape) = (line.as_bytes(), 0, false);
+    while let Some(offset) = memchr::memchr2(delimiter, b'\\', &bytes[at..]) {
         at += offset;
-        if line[at] == delimiter {
+        if bytes[at] == delimiter {
             return (&line[..at], Some(&line[at + 1..]), has_escape);
         }
         has_escape = true;
-        at = (at + 2).min(line.len());
+        at = (at + 2).min(bytes.len());
     }
     (line, None, has_escape)
 }
@@ -397,17 +398,13 @@ fn digits(start: u8, bytes: &[u8], count_max: usize, radix: u8) -> (u8, &[u8]) {
 }
 
 /// Splits a line of the csv format, whose quotes are balanced, into fields.
-fn split_csv<'l>(
-    line: &'l [u8],
-    syntax: &CopyOptions,
-    fields: &mut Vec<Option<Cow<'l, str>>>,
-) -> Result<(), SplitError> {
+fn split_csv<'l>(line: &'l str, syntax: &CopyOptions, fields: &mut Fields<'l>) -> Result<(), SplitError> {
     let mut rest = line;
     loop {
         let forced = syntax.forced(fields.len());
-        let plain = memchr::memchr2(syntax.delimiter, syntax.quote, rest);
+        let plain = memchr::memchr2(syntax.delimiter, syntax.quote, rest.as_bytes());
         let (field, tail) = match plain {
-            Some(at) if rest[at] == syntax.quote => {
+            Some(at) if rest.as_bytes()[at] == syntax.quote => {
                 let (text, tail) = unquote(rest, syntax);
                 message::text(&text)?;
                 let is_null = forced.null && text == syntax.null.as_bytes();
@@ -416,8 +413,8 @@ fn split_csv<'l>(
             }
             plain => {
                 let field = &rest[..plain.unwrap_or(rest.len())];
-                let is_null = !forced.not_null && field == syntax.null.as_bytes();
-                let text = if is_null { None } else { Some(Cow::Borrowed(message::text(field)?)) };
+                let is_null = !forced.not_null && field == syntax.null;
+                let text = if is_null { None } else { Some(Cow::Borrowed(field)) };
                 (text, plain.map(|at| &rest[at + 1..]))
             }
         };
@@ -430,9 +427,9 @@ fn split_csv<'l>(
 }
 
 /// The value of a field that is quoted somewhere, and what follows its delimiter.
-fn unquote<'l>(line: &'l [u8], syntax: &CopyOptions) -> (Vec<u8>, Option<&'l [u8]>) {
-    let (mut out, mut in_quote, mut at) = (Vec::new(), false, 0);
-    while let Some(&byte) = line.get(at) {
+fn unquote<'l>(line: &'l str, syntax: &CopyOptions) -> (Vec<u8>, Option<&'l str>) {
+    let (bytes, mut out, mut in_quote, mut at) = (line.as_bytes(), Vec::new(), false, 0);
+    while let Some(&byte) = bytes.get(at) {
         at += 1;
         if !in_quote {
             if byte == syntax.delimiter {
@@ -445,7 +442,7 @@ fn unquote<'l>(line: &'l [u8], syntax: &CopyOptions) -> (Vec<u8>, Option<&'l [u8
             }
             continue;
         }
-        let follower = line.get(at).copied();
+        let follower = bytes.get(at).copied();
         if byte == syntax.escape && follower.is_some_and(|next| next == syntax.escape || next == syntax.quote) {
             out.extend(follower);
             at += 1;
