@@ -1,12 +1,13 @@
 //! Ad hoc queries over the tables of TPC-H, beside PostgreSQL, and beside DuckDB and stock DataFusion in memory where these are found.
 //!
-//! All have the same rows and no keys or indexes. Query by query, round by round, one server runs after the other, warm; figures are
+//! All have the same rows, from the same files, and no keys or indexes, unless primary keys are asked for. Query by query, round by round, one server runs after the other, warm; figures are
 //! medians. PostgreSQL gives up a query after a minute, and is asked once for what takes it long.
 //!
 //! # Invariants
 //! - Glimpse's answer is PostgreSQL's, row by row and digit by digit, wherever PostgreSQL gives one.
 
-use std::io::{BufRead, BufReader, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -35,6 +36,17 @@ const CHURN: [&str; 2] = [
     "UPDATE lineitem SET l_comment = 'changed', l_tax = l_tax + 0.01 WHERE (l_orderkey * 7 + l_linenumber * 31 + l_partkey) % 100 = 0",
     "DELETE FROM lineitem WHERE (l_orderkey * 7 + l_linenumber * 31 + l_partkey) % 100 = 1",
 ];
+/// The primary keys.
+const KEYS: [(&str, &str); 8] = [
+    ("region", "r_regionkey"),
+    ("nation", "n_nationkey"),
+    ("part", "p_partkey"),
+    ("supplier", "s_suppkey"),
+    ("partsupp", "ps_partkey, ps_suppkey"),
+    ("customer", "c_custkey"),
+    ("orders", "o_orderkey"),
+    ("lineitem", "l_orderkey, l_linenumber"),
+];
 /// What runs in Python: the module that has it, and how it is run.
 const DUCKDB: (&str, &str) = ("duckdb", include_str!("duckdb.py"));
 const DATAFUSION: (&str, &str) = ("datafusion", include_str!("datafusion.py"));
@@ -47,6 +59,8 @@ pub struct Options {
     pub scale: f64,
     /// Runs of each query.
     pub rounds: u32,
+    /// Whether the servers' tables have their primary keys.
+    pub keys: bool,
     /// A Python that has DuckDB, or DataFusion, or both.
     pub python: PathBuf,
     /// Where servers are.
@@ -100,19 +114,19 @@ impl Rivals {
     pub fn start(options: Options) -> Result<(Rivals, Loaded)> {
         ensure!(options.rounds > 0, "nothing to run");
         let Places { work_dir, environmentd, pg_bin } = &options.places;
-        let data = Data::generate(options.scale);
+        let lines = lines(options.scale, work_dir)?;
         let glimpse = Server::start_glimpse(work_dir, environmentd.as_deref())?;
         let postgres = Server::start_postgres(work_dir, pg_bin.as_deref(), 10)?;
         let seconds = |server: &Server| -> Result<f64> {
             let started = Instant::now();
-            load(&mut server.session()?, &data)?;
+            load(&mut server.session()?, lines.path(), options.keys)?;
             Ok(started.elapsed().as_secs_f64())
         };
         let (of_glimpse, of_postgres) = (seconds(&glimpse)?, seconds(&postgres)?);
         let started = Instant::now();
         postgres.session()?.execute("VACUUM ANALYZE")?;
         let analyzed = of_postgres + started.elapsed().as_secs_f64();
-        let in_python = |rival| InPython::start(rival, &options.python, work_dir, &data);
+        let in_python = |rival| InPython::start(rival, &options.python, work_dir, lines.path());
         let (duckdb, datafusion) = (in_python(DUCKDB)?, in_python(DATAFUSION)?);
         let sizes = Table::ALL.map(|table| format!("pg_table_size('{}')", table.name()));
         let size = postgres.session()?.execute(&format!("SELECT {}", sizes.join(" + ")))?;
@@ -186,14 +200,28 @@ fn schema() -> Vec<String> {
     lines.join(" ").split(';').map(|sql| sql.trim().to_owned()).filter(|sql| !sql.is_empty()).collect()
 }
 
-fn load(session: &mut Session, data: &Data) -> Result<()> {
+/// The lines of all tables, in a file each.
+fn lines(scale: f64, work_dir: &Path) -> Result<TempDir> {
+    let data = Data::generate(scale);
+    let dir = tempfile::Builder::new().prefix("tpch").tempdir_in(work_dir)?;
+    for table in Table::ALL {
+        let mut file = BufWriter::new(File::create(dir.path().join(table.name()))?);
+        for row in data.rows(table) {
+            writeln!(file, "{}", row.copy_line())?;
+        }
+        file.flush()?;
+    }
+    Ok(dir)
+}
+
+fn load(session: &mut Session, lines: &Path, keys: bool) -> Result<()> {
     for sql in schema() {
         session.execute(&sql)?;
     }
-    for table in Table::ALL {
-        session.copy(table.name(), data.rows(table), |line, row| line.extend_from_slice(row.copy_line().as_bytes()))?;
+    for (table, key) in KEYS.iter().filter(|_| keys) {
+        session.execute(&format!("ALTER TABLE {table} ADD PRIMARY KEY ({key})"))?;
     }
-    Ok(())
+    Table::ALL.iter().try_for_each(|table| session.copy_file(table.name(), &lines.join(table.name())))
 }
 
 type Rows = Vec<Vec<Option<String>>>;
@@ -221,34 +249,27 @@ struct InPython {
     process: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    /// Its program and the rows that it has read.
+    /// Its program.
     _dir: TempDir,
 }
 
 impl InPython {
-    /// Starts it, if that Python has one.
+    /// Starts it with these lines, if that Python has one.
     fn start(
         (name, program): (&'static str, &str),
         python: &Path,
         work_dir: &Path,
-        data: &Data,
+        lines: &Path,
     ) -> Result<Option<InPython>> {
         let is_there = Command::new(python).args(["-c", &format!("import {name}")]).stderr(Stdio::null()).status();
         if !is_there.is_ok_and(|status| status.success()) {
             return Ok(None);
         }
         let dir = tempfile::Builder::new().prefix(name).tempdir_in(work_dir)?;
-        for table in Table::ALL {
-            let mut file = std::io::BufWriter::new(std::fs::File::create(dir.path().join(table.name()))?);
-            for row in data.rows(table) {
-                writeln!(file, "{}", row.copy_line())?;
-            }
-            file.flush()?;
-        }
         let path = dir.path().join("rival.py");
         std::fs::write(&path, program)?;
         let mut command = Command::new(python);
-        command.arg(&path).arg(dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.arg(&path).arg(lines).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().with_context(|| format!("cannot run {name}"))?;
         let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
             bail!("{name} has no pipes");

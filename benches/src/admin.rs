@@ -1,5 +1,9 @@
 //! A blocking session for what is not measured: creating tables, loading rows, counting them.
 
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
 use anyhow::{Context, Result};
 use tokio::runtime::{Builder, Runtime};
 
@@ -45,6 +49,24 @@ impl Session {
         })
     }
 
+    /// Copies a file's lines into a table, by one COPY.
+    pub fn copy_file(&mut self, table: &str, path: &Path) -> Result<()> {
+        let mut file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let Self { connection, runtime } = self;
+        runtime.block_on(async {
+            connection.begin_copy(table).await?;
+            let mut lines = vec![0; COPY_CHUNK_BYTES];
+            loop {
+                let length = file.read(&mut lines)?;
+                if length == 0 {
+                    return connection.end_copy(table).await;
+                }
+                wire::copy_data(&mut connection.output, &lines[..length]);
+                connection.send().await?;
+            }
+        })
+    }
+
     /// Copies rows into a table, by one COPY; `write` makes a line of one, without its end.
     pub fn copy<R>(
         &mut self,
@@ -54,10 +76,7 @@ impl Session {
     ) -> Result<()> {
         let Self { connection, runtime } = self;
         runtime.block_on(async {
-            let sql = format!("copy {table} from stdin");
-            wire::query(&mut connection.output, |out| out.extend_from_slice(sql.as_bytes()));
-            connection.send().await?;
-            connection.copy_in_response().await?;
+            connection.begin_copy(table).await?;
             let mut lines = Vec::with_capacity(COPY_CHUNK_BYTES);
             for row in rows {
                 write(&mut lines, row);
@@ -69,10 +88,7 @@ impl Session {
                 }
             }
             wire::copy_data(&mut connection.output, &lines);
-            wire::copy_done(&mut connection.output);
-            connection.send().await?;
-            connection.reply(|_| Ok(())).await.with_context(|| format!("copying into {table}"))?;
-            Ok(())
+            connection.end_copy(table).await
         })
     }
 }

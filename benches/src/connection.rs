@@ -121,6 +121,22 @@ impl Connection {
         }
     }
 
+    /// Begins to copy lines into a table.
+    pub async fn begin_copy(&mut self, table: &str) -> Result<()> {
+        let sql = format!("copy {table} from stdin");
+        wire::query(&mut self.output, |out| out.extend_from_slice(sql.as_bytes()));
+        self.send().await?;
+        self.copy_in_response().await
+    }
+
+    /// Ends that.
+    pub async fn end_copy(&mut self, table: &str) -> Result<()> {
+        wire::copy_done(&mut self.output);
+        self.send().await?;
+        self.reply(|_| Ok(())).await.with_context(|| format!("copying into {table}"))?;
+        Ok(())
+    }
+
     /// Reads until CopyInResponse.
     pub async fn copy_in_response(&mut self) -> Result<()> {
         loop {

@@ -23,6 +23,9 @@ struct Arguments {
     /// Runs of each query; figures are medians.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
+    /// Give the servers' tables their primary keys before they are loaded.
+    #[arg(long)]
+    keys: bool,
     /// A Python that has DuckDB, or DataFusion, or both; what it has not is left out.
     #[arg(long, default_value = "python3")]
     python: PathBuf,
@@ -34,12 +37,12 @@ struct Arguments {
 }
 
 fn main() -> Result<()> {
-    let Arguments { only, scale, rounds, python, churn, places } = Arguments::parse();
+    let Arguments { only, scale, rounds, keys, python, churn, places } = Arguments::parse();
     for name in &only {
         ensure!(queries().any(|(known, _)| known == name), "there is no query named {name}");
     }
     println!("{}\n", Machine::inspect(&places.work_dir)?.line());
-    let (mut rivals, loaded) = Rivals::start(Options { only, scale, rounds, python, places })?;
+    let (mut rivals, loaded) = Rivals::start(Options { only, scale, rounds, keys, python, places })?;
     println!(
         "COPY of all tables at scale {scale}: {:.1} s, PostgreSQL {:.1} s, with VACUUM ANALYZE {:.1} s. \
          Blobs take {:.0} MB, PostgreSQL's tables {:.0} MB.\n",
