@@ -11,8 +11,11 @@ use crate::plan_cache::PlanCache;
 use crate::reading::admission::Admission;
 use arc_swap::ArcSwap;
 use catalog::state::State;
+use committer::error::CommitError;
+use committer::expectations::Expectation;
 use committer::handle::Handle;
 use committer::published::Published;
+use committer::request::{Committed, TableWrite};
 use compute_client::read_hold::ReadHolds;
 use engine::Engine;
 use engine::error::SqlError;
@@ -30,6 +33,9 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use timestamp_oracle::TimestampOracle;
 use tokio::runtime::Handle as Runtime;
 use tokio_util::sync::CancellationToken;
+
+/// Updates of a table from which on their keys are looked up before they are committed.
+const KEYS_MANY: usize = 4_096;
 
 /// What all sessions share.
 pub(crate) struct Shared {
@@ -80,6 +86,25 @@ pub(crate) struct SessionHandle {
 }
 
 impl Shared {
+    /// Commits writes; those with many keys have these looked up before.
+    ///
+    /// # Cancellation
+    /// As [`Handle::commit`].
+    pub(crate) async fn commit(
+        &self,
+        writes: Vec<TableWrite>,
+        expectations: Vec<Expectation>,
+    ) -> Result<Committed, CommitError> {
+        let mut known = Vec::with_capacity(writes.len());
+        for write in writes {
+            known.push(match write.updates.len() > KEYS_MANY || ore::sometimes(10) {
+                true => self.committer.with_keys(write).await?,
+                false => write,
+            });
+        }
+        self.committer.commit(known, expectations).await
+    }
+
     /// The current read timestamp, at or above every acknowledged write, if it can be had without waiting.
     #[inline]
     pub(crate) fn read_ts_fast(&self) -> Option<Timestamp> {

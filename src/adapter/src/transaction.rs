@@ -397,7 +397,7 @@ impl Transaction {
         }
         for _ in 0..RETRIES_MAX {
             let again = writes.iter().map(TableWrite::again).collect();
-            let committed = shared.committer.commit(again, transaction.expectations()).await?;
+            let committed = shared.commit(again, transaction.expectations()).await?;
             if !matches!(committed, Committed::Conflict) {
                 return Ok(committed);
             }

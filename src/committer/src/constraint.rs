@@ -9,6 +9,7 @@
 
 mod key;
 mod reference;
+mod run;
 mod validate;
 
 use crate::error::CommitError;
@@ -34,6 +35,8 @@ use std::sync::Arc;
 
 pub use key::{CountedKey, Duplicate, KeyCounts, NetKeys, duplicate, first_duplicate, net_keys};
 pub use reference::{Orphan, Reference, Violation, orphan};
+pub(crate) use run::{Changed, both};
+pub use run::{KeyRun, LoadedKeys, Watch};
 pub use validate::{Validated, validate};
 
 /// Rows that are checked at once.

@@ -226,6 +226,13 @@ impl Committer {
                 // A session that has gone does not want the answer.
                 let _gone = reply.send(self.probe(table, &keys));
             }
+            Request::Watch(table, reply) => {
+                let published = self.env.published.load();
+                let stored = Stored::of(&self.env, &published);
+                let known = published.tables.get(&table).map(|known| &known.constraints);
+                // A session that has gone does not want the answer.
+                let _gone = reply.send(Ok(known.map(|known| self.claims.watch(stored, table, known))));
+            }
             Request::Note(name, reply) => {
                 let value = notes::value(&self.env.persist, &name, self.env.clock.now_us());
                 // A session that has gone does not want the answer.

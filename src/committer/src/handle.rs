@@ -1,5 +1,6 @@
 //! How sessions ask the committer, and what they have in common with it.
 
+use crate::constraint::LoadedKeys;
 use crate::error::CommitError;
 use crate::expectations::Expectation;
 use crate::notes::{Name, Notes};
@@ -13,11 +14,11 @@ use compute_client::index::IndexHandle;
 use crossbeam_channel::{Receiver, Sender};
 use engine::session::Position;
 use ore::clock::Clock;
-use ore::thread::Beside;
+use ore::thread::{Beside, give_way};
 use parking_lot::Mutex;
-use persist::PersistClient;
+use persist::{Blobs, PersistClient, PersistError};
 use repr::sqlstate::SqlState;
-use repr::{GlobalId, Timestamp};
+use repr::{GlobalId, Timestamp, Updates};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -51,6 +52,28 @@ pub struct Handle {
 
 /// What the committer is asked for, for the committer.
 pub struct Requests(pub(crate) Receiver<Request>);
+
+/// Updates of a table that are being written before there is a commit.
+pub struct Run {
+    pieces: Arc<Vec<Updates>>,
+    written: oneshot::Receiver<Result<Blobs, PersistError>>,
+}
+
+impl Run {
+    /// The updates, and what was written of them.
+    ///
+    /// # Cancellation
+    /// What is written goes.
+    pub async fn written(self) -> Result<(Vec<Updates>, Blobs), CommitError> {
+        let blobs = self.written.await.map_err(|_| not_done())??;
+        let pieces = Arc::into_inner(self.pieces).ok_or_else(not_done)?;
+        Ok((pieces, blobs))
+    }
+}
+
+fn not_done() -> CommitError {
+    CommitError::internal("what comes before a commit was not done")
+}
 
 impl Handle {
     /// A handle on a committer that will take the requests.
@@ -108,22 +131,58 @@ impl Handle {
         self.ask(|reply| Request::Note(name, reply)).await
     }
 
+    /// Begins to write updates of a table beside, while more of them come.
+    pub fn begin_run(&self, table: GlobalId, pieces: Vec<Updates>) -> Run {
+        let (persist, pieces) = (self.persist.clone(), Arc::new(pieces));
+        let run = Arc::clone(&pieces);
+        let written = self.beside("write-ahead", async move { persist.write_run(table.into(), None, &run) });
+        Run { pieces, written }
+    }
+
+    /// Works out which keys of its table a write is about, and looks them up, beside: what the committer finds of many keys by itself all
+    /// others wait for.
+    ///
+    /// # Cancellation
+    /// Safe to drop.
+    pub async fn with_keys(&self, write: TableWrite) -> Result<TableWrite, CommitError> {
+        let Some(constraints) = write.checked.clone().filter(|checked| checked.all_counted().next().is_some()) else {
+            return Ok(write);
+        };
+        let Some(watch) = self.ask(|reply| Request::Watch(write.table, reply)).await? else { return Ok(write) };
+        let updates = Arc::clone(&write.updates);
+        let keys = self.beside("look-up-keys", async move { LoadedKeys::look_up(&constraints, &updates, watch).await });
+        Ok(TableWrite { keys: Some(keys.await.map_err(|_| not_done())?), ..write })
+    }
+
     /// Writes what is large before the committer has to, beside.
     async fn write_ahead(&self, mut writes: Vec<TableWrite>) -> Result<Vec<TableWrite>, CommitError> {
-        for write in writes.iter_mut().filter(|write| PersistClient::is_large(&write.updates)) {
+        for write in &mut writes {
+            if write.ahead.is_some() || !PersistClient::is_large(&write.updates) {
+                continue;
+            }
             let (persist, shard, updates) = (self.persist.clone(), write.table.into(), Arc::clone(&write.updates));
-            let (reply, written) = oneshot::channel();
             let types = write.types.clone();
-            let job = async move {
-                // A session that has gone does not want the answer.
-                let _gone = reply.send(persist.write_ahead(shard, types.as_deref(), updates));
-            };
-            self.beside.start("write-ahead".to_owned(), Box::pin(job));
-            let written = written.await;
-            write.ahead =
-                Some(written.map_err(|_| CommitError::internal("what was to be committed was not written"))??);
+            let written =
+                self.beside("write-ahead", async move { persist.write_ahead(shard, types.as_deref(), updates) });
+            write.ahead = Some(written.await.map_err(|_| not_done())??);
         }
         Ok(writes)
+    }
+
+    /// Has something done on a thread that gives way.
+    fn beside<T: Send + 'static>(
+        &self,
+        name: &str,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> oneshot::Receiver<T> {
+        let (reply, done) = oneshot::channel();
+        let job = async move {
+            give_way();
+            // A session that has gone does not want the answer.
+            let _gone = reply.send(work.await);
+        };
+        self.beside.start(name.to_owned(), Box::pin(job));
+        done
     }
 
     /// Which of these keys of a table, each of the constraint with the oid beside it, are taken.

@@ -1,6 +1,6 @@
 //! What the committer is asked for.
 
-use crate::constraint::{TableConstraints, Validated, Violation};
+use crate::constraint::{LoadedKeys, TableConstraints, Validated, Violation, Watch};
 use crate::error::CommitError;
 use crate::expectations::Expectation;
 use crate::notes::{Name, Notes};
@@ -12,7 +12,7 @@ use catalog::transact::{Op, Prepared};
 use compute_client::index::IndexHandle;
 use engine::session::Position;
 use ore::memory::Reservation;
-use persist::Ahead;
+use persist::{Ahead, Blobs};
 use repr::{Diff, GlobalId, RelationDesc, Timestamp, Updates};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +26,8 @@ pub(crate) enum Request {
     Ddl(Box<DdlRequest>),
     /// Say how often keys are there.
     Probe(ProbeRequest),
+    /// Note from here on which keys of a table change; `None` if there is no such table.
+    Watch(GlobalId, oneshot::Sender<Result<Option<Watch>, CommitError>>),
     /// Say what a note has.
     Note(Name, oneshot::Sender<Result<Option<Vec<u8>>, CommitError>>),
     /// Reserve values of a sequence.
@@ -88,6 +90,7 @@ impl Request {
         matches!(
             self,
             Request::Probe(_)
+                | Request::Watch(..)
                 | Request::Note(..)
                 | Request::Reserve(_)
                 | Request::Progress
@@ -134,12 +137,21 @@ pub struct TableWrite {
     pub types: Option<Vec<DataType>>,
     /// What was written of them already, if they are many.
     pub ahead: Option<Ahead>,
+    /// What is known of their keys already, if they are many.
+    pub keys: Option<LoadedKeys>,
 }
 
 impl TableWrite {
     /// Updates of which nothing is written yet.
     pub fn new(table: GlobalId, updates: Updates, checked: Option<Arc<TableConstraints>>) -> TableWrite {
-        TableWrite { table, updates: Arc::new(updates), checked, types: None, ahead: None }
+        TableWrite { table, updates: Arc::new(updates), checked, types: None, ahead: None, keys: None }
+    }
+
+    /// The same with what was written of them, which is all or nothing.
+    #[must_use]
+    pub fn with_blobs(self, blobs: Vec<Blobs>) -> TableWrite {
+        let ahead = (!blobs.is_empty()).then(|| Ahead::new(self.table.into(), Arc::clone(&self.updates), blobs));
+        TableWrite { ahead, ..self }
     }
 
     /// Rows of a new table with such columns.
@@ -151,7 +163,7 @@ impl TableWrite {
     #[must_use]
     pub fn again(&self) -> TableWrite {
         let (updates, checked) = (Arc::clone(&self.updates), self.checked.clone());
-        TableWrite { table: self.table, updates, checked, types: self.types.clone(), ahead: None }
+        TableWrite { table: self.table, updates, checked, types: self.types.clone(), ahead: None, keys: None }
     }
 }
 

@@ -318,15 +318,21 @@ impl BlobWriter {
                 lengths.push(length_to_u64(bytes.len()));
                 self.upload.write(&bytes)
             }
-            Written::Columns(writer) => {
+            Written::Columns(_) => {
                 let part = updates.into_part();
                 assert!(part.only_adds(), "a file of columns says of no row that it has gone");
                 let (rows, times): (Vec<&[u8]>, Vec<Timestamp>) =
                     (0..part.len()).map(|at| (part.row(at), part.ts(at))).unzip();
-                let bytes = writer.write(&rows, &times).map_err(|error| columnar::unfit(self.shard, &error))?;
-                self.upload.write(&bytes)
+                self.write_group(&rows, &times)
             }
         }
+    }
+
+    /// Appends a row group to a file of columns.
+    pub(crate) fn write_group(&mut self, rows: &[&[u8]], times: &[Timestamp]) -> Result<(), PersistError> {
+        let Written::Columns(writer) = &mut self.contents else { panic!("{} is no file of columns", self.key) };
+        let bytes = writer.write(rows, times).map_err(|error| columnar::unfit(self.shard, &error))?;
+        self.upload.write(&bytes)
     }
 }
 

@@ -510,12 +510,12 @@ impl Inner {
         shard: ShardId,
         shape: Option<Arc<Shape>>,
         ts: Timestamp,
-        mut order: Vec<(&[u8], Diff)>,
+        order: Vec<(&[u8], Diff)>,
     ) -> Result<Output<'_>, PersistError> {
-        // Bulk loads often come in order; this sort notices.
-        order.sort_by_key(|(row, _)| *row);
+        let order = repr::updates::by_row(order);
         let mut output = Output::new(self, shard, shape);
-        order.into_iter().try_for_each(|(row, diff)| output.push(row, ts, diff))?;
+        let written = output.push_groups(&order, ts)?;
+        order[written..].iter().try_for_each(|(row, diff)| output.push(row, ts, *diff))?;
         Ok(output)
     }
 

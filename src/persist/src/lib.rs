@@ -41,7 +41,7 @@ pub mod snapshot;
 mod tls;
 
 pub use crate::shard_id::ShardId;
-pub use client::ahead::Ahead;
+pub use client::ahead::{Ahead, Blobs};
 pub use client::{MetaWrite, PersistClient, ShardAppend};
 pub use error::PersistError;
 pub use facts::ColumnFacts;

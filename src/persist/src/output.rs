@@ -82,6 +82,20 @@ impl<'a> Output<'a> {
         }
     }
 
+    /// Adds rows that ascend, each once: of those that begin them, as many as there are whole row groups of, from where they stand. Returns how
+    /// many.
+    pub(crate) fn push_groups(&mut self, rows: &[(&[u8], Diff)], ts: Timestamp) -> Result<usize, PersistError> {
+        if self.removals.is_none() || rows.len() < GROUP_ROWS || rows.iter().any(|(_, diff)| *diff != 1) {
+            return Ok(0);
+        }
+        let mut begun = 0;
+        while let Some(end) = group_end(&rows[begun..]) {
+            self.main.push_group(&rows[begun..begun + end], ts)?;
+            begun += end;
+        }
+        Ok(begun)
+    }
+
     /// Adds everything that happened to a row, which is above those before: times ascend. What is removed is looked for in files that
     /// stay.
     pub(crate) fn push_history(
@@ -145,6 +159,15 @@ impl<'a> Output<'a> {
     }
 }
 
+/// Where the row group ends that begins these rows, if they go on until then.
+fn group_end(rows: &[(&[u8], Diff)]) -> Option<usize> {
+    let mut bytes = 0;
+    (1..).zip(rows).find_map(|(count, (row, _))| {
+        bytes += row.len();
+        (count >= GROUP_ROWS || bytes >= GROUP_BYTES).then_some(count)
+    })
+}
+
 impl<'a> Sink<'a> {
     fn new(inner: &'a Inner, shard: ShardId, shape: Option<Arc<Shape>>) -> Sink<'a> {
         let (seq, part) = (inner.allocate_seq(), PartBuilder::default());
@@ -164,15 +187,32 @@ impl<'a> Sink<'a> {
         if is_full { self.write() } else { Ok(()) }
     }
 
+    /// Adds a row group.
+    fn push_group(&mut self, rows: &[(&[u8], Diff)], ts: Timestamp) -> Result<(), PersistError> {
+        assert!(self.part.is_empty(), "the rows before those of a group are in groups");
+        let group: Vec<&[u8]> = rows.iter().map(|(row, _)| *row).collect();
+        self.writer()?.write_group(&group, &vec![ts; group.len()])?;
+        self.ts_max = self.ts_max.max(ts);
+        self.rows += Diff::try_from(group.len()).expect("a group is small");
+        self.update_count += length_to_u64(group.len());
+        self.bytes += group.iter().map(|row| length_to_u64(row.len())).sum::<u64>();
+        Ok(())
+    }
+
     fn write(&mut self) -> Result<(), PersistError> {
-        let writer = match &mut self.writer {
+        let part = std::mem::take(&mut self.part);
+        self.writer()?.write(part)
+    }
+
+    fn writer(&mut self) -> Result<&mut BlobWriter, PersistError> {
+        let created = match self.writer.take() {
             Some(writer) => writer,
-            none => {
+            None => {
                 let key = self.inner.blob_key(self.shard, self.seq);
-                none.insert(self.inner.blobs.create(key, self.shard, self.shape.as_ref())?)
+                self.inner.blobs.create(key, self.shard, self.shape.as_ref())?
             }
         };
-        writer.write(std::mem::take(&mut self.part))
+        Ok(self.writer.insert(created))
     }
 
     /// Whether it need not be a blob.

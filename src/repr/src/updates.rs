@@ -128,6 +128,21 @@ impl<'a> FromIterator<(&'a [u8], Diff)> for Updates {
     }
 }
 
+/// Updates in the order of their rows; those of one row stay in theirs.
+pub fn by_row(updates: Vec<(&[u8], Diff)>) -> Vec<(&[u8], Diff)> {
+    // Most rows differ in their first bytes: these are compared as a number, where they stand.
+    let first = |row: &[u8]| {
+        let mut first = [0; 16];
+        let length = row.len().min(first.len());
+        first[..length].copy_from_slice(&row[..length]);
+        u128::from_be_bytes(first)
+    };
+    let mut keyed: Vec<_> = updates.into_iter().map(|(row, diff)| (first(row), row, diff)).collect();
+    // Bulk loads often come in order; this sort notices.
+    keyed.sort_by(|(one, one_row, _), (other, other_row, _)| one.cmp(other).then_with(|| one_row.cmp(other_row)));
+    keyed.into_iter().map(|(_, row, diff)| (row, diff)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,9 +13,14 @@ use repr::Datum;
 use sql::plan::CopyFromPlan;
 
 impl Session {
-    /// Has the values of sequences reserved that so many rows take, so that no row has to wait for them.
-    pub async fn copy_in_rows(&mut self, copy: &CopyIn, rows: u64) -> Result<(), AdapterError> {
-        let result = self.reserve(&copy.takes, rows).await;
+    /// Makes ready for so many rows more: has the values of sequences reserved that they take, so that no row has to wait for them, and
+    /// has those written that have come, if they are many.
+    pub async fn copy_in_rows(&mut self, copy: &mut CopyIn, rows: u64) -> Result<(), AdapterError> {
+        let mut result = self.reserve(&copy.takes, rows).await;
+        if result.is_ok() && copy.has_run() && self.commits_alone() {
+            let begun = self.interrupt().guard(copy.begin_run(&self.shared.committer)).await;
+            result = begun.and_then(|begun| Ok(begun?));
+        }
         self.concluded(result)
     }
 
@@ -48,10 +53,10 @@ impl Session {
 
     /// Commits the rows of a COPY.
     pub(crate) async fn finish_copy(&mut self, mut copy: Box<CopyIn>) -> Result<Tag, AdapterError> {
-        let updates = copy.rows();
+        let (updates, written) = copy.rows(&self.shared.committer).await?;
         let count = u64::try_from(updates.len()).unwrap_or(u64::MAX);
         let CopyIn { table, name, desc, lines, memory: _memory, .. } = *copy;
-        let target = WriteTarget::as_they_are(table, &name, &desc);
+        let target = WriteTarget { written, ..WriteTarget::as_they_are(table, &name, &desc) };
         let written = self.write(target, updates, Vec::new(), Autocommit::Yes).await;
         let written = written.map_err(|error| match error.subject().and_then(|subject| subject.row) {
             Some(row) => error.in_context(format!("COPY {}, line {}", name.item, lines.of(row))),

@@ -5,9 +5,12 @@ use crate::error::AdapterError;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::Schema;
 use committer::constraint::{Wording, not_null};
+use committer::error::CommitError;
+use committer::handle::{Handle, Run};
 use datafusion::physical_expr::PhysicalExpr;
 use engine::error::SqlError;
 use ore::memory::{Reservation, Share};
+use persist::Blobs;
 use pgrepr::copy::CopyOptions;
 use pgrepr::options::EncodeOptions;
 use repr::row::write_datum;
@@ -16,11 +19,17 @@ use repr::{ColumnDesc, Datum, GlobalId, RelationDesc, Updates};
 use sql::plan::CopyFromPlan;
 use sql::plan::sequence::values_taken;
 use sql_syntax::names::FullName;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Bytes of rows that are put aside together.
 const PART_BYTES: usize = 1 << 20;
+
+/// Rows, and bytes of them, that are written together while more of them come.
+const RUN_ROWS: usize = 8 * 65_536;
+const RUN_BYTES: usize = 128 << 20;
+/// Runs that are written at once.
+const RUNS_AT_ONCE: usize = 2;
 
 /// A COPY that is receiving rows.
 pub struct CopyIn {
@@ -43,6 +52,12 @@ pub struct CopyIn {
     /// Rows before those of `updates`, in parts: one that grew for long would be copied again and again, where others wait.
     parts: Vec<Updates>,
     updates: Updates,
+    /// Of the parts.
+    part_rows: usize,
+    part_bytes: usize,
+    /// Rows before those that are being written, and those before these that are.
+    begun: VecDeque<Run>,
+    written: Vec<(Vec<Updates>, Blobs)>,
     /// What the rows take of the memory.
     pub(crate) memory: Reservation,
     pub(crate) lines: Lines,
@@ -100,6 +115,10 @@ impl CopyIn {
             has_long_checks: false,
             parts: Vec::new(),
             updates: Updates::new(),
+            part_rows: 0,
+            part_bytes: 0,
+            begun: VecDeque::new(),
+            written: Vec::new(),
             memory: Reservation::empty(memory),
             lines: Lines::default(),
         }
@@ -116,7 +135,7 @@ impl CopyIn {
         &mut self,
         line: u64,
         fields: &[Option<F>],
-        decode: impl Fn(&ColumnDesc, &F, &EncodeOptions) -> Result<Datum<'static>, (AdapterError, Option<String>)>,
+        decode: impl for<'a> Fn(&ColumnDesc, &'a F, &EncodeOptions) -> Result<Datum<'a>, (AdapterError, Option<String>)>,
     ) -> Result<(), AdapterError> {
         let (name, table) = (&self.name, &self.name.item);
         let context = |column: Option<&str>| match column {
@@ -170,8 +189,35 @@ impl CopyIn {
             // They are there twice when they are committed.
             let taken = self.memory.try_grow(2 * self.updates.bytes());
             taken.map_err(|refused| AdapterError::from(SqlError::from(refused)).in_context(context(None)))?;
-            self.parts.push(std::mem::take(&mut self.updates));
+            let next = Updates::with_capacity(self.updates.len(), self.updates.bytes() + PART_BYTES / 16);
+            let part = std::mem::replace(&mut self.updates, next);
+            self.part_rows += part.len();
+            self.part_bytes += part.bytes();
+            self.parts.push(part);
         }
+        Ok(())
+    }
+
+    /// Whether there are as many rows as are to be written together: the next part would be too much.
+    pub(crate) fn has_run(&self) -> bool {
+        self.part_rows + self.part_rows / self.parts.len().max(1) > RUN_ROWS
+            || self.part_bytes > RUN_BYTES
+            || !self.parts.is_empty() && ore::sometimes(5)
+    }
+
+    /// Begins to write what has come, once what was begun before is through.
+    pub(crate) async fn begin_run(&mut self, committer: &Handle) -> Result<(), CommitError> {
+        while self.begun.len() >= RUNS_AT_ONCE {
+            self.wait_for_run().await?;
+        }
+        (self.part_rows, self.part_bytes) = (0, 0);
+        self.begun.push_back(committer.begin_run(self.table, std::mem::take(&mut self.parts)));
+        Ok(())
+    }
+
+    async fn wait_for_run(&mut self) -> Result<(), CommitError> {
+        let Some(first) = self.begun.pop_front() else { return Ok(()) };
+        self.written.push(first.written().await?);
         Ok(())
     }
 
@@ -180,17 +226,35 @@ impl CopyIn {
         !self.has_long_checks && self.parts.is_empty() && self.updates.len() * self.desc.arity() <= VALUES_MAX
     }
 
-    /// All rows.
-    pub(crate) fn rows(&mut self) -> Updates {
-        if self.parts.is_empty() {
-            return std::mem::take(&mut self.updates);
+    /// All rows, and what is written of them: all or nothing.
+    pub(crate) async fn rows(&mut self, committer: &Handle) -> Result<(Updates, Vec<Blobs>), CommitError> {
+        if self.parts.is_empty() && self.begun.is_empty() && self.written.is_empty() {
+            return Ok((std::mem::take(&mut self.updates), Vec::new()));
         }
+        let bytes = self.memory.bytes() / 2 + self.updates.bytes();
+        let mut all = Updates::with_capacity(self.lines.row_count, bytes);
         self.parts.push(std::mem::take(&mut self.updates));
-        let parts = std::mem::take(&mut self.parts);
-        let (rows, bytes) = (parts.iter().map(Updates::len).sum(), parts.iter().map(Updates::bytes).sum());
-        let mut all = Updates::with_capacity(rows, bytes);
-        parts.into_iter().for_each(|part| all.extend(&part));
-        all
+        if self.begun.is_empty() && self.written.is_empty() {
+            std::mem::take(&mut self.parts).iter().for_each(|part| all.extend(part));
+            return Ok((all, Vec::new()));
+        }
+        let first = self.parts.len() / 2;
+        for rest in [self.parts.split_off(first), std::mem::take(&mut self.parts)].into_iter().rev() {
+            if rest.iter().any(|part| !part.is_empty()) {
+                self.begun.push_back(committer.begin_run(self.table, rest));
+            }
+        }
+        let mut blobs = Vec::new();
+        loop {
+            for (parts, written) in self.written.drain(..) {
+                parts.iter().for_each(|part| all.extend(part));
+                blobs.push(written);
+            }
+            if self.begun.is_empty() {
+                return Ok((all, blobs));
+            }
+            self.wait_for_run().await?;
+        }
     }
 }
 

@@ -52,7 +52,7 @@ impl Session {
         let (read_before, locked_before) = (self.transaction.reads().len(), self.lock_count());
         let target = |arbiters| {
             let (table, name, desc) = (plan.table, &plan.name, &plan.desc);
-            WriteTarget { table, name, desc, arbiters, is_followed: true, locked_before }
+            WriteTarget { table, name, desc, arbiters, is_followed: true, locked_before, written: Vec::new() }
         };
         for _ in 0..RETRIES_MAX {
             // What is read anew need not be what it was.

@@ -87,7 +87,15 @@ impl Session {
             let (table, name) = (plan.table, &plan.name);
             // Whatever refers to a table is truncated together with it.
             let is_followed = plan.kind != ReadThenWriteKind::Truncate;
-            let target = WriteTarget { table, name, desc: &plan.desc, arbiters: &[], is_followed, locked_before };
+            let target = WriteTarget {
+                table,
+                name,
+                desc: &plan.desc,
+                arbiters: &[],
+                is_followed,
+                locked_before,
+                written: Vec::new(),
+            };
             if let Committed::Conflict = self.write(target, updates, expectations, autocommit).await? {
                 // What is read anew need not be what it was.
                 self.transaction.reads().truncate(read_before);

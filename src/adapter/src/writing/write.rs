@@ -15,6 +15,7 @@ use committer::constraint::{Duplicate, TableConstraints, Violation, Wording, dup
 use committer::expectations::Expectation;
 use committer::request::{Committed, TableWrite};
 use engine::names::{ObjectId, Privilege};
+use persist::Blobs;
 use repr::sqlstate::SqlState;
 use repr::{GlobalId, RelationDesc, Updates};
 use sql::plan::CatalogView;
@@ -35,12 +36,15 @@ pub(crate) struct WriteTarget<'a> {
     pub(crate) is_followed: bool,
     /// How many locks the transaction had before the statement: those after them it may give up and look again.
     pub(crate) locked_before: usize,
+    /// What is written already of the updates: all of them or nothing.
+    pub(crate) written: Vec<Blobs>,
 }
 
 impl<'a> WriteTarget<'a> {
     /// For rows that are written as they are, whatever is read.
     pub(crate) fn as_they_are(table: GlobalId, name: &'a FullName, desc: &'a Arc<RelationDesc>) -> WriteTarget<'a> {
-        WriteTarget { table, name, desc, arbiters: &[], is_followed: true, locked_before: usize::MAX }
+        let (is_followed, locked_before) = (true, usize::MAX);
+        WriteTarget { table, name, desc, arbiters: &[], is_followed, locked_before, written: Vec::new() }
     }
 }
 
@@ -85,19 +89,23 @@ impl Session {
         let new = self.new_references(&change);
         self.lock_referred(&change, &new).await?;
         match commits_alone {
-            true => self.commit_alone(&target, change).await,
+            true => self.commit_alone(target, change).await,
             false => self.keep_back(&target, &change, new).await,
         }
     }
 
-    async fn commit_alone(&mut self, target: &WriteTarget<'_>, change: Change) -> Result<Committed, AdapterError> {
+    async fn commit_alone(&mut self, target: WriteTarget<'_>, change: Change) -> Result<Committed, AdapterError> {
         if change.is_nothing() {
             return Ok(Committed::At);
         }
         let Change { tables, expectations, .. } = change;
-        let write = |it: Changed| TableWrite::new(it.table, it.updates, Some(it.constraints));
+        // The first table is the one that was named.
+        let mut written = target.written;
+        let write = |it: Changed| {
+            TableWrite::new(it.table, it.updates, Some(it.constraints)).with_blobs(std::mem::take(&mut written))
+        };
         let writes = tables.into_iter().map(write).collect();
-        let committed = committed(&self.cancel(), self.shared.committer.commit(writes, expectations)).await?;
+        let committed = committed(&self.cancel(), self.shared.commit(writes, expectations)).await?;
         match committed {
             Committed::At => {
                 self.transaction.unlock();

@@ -79,8 +79,14 @@ impl CountedKey {
 
     /// The key of a row; `None` if a column of it is NULL, so that it is like no other.
     pub fn of(&self, types: &[DataType], row: &[u8]) -> Option<Vec<u8>> {
+        let mut key = Vec::new();
+        self.append(types, row, &mut key).map(|()| key)
+    }
+
+    /// Appends the key of a row, or part of it and `None` if a column of it is NULL.
+    pub(super) fn append(&self, types: &[DataType], row: &[u8], key: &mut Vec<u8>) -> Option<()> {
         let slices = split(row, &types[..self.reach]);
-        let mut key = Vec::with_capacity(self.columns.iter().map(|column| slices[*column].len()).sum());
+        key.reserve(self.columns.iter().map(|column| slices[*column].len()).sum());
         for (column, form) in self.columns.iter().zip(&self.forms) {
             let bytes = slices[*column];
             // NULL of any type begins with a zero.
@@ -89,10 +95,10 @@ impl CountedKey {
             }
             match form {
                 Form::Exact => key.extend_from_slice(bytes),
-                form => write_form(&mut key, *form, &types[*column], bytes),
+                form => write_form(key, *form, &types[*column], bytes),
             }
         }
-        Some(key)
+        Some(())
     }
 
     /// `(a, b)=(1, x)`, as DETAIL shows a key.

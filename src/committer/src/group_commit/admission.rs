@@ -64,14 +64,13 @@ impl Committer {
     /// Step 3 for one table, and what step 4 needs of it.
     fn claimant<'w>(&self, published: &Published, write: &'w TableWrite) -> Result<Option<Claimant<'w>>, CommitError> {
         let constraints = &published.tables[&write.table].constraints;
-        if !write.checked.as_ref().is_some_and(|checked| Arc::ptr_eq(checked, constraints))
-            && let Some(item) = published.state.item(write.table)
-        {
+        let is_checked = write.checked.as_ref().is_some_and(|checked| Arc::ptr_eq(checked, constraints));
+        if !is_checked && let Some(item) = published.state.item(write.table) {
             check_rows(&self.env, constraints, &item, &write.updates)?;
         }
         let is_asked = (!constraints.keys.is_empty() || constraints.has_references()) && !write.updates.is_empty();
-        let constraints = Arc::clone(constraints);
-        Ok(is_asked.then(|| Claimant { table: write.table, constraints, updates: &write.updates }))
+        let (constraints, loaded) = (Arc::clone(constraints), write.keys.as_ref().filter(|_| is_checked));
+        Ok(is_asked.then(|| Claimant { table: write.table, constraints, updates: &write.updates, loaded }))
     }
 
     fn stage(&mut self, published: &Published, claimants: &[Claimant<'_>]) -> Result<Option<Violation>, CommitError> {
@@ -95,7 +94,7 @@ impl Committer {
             match examined.kept.get(table) {
                 Some(kept) if kept.keys.is_empty() && !kept.has_references() || updates.is_empty() => {}
                 Some(kept) => {
-                    claimants.push(Claimant { table: *table, constraints: Arc::clone(kept), updates });
+                    claimants.push(Claimant { table: *table, constraints: Arc::clone(kept), updates, loaded: None });
                 }
                 None if current.tables.contains_key(table) => claimants.extend(self.claimant(current, write)?),
                 None => {}

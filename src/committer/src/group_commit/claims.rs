@@ -9,6 +9,7 @@
 //! 3. What a write does to the keys is netted: a row that is replaced by one with the same key changes nothing, and rows may
 //!    trade their keys. After the write every key is there once, or not at all; else the write is refused. Likewise every key is there
 //!    that a new reference is to, and no reference is to a key that has gone.
+//!    Of a large write that is worked out and looked up beside ([`LoadedKeys`]), and only what may have changed since is looked at here.
 //! 4. What a group does to the keys is *staged*, where its later writes see it. It is settled when the group is durable, and
 //!    forgotten if that failed.
 //!
@@ -17,8 +18,8 @@
 //! - An index is asked while nothing is fed to it: what it was fed is durable then, or it is another index.
 
 use crate::constraint::{
-    CountedKey, Duplicate, KeyCounts, NetKeys, Orphan, TableConstraints, Validated, Violation, first_duplicate,
-    net_keys,
+    Changed, CountedKey, Duplicate, KeyCounts, KeyRun, LoadedKeys, NetKeys, Orphan, TableConstraints, Validated,
+    Violation, Watch, both, first_duplicate, net_keys,
 };
 use crate::environment::Environment;
 use crate::error::CommitError;
@@ -26,11 +27,12 @@ use crate::published::Published;
 use ahash::AHashMap;
 use bugs::Bug;
 use compute_client::index::IndexHandle;
+use parking_lot::Mutex;
 use persist::PersistClient;
 use repr::{Diff, GlobalId, Timestamp, Updates};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// So many keys are forgotten in a moment.
 const KEYS_FREED: usize = 10_000;
@@ -39,6 +41,8 @@ const KEYS_FREED: usize = 10_000;
 #[derive(Default)]
 pub(super) struct Claims {
     tables: HashMap<GlobalId, Vec<Claim>>,
+    /// Who is told which keys of a table have changed, as long as somebody wants to know.
+    watches: HashMap<GlobalId, Vec<Weak<Mutex<Vec<Changed>>>>>,
     /// Tables of which something is staged.
     staged: BTreeSet<GlobalId>,
     has_many: bool,
@@ -49,8 +53,31 @@ struct Claim {
     /// The constraint.
     oid: u32,
     durable: Source,
-    /// What the group does to them.
+    /// What the group does to them: little of it, and much.
     staged: NetKeys,
+    staged_runs: Vec<Arc<KeyRun>>,
+}
+
+/// What a write does to the keys of one constraint.
+enum Net {
+    Few(NetKeys),
+    Many(Arc<KeyRun>),
+}
+
+impl Net {
+    fn get(&self, key: &[u8]) -> Option<Diff> {
+        match self {
+            Net::Few(keys) => keys.get(key).copied(),
+            Net::Many(run) => run.get(key),
+        }
+    }
+
+    fn iter(&self) -> Box<dyn Iterator<Item = (&[u8], Diff)> + '_> {
+        match self {
+            Net::Few(keys) => Box::new(keys.iter().map(|(key, diff)| (key.as_slice(), *diff))),
+            Net::Many(run) => Box::new(run.iter()),
+        }
+    }
 }
 
 /// Where it is known from which keys are taken by what is durable.
@@ -67,6 +94,8 @@ struct Latest {
     by_key: AHashMap<Arc<[u8]>, SmallVec<[(Timestamp, Diff); 1]>>,
     /// Oldest first.
     by_time: VecDeque<(Timestamp, Arc<[u8]>)>,
+    /// Those that did much.
+    runs: VecDeque<(Timestamp, Arc<KeyRun>)>,
 }
 
 impl Latest {
@@ -78,14 +107,19 @@ impl Latest {
     /// What commits at or above a time did to a key.
     fn since(&self, upper: Timestamp, key: &[u8]) -> Diff {
         let all = self.by_key.get(key).into_iter().flatten();
-        all.filter(|(ts, _)| *ts >= upper).map(|(_, diff)| diff).sum()
+        let few: Diff = all.filter(|(ts, _)| *ts >= upper).map(|(_, diff)| diff).sum();
+        let runs = self.runs.iter().filter(|(ts, _)| *ts >= upper);
+        few + runs.filter_map(|(_, run)| run.get(key)).sum::<Diff>()
     }
 
     /// Forgets the commits below a time.
     fn forget_below(&mut self, upper: Timestamp) {
+        while let Some((_, run)) = self.runs.pop_front_if(|(ts, _)| *ts < upper) {
+            free(run.len(), run);
+        }
         if self.by_time.back().is_none_or(|(ts, _)| *ts < upper) {
             if self.by_key.len() > KEYS_FREED {
-                free(self.by_key.len(), std::mem::take(self));
+                free(self.by_key.len(), (std::mem::take(&mut self.by_key), std::mem::take(&mut self.by_time)));
             }
             self.by_key.clear();
             return self.by_time.clear();
@@ -110,6 +144,25 @@ impl Source {
                 let (count, upper) = handle.count(key);
                 count + latest.since(upper, key)
             }
+        }
+    }
+
+    /// The same of much.
+    fn settle_run(&mut self, ts: Timestamp, run: Arc<KeyRun>) {
+        match self {
+            Source::Shard(_) => self.settle(ts, run.iter().map(|(key, diff)| (key.to_vec(), diff))),
+            Source::Index(_, latest) => latest.runs.push_back((ts, run)),
+        }
+    }
+
+    /// Whether it has many keys of its own that its index will have.
+    fn has_many(&self) -> bool {
+        match self {
+            // What has been stopped publishes nothing any more.
+            Source::Index(handle, latest) => {
+                (latest.by_key.len() > KEYS_FREED || !latest.runs.is_empty()) && handle.check().is_ok()
+            }
+            Source::Shard(_) => false,
         }
     }
 
@@ -142,7 +195,9 @@ impl Source {
     /// How many keys it has of its own.
     fn len(&self) -> usize {
         match self {
-            Source::Index(_, latest) => latest.by_key.len(),
+            Source::Index(_, latest) => {
+                latest.by_key.len() + latest.runs.iter().map(|(_, run)| run.len()).sum::<usize>()
+            }
             Source::Shard(counts) => counts.len(),
         }
     }
@@ -158,13 +213,28 @@ pub(super) struct Stored<'a> {
 }
 
 /// What a write does to the keys of each constraint.
-type Nets = Vec<(u32, NetKeys)>;
+type Nets = Vec<(u32, Net)>;
 
 /// A write to a table whose keys are to be claimed.
 pub(super) struct Claimant<'a> {
     pub(super) table: GlobalId,
     pub(super) constraints: Arc<TableConstraints>,
     pub(super) updates: &'a Updates,
+    /// What is known of its keys, if they are many.
+    pub(super) loaded: Option<&'a LoadedKeys>,
+}
+
+impl Claimant<'_> {
+    fn nets(&self) -> Nets {
+        let net = |key: &CountedKey| {
+            let known = self.loaded.into_iter().flat_map(|loaded| &loaded.keys).find(|known| known.oid == key.oid);
+            match known {
+                Some(known) => Net::Many(Arc::clone(&known.run)),
+                None => Net::Few(net_keys(&self.constraints, key, self.updates)),
+            }
+        };
+        self.constraints.all_counted().map(|key| (key.oid, net(key))).collect()
+    }
 }
 
 /// A write that is looked at: what it does lies over what is staged.
@@ -200,8 +270,18 @@ impl Claim {
         }
     }
 
+    fn new(oid: u32, durable: Source) -> Claim {
+        Claim { oid, durable, staged: NetKeys::new(), staged_runs: Vec::new() }
+    }
+
     fn count(&self, key: &[u8]) -> Diff {
-        self.durable.count(key) + self.staged.get(key).copied().unwrap_or(0)
+        let staged = self.staged.get(key).copied().into_iter();
+        self.durable.count(key) + staged.chain(self.staged_runs.iter().filter_map(|run| run.get(key))).sum::<Diff>()
+    }
+
+    /// Whether keys that were looked up in this index were looked up where they are.
+    fn is_from(&self, index: &Arc<IndexHandle>) -> bool {
+        matches!(&self.durable, Source::Index(handle, _) if Arc::ptr_eq(handle, index))
     }
 }
 
@@ -214,15 +294,14 @@ impl Claims {
     ) -> Result<Option<Violation>, CommitError> {
         let mut all = Vec::with_capacity(claimants.len());
         for claimant in claimants {
-            let Claimant { table, constraints, updates } = claimant;
+            let Claimant { table, constraints, .. } = claimant;
             self.load(stored, *table, constraints)?;
             for related in constraints.related() {
                 if let Some(known) = stored.published.tables.get(&related) {
                     self.load(stored, related, &known.constraints)?;
                 }
             }
-            let nets = constraints.all_counted().map(|key| (key.oid, net_keys(constraints, key, updates)));
-            all.push((claimant, nets.collect::<Nets>()));
+            all.push((claimant, claimant.nets()));
         }
         let found = Proposed { claims: self, all: &all }.violation()?;
         if found.is_none() {
@@ -236,9 +315,37 @@ impl Claims {
         let Some(claims) = self.tables.get_mut(&table) else { return };
         for (oid, net) in nets {
             let Some(claim) = claims.iter_mut().find(|claim| claim.oid == oid) else { continue };
-            net.into_iter().for_each(|(key, diff)| *claim.staged.entry(key).or_default() += diff);
+            match net {
+                Net::Few(net) => net.into_iter().for_each(|(key, diff)| *claim.staged.entry(key).or_default() += diff),
+                Net::Many(run) => claim.staged_runs.push(run),
+            }
         }
         self.staged.insert(table);
+    }
+
+    /// From here on it is noted which keys of a table commits change.
+    pub(super) fn watch(&mut self, stored: Stored<'_>, table: GlobalId, constraints: &TableConstraints) -> Watch {
+        let changed = Arc::default();
+        self.watches.entry(table).or_default().push(Arc::downgrade(&changed));
+        let index = |key: &CountedKey| Some((key.oid, Arc::clone(stored.index(table, key)?)));
+        Watch { ts: stored.now, indexes: constraints.all_counted().filter_map(index).collect(), changed }
+    }
+
+    /// Tells who wants to know which keys of a table change.
+    fn tell(&mut self, table: GlobalId) {
+        let Some(watches) = self.watches.get_mut(&table) else { return };
+        watches.retain(|watch| {
+            let Some(changed) = watch.upgrade() else { return false };
+            let mut changed = changed.lock();
+            for claim in self.tables.get(&table).into_iter().flatten() {
+                changed.extend(claim.staged.keys().map(|key| Changed::One(claim.oid, key.as_slice().into())));
+                changed.extend(claim.staged_runs.iter().map(|run| Changed::Many(claim.oid, Arc::clone(run))));
+            }
+            true
+        });
+        if watches.is_empty() {
+            self.watches.remove(&table);
+        }
     }
 
     /// How often a key is there, with what is staged.
@@ -277,7 +384,7 @@ impl Claims {
             match index.filter(|index| index.all_complete(stored.now)) {
                 Some(index) => {
                     let durable = Source::Index(Arc::clone(index), Latest::default());
-                    claims.push(Claim { oid: key.oid, durable, staged: NetKeys::new() });
+                    claims.push(Claim::new(key.oid, durable));
                     false
                 }
                 None => true,
@@ -303,7 +410,7 @@ impl Claims {
             let durable = Source::Shard(counts);
             match claims.iter_mut().find(|known| known.oid == oid) {
                 Some(known) => known.durable = durable,
-                None => claims.push(Claim { oid, durable, staged: NetKeys::new() }),
+                None => claims.push(Claim::new(oid, durable)),
             }
         }
     }
@@ -311,7 +418,12 @@ impl Claims {
     /// What was staged is durable, of this time.
     pub(super) fn settle(&mut self, ts: Timestamp) {
         for table in std::mem::take(&mut self.staged) {
+            self.tell(table);
             for claim in self.tables.get_mut(&table).into_iter().flatten() {
+                for run in claim.staged_runs.drain(..) {
+                    claim.durable.settle_run(ts, run);
+                    self.has_many = true;
+                }
                 let count = claim.staged.len();
                 claim.durable.settle(ts, claim.staged.drain().filter(|(_, diff)| *diff != 0));
                 if count > KEYS_FREED {
@@ -332,18 +444,17 @@ impl Claims {
         self.has_many = false;
         for claim in self.tables.values_mut().flatten() {
             claim.durable.forget_published();
-            // What has been stopped publishes nothing any more.
-            self.has_many |= match &claim.durable {
-                Source::Index(handle, latest) => latest.by_key.len() > KEYS_FREED && handle.check().is_ok(),
-                Source::Shard(_) => false,
-            };
+            self.has_many |= claim.durable.has_many();
         }
     }
 
     /// What was staged has not come about.
     pub(super) fn forget(&mut self) {
         for table in std::mem::take(&mut self.staged) {
-            self.tables.get_mut(&table).into_iter().flatten().for_each(|claim| claim.staged.clear());
+            for claim in self.tables.get_mut(&table).into_iter().flatten() {
+                claim.staged.clear();
+                claim.staged_runs.clear();
+            }
         }
     }
 
@@ -373,8 +484,8 @@ impl Proposed<'_> {
 
     /// What it may not do: a key is there twice, or a reference is to none.
     fn violation(&self) -> Result<Option<Violation>, CommitError> {
-        for (Claimant { table, constraints, updates }, nets) in self.all {
-            if let Some(duplicate) = self.duplicate(*table, constraints, updates, nets)? {
+        for (claimant, nets) in self.all {
+            if let Some(duplicate) = self.duplicate(claimant, nets)? {
                 return Ok(Some(Violation::Duplicate(duplicate)));
             }
         }
@@ -383,37 +494,55 @@ impl Proposed<'_> {
     }
 
     /// The first row whose key is there twice.
-    fn duplicate(
-        &self,
-        table: GlobalId,
-        constraints: &Arc<TableConstraints>,
-        updates: &Updates,
-        nets: &Nets,
-    ) -> Result<Option<Duplicate>, CommitError> {
+    fn duplicate(&self, claimant: &Claimant<'_>, nets: &Nets) -> Result<Option<Duplicate>, CommitError> {
         if bugs::is(Bug::KeysUnclaimed) {
             return Ok(None);
         }
+        let Claimant { table, constraints, updates, .. } = claimant;
         let mut is_refused = false;
         for (key, (_, net)) in constraints.keys.iter().zip(nets) {
-            for bytes in net.keys() {
-                match self.count(table, key.oid, bytes) {
+            self.questionable(claimant, key.oid, net, |bytes| {
+                match self.count(*table, key.oid, bytes) {
                     0 | 1 => {}
                     copies if copies > 1 => is_refused = true,
                     _ => return Err(CommitError::internal(format!("a key of {} was given up twice", key.name))),
                 }
-            }
+                Ok(())
+            })?;
         }
         if !is_refused {
             return Ok(None);
         }
-        let copies_after = |place: usize, key: &[u8]| match nets[place].1.contains_key(key) {
-            true => self.count(table, constraints.keys[place].oid, key),
-            false => 0,
+        let copies_after = |place: usize, key: &[u8]| match nets[place].1.get(key) {
+            Some(_) => self.count(*table, constraints.keys[place].oid, key),
+            None => 0,
         };
-        match first_duplicate(table, constraints, updates, copies_after) {
+        match first_duplicate(*table, constraints, updates, copies_after) {
             Some(duplicate) => Ok(Some(duplicate)),
             None => Err(CommitError::internal("a key that is there twice is of no row")),
         }
+    }
+
+    /// Looks at the keys of a write that may be there twice by then: all of them, or, where they were looked up before, those that were or
+    /// that have changed since.
+    fn questionable(
+        &self,
+        claimant: &Claimant<'_>,
+        oid: u32,
+        net: &Net,
+        mut look: impl FnMut(&[u8]) -> Result<(), CommitError>,
+    ) -> Result<(), CommitError> {
+        let known = claimant.loaded.and_then(|loaded| {
+            let known = loaded.keys.iter().find(|known| known.oid == oid)?;
+            let claim = self.claims.claim(claimant.table, oid)?;
+            claim.is_from(known.index.as_ref()?).then_some((loaded, known, claim))
+        });
+        let Some((loaded, known, claim)) = known else {
+            return net.iter().try_for_each(|(key, _)| look(key));
+        };
+        loaded.again(known, &mut look)?;
+        let staged = claim.staged.keys().map(Vec::as_slice).filter(|key| known.run.get(key).is_some());
+        staged.chain(claim.staged_runs.iter().flat_map(|run| both(&known.run, run))).try_for_each(look)
     }
 
     /// A reference to a key that is not there, by what a write did to the keys and the references of a table.
@@ -421,20 +550,20 @@ impl Proposed<'_> {
         if bugs::is(Bug::OrphansCommitted) {
             return None;
         }
-        let net = |oid: u32| nets.iter().find(|(of, _)| *of == oid).into_iter().flat_map(|(_, net)| net);
+        let net = |oid: u32| nets.iter().find(|(of, _)| *of == oid).into_iter().flat_map(|(_, net)| net.iter());
         for reference in &constraints.references {
-            let new = net(reference.key.oid).filter(|(_, diff)| **diff > 0).map(|(key, _)| key);
+            let new = net(reference.key.oid).filter(|(_, diff)| *diff > 0).map(|(key, _)| key);
             let is_there = |key: &[u8]| {
                 let parent = reference.to_parent(key);
                 parent.is_some_and(|key| self.count(reference.parent, reference.parent_key, &key) > 0)
             };
             if let Some(key) = new.filter(|key| !is_there(key)).min() {
-                return Some(Orphan { reference: Arc::clone(reference), key: key.clone(), is_new: true });
+                return Some(Orphan { reference: Arc::clone(reference), key: key.to_vec(), is_new: true });
             }
         }
         for reference in &constraints.referenced {
             let gone = net(reference.parent_key)
-                .filter(|(key, diff)| **diff < 0 && self.count(reference.parent, reference.parent_key, key) == 0);
+                .filter(|(key, diff)| *diff < 0 && self.count(reference.parent, reference.parent_key, key) == 0);
             let gone = gone.filter_map(|(key, _)| reference.to_child(key));
             let is_referred_to = |key: &[u8]| self.count(reference.child, reference.key.oid, key) > 0;
             if let Some(key) = gone.filter(|key| is_referred_to(key)).min() {

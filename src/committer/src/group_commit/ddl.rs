@@ -305,5 +305,5 @@ fn rewritten(
         true => Some(persist.write_ahead(table.into(), types.as_deref(), Arc::clone(&updates))?),
         false => None,
     };
-    Ok(Some(TableWrite { table, updates, checked: None, types, ahead }))
+    Ok(Some(TableWrite { table, updates, checked: None, types, ahead, keys: None }))
 }

@@ -9,6 +9,7 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use glimpse_committer::error::CommitError;
 use glimpse_committer::expectations::{Expectation, KeyRange};
+use glimpse_committer::handle::Handle;
 use glimpse_committer::notes::{Name, Namespace, Note, Notes};
 use glimpse_committer::plans::Target;
 use glimpse_committer::request::{Committed, Probed, TableWrite};
@@ -126,7 +127,17 @@ pub(crate) fn any(
             let once = is_blind.then(|| Once { token: fresh.number(), has_happened: false });
             let notes = once.as_ref().map(|once| once.notes(choices)).unwrap_or_default();
             let wish = Wish::Write { changes, read, once };
-            let ask = async move { Answer::Committed(handle.commit_noted(writes, expectations, notes).await) };
+            let looks_up = choices.one_in(3);
+            let ask = async move {
+                let writes = match looks_up {
+                    true => with_keys(&handle, writes).await,
+                    false => Ok(writes),
+                };
+                Answer::Committed(match writes {
+                    Ok(writes) => handle.commit_noted(writes, expectations, notes).await,
+                    Err(error) => Err(error),
+                })
+            };
             Some((wish, ask.boxed_local()))
         }
         10..14 => {
@@ -179,6 +190,15 @@ pub(crate) fn again(
 ) -> Option<LocalBoxFuture<'static, Answer>> {
     let (writes, notes, handle) = (writes(process, changes, choices)?, once.notes(choices), process.env.handle.clone());
     Some(async move { Answer::Committed(handle.commit_noted(writes, Vec::new(), notes).await) }.boxed_local())
+}
+
+/// The writes, whose keys were looked up before.
+async fn with_keys(handle: &Handle, writes: Vec<TableWrite>) -> Result<Vec<TableWrite>, CommitError> {
+    let mut known = Vec::new();
+    for write in writes {
+        known.push(handle.with_keys(write).await?);
+    }
+    Ok(known)
 }
 
 fn key(choices: &mut Choices) -> i32 {

@@ -12,7 +12,7 @@ use crate::shard_id::ShardId;
 use arrow::datatypes::DataType;
 use columns::{GROUP_ROWS, Shape};
 use ore::thread::spawn;
-use repr::{Timestamp, Updates};
+use repr::{Diff, Timestamp, Updates};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,21 +21,44 @@ use std::thread::available_parallelism;
 /// Updates from which on they become another file.
 const FILE_ROWS_MIN: usize = 2 * GROUP_ROWS;
 
-/// Updates whose blobs are durable already. Dropped before they are committed, the blobs go; should the process die before, the next
-/// open removes them.
+/// Durable blobs of updates that nobody has committed. Dropped before they are, the blobs go; should the process die before, the next open
+/// removes them.
+#[derive(Debug)]
+pub struct Blobs {
+    shard: ShardId,
+    written: Vec<(BatchRow<()>, Arc<BlobLease>)>,
+    is_committed: AtomicBool,
+}
+
+impl Drop for Blobs {
+    fn drop(&mut self) {
+        if !*self.is_committed.get_mut() {
+            self.written.iter().for_each(|(_, lease)| lease.mark_obsolete());
+        }
+    }
+}
+
+/// Updates whose blobs are durable already.
 #[derive(Debug)]
 pub struct Ahead {
     pub(crate) shard: ShardId,
     pub(crate) updates: Arc<Updates>,
-    blobs: Vec<(BatchRow<()>, Arc<BlobLease>)>,
-    is_committed: AtomicBool,
+    blobs: Vec<Blobs>,
 }
 
 impl Ahead {
+    /// What these blobs of a shard have together.
+    pub fn new(shard: ShardId, updates: Arc<Updates>, blobs: Vec<Blobs>) -> Ahead {
+        assert!(blobs.iter().all(|of| of.shard == shard), "blobs of another shard than {shard}");
+        let rows = blobs.iter().flat_map(|of| &of.written).map(|(row, _)| row.rows).sum::<Diff>();
+        debug_assert_eq!(updates.iter().map(|(_, diff)| diff).sum::<Diff>(), rows, "other updates than were written");
+        Ahead { shard, updates, blobs }
+    }
+
     /// The batches of a commit at `ts`. From here on the blobs are the commit's.
     pub(crate) fn commit(&self, ts: Timestamp) -> impl Iterator<Item = (BatchRow<Vec<u8>>, BlobRef)> {
-        self.is_committed.store(true, Ordering::Release);
-        self.blobs.iter().map(move |(row, lease)| {
+        self.blobs.iter().for_each(|of| of.is_committed.store(true, Ordering::Release));
+        self.blobs.iter().flat_map(|of| &of.written).map(move |(row, lease)| {
             let blob = lease.blob.at(ts);
             let payload = Payload::Blob(blob.encode_framed());
             (BatchRow { ts_max: ts, ..with_payload(row.clone(), payload) }, blob)
@@ -45,14 +68,6 @@ impl Ahead {
     /// Whether these are its updates.
     pub(crate) fn is(&self, updates: &Arc<Updates>) -> bool {
         Arc::ptr_eq(&self.updates, updates)
-    }
-}
-
-impl Drop for Ahead {
-    fn drop(&mut self) {
-        if !*self.is_committed.get_mut() {
-            self.blobs.iter().for_each(|(_, lease)| lease.mark_obsolete());
-        }
     }
 }
 
@@ -70,9 +85,7 @@ impl PersistClient {
         types: Option<&[DataType]>,
         updates: Arc<Updates>,
     ) -> Result<Ahead, PersistError> {
-        // Those that were given up before.
-        self.inner.blobs.collect_garbage();
-        let shape = types.and_then(Shape::new).map(Arc::new).or_else(|| self.inner.shape(shard));
+        let shape = self.shape_of(shard, types);
         // A file each, from what is next to each other: files are read whatever of their rows is between those of others.
         let files = match &shape {
             Some(_) => available_parallelism().map_or(1, usize::from).min(updates.len() / FILE_ROWS_MIN).max(1),
@@ -80,10 +93,10 @@ impl PersistClient {
         };
         let rows = updates.len().div_ceil(files).max(1);
         let write = |start: usize| {
-            let (inner, shape, updates) = (Arc::clone(&self.inner), shape.clone(), Arc::clone(&updates));
+            let (client, shape, updates) = (self.clone(), shape.clone(), Arc::clone(&updates));
             move || {
                 let order = (start..updates.len().min(start + rows)).map(|at| updates.get(at)).collect();
-                inner.sorted(shard, shape, 0, order)?.finish_blobs()
+                client.write_blobs(shard, shape, order)
             }
         };
         let others: Vec<_> =
@@ -92,10 +105,33 @@ impl PersistClient {
         for other in others {
             written.push(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
         }
-        if written.iter().any(Result::is_err) {
-            written.iter().flatten().flatten().for_each(|(_, lease)| lease.mark_obsolete());
-        }
-        let blobs = written.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
-        Ok(Ahead { shard, updates, blobs, is_committed: AtomicBool::new(false) })
+        Ok(Ahead::new(shard, updates, written.into_iter().collect::<Result<_, _>>()?))
+    }
+
+    /// The same of a part of them, in pieces: a file.
+    pub fn write_run(
+        &self,
+        shard: ShardId,
+        types: Option<&[DataType]>,
+        run: &[Updates],
+    ) -> Result<Blobs, PersistError> {
+        let order = run.iter().flat_map(Updates::iter).collect();
+        self.write_blobs(shard, self.shape_of(shard, types), order)
+    }
+
+    fn shape_of(&self, shard: ShardId, types: Option<&[DataType]>) -> Option<Arc<Shape>> {
+        types.and_then(Shape::new).map(Arc::new).or_else(|| self.inner.shape(shard))
+    }
+
+    fn write_blobs(
+        &self,
+        shard: ShardId,
+        shape: Option<Arc<Shape>>,
+        order: Vec<(&[u8], Diff)>,
+    ) -> Result<Blobs, PersistError> {
+        // Those that were given up before.
+        self.inner.blobs.collect_garbage();
+        let written = self.inner.sorted(shard, shape, 0, order)?.finish_blobs()?;
+        Ok(Blobs { shard, written, is_committed: AtomicBool::new(false) })
     }
 }

@@ -4,7 +4,7 @@
 use crate::durability::{killed, open};
 use arrow::array::{ArrayRef, AsArray, Int32Array, StringViewArray};
 use arrow::datatypes::{DataType, Int32Type};
-use glimpse_persist::{ColumnFacts, MetaWrite, PersistClient, PersistError, Scanned, ShardAppend, ShardId};
+use glimpse_persist::{Ahead, ColumnFacts, MetaWrite, PersistClient, PersistError, Scanned, ShardAppend, ShardId};
 use ore::memory::Share;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
 use proptest::test_runner::FileFailurePersistence;
@@ -13,6 +13,7 @@ use repr::row::RowCodec;
 use repr::{Diff, Timestamp, Updates};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -240,6 +241,19 @@ fn begun() -> (TempDir, PersistClient, Model) {
     (dir, client, Model { ts: 1, ..Model::default() })
 }
 
+/// The same updates, of which two runs are written before there are all, the second one in two pieces.
+fn in_runs(client: &PersistClient, updates: &Arc<Updates>) -> Ahead {
+    let piece = |range: Range<usize>| {
+        let mut piece = Updates::new();
+        range.map(|at| updates.get(at)).for_each(|(row, diff)| piece.push(row, diff));
+        piece
+    };
+    let (half, most) = (updates.len() / 2, updates.len() / 2 + updates.len() / 5);
+    let runs = [vec![piece(0..half)], vec![piece(half..most), piece(most..updates.len())]];
+    let blobs = runs.map(|run| client.write_run(A, Some(&types()), &run).expect("ok"));
+    Ahead::new(A, Arc::clone(updates), blobs.into())
+}
+
 fn check_history(steps: Vec<Step>) {
     let (mut dir, mut client, mut model) = begun();
     for step in steps {
@@ -258,7 +272,10 @@ fn check_history(steps: Vec<Step>) {
             }
             Step::Ahead { start, count } => {
                 let updates = model.next(rows(start..start + count).into_iter().map(|row| (row, 1)).collect());
-                let ahead = client.write_ahead(A, Some(&types()), Arc::clone(&updates)).expect("ok");
+                let ahead = match start % 2 {
+                    0 => client.write_ahead(A, Some(&types()), Arc::clone(&updates)).expect("ok"),
+                    _ => in_runs(&client, &updates),
+                };
                 let appends = [ShardAppend { shard: A, updates: &[updates] }];
                 client.commit_ahead(model.ts, &appends, &[ahead], &[]).expect("ok");
             }

@@ -450,10 +450,11 @@ fn what_is_written_ahead_is_committed_with_the_rest_at_its_time_or_goes() {
     let (large, small, other) = (many(0..5_000, 1), many(5_000..5_010, 1), many(6_000..11_000, 1));
     let ahead = [client.write_ahead(A, None, Arc::clone(&large)).expect("ok")];
     let given_up = client.write_ahead(A, None, Arc::clone(&other)).expect("ok");
+    let given_up_before = client.write_run(A, None, std::slice::from_ref(&other)).expect("ok");
     let image = killed(&dir);
     let all = [Arc::clone(&large), small, Arc::clone(&other)];
     client.commit_ahead(10, &[ShardAppend { shard: A, updates: &all }], &ahead, &[]).expect("ok");
-    drop((ahead, given_up));
+    drop((ahead, given_up, given_up_before));
     client.commit(20, &[ShardAppend { shard: A, updates: &[many(0..4_999, -1)] }], &[]).expect("ok");
     let check = |client: &PersistClient| {
         assert_eq!(contents(client, A, 9).len(), 0);

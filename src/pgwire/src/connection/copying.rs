@@ -18,6 +18,7 @@ use adapter::seat::Seat;
 use adapter::writing::copy_in::CopyIn;
 use pgrepr::length::{LengthRule, fit_text};
 use pgrepr::options::EncodeOptions;
+use pgrepr::plain::plain_value;
 use repr::{ColumnDesc, Datum};
 use std::borrow::Cow;
 
@@ -75,15 +76,18 @@ fn text_row(copy: &mut CopyIn) -> impl FnMut(u64, &[Option<Cow<'_, str>>]) -> Re
 }
 
 /// A value of a column, or what is wrong with it and how it is shown.
-type Value = Result<Datum<'static>, (AdapterError, Option<String>)>;
+type Value<'a> = Result<Datum<'a>, (AdapterError, Option<String>)>;
 
-fn text_value(column: &ColumnDesc, text: &str, encode: &EncodeOptions) -> Value {
+fn text_value<'a>(column: &ColumnDesc, text: &'a str, encode: &EncodeOptions) -> Value<'a> {
+    if let Some(value) = plain_value(&column.ty, text) {
+        return Ok(value);
+    }
     let fitted = fit_text(&column.ty, text, LengthRule::Assign);
     let decoded = fitted.and_then(|text| pgrepr::text::decode_text(&column.ty, &text, encode));
     decoded.map_err(|error| (error.into(), Some(text.to_string())))
 }
 
-fn binary_value(column: &ColumnDesc, bytes: &&[u8], encode: &EncodeOptions) -> Value {
+fn binary_value<'a>(column: &ColumnDesc, bytes: &'a &[u8], encode: &EncodeOptions) -> Value<'a> {
     let decoded = pgrepr::binary::decode_binary(&column.ty, bytes, encode).and_then(|datum| match datum {
         Datum::Text(text) => {
             fit_text(&column.ty, &text, LengthRule::Assign).map(|text| Datum::Text(text.into_owned().into()))
@@ -106,14 +110,14 @@ impl<S: Stream> Connection<S> {
         loop {
             let result = match self.input.next()? {
                 Next::Message(b'd') => {
-                    session.copy_in_rows(&copy, reader.rows_max(self.input.body(), column_count)).await?;
+                    session.copy_in_rows(&mut copy, reader.rows_max(self.input.body(), column_count)).await?;
                     reader.push(self.input.body(), &mut copy)
                 }
                 Next::Large(b'd') => {
                     let body = self.input.take_body();
                     let mut pushed = Ok(());
                     for piece in body.pieces() {
-                        session.copy_in_rows(&copy, reader.rows_max(piece, column_count)).await?;
+                        session.copy_in_rows(&mut copy, reader.rows_max(piece, column_count)).await?;
                         pushed = pushed.and_then(|()| reader.push(piece, &mut copy));
                         tokio::task::yield_now().await;
                     }
