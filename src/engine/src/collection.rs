@@ -94,17 +94,17 @@ impl TableProvider for CollectionTable {
         let schema = DFSchema::try_from(Arc::clone(collection.schema()))?;
         let physical = |filter| create_physical_expr(filter, &schema, state.execution_props(), &Default::default());
         let absorbed = filters.iter().map(physical).collect::<Result<Vec<_>>>()?;
+        // A condition that can fail is not to be spared rows by one that stands after it.
+        let certain = filters.iter().take_while(|filter| !can_fail(filter)).count();
         let known = match extension.is_large {
             true => {
-                // A condition that can fail is not to be spared rows by one that stands after it.
-                let certain = filters.iter().take_while(|filter| !can_fail(filter)).count();
                 let wanted = Wanted::of(&absorbed[..certain], collection.schema());
                 let columns = extension.reader.statistics(self.id);
                 let all = columns.as_deref().and_then(Estimate::of_rows);
                 let selectivity = all.map(|all| all.passing(&schema, filters));
-                Hints { wanted: Arc::new(wanted), selectivity, columns }
+                Hints { certain, wanted: Arc::new(wanted), selectivity, columns }
             }
-            false => Hints::default(),
+            false => Hints { certain, ..Hints::default() },
         };
         let projection = projection.cloned().unwrap_or_else(|| (0..collection.schema().fields().len()).collect());
         // Rows that a filter above throws away are none of those that are enough.

@@ -1,6 +1,6 @@
 //! The rows of a collection as a scan takes them: a *morsel* at a time, and of each morsel no column that nothing needs.
 
-use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, UInt64Array};
 use arrow::compute::take;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
@@ -67,6 +67,12 @@ pub trait Morsel: Send {
 
     /// The columns of a stage, in their order: of all rows, or of those at these positions, which ascend.
     fn columns(&self, stage: usize, rows: Option<&[usize]>) -> Result<Vec<ArrayRef>>;
+
+    /// The columns of a stage as they are kept, if rows stand among its own that have gone, and which are its own: to leave the others out
+    /// takes as long as to look at them.
+    fn kept(&self, _stage: usize) -> Result<Option<(Vec<ArrayRef>, BooleanArray)>> {
+        Ok(None)
+    }
 }
 
 /// A collection whose rows are in memory, as columns.

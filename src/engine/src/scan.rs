@@ -48,6 +48,8 @@ const VIEW_WIDTH: usize = 16;
 /// What is known of the rows of a collection before they are read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hints {
+    /// How many of the filters cannot fail, until the first that can.
+    pub(super) certain: usize,
     /// What those that pass the filters pass.
     pub(super) wanted: Arc<Wanted>,
     /// What part of all passes them.
@@ -212,7 +214,7 @@ impl ExecutionPlan for CollectionExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let stages = Stages::new(self.collection.schema(), &self.filters, &self.projection)?;
+        let stages = Stages::new(self.collection.schema(), &self.filters, self.known.certain, &self.projection)?;
         let source = self.readings.join(partition, || {
             let reading = self.collection.read(stages.columns(), &self.known.wanted)?;
             let (left_out, groups) = reading.left_out();
@@ -362,7 +364,7 @@ mod tests {
     use crate::collection::{CollectionReader, CollectionTable};
     use crate::morsels::{InMemory, Morsel};
     use crate::{Engine, SessionInfo};
-    use arrow::array::{ArrayRef, AsArray, Int32Array, StringViewArray};
+    use arrow::array::{ArrayRef, AsArray, BooleanArray, Int32Array, StringViewArray};
     use arrow::datatypes::Int32Type;
     use async_trait::async_trait;
     use datafusion::common::ScalarValue;
@@ -388,6 +390,28 @@ mod tests {
 
     struct Reading(std::vec::IntoIter<Box<dyn Morsel>>);
 
+    /// Rows of which some have gone.
+    struct Kept {
+        whole: Box<dyn Morsel>,
+        there: BooleanArray,
+    }
+
+    impl Morsel for Kept {
+        fn len(&self) -> usize {
+            self.there.true_count()
+        }
+
+        fn columns(&self, stage: usize, rows: Option<&[usize]>) -> Result<Vec<ArrayRef>> {
+            let own: Vec<usize> = self.there.values().set_indices().collect();
+            let places = rows.map(|rows| rows.iter().map(|row| own[*row]).collect());
+            self.whole.columns(stage, Some(&places.unwrap_or(own)))
+        }
+
+        fn kept(&self, stage: usize) -> Result<Option<(Vec<ArrayRef>, BooleanArray)>> {
+            Ok(Some((self.whole.columns(stage, None)?, self.there.clone())))
+        }
+    }
+
     impl Morsels for Reading {
         fn next(&mut self) -> Result<Option<Box<dyn Morsel>>> {
             Ok(self.0.next())
@@ -405,14 +429,21 @@ mod tests {
 
         fn read(&self, stages: &[BTreeSet<usize>], wanted: &Wanted) -> Result<Box<dyn Morsels>> {
             let mut morsels = Vec::new();
-            for rows in &self.1 {
+            for (at, rows) in self.1.iter().enumerate() {
+                // Of every other one half of the rows have gone, which would pass as well.
+                let gone = usize::from(at % 2 == 1);
+                let rows: Vec<&Row> = rows.iter().flat_map(|row| std::iter::repeat_n(row, 1 + gone)).collect();
                 let columns: Vec<ArrayRef> = vec![
                     Arc::new(rows.iter().map(|row| row.0).collect::<Int32Array>()),
                     Arc::new(StringViewArray::from_iter_values(rows.iter().map(|row| row.1.as_str()))),
                     Arc::new(rows.iter().map(|row| row.2).collect::<Int32Array>()),
                 ];
                 let mut whole = InMemory(RecordBatch::try_new(Arc::clone(&self.0), columns)?).read(stages, wanted)?;
-                morsels.extend(whole.next()?);
+                let there = BooleanArray::from_iter((0..rows.len()).map(|row| Some(row % (1 + gone) == 0)));
+                morsels.extend(whole.next()?.map(|whole| match gone {
+                    0 => whole,
+                    _ => Box::new(Kept { whole, there }) as Box<dyn Morsel>,
+                }));
             }
             Ok(Box::new(Reading(morsels.into_iter())))
         }

@@ -27,7 +27,7 @@ pub(crate) struct ColumnFile {
     /// The batch that it is.
     pub(crate) seq: u64,
     pub(crate) of: Arc<Opened>,
-    pub(crate) gone: Vec<Gone>,
+    pub(crate) gone: Arc<Vec<Gone>>,
     finder: Finder,
 }
 
@@ -83,7 +83,7 @@ impl ColumnFile {
 
     fn open(shard: ShardId, seq: u64, lease: &Arc<BlobLease>, removals: &Removals) -> Result<ColumnFile, PersistError> {
         let (file, source) = lease.open_columns(shard)?;
-        let (finder, gone) = (Finder::new(Arc::clone(&file)), removals.of_file(seq).to_vec());
+        let (finder, gone) = (Finder::new(Arc::clone(&file)), removals.of_file(seq));
         let of = Arc::new(Opened { lease: Arc::clone(lease), shard, file, source: Mutex::new(source) });
         Ok(ColumnFile { seq, of, gone, finder })
     }

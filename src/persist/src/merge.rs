@@ -68,7 +68,7 @@ impl Merge {
             if let Location::Blob(lease) = &batch.location
                 && !lease.is_removals()
             {
-                let rest = Some(lease.read(shard, removals.of_file(batch.seq), horizon)?);
+                let rest = Some(lease.read(shard, &removals.of_file(batch.seq), horizon)?);
                 merge.add(Run { part: Arc::default(), index: 0, rest })?;
             }
         }

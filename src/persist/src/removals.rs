@@ -14,6 +14,8 @@ use bytes::Bytes;
 use prost::Message;
 use repr::Timestamp;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
 
 /// The version of lists that this code writes, and the newest that it reads.
 const FORMAT: u32 = 1;
@@ -31,7 +33,7 @@ pub(crate) struct Gone {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Removals {
     /// By the key of the batch that is the file; positions ascend.
-    files: BTreeMap<u64, Vec<Gone>>,
+    files: BTreeMap<u64, Arc<Vec<Gone>>>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -61,35 +63,41 @@ impl Removals {
     /// Adds what another says of those files that are wanted.
     pub(crate) fn add(&mut self, other: &Removals, is_wanted: impl Fn(u64) -> bool) {
         let wanted = other.files.iter().filter(|(seq, _)| is_wanted(**seq));
-        wanted.for_each(|(seq, gone)| self.add_to(*seq, gone));
+        for (seq, gone) in wanted {
+            match self.files.entry(*seq) {
+                // Of most files one list says it all.
+                Entry::Vacant(vacant) => drop(vacant.insert(Arc::clone(gone))),
+                Entry::Occupied(_) => self.add_to(*seq, gone),
+            }
+        }
     }
 
     /// Adds rows that have gone of a file.
     pub(crate) fn add_to(&mut self, seq: u64, gone: &[Gone]) {
         if !gone.is_empty() {
-            let of = self.files.entry(seq).or_default();
+            let of = Arc::make_mut(self.files.entry(seq).or_default());
             of.extend(gone);
             of.sort_unstable();
         }
     }
 
     /// What has gone of a file.
-    pub(crate) fn of_file(&self, seq: u64) -> &[Gone] {
-        self.files.get(&seq).map_or(&[], Vec::as_slice)
+    pub(crate) fn of_file(&self, seq: u64) -> Arc<Vec<Gone>> {
+        self.files.get(&seq).cloned().unwrap_or_default()
     }
 
     /// How many rows have gone.
     pub(crate) fn len(&self) -> usize {
-        self.files.values().map(Vec::len).sum()
+        self.files.values().map(|gone| gone.len()).sum()
     }
 
     /// When the last one went.
     pub(crate) fn ts_max(&self) -> Timestamp {
-        self.files.values().flatten().map(|gone| gone.ts).max().unwrap_or(0)
+        self.files.values().flat_map(|gone| gone.iter()).map(|gone| gone.ts).max().unwrap_or(0)
     }
 
     pub(crate) fn encode(&self, shard: ShardId) -> Vec<u8> {
-        let file = |(seq, gone): (&u64, &Vec<Gone>)| {
+        let file = |(seq, gone): (&u64, &Arc<Vec<Gone>>)| {
             let ts_base = gone.iter().map(|gone| gone.ts).min().unwrap_or(0);
             let is_uniform = gone.iter().all(|gone| gone.ts == ts_base);
             let before = std::iter::once(0).chain(gone.iter().map(|gone| gone.at));
@@ -127,7 +135,7 @@ impl Removals {
                 at = at.checked_add(*step).ok_or_else(|| corrupt("a position is beyond all"))?;
                 gone.push(Gone { at, ts: ts_base.saturating_add(offset) });
             }
-            files.insert(seq, gone);
+            files.insert(seq, Arc::new(gone));
         }
         Ok(Removals { files })
     }

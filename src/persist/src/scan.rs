@@ -265,6 +265,12 @@ impl ColumnRows {
         self.len == 0
     }
 
+    /// Some columns as they are kept, and where in them its rows are, if others stand among them that have gone, and not many.
+    pub fn kept(&self, columns: &BTreeSet<usize>) -> Result<Option<(Vec<ArrayRef>, BooleanArray)>, PersistError> {
+        let Some(mask) = self.mask.as_ref().filter(|mask| self.len > mask.len() / 2) else { return Ok(None) };
+        Ok(Some((self.read(columns, Wanted::All)?, mask.clone())))
+    }
+
     /// Some columns, in their order: of all rows, or of those at these positions, which ascend.
     pub fn columns(&self, columns: &BTreeSet<usize>, rows: Option<&[usize]>) -> Result<Vec<ArrayRef>, PersistError> {
         let among_all: Vec<usize>;
@@ -278,6 +284,10 @@ impl ColumnRows {
                 Wanted::At(&among_all)
             }
         };
+        self.read(columns, wanted)
+    }
+
+    fn read(&self, columns: &BTreeSet<usize>, wanted: Wanted<'_>) -> Result<Vec<ArrayRef>, PersistError> {
         // The others who read the file wait for its bytes, not for what is made of them.
         let read = |missing: &BTreeSet<usize>| self.of.file.read(&mut *self.of.source(), self.group, missing);
         self.of.explained(self.of.file.columns(self.group, columns, wanted, self.cache.as_deref(), read))

@@ -92,7 +92,7 @@ pub(crate) fn changes(
         // What has gone by position is said of files, old ones too; everything else says itself what it changes.
         let gone = removals(shard, &list)?;
         for mut file in ColumnFile::open_all(shard, &list, &gone)? {
-            file.gone.retain(|gone| (after + 1..=until).contains(&gone.ts));
+            Arc::make_mut(&mut file.gone).retain(|gone| (after + 1..=until).contains(&gone.ts));
             for (row, ts) in file.gone_rows()? {
                 changes.entry(ts).or_default().push(&row, -1);
             }

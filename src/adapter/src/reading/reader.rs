@@ -573,6 +573,13 @@ impl Morsel for StoredRows {
         };
         self.found.decode(&self.stages[stage], at)
     }
+
+    fn kept(&self, stage: usize) -> Result<Option<(Vec<ArrayRef>, BooleanArray)>> {
+        match (&self.found, &self.left) {
+            (Found::Columns(rows), None) => rows.kept(&self.stages[stage].columns).map_err(storage),
+            _ => Ok(None),
+        }
+    }
 }
 
 fn internal(error: impl fmt::Display) -> DataFusionError {

@@ -25,7 +25,8 @@ use std::sync::Arc;
 /// Bytes of rows that are put aside together.
 const PART_BYTES: usize = 1 << 20;
 
-/// Rows, and bytes of them, that are written together while more of them come.
+/// Rows, and bytes of them, that are written together while more of them come, at the least: later half of what has come before them, so that
+/// of a large load there are few files.
 const RUN_ROWS: usize = 8 * 65_536;
 const RUN_BYTES: usize = 128 << 20;
 /// Runs that are written at once.
@@ -200,8 +201,10 @@ impl CopyIn {
 
     /// Whether there are as many rows as are to be written together: the next part would be too much.
     pub(crate) fn has_run(&self) -> bool {
-        self.part_rows + self.part_rows / self.parts.len().max(1) > RUN_ROWS
-            || self.part_bytes > RUN_BYTES
+        let (rows, bytes) = (self.lines.row_count - self.updates.len(), self.memory.bytes() / 2);
+        let (rows_before, bytes_before) = (rows - self.part_rows, bytes.saturating_sub(self.part_bytes));
+        self.part_rows + self.part_rows / self.parts.len().max(1) > RUN_ROWS.max(rows_before / 2)
+            || self.part_bytes > RUN_BYTES.max(bytes_before / 2)
             || !self.parts.is_empty() && ore::sometimes(5)
     }
 

@@ -1,11 +1,12 @@
 //! What is decoded of a morsel, and when: the columns of a filter before it is evaluated, those that are wanted after the last one.
 //!
 //! Filters are evaluated in the order in which they stand, each over the rows that the ones before have left. So a condition that
-//! fails for some rows does not see those that an earlier one keeps from it.
+//! fails for some rows does not see those that an earlier one keeps from it. The first, if it cannot fail, may see rows that have gone: they are
+//! left out together with those that do not pass.
 
 use crate::morsels::Morsel;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow::compute::{FilterBuilder, prep_null_mask_filter};
+use arrow::compute::{FilterBuilder, and, prep_null_mask_filter};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, ScalarValue, internal_datafusion_err, internal_err};
@@ -22,6 +23,8 @@ pub(super) struct Stages {
     columns: Vec<BTreeSet<usize>>,
     /// The filters, and which columns are needed after each.
     filters: Vec<(Condition, BTreeSet<usize>)>,
+    /// Whether the first of them cannot fail.
+    is_first_certain: bool,
     /// What is wanted.
     projection: Vec<usize>,
 }
@@ -34,8 +37,13 @@ struct Condition {
 }
 
 impl Stages {
-    /// Of filters over a collection with this schema, of which the columns of `projection` are wanted.
-    pub(super) fn new(schema: &SchemaRef, filters: &[Arc<dyn PhysicalExpr>], projection: &[usize]) -> Result<Stages> {
+    /// Of filters over a collection with this schema, so many of which cannot fail, the first ones; the columns of `projection` are wanted.
+    pub(super) fn new(
+        schema: &SchemaRef,
+        filters: &[Arc<dyn PhysicalExpr>],
+        certain: usize,
+        projection: &[usize],
+    ) -> Result<Stages> {
         let read =
             |filter: &Arc<dyn PhysicalExpr>| collect_columns(filter).iter().map(|column| column.index()).collect();
         let mut reads: Vec<BTreeSet<usize>> = filters.iter().map(read).collect();
@@ -54,7 +62,13 @@ impl Stages {
             seen.extend(read);
             first
         });
-        Ok(Stages { columns: columns.collect(), filters: conditions, projection: projection.to_vec() })
+        let is_first_certain = certain > 0;
+        Ok(Stages {
+            columns: columns.collect(),
+            filters: conditions,
+            is_first_certain,
+            projection: projection.to_vec(),
+        })
     }
 
     /// The columns that are decoded in each stage.
@@ -64,13 +78,21 @@ impl Stages {
 
     /// The rows of a morsel that pass, in their order, with the columns that are wanted.
     pub(super) fn run(&self, morsel: &dyn Morsel, schema: &SchemaRef) -> Result<RecordBatch> {
-        let mut rows = Passing { morsel, rows: None, columns: Vec::new() };
+        let mut rows = Passing { morsel, rows: Rows::All, columns: Vec::new() };
         for (stage, (condition, needed)) in self.filters.iter().enumerate() {
             if rows.len() == 0 {
                 return Ok(RecordBatch::new_empty(Arc::clone(schema)));
             }
+            if stage == 0
+                && self.is_first_certain
+                && !condition.columns.is_empty()
+                && let Some((columns, there)) = morsel.kept(stage)?
+            {
+                rows.keep_of(self.columns[stage].iter().copied().zip(columns).collect(), there, condition, needed)?;
+                continue;
+            }
             rows.decode(stage, &self.columns[stage])?;
-            let mask = condition.evaluate(&rows)?;
+            let mask = condition.evaluate(&rows.batch(&condition.schema, &condition.columns)?)?;
             rows.keep(mask.as_ref(), needed)?;
         }
         if rows.len() == 0 {
@@ -84,9 +106,8 @@ impl Stages {
 
 impl Condition {
     /// Which rows pass; `None` if all do.
-    fn evaluate(&self, rows: &Passing<'_>) -> Result<Option<BooleanArray>> {
-        let batch = rows.batch(&self.schema, &self.columns)?;
-        let mask = match self.expr.evaluate(&batch)? {
+    fn evaluate(&self, batch: &RecordBatch) -> Result<Option<BooleanArray>> {
+        let mask = match self.expr.evaluate(batch)? {
             ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))) => return Ok(None),
             mask => mask.into_array(batch.num_rows())?,
         };
@@ -111,20 +132,53 @@ fn over(expr: &Arc<dyn PhysicalExpr>, place: impl Fn(usize) -> Option<usize>) ->
 /// The rows of a morsel that have passed so far.
 struct Passing<'a> {
     morsel: &'a dyn Morsel,
-    /// Their places, unless all have.
-    rows: Option<Vec<usize>>,
+    rows: Rows,
     /// What was decoded of them, and is still needed.
     columns: Vec<(usize, ArrayRef)>,
 }
 
+/// Which rows of a morsel.
+enum Rows {
+    All,
+    /// Where the mask is true, which is so often; if there is a second one, among rows of which only those where that is true are the
+    /// morsel's.
+    Where(BooleanArray, usize, Option<BooleanArray>),
+    /// At these places.
+    At(Vec<usize>),
+}
+
+impl Rows {
+    fn passing(mask: BooleanArray, among: Option<BooleanArray>) -> Rows {
+        let count = mask.true_count();
+        Rows::Where(mask, count, among)
+    }
+
+    /// Their places, unless these are all.
+    fn places(&mut self) -> Result<Option<&[usize]>> {
+        if let Rows::Where(mask, _, among) = self {
+            let own = among.as_ref().map(|among| arrow::compute::filter(mask, among)).transpose()?;
+            let mask = own.as_ref().map_or(&*mask, |own| own.as_boolean());
+            *self = Rows::At(mask.values().set_indices().collect());
+        }
+        Ok(match self {
+            Rows::At(places) => Some(places),
+            _ => None,
+        })
+    }
+}
+
 impl Passing<'_> {
     fn len(&self) -> usize {
-        self.rows.as_ref().map_or_else(|| self.morsel.len(), Vec::len)
+        match &self.rows {
+            Rows::All => self.morsel.len(),
+            Rows::Where(_, count, _) => *count,
+            Rows::At(places) => places.len(),
+        }
     }
 
     fn decode(&mut self, stage: usize, columns: &BTreeSet<usize>) -> Result<()> {
         if !columns.is_empty() {
-            let arrays = self.morsel.columns(stage, self.rows.as_deref())?;
+            let arrays = self.morsel.columns(stage, self.rows.places()?)?;
             self.columns.extend(columns.iter().copied().zip(arrays));
         }
         Ok(())
@@ -134,11 +188,32 @@ impl Passing<'_> {
     fn keep(&mut self, mask: Option<&BooleanArray>, needed: &BTreeSet<usize>) -> Result<()> {
         self.columns.retain(|(column, _)| needed.contains(column));
         let Some(mask) = mask else { return Ok(()) };
-        let passed = mask.values().set_indices();
-        self.rows = Some(match &self.rows {
-            Some(rows) => passed.map(|at| rows[at]).collect(),
-            None => passed.collect(),
-        });
+        self.rows = match self.rows.places()? {
+            Some(places) => Rows::At(mask.values().set_indices().map(|at| places[at]).collect()),
+            None => Rows::passing(mask.clone(), None),
+        };
+        self.leave(mask)
+    }
+
+    /// Begins with those that pass a condition among columns as they are kept.
+    fn keep_of(
+        &mut self,
+        columns: Vec<(usize, ArrayRef)>,
+        there: BooleanArray,
+        condition: &Condition,
+        needed: &BTreeSet<usize>,
+    ) -> Result<()> {
+        let arrays = columns.iter().map(|(_, array)| Arc::clone(array)).collect();
+        let mask = condition.evaluate(&RecordBatch::try_new(Arc::clone(&condition.schema), arrays)?)?;
+        let mask = mask.map_or_else(|| Ok(there.clone()), |mask| and(&mask, &there))?;
+        self.columns = columns.into_iter().filter(|(column, _)| needed.contains(column)).collect();
+        self.leave(&mask)?;
+        self.rows = Rows::passing(mask, Some(there));
+        Ok(())
+    }
+
+    /// Leaves out of the columns what does not pass.
+    fn leave(&mut self, mask: &BooleanArray) -> Result<()> {
         if !self.columns.is_empty() {
             let filter = FilterBuilder::new(mask).optimize().build();
             for (_, array) in &mut self.columns {
