@@ -74,6 +74,9 @@ const SLOW_DISK: Duration = Duration::from_millis(50);
 const CARGO_PATIENCE: Duration = Duration::from_millis(50);
 /// How often is looked whether many keys have been published, when there is nothing else to do.
 const KEYS_PATIENCE: Duration = Duration::from_millis(50);
+/// Rows that have gone from which on time comes to when nobody reads them any more, though nothing happens; and how long after that.
+const REMOVED_MANY: usize = 4_096;
+const HISTORY_PATIENCE: Duration = Duration::from_secs(1);
 /// How often time comes to something that changes with it, at the most: what changes until then changes together.
 const CHANGE_EVERY: Duration = Duration::from_millis(10);
 /// How long time stands still after it could not go on.
@@ -93,6 +96,8 @@ pub struct Committer {
     reserving: Reserving,
     /// Time does not come to what changes with it before this, by the monotonic clock.
     changes_from: Duration,
+    /// When, by the same clock, time comes to what lets many rows go that nobody reads any more.
+    history_goes: Option<Duration>,
     company: Company,
     alike: Alike,
     put_off: PutOff,
@@ -191,6 +196,7 @@ impl Committer {
             notes,
             reserving,
             changes_from,
+            history_goes: None,
             company,
             alike,
             put_off: PutOff::default(),
@@ -276,11 +282,13 @@ impl Committer {
     }
 
     /// How long a request is waited for, if something is due without one: what changes with time changes when its time has come,
-    /// what materialized views have to write waits for a commit, but not for long, and many keys are forgotten when they are published.
+    /// what materialized views have to write waits for a commit, but not for long, many keys are forgotten when they are published, and many
+    /// rows that have gone when nobody reads them any more.
     fn patience(&self) -> Option<Duration> {
         let cargo = self.dataflows.materialized.has_cargo().then_some(CARGO_PATIENCE);
         let keys = self.claims.has_many().then_some(KEYS_PATIENCE);
-        self.until_change().into_iter().chain(cargo).chain(keys).min()
+        let history = self.history_goes.map(|at| at.saturating_sub(self.env.clock.monotonic()));
+        self.until_change().into_iter().chain(cargo).chain(keys).chain(history).min()
     }
 
     /// Whether the next step would wait for a request for as long as it takes.
@@ -292,6 +300,11 @@ impl Committer {
     fn do_due(&mut self) {
         if self.claims.has_many() {
             self.claims.forget_published();
+        }
+        if self.history_goes.is_some_and(|at| at <= self.env.clock.monotonic()) {
+            self.history_goes = None;
+            self.change();
+            self.env.persist.allow_compaction(self.since());
         }
         match self.until_change() {
             Some(Duration::ZERO) => self.change(),
@@ -492,6 +505,11 @@ impl Committer {
             return Err(error.into());
         }
         self.claims.settle(ts);
+        if removes_many(&tables) {
+            // Without another commit time would stay, and what has gone with it.
+            self.history_goes =
+                Some(self.env.clock.monotonic() + Duration::from_micros(self.env.retain_us) + HISTORY_PATIENCE);
+        }
         self.show(published, ts, &tables);
         self.recent.remember(ts, &tables);
         self.await_published(ts, &fed);
@@ -619,6 +637,13 @@ impl Committer {
         let held = self.env.holds.oldest().filter(|_| !bugs::is(Bug::TransactionsHoldNothing));
         held.map_or(read_ts, |held| held.min(read_ts)).saturating_sub(self.env.retain_us)
     }
+}
+
+/// Whether updates take away so many rows that these are worth some work.
+fn removes_many(tables: &[(GlobalId, Vec<Arc<Updates>>)]) -> bool {
+    let all = || tables.iter().flat_map(|(_, updates)| updates);
+    all().map(|updates| updates.len()).sum::<usize>() >= REMOVED_MANY
+        && all().flat_map(|updates| updates.diffs()).filter(|diff| **diff < 0).count() >= REMOVED_MANY
 }
 
 /// The same failure for every member of a group.

@@ -385,6 +385,12 @@ impl PersistClient {
     pub fn compact_some(&self, shard: ShardId) -> Result<(), PersistError> {
         self.inner.compact(shard, crate::compact::Extent::Tiered)
     }
+
+    /// What it does of that once nobody writes to the shard: the file of which most has gone is rewritten without it. False if none is
+    /// worth it.
+    pub fn compact_holes(&self, shard: ShardId) -> Result<bool, PersistError> {
+        self.inner.compact_holes(shard)
+    }
 }
 
 impl fmt::Debug for PersistClient {

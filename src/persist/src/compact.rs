@@ -4,7 +4,8 @@
 //! differences between times below `since`, and drops what cancels out:
 //! 1. Choose batches, under the lock on the lists: all inline ones, and blobs as long as they are not much larger
 //!    than what is chosen already. So a byte is rewritten a logarithmic number of times. If more than half of what is
-//!    stored would cancel out, everything is chosen.
+//!    stored would cancel out, everything is chosen. A file of which much has gone is chosen by itself, once its shard is quiet
+//!    (module `holes`).
 //! 2. Merge them into new blobs (or an inline batch, if it is small), without any lock.
 //! 3. Swap in one transaction of consensus, under the lock `writing`: old batches out, new ones in, `since` up.
 //! 4. Publish the same in memory. The old blobs are deleted when the last snapshot that reads them is gone.
@@ -14,6 +15,7 @@
 //!   the latest settled time.
 //! * A commit waits at most for one swap, whose cost is the number of batches and not of rows.
 
+mod holes;
 pub(crate) mod requests;
 use crate::consensus::Txn;
 use crate::error::PersistError;
@@ -25,6 +27,7 @@ use crate::postgres::in_full;
 use crate::shard::{Batch, Location, Shard};
 use crate::shard_id::ShardId;
 use columns::Shape;
+use holes::Quiet;
 use ore::exit::{self, Exit};
 use repr::{Diff, Timestamp};
 use std::collections::HashSet;
@@ -38,6 +41,8 @@ pub(crate) enum Extent {
     Tiered,
     /// All of them.
     All,
+    /// The file that this one is, with the lists of what has gone.
+    File(u64),
 }
 
 /// What of a shard is merged.
@@ -74,18 +79,19 @@ impl Drop for BackgroundThread {
 }
 
 fn run(inner: &Inner) {
+    let mut quiet = Quiet::default();
     while let Some(requests) = inner.background.next() {
+        if requests.is_empty() {
+            for shard in quiet.due(inner) {
+                inner.fill_holes(shard);
+            }
+        }
         for shard in requests {
             let before = inner.to_rewrite(shard);
             let compacted = ore::thread::survive("compaction", || inner.compact(shard, Extent::Tiered));
-            match compacted.map(|done| done.map_err(|error| inner.explained(error))) {
-                // What cannot be rewritten, because it is damaged, is not tried for ever.
-                Some(Ok(())) if inner.to_rewrite(shard) < before => inner.request_rewriting(shard),
-                None | Some(Ok(())) | Some(Err(PersistError::UnknownShard(_))) => {}
-                Some(Err(error)) if error.is_indeterminate() => exit::end(Exit::StorageFailed, &in_full(&error)),
-                // Whoever serves it finds out, and ends.
-                Some(Err(PersistError::Fenced { .. })) => {}
-                Some(Err(error)) => tracing::warn!(%shard, %error, "compaction failed and will be tried again"),
+            // What cannot be rewritten, because it is damaged, is not tried for ever.
+            if inner.is_done(shard, compacted) && inner.to_rewrite(shard) < before {
+                inner.request_rewriting(shard);
             }
         }
         inner.keep_house();
@@ -94,6 +100,38 @@ fn run(inner: &Inner) {
 }
 
 impl Inner {
+    /// Rewrites files of which much has gone, as long as nothing else is asked for.
+    fn fill_holes(&self, shard: ShardId) {
+        while self.background.is_idle() {
+            let mut has_filled = false;
+            let filled = ore::thread::survive("compaction", || self.compact_holes(shard));
+            let filled = filled.map(|done| done.map(|done| has_filled = done));
+            if !self.is_done(shard, filled) || !has_filled {
+                return;
+            }
+        }
+    }
+
+    /// Rewrites the file of a shard of which most can go, if that is enough; whether it was.
+    pub(crate) fn compact_holes(&self, shard: ShardId) -> Result<bool, PersistError> {
+        let Some(file) = self.most_holed(shard)? else { return Ok(false) };
+        self.compact(shard, Extent::File(file))?;
+        Ok(true)
+    }
+
+    /// Whether a compaction of a shard was done; what it means if not.
+    fn is_done(&self, shard: ShardId, compacted: Option<Result<(), PersistError>>) -> bool {
+        match compacted.map(|done| done.map_err(|error| self.explained(error))) {
+            Some(Ok(())) => return true,
+            None | Some(Err(PersistError::UnknownShard(_))) => {}
+            Some(Err(error)) if error.is_indeterminate() => exit::end(Exit::StorageFailed, &in_full(&error)),
+            // Whoever serves it finds out, and ends.
+            Some(Err(PersistError::Fenced { .. })) => {}
+            Some(Err(error)) => tracing::warn!(%shard, %error, "compaction failed and will be tried again"),
+        }
+        false
+    }
+
     /// How many updates of a shard could be kept by column, or as positions, and are not.
     fn to_rewrite(&self, shard: ShardId) -> u64 {
         if self.shape(shard).is_none() {
@@ -145,9 +183,14 @@ impl Inner {
         let mut chosen: HashSet<u64> = match extent {
             Extent::All => state.batches.iter().map(|batch| batch.seq).collect(),
             Extent::Tiered => choose_tiered(state, since),
+            Extent::File(file) => state.batches.iter().map(|batch| batch.seq).filter(|seq| *seq == file).collect(),
         };
-        let mut gains = chosen.len() > 1 || extent == Extent::All && since > state.since && !chosen.is_empty();
-        if self.shape(shard).is_some() {
+        let mut gains = match extent {
+            Extent::Tiered => chosen.len() > 1,
+            Extent::All => chosen.len() > 1 || since > state.since && !chosen.is_empty(),
+            Extent::File(_) => !chosen.is_empty(),
+        };
+        if self.shape(shard).is_some() && !matches!(extent, Extent::File(_)) {
             let mut to_rewrite = state.to_rewrite();
             // Of what could be by column one at a time, the smallest first.
             to_rewrite.sort_by_key(|batch| batch.bytes);

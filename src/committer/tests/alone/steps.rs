@@ -103,6 +103,28 @@ fn what_was_answered_is_there_after_a_restart_and_time_goes_on() {
 }
 
 #[test]
+fn many_rows_that_have_gone_are_let_go_though_nothing_else_happens() {
+    let stores = Stores::default();
+    let mut alone = open(&stores);
+    assert!(matches!(alone.run("CREATE TABLE t (a int)"), Ok(Committed::At)));
+    let handle = alone.env.handle.clone();
+    let rows = |diff| (0..5_000).map(|value| (value, diff)).collect::<Vec<_>>();
+    for (diff, is_idle) in [(1, true), (-1, false)] {
+        let write = alone.write("t", &rows(diff));
+        let mut commit = Box::pin(handle.commit(vec![write], Vec::new()));
+        assert!(commit.as_mut().now_or_never().is_none());
+        alone.jobs.go_on_all();
+        assert!(matches!(alone.ask(commit), Ok(Committed::At)));
+        assert_eq!(alone.committer.is_idle(&alone.requests), is_idle);
+    }
+    let gone = alone.env.oracle.known_ts();
+    alone.clock.advance(Duration::from_secs(3));
+    assert!(alone.committer.step(&alone.requests));
+    assert!(alone.committer.is_idle(&alone.requests), "once");
+    assert!(alone.env.oracle.known_ts() > gone + alone.env.retain_us, "nobody reads them any more");
+}
+
+#[test]
 fn a_change_of_another_catalog_is_a_conflict_and_a_table_that_has_gone_too() {
     let stores = Stores::default();
     let mut alone = open(&stores);

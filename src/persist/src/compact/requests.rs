@@ -60,6 +60,12 @@ impl Background {
         (!requests.is_stopping).then(|| std::mem::take(&mut requests.shards))
     }
 
+    /// Whether nothing is asked for.
+    pub(super) fn is_idle(&self) -> bool {
+        let requests = self.requests.lock();
+        !requests.is_stopping && requests.shards.is_empty()
+    }
+
     pub(super) fn is_stopping(&self) -> bool {
         self.requests.lock().is_stopping
     }

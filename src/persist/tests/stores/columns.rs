@@ -16,6 +16,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tempfile::TempDir;
 
 const A: ShardId = ShardId(3);
@@ -58,6 +59,8 @@ enum Step {
     Compact,
     /// What the background does, now.
     CompactSome,
+    /// What it does when nobody writes any more, now.
+    CompactHoles,
     Forget {
         behind: u64,
     },
@@ -82,6 +85,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0_i32..6_000, many).prop_map(|(start, count)| Step::Ahead { start, count }),
         1 => Just(Step::Compact),
         3 => Just(Step::CompactSome),
+        2 => Just(Step::CompactHoles),
         2 => (0_u64..5).prop_map(|behind| Step::Forget { behind }),
         1 => (any::<bool>(), any::<bool>()).prop_map(|(by_kill, describe)| Step::Reopen { by_kill, describe }),
         1 => Just(Step::Describe),
@@ -281,6 +285,7 @@ fn check_history(steps: Vec<Step>) {
             }
             Step::Compact => client.compact(A).expect("ok"),
             Step::CompactSome => client.compact_some(A).expect("ok"),
+            Step::CompactHoles => while client.compact_holes(A).expect("ok") {},
             Step::Forget { behind } => {
                 model.since = model.since.max(model.ts.saturating_sub(behind));
                 client.allow_compaction(model.since);
@@ -423,7 +428,18 @@ fn several_row_groups() {
     for as_of in 2..=model.ts {
         check(&client, &model, as_of, 5, 1 << 9 | 1);
     }
+    // When nobody writes any more, the file of which much has gone is rewritten, as soon as history lets that go.
+    let holed = blobs(&dir).into_iter().find(|blob| is_columns(blob) && *blob != file).expect("another file");
+    assert!(!client.compact_holes(A).expect("ok"), "somebody may read it");
     client.allow_compaction(model.ts);
+    assert!(client.compact_holes(A).expect("ok"));
+    assert!(!client.compact_holes(A).expect("ok"), "of the other one few rows have gone");
+    // What nobody refers to any more goes in the background.
+    while holed.exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(file.exists());
+    check(&client, &model, model.ts, 5, 1 << 9 | 1);
     client.compact(A).expect("ok");
     check(&client, &model, model.ts, 5, 1 << 9 | 1);
 }
