@@ -12,6 +12,7 @@ use crate::reading::admission::Admission;
 use crate::rights::allowed_role;
 use crate::session::Session;
 use crate::shared::{SessionHandle, Shared};
+use crate::spill::Spill;
 use crate::startup::StartupParams;
 use arc_swap::ArcSwap;
 use catalog::Catalog;
@@ -23,8 +24,8 @@ use committer::published::Published;
 use compute_client::controller::{Controller, SpawnWorkers};
 use compute_client::plan::IndexInfo;
 use compute_client::read_hold::ReadHolds;
+use engine::Engine;
 use engine::names::{ObjectId, Privilege};
-use engine::{Engine, Spill};
 use ore::clock::Clock;
 use ore::exit;
 use ore::memory::Share;
@@ -102,7 +103,12 @@ impl Client {
         let (persist, clock) = (config.persist.clone(), config.clock.clone());
         let (handle, requests) = Handle::new(persist, Arc::clone(&config.oracle), clock, Arc::clone(&beside));
         let environment = Environment {
-            engine: Arc::new(Engine::with(sql::dialect::DIALECTS, Arc::clone(&memory), partitions, config.spill)),
+            engine: Arc::new(Engine::with(
+                sql::dialect::DIALECTS,
+                Arc::clone(&memory),
+                partitions,
+                config.spill.map(|spill| Arc::new(spill) as _),
+            )),
             memory: Arc::clone(&memory),
             published: Arc::new(ArcSwap::from_pointee(Published::empty())),
             oracle: Arc::clone(&config.oracle),

@@ -31,6 +31,7 @@ mod sequence;
 pub mod session;
 mod settings;
 mod shared;
+pub mod spill;
 pub mod startup;
 mod statements;
 pub mod status;

@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn pieces_are_the_batch_and_hold_no_more() {
         for (count, length) in [(0, 0), (1, 3 << 20), (5, 700_000), (30_000, 100), (20_000, 3)] {
-            let text = |at: usize| (at % 7 > 0).then(|| "x".repeat(length - length.min(at % 3)));
+            let text = |at: usize| (!at.is_multiple_of(7)).then(|| "x".repeat(length - length.min(at % 3)));
             let texts: StringViewArray = (0..count + 1_000).map(text).collect();
             // Of which the batch is a small part.
             let numbers = Int32Array::from_iter_values(0..i32::try_from(count + 1_000_000).expect("few"));

@@ -73,8 +73,14 @@ struct Others {
 }
 
 impl Pool {
-    pub(super) fn new(share: Arc<Share>, spills: bool) -> Pool {
-        Pool { share, spills, others: Mutex::default() }
+    /// One of whose consumers nobody can put anything aside.
+    pub(super) fn new(share: Arc<Share>) -> Pool {
+        Pool { share, spills: false, others: Mutex::default() }
+    }
+
+    /// One of whose consumers some can.
+    pub(super) fn that_spills(share: Arc<Share>) -> Pool {
+        Pool { spills: true, ..Pool::new(share) }
     }
 
     /// What a consumer may have before it is to do with what it has.

@@ -59,12 +59,11 @@ impl Drop for Together {
 /// How many partitions a large plan is to have, and by what right if these are several.
 pub(super) fn partitions(
     plan: &LogicalPlan,
-    sees_order: bool,
     dialects: Dialects,
     crew: &Arc<Crew>,
 ) -> Result<(usize, Option<Together>)> {
     let max = crew.size;
-    if max == 1 || sees_order || plan_has(plan, |expr| has_long(dialects, expr)) || ore::sometimes(20) {
+    if max == 1 || plan_has(plan, |expr| has_long(dialects, expr)) || ore::sometimes(20) {
         return Ok((1, None));
     }
     let together = crew.take();

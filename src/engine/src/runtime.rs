@@ -12,7 +12,7 @@ use super::pace::Pace;
 use super::partitions::{Crew, Together, is_large, partitions, sees_order};
 use super::physical::physical_plan;
 use super::session::SessionInfo;
-use super::spill::{SortedJoins, Spill};
+use super::sorted_joins::SortedJoins;
 use crate::dialect::Dialects;
 use crate::error::SqlError;
 use datafusion::common::config::{ConfigNonZeroUsize, ConfigOptions};
@@ -22,7 +22,7 @@ use datafusion::execution::context::{ExecutionProps, SessionConfig, SessionState
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext, TempFileFactory};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::{Optimizer, OptimizerContext};
@@ -59,7 +59,12 @@ impl Engine {
 
     /// The same with a share of the memory for what its queries sort, group and join, all of them together: what does not fit is put
     /// aside where `spill` says, or gets 53200. A large query is run in so many partitions, each of which can be another thread's.
-    pub fn with(dialects: Dialects, share: Arc<Share>, partitions: usize, spill: Option<Spill>) -> Engine {
+    pub fn with(
+        dialects: Dialects,
+        share: Arc<Share>,
+        partitions: usize,
+        spill: Option<Arc<dyn TempFileFactory>>,
+    ) -> Engine {
         let mut config = SessionConfig::new()
             .with_target_partitions(1)
             .with_batch_size(8192)
@@ -85,13 +90,16 @@ impl Engine {
         options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
         options.sql_parser.map_string_types_to_utf8view = false;
         let options = Arc::new(options.clone());
-        let state = |spill: Option<Spill>| {
-            let pool = Pool::new(Arc::clone(&share), spill.is_some());
+        let state = |spill: Option<Arc<dyn TempFileFactory>>| {
+            let pool = match &spill {
+                Some(_) => Pool::that_spills(Arc::clone(&share)),
+                None => Pool::new(Arc::clone(&share)),
+            };
             let mut rules = super::checked::rules();
             if spill.is_some() {
                 super::checked::before_placing(&mut rules, Arc::new(SortedJoins { memory: Arc::clone(&share) }));
             }
-            let mode = spill.map_or(DiskManagerMode::Disabled, |spill| DiskManagerMode::Custom(Arc::new(spill)));
+            let mode = spill.map_or(DiskManagerMode::Disabled, DiskManagerMode::Custom);
             let runtime = RuntimeEnvBuilder::new()
                 .with_memory_pool(Arc::new(pool))
                 .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(mode))
@@ -279,7 +287,10 @@ impl Engine {
             return Ok((plan, state, None));
         }
         let plan = self.optimized(plan, &self.for_constants, session, 1)?;
-        let (count, together) = partitions(&plan, sees_order, self.dialects, &self.crew)?;
+        let (count, together) = match sees_order {
+            true => (1, None),
+            false => partitions(&plan, self.dialects, &self.crew)?,
+        };
         state.config_mut().options_mut().execution.target_partitions = count;
         Ok((plan, state, together))
     }

@@ -10,10 +10,10 @@ mod memory;
 mod stores;
 
 use adapter::client::{Client, Running};
+use adapter::spill::Spill;
 use anyhow::Context;
 use config::Config;
 use door::tls::TlsFiles;
-use engine::Spill;
 use logging::LogFilter;
 use ore::clock::Clock;
 use ore::memory::Share;

@@ -1,23 +1,15 @@
-//! What operators put aside on disk when there is no more memory for them.
-//!
-//! Sorts, groups and joins by sorted keys are told by the account of memory that there is no more ([`crate::memory`]), write what they
-//! have into a file, and read it again in the end. The files have no names: whatever ends the process, nothing of them is left. They
-//! leave a reserve of the disk free, which what is to stay needs; beyond it a query fails with 53100. A query that can tell the order of its
-//! rows puts nothing aside: what it reads twice would come in two orders, if one of the two fits.
+//! Joins by sorted keys in place of those that would keep too much.
 //!
 //! A hash join keeps one of its sides and cannot put it aside. Where that side is by what is known too large, both are sorted by their
-//! keys instead ([`SortedJoins`]).
+//! keys instead, which can.
 
-use crate::error::SqlError;
 use arrow::compute::SortOptions;
 use arrow::datatypes::DataType;
-use bytes::Bytes;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinSide, JoinType, Result, Statistics};
 use datafusion::error::DataFusionError;
-use datafusion::execution::{SpillFile, SpillWriter, TempFileFactory};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -27,118 +19,8 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{HashJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
-use futures::Stream;
 use ore::memory::Share;
-use repr::sqlstate::SqlState;
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Bytes that are written before the disk is looked at again.
-const LOOKED_AT: u64 = 16 << 20;
-/// Bytes that are read at once.
-const READ_BYTES: usize = 128 << 10;
-
-/// Where files are put, and how much of the disk is not for them.
-#[derive(Clone, Debug)]
-pub struct Spill {
-    directory: PathBuf,
-    /// A part of the disk, in percent.
-    reserve: u8,
-}
-
-impl Spill {
-    /// In a directory that is there, of whose disk so many percent stay free.
-    pub fn new(directory: PathBuf, reserve: u8) -> Spill {
-        Spill { directory, reserve }
-    }
-
-    /// Whether there is room. Errors: 53100, 58030.
-    fn check(&self) -> io::Result<()> {
-        let disk = rustix::fs::statvfs(&self.directory)?;
-        if u128::from(disk.f_bavail) * 100 > u128::from(disk.f_blocks) * u128::from(self.reserve) {
-            return Ok(());
-        }
-        let detail =
-            format!("Of the disk below {} less than {} percent is free.", self.directory.display(), self.reserve);
-        let error =
-            SqlError::new(SqlState::DISK_FULL, "out of memory, and of room on disk for what does not fit in it");
-        Err(io::Error::other(error.with_detail(detail)))
-    }
-}
-
-impl TempFileFactory for Spill {
-    fn create_temp_file(&self, _description: &str) -> Result<Arc<dyn SpillFile>> {
-        self.check()?;
-        let file = Arc::new(tempfile::tempfile_in(&self.directory)?);
-        Ok(Arc::new(Spilled { spill: self.clone(), file, written: Arc::default() }))
-    }
-}
-
-/// A file without a name. It goes with the last who reads it.
-struct Spilled {
-    spill: Spill,
-    file: Arc<File>,
-    written: Arc<AtomicU64>,
-}
-
-struct Writer {
-    spill: Spill,
-    file: Arc<File>,
-    written: Arc<AtomicU64>,
-}
-
-impl SpillFile for Spilled {
-    fn path(&self) -> Option<&Path> {
-        None
-    }
-
-    fn size(&self) -> Option<u64> {
-        Some(self.written.load(Ordering::Relaxed))
-    }
-
-    fn read_stream(&self) -> Result<Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>> {
-        let file = Arc::clone(&self.file);
-        let pieces = futures::stream::try_unfold((file, 0), |(file, at)| async move {
-            let mut piece = vec![0; READ_BYTES];
-            let length = file.read_at(&mut piece, at)?;
-            piece.truncate(length);
-            Ok::<_, DataFusionError>((length > 0).then(|| (Bytes::from(piece), (file, at + length as u64))))
-        });
-        Ok(Box::pin(pieces))
-    }
-
-    fn open_writer(&self) -> Result<Box<dyn SpillWriter>> {
-        let (spill, file, written) = (self.spill.clone(), Arc::clone(&self.file), Arc::clone(&self.written));
-        Ok(Box::new(Writer { spill, file, written }))
-    }
-}
-
-impl io::Write for Writer {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let before = self.written.load(Ordering::Relaxed);
-        let length = self.file.write_at(bytes, before)?;
-        let after = self.written.fetch_add(length as u64, Ordering::Relaxed) + length as u64;
-        if before / LOOKED_AT != after / LOOKED_AT {
-            self.spill.check()?;
-        }
-        Ok(length)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl SpillWriter for Writer {
-    fn finish(&mut self) -> Result<()> {
-        Ok(())
-    }
-}
 
 /// Joins by sorted keys what is too large to be kept.
 #[derive(Debug)]
