@@ -22,6 +22,9 @@ use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use ore::memory::Share;
 use std::sync::Arc;
 
+/// Bytes that tests have sorted for no reason, at the most.
+const SMALL: usize = 16 << 20;
+
 /// Joins by sorted keys what is too large to be kept.
 #[derive(Debug)]
 pub(super) struct SortedJoins {
@@ -34,9 +37,15 @@ impl PhysicalOptimizerRule for SortedJoins {
         let left = self.memory.limit().saturating_sub(self.memory.used());
         plan.transform_up(|plan| {
             let Some(join) = plan.downcast_ref::<HashJoinExec>() else { return Ok(Transformed::no(plan)) };
-            let keeps = StatisticsContext::new().compute(join.left().as_ref(), &StatisticsArgs::new())?;
+            let bytes = |side: &Arc<dyn ExecutionPlan>| {
+                let known = StatisticsContext::new().compute(side.as_ref(), &StatisticsArgs::new())?;
+                Ok::<_, DataFusionError>(kept(&known))
+            };
+            let (keeps, other) = (bytes(join.left())?, bytes(join.right())?);
+            let is_small = |bytes: Option<usize>| bytes.is_some_and(|bytes| bytes < SMALL);
             // What is kept stands there as it is, and once more by its keys.
-            let is_too_large = kept(&keeps).is_some_and(|bytes| bytes > left / 2) || ore::sometimes(10);
+            let is_too_large =
+                keeps.is_some_and(|bytes| bytes > left / 2) || is_small(keeps) && is_small(other) && ore::sometimes(10);
             Ok(match is_too_large.then(|| sorted(join)).transpose()?.flatten() {
                 Some(sorted) => Transformed::yes(sorted),
                 None => Transformed::no(plan),
