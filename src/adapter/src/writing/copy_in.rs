@@ -226,7 +226,8 @@ impl CopyIn {
 
     /// Whether its rows are few enough, and quickly checked, for [`crate::session::Session::copy_in_finish`] where others wait.
     pub fn is_short(&self) -> bool {
-        !self.has_long_checks && self.parts.is_empty() && self.updates.len() * self.desc.arity() <= VALUES_MAX
+        let has_few = self.parts.is_empty() && self.begun.is_empty() && self.written.is_empty();
+        !self.has_long_checks && has_few && self.updates.len() * self.desc.arity() <= VALUES_MAX
     }
 
     /// All rows, and what is written of them: all or nothing.

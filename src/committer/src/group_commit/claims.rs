@@ -327,7 +327,11 @@ impl Claims {
     pub(super) fn watch(&mut self, stored: Stored<'_>, table: GlobalId, constraints: &TableConstraints) -> Watch {
         let changed = Arc::default();
         self.watches.entry(table).or_default().push(Arc::downgrade(&changed));
-        let index = |key: &CountedKey| Some((key.oid, Arc::clone(stored.index(table, key)?)));
+        // One that is not complete is not where the claims are, and nobody waits until it is.
+        let index = |key: &CountedKey| {
+            let index = stored.index(table, key).filter(|index| index.all_complete(stored.now))?;
+            Some((key.oid, Arc::clone(index)))
+        };
         Watch { ts: stored.now, indexes: constraints.all_counted().filter_map(index).collect(), changed }
     }
 
