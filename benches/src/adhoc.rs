@@ -1,7 +1,7 @@
 //! Ad hoc queries over the tables of TPC-H, beside PostgreSQL, and beside DuckDB and stock DataFusion in memory where these are found.
 //!
-//! All have the same rows, from the same files, and no keys or indexes, unless primary keys are asked for. Query by query, round by round, one server runs after the other, warm; figures are
-//! medians. PostgreSQL gives up a query after a minute, and is asked once for what takes it long.
+//! All have the same rows, from the same files, and no keys or indexes, unless primary keys are asked for. Query by query, round by round,
+//! one server runs after the other, warm; figures are medians. PostgreSQL gives up a query after a minute, and is asked once for what takes it long.
 //!
 //! # Invariants
 //! - Glimpse's answer is PostgreSQL's, row by row and digit by digit, wherever PostgreSQL gives one.

@@ -111,7 +111,7 @@ fn operators(plan: &serde_json::Value) -> Vec<&serde_json::Value> {
 
 #[test]
 fn what_does_not_fit_in_memory_is_put_aside() {
-    let server = Server::start_with(&["--adhoc-memory=256", "--spill-reserve=0"]).expect("the server starts");
+    let mut server = Server::start_with(&["--adhoc-memory=256", "--spill-reserve=0"]).expect("the server starts");
     let mut wire = Wire::start(server.internal_sql_addr(), "mz_system", "materialize").expect("a session");
     wire.execute("CREATE TABLE wide (a int4 NOT NULL, b text)").expect("a table");
     for part in 0..16 {
@@ -143,8 +143,35 @@ fn what_does_not_fit_in_memory_is_put_aside() {
         "{told}"
     );
     // Nothing of it has a name, and whatever has is gone at the next start.
-    let files = || std::fs::read_dir(server.directory().join("data/spill")).expect("a directory").count();
+    let directory = server.directory().join("data/spill");
+    let files = || std::fs::read_dir(&directory).expect("a directory").count();
     assert_eq!(files(), 0);
+    std::fs::write(directory.join("left"), "by a system without such files").expect("a file");
+    drop(wire);
+    server.restart().expect("it starts again");
+    assert_eq!(files(), 0);
+}
+
+/// Nothing else happens: time comes to when nobody reads the rows any more, and the background to their file.
+#[test]
+fn the_file_of_rows_that_have_gone_is_rewritten_by_itself() {
+    let server = Server::start().expect("the server starts");
+    let mut wire = Wire::start(server.internal_sql_addr(), "mz_system", "materialize").expect("a session");
+    wire.execute("CREATE TABLE holed (a int4, b text)").expect("a table");
+    wire.execute("INSERT INTO holed SELECT a, 'row ' || a FROM generate_series(1, 200000) a").expect("rows");
+    let blobs = server.directory().join("data/blobs");
+    let files = || -> Vec<_> {
+        let entries = std::fs::read_dir(&blobs).expect("a directory").flatten();
+        entries.filter(|blob| blob.metadata().is_ok_and(|of| of.len() > 100_000)).map(|blob| blob.path()).collect()
+    };
+    let before = files();
+    assert!(!before.is_empty());
+    wire.execute("DELETE FROM holed WHERE a % 20 = 0").expect("they go");
+    while before.iter().any(|file| file.exists()) {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert!(!files().is_empty());
+    assert_eq!(value(&mut wire, "SELECT count(*) || ' ' || sum(a) FROM holed"), "190000 19000000000");
 }
 
 #[test]

@@ -12,10 +12,9 @@ use crate::reading::admission::Admission;
 use arc_swap::ArcSwap;
 use catalog::state::State;
 use committer::error::CommitError;
-use committer::expectations::Expectation;
 use committer::handle::Handle;
 use committer::published::Published;
-use committer::request::{Committed, TableWrite};
+use committer::request::TableWrite;
 use compute_client::read_hold::ReadHolds;
 use engine::Engine;
 use engine::error::SqlError;
@@ -86,23 +85,20 @@ pub(crate) struct SessionHandle {
 }
 
 impl Shared {
-    /// Commits writes; those with many keys have these looked up before.
+    /// Whether keys are many enough to be looked up before the commit.
+    pub(crate) fn has_many_keys(write: &TableWrite) -> bool {
+        write.updates.len() > KEYS_MANY || ore::sometimes(10)
+    }
+
+    /// Looks up the keys of those writes that have many.
     ///
     /// # Cancellation
-    /// As [`Handle::commit`].
-    pub(crate) async fn commit(
-        &self,
-        writes: Vec<TableWrite>,
-        expectations: Vec<Expectation>,
-    ) -> Result<Committed, CommitError> {
-        let mut known = Vec::with_capacity(writes.len());
-        for write in writes {
-            known.push(match write.updates.len() > KEYS_MANY || ore::sometimes(10) {
-                true => self.committer.with_keys(write).await?,
-                false => write,
-            });
+    /// Safe to drop.
+    pub(crate) async fn look_up_keys(&self, writes: &mut [TableWrite]) -> Result<(), CommitError> {
+        for write in writes.iter_mut().filter(|write| Shared::has_many_keys(write)) {
+            self.committer.look_up_keys(write).await?;
         }
-        self.committer.commit(known, expectations).await
+        Ok(())
     }
 
     /// The current read timestamp, at or above every acknowledged write, if it can be had without waiting.

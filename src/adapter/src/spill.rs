@@ -61,14 +61,9 @@ impl TempFileFactory for Spill {
     }
 }
 
-/// A file without a name. It goes with the last who reads it.
+/// A file without a name. It goes with the last who writes or reads it.
+#[derive(Clone)]
 struct Spilled {
-    spill: Spill,
-    file: Arc<File>,
-    written: Arc<AtomicU64>,
-}
-
-struct Writer {
     spill: Spill,
     file: Arc<File>,
     written: Arc<AtomicU64>,
@@ -95,12 +90,11 @@ impl SpillFile for Spilled {
     }
 
     fn open_writer(&self) -> Result<Box<dyn SpillWriter>> {
-        let (spill, file, written) = (self.spill.clone(), Arc::clone(&self.file), Arc::clone(&self.written));
-        Ok(Box::new(Writer { spill, file, written }))
+        Ok(Box::new(self.clone()))
     }
 }
 
-impl io::Write for Writer {
+impl io::Write for Spilled {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let before = self.written.load(Ordering::Relaxed);
         let length = self.file.write_at(bytes, before)?;
@@ -116,7 +110,7 @@ impl io::Write for Writer {
     }
 }
 
-impl SpillWriter for Writer {
+impl SpillWriter for Spilled {
     fn finish(&mut self) -> Result<()> {
         Ok(())
     }

@@ -396,8 +396,9 @@ impl Transaction {
             transaction.unlock();
         }
         for _ in 0..RETRIES_MAX {
-            let again = writes.iter().map(TableWrite::again).collect();
-            let committed = shared.commit(again, transaction.expectations()).await?;
+            let mut again: Vec<TableWrite> = writes.iter().map(TableWrite::again).collect();
+            shared.look_up_keys(&mut again).await?;
+            let committed = shared.committer.commit(again, transaction.expectations()).await?;
             if !matches!(committed, Committed::Conflict) {
                 return Ok(committed);
             }

@@ -35,8 +35,8 @@ use std::sync::Arc;
 
 pub use key::{CountedKey, Duplicate, KeyCounts, NetKeys, duplicate, first_duplicate, net_keys};
 pub use reference::{Orphan, Reference, Violation, orphan};
-pub(crate) use run::{Changed, both};
-pub use run::{KeyRun, LoadedKeys, Watch};
+pub use run::LoadedKeys;
+pub(crate) use run::{Changed, KeyRun, Watch, both};
 pub use validate::{Validated, validate};
 
 /// Rows that are checked at once.

@@ -144,14 +144,15 @@ impl Handle {
     ///
     /// # Cancellation
     /// Safe to drop.
-    pub async fn with_keys(&self, write: TableWrite) -> Result<TableWrite, CommitError> {
+    pub async fn look_up_keys(&self, write: &mut TableWrite) -> Result<(), CommitError> {
         let Some(constraints) = write.checked.clone().filter(|checked| checked.all_counted().next().is_some()) else {
-            return Ok(write);
+            return Ok(());
         };
-        let Some(watch) = self.ask(|reply| Request::Watch(write.table, reply)).await? else { return Ok(write) };
+        let Some(watch) = self.ask(|reply| Request::Watch(write.table, reply)).await? else { return Ok(()) };
         let updates = Arc::clone(&write.updates);
         let keys = self.beside("look-up-keys", async move { LoadedKeys::look_up(&constraints, &updates, watch).await });
-        Ok(TableWrite { keys: Some(keys.await.map_err(|_| not_done())?), ..write })
+        write.keys = Some(keys.await.map_err(|_| not_done())?);
+        Ok(())
     }
 
     /// Writes what is large before the committer has to, beside.

@@ -148,11 +148,11 @@ fn from_datafusion(error: &DataFusionError) -> SqlError {
 
 /// What was put aside could not be written or read.
 fn from_io(error: &io::Error) -> SqlError {
-    match error.get_ref() {
-        Some(inner) => from_dyn(inner),
-        None if error.kind() == io::ErrorKind::StorageFull => SqlError::new(SqlState::DISK_FULL, error.to_string()),
-        None => SqlError::new(SqlState::IO_ERROR, error.to_string()),
-    }
+    let ours = error.get_ref().and_then(|inner| inner.downcast_ref::<SqlError>());
+    ours.cloned().unwrap_or_else(|| {
+        let is_full = error.kind() == io::ErrorKind::StorageFull;
+        SqlError::new(if is_full { SqlState::DISK_FULL } else { SqlState::IO_ERROR }, error.to_string())
+    })
 }
 
 fn from_dyn(error: &(dyn std::error::Error + Send + Sync + 'static)) -> SqlError {

@@ -85,13 +85,14 @@ impl Pool {
 
     /// What a consumer may have before it is to do with what it has.
     fn fair_part(&self, kind: Kind) -> usize {
+        if !self.spills || kind == Kind::Keeps {
+            return usize::MAX;
+        }
         let others = self.others.lock();
         let all = self.share.limit().saturating_sub(others.kept);
         let part = match kind {
-            _ if !self.spills => return usize::MAX,
-            Kind::PutsAside => all / PUT_ASIDE / others.spilling.max(1),
             Kind::Merges => all / MERGED / others.merging.max(1),
-            Kind::Keeps => return usize::MAX,
+            _ => all / PUT_ASIDE / others.spilling.max(1),
         };
         part.max(FAIR_MIN.min(self.share.limit() / FAIR_PART))
     }

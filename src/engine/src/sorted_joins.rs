@@ -41,11 +41,11 @@ impl PhysicalOptimizerRule for SortedJoins {
                 let known = StatisticsContext::new().compute(side.as_ref(), &StatisticsArgs::new())?;
                 Ok::<_, DataFusionError>(kept(&known))
             };
-            let (keeps, other) = (bytes(join.left())?, bytes(join.right())?);
+            let keeps = bytes(join.left())?;
             let is_small = |bytes: Option<usize>| bytes.is_some_and(|bytes| bytes < SMALL);
             // What is kept stands there as it is, and once more by its keys.
-            let is_too_large =
-                keeps.is_some_and(|bytes| bytes > left / 2) || is_small(keeps) && is_small(other) && ore::sometimes(10);
+            let is_too_large = keeps.is_some_and(|bytes| bytes > left / 2)
+                || ore::sometimes(10) && is_small(keeps) && is_small(bytes(join.right())?);
             Ok(match is_too_large.then(|| sorted(join)).transpose()?.flatten() {
                 Some(sorted) => Transformed::yes(sorted),
                 None => Transformed::no(plan),

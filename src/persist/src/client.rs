@@ -378,12 +378,12 @@ impl PersistClient {
     /// Compacts `shard` now, on the calling thread, into as few batches as possible. The background thread does
     /// the same by itself where it pays.
     pub fn compact(&self, shard: ShardId) -> Result<(), PersistError> {
-        self.inner.compact(shard, crate::compact::Extent::All)
+        self.inner.compact(shard, crate::compact::Extent::All).map(drop)
     }
 
     /// What the background thread does of that, now, on the calling thread: as much as pays.
     pub fn compact_some(&self, shard: ShardId) -> Result<(), PersistError> {
-        self.inner.compact(shard, crate::compact::Extent::Tiered)
+        self.inner.compact(shard, crate::compact::Extent::Tiered).map(drop)
     }
 
     /// What it does of that once nobody writes to the shard: the file of which most has gone is rewritten without it. False if none is

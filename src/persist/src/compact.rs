@@ -90,7 +90,7 @@ fn run(inner: &Inner) {
             let before = inner.to_rewrite(shard);
             let compacted = ore::thread::survive("compaction", || inner.compact(shard, Extent::Tiered));
             // What cannot be rewritten, because it is damaged, is not tried for ever.
-            if inner.is_done(shard, compacted) && inner.to_rewrite(shard) < before {
+            if inner.done(shard, compacted).is_some() && inner.to_rewrite(shard) < before {
                 inner.request_rewriting(shard);
             }
         }
@@ -102,34 +102,26 @@ fn run(inner: &Inner) {
 impl Inner {
     /// Rewrites files of which much has gone, as long as nothing else is asked for.
     fn fill_holes(&self, shard: ShardId) {
-        while self.background.is_idle() {
-            let mut has_filled = false;
-            let filled = ore::thread::survive("compaction", || self.compact_holes(shard));
-            let filled = filled.map(|done| done.map(|done| has_filled = done));
-            if !self.is_done(shard, filled) || !has_filled {
-                return;
-            }
-        }
+        let fill = || self.done(shard, ore::thread::survive("compaction", || self.compact_holes(shard)));
+        while self.background.is_idle() && fill() == Some(true) {}
     }
 
     /// Rewrites the file of a shard of which most can go, if that is enough; whether it was.
     pub(crate) fn compact_holes(&self, shard: ShardId) -> Result<bool, PersistError> {
-        let Some(file) = self.most_holed(shard)? else { return Ok(false) };
-        self.compact(shard, Extent::File(file))?;
-        Ok(true)
+        self.most_holed(shard)?.map_or(Ok(false), |file| self.compact(shard, Extent::File(file)))
     }
 
-    /// Whether a compaction of a shard was done; what it means if not.
-    fn is_done(&self, shard: ShardId, compacted: Option<Result<(), PersistError>>) -> bool {
+    /// What a compaction of a shard did; what it means if it could not.
+    fn done<T>(&self, shard: ShardId, compacted: Option<Result<T, PersistError>>) -> Option<T> {
         match compacted.map(|done| done.map_err(|error| self.explained(error))) {
-            Some(Ok(())) => return true,
+            Some(Ok(done)) => return Some(done),
             None | Some(Err(PersistError::UnknownShard(_))) => {}
             Some(Err(error)) if error.is_indeterminate() => exit::end(Exit::StorageFailed, &in_full(&error)),
             // Whoever serves it finds out, and ends.
             Some(Err(PersistError::Fenced { .. })) => {}
             Some(Err(error)) => tracing::warn!(%shard, %error, "compaction failed and will be tried again"),
         }
-        false
+        None
     }
 
     /// How many updates of a shard could be kept by column, or as positions, and are not.
@@ -159,19 +151,20 @@ impl Inner {
         }
     }
 
-    /// Merges batches of `shard`. Returns at once if there is nothing to gain, or the process is stopping.
-    pub(crate) fn compact(&self, shard: ShardId, extent: Extent) -> Result<(), PersistError> {
-        let Some(choice) = self.choose(shard, extent)? else { return Ok(()) };
+    /// Merges batches of `shard`. False if it was left as it is: there is nothing to gain, the process is stopping, or somebody else has
+    /// changed it.
+    pub(crate) fn compact(&self, shard: ShardId, extent: Extent) -> Result<bool, PersistError> {
+        let Some(choice) = self.choose(shard, extent)? else { return Ok(false) };
         let inline: Vec<u64> = choice.merged.iter().filter(|batch| batch.is_inline()).map(|batch| batch.seq).collect();
         let payloads = self.consensus.payloads(&inline)?;
         let Some(payloads) = payloads.into_iter().collect::<Option<Vec<_>>>() else {
             // Somebody else compacted or dropped the shard in the meantime.
-            return Ok(());
+            return Ok(false);
         };
         let gone = removals(shard, choice.merged.iter().chain(&choice.kept))?;
         let merge = Merge::new(shard, &choice.merged, payloads, &gone, choice.since)?;
         let mut files = Placing::new(ColumnFile::open_all(shard, &choice.kept, &gone)?);
-        let Some(written) = self.write_merged(shard, merge, &choice, &mut files)? else { return Ok(()) };
+        let Some(written) = self.write_merged(shard, merge, &choice, &mut files)? else { return Ok(false) };
         self.swap(shard, &choice, written)
     }
 
@@ -258,8 +251,8 @@ impl Inner {
         }
     }
 
-    /// Steps 3 and 4.
-    fn swap(&self, shard: ShardId, choice: &Choice, written: Vec<Written>) -> Result<(), PersistError> {
+    /// Steps 3 and 4. False if the shard has changed.
+    fn swap(&self, shard: ShardId, choice: &Choice, written: Vec<Written>) -> Result<bool, PersistError> {
         let mut writing = self.writing.lock();
         let since = choice.since;
         let replaced: HashSet<u64> = choice.merged.iter().map(|batch| batch.seq).collect();
@@ -271,7 +264,7 @@ impl Inner {
         let needed: HashSet<u64> = replaced.iter().copied().chain(needed).collect();
         if writing.is_poisoned || !self.still_holds(shard, &needed) {
             abandon(new);
-            return Ok(());
+            return Ok(false);
         }
         let txn = Txn {
             epoch: self.epoch,
@@ -294,7 +287,7 @@ impl Inner {
         assert!(state.since <= since, "since of shard {shard} went back from {} to {since}", state.since);
         state.since = since;
         state.replace(&replaced, new).iter().for_each(Batch::mark_obsolete);
-        Ok(())
+        Ok(true)
     }
 
     /// Whether all of these batches are still there.

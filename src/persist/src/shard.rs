@@ -111,6 +111,8 @@ pub(crate) struct Shard {
     /// The number of inline batches in `batches`, and the length of their rows.
     inline_count: usize,
     inline_bytes: u64,
+    /// How many rows of files have gone by what lists say.
+    pub(crate) removed: u64,
     /// How often batches were replaced. A reader that copied `batches` and then finds an inline batch gone compares
     /// this to tell compaction (start over) from corruption.
     pub(crate) replaced_count: u64,
@@ -141,6 +143,9 @@ impl Shard {
             self.inline_count += 1;
             self.inline_bytes += batch.bytes;
         }
+        if batch.is_removals() {
+            self.removed += batch.update_count;
+        }
         self.batches.push(batch);
     }
 
@@ -150,6 +155,7 @@ impl Shard {
         self.replaced_count += 1;
         self.inline_count = 0;
         self.inline_bytes = 0;
+        self.removed = 0;
         for batch in merged.into_iter().chain(kept) {
             self.push(batch);
         }

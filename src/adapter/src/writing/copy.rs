@@ -53,7 +53,7 @@ impl Session {
 
     /// Commits the rows of a COPY.
     pub(crate) async fn finish_copy(&mut self, mut copy: Box<CopyIn>) -> Result<Tag, AdapterError> {
-        let (updates, written) = copy.rows(&self.shared.committer).await?;
+        let (updates, written) = self.interrupt().guard(copy.rows(&self.shared.committer)).await??;
         let count = u64::try_from(updates.len()).unwrap_or(u64::MAX);
         let CopyIn { table, name, desc, lines, memory: _memory, .. } = *copy;
         let target = WriteTarget { written, ..WriteTarget::as_they_are(table, &name, &desc) };

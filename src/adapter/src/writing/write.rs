@@ -7,6 +7,7 @@ use crate::cancel::committed;
 use crate::error::AdapterError;
 use crate::locks::Taken;
 use crate::session::{Autocommit, Session};
+use crate::shared::Shared;
 use crate::transaction::conflict;
 use crate::writing::locking::{Looks, removed_rows, touched};
 use crate::writing::references::{Change, Changed, Referring};
@@ -104,8 +105,12 @@ impl Session {
         let write = |it: Changed| {
             TableWrite::new(it.table, it.updates, Some(it.constraints)).with_blobs(std::mem::take(&mut written))
         };
-        let writes = tables.into_iter().map(write).collect();
-        let committed = committed(&self.cancel(), self.shared.commit(writes, expectations)).await?;
+        let mut writes: Vec<TableWrite> = tables.into_iter().map(write).collect();
+        // That may take long, and can be given up as long as nothing is committed.
+        if writes.iter().any(Shared::has_many_keys) {
+            self.interrupt().guard(self.shared.look_up_keys(&mut writes)).await??;
+        }
+        let committed = committed(&self.cancel(), self.shared.committer.commit(writes, expectations)).await?;
         match committed {
             Committed::At => {
                 self.transaction.unlock();

@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 /// Keys in their order, each once, with how often a write adds it, less how often it takes it away.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct KeyRun(Updates);
+pub(crate) struct KeyRun(Updates);
 
 impl KeyRun {
     /// What updates do to a key.
-    pub fn of(types: &[DataType], key: &CountedKey, updates: &Updates) -> KeyRun {
+    pub(crate) fn of(types: &[DataType], key: &CountedKey, updates: &Updates) -> KeyRun {
         let mut keys = Updates::with_capacity(updates.len(), updates.len() * 16);
         for (row, diff) in updates.iter() {
             // NULL is like no other.
@@ -41,7 +41,7 @@ impl KeyRun {
     }
 
     /// What becomes of a key, if anything does.
-    pub fn get(&self, key: &[u8]) -> Option<Diff> {
+    pub(crate) fn get(&self, key: &[u8]) -> Option<Diff> {
         let (mut low, mut high) = (0, self.0.len());
         while low < high {
             let at = low + (high - low) / 2;
@@ -55,18 +55,13 @@ impl KeyRun {
     }
 
     /// The keys, and what becomes of each.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], Diff)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Diff)> {
         self.0.iter()
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 }
 
@@ -77,8 +72,8 @@ pub(crate) enum Changed {
 }
 
 /// Which keys of a table commits have changed since a time.
-pub struct Watch {
-    /// The time: everything until then is durable, and in no index later than any time that was waited for.
+pub(crate) struct Watch {
+    /// The time: everything until then is durable.
     pub(crate) ts: Timestamp,
     /// The indexes that have the table's keys, by the oids of their constraints.
     pub(crate) indexes: Vec<(u32, Arc<IndexHandle>)>,

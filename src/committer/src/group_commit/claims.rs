@@ -327,9 +327,10 @@ impl Claims {
     pub(super) fn watch(&mut self, stored: Stored<'_>, table: GlobalId, constraints: &TableConstraints) -> Watch {
         let changed = Arc::default();
         self.watches.entry(table).or_default().push(Arc::downgrade(&changed));
-        // One that is not complete is not where the claims are, and nobody waits until it is.
+        // For one that hydrates nobody waits: the claims are not there either.
+        let is_soon_complete = |index: &&Arc<IndexHandle>| index.is_hydrated() && !index.is_seeded();
         let index = |key: &CountedKey| {
-            let index = stored.index(table, key).filter(|index| index.all_complete(stored.now))?;
+            let index = stored.index(table, key).filter(is_soon_complete)?;
             Some((key.oid, Arc::clone(index)))
         };
         Watch { ts: stored.now, indexes: constraints.all_counted().filter_map(index).collect(), changed }
@@ -465,6 +466,7 @@ impl Claims {
     /// Keeps the claims of a table's constraints that it still has.
     pub(super) fn retain(&mut self, table: GlobalId, constraints: Option<&TableConstraints>) {
         let Some(constraints) = constraints else {
+            self.watches.remove(&table);
             if let Some(gone) = self.tables.remove(&table) {
                 free(gone.iter().map(|claim| claim.durable.len()).sum(), gone);
             }

@@ -9,7 +9,6 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use glimpse_committer::error::CommitError;
 use glimpse_committer::expectations::{Expectation, KeyRange};
-use glimpse_committer::handle::Handle;
 use glimpse_committer::notes::{Name, Namespace, Note, Notes};
 use glimpse_committer::plans::Target;
 use glimpse_committer::request::{Committed, Probed, TableWrite};
@@ -118,7 +117,7 @@ pub(crate) fn any(
     match choices.below(20) {
         0..10 => {
             let (changes, read) = changes(model, choices, fresh)?;
-            let writes = writes(process, &changes, choices)?;
+            let mut writes = writes(process, &changes, choices)?;
             let expectations = match &read {
                 Some(read) => vec![expectation(process, read)?],
                 None => Vec::new(),
@@ -129,14 +128,12 @@ pub(crate) fn any(
             let wish = Wish::Write { changes, read, once };
             let looks_up = choices.one_in(3);
             let ask = async move {
-                let writes = match looks_up {
-                    true => with_keys(&handle, writes).await,
-                    false => Ok(writes),
-                };
-                Answer::Committed(match writes {
-                    Ok(writes) => handle.commit_noted(writes, expectations, notes).await,
-                    Err(error) => Err(error),
-                })
+                for write in writes.iter_mut().filter(|_| looks_up) {
+                    if let Err(error) = handle.look_up_keys(write).await {
+                        return Answer::Committed(Err(error));
+                    }
+                }
+                Answer::Committed(handle.commit_noted(writes, expectations, notes).await)
             };
             Some((wish, ask.boxed_local()))
         }
@@ -190,15 +187,6 @@ pub(crate) fn again(
 ) -> Option<LocalBoxFuture<'static, Answer>> {
     let (writes, notes, handle) = (writes(process, changes, choices)?, once.notes(choices), process.env.handle.clone());
     Some(async move { Answer::Committed(handle.commit_noted(writes, Vec::new(), notes).await) }.boxed_local())
-}
-
-/// The writes, whose keys were looked up before.
-async fn with_keys(handle: &Handle, writes: Vec<TableWrite>) -> Result<Vec<TableWrite>, CommitError> {
-    let mut known = Vec::new();
-    for write in writes {
-        known.push(handle.with_keys(write).await?);
-    }
-    Ok(known)
 }
 
 fn key(choices: &mut Choices) -> i32 {

@@ -53,9 +53,8 @@ fn latest(shard: &Shard) -> Option<u64> {
 
 /// Whether so much has gone of files that one of them may be worth it.
 fn has_holes(shard: &Shard) -> bool {
-    let gone: u64 = shard.batches.iter().filter(|batch| batch.is_removals()).map(|batch| batch.update_count).sum();
-    let least = shard.batches.iter().filter(|batch| batch.is_columns()).map(|batch| batch.update_count).min();
-    gone > 0 && least.is_some_and(|least| gone >= least / GONE_PART)
+    let sizes = || shard.batches.iter().filter(|batch| batch.is_columns()).map(|batch| batch.update_count);
+    shard.removed > 0 && sizes().any(|size| shard.removed >= size / GONE_PART)
 }
 
 impl Inner {
