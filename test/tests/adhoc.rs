@@ -147,7 +147,7 @@ fn what_does_not_fit_in_memory_is_put_aside() {
     let files = || std::fs::read_dir(&directory).expect("a directory").count();
     assert_eq!(files(), 0);
     std::fs::write(directory.join("left"), "by a system without such files").expect("a file");
-    drop(wire);
+    server.kill9().expect("it ends");
     server.restart().expect("it starts again");
     assert_eq!(files(), 0);
 }
