@@ -24,6 +24,7 @@ mod estimate;
 mod faults;
 mod fixpoint;
 pub mod fold;
+mod key_filters;
 pub mod memory;
 mod morsels;
 pub mod names;

@@ -7,6 +7,7 @@ use super::analyze::{PlanFormat, analyzed};
 use super::collection::{CollectionReader, ReaderExtension};
 use super::faults::with_faults;
 use super::fold::{physical, value_of};
+use super::key_filters::{self, with_key_filters};
 use super::memory::Pool;
 use super::pace::Pace;
 use super::partitions::{Crew, Together, is_large, partitions, sees_order};
@@ -49,6 +50,8 @@ pub struct Engine {
     options: Arc<ConfigOptions>,
     dialects: Dialects,
     crew: Arc<Crew>,
+    /// For what queries keep beside DataFusion's operators.
+    memory: Arc<Share>,
 }
 
 impl Engine {
@@ -82,8 +85,7 @@ impl Engine {
         options.execution.max_spill_file_size_bytes = ConfigNonZeroUsize::try_new(1).expect("one");
         options.optimizer.max_passes = 3;
         // Filters that operators find out while they run are theirs to make right, and are not (DataFusion 55.2): a minimum that is
-        // still NULL, zeros of two signs, arrays, columns of one name, rows below a LIMIT. They are worth it where whole files are left
-        // out by them.
+        // still NULL, zeros of two signs, arrays, columns of one name, rows below a LIMIT. Those of joins are ours: `key_filters`.
         options.optimizer.enable_dynamic_filter_pushdown = false;
         options.optimizer.enable_join_dynamic_filter_pushdown = false;
         options.optimizer.enable_topk_dynamic_filter_pushdown = false;
@@ -117,7 +119,7 @@ impl Engine {
         let (state, ordered) = (state(spill), state(None));
         let (optimizer, for_constants) = (crate::rules::optimizer(), crate::rules::for_constants());
         let crew = Crew::new(partitions, share.limit());
-        Engine { state, ordered, optimizer, for_constants, options, dialects, crew }
+        Engine { state, ordered, optimizer, for_constants, options, dialects, crew, memory: share }
     }
 
     /// Optimises a bound plan. Of the session, what is folded depends on nothing but its locale. Errors: 54001 if that takes more than
@@ -242,7 +244,9 @@ impl Engine {
         if !bindings.is_empty() {
             state.config_mut().set_extension(Arc::new(bindings));
         }
-        let physical = with_faults(physical_plan(plan, self.dialects, &state).await?)?;
+        let physical = physical_plan(plan, self.dialects, &state).await?;
+        let rows_min = if ore::sometimes(50) { 0 } else { key_filters::ROWS_MIN };
+        let physical = with_faults(with_key_filters(physical, &self.memory, rows_min)?)?;
         let stream = execute_stream(Arc::clone(&physical), Arc::new(TaskContext::from(&state)))?;
         let Some(together) = together else { return Ok((physical, stream)) };
         let schema = stream.schema();
@@ -268,6 +272,7 @@ impl Engine {
         }
         let (plan, state, _together) = self.ready(plan, session, reader)?;
         let physical = physical_plan(plan, self.dialects, &state).await?;
+        let physical = with_key_filters(physical, &self.memory, key_filters::ROWS_MIN)?;
         Ok(displayable(physical.as_ref()).indent(false).to_string())
     }
 
@@ -291,7 +296,13 @@ impl Engine {
             true => (1, None),
             false => partitions(&plan, self.dialects, &self.crew)?,
         };
-        state.config_mut().options_mut().execution.target_partitions = count;
+        let options = state.config_mut().options_mut();
+        options.execution.target_partitions = count;
+        if ore::sometimes(30) {
+            // As joins with more rows are: both sides in partitions.
+            options.optimizer.hash_join_single_partition_threshold = 0;
+            options.optimizer.hash_join_single_partition_threshold_rows = 0;
+        }
         Ok((plan, state, together))
     }
 

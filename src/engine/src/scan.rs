@@ -13,7 +13,7 @@ mod stages;
 use crate::morsels::{Collection, Morsels, Wanted};
 use arrow::array::RecordBatch;
 use arrow::compute::BatchCoalescer;
-use arrow::datatypes::{Fields, SchemaRef};
+use arrow::datatypes::{Field, Fields, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -103,6 +103,27 @@ impl CollectionExec {
             properties: Arc::clone(&self.properties),
             metrics: ExecutionPlanMetricsSet::new(),
         }
+    }
+
+    /// The same scan of rows that pass one more condition in the end, which cannot fail.
+    pub(super) fn with_last_filter(&self, filter: Arc<dyn PhysicalExpr>) -> CollectionExec {
+        let mut scan = self.copy();
+        if scan.known.certain == scan.filters.len() {
+            scan.known.certain += 1;
+        }
+        scan.filters.push(filter);
+        scan
+    }
+
+    /// The column of the collection that one of its own is.
+    pub(super) fn stored(&self, column: usize) -> Option<(usize, &Field)> {
+        let stored = *self.projection.get(column)?;
+        Some((stored, self.collection.schema().field(stored)))
+    }
+
+    /// Whether there are at least so many rows to read.
+    pub(super) fn has_rows(&self, rows: usize) -> bool {
+        self.collection.row_count().get_value().is_some_and(|count| *count >= rows)
     }
 
     fn partitions(&self) -> usize {

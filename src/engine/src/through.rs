@@ -4,9 +4,11 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{OrderingRequirements, PhysicalExpr};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
 };
+use futures::TryStreamExt;
 use std::fmt;
 use std::sync::Arc;
 
@@ -17,6 +19,9 @@ pub(super) trait Through: fmt::Debug + Send + Sync + 'static {
 
     /// Whether what is above may rely on the order of the input.
     const KEEPS_ORDER: bool = true;
+
+    /// Whether the input begins when the first of its batches is asked for, and not before.
+    const BEGINS_LATE: bool = false;
 
     /// The order in which the input's rows have to come.
     fn order(&self) -> Option<OrderingRequirements> {
@@ -49,6 +54,22 @@ pub(super) fn through<S: Through>(input: Arc<dyn ExecutionPlan>, step: S) -> Arc
 
 fn with_step<S: Through>(input: Arc<dyn ExecutionPlan>, step: Arc<S>) -> Arc<dyn ExecutionPlan> {
     Arc::new(ThroughExec { properties: S::properties(&input), input, step })
+}
+
+/// The input's batches, of which nothing is made before the first is asked for.
+fn late(input: Arc<dyn ExecutionPlan>, partition: usize, context: Arc<TaskContext>) -> SendableRecordBatchStream {
+    let schema = input.schema();
+    let batches = futures::stream::once(async move { input.execute(partition, context) }).try_flatten();
+    Box::pin(RecordBatchStreamAdapter::new(schema, batches))
+}
+
+/// An operator that reads before it is asked to, and is not to.
+#[derive(Debug)]
+pub(super) struct Late;
+
+impl Through for Late {
+    const NAME: &'static str = "LateExec";
+    const BEGINS_LATE: bool = true;
 }
 
 impl<S: Through> DisplayAs for ThroughExec<S> {
@@ -99,6 +120,10 @@ impl<S: Through> ExecutionPlan for ThroughExec<S> {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        Ok(self.step.through(self.input.execute(partition, context)?, self.input.name()))
+        let input = match S::BEGINS_LATE {
+            true => late(Arc::clone(&self.input), partition, context),
+            false => self.input.execute(partition, context)?,
+        };
+        Ok(self.step.through(input, self.input.name()))
     }
 }

@@ -131,14 +131,17 @@ const TOTAL: [&str; 49] = [
     "pg_table_is_visible",
 ];
 
+/// Whether a function has an answer for every argument.
+pub(crate) fn is_total(function: &str) -> bool {
+    TOTAL.contains(&function)
+}
+
 /// Whether evaluating it may raise an error: arithmetic, casts and most functions may, unless they are of constants and do
 /// not; comparisons may not.
 pub fn can_fail(expr: &Expr) -> bool {
     expr.exists(|expr| {
         Ok(match expr {
-            Expr::ScalarFunction(call) => {
-                !TOTAL.contains(&call.name()) && (!is_immutable(expr) || fold(expr).is_none())
-            }
+            Expr::ScalarFunction(call) => !is_total(call.name()) && (!is_immutable(expr) || fold(expr).is_none()),
             _ => false,
         })
     })
