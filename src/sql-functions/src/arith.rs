@@ -1,7 +1,10 @@
 //! `+ - * / %` on numbers, vectorised and checked.
 //!
 //! Overflow is 22003 and never wraps, a zero divisor is 22012, for floats too. Numerics are calculated on their
-//! unscaled integers: in 128 bits where the result's precision fits, else in 256.
+//! unscaled integers: where both operands' values fit 64 bits without checks, else in 128 bits where the result's precision
+//! fits, else in 256.
+
+mod short;
 
 use crate::strict::null_of_null;
 use arrow::array::{ArrayRef, AsArray, PrimitiveArray};
@@ -115,9 +118,11 @@ impl ScalarUDFImpl for Arith {
         }
         let scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let rows = if scalar { 1 } else { args.number_rows };
-        let left = args.args[0].to_array(rows)?;
-        let right = args.args[1].to_array(rows)?;
-        let array = calculate(self.op, &self.ty, &self.data_type, &left, &right)?;
+        let (left, right) = (&args.args[0], &args.args[1]);
+        let array = match short::calculate(self.op, &self.data_type, left, right) {
+            Some(array) => array,
+            None => calculate(self.op, &self.ty, &self.data_type, &left.to_array(rows)?, &right.to_array(rows)?)?,
+        };
         if scalar {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?));
         }
