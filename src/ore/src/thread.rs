@@ -16,6 +16,7 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Wake, Waker};
 use std::thread::{Builder, JoinHandle, Thread};
+use std::time::Duration;
 
 use crate::panic::{OnPanic, log_panic, report_panic};
 
@@ -28,6 +29,12 @@ pub fn give_way() {
     if let Err(error) = rustix::process::nice(NICENESS) {
         tracing::warn!("a thread cannot give way: {error}");
     }
+}
+
+/// How long this thread has been ready and had no core, since it began; `None` where the system does not say.
+pub fn waited() -> Option<Duration> {
+    let counted = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    counted.split_ascii_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
 /// Starts a thread called `name`. Dropping the handle lets the thread run on.
@@ -152,6 +159,7 @@ pub fn roam() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn a_job_waits_and_blocks_on_its_own_thread() {
@@ -180,6 +188,27 @@ mod tests {
         let expected = (before + NICENESS).min(19);
         assert_eq!(given.join().expect("it ends"), (expected, expected));
         assert_eq!(priority(), before);
+    }
+
+    #[test]
+    fn a_thread_knows_that_it_has_waited() {
+        // The system may not say.
+        let Some(before) = waited() else { return };
+        assert!(waited() >= Some(before));
+        // Of one more than there are cores one has to wait.
+        let somebody_has = Arc::new(AtomicBool::new(false));
+        let busy = || {
+            let somebody_has = Arc::clone(&somebody_has);
+            move || {
+                let before = waited();
+                while !somebody_has.load(Ordering::Relaxed) {
+                    somebody_has.fetch_or(waited() > before, Ordering::Relaxed);
+                }
+            }
+        };
+        let count = cores().expect("the system tells").len() + 1;
+        let threads: Vec<_> = (0..count).map(|_| spawn("busy", busy())).collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("it does not panic"));
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //! * A commit waits at most for one swap, whose cost is the number of batches and not of rows.
 
 mod holes;
+mod pace;
 pub(crate) mod requests;
 use crate::consensus::Txn;
 use crate::error::PersistError;
@@ -29,6 +30,7 @@ use crate::shard_id::ShardId;
 use columns::Shape;
 use holes::Quiet;
 use ore::exit::{self, Exit};
+use pace::Pace;
 use repr::{Diff, Timestamp};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -164,7 +166,8 @@ impl Inner {
         let gone = removals(shard, choice.merged.iter().chain(&choice.kept))?;
         let merge = Merge::new(shard, &choice.merged, payloads, &gone, choice.since)?;
         let mut files = Placing::new(ColumnFile::open_all(shard, &choice.kept, &gone)?);
-        let Some(written) = self.write_merged(shard, merge, &choice, &mut files)? else { return Ok(false) };
+        let pace = matches!(extent, Extent::File(_)).then(Pace::begin);
+        let Some(written) = self.write_merged(shard, merge, &choice, &mut files, pace)? else { return Ok(false) };
         self.swap(shard, &choice, written)
     }
 
@@ -201,13 +204,14 @@ impl Inner {
         Ok(gains.then_some(Choice { merged, kept, since }))
     }
 
-    /// Step 2. `None` if the process is stopping.
+    /// Step 2, at a pace if nobody waits for it. `None` if the process is stopping.
     fn write_merged(
         &self,
         shard: ShardId,
         mut merge: Merge,
         choice: &Choice,
         files: &mut Placing,
+        mut pace: Option<Pace>,
     ) -> Result<Option<Vec<Written>>, PersistError> {
         let since = choice.since;
         let mut output = Output::new(self, shard, self.shape_of(shard, &choice.merged)?);
@@ -233,6 +237,9 @@ impl Inner {
                 }
                 if self.background.is_housekeeping_due() {
                     self.keep_house();
+                }
+                if let Some(pace) = &mut pace {
+                    pace.rest(&self.background);
                 }
             }
         }

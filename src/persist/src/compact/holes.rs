@@ -1,7 +1,8 @@
 //! Files of columns of which much has gone: they are rewritten without it, once nobody writes to their shard any more.
 //!
 //! A scan leaves out what has gone by its position, which costs little while that is little, and a file is not rewritten for a few rows
-//! while more of them go. So a shard has to be quiet for [`QUIET`]; then its files are rewritten one after the other, as long as it stays so.
+//! while more of them go. So a shard has to be quiet for [`QUIET`]; then its files are rewritten one after the other, as long as it stays so, at the
+//! pace of what nobody waits for (module `pace`).
 
 use crate::error::PersistError;
 use crate::files::removals;

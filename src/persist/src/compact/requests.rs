@@ -52,12 +52,18 @@ impl Background {
 
     /// Waits for work, though not for ever. `None`: stop.
     pub(super) fn next(&self) -> Option<BTreeSet<ShardId>> {
+        self.rest(IDLE_PERIOD);
         let mut requests = self.requests.lock();
-        if requests.shards.is_empty() && !requests.is_stopping && !requests.is_due {
-            self.wake.wait_for(&mut requests, IDLE_PERIOD);
-        }
         requests.is_due = false;
         (!requests.is_stopping).then(|| std::mem::take(&mut requests.shards))
+    }
+
+    /// Waits for so long, unless something is asked for.
+    pub(super) fn rest(&self, duration: Duration) {
+        let mut requests = self.requests.lock();
+        if requests.shards.is_empty() && !requests.is_stopping && !requests.is_due {
+            self.wake.wait_for(&mut requests, duration);
+        }
     }
 
     /// Whether nothing is asked for.
