@@ -4,7 +4,9 @@
 //! understands; the binder (`sql::bind::coerce`) decides. Every other cast is a function of ours, made for one pair of types,
 //! that converts value by value through [`convert`].
 
+use super::parts::parts_of;
 use super::types::{self, is_float, is_integer, is_oidlike, is_stringlike};
+use arrow::array::AsArray;
 use arrow::datatypes::{DataType, Field, FieldRef, i256};
 use datafusion::common::Result as DfResult;
 use datafusion::config::ConfigOptions;
@@ -141,6 +143,11 @@ impl ScalarUDFImpl for CastFunction {
         let rule = if self.assignment { LengthRule::Assign } else { LengthRule::Cast };
         let scalar = matches!(args.args[0], ColumnarValue::Scalar(_));
         let array = args.args[0].to_array(if scalar { 1 } else { args.number_rows })?;
+        if let (false, PgType::Bpchar(_), PgType::Text, Some(texts)) =
+            (scalar, &self.from, &self.to, array.as_string_view_opt())
+        {
+            return Ok(ColumnarValue::Array(parts_of(texts, without_padding)));
+        }
         let mut out = Vec::with_capacity(array.len());
         for row in 0..array.len() {
             let value = crate::datum(array.as_ref(), row)?;
@@ -216,6 +223,11 @@ fn json_cast(text: &str, to: &PgType) -> SqlError {
     SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("cannot cast jsonb {kind} to type {}", to.name()))
 }
 
+/// What a `char(n)` is but for its padding.
+fn without_padding(text: &str) -> &str {
+    text.trim_end_matches(' ')
+}
+
 /// The text of a value, as `::text` gives it.
 pub fn to_text<'v>(
     value: &'v Datum<'_>,
@@ -225,7 +237,7 @@ pub fn to_text<'v>(
 ) -> Result<Cow<'v, str>, SqlError> {
     match (value, from) {
         (Datum::Text(text), PgType::Bpchar(_)) if !matches!(to, PgType::Bpchar(_)) => {
-            Ok(Cow::Borrowed(text.trim_end_matches(' ')))
+            Ok(Cow::Borrowed(without_padding(text)))
         }
         (Datum::Text(text), _) => Ok(Cow::Borrowed(text)),
         // The cast says it in full, where the output function prints one letter.

@@ -5,12 +5,16 @@ use super::interval::{Parts, negate, out_of_range as interval_out_of_range, part
 use super::library::Library;
 use super::{float, int, text};
 use crate::cast::{date_to_us, is_infinite};
-use arrow::datatypes::i256;
+use arrow::array::{ArrayRef, AsArray, PrimitiveArray};
+use arrow::datatypes::{DataType, Date32Type, Decimal128Type, i256};
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::ColumnarValue;
 use engine::error::SqlError;
 use pgrepr::calendar::{DAY_US, SECOND_US, civil_from_days, days_from_civil, days_in_month};
 use pgrepr::timezone::TimeZone;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
+use std::sync::Arc;
 
 /// Declares the functions of this file.
 pub(crate) fn declare(library: &mut Library) {
@@ -242,6 +246,9 @@ fn declare_times(library: &mut Library) {
 fn declare_fields(library: &mut Library) {
     for ty in ["date", "timestamp", "time", "interval"] {
         library.add(&format!("extract(text, {ty}) numeric:field"), |call, a| numeric(extract(call, a)?));
+        if ty == "date" {
+            library.has_column_body(fields_of_dates);
+        }
         library.add(&format!("date_part(text, {ty}) float8"), |call, a| extract(call, a).map(to_float));
     }
     library.add("extract(text, timestamptz) numeric:field !session", |call, a| numeric(extract(call, a)?));
@@ -343,6 +350,25 @@ fn extract(call: &Call<'_>, a: &[Datum<'_>]) -> Result<Field, SqlError> {
             format!("unit \"{name}\" not recognized for type {}", ty.name()),
         )),
     }
+}
+
+/// A field of a column of dates that has no digits after the point, if all of the dates are finite.
+fn fields_of_dates(args: &[ColumnarValue], of: &DataType) -> Result<Option<ArrayRef>, SqlError> {
+    let [ColumnarValue::Scalar(ScalarValue::Utf8View(Some(name))), ColumnarValue::Array(dates)] = args else {
+        return Ok(None);
+    };
+    let name = name.to_lowercase();
+    let is_whole = matches!(date_field(&name, 0), Some(Field::Number(_, 0)));
+    let (Some(dates), true, DataType::Decimal128(_, 0)) = (dates.as_primitive_opt::<Date32Type>(), is_whole, of) else {
+        return Ok(None);
+    };
+    // What lies under a NULL is a date, too.
+    let field = |days: i32| match date_to_us(days).filter(|us| !is_infinite(*us)).and_then(|us| date_field(&name, us)) {
+        Some(Field::Number(value, 0)) => Ok(value),
+        _ => Err(()),
+    };
+    let fields: Result<PrimitiveArray<Decimal128Type>, ()> = dates.try_unary(field);
+    Ok(fields.ok().map(|fields| Arc::new(fields.with_data_type(of.clone())) as ArrayRef))
 }
 
 fn time_field(name: &str, time: i64) -> Option<Field> {
@@ -590,4 +616,37 @@ fn checked_time(hour: i64, minute: i64, second: f64) -> Result<i64, SqlError> {
         SqlState::DATETIME_FIELD_OVERFLOW,
         format!("time field value out of range: {hour}:{minute:02}:{second:02}"),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fields_of_dates;
+    use arrow::array::{ArrayRef, AsArray, Date32Array};
+    use arrow::datatypes::{DataType, Decimal128Type};
+    use datafusion::common::ScalarValue;
+    use datafusion::logical_expr::ColumnarValue;
+    use std::sync::Arc;
+
+    #[test]
+    fn columns_of_dates_have_whole_fields() {
+        let fields = |name: &str, dates: &[Option<i32>]| -> Option<ArrayRef> {
+            let name = ColumnarValue::Scalar(ScalarValue::Utf8View(Some(name.to_owned())));
+            let dates = ColumnarValue::Array(Arc::new(Date32Array::from(dates.to_vec())));
+            fields_of_dates(&[name, dates], &DataType::Decimal128(38, 0)).expect("nothing is wrong")
+        };
+        let dates = [Some(0), None, Some(-719_163), Some(10_957)];
+        let numbers = |name| {
+            let fields = fields(name, &dates).expect("it is a whole field of finite dates");
+            fields.as_primitive::<Decimal128Type>().iter().collect::<Vec<_>>()
+        };
+        // 1970-01-01, 0001-12-31 BC and 2000-01-01 on PostgreSQL 15.
+        assert_eq!(numbers("year"), [Some(1970), None, Some(-1), Some(2000)]);
+        assert_eq!(numbers("MONTH"), [Some(1), None, Some(12), Some(1)]);
+        assert_eq!(numbers("isodow"), [Some(4), None, Some(7), Some(6)]);
+        // What is wrong, infinite or no whole number is another body's.
+        assert!(fields("year", &[Some(i32::MAX)]).is_none());
+        assert!(fields("epoch", &dates).is_none());
+        assert!(fields("hour", &dates).is_none());
+        assert!(fields("nothing", &dates).is_none());
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! A function is declared as one line, its signature in Postgres's words, and a body that computes one value from
 //! decoded arguments ([`library`]). [`registry`] has them all and chooses an overload by Postgres's rules; [`row`] runs a body over Arrow
-//! columns. What is hot has its own way (arithmetic on numbers, in [`arith`]). Beside them are the [`types`] with their categories, and
+//! columns. What is hot has its own way (arithmetic on numbers, in [`arith`]), or a second body over whole columns. Beside them are the [`types`] with their categories, and
 //! the conversions from one to another ([`cast`]).
 //!
 //! # Invariants
@@ -27,10 +27,12 @@ mod json;
 mod keywords;
 mod lengths;
 pub mod library;
+mod like;
 mod math;
 mod numeric;
 pub mod order;
 pub mod ordered_set;
+mod parts;
 mod pattern;
 mod period;
 pub mod record;

@@ -1,6 +1,9 @@
 //! Declarations of functions.
 
 use crate::call::Call;
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+use datafusion::logical_expr::ColumnarValue;
 use engine::error::SqlError;
 use repr::{Datum, PgType};
 use sql_syntax::types;
@@ -8,6 +11,9 @@ use std::hash::{Hash, Hasher};
 
 /// The body of a function.
 pub type Body = fn(&Call<'_>, &[Datum<'_>]) -> Result<Datum<'static>, SqlError>;
+
+/// A second body, over whole columns, that gives one of this type: `None` of arguments that it is not for.
+pub type ColumnBody = fn(&[ColumnarValue], &DataType) -> Result<Option<ArrayRef>, SqlError>;
 
 /// What an argument may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +89,8 @@ pub struct Overload {
     pub column: Option<String>,
     /// What it computes.
     pub body: Body,
+    /// The same of columns, where that is worth it.
+    pub column_body: Option<ColumnBody>,
 }
 
 impl PartialEq for Overload {
@@ -113,6 +121,11 @@ impl Library {
     pub fn add(&mut self, declaration: &str, body: Body) {
         let parsed = parse(declaration, body, self.overloads.len());
         self.overloads.push(parsed.unwrap_or_else(|| panic!("a declaration is well formed: {declaration}")));
+    }
+
+    /// Gives the function that was declared last a second body, for columns. It gives what the first one does, value by value.
+    pub fn has_column_body(&mut self, body: ColumnBody) {
+        self.overloads.last_mut().expect("a function was declared").column_body = Some(body);
     }
 
     /// What was declared so far, each at its number.
@@ -181,6 +194,7 @@ fn parse(declaration: &str, body: Body, id: usize) -> Option<Overload> {
         hidden,
         column: named,
         body,
+        column_body: None,
     })
 }
 

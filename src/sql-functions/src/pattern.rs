@@ -7,6 +7,7 @@
 use super::call::Call;
 use super::lengths::check_length;
 use super::library::Library;
+use super::like::Like;
 use super::{int, new_text, text};
 use engine::error::SqlError;
 use regex::{Regex, RegexBuilder};
@@ -21,6 +22,7 @@ const PATTERNS_MAX: usize = 64;
 /// Declares the functions of this file.
 pub(crate) fn declare(library: &mut Library) {
     library.add("like(text, text) bool", |_, a| like(text(a, 0), text(a, 1), Some('\\'), false));
+    library.has_column_body(crate::like::by_column);
     library.add("like(text, text, text) bool", |_, a| like(text(a, 0), text(a, 1), escape(text(a, 2))?, false));
     library.add("ilike(text, text) bool", |_, a| like(text(a, 0), text(a, 1), Some('\\'), true));
     library.add("ilike(text, text, text) bool", |_, a| like(text(a, 0), text(a, 1), escape(text(a, 2))?, true));
@@ -104,72 +106,11 @@ fn escape(text: &str) -> Result<Option<char>, SqlError> {
     }
 }
 
-/// `%` and `_`, matched by backtracking to the last `%` only, which is linear in practice and quadratic at worst.
 fn like(value: &str, pattern: &str, escape: Option<char>, fold: bool) -> Result<Datum<'static>, SqlError> {
-    if fold {
-        return like_chars(&value.to_lowercase(), &pattern.to_lowercase(), escape).map(Datum::Bool);
-    }
-    like_chars(value, pattern, escape).map(Datum::Bool)
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Token {
-    Literal(char),
-    One,
-    Many,
-}
-
-fn like_chars(value: &str, pattern: &str, escape: Option<char>) -> Result<bool, SqlError> {
-    let mut tokens = Vec::with_capacity(pattern.len());
-    let mut chars = pattern.chars();
-    while let Some(c) = chars.next() {
-        tokens.push(if Some(c) == escape {
-            match chars.next() {
-                Some(c) => Token::Literal(c),
-                None => {
-                    return Err(SqlError::new(
-                        SqlState::INVALID_ESCAPE_SEQUENCE,
-                        "LIKE pattern must not end with escape character",
-                    ));
-                }
-            }
-        } else if c == '%' {
-            Token::Many
-        } else if c == '_' {
-            Token::One
-        } else {
-            Token::Literal(c)
-        });
-    }
-    let value: Vec<char> = value.chars().collect();
-    let (mut v, mut t) = (0, 0);
-    let mut retry: Option<(usize, usize)> = None;
-    while v < value.len() {
-        match tokens.get(t) {
-            Some(Token::Many) => {
-                retry = Some((v, t));
-                t += 1;
-                continue;
-            }
-            Some(Token::One) => {
-                (v, t) = (v + 1, t + 1);
-                continue;
-            }
-            Some(Token::Literal(c)) if *c == value[v] => {
-                (v, t) = (v + 1, t + 1);
-                continue;
-            }
-            _ => {}
-        }
-        match retry {
-            Some((from, star)) => {
-                retry = Some((from + 1, star));
-                (v, t) = (from + 1, star + 1);
-            }
-            None => return Ok(false),
-        }
-    }
-    Ok(tokens[t..].iter().all(|token| *token == Token::Many))
+    Ok(Datum::Bool(match fold {
+        true => Like::new(&pattern.to_lowercase(), escape)?.matches(&value.to_lowercase()),
+        false => Like::new(pattern, escape)?.matches(value),
+    }))
 }
 
 fn similar(value: &str, pattern: &str, escape: Option<char>) -> Result<Datum<'static>, SqlError> {
@@ -693,7 +634,7 @@ fn replace(a: &[Datum<'_>], flags: &str, start: i64, n: i64) -> Result<Datum<'st
 
 #[cfg(test)]
 mod tests {
-    use super::{like_chars, matches, replace, split};
+    use super::{matches, replace, split};
     use repr::Datum;
     use repr::sqlstate::SqlState;
 
@@ -734,14 +675,5 @@ mod tests {
         assert_eq!(replace(&args, "g", 1, 0), Ok(super::new_text("XaXXcX")));
         assert_eq!(split("abc", "b*", ""), Ok(texts(&["a", "c"])));
         assert_eq!(split("abc", "", ""), Ok(texts(&["a", "b", "c"])));
-    }
-
-    #[test]
-    fn like_backtracks() {
-        assert_eq!(like_chars("abcabd", "%ab_", Some('\\')), Ok(true));
-        assert_eq!(like_chars("abc", "a\\%c", Some('\\')), Ok(false));
-        assert_eq!(like_chars("a%c", "a\\%c", Some('\\')), Ok(true));
-        assert_eq!(like_chars("", "%", Some('\\')), Ok(true));
-        assert!(like_chars("a", "a\\", Some('\\')).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Runs a declared function over Arrow columns, one row at a time.
+//! Runs a declared function over Arrow columns, one row at a time, unless it has a body for columns.
 
 use super::datum;
 use super::lengths::{check_length, size};
@@ -184,6 +184,11 @@ impl ScalarUDFImpl for RowFunction {
         }
         let all_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let one = all_scalar && !overload.each;
+        if let Some(body) = overload.column_body
+            && let Some(array) = body(&args.args, &self.data_type)?
+        {
+            return Ok(ColumnarValue::Array(array));
+        }
         let rows = if one { 1 } else { args.number_rows };
         let mut columns = Vec::with_capacity(args.args.len());
         for arg in args.args {

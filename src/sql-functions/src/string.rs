@@ -3,7 +3,12 @@
 use super::call::Call;
 use super::lengths::check_length;
 use super::library::Library;
+use super::parts::parts_of;
 use super::{boolean, bytes, int, new_text, text};
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::ColumnarValue;
 use engine::error::SqlError;
 use md5::Md5;
 use pgrepr::length::repadded;
@@ -57,6 +62,7 @@ fn declare_cutting(library: &mut Library) {
         library.add(&format!("{name}(text, int4) text"), |_, a| substring(text(a, 0), int(a, 1), None));
         library
             .add(&format!("{name}(text, int4, int4) text"), |_, a| substring(text(a, 0), int(a, 1), Some(int(a, 2))));
+        library.has_column_body(substrings);
         library.add(&format!("{name}(bytea, int4) bytea"), |_, a| byte_substring(bytes(a, 0), int(a, 1), None));
         library.add(&format!("{name}(bytea, int4, int4) bytea"), |_, a| {
             byte_substring(bytes(a, 0), int(a, 1), Some(int(a, 2)))
@@ -96,9 +102,29 @@ fn prefix(whole: &str, n: i64) -> &str {
 }
 
 fn substring(whole: &str, from: i64, length: Option<i64>) -> Result<Datum<'static>, SqlError> {
-    let (skip, take) = window(from, length)?;
+    Ok(new_text(within(whole, window(from, length)?)))
+}
+
+/// What is left of a text of which so many characters are skipped, and so many taken.
+fn within(whole: &str, (skip, take): (i64, Option<i64>)) -> &str {
     let tail = &whole[prefix(whole, skip).len()..];
-    Ok(new_text(take.map_or(tail, |take| prefix(tail, take))))
+    take.map_or(tail, |take| prefix(tail, take))
+}
+
+/// The substrings of a column of texts from one place and of one length.
+fn substrings(args: &[ColumnarValue], _of: &DataType) -> Result<Option<ArrayRef>, SqlError> {
+    use ScalarValue::Int32;
+    let [
+        ColumnarValue::Array(texts),
+        ColumnarValue::Scalar(Int32(Some(from))),
+        ColumnarValue::Scalar(Int32(Some(length))),
+    ] = args
+    else {
+        return Ok(None);
+    };
+    // What is wrong with a length is only said where there is a text.
+    let Ok(window) = window((*from).into(), Some((*length).into())) else { return Ok(None) };
+    Ok(texts.as_string_view_opt().map(|texts| parts_of(texts, |whole| within(whole, window))))
 }
 
 /// How many characters to skip and to take; positions before the first count against the length.
@@ -509,4 +535,40 @@ fn unbase64(whole: &str) -> Result<Vec<u8>, SqlError> {
             .with_hint("Input data is missing padding, is truncated, or is otherwise corrupted."));
     }
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{substring, substrings};
+    use arrow::array::{AsArray, StringViewArray};
+    use arrow::datatypes::DataType;
+    use datafusion::common::ScalarValue;
+    use datafusion::logical_expr::ColumnarValue;
+    use proptest::prelude::{any, prop, prop_assert_eq, proptest};
+    use repr::Datum;
+    use std::sync::Arc;
+
+    proptest! {
+        #[test]
+        fn columns_have_the_substrings_of_their_values(
+            texts in prop::collection::vec(prop::option::of("[aä ]{0,20}"), 0..20), from in -5..25_i32, length in -1..25_i32,
+            far in any::<i32>()) {
+            for (from, length) in [(from, length), (far, length), (from, far)] {
+                let number = |of: i32| ColumnarValue::Scalar(ScalarValue::Int32(Some(of)));
+                let column = ColumnarValue::Array(Arc::new(texts.iter().map(Option::as_ref).collect::<StringViewArray>()));
+                let found = substrings(&[column, number(from), number(length)], &DataType::Utf8View).expect("texts are there or not");
+                let one = |text: &Option<String>| {
+                    text.as_ref().map(|text| substring(text, from.into(), Some(length.into()))).transpose()
+                };
+                let Ok(expected) = texts.iter().map(one).collect::<Result<Vec<_>, _>>() else { continue };
+                let Some(found) = found else { continue };
+                let expected = expected.into_iter().map(|of| of.map(|of| match of {
+                    Datum::Text(of) => of.into_owned(),
+                    other => format!("{other:?}"),
+                }));
+                let found = found.as_string_view().iter().map(|of| of.map(str::to_owned)).collect::<Vec<_>>();
+                prop_assert_eq!(found, expected.collect::<Vec<_>>());
+            }
+        }
+    }
 }
