@@ -50,7 +50,7 @@ pub mod value;
 pub use analyze::{Analysis, PlanFormat};
 pub use collection::{CollectionReader, CollectionTable};
 pub use dialect::Dialect;
-pub use morsels::{Collection, InMemory, Morsel, Morsels, Wanted};
+pub use morsels::{Collection, InMemory, Morsel, Morsels, Places, Wanted};
 pub use reads::Read;
 pub use runtime::Engine;
 pub use session::{CatalogFunctions, SessionInfo, Settings};

@@ -3,9 +3,9 @@
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, UInt64Array};
 use arrow::compute::take;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::Result;
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::stats::Precision;
+use datafusion::common::{Result, internal_err};
 use datafusion::physical_expr::{PhysicalExpr, conjunction};
 use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
 use std::collections::BTreeSet;
@@ -73,6 +73,20 @@ pub trait Morsel: Send {
     fn kept(&self, _stage: usize) -> Result<Option<(Vec<ArrayRef>, BooleanArray)>> {
         Ok(None)
     }
+
+    /// Some rows of the columns of a stage, by where they stand in what is kept so.
+    fn kept_some(&self, _stage: usize, _places: Places<'_>) -> Result<Vec<ArrayRef>> {
+        internal_err!("no rows stand among others that have gone")
+    }
+}
+
+/// Where some rows are among others.
+#[derive(Clone, Copy, Debug)]
+pub enum Places<'a> {
+    /// Where this is true.
+    Where(&'a BooleanArray),
+    /// At these positions, which ascend.
+    At(&'a [usize]),
 }
 
 /// A collection whose rows are in memory, as columns.

@@ -383,7 +383,7 @@ impl Scan {
 mod tests {
     use super::*;
     use crate::collection::{CollectionReader, CollectionTable};
-    use crate::morsels::{InMemory, Morsel};
+    use crate::morsels::{InMemory, Morsel, Places};
     use crate::{Engine, SessionInfo};
     use arrow::array::{ArrayRef, AsArray, BooleanArray, Int32Array, StringViewArray};
     use arrow::datatypes::Int32Type;
@@ -430,6 +430,16 @@ mod tests {
 
         fn kept(&self, stage: usize) -> Result<Option<(Vec<ArrayRef>, BooleanArray)>> {
             Ok(Some((self.whole.columns(stage, None)?, self.there.clone())))
+        }
+
+        fn kept_some(&self, stage: usize, places: Places<'_>) -> Result<Vec<ArrayRef>> {
+            match places {
+                Places::Where(mask) => {
+                    let rows: Vec<usize> = mask.values().set_indices().collect();
+                    self.whole.columns(stage, Some(&rows))
+                }
+                Places::At(rows) => self.whole.columns(stage, Some(rows)),
+            }
         }
     }
 
@@ -510,21 +520,22 @@ mod tests {
             morsels in prop::collection::vec(
                 prop::collection::vec((any::<Option<i32>>(), "[a-c]{0,20}", prop::option::of(0..4_i32)), 0..30), 0..8),
             wanted in prop::collection::btree_set(0..3_usize, 0..3),
-            (least, text, number) in (any::<i32>(), prop::option::of("[a-c]"), prop::option::of(0..4_i32)),
+            (least, text, number) in
+                (prop::option::of(any::<i32>()), prop::option::of("[a-c]"), prop::option::of(0..4_i32)),
             partitions in 1..8_usize) {
             let rows = Rows(Arc::clone(&desc().schema), morsels);
             let mut plan = LogicalPlanBuilder::scan("r", CollectionTable::source(ID, desc()), None).expect("it is a table");
-            let mut filter = col("a").gt_eq(lit(least));
-            if let Some(text) = &text {
-                filter = filter.and(col("t").gt(lit(ScalarValue::Utf8View(Some(text.clone())))));
-            }
-            if let Some(number) = number {
-                filter = filter.and(col("b").eq(lit(number)).or(col("a").eq(col("b"))));
+            let mut filters = Vec::new();
+            filters.extend(least.map(|least| col("a").gt_eq(lit(least))));
+            filters.extend(text.as_ref().map(|text| col("t").gt(lit(ScalarValue::Utf8View(Some(text.clone()))))));
+            filters.extend(number.map(|number| col("b").eq(lit(number)).or(col("a").eq(col("b")))));
+            if let Some(filter) = filters.into_iter().reduce(Expr::and) {
+                plan = plan.filter(filter).expect("sound");
             }
             let names = ["a", "t", "b"];
-            plan = plan.filter(filter).and_then(|plan| plan.project(wanted.iter().map(|at| col(names[*at])))).expect("sound");
+            plan = plan.project(wanted.iter().map(|at| col(names[*at]))).expect("sound");
             let passes = |(a, t, b): &&Row| {
-                a.is_some_and(|a| a >= least)
+                least.is_none_or(|least| a.is_some_and(|a| a >= least))
                     && text.as_ref().is_none_or(|text| t > text)
                     && number.is_none_or(|number| *b == Some(number) || (b.is_some() && a == b))
             };

@@ -271,6 +271,11 @@ impl ColumnRows {
         Ok(Some((self.read(columns, Wanted::All)?, mask.clone())))
     }
 
+    /// The same columns of some of the rows, by where they are in what is kept so.
+    pub fn kept_some(&self, columns: &BTreeSet<usize>, places: Wanted<'_>) -> Result<Vec<ArrayRef>, PersistError> {
+        self.read(columns, places)
+    }
+
     /// Some columns, in their order: of all rows, or of those at these positions, which ascend.
     pub fn columns(&self, columns: &BTreeSet<usize>, rows: Option<&[usize]>) -> Result<Vec<ArrayRef>, PersistError> {
         let among_all: Vec<usize>;

@@ -11,6 +11,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use async_trait::async_trait;
 use catalog::builtin::{self, Context};
+use columns::file::Wanted as OfGroup;
 use committer::constraint::net_rows;
 use committer::published::Published;
 use committer::sequence::Sequence;
@@ -24,7 +25,7 @@ use datafusion::common::{Column, ColumnStatistics, Result, ScalarValue, Statisti
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::Expr;
 use engine::error::SqlError;
-use engine::{Collection, CollectionReader, InMemory, Morsel, Morsels, SessionInfo, Wanted};
+use engine::{Collection, CollectionReader, InMemory, Morsel, Morsels, Places, SessionInfo, Wanted};
 use parking_lot::Mutex;
 use persist::{ColumnFacts, ColumnRows, PersistClient, PersistError, Scanned, ShardScan, ShardStats, SnapshotRows};
 use repr::columns::ColumnDecoder;
@@ -579,6 +580,17 @@ impl Morsel for StoredRows {
             (Found::Columns(rows), None) => rows.kept(&self.stages[stage].columns).map_err(storage),
             _ => Ok(None),
         }
+    }
+
+    fn kept_some(&self, stage: usize, places: Places<'_>) -> Result<Vec<ArrayRef>> {
+        let Found::Columns(rows) = &self.found else {
+            return Err(internal("rows that are none of columns are kept so"));
+        };
+        let places = match places {
+            Places::Where(mask) => OfGroup::Where(mask),
+            Places::At(rows) => OfGroup::At(rows),
+        };
+        rows.kept_some(&self.stages[stage].columns, places).map_err(storage)
     }
 }
 

@@ -4,7 +4,7 @@
 //! fails for some rows does not see those that an earlier one keeps from it. The first, if it cannot fail, may see rows that have gone: they are
 //! left out together with those that do not pass.
 
-use crate::morsels::Morsel;
+use crate::morsels::{Morsel, Places};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::{FilterBuilder, and, prep_null_mask_filter};
 use arrow::datatypes::{Schema, SchemaRef};
@@ -16,6 +16,9 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// Of fewer than one row in so many it is said where they are, one by one.
+const FEW: usize = 4;
 
 /// The stages of a scan: one per filter, and the last for what is wanted.
 pub(super) struct Stages {
@@ -78,7 +81,7 @@ impl Stages {
 
     /// The rows of a morsel that pass, in their order, with the columns that are wanted.
     pub(super) fn run(&self, morsel: &dyn Morsel, schema: &SchemaRef) -> Result<RecordBatch> {
-        let mut rows = Passing { morsel, rows: Rows::All, columns: Vec::new() };
+        let mut rows = Passing { morsel, rows: Rows::All, is_of_kept: false, columns: Vec::new() };
         for (stage, (condition, needed)) in self.filters.iter().enumerate() {
             if rows.len() == 0 {
                 return Ok(RecordBatch::new_empty(Arc::clone(schema)));
@@ -133,6 +136,8 @@ fn over(expr: &Arc<dyn PhysicalExpr>, place: impl Fn(usize) -> Option<usize>) ->
 struct Passing<'a> {
     morsel: &'a dyn Morsel,
     rows: Rows,
+    /// Whether these are places among the rows as they are kept, and not among the morsel's own.
+    is_of_kept: bool,
     /// What was decoded of them, and is still needed.
     columns: Vec<(usize, ArrayRef)>,
 }
@@ -140,30 +145,27 @@ struct Passing<'a> {
 /// Which rows of a morsel.
 enum Rows {
     All,
-    /// Where the mask is true, which is so often; if there is a second one, among rows of which only those where that is true are the
-    /// morsel's.
-    Where(BooleanArray, usize, Option<BooleanArray>),
+    /// Where the mask is true, which is so often.
+    Where(BooleanArray, usize),
     /// At these places.
     At(Vec<usize>),
 }
 
 impl Rows {
-    fn passing(mask: BooleanArray, among: Option<BooleanArray>) -> Rows {
+    fn passing(mask: BooleanArray) -> Rows {
         let count = mask.true_count();
-        Rows::Where(mask, count, among)
+        Rows::Where(mask, count)
     }
 
     /// Their places, unless these are all.
-    fn places(&mut self) -> Result<Option<&[usize]>> {
-        if let Rows::Where(mask, _, among) = self {
-            let own = among.as_ref().map(|among| arrow::compute::filter(mask, among)).transpose()?;
-            let mask = own.as_ref().map_or(&*mask, |own| own.as_boolean());
+    fn places(&mut self) -> Option<&[usize]> {
+        if let Rows::Where(mask, _) = self {
             *self = Rows::At(mask.values().set_indices().collect());
         }
-        Ok(match self {
+        match self {
             Rows::At(places) => Some(places),
             _ => None,
-        })
+        }
     }
 }
 
@@ -171,14 +173,22 @@ impl Passing<'_> {
     fn len(&self) -> usize {
         match &self.rows {
             Rows::All => self.morsel.len(),
-            Rows::Where(_, count, _) => *count,
+            Rows::Where(_, count) => *count,
             Rows::At(places) => places.len(),
         }
     }
 
     fn decode(&mut self, stage: usize, columns: &BTreeSet<usize>) -> Result<()> {
         if !columns.is_empty() {
-            let arrays = self.morsel.columns(stage, self.rows.places()?)?;
+            let arrays = match &self.rows {
+                Rows::Where(mask, count) if self.is_of_kept && *count > mask.len() / FEW => {
+                    self.morsel.kept_some(stage, Places::Where(mask))?
+                }
+                _ => match self.rows.places() {
+                    Some(places) if self.is_of_kept => self.morsel.kept_some(stage, Places::At(places))?,
+                    places => self.morsel.columns(stage, places)?,
+                },
+            };
             self.columns.extend(columns.iter().copied().zip(arrays));
         }
         Ok(())
@@ -188,9 +198,9 @@ impl Passing<'_> {
     fn keep(&mut self, mask: Option<&BooleanArray>, needed: &BTreeSet<usize>) -> Result<()> {
         self.columns.retain(|(column, _)| needed.contains(column));
         let Some(mask) = mask else { return Ok(()) };
-        self.rows = match self.rows.places()? {
+        self.rows = match self.rows.places() {
             Some(places) => Rows::At(mask.values().set_indices().map(|at| places[at]).collect()),
-            None => Rows::passing(mask.clone(), None),
+            None => Rows::passing(mask.clone()),
         };
         self.leave(mask)
     }
@@ -208,7 +218,7 @@ impl Passing<'_> {
         let mask = mask.map_or_else(|| Ok(there.clone()), |mask| and(&mask, &there))?;
         self.columns = columns.into_iter().filter(|(column, _)| needed.contains(column)).collect();
         self.leave(&mask)?;
-        self.rows = Rows::passing(mask, Some(there));
+        (self.rows, self.is_of_kept) = (Rows::passing(mask), true);
         Ok(())
     }
 
