@@ -32,6 +32,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use keys::{Gather, KeyFilter, Keys};
 use ore::memory::Share;
 use std::sync::Arc;
@@ -40,10 +41,12 @@ use std::sync::Arc;
 pub(super) const ROWS_MIN: usize = 10_000;
 
 /// Operators with one input whose rows they give as they are, in an order or in partitions of their own.
-const SAME_ROWS: [&str; 7] = [
+const SAME_ROWS: [&str; 9] = [
     "CompactExec",
     "CooperativeExec",
     "InOrderExec",
+    "KeysExec",
+    "LateExec",
     "RepartitionExec",
     "SortExec",
     "SortPreservingMergeExec",
@@ -82,13 +85,17 @@ fn with_keys(join: &HashJoinExec, memory: &Arc<Share>, rows_min: usize) -> Resul
         join.join_type(),
         JoinType::Inner | JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::RightSemi
     );
-    if !gives_what_matches || join.null_aware || join.null_equality() != NullEquality::NullEqualsNothing {
+    let keys_fail = join.on().iter().any(|(_, of_right)| !cannot_fail(of_right, &join.right().schema()));
+    let matches_null = join.null_aware || join.null_equality() != NullEquality::NullEqualsNothing;
+    if !gives_what_matches || matches_null || keys_fail {
         return Ok(None);
     }
     let (mut right, mut told) = (Arc::clone(join.right()), Vec::new());
     for (of_left, of_right) in join.on() {
         let types = (of_left.data_type(&join.left().schema())?, of_right.data_type(&right.schema())?);
-        let Some(column) = as_it_is(of_right).filter(|_| keys::are_kept(&types.0) && keys::are_kept(&types.1)) else {
+        let Some(column) =
+            as_it_is(of_right, &right.schema()).filter(|_| keys::are_kept(&types.0) && keys::are_kept(&types.1))
+        else {
             continue;
         };
         let keys = Keys::of_partitions(join.left().properties().partitioning.partition_count(), memory);
@@ -105,9 +112,9 @@ fn with_keys(join: &HashJoinExec, memory: &Arc<Share>, rows_min: usize) -> Resul
 }
 
 /// The column that an expression is, under casts that leave whole numbers what they are.
-fn as_it_is(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
+fn as_it_is(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<usize> {
     match expr.downcast_ref::<CastExpr>() {
-        Some(cast) if keys::are_kept(cast.cast_type()) => as_it_is(cast.expr()),
+        Some(cast) if is_wider(&cast.expr().data_type(schema).ok()?, cast.cast_type()) => as_it_is(cast.expr(), schema),
         Some(_) => None,
         None => expr.downcast_ref::<Column>().map(Column::index),
     }
@@ -152,8 +159,9 @@ fn filtered(
     let (Some(column), [input]) = (below, inputs.as_slice()) else { return Ok(None) };
     let Some(input) = filtered(input, column, wanted)? else { return Ok(None) };
     let plan = replace_children_if_necessary(Arc::clone(plan), vec![input])?;
-    // It would read before it is asked to, and so before anything is known.
-    Ok(Some(if plan.is::<CoalescePartitionsExec>() { through(plan, Late) } else { plan }))
+    // These read before they are asked to, and so before anything is known.
+    let reads_ahead = plan.is::<CoalescePartitionsExec>() || plan.is::<SortPreservingMergeExec>();
+    Ok(Some(if reads_ahead { through(plan, Late) } else { plan }))
 }
 
 /// The column of its input that a column of an operator is, where rows with other values make no difference to those with this one.

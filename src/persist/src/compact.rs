@@ -105,7 +105,11 @@ impl Inner {
     /// Rewrites files of which much has gone, as long as nothing else is asked for.
     fn fill_holes(&self, shard: ShardId) {
         let fill = || self.done(shard, ore::thread::survive("compaction", || self.compact_holes(shard)));
-        while self.background.is_idle() && fill() == Some(true) {}
+        while self.background.is_idle() && fill() == Some(true) {
+            // Each may take long.
+            self.keep_house();
+            self.blobs.collect_garbage();
+        }
     }
 
     /// Rewrites the file of a shard of which most can go, if that is enough; whether it was.

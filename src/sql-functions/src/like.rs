@@ -129,7 +129,8 @@ pub(crate) fn by_column(args: &[ColumnarValue], _of: &DataType) -> Result<Option
         return Ok(None);
     };
     let Some(values) = values.as_string_view_opt() else { return Ok(None) };
-    let like = Like::new(pattern, Some('\\'))?;
+    // What is wrong with a pattern is only said where there is a text.
+    let Ok(like) = Like::new(pattern, Some('\\')) else { return Ok(None) };
     // What lies under a NULL is a text, too.
     let matching = BooleanBuffer::collect_bool(values.len(), |at| like.matches(values.value(at)));
     Ok(Some(Arc::new(BooleanArray::new(matching, values.nulls().cloned()))))
@@ -183,6 +184,7 @@ mod tests {
         let found = found.expect("it is a column and a constant");
         assert_eq!(found.as_boolean().iter().collect::<Vec<_>>(), [Some(true), None, Some(false), Some(false)]);
         assert_eq!(found.null_count(), 1);
-        assert!(by_column(&[pattern("a"), column], &DataType::Boolean).expect("nothing is wrong").is_none());
+        assert!(by_column(&[pattern("a"), column.clone()], &DataType::Boolean).expect("nothing is wrong").is_none());
+        assert!(by_column(&[column, pattern("a\\")], &DataType::Boolean).expect("the other body says it").is_none());
     }
 }

@@ -17,7 +17,7 @@ use ore::memory::{Reservation, Share};
 use parking_lot::Mutex;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// More keys than these are not kept: a scan that looks for one of so many finds most of its rows wanted.
@@ -40,6 +40,8 @@ pub(super) fn are_kept(ty: &DataType) -> bool {
 #[derive(Debug)]
 pub(super) struct Keys {
     coming: Mutex<Coming>,
+    /// How many rows there are so far; if these are too many, or there is no memory for their keys, more than [`KEYS_MAX`].
+    count: AtomicUsize,
     all: OnceLock<Set>,
     memory: Arc<Share>,
 }
@@ -63,12 +65,27 @@ impl Keys {
     /// Of a side with so many partitions, of which nothing is known yet, and whose memory they will be.
     pub(super) fn of_partitions(partitions: usize, memory: &Arc<Share>) -> Arc<Keys> {
         let coming = Coming { missing: partitions, parts: Vec::new() };
-        Arc::new(Keys { coming: Mutex::new(coming), all: OnceLock::new(), memory: Arc::clone(memory) })
+        let (coming, count) = (Mutex::new(coming), AtomicUsize::new(0));
+        Arc::new(Keys { coming, count, all: OnceLock::new(), memory: Arc::clone(memory) })
+    }
+
+    /// Nobody will be told any keys.
+    fn give_up(&self) {
+        self.count.fetch_max(KEYS_MAX + 1, Ordering::Relaxed);
+        self.coming.lock().parts.clear();
+    }
+
+    fn are_given_up(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > KEYS_MAX
     }
 
     /// Those of a partition that has ended. After the last one all are known, if there is room for them.
     fn add(&self, part: Part) {
         let mut coming = self.coming.lock();
+        // Under the lock: who gives up after this takes the part away.
+        if self.are_given_up() {
+            return;
+        }
         coming.parts.push(part);
         coming.missing = coming.missing.saturating_sub(1);
         if coming.missing > 0 {
@@ -117,13 +134,10 @@ impl Places {
 }
 
 impl Set {
-    /// `None` if there are too many, or no memory.
+    /// `None` if there is no memory.
     fn of(parts: &[Part], memory: &Arc<Share>) -> Option<Set> {
         let keys = || parts.iter().flat_map(|part| part.keys.iter().copied());
         let count: usize = parts.iter().map(|part| part.keys.len()).sum();
-        if count > KEYS_MAX {
-            return None;
-        }
         let range = keys().fold(None, |range: Option<(i64, i64)>, key| {
             Some(range.map_or((key, key), |(least, greatest)| (least.min(key), greatest.max(key))))
         });
@@ -229,7 +243,10 @@ impl Gathering {
             other => return internal_err!("no keys of {other} are kept"),
         }
         let missing = (part.keys.capacity() * size_of::<i64>()).saturating_sub(part.memory.bytes());
-        if part.keys.len() > KEYS_MAX || missing > 0 && part.memory.try_grow_last(missing).is_err() {
+        let is_refused = missing > 0 && part.memory.try_grow_last(missing).is_err();
+        let before = self.keys.count.fetch_add(batch.num_rows(), Ordering::Relaxed);
+        if is_refused || before + batch.num_rows() > KEYS_MAX {
+            self.keys.give_up();
             self.part = None;
         }
         Ok(())
