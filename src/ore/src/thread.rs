@@ -174,7 +174,7 @@ mod tests {
             say.send((first, second)).expect("somebody listens");
         };
         OwnThreads.start("job".to_owned(), Box::pin(job));
-        assert!(said.recv_timeout(std::time::Duration::from_millis(20)).is_err(), "it waits");
+        assert!(said.recv_timeout(Duration::from_millis(20)).is_err(), "it waits");
         go.send(1).expect("it waits");
         assert_eq!(said.recv(), Ok((Ok(1), 2)));
     }
