@@ -18,7 +18,7 @@ use crate::scan::CollectionExec;
 use crate::through::{Late, through};
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{JoinSide, JoinType, NullEquality, Result};
+use datafusion::common::{JoinType, NullEquality, Result};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, Literal, NotExpr,
@@ -209,23 +209,15 @@ fn below_join(
     let Some(column) = column else { return Ok(None) };
     let width = left.fields().len();
     let (side, column) = match join.join_type() {
-        JoinType::RightSemi | JoinType::RightAnti => (JoinSide::Right, column),
-        JoinType::Inner | JoinType::Right if column >= width => (JoinSide::Right, column - width),
-        JoinType::Inner | JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti if column < width => {
-            (JoinSide::Left, column)
-        }
+        JoinType::RightSemi | JoinType::RightAnti => (1, column),
+        JoinType::Inner | JoinType::Right if column >= width => (1, column - width),
+        JoinType::Inner | JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti if column < width => (0, column),
         _ => return Ok(None),
     };
-    let (left, right) = match side {
-        JoinSide::Left => (filtered(join.left(), column, wanted)?, None),
-        _ => (None, filtered(join.right(), column, wanted)?),
-    };
-    if left.is_none() && right.is_none() {
-        return Ok(None);
-    }
-    let children = [(left, join.left()), (right, join.right())];
-    let children = children.into_iter().map(|(new, old)| new.unwrap_or_else(|| Arc::clone(old))).collect();
-    replace_children_if_necessary(Arc::clone(plan), children).map(Some)
+    let mut children = [join.left(), join.right()].map(Arc::clone);
+    let Some(filtered) = filtered(&children[side], column, wanted)? else { return Ok(None) };
+    children[side] = filtered;
+    replace_children_if_necessary(Arc::clone(plan), children.to_vec()).map(Some)
 }
 
 /// Whether an expression over columns of this schema has a value for every row, and the same whenever it is asked.
