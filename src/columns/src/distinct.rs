@@ -21,7 +21,7 @@ pub struct Distinct {
 
 impl Distinct {
     /// A sketch of values of a type; `None` if values of that type are not counted.
-    pub(crate) fn of(ty: &DataType) -> Option<Distinct> {
+    pub fn of(ty: &DataType) -> Option<Distinct> {
         let is_counted = ty.primitive_width().is_some()
             || matches!(ty, DataType::Utf8View | DataType::BinaryView | DataType::FixedSizeBinary(_));
         is_counted.then(|| Distinct { registers: vec![0; REGISTERS].into() })
@@ -37,7 +37,7 @@ impl Distinct {
     }
 
     /// Adds the values of an array of the type that the sketch is for; NULL is none.
-    pub(crate) fn add(&mut self, array: &ArrayRef) {
+    pub fn add(&mut self, array: &ArrayRef) {
         let valid = (0..array.len()).filter(|at| array.is_valid(*at));
         match array.data_type() {
             DataType::Utf8View => {

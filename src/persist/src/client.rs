@@ -42,7 +42,7 @@ use crate::error::PersistError;
 use crate::facts::{self, ColumnFacts};
 use crate::inner::{INLINE_BYTES_MAX, Inner, batch};
 use crate::output::{Output, Written};
-use crate::scan::ShardScan;
+use crate::scan::{Scanned, ShardScan, SnapshotRows};
 use crate::shard::{Batch, Location, Shard, ShardStats, Shards};
 use crate::shard_id::ShardId;
 use crate::snapshot::ShardSnapshot;
@@ -50,6 +50,10 @@ use ahead::Ahead;
 use arrow::datatypes::DataType;
 use columns::{Cache, Shape};
 use ore::memory::Share;
+
+/// Updates of a shard, and bytes of them, whose values are counted without a file of columns, at the most.
+const COUNTED_UPDATES_MAX: u64 = 1_024;
+const COUNTED_BYTES_MAX: u64 = 1 << 20;
 
 /// Updates of one shard, part of a commit. All get the timestamp of the commit.
 #[derive(Clone, Copy, Debug)]
@@ -257,6 +261,9 @@ impl PersistClient {
     pub fn describe(&self, shard: ShardId, types: &[DataType]) {
         let Some(shape) = Shape::new(types) else { return };
         self.inner.shapes.lock().insert(shard, Arc::new(shape));
+        if let Some(state) = self.inner.shards.lock().by_id.get_mut(&shard) {
+            state.counted = None;
+        }
         self.inner.request_rewriting(shard);
     }
 
@@ -296,8 +303,9 @@ impl PersistClient {
         crate::snapshot::changes(&self.inner, shard, after, until)
     }
 
-    /// By column: what its files of columns say of the values of a shard. What is kept as rows, or has gone, is not looked at, so this
-    /// is good for estimates alone. Empty if there are no such files, or they cannot be read.
+    /// By column: what its files of columns say of the values of a shard, or its rows, if these are few and there are no such files.
+    /// What else is kept as rows, or has gone, is not looked at, so this is good for estimates alone. Empty if nothing is known, or
+    /// what is known cannot be read.
     pub fn column_facts(&self, shard: ShardId) -> Arc<[ColumnFacts]> {
         let (leases, looked_up) = {
             let mut shards = self.inner.shards.lock();
@@ -309,6 +317,9 @@ impl PersistClient {
             let (seqs, leases): (Vec<u64>, Vec<_>) = files.unzip();
             (leases, state.looked_up(seqs))
         };
+        if leases.is_empty() {
+            return self.facts_of_few(shard).unwrap_or_default();
+        }
         if let Some(facts) = looked_up.facts.get() {
             return Arc::clone(facts);
         }
@@ -316,6 +327,33 @@ impl PersistClient {
         let files = leases.iter().map(|lease| lease.open_columns(shard).map(|(file, _)| file));
         let Ok(files) = files.collect::<Result<Vec<_>, _>>() else { return Arc::default() };
         Arc::clone(looked_up.facts.get_or_init(|| facts::of_files(&files)))
+    }
+
+    /// What the rows of a shard say of its values, if these are few. Counted again once there are a quarter more updates, or fewer.
+    fn facts_of_few(&self, shard: ShardId) -> Option<Arc<[ColumnFacts]>> {
+        let shape = self.inner.shape(shard)?;
+        let (stats, counted) = {
+            let shards = self.inner.shards.lock();
+            let state = shards.by_id.get(&shard)?;
+            (state.stats(shards.upper), state.counted.clone())
+        };
+        let is_few = stats.update_count <= COUNTED_UPDATES_MAX && stats.bytes <= COUNTED_BYTES_MAX;
+        match counted {
+            Some((of, facts)) if !is_few || stats.update_count.abs_diff(of) <= of / 4 => return Some(facts),
+            _ if !is_few => return None,
+            _ => {}
+        }
+        let mut scan = self.scan(shard, stats.upper.checked_sub(1)?).ok()?;
+        let mut all = Vec::new();
+        while let Some(rows) = scan.next_rows().ok()? {
+            // With a file of columns there are no longer few.
+            let Scanned::Rows(rows) = rows else { return None };
+            all.push(rows);
+        }
+        let rows: Vec<&[u8]> = all.iter().flat_map(SnapshotRows::iter).collect();
+        let facts = facts::of_rows(shape.types(), &rows)?;
+        self.inner.shards.lock().by_id.get_mut(&shard)?.counted = Some((stats.update_count, Arc::clone(&facts)));
+        Some(facts)
     }
 
     /// What `shard` holds; `None` if it does not exist.

@@ -1,9 +1,11 @@
-//! What the files of columns of a shard say of its values, all of them together.
+//! What the files of columns of a shard say of its values, all of them together, or its rows if these are few.
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::compute::{SortOptions, concat, sort_to_indices, take};
-use arrow::datatypes::UInt64Type;
+use arrow::datatypes::{DataType, UInt64Type};
 use columns::{Bounds, Distinct, File};
+use repr::columns::ColumnDecoder;
+use std::iter;
 use std::sync::Arc;
 
 /// What is known of a column.
@@ -41,6 +43,24 @@ fn of_column(files: &[Arc<File>], column: usize) -> ColumnFacts {
         least: first(bounds.iter().map(|bounds| &bounds.least), false),
         greatest: first(bounds.iter().map(|bounds| &bounds.greatest), true),
         distinct: sketches.and_then(together),
+    }
+}
+
+/// By column: what rows of these types say; `None` if they cannot be read.
+pub(crate) fn of_rows(types: &[DataType], rows: &[&[u8]]) -> Option<Arc<[ColumnFacts]>> {
+    let decoder = ColumnDecoder::new(types, (0..types.len()).collect()).ok()?;
+    Some(decoder.decode(rows.iter().copied()).ok()?.iter().map(of_values).collect())
+}
+
+fn of_values(values: &ArrayRef) -> ColumnFacts {
+    ColumnFacts {
+        nulls: u64::try_from(values.null_count()).ok(),
+        least: first(iter::once(values), false),
+        greatest: first(iter::once(values), true),
+        distinct: Distinct::of(values.data_type()).map(|mut distinct| {
+            distinct.add(values);
+            distinct.estimate()
+        }),
     }
 }
 

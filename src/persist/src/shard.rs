@@ -118,6 +118,8 @@ pub(crate) struct Shard {
     pub(crate) replaced_count: u64,
     /// What scans have looked up.
     looked_up: Arc<LookedUp>,
+    /// What is known of the values of few rows, which are in no files of columns, and of how many updates.
+    pub(crate) counted: Option<(u64, Arc<[ColumnFacts]>)>,
 }
 
 /// What was looked up in files of columns, once, as long as the files are the same.

@@ -445,6 +445,32 @@ fn several_row_groups() {
 }
 
 #[test]
+fn few_rows_say_what_their_values_are() {
+    let (_dir, client, mut model) = begun();
+    assert!(client.column_facts(A).is_empty(), "nobody said what rows are made of");
+    client.describe(A, &types());
+    // Each row is there in 3 copies, which count as one value.
+    model.commit(&client, rows(10..50).into_iter().map(|row| (row, 3)).collect());
+    let bound = |bound: &Option<ArrayRef>| bound.as_ref().map(|bound| bound.as_primitive::<Int32Type>().value(0));
+    let facts = client.column_facts(A);
+    let [number, text, odd] = facts.as_ref() else { panic!("of three columns") };
+    assert_eq!((bound(&number.least), bound(&number.greatest), number.nulls), (Some(10), Some(49), Some(0)));
+    assert_eq!((bound(&odd.least), bound(&odd.greatest), odd.nulls), (Some(33), Some(147), Some(60)));
+    assert_eq!(text.nulls, Some(3 * 6));
+    // Estimated, by a sketch.
+    assert!(number.distinct.is_some_and(|distinct| distinct.abs_diff(40) <= 3), "{number:?}");
+    assert!(odd.distinct.is_some_and(|distinct| distinct.abs_diff(20) <= 2), "{odd:?}");
+    // One row more is little; twice as many are counted again, those that have gone are not.
+    model.commit(&client, rows(50..51).into_iter().map(|row| (row, 1)).collect());
+    assert!(Arc::ptr_eq(&facts, &client.column_facts(A)));
+    model.commit(&client, rows(10..30).into_iter().map(|row| (row, -3)).collect());
+    assert_eq!(bound(&client.column_facts(A)[0].least), Some(30));
+    // Many are in a file at once, which says so.
+    model.commit(&client, rows(0..3_000).into_iter().map(|row| (row, 1)).collect());
+    assert_eq!(bound(&client.column_facts(A)[0].least), Some(0));
+}
+
+#[test]
 fn a_row_that_is_there_less_often_than_not_at_all_is_damage() {
     let (_dir, client, mut model) = begun();
     client.describe(A, &types());
