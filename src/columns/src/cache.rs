@@ -1,4 +1,4 @@
-//! Hot columns stay decoded: whole chunks, as arrays, within a share of the memory, for all queries.
+//! Hot columns stay decoded: whole chunks, as arrays that are packed ([`Packed`]), within a share of the memory, for all queries.
 //!
 //! A file is never changed, so what is kept of it is never stale. It is kept with the file ([`Slots`]), and goes when nobody holds the file any
 //! more. What has not been used since the last time somebody looked goes when there is no room for something else: each chunk is
@@ -7,7 +7,7 @@
 //! # Invariants
 //! * No lock is held while memory is asked for: who is asked may ask for what is kept here.
 
-use arrow::array::{Array, ArrayRef};
+use crate::packed::Packed;
 use ore::memory::{Reservation, Share};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ pub(crate) struct Slots(Box<[Mutex<Option<Kept>>]>);
 
 #[derive(Debug)]
 struct Kept {
-    array: ArrayRef,
+    chunk: Packed,
     was_used: bool,
     memory: Reservation,
 }
@@ -39,11 +39,11 @@ impl Slots {
     }
 
     /// The chunk in a slot, if it is there.
-    pub(crate) fn get(&self, slot: usize) -> Option<ArrayRef> {
+    pub(crate) fn get(&self, slot: usize) -> Option<Packed> {
         let mut kept = self.0[slot].lock();
         let kept = kept.as_mut()?;
         kept.was_used = true;
-        Some(Arc::clone(&kept.array))
+        Some(kept.chunk.clone())
     }
 }
 
@@ -54,8 +54,8 @@ impl Cache {
     }
 
     /// Keeps a chunk, if there is room for it or can be.
-    pub(crate) fn keep(&self, slots: &Arc<Slots>, slot: usize, array: &ArrayRef) {
-        let bytes = array.get_array_memory_size();
+    pub(crate) fn keep(&self, slots: &Arc<Slots>, slot: usize, chunk: &Packed) {
+        let bytes = chunk.bytes();
         // Somebody else may have been quicker.
         if bytes > self.memory.limit() || slots.0[slot].lock().is_some() {
             return;
@@ -70,7 +70,7 @@ impl Cache {
         if memory.try_grow_last(bytes).is_err() {
             return;
         }
-        let kept = Kept { array: Arc::clone(array), was_used: false, memory };
+        let kept = Kept { chunk: chunk.clone(), was_used: false, memory };
         if slots.0[slot].lock().replace(kept).is_none() {
             let mut all = self.kept.lock();
             if all.len() == all.capacity() {
@@ -110,20 +110,21 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     use super::{Cache, Slots};
-    use arrow::array::{Array, ArrayRef, Int64Array};
+    use crate::packed::Packed;
+    use arrow::array::Int64Array;
     use ore::memory::Share;
     use std::sync::Arc;
 
     #[test]
     fn what_is_not_used_goes_first_and_nobody_has_more_than_there_is() {
-        let array = |value: i64| Arc::new(Int64Array::from(vec![value; 1_000])) as ArrayRef;
-        let bytes = array(0).get_array_memory_size();
+        let array = |value: i64| Packed::Plain(Arc::new(Int64Array::from(vec![value; 1_000])));
+        let bytes = array(0).bytes();
         let root = Share::root(100 * bytes, None);
         let cache = Cache::new(root.child("decoded columns", 3 * bytes + 1));
         let slots = Arc::new(Slots::new(8));
         (0..3).for_each(|slot| cache.keep(&slots, slot, &array(slot as i64)));
         assert_eq!(cache.used(), 3 * bytes);
-        assert_eq!(slots.get(0).expect("it is kept").len(), 1_000);
+        assert_eq!(slots.get(0).expect("it is kept").array(None).expect("fits").len(), 1_000);
         cache.keep(&slots, 3, &array(3));
         assert_eq!((0..4).map(|slot| slots.get(slot).is_some()).collect::<Vec<_>>(), [true, false, true, true]);
         // All have been used since: the one that came first goes after all.
@@ -134,7 +135,7 @@ mod tests {
         cache.keep(&slots, 4, &array(4));
         assert_eq!(cache.used(), 3 * bytes);
         // What is larger than everything is not kept, and nothing is given up for it.
-        let huge: ArrayRef = Arc::new(Int64Array::from(vec![1; 10_000]));
+        let huge = Packed::Plain(Arc::new(Int64Array::from(vec![1; 10_000])));
         cache.keep(&slots, 5, &huge);
         assert!(slots.get(5).is_none());
         assert_eq!(cache.used(), 3 * bytes);

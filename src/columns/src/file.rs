@@ -43,6 +43,8 @@ pub trait Fetch {
 pub struct File {
     shape: Arc<Shape>,
     metadata: ArrowReaderMetadata,
+    /// The same for who decodes.
+    reading: ArrowReaderMetadata,
     checksums: Vec<u32>,
     pub(crate) marks: Marks,
     groups: Vec<Group>,
@@ -150,6 +152,8 @@ impl File {
         let pairs = pairs.map_or(&[][..], Vec::as_slice);
         let (checksums, marks) = marks::read(pairs)?;
         let shape = Arc::new(Shape::of_file(metadata.schema())?);
+        let reading = ArrowReaderOptions::new().with_schema(shape.read());
+        let reading = ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), reading)?;
         let groups = groups(&metadata, &shape)?;
         let granules = groups.last().map_or(0, |group| group.granules.end);
         let columns = shape.time() + 1;
@@ -158,7 +162,7 @@ impl File {
         }
         let slots = Arc::new(Slots::new(checksums.len()));
         let distinct = marks::read_distinct(pairs, shape.types().len());
-        Ok(File { shape, metadata, checksums, marks, groups, distinct, slots })
+        Ok(File { shape, metadata, reading, checksums, marks, groups, distinct, slots })
     }
 
     /// What its rows are made of.
@@ -230,30 +234,25 @@ impl File {
         let of = self.groups[group].rows;
         let slot = |column: usize| group * (self.shape.time() + 1) + column;
         let mask = wanted.mask(of).map(|mask| FilterBuilder::new(&mask).optimize().build());
-        let pick = |whole: ArrayRef| match &mask {
-            Some(mask) => mask.filter(&whole).map_err(Error::from),
-            None => Ok(whole),
-        };
         let (mut found, mut missing) = (BTreeMap::new(), BTreeSet::new());
         for column in columns {
             match self.slots.get(slot(*column)) {
-                Some(whole) => drop(found.insert(*column, pick(whole)?)),
+                Some(kept) => drop(found.insert(*column, kept.array(mask.as_ref()).map_err(Error::from)?)),
                 None => drop(missing.insert(*column)),
             }
         }
         if !missing.is_empty() {
             let chunks = read(&missing)?;
             let cache = cache.filter(|_| wanted.count(of) > of / FEW);
-            let decoded = self.decode(&chunks, &missing, if cache.is_some() { Wanted::All } else { wanted })?;
-            for (column, array) in missing.into_iter().zip(decoded) {
-                let array = match cache {
-                    Some(cache) => {
-                        cache.keep(&self.slots, slot(column), &array);
-                        pick(array)?
-                    }
-                    None => array,
-                };
-                found.insert(column, array);
+            let Some(cache) = cache else {
+                found.extend(missing.iter().copied().zip(self.decode(&chunks, &missing, wanted)?));
+                return Ok(found.into_values().collect());
+            };
+            let stored = self.batch(&chunks, missing.iter().copied(), None)?;
+            for (column, array) in missing.into_iter().zip(stored.columns()) {
+                let chunk = self.shape.to_packed(column, array)?;
+                cache.keep(&self.slots, slot(column), &chunk);
+                found.insert(column, chunk.array(mask.as_ref()).map_err(Error::from)?);
             }
         }
         Ok(found.into_values().collect())
@@ -331,8 +330,8 @@ impl File {
         selection: Option<RowSelection>,
         rows: usize,
     ) -> Result<ParquetRecordBatchReader, Error> {
-        let mask = ProjectionMask::roots(self.metadata.parquet_schema(), columns);
-        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks.clone(), self.metadata.clone())
+        let mask = ProjectionMask::roots(self.reading.parquet_schema(), columns);
+        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks.clone(), self.reading.clone())
             .with_row_groups(vec![chunks.group])
             .with_projection(mask)
             .with_batch_size(rows);

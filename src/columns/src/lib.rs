@@ -19,6 +19,7 @@ pub mod facts;
 pub mod file;
 pub mod find;
 mod marks;
+mod packed;
 pub mod shape;
 pub mod writer;
 

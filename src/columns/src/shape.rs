@@ -1,8 +1,9 @@
 //! What rows are made of, and how each column is kept.
 
 use crate::Error;
-use arrow::array::{Array, ArrayRef, make_array};
-use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
+use crate::packed::{Packed, wide};
+use arrow::array::{Array, ArrayRef, AsArray, make_array};
+use arrow::datatypes::{DECIMAL64_MAX_PRECISION, Decimal64Type, DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
 use repr::row::RowCodec;
 use std::sync::Arc;
 
@@ -72,10 +73,31 @@ impl Shape {
 
     /// A column that was kept.
     pub(crate) fn to_value(&self, column: usize, array: &ArrayRef) -> Result<ArrayRef, Error> {
-        match self.types[column] == INTERVAL {
-            true => same_bytes(array, INTERVAL),
-            false => Ok(Arc::clone(array)),
+        match (&self.types[column], array.data_type()) {
+            (ty, _) if *ty == INTERVAL => same_bytes(array, INTERVAL),
+            (ty, DataType::Decimal64(..)) => Ok(wide(array.as_primitive::<Decimal64Type>(), ty)),
+            _ => Ok(Arc::clone(array)),
         }
+    }
+
+    /// A column that was kept, to be packed: decimals that were read as such of 64 bits stay it.
+    pub(crate) fn to_packed(&self, column: usize, array: &ArrayRef) -> Result<Packed, Error> {
+        let ty = &self.types[column];
+        Ok(match array.data_type() {
+            DataType::Decimal64(..) => Packed::of(array, ty),
+            _ => Packed::of(&self.to_value(column, array)?, ty),
+        })
+    }
+
+    /// The columns of a file as they are read: decimals that Parquet keeps in 64 bits as they are.
+    pub(crate) fn read(&self) -> SchemaRef {
+        let field = |field: &Arc<Field>| match field.data_type() {
+            DataType::Decimal128(precision, scale) if *precision <= DECIMAL64_MAX_PRECISION => {
+                Arc::new(field.as_ref().clone().with_data_type(DataType::Decimal64(*precision, *scale)))
+            }
+            _ => Arc::clone(field),
+        };
+        Arc::new(Schema::new(self.stored.fields().iter().map(field).collect::<Vec<_>>()))
     }
 }
 

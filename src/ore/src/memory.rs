@@ -4,7 +4,7 @@
 //! refused where the share, or one above it, would get more than it may have: a refusal ends a statement, never the server.
 //!
 //! The account knows what was asked for, not what the allocator holds. So the root may have a *gauge*, the allocator's own figure,
-//! which is looked at when much is asked for at once: memory that nobody accounted for counts as well.
+//! which is looked at each time that so much was asked for: memory that nobody accounted for counts as well.
 //!
 //! Ask in steps of [`STEP`] or more, and never on a path that is measured in microseconds.
 //!
@@ -18,8 +18,8 @@ use std::sync::{Arc, OnceLock};
 
 /// Bytes that are worth asking for.
 pub const STEP: usize = 64 << 10;
-/// Bytes from which on the gauge is looked at, which takes some microseconds.
-const GAUGED: usize = 1 << 20;
+/// Bytes that are asked for before the gauge is looked at again, which takes some dozens of microseconds.
+const GAUGED: usize = 4 << 20;
 
 /// What a process uses by the figure of its allocator, in bytes. It is told how much there may be, and may see to it that what nobody
 /// uses is not there either.
@@ -35,6 +35,8 @@ pub struct Share {
     used: AtomicUsize,
     limit: usize,
     gauge: Option<Gauge>,
+    /// Bytes that were asked for since it was looked at.
+    ungauged: AtomicUsize,
     /// Of the root: what comes after everything else.
     give_up: OnceLock<GiveUp>,
 }
@@ -65,7 +67,8 @@ impl Share {
     }
 
     fn new(name: impl Into<String>, parent: Option<Arc<Share>>, limit: usize, gauge: Option<Gauge>) -> Share {
-        Share { name: name.into(), parent, used: AtomicUsize::new(0), limit, gauge, give_up: OnceLock::new() }
+        let (used, ungauged) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Share { name: name.into(), parent, used, limit, gauge, ungauged, give_up: OnceLock::new() }
     }
 
     /// Before the whole of which this is a part refuses memory, this is given up. Once for all: later ones are not asked.
@@ -154,11 +157,15 @@ impl Share {
 
     fn take_what_is_left(&self, bytes: usize, limit: usize) -> Result<(), Refused> {
         let refused = |used| Refused { share: self.name.clone(), asked: bytes, used, limit };
-        if bytes >= GAUGED
-            && let Some(used) = self.gauge.as_ref().map(|gauge| gauge(limit.saturating_sub(bytes)))
-            && used.saturating_add(bytes) > limit
+        if let Some(gauge) = &self.gauge
+            && self.ungauged.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) >= GAUGED
         {
-            return Err(refused(used));
+            let used = gauge(limit.saturating_sub(bytes));
+            if used.saturating_add(bytes) > limit {
+                // Who asks next looks again.
+                return Err(refused(used));
+            }
+            self.ungauged.store(0, Ordering::Relaxed);
         }
         let grown = |used: usize| used.checked_add(bytes).filter(|used| *used <= limit);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).map(drop).map_err(refused)
@@ -322,7 +329,10 @@ mod tests {
     fn what_nobody_accounted_for_counts_where_much_is_asked_for() {
         let root = Share::root(10 << 20, Some(Box::new(|_| 9 << 20)));
         root.try_grow(1 << 20).expect("there is room");
-        assert!(root.try_grow((1 << 20) + 1).is_err());
-        root.try_grow(STEP).expect("the gauge is for much");
+        root.try_grow((3 << 20) - 1).expect("the gauge is for much");
+        assert!(root.try_grow((1 << 20) + 1).is_err(), "together they are much");
+        assert!(root.try_grow((1 << 20) + 1).is_err(), "what was refused is looked at again");
+        root.try_grow(1 << 20).expect("there is room for so much");
+        root.try_grow(2 << 20).expect("nothing was asked for since");
     }
 }

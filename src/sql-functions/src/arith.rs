@@ -14,6 +14,7 @@ use arrow::datatypes::{
     Float64Type, Int16Type, Int32Type, Int64Type, i256,
 };
 use datafusion::common::{Result as DfResult, ScalarValue};
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
@@ -52,6 +53,11 @@ impl ArithOp {
             ArithOp::Rem => "%",
         }
     }
+
+    /// Whether a result has all digits of the exact one, whatever type it has room in.
+    fn is_exact(self) -> bool {
+        matches!(self, ArithOp::Add | ArithOp::Sub | ArithOp::Mul)
+    }
 }
 
 /// An arithmetic operator for one result type; both operands are of that type, numerics with their own scales.
@@ -72,6 +78,20 @@ impl Arith {
             data_type: data_type.clone(),
             signature: Signature::any(2, Volatility::Immutable),
         }))
+    }
+
+    /// A sum, a difference or a product of numerics, calculated at once as another type of the same scale, which holds more digits;
+    /// `None` if `expr` is none. To calculate wide takes less than to widen what was calculated.
+    pub fn widened(expr: &Expr, data_type: &DataType) -> Option<Expr> {
+        let Expr::ScalarFunction(call) = expr else { return None };
+        let arith = call.func.inner().downcast_ref::<Arith>().filter(|arith| arith.op.is_exact())?;
+        match (&arith.data_type, data_type) {
+            (DataType::Decimal128(_, from), DataType::Decimal256(_, to)) if from == to => {
+                let udf = Arith::udf(arith.op, &arith.ty, data_type);
+                Some(Expr::ScalarFunction(ScalarFunction::new_udf(udf, call.args.clone())))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -307,8 +327,8 @@ fn wide(op: ArithOp, data_type: &DataType, left: &ArrayRef, right: &ArrayRef) ->
         })?;
         return Ok(Arc::new(out.with_data_type(data_type.clone())));
     }
-    let l = widened(left)?;
-    let r = widened(right)?;
+    let l = in_256_bits(left)?;
+    let r = in_256_bits(right)?;
     let out: PrimitiveArray<Decimal256Type> = try_binary(&l, &r, |a, b| {
         let value = wide_one(op, (a, sl), (b, sr), scale)?;
         if fits(value, precision) { Ok(value) } else { Err(overflow().into()) }
@@ -323,7 +343,7 @@ fn wide(op: ArithOp, data_type: &DataType, left: &ArrayRef, right: &ArrayRef) ->
     }
 }
 
-fn widened(array: &ArrayRef) -> Result<PrimitiveArray<Decimal256Type>, SqlError> {
+fn in_256_bits(array: &ArrayRef) -> Result<PrimitiveArray<Decimal256Type>, SqlError> {
     match array.data_type() {
         DataType::Decimal256(..) => Ok(array.as_primitive::<Decimal256Type>().clone()),
         DataType::Decimal128(_, scale) => {

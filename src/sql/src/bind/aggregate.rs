@@ -315,7 +315,10 @@ fn numeric_sum(binder: &mut Binder<'_>, arg: TypedExpr, site: Site<'_>) -> Resul
         DataType::Decimal128(..) => DataType::Decimal128(38, scale),
         _ => DataType::Decimal256(NUMERIC_PRECISION, scale),
     };
-    let arg = binder.coercer.store_as(arg, &ty, &storage)?;
+    let arg = match Arith::widened(&arg.expr, &storage) {
+        Some(expr) => TypedExpr { expr, ty: ty.clone(), data_type: storage.clone(), ..arg },
+        None => binder.coercer.store_as(arg, &ty, &storage)?,
+    };
     Ok(TypedExpr::new(site(df::sum::sum_udaf(), vec![arg.expr]), ty, storage))
 }
 
