@@ -68,15 +68,15 @@ pub trait Morsel: Send {
     /// The columns of a stage, in their order: of all rows, or of those at these positions, which ascend.
     fn columns(&self, stage: usize, rows: Option<&[usize]>) -> Result<Vec<ArrayRef>>;
 
-    /// The columns of a stage as they are kept, if rows stand among its own that have gone, and which are its own: to leave the others out
-    /// takes as long as to look at them.
-    fn kept(&self, _stage: usize) -> Result<Option<(Vec<ArrayRef>, BooleanArray)>> {
+    /// The columns of a stage as they are kept, if they are kept so, and which rows of them are its own, unless all are: where some have
+    /// gone, to leave them out takes as long as to look at them.
+    fn kept(&self, _stage: usize) -> Result<Option<(Vec<ArrayRef>, Option<BooleanArray>)>> {
         Ok(None)
     }
 
     /// Some rows of the columns of a stage, by where they stand in what is kept so.
     fn kept_some(&self, _stage: usize, _places: Places<'_>) -> Result<Vec<ArrayRef>> {
-        internal_err!("no rows stand among others that have gone")
+        internal_err!("no rows are kept as columns")
     }
 }
 

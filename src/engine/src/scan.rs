@@ -40,6 +40,8 @@ use std::task::Poll;
 
 /// What part of the rows a filter leaves, as long as nothing is known of them: DataFusion's guess.
 const SELECTIVITY: f64 = 0.2;
+/// Rows of a batch at the most: of more, what is computed does not stay in the cache of a core.
+const ROWS_MAX: usize = 32 << 10;
 /// Bytes of a value of variable width, as long as nothing is known of them.
 const WIDTH: usize = 32;
 /// Bytes that say where such a value is.
@@ -367,7 +369,9 @@ impl Scan {
         if batch.num_columns() == 0 {
             return Ok(Poll::Ready(Some(self.counted(batch))));
         }
-        self.batches.push_batch(batch)?;
+        for start in (0..batch.num_rows()).step_by(ROWS_MAX) {
+            self.batches.push_batch(batch.slice(start, ROWS_MAX.min(batch.num_rows() - start)))?;
+        }
         Ok(match self.batches.next_completed_batch() {
             Some(batch) => Poll::Ready(Some(self.counted(batch))),
             None => Poll::Pending,
@@ -411,24 +415,25 @@ mod tests {
 
     struct Reading(std::vec::IntoIter<Box<dyn Morsel>>);
 
-    /// Rows of which some have gone.
+    /// Rows that are kept as columns, where some may have gone.
     struct Kept {
         whole: Box<dyn Morsel>,
-        there: BooleanArray,
+        there: Option<BooleanArray>,
     }
 
     impl Morsel for Kept {
         fn len(&self) -> usize {
-            self.there.true_count()
+            self.there.as_ref().map_or(self.whole.len(), BooleanArray::true_count)
         }
 
         fn columns(&self, stage: usize, rows: Option<&[usize]>) -> Result<Vec<ArrayRef>> {
-            let own: Vec<usize> = self.there.values().set_indices().collect();
+            let Some(there) = &self.there else { return self.whole.columns(stage, rows) };
+            let own: Vec<usize> = there.values().set_indices().collect();
             let places = rows.map(|rows| rows.iter().map(|row| own[*row]).collect());
             self.whole.columns(stage, Some(&places.unwrap_or(own)))
         }
 
-        fn kept(&self, stage: usize) -> Result<Option<(Vec<ArrayRef>, BooleanArray)>> {
+        fn kept(&self, stage: usize) -> Result<Option<(Vec<ArrayRef>, Option<BooleanArray>)>> {
             Ok(Some((self.whole.columns(stage, None)?, self.there.clone())))
         }
 
@@ -461,8 +466,8 @@ mod tests {
         fn read(&self, stages: &[BTreeSet<usize>], wanted: &Wanted) -> Result<Box<dyn Morsels>> {
             let mut morsels = Vec::new();
             for (at, rows) in self.1.iter().enumerate() {
-                // Of every other one half of the rows have gone, which would pass as well.
-                let gone = usize::from(at % 2 == 1);
+                // Of every third one half of the rows have gone, which would pass as well.
+                let gone = usize::from(at % 3 == 1);
                 let rows: Vec<&Row> = rows.iter().flat_map(|row| std::iter::repeat_n(row, 1 + gone)).collect();
                 let columns: Vec<ArrayRef> = vec![
                     Arc::new(rows.iter().map(|row| row.0).collect::<Int32Array>()),
@@ -471,9 +476,9 @@ mod tests {
                 ];
                 let mut whole = InMemory(RecordBatch::try_new(Arc::clone(&self.0), columns)?).read(stages, wanted)?;
                 let there = BooleanArray::from_iter((0..rows.len()).map(|row| Some(row % (1 + gone) == 0)));
-                morsels.extend(whole.next()?.map(|whole| match gone {
+                morsels.extend(whole.next()?.map(|whole| match at % 3 {
                     0 => whole,
-                    _ => Box::new(Kept { whole, there }) as Box<dyn Morsel>,
+                    _ => Box::new(Kept { whole, there: (gone > 0).then_some(there) }) as Box<dyn Morsel>,
                 }));
             }
             Ok(Box::new(Reading(morsels.into_iter())))

@@ -265,10 +265,16 @@ impl ColumnRows {
         self.len == 0
     }
 
-    /// Some columns as they are kept, and where in them its rows are, if others stand among them that have gone, and not many.
-    pub fn kept(&self, columns: &BTreeSet<usize>) -> Result<Option<(Vec<ArrayRef>, BooleanArray)>, PersistError> {
-        let Some(mask) = self.mask.as_ref().filter(|mask| self.len > mask.len() / 2) else { return Ok(None) };
-        Ok(Some((self.read(columns, Wanted::All)?, mask.clone())))
+    /// Some columns as they are kept, and where in them its rows are, unless all are; `None` if most have gone.
+    #[expect(clippy::type_complexity, reason = "columns, and a mask over them")]
+    pub fn kept(
+        &self,
+        columns: &BTreeSet<usize>,
+    ) -> Result<Option<(Vec<ArrayRef>, Option<BooleanArray>)>, PersistError> {
+        match &self.mask {
+            Some(mask) if self.len <= mask.len() / 2 => Ok(None),
+            mask => Ok(Some((self.read(columns, Wanted::All)?, mask.clone()))),
+        }
     }
 
     /// The same columns of some of the rows, by where they are in what is kept so.

@@ -575,7 +575,7 @@ impl Morsel for StoredRows {
         self.found.decode(&self.stages[stage], at)
     }
 
-    fn kept(&self, stage: usize) -> Result<Option<(Vec<ArrayRef>, BooleanArray)>> {
+    fn kept(&self, stage: usize) -> Result<Option<(Vec<ArrayRef>, Option<BooleanArray>)>> {
         match (&self.found, &self.left) {
             (Found::Columns(rows), None) => rows.kept(&self.stages[stage].columns).map_err(storage),
             _ => Ok(None),

@@ -209,14 +209,18 @@ impl Passing<'_> {
     fn keep_of(
         &mut self,
         columns: Vec<(usize, ArrayRef)>,
-        there: BooleanArray,
+        there: Option<BooleanArray>,
         condition: &Condition,
         needed: &BTreeSet<usize>,
     ) -> Result<()> {
         let arrays = columns.iter().map(|(_, array)| Arc::clone(array)).collect();
         let mask = condition.evaluate(&RecordBatch::try_new(Arc::clone(&condition.schema), arrays)?)?;
-        let mask = mask.map_or_else(|| Ok(there.clone()), |mask| and(&mask, &there))?;
         self.columns = columns.into_iter().filter(|(column, _)| needed.contains(column)).collect();
+        let mask = match (mask, there) {
+            (Some(mask), Some(there)) => and(&mask, &there)?,
+            (Some(mask), None) | (None, Some(mask)) => mask,
+            (None, None) => return Ok(()),
+        };
         self.leave(&mask)?;
         (self.rows, self.is_of_kept) = (Rows::passing(mask), true);
         Ok(())
