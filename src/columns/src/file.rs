@@ -43,7 +43,7 @@ pub trait Fetch {
 pub struct File {
     shape: Arc<Shape>,
     metadata: ArrowReaderMetadata,
-    /// The same for who decodes.
+    /// The same with the schema of what is decoded ([`Shape::decoded`]): statistics need that of the values.
     reading: ArrowReaderMetadata,
     checksums: Vec<u32>,
     pub(crate) marks: Marks,
@@ -152,7 +152,7 @@ impl File {
         let pairs = pairs.map_or(&[][..], Vec::as_slice);
         let (checksums, marks) = marks::read(pairs)?;
         let shape = Arc::new(Shape::of_file(metadata.schema())?);
-        let reading = ArrowReaderOptions::new().with_schema(shape.read());
+        let reading = ArrowReaderOptions::new().with_schema(shape.decoded());
         let reading = ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), reading)?;
         let groups = groups(&metadata, &shape)?;
         let granules = groups.last().map_or(0, |group| group.granules.end);

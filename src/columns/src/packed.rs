@@ -1,4 +1,5 @@
-//! A decoded chunk as it is kept: numerics as the narrowest integers that hold all of them, texts that are few as numbers of their values.
+//! A decoded chunk as it is kept: numerics of at most 38 digits as the narrowest integers that hold all of them, texts that are few as
+//! numbers of their values.
 //!
 //! What is computed with is wide: 16 bytes a numeric and 16 a text. To keep that would take most of the memory, and the first query after a
 //! start most of its time, for pages that the system has to provide; and to widen what is kept takes less than to read what is wide.
@@ -37,7 +38,7 @@ impl Packed {
             DataType::Decimal128(..) => {
                 let decimals = array.as_primitive::<Decimal128Type>();
                 let values = decimals.values().iter();
-                // What is in the place of a NULL counts as well: as a rule that is zero.
+                // What is in the place of a NULL counts as well: as a rule that is zero, or another value.
                 let outside = values.clone().fold(0, |outside, value| outside | (high(*value) ^ (low(*value) >> 63)));
                 (outside == 0).then(|| narrow(values.map(|value| low(*value)), decimals.nulls(), ty))
             }
@@ -118,7 +119,7 @@ const SLOTS: usize = 1 << 10;
 /// No view: it would be of a text longer than any.
 const NONE: u128 = u128::MAX;
 
-/// `None` if there are more values than codes, or values that are kept elsewhere and not as one.
+/// `None` if there are more views than codes: a text that is not short and stands in several places counts several times.
 fn coded<T: ByteViewType>(texts: &GenericByteViewArray<T>) -> Option<Packed> {
     // A view says where a text is, or is the text if that is short: the same views are the same text.
     let (mut seen, mut code_of) = ([NONE; SLOTS], [0; SLOTS]);
@@ -138,7 +139,7 @@ fn coded<T: ByteViewType>(texts: &GenericByteViewArray<T>) -> Option<Packed> {
     if firsts.is_empty() {
         return None;
     }
-    // Of NULL the codes tell: an empty text has the same view.
+    // Of NULL the codes tell: what is in its place may be another text.
     let values = take(texts, &UInt32Array::from(firsts), None).ok()?;
     let (views, buffers, _) = values.as_byte_view::<T>().clone().into_parts();
     let values = GenericByteViewArray::<T>::try_new(views, buffers, None).ok()?;
@@ -148,13 +149,15 @@ fn coded<T: ByteViewType>(texts: &GenericByteViewArray<T>) -> Option<Packed> {
 fn slot_of(view: u128) -> usize {
     #[allow(clippy::cast_possible_truncation, reason = "both halves are looked at")]
     let mixed = (view as u64 ^ (view >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> (u64::BITS - SLOTS.ilog2())) as usize % SLOTS
+    (mixed >> (u64::BITS - SLOTS.ilog2())) as usize
 }
 
 #[cfg(test)]
 mod tests {
     use super::Packed;
-    use arrow::array::{Array, ArrayRef, BinaryViewArray, BooleanArray, Decimal64Array, Decimal128Array, StringViewArray};
+    use arrow::array::{
+        Array, ArrayRef, BinaryViewArray, BooleanArray, Decimal64Array, Decimal128Array, StringViewArray,
+    };
     use arrow::compute::{FilterBuilder, filter};
     use proptest::prelude::{Just, Strategy, any, prop, prop_assert_eq, prop_oneof, proptest};
     use std::fmt::Debug;

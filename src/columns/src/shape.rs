@@ -3,7 +3,9 @@
 use crate::Error;
 use crate::packed::{Packed, wide};
 use arrow::array::{Array, ArrayRef, AsArray, make_array};
-use arrow::datatypes::{DECIMAL64_MAX_PRECISION, Decimal64Type, DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{
+    DECIMAL64_MAX_PRECISION, DataType, Decimal64Type, Field, IntervalUnit, Schema, SchemaRef, TimeUnit,
+};
 use repr::row::RowCodec;
 use std::sync::Arc;
 
@@ -89,8 +91,8 @@ impl Shape {
         })
     }
 
-    /// The columns of a file as they are read: decimals that Parquet keeps in 64 bits as they are.
-    pub(crate) fn read(&self) -> SchemaRef {
+    /// The columns of a file as they are decoded: decimals that Parquet keeps in 64 bits or fewer in 64.
+    pub(crate) fn decoded(&self) -> SchemaRef {
         let field = |field: &Arc<Field>| match field.data_type() {
             DataType::Decimal128(precision, scale) if *precision <= DECIMAL64_MAX_PRECISION => {
                 Arc::new(field.as_ref().clone().with_data_type(DataType::Decimal64(*precision, *scale)))

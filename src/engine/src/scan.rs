@@ -40,8 +40,6 @@ use std::task::Poll;
 
 /// What part of the rows a filter leaves, as long as nothing is known of them: DataFusion's guess.
 const SELECTIVITY: f64 = 0.2;
-/// Rows of a batch at the most: of more, what is computed does not stay in the cache of a core.
-const ROWS_MAX: usize = 32 << 10;
 /// Bytes of a value of variable width, as long as nothing is known of them.
 const WIDTH: usize = 32;
 /// Bytes that say where such a value is.
@@ -369,9 +367,7 @@ impl Scan {
         if batch.num_columns() == 0 {
             return Ok(Poll::Ready(Some(self.counted(batch))));
         }
-        for start in (0..batch.num_rows()).step_by(ROWS_MAX) {
-            self.batches.push_batch(batch.slice(start, ROWS_MAX.min(batch.num_rows() - start)))?;
-        }
+        self.batches.push_batch(batch)?;
         Ok(match self.batches.next_completed_batch() {
             Some(batch) => Poll::Ready(Some(self.counted(batch))),
             None => Poll::Pending,

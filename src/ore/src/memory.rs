@@ -4,7 +4,7 @@
 //! refused where the share, or one above it, would get more than it may have: a refusal ends a statement, never the server.
 //!
 //! The account knows what was asked for, not what the allocator holds. So the root may have a *gauge*, the allocator's own figure,
-//! which is looked at each time that so much was asked for: memory that nobody accounted for counts as well.
+//! which whoever asks for much looks at, once per 4 MiB that were asked for: memory that nobody accounted for counts as well.
 //!
 //! Ask in steps of [`STEP`] or more, and never on a path that is measured in microseconds.
 //!
@@ -18,8 +18,10 @@ use std::sync::{Arc, OnceLock};
 
 /// Bytes that are worth asking for.
 pub const STEP: usize = 64 << 10;
-/// Bytes that are asked for before the gauge is looked at again, which takes some dozens of microseconds.
-const GAUGED: usize = 4 << 20;
+/// Bytes from which on the gauge is looked at.
+const GAUGED: usize = 1 << 20;
+/// Bytes that are asked for before it is looked at again, which takes some dozens of microseconds.
+const GAUGED_EVERY: usize = 4 << 20;
 
 /// What a process uses by the figure of its allocator, in bytes. It is told how much there may be, and may see to it that what nobody
 /// uses is not there either.
@@ -34,9 +36,8 @@ pub struct Share {
     parent: Option<Arc<Share>>,
     used: AtomicUsize,
     limit: usize,
-    gauge: Option<Gauge>,
-    /// Bytes that were asked for since it was looked at.
-    ungauged: AtomicUsize,
+    /// And the bytes that were asked for since it was looked at.
+    gauge: Option<(Gauge, AtomicUsize)>,
     /// Of the root: what comes after everything else.
     give_up: OnceLock<GiveUp>,
 }
@@ -67,8 +68,8 @@ impl Share {
     }
 
     fn new(name: impl Into<String>, parent: Option<Arc<Share>>, limit: usize, gauge: Option<Gauge>) -> Share {
-        let (used, ungauged) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Share { name: name.into(), parent, used, limit, gauge, ungauged, give_up: OnceLock::new() }
+        let gauge = gauge.map(|gauge| (gauge, AtomicUsize::new(0)));
+        Share { name: name.into(), parent, used: AtomicUsize::new(0), limit, gauge, give_up: OnceLock::new() }
     }
 
     /// Before the whole of which this is a part refuses memory, this is given up. Once for all: later ones are not asked.
@@ -157,15 +158,20 @@ impl Share {
 
     fn take_what_is_left(&self, bytes: usize, limit: usize) -> Result<(), Refused> {
         let refused = |used| Refused { share: self.name.clone(), asked: bytes, used, limit };
-        if let Some(gauge) = &self.gauge
-            && self.ungauged.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) >= GAUGED
+        if let Some((gauge, since)) = &self.gauge
+            && since.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) >= GAUGED_EVERY
+            && bytes >= GAUGED
         {
+            since.store(0, Ordering::Relaxed);
             let used = gauge(limit.saturating_sub(bytes));
-            if used.saturating_add(bytes) > limit {
-                // Who asks next looks again.
+            let is_refused = used.saturating_add(bytes) > limit;
+            // Who may have less than this one, or asks after it was refused, looks again.
+            if is_refused || limit > self.limit {
+                since.store(GAUGED_EVERY, Ordering::Relaxed);
+            }
+            if is_refused {
                 return Err(refused(used));
             }
-            self.ungauged.store(0, Ordering::Relaxed);
         }
         let grown = |used: usize| used.checked_add(bytes).filter(|used| *used <= limit);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).map(drop).map_err(refused)
@@ -329,9 +335,10 @@ mod tests {
     fn what_nobody_accounted_for_counts_where_much_is_asked_for() {
         let root = Share::root(10 << 20, Some(Box::new(|_| 9 << 20)));
         root.try_grow(1 << 20).expect("there is room");
-        root.try_grow((3 << 20) - 1).expect("the gauge is for much");
+        root.try_grow((2 << 20) - 1).expect("it was not looked at");
         assert!(root.try_grow((1 << 20) + 1).is_err(), "together they are much");
         assert!(root.try_grow((1 << 20) + 1).is_err(), "what was refused is looked at again");
+        root.try_grow(STEP).expect("the gauge is for much");
         root.try_grow(1 << 20).expect("there is room for so much");
         root.try_grow(2 << 20).expect("nothing was asked for since");
     }

@@ -43,7 +43,7 @@ use crate::facts::{self, ColumnFacts};
 use crate::inner::{INLINE_BYTES_MAX, Inner, batch};
 use crate::output::{Output, Written};
 use crate::scan::{Scanned, ShardScan, SnapshotRows};
-use crate::shard::{Batch, Location, Shard, ShardStats, Shards};
+use crate::shard::{Batch, Counted, Location, Shard, ShardStats, Shards};
 use crate::shard_id::ShardId;
 use crate::snapshot::ShardSnapshot;
 use ahead::Ahead;
@@ -51,8 +51,8 @@ use arrow::datatypes::DataType;
 use columns::{Cache, Shape};
 use ore::memory::Share;
 
-/// Updates of a shard, and bytes of them, whose values are counted without a file of columns, at the most.
-const COUNTED_UPDATES_MAX: u64 = 1_024;
+/// Updates and rows of a shard, and bytes of them, whose values are counted without a file of columns, at the most.
+const COUNTED_ROWS_MAX: u64 = 4_096;
 const COUNTED_BYTES_MAX: u64 = 1 << 20;
 
 /// Updates of one shard, part of a commit. All get the timestamp of the commit.
@@ -261,9 +261,6 @@ impl PersistClient {
     pub fn describe(&self, shard: ShardId, types: &[DataType]) {
         let Some(shape) = Shape::new(types) else { return };
         self.inner.shapes.lock().insert(shard, Arc::new(shape));
-        if let Some(state) = self.inner.shards.lock().by_id.get_mut(&shard) {
-            state.counted = None;
-        }
         self.inner.request_rewriting(shard);
     }
 
@@ -329,19 +326,25 @@ impl PersistClient {
         Arc::clone(looked_up.facts.get_or_init(|| facts::of_files(&files)))
     }
 
-    /// What the rows of a shard say of its values, if these are few. Counted again once there are a quarter more updates, or fewer.
+    /// What the rows of a shard say of its values, if these are few. Counted again once there are a quarter more updates, or compaction
+    /// has made others of them.
     fn facts_of_few(&self, shard: ShardId) -> Option<Arc<[ColumnFacts]>> {
         let shape = self.inner.shape(shard)?;
-        let (stats, counted) = {
+        let (stats, replaced, counted) = {
             let shards = self.inner.shards.lock();
             let state = shards.by_id.get(&shard)?;
-            (state.stats(shards.upper), state.counted.clone())
+            (state.stats(shards.upper), state.replaced_count, state.counted.clone())
         };
-        let is_few = stats.update_count <= COUNTED_UPDATES_MAX && stats.bytes <= COUNTED_BYTES_MAX;
-        match counted {
-            Some((of, facts)) if !is_few || stats.update_count.abs_diff(of) <= of / 4 => return Some(facts),
-            _ if !is_few => return None,
-            _ => {}
+        // An update may be of many copies of a row.
+        let count = stats.update_count.max(stats.rows.unsigned_abs());
+        if count > COUNTED_ROWS_MAX || stats.bytes > COUNTED_BYTES_MAX {
+            return None;
+        }
+        if let Some(counted) = counted
+            && counted.replaced == replaced
+            && stats.update_count <= counted.updates + counted.updates / 4
+        {
+            return Some(counted.facts);
         }
         let mut scan = self.scan(shard, stats.upper.checked_sub(1)?).ok()?;
         let mut all = Vec::new();
@@ -352,7 +355,8 @@ impl PersistClient {
         }
         let rows: Vec<&[u8]> = all.iter().flat_map(SnapshotRows::iter).collect();
         let facts = facts::of_rows(shape.types(), &rows)?;
-        self.inner.shards.lock().by_id.get_mut(&shard)?.counted = Some((stats.update_count, Arc::clone(&facts)));
+        let counted = Counted { updates: stats.update_count, replaced, facts: Arc::clone(&facts) };
+        self.inner.shards.lock().by_id.get_mut(&shard)?.counted = Some(counted);
         Some(facts)
     }
 

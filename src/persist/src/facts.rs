@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// What is known of a column.
 #[derive(Clone, Debug)]
 pub struct ColumnFacts {
-    /// How many values are NULL, of a type whose bounds are kept.
+    /// How many values are NULL; in files of columns that is known of types whose bounds are.
     pub nulls: Option<u64>,
     /// No value is less than this one, which stands alone.
     pub least: Option<ArrayRef>,

@@ -118,8 +118,16 @@ pub(crate) struct Shard {
     pub(crate) replaced_count: u64,
     /// What scans have looked up.
     looked_up: Arc<LookedUp>,
-    /// What is known of the values of few rows, which are in no files of columns, and of how many updates.
-    pub(crate) counted: Option<(u64, Arc<[ColumnFacts]>)>,
+    pub(crate) counted: Option<Counted>,
+}
+
+/// What few rows, which are in no files of columns, say of their values.
+#[derive(Clone, Debug)]
+pub(crate) struct Counted {
+    /// How many updates there were, and how often batches had been replaced.
+    pub(crate) updates: u64,
+    pub(crate) replaced: u64,
+    pub(crate) facts: Arc<[ColumnFacts]>,
 }
 
 /// What was looked up in files of columns, once, as long as the files are the same.

@@ -53,11 +53,6 @@ impl ArithOp {
             ArithOp::Rem => "%",
         }
     }
-
-    /// Whether a result has all digits of the exact one, whatever type it has room in.
-    fn is_exact(self) -> bool {
-        matches!(self, ArithOp::Add | ArithOp::Sub | ArithOp::Mul)
-    }
 }
 
 /// An arithmetic operator for one result type; both operands are of that type, numerics with their own scales.
@@ -84,7 +79,10 @@ impl Arith {
     /// `None` if `expr` is none. To calculate wide takes less than to widen what was calculated.
     pub fn widened(expr: &Expr, data_type: &DataType) -> Option<Expr> {
         let Expr::ScalarFunction(call) = expr else { return None };
-        let arith = call.func.inner().downcast_ref::<Arith>().filter(|arith| arith.op.is_exact())?;
+        let arith = call.func.inner().downcast_ref::<Arith>()?;
+        if !matches!(arith.op, ArithOp::Add | ArithOp::Sub | ArithOp::Mul) {
+            return None;
+        }
         match (&arith.data_type, data_type) {
             (DataType::Decimal128(_, from), DataType::Decimal256(_, to)) if from == to => {
                 let udf = Arith::udf(arith.op, &arith.ty, data_type);

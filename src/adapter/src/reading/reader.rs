@@ -139,7 +139,7 @@ impl StatementReader {
         (all as f64 * part).ceil() as usize
     }
 
-    /// What is known of the values of a table's columns: what its files say, if these are at hand, or are read anyway.
+    /// What is known of the values of a table's columns: what its files say, or few rows, if these are at hand, or are read anyway.
     fn facts(&self, id: GlobalId) -> Arc<[ColumnFacts]> {
         let is_at_hand =
             self.shared.persist.is_local() || !self.published.indexes_on(id).iter().any(|of| is_readable(of));

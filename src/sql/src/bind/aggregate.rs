@@ -303,6 +303,15 @@ fn sum(binder: &mut Binder<'_>, arg: TypedExpr, site: Site<'_>) -> Result<Option
 }
 
 fn numeric_sum(binder: &mut Binder<'_>, arg: TypedExpr, site: Site<'_>) -> Result<TypedExpr, SqlError> {
+    Ok(sum_of(summand(binder, arg)?, site))
+}
+
+fn sum_of(arg: TypedExpr, site: Site<'_>) -> TypedExpr {
+    TypedExpr::new(site(df::sum::sum_udaf(), vec![arg.expr]), arg.ty, arg.data_type)
+}
+
+/// A number in the type that its sum has.
+fn summand(binder: &mut Binder<'_>, arg: TypedExpr) -> Result<TypedExpr, SqlError> {
     let arg = binder.coercer.cast(arg, &NUMERIC, LengthRule::Cast)?;
     let (precision, scale) = precision_and_scale(&arg.data_type);
     let ty = match &arg.ty {
@@ -315,11 +324,10 @@ fn numeric_sum(binder: &mut Binder<'_>, arg: TypedExpr, site: Site<'_>) -> Resul
         DataType::Decimal128(..) => DataType::Decimal128(38, scale),
         _ => DataType::Decimal256(NUMERIC_PRECISION, scale),
     };
-    let arg = match Arith::widened(&arg.expr, &storage) {
-        Some(expr) => TypedExpr { expr, ty: ty.clone(), data_type: storage.clone(), ..arg },
-        None => binder.coercer.store_as(arg, &ty, &storage)?,
-    };
-    Ok(TypedExpr::new(site(df::sum::sum_udaf(), vec![arg.expr]), ty, storage))
+    match Arith::widened(&arg.expr, &storage) {
+        Some(expr) => Ok(TypedExpr { expr, ty, data_type: storage, ..arg }),
+        None => binder.coercer.store_as(arg, &ty, &storage),
+    }
 }
 
 /// The average of exact numbers is a numeric quotient.
@@ -335,9 +343,12 @@ fn avg(binder: &mut Binder<'_>, arg: TypedExpr, site: Site<'_>) -> Result<Option
     if !is_integer(&arg.ty) && !matches!(arg.ty, PgType::Numeric(_)) {
         return Ok(None);
     }
-    let count = site(df::count::count_udaf(), vec![arg.expr.clone()]);
+    let summed = summand(binder, arg.clone())?;
+    // What is calculated is calculated once, a column is counted as it is.
+    let counted = if matches!(summed.expr, Expr::ScalarFunction(_)) { &summed } else { &arg };
+    let count = site(df::count::count_udaf(), vec![counted.expr.clone()]);
     let count = TypedExpr::new(count, PgType::Int8, DataType::Int64);
-    let total = numeric_sum(binder, arg, site)?;
+    let total = sum_of(summed, site);
     // No rows give NULL, not a division by zero.
     let count = binder.call("nonzero", vec![count], Span::empty())?;
     let count = binder.coercer.cast(count, &NUMERIC, LengthRule::Cast)?;
