@@ -124,7 +124,7 @@ mod tests {
         let slots = Arc::new(Slots::new(8));
         (0..3).for_each(|slot| cache.keep(&slots, slot, &array(slot as i64)));
         assert_eq!(cache.used(), 3 * bytes);
-        assert_eq!(slots.get(0).expect("it is kept").array(None).expect("fits").len(), 1_000);
+        assert_eq!(slots.get(0).expect("it is kept").array(0..1_000, None).expect("fits").len(), 1_000);
         cache.keep(&slots, 3, &array(3));
         assert_eq!((0..4).map(|slot| slots.get(slot).is_some()).collect::<Vec<_>>(), [true, false, true, true]);
         // All have been used since: the one that came first goes after all.

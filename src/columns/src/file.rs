@@ -6,7 +6,7 @@ use crate::marks::{self, Marks};
 use crate::shape::Shape;
 use crate::{Error, GRANULE_ROWS};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch, RecordBatchReader};
-use arrow::compute::{FilterBuilder, concat_batches, filter_record_batch};
+use arrow::compute::{FilterBuilder, FilterPredicate, concat_batches, filter_record_batch};
 use arrow::datatypes::{ArrowNativeType, UInt64Type};
 use arrow::row::Rows;
 use bytes::Bytes;
@@ -81,8 +81,8 @@ pub enum Wanted<'a> {
     All,
     /// Those at these positions, which ascend.
     At(&'a [usize]),
-    /// Those where this is true.
-    Where(&'a BooleanArray),
+    /// Those where this is true of the rows from this one on; none of the others.
+    Where(usize, &'a BooleanArray),
 }
 
 impl Wanted<'_> {
@@ -91,7 +91,7 @@ impl Wanted<'_> {
         match self {
             Wanted::All => among,
             Wanted::At(rows) => rows.len(),
-            Wanted::Where(mask) => mask.true_count(),
+            Wanted::Where(_, mask) => mask.true_count(),
         }
     }
 
@@ -105,7 +105,22 @@ impl Wanted<'_> {
                 rows.iter().for_each(|row| mask.set_bit(*row, true));
                 Some(BooleanArray::new(mask.finish(), None))
             }
-            Wanted::Where(mask) => Some(mask.clone()),
+            Wanted::Where(start, mask) => {
+                let mut all = BooleanBufferBuilder::new(among);
+                all.append_n(start, false);
+                all.append_buffer(mask.values());
+                all.append_n(among - start - mask.len(), false);
+                Some(BooleanArray::new(all.finish(), None))
+            }
+        }
+    }
+
+    /// Among so many: a range that all are in, and which of it they are, unless they are all of it.
+    fn picked(self, among: usize) -> (Range<usize>, Option<FilterPredicate>) {
+        let predicate = |mask: &BooleanArray| FilterBuilder::new(mask).optimize().build();
+        match self {
+            Wanted::Where(start, mask) => (start..start + mask.len(), Some(predicate(mask))),
+            wanted => (0..among, wanted.mask(among).as_ref().map(predicate)),
         }
     }
 }
@@ -233,11 +248,13 @@ impl File {
     ) -> Result<Vec<ArrayRef>, E> {
         let of = self.groups[group].rows;
         let slot = |column: usize| group * (self.shape.time() + 1) + column;
-        let mask = wanted.mask(of).map(|mask| FilterBuilder::new(&mask).optimize().build());
+        let (range, picked) = wanted.picked(of);
         let (mut found, mut missing) = (BTreeMap::new(), BTreeSet::new());
         for column in columns {
             match self.slots.get(slot(*column)) {
-                Some(kept) => drop(found.insert(*column, kept.array(mask.as_ref()).map_err(Error::from)?)),
+                Some(kept) => {
+                    drop(found.insert(*column, kept.array(range.clone(), picked.as_ref()).map_err(Error::from)?))
+                }
                 None => drop(missing.insert(*column)),
             }
         }
@@ -252,7 +269,7 @@ impl File {
             for (column, array) in missing.into_iter().zip(stored.columns()) {
                 let chunk = self.shape.to_packed(column, array)?;
                 cache.keep(&self.slots, slot(column), &chunk);
-                found.insert(column, chunk.array(mask.as_ref()).map_err(Error::from)?);
+                found.insert(column, chunk.array(range.clone(), picked.as_ref()).map_err(Error::from)?);
             }
         }
         Ok(found.into_values().collect())
@@ -582,8 +599,11 @@ mod tests {
             let decoder = ColumnDecoder::new(&types, wanted.clone()).expect("supported");
             for (at, of_group) in rows.chunks(group).enumerate() {
                 let few: Vec<usize> = (0..of_group.len()).filter(|row| choices[row % choices.len()] >> 9 & 1 == 1).collect();
-                let mask: BooleanArray = (0..of_group.len()).map(|row| Some(few.contains(&row))).collect();
-                for some in [Wanted::All, Wanted::At(&few), Wanted::Where(&mask)] {
+                // In a stretch in which they all are.
+                let start = few.first().copied().unwrap_or(0) / 2;
+                let end = few.last().map_or(start, |last| last + 1);
+                let mask: BooleanArray = (start..end).map(|row| Some(few.contains(&row))).collect();
+                for some in [Wanted::All, Wanted::At(&few), Wanted::Where(start, &mask)] {
                     let expected: Vec<&[u8]> = match some {
                         Wanted::All => of_group.iter().map(|(row, _)| row.as_slice()).collect(),
                         _ => few.iter().map(|row| of_group[*row].0.as_slice()).collect(),

@@ -14,6 +14,7 @@ use arrow::datatypes::{
     StringViewType,
 };
 use arrow::error::ArrowError;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A chunk.
@@ -57,11 +58,11 @@ impl Packed {
         }
     }
 
-    /// The rows that are picked, or all, as they were.
-    pub(crate) fn array(&self, picked: Option<&FilterPredicate>) -> Result<ArrayRef, ArrowError> {
+    /// The rows that are picked of these, or all of these, as they were.
+    pub(crate) fn array(&self, rows: Range<usize>, picked: Option<&FilterPredicate>) -> Result<ArrayRef, ArrowError> {
         let pick = |array: &ArrayRef| match picked {
-            Some(picked) => picked.filter(array),
-            None => Ok(Arc::clone(array)),
+            Some(picked) => picked.filter(&array.slice(rows.start, rows.len())),
+            None => Ok(array.slice(rows.start, rows.len())),
         };
         match self {
             Packed::Plain(array) => pick(array),
@@ -74,10 +75,13 @@ impl Packed {
                     _ => wide(array.as_primitive::<Int64Type>(), ty),
                 })
             }
-            Packed::Coded(codes, values) => match picked {
-                Some(picked) => take(values, &picked.filter(codes)?, None),
-                None => take(values, codes, None),
-            },
+            Packed::Coded(codes, values) => {
+                let codes = codes.slice(rows.start, rows.len());
+                match picked {
+                    Some(picked) => take(values, &picked.filter(&codes)?, None),
+                    None => take(values, &codes, None),
+                }
+            }
         }
     }
 }
@@ -166,11 +170,14 @@ mod tests {
     /// Whether it is kept smaller than it was.
     fn check(array: &ArrayRef, mask: &[bool]) -> bool {
         let packed = Packed::of(array, array.data_type());
-        assert_eq!(&packed.array(None).expect("fits"), array);
+        assert_eq!(&packed.array(0..array.len(), None).expect("fits"), array);
         let mask = BooleanArray::from(mask.to_vec());
         let picked = FilterBuilder::new(&mask).optimize().build();
-        let found = packed.array(Some(&picked)).expect("fits");
+        let found = packed.array(0..array.len(), Some(&picked)).expect("fits");
         assert_eq!(found.to_data(), filter(array, &mask).expect("fits").to_data());
+        let (start, some) = (array.len() / 3, array.len() / 2);
+        let found = packed.array(start..start + some, None).expect("fits");
+        assert_eq!(&found, &array.slice(start, some));
         assert_eq!(found.data_type(), array.data_type());
         !matches!(packed, Packed::Plain(_))
     }
@@ -192,7 +199,7 @@ mod tests {
             // As they are decoded.
             if let Ok(short) = short.map(Decimal64Array::from) {
                 let packed = Packed::of(&(Arc::new(short) as ArrayRef), array.data_type());
-                prop_assert_eq!(&packed.array(None).expect("fits"), &array);
+                prop_assert_eq!(&packed.array(0..array.len(), None).expect("fits"), &array);
             }
         }
 

@@ -83,8 +83,8 @@ pub trait Morsel: Send {
 /// Where some rows are among others.
 #[derive(Clone, Copy, Debug)]
 pub enum Places<'a> {
-    /// Where this is true.
-    Where(&'a BooleanArray),
+    /// Where this is true of those from this one on.
+    Where(usize, &'a BooleanArray),
     /// At these positions, which ascend.
     At(&'a [usize]),
 }

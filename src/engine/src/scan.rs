@@ -357,17 +357,15 @@ impl Scan {
             return Ok(Poll::Pending);
         };
         self.gives_way = self.has_others;
-        let batch = self.stages.run(morsel.as_ref(), &self.schema)?;
-        let batch = batch.slice(0, batch.num_rows().min(self.left));
-        self.left -= batch.num_rows();
-        if batch.num_rows() == 0 {
-            return Ok(Poll::Pending);
+        for batch in self.stages.run(morsel.as_ref(), &self.schema)? {
+            let batch = batch.slice(0, batch.num_rows().min(self.left));
+            self.left -= batch.num_rows();
+            // Of rows without columns there is nothing to put together, and no more than one batch.
+            if batch.num_columns() == 0 && batch.num_rows() > 0 {
+                return Ok(Poll::Ready(Some(self.counted(batch))));
+            }
+            self.batches.push_batch(batch)?;
         }
-        // Of rows without columns there is nothing to put together.
-        if batch.num_columns() == 0 {
-            return Ok(Poll::Ready(Some(self.counted(batch))));
-        }
-        self.batches.push_batch(batch)?;
         Ok(match self.batches.next_completed_batch() {
             Some(batch) => Poll::Ready(Some(self.counted(batch))),
             None => Poll::Pending,
@@ -435,8 +433,8 @@ mod tests {
 
         fn kept_some(&self, stage: usize, places: Places<'_>) -> Result<Vec<ArrayRef>> {
             match places {
-                Places::Where(mask) => {
-                    let rows: Vec<usize> = mask.values().set_indices().collect();
+                Places::Where(start, mask) => {
+                    let rows: Vec<usize> = mask.values().set_indices().map(|row| start + row).collect();
                     self.whole.columns(stage, Some(&rows))
                 }
                 Places::At(rows) => self.whole.columns(stage, Some(rows)),

@@ -288,7 +288,7 @@ impl ColumnRows {
         let wanted = match (&self.mask, rows) {
             (None, None) => Wanted::All,
             (None, Some(rows)) => Wanted::At(rows),
-            (Some(mask), None) => Wanted::Where(mask),
+            (Some(mask), None) => Wanted::Where(0, mask),
             (Some(mask), Some(rows)) => {
                 let at = self.at.get_or_init(|| mask.values().set_indices().collect());
                 among_all = rows.iter().map(|row| at[*row]).collect();

@@ -587,7 +587,7 @@ impl Morsel for StoredRows {
             return Err(internal("rows that are none of columns are kept so"));
         };
         let places = match places {
-            Places::Where(mask) => OfGroup::Where(mask),
+            Places::Where(start, mask) => OfGroup::Where(start, mask),
             Places::At(rows) => OfGroup::At(rows),
         };
         rows.kept_some(&self.stages[stage].columns, places).map_err(storage)

@@ -20,6 +20,13 @@ use std::sync::Arc;
 /// Of fewer than one row in so many it is said where they are, one by one.
 const FEW: usize = 4;
 
+/// Rows of a batch, about, where a filter leaves many: what is computed of more does not stay in the cache of a core.
+const ROWS_MAX: usize = match (cfg!(test), cfg!(debug_assertions)) {
+    (true, _) => 8,
+    (false, true) => 1_000,
+    (false, false) => 32 << 10,
+};
+
 /// The stages of a scan: one per filter, and the last for what is wanted.
 pub(super) struct Stages {
     /// What each of them decodes.
@@ -79,20 +86,31 @@ impl Stages {
         &self.columns
     }
 
-    /// The rows of a morsel that pass, in their order, with the columns that are wanted.
-    pub(super) fn run(&self, morsel: &dyn Morsel, schema: &SchemaRef) -> Result<RecordBatch> {
-        let mut rows = Passing { morsel, rows: Rows::All, is_of_kept: false, columns: Vec::new() };
-        for (stage, (condition, needed)) in self.filters.iter().enumerate() {
+    /// The rows of a morsel that pass, in their order, with the columns that are wanted; in several batches where there are many.
+    pub(super) fn run(&self, morsel: &dyn Morsel, schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
+        let all = Passing { morsel, rows: Rows::All, is_of_kept: false, columns: Vec::new() };
+        let parts = match self.filters.first() {
+            Some((condition, needed)) if self.is_first_certain && !condition.columns.is_empty() => {
+                match morsel.kept(0)? {
+                    Some((columns, there)) => {
+                        let columns = self.columns[0].iter().copied().zip(columns).collect();
+                        // Rows without columns are only counted.
+                        let most = if self.projection.is_empty() { usize::MAX } else { ROWS_MAX };
+                        all.parts(columns, there, (condition, needed), most)?
+                    }
+                    None => return Ok(vec![self.run_from(0, all, schema)?]),
+                }
+            }
+            _ => return Ok(vec![self.run_from(0, all, schema)?]),
+        };
+        parts.into_iter().map(|part| self.run_from(1, part, schema)).collect()
+    }
+
+    /// The same of rows that have passed the filters before a stage.
+    fn run_from(&self, stage: usize, mut rows: Passing<'_>, schema: &SchemaRef) -> Result<RecordBatch> {
+        for (stage, (condition, needed)) in self.filters.iter().enumerate().skip(stage) {
             if rows.len() == 0 {
                 return Ok(RecordBatch::new_empty(Arc::clone(schema)));
-            }
-            if stage == 0
-                && self.is_first_certain
-                && !condition.columns.is_empty()
-                && let Some((columns, there)) = morsel.kept(stage)?
-            {
-                rows.keep_of(self.columns[stage].iter().copied().zip(columns).collect(), there, condition, needed)?;
-                continue;
             }
             rows.decode(stage, &self.columns[stage])?;
             let mask = condition.evaluate(&rows.batch(&condition.schema, &condition.columns)?)?;
@@ -145,22 +163,22 @@ struct Passing<'a> {
 /// Which rows of a morsel.
 enum Rows {
     All,
-    /// Where the mask is true, which is so often.
-    Where(BooleanArray, usize),
+    /// From this one on, where the mask is true, which is so often.
+    Where(usize, BooleanArray, usize),
     /// At these places.
     At(Vec<usize>),
 }
 
 impl Rows {
-    fn passing(mask: BooleanArray) -> Rows {
+    fn passing(start: usize, mask: BooleanArray) -> Rows {
         let count = mask.true_count();
-        Rows::Where(mask, count)
+        Rows::Where(start, mask, count)
     }
 
     /// Their places, unless these are all.
     fn places(&mut self) -> Option<&[usize]> {
-        if let Rows::Where(mask, _) = self {
-            *self = Rows::At(mask.values().set_indices().collect());
+        if let Rows::Where(start, mask, _) = self {
+            *self = Rows::At(mask.values().set_indices().map(|row| *start + row).collect());
         }
         match self {
             Rows::At(places) => Some(places),
@@ -173,7 +191,7 @@ impl Passing<'_> {
     fn len(&self) -> usize {
         match &self.rows {
             Rows::All => self.morsel.len(),
-            Rows::Where(_, count) => *count,
+            Rows::Where(_, _, count) => *count,
             Rows::At(places) => places.len(),
         }
     }
@@ -181,8 +199,8 @@ impl Passing<'_> {
     fn decode(&mut self, stage: usize, columns: &BTreeSet<usize>) -> Result<()> {
         if !columns.is_empty() {
             let arrays = match &self.rows {
-                Rows::Where(mask, count) if self.is_of_kept && *count > mask.len() / FEW => {
-                    self.morsel.kept_some(stage, Places::Where(mask))?
+                Rows::Where(start, mask, count) if self.is_of_kept && *count > mask.len() / FEW => {
+                    self.morsel.kept_some(stage, Places::Where(*start, mask))?
                 }
                 _ => match self.rows.places() {
                     Some(places) if self.is_of_kept => self.morsel.kept_some(stage, Places::At(places))?,
@@ -200,30 +218,41 @@ impl Passing<'_> {
         let Some(mask) = mask else { return Ok(()) };
         self.rows = match self.rows.places() {
             Some(places) => Rows::At(mask.values().set_indices().map(|at| places[at]).collect()),
-            None => Rows::passing(mask.clone()),
+            None => Rows::passing(0, mask.clone()),
         };
         self.leave(mask)
     }
 
-    /// Begins with those that pass a condition among columns as they are kept.
-    fn keep_of(
-        &mut self,
+    /// Those that pass a condition among columns as they are kept, in parts of about so many at the most; and the columns that are needed
+    /// after it.
+    fn parts(
+        mut self,
         columns: Vec<(usize, ArrayRef)>,
         there: Option<BooleanArray>,
-        condition: &Condition,
-        needed: &BTreeSet<usize>,
-    ) -> Result<()> {
+        (condition, needed): (&Condition, &BTreeSet<usize>),
+        most: usize,
+    ) -> Result<Vec<Self>> {
         let arrays = columns.iter().map(|(_, array)| Arc::clone(array)).collect();
         let mask = condition.evaluate(&RecordBatch::try_new(Arc::clone(&condition.schema), arrays)?)?;
         self.columns = columns.into_iter().filter(|(column, _)| needed.contains(column)).collect();
         let mask = match (mask, there) {
             (Some(mask), Some(there)) => and(&mask, &there)?,
             (Some(mask), None) | (None, Some(mask)) => mask,
-            (None, None) => return Ok(()),
+            (None, None) => return Ok(vec![self]),
         };
-        self.leave(&mask)?;
-        (self.rows, self.is_of_kept) = (Rows::passing(mask), true);
-        Ok(())
+        // Stretches of one length, of about so many rows that pass at the most.
+        let (len, count) = (mask.len(), mask.true_count().div_ceil(most).max(1));
+        let part = |at: usize| {
+            let (start, end) = (len * at / count, len * (at + 1) / count);
+            let mask = mask.slice(start, end - start);
+            let columns = self.columns.iter().map(|(column, array)| (*column, array.slice(start, end - start)));
+            let mut part =
+                Passing { morsel: self.morsel, rows: Rows::All, is_of_kept: true, columns: columns.collect() };
+            part.leave(&mask)?;
+            part.rows = Rows::passing(start, mask);
+            Ok(part)
+        };
+        (0..count).map(part).collect()
     }
 
     /// Leaves out of the columns what does not pass.
