@@ -25,6 +25,10 @@ const INLINE_BYTES_MAX: u64 = 8 << 20;
 /// Blobs from which on they are merged. Those of similar size merge earlier, so that this bounds a burst only.
 const BLOB_COUNT_MAX: usize = 12;
 
+/// Below twice this a blob is merged whenever anything is. Not more: a thousand small commits take 40 KB, and where they come by the second all
+/// of this is decoded and written again each time.
+const SMALL_BYTES: u64 = 64 << 10;
+
 /// How much larger than all smaller ones together a blob may be and still be merged with them.
 const SIZE_RATIO: u64 = 2;
 
@@ -196,7 +200,7 @@ impl Shard {
         let mut bytes = self.inline_bytes;
         blobs.sort_by_key(|batch| batch.bytes);
         for blob in blobs {
-            if blob.bytes > bytes.max(1 << 20).saturating_mul(SIZE_RATIO) {
+            if blob.bytes > bytes.max(SMALL_BYTES).saturating_mul(SIZE_RATIO) {
                 break;
             }
             bytes += blob.bytes;

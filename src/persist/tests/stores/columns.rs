@@ -411,10 +411,11 @@ fn what_is_small_by_itself_stays_inline_together() {
 fn several_row_groups() {
     let (dir, client, mut model) = begun();
     client.describe(A, &types());
-    model.commit(&client, rows(0..150_000).into_iter().map(|row| (row, 1)).collect());
-    model.commit(&client, rows((0..150_000).step_by(3_001)).into_iter().map(|row| (row, -1)).collect());
-    model.commit(&client, rows((70_000..90_000).step_by(3)).into_iter().map(|row| (row, 2)).collect());
-    model.commit(&client, rows((70_000..90_000).step_by(6)).into_iter().map(|row| (row, -2)).collect());
+    model.commit(&client, rows((0..300_000).step_by(2)).into_iter().map(|row| (row, 1)).collect());
+    model.commit(&client, rows((0..300_000).step_by(6_002)).into_iter().map(|row| (row, -1)).collect());
+    // Between those, and half of them go again.
+    model.commit(&client, rows((140_001..180_001).step_by(6)).into_iter().map(|row| (row, 2)).collect());
+    model.commit(&client, rows((140_001..180_001).step_by(12)).into_iter().map(|row| (row, -2)).collect());
     for as_of in 2..=model.ts {
         check(&client, &model, as_of, 5, 1 << 9 | 1);
     }
