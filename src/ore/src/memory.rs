@@ -36,7 +36,7 @@ pub struct Share {
     parent: Option<Arc<Share>>,
     used: AtomicUsize,
     limit: usize,
-    /// And the bytes that were asked for since it was looked at.
+    /// With the bytes that were asked for since it was looked at.
     gauge: Option<(Gauge, AtomicUsize)>,
     /// Of the root: what comes after everything else.
     give_up: OnceLock<GiveUp>,

@@ -89,20 +89,15 @@ impl Stages {
     /// The rows of a morsel that pass, in their order, with the columns that are wanted; in several batches where there are many.
     pub(super) fn run(&self, morsel: &dyn Morsel, schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
         let all = Passing { morsel, rows: Rows::All, is_of_kept: false, columns: Vec::new() };
-        let parts = match self.filters.first() {
-            Some((condition, needed)) if self.is_first_certain && !condition.columns.is_empty() => {
-                match morsel.kept(0)? {
-                    Some((columns, there)) => {
-                        let columns = self.columns[0].iter().copied().zip(columns).collect();
-                        // Rows without columns are only counted.
-                        let most = if self.projection.is_empty() { usize::MAX } else { ROWS_MAX };
-                        all.parts(columns, there, (condition, needed), most)?
-                    }
-                    None => return Ok(vec![self.run_from(0, all, schema)?]),
-                }
-            }
-            _ => return Ok(vec![self.run_from(0, all, schema)?]),
+        let first = self.filters.first().filter(|(first, _)| self.is_first_certain && !first.columns.is_empty());
+        let kept = first.map_or(Ok(None), |_| morsel.kept(0))?;
+        let (Some((condition, needed)), Some((columns, there))) = (first, kept) else {
+            return Ok(vec![self.run_from(0, all, schema)?]);
         };
+        let columns = self.columns[0].iter().copied().zip(columns).collect();
+        // Rows without columns are only counted.
+        let most = if self.projection.is_empty() { usize::MAX } else { ROWS_MAX };
+        let parts = all.parts(columns, there, (condition, needed), most)?;
         parts.into_iter().map(|part| self.run_from(1, part, schema)).collect()
     }
 
