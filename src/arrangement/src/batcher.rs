@@ -67,6 +67,12 @@ impl<T: Ord> Parcel<T> {
         self.order = order;
     }
 
+    /// The bytes of all keys and of all values.
+    fn row_bytes(&self) -> (usize, usize) {
+        let rows = self.order.iter().map(|place| self.row(*place));
+        rows.fold((0, 0), |(keys, values), (key, value)| (keys + key.len(), values + value.len()))
+    }
+
     /// The bytes that sorting them and making a batch of them takes, at most.
     fn effort(&self) -> usize {
         let rows: usize = self.parts.iter().map(Packed::byte_count).sum();
@@ -78,8 +84,10 @@ impl<T: Ord> Parcel<T> {
     where
         T: Timestamp + Lattice,
     {
-        let count = self.order.len();
-        let mut layers = Layers::with_capacity(count, count, count);
+        let mut layers = Layers::with_capacity(self.order.len(), self.order.len(), self.order.len());
+        let (keys, values) = self.row_bytes();
+        layers.storage.keys.reserve_bytes(keys);
+        layers.storage.vals.vals.reserve_bytes(values);
         let mut rest = self.order.as_slice();
         let mut value_count = layers.value_count();
         while let Some(first) = rest.first() {
@@ -187,7 +195,9 @@ impl<T: Timestamp + Lattice> Extract for RowBatcher<T> {
         let mut parcel = Parcel::default();
         self.frontier.clear();
         let loose = std::mem::take(&mut self.loose);
-        for part in std::mem::take(&mut self.waiting).into_iter().chain([loose]) {
+        let waiting = std::mem::take(&mut self.waiting);
+        parcel.order.reserve_exact(waiting.iter().map(Packed::len).sum::<usize>() + loose.len());
+        for part in waiting.into_iter().chain([loose]) {
             self.divide(part, upper, &mut parcel);
         }
         let batch = self.held.allowance().hold(parcel.effort()).and_then(|held| {

@@ -31,6 +31,11 @@ impl Rows {
         self.bytes.capacity() + self.offsets.byte_count()
     }
 
+    /// Makes room for rows of so many bytes.
+    pub(crate) fn reserve_bytes(&mut self, bytes: usize) {
+        self.bytes.reserve_exact(bytes);
+    }
+
     /// Gives back the memory beyond the rows.
     pub(crate) fn shrink_to_fit(&mut self) {
         self.bytes.shrink_to_fit();
