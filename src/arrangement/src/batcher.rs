@@ -20,6 +20,8 @@ use timely::progress::{Antichain, Timestamp};
 
 /// The bytes of a key that become a number.
 const PREFIX_BYTES: usize = 16;
+/// Updates that are sorted already, on average, where runs of such are merged. Tests have fewer.
+const LONG_RUN: usize = if cfg!(test) { 4 } else { 1 << 15 };
 
 /// Updates that become a batch: as they came, and in which order they stand in it.
 struct Parcel<T> {
@@ -61,9 +63,16 @@ impl<T: Ord> Parcel<T> {
             let (key, value) = self.row(*place);
             place.prefix = prefix(key, if width.is_some() { value } else { &[] });
         }
-        order.sort_unstable_by(|left, right| {
+        let compare = |left: &Place, right: &Place| {
             left.prefix.cmp(&right.prefix).then_with(|| self.row(*left).cmp(&self.row(*right)))
-        });
+        };
+        // What was read from few sorted files is merged; of anything else sorting takes less.
+        let few = order.len() / LONG_RUN;
+        let run_ends = order.windows(2).filter(|pair| pair[0].prefix > pair[1].prefix);
+        match run_ends.take(few + 1).count() <= few {
+            true => order.sort_by(compare),
+            false => order.sort_unstable_by(compare),
+        }
         self.order = order;
     }
 
@@ -76,7 +85,8 @@ impl<T: Ord> Parcel<T> {
     /// The bytes that sorting them and making a batch of them takes, at most.
     fn effort(&self) -> usize {
         let rows: usize = self.parts.iter().map(Packed::byte_count).sum();
-        rows + self.order.len() * (size_of::<Place>() + size_of::<T>() + size_of::<Diff>())
+        let merging = self.order.len().div_ceil(2) * size_of::<Place>();
+        rows + merging + self.order.len() * (size_of::<Place>() + size_of::<T>() + size_of::<Diff>())
     }
 
     /// The batch of these updates, sorted; absent if they add up to nothing.

@@ -5,7 +5,9 @@ use crate::distinct::Distinct;
 use crate::marks::{self, Marks};
 use crate::shape::Shape;
 use crate::{Error, GRANULE_ROWS};
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch, RecordBatchReader};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch, RecordBatchReader, new_null_array,
+};
 use arrow::compute::{FilterBuilder, FilterPredicate, concat_batches, filter_record_batch};
 use arrow::datatypes::{ArrowNativeType, UInt64Type};
 use arrow::row::Rows;
@@ -24,7 +26,7 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 /// Rows that are decoded at once where all of a group are wanted as rows.
-const ROWS_AT_ONCE: usize = 8 << 10;
+pub const ROWS_AT_ONCE: usize = 8 << 10;
 
 /// Of what part of its rows columns of a group are asked for if decoding all does not pay: one in so many.
 const FEW: usize = 128;
@@ -300,26 +302,38 @@ impl File {
     pub(crate) fn decode_range(&self, chunks: &Chunks, range: Range<usize>) -> Result<Piece, Error> {
         let of = self.groups[chunks.group].rows;
         let selection = RowSelection::from_consecutive_ranges(std::iter::once(range), of);
-        self.rows_of(&self.batch(chunks, 0..=self.shape.time(), Some(selection))?)
+        self.rows_of(&self.batch(chunks, 0..=self.shape.time(), Some(selection))?, None)
     }
 
     /// The rows of a group that stand at these positions, which ascend.
     pub fn rows_at<F: Fetch>(&self, from: &mut F, group: usize, rows: &[usize]) -> Result<Piece, F::Error> {
         let chunks = self.read_whole(from, group)?;
         let selection = selection(rows, self.groups[group].rows);
-        Ok(self.rows_of(&self.batch(&chunks, 0..=self.shape.time(), Some(selection))?)?)
+        Ok(self.rows_of(&self.batch(&chunks, 0..=self.shape.time(), Some(selection))?, None)?)
     }
 
-    /// The rows of a group, some at a time.
-    pub fn rows<F: Fetch>(self: &Arc<File>, from: &mut F, group: usize) -> Result<RowsOf, F::Error> {
-        let chunks = self.read_whole(from, group)?;
-        let reader = self.reader(&chunks, 0..=self.shape.time(), None, ROWS_AT_ONCE)?;
-        Ok(RowsOf { file: Arc::clone(self), reader })
+    /// The rows of a group, some at a time; with NULL in all columns but these, if some are given.
+    pub fn rows<F: Fetch>(
+        self: &Arc<File>,
+        from: &mut F,
+        group: usize,
+        columns: Option<&Arc<BTreeSet<usize>>>,
+    ) -> Result<RowsOf, F::Error> {
+        let stored = (0..=self.shape.time())
+            .filter(|at| *at == self.shape.time() || columns.is_none_or(|columns| columns.contains(at)));
+        let chunks = self.read_stored(from, group, stored.clone())?;
+        let reader = self.reader(&chunks, stored, None, ROWS_AT_ONCE)?;
+        Ok(RowsOf { file: Arc::clone(self), reader, columns: columns.cloned() })
     }
 
-    fn rows_of(&self, batch: &RecordBatch) -> Result<Piece, Error> {
-        let columns = &batch.columns()[..self.shape.time()];
-        let values = columns.iter().enumerate().map(|(column, array)| self.shape.to_value(column, array));
+    /// Rows that have NULL in all columns but these.
+    fn rows_of(&self, batch: &RecordBatch, columns: Option<&BTreeSet<usize>>) -> Result<Piece, Error> {
+        let mut stored = batch.columns().iter();
+        let values =
+            (0..self.shape.time()).map(|column| match columns.is_none_or(|columns| columns.contains(&column)) {
+                true => self.shape.to_value(column, stored.next().expect("it was asked for")),
+                false => Ok(new_null_array(&self.shape.codec.types()[column], batch.num_rows())),
+            });
         let rows = self.shape.codec.encode(&values.collect::<Result<Vec<_>, _>>()?)?;
         Ok(Piece { rows, times: times(batch)? })
     }
@@ -364,6 +378,7 @@ impl File {
 pub struct RowsOf {
     file: Arc<File>,
     reader: ParquetRecordBatchReader,
+    columns: Option<Arc<BTreeSet<usize>>>,
 }
 
 impl Iterator for RowsOf {
@@ -371,7 +386,7 @@ impl Iterator for RowsOf {
 
     fn next(&mut self) -> Option<Self::Item> {
         let batch = self.reader.next()?;
-        Some(batch.map_err(Error::from).and_then(|batch| self.file.rows_of(&batch)))
+        Some(batch.map_err(Error::from).and_then(|batch| self.file.rows_of(&batch, self.columns.as_deref())))
     }
 }
 
@@ -582,7 +597,7 @@ mod tests {
             let mut read = Vec::new();
             for at in 0..file.groups().len() {
                 let mut of_group = Vec::new();
-                for piece in file.rows(&mut bytes, at).expect("intact") {
+                for piece in file.rows(&mut bytes, at, None).expect("intact") {
                     let Piece { rows, times } = piece.expect("intact");
                     of_group.extend(rows.iter().zip(&times).map(|(row, time)| (row.data().to_vec(), *time)));
                 }
@@ -641,7 +656,7 @@ mod tests {
             damaged[at] ^= 1 << (choices[0] % 8);
             let mut damaged = InMemory(damaged.into());
             let file = Arc::new(File::open(tail, bytes.0.len() as u64).expect("it was just written"));
-            let damage: Vec<usize> = (0..file.groups().len()).filter(|at| file.rows(&mut damaged, *at).is_err()).collect();
+            let damage: Vec<usize> = (0..file.groups().len()).filter(|at| file.rows(&mut damaged, *at, None).is_err()).collect();
             // Parquet's own magic at the beginning belongs to no chunk.
             prop_assert!(damage.len() == usize::from(at >= 4), "{damage:?} of {}", file.groups().len());
         }

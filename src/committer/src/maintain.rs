@@ -82,7 +82,7 @@ pub(crate) fn maintain(
     }
     for input in plan.fed() {
         if published.tables.contains_key(&input) {
-            inputs.push((input, Input::Shard(env.persist.clone())));
+            inputs.push((input, Input::Shard(env.persist.clone(), plan.columns_of(input))));
         } else {
             let handle = published.maintained(input).ok_or_else(|| missing("input"))?;
             clocks.extend(handle.clocks().iter().map(|(table, clock)| (*table, Arc::clone(clock))));
@@ -177,7 +177,8 @@ fn seed(env: &Environment, id: GlobalId, as_of: Timestamp) -> Result<Seed, Commi
 
 /// Where the contents of an input are.
 enum Input {
-    Shard(PersistClient),
+    /// Of which these columns are read, if not all are.
+    Shard(PersistClient, Option<BTreeSet<usize>>),
     /// In the arrangement of an index, where they stay.
     Arranged(Arc<IndexHandle>),
     Maintained(Arc<IndexHandle>, compute_client::read_hold::ReadHold),
@@ -185,7 +186,7 @@ enum Input {
 
 /// The contents of an input, opened.
 enum Contents {
-    Shard(Box<persist::ShardSnapshot>, BTreeMap<Timestamp, Updates>),
+    Shard(Box<persist::ShardContents>, BTreeMap<Timestamp, Updates>),
     Damaged(PersistError),
     Arranged(Arc<IndexHandle>),
     Maintained(Arc<IndexHandle>, compute_client::read_hold::ReadHold),
@@ -202,8 +203,8 @@ enum ReadError {
 impl Input {
     fn open(self, id: GlobalId, as_of: Timestamp, from: Timestamp) -> Result<Contents, CommitError> {
         Ok(match self {
-            Input::Shard(persist) => match open_shard(&persist, id, as_of, from) {
-                Ok((snapshot, later)) => Contents::Shard(Box::new(snapshot), later),
+            Input::Shard(persist, columns) => match open_shard(&persist, id, columns, as_of, from) {
+                Ok((contents, later)) => Contents::Shard(Box::new(contents), later),
                 // Told by whoever reads it: what does not read it goes on.
                 Err(error) if error.is_damage() => Contents::Damaged(error),
                 Err(error) => return Err(error.into()),
@@ -217,11 +218,12 @@ impl Input {
 fn open_shard(
     persist: &PersistClient,
     id: GlobalId,
+    columns: Option<BTreeSet<usize>>,
     as_of: Timestamp,
     from: Timestamp,
-) -> Result<(persist::ShardSnapshot, BTreeMap<Timestamp, Updates>), PersistError> {
+) -> Result<(persist::ShardContents, BTreeMap<Timestamp, Updates>), PersistError> {
     let later = if as_of < from { persist.changes(id.into(), as_of, from)? } else { BTreeMap::new() };
-    Ok((persist.snapshot(id.into(), as_of)?, later))
+    Ok((persist.contents(id.into(), as_of, columns)?, later))
 }
 
 impl Contents {
@@ -244,8 +246,8 @@ impl Contents {
         match self {
             Contents::Damaged(error) => return Err(error.into()),
             Contents::Arranged(handle) => handle.check()?,
-            Contents::Shard(snapshot, later) => {
-                for rows in *snapshot {
+            Contents::Shard(contents, later) => {
+                for rows in *contents {
                     give(as_of, Piece::Oks(Arc::new(rows?)))?;
                 }
                 for (ts, rows) in later {

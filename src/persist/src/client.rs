@@ -20,7 +20,7 @@
 
 pub(crate) mod ahead;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,6 +36,7 @@ use crate::compact::requests::Background;
 use crate::consensus::embedded::{EmbeddedConsensus, Expected};
 use crate::consensus::postgres::PostgresConsensus;
 use crate::consensus::{BatchRow, Consensus, Loaded, Payload, Txn};
+use crate::contents::ShardContents;
 use crate::data_dir::DataDir;
 use crate::encoding::{BlobRef, PartBuilder, estimate_encoded_bytes, length_to_u64};
 use crate::error::PersistError;
@@ -287,6 +288,17 @@ impl PersistClient {
     /// The same rows, in no order, by column where they are kept so.
     pub fn scan(&self, shard: ShardId, as_of: Timestamp) -> Result<ShardScan, PersistError> {
         ShardScan::open(&self.inner, shard, as_of)
+    }
+
+    /// The same rows, all of them, decoded ahead of whoever reads them. Where columns are given it may be that rows have NULL in the
+    /// others: whoever does not read these sees the rows that are there.
+    pub fn contents(
+        &self,
+        shard: ShardId,
+        as_of: Timestamp,
+        columns: Option<BTreeSet<usize>>,
+    ) -> Result<ShardContents, PersistError> {
+        ShardContents::open(&self.inner, shard, as_of, columns)
     }
 
     /// The updates of `shard` after one time and up to another, by time. Fails with `AsOfOutOfRange` if either is outside of

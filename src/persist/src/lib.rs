@@ -7,7 +7,7 @@
 //! protocol.
 //!
 //! Where it sits: the `committer` is the only caller of [`PersistClient::commit`] and everything it wrote
-//! is readable through [`PersistClient::snapshot`] by anybody, which is how indexes rehydrate and how ad hoc
+//! is readable through [`PersistClient::contents`] and [`PersistClient::scan`] by anybody, which is how indexes rehydrate and how ad hoc
 //! queries read tables that have no index. The catalog and the timestamp oracle keep their durable state in the key
 //! and value part of the same transaction ([`MetaWrite`]).
 //!
@@ -23,6 +23,7 @@ pub mod blob;
 pub mod client;
 mod compact;
 pub mod consensus;
+pub mod contents;
 mod data_dir;
 mod encoding;
 mod error;
@@ -43,6 +44,7 @@ mod tls;
 pub use crate::shard_id::ShardId;
 pub use client::ahead::{Ahead, Blobs};
 pub use client::{MetaWrite, PersistClient, ShardAppend};
+pub use contents::ShardContents;
 pub use error::PersistError;
 pub use facts::ColumnFacts;
 pub use scan::{ColumnRows, Scanned, ShardScan, SnapshotRows};

@@ -20,7 +20,7 @@ use crate::shard::{Batch, LookedUp};
 use crate::shard_id::ShardId;
 use crate::snapshot::{BATCH_BYTES, BATCH_ROWS_MAX, Batches};
 use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder};
-use columns::file::Wanted;
+use columns::file::{RowsOf, Wanted};
 use columns::find::Found;
 use columns::{Cache, File};
 use repr::{Diff, Timestamp, Updates};
@@ -126,10 +126,20 @@ impl ShardScan {
         if next.is_err() {
             (self.is_merged, self.copies, self.next) = (true, 0, (self.files.len(), 0));
         }
-        next.map_err(|error| match self.owner.upgrade() {
+        next.map_err(|error| self.explained(error))
+    }
+
+    /// What an error means, if anybody knows any more.
+    pub(crate) fn explained(&self, error: PersistError) -> PersistError {
+        match self.owner.upgrade() {
             Some(owner) => owner.explained(error),
             None => error,
-        })
+        }
+    }
+
+    /// The number of row groups of all its files.
+    pub(crate) fn group_count(&self) -> usize {
+        self.files.iter().map(|file| file.of.file.groups().len()).sum()
     }
 
     fn find_next(&mut self) -> Result<Option<Scanned>, PersistError> {
@@ -306,17 +316,50 @@ impl ColumnRows {
 
     /// All of them, as rows.
     pub fn rows(&self) -> Result<Updates, PersistError> {
-        let pieces = self.of.read(|file, source| file.rows(source, self.group))?;
-        let (mut rows, mut at) = (Updates::new(), 0);
-        for piece in pieces {
-            for row in self.of.explained(piece.map_err(Failure::from))?.rows.iter() {
-                if self.mask.as_ref().is_none_or(|mask| mask.value(at)) {
-                    rows.push(row.data(), 1);
+        let mut rows = Updates::new();
+        self.pieces(None)?.try_for_each(|piece| piece.map(|piece| rows.extend(&piece)))?;
+        Ok(rows)
+    }
+
+    /// The same, some at a time, none of which are none; with NULL in all columns but these.
+    pub(crate) fn pieces(&self, columns: Option<&Arc<BTreeSet<usize>>>) -> Result<Pieces<'_>, PersistError> {
+        let left = self.of.read(|file, source| file.rows(source, self.group, columns))?;
+        Ok(Pieces { rows: self, at: 0, left })
+    }
+}
+
+/// See [`ColumnRows::pieces`].
+pub(crate) struct Pieces<'a> {
+    rows: &'a ColumnRows,
+    /// How many rows of the group were read.
+    at: usize,
+    left: RowsOf,
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = Result<Updates, PersistError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let ColumnRows { of, mask, .. } = self.rows;
+        loop {
+            let parts =
+                of.explained(self.left.next()?.and_then(columns::file::Piece::into_parts).map_err(Failure::from));
+            let (ends, rows, _) = match parts {
+                Ok(parts) => parts,
+                Err(error) => return Some(Err(error)),
+            };
+            let (start, all) = (self.at, Updates::once_each(ends, rows));
+            self.at += all.len();
+            let updates = match mask {
+                None => all,
+                Some(mask) => {
+                    all.iter().enumerate().filter(|(at, _)| mask.value(start + at)).map(|(_, row)| row).collect()
                 }
-                at += 1;
+            };
+            if !updates.is_empty() {
+                return Some(Ok(updates));
             }
         }
-        Ok(rows)
     }
 }
 

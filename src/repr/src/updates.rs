@@ -26,6 +26,16 @@ impl Updates {
         Updates { ends: Vec::with_capacity(rows), bytes: Vec::with_capacity(bytes), diffs: Vec::with_capacity(rows) }
     }
 
+    /// Rows that are added once each, of which is given where they end.
+    ///
+    /// # Panics
+    /// If the last of them ends anywhere but where all end.
+    pub fn once_each(ends: Vec<usize>, bytes: Vec<u8>) -> Updates {
+        assert_eq!(ends.last().copied().unwrap_or(0), bytes.len(), "where rows end");
+        let diffs = vec![1; ends.len()];
+        Updates { ends, bytes, diffs }
+    }
+
     /// Adds one update.
     pub fn push(&mut self, row: &[u8], diff: Diff) {
         self.bytes.extend_from_slice(row);

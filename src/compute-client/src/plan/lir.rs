@@ -14,6 +14,7 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::LoweredAggregate;
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::window::WindowExpr;
 use engine::recursion::{AtLimit, RecursionLimit};
 use repr::{GlobalId, Updates};
@@ -146,6 +147,17 @@ impl Stage {
         match self {
             Stage::Filter(_) => None,
             Stage::Project(_, schema) | Stage::Expand(_, schema) | Stage::Unnest(_, schema) => Some(schema),
+        }
+    }
+
+    /// The columns of its input that are needed for these of the rows that it gives.
+    pub fn needs(&self, given: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let of = |exprs: &[Arc<dyn PhysicalExpr>]| given.iter().flat_map(|at| columns(&exprs[*at])).collect::<Vec<_>>();
+        match self {
+            Stage::Filter(predicate) => given.iter().copied().chain(columns(predicate)).collect(),
+            Stage::Project(exprs, _) => of(exprs).into_iter().collect(),
+            Stage::Expand(rows, _) => rows.iter().flat_map(|exprs| of(exprs)).collect(),
+            Stage::Unnest(lists, _) => given.iter().chain(lists).copied().collect(),
         }
     }
 }
@@ -296,6 +308,22 @@ impl Lir {
     /// The indexes whose arrangements it reads.
     pub fn arrangements(&self) -> BTreeSet<GlobalId> {
         self.ids(|node| if let Node::GetArranged { index, .. } = node { Some(*index) } else { None })
+    }
+
+    /// The columns of a table that anything is made of, where it is fed the table's rows; `None` if these may be all.
+    pub fn columns_of(&self, table: GlobalId) -> Option<BTreeSet<usize>> {
+        let of_table = |lir: &Lir| matches!(lir.node, Node::Get(id) if id == table);
+        match &self.node {
+            _ if of_table(self) => None,
+            Node::Mfp { input, stages } if of_table(input) => {
+                let given = (0..self.schema.fields().len()).collect();
+                Some(stages.iter().rev().fold(given, |given, stage| stage.needs(&given)))
+            }
+            _ => self.inputs().into_iter().try_fold(BTreeSet::new(), |mut all, input| {
+                all.extend(input.columns_of(table)?);
+                Some(all)
+            }),
+        }
     }
 
     fn ids(&self, of: impl Fn(&Node) -> Option<GlobalId>) -> BTreeSet<GlobalId> {
@@ -482,6 +510,11 @@ impl Node {
 /// The column that an expression is, if it is one.
 pub fn column(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
     expr.downcast_ref::<Column>().map(Column::index)
+}
+
+/// The columns that an expression reads.
+pub fn columns(expr: &Arc<dyn PhysicalExpr>) -> impl Iterator<Item = usize> {
+    collect_columns(expr).into_iter().map(|column| column.index())
 }
 
 /// An expression over rows in which its columns are at other places.

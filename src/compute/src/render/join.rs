@@ -12,7 +12,7 @@ use arrangement::allowance::Allowance;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
 use compute_client::error::encode_error;
-use compute_client::plan::lir::{Join, JoinKind, Lir, Node};
+use compute_client::plan::lir::{self, Join, JoinKind, Lir, Node};
 use compute_client::protocol::KeyExpr;
 use datafusion::error::DataFusionError;
 use datafusion::physical_expr::PhysicalExpr;
@@ -175,7 +175,7 @@ impl<'scope, T: ScopeTime> Builder<'scope, T> {
         schema: SchemaRef,
     ) -> Result<Pairs<'scope, T>, RowError> {
         // Only what the filter reads is decoded.
-        let read: BTreeSet<usize> = narrow::columns(&filter).collect();
+        let read: BTreeSet<usize> = lir::columns(&filter).collect();
         let filter = narrow::over(&filter, &read);
         let decoder = ColumnDecoder::new(&types(&schema), read.clone())?;
         let schema = narrow::project(&schema, &read);

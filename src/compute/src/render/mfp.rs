@@ -129,7 +129,7 @@ impl RowPlan {
         for key in computed_key.clone() {
             match key {
                 KeyExpr::Column(column) => wanted.extend([*column]),
-                KeyExpr::Expr(expr, _) => wanted.extend(narrow::columns(expr)),
+                KeyExpr::Expr(expr, _) => wanted.extend(lir::columns(expr)),
             }
         }
         let is_cut = computed.is_empty()

@@ -116,7 +116,7 @@ impl Rows {
                     return Ok(Some(part));
                 }
             } else if self.begun < self.file.groups().len() {
-                self.current = Some(self.file.rows(&mut self.source, self.begun)?);
+                self.current = Some(self.file.rows(&mut self.source, self.begun, None)?);
                 self.begun += 1;
             } else {
                 return Ok(None);

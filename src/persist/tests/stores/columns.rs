@@ -126,7 +126,7 @@ impl Model {
 
 /// All rows of a scan, after whatever is kept by column was compared with itself as rows.
 fn scanned(client: &PersistClient, as_of: Timestamp, columns: u8, some: u64) -> Result<Vec<Vec<u8>>, PersistError> {
-    let columns: BTreeSet<usize> = (0..3).filter(|at| columns >> at & 1 == 1).collect();
+    let columns = these(columns);
     let decoder = ColumnDecoder::new(&types(), columns.clone()).expect("supported");
     let (mut scan, mut all) = (client.scan(A, as_of)?, Vec::new());
     while let Some(found) = scan.next_rows()? {
@@ -157,6 +157,34 @@ fn scanned(client: &PersistClient, as_of: Timestamp, columns: u8, some: u64) -> 
     assert!(scan.next_rows()?.is_none(), "it is over");
     all.sort();
     Ok(all)
+}
+
+/// What whoever reads all of it is given, of these columns, unless it asks for all.
+fn given(client: &PersistClient, as_of: Timestamp, columns: Option<u8>) -> Result<Vec<Vec<u8>>, PersistError> {
+    let runs = client.contents(A, as_of, columns.map(these))?.collect::<Result<Vec<_>, _>>()?;
+    assert!(runs.iter().all(|run| !run.is_empty()));
+    let copies = |(row, diff)| vec![Vec::from(row); usize::try_from(diff).expect("not negative")];
+    let rows: Vec<Vec<u8>> = runs.iter().flat_map(|run| run.iter().flat_map(copies)).collect();
+    let mut rows = columns.map_or(rows.clone(), |columns| only(&rows, columns));
+    rows.sort();
+    Ok(rows)
+}
+
+fn these(columns: u8) -> BTreeSet<usize> {
+    (0..3).filter(|at| columns >> at & 1 == 1).collect()
+}
+
+/// These columns of rows, as rows.
+fn only(rows: &[Vec<u8>], columns: u8) -> Vec<Vec<u8>> {
+    let columns = these(columns);
+    if columns.is_empty() || rows.is_empty() {
+        return vec![Vec::new(); rows.len()];
+    }
+    let narrow: Vec<DataType> = columns.iter().map(|at| types()[*at].clone()).collect();
+    let decoder = ColumnDecoder::new(&types(), columns).expect("supported");
+    let decoded = decoder.decode(rows.iter().map(Vec::as_slice)).expect("rows");
+    let encoded = RowCodec::new(&narrow).expect("supported").encode(&decoded).expect("encodes");
+    encoded.iter().map(|row| row.data().to_vec()).collect()
 }
 
 /// The rows kept by column that are in row groups for which this bit of their place says so.
@@ -205,6 +233,10 @@ fn check(client: &PersistClient, model: &Model, as_of: Timestamp, columns: u8, s
     for _ in 0..2 {
         assert!(scanned(client, as_of, columns, some).expect("intact") == expected, "as of {as_of} of {}", model.ts);
     }
+    assert!(given(client, as_of, None).expect("intact") == expected, "as of {as_of} of {}", model.ts);
+    let mut narrow = only(&expected, columns);
+    narrow.sort();
+    assert!(given(client, as_of, Some(columns)).expect("intact") == narrow, "as of {as_of} of {}", model.ts);
     // Compaction goes on meanwhile: as long as the files are the same, so is what is known of them.
     let (facts, halves, whole) = loop {
         let facts = client.column_facts(A);
@@ -364,13 +396,19 @@ proptest! {
         }
         fs::write(&blob, &bytes).expect("writable");
         let client = open(&dir);
-        match scanned(&client, model.ts, columns, 3) {
-            Ok(found) => assert!(found == model.contents(model.ts).into_keys().collect::<Vec<_>>()),
-            Err(PersistError::Corrupt { what, detail }) => {
-                let name = blob.file_name().expect("it has one").to_string_lossy().into_owned();
-                assert!(what == format!("shard {A}") && detail.starts_with(&format!("blob {name}: ")), "{what}: {detail}");
+        let all: Vec<Vec<u8>> = model.contents(model.ts).into_keys().collect();
+        let mut narrow = only(&all, columns);
+        narrow.sort();
+        let found = [scanned(&client, model.ts, columns, 3), given(&client, model.ts, None), given(&client, model.ts, Some(columns))];
+        for (found, expected) in found.into_iter().zip([&all, &all, &narrow]) {
+            match found {
+                Ok(found) => assert!(found == *expected),
+                Err(PersistError::Corrupt { what, detail }) => {
+                    let name = blob.file_name().expect("it has one").to_string_lossy().into_owned();
+                    assert!(what == format!("shard {A}") && detail.starts_with(&format!("blob {name}: ")), "{what}: {detail}");
+                }
+                Err(error) => panic!("{error}"),
             }
-            Err(error) => panic!("{error}"),
         }
     }
 }
@@ -443,6 +481,10 @@ fn several_row_groups() {
     check(&client, &model, model.ts, 5, 1 << 9 | 1);
     client.compact(A).expect("ok");
     check(&client, &model, model.ts, 5, 1 << 9 | 1);
+    // Who has seen enough leaves threads that are ahead.
+    let mut contents = client.contents(A, model.ts, None).expect("readable");
+    assert!(contents.next().expect("there are rows").expect("intact").len() < model.contents(model.ts).len());
+    drop(contents);
 }
 
 #[test]

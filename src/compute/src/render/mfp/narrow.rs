@@ -8,7 +8,6 @@ use compute_client::plan::lir::{self, Stage, moved};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::utils::collect_columns;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -47,42 +46,28 @@ pub(super) fn origins(width: usize, stages: &[Stage]) -> Vec<Option<usize>> {
     origins
 }
 
-/// The columns that an expression reads.
-pub fn columns(expr: &Arc<dyn PhysicalExpr>) -> impl Iterator<Item = usize> {
-    collect_columns(expr).into_iter().map(|column| column.index())
-}
-
 /// The stages over those columns alone that are needed for the `wanted` ones behind the last of them, and which columns of
 /// the input these are.
 pub(super) fn narrow(stages: &[Stage], wanted: &BTreeSet<usize>) -> (BTreeSet<usize>, Vec<Step>) {
     let mut present = wanted.clone();
     let mut steps = Vec::with_capacity(stages.len());
     for stage in stages.iter().rev() {
-        let before = match stage {
-            Stage::Filter(predicate) => {
-                let before: BTreeSet<usize> = present.iter().copied().chain(columns(predicate)).collect();
-                steps.push(Step::Filter(over(predicate, &before), places(&present, &before)));
-                before
-            }
+        let before = stage.needs(&present);
+        steps.push(match stage {
+            Stage::Filter(predicate) => Step::Filter(over(predicate, &before), places(&present, &before)),
             Stage::Project(exprs, schema) => {
-                let before = present.iter().flat_map(|at| columns(&exprs[*at])).collect();
                 let exprs = present.iter().map(|at| over(&exprs[*at], &before)).collect();
-                steps.push(Step::Project(exprs, project(schema, &present)));
-                before
+                Step::Project(exprs, project(schema, &present))
             }
             Stage::Expand(rows, schema) => {
-                let before = rows.iter().flat_map(|exprs| present.iter().flat_map(|at| columns(&exprs[*at]))).collect();
                 let narrowed = |exprs: &Vec<_>| present.iter().map(|at| over(&exprs[*at], &before)).collect();
-                steps.push(Step::Expand(rows.iter().map(narrowed).collect(), project(schema, &present)));
-                before
+                Step::Expand(rows.iter().map(narrowed).collect(), project(schema, &present))
             }
             Stage::Unnest(lists, schema) => {
-                let before: BTreeSet<usize> = present.iter().chain(lists).copied().collect();
                 let lists = lists.iter().map(|list| place(*list, &before)).collect();
-                steps.push(Step::Unnest(lists, project(schema, &before), places(&present, &before)));
-                before
+                Step::Unnest(lists, project(schema, &before), places(&present, &before))
             }
-        };
+        });
         present = before;
     }
     steps.reverse();
