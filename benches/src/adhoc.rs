@@ -210,6 +210,8 @@ fn lines(scale: f64, work_dir: &Path) -> Result<TempDir> {
             writeln!(file, "{}", row.copy_line())?;
         }
         file.flush()?;
+        // What is left to be written would be while the first of the servers loads.
+        file.get_ref().sync_all()?;
     }
     Ok(dir)
 }
