@@ -116,6 +116,40 @@ fn what_wants_too_much_memory_is_stopped_alone() {
     all(&mut wire, &["DROP MATERIALIZED VIEW crossed_too CASCADE"]);
 }
 
+/// What nothing is made of is not read when a view is hydrated; what changes afterwards comes with all columns.
+#[test]
+fn a_view_of_few_columns_is_what_the_query_says() {
+    let server = Server::start().expect("the server starts");
+    let mut wire = session(&server);
+    let query = "SELECT n % 7 AS k, count(*) AS rows, sum(id) AS ids FROM t WHERE at < 20000 GROUP BY n % 7";
+    all(
+        &mut wire,
+        &[
+            "CREATE TABLE t (id int8, filler text NOT NULL, n int4, at int4 NOT NULL, other numeric(10, 2) NOT NULL)",
+            // Some megabytes, which are kept by column.
+            "INSERT INTO t SELECT i, repeat('x', 100) || i, nullif(i % 100, 3), i, i / 100.0 FROM generate_series(1, 25000) i",
+            &format!("CREATE VIEW v AS {query}"),
+            "CREATE INDEX v_k ON v (k)",
+        ],
+    );
+    await_status(&mut wire, "v_k", "running");
+    let read = "SELECT rows_read, bytes_read = bytes_total FROM mz_internal.mz_maintained_statuses WHERE name = 'v_k'";
+    assert_eq!(texts(&mut wire, read), [["25000", "t"]]);
+    let mut check = || {
+        let (view, again) =
+            (texts(&mut wire, "SELECT * FROM v ORDER BY k"), texts(&mut wire, &format!("{query} ORDER BY k")));
+        assert_eq!(view.len(), 8);
+        assert_eq!(view, again);
+    };
+    check();
+    for change in
+        ["DELETE FROM t WHERE id % 5 = 0", "UPDATE t SET filler = 'y' WHERE id % 3 = 0", "UPDATE t SET n = n + 1"]
+    {
+        all(&mut session(&server), &[change]);
+        check();
+    }
+}
+
 #[test]
 fn progress_can_be_seen() {
     let server = Server::start().expect("the server starts");

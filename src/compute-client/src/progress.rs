@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How far a hydration is: of how many rows and bytes of its inputs how many were read. The totals are those of when it began,
-/// updates that cancel out included.
+/// updates that cancel out included. Of rows that were read, those columns may be missing that nothing is made of: their share of the
+/// bytes is that of the rows.
 #[derive(Debug)]
 pub struct Progress {
     began: Instant,
@@ -14,7 +15,6 @@ pub struct Progress {
     rows_total: AtomicU64,
     bytes_total: AtomicU64,
     rows_read: AtomicU64,
-    bytes_read: AtomicU64,
 }
 
 /// What a [`Progress`] says at one moment.
@@ -40,7 +40,6 @@ impl Default for Progress {
             rows_total: AtomicU64::new(0),
             bytes_total: AtomicU64::new(0),
             rows_read: AtomicU64::new(0),
-            bytes_read: AtomicU64::new(0),
         }
     }
 }
@@ -54,8 +53,8 @@ impl Progress {
 
     /// So much was read.
     pub(crate) fn read(&self, updates: &Updates) {
-        self.rows_read.fetch_add(count(updates.len()), Ordering::Relaxed);
-        self.bytes_read.fetch_add(count(updates.bytes()), Ordering::Relaxed);
+        let rows = u64::try_from(updates.len()).unwrap_or(u64::MAX);
+        self.rows_read.fetch_add(rows, Ordering::Relaxed);
     }
 
     /// It is over.
@@ -65,18 +64,18 @@ impl Progress {
 
     /// How far it is.
     pub fn now(&self) -> Hydrating {
-        let (rows_read, bytes_read) = (self.rows_read.load(Ordering::Relaxed), self.bytes_read.load(Ordering::Relaxed));
+        let (rows_total, bytes_total) =
+            (self.rows_total.load(Ordering::Relaxed), self.bytes_total.load(Ordering::Relaxed));
+        let rows_read = self.rows_read.load(Ordering::Relaxed);
+        let among = u128::from(rows_total.max(1));
+        let bytes_read = u128::from(bytes_total) * u128::from(rows_read.min(rows_total)) / among;
         Hydrating {
             // What came since it began is read as well.
-            rows_total: self.rows_total.load(Ordering::Relaxed).max(rows_read),
-            bytes_total: self.bytes_total.load(Ordering::Relaxed).max(bytes_read),
+            rows_total: rows_total.max(rows_read),
+            bytes_total,
+            bytes_read: u64::try_from(bytes_read).unwrap_or(bytes_total),
             rows_read,
-            bytes_read,
             took: self.took.get().copied().unwrap_or_else(|| self.began.elapsed()),
         }
     }
-}
-
-fn count(count: usize) -> u64 {
-    u64::try_from(count).unwrap_or(u64::MAX)
 }
