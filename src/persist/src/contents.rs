@@ -1,6 +1,6 @@
 //! The contents of a shard at one time, for who wants all of them soon and in whatever order: a hydration.
 //!
-//! What a scan finds kept by column is made rows again on some threads, each of which takes every so-manieth row group. They are
+//! What a scan finds kept by column is made rows again on some threads, each of which takes its turn with the next row group. They are
 //! given in the order of the scan, so that what was sorted stays it, and nobody is further ahead than about a row group.
 //!
 //! # Invariants

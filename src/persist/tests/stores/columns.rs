@@ -164,8 +164,10 @@ fn given(client: &PersistClient, as_of: Timestamp, columns: Option<u8>) -> Resul
     let runs = client.contents(A, as_of, columns.map(these))?.collect::<Result<Vec<_>, _>>()?;
     assert!(runs.iter().all(|run| !run.is_empty()));
     let copies = |(row, diff)| vec![Vec::from(row); usize::try_from(diff).expect("not negative")];
-    let rows: Vec<Vec<u8>> = runs.iter().flat_map(|run| run.iter().flat_map(copies)).collect();
-    let mut rows = columns.map_or(rows.clone(), |columns| only(&rows, columns));
+    let mut rows: Vec<Vec<u8>> = runs.iter().flat_map(|run| run.iter().flat_map(copies)).collect();
+    if let Some(columns) = columns {
+        rows = only(&rows, columns);
+    }
     rows.sort();
     Ok(rows)
 }
