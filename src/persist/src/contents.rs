@@ -12,6 +12,7 @@ use crate::scan::{ColumnRows, Scanned, ShardScan};
 use crate::shard_id::ShardId;
 use columns::GROUP_ROWS;
 use columns::file::ROWS_AT_ONCE;
+use ore::thread::give_way;
 use repr::{Timestamp, Updates};
 use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
@@ -126,6 +127,8 @@ impl Decoder {
         let (groups, asked) = sync_channel::<ColumnRows>(GROUPS_MAX);
         let (tell, told) = sync_channel(PIECES_MAX);
         let thread = ore::thread::spawn("decode", move || {
+            // Readers wait less for an index than its hydration for readers.
+            give_way();
             for group in asked {
                 let tell_all = match group.pieces(columns.as_ref()) {
                     Ok(mut pieces) => pieces.try_for_each(|rows| tell.send(Told::Rows(rows))),
