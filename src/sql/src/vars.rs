@@ -338,9 +338,7 @@ impl SessionVars {
                 Ok(())
             }
             None if name.contains('.') => {
-                let name = name.to_ascii_lowercase();
-                self.save_custom(&name);
-                self.custom.remove(&name);
+                self.reset_custom(&name.to_ascii_lowercase());
                 Ok(())
             }
             None => Err(unrecognized(name)),
@@ -358,8 +356,7 @@ impl SessionVars {
         }
         let custom: Vec<String> = self.custom.keys().cloned().collect();
         for name in custom {
-            self.save_custom(&name);
-            self.custom.remove(&name);
+            self.reset_custom(&name);
         }
     }
 
@@ -395,9 +392,11 @@ impl SessionVars {
                 self.note_change(index);
             }
         }
+        let mut has_changed = !committed && !undo.custom.is_empty();
         for slot in self.custom.values_mut() {
-            slot.local = None;
+            has_changed |= slot.local.take().is_some();
         }
+        self.version += u64::from(has_changed);
         if committed {
             return;
         }
@@ -405,12 +404,9 @@ impl SessionVars {
             self.slots[index].session = value;
             self.note_change(index);
         }
-        for (name, slot) in undo.custom.into_iter().rev() {
-            match slot {
-                Some(slot) => self.custom.insert(name, slot),
-                None => self.custom.remove(&name),
-            };
-        }
+        // As in Postgres, a name that was set once stays known, and is empty.
+        let known = undo.custom.into_iter().rev().map(|(name, slot)| (name, slot.unwrap_or_default()));
+        self.custom.extend(known);
     }
 
     /// ROLLBACK TO SAVEPOINT: every value becomes what it was in `saved`, an earlier state of these parameters.
@@ -624,7 +620,17 @@ impl SessionVars {
         Ok(())
     }
 
+    /// RESET of a parameter that nobody defined: if it was set once it is empty from now on, as in Postgres.
+    fn reset_custom(&mut self, name: &str) {
+        if self.custom.contains_key(name) {
+            self.save_custom(name);
+            self.custom.insert(name.to_owned(), Slot::default());
+        }
+    }
+
+    /// A parameter that nobody defined is about to change.
     fn save_custom(&mut self, name: &str) {
+        self.version += 1;
         if let Some(undo) = &mut self.undo {
             undo.custom.push((name.to_owned(), self.custom.get(name).cloned()));
         }

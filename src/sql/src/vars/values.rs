@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(vars.take_changes(), [("application_name", "inside".to_owned())]);
         vars.end_transaction(false);
         assert_eq!(vars.get("application_name"), Some("before"));
-        assert_eq!(vars.get("app.user"), None);
+        assert_eq!(vars.get("app.user"), Some(""));
         assert_eq!(vars.take_changes(), [("application_name", "before".to_owned())]);
     }
 
