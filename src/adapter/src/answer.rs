@@ -1,18 +1,19 @@
-//! What a door asks for that has no protocol of statements and portals: one statement with values, and its answer.
+//! What a door asks for that has no protocol of statements and portals: statements, and their answers.
 //!
-//! [`Seat::answer`] reads, plans and runs a statement, wherever that may be done, and its rows are pulled as batches. The statement is a
-//! transaction of its own, unless BEGIN came before. That it was run, how it ended, and that the session rests then, is noted here: a
-//! door cannot forget it.
+//! [`Seat::answer`] reads, plans and runs one statement with values; [`Seat::ask`] takes a text of several apart, whose answers
+//! [`Seat::next_answer`] gives. Rows are pulled, as batches. What is short happens on the thread of the connection and the rest elsewhere,
+//! and that a statement was run, how it ended, and that the session rests then, is noted: a door cannot forget any of these.
 //! What was planned for the same text before is used again, so that nothing needs to be kept between two calls.
 
 use crate::bindable::Bindable;
+use crate::control::short::is_elsewhere;
 use crate::description::RowDesc;
-use crate::error::AdapterError;
+use crate::error::{AdapterError, Notice};
 use crate::reading::batches::Batches;
 use crate::reading::waiting::{Awaited, PATIENCE};
 use crate::response::{Response, RowsTag, Tag};
 use crate::seat::Seat;
-use crate::session::Session;
+use crate::session::{Script, Session};
 use arrow::array::RecordBatch;
 use repr::sqlstate::SqlState;
 use repr::{Datum, PgType};
@@ -25,6 +26,34 @@ pub enum Statement {
     Text(String),
     /// One that was made, or read, by the door.
     Tree(Box<ParsedStatement>),
+}
+
+/// The values of a statement's parameters.
+pub struct Values<V> {
+    /// About how many bytes they have as they came.
+    pub bytes: usize,
+    /// Gives them, and is told their types.
+    pub decode: V,
+}
+
+/// No values, of a statement that has no parameters.
+pub fn no_values() -> Values<fn(&Session, &[PgType]) -> Result<Vec<Datum<'static>>, AdapterError>> {
+    Values { bytes: 0, decode: |_, _| Ok(Vec::new()) }
+}
+
+/// Whether something of the same transaction follows a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follows {
+    /// Nothing: outside a block the statement commits.
+    Nothing,
+    /// Other statements, and then [`Seat::commit`].
+    Others,
+}
+
+/// Statements of one text, of which some may have been answered. Outside a block they are one transaction.
+pub struct Asked {
+    /// Until it is over.
+    script: Option<Script>,
 }
 
 /// What is known of a statement before it runs.
@@ -52,6 +81,7 @@ pub struct Answering<'s> {
     /// What has to be built before there are rows.
     awaited: Option<Awaited>,
     tag: RowsTag,
+    follows: Follows,
 }
 
 impl Seat {
@@ -75,50 +105,161 @@ impl Seat {
         Ok(Described { params: bindable.params().to_vec(), rows: bindable.desc().cloned() })
     }
 
-    /// Runs a statement. `values` gives the values of its parameters, whose types it is told. The rows come in batches of at most
-    /// `bytes_max` bytes, but for a row that has more. Errors: 42601 if there are not as many values as parameters, 0A000 of COPY, and
-    /// those of reading, planning and running it.
+    /// Runs a statement. The rows come in batches of at most `bytes_max` bytes, but for a row that has more. Errors: 42601 if there are not
+    /// as many values as parameters, 0A000 of COPY, and those of reading, planning and running it.
     ///
     /// # Cancellation
     /// As [`Seat::elsewhere`]: a write that was handed to the committer still commits.
-    pub async fn answer(
+    pub async fn answer<V>(
         &mut self,
         statement: Statement,
-        values: impl FnOnce(&Session, &[PgType]) -> Result<Vec<Datum<'static>>, AdapterError> + Send + 'static,
+        values: Values<V>,
+        follows: Follows,
         bytes_max: usize,
-    ) -> Result<Answer<'_>, AdapterError> {
+    ) -> Result<Answer<'_>, AdapterError>
+    where
+        V: FnOnce(&Session, &[PgType]) -> Result<Vec<Datum<'static>>, AdapterError> + Send + 'static,
+    {
         self.back().await;
         self.begin();
-        let run = self
-            .elsewhere(move |session| {
+        let response = match self.bound(statement, values).await {
+            Ok(()) => self.executed(follows).await,
+            Err(error) => Err(error),
+        };
+        let response = self.noted(response)?;
+        self.answered(response, follows, bytes_max)
+    }
+
+    /// Takes a text apart. Errors: those of its syntax.
+    ///
+    /// # Cancellation
+    /// As [`Seat::elsewhere`].
+    pub async fn ask(&mut self, text: String) -> Result<Asked, AdapterError> {
+        self.back().await;
+        self.begin();
+        let mut script = self.start_script(&text);
+        if is_elsewhere(&script) {
+            let starting = self.elsewhere(move |session| Box::pin(async move { session.start_script(&text) }));
+            script = Box::pin(starting).await;
+        }
+        Ok(Asked { script: Some(self.noted(script)?) })
+    }
+
+    /// The answer to the next of these statements; `None` once all were answered and are committed. Errors: those of planning and running
+    /// it, after which there is no next one.
+    ///
+    /// # Cancellation
+    /// As [`Seat::elsewhere`].
+    pub async fn next_answer(
+        &mut self,
+        asked: &mut Asked,
+        bytes_max: usize,
+    ) -> Result<Option<Answer<'_>>, AdapterError> {
+        let Some(mut script) = asked.script.take() else { return Ok(None) };
+        if script.is_done() {
+            let ended = match self.must_finish(&script) {
+                true => Box::pin(self.finish_script(&script)).await,
+                false => Ok(()),
+            };
+            self.noted(ended)?;
+            self.rest();
+            return Ok(None);
+        }
+        let mut response = match self.next_at_once(&mut script) {
+            Some(response) => response,
+            None => Box::pin(self.next_in_script(&mut script)).await,
+        };
+        if is_elsewhere(&response) {
+            let running = self.elsewhere(move |session| {
                 Box::pin(async move {
-                    let bindable = session.prepare_unnamed(statement)?;
-                    let values = values(session, bindable.params())?;
-                    if values.len() != bindable.params().len() {
-                        let (given, wanted) = (values.len(), bindable.params().len());
-                        let message = format!("the statement has {wanted} parameters, and {given} values were given");
-                        return Err(AdapterError::new(SqlState::SYNTAX_ERROR, message));
-                    }
-                    session.bind("", bindable, values);
-                    session.sample_portal("");
-                    let response = session.execute("", true).await?;
-                    session.sync().await?;
-                    Ok(response)
+                    let response = session.next_in_script(&mut script).await?;
+                    Ok((script, response))
                 })
+            });
+            match Box::pin(running).await {
+                Ok((back, answer)) => (script, response) = (back, Ok(answer)),
+                Err(error) => return self.noted(Err(error)),
+            }
+        }
+        let response = self.noted(response)?;
+        asked.script = Some(script);
+        self.answered(response, Follows::Others, bytes_max).map(Some)
+    }
+
+    /// Ends the transaction of statements that others followed. Errors: those of a commit.
+    ///
+    /// # Cancellation
+    /// A write that was handed to the committer still commits.
+    pub async fn commit(&mut self) -> Result<(), AdapterError> {
+        self.back().await;
+        let ended = match self.sync_at_once() {
+            true => Ok(()),
+            false => Box::pin(self.sync()).await,
+        };
+        self.noted(ended)?;
+        self.rest();
+        Ok(())
+    }
+
+    /// Has the unnamed portal be of a statement with these values.
+    async fn bound<V>(&mut self, statement: Statement, values: Values<V>) -> Result<(), AdapterError>
+    where
+        V: FnOnce(&Session, &[PgType]) -> Result<Vec<Datum<'static>>, AdapterError> + Send + 'static,
+    {
+        let Values { bytes, decode } = values;
+        // A tree is given away when it is read.
+        if let Statement::Text(text) = &statement {
+            match self.parse("", text, &[]).and_then(|()| self.to_bind("", "", bytes)) {
+                Err(AdapterError::Elsewhere) => {}
+                bindable => return self.bind_values(bindable?, decode),
+            }
+        }
+        let binding = self.elsewhere(move |session| {
+            Box::pin(async move {
+                let bindable = session.prepare_unnamed(statement)?;
+                session.bind_values(bindable, decode)
             })
-            .await;
-        match self.noted(run)? {
+        });
+        Box::pin(binding).await
+    }
+
+    /// Executes the unnamed portal.
+    async fn executed(&mut self, follows: Follows) -> Result<Response, AdapterError> {
+        let is_last = follows == Follows::Nothing;
+        let mut response = match self.execute_at_once("") {
+            Some(response) => response,
+            None => Box::pin(self.execute("", is_last)).await,
+        };
+        if is_elsewhere(&response) {
+            let running =
+                self.elsewhere(move |session| Box::pin(async move { session.execute("", is_last).await }));
+            response = Box::pin(running).await;
+        }
+        if is_last && response.is_ok() && !self.sync_at_once() {
+            Box::pin(self.sync()).await?;
+        }
+        response
+    }
+
+    /// A response as a door gets it.
+    fn answered(
+        &mut self,
+        response: Response,
+        follows: Follows,
+        bytes_max: usize,
+    ) -> Result<Answer<'_>, AdapterError> {
+        match response {
             Response::Rows { desc, mut rows, tag, .. } => {
                 let (awaited, batches) = (rows.take_awaited(), Batches::new(desc, rows, bytes_max));
-                Ok(Answer::Rows(Box::new(Answering { seat: self, batches, awaited, tag })))
+                Ok(Answer::Rows(Box::new(Answering { seat: self, batches, awaited, tag, follows })))
             }
             Response::Complete(tag) => {
                 self.succeeded(None);
-                self.rest();
+                self.rest_after(follows);
                 Ok(Answer::Done(tag))
             }
             Response::Empty => {
-                self.rest();
+                self.rest_after(follows);
                 Ok(Answer::Empty)
             }
             Response::CopyIn(_) | Response::CopyOut { .. } => {
@@ -149,12 +290,19 @@ impl Seat {
     fn rest(&mut self) {
         let _status = self.transaction_status();
     }
+
+    /// The same, unless others of its transaction follow.
+    fn rest_after(&mut self, follows: Follows) {
+        if follows == Follows::Nothing {
+            self.rest();
+        }
+    }
 }
 
 impl Drop for Answering<'_> {
     /// Rows that are not wanted to their end.
     fn drop(&mut self) {
-        self.seat.rest();
+        self.seat.rest_after(self.follows);
     }
 }
 
@@ -166,6 +314,22 @@ impl Session {
             Statement::Tree(statement) => self.parse_tree("", *statement)?,
         }
         self.to_bind("", "", 0)
+    }
+
+    /// Gives the unnamed statement its values.
+    fn bind_values(
+        &mut self,
+        bindable: Bindable,
+        decode: impl FnOnce(&Session, &[PgType]) -> Result<Vec<Datum<'static>>, AdapterError>,
+    ) -> Result<(), AdapterError> {
+        let values = decode(self, bindable.params())?;
+        if values.len() != bindable.params().len() {
+            let (given, wanted) = (values.len(), bindable.params().len());
+            let message = format!("the statement has {wanted} parameters, and {given} values were given");
+            return Err(AdapterError::new(SqlState::SYNTAX_ERROR, message));
+        }
+        self.bind("", bindable, values);
+        Ok(())
     }
 }
 
@@ -196,6 +360,16 @@ impl Answering<'_> {
             self.seat.succeeded(Some(self.batches.given));
         }
         Ok(batch)
+    }
+
+    /// Notices of the statement so far.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        self.seat.here().map(Session::take_notices).unwrap_or_default()
+    }
+
+    /// How the session prints values.
+    pub fn session(&self) -> &Session {
+        self.seat
     }
 
     /// The command tag, with the rows so far.

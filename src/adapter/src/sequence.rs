@@ -40,6 +40,11 @@ impl Given {
         self.values.insert(oid, GivenValue { value, is_of_new });
     }
 
+    /// Whether it was given nothing.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.values.is_empty() && self.last.is_none()
+    }
+
     /// The transaction has committed.
     pub(crate) fn committed(&mut self) {
         self.values.values_mut().for_each(|given| given.is_of_new = false);

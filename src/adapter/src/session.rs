@@ -162,6 +162,18 @@ impl Session {
         !self.notices.is_empty() || self.settings.vars.has_changes() || self.locks.warns()
     }
 
+    /// Whether it is as it was when it began, but for plans that it has made: no transaction is open, and no parameter, name, lock or value
+    /// is left of what it ran. Whoever has it next cannot tell that somebody had it before.
+    pub fn is_as_new(&mut self) -> bool {
+        self.assign();
+        self.transaction.status == Status::Idle
+            && self.transaction.is_fresh()
+            && self.settings.is_as_new()
+            && self.statements.has_no_names()
+            && self.locks.count() == 0
+            && self.given.lock().is_nothing()
+    }
+
     /// Where its transaction stands. Said when a statement has ended, which notes that the session rests.
     pub fn transaction_status(&self) -> Status {
         if self.running.take_active() {

@@ -46,6 +46,8 @@ pub(crate) struct SessionSettings {
     pub(crate) fast_path: Option<bool>,
     /// Of which version of the parameters all this was made.
     version: u64,
+    /// Of which version it was made first.
+    first_version: Option<u64>,
     /// If what then ran was read-only, whether in a transaction; and whether that was deferrable. They are no part of the version:
     /// every BEGIN says them.
     modes: (Option<bool>, bool),
@@ -71,8 +73,14 @@ impl SessionSettings {
             has_temporary: false,
             fast_path: None,
             version: u64::MAX,
+            first_version: None,
             modes: (None, false),
         }
+    }
+
+    /// Whether no parameter was changed, and no temporary table made.
+    pub(crate) fn is_as_new(&self) -> bool {
+        self.first_version == Some(self.vars.version()) && self.fast_path.is_none() && !self.has_temporary
     }
 
     /// Something else has changed that what is made of them depends on.
@@ -94,6 +102,7 @@ impl SessionSettings {
     pub(crate) fn refresh(&mut self, rights: &Rights, running: &Running, shared: &Arc<Shared>) -> PlansMade {
         self.vars.set_superuser(rights.role.superuser);
         self.version = self.vars.version();
+        self.first_version.get_or_insert(self.version);
         let vars = &self.vars;
         let temporary = self.has_temporary.then(|| temporary_schema(running.key.0));
         let key = format!(

@@ -44,6 +44,11 @@ impl Statements {
         self.prepared = Arc::default();
     }
 
+    /// Whether nothing has a name.
+    pub(crate) fn has_no_names(&self) -> bool {
+        self.prepared.keys().chain(self.portals.keys()).all(String::is_empty)
+    }
+
     /// The number of the portal that is bound now.
     pub(crate) fn next_portal(&mut self) -> u64 {
         self.bound += 1;

@@ -10,7 +10,7 @@
 //!
 //! Deliberately absent: who may come in, encryption, limits; everybody is who it says it is.
 
-use adapter::answer::{Answer, Answering, Statement};
+use adapter::answer::{Answer, Answering, Follows, Statement, Values};
 use adapter::client::Client;
 use adapter::error::AdapterError;
 use adapter::seat::Seat;
@@ -96,8 +96,10 @@ fn cancel(client: &Client, key: &str) {
 /// Runs the statement of a line, and says what comes of it.
 async fn statement(seat: &mut Seat, line: &str, out: &mut BufWriter<OwnedWriteHalf>) -> io::Result<()> {
     let (text, values) = line.split_once('\t').map_or((line, None), |(text, values)| (text, Some(values.to_owned())));
-    let given = move |session: &Session, types: &[PgType]| params(session, types, values.as_deref().unwrap_or("[]"));
-    let ended = match seat.answer(Statement::Text(text.to_owned()), given, BATCH_BYTES_MAX).await {
+    let values = values.unwrap_or_else(|| "[]".to_owned());
+    let (bytes, decode) = (values.len(), move |session: &Session, types: &[PgType]| params(session, types, &values));
+    let (statement, values) = (Statement::Text(text.to_owned()), Values { bytes, decode });
+    let ended = match seat.answer(statement, values, Follows::Nothing, BATCH_BYTES_MAX).await {
         Ok(Answer::Rows(mut rows)) => send(&mut rows, out).await?,
         Ok(Answer::Done(tag)) => Ok(tag.to_string()),
         Ok(Answer::Empty) => Ok(String::new()),

@@ -1,6 +1,6 @@
 //! What a door can do with the statement API alone, over a server in this process.
 
-use adapter::answer::{Answer, Statement};
+use adapter::answer::{Answer, Follows, Statement, no_values};
 use adapter::client::{Client, Config, Running};
 use adapter::reading::batches::row_bytes;
 use adapter::seat::Seat;
@@ -243,16 +243,15 @@ fn what_is_known_of_a_statement_takes_no_time_from_it() {
     let mut seat = Seat::new(server.client.connect(startup()).expect("a session"));
     let run = async {
         let text = |sql: &str| Statement::Text(sql.to_owned());
-        let none = |_: &adapter::session::Session, _: &[repr::PgType]| Ok(Vec::new());
         let set = "SET statement_timeout = '200ms'";
-        assert!(matches!(seat.answer(text(set), none, 1).await, Ok(Answer::Done(_))));
+        assert!(matches!(seat.answer(text(set), no_values(), Follows::Nothing, 1).await, Ok(Answer::Done(_))));
         let described = seat.describe(text("SELECT b FROM t WHERE a = $1")).await.expect("it can be planned");
         assert_eq!(described.params, [repr::PgType::Int4]);
         assert_eq!(described.rows.expect("it has rows").desc.columns[0].name, "b");
         tokio::time::sleep(Duration::from_millis(300)).await;
-        assert!(matches!(seat.answer(text("SELECT 1"), none, 1).await, Ok(Answer::Rows(_))));
+        assert!(matches!(seat.answer(text("SELECT 1"), no_values(), Follows::Nothing, 1).await, Ok(Answer::Rows(_))));
         // An error comes once, and then there is nothing.
-        match seat.answer(text("SELECT 1 / (SELECT 0)"), none, 1).await {
+        match seat.answer(text("SELECT 1 / (SELECT 0)"), no_values(), Follows::Nothing, 1).await {
             Ok(Answer::Rows(mut rows)) => {
                 assert!(rows.next().await.is_err());
                 assert!(matches!(rows.next().await, Ok(None)));
@@ -262,6 +261,119 @@ fn what_is_known_of_a_statement_takes_no_time_from_it() {
         seat.close().await;
     };
     server.runtime.block_on(run);
+}
+
+/// A session's statements of one text, and how each ended.
+async fn all_of(seat: &mut Seat, text: &str) -> Vec<String> {
+    let mut ends = Vec::new();
+    let mut asked = match seat.ask(text.to_owned()).await {
+        Ok(asked) => asked,
+        Err(error) => return vec![error.sqlstate().code().to_owned()],
+    };
+    loop {
+        let end = match seat.next_answer(&mut asked, 1_000).await {
+            Ok(None) => return ends,
+            Ok(Some(Answer::Rows(mut rows))) => loop {
+                match rows.next().await {
+                    Ok(Some(_)) => {}
+                    Ok(None) => break Ok(rows.tag().to_string()),
+                    Err(error) => break Err(error),
+                }
+            },
+            Ok(Some(Answer::Done(tag))) => Ok(tag.to_string()),
+            Ok(Some(Answer::Empty)) => Ok(String::new()),
+            Err(error) => Err(error),
+        };
+        let failed = end.is_err();
+        ends.push(end.unwrap_or_else(|error| error.sqlstate().code().to_owned()));
+        if failed {
+            return ends;
+        }
+    }
+}
+
+#[test]
+fn statements_of_one_text_are_one_transaction() {
+    let server = Server::start();
+    let mut other = server.connect();
+    other.done("CREATE TABLE t (a int)");
+    let mut seat = Seat::new(server.client.connect(startup()).expect("a session"));
+    let mut all = |text: &str| server.runtime.block_on(all_of(&mut seat, text));
+    assert_eq!(all("INSERT INTO t VALUES (1); SELECT * FROM t"), ["INSERT 0 1", "SELECT 1"]);
+    assert_eq!(all("INSERT INTO t VALUES (2); SELECT 1 / (SELECT 0)"), ["INSERT 0 1", "22012"]);
+    assert_eq!(all("SELECT a FROM t"), ["SELECT 1"], "what failed is undone");
+    assert_eq!(all("SELEC 1"), ["42601"]);
+    assert_eq!(all(""), [""]);
+    assert_eq!(all("BEGIN; INSERT INTO t VALUES (3); COMMIT; SELECT 1 / (SELECT 0)"), [
+        "BEGIN", "INSERT 0 1", "COMMIT", "22012"
+    ]);
+    // Planned elsewhere, and one after the other.
+    let many = "SELECT count(*) FROM t a, t b, t c WHERE a.a + b.a < c.a;".repeat(300);
+    assert_eq!(all(&many), ["SELECT 1"; 300]);
+    assert_eq!(other.done("SELECT a FROM t ORDER BY a").0, [json!({"a": 1}), json!({"a": 3})]);
+
+    // The same with values, a statement at a time.
+    let one = |seat: &mut Seat, sql: &str, follows| {
+        let run = async {
+            let answer = seat.answer(Statement::Text(sql.to_owned()), no_values(), follows, 1_000).await;
+            answer.map(drop).map_err(|error| error.sqlstate().code().to_owned())
+        };
+        server.runtime.block_on(run)
+    };
+    assert_eq!(one(&mut seat, "INSERT INTO t VALUES (4)", Follows::Others), Ok(()));
+    assert_eq!(other.done("SELECT count(*) AS n FROM t").0, [json!({"n": 2})], "it is not committed");
+    assert_eq!(one(&mut seat, "INSERT INTO t VALUES (5)", Follows::Others), Ok(()));
+    server.runtime.block_on(seat.commit()).expect("they commit");
+    assert_eq!(other.done("SELECT count(*) AS n FROM t").0, [json!({"n": 4})]);
+    assert_eq!(one(&mut seat, "INSERT INTO t VALUES (6)", Follows::Others), Ok(()));
+    assert_eq!(one(&mut seat, "SELECT nothing", Follows::Others), Err("42703".to_owned()));
+    server.runtime.block_on(seat.commit()).expect("nothing is left to commit");
+    assert_eq!(other.done("SELECT count(*) AS n FROM t").0, [json!({"n": 4})]);
+    server.runtime.block_on(seat.close());
+}
+
+#[test]
+fn what_a_session_keeps_of_its_statements_shows() {
+    let server = Server::start();
+    server.connect().done("CREATE TABLE t (a int); ");
+    server.connect().done("CREATE SEQUENCE s");
+    let after = |text: &str| {
+        let mut seat = Seat::new(server.client.connect(startup()).expect("a session"));
+        let ends = server.runtime.block_on(all_of(&mut seat, text));
+        let is_as_new = seat.is_as_new();
+        server.runtime.block_on(seat.close());
+        (is_as_new, ends)
+    };
+    for text in [
+        "SELECT 1",
+        "INSERT INTO t VALUES (1); SELECT * FROM t",
+        "BEGIN; DELETE FROM t; ROLLBACK",
+        "SELECT 1 / (SELECT 0)",
+        "nonsense",
+        "CREATE TABLE u (a int); DROP TABLE u",
+        "SELECT pg_advisory_xact_lock(1)",
+        "BEGIN; SET LOCAL search_path = public; COMMIT",
+    ] {
+        let (is_as_new, ends) = after(text);
+        // SET LOCAL is over, but a parameter was changed, which is enough.
+        assert_eq!(is_as_new, !text.contains("SET LOCAL"), "{text}: {ends:?}");
+    }
+    for text in [
+        "BEGIN",
+        "BEGIN; SELECT nothing",
+        "SET search_path = pg_catalog",
+        "SELECT set_config('my.name', 'x', false)",
+        "PREPARE p AS SELECT 1",
+        "BEGIN; DECLARE c CURSOR WITH HOLD FOR SELECT 1; COMMIT",
+        "CREATE TEMPORARY TABLE u (a int)",
+        "SELECT pg_advisory_lock(1)",
+        "SELECT nextval('s')",
+        "SET enable_frontend_peek_sequencing = off",
+        "SET ROLE materialize",
+    ] {
+        let (is_as_new, ends) = after(text);
+        assert!(!is_as_new, "{text}: {ends:?}");
+    }
 }
 
 #[test]
@@ -311,7 +423,7 @@ fn a_million_rows_come_in_batches_of_bounded_bytes() {
         one.done(sql);
     }
     for sql in ["SELECT * FROM t", "SELECT * FROM t WHERE x >= 0", "SELECT x + 1, t || 'z' FROM t"] {
-        let answer = seat.answer(Statement::Text(sql.to_owned()), |_, _| Ok(Vec::new()), BYTES_MAX);
+        let answer = seat.answer(Statement::Text(sql.to_owned()), no_values(), Follows::Nothing, BYTES_MAX);
         let rows = server.runtime.block_on(async {
             let Answer::Rows(mut rows) = answer.await.expect(sql) else { panic!("{sql} has rows") };
             let mut count = 0;
