@@ -11,7 +11,7 @@
 //! - [`s3_server`]: an S3-compatible service as a child process.
 //! - [`target`]: one of the two; [`secured`]: one with a certificate and host-based rules.
 //! - [`programs`]: psql, Python and the like, run as clients.
-//! - [`http`]: what the internal HTTP port says.
+//! - [`http`]: a client of the HTTP ports.
 //! - [`wire`]: a blocking client that sees every message, and the builders of frontend messages.
 //! - [`hostile`]: frames that no client sends.
 //! - [`blocks`]: text files of inputs with recorded outputs, the form of the next two.

@@ -205,6 +205,11 @@ impl Server {
         loopback(self.ports[1])
     }
 
+    /// The address of the HTTP port.
+    pub fn http_addr(&self) -> SocketAddr {
+        loopback(self.ports[2])
+    }
+
     /// The address of the internal HTTP port.
     pub fn internal_http_addr(&self) -> SocketAddr {
         loopback(self.ports[3])

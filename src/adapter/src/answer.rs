@@ -231,8 +231,7 @@ impl Seat {
             None => Box::pin(self.execute("", is_last)).await,
         };
         if is_elsewhere(&response) {
-            let running =
-                self.elsewhere(move |session| Box::pin(async move { session.execute("", is_last).await }));
+            let running = self.elsewhere(move |session| Box::pin(async move { session.execute("", is_last).await }));
             response = Box::pin(running).await;
         }
         if is_last && response.is_ok() && !self.sync_at_once() {
@@ -242,12 +241,7 @@ impl Seat {
     }
 
     /// A response as a door gets it.
-    fn answered(
-        &mut self,
-        response: Response,
-        follows: Follows,
-        bytes_max: usize,
-    ) -> Result<Answer<'_>, AdapterError> {
+    fn answered(&mut self, response: Response, follows: Follows, bytes_max: usize) -> Result<Answer<'_>, AdapterError> {
         match response {
             Response::Rows { desc, mut rows, tag, .. } => {
                 let (awaited, batches) = (rows.take_awaited(), Batches::new(desc, rows, bytes_max));
@@ -367,7 +361,12 @@ impl Answering<'_> {
         self.seat.here().map(Session::take_notices).unwrap_or_default()
     }
 
-    /// How the session prints values.
+    /// Whether they come as things happen, and have no end.
+    pub fn is_live(&self) -> bool {
+        self.batches.is_live()
+    }
+
+    /// Whose answer it is.
     pub fn session(&self) -> &Session {
         self.seat
     }

@@ -28,7 +28,7 @@ use committer::request::Committed;
 use committer::sequence::Unreserved;
 use engine::SessionInfo;
 use engine::session::Assignment;
-use ore::memory::Reservation;
+use ore::memory::{Reservation, Share};
 use parking_lot::Mutex;
 use pgrepr::options::EncodeOptions;
 use repr::sqlstate::SqlState;
@@ -117,6 +117,11 @@ impl Session {
         };
         session.refresh_settings();
         session
+    }
+
+    /// What large messages, and the rows of large results, take of the memory.
+    pub fn message_memory(&self) -> &Arc<Share> {
+        &self.shared.messages
     }
 
     /// Connection id and secret, for BackendKeyData.

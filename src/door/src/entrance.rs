@@ -64,15 +64,9 @@ impl Arrival {
 }
 
 impl Entrance {
-    /// Reads certificate and rules; without rules this machine is trusted, and nobody else is let in. A client that names protocols in
-    /// its handshake has to name `protocol`. Errors: what cannot be used.
-    pub fn open(
-        client: Client,
-        tls: Option<TlsFiles>,
-        protocol: &'static [u8],
-        hba_file: Option<PathBuf>,
-    ) -> io::Result<Entrance> {
-        let tls = tls.map(|files| Tls::open(files, protocol)).transpose()?;
+    /// Reads certificate and rules; without rules this machine is trusted, and nobody else is let in. Errors: what cannot be used.
+    pub fn open(client: Client, tls: Option<TlsFiles>, hba_file: Option<PathBuf>) -> io::Result<Entrance> {
+        let tls = tls.map(Tls::open).transpose()?;
         let rules = ArcSwap::from_pointee(read_rules(hba_file.as_deref())?);
         Ok(Entrance { client, tls, rules, hba_file })
     }

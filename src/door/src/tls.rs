@@ -5,7 +5,7 @@
 //!    and no renegotiation: connections live long, and each of these has been an attack.
 //! 3. [`Tls::reload`] reads the files again. Connections keep what they began with; files that cannot be used change nothing.
 //!
-//! A client that names protocols (ALPN) has to name the door's.
+//! A client that names protocols (ALPN) has to name one of the door's.
 
 use arc_swap::ArcSwap;
 use catalog::builtin::introspection::Encryption;
@@ -46,15 +46,13 @@ pub struct TlsFiles {
 /// The server's side of TLS.
 pub struct Tls {
     files: TlsFiles,
-    /// What the protocol is called in ALPN.
-    protocol: &'static [u8],
     current: ArcSwap<Identity>,
 }
 
 /// What the files said when they were last read.
 #[derive(Debug)]
 pub struct Identity {
-    config: Arc<ServerConfig>,
+    config: ServerConfig,
     /// What SCRAM is bound to: the hash of the certificate, with the hash that the certificate is signed with (RFC 5929).
     /// None for a signature without one.
     pub end_point: Option<Vec<u8>>,
@@ -63,24 +61,31 @@ pub struct Identity {
 impl Tls {
     /// Reads certificate and key. Errors: files that are not there, not PEM, do not belong together, or a key that others
     /// may read.
-    pub fn open(files: TlsFiles, protocol: &'static [u8]) -> io::Result<Tls> {
-        let current = ArcSwap::new(load(&files, protocol)?);
-        Ok(Tls { files, protocol, current })
+    pub fn open(files: TlsFiles) -> io::Result<Tls> {
+        let current = ArcSwap::new(load(&files)?);
+        Ok(Tls { files, current })
     }
 
     /// Reads the files again; what comes from now on is served with them. Errors: as [`Tls::open`], and nothing has changed.
     pub fn reload(&self) -> io::Result<()> {
-        self.current.store(load(&self.files, self.protocol)?);
+        self.current.store(load(&self.files)?);
         Ok(())
     }
 
-    /// Does the handshake; tells as whom. Errors: whatever the peer does wrong; it was told by an alert.
+    /// Does the handshake for a door with these protocols, the one that it likes best first; tells as whom. Errors: whatever the peer does
+    /// wrong; it was told by an alert.
     ///
     /// # Cancellation
     /// Safe to drop; the socket goes along.
-    pub async fn accept(&self, stream: TcpStream) -> io::Result<(TlsStream<TcpStream>, Arc<Identity>)> {
+    pub async fn accept(
+        &self,
+        stream: TcpStream,
+        protocols: &[&[u8]],
+    ) -> io::Result<(TlsStream<TcpStream>, Arc<Identity>)> {
         let identity = self.current.load_full();
-        let stream = TlsAcceptor::from(Arc::clone(&identity.config)).accept(stream).await?;
+        let mut config = ServerConfig::clone(&identity.config);
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        let stream = TlsAcceptor::from(Arc::new(config)).accept(stream).await?;
         Ok((stream, identity))
     }
 }
@@ -117,7 +122,7 @@ fn cipher(name: &str) -> (String, i32) {
     (openssl, bits)
 }
 
-fn load(files: &TlsFiles, protocol: &[u8]) -> io::Result<Arc<Identity>> {
+fn load(files: &TlsFiles) -> io::Result<Arc<Identity>> {
     let chain = CertificateDer::pem_file_iter(&files.cert)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| unusable(&files.cert, error))?;
@@ -130,10 +135,9 @@ fn load(files: &TlsFiles, protocol: &[u8]) -> io::Result<Arc<Identity>> {
         .with_no_client_auth()
         .with_single_cert(chain, key)
         .map_err(|error| unusable(&files.cert, error))?;
-    config.alpn_protocols = vec![protocol.to_vec()];
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
-    Ok(Arc::new(Identity { config: Arc::new(config), end_point }))
+    Ok(Arc::new(Identity { config, end_point }))
 }
 
 /// `tls-server-end-point` of a certificate in DER.

@@ -54,12 +54,16 @@ pub struct Config {
     /// SQL for the trusted user mz_system
     #[arg(long, env = "GLIMPSE_INTERNAL_SQL_LISTEN_ADDR", default_value = "127.0.0.1:6877")]
     pub internal_sql_listen_addr: SocketAddr,
-    /// HTTP: health
+    /// HTTP for users: SQL, health
     #[arg(long, env = "GLIMPSE_HTTP_LISTEN_ADDR", default_value = "127.0.0.1:6876")]
     pub http_listen_addr: SocketAddr,
-    /// HTTP for operators: metrics, health, profiles
+    /// HTTP for operators: metrics, health, profiles, SQL for the trusted user mz_system
     #[arg(long, env = "GLIMPSE_INTERNAL_HTTP_LISTEN_ADDR", default_value = "127.0.0.1:6878")]
     pub internal_http_listen_addr: SocketAddr,
+    /// An origin (https://example.com) whose pages may send HTTP requests; may be given several times
+    #[arg(long = "http-allowed-origin", env = "GLIMPSE_HTTP_ALLOWED_ORIGINS", value_name = "ORIGIN", value_delimiter = ';',
+          value_parser = parse_origin)]
+    pub http_allowed_origins: Vec<String>,
     /// The default of a system parameter, as NAME=VALUE; may be given several times
     #[arg(long = "system-parameter-default", env = "GLIMPSE_SYSTEM_PARAMETER_DEFAULT", value_name = "NAME=VALUE",
           value_parser = parse_pair, value_delimiter = ';')]
@@ -123,6 +127,18 @@ impl From<OracleReads> for Reads {
             OracleReads::Lease => Reads::UnderLease,
             OracleReads::Store => Reads::FromStore,
         }
+    }
+}
+
+fn parse_origin(text: &str) -> Result<String, String> {
+    let is_origin = ["http://", "https://"].iter().any(|scheme| {
+        let host = text.strip_prefix(scheme).unwrap_or_default();
+        !host.is_empty() && !host.contains(['/', '*', '?', '#', '@'])
+    });
+    if is_origin {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("{text} is not like https://example.com or http://localhost:8080"))
     }
 }
 

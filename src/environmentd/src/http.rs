@@ -1,11 +1,8 @@
-//! HTTP for operators: `/metrics`, `/api/livez`, `/api/readyz`, `/prof/cpu`.
+//! What operators ask for by HTTP: `/metrics`, `/api/livez`, `/api/readyz`, `/prof/cpu`.
 //!
 //! Served from the first moment on: a server that waits for its stores, or for another that owns them, is alive and not ready.
 
-mod listener;
-
 use adapter::client::Client;
-use anyhow::Context;
 use axum::Router;
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
@@ -13,11 +10,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use ore::metrics::{Gauge, GaugeVec, Registry};
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use tokio_util::sync::CancellationToken;
+use web::server::Others;
 
 /// Samples per second of a CPU profile: a prime, so as not to beat with anything periodic.
 const PROFILE_HZ: i32 = 997;
@@ -28,13 +24,9 @@ const READINESS_AGE_MAX: Duration = Duration::from_secs(1);
 /// The longest profile.
 const PROFILE_SECONDS_MAX: u64 = 600;
 
-/// A running HTTP server.
-pub struct Handle {
-    internal_addr: SocketAddr,
-    shared: Arc<Shared>,
-    stop: CancellationToken,
-    thread: std::thread::JoinHandle<()>,
-}
+/// What is known of the server.
+#[derive(Clone)]
+pub struct Health(Arc<Shared>);
 
 struct Shared {
     /// Known when SQL is served.
@@ -51,80 +43,52 @@ struct Shared {
     resident_bytes: Gauge,
 }
 
-/// Serves both ports on a thread of their own. The server is not ready until [`Handle::ready`].
-pub fn serve(public: SocketAddr, internal: SocketAddr, registry: Registry) -> anyhow::Result<Handle> {
-    let shared = Arc::new(Shared {
-        index_upper: registry.gauge_vec(
-            "mz_index_upper",
-            "Microseconds below which an index is complete.",
-            &["id", "name"],
-        ),
-        index_since: registry.gauge_vec(
-            "mz_index_since",
-            "Microseconds from which an index is readable.",
-            &["id", "name"],
-        ),
-        index_rows: registry.gauge_vec("mz_index_rows", "Updates that an index holds.", &["id", "name"]),
-        index_bytes: registry.gauge_vec("mz_index_bytes", "Bytes that an index holds.", &["id", "name"]),
-        allocated_bytes: registry.gauge("mz_memory_allocated_bytes", "Bytes that are allocated."),
-        resident_bytes: registry.gauge("mz_memory_resident_bytes", "Bytes that the allocator has from the system."),
-        client: OnceLock::new(),
-        is_ready: AtomicBool::new(false),
-        written: tokio::sync::Mutex::new(None),
-        registry,
-    });
-    let operators =
-        health().route("/metrics", get(metrics)).route("/prof/cpu", get(profile)).with_state(Arc::clone(&shared));
-    let health = health().with_state(Arc::clone(&shared));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (public, internal) = runtime.block_on(async {
-        let public = tokio::net::TcpListener::bind(public).await.with_context(|| public.to_string())?;
-        let internal = tokio::net::TcpListener::bind(internal).await.with_context(|| internal.to_string())?;
-        anyhow::Ok((public, internal))
-    })?;
-    let internal_addr = internal.local_addr()?;
-    let stop = CancellationToken::new();
-    let stopped = stop.clone();
-    let thread = ore::thread::spawn("http", move || {
-        runtime.block_on(async move {
-            tokio::select! {
-                () = stopped.cancelled() => {}
-                () = listener::serve(public, health) => {}
-                () = listener::serve(internal, operators) => {}
-            }
-        });
-    });
-    Ok(Handle { internal_addr, shared, stop, thread })
-}
+impl Health {
+    /// Of a server that is not ready until [`Health::ready`].
+    pub fn new(registry: Registry) -> Health {
+        Health(Arc::new(Shared {
+            index_upper: registry.gauge_vec(
+                "mz_index_upper",
+                "Microseconds below which an index is complete.",
+                &["id", "name"],
+            ),
+            index_since: registry.gauge_vec(
+                "mz_index_since",
+                "Microseconds from which an index is readable.",
+                &["id", "name"],
+            ),
+            index_rows: registry.gauge_vec("mz_index_rows", "Updates that an index holds.", &["id", "name"]),
+            index_bytes: registry.gauge_vec("mz_index_bytes", "Bytes that an index holds.", &["id", "name"]),
+            allocated_bytes: registry.gauge("mz_memory_allocated_bytes", "Bytes that are allocated."),
+            resident_bytes: registry.gauge("mz_memory_resident_bytes", "Bytes that the allocator has from the system."),
+            client: OnceLock::new(),
+            is_ready: AtomicBool::new(false),
+            written: tokio::sync::Mutex::new(None),
+            registry,
+        }))
+    }
 
-impl Handle {
-    /// Where metrics and profiles are.
-    pub fn internal_addr(&self) -> SocketAddr {
-        self.internal_addr
+    /// What is served: health for everybody, everything for operators.
+    pub fn routes(&self) -> Others {
+        let health = || Router::new().route("/api/livez", get(alive)).route("/api/readyz", get(ready));
+        let operators = health().route("/metrics", get(metrics)).route("/prof/cpu", get(profile));
+        Others {
+            external: health().with_state(Arc::clone(&self.0)),
+            internal: operators.with_state(Arc::clone(&self.0)),
+        }
     }
 
     /// SQL is served, by `client`.
     pub fn ready(&self, client: Client) {
         // A second client would be a second server.
-        let _first = self.shared.client.set(client);
-        self.shared.is_ready.store(true, Ordering::Release);
+        let _first = self.0.client.set(client);
+        self.0.is_ready.store(true, Ordering::Release);
     }
 
     /// SQL is not served any more.
     pub fn stopping(&self) {
-        self.shared.is_ready.store(false, Ordering::Release);
+        self.0.is_ready.store(false, Ordering::Release);
     }
-
-    /// Stops serving.
-    pub fn stop(self) {
-        self.stop.cancel();
-        // Its panic, if any, was reported when it happened.
-        let _panicked = self.thread.join();
-    }
-}
-
-fn health() -> Router<Arc<Shared>> {
-    Router::new().route("/api/livez", get(alive)).route("/api/readyz", get(ready))
 }
 
 /// Whoever can ask is answered yes.
@@ -188,7 +152,11 @@ async fn profile(Query(parameters): Query<HashMap<String, String>>) -> Response 
     let Ok(seconds @ 1..=PROFILE_SECONDS_MAX) = seconds else {
         return (StatusCode::BAD_REQUEST, format!("seconds must be from 1 to {PROFILE_SECONDS_MAX}\n")).into_response();
     };
-    match flamegraph(seconds).await {
+    let (tx, rx) = tokio::sync::oneshot::channel();
+    // Names are looked up for some hundred milliseconds, while connections are served here.
+    ore::thread::spawn("profile", move || tx.send(flamegraph(seconds)));
+    let Ok(made) = rx.await else { return StatusCode::INTERNAL_SERVER_ERROR.into_response() };
+    match made {
         Ok(svg) if svg.is_empty() => {
             (StatusCode::SERVICE_UNAVAILABLE, "the server was idle: no samples\n").into_response()
         }
@@ -197,9 +165,9 @@ async fn profile(Query(parameters): Query<HashMap<String, String>>) -> Response 
     }
 }
 
-async fn flamegraph(seconds: u64) -> anyhow::Result<Vec<u8>> {
+fn flamegraph(seconds: u64) -> anyhow::Result<Vec<u8>> {
     let guard = pprof::ProfilerGuardBuilder::default().frequency(PROFILE_HZ).build()?;
-    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    std::thread::sleep(Duration::from_secs(seconds));
     let report = guard.report().build()?;
     let mut svg = Vec::new();
     report.flamegraph(&mut svg)?;

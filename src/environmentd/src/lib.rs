@@ -13,13 +13,17 @@ use adapter::client::{Client, Running};
 use adapter::spill::Spill;
 use anyhow::Context;
 use config::Config;
+use door::entrance::Entrance;
+use door::server::Threads;
 use door::tls::TlsFiles;
+use http::Health;
 use logging::LogFilter;
 use ore::clock::Clock;
 use ore::memory::Share;
 use ore::metrics::Registry;
-use pgwire::server::{ServerConfig, ServerHandle};
+use pgwire::server::{Addresses, ServerConfig};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use stores::Oracle;
 
@@ -30,8 +34,13 @@ const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A running server.
 pub struct Server {
-    wire: ServerHandle,
-    http: http::Handle,
+    wire: Addresses,
+    web: web::server::Handle,
+    /// The threads of all connections.
+    server: door::server::Server,
+    threads: Threads,
+    entrance: Arc<Entrance>,
+    health: Health,
     client: Client,
     /// Before the runtime, so that the committer ends while queries still can.
     running: Running,
@@ -46,8 +55,19 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
     let (clock, registry) = (Clock::system(), Registry::new());
 
     // Before anything that may have to wait.
-    let http = http::serve(config.http_listen_addr, config.internal_http_listen_addr, registry.clone())
-        .context("cannot listen for HTTP")?;
+    let (server, threads) = door::server::Server::start(or_cores(config.io_threads))?;
+    let health = Health::new(registry.clone());
+    let web = web::server::serve(
+        web::server::Config {
+            addr: config.http_listen_addr,
+            internal_addr: config.internal_http_listen_addr,
+            request_bytes_max: config.request_bytes_max,
+            origins: config.http_allowed_origins.clone(),
+        },
+        &server,
+        health.routes(),
+    )
+    .context("cannot listen for HTTP")?;
     let (persist, oracle) = stores::open(config, clock.clone(), &registry)?;
     let adhoc = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(or_cores(config.adhoc_threads))
@@ -81,22 +101,23 @@ pub fn start(config: &Config, log_filter: LogFilter) -> anyhow::Result<Server> {
     })
     .context("cannot start from what the data directory holds")?;
     log_filter.follow(&client);
+    let tls = config.tls_cert.clone().zip(config.tls_key.clone()).map(|(cert, key)| TlsFiles { cert, key });
+    let entrance = Arc::new(Entrance::open(client.clone(), tls, config.hba_file.clone())?);
     let wire = pgwire::server::serve(
         &ServerConfig {
             sql_addr: config.sql_listen_addr,
             internal_addr: config.internal_sql_listen_addr,
             handshake_timeout: config.handshake_timeout,
             request_bytes_max: config.request_bytes_max,
-            io_threads: or_cores(config.io_threads),
-            tls: config.tls_cert.clone().zip(config.tls_key.clone()).map(|(cert, key)| TlsFiles { cert, key }),
-            hba_file: config.hba_file.clone(),
         },
-        client.clone(),
+        &server,
+        Arc::clone(&entrance),
         pgwire::metrics::Metrics::register(&registry),
     )
     .context("cannot listen for SQL")?;
-    http.ready(client.clone());
-    Ok(Server { wire, http, client, running, oracle, adhoc })
+    web.open(Arc::clone(&entrance));
+    health.ready(client.clone());
+    Ok(Server { wire, web, server, threads, entrance, health, client, running, oracle, adhoc })
 }
 
 /// Where ad hoc queries put aside what does not fit in memory. Nothing that is found there is anybody's any more.
@@ -119,23 +140,28 @@ fn spill(config: &Config) -> anyhow::Result<Option<Spill>> {
 impl Server {
     /// Where users connect.
     pub fn sql_addr(&self) -> SocketAddr {
-        self.wire.sql_addr()
+        self.wire.sql
     }
 
     /// Where the system user connects.
     pub fn internal_sql_addr(&self) -> SocketAddr {
-        self.wire.internal_addr()
+        self.wire.internal
+    }
+
+    /// Where users come by HTTP.
+    pub fn http_addr(&self) -> SocketAddr {
+        self.web.addr()
     }
 
     /// Where metrics and profiles are.
     pub fn internal_http_addr(&self) -> SocketAddr {
-        self.http.internal_addr()
+        self.web.internal_addr()
     }
 
     /// Reads again what may change while the server runs: its certificate and its rules. What cannot be used is logged and
     /// changes nothing.
     pub fn reload(&self) {
-        match self.wire.reload() {
+        match self.entrance.reload() {
             Ok(()) => tracing::info!("the configuration was read again"),
             Err(error) => tracing::error!(%error, "the configuration is left as it was"),
         }
@@ -148,13 +174,13 @@ impl Server {
 
     /// Accepts no more, ends sessions with 57P01, finishes the commits that were begun, and frees everything.
     pub fn stop(self) {
-        let Server { wire, http, client, running, oracle, adhoc } = self;
-        http.stopping();
+        let Server { server, threads, health, client, running, oracle, adhoc, .. } = self;
+        health.stopping();
         client.shutdown();
-        adhoc.block_on(wire.shutdown());
+        adhoc.block_on(server.shutdown(|| client.shutdown()));
+        threads.end();
         drop(running);
         oracle.close();
-        http.stop();
         adhoc.shutdown_timeout(STOP_PATIENCE);
     }
 }

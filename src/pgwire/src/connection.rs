@@ -133,7 +133,7 @@ pub(crate) async fn run(stream: TcpStream, shared: &Shared, port: Port) -> bool 
 /// Goes on in TLS with what began as a plain connection; nothing that was read or written before comes along.
 async fn run_encrypted(stream: TcpStream, how: Upgrade, visit: Visit<'_>) -> bool {
     let Some(tls) = visit.shared.entrance.tls() else { return false };
-    let (mut connection, identity) = match visit.in_time(async { Ok(tls.accept(stream).await?) }).await {
+    let (mut connection, identity) = match visit.in_time(async { Ok(tls.accept(stream, &[PROTOCOL]).await?) }).await {
         Ok((stream, identity)) => (Connection::new(stream, visit.shared), identity),
         Err(error) => {
             tracing::debug!(%error, peer = ?visit.arrival.peer, "a TLS handshake failed");

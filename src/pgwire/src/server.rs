@@ -1,18 +1,15 @@
 //! The Postgres door: its addresses, and what its connections share.
 //!
 //! Threads, listeners and the order of a stop are the crate `door`'s ([`door::server`]): a connection that is in its handshake or in a
-//! session then is told FATAL 57P01.
+//! session when the server stops is told FATAL 57P01.
 
 use crate::connection;
 use crate::metrics::{Metrics, Source};
-use crate::shared::{PROTOCOL, Shared};
-use adapter::client::Client;
+use crate::shared::Shared;
 use door::entrance::{Entrance, Port};
-use door::server::{Server, Threads, listen};
-use door::tls::TlsFiles;
+use door::server::{Server, listen};
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -28,58 +25,15 @@ pub struct ServerConfig {
     pub handshake_timeout: Duration,
     /// The largest message that is taken from a client, COPY data included.
     pub request_bytes_max: usize,
-    /// The number of I/O threads; one per core if zero.
-    pub io_threads: usize,
-    /// The certificate; without one, nobody is offered TLS.
-    pub tls: Option<TlsFiles>,
-    /// The host-based rules, in the syntax of `pg_hba.conf`; without them, this machine is trusted and nobody else is let in.
-    pub hba_file: Option<PathBuf>,
 }
 
-impl Default for ServerConfig {
-    fn default() -> ServerConfig {
-        ServerConfig {
-            sql_addr: SocketAddr::from(([127, 0, 0, 1], 6875)),
-            internal_addr: SocketAddr::from(([127, 0, 0, 1], 6877)),
-            handshake_timeout: Duration::from_secs(60),
-            request_bytes_max: 256 << 20,
-            io_threads: 0,
-            tls: None,
-            hba_file: None,
-        }
-    }
-}
-
-/// A running server. Dropping it stops it without waiting.
-pub struct ServerHandle {
-    sql_addr: SocketAddr,
-    internal_addr: SocketAddr,
-    server: Server,
-    shared: Arc<Shared>,
-    threads: Threads,
-}
-
-impl ServerHandle {
-    /// Where clients connect, with the port that was chosen if the configured one was 0.
-    pub fn sql_addr(&self) -> SocketAddr {
-        self.sql_addr
-    }
-
+/// The addresses that are served, with the ports that were chosen where the configured ones were 0.
+#[derive(Clone, Copy, Debug)]
+pub struct Addresses {
+    /// Where clients connect.
+    pub sql: SocketAddr,
     /// Where system users connect.
-    pub fn internal_addr(&self) -> SocketAddr {
-        self.internal_addr
-    }
-
-    /// Reads the rules and the certificate again, for connections to come. Errors: what cannot be used is left as it was.
-    pub fn reload(&self) -> io::Result<()> {
-        self.shared.entrance.reload()
-    }
-
-    /// Stops accepting, tells every session goodbye, and returns when all connections are closed or their time is up.
-    pub async fn shutdown(self) {
-        self.server.shutdown(|| self.shared.entrance.client().shutdown()).await;
-        self.threads.end();
-    }
+    pub internal: SocketAddr,
 }
 
 /// Counts one open connection for as long as it lives.
@@ -102,13 +56,15 @@ impl Drop for Running {
     }
 }
 
-/// Opens the listeners and starts serving sessions of `client`. Fails if an address cannot be listened on, or
-/// certificate or rules cannot be used.
-pub fn serve(config: &ServerConfig, client: Client, metrics: Metrics) -> io::Result<ServerHandle> {
-    let entrance = Entrance::open(client, config.tls.clone(), PROTOCOL, config.hba_file.clone())?;
+/// Opens the listeners and serves whoever comes in by `entrance`, until `server` stops. Fails if an address cannot be listened on.
+pub fn serve(
+    config: &ServerConfig,
+    server: &Server,
+    entrance: Arc<Entrance>,
+    metrics: Metrics,
+) -> io::Result<Addresses> {
     let (sql, internal) = (listen(config.sql_addr)?, listen(config.internal_addr)?);
-    let (sql_addr, internal_addr) = (sql.local_addr()?, internal.local_addr()?);
-    let (server, threads) = Server::start(config.io_threads)?;
+    let addresses = Addresses { sql: sql.local_addr()?, internal: internal.local_addr()? };
     let shared = Arc::new(Shared {
         entrance,
         metrics,
@@ -122,7 +78,7 @@ pub fn serve(config: &ServerConfig, client: Client, metrics: Metrics) -> io::Res
         let shared = Arc::clone(&shared);
         server.accept(name, listener, move |stream| serve_one(stream, source, Arc::clone(&shared)));
     }
-    Ok(ServerHandle { sql_addr, internal_addr, server, shared, threads })
+    Ok(addresses)
 }
 
 /// One connection, from its first byte to its end.

@@ -2,6 +2,7 @@
 
 use crate::metrics::Metrics;
 use door::entrance::Entrance;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -10,7 +11,7 @@ pub(crate) const PROTOCOL: &[u8] = b"postgresql";
 
 /// What every connection shares.
 pub(crate) struct Shared {
-    pub(crate) entrance: Entrance,
+    pub(crate) entrance: Arc<Entrance>,
     pub(crate) metrics: Metrics,
     pub(crate) handshake_timeout: Duration,
     pub(crate) request_bytes_max: usize,

@@ -304,9 +304,10 @@ fn statements_of_one_text_are_one_transaction() {
     assert_eq!(all("SELECT a FROM t"), ["SELECT 1"], "what failed is undone");
     assert_eq!(all("SELEC 1"), ["42601"]);
     assert_eq!(all(""), [""]);
-    assert_eq!(all("BEGIN; INSERT INTO t VALUES (3); COMMIT; SELECT 1 / (SELECT 0)"), [
-        "BEGIN", "INSERT 0 1", "COMMIT", "22012"
-    ]);
+    assert_eq!(
+        all("BEGIN; INSERT INTO t VALUES (3); COMMIT; SELECT 1 / (SELECT 0)"),
+        ["BEGIN", "INSERT 0 1", "COMMIT", "22012"]
+    );
     // Planned elsewhere, and one after the other.
     let many = "SELECT count(*) FROM t a, t b, t c WHERE a.a + b.a < c.a;".repeat(300);
     assert_eq!(all(&many), ["SELECT 1"; 300]);

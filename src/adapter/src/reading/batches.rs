@@ -30,6 +30,11 @@ impl Batches {
         Batches { rows, desc, bytes_max, left: None, given: (0, 0) }
     }
 
+    /// Whether they come as things happen.
+    pub(crate) fn is_live(&self) -> bool {
+        self.rows.is_live()
+    }
+
     /// There is nothing more.
     pub(crate) fn end(&mut self) {
         (self.rows, self.left) = (Rows::ready(Vec::new()), None);

@@ -1,0 +1,230 @@
+//! Who sends a request, and whether a page of somebody else's has made a browser send it.
+//!
+//! Who: the name and password of `Authorization: Basic`, by the rules that hold for the Postgres door as well. Who names nobody is
+//! `materialize`, at the operators' port `mz_system`. A password comes in clear here, so that it is taken over TLS and from this machine
+//! only. It is proved once per connection; after that the connection has a keyed hash of what came.
+//!
+//! Whose page: a browser that was given our name by a stranger (`Host`), or sends what a stranger's page asks for (`Origin`), acts for its
+//! user, who may be trusted by rule. Both are refused unless configured.
+
+use crate::shared::Shared;
+use crate::told::Refusal;
+use crate::visitor::Visitor;
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use base64::prelude::{BASE64_STANDARD, Engine};
+use door::entrance::{Arrival, Entrance, Port};
+use door::hba::Method;
+use hmac::{Hmac, KeyInit, Mac};
+use repr::sqlstate::SqlState;
+use sha2::Sha256;
+use std::net::IpAddr;
+use std::sync::{Arc, LazyLock};
+use subtle::ConstantTimeEq;
+
+/// Who has not said who it is.
+const NOBODY: &str = "materialize";
+/// The same at the operators' port.
+const OPERATOR: &str = "mz_system";
+
+/// The key of what connections remember of passwords; of this process alone.
+static KEY: LazyLock<[u8; 32]> = LazyLock::new(rand::random);
+
+/// Who it is, and where it wants to go. Errors: 401 of a name or password that is wrong or missing, 403 of who is not let in, 503 before
+/// SQL is served.
+pub(crate) async fn identify(
+    visitor: &Visitor,
+    headers: &HeaderMap,
+    database: Option<String>,
+) -> Result<(Arc<Entrance>, String, String), Refusal> {
+    let Some(entrance) = visitor.shared.entrance.get() else {
+        let message = "SQL is not served yet";
+        return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, SqlState::CANNOT_CONNECT_NOW, message));
+    };
+    let arrival = &visitor.arrival;
+    check_origin(&visitor.shared, arrival, headers)?;
+    let credentials = basic(headers)?;
+    let user = match (&credentials, arrival.port) {
+        (Some((user, _)), _) => user.clone(),
+        (None, Port::External) => NOBODY.to_owned(),
+        (None, Port::Internal) => OPERATOR.to_owned(),
+    };
+    let database = entrance.client().database_for(&user, database);
+    match entrance.method_for(arrival, &user, &database) {
+        None | Some(Method::Reject) => {
+            let host = arrival.peer.map_or_else(|| "???".to_owned(), |peer| peer.ip().to_canonical().to_string());
+            let message = format!("no rule lets user \"{user}\" in from host \"{host}\" to database \"{database}\"");
+            Err(denied(message))
+        }
+        Some(Method::Trust) => {
+            check_host(&visitor.shared, headers)?;
+            Ok((Arc::clone(entrance), user, database))
+        }
+        Some(Method::ScramSha256 | Method::Password) => {
+            let Some((user, password)) = credentials else {
+                return Err(wrong("a name and a password are needed".to_owned()));
+            };
+            prove(visitor, entrance, &user, password).await?;
+            Ok((Arc::clone(entrance), user, database))
+        }
+    }
+}
+
+/// Checks a password, unless this connection has shown it before.
+async fn prove(visitor: &Visitor, entrance: &Entrance, user: &str, password: String) -> Result<(), Refusal> {
+    let arrival = &visitor.arrival;
+    if !arrival.is_encrypted && !arrival.peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback()) {
+        return Err(denied("a password is taken over TLS only: use https".to_owned()));
+    }
+    let hash = keyed_hash(user, &password);
+    let is_known = visitor.proved.lock().as_ref().is_some_and(|(of, known)| of == user && known.ct_eq(&hash).into());
+    if is_known {
+        return Ok(());
+    }
+    let refused = match password.is_empty() {
+        true => Some("the password is empty"),
+        false => entrance.client().check_password(user, password).await?.err(),
+    };
+    match refused {
+        None => {
+            *visitor.proved.lock() = Some((user.to_owned(), hash));
+            Ok(())
+        }
+        Some(why) => {
+            tracing::info!(user, peer = ?arrival.peer, why, "a login was refused");
+            Err(wrong(format!("password authentication failed for user \"{user}\"")))
+        }
+    }
+}
+
+fn keyed_hash(user: &str, password: &str) -> [u8; 32] {
+    let mut mac = Hmac::<Sha256>::new_from_slice(&*KEY).expect("a key of any length will do");
+    mac.update(user.as_bytes());
+    mac.update(&[0]);
+    mac.update(password.as_bytes());
+    mac.finalize().into_bytes().into()
+}
+
+fn denied(message: String) -> Refusal {
+    Refusal::new(StatusCode::FORBIDDEN, SqlState::INVALID_AUTHORIZATION_SPECIFICATION, message)
+}
+
+fn wrong(message: String) -> Refusal {
+    Refusal::new(StatusCode::UNAUTHORIZED, SqlState::INVALID_PASSWORD, message)
+}
+
+/// Name and password, if they were sent. Errors: 400 of a header that is none, 401 of a scheme that is not known.
+fn basic(headers: &HeaderMap) -> Result<Option<(String, String)>, Refusal> {
+    let Some(value) = single(headers, header::AUTHORIZATION)? else { return Ok(None) };
+    let Some((scheme, encoded)) = value.split_once(' ') else {
+        return Err(Refusal::malformed("the header Authorization is malformed"));
+    };
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return Err(wrong(format!("Authorization: {scheme:.20} is not known here, Basic is")));
+    }
+    let malformed = || Refusal::malformed("Authorization: Basic is not followed by a name and a password in base64");
+    let decoded = BASE64_STANDARD.decode(encoded.trim()).map_err(|_| malformed())?;
+    let decoded = String::from_utf8(decoded).map_err(|_| malformed())?;
+    let (user, password) = decoded.split_once(':').ok_or_else(malformed)?;
+    Ok(Some((user.to_owned(), password.to_owned())))
+}
+
+/// The value of a header that may come once.
+pub(crate) fn single(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Refusal> {
+    let mut values = headers.get_all(&name).iter();
+    let (first, second) = (values.next(), values.next());
+    if second.is_some() {
+        return Err(Refusal::malformed(format!("the header {name} came more than once")));
+    }
+    let text = |value: &'_ axum::http::HeaderValue| value.to_str().is_ok();
+    match first {
+        Some(value) if !text(value) => Err(Refusal::malformed(format!("the header {name} is no text"))),
+        first => Ok(first.and_then(|value| value.to_str().ok())),
+    }
+}
+
+/// Refuses what a page of another origin has made a browser send, unless that is configured.
+pub(crate) fn check_origin(shared: &Shared, arrival: &Arrival, headers: &HeaderMap) -> Result<(), Refusal> {
+    let Some(origin) = single(headers, header::ORIGIN)? else { return Ok(()) };
+    let scheme = if arrival.is_encrypted { "https" } else { "http" };
+    let own = single(headers, header::HOST)?.map(|host| format!("{scheme}://{host}"));
+    let is_own = own.is_some_and(|own| own.eq_ignore_ascii_case(origin));
+    if is_own || shared.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin)) {
+        return Ok(());
+    }
+    Err(denied(format!("pages of {origin:.100} may not send requests: --http-allowed-origin lets them")))
+}
+
+/// Refuses, where nothing has to be proved, what was sent to a name that may be a stranger's.
+fn check_host(shared: &Shared, headers: &HeaderMap) -> Result<(), Refusal> {
+    let host = single(headers, header::HOST)?.unwrap_or_default();
+    let is_allowed =
+        shared.origins.iter().any(|allowed| allowed.split_once("://").is_some_and(|(_, name)| name == host));
+    match is_address(host) || is_allowed {
+        true => Ok(()),
+        false => Err(denied(format!(
+            "who is trusted has to call this server by its address or as localhost, not as {host:.100}: --http-allowed-origin adds names"
+        ))),
+    }
+}
+
+/// Whether a host is this machine's name for itself, or an address: nobody else can have chosen it.
+fn is_address(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let inner = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    name.eq_ignore_ascii_case("localhost") || inner.parse::<IpAddr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    fn headers(values: &[(HeaderName, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in values {
+            headers.append(name, HeaderValue::from_str(value).expect("it is one"));
+        }
+        headers
+    }
+
+    #[test]
+    fn names_and_passwords_are_taken_apart() {
+        let of = |value: &str| basic(&headers(&[(header::AUTHORIZATION, value)]));
+        let encoded = |text: &str| format!("Basic {}", BASE64_STANDARD.encode(text));
+        for (text, user, password) in [("ada:x", "ada", "x"), ("a::b:", "a", ":b:"), ("é:ü", "é", "ü"), (":", "", "")]
+        {
+            let found = of(&encoded(text)).expect("well-formed");
+            assert_eq!(found, Some((user.to_owned(), password.to_owned())), "{text}");
+        }
+        assert_eq!(of(&encoded("a:b").replace("Basic", "bAsIc")).expect("well-formed"), Some(("a".into(), "b".into())));
+        assert!(basic(&HeaderMap::new()).expect("nothing is there").is_none());
+        for value in ["", "Basic", "Basic ", "Basic !!!", "Basic YQ==", "Bearer x", "Basic /w=="] {
+            assert!(of(value).is_err(), "{value}");
+        }
+        let twice = headers(&[(header::AUTHORIZATION, &encoded("a:b")), (header::AUTHORIZATION, &encoded("c:d"))]);
+        assert!(basic(&twice).is_err());
+    }
+
+    #[test]
+    fn addresses_are_nobodys_names() {
+        for host in ["localhost", "LOCALHOST:6876", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:6876", "10.0.0.1"] {
+            assert!(is_address(host), "{host}");
+        }
+        for host in
+            ["", "evil.example", "evil.example:6876", "localhost.evil.example", "127.0.0.1.evil.example", "::x", "[::1"]
+        {
+            assert!(!is_address(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_hash_is_of_name_and_password() {
+        assert_eq!(keyed_hash("a", "b"), keyed_hash("a", "b"));
+        for (user, password) in [("a", "c"), ("b", "b"), ("ab", ""), ("", "ab")] {
+            assert_ne!(keyed_hash("a", "b"), keyed_hash(user, password));
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What a client asks for: the body of a request, and what stands in its address.
+//!
+//! A body has memory of the account of large messages as it comes, and as long as it is there; one that does not come on is not waited
+//! for.
+
+use crate::told::Refusal;
+use adapter::error::AdapterError;
+use adapter::session::Session;
+use axum::body::Body;
+use axum::http::StatusCode;
+use http_body_util::BodyExt;
+use ore::memory::{Reservation, Share};
+use repr::sqlstate::SqlState;
+use repr::{Datum, PgType};
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the next part of a body may take.
+const BODY_PATIENCE: Duration = Duration::from_secs(30);
+
+/// What is asked for in the body.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    query: Option<String>,
+    queries: Option<Vec<Query>>,
+}
+
+/// One statement with its values.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Query {
+    pub(crate) query: String,
+    #[serde(default)]
+    params: Vec<Value>,
+}
+
+/// Statements.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// All those of a text.
+    Simple(String),
+    /// One by one, with values.
+    Extended(Vec<Query>),
+}
+
+impl Request {
+    /// Reads the body of a request. Errors: 400 of what is none.
+    pub(crate) fn parse(body: &[u8]) -> Result<Request, Refusal> {
+        let asked: Asked = serde_json::from_slice(body)
+            .map_err(|error| Refusal::malformed(format!("the body is not a request in JSON: {error}")))?;
+        match asked {
+            Asked { query: Some(query), queries: None } => Ok(Request::Simple(query)),
+            Asked { query: None, queries: Some(queries) } => Ok(Request::Extended(queries)),
+            _ => Err(Refusal::malformed("a request has either \"query\" or \"queries\"")),
+        }
+    }
+}
+
+impl Query {
+    /// The values as texts; numbers are taken with the digits that they have, objects and arrays as json.
+    pub(crate) fn take_params(&mut self) -> Vec<Option<String>> {
+        let text = |value: Value| match value {
+            Value::Null => None,
+            Value::String(text) => Some(text),
+            other => Some(other.to_string()),
+        };
+        std::mem::take(&mut self.params).into_iter().map(text).collect()
+    }
+}
+
+/// Values that were sent as texts, as those of parameters of these types.
+pub(crate) fn decode(
+    session: &Session,
+    types: &[PgType],
+    params: &[Option<String>],
+) -> Result<Vec<Datum<'static>>, AdapterError> {
+    if params.len() != types.len() {
+        // It is told by whoever knows how many there are to be.
+        return Ok(vec![Datum::Null; params.len()]);
+    }
+    let datum = |(text, ty): (&Option<String>, &PgType)| match text {
+        None => Ok(Datum::Null),
+        Some(text) => session.decode_text(ty, text),
+    };
+    params.iter().zip(types).map(datum).collect()
+}
+
+/// What stands in the address behind the question mark.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Address {
+    /// Parameters of the session: a JSON object.
+    options: Option<String>,
+}
+
+impl Address {
+    /// The parameters of the session, and among them the database. Errors: 400 of what are none.
+    pub(crate) fn options(&self) -> Result<(Option<String>, Vec<(String, String)>), Refusal> {
+        let Some(text) = &self.options else { return Ok((None, Vec::new())) };
+        let options: BTreeMap<String, Value> = serde_json::from_str(text)
+            .map_err(|error| Refusal::malformed(format!("the options are no JSON object: {error}")))?;
+        session_options(options)
+    }
+}
+
+/// Parameters of a session, and among them the database. Errors: 400 of a value that is none.
+pub(crate) fn session_options(
+    options: BTreeMap<String, Value>,
+) -> Result<(Option<String>, Vec<(String, String)>), Refusal> {
+    let (mut database, mut others) = (None, Vec::new());
+    for (name, value) in options {
+        let value = match value {
+            Value::String(text) => text,
+            Value::Number(_) | Value::Bool(_) => value.to_string(),
+            _ => return Err(Refusal::malformed(format!("the option \"{name}\" is no string"))),
+        };
+        match name.as_str() {
+            "database" => database = Some(value),
+            _ => others.push((name, value)),
+        }
+    }
+    Ok((database, others))
+}
+
+/// Reads a body of at most so many bytes. Errors: 413, 408, 503 without memory, 400 of one that breaks off.
+///
+/// # Cancellation
+/// Safe to drop; the request is over then.
+pub(crate) async fn read_body(
+    mut body: Body,
+    bytes_max: usize,
+    memory: &Arc<Share>,
+) -> Result<(Vec<u8>, Reservation), Refusal> {
+    let (mut bytes, mut held) = (Vec::new(), Reservation::empty(memory));
+    loop {
+        let frame = match tokio::time::timeout(BODY_PATIENCE, body.frame()).await {
+            Ok(None) => return Ok((bytes, held)),
+            Ok(Some(frame)) => frame.map_err(|error| Refusal::malformed(format!("the body breaks off: {error}")))?,
+            Err(_) => {
+                let message = format!("nothing more of the body came for {} s", BODY_PATIENCE.as_secs());
+                return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, SqlState::CONNECTION_FAILURE, message));
+            }
+        };
+        let Ok(data) = frame.into_data() else { continue };
+        if bytes.len() + data.len() > bytes_max {
+            let message = format!("the body has more than {bytes_max} bytes");
+            return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, SqlState::PROGRAM_LIMIT_EXCEEDED, message));
+        }
+        if bytes.capacity() < bytes.len() + data.len() {
+            // It grows by half at least, which moves it.
+            let wanted = (bytes.len() + data.len()).max(bytes.capacity() / 2 * 3);
+            held.cover(wanted).map_err(AdapterError::from)?;
+            bytes.reserve_exact(wanted - bytes.len());
+        }
+        bytes.extend_from_slice(&data);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_one_of_two() {
+        assert!(matches!(Request::parse(br#"{"query":"SELECT 1"}"#), Ok(Request::Simple(text)) if text == "SELECT 1"));
+        let body = br#"{"queries":[{"query":"a","params":["x",null,1.10,true,{"b":[1]}]},{"query":"c"}]}"#;
+        let Ok(Request::Extended(mut queries)) = Request::parse(body) else { panic!("it is one") };
+        let params = ["x", "", "1.10", "true", r#"{"b":[1]}"#].map(|text| Some(text.to_owned()));
+        let params = params.map(|param| param.filter(|text| !text.is_empty()));
+        assert_eq!((queries[0].take_params(), queries[0].query.as_str()), (params.to_vec(), "a"));
+        assert_eq!((queries[1].take_params(), queries[1].query.as_str()), (Vec::new(), "c"));
+        for body in [
+            "",
+            "[]",
+            "{}",
+            "\"SELECT 1\"",
+            "{\"query\":1}",
+            "{\"query\":\"a\",\"queries\":[]}",
+            "{\"query\":\"a\",\"x\":1}",
+            "{\"queries\":[{\"params\":[]}]}",
+            "{\"query\":\"a\"} ",
+            "{\"query\":\"a\"}{}",
+        ] {
+            assert_eq!(Request::parse(body.as_bytes()).is_ok(), body == "{\"query\":\"a\"} ", "{body}");
+        }
+    }
+
+    #[test]
+    fn options_are_parameters_of_a_session() {
+        let options = |text: &str| Address { options: Some(text.to_owned()) }.options();
+        let (database, others) =
+            options(r#"{"database":"d","statement_timeout":100,"cluster":"c"}"#).expect("they are");
+        let others: Vec<_> = others.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!((database.as_deref(), others), (Some("d"), vec![("cluster", "c"), ("statement_timeout", "100")]));
+        assert!(options("[]").is_err());
+        assert!(options(r#"{"cluster":null}"#).is_err());
+    }
+}

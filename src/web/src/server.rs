@@ -1,0 +1,223 @@
+//! The ports, and a connection from its first byte to its last.
+//!
+//! Connections live on the I/O threads of all doors ([`door::server`]). One that begins with a TLS handshake gets one, if there is a
+//! certificate, and agrees there on HTTP/2 or HTTP/1.1.
+//!
+//! Strangers may open any number of connections and send little or nothing: one that is one too many is closed at once, and one whose next
+//! request does not come in time is closed, whether it is half a request or none.
+
+use crate::shared::Shared;
+use crate::sql;
+use crate::visitor::Visitor;
+use axum::Router;
+use axum::routing::post;
+use door::entrance::{Arrival, Entrance, Port};
+use door::server::{Server, listen};
+use hyper::body::Incoming;
+use hyper::rt::{Executor, Read, Write};
+use hyper::server::conn::{http1, http2};
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+
+/// How HTTP/2 and HTTP/1.1 are called in ALPN, the better one first.
+const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
+const HTTP2: &[u8] = b"h2";
+/// The first byte of a TLS handshake, which no request begins with.
+const TLS_HANDSHAKE: u8 = 22;
+/// Connections that a port has at the most.
+const CONNECTIONS_MAX: usize = 16_384;
+/// How long the head of a request may take, from when the connection was made or the request before was answered; and a handshake.
+const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+/// The largest head.
+const HEAD_BYTES_MAX: u32 = 32 << 10;
+/// Requests of a connection beside each other.
+const STREAMS_MAX: u32 = 100;
+/// How often a silent client of HTTP/2 is asked whether it is there, and how long it may take to say so.
+const PING_INTERVAL: Duration = Duration::from_secs(60);
+const PING_PATIENCE: Duration = Duration::from_secs(20);
+
+/// How HTTP is served.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where users come.
+    pub addr: SocketAddr,
+    /// Where operators come.
+    pub internal_addr: SocketAddr,
+    /// The largest body that is read into memory.
+    pub request_bytes_max: usize,
+    /// Pages of these origins (`https://example.com`) may send requests.
+    pub origins: Vec<String>,
+}
+
+/// What else is served, by port.
+pub struct Others {
+    /// For everybody.
+    pub external: Router,
+    /// For operators.
+    pub internal: Router,
+}
+
+/// The door, which opens when SQL is served.
+pub struct Handle {
+    addr: SocketAddr,
+    internal_addr: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+impl Handle {
+    /// Where users come, with the port that was chosen if the configured one was 0.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Where operators come.
+    pub fn internal_addr(&self) -> SocketAddr {
+        self.internal_addr
+    }
+
+    /// From now on there is SQL for whoever comes in by `entrance`.
+    pub fn open(&self, entrance: Arc<Entrance>) {
+        // There is one server.
+        let _first = self.shared.entrance.set(entrance);
+    }
+}
+
+/// Opens the listeners and serves until `server` stops; SQL from [`Handle::open`] on. Fails if an address cannot be listened on.
+pub fn serve(config: Config, server: &Server, others: Others) -> io::Result<Handle> {
+    let (external, internal) = (listen(config.addr)?, listen(config.internal_addr)?);
+    let (addr, internal_addr) = (external.local_addr()?, internal.local_addr()?);
+    let Config { request_bytes_max, origins, .. } = config;
+    let shared = Arc::new(Shared { entrance: OnceLock::new(), request_bytes_max, origins });
+    let ours = || Router::new().route("/api/sql", post(sql::sql));
+    for (name, listener, port, router) in [
+        ("accept_http", external, Port::External, ours().merge(others.external)),
+        ("accept_internal_http", internal, Port::Internal, ours().merge(others.internal)),
+    ] {
+        let visited = Visited {
+            server: server.clone(),
+            shared: Arc::clone(&shared),
+            places: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            router,
+            port,
+        };
+        server.accept(name, listener, move |stream| visited.clone().connection(stream));
+    }
+    Ok(Handle { addr, internal_addr, shared })
+}
+
+/// A port.
+#[derive(Clone)]
+struct Visited {
+    server: Server,
+    shared: Arc<Shared>,
+    places: Arc<Semaphore>,
+    router: Router,
+    port: Port,
+}
+
+impl Visited {
+    async fn connection(self, stream: TcpStream) {
+        let Ok(_place) = self.places.try_acquire() else { return };
+        let arrival = Arrival::new(&stream, self.port);
+        let tls = self.shared.entrance.get().and_then(|entrance| entrance.tls().map(|_| Arc::clone(entrance)));
+        let Some(entrance) = tls else { return self.converse(stream, arrival, false).await };
+        // Boxed, so that plain connections have no room for it.
+        let served = Box::pin(async {
+            let mut first = [0];
+            match tokio::time::timeout(HEAD_PATIENCE, stream.peek(&mut first)).await {
+                Ok(Ok(1)) if first[0] == TLS_HANDSHAKE => {}
+                Ok(Ok(1)) => return self.converse(stream, arrival, false).await,
+                _ => return,
+            }
+            let Some(tls) = entrance.tls() else { return };
+            match tokio::time::timeout(HEAD_PATIENCE, tls.accept(stream, &PROTOCOLS)).await {
+                Ok(Ok((stream, identity))) => {
+                    let is_http2 = door::tls::names(&stream, HTTP2);
+                    let arrival = arrival.encrypted(&stream, &identity);
+                    self.converse(stream, arrival, is_http2).await;
+                }
+                Ok(Err(error)) => tracing::debug!(%error, peer = ?arrival.peer, "a TLS handshake failed"),
+                Err(_) => tracing::debug!(peer = ?arrival.peer, "a TLS handshake took too long"),
+            }
+        });
+        served.await;
+    }
+
+    /// Serves a connection's requests.
+    async fn converse<S>(&self, stream: S, arrival: Arrival, is_http2: bool)
+    where
+        S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    {
+        let visitor = Arc::new(Visitor::new(Arc::clone(&self.shared), arrival));
+        let (router, of) = (self.router.clone(), Arc::clone(&visitor));
+        let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+            request.extensions_mut().insert(Arc::clone(&of));
+            TowerToHyperService::new(router.clone()).call(request)
+        });
+        let served = match is_http2 {
+            true => Box::pin(self.http2(TokioIo::new(stream), service)).await,
+            false => self.http1(TokioIo::new(stream), service).await,
+        };
+        if let Err(error) = served {
+            tracing::debug!(%error, peer = ?visitor.arrival.peer, "a HTTP connection ended");
+        }
+        visitor.leave().await;
+    }
+
+    async fn http1<S, I>(&self, stream: I, service: S) -> hyper::Result<()>
+    where
+        S: hyper::service::HttpService<Incoming, ResBody = axum::body::Body>,
+        S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        I: Read + Write + Unpin + Send + 'static,
+    {
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(HEAD_BYTES_MAX as usize);
+        let mut served = pin!(http.serve_connection(stream, service).with_upgrades());
+        tokio::select! {
+            biased;
+            served = served.as_mut() => return served,
+            () = self.server.stop().cancelled() => served.as_mut().graceful_shutdown(),
+        }
+        served.await
+    }
+
+    async fn http2<S, I>(&self, stream: I, service: S) -> hyper::Result<()>
+    where
+        S: hyper::service::HttpService<Incoming, ResBody = axum::body::Body>,
+        S::Future: Send + 'static,
+        S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        I: Read + Write + Unpin + Send + 'static,
+    {
+        let mut http = http2::Builder::new(Streams);
+        http.timer(TokioTimer::new())
+            .keep_alive_interval(PING_INTERVAL)
+            .keep_alive_timeout(PING_PATIENCE)
+            .max_concurrent_streams(STREAMS_MAX)
+            .max_header_list_size(HEAD_BYTES_MAX);
+        let mut served = pin!(http.serve_connection(stream, service));
+        tokio::select! {
+            biased;
+            served = served.as_mut() => return served,
+            () = self.server.stop().cancelled() => served.as_mut().graceful_shutdown(),
+        }
+        served.await
+    }
+}
+
+/// Runs the streams of HTTP/2 where their connection lives.
+#[derive(Clone, Copy)]
+struct Streams;
+
+impl<F: Future<Output: Send + 'static> + Send + 'static> Executor<F> for Streams {
+    fn execute(&self, stream: F) {
+        ore::task::spawn("http2_stream", stream).detach();
+    }
+}

@@ -1,0 +1,215 @@
+//! A body that begins before its end is known.
+//!
+//! Whoever answers writes into a [`Sink`]. While everything fits into [`PIECE_BYTES`] nothing has left yet, and an error becomes an answer
+//! of its own. Once a piece was sent, the head of the answer is gone with it: what fails then breaks the connection, so that nobody takes
+//! half an answer for all of it. The work and its sink go along with the body: who does not read it makes the work wait, and who hangs up
+//! ends it.
+
+use crate::told::Refusal;
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures::Stream;
+use futures::future::BoxFuture;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::sync::mpsc;
+
+/// Bytes that are gathered before they are sent.
+pub(crate) const PIECE_BYTES: usize = 64 << 10;
+
+/// What comes before the body.
+#[derive(Debug, Default)]
+pub(crate) struct Head {
+    pub(crate) headers: HeaderMap,
+}
+
+impl Head {
+    /// Of a body of this type.
+    pub(crate) fn of(content_type: &'static str) -> Head {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        Head { headers }
+    }
+
+    fn with(self, body: Body) -> Response {
+        let mut response = Response::new(body);
+        *response.headers_mut() = self.headers;
+        response
+    }
+}
+
+/// Part of an answer.
+#[derive(Debug)]
+enum Piece {
+    Head(Head),
+    Data(Bytes),
+}
+
+/// Where an answer is written.
+#[derive(Debug)]
+pub(crate) struct Sink {
+    pub(crate) buffer: Vec<u8>,
+    /// Until the first piece is sent.
+    head: Option<Head>,
+    pieces: mpsc::Sender<Piece>,
+}
+
+/// The body goes to nobody any more.
+#[derive(Debug)]
+pub(crate) struct Gone;
+
+impl Sink {
+    /// Sends what is in the buffer, and waits for whoever reads.
+    pub(crate) async fn flush(&mut self) -> Result<(), Gone> {
+        if let Some(head) = self.head.take() {
+            self.pieces.send(Piece::Head(head)).await.map_err(|_| Gone)?;
+        }
+        let data = Bytes::from(std::mem::take(&mut self.buffer));
+        if data.is_empty() { Ok(()) } else { self.pieces.send(Piece::Data(data)).await.map_err(|_| Gone) }
+    }
+}
+
+/// Work that writes an answer, and hands back where it wrote.
+type Work = BoxFuture<'static, (Sink, Result<(), Refusal>)>;
+
+/// The answer that `write` writes, from its first piece on. Its body has to be read for the rest to be done.
+///
+/// # Cancellation
+/// Ends the work.
+pub(crate) async fn answered<F>(head: Head, write: impl FnOnce(Sink) -> F) -> Response
+where
+    F: Future<Output = (Sink, Result<(), Refusal>)> + Send + 'static,
+{
+    let (tx, mut pieces) = mpsc::channel(1);
+    let mut work: Work = Box::pin(write(Sink { buffer: Vec::new(), head: Some(head), pieces: tx }));
+    tokio::select! {
+        biased;
+        piece = pieces.recv() => match piece {
+            Some(Piece::Head(head)) => head.with(Body::from_stream(Pieces { work: Some(work), pieces })),
+            Some(Piece::Data(_)) | None => {
+                tracing::error!("an answer has no head");
+                StatusCode::INTERNAL_SERVER_ERROR.into_response()
+            }
+        },
+        (sink, done) = &mut work => match (done, sink.head) {
+            (Ok(()), Some(head)) => head.with(Body::from(sink.buffer)),
+            // The head was sent, and not received yet.
+            (Ok(()), None) => match pieces.try_recv() {
+                Ok(Piece::Head(head)) => head.with(Body::from(sink.buffer)),
+                _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+            },
+            (Err(refusal), _) => refusal.into_response(),
+        },
+    }
+}
+
+/// A body in pieces, and the work that makes them.
+struct Pieces {
+    /// Until it is done.
+    work: Option<Work>,
+    pieces: mpsc::Receiver<Piece>,
+}
+
+impl Stream for Pieces {
+    type Item = io::Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        loop {
+            if let Poll::Ready(Some(piece)) = self.pieces.poll_recv(context) {
+                match piece {
+                    Piece::Data(data) => return Poll::Ready(Some(Ok(data))),
+                    Piece::Head(_) => continue,
+                }
+            }
+            let Some(work) = &mut self.work else { return Poll::Ready(None) };
+            let Poll::Ready((sink, done)) = work.as_mut().poll(context) else {
+                // It may have sent something and now wait for that to be taken.
+                match self.pieces.poll_recv(context) {
+                    Poll::Ready(Some(Piece::Data(data))) => return Poll::Ready(Some(Ok(data))),
+                    Poll::Ready(Some(Piece::Head(_))) => continue,
+                    Poll::Ready(None) | Poll::Pending => return Poll::Pending,
+                }
+            };
+            self.work = None;
+            // What it sent last comes before what it left.
+            let sent = self.pieces.try_recv().ok();
+            match done {
+                Err(refusal) => {
+                    tracing::debug!(?refusal, "an answer breaks off");
+                    return Poll::Ready(Some(Err(io::Error::other("the answer breaks off"))));
+                }
+                Ok(()) => {
+                    let mut rest = match sent {
+                        Some(Piece::Data(data)) => data.to_vec(),
+                        Some(Piece::Head(_)) | None => Vec::new(),
+                    };
+                    rest.extend_from_slice(&sink.buffer);
+                    if !rest.is_empty() {
+                        return Poll::Ready(Some(Ok(Bytes::from(rest))));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use repr::sqlstate::SqlState;
+
+    fn refusal() -> Refusal {
+        Refusal::new(StatusCode::CONFLICT, SqlState::UNIQUE_VIOLATION, "no")
+    }
+
+    /// What comes of pieces that are flushed, a rest that is not, and an end.
+    async fn come(pieces: &'static [usize], rest: usize, end: Result<(), Refusal>) -> (StatusCode, Result<usize, ()>) {
+        let write = |mut sink: Sink| async move {
+            for piece in pieces {
+                sink.buffer.resize(*piece, b'x');
+                sink.flush().await.expect("somebody reads");
+                tokio::task::yield_now().await;
+            }
+            sink.buffer.resize(rest, b'y');
+            (sink, end)
+        };
+        let response = answered(Head::of("text/plain"), write).await;
+        let status = response.status();
+        let body = axum::body::to_bytes(response.into_body(), usize::MAX).await;
+        (status, body.map(|bytes| bytes.len()).map_err(drop))
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_whole_or_breaks_off() {
+        assert_eq!(come(&[], 5, Ok(())).await, (StatusCode::OK, Ok(5)));
+        assert_eq!(come(&[], 0, Ok(())).await, (StatusCode::OK, Ok(0)));
+        assert_eq!(come(&[10], 0, Ok(())).await, (StatusCode::OK, Ok(10)));
+        assert_eq!(come(&[10, 20, 30], 5, Ok(())).await, (StatusCode::OK, Ok(65)));
+        assert_eq!(come(&[0], 5, Ok(())).await, (StatusCode::OK, Ok(5)));
+        assert_eq!(come(&[], 5, Err(refusal())).await.0, StatusCode::CONFLICT);
+        assert_eq!(come(&[10], 5, Err(refusal())).await, (StatusCode::OK, Err(())));
+        assert_eq!(come(&[10, 20], 0, Err(refusal())).await, (StatusCode::OK, Err(())));
+    }
+
+    #[tokio::test]
+    async fn who_does_not_read_makes_the_work_wait() {
+        let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let counted = std::sync::Arc::clone(&count);
+        let write = |mut sink: Sink| async move {
+            for _ in 0..100 {
+                sink.buffer.push(b'x');
+                sink.flush().await.expect("somebody reads");
+                counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            }
+            (sink, Ok(()))
+        };
+        let response = answered(Head::of("text/plain"), write).await;
+        tokio::task::yield_now().await;
+        assert!(count.load(std::sync::atomic::Ordering::Relaxed) <= 2);
+        let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.expect("it is whole");
+        assert_eq!((body.len(), count.load(std::sync::atomic::Ordering::Relaxed)), (100, 100));
+    }
+}

@@ -1,0 +1,152 @@
+//! Errors and notices, as they are told: in an answer, or instead of one.
+//!
+//! The one table of which SQLSTATE is which status of HTTP is [`status_of`].
+
+use adapter::error::{AdapterError, Notice};
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use repr::sqlstate::SqlState;
+use serde::Serialize;
+use serde_json::json;
+
+/// An error.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Told {
+    message: String,
+    code: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+    /// The 1-based character of the statement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    position: Option<usize>,
+}
+
+impl Told {
+    pub(crate) fn new(sqlstate: SqlState, message: impl Into<String>) -> Told {
+        Told { message: message.into(), code: sqlstate.code(), detail: None, hint: None, position: None }
+    }
+}
+
+impl From<&AdapterError> for Told {
+    fn from(error: &AdapterError) -> Told {
+        Told {
+            message: error.to_string(),
+            code: error.sqlstate().code(),
+            detail: error.detail(),
+            hint: error.hint(),
+            position: error.position(),
+        }
+    }
+}
+
+/// A notice.
+#[derive(Serialize)]
+struct ToldNotice<'n> {
+    message: &'n str,
+    code: &'static str,
+    severity: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<&'n str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'n str>,
+}
+
+/// Appends notices, as a JSON array.
+pub(crate) fn notices(out: &mut Vec<u8>, notices: &[Notice]) {
+    let told = |notice: &'_ Notice| {
+        json!(ToldNotice {
+            message: &notice.message,
+            code: notice.sqlstate.code(),
+            severity: notice.severity.to_lowercase(),
+            detail: notice.detail.as_deref(),
+            hint: notice.hint.as_deref(),
+        })
+    };
+    let notices: Vec<_> = notices.iter().map(told).collect();
+    serde_json::to_writer(out, &notices).expect("memory takes whatever is written");
+}
+
+/// An answer that is an error and nothing else.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    status: StatusCode,
+    told: Told,
+}
+
+impl Refusal {
+    pub(crate) fn new(status: StatusCode, sqlstate: SqlState, message: impl Into<String>) -> Refusal {
+        Refusal { status, told: Told::new(sqlstate, message) }
+    }
+
+    /// A request that cannot be read.
+    pub(crate) fn malformed(message: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::BAD_REQUEST, SqlState::PROTOCOL_VIOLATION, message)
+    }
+}
+
+impl From<AdapterError> for Refusal {
+    fn from(error: AdapterError) -> Refusal {
+        Refusal { status: status_of(error.sqlstate()), told: Told::from(&error) }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::from(json!({ "error": self.told }).to_string()));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if self.status == StatusCode::UNAUTHORIZED {
+            let challenge = HeaderValue::from_static("Basic realm=\"Glimpse\", charset=\"UTF-8\"");
+            headers.insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+}
+
+/// The status of an answer that is this error.
+pub(crate) fn status_of(sqlstate: SqlState) -> StatusCode {
+    match sqlstate {
+        SqlState::INVALID_PASSWORD => return StatusCode::UNAUTHORIZED,
+        SqlState::INSUFFICIENT_PRIVILEGE | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
+            return StatusCode::FORBIDDEN;
+        }
+        SqlState::QUERY_CANCELED => return StatusCode::REQUEST_TIMEOUT,
+        SqlState::INTERNAL_ERROR => return StatusCode::INTERNAL_SERVER_ERROR,
+        _ => {}
+    }
+    match &sqlstate.code()[..2] {
+        // Constraints, and transactions that others were in the way of: what was sent may be right another time.
+        "23" | "40" | "55" => StatusCode::CONFLICT,
+        // No room, or no server.
+        "53" | "57" => StatusCode::SERVICE_UNAVAILABLE,
+        "58" | "XX" => StatusCode::INTERNAL_SERVER_ERROR,
+        _ => StatusCode::BAD_REQUEST,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_says_whose_fault_it_is() {
+        for (sqlstate, status) in [
+            (SqlState::SYNTAX_ERROR, 400),
+            (SqlState::FEATURE_NOT_SUPPORTED, 400),
+            (SqlState::INVALID_PASSWORD, 401),
+            (SqlState::INSUFFICIENT_PRIVILEGE, 403),
+            (SqlState::QUERY_CANCELED, 408),
+            (SqlState::UNIQUE_VIOLATION, 409),
+            (SqlState::SERIALIZATION_FAILURE, 409),
+            (SqlState::TOO_MANY_CONNECTIONS, 503),
+            (SqlState::ADMIN_SHUTDOWN, 503),
+            (SqlState::DATA_CORRUPTED, 500),
+        ] {
+            assert_eq!(status_of(sqlstate).as_u16(), status, "{}", sqlstate.code());
+        }
+    }
+}

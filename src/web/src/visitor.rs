@@ -1,0 +1,117 @@
+//! What is kept of a connection between two requests: who it has proved to be, and sessions, for their plans.
+
+use crate::shared::Shared;
+use crate::told::Refusal;
+use adapter::seat::Seat;
+use door::entrance::{Arrival, Entrance};
+use ore::task::spawn;
+use parking_lot::Mutex;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+/// Sessions that a connection keeps: of HTTP/2, where requests come beside each other, as many as are used at once by most.
+const IDLE_MAX: usize = 8;
+
+/// Whose session it is, and how it began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) user: String,
+    pub(crate) database: String,
+    /// Its parameters.
+    pub(crate) options: Vec<(String, String)>,
+}
+
+/// A connection.
+pub(crate) struct Visitor {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) arrival: Arrival,
+    /// Whose name and password came and were right: the keyed hash of both. See `identify`.
+    pub(crate) proved: Mutex<Option<(String, [u8; 32])>>,
+    idle: Mutex<Vec<(Place, Seat)>>,
+}
+
+/// A session that answers a request.
+pub(crate) struct Seated {
+    /// Until it is given back.
+    seat: Option<Seat>,
+    place: Place,
+    visitor: Arc<Visitor>,
+}
+
+impl Visitor {
+    pub(crate) fn new(shared: Arc<Shared>, arrival: Arrival) -> Visitor {
+        Visitor { shared, arrival, proved: Mutex::default(), idle: Mutex::default() }
+    }
+
+    /// A session for a user who may have one: one that is as new, or a new one. Errors: those of a connection.
+    pub(crate) fn seat(self: &Arc<Visitor>, entrance: &Entrance, place: Place) -> Result<Seated, Refusal> {
+        let kept = {
+            let mut idle = self.idle.lock();
+            let at = idle.iter().position(|(kept, _)| *kept == place);
+            at.map(|at| idle.swap_remove(at).1)
+        };
+        let seat = match kept.filter(|seat| !seat.shutdown().is_cancelled()) {
+            Some(seat) => seat,
+            None => {
+                let Place { user, database, options } = place.clone();
+                Seat::new(entrance.connect(&self.arrival, user, database, options)?)
+            }
+        };
+        Ok(Seated { seat: Some(seat), place, visitor: Arc::clone(self) })
+    }
+
+    /// Ends the sessions that are kept.
+    pub(crate) async fn leave(&self) {
+        let idle = std::mem::take(&mut *self.idle.lock());
+        for (_, seat) in idle {
+            seat.close().await;
+        }
+    }
+}
+
+impl Seated {
+    /// Keeps the session for the next request, if that cannot tell it from a new one; ends it otherwise.
+    pub(crate) async fn give_back(mut self) {
+        let Some(mut seat) = self.seat.take() else { return };
+        let is_as_new = seat.here().is_some_and(|session| {
+            let _nobody_reads = (session.take_notices(), session.take_parameter_changes());
+            session.is_as_new()
+        });
+        let displaced = {
+            let mut idle = self.visitor.idle.lock();
+            if is_as_new {
+                let oldest = (idle.len() >= IDLE_MAX).then(|| idle.remove(0).1);
+                idle.push((self.place.clone(), seat));
+                oldest
+            } else {
+                Some(seat)
+            }
+        };
+        if let Some(seat) = displaced {
+            seat.close().await;
+        }
+    }
+}
+
+impl Drop for Seated {
+    /// A request that was given up: what its session was at ends with it.
+    fn drop(&mut self) {
+        if let Some(seat) = self.seat.take() {
+            spawn("session_end", seat.close()).detach();
+        }
+    }
+}
+
+impl Deref for Seated {
+    type Target = Seat;
+
+    fn deref(&self) -> &Seat {
+        self.seat.as_ref().expect("it is given back once")
+    }
+}
+
+impl DerefMut for Seated {
+    fn deref_mut(&mut self) -> &mut Seat {
+        self.seat.as_mut().expect("it is given back once")
+    }
+}
