@@ -1,6 +1,6 @@
 //! The benchmark: a load generator, a canned-reply server, and the suite that compares servers.
 //!
-//! What it is for: claims of speed are ratios, measured side by side in one run. Eleven programs share this library:
+//! What it is for: claims of speed are ratios, measured side by side in one run. Twelve programs share this library:
 //! - `floor` answers every query with canned bytes and parses nothing but framing: what a tokio server costs at least.
 //! - `load` drives one server with one workload and prints what it measured as JSON.
 //! - `bench` starts floor, Glimpse and a PostgreSQL, alternates `load` between them and prints the table of ratios.
@@ -10,6 +10,7 @@
 //! - `adhoc` compares the queries of TPC-H with those of PostgreSQL and DuckDB.
 //! - `oltp` compares transactions over tables with keys with those of PostgreSQL, `pgbench`'s among them.
 //! - `connections` measures logins and reads beside thousands of connections that ask nothing.
+//! - `http` compares point reads by HTTP with those by the Postgres protocol, and with answers from memory.
 //! - `views` keeps the queries of TPC-H fresh in Glimpse while their tables change.
 //! - `maintain` compares the dataflows of such views, without a server, with programs written by hand.
 //!
@@ -33,6 +34,7 @@ pub mod driver;
 pub mod freshness;
 pub mod histogram;
 pub mod http;
+pub mod http_load;
 pub mod lease;
 pub mod machine;
 pub mod oltp;

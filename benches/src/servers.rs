@@ -67,6 +67,8 @@ pub struct Server {
     pub target: Target,
     /// Where it answers SQL.
     pub endpoint: Endpoint,
+    /// Glimpse's HTTP address for users.
+    pub http: Option<SocketAddr>,
     /// Glimpse's internal HTTP address, for profiles.
     pub internal_http: Option<SocketAddr>,
     process: Child,
@@ -114,7 +116,7 @@ impl Server {
         }
         let user = ("materialize", "materialize");
         let mut server = Self::start(Target::Glimpse, command, dir, ports[0], user, "TERM")?;
-        server.internal_http = Some(loopback(ports[3]));
+        (server.http, server.internal_http) = (Some(loopback(ports[2])), Some(loopback(ports[3])));
         Ok(server)
     }
 
@@ -175,7 +177,7 @@ impl Server {
         let process = command.spawn().with_context(|| format!("cannot run {:?}", command.get_program()))?;
         let (user, database) = (user.to_owned(), database.to_owned());
         let endpoint = Endpoint { address: loopback(port), user, database, tls: false };
-        let mut server = Self { target, endpoint, internal_http: None, process, stop_signal, log, dir };
+        let mut server = Self { target, endpoint, http: None, internal_http: None, process, stop_signal, log, dir };
         server.wait_until_ready()?;
         Ok(server)
     }
@@ -256,7 +258,8 @@ fn loopback(port: u16) -> SocketAddr {
 }
 
 /// A port that nobody listens on. Somebody else could take it before the server does; then the server says so.
-fn free_port() -> Result<u16> {
+/// A port that nobody listens on.
+pub fn free_port() -> Result<u16> {
     Ok(TcpListener::bind(loopback(0))?.local_addr()?.port())
 }
 

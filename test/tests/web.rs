@@ -373,6 +373,31 @@ fn what_fails_when_part_has_left_is_no_answer() {
 }
 
 #[test]
+fn large_rows_come_whole() {
+    const BYTES: usize = 20_000_000;
+    let server = start();
+    let mut http = http(&server);
+    results(&mut http, "CREATE TABLE t (a int, b text, c bytea)");
+    results(
+        &mut http,
+        &format!("INSERT INTO t SELECT x, repeat('é', {BYTES} / 2), '\\x00ff' FROM generate_series(1, 2) x"),
+    );
+    for index in ["SELECT 1", "CREATE INDEX t_a ON t (a)"] {
+        results(&mut http, index);
+        for query in ["SELECT b, a FROM t WHERE a = 1", "SELECT b || '' AS b, a FROM t WHERE a = 1"] {
+            let rows = results(&mut http, query)[0]["rows"].clone();
+            assert_eq!(rows[0][0].as_str().map(str::len), Some(BYTES), "{query}");
+            assert_eq!((&rows[0][1], rows.as_array().map(Vec::len)), (&json!("1"), Some(1)));
+        }
+        let rows = results(&mut http, "SELECT a, c, b FROM t WHERE a >= 0 ORDER BY a")[0]["rows"].clone();
+        assert_eq!(
+            (&rows[1][0], &rows[1][1], rows[1][2].as_str().map(str::len)),
+            (&json!("2"), &json!("\\x00ff"), Some(BYTES))
+        );
+    }
+}
+
+#[test]
 fn who_hangs_up_ends_what_was_asked_for() {
     let server = start();
     let mut admin = admin(&server);

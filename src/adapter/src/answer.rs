@@ -11,7 +11,7 @@ use crate::description::RowDesc;
 use crate::error::{AdapterError, Notice};
 use crate::reading::batches::Batches;
 use crate::reading::waiting::{Awaited, PATIENCE};
-use crate::response::{Response, RowsTag, Tag};
+use crate::response::{Chunk, Response, RowsTag, Tag};
 use crate::seat::Seat;
 use crate::session::{Script, Session};
 use arrow::array::RecordBatch;
@@ -339,21 +339,46 @@ impl Answering<'_> {
     /// # Cancellation
     /// Safe to drop: no row is taken before it is returned.
     pub async fn next(&mut self) -> Result<Option<RecordBatch>, AdapterError> {
-        let next = match self.awaited.take() {
-            None => self.batches.next().await,
-            Some(awaited) => match tokio::time::timeout(PATIENCE, self.batches.next()).await {
-                Ok(next) => next,
-                Err(_) => {
-                    self.seat.notices.extend(awaited.notice());
-                    self.batches.next().await
-                }
-            },
+        let next = match self.ready().await {
+            Ok(()) => self.batches.next().await,
+            Err(error) => Err(error),
         };
         let batch = self.seat.noted(next).inspect_err(|_| self.batches.end())?;
         if batch.is_none() {
             self.seat.succeeded(Some(self.batches.given));
         }
         Ok(batch)
+    }
+
+    /// The same; rows that are stored come as they are.
+    ///
+    /// # Cancellation
+    /// As [`Answering::next`].
+    pub async fn next_rows(&mut self) -> Result<Option<Chunk<'_>>, AdapterError> {
+        if let Err(error) = self.ready().await {
+            self.batches.end();
+            return self.seat.noted(Err(error));
+        }
+        let given = self.batches.given;
+        // Not by `next`: its batches would have to be made of what is stored.
+        match self.batches.next_rows().await {
+            Ok(Some(chunk)) => Ok(Some(chunk)),
+            Ok(None) => {
+                self.seat.succeeded(Some(given));
+                Ok(None)
+            }
+            Err(error) => self.seat.noted(Err(error)),
+        }
+    }
+
+    /// Waits for a moment for what has to be built, and says so if it takes longer.
+    async fn ready(&mut self) -> Result<(), AdapterError> {
+        let Some(awaited) = self.awaited.take() else { return Ok(()) };
+        if let Ok(waited) = tokio::time::timeout(PATIENCE, self.batches.wait()).await {
+            return waited;
+        }
+        self.seat.notices.extend(awaited.notice());
+        Ok(())
     }
 
     /// Notices of the statement so far.

@@ -134,6 +134,36 @@ pub fn read_datum<'a>(row: &mut &'a [u8], ty: &DataType, scratch: &'a mut Vec<u8
     }
 }
 
+/// Reads columns of a row in any order, and hands each on with its place among them. A row is read once, as long as the columns are in the
+/// order in which they are stored.
+///
+/// # Panics
+/// As [`read_datum`].
+#[inline]
+pub fn read_projected<E>(
+    row: &[u8],
+    types: &[DataType],
+    projection: &[usize],
+    scratch: &mut Vec<u8>,
+    mut take: impl FnMut(usize, &Datum<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let (mut rest, mut at) = (row, 0);
+    for (index, &column) in projection.iter().enumerate() {
+        if column < at {
+            (rest, at) = (row, 0);
+        }
+        for ty in &types[at..column] {
+            skip_datum(&mut rest, ty);
+        }
+        let mut cursor = rest;
+        let datum = read_datum(&mut cursor, &types[column], scratch);
+        let left = cursor.len();
+        take(index, &datum)?;
+        (rest, at) = (&rest[rest.len() - left..], column + 1);
+    }
+    Ok(())
+}
+
 /// Moves `row` past one value of type `ty` and returns the bytes it occupied.
 pub fn skip_datum<'a>(row: &mut &'a [u8], ty: &DataType) -> &'a [u8] {
     let start = *row;

@@ -10,6 +10,7 @@
 use crate::shared::Shared;
 use crate::told::Refusal;
 use crate::visitor::Visitor;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use door::entrance::{Arrival, Entrance, Port};
@@ -33,7 +34,7 @@ static KEY: LazyLock<[u8; 32]> = LazyLock::new(rand::random);
 /// SQL is served.
 pub(crate) async fn identify(
     visitor: &Visitor,
-    headers: &HeaderMap,
+    request: &Parts,
     database: Option<String>,
 ) -> Result<(Arc<Entrance>, String, String), Refusal> {
     let Some(entrance) = visitor.shared.entrance.get() else {
@@ -41,8 +42,9 @@ pub(crate) async fn identify(
         return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, SqlState::CANNOT_CONNECT_NOW, message));
     };
     let arrival = &visitor.arrival;
-    check_origin(&visitor.shared, arrival, headers)?;
-    let credentials = basic(headers)?;
+    let host = host(request)?;
+    check_origin(&visitor.shared, arrival, host, &request.headers)?;
+    let credentials = basic(&request.headers)?;
     let user = match (&credentials, arrival.port) {
         (Some((user, _)), _) => user.clone(),
         (None, Port::External) => NOBODY.to_owned(),
@@ -56,7 +58,7 @@ pub(crate) async fn identify(
             Err(denied(message))
         }
         Some(Method::Trust) => {
-            check_host(&visitor.shared, headers)?;
+            check_host(&visitor.shared, host)?;
             Ok((Arc::clone(entrance), user, database))
         }
         Some(Method::ScramSha256 | Method::Password) => {
@@ -142,12 +144,19 @@ pub(crate) fn single(headers: &HeaderMap, name: HeaderName) -> Result<Option<&st
     }
 }
 
+/// The name by which the client has called us: HTTP/2 has it in the address.
+fn host(request: &Parts) -> Result<&str, Refusal> {
+    match request.uri.authority() {
+        Some(authority) => Ok(authority.as_str()),
+        None => Ok(single(&request.headers, header::HOST)?.unwrap_or_default()),
+    }
+}
+
 /// Refuses what a page of another origin has made a browser send, unless that is configured.
-pub(crate) fn check_origin(shared: &Shared, arrival: &Arrival, headers: &HeaderMap) -> Result<(), Refusal> {
+fn check_origin(shared: &Shared, arrival: &Arrival, host: &str, headers: &HeaderMap) -> Result<(), Refusal> {
     let Some(origin) = single(headers, header::ORIGIN)? else { return Ok(()) };
     let scheme = if arrival.is_encrypted { "https" } else { "http" };
-    let own = single(headers, header::HOST)?.map(|host| format!("{scheme}://{host}"));
-    let is_own = own.is_some_and(|own| own.eq_ignore_ascii_case(origin));
+    let is_own = format!("{scheme}://{host}").eq_ignore_ascii_case(origin);
     if is_own || shared.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin)) {
         return Ok(());
     }
@@ -155,8 +164,7 @@ pub(crate) fn check_origin(shared: &Shared, arrival: &Arrival, headers: &HeaderM
 }
 
 /// Refuses, where nothing has to be proved, what was sent to a name that may be a stranger's.
-fn check_host(shared: &Shared, headers: &HeaderMap) -> Result<(), Refusal> {
-    let host = single(headers, header::HOST)?.unwrap_or_default();
+fn check_host(shared: &Shared, host: &str) -> Result<(), Refusal> {
     let is_allowed =
         shared.origins.iter().any(|allowed| allowed.split_once("://").is_some_and(|(_, name)| name == host));
     match is_address(host) || is_allowed {

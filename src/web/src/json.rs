@@ -12,24 +12,53 @@
 
 use adapter::error::AdapterError;
 use arrow::array::RecordBatch;
+use arrow::datatypes::DataType;
 use pgrepr::options::EncodeOptions;
 use pgrepr::text::encode_text;
 use pgrepr::types::{oid, typlen, typmod};
 use repr::datum::from_array;
+use repr::row::read_projected;
 use repr::sqlstate::SqlState;
 use repr::{ColumnDesc, Datum, PgType, RelationDesc};
-use serde_json::json;
+use std::convert::Infallible;
+use std::io::Write;
 
 /// How values are printed, and memory for it that is used again.
 #[derive(Debug)]
 pub(crate) struct Printer {
     options: EncodeOptions,
     text: Vec<u8>,
+    /// The bytes of a long string, put together from its blocks.
+    scratch: Vec<u8>,
+}
+
+/// Where the columns of a result are in a stored row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stored<'s> {
+    /// The types of the stored columns.
+    pub(crate) types: &'s [DataType],
+    /// For each column of the result, the stored column.
+    pub(crate) projection: &'s [usize],
 }
 
 impl Printer {
     pub(crate) fn new(options: EncodeOptions) -> Printer {
-        Printer { options, text: Vec::new() }
+        Printer { options, text: Vec::new(), scratch: Vec::new() }
+    }
+
+    /// Appends a stored row of these columns as an array.
+    pub(crate) fn stored_row(&mut self, out: &mut Vec<u8>, row: &[u8], stored: Stored<'_>, columns: &[ColumnDesc]) {
+        out.push(b'[');
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let Ok(()) = read_projected(row, stored.types, stored.projection, &mut scratch, |at, datum| {
+            if at > 0 {
+                out.push(b',');
+            }
+            self.value(out, &columns[at].ty, datum);
+            Ok::<_, Infallible>(())
+        });
+        self.scratch = scratch;
+        out.push(b']');
     }
 
     /// Appends a row of a batch of these columns as an array. Errors: 0A000 of a value that cannot be printed.
@@ -105,16 +134,15 @@ pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
 
 /// Appends the shape of rows.
 pub(crate) fn description(out: &mut Vec<u8>, desc: &RelationDesc) {
-    let column = |column: &ColumnDesc| {
-        json!({
-            "name": column.name,
-            "type_oid": oid(&column.ty),
-            "type_len": typlen(&column.ty),
-            "type_mod": typmod(&column.ty),
-        })
-    };
-    let columns: Vec<_> = desc.columns.iter().map(column).collect();
-    serde_json::to_writer(out, &json!({ "columns": columns })).expect("memory takes whatever is written");
+    out.extend_from_slice(b"{\"columns\":[");
+    for (at, column) in desc.columns.iter().enumerate() {
+        out.extend_from_slice(if at > 0 { b",{\"name\":" } else { b"{\"name\":" });
+        string(out, &column.name);
+        let (oid, length, modifier) = (oid(&column.ty), typlen(&column.ty), typmod(&column.ty));
+        write!(out, ",\"type_oid\":{oid},\"type_len\":{length},\"type_mod\":{modifier}}}")
+            .expect("memory takes whatever is written");
+    }
+    out.extend_from_slice(b"]}");
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! "notices"}`, others as `{"ok","notices"}`, and the first error as `{"error","notices"}`, behind which nothing is run.
 
 use crate::identify::{identify, single};
-use crate::json::{self, Printer};
+use crate::json::{self, Printer, Stored};
 use crate::request::{Address, Query, Request, decode, read_body};
 use crate::sink::{Gone, Head, PIECE_BYTES, Sink, answered};
 use crate::told::{self, Refusal, Told};
@@ -12,6 +12,7 @@ use crate::visitor::{Place, Seated, Visitor};
 use adapter::answer::{Answer, Answering, Follows, Statement, Values};
 use adapter::error::AdapterError;
 use adapter::reading::batches::row_bytes;
+use adapter::response::{Chunk, StoredRows};
 use adapter::seat::Seat;
 use adapter::session::Session;
 use adapter::status::Status;
@@ -41,13 +42,18 @@ pub(crate) async fn sql(
     let Parameters(address) = Parameters::<Address>::try_from_uri(&parts.uri)
         .map_err(|error| Refusal::malformed(format!("the address: {error}")))?;
     let (database, options) = address.options()?;
-    let (entrance, user, database) = identify(&visitor, &parts.headers, database).await?;
+    let (entrance, user, database) = identify(&visitor, &parts, database).await?;
     check_json(&parts.headers)?;
     let (body, memory) = read_body(body, visitor.shared.request_bytes_max, entrance.client().message_memory()).await?;
     let request = Request::parse(&body)?;
     drop(body);
     let seated = visitor.seat(&entrance, Place { user, database, options })?;
-    Ok(answered(Head::of("application/json"), |sink| run(seated, request, memory, sink)).await)
+    let answer = answered(Head::of("application/json"), |sink| run(seated, request, memory, sink)).await;
+    if door::server::is_crowded() {
+        // What others have asked meanwhile is answered first, and then everything sent.
+        tokio::task::yield_now().await;
+    }
+    Ok(answer)
 }
 
 /// Refuses a body that does not say that it is JSON: others a browser sends for anybody's page, without asking us.
@@ -183,28 +189,33 @@ impl Results<'_> {
             true => rows.session().naming_options(),
             false => rows.session().encode_options().clone(),
         };
-        let (mut printer, mut is_first) = (Printer::new(options), true);
-        while let Some(batch) = rows.next().await? {
-            let memory = rows.session().message_memory();
-            let (columns, out) = (Arc::clone(&desc.desc), std::mem::take(&mut self.sink.buffer));
-            let separated = !std::mem::take(&mut is_first);
-            // A large row is a batch of its own.
-            let bytes = row_bytes(&batch, 0);
-            let printed = if batch.num_rows() > 1 || bytes <= LARGE_ROW {
-                print(printer, out, &batch, &columns, separated)
-            } else {
-                let mut held = Reservation::empty(memory);
-                held.try_grow(bytes.saturating_mul(PRINTED_TIMES))?;
-                let print = move || print(printer, out, &batch, &columns, separated);
-                match tokio::task::spawn_blocking(print).await {
-                    Ok(printed) => printed,
-                    Err(error) => match error.try_into_panic() {
-                        Ok(panic) => std::panic::resume_unwind(panic),
-                        Err(_) => return Err(AdapterError::new(SqlState::ADMIN_SHUTDOWN, "the server stops")),
-                    },
+        let mut printing = Printing { printer: Printer::new(options), columns: Arc::clone(&desc.desc), is_first: true };
+        let memory = Arc::clone(rows.session().message_memory());
+        while let Some(chunk) = rows.next_rows().await? {
+            let out = &mut self.sink.buffer;
+            // A large row is the last of its chunk, or a batch of its own.
+            let large = match &chunk {
+                Chunk::Stored(stored) => {
+                    let at = stored.rows().len() - 1;
+                    let is_large = stored.rows().last().is_some_and(|row| row.len() > LARGE_ROW);
+                    let before = if is_large { at } else { at + 1 };
+                    let columns = Stored { types: stored.stored_types(), projection: stored.projection() };
+                    stored.rows().take(before).for_each(|row| printing.stored(out, row, columns));
+                    is_large.then(|| Large::Stored(StoredRows::of(stored, at)))
                 }
+                Chunk::Batch(batch, range) => match row_bytes(batch, range.start) > LARGE_ROW {
+                    true => Some(Large::Batch(batch.clone(), range.start)),
+                    false => {
+                        range.clone().try_for_each(|row| printing.batch(out, batch, row))?;
+                        None
+                    }
+                },
             };
-            (printer, self.sink.buffer) = printed?;
+            if let Some(large) = large {
+                let mut held = Reservation::empty(&memory);
+                held.try_grow(large.bytes().saturating_mul(PRINTED_TIMES))?;
+                (printing, self.sink.buffer) = large.print(printing, std::mem::take(out)).await?;
+            }
             if self.sink.buffer.len() >= PIECE_BYTES {
                 self.has_left = true;
                 self.sink.flush().await.map_err(|Gone| gone())?;
@@ -245,21 +256,67 @@ impl Results<'_> {
     }
 }
 
-/// Prints the rows of a batch.
-fn print(
-    mut printer: Printer,
-    mut out: Vec<u8>,
-    batch: &RecordBatch,
-    desc: &RelationDesc,
-    separated: bool,
-) -> Result<(Printer, Vec<u8>), AdapterError> {
-    for row in 0..batch.num_rows() {
-        if separated || row > 0 {
+/// Rows being printed.
+struct Printing {
+    printer: Printer,
+    columns: Arc<RelationDesc>,
+    is_first: bool,
+}
+
+impl Printing {
+    fn separate(&mut self, out: &mut Vec<u8>) {
+        if !std::mem::take(&mut self.is_first) {
             out.push(b',');
         }
-        printer.row(&mut out, batch, row, &desc.columns)?;
     }
-    Ok((printer, out))
+
+    fn stored(&mut self, out: &mut Vec<u8>, row: &[u8], stored: Stored<'_>) {
+        self.separate(out);
+        self.printer.stored_row(out, row, stored, &self.columns.columns);
+    }
+
+    fn batch(&mut self, out: &mut Vec<u8>, batch: &RecordBatch, row: usize) -> Result<(), AdapterError> {
+        self.separate(out);
+        self.printer.row(out, batch, row, &self.columns.columns)
+    }
+}
+
+/// A row so large that printing it would hold up the other connections of a thread.
+enum Large {
+    Stored(StoredRows),
+    Batch(RecordBatch, usize),
+}
+
+impl Large {
+    /// About how many bytes it has.
+    fn bytes(&self) -> usize {
+        match self {
+            Large::Stored(rows) => rows.chunk().rows().map(<[u8]>::len).sum(),
+            Large::Batch(batch, row) => row_bytes(batch, *row),
+        }
+    }
+
+    /// Prints it on a thread that nobody waits for.
+    async fn print(self, mut printing: Printing, mut out: Vec<u8>) -> Result<(Printing, Vec<u8>), AdapterError> {
+        let print = move || {
+            match &self {
+                Large::Stored(rows) => {
+                    let chunk = rows.chunk();
+                    let columns = Stored { types: chunk.stored_types(), projection: chunk.projection() };
+                    chunk.rows().for_each(|row| printing.stored(&mut out, row, columns));
+                }
+                Large::Batch(batch, row) => printing.batch(&mut out, batch, *row)?,
+            }
+            Ok((printing, out))
+        };
+        match tokio::task::spawn_blocking(print).await {
+            Ok(printed) => printed,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Err(AdapterError::new(SqlState::ADMIN_SHUTDOWN, "the server stops")),
+            },
+        }
+    }
 }
 
 /// Nobody reads the answer.

@@ -35,9 +35,40 @@ impl Batches {
         self.rows.is_live()
     }
 
+    /// Waits until there are rows, or an end.
+    ///
+    /// # Cancellation
+    /// Safe to drop: nothing is lost.
+    pub(crate) async fn wait(&mut self) -> Result<(), AdapterError> {
+        self.rows.wait().await
+    }
+
     /// There is nothing more.
     pub(crate) fn end(&mut self) {
         (self.rows, self.left) = (Rows::ready(Vec::new()), None);
+    }
+
+    /// The next rows as they are, stored ones too; `None` at the end. Of one that has been taken apart by [`Batches::next`] nothing comes
+    /// twice.
+    ///
+    /// # Cancellation
+    /// As [`Batches::next`].
+    pub async fn next_rows(&mut self) -> Result<Option<Chunk<'_>>, AdapterError> {
+        if self.left.is_none() {
+            self.rows.wait().await?;
+        }
+        if self.left.is_none() && matches!(self.rows, Rows::Peek(_)) {
+            let chunk = self.rows.next_within(ROWS_AT_ONCE, self.bytes_max).await?;
+            if let Some(Chunk::Stored(stored)) = &chunk {
+                let bytes: usize = stored.rows().map(<[u8]>::len).sum();
+                self.given = (self.given.0 + stored.rows().len(), self.given.1 + bytes);
+            }
+            return Ok(chunk);
+        }
+        Ok(self.next().await?.map(|batch| {
+            let rows = batch.num_rows();
+            Chunk::Batch(batch, 0..rows)
+        }))
     }
 
     /// The next batch, which has rows; `None` at the end.

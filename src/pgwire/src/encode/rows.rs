@@ -19,7 +19,7 @@ use pgrepr::copy::CopyOptions;
 use pgrepr::options::EncodeOptions;
 use pgrepr::text::encode_text;
 use repr::datum::from_array;
-use repr::row::{read_datum, skip_datum};
+use repr::row::read_projected;
 use repr::sqlstate::SqlState;
 use repr::{ColumnDesc, Datum};
 
@@ -90,21 +90,9 @@ impl RowEncoder {
     ) -> Result<(), WireError> {
         let RowEncoder { scratch, text, signature_due } = self;
         framed(out, shape, signature_due, |out| {
-            let (mut rest, mut at) = (row, 0);
-            for (index, &column) in stored.projection.iter().enumerate() {
-                if column < at {
-                    (rest, at) = (row, 0);
-                }
-                for ty in &stored.types[at..column] {
-                    skip_datum(&mut rest, ty);
-                }
-                let mut cursor = rest;
-                let datum = read_datum(&mut cursor, &stored.types[column], scratch);
-                let left = cursor.len();
-                value(out, text, &datum, index, shape)?;
-                (rest, at) = (&rest[rest.len() - left..], column + 1);
-            }
-            Ok(())
+            read_projected(row, stored.types, stored.projection, scratch, |index, datum| {
+                value(out, text, datum, index, shape)
+            })
         })
     }
 

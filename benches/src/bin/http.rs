@@ -1,0 +1,158 @@
+//! The HTTP door beside the Postgres door, and beside the same server loop with answers from memory. `bin/bench http` builds and runs it.
+
+#![allow(clippy::print_stdout, reason = "the table on standard output is what this program is for")]
+
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use axum::Router;
+use axum::routing::post;
+use benches::admin::Session;
+use benches::driver::{Plan, Verify};
+use benches::http_load::{Asked, HttpLoad, Measured, point_answer, run};
+use benches::machine::Machine;
+use benches::run::LoadConfig;
+use benches::servers::{Server, free_port};
+use benches::workload::{Protocol, Workload};
+use clap::Parser;
+
+/// Measures point reads by HTTP, by the Postgres protocol, and the same answers from memory.
+#[derive(Clone, Parser)]
+struct Arguments {
+    /// Connections.
+    #[arg(long, default_value_t = 64)]
+    connections: u32,
+    /// Client threads.
+    #[arg(long, default_value_t = 2)]
+    threads: u32,
+    /// Rounds; figures are medians.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Seconds of measuring.
+    #[arg(long, default_value_t = 3.0)]
+    duration: f64,
+    /// Seconds before measuring.
+    #[arg(long, default_value_t = 0.5)]
+    warmup: f64,
+    /// Rows of kv.
+    #[arg(long, default_value_t = 1_000_000)]
+    rows: u32,
+    /// Where the server keeps its data [default: the system's temporary directory].
+    #[arg(long)]
+    work_dir: Option<PathBuf>,
+    /// The server binary, when it is not the one built beside this program.
+    #[arg(long)]
+    environmentd: Option<PathBuf>,
+    /// Serves the answers from memory at this address, until its parent is gone: what this program starts for itself.
+    #[arg(long, hide = true)]
+    canned: Option<SocketAddr>,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    match arguments.canned {
+        Some(addr) => canned(addr),
+        None => measure(&arguments),
+    }
+}
+
+/// The server loop of the HTTP door, with one route.
+fn canned(addr: SocketAddr) -> Result<()> {
+    let (server, _threads) = door::server::Server::start(0)?;
+    let answer = || async { ([(axum::http::header::CONTENT_TYPE, "application/json")], point_answer(0)) };
+    let others =
+        web::server::Others { external: Router::new().route("/canned", post(answer)), internal: Router::new() };
+    let config = web::server::Config {
+        addr,
+        internal_addr: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        request_bytes_max: 1 << 20,
+        origins: Vec::new(),
+    };
+    web::server::serve(config, &server, others)?;
+    // The parent holds the other end.
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
+    Ok(())
+}
+
+fn measure(arguments: &Arguments) -> Result<()> {
+    let work_dir = arguments.work_dir.clone().unwrap_or_else(std::env::temp_dir);
+    println!("{}", Machine::inspect(&work_dir)?.line());
+    let glimpse = Server::start_glimpse(&work_dir, arguments.environmentd.as_deref())?;
+    let mut session = Session::connect(&glimpse.endpoint)?;
+    session.execute("CREATE TABLE kv (id int4 NOT NULL, v text NOT NULL)")?;
+    session.execute("CREATE INDEX kv_id ON kv (id)")?;
+    session.copy_kv(0..arguments.rows)?;
+    let canned_addr = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
+    let mut canned = Command::new(std::env::current_exe()?)
+        .args(["--canned", &canned_addr.to_string()])
+        .stdin(Stdio::piped())
+        .spawn()?;
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while TcpStream::connect(canned_addr).is_err() {
+        ensure!(Instant::now() < deadline, "the answers from memory are not served");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let http = |server, asked, seed| {
+        let (warmup, duration) = (arguments.warmup, arguments.duration);
+        run(&HttpLoad {
+            server,
+            asked,
+            connections: arguments.connections,
+            threads: arguments.threads,
+            warmup: Duration::from_secs_f64(warmup),
+            duration: Duration::from_secs_f64(duration),
+            seed,
+        })
+    };
+    let http_addr = glimpse.http.context("an HTTP port")?;
+    let mut figures: [Vec<f64>; 3] = Default::default();
+    println!(
+        "| answers from memory /s | point reads by HTTP /s | p50 us | p99 us | by the Postgres protocol /s |\n|--:|--:|--:|--:|--:|"
+    );
+    for seed in 0..arguments.rounds as u64 {
+        let memory = http(canned_addr, Asked::Canned, seed)?;
+        let Measured { per_second, latency } = http(http_addr, Asked::Point { rows: arguments.rows }, seed)?;
+        let wire = benches::run::run(&wire(arguments, &glimpse, seed))?.reads_per_second;
+        let (p50, p99) = (latency.quantile_us(0.5), latency.quantile_us(0.99));
+        println!("| {:.0} | {per_second:.0} | {p50:.0} | {p99:.0} | {wire:.0} |", memory.per_second);
+        for (of, figure) in figures.iter_mut().zip([memory.per_second, per_second, wire]) {
+            of.push(figure);
+        }
+    }
+    let [memory, http, wire] = figures.map(|mut of| {
+        of.sort_by(f64::total_cmp);
+        of[of.len() / 2]
+    });
+    println!(
+        "\nof answers from memory {:.2} (bar 0.7), of the Postgres protocol {:.2} (bar 0.35)",
+        http / memory,
+        http / wire
+    );
+    drop(canned.stdin.take());
+    canned.wait()?;
+    Ok(())
+}
+
+fn wire(arguments: &Arguments, glimpse: &Server, seed: u64) -> LoadConfig {
+    LoadConfig {
+        endpoint: glimpse.endpoint.clone(),
+        plan: Plan {
+            workload: Workload::Point,
+            protocol: Protocol::Simple,
+            connections: arguments.connections,
+            rows: arguments.rows,
+            fresh_ids: 10_000_000,
+            verify: Verify::Contents,
+            describe: false,
+            seed,
+        },
+        threads: arguments.threads,
+        warmup: Duration::from_secs_f64(arguments.warmup),
+        duration: Duration::from_secs_f64(arguments.duration),
+        server_pid: None,
+        check_freshness: false,
+    }
+}
