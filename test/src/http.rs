@@ -104,6 +104,27 @@ impl Http {
         self.ask("POST", "/api/sql", &headers, request.to_string().as_bytes())
     }
 
+    /// The lines of a body without an end, as they come, of the answer to what was sent. Errors: an answer with another status than 200.
+    pub fn lines(mut self) -> anyhow::Result<impl Iterator<Item = anyhow::Result<String>>> {
+        let status = self.line()?;
+        ensure!(status.contains(" 200 "), "{status}");
+        while !self.line()?.is_empty() {}
+        let mut pending = Vec::new();
+        Ok(std::iter::from_fn(move || {
+            loop {
+                if let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
+                    let line: Vec<u8> = pending.drain(..=end).collect();
+                    return Some(Ok(String::from_utf8_lossy(&line[..end]).into_owned()));
+                }
+                match self.chunk(&mut pending) {
+                    Ok(true) => {}
+                    Ok(false) => return None,
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+        }))
+    }
+
     /// Below it: to send what is no request, or to read slowly.
     pub fn stream(&mut self) -> &mut TcpStream {
         self.stream.get_mut()
@@ -117,14 +138,16 @@ impl Http {
     }
 
     fn chunks(&mut self, body: &mut Vec<u8>) -> anyhow::Result<()> {
-        loop {
-            let length = u64::from_str_radix(&self.line()?, 16)?;
-            let read = (&mut self.stream).take(length).read_to_end(body)?;
-            ensure!(read as u64 == length && self.line()?.is_empty(), "a chunk breaks off");
-            if length == 0 {
-                return Ok(());
-            }
-        }
+        while self.chunk(body)? {}
+        Ok(())
+    }
+
+    /// Takes a chunk of a body; whether there was one.
+    fn chunk(&mut self, body: &mut Vec<u8>) -> anyhow::Result<bool> {
+        let length = u64::from_str_radix(&self.line()?, 16)?;
+        let read = (&mut self.stream).take(length).read_to_end(body)?;
+        ensure!(read as u64 == length && self.line()?.is_empty(), "a chunk breaks off");
+        Ok(length > 0)
     }
 }
 

@@ -136,6 +136,142 @@ fn values_are_those_of_the_postgres_door() {
     assert!(answer.text().contains(expected), "{}", answer.text());
 }
 
+/// The answer of one statement in another form.
+fn accepting(http: &mut Http, accept: &str, query: &str) -> Answer {
+    let body = json!({ "query": query }).to_string();
+    http.ask("POST", "/api/sql", &[JSON, ("Accept", accept)], body.as_bytes()).expect(query)
+}
+
+#[test]
+fn rows_come_as_lines_and_as_csv() {
+    let server = start();
+    let (mut http, mut wire) = (http(&server), admin(&server));
+    let query = "SELECT x AS n, CASE x % 3 WHEN 0 THEN NULL WHEN 1 THEN '' ELSE E'a \"b\", c\n' || x END AS t, x % 2 = 0 AS b, \
+                 ARRAY[x, NULL] AS l FROM generate_series(1, 5000) x ORDER BY x";
+    let lines = accepting(&mut http, "application/x-ndjson", query);
+    assert_eq!((lines.status, lines.header("content-type")), (200, Some("application/x-ndjson")));
+    let rows = results(&mut http, query)[0]["rows"].clone();
+    let rows = rows.as_array().expect("there are rows");
+    let text = lines.text();
+    assert_eq!(text.lines().count(), rows.len());
+    for (line, row) in text.lines().zip(rows) {
+        let line: Value = serde_json::from_str(line).expect("a line is an object");
+        assert_eq!(line, json!({ "n": row[0], "t": row[1], "b": row[2], "l": row[3] }));
+    }
+    // CSV is what COPY writes.
+    let csv = accepting(&mut http, "text/csv", query);
+    let copied = wire.query(&format!("COPY ({query}) TO STDOUT (FORMAT csv, HEADER)")).expect("it is copied");
+    let copied: Vec<u8> =
+        copied.iter().filter(|message| message.tag == b'd').flat_map(|message| message.body.clone()).collect();
+    assert!(
+        csv.body == copied,
+        "{}",
+        csv.text()
+            .lines()
+            .zip(String::from_utf8_lossy(&copied).lines())
+            .find(|(a, b)| a != b)
+            .map_or_else(String::new, |(a, b)| format!("{a}, not {b}"))
+    );
+    // What has no rows has a tag; what fails before the first row a status.
+    for accept in ["application/x-ndjson", "text/csv", "application/vnd.apache.arrow.stream"] {
+        let done = accepting(&mut http, accept, "CREATE TEMPORARY TABLE t (a int)");
+        assert_eq!((done.status, done.header("command-tag"), done.body.len()), (200, Some("CREATE TABLE"), 0));
+        for (query, status, sqlstate) in [
+            ("SELECT 1 / (SELECT 0)", 400, "22012"),
+            ("SELECT nosuch", 400, "42703"),
+            ("SELECT 1; SELECT 2", 400, "42601"),
+            ("COPY (SELECT 1) TO STDOUT", 400, "0A000"),
+        ] {
+            let answer = accepting(&mut http, accept, query);
+            assert_eq!(
+                (answer.status, answer.json().expect("an error")["error"]["code"].as_str()),
+                (status, Some(sqlstate))
+            );
+        }
+        let broken = accepting(
+            &mut self::http(&server),
+            accept,
+            "SELECT x, 1 / (x - 500000) FROM generate_series(1, 1000000) x",
+        );
+        assert_eq!((broken.status, broken.is_whole), (200, false), "{accept}");
+    }
+    assert_eq!(
+        accepting(&mut http, "application/x-ndjson", "SELECT 1 AS a, 2 AS a").json().expect("an error")["error"]["code"],
+        "42701"
+    );
+    assert_eq!(accepting(&mut http, "text/csv", "SELECT 1 AS a, 2 AS a").text(), "a,a\n1,2\n");
+    assert_eq!(accepting(&mut http, "text/html", "SELECT 1").status, 406);
+    assert_eq!(accepting(&mut http, "*/*", "SELECT 1").header("content-type"), Some("application/json"));
+    let params = json!({ "queries": [{ "query": "SELECT $1::int + 1 AS a", "params": ["41"] }] }).to_string();
+    let answer = http.ask("POST", "/api/sql", &[JSON, ("Accept", "text/csv")], params.as_bytes()).expect("an answer");
+    assert_eq!(answer.text(), "a\n42\n");
+}
+
+#[test]
+fn rows_come_as_arrow() {
+    const ROWS: i64 = 100_000;
+    let server = start();
+    let mut http = http(&server);
+    results(&mut http, "CREATE TABLE t (a int8, b text, c numeric(9,2), d uuid, e jsonb, f timestamptz)");
+    results(
+        &mut http,
+        &format!(
+            "INSERT INTO t SELECT x, 'row ' || x, x / 4.0, '00000000-0000-0000-0000-000000000001', '{{}}', 'epoch' FROM generate_series(1, {ROWS}) x"
+        ),
+    );
+    for index in ["SELECT 1", "CREATE INDEX t_a ON t (a)"] {
+        results(&mut http, index);
+        let answer = accepting(&mut http, "application/vnd.apache.arrow.stream", "SELECT * FROM t WHERE a >= 0");
+        assert_eq!((answer.status, answer.is_whole), (200, true));
+        let reader = arrow_ipc::reader::StreamReader::try_new(&answer.body[..], None).expect("a stream");
+        let types: Vec<String> = reader.schema().fields().iter().map(|field| field.data_type().to_string()).collect();
+        let expected = ["Int64", "Utf8", "Decimal128(9, 2)", "FixedSizeBinary(16)", "Utf8", "Timestamp(µs, \"UTC\")"];
+        assert_eq!(types, expected);
+        let extension = |at: usize| reader.schema().field(at).metadata().get("ARROW:extension:name").cloned();
+        assert_eq!((extension(3).as_deref(), extension(4).as_deref()), (Some("arrow.uuid"), Some("arrow.json")));
+        let (mut count, mut sum) = (0, 0);
+        for batch in reader {
+            let batch = batch.expect("a batch");
+            let bytes = batch.columns().iter().map(|column| column.to_data().get_slice_memory_size().expect("a size"));
+            assert!(bytes.sum::<usize>() <= 2 << 20, "a batch is no larger than what every client takes");
+            let numbers = arrow::array::AsArray::as_primitive::<arrow::datatypes::Int64Type>(batch.column(0));
+            let texts = arrow::array::AsArray::as_string::<i32>(batch.column(1));
+            for (number, text) in numbers.values().iter().zip(texts) {
+                (count, sum) = (count + 1, sum + number);
+                assert_eq!(text, Some(format!("row {number}").as_str()));
+            }
+        }
+        assert_eq!((count, sum), (ROWS, ROWS * (ROWS + 1) / 2));
+    }
+    let none =
+        accepting(&mut http, "application/vnd.apache.arrow.stream", "SELECT a, ARRAY[b] AS l FROM t WHERE false");
+    let reader = arrow_ipc::reader::StreamReader::try_new(&none.body[..], None).expect("a stream");
+    assert_eq!((reader.schema().fields().len(), reader.count()), (2, 0));
+}
+
+#[test]
+fn changes_come_line_by_line() {
+    let server = start();
+    let (mut http, mut other) = (http(&server), http(&server));
+    results(&mut other, "CREATE TABLE t (a int)");
+    results(&mut other, "INSERT INTO t VALUES (1)");
+    let body = json!({ "query": "SUBSCRIBE t" }).to_string();
+    http.send("POST", "/api/sql", &[JSON, ("Accept", "application/x-ndjson")], body.as_bytes()).expect("it is sent");
+    let mut lines = http.lines().expect("an answer");
+    let mut change = || {
+        let line: Value = serde_json::from_str(&lines.next().expect("it goes on").expect("a line")).expect("an object");
+        (line["a"].clone(), line["mz_diff"].clone())
+    };
+    assert_eq!(change(), (json!("1"), json!("1")));
+    results(&mut other, "INSERT INTO t VALUES (2)");
+    assert_eq!(change(), (json!("2"), json!("1")));
+    results(&mut other, "DELETE FROM t WHERE a = 1");
+    assert_eq!(change(), (json!("1"), json!("-1")));
+    for accept in ["text/csv", "application/vnd.apache.arrow.stream"] {
+        assert_eq!(accepting(&mut other, accept, "SUBSCRIBE t").json().expect("an error")["error"]["code"], "0A000");
+    }
+}
+
 #[test]
 fn a_request_is_a_transaction_of_its_own() {
     let server = start();

@@ -1,4 +1,6 @@
-//! How the rows of COPY are written.
+//! How the rows of COPY are written, and fields as lines ([`writer`]).
+
+pub mod writer;
 
 /// What is forced in one field of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! COPY's formats. Text and csv, both directions: [`reader`] takes a stream of bytes apart into rows of fields,
-//! [`writer`] puts fields together into lines. [`binary`] takes the binary format apart; its rows are written as DataRows are.
+//! COPY's formats. Text and csv: [`reader`] takes a stream of bytes apart into rows of fields, which
+//! [`pgrepr::copy::writer`] puts together into lines. [`binary`] takes the binary format apart; its rows are written as DataRows are.
 //!
 //! Fields are strings here: their types are the business of whoever takes them. The formats are PostgreSQL's, quirks
 //! included: a NULL is recognised before escapes are resolved (text) and only unquoted (csv), `\.` alone on a line ends
@@ -8,12 +8,11 @@
 
 pub(crate) mod binary;
 pub(crate) mod reader;
-pub(crate) mod writer;
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::reader::{CopyError, CopyReader};
-    use super::writer;
+    use pgrepr::copy::writer::{self, Place};
     use pgrepr::copy::{CopyFormat, CopyOptions};
     use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
 
@@ -67,7 +66,8 @@ pub(crate) mod tests {
                 for row in &rows {
                     for (i, field) in row.iter().enumerate() {
                         writer::separator(&mut out, i, &syntax);
-                        writer::field(&mut out, field.as_deref().map(str::as_bytes), (i, row.len()), &syntax);
+                        let place = Place { at: i, count: row.len() };
+                        writer::field(&mut out, field.as_deref().map(str::as_bytes), place, &syntax);
                     }
                     out.extend_from_slice(b"\n");
                 }

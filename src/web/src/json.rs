@@ -10,90 +10,23 @@
 //! | everything else | a string: the value as Postgres prints it |
 //! | NULL | `null` |
 
-use adapter::error::AdapterError;
-use arrow::array::RecordBatch;
-use arrow::datatypes::DataType;
+use crate::printing::Form;
 use pgrepr::options::EncodeOptions;
 use pgrepr::text::encode_text;
 use pgrepr::types::{oid, typlen, typmod};
-use repr::datum::from_array;
-use repr::row::read_projected;
-use repr::sqlstate::SqlState;
 use repr::{ColumnDesc, Datum, PgType, RelationDesc};
-use std::convert::Infallible;
 use std::io::Write;
 
 /// How values are printed, and memory for it that is used again.
 #[derive(Debug)]
-pub(crate) struct Printer {
+struct Printer {
     options: EncodeOptions,
     text: Vec<u8>,
-    /// The bytes of a long string, put together from its blocks.
-    scratch: Vec<u8>,
-}
-
-/// Where the columns of a result are in a stored row.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stored<'s> {
-    /// The types of the stored columns.
-    pub(crate) types: &'s [DataType],
-    /// For each column of the result, the stored column.
-    pub(crate) projection: &'s [usize],
 }
 
 impl Printer {
-    pub(crate) fn new(options: EncodeOptions) -> Printer {
-        Printer { options, text: Vec::new(), scratch: Vec::new() }
-    }
-
-    /// Appends a stored row of these columns as an array.
-    pub(crate) fn stored_row(&mut self, out: &mut Vec<u8>, row: &[u8], stored: Stored<'_>, columns: &[ColumnDesc]) {
-        out.push(b'[');
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let Ok(()) = read_projected(row, stored.types, stored.projection, &mut scratch, |at, datum| {
-            if at > 0 {
-                out.push(b',');
-            }
-            self.value(out, &columns[at].ty, datum);
-            Ok::<_, Infallible>(())
-        });
-        self.scratch = scratch;
-        out.push(b']');
-    }
-
-    /// Appends a row of a batch of these columns as an array. Errors: 0A000 of a value that cannot be printed.
-    pub(crate) fn row(
-        &mut self,
-        out: &mut Vec<u8>,
-        batch: &RecordBatch,
-        row: usize,
-        columns: &[ColumnDesc],
-    ) -> Result<(), AdapterError> {
-        out.push(b'[');
-        for (at, column) in columns.iter().enumerate() {
-            if at > 0 {
-                out.push(b',');
-            }
-            self.cell(out, batch, (row, at), &column.ty)?;
-        }
-        out.push(b']');
-        Ok(())
-    }
-
-    fn cell(
-        &mut self,
-        out: &mut Vec<u8>,
-        batch: &RecordBatch,
-        (row, column): (usize, usize),
-        ty: &PgType,
-    ) -> Result<(), AdapterError> {
-        let array = batch.column(column);
-        let Some(datum) = from_array(array.as_ref(), row) else {
-            let message = format!("values of type {} cannot be sent", array.data_type());
-            return Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
-        };
-        self.value(out, ty, &datum);
-        Ok(())
+    fn new(options: EncodeOptions) -> Printer {
+        Printer { options, text: Vec::new() }
     }
 
     fn value(&mut self, out: &mut Vec<u8>, ty: &PgType, datum: &Datum<'_>) {
@@ -124,6 +57,71 @@ impl Printer {
                 string(out, &String::from_utf8_lossy(&self.text));
             }
         }
+    }
+}
+
+/// A row as an array, behind a comma but for the first.
+#[derive(Debug)]
+pub(crate) struct Array {
+    printer: Printer,
+    is_first: bool,
+}
+
+impl Array {
+    pub(crate) fn new(options: EncodeOptions) -> Array {
+        Array { printer: Printer::new(options), is_first: true }
+    }
+}
+
+impl Form for Array {
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(if std::mem::take(&mut self.is_first) { b"[" } else { b",[" });
+    }
+
+    fn value(&mut self, out: &mut Vec<u8>, at: usize, column: &ColumnDesc, datum: &Datum<'_>) {
+        if at > 0 {
+            out.push(b',');
+        }
+        self.printer.value(out, &column.ty, datum);
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        out.push(b']');
+    }
+}
+
+/// A row as an object, and a line.
+#[derive(Debug)]
+pub(crate) struct Line {
+    printer: Printer,
+    /// For each column its name, as it stands before its value.
+    names: Vec<Vec<u8>>,
+}
+
+impl Line {
+    pub(crate) fn new(desc: &RelationDesc, options: EncodeOptions) -> Line {
+        let name = |(at, column): (usize, &ColumnDesc)| {
+            let mut name = if at > 0 { b",".to_vec() } else { Vec::new() };
+            string(&mut name, &column.name);
+            name.push(b':');
+            name
+        };
+        Line { printer: Printer::new(options), names: desc.columns.iter().enumerate().map(name).collect() }
+    }
+}
+
+impl Form for Line {
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        out.push(b'{');
+    }
+
+    fn value(&mut self, out: &mut Vec<u8>, at: usize, column: &ColumnDesc, datum: &Datum<'_>) {
+        out.extend_from_slice(&self.names[at]);
+        self.printer.value(out, &column.ty, datum);
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"}\n");
     }
 }
 
@@ -164,17 +162,28 @@ mod tests {
         assert_eq!(printed(&PgType::Float8, &Datum::Float8(f64::NAN)), "\"NaN\"");
         assert_eq!(printed(&PgType::Bool, &Datum::Bool(true)), "true");
         assert_eq!(printed(&PgType::Text, &Datum::Null), "null");
-        assert_eq!(
-            printed(&PgType::Text, &text("a \"b\"\n\u{1}\u{2028}é\\")),
-            "\"a \\\"b\\\"\\n\\u0001\u{2028}é\\\\\""
-        );
+        let odd = "a \"b\"\n\u{1}\u{2028}é\\";
+        assert_eq!(printed(&PgType::Text, &text(odd)), "\"a \\\"b\\\"\\n\\u0001\u{2028}é\\\\\"");
         assert_eq!(printed(&PgType::Bytea, &Datum::Bytes(b"\x00\xff"[..].into())), "\"\\\\x00ff\"");
-        assert_eq!(
-            printed(&PgType::Json, &text("{\"a\":\r\n 1.000000000000000000001}")),
-            "{\"a\":   1.000000000000000000001}"
-        );
+        let json = "{\"a\":\r\n 1.000000000000000000001}";
+        assert_eq!(printed(&PgType::Json, &text(json)), "{\"a\":   1.000000000000000000001}");
         let list = Datum::List(vec![Datum::Int4(1), Datum::Null]);
         assert_eq!(printed(&PgType::Array(Box::new(PgType::Int4)), &list), "[\"1\",null]");
         assert_eq!(printed(&PgType::Timestamp, &Datum::Timestamp(1)), "\"1970-01-01 00:00:00.000001\"");
+    }
+
+    #[test]
+    fn a_line_is_an_object() {
+        let desc =
+            RelationDesc::new([("a \"b\"".to_owned(), PgType::Int4, true), ("c".to_owned(), PgType::Text, true)]);
+        let (mut line, mut out) = (Line::new(&desc, EncodeOptions::default()), Vec::new());
+        for value in [Datum::Int4(1), Datum::Null] {
+            line.begin(&mut out);
+            line.value(&mut out, 0, &desc.columns[0], &value);
+            line.value(&mut out, 1, &desc.columns[1], &Datum::Text("x\ny".into()));
+            line.end(&mut out);
+        }
+        let expected = "{\"a \\\"b\\\"\":\"1\",\"c\":\"x\\ny\"}\n{\"a \\\"b\\\"\":null,\"c\":\"x\\ny\"}\n";
+        assert_eq!(String::from_utf8_lossy(&out), expected);
     }
 }

@@ -5,19 +5,25 @@
 //! - [`server`]: the ports, and a connection from its first byte to its last;
 //! - `visitor`: what is kept of a connection between two requests: who it has proved to be, and sessions with their plans;
 //! - `identify`: who sends a request, and whether a page of somebody else's has made a browser send it;
-//! - `sql`: `POST /api/sql`;
-//! - `request`, `json`, `told`: what is asked, how rows look, how errors and notices do;
+//! - `sql`: `POST /api/sql`: what is asked (`request`), which form the answer has (`format`): the results of any statements (`results`), or the
+//!   rows of one (`single`);
+//! - `printing`, `json`, `csv`: how rows look; `told`: how errors and notices do;
 //! - `sink`: a body that begins before its end is known.
 //!
 //! # Invariants
 //! - A body is finished only if all of it was told: what fails after the first byte breaks the connection.
 //! - A session that is not as new is never used for another request.
 
+mod csv;
+mod format;
 mod identify;
 mod json;
+mod printing;
 mod request;
+mod results;
 pub mod server;
 mod shared;
+mod single;
 mod sink;
 mod sql;
 mod told;

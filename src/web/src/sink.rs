@@ -6,12 +6,14 @@
 //! ends it.
 
 use crate::told::Refusal;
+use adapter::error::AdapterError;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::Stream;
 use futures::future::BoxFuture;
+use repr::sqlstate::SqlState;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -55,20 +57,30 @@ pub(crate) struct Sink {
     /// Until the first piece is sent.
     head: Option<Head>,
     pieces: mpsc::Sender<Piece>,
+    /// How many pieces were sent.
+    sent: usize,
 }
 
-/// The body goes to nobody any more.
-#[derive(Debug)]
-pub(crate) struct Gone;
-
 impl Sink {
-    /// Sends what is in the buffer, and waits for whoever reads.
-    pub(crate) async fn flush(&mut self) -> Result<(), Gone> {
+    /// What comes before the body, if that is not gone yet.
+    pub(crate) fn head(&mut self) -> Option<&mut Head> {
+        self.head.as_mut()
+    }
+
+    /// How many pieces were sent.
+    pub(crate) fn sent(&self) -> usize {
+        self.sent
+    }
+
+    /// Sends what is in the buffer, and waits for whoever reads. Errors: 08006 if nobody does.
+    pub(crate) async fn flush(&mut self) -> Result<(), AdapterError> {
+        let gone = |_| AdapterError::new(SqlState::CONNECTION_FAILURE, "the client has gone");
+        self.sent += 1;
         if let Some(head) = self.head.take() {
-            self.pieces.send(Piece::Head(head)).await.map_err(|_| Gone)?;
+            self.pieces.send(Piece::Head(head)).await.map_err(gone)?;
         }
         let data = Bytes::from(std::mem::take(&mut self.buffer));
-        if data.is_empty() { Ok(()) } else { self.pieces.send(Piece::Data(data)).await.map_err(|_| Gone) }
+        if data.is_empty() { Ok(()) } else { self.pieces.send(Piece::Data(data)).await.map_err(gone) }
     }
 }
 
@@ -84,7 +96,7 @@ where
     F: Future<Output = (Sink, Result<(), Refusal>)> + Send + 'static,
 {
     let (tx, mut pieces) = mpsc::channel(1);
-    let mut work: Work = Box::pin(write(Sink { buffer: Vec::new(), head: Some(head), pieces: tx }));
+    let mut work: Work = Box::pin(write(Sink { buffer: Vec::new(), head: Some(head), pieces: tx, sent: 0 }));
     tokio::select! {
         biased;
         piece = pieces.recv() => match piece {
@@ -159,7 +171,6 @@ impl Stream for Pieces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use repr::sqlstate::SqlState;
 
     fn refusal() -> Refusal {
         Refusal::new(StatusCode::CONFLICT, SqlState::UNIQUE_VIOLATION, "no")

@@ -8,7 +8,6 @@
 //! - No length is written that was not checked to fit its field.
 
 use crate::copy::binary::{END, SIGNATURE};
-use crate::copy::writer;
 use crate::error::WireError;
 use crate::formats::{Format, Formats};
 use arrow::array::RecordBatch;
@@ -16,6 +15,7 @@ use arrow::datatypes::DataType;
 use bytes::BufMut;
 use pgrepr::binary::encode_binary;
 use pgrepr::copy::CopyOptions;
+use pgrepr::copy::writer::{self, Place};
 use pgrepr::options::EncodeOptions;
 use pgrepr::text::encode_text;
 use repr::datum::from_array;
@@ -121,7 +121,8 @@ impl RowEncoder {
         framed(out, shape, &mut false, |out| {
             for (index, column) in shape.columns.iter().enumerate() {
                 writer::separator(out, index, syntax);
-                writer::field(out, Some(column.name.as_bytes()), (index, shape.columns.len()), syntax);
+                let place = Place { at: index, count: shape.columns.len() };
+                writer::field(out, Some(column.name.as_bytes()), place, syntax);
             }
             Ok(())
         })
@@ -212,7 +213,7 @@ fn value(
                 encode_text(ty, datum, shape.options, text);
                 Some(&text[..])
             };
-            writer::field(out, field, (index, shape.columns.len()), syntax);
+            writer::field(out, field, Place { at: index, count: shape.columns.len() }, syntax);
         }
     }
     // Before the next value, not after the last: a row of many long values would have filled the memory by then.

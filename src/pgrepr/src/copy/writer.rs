@@ -1,17 +1,26 @@
 //! Puts fields together into lines of COPY output.
 
+use super::CopyOptions;
 use bytes::BufMut;
-use pgrepr::copy::CopyOptions;
 
 /// Writes what stands before the field at `index`.
-pub(crate) fn separator(out: &mut Vec<u8>, index: usize, syntax: &CopyOptions) {
+pub fn separator(out: &mut Vec<u8>, index: usize, syntax: &CopyOptions) {
     if index > 0 {
         out.put_u8(syntax.delimiter);
     }
 }
 
-/// Writes the field at a place of a line of so many fields; `None` is NULL.
-pub(crate) fn field(out: &mut Vec<u8>, value: Option<&[u8]>, (at, count): (usize, usize), syntax: &CopyOptions) {
+/// Which field of a line it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// From 0.
+    pub at: usize,
+    /// Of how many.
+    pub count: usize,
+}
+
+/// Writes the field at a place of a line; `None` is NULL.
+pub fn field(out: &mut Vec<u8>, value: Option<&[u8]>, Place { at, count }: Place, syntax: &CopyOptions) {
     match value {
         None => out.put_slice(syntax.null.as_bytes()),
         Some(value) if syntax.is_csv() => {
@@ -61,15 +70,22 @@ fn csv_field(out: &mut Vec<u8>, value: &[u8], must_quote: bool, syntax: &CopyOpt
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{csv, text};
-    use super::field;
-    use pgrepr::copy::{CopyOptions, ForcedField};
+    use super::{Place, field};
+    use crate::copy::{CopyFormat, CopyOptions, ForcedField};
+
+    fn text() -> CopyOptions {
+        CopyOptions::new(CopyFormat::Text)
+    }
+
+    fn csv() -> CopyOptions {
+        CopyOptions::new(CopyFormat::Csv)
+    }
 
     #[test]
     fn fields_are_escaped_as_their_format_asks() {
         let show = |syntax, value: Option<&str>, field_count| {
             let mut out = Vec::new();
-            field(&mut out, value.map(str::as_bytes), (0, field_count), &syntax);
+            field(&mut out, value.map(str::as_bytes), Place { at: 0, count: field_count }, &syntax);
             String::from_utf8(out.to_vec()).expect("text")
         };
         assert_eq!(show(text(), Some("a\tb\\c\nd"), 2), "a\\tb\\\\c\\nd");

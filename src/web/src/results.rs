@@ -1,0 +1,151 @@
+//! The results of any number of statements, as Materialize has them: one JSON object.
+//!
+//! What statements with rows gave is `{"desc","rows","tag","notices"}`, what others did `{"ok","notices"}`, and the first error
+//! `{"error","notices"}`, behind which nothing is run.
+
+use crate::json;
+use crate::printing::send;
+use crate::request::{Query, Request, decode};
+use crate::single::options;
+use crate::sink::{PIECE_BYTES, Sink};
+use crate::told::{self, Refusal, Told};
+use adapter::answer::{Answer, Follows, Statement, Values};
+use adapter::error::AdapterError;
+use adapter::seat::Seat;
+use adapter::session::Session;
+use adapter::status::Status;
+use repr::PgType;
+use repr::sqlstate::SqlState;
+
+/// Bytes of rows that are taken at once.
+const BATCH_BYTES: usize = PIECE_BYTES;
+
+/// Results on their way out.
+pub(crate) struct Results<'s> {
+    sink: &'s mut Sink,
+    /// How many there are that are whole.
+    count: usize,
+    /// Where in the buffer the next one begins, or begins to be written.
+    begins: usize,
+    /// How many pieces had been sent then.
+    sent: usize,
+}
+
+impl Results<'_> {
+    pub(crate) fn new(sink: &mut Sink) -> Results<'_> {
+        Results { sink, count: 0, begins: 0, sent: 0 }
+    }
+
+    /// All results of a request. Errors: those of a statement of whose result part was sent.
+    pub(crate) async fn of(mut self, seat: &mut Seat, request: Request) -> Result<(), Refusal> {
+        self.sink.buffer.extend_from_slice(b"{\"results\":[");
+        self.begins = self.sink.buffer.len();
+        let done = match request {
+            Request::Simple(text) => self.simple(seat, text).await,
+            Request::Extended(queries) => self.extended(seat, queries).await,
+        };
+        let done = done.and_then(|()| match seat.transaction_status() {
+            Status::Idle => Ok(()),
+            Status::InBlock | Status::Failed => {
+                let message = "the transaction that the request has begun is rolled back: it was not ended";
+                Err(AdapterError::new(SqlState::ACTIVE_SQL_TRANSACTION, message))
+            }
+        });
+        if let Err(error) = done {
+            self.failed(seat, error)?;
+        }
+        self.sink.buffer.extend_from_slice(b"]}\n");
+        Ok(())
+    }
+
+    async fn simple(&mut self, seat: &mut Seat, text: String) -> Result<(), AdapterError> {
+        let mut asked = seat.ask(text).await?;
+        loop {
+            let Some(answer) = seat.next_answer(&mut asked, BATCH_BYTES).await? else { return Ok(()) };
+            let is_told = self.result(answer).await?;
+            self.end(seat, is_told);
+        }
+    }
+
+    async fn extended(&mut self, seat: &mut Seat, queries: Vec<Query>) -> Result<(), AdapterError> {
+        for mut query in queries {
+            let params = query.take_params();
+            let bytes = params.iter().flatten().map(String::len).sum();
+            let decode = move |session: &Session, types: &[PgType]| decode(session, types, &params);
+            let (statement, values) = (Statement::Text(query.query), Values { bytes, decode });
+            let answer = seat.answer(statement, values, Follows::Others, BATCH_BYTES).await?;
+            let is_told = self.result(answer).await?;
+            self.end(seat, is_told);
+        }
+        seat.commit().await
+    }
+
+    /// One result, but for its notices. Whether there is one: of an empty statement there is none.
+    async fn result(&mut self, answer: Answer<'_>) -> Result<bool, AdapterError> {
+        match answer {
+            Answer::Empty => return Ok(false),
+            Answer::Done(tag) => {
+                self.begins_with(b"{\"ok\":");
+                json::string(&mut self.sink.buffer, &tag.to_string());
+            }
+            Answer::Rows(rows) if rows.is_live() => {
+                let message = "SUBSCRIBE has no end, and this answer needs one";
+                return Err(AdapterError::with_hint(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    message,
+                    "Ask for text/event-stream or application/x-ndjson.",
+                ));
+            }
+            Answer::Rows(mut rows) => {
+                self.begins_with(b"{\"desc\":");
+                let out = &mut self.sink.buffer;
+                json::description(out, &rows.desc().desc);
+                out.extend_from_slice(b",\"rows\":[");
+                let form = json::Array::new(options(&rows));
+                send(&mut rows, form, self.sink).await?;
+                self.sink.buffer.extend_from_slice(b"],\"tag\":");
+                json::string(&mut self.sink.buffer, &rows.tag().to_string());
+            }
+        }
+        Ok(true)
+    }
+
+    /// A result begins.
+    fn begins_with(&mut self, text: &[u8]) {
+        let out = &mut self.sink.buffer;
+        if self.count > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(text);
+    }
+
+    /// The end of a result.
+    fn end(&mut self, seat: &mut Seat, is_told: bool) {
+        if is_told {
+            let told = seat.here().map(Session::take_notices).unwrap_or_default();
+            let out = &mut self.sink.buffer;
+            out.extend_from_slice(b",\"notices\":");
+            told::notices(out, &told);
+            out.push(b'}');
+            self.begins = out.len();
+            self.sent = self.sink.sent();
+            self.count += 1;
+        }
+    }
+
+    /// The result of what failed takes the place of what there is of another, if that has not left.
+    fn failed(&mut self, seat: &mut Seat, error: AdapterError) -> Result<(), Refusal> {
+        if let Some(session) = seat.here() {
+            session.fail_transaction();
+        }
+        if self.sent != self.sink.sent() {
+            return Err(error.into());
+        }
+        self.sink.buffer.truncate(self.begins);
+        self.begins_with(b"{\"error\":");
+        let error = serde_json::to_vec(&Told::from(&error)).expect("it is text and numbers");
+        self.sink.buffer.extend_from_slice(&error);
+        self.end(seat, true);
+        Ok(())
+    }
+}

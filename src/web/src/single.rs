@@ -1,0 +1,168 @@
+//! The rows of one statement, in a form that has room for rows and nothing else: lines of JSON, CSV, Arrow.
+//!
+//! What a statement says beside its rows has no place here: its tag, if it has no rows, is the header `Command-Tag`; an error that comes
+//! before the first row is an answer of its own, with a status; notices are not told.
+
+use crate::format::Format;
+use crate::json;
+use crate::printing::{elsewhere, send};
+use crate::request::{Request, decode};
+use crate::sink::{PIECE_BYTES, Sink};
+use crate::{csv, sink::Head};
+use adapter::answer::{Answer, Answering, Follows, Statement, Values};
+use adapter::error::AdapterError;
+use adapter::reading::batches::row_bytes;
+use adapter::seat::Seat;
+use adapter::session::Session;
+use arrow::array::RecordBatch;
+use arrow_ipc::writer::StreamWriter;
+use axum::http::{HeaderName, HeaderValue, header};
+use door::exchange::Exchange;
+use ore::memory::Reservation;
+use pgrepr::options::EncodeOptions;
+use repr::sqlstate::SqlState;
+use repr::{PgType, RelationDesc};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// The command tag of a statement without rows.
+const COMMAND_TAG: HeaderName = HeaderName::from_static("command-tag");
+/// Bytes of rows that are taken at once.
+const BATCH_BYTES: usize = PIECE_BYTES;
+/// Bytes of an Arrow batch, but for a row that has more.
+const ARROW_BATCH_BYTES: usize = 1 << 20;
+/// Bytes from which on a batch is made elsewhere.
+const LARGE_BATCH: usize = 4 << 20;
+
+/// Answers a request of one statement. Errors: 42601 of several, those of the statement and its rows.
+pub(crate) async fn answer(
+    seat: &mut Seat,
+    request: Request,
+    format: Format,
+    sink: &mut Sink,
+) -> Result<(), AdapterError> {
+    let (text, params) = one(request)?;
+    let bytes = params.iter().flatten().map(String::len).sum();
+    let decode = move |session: &Session, types: &[PgType]| decode(session, types, &params);
+    let (statement, values) = (Statement::Text(text), Values { bytes, decode });
+    let bytes_max = if format == Format::Arrow { ARROW_BATCH_BYTES } else { BATCH_BYTES };
+    match seat.answer(statement, values, Follows::Nothing, bytes_max).await? {
+        Answer::Rows(mut rows) => {
+            if rows.is_live() {
+                live(format, sink)?;
+            }
+            rows_of(&mut rows, format, sink).await
+        }
+        Answer::Done(tag) => {
+            tag_of(sink, &tag.to_string());
+            Ok(())
+        }
+        Answer::Empty => Ok(()),
+    }
+}
+
+/// The one statement of a request, and its values.
+fn one(request: Request) -> Result<(String, Vec<Option<String>>), AdapterError> {
+    match request {
+        Request::Simple(text) => Ok((text, Vec::new())),
+        Request::Extended(mut queries) => match (queries.pop(), queries.pop()) {
+            (Some(mut query), None) => {
+                let params = query.take_params();
+                Ok((query.query, params))
+            }
+            _ => Err(AdapterError::new(SqlState::SYNTAX_ERROR, "an answer of this type is of one statement")),
+        },
+    }
+}
+
+fn tag_of(sink: &mut Sink, tag: &str) {
+    if let (Some(Head { headers }), Ok(tag)) = (sink.head(), HeaderValue::from_str(tag)) {
+        headers.insert(COMMAND_TAG, tag);
+    }
+}
+
+/// Rows without an end are sent line by line, and so are not compressed together.
+fn live(format: Format, sink: &mut Sink) -> Result<(), AdapterError> {
+    if format != Format::Lines {
+        let message = "SUBSCRIBE has no end, and an answer of this type needs one";
+        return Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    }
+    if let Some(Head { headers }) = sink.head() {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("identity"));
+    }
+    Ok(())
+}
+
+async fn rows_of(rows: &mut Answering<'_>, format: Format, sink: &mut Sink) -> Result<(), AdapterError> {
+    let desc = Arc::clone(rows.desc());
+    let options = options(rows);
+    match format {
+        Format::Lines | Format::Results => {
+            check_names(&desc.desc)?;
+            send(rows, json::Line::new(&desc.desc, options), sink).await
+        }
+        Format::Csv => {
+            let form = csv::Line::new(&desc.desc, options);
+            form.header(&mut sink.buffer, &desc.desc);
+            send(rows, form, sink).await
+        }
+        Format::Arrow => batches(rows, &desc.desc, sink).await,
+    }
+}
+
+/// How values are printed.
+pub(crate) fn options(rows: &Answering<'_>) -> EncodeOptions {
+    match rows.desc().names_objects {
+        true => rows.session().naming_options(),
+        false => rows.session().encode_options().clone(),
+    }
+}
+
+/// Refuses an object in which a value would hide another.
+fn check_names(desc: &RelationDesc) -> Result<(), AdapterError> {
+    let mut names = HashSet::new();
+    match desc.columns.iter().find(|column| !names.insert(column.name.as_str())) {
+        None => Ok(()),
+        Some(column) => Err(AdapterError::with_hint(
+            SqlState::DUPLICATE_COLUMN,
+            format!("column \"{}\" appears more than once, and an object has each name once", column.name),
+            "Give one of them another name: SELECT … AS.",
+        )),
+    }
+}
+
+/// Rows as a stream of Arrow batches.
+async fn batches(rows: &mut Answering<'_>, desc: &RelationDesc, sink: &mut Sink) -> Result<(), AdapterError> {
+    let exchange = Exchange::of(desc);
+    let memory = Arc::clone(rows.session().message_memory());
+    let writer = StreamWriter::try_new(std::mem::take(&mut sink.buffer), exchange.schema());
+    let mut writer = writer.map_err(unwritable)?;
+    while let Some(batch) = rows.next().await? {
+        // One row of more bytes than a batch has is a batch of its own.
+        let bytes = row_bytes(&batch, 0);
+        if bytes < LARGE_BATCH {
+            write(&mut writer, &exchange, &batch)?;
+        } else {
+            let mut held = Reservation::empty(&memory);
+            held.try_grow(bytes.saturating_mul(2))?;
+            let exchange = exchange.clone();
+            writer = elsewhere(move || write(&mut writer, &exchange, &batch).map(|()| writer)).await?;
+        }
+        if writer.get_ref().len() >= PIECE_BYTES {
+            sink.buffer = std::mem::take(writer.get_mut());
+            sink.flush().await?;
+            // Others have their turn.
+            tokio::task::yield_now().await;
+        }
+    }
+    sink.buffer = writer.into_inner().map_err(unwritable)?;
+    Ok(())
+}
+
+fn write(writer: &mut StreamWriter<Vec<u8>>, exchange: &Exchange, batch: &RecordBatch) -> Result<(), AdapterError> {
+    writer.write(&exchange.batch(batch)?).map_err(unwritable)
+}
+
+fn unwritable(error: arrow::error::ArrowError) -> AdapterError {
+    AdapterError::internal(format!("an Arrow stream cannot be written: {error}"))
+}
