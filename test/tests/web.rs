@@ -1,5 +1,9 @@
 //! SQL by HTTP: what is answered, by whom it may be asked, and what happens when either side breaks off.
 
+mod web {
+    mod websocket;
+}
+
 use std::io::Read;
 use std::time::{Duration, Instant};
 

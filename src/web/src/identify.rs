@@ -30,11 +30,35 @@ const OPERATOR: &str = "mz_system";
 /// The key of what connections remember of passwords; of this process alone.
 static KEY: LazyLock<[u8; 32]> = LazyLock::new(rand::random);
 
-/// Who it is, and where it wants to go. Errors: 401 of a name or password that is wrong or missing, 403 of who is not let in, 503 before
-/// SQL is served.
+/// How a client has called us.
+#[derive(Clone, Debug)]
+pub(crate) struct Visit {
+    host: String,
+}
+
+/// Refuses what a page of a stranger has made a browser send.
+pub(crate) fn check_visit(visitor: &Visitor, request: &Parts) -> Result<Visit, Refusal> {
+    let host = host(request)?.to_owned();
+    check_origin(&visitor.shared, &visitor.arrival, &host, &request.headers)?;
+    Ok(Visit { host })
+}
+
+/// Who sends a request, and where it wants to go. Errors: those of [`check_visit`] and [`admit`], 400 of a header that is none.
 pub(crate) async fn identify(
     visitor: &Visitor,
     request: &Parts,
+    database: Option<String>,
+) -> Result<(Arc<Entrance>, String, String), Refusal> {
+    let visit = check_visit(visitor, request)?;
+    admit(visitor, &visit, basic(&request.headers)?, database).await
+}
+
+/// Who it is by name and password, and where it wants to go. Errors: 401 of a name or password that is wrong or missing, 403 of who is not
+/// let in, 503 before SQL is served.
+pub(crate) async fn admit(
+    visitor: &Visitor,
+    visit: &Visit,
+    credentials: Option<(String, String)>,
     database: Option<String>,
 ) -> Result<(Arc<Entrance>, String, String), Refusal> {
     let Some(entrance) = visitor.shared.entrance.get() else {
@@ -42,9 +66,6 @@ pub(crate) async fn identify(
         return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, SqlState::CANNOT_CONNECT_NOW, message));
     };
     let arrival = &visitor.arrival;
-    let host = host(request)?;
-    check_origin(&visitor.shared, arrival, host, &request.headers)?;
-    let credentials = basic(&request.headers)?;
     let user = match (&credentials, arrival.port) {
         (Some((user, _)), _) => user.clone(),
         (None, Port::External) => NOBODY.to_owned(),
@@ -58,7 +79,7 @@ pub(crate) async fn identify(
             Err(denied(message))
         }
         Some(Method::Trust) => {
-            check_host(&visitor.shared, host)?;
+            check_host(&visitor.shared, &visit.host)?;
             Ok((Arc::clone(entrance), user, database))
         }
         Some(Method::ScramSha256 | Method::Password) => {

@@ -90,6 +90,33 @@ impl Form for Array {
     }
 }
 
+/// A row as a message of a WebSocket, and a line.
+#[derive(Debug)]
+pub(crate) struct Row(Printer);
+
+impl Row {
+    pub(crate) fn new(options: EncodeOptions) -> Row {
+        Row(Printer::new(options))
+    }
+}
+
+impl Form for Row {
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"type\":\"Row\",\"payload\":[");
+    }
+
+    fn value(&mut self, out: &mut Vec<u8>, at: usize, column: &ColumnDesc, datum: &Datum<'_>) {
+        if at > 0 {
+            out.push(b',');
+        }
+        self.0.value(out, &column.ty, datum);
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"]}\n");
+    }
+}
+
 /// A row as an object, and a line.
 #[derive(Debug)]
 pub(crate) struct Line {

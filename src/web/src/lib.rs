@@ -7,8 +7,9 @@
 //! - `identify`: who sends a request, and whether a page of somebody else's has made a browser send it;
 //! - `sql`: `POST /api/sql`: what is asked (`request`), which form the answer has (`format`): the results of any statements (`results`), or the
 //!   rows of one (`single`);
+//! - `websocket`: `/api/experimental/sql`, a session for as long as the socket is open;
 //! - `printing`, `json`, `csv`: how rows look; `told`: how errors and notices do;
-//! - `sink`: a body that begins before its end is known.
+//! - `outlet`: where what is printed goes; `sink`: a body that begins before its end is known.
 //!
 //! # Invariants
 //! - A body is finished only if all of it was told: what fails after the first byte breaks the connection.
@@ -18,6 +19,7 @@ mod csv;
 mod format;
 mod identify;
 mod json;
+mod outlet;
 mod printing;
 mod request;
 mod results;
@@ -28,3 +30,4 @@ mod sink;
 mod sql;
 mod told;
 mod visitor;
+mod websocket;

@@ -1,8 +1,8 @@
-//! Rows on their way out in a form that is text: pulled as they are, printed into the sink, and sent whenever enough have piled up.
+//! Rows on their way out in a form that is text: pulled as they are, printed, and sent whenever enough have piled up.
 //!
-//! Stored rows are printed as they are stored. A client that reads slowly makes the sink wait, and with it whoever produces the rows.
+//! Stored rows are printed as they are stored. A client that reads slowly makes the outlet wait, and with it whoever produces the rows.
 
-use crate::sink::{PIECE_BYTES, Sink};
+use crate::outlet::{Outlet, PIECE_BYTES};
 use adapter::answer::Answering;
 use adapter::error::AdapterError;
 use adapter::reading::batches::row_bytes;
@@ -38,12 +38,16 @@ pub(crate) trait Form: Send + 'static {
 ///
 /// # Cancellation
 /// The answer cannot go on.
-pub(crate) async fn send<F: Form>(rows: &mut Answering<'_>, form: F, sink: &mut Sink) -> Result<(), AdapterError> {
+pub(crate) async fn send<F: Form>(
+    rows: &mut Answering<'_>,
+    form: F,
+    outlet: &mut impl Outlet,
+) -> Result<(), AdapterError> {
     let columns = Arc::clone(&rows.desc().desc);
     let (is_live, memory) = (rows.is_live(), Arc::clone(rows.session().message_memory()));
     let mut printing = Printing { form, columns, scratch: Vec::new() };
     while let Some(chunk) = rows.next_rows().await? {
-        let out = &mut sink.buffer;
+        let out = outlet.buffer();
         // A large row is the last of its chunk, or a batch of its own.
         let large = match &chunk {
             Chunk::Stored(stored) => {
@@ -65,10 +69,11 @@ pub(crate) async fn send<F: Form>(rows: &mut Answering<'_>, form: F, sink: &mut 
         if let Some(large) = large {
             let mut held = Reservation::empty(&memory);
             held.try_grow(large.bytes().saturating_mul(PRINTED_TIMES))?;
-            (printing, sink.buffer) = large.print(printing, std::mem::take(&mut sink.buffer)).await?;
+            let buffer = std::mem::take(outlet.buffer());
+            (printing, *outlet.buffer()) = large.print(printing, buffer).await?;
         }
-        if sink.buffer.len() >= PIECE_BYTES || is_live {
-            sink.flush().await?;
+        if outlet.buffer().len() >= PIECE_BYTES || is_live {
+            outlet.flush().await?;
             // Others have their turn.
             tokio::task::yield_now().await;
         }

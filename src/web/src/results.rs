@@ -4,10 +4,11 @@
 //! `{"error","notices"}`, behind which nothing is run.
 
 use crate::json;
+use crate::outlet::PIECE_BYTES;
 use crate::printing::send;
 use crate::request::{Query, Request, decode};
 use crate::single::options;
-use crate::sink::{PIECE_BYTES, Sink};
+use crate::sink::Sink;
 use crate::told::{self, Refusal, Told};
 use adapter::answer::{Answer, Follows, Statement, Values};
 use adapter::error::AdapterError;

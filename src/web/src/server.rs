@@ -9,8 +9,9 @@
 use crate::shared::Shared;
 use crate::sql;
 use crate::visitor::Visitor;
+use crate::websocket;
 use axum::Router;
-use axum::routing::post;
+use axum::routing::{get, post};
 use door::entrance::{Arrival, Entrance, Port};
 use door::server::{Server, listen};
 use hyper::body::Incoming;
@@ -96,7 +97,10 @@ pub fn serve(config: Config, server: &Server, others: Others) -> io::Result<Hand
     let (addr, internal_addr) = (external.local_addr()?, internal.local_addr()?);
     let Config { request_bytes_max, origins, .. } = config;
     let shared = Arc::new(Shared { entrance: OnceLock::new(), request_bytes_max, origins });
-    let ours = || Router::new().route("/api/sql", post(sql::sql));
+    let ours = || {
+        let router = Router::new().route("/api/sql", post(sql::sql));
+        router.route("/api/experimental/sql", get(websocket::websocket))
+    };
     for (name, listener, port, router) in [
         ("accept_http", external, Port::External, ours().merge(others.external)),
         ("accept_internal_http", internal, Port::Internal, ours().merge(others.internal)),

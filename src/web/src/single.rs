@@ -5,9 +5,10 @@
 
 use crate::format::Format;
 use crate::json;
+use crate::outlet::{Outlet, PIECE_BYTES};
 use crate::printing::{elsewhere, send};
 use crate::request::{Request, decode};
-use crate::sink::{PIECE_BYTES, Sink};
+use crate::sink::Sink;
 use crate::{csv, sink::Head};
 use adapter::answer::{Answer, Answering, Follows, Statement, Values};
 use adapter::error::AdapterError;

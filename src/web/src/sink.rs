@@ -1,10 +1,11 @@
 //! A body that begins before its end is known.
 //!
-//! Whoever answers writes into a [`Sink`]. While everything fits into [`PIECE_BYTES`] nothing has left yet, and an error becomes an answer
+//! Whoever answers writes into a [`Sink`]. While everything fits into a piece nothing has left yet, and an error becomes an answer
 //! of its own. Once a piece was sent, the head of the answer is gone with it: what fails then breaks the connection, so that nobody takes
 //! half an answer for all of it. The work and its sink go along with the body: who does not read it makes the work wait, and who hangs up
 //! ends it.
 
+use crate::outlet::Outlet;
 use crate::told::Refusal;
 use adapter::error::AdapterError;
 use axum::body::Body;
@@ -18,9 +19,6 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc;
-
-/// Bytes that are gathered before they are sent.
-pub(crate) const PIECE_BYTES: usize = 64 << 10;
 
 /// What comes before the body.
 #[derive(Debug, Default)]
@@ -71,9 +69,14 @@ impl Sink {
     pub(crate) fn sent(&self) -> usize {
         self.sent
     }
+}
 
-    /// Sends what is in the buffer, and waits for whoever reads. Errors: 08006 if nobody does.
-    pub(crate) async fn flush(&mut self) -> Result<(), AdapterError> {
+impl Outlet for Sink {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
+    }
+
+    async fn flush(&mut self) -> Result<(), AdapterError> {
         let gone = |_| AdapterError::new(SqlState::CONNECTION_FAILURE, "the client has gone");
         self.sent += 1;
         if let Some(head) = self.head.take() {

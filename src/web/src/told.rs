@@ -8,7 +8,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use repr::sqlstate::SqlState;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// An error.
 #[derive(Clone, Debug, Serialize)]
@@ -54,18 +54,20 @@ struct ToldNotice<'n> {
     hint: Option<&'n str>,
 }
 
+/// A notice as JSON.
+pub(crate) fn notice(notice: &Notice) -> Value {
+    json!(ToldNotice {
+        message: &notice.message,
+        code: notice.sqlstate.code(),
+        severity: notice.severity.to_lowercase(),
+        detail: notice.detail.as_deref(),
+        hint: notice.hint.as_deref(),
+    })
+}
+
 /// Appends notices, as a JSON array.
 pub(crate) fn notices(out: &mut Vec<u8>, notices: &[Notice]) {
-    let told = |notice: &'_ Notice| {
-        json!(ToldNotice {
-            message: &notice.message,
-            code: notice.sqlstate.code(),
-            severity: notice.severity.to_lowercase(),
-            detail: notice.detail.as_deref(),
-            hint: notice.hint.as_deref(),
-        })
-    };
-    let notices: Vec<_> = notices.iter().map(told).collect();
+    let notices: Vec<_> = notices.iter().map(notice).collect();
     serde_json::to_writer(out, &notices).expect("memory takes whatever is written");
 }
 
@@ -79,6 +81,11 @@ pub(crate) struct Refusal {
 impl Refusal {
     pub(crate) fn new(status: StatusCode, sqlstate: SqlState, message: impl Into<String>) -> Refusal {
         Refusal { status, told: Told::new(sqlstate, message) }
+    }
+
+    /// What it says.
+    pub(crate) fn message(&self) -> &str {
+        &self.told.message
     }
 
     /// A request that cannot be read.

@@ -1,0 +1,336 @@
+//! The WebSocket `/api/experimental/sql`: a session for as long as the socket is open, as Materialize has it.
+//!
+//! 1. The first message says who comes: `{"user","password","options"}`. Answered by parameters, the key with which others cancel what the
+//!    session runs, and `ReadyForQuery`; or by the end of the socket, with the reason.
+//! 2. Each further message is a request, `{"query"}` or `{"queries"}`; each message of ours an object of `type` and `payload`. The last that
+//!    answers a request is `ReadyForQuery`, with where the transaction stands. Requests that come meanwhile wait.
+//!
+//! A client that hangs up ends what it has asked for. One that does not read makes its statement wait.
+
+use crate::identify::{Visit, admit, check_visit};
+use crate::json;
+use crate::outlet::{Outlet, PIECE_BYTES};
+use crate::printing::send;
+use crate::request::{Query, Request, decode, session_options};
+use crate::single::options;
+use crate::told::{self, Refusal, Told};
+use crate::visitor::Visitor;
+use adapter::answer::{Answer, Follows, Statement, Values};
+use adapter::error::AdapterError;
+use adapter::seat::Seat;
+use adapter::session::Session;
+use adapter::status::Status;
+use axum::Extension;
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
+use axum::http::request::Parts;
+use axum::response::Response;
+use futures::stream::{SplitSink, SplitStream};
+use futures::{SinkExt, StreamExt};
+use repr::PgType;
+use repr::sqlstate::SqlState;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of rows that are taken at once.
+const BATCH_BYTES: usize = PIECE_BYTES;
+/// What an idle socket holds for reading, and for writing.
+const BUFFER_BYTES: usize = 4 << 10;
+/// The largest message that is taken: it is in memory before it is known who sends it.
+const MESSAGE_BYTES_MAX: usize = 4 << 20;
+/// Requests that may wait; behind them nothing is read, so that a client that hangs up is noticed when it is written to.
+const WAITING_MAX: usize = 64;
+/// How long a client may take to say who it is.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a client gets to take our last message.
+const GOODBYE: Duration = Duration::from_secs(1);
+/// Bytes of a reason to close, of which the protocol has 123.
+const REASON_BYTES_MAX: usize = 120;
+
+/// Who a client says it is.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Introduction {
+    user: String,
+    #[serde(default)]
+    password: String,
+    #[serde(default)]
+    options: BTreeMap<String, Value>,
+}
+
+/// The handler.
+pub(crate) async fn websocket(
+    Extension(visitor): Extension<Arc<Visitor>>,
+    request: Parts,
+    upgrade: WebSocketUpgrade,
+) -> Result<Response, Refusal> {
+    // A browser asks nobody before it opens a socket.
+    let visit = check_visit(&visitor, &request)?;
+    let upgrade = upgrade
+        .read_buffer_size(BUFFER_BYTES)
+        .write_buffer_size(PIECE_BYTES)
+        .max_message_size(MESSAGE_BYTES_MAX)
+        .max_frame_size(MESSAGE_BYTES_MAX);
+    std::future::ready(Ok(upgrade.on_upgrade(move |socket| converse(socket, visitor, visit)))).await
+}
+
+/// A socket's messages, from the first to the last.
+async fn converse(socket: WebSocket, visitor: Arc<Visitor>, visit: Visit) {
+    let (sink, stream) = socket.split();
+    let (mut outlet, mut inlet) = (Messages::new(sink), Inlet { stream, waiting: VecDeque::new() });
+    let introduced = tokio::time::timeout(PATIENCE, introduce(&mut inlet, &visitor, &visit)).await;
+    let session = match introduced {
+        Ok(Ok(Some(session))) => session,
+        Ok(Ok(None)) => return,
+        Ok(Err(refusal)) => return outlet.close(close_code::POLICY, refusal.message()).await,
+        Err(_) => return outlet.close(close_code::POLICY, "nobody has said who it is").await,
+    };
+    let ended = session.shutdown();
+    let mut seat = Box::new(Seat::new(session));
+    let end = tokio::select! {
+        biased;
+        () = ended.cancelled() => Some((close_code::AWAY, "57P01: the session ends".to_owned())),
+        end = serve(&mut seat, &mut inlet, &mut outlet) => end,
+    };
+    seat.close().await;
+    if let Some((code, reason)) = end {
+        outlet.close(code, &reason).await;
+    }
+}
+
+/// The session of who introduces itself; `None` of one that hangs up.
+async fn introduce(inlet: &mut Inlet, visitor: &Arc<Visitor>, visit: &Visit) -> Result<Option<Session>, Refusal> {
+    let Some(message) = inlet.next().await else { return Ok(None) };
+    let Introduction { user, password, options } = serde_json::from_slice(&message).map_err(|error| {
+        Refusal::malformed(format!("the first message says who comes, as user and password: {error}"))
+    })?;
+    let (database, options) = session_options(options)?;
+    let (entrance, user, database) = admit(visitor, visit, Some((user, password)), database).await?;
+    Ok(Some(entrance.connect(&visitor.arrival, user, database, options)?))
+}
+
+/// Answers requests until the client hangs up, or there is a reason to.
+async fn serve(seat: &mut Seat, inlet: &mut Inlet, outlet: &mut Messages) -> Option<(u16, String)> {
+    let key = seat.backend_key();
+    for (name, value) in seat.parameter_statuses() {
+        outlet.say("ParameterStatus", &json!({ "name": name, "value": value }));
+    }
+    outlet.say("BackendKeyData", &json!({ "conn_id": key.0, "secret_key": key.1 }));
+    outlet.ready(seat).await.ok()?;
+    loop {
+        let idle = seat.here().and_then(|session| session.idle_timeout());
+        let message = match idle {
+            None => inlet.next().await?,
+            Some(timeout) => match tokio::time::timeout(timeout, inlet.next()).await {
+                Ok(message) => message?,
+                Err(_) => {
+                    let error = seat.idle_for_too_long();
+                    return Some((close_code::POLICY, format!("{}: {error}", error.sqlstate().code())));
+                }
+            },
+        };
+        tokio::select! {
+            biased;
+            answered = respond(seat, &message, outlet) => answered.ok()?,
+            () = inlet.hang_up() => return None,
+        }
+    }
+}
+
+/// Answers a request. Errors: nobody reads.
+async fn respond(seat: &mut Seat, message: &[u8], outlet: &mut Messages) -> Result<(), AdapterError> {
+    seat.back().await;
+    let done = match Request::parse(message) {
+        Ok(Request::Simple(text)) => simple(seat, text, outlet).await,
+        Ok(Request::Extended(queries)) => extended(seat, queries, outlet).await,
+        Err(refusal) => Err(AdapterError::new(SqlState::PROTOCOL_VIOLATION, refusal.message())),
+    };
+    if let Err(error) = done {
+        if outlet.is_gone {
+            return Err(error);
+        }
+        if let Some(session) = seat.here() {
+            session.fail_transaction();
+        }
+        outlet.notices(seat);
+        outlet.say("Error", &json!(Told::from(&error)));
+    }
+    outlet.ready(seat).await
+}
+
+async fn simple(seat: &mut Seat, text: String, outlet: &mut Messages) -> Result<(), AdapterError> {
+    let mut asked = seat.ask(text).await?;
+    loop {
+        let Some(answer) = seat.next_answer(&mut asked, BATCH_BYTES).await? else { return Ok(()) };
+        let tag = outlet.answer(answer).await?;
+        outlet.end(seat, tag);
+    }
+}
+
+async fn extended(seat: &mut Seat, queries: Vec<Query>, outlet: &mut Messages) -> Result<(), AdapterError> {
+    for mut query in queries {
+        let params = query.take_params();
+        let bytes = params.iter().flatten().map(String::len).sum();
+        let decode = move |session: &Session, types: &[PgType]| decode(session, types, &params);
+        let (statement, values) = (Statement::Text(query.query), Values { bytes, decode });
+        let answer = seat.answer(statement, values, Follows::Others, BATCH_BYTES).await?;
+        let tag = outlet.answer(answer).await?;
+        outlet.end(seat, tag);
+    }
+    seat.commit().await
+}
+
+/// What comes from the client.
+struct Inlet {
+    stream: SplitStream<WebSocket>,
+    /// What came while another request was answered.
+    waiting: VecDeque<Vec<u8>>,
+}
+
+impl Inlet {
+    /// The next message; `None` if the client has hung up.
+    ///
+    /// # Cancellation
+    /// Safe to drop: no message is lost.
+    async fn next(&mut self) -> Option<Vec<u8>> {
+        match self.waiting.pop_front() {
+            Some(message) => Some(message),
+            None => self.receive().await,
+        }
+    }
+
+    async fn receive(&mut self) -> Option<Vec<u8>> {
+        loop {
+            match self.stream.next().await? {
+                Ok(Message::Text(text)) => return Some(text.as_bytes().to_vec()),
+                Ok(Message::Binary(bytes)) => return Some(bytes.to_vec()),
+                // Pings are answered below us.
+                Ok(Message::Ping(_) | Message::Pong(_)) => {}
+                Ok(Message::Close(_)) => return None,
+                Err(error) => {
+                    tracing::debug!(%error, "a WebSocket ended");
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Returns when the client has hung up; what it sends until then waits.
+    ///
+    /// # Cancellation
+    /// Safe to drop: no message is lost.
+    async fn hang_up(&mut self) {
+        while self.waiting.len() < WAITING_MAX {
+            match self.receive().await {
+                Some(message) => self.waiting.push_back(message),
+                None => return,
+            }
+        }
+        std::future::pending().await
+    }
+}
+
+/// What goes to the client: messages, each of which is a line until it is sent.
+struct Messages {
+    buffer: Vec<u8>,
+    sink: SplitSink<WebSocket, Message>,
+    /// Whether it takes nothing any more.
+    is_gone: bool,
+}
+
+impl Outlet for Messages {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
+    }
+
+    async fn flush(&mut self) -> Result<(), AdapterError> {
+        let buffer = std::mem::take(&mut self.buffer);
+        for line in buffer.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let text = Utf8Bytes::from(String::from_utf8_lossy(line).into_owned());
+            if let Err(error) = self.sink.feed(Message::Text(text)).await {
+                return Err(self.gone(&error));
+            }
+        }
+        match self.sink.flush().await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.gone(&error)),
+        }
+    }
+}
+
+impl Messages {
+    fn new(sink: SplitSink<WebSocket, Message>) -> Messages {
+        Messages { buffer: Vec::new(), sink, is_gone: false }
+    }
+
+    fn gone(&mut self, error: &axum::Error) -> AdapterError {
+        self.is_gone = true;
+        AdapterError::new(SqlState::CONNECTION_FAILURE, format!("the client has gone: {error}"))
+    }
+
+    fn say(&mut self, kind: &str, payload: &Value) {
+        self.buffer.extend_from_slice(json!({ "type": kind, "payload": payload }).to_string().as_bytes());
+        self.buffer.push(b'\n');
+    }
+
+    /// A statement's answer, but for what it ends with. Its tag; `None` of an empty statement.
+    async fn answer(&mut self, answer: Answer<'_>) -> Result<Option<String>, AdapterError> {
+        match answer {
+            Answer::Empty => Ok(None),
+            Answer::Done(tag) => {
+                self.say("CommandStarting", &json!({ "has_rows": false, "is_streaming": false }));
+                Ok(Some(tag.to_string()))
+            }
+            Answer::Rows(mut rows) => {
+                self.say("CommandStarting", &json!({ "has_rows": true, "is_streaming": rows.is_live() }));
+                self.buffer.extend_from_slice(b"{\"type\":\"Rows\",\"payload\":");
+                json::description(&mut self.buffer, &rows.desc().desc);
+                self.buffer.extend_from_slice(b"}\n");
+                if rows.is_live() {
+                    self.flush().await?;
+                }
+                let form = json::Row::new(options(&rows));
+                send(&mut rows, form, self).await?;
+                Ok(Some(rows.tag().to_string()))
+            }
+        }
+    }
+
+    /// What a statement ends with.
+    fn end(&mut self, seat: &mut Seat, tag: Option<String>) {
+        self.notices(seat);
+        if let Some(tag) = tag {
+            self.say("CommandComplete", &json!(tag));
+        }
+    }
+
+    fn notices(&mut self, seat: &mut Seat) {
+        for notice in seat.here().map(Session::take_notices).unwrap_or_default() {
+            self.say("Notice", &told::notice(&notice));
+        }
+    }
+
+    /// The end of what answers a request.
+    async fn ready(&mut self, seat: &mut Seat) -> Result<(), AdapterError> {
+        self.notices(seat);
+        for (name, value) in seat.here().map(Session::take_parameter_changes).unwrap_or_default() {
+            self.say("ParameterStatus", &json!({ "name": name, "value": value }));
+        }
+        let status = match seat.transaction_status() {
+            Status::Idle => "I",
+            Status::InBlock => "T",
+            Status::Failed => "E",
+        };
+        self.say("ReadyForQuery", &json!(status));
+        self.flush().await
+    }
+
+    /// Says why the socket ends, if there is somebody to tell.
+    async fn close(&mut self, code: u16, reason: &str) {
+        let end = reason.floor_char_boundary(REASON_BYTES_MAX);
+        let frame = CloseFrame { code, reason: Utf8Bytes::from(reason[..end].to_owned()) };
+        let _gone = tokio::time::timeout(GOODBYE, self.sink.send(Message::Close(Some(frame)))).await;
+    }
+}
