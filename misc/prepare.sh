@@ -74,9 +74,11 @@ for need in "$@"; do
             ;;
         clients)
             command -v npm >/dev/null || apt npm
+            command -v curl >/dev/null || apt curl
             command -v javac >/dev/null || apt default-jdk-headless
             command -v mvn >/dev/null || apt maven
             client dbt test/clients/dbt/requirements.txt python_packages
+            client frames test/clients/frames/requirements.txt python_packages
             client node test/clients/node/package.json node_packages
             client java test/clients/java/pom.xml java_packages
             client rust test/clients/rust/Cargo.lock rust_packages

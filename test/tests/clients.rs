@@ -121,7 +121,61 @@ fn node(script: &str) {
         std::fs::copy(suite("node").join(file), directory.path().join(file)).expect("copied");
     }
     std::os::unix::fs::symlink(modules, directory.path().join("node_modules")).expect("linked");
-    passes(secure(&node, &server.target).arg(directory.path().join(script)));
+    let mut command = secure(&node, &server.target);
+    let Some(command) = over_http(&mut command, &server) else { return };
+    passes(command.arg(directory.path().join(script)));
+}
+
+/// Has a command find the HTTP port. `None` of a server that has none.
+fn over_http<'c>(command: &'c mut Command, server: &Secured) -> Option<&'c mut Command> {
+    let Target::Glimpse(glimpse) = &server.target else { return None };
+    let address = format!("https://localhost:{}", glimpse.http_addr().port());
+    Some(command.env("GLIMPSE_HTTP", address).env("NODE_EXTRA_CA_CERTS", tls_file("ca.crt")))
+}
+
+#[test]
+fn frames_over_http() {
+    let Some(python) = installed("frames/bin/python") else { return };
+    let server = server(RULES);
+    let mut command = secure(&python, &server.target);
+    let Some(command) = over_http(&mut command, &server) else { return };
+    passes(command.arg(suite("frames/http_suite.py")));
+}
+
+#[test]
+fn fetch_and_websocket() {
+    node("http.mjs");
+}
+
+#[test]
+fn curl() {
+    let Some(curl) = program("curl", "GLIMPSE_CURL") else { return };
+    let server = server(RULES);
+    let ask = |options: &[&str]| {
+        let mut command = secure(&curl, &server.target);
+        over_http(&mut command, &server)?;
+        let Target::Glimpse(glimpse) = &server.target else { return None };
+        let url = format!("https://localhost:{}/api/sql", glimpse.http_addr().port());
+        command.arg("-sS").arg("--cacert").arg(tls_file("ca.crt")).args(["-H", "Content-Type: application/json"]);
+        command.args(["-w", " %{http_code} %{http_version}"]).args(options).arg(url);
+        Some(run(&mut command))
+    };
+    let user = format!("materialize:{PASSWORD}");
+    let query = "{\"query\": \"SELECT x FROM generate_series(1, 3) x\"}";
+    for (version, said) in [("--http1.1", "1.1"), ("--http2", "2")] {
+        let Some(answer) = ask(&[version, "-u", &user, "-d", query]) else { return };
+        let rows = "\"rows\":[[\"1\"],[\"2\"],[\"3\"]]";
+        assert!(answer.contains(rows) && answer.ends_with(&format!(" 200 {said}")), "{answer}");
+        let csv =
+            ask(&[version, "--compressed", "-u", &user, "-H", "Accept: text/csv", "-d", query]).unwrap_or_default();
+        assert_eq!(csv, format!("x\n1\n2\n3\n 200 {said}"));
+        for (user, status) in [("materialize:wrong", 401), ("nobody:x", 401), ("mz_system:", 401)] {
+            let refused = ask(&[version, "-u", user, "-d", query]).unwrap_or_default();
+            assert!(refused.ends_with(&format!(" {status} {said}")), "{user}: {refused}");
+        }
+        let refused = ask(&[version, "-d", query]).unwrap_or_default();
+        assert!(refused.contains("28P01") && refused.ends_with(&format!(" 401 {said}")), "{refused}");
+    }
 }
 
 #[test]

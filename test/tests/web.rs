@@ -433,6 +433,48 @@ fn pages_of_strangers_do_not_act_for_who_is_trusted() {
 }
 
 #[test]
+fn browsers_are_told_whose_pages_may_ask() {
+    let server = Server::start_with(&["--http-allowed-origin=https://friend.example"]).expect("the server starts");
+    let mut http = http(&server);
+    for (origin, allowed) in
+        [("https://friend.example", Some("https://friend.example")), ("https://evil.example", None)]
+    {
+        let asks = [
+            ("Origin", origin),
+            ("Access-Control-Request-Method", "POST"),
+            ("Access-Control-Request-Headers", "authorization,content-type"),
+        ];
+        let preflight = http.ask("OPTIONS", "/api/sql", &asks, b"").expect("an answer");
+        assert_eq!(
+            (preflight.status, preflight.header("access-control-allow-origin")),
+            (200, allowed),
+            "{preflight:?}"
+        );
+        let answer =
+            http.ask("POST", "/api/sql", &[JSON, ("Origin", origin)], b"{\"query\":\"SELECT 1\"}").expect("an answer");
+        assert_eq!(answer.header("access-control-allow-origin"), allowed, "{answer:?}");
+    }
+}
+
+#[test]
+fn answers_are_compressed_for_who_takes_that() {
+    let server = start();
+    let mut http = http(&server);
+    let body = json!({ "query": "SELECT x, 'the same' FROM generate_series(1, 100000) x" }).to_string();
+    let mut length = |coding: &str| {
+        let headers = [JSON, ("Accept-Encoding", coding)];
+        let answer = http.ask("POST", "/api/sql", &headers, body.as_bytes()).expect("an answer");
+        assert_eq!((answer.status, answer.is_whole), (200, true));
+        (answer.header("content-encoding").map(str::to_owned), answer.body.len())
+    };
+    let (plain, gzip, zstd) = (length("identity"), length("gzip"), length("zstd, gzip;q=0.5"));
+    assert_eq!([plain.0.as_deref(), gzip.0.as_deref(), zstd.0.as_deref()], [None, Some("gzip"), Some("zstd")]);
+    assert!(gzip.1 * 3 < plain.1 && zstd.1 * 3 < plain.1, "{} {} {}", plain.1, gzip.1, zstd.1);
+    let refused = http.ask("POST", "/api/sql", &[JSON, ("Content-Encoding", "gzip")], b"").expect("an answer");
+    assert_eq!(refused.status, 415);
+}
+
+#[test]
 fn who_comes_in_shows_what_the_rules_ask_for() {
     let rules = "host all alice all scram-sha-256\nhost all bob all reject\nhostssl all all all password\nhost all carol all trust\n";
     let secured = Secured::start(Some(rules)).expect("the server starts");

@@ -161,14 +161,16 @@ impl Large {
 }
 
 /// Does work on a thread that nobody waits for.
-pub(crate) async fn elsewhere<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, AdapterError> + Send + 'static,
-) -> Result<T, AdapterError> {
+pub(crate) async fn elsewhere<T, E>(work: impl FnOnce() -> Result<T, E> + Send + 'static) -> Result<T, E>
+where
+    T: Send + 'static,
+    E: From<AdapterError> + Send + 'static,
+{
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(AdapterError::new(SqlState::ADMIN_SHUTDOWN, "the server stops")),
+            Err(_) => Err(AdapterError::new(SqlState::ADMIN_SHUTDOWN, "the server stops").into()),
         },
     }
 }

@@ -6,7 +6,7 @@
 use crate::told::Refusal;
 use adapter::error::AdapterError;
 use adapter::session::Session;
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::http::StatusCode;
 use http_body_util::BodyExt;
 use ore::memory::{Reservation, Share};
@@ -20,6 +20,10 @@ use std::time::Duration;
 
 /// How long the next part of a body may take.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Bytes of a body that is read although it is not wanted, and for how long.
+const DRAINED_MAX: u64 = 64 << 10;
+const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What is asked for in the body.
 #[derive(Debug, Deserialize)]
@@ -157,6 +161,14 @@ pub(crate) async fn read_body(
             bytes.reserve_exact(wanted - bytes.len());
         }
         bytes.extend_from_slice(&data);
+    }
+}
+
+/// Reads a small body that nobody wants: some clients lose the answer to a request whose body was not taken.
+pub(crate) async fn drain(mut body: Body) {
+    if body.size_hint().upper().is_some_and(|bytes| bytes <= DRAINED_MAX) {
+        let all = async { while body.frame().await.is_some_and(|frame| frame.is_ok()) {} };
+        let _slow = tokio::time::timeout(DRAIN_PATIENCE, all).await;
     }
 }
 

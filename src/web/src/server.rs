@@ -7,10 +7,12 @@
 //! request does not come in time is closed, whether it is half a request or none.
 
 use crate::shared::Shared;
+use crate::single::COMMAND_TAG;
 use crate::sql;
 use crate::visitor::Visitor;
 use crate::websocket;
 use axum::Router;
+use axum::http::{HeaderValue, Method, header};
 use axum::routing::{get, post};
 use door::entrance::{Arrival, Entrance, Port};
 use door::server::{Server, listen};
@@ -27,6 +29,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
+use tower_http::CompressionLevel;
+use tower_http::compression::CompressionLayer;
+use tower_http::cors::{AllowOrigin, CorsLayer};
 
 /// How HTTP/2 and HTTP/1.1 are called in ALPN, the better one first.
 const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
@@ -41,6 +46,8 @@ const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 const HEAD_BYTES_MAX: u32 = 32 << 10;
 /// Requests of a connection beside each other.
 const STREAMS_MAX: u32 = 100;
+/// For how long a browser knows what it was told of a page of another origin.
+const PREFLIGHT_AGE: Duration = Duration::from_secs(3600);
 /// How often a silent client of HTTP/2 is asked whether it is there, and how long it may take to say so.
 const PING_INTERVAL: Duration = Duration::from_secs(60);
 const PING_PATIENCE: Duration = Duration::from_secs(20);
@@ -96,10 +103,15 @@ pub fn serve(config: Config, server: &Server, others: Others) -> io::Result<Hand
     let (external, internal) = (listen(config.addr)?, listen(config.internal_addr)?);
     let (addr, internal_addr) = (external.local_addr()?, internal.local_addr()?);
     let Config { request_bytes_max, origins, .. } = config;
+    let cross_origin = cross_origin(&origins)?;
     let shared = Arc::new(Shared { entrance: OnceLock::new(), request_bytes_max, origins });
     let ours = || {
-        let router = Router::new().route("/api/sql", post(sql::sql));
-        router.route("/api/experimental/sql", get(websocket::websocket))
+        // A stream is compressed where others wait.
+        let compression = CompressionLayer::new().quality(CompressionLevel::Fastest);
+        Router::new()
+            .route("/api/sql", post(sql::sql).layer(compression))
+            .route("/api/experimental/sql", get(websocket::websocket))
+            .layer(cross_origin.clone())
     };
     for (name, listener, port, router) in [
         ("accept_http", external, Port::External, ours().merge(others.external)),
@@ -115,6 +127,18 @@ pub fn serve(config: Config, server: &Server, others: Others) -> io::Result<Hand
         server.accept(name, listener, move |stream| visited.clone().connection(stream));
     }
     Ok(Handle { addr, internal_addr, shared })
+}
+
+/// What browsers are told when a page of another origin asks whether it may send a request. Fails on an origin that is no header's value.
+fn cross_origin(origins: &[String]) -> io::Result<CorsLayer> {
+    let values = origins.iter().map(|origin| HeaderValue::from_str(origin));
+    let values = values.collect::<Result<Vec<_>, _>>().map_err(io::Error::other)?;
+    Ok(CorsLayer::new()
+        .allow_origin(AllowOrigin::list(values))
+        .allow_methods([Method::POST])
+        .allow_headers([header::ACCEPT, header::AUTHORIZATION, header::CONTENT_TYPE])
+        .expose_headers([COMMAND_TAG])
+        .max_age(PREFLIGHT_AGE))
 }
 
 /// A port.

@@ -27,7 +27,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The command tag of a statement without rows.
-const COMMAND_TAG: HeaderName = HeaderName::from_static("command-tag");
+pub(crate) const COMMAND_TAG: HeaderName = HeaderName::from_static("command-tag");
 /// Bytes of rows that are taken at once.
 const BATCH_BYTES: usize = PIECE_BYTES;
 /// Bytes of an Arrow batch, but for a row that has more.

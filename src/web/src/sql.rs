@@ -2,7 +2,8 @@
 
 use crate::format::Format;
 use crate::identify::{self, identify};
-use crate::request::{Address, Request, read_body};
+use crate::printing::elsewhere;
+use crate::request::{Address, Request, drain, read_body};
 use crate::results::Results;
 use crate::single;
 use crate::sink::{Head, Sink, answered};
@@ -11,11 +12,16 @@ use crate::visitor::{Place, Seated, Visitor};
 use adapter::error::AdapterError;
 use axum::Extension;
 use axum::extract::{self, Query as Parameters};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
+use door::entrance::Entrance;
 use ore::memory::Reservation;
 use repr::sqlstate::SqlState;
 use std::sync::Arc;
+
+/// Bytes of a body from which on it is read where nobody waits.
+const LARGE_BODY: usize = 256 << 10;
 
 /// The handler.
 pub(crate) async fn sql(
@@ -23,16 +29,19 @@ pub(crate) async fn sql(
     request: extract::Request,
 ) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
-    let Parameters(address) = Parameters::<Address>::try_from_uri(&parts.uri)
-        .map_err(|error| Refusal::malformed(format!("the address: {error}")))?;
-    let (database, options) = address.options()?;
-    let (entrance, user, database) = identify(&visitor, &parts, database).await?;
-    let format = Format::accepted(&parts.headers)?;
-    check_json(&parts.headers)?;
+    let (entrance, place, format) = match welcome(&visitor, &parts).await {
+        Ok(welcome) => welcome,
+        Err(refusal) => {
+            drain(body).await;
+            return Err(refusal);
+        }
+    };
     let (body, memory) = read_body(body, visitor.shared.request_bytes_max, entrance.client().message_memory()).await?;
-    let request = Request::parse(&body)?;
-    drop(body);
-    let seated = visitor.seat(&entrance, Place { user, database, options })?;
+    let request = match body.len() > LARGE_BODY {
+        true => elsewhere(move || Request::parse(&body)).await?,
+        false => Request::parse(&body)?,
+    };
+    let seated = visitor.seat(&entrance, place)?;
     let answer = answered(Head::of(format.content_type()), |sink| run(seated, (request, memory), format, sink)).await;
     if door::server::is_crowded() {
         // What others have asked meanwhile is answered first, and then everything sent.
@@ -41,8 +50,23 @@ pub(crate) async fn sql(
     Ok(answer)
 }
 
+/// Whose request it is, where it goes, and which form its answer has, all of which is known before its body comes.
+async fn welcome(visitor: &Visitor, parts: &Parts) -> Result<(Arc<Entrance>, Place, Format), Refusal> {
+    let Parameters(address) = Parameters::<Address>::try_from_uri(&parts.uri)
+        .map_err(|error| Refusal::malformed(format!("the address: {error}")))?;
+    let (database, options) = address.options()?;
+    let (entrance, user, database) = identify(visitor, parts, database).await?;
+    let format = Format::accepted(&parts.headers)?;
+    check_json(&parts.headers)?;
+    Ok((entrance, Place { user, database, options }, format))
+}
+
 /// Refuses a body that does not say that it is JSON: others a browser sends for anybody's page, without asking us.
 fn check_json(headers: &HeaderMap) -> Result<(), Refusal> {
+    if let Some(coding) = identify::single(headers, header::CONTENT_ENCODING)?.filter(|coding| *coding != "identity") {
+        let message = format!("a body that is compressed ({coding:.20}) is not read");
+        return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, SqlState::FEATURE_NOT_SUPPORTED, message));
+    }
     let value = identify::single(headers, header::CONTENT_TYPE)?.unwrap_or_default();
     let essence = value.split(';').next().unwrap_or_default().trim();
     match essence.eq_ignore_ascii_case("application/json") {
@@ -73,7 +97,10 @@ async fn run(
         () = ended.cancelled() => Err(AdapterError::new(SqlState::ADMIN_SHUTDOWN, "the session ends").into()),
         done = answering => done,
     };
-    if done.is_ok() {
+    if done.is_ok() || sink.sent() == 0 {
+        if let (Err(_), Some(session)) = (&done, seated.here()) {
+            session.fail_transaction();
+        }
         seated.give_back().await;
     }
     (sink, done)
