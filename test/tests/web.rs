@@ -206,6 +206,14 @@ fn rows_come_as_lines_and_as_csv() {
     assert_eq!(accepting(&mut http, "text/csv", "SELECT 1 AS a, 2 AS a").text(), "a,a\n1,2\n");
     assert_eq!(accepting(&mut http, "text/html", "SELECT 1").status, 406);
     assert_eq!(accepting(&mut http, "*/*", "SELECT 1").header("content-type"), Some("application/json"));
+    // What cannot be told did not happen, and what is not ended is said.
+    results(&mut http, "CREATE TABLE told (a int)");
+    let twice = accepting(&mut http, "application/x-ndjson", "INSERT INTO told VALUES (1) RETURNING a, a");
+    assert_eq!((twice.status, twice.json().expect("an error")["error"]["code"].as_str()), (400, Some("42701")));
+    assert_eq!(ends(&results(&mut http, "SELECT * FROM told")), ["SELECT 0"]);
+    assert_eq!(accepting(&mut http, "text/csv", "INSERT INTO told VALUES (1) RETURNING a").text(), "a\n1\n");
+    assert_eq!(ends(&results(&mut http, "SELECT * FROM told")), ["SELECT 1"]);
+    assert_eq!(accepting(&mut http, "text/csv", "BEGIN").json().expect("an error")["error"]["code"], "25001");
     let params = json!({ "queries": [{ "query": "SELECT $1::int + 1 AS a", "params": ["41"] }] }).to_string();
     let answer = http.ask("POST", "/api/sql", &[JSON, ("Accept", "text/csv")], params.as_bytes()).expect("an answer");
     assert_eq!(answer.text(), "a\n42\n");
@@ -308,10 +316,12 @@ fn requests_of_a_connection_share_plans_and_nothing_else() {
     let server = start();
     let mut http = http(&server);
     let pid = |http: &mut Http| results(http, "SELECT pg_backend_pid()")[0]["rows"][0][0].clone();
-    let first = pid(&mut http);
     results(&mut http, "CREATE SEQUENCE s");
+    let first = pid(&mut http);
     results(&mut http, "SELECT 1 / (SELECT 0)");
     assert_eq!(pid(&mut http), first, "a session is kept, for its plans");
+    results(&mut http, "CREATE ROLE other");
+    assert_ne!(pid(&mut http), first, "who may come in may be another one now");
     for leaves in [
         "SET search_path = pg_catalog",
         "CREATE TEMPORARY TABLE mine (a int)",
@@ -371,6 +381,7 @@ fn what_is_no_request_is_refused() {
         ("POST", "/api/sql", &[JSON], b"SELECT 1", 400),
         ("POST", "/api/sql", &[JSON], b"{\"query\":\"SELECT 1\",\"cluster\":\"c\"}", 400),
         ("POST", "/api/sql", &[JSON], b"{\"query\":\"\xff\"}", 400),
+        ("POST", "/api/sql", &[JSON], b"{\"query\":\"SELECT 'a\\u0000b'\"}", 400),
     ] {
         let answer = http.ask(method, path, headers, body).expect("an answer");
         assert_eq!(
@@ -385,6 +396,11 @@ fn what_is_no_request_is_refused() {
             assert_eq!(error["error"]["code"], "08P01", "{error}");
         }
     }
+    // A body that breaks off would look whole.
+    let mut old = self::http(&server);
+    let request = "POST /api/sql HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{\"query\":\"SELECT 1\"}";
+    std::io::Write::write_all(old.stream(), request.as_bytes()).expect("it is sent");
+    assert_eq!(old.answer().expect("an answer").status, 505);
     // The largest body that is read is that of the largest message; a server may be told to read less.
     let small = Server::start_with(&["--request-bytes-max=100000"]).expect("the server starts");
     let long = |bytes: usize| format!("{{\"query\":\"SELECT length('{}')\"}}", "x".repeat(bytes));
@@ -516,6 +532,10 @@ fn who_comes_in_shows_what_the_rules_ask_for() {
     assert_eq!(answer.status, 403, "nobody is materialize, whom no rule lets in: {}", answer.text());
     // A password is another one's, or another one.
     admin.execute("ALTER ROLE alice PASSWORD 'other'").expect("it is changed");
+    assert_eq!(ask(&mut http, &basic("alice", "open sésame:")).status, 401, "nor by who has shown it before");
+    assert_eq!(ask(&mut http, &basic("carol", "")).status, 200);
+    admin.execute("ALTER ROLE carol NOLOGIN").expect("it is changed");
+    assert_eq!(ask(&mut http, &basic("carol", "")).status, 403, "although there was a session");
     let mut fresh = self::http(server);
     assert_eq!(ask(&mut fresh, &basic("alice", "open sésame:")).status, 401);
     assert_eq!(ask(&mut fresh, &basic("alice", "other")).status, 200);

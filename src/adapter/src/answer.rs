@@ -46,7 +46,7 @@ pub fn no_values() -> Values<fn(&Session, &[PgType]) -> Result<Vec<Datum<'static
 pub enum Follows {
     /// Nothing: outside a block the statement commits.
     Nothing,
-    /// Other statements, and then [`Seat::commit`].
+    /// Other statements, and then [`Seat::commit`]. A SUBSCRIBE commits what came before it.
     Others,
 }
 
@@ -234,7 +234,9 @@ impl Seat {
             let running = self.elsewhere(move |session| Box::pin(async move { session.execute("", is_last).await }));
             response = Box::pin(running).await;
         }
-        if is_last && response.is_ok() && !self.sync_at_once() {
+        // What has no end would keep its transaction for ever.
+        let is_live = matches!(&response, Ok(Response::Rows { rows, .. }) if rows.is_live());
+        if (is_last || is_live) && response.is_ok() && !self.sync_at_once() {
             Box::pin(self.sync()).await?;
         }
         response

@@ -56,6 +56,8 @@ pub struct Session {
     pub(crate) notices: Vec<Notice>,
     /// Whether it works on a thread that nobody else waits for.
     pub(crate) is_elsewhere: bool,
+    /// The catalog's revision when it began.
+    first_revision: u64,
 }
 
 /// The statements of one simple query.
@@ -103,7 +105,9 @@ impl Session {
         let SessionHandle { secret, role, cancel, ended, activity } = handle;
         let first_application_name = vars.get("application_name").unwrap_or_default();
         let running = Running::new(id, secret, cancel, ended, activity, first_application_name);
+        let first_revision = shared.published.load().state.revision();
         let mut session = Session {
+            first_revision,
             shared,
             rights: Rights::new(role),
             settings: SessionSettings::new(vars),
@@ -177,6 +181,11 @@ impl Session {
             && self.statements.has_no_names()
             && self.locks.count() == 0
             && self.given.lock().is_nothing()
+    }
+
+    /// Whether roles, databases and privileges are what they were when it began: [`crate::client::Client::connect`] would say the same now.
+    pub fn is_current(&self) -> bool {
+        self.first_revision == self.shared.published.load().state.revision()
     }
 
     /// Where its transaction stands. Said when a statement has ended, which notes that the session rests.

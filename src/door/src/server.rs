@@ -19,6 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// Connections that the kernel may hold for us while we are busy; a pool of a thousand connects at once.
 const ACCEPT_BACKLOG: i32 = 4096;
@@ -98,6 +99,11 @@ impl Server {
     /// Fires when the server stops.
     pub fn stop(&self) -> &CancellationToken {
         &self.stop
+    }
+
+    /// What a stop waits for as long as it is held: a connection that goes on after the future that served it.
+    pub fn presence(&self) -> TaskTrackerToken {
+        self.connections.token()
     }
 
     /// Accepts connections until the server stops. `serve` is called on the thread where the connection will live; its future is the

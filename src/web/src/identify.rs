@@ -10,6 +10,7 @@
 use crate::shared::Shared;
 use crate::told::Refusal;
 use crate::visitor::Visitor;
+use adapter::password::Credentials;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use base64::prelude::{BASE64_STANDARD, Engine};
@@ -98,9 +99,11 @@ async fn prove(visitor: &Visitor, entrance: &Entrance, user: &str, password: Str
     if !arrival.is_encrypted && !arrival.peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback()) {
         return Err(denied("a password is taken over TLS only: use https".to_owned()));
     }
-    let hash = keyed_hash(user, &password);
+    // A password that was changed since, or has run out, is not known any more.
+    let Credentials { verifier, refusal } = entrance.client().credentials(user);
+    let hash = keyed_hash(user, &password, &verifier.to_string());
     let is_known = visitor.proved.lock().as_ref().is_some_and(|(of, known)| of == user && known.ct_eq(&hash).into());
-    if is_known {
+    if is_known && refusal.is_none() {
         return Ok(());
     }
     let refused = match password.is_empty() {
@@ -119,11 +122,13 @@ async fn prove(visitor: &Visitor, entrance: &Entrance, user: &str, password: Str
     }
 }
 
-fn keyed_hash(user: &str, password: &str) -> [u8; 32] {
+/// Of what was shown, and what it was compared with.
+fn keyed_hash(user: &str, password: &str, verifier: &str) -> [u8; 32] {
     let mut mac = Hmac::<Sha256>::new_from_slice(&*KEY).expect("a key of any length will do");
-    mac.update(user.as_bytes());
-    mac.update(&[0]);
-    mac.update(password.as_bytes());
+    for part in [user, password, verifier] {
+        mac.update(&(part.len() as u64).to_be_bytes());
+        mac.update(part.as_bytes());
+    }
     mac.finalize().into_bytes().into()
 }
 
@@ -250,10 +255,12 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_of_name_and_password() {
-        assert_eq!(keyed_hash("a", "b"), keyed_hash("a", "b"));
-        for (user, password) in [("a", "c"), ("b", "b"), ("ab", ""), ("", "ab")] {
-            assert_ne!(keyed_hash("a", "b"), keyed_hash(user, password));
+    fn a_hash_is_of_name_password_and_verifier() {
+        assert_eq!(keyed_hash("a", "b", "c"), keyed_hash("a", "b", "c"));
+        for (user, password, verifier) in
+            [("a", "c", "c"), ("b", "b", "c"), ("ab", "", "c"), ("", "ab", "c"), ("a", "b", "d")]
+        {
+            assert_ne!(keyed_hash("a", "b", "c"), keyed_hash(user, password, verifier));
         }
     }
 }

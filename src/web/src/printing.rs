@@ -66,8 +66,9 @@ pub(crate) async fn send<F: Form>(
                 None
             }
         };
+        // Until it was sent.
+        let mut held = Reservation::empty(&memory);
         if let Some(large) = large {
-            let mut held = Reservation::empty(&memory);
             held.try_grow(large.bytes().saturating_mul(PRINTED_TIMES))?;
             let buffer = std::mem::take(outlet.buffer());
             (printing, *outlet.buffer()) = large.print(printing, buffer).await?;

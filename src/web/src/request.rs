@@ -25,21 +25,35 @@ const BODY_PATIENCE: Duration = Duration::from_secs(30);
 const DRAINED_MAX: u64 = 64 << 10;
 const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
 
+/// Bytes of a body from which on it is read where nobody waits.
+pub(crate) const LARGE_BODY: usize = 256 << 10;
+/// Values of a statement, as many as the Postgres protocol can have.
+const PARAMS_MAX: usize = 65_535;
+/// Bytes of a JSON value in memory, its text not counted.
+const VALUE_BYTES: usize = 128;
+
 /// What is asked for in the body.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Asked {
     query: Option<String>,
-    queries: Option<Vec<Query>>,
+    queries: Option<Vec<Given>>,
 }
 
-/// One statement with its values.
+/// One statement with its values, as it stands there.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Query {
-    pub(crate) query: String,
+struct Given {
+    query: String,
     #[serde(default)]
     params: Vec<Value>,
+}
+
+/// One statement with its values as texts: numbers with the digits that they have, objects and arrays as json.
+#[derive(Debug)]
+pub(crate) struct Query {
+    pub(crate) query: String,
+    pub(crate) params: Vec<Option<String>>,
 }
 
 /// Statements.
@@ -57,23 +71,43 @@ impl Request {
         let asked: Asked = serde_json::from_slice(body)
             .map_err(|error| Refusal::malformed(format!("the body is not a request in JSON: {error}")))?;
         match asked {
-            Asked { query: Some(query), queries: None } => Ok(Request::Simple(query)),
-            Asked { query: None, queries: Some(queries) } => Ok(Request::Extended(queries)),
+            Asked { query: Some(query), queries: None } => Ok(Request::Simple(statement(query)?)),
+            Asked { query: None, queries: Some(queries) } => {
+                Ok(Request::Extended(queries.into_iter().map(Query::of).collect::<Result<_, _>>()?))
+            }
             _ => Err(Refusal::malformed("a request has either \"query\" or \"queries\"")),
         }
     }
 }
 
 impl Query {
-    /// The values as texts; numbers are taken with the digits that they have, objects and arrays as json.
-    pub(crate) fn take_params(&mut self) -> Vec<Option<String>> {
+    fn of(given: Given) -> Result<Query, Refusal> {
+        if given.params.len() > PARAMS_MAX {
+            return Err(Refusal::malformed(format!("a statement has at most {PARAMS_MAX} values")));
+        }
         let text = |value: Value| match value {
             Value::Null => None,
             Value::String(text) => Some(text),
             other => Some(other.to_string()),
         };
-        std::mem::take(&mut self.params).into_iter().map(text).collect()
+        Ok(Query { query: statement(given.query)?, params: given.params.into_iter().map(text).collect() })
     }
+}
+
+/// A statement's text. Errors: 400 of one with NUL, which no other door takes.
+fn statement(text: String) -> Result<String, Refusal> {
+    match text.contains('\0') {
+        true => Err(Refusal::malformed("a statement has no NUL")),
+        false => Ok(text),
+    }
+}
+
+/// About how many bytes a body takes beside itself while it is read: each value has some.
+pub(crate) fn weight(body: &[u8]) -> usize {
+    if body.len() <= LARGE_BODY {
+        return 0;
+    }
+    body.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count().saturating_mul(VALUE_BYTES)
 }
 
 /// Values that were sent as texts, as those of parameters of these types.
@@ -180,11 +214,11 @@ mod tests {
     fn a_request_is_one_of_two() {
         assert!(matches!(Request::parse(br#"{"query":"SELECT 1"}"#), Ok(Request::Simple(text)) if text == "SELECT 1"));
         let body = br#"{"queries":[{"query":"a","params":["x",null,1.10,true,{"b":[1]}]},{"query":"c"}]}"#;
-        let Ok(Request::Extended(mut queries)) = Request::parse(body) else { panic!("it is one") };
+        let Ok(Request::Extended(queries)) = Request::parse(body) else { panic!("it is one") };
         let params = ["x", "", "1.10", "true", r#"{"b":[1]}"#].map(|text| Some(text.to_owned()));
         let params = params.map(|param| param.filter(|text| !text.is_empty()));
-        assert_eq!((queries[0].take_params(), queries[0].query.as_str()), (params.to_vec(), "a"));
-        assert_eq!((queries[1].take_params(), queries[1].query.as_str()), (Vec::new(), "c"));
+        assert_eq!((queries[0].params.clone(), queries[0].query.as_str()), (params.to_vec(), "a"));
+        assert_eq!((queries[1].params.clone(), queries[1].query.as_str()), (Vec::new(), "c"));
         for body in [
             "",
             "[]",
@@ -194,6 +228,7 @@ mod tests {
             "{\"query\":\"a\",\"queries\":[]}",
             "{\"query\":\"a\",\"x\":1}",
             "{\"queries\":[{\"params\":[]}]}",
+            "{\"query\":\"a\\u0000b\"}",
             "{\"query\":\"a\"} ",
             "{\"query\":\"a\"}{}",
         ] {

@@ -7,14 +7,13 @@ use crate::json;
 use crate::outlet::PIECE_BYTES;
 use crate::printing::send;
 use crate::request::{Query, Request, decode};
-use crate::single::options;
+use crate::single::{check_ended, options};
 use crate::sink::Sink;
 use crate::told::{self, Refusal, Told};
 use adapter::answer::{Answer, Follows, Statement, Values};
 use adapter::error::AdapterError;
 use adapter::seat::Seat;
 use adapter::session::Session;
-use adapter::status::Status;
 use repr::PgType;
 use repr::sqlstate::SqlState;
 
@@ -45,13 +44,7 @@ impl Results<'_> {
             Request::Simple(text) => self.simple(seat, text).await,
             Request::Extended(queries) => self.extended(seat, queries).await,
         };
-        let done = done.and_then(|()| match seat.transaction_status() {
-            Status::Idle => Ok(()),
-            Status::InBlock | Status::Failed => {
-                let message = "the transaction that the request has begun is rolled back: it was not ended";
-                Err(AdapterError::new(SqlState::ACTIVE_SQL_TRANSACTION, message))
-            }
-        });
+        let done = done.and_then(|()| check_ended(seat));
         if let Err(error) = done {
             self.failed(seat, error)?;
         }
@@ -69,11 +62,10 @@ impl Results<'_> {
     }
 
     async fn extended(&mut self, seat: &mut Seat, queries: Vec<Query>) -> Result<(), AdapterError> {
-        for mut query in queries {
-            let params = query.take_params();
+        for Query { query, params } in queries {
             let bytes = params.iter().flatten().map(String::len).sum();
             let decode = move |session: &Session, types: &[PgType]| decode(session, types, &params);
-            let (statement, values) = (Statement::Text(query.query), Values { bytes, decode });
+            let (statement, values) = (Statement::Text(query), Values { bytes, decode });
             let answer = seat.answer(statement, values, Follows::Others, BATCH_BYTES).await?;
             let is_told = self.result(answer).await?;
             self.end(seat, is_told);
@@ -94,7 +86,7 @@ impl Results<'_> {
                 return Err(AdapterError::with_hint(
                     SqlState::FEATURE_NOT_SUPPORTED,
                     message,
-                    "Ask for text/event-stream or application/x-ndjson.",
+                    "Accept application/x-ndjson, or use the WebSocket.",
                 ));
             }
             Answer::Rows(mut rows) => {

@@ -4,12 +4,12 @@
 //! certificate, and agrees there on HTTP/2 or HTTP/1.1.
 //!
 //! Strangers may open any number of connections and send little or nothing: one that is one too many is closed at once, and one whose next
-//! request does not come in time is closed, whether it is half a request or none.
+//! request does not come in time is closed over HTTP/1.1, whether it is half a request or none.
 
 use crate::shared::Shared;
 use crate::single::COMMAND_TAG;
 use crate::sql;
-use crate::visitor::Visitor;
+use crate::visitor::{Present, Visitor};
 use crate::websocket;
 use axum::Router;
 use axum::http::{HeaderValue, Method, header};
@@ -42,6 +42,8 @@ const TLS_HANDSHAKE: u8 = 22;
 const CONNECTIONS_MAX: usize = 16_384;
 /// How long the head of a request may take, from when the connection was made or the request before was answered; and a handshake.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+/// WebSockets that nobody has introduced themselves on and that may have sent something: each has a message in memory.
+const INTRODUCTIONS_MAX: usize = 2048;
 /// The largest head.
 const HEAD_BYTES_MAX: u32 = 32 << 10;
 /// Requests of a connection beside each other.
@@ -105,7 +107,8 @@ pub fn serve(config: Config, server: &Server, others: Others) -> io::Result<Hand
     let Config { request_bytes_max, origins, .. } = config;
     // Who has no friends tells browsers of none.
     let cross_origin = if origins.is_empty() { None } else { Some(cross_origin(&origins)?) };
-    let shared = Arc::new(Shared { entrance: OnceLock::new(), request_bytes_max, origins });
+    let introductions = Semaphore::new(INTRODUCTIONS_MAX);
+    let shared = Arc::new(Shared { entrance: OnceLock::new(), request_bytes_max, origins, introductions });
     let ours = || {
         let router =
             Router::new().route("/api/sql", post(sql::sql)).route("/api/experimental/sql", get(websocket::websocket));
@@ -158,16 +161,17 @@ struct Visited {
 
 impl Visited {
     async fn connection(self, stream: TcpStream) {
-        let Ok(_place) = self.places.try_acquire() else { return };
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else { return };
+        let present = Present { _place: place, _token: self.server.presence() };
         let arrival = Arrival::new(&stream, self.port);
         let tls = self.shared.entrance.get().and_then(|entrance| entrance.tls().map(|_| Arc::clone(entrance)));
-        let Some(entrance) = tls else { return self.converse(stream, arrival, false).await };
+        let Some(entrance) = tls else { return self.converse(stream, arrival, (false, present)).await };
         // Boxed, so that plain connections have no room for it.
         let served = Box::pin(async {
             let mut first = [0];
             match tokio::time::timeout(HEAD_PATIENCE, stream.peek(&mut first)).await {
                 Ok(Ok(1)) if first[0] == TLS_HANDSHAKE => {}
-                Ok(Ok(1)) => return self.converse(stream, arrival, false).await,
+                Ok(Ok(1)) => return self.converse(stream, arrival, (false, present)).await,
                 _ => return,
             }
             let Some(tls) = entrance.tls() else { return };
@@ -175,7 +179,7 @@ impl Visited {
                 Ok(Ok((stream, identity))) => {
                     let is_http2 = door::tls::names(&stream, HTTP2);
                     let arrival = arrival.encrypted(&stream, &identity);
-                    self.converse(stream, arrival, is_http2).await;
+                    self.converse(stream, arrival, (is_http2, present)).await;
                 }
                 Ok(Err(error)) => tracing::debug!(%error, peer = ?arrival.peer, "a TLS handshake failed"),
                 Err(_) => tracing::debug!(peer = ?arrival.peer, "a TLS handshake took too long"),
@@ -185,11 +189,11 @@ impl Visited {
     }
 
     /// Serves a connection's requests.
-    async fn converse<S>(&self, stream: S, arrival: Arrival, is_http2: bool)
+    async fn converse<S>(&self, stream: S, arrival: Arrival, (is_http2, present): (bool, Present))
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     {
-        let visitor = Arc::new(Visitor::new(Arc::clone(&self.shared), arrival));
+        let visitor = Arc::new(Visitor::new(Arc::clone(&self.shared), arrival, present));
         let (router, compressing, of) = (self.router.clone(), self.compressing.clone(), Arc::clone(&visitor));
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(Arc::clone(&of));

@@ -2,6 +2,7 @@
 
 use door::entrance::Entrance;
 use std::sync::{Arc, OnceLock};
+use tokio::sync::Semaphore;
 
 /// What every connection shares.
 pub(crate) struct Shared {
@@ -11,4 +12,6 @@ pub(crate) struct Shared {
     pub(crate) request_bytes_max: usize,
     /// Pages of these origins may send requests.
     pub(crate) origins: Vec<String>,
+    /// WebSockets may be introduced, so many at a time.
+    pub(crate) introductions: Semaphore,
 }

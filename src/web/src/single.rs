@@ -7,7 +7,7 @@ use crate::format::Format;
 use crate::json;
 use crate::outlet::{Outlet, PIECE_BYTES};
 use crate::printing::{elsewhere, send};
-use crate::request::{Request, decode};
+use crate::request::{Query, Request, decode};
 use crate::sink::Sink;
 use crate::{csv, sink::Head};
 use adapter::answer::{Answer, Answering, Follows, Statement, Values};
@@ -15,6 +15,7 @@ use adapter::error::AdapterError;
 use adapter::reading::batches::row_bytes;
 use adapter::seat::Seat;
 use adapter::session::Session;
+use adapter::status::Status;
 use arrow::array::RecordBatch;
 use arrow_ipc::writer::StreamWriter;
 use axum::http::{HeaderName, HeaderValue, header};
@@ -47,18 +48,29 @@ pub(crate) async fn answer(
     let decode = move |session: &Session, types: &[PgType]| decode(session, types, &params);
     let (statement, values) = (Statement::Text(text), Values { bytes, decode });
     let bytes_max = if format == Format::Arrow { ARROW_BATCH_BYTES } else { BATCH_BYTES };
-    match seat.answer(statement, values, Follows::Nothing, bytes_max).await? {
+    // What cannot be printed did not happen.
+    match seat.answer(statement, values, Follows::Others, bytes_max).await? {
         Answer::Rows(mut rows) => {
             if rows.is_live() {
-                live(format, sink)?;
+                live(format, sink).await?;
             }
-            rows_of(&mut rows, format, sink).await
+            rows_of(&mut rows, format, sink).await?;
         }
-        Answer::Done(tag) => {
-            tag_of(sink, &tag.to_string());
-            Ok(())
+        Answer::Done(tag) => tag_of(sink, &tag.to_string()),
+        Answer::Empty => {}
+    }
+    seat.commit().await?;
+    check_ended(seat)
+}
+
+/// Refuses a block that a request has begun and not ended: it is rolled back.
+pub(crate) fn check_ended(seat: &mut Seat) -> Result<(), AdapterError> {
+    match seat.transaction_status() {
+        Status::Idle => Ok(()),
+        Status::InBlock | Status::Failed => {
+            let message = "the transaction that the request has begun is rolled back: it was not ended";
+            Err(AdapterError::new(SqlState::ACTIVE_SQL_TRANSACTION, message))
         }
-        Answer::Empty => Ok(()),
     }
 }
 
@@ -67,10 +79,7 @@ fn one(request: Request) -> Result<(String, Vec<Option<String>>), AdapterError> 
     match request {
         Request::Simple(text) => Ok((text, Vec::new())),
         Request::Extended(mut queries) => match (queries.pop(), queries.pop()) {
-            (Some(mut query), None) => {
-                let params = query.take_params();
-                Ok((query.query, params))
-            }
+            (Some(Query { query, params }), None) => Ok((query, params)),
             _ => Err(AdapterError::new(SqlState::SYNTAX_ERROR, "an answer of this type is of one statement")),
         },
     }
@@ -82,8 +91,8 @@ fn tag_of(sink: &mut Sink, tag: &str) {
     }
 }
 
-/// Rows without an end are sent line by line, and so are not compressed together.
-fn live(format: Format, sink: &mut Sink) -> Result<(), AdapterError> {
+/// Rows without an end are sent line by line, and so are not compressed together; that they are followed is told at once.
+async fn live(format: Format, sink: &mut Sink) -> Result<(), AdapterError> {
     if format != Format::Lines {
         let message = "SUBSCRIBE has no end, and an answer of this type needs one";
         return Err(AdapterError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
@@ -91,7 +100,7 @@ fn live(format: Format, sink: &mut Sink) -> Result<(), AdapterError> {
     if let Some(Head { headers }) = sink.head() {
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("identity"));
     }
-    Ok(())
+    sink.flush().await
 }
 
 async fn rows_of(rows: &mut Answering<'_>, format: Format, sink: &mut Sink) -> Result<(), AdapterError> {
@@ -141,10 +150,11 @@ async fn batches(rows: &mut Answering<'_>, desc: &RelationDesc, sink: &mut Sink)
     while let Some(batch) = rows.next().await? {
         // One row of more bytes than a batch has is a batch of its own.
         let bytes = row_bytes(&batch, 0);
+        // Until it was sent.
+        let mut held = Reservation::empty(&memory);
         if bytes < LARGE_BATCH {
             write(&mut writer, &exchange, &batch)?;
         } else {
-            let mut held = Reservation::empty(&memory);
             held.try_grow(bytes.saturating_mul(2))?;
             let exchange = exchange.clone();
             writer = elsewhere(move || write(&mut writer, &exchange, &batch).map(|()| writer)).await?;

@@ -3,7 +3,7 @@
 use crate::format::Format;
 use crate::identify::{self, identify};
 use crate::printing::elsewhere;
-use crate::request::{Address, Request, drain, read_body};
+use crate::request::{Address, LARGE_BODY, Request, drain, read_body, weight};
 use crate::results::Results;
 use crate::single;
 use crate::sink::{Head, Sink, answered};
@@ -13,15 +13,12 @@ use adapter::error::AdapterError;
 use axum::Extension;
 use axum::extract::{self, Query as Parameters};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, Version, header};
 use axum::response::Response;
 use door::entrance::Entrance;
 use ore::memory::Reservation;
 use repr::sqlstate::SqlState;
 use std::sync::Arc;
-
-/// Bytes of a body from which on it is read where nobody waits.
-const LARGE_BODY: usize = 256 << 10;
 
 /// The handler.
 pub(crate) async fn sql(
@@ -37,6 +34,8 @@ pub(crate) async fn sql(
         }
     };
     let (body, memory) = read_body(body, visitor.shared.request_bytes_max, entrance.client().message_memory()).await?;
+    let mut memory = memory;
+    memory.try_grow(weight(&body)).map_err(AdapterError::from)?;
     let request = match body.len() > LARGE_BODY {
         true => elsewhere(move || Request::parse(&body)).await?,
         false => Request::parse(&body)?,
@@ -52,6 +51,11 @@ pub(crate) async fn sql(
 
 /// Whose request it is, where it goes, and which form its answer has, all of which is known before its body comes.
 async fn welcome(visitor: &Visitor, parts: &Parts) -> Result<(Arc<Entrance>, Place, Format), Refusal> {
+    if parts.version < Version::HTTP_11 {
+        // Its bodies end with their connection, whether they are whole or not.
+        let message = "HTTP/1.1 or HTTP/2 is needed: an answer that breaks off would look whole";
+        return Err(Refusal::new(StatusCode::HTTP_VERSION_NOT_SUPPORTED, SqlState::PROTOCOL_VIOLATION, message));
+    }
     let Parameters(address) = Parameters::<Address>::try_from_uri(&parts.uri)
         .map_err(|error| Refusal::malformed(format!("the address: {error}")))?;
     let (database, options) = address.options()?;

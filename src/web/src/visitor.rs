@@ -8,6 +8,8 @@ use ore::task::spawn;
 use parking_lot::Mutex;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// Sessions that a connection keeps: of HTTP/2, where requests come beside each other, as many as are used at once by most.
 const IDLE_MAX: usize = 8;
@@ -21,6 +23,12 @@ pub(crate) struct Place {
     pub(crate) options: Vec<(String, String)>,
 }
 
+/// A connection's place among those of its port, and among what a stop of the server waits for.
+pub(crate) struct Present {
+    pub(crate) _place: OwnedSemaphorePermit,
+    pub(crate) _token: TaskTrackerToken,
+}
+
 /// A connection.
 pub(crate) struct Visitor {
     pub(crate) shared: Arc<Shared>,
@@ -28,6 +36,8 @@ pub(crate) struct Visitor {
     /// Whose name and password came and were right: the keyed hash of both. See `identify`.
     pub(crate) proved: Mutex<Option<(String, [u8; 32])>>,
     idle: Mutex<Vec<(Place, Seat)>>,
+    /// A WebSocket goes on having it.
+    _present: Present,
 }
 
 /// A session that answers a request.
@@ -39,8 +49,8 @@ pub(crate) struct Seated {
 }
 
 impl Visitor {
-    pub(crate) fn new(shared: Arc<Shared>, arrival: Arrival) -> Visitor {
-        Visitor { shared, arrival, proved: Mutex::default(), idle: Mutex::default() }
+    pub(crate) fn new(shared: Arc<Shared>, arrival: Arrival, present: Present) -> Visitor {
+        Visitor { shared, arrival, proved: Mutex::default(), idle: Mutex::default(), _present: present }
     }
 
     /// A session for a user who may have one: one that is as new, or a new one. Errors: those of a connection.
@@ -50,7 +60,7 @@ impl Visitor {
             let at = idle.iter().position(|(kept, _)| *kept == place);
             at.map(|at| idle.swap_remove(at).1)
         };
-        let seat = match kept.filter(|seat| !seat.shutdown().is_cancelled()) {
+        let seat = match kept.filter(|seat| !seat.shutdown().is_cancelled() && seat.is_current()) {
             Some(seat) => seat,
             None => {
                 let Place { user, database, options } = place.clone();

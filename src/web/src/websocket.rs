@@ -10,8 +10,8 @@
 use crate::identify::{Visit, admit, check_visit};
 use crate::json;
 use crate::outlet::{Outlet, PIECE_BYTES};
-use crate::printing::send;
-use crate::request::{Query, Request, decode, session_options};
+use crate::printing::{elsewhere, send};
+use crate::request::{LARGE_BODY, Query, Request, decode, session_options, weight};
 use crate::single::options;
 use crate::told::{self, Refusal, Told};
 use crate::visitor::Visitor;
@@ -26,6 +26,7 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt, StreamExt};
+use ore::memory::Reservation;
 use repr::PgType;
 use repr::sqlstate::SqlState;
 use serde::Deserialize;
@@ -39,11 +40,12 @@ const BATCH_BYTES: usize = PIECE_BYTES;
 /// What an idle socket holds for reading, and for writing.
 const BUFFER_BYTES: usize = 4 << 10;
 /// The largest message that is taken: it is in memory before it is known who sends it.
-const MESSAGE_BYTES_MAX: usize = 4 << 20;
+const MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// Requests that may wait; behind them nothing is read, so that a client that hangs up is noticed when it is written to.
 const WAITING_MAX: usize = 64;
+const WAITING_BYTES_MAX: usize = 1 << 20;
 /// How long a client may take to say who it is.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a client gets to take our last message.
 const GOODBYE: Duration = Duration::from_secs(1);
 /// Bytes of a reason to close, of which the protocol has 123.
@@ -95,14 +97,18 @@ async fn converse(socket: WebSocket, visitor: Arc<Visitor>, visit: Visit) {
         end = serve(&mut seat, &mut inlet, &mut outlet) => end,
     };
     seat.close().await;
-    if let Some((code, reason)) = end {
-        outlet.close(code, &reason).await;
+    match end {
+        Some((code, reason)) => outlet.close(code, &reason).await,
+        // Its own goodbye is answered.
+        None => drop(tokio::time::timeout(GOODBYE, outlet.sink.close()).await),
     }
 }
 
 /// The session of who introduces itself; `None` of one that hangs up.
 async fn introduce(inlet: &mut Inlet, visitor: &Arc<Visitor>, visit: &Visit) -> Result<Option<Session>, Refusal> {
+    let turn = visitor.shared.introductions.acquire().await;
     let Some(message) = inlet.next().await else { return Ok(None) };
+    drop(turn);
     let Introduction { user, password, options } = serde_json::from_slice(&message).map_err(|error| {
         Refusal::malformed(format!("the first message says who comes, as user and password: {error}"))
     })?;
@@ -133,16 +139,22 @@ async fn serve(seat: &mut Seat, inlet: &mut Inlet, outlet: &mut Messages) -> Opt
         };
         tokio::select! {
             biased;
-            answered = respond(seat, &message, outlet) => answered.ok()?,
+            answered = respond(seat, message, outlet) => answered.ok()?,
             () = inlet.hang_up() => return None,
         }
     }
 }
 
 /// Answers a request. Errors: nobody reads.
-async fn respond(seat: &mut Seat, message: &[u8], outlet: &mut Messages) -> Result<(), AdapterError> {
+async fn respond(seat: &mut Seat, message: Vec<u8>, outlet: &mut Messages) -> Result<(), AdapterError> {
     seat.back().await;
-    let done = match Request::parse(message) {
+    let mut memory = Reservation::empty(seat.message_memory());
+    let request = match memory.try_grow(weight(&message)) {
+        Ok(()) if message.len() > LARGE_BODY => elsewhere(move || Request::parse(&message)).await,
+        Ok(()) => Request::parse(&message),
+        Err(refused) => Err(AdapterError::from(refused).into()),
+    };
+    let done = match request {
         Ok(Request::Simple(text)) => simple(seat, text, outlet).await,
         Ok(Request::Extended(queries)) => extended(seat, queries, outlet).await,
         Err(refusal) => Err(AdapterError::new(SqlState::PROTOCOL_VIOLATION, refusal.message())),
@@ -170,11 +182,10 @@ async fn simple(seat: &mut Seat, text: String, outlet: &mut Messages) -> Result<
 }
 
 async fn extended(seat: &mut Seat, queries: Vec<Query>, outlet: &mut Messages) -> Result<(), AdapterError> {
-    for mut query in queries {
-        let params = query.take_params();
+    for Query { query, params } in queries {
         let bytes = params.iter().flatten().map(String::len).sum();
         let decode = move |session: &Session, types: &[PgType]| decode(session, types, &params);
-        let (statement, values) = (Statement::Text(query.query), Values { bytes, decode });
+        let (statement, values) = (Statement::Text(query), Values { bytes, decode });
         let answer = seat.answer(statement, values, Follows::Others, BATCH_BYTES).await?;
         let tag = outlet.answer(answer).await?;
         outlet.end(seat, tag);
@@ -222,7 +233,8 @@ impl Inlet {
     /// # Cancellation
     /// Safe to drop: no message is lost.
     async fn hang_up(&mut self) {
-        while self.waiting.len() < WAITING_MAX {
+        let bytes = |waiting: &VecDeque<Vec<u8>>| waiting.iter().map(Vec::len).sum::<usize>();
+        while self.waiting.len() < WAITING_MAX && bytes(&self.waiting) < WAITING_BYTES_MAX {
             match self.receive().await {
                 Some(message) => self.waiting.push_back(message),
                 None => return,

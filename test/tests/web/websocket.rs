@@ -228,6 +228,12 @@ fn a_websocket_is_opened_for_who_may_come_in() {
     ] {
         assert_eq!(begin(&introduction, &[]).expect_err("it is closed").0, 1008, "{introduction}");
     }
+    // A goodbye is answered.
+    let mut socket = open(server, &[]).expect("it is opened");
+    socket.send(tungstenite::Message::text(json!({ "user": "carol" }).to_string())).expect("it is sent");
+    socket.close(None).expect("it is sent");
+    let last = std::iter::from_fn(|| socket.read().ok()).last().expect("something comes");
+    assert!(last.is_close(), "{last}");
     // Too large a message, before and after one is known.
     let large = json!({ "user": "carol", "password": "x".repeat(5 << 20) });
     let mut socket = open(server, &[]).expect("it is opened");
