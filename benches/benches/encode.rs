@@ -3,9 +3,9 @@
 use arrow::datatypes::DataType;
 use criterion::{Criterion, criterion_group, criterion_main};
 use pgrepr::options::EncodeOptions;
-use pgwire::encode::rows::{RowEncoder, Shape, Stored, Target};
+use pgwire::encode::rows::{RowEncoder, Shape, Target};
 use pgwire::formats::{Format, Formats};
-use repr::row::write_datum;
+use repr::row::{Stored, write_datum};
 use repr::{Datum, PgType, RelationDesc};
 use std::hint::black_box;
 

@@ -8,7 +8,7 @@
 use crate::bindable::Bindable;
 use crate::control::short::is_elsewhere;
 use crate::description::RowDesc;
-use crate::error::{AdapterError, Notice};
+use crate::error::AdapterError;
 use crate::reading::batches::Batches;
 use crate::reading::waiting::{Awaited, PATIENCE};
 use crate::response::{Chunk, Response, RowsTag, Tag};
@@ -381,11 +381,6 @@ impl Answering<'_> {
         }
         self.seat.notices.extend(awaited.notice());
         Ok(())
-    }
-
-    /// Notices of the statement so far.
-    pub fn take_notices(&mut self) -> Vec<Notice> {
-        self.seat.here().map(Session::take_notices).unwrap_or_default()
     }
 
     /// Whether they come as things happen, and have no end.

@@ -134,7 +134,16 @@ pub fn read_datum<'a>(row: &mut &'a [u8], ty: &DataType, scratch: &'a mut Vec<u8
     }
 }
 
-/// Reads columns of a row in any order, and hands each on with its place among them. A row is read once, as long as the columns are in the
+/// Where the columns of a result are in a stored row.
+#[derive(Clone, Copy, Debug)]
+pub struct Stored<'a> {
+    /// The types of the stored columns.
+    pub types: &'a [DataType],
+    /// For each column of the result, the stored column.
+    pub projection: &'a [usize],
+}
+
+/// Reads the columns of a result, in any order, and hands each on with its place among them. A row is read once, as long as the columns are in the
 /// order in which they are stored.
 ///
 /// # Panics
@@ -142,8 +151,7 @@ pub fn read_datum<'a>(row: &mut &'a [u8], ty: &DataType, scratch: &'a mut Vec<u8
 #[inline]
 pub fn read_projected<E>(
     row: &[u8],
-    types: &[DataType],
-    projection: &[usize],
+    Stored { types, projection }: Stored<'_>,
     scratch: &mut Vec<u8>,
     mut take: impl FnMut(usize, &Datum<'_>) -> Result<(), E>,
 ) -> Result<(), E> {

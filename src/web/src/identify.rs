@@ -31,17 +31,11 @@ const OPERATOR: &str = "mz_system";
 /// The key of what connections remember of passwords; of this process alone.
 static KEY: LazyLock<[u8; 32]> = LazyLock::new(rand::random);
 
-/// How a client has called us.
-#[derive(Clone, Debug)]
-pub(crate) struct Visit {
-    host: String,
-}
-
-/// Refuses what a page of a stranger has made a browser send.
-pub(crate) fn check_visit(visitor: &Visitor, request: &Parts) -> Result<Visit, Refusal> {
-    let host = host(request)?.to_owned();
-    check_origin(&visitor.shared, &visitor.arrival, &host, &request.headers)?;
-    Ok(Visit { host })
+/// How the client has called us, unless a page of a stranger has made a browser send it, which is refused.
+pub(crate) fn check_visit<'r>(visitor: &Visitor, request: &'r Parts) -> Result<&'r str, Refusal> {
+    let host = host(request)?;
+    check_origin(&visitor.shared, &visitor.arrival, host, &request.headers)?;
+    Ok(host)
 }
 
 /// Who sends a request, and where it wants to go. Errors: those of [`check_visit`] and [`admit`], 400 of a header that is none.
@@ -50,15 +44,15 @@ pub(crate) async fn identify(
     request: &Parts,
     database: Option<String>,
 ) -> Result<(Arc<Entrance>, String, String), Refusal> {
-    let visit = check_visit(visitor, request)?;
-    admit(visitor, &visit, basic(&request.headers)?, database).await
+    let host = check_visit(visitor, request)?;
+    admit(visitor, host, basic(&request.headers)?, database).await
 }
 
 /// Who it is by name and password, and where it wants to go. Errors: 401 of a name or password that is wrong or missing, 403 of who is not
 /// let in, 503 before SQL is served.
 pub(crate) async fn admit(
     visitor: &Visitor,
-    visit: &Visit,
+    host: &str,
     credentials: Option<(String, String)>,
     database: Option<String>,
 ) -> Result<(Arc<Entrance>, String, String), Refusal> {
@@ -75,12 +69,12 @@ pub(crate) async fn admit(
     let database = entrance.client().database_for(&user, database);
     match entrance.method_for(arrival, &user, &database) {
         None | Some(Method::Reject) => {
-            let host = arrival.peer.map_or_else(|| "???".to_owned(), |peer| peer.ip().to_canonical().to_string());
-            let message = format!("no rule lets user \"{user}\" in from host \"{host}\" to database \"{database}\"");
+            let from = arrival.peer.map_or_else(|| "???".to_owned(), |peer| peer.ip().to_canonical().to_string());
+            let message = format!("no rule lets user \"{user}\" in from host \"{from}\" to database \"{database}\"");
             Err(denied(message))
         }
         Some(Method::Trust) => {
-            check_host(&visitor.shared, &visit.host)?;
+            check_host(&visitor.shared, host)?;
             Ok((Arc::clone(entrance), user, database))
         }
         Some(Method::ScramSha256 | Method::Password) => {
@@ -163,11 +157,8 @@ pub(crate) fn single(headers: &HeaderMap, name: HeaderName) -> Result<Option<&st
     if second.is_some() {
         return Err(Refusal::malformed(format!("the header {name} came more than once")));
     }
-    let text = |value: &'_ axum::http::HeaderValue| value.to_str().is_ok();
-    match first {
-        Some(value) if !text(value) => Err(Refusal::malformed(format!("the header {name} is no text"))),
-        first => Ok(first.and_then(|value| value.to_str().ok())),
-    }
+    let text = first.map(|value| value.to_str()).transpose();
+    text.map_err(|_| Refusal::malformed(format!("the header {name} is no text")))
 }
 
 /// The name by which the client has called us: HTTP/2 has it in the address.

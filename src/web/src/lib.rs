@@ -6,7 +6,7 @@
 //! - `visitor`: what is kept of a connection between two requests: who it has proved to be, and sessions with their plans;
 //! - `identify`: who sends a request, and whether a page of somebody else's has made a browser send it;
 //! - `sql`: `POST /api/sql`: what is asked (`request`), which form the answer has (`format`): the results of any statements (`results`), or the
-//!   rows of one (`single`);
+//!   rows of one (`single`); `statements` runs them one after the other;
 //! - `websocket`: `/api/experimental/sql`, a session for as long as the socket is open;
 //! - `printing`, `json`, `csv`: how rows look; `told`: how errors and notices do;
 //! - `outlet`: where what is printed goes; `sink`: a body that begins before its end is known.
@@ -28,6 +28,7 @@ mod shared;
 mod single;
 mod sink;
 mod sql;
+mod statements;
 mod told;
 mod visitor;
 mod websocket;

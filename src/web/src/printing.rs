@@ -8,10 +8,10 @@ use adapter::error::AdapterError;
 use adapter::reading::batches::row_bytes;
 use adapter::response::{Chunk, StoredRows};
 use arrow::array::RecordBatch;
-use arrow::datatypes::DataType;
+use door::apart::apart;
 use ore::memory::Reservation;
 use repr::datum::from_array;
-use repr::row::read_projected;
+use repr::row::{Stored, read_projected};
 use repr::sqlstate::SqlState;
 use repr::{ColumnDesc, Datum, RelationDesc};
 use std::convert::Infallible;
@@ -90,20 +90,11 @@ struct Printing<F> {
     scratch: Vec<u8>,
 }
 
-/// Where the columns of a result are in a stored row.
-#[derive(Clone, Copy, Debug)]
-struct Stored<'s> {
-    /// The types of the stored columns.
-    types: &'s [DataType],
-    /// For each column of the result, the stored column.
-    projection: &'s [usize],
-}
-
 impl<F: Form> Printing<F> {
     fn stored(&mut self, out: &mut Vec<u8>, row: &[u8], stored: Stored<'_>) {
         let Printing { form, columns, scratch } = self;
         form.begin(out);
-        let Ok(()) = read_projected(row, stored.types, stored.projection, scratch, |at, datum| {
+        let Ok(()) = read_projected(row, stored, scratch, |at, datum| {
             form.value(out, at, &columns.columns[at], datum);
             Ok::<_, Infallible>(())
         });
@@ -167,11 +158,6 @@ where
     T: Send + 'static,
     E: From<AdapterError> + Send + 'static,
 {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(AdapterError::new(SqlState::ADMIN_SHUTDOWN, "the server stops").into()),
-        },
-    }
+    let stops = || AdapterError::new(SqlState::ADMIN_SHUTDOWN, "the server stops");
+    apart(work).await.unwrap_or_else(|| Err(stops().into()))
 }

@@ -4,6 +4,7 @@
 //! for.
 
 use crate::told::Refusal;
+use adapter::answer::{Statement, Values};
 use adapter::error::AdapterError;
 use adapter::session::Session;
 use axum::body::{Body, HttpBody};
@@ -56,6 +57,9 @@ pub(crate) struct Query {
     pub(crate) params: Vec<Option<String>>,
 }
 
+/// Values of parameters, or what is wrong with one.
+type Decoded = Result<Vec<Datum<'static>>, AdapterError>;
+
 /// Statements.
 #[derive(Debug)]
 pub(crate) enum Request {
@@ -92,6 +96,16 @@ impl Query {
         };
         Ok(Query { query: statement(given.query)?, params: given.params.into_iter().map(text).collect() })
     }
+
+    /// The statement and its values, as a session takes them.
+    pub(crate) fn asked(self) -> (Statement, Values<impl FnOnce(&Session, &[PgType]) -> Decoded + Send + 'static>) {
+        let Query { query, params } = self;
+        let bytes = params.iter().flatten().map(String::len).sum();
+        (
+            Statement::Text(query),
+            Values { bytes, decode: move |session: &Session, types: &[PgType]| decode(session, types, &params) },
+        )
+    }
 }
 
 /// A statement's text. Errors: 400 of one with NUL, which no other door takes.
@@ -111,11 +125,7 @@ pub(crate) fn weight(body: &[u8]) -> usize {
 }
 
 /// Values that were sent as texts, as those of parameters of these types.
-pub(crate) fn decode(
-    session: &Session,
-    types: &[PgType],
-    params: &[Option<String>],
-) -> Result<Vec<Datum<'static>>, AdapterError> {
+fn decode(session: &Session, types: &[PgType], params: &[Option<String>]) -> Decoded {
     if params.len() != types.len() {
         // It is told by whoever knows how many there are to be.
         return Ok(vec![Datum::Null; params.len()]);

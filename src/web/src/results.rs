@@ -4,21 +4,17 @@
 //! `{"error","notices"}`, behind which nothing is run.
 
 use crate::json;
-use crate::outlet::PIECE_BYTES;
 use crate::printing::send;
-use crate::request::{Query, Request, decode};
+use crate::request::Request;
 use crate::single::{check_ended, options};
 use crate::sink::Sink;
+use crate::statements::{Teller, tell};
 use crate::told::{self, Refusal, Told};
-use adapter::answer::{Answer, Follows, Statement, Values};
+use adapter::answer::Answer;
 use adapter::error::AdapterError;
 use adapter::seat::Seat;
 use adapter::session::Session;
-use repr::PgType;
 use repr::sqlstate::SqlState;
-
-/// Bytes of rows that are taken at once.
-const BATCH_BYTES: usize = PIECE_BYTES;
 
 /// Results on their way out.
 pub(crate) struct Results<'s> {
@@ -40,11 +36,7 @@ impl Results<'_> {
     pub(crate) async fn of(mut self, seat: &mut Seat, request: Request) -> Result<(), Refusal> {
         self.sink.buffer.extend_from_slice(b"{\"results\":[");
         self.begins = self.sink.buffer.len();
-        let done = match request {
-            Request::Simple(text) => self.simple(seat, text).await,
-            Request::Extended(queries) => self.extended(seat, queries).await,
-        };
-        let done = done.and_then(|()| check_ended(seat));
+        let done = tell(seat, request, &mut self).await.and_then(|()| check_ended(seat));
         if let Err(error) = done {
             self.failed(seat, error)?;
         }
@@ -52,29 +44,37 @@ impl Results<'_> {
         Ok(())
     }
 
-    async fn simple(&mut self, seat: &mut Seat, text: String) -> Result<(), AdapterError> {
-        let mut asked = seat.ask(text).await?;
-        loop {
-            let Some(answer) = seat.next_answer(&mut asked, BATCH_BYTES).await? else { return Ok(()) };
-            let is_told = self.result(answer).await?;
-            self.end(seat, is_told);
+    /// A result begins.
+    fn begins_with(&mut self, text: &[u8]) {
+        let out = &mut self.sink.buffer;
+        if self.count > 0 {
+            out.push(b',');
         }
+        out.extend_from_slice(text);
     }
 
-    async fn extended(&mut self, seat: &mut Seat, queries: Vec<Query>) -> Result<(), AdapterError> {
-        for Query { query, params } in queries {
-            let bytes = params.iter().flatten().map(String::len).sum();
-            let decode = move |session: &Session, types: &[PgType]| decode(session, types, &params);
-            let (statement, values) = (Statement::Text(query), Values { bytes, decode });
-            let answer = seat.answer(statement, values, Follows::Others, BATCH_BYTES).await?;
-            let is_told = self.result(answer).await?;
-            self.end(seat, is_told);
+    /// The result of what failed takes the place of what there is of another, if that has not left.
+    fn failed(&mut self, seat: &mut Seat, error: AdapterError) -> Result<(), Refusal> {
+        if let Some(session) = seat.here() {
+            session.fail_transaction();
         }
-        seat.commit().await
+        if self.sent != self.sink.sent() {
+            return Err(error.into());
+        }
+        self.sink.buffer.truncate(self.begins);
+        self.begins_with(b"{\"error\":");
+        let error = serde_json::to_vec(&Told::from(&error)).expect("it is text and numbers");
+        self.sink.buffer.extend_from_slice(&error);
+        self.end(seat, true);
+        Ok(())
     }
+}
 
-    /// One result, but for its notices. Whether there is one: of an empty statement there is none.
-    async fn result(&mut self, answer: Answer<'_>) -> Result<bool, AdapterError> {
+impl Teller for Results<'_> {
+    /// Whether there is a result: of an empty statement there is none.
+    type Left = bool;
+
+    async fn answer(&mut self, answer: Answer<'_>) -> Result<bool, AdapterError> {
         match answer {
             Answer::Empty => return Ok(false),
             Answer::Done(tag) => {
@@ -103,16 +103,6 @@ impl Results<'_> {
         Ok(true)
     }
 
-    /// A result begins.
-    fn begins_with(&mut self, text: &[u8]) {
-        let out = &mut self.sink.buffer;
-        if self.count > 0 {
-            out.push(b',');
-        }
-        out.extend_from_slice(text);
-    }
-
-    /// The end of a result.
     fn end(&mut self, seat: &mut Seat, is_told: bool) {
         if is_told {
             let told = seat.here().map(Session::take_notices).unwrap_or_default();
@@ -124,21 +114,5 @@ impl Results<'_> {
             self.sent = self.sink.sent();
             self.count += 1;
         }
-    }
-
-    /// The result of what failed takes the place of what there is of another, if that has not left.
-    fn failed(&mut self, seat: &mut Seat, error: AdapterError) -> Result<(), Refusal> {
-        if let Some(session) = seat.here() {
-            session.fail_transaction();
-        }
-        if self.sent != self.sink.sent() {
-            return Err(error.into());
-        }
-        self.sink.buffer.truncate(self.begins);
-        self.begins_with(b"{\"error\":");
-        let error = serde_json::to_vec(&Told::from(&error)).expect("it is text and numbers");
-        self.sink.buffer.extend_from_slice(&error);
-        self.end(seat, true);
-        Ok(())
     }
 }

@@ -24,7 +24,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -165,13 +165,13 @@ impl Visited {
         let present = Present { _place: place, _token: self.server.presence() };
         let arrival = Arrival::new(&stream, self.port);
         let tls = self.shared.entrance.get().and_then(|entrance| entrance.tls().map(|_| Arc::clone(entrance)));
-        let Some(entrance) = tls else { return self.converse(stream, arrival, (false, present)).await };
+        let Some(entrance) = tls else { return self.converse(stream, arrival, present, false).await };
         // Boxed, so that plain connections have no room for it.
         let served = Box::pin(async {
             let mut first = [0];
             match tokio::time::timeout(HEAD_PATIENCE, stream.peek(&mut first)).await {
                 Ok(Ok(1)) if first[0] == TLS_HANDSHAKE => {}
-                Ok(Ok(1)) => return self.converse(stream, arrival, (false, present)).await,
+                Ok(Ok(1)) => return self.converse(stream, arrival, present, false).await,
                 _ => return,
             }
             let Some(tls) = entrance.tls() else { return };
@@ -179,7 +179,7 @@ impl Visited {
                 Ok(Ok((stream, identity))) => {
                     let is_http2 = door::tls::names(&stream, HTTP2);
                     let arrival = arrival.encrypted(&stream, &identity);
-                    self.converse(stream, arrival, (is_http2, present)).await;
+                    self.converse(stream, arrival, present, is_http2).await;
                 }
                 Ok(Err(error)) => tracing::debug!(%error, peer = ?arrival.peer, "a TLS handshake failed"),
                 Err(_) => tracing::debug!(peer = ?arrival.peer, "a TLS handshake took too long"),
@@ -189,7 +189,7 @@ impl Visited {
     }
 
     /// Serves a connection's requests.
-    async fn converse<S>(&self, stream: S, arrival: Arrival, (is_http2, present): (bool, Present))
+    async fn converse<S>(&self, stream: S, arrival: Arrival, present: Present, is_http2: bool)
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     {
@@ -218,13 +218,8 @@ impl Visited {
     {
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(HEAD_BYTES_MAX as usize);
-        let mut served = pin!(http.serve_connection(stream, service).with_upgrades());
-        tokio::select! {
-            biased;
-            served = served.as_mut() => return served,
-            () = self.server.stop().cancelled() => served.as_mut().graceful_shutdown(),
-        }
-        served.await
+        let served = pin!(http.serve_connection(stream, service).with_upgrades());
+        self.until_stopped(served, |served| served.graceful_shutdown()).await
     }
 
     async fn http2<S, I>(&self, stream: I, service: S) -> hyper::Result<()>
@@ -240,11 +235,16 @@ impl Visited {
             .keep_alive_timeout(PING_PATIENCE)
             .max_concurrent_streams(STREAMS_MAX)
             .max_header_list_size(HEAD_BYTES_MAX);
-        let mut served = pin!(http.serve_connection(stream, service));
+        let served = pin!(http.serve_connection(stream, service));
+        self.until_stopped(served, |served| served.graceful_shutdown()).await
+    }
+
+    /// Serves a connection to its end; once the server stops, `finish` has it answer what it was asked for and no more.
+    async fn until_stopped<C: Future>(&self, mut served: Pin<&mut C>, finish: impl FnOnce(Pin<&mut C>)) -> C::Output {
         tokio::select! {
             biased;
             served = served.as_mut() => return served,
-            () = self.server.stop().cancelled() => served.as_mut().graceful_shutdown(),
+            () = self.server.stop().cancelled() => finish(served.as_mut()),
         }
         served.await
     }

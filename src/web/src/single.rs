@@ -3,18 +3,17 @@
 //! What a statement says beside its rows has no place here: its tag, if it has no rows, is the header `Command-Tag`; an error that comes
 //! before the first row is an answer of its own, with a status; notices are not told.
 
+use crate::csv;
 use crate::format::Format;
 use crate::json;
 use crate::outlet::{Outlet, PIECE_BYTES};
 use crate::printing::{elsewhere, send};
-use crate::request::{Query, Request, decode};
-use crate::sink::Sink;
-use crate::{csv, sink::Head};
-use adapter::answer::{Answer, Answering, Follows, Statement, Values};
+use crate::request::{Query, Request};
+use crate::sink::{Head, Sink};
+use adapter::answer::{Answer, Answering, Follows};
 use adapter::error::AdapterError;
 use adapter::reading::batches::row_bytes;
 use adapter::seat::Seat;
-use adapter::session::Session;
 use adapter::status::Status;
 use arrow::array::RecordBatch;
 use arrow_ipc::writer::StreamWriter;
@@ -22,15 +21,13 @@ use axum::http::{HeaderName, HeaderValue, header};
 use door::exchange::Exchange;
 use ore::memory::Reservation;
 use pgrepr::options::EncodeOptions;
+use repr::RelationDesc;
 use repr::sqlstate::SqlState;
-use repr::{PgType, RelationDesc};
 use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The command tag of a statement without rows.
 pub(crate) const COMMAND_TAG: HeaderName = HeaderName::from_static("command-tag");
-/// Bytes of rows that are taken at once.
-const BATCH_BYTES: usize = PIECE_BYTES;
 /// Bytes of an Arrow batch, but for a row that has more.
 const ARROW_BATCH_BYTES: usize = 1 << 20;
 /// Bytes from which on a batch is made elsewhere.
@@ -43,11 +40,8 @@ pub(crate) async fn answer(
     format: Format,
     sink: &mut Sink,
 ) -> Result<(), AdapterError> {
-    let (text, params) = one(request)?;
-    let bytes = params.iter().flatten().map(String::len).sum();
-    let decode = move |session: &Session, types: &[PgType]| decode(session, types, &params);
-    let (statement, values) = (Statement::Text(text), Values { bytes, decode });
-    let bytes_max = if format == Format::Arrow { ARROW_BATCH_BYTES } else { BATCH_BYTES };
+    let (statement, values) = one(request)?.asked();
+    let bytes_max = if format == Format::Arrow { ARROW_BATCH_BYTES } else { PIECE_BYTES };
     // What cannot be printed did not happen.
     match seat.answer(statement, values, Follows::Others, bytes_max).await? {
         Answer::Rows(mut rows) => {
@@ -74,12 +68,12 @@ pub(crate) fn check_ended(seat: &mut Seat) -> Result<(), AdapterError> {
     }
 }
 
-/// The one statement of a request, and its values.
-fn one(request: Request) -> Result<(String, Vec<Option<String>>), AdapterError> {
+/// The one statement of a request.
+fn one(request: Request) -> Result<Query, AdapterError> {
     match request {
-        Request::Simple(text) => Ok((text, Vec::new())),
+        Request::Simple(query) => Ok(Query { query, params: Vec::new() }),
         Request::Extended(mut queries) => match (queries.pop(), queries.pop()) {
-            (Some(Query { query, params }), None) => Ok((query, params)),
+            (Some(query), None) => Ok(query),
             _ => Err(AdapterError::new(SqlState::SYNTAX_ERROR, "an answer of this type is of one statement")),
         },
     }

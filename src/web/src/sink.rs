@@ -17,11 +17,11 @@ use futures::future::BoxFuture;
 use repr::sqlstate::SqlState;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc;
 
 /// What comes before the body.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Head {
     pub(crate) headers: HeaderMap,
 }
@@ -103,7 +103,7 @@ where
     tokio::select! {
         biased;
         piece = pieces.recv() => match piece {
-            Some(Piece::Head(head)) => head.with(Body::from_stream(Pieces { work: Some(work), pieces })),
+            Some(Piece::Head(head)) => head.with(Body::from_stream(Pieces { state: State::Working(work), pieces })),
             Some(Piece::Data(_)) | None => {
                 tracing::error!("an answer has no head");
                 StatusCode::INTERNAL_SERVER_ERROR.into_response()
@@ -121,11 +121,20 @@ where
     }
 }
 
-/// A body in pieces, and the work that makes them.
+/// A body in pieces.
 struct Pieces {
-    /// Until it is done.
-    work: Option<Work>,
+    state: State,
     pieces: mpsc::Receiver<Piece>,
+}
+
+/// Where the rest of a body comes from, once the pieces that were sent are taken.
+enum State {
+    /// From the work that makes it.
+    Working(Work),
+    /// The work is done, and has left this.
+    Done(Vec<u8>),
+    /// There is nothing more.
+    Over,
 }
 
 impl Stream for Pieces {
@@ -133,39 +142,29 @@ impl Stream for Pieces {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         loop {
-            if let Poll::Ready(Some(piece)) = self.pieces.poll_recv(context) {
-                match piece {
-                    Piece::Data(data) => return Poll::Ready(Some(Ok(data))),
-                    Piece::Head(_) => continue,
-                }
+            match self.pieces.poll_recv(context) {
+                Poll::Ready(Some(Piece::Data(data))) => return Poll::Ready(Some(Ok(data))),
+                Poll::Ready(Some(Piece::Head(_))) => continue,
+                Poll::Ready(None) | Poll::Pending => {}
             }
-            let Some(work) = &mut self.work else { return Poll::Ready(None) };
-            let Poll::Ready((sink, done)) = work.as_mut().poll(context) else {
-                // It may have sent something and now wait for that to be taken.
-                match self.pieces.poll_recv(context) {
-                    Poll::Ready(Some(Piece::Data(data))) => return Poll::Ready(Some(Ok(data))),
-                    Poll::Ready(Some(Piece::Head(_))) => continue,
-                    Poll::Ready(None) | Poll::Pending => return Poll::Pending,
-                }
-            };
-            self.work = None;
-            // What it sent last comes before what it left.
-            let sent = self.pieces.try_recv().ok();
-            match done {
-                Err(refusal) => {
-                    tracing::debug!(?refusal, "an answer breaks off");
-                    return Poll::Ready(Some(Err(io::Error::other("the answer breaks off"))));
-                }
-                Ok(()) => {
-                    let mut rest = match sent {
-                        Some(Piece::Data(data)) => data.to_vec(),
-                        Some(Piece::Head(_)) | None => Vec::new(),
-                    };
-                    rest.extend_from_slice(&sink.buffer);
+            match &mut self.state {
+                // What it sends wakes whoever waits for pieces.
+                State::Working(work) => match ready!(work.as_mut().poll(context)) {
+                    (sink, Ok(())) => self.state = State::Done(sink.buffer),
+                    (_, Err(refusal)) => {
+                        tracing::debug!(?refusal, "an answer breaks off");
+                        self.state = State::Over;
+                        return Poll::Ready(Some(Err(io::Error::other("the answer breaks off"))));
+                    }
+                },
+                State::Done(rest) => {
+                    let rest = Bytes::from(std::mem::take(rest));
+                    self.state = State::Over;
                     if !rest.is_empty() {
-                        return Poll::Ready(Some(Ok(Bytes::from(rest))));
+                        return Poll::Ready(Some(Ok(rest)));
                     }
                 }
+                State::Over => return Poll::Ready(None),
             }
         }
     }

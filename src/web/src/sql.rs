@@ -33,8 +33,8 @@ pub(crate) async fn sql(
             return Err(refusal);
         }
     };
-    let (body, memory) = read_body(body, visitor.shared.request_bytes_max, entrance.client().message_memory()).await?;
-    let mut memory = memory;
+    let (bytes_max, memory) = (visitor.shared.request_bytes_max, entrance.client().message_memory());
+    let (body, mut memory) = read_body(body, bytes_max, memory).await?;
     memory.try_grow(weight(&body)).map_err(AdapterError::from)?;
     let request = match body.len() > LARGE_BODY {
         true => elsewhere(move || Request::parse(&body)).await?,

@@ -83,6 +83,11 @@ impl Refusal {
         Refusal { status, told: Told::new(sqlstate, message) }
     }
 
+    /// The error.
+    pub(crate) fn told(&self) -> &Told {
+        &self.told
+    }
+
     /// What it says.
     pub(crate) fn message(&self) -> &str {
         &self.told.message

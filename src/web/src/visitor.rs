@@ -15,7 +15,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 const IDLE_MAX: usize = 8;
 
 /// Whose session it is, and how it began.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) user: String,
     pub(crate) database: String,
@@ -91,7 +91,7 @@ impl Seated {
             let mut idle = self.visitor.idle.lock();
             if is_as_new {
                 let oldest = (idle.len() >= IDLE_MAX).then(|| idle.remove(0).1);
-                idle.push((self.place.clone(), seat));
+                idle.push((std::mem::take(&mut self.place), seat));
                 oldest
             } else {
                 Some(seat)

@@ -7,15 +7,16 @@
 //!
 //! A client that hangs up ends what it has asked for. One that does not read makes its statement wait.
 
-use crate::identify::{Visit, admit, check_visit};
+use crate::identify::{admit, check_visit};
 use crate::json;
 use crate::outlet::{Outlet, PIECE_BYTES};
 use crate::printing::{elsewhere, send};
-use crate::request::{LARGE_BODY, Query, Request, decode, session_options, weight};
+use crate::request::{LARGE_BODY, Request, session_options, weight};
 use crate::single::options;
-use crate::told::{self, Refusal, Told};
+use crate::statements::{Teller, tell};
+use crate::told::{self, Refusal};
 use crate::visitor::Visitor;
-use adapter::answer::{Answer, Follows, Statement, Values};
+use adapter::answer::Answer;
 use adapter::error::AdapterError;
 use adapter::seat::Seat;
 use adapter::session::Session;
@@ -27,7 +28,6 @@ use axum::response::Response;
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt, StreamExt};
 use ore::memory::Reservation;
-use repr::PgType;
 use repr::sqlstate::SqlState;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -35,8 +35,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of rows that are taken at once.
-const BATCH_BYTES: usize = PIECE_BYTES;
 /// What an idle socket holds for reading, and for writing.
 const BUFFER_BYTES: usize = 4 << 10;
 /// The largest message that is taken: it is in memory before it is known who sends it.
@@ -69,20 +67,20 @@ pub(crate) async fn websocket(
     upgrade: WebSocketUpgrade,
 ) -> Result<Response, Refusal> {
     // A browser asks nobody before it opens a socket.
-    let visit = check_visit(&visitor, &request)?;
+    let host = check_visit(&visitor, &request)?.to_owned();
     let upgrade = upgrade
         .read_buffer_size(BUFFER_BYTES)
         .write_buffer_size(PIECE_BYTES)
         .max_message_size(MESSAGE_BYTES_MAX)
         .max_frame_size(MESSAGE_BYTES_MAX);
-    std::future::ready(Ok(upgrade.on_upgrade(move |socket| converse(socket, visitor, visit)))).await
+    std::future::ready(Ok(upgrade.on_upgrade(move |socket| converse(socket, visitor, host)))).await
 }
 
 /// A socket's messages, from the first to the last.
-async fn converse(socket: WebSocket, visitor: Arc<Visitor>, visit: Visit) {
+async fn converse(socket: WebSocket, visitor: Arc<Visitor>, host: String) {
     let (sink, stream) = socket.split();
     let (mut outlet, mut inlet) = (Messages::new(sink), Inlet { stream, waiting: VecDeque::new() });
-    let introduced = tokio::time::timeout(PATIENCE, introduce(&mut inlet, &visitor, &visit)).await;
+    let introduced = tokio::time::timeout(PATIENCE, introduce(&mut inlet, &visitor, &host)).await;
     let session = match introduced {
         Ok(Ok(Some(session))) => session,
         Ok(Ok(None)) => return,
@@ -105,7 +103,7 @@ async fn converse(socket: WebSocket, visitor: Arc<Visitor>, visit: Visit) {
 }
 
 /// The session of who introduces itself; `None` of one that hangs up.
-async fn introduce(inlet: &mut Inlet, visitor: &Arc<Visitor>, visit: &Visit) -> Result<Option<Session>, Refusal> {
+async fn introduce(inlet: &mut Inlet, visitor: &Visitor, host: &str) -> Result<Option<Session>, Refusal> {
     let turn = visitor.shared.introductions.acquire().await;
     let Some(message) = inlet.next().await else { return Ok(None) };
     drop(turn);
@@ -113,7 +111,7 @@ async fn introduce(inlet: &mut Inlet, visitor: &Arc<Visitor>, visit: &Visit) -> 
         Refusal::malformed(format!("the first message says who comes, as user and password: {error}"))
     })?;
     let (database, options) = session_options(options)?;
-    let (entrance, user, database) = admit(visitor, visit, Some((user, password)), database).await?;
+    let (entrance, user, database) = admit(visitor, host, Some((user, password)), database).await?;
     Ok(Some(entrance.connect(&visitor.arrival, user, database, options)?))
 }
 
@@ -155,42 +153,20 @@ async fn respond(seat: &mut Seat, message: Vec<u8>, outlet: &mut Messages) -> Re
         Err(refused) => Err(AdapterError::from(refused).into()),
     };
     let done = match request {
-        Ok(Request::Simple(text)) => simple(seat, text, outlet).await,
-        Ok(Request::Extended(queries)) => extended(seat, queries, outlet).await,
-        Err(refusal) => Err(AdapterError::new(SqlState::PROTOCOL_VIOLATION, refusal.message())),
+        Ok(request) => match tell(seat, request, outlet).await {
+            Err(error) if outlet.is_gone => return Err(error),
+            done => done.map_err(Refusal::from),
+        },
+        Err(refusal) => Err(refusal),
     };
-    if let Err(error) = done {
-        if outlet.is_gone {
-            return Err(error);
-        }
+    if let Err(refusal) = done {
         if let Some(session) = seat.here() {
             session.fail_transaction();
         }
         outlet.notices(seat);
-        outlet.say("Error", &json!(Told::from(&error)));
+        outlet.say("Error", &json!(refusal.told()));
     }
     outlet.ready(seat).await
-}
-
-async fn simple(seat: &mut Seat, text: String, outlet: &mut Messages) -> Result<(), AdapterError> {
-    let mut asked = seat.ask(text).await?;
-    loop {
-        let Some(answer) = seat.next_answer(&mut asked, BATCH_BYTES).await? else { return Ok(()) };
-        let tag = outlet.answer(answer).await?;
-        outlet.end(seat, tag);
-    }
-}
-
-async fn extended(seat: &mut Seat, queries: Vec<Query>, outlet: &mut Messages) -> Result<(), AdapterError> {
-    for Query { query, params } in queries {
-        let bytes = params.iter().flatten().map(String::len).sum();
-        let decode = move |session: &Session, types: &[PgType]| decode(session, types, &params);
-        let (statement, values) = (Statement::Text(query), Values { bytes, decode });
-        let answer = seat.answer(statement, values, Follows::Others, BATCH_BYTES).await?;
-        let tag = outlet.answer(answer).await?;
-        outlet.end(seat, tag);
-    }
-    seat.commit().await
 }
 
 /// What comes from the client.
@@ -287,37 +263,6 @@ impl Messages {
         self.buffer.push(b'\n');
     }
 
-    /// A statement's answer, but for what it ends with. Its tag; `None` of an empty statement.
-    async fn answer(&mut self, answer: Answer<'_>) -> Result<Option<String>, AdapterError> {
-        match answer {
-            Answer::Empty => Ok(None),
-            Answer::Done(tag) => {
-                self.say("CommandStarting", &json!({ "has_rows": false, "is_streaming": false }));
-                Ok(Some(tag.to_string()))
-            }
-            Answer::Rows(mut rows) => {
-                self.say("CommandStarting", &json!({ "has_rows": true, "is_streaming": rows.is_live() }));
-                self.buffer.extend_from_slice(b"{\"type\":\"Rows\",\"payload\":");
-                json::description(&mut self.buffer, &rows.desc().desc);
-                self.buffer.extend_from_slice(b"}\n");
-                if rows.is_live() {
-                    self.flush().await?;
-                }
-                let form = json::Row::new(options(&rows));
-                send(&mut rows, form, self).await?;
-                Ok(Some(rows.tag().to_string()))
-            }
-        }
-    }
-
-    /// What a statement ends with.
-    fn end(&mut self, seat: &mut Seat, tag: Option<String>) {
-        self.notices(seat);
-        if let Some(tag) = tag {
-            self.say("CommandComplete", &json!(tag));
-        }
-    }
-
     fn notices(&mut self, seat: &mut Seat) {
         for notice in seat.here().map(Session::take_notices).unwrap_or_default() {
             self.say("Notice", &told::notice(&notice));
@@ -344,5 +289,39 @@ impl Messages {
         let end = reason.floor_char_boundary(REASON_BYTES_MAX);
         let frame = CloseFrame { code, reason: Utf8Bytes::from(reason[..end].to_owned()) };
         let _gone = tokio::time::timeout(GOODBYE, self.sink.send(Message::Close(Some(frame)))).await;
+    }
+}
+
+impl Teller for Messages {
+    /// The tag; `None` of an empty statement.
+    type Left = Option<String>;
+
+    async fn answer(&mut self, answer: Answer<'_>) -> Result<Option<String>, AdapterError> {
+        match answer {
+            Answer::Empty => Ok(None),
+            Answer::Done(tag) => {
+                self.say("CommandStarting", &json!({ "has_rows": false, "is_streaming": false }));
+                Ok(Some(tag.to_string()))
+            }
+            Answer::Rows(mut rows) => {
+                self.say("CommandStarting", &json!({ "has_rows": true, "is_streaming": rows.is_live() }));
+                self.buffer.extend_from_slice(b"{\"type\":\"Rows\",\"payload\":");
+                json::description(&mut self.buffer, &rows.desc().desc);
+                self.buffer.extend_from_slice(b"}\n");
+                if rows.is_live() {
+                    self.flush().await?;
+                }
+                let form = json::Row::new(options(&rows));
+                send(&mut rows, form, self).await?;
+                Ok(Some(rows.tag().to_string()))
+            }
+        }
+    }
+
+    fn end(&mut self, seat: &mut Seat, tag: Option<String>) {
+        self.notices(seat);
+        if let Some(tag) = tag {
+            self.say("CommandComplete", &json!(tag));
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Rows so large that encoding one would hold up the other connections of a thread: what is needed to do it elsewhere.
 
-use crate::encode::rows::{RowEncoder, Shape, Stored, Target};
+use crate::encode::rows::{RowEncoder, Shape, Target};
 use crate::error::WireError;
 use crate::formats::Formats;
 use adapter::reading::batches::row_bytes;
@@ -9,6 +9,7 @@ use arrow::array::RecordBatch;
 use pgrepr::copy::CopyOptions;
 use pgrepr::options::EncodeOptions;
 use repr::ColumnDesc;
+use repr::row::Stored;
 use std::ops::Range;
 
 /// Rows that hold what they are in.

@@ -3,7 +3,7 @@
 
 use super::large::{Large, OwnedShape};
 use super::{Connection, FLUSH_BYTES, Output, attended};
-use crate::encode::rows::{Shape, Stored, Target};
+use crate::encode::rows::{Shape, Target};
 use crate::error::WireError;
 use crate::formats::{Format, Formats, row_description};
 use crate::stream::Stream;
@@ -17,9 +17,11 @@ use adapter::seat::Seat;
 use adapter::session::Session;
 use adapter::writing::copy_in::CopyIn;
 use arrow::array::Array;
+use door::apart::apart;
 use ore::memory::Reservation;
 use pgrepr::copy::{CopyFormat, CopyOptions};
 use pgrepr::options::EncodeOptions;
+use repr::row::Stored;
 use std::sync::Arc;
 
 /// Rows asked for at a time: what may be in the write buffer beyond [`FLUSH_BYTES`].
@@ -137,19 +139,13 @@ impl Sending<'_> {
             // As bytes in text, for example, it takes twice as much again.
             memory.try_grow(bytes.saturating_mul(2)).map_err(AdapterError::from)?;
             let mut rows = std::mem::take(&mut output.rows);
-            let encoding = tokio::task::spawn_blocking(move || {
+            let encoding = apart(move || {
                 let mut out = Vec::new();
                 let encoded = large.encode(&mut rows, &mut out, shape.shape());
                 (encoded, out, rows, large, shape)
             });
             let encoded;
-            (encoded, output.buffer, output.rows, large, shape) = match encoding.await {
-                Ok(done) => done,
-                Err(error) => match error.try_into_panic() {
-                    Ok(panic) => std::panic::resume_unwind(panic),
-                    Err(_) => return Err(WireError::Shutdown),
-                },
-            };
+            (encoded, output.buffer, output.rows, large, shape) = encoding.await.ok_or(WireError::Shutdown)?;
             encoded?;
             self.sent += 1;
             self.bytes += output.buffer.len();

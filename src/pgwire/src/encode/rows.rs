@@ -19,7 +19,7 @@ use pgrepr::copy::writer::{self, Place};
 use pgrepr::options::EncodeOptions;
 use pgrepr::text::encode_text;
 use repr::datum::from_array;
-use repr::row::read_projected;
+use repr::row::{Stored, read_projected};
 use repr::sqlstate::SqlState;
 use repr::{ColumnDesc, Datum};
 
@@ -59,15 +59,6 @@ pub enum Target<'a> {
     CopyBinary,
 }
 
-/// Where the columns of a result are in a stored row.
-#[derive(Clone, Copy, Debug)]
-pub struct Stored<'a> {
-    /// The types of the stored columns.
-    pub types: &'a [DataType],
-    /// For each column of the result, the stored column.
-    pub projection: &'a [usize],
-}
-
 /// Memory that encoding rows reuses.
 #[derive(Debug, Default)]
 pub struct RowEncoder {
@@ -90,9 +81,7 @@ impl RowEncoder {
     ) -> Result<(), WireError> {
         let RowEncoder { scratch, text, signature_due } = self;
         framed(out, shape, signature_due, |out| {
-            read_projected(row, stored.types, stored.projection, scratch, |index, datum| {
-                value(out, text, datum, index, shape)
-            })
+            read_projected(row, stored, scratch, |index, datum| value(out, text, datum, index, shape))
         })
     }
 
@@ -236,14 +225,14 @@ fn unprintable(ty: &DataType) -> WireError {
 
 #[cfg(test)]
 mod tests {
-    use super::{ROW_BYTES_MAX, RowEncoder, Shape, Stored, Target, fill_length};
+    use super::{ROW_BYTES_MAX, RowEncoder, Shape, Target, fill_length};
     use crate::error::WireError;
     use crate::formats::{Format, Formats};
     use arrow::array::{Int32Array, RecordBatch, StringViewArray};
     use arrow::datatypes::DataType;
     use pgrepr::copy::CopyOptions;
     use pgrepr::options::EncodeOptions;
-    use repr::row::write_array_value;
+    use repr::row::{Stored, write_array_value};
     use repr::{ColumnDesc, PgType, RelationDesc};
     use std::sync::Arc;
 

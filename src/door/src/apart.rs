@@ -1,0 +1,20 @@
+//! Work of a door that would hold up the other connections of a thread.
+
+use std::panic::resume_unwind;
+
+/// Does work on a thread that nobody waits for; `None` if the server stops first.
+///
+/// # Cancellation
+/// The work goes on.
+///
+/// # Panics
+/// If the work does.
+pub async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => Some(done),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            Err(_) => None,
+        },
+    }
+}
